@@ -1,0 +1,2 @@
+//! A simulated powercap tree.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Simulated power hardware and the support code of the integration tests.

@@ -1,0 +1,10 @@
+//! energy-trace: joules per mixed native + Python stack, without code changes.
+//!
+//! Data flows one way: `power/` and `probe/` read the world, `timeline/` and `unwind/` give it shape, a recording (`profile/`) holds it,
+//! `attribution/` splits the energy, `report/` shows it. `ARCHITECTURE.md` has the picture, the rooms and the invariants.
+
+pub mod clock;
+pub mod ids;
+pub mod power;
+pub mod profile;
+pub mod units;

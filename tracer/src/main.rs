@@ -1,0 +1,3 @@
+//! The command: parse, plan, run, exit code.
+
+fn main() {}

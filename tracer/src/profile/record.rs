@@ -1,0 +1,411 @@
+//! What a recording holds: the facts of one run, before any energy is attributed.
+//!
+//! Everything right of the recording (`attribution/`, `report/`) needs nothing but these types. Leaves out how they lie in a file
+//! (`recording.rs`) and what they mean in joules (`attribution/`).
+
+use crate::clock::{KtimeNs, WallAnchor};
+use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, SocketId, StackId, ThreadKey};
+use crate::ids::{Pid, Tid};
+use crate::units::{MicroJoules, MicroWatts};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Record {
+    /// The run: always the first record.
+    Header(Header),
+    /// A power domain that will be read.
+    Domain(Domain),
+    /// Readings of one domain, in time order.
+    Readings(DomainId, Vec<Reading>),
+    /// A program in a process.
+    Process(Process),
+    /// A thread of a program.
+    Thread(Thread),
+    /// A frame, without the names that are found later.
+    Frame(FrameId, Frame),
+    /// A stack: its innermost frame and the stack of its caller.
+    Stack(StackId, StackNode),
+    /// On-CPU time.
+    Slices(Vec<Slice>),
+    /// Stack samples.
+    Samples(Vec<Sample>),
+    /// Names found for a native or kernel frame after it was recorded (symbolized at the end of the run).
+    Name(FrameId, Name),
+    /// The end of the run: counters and doubts. A recording without it was cut off, and stays readable.
+    Summary(Summary),
+}
+
+/// What is known when the recording starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of energy-trace that wrote it.
+    pub version: String,
+    /// The command as typed, or empty when attached to processes.
+    pub command: Vec<String>,
+    /// Start of the recording on both clocks.
+    pub anchor: WallAnchor,
+    /// `uname -r`.
+    pub kernel: String,
+    /// CPU model as `/proc/cpuinfo` names it.
+    pub cpu_model: String,
+    /// The socket of each CPU that is online.
+    pub sockets: BTreeMap<CpuId, SocketId>,
+    /// Stack samples asked for, per CPU and second.
+    pub sample_hz: u32,
+    /// What drives the sampler: `cycles` or `cpu-clock`.
+    pub sample_event: String,
+    /// Whether every process is a target (`-a`).
+    pub system_wide: bool,
+    /// Power sources: taken, ignored, and why.
+    pub sources: Vec<Source>,
+}
+
+/// A power source as it was found on this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// `powercap`, `nvml`, `model`, `replay`.
+    pub name: String,
+    /// Names of the domains taken from it.
+    pub domains: Vec<String>,
+    /// Time between two readings as asked for; 0 for a source that is not read (the model).
+    pub period_ns: u64,
+    /// How much its numbers can be trusted.
+    pub quality: Quality,
+    /// What it offers and is not used.
+    pub ignored: Vec<Ignored>,
+    /// Parameters and remarks for the reader, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A domain or source that is there and is not used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ignored {
+    /// Its name.
+    pub domain: String,
+    /// Why, as a sentence for the reader.
+    pub why: String,
+}
+
+/// Where a number of joules comes from. The order is by trust; a sum is as good as its worst part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quality {
+    /// Read from a counter.
+    Measured,
+    /// A counter split by a model.
+    Apportioned,
+    /// No counter at all.
+    Estimated,
+}
+
+/// What kind of hardware a domain is. Classes are columns of a report; `psys` contains the others and is never added to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DomainClass {
+    /// A CPU socket.
+    Package,
+    /// Memory.
+    Dram,
+    /// A GPU device.
+    Gpu,
+    /// The whole platform.
+    Psys,
+}
+
+impl DomainClass {
+    /// All classes, in the order in which reports show them.
+    pub const ALL: [Self; 4] = [Self::Package, Self::Dram, Self::Gpu, Self::Psys];
+
+    /// The name in JSON and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Package => "package",
+            Self::Dram => "dram",
+            Self::Gpu => "gpu",
+            Self::Psys => "psys",
+        }
+    }
+}
+
+/// A power domain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Domain {
+    /// Its number in this recording.
+    pub id: DomainId,
+    /// Its name, unique in this recording: `package-0`, `dram-1`, `psys`, `gpu-0`.
+    pub name: String,
+    /// What kind of hardware it is.
+    pub class: DomainClass,
+    /// Whose activity it pays for.
+    pub scope: Scope,
+    /// Where its numbers come from.
+    pub origin: Origin,
+    /// Power when nothing runs, where it is known.
+    pub idle: Option<IdleBaseline>,
+}
+
+/// The CPUs whose work draws on a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scope {
+    /// The CPUs of one socket.
+    Socket(SocketId),
+    /// All CPUs.
+    Machine,
+    /// No CPU: a GPU, by its index. CPU time says nothing about its energy.
+    Gpu(u32),
+}
+
+/// How the energy of a domain is learned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Origin {
+    /// A counter that only grows, in microjoules.
+    Counter {
+        /// The source's name.
+        source: String,
+        /// Where it is read (a path, a device).
+        place: String,
+        /// The counter returns to zero after this value; `None` when it never does or nobody knows.
+        max_range: Option<MicroJoules>,
+        /// `Measured` or, for a counter that is itself a model, `Estimated`.
+        quality: Quality,
+    },
+    /// No counter: idle power all the time plus a power per busy CPU.
+    Model {
+        /// Power of the scope when nothing runs.
+        idle: MicroWatts,
+        /// Power that one busy CPU adds.
+        core: MicroWatts,
+    },
+}
+
+/// Power of a domain when nothing runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleBaseline {
+    /// The power.
+    pub power: MicroWatts,
+    /// How it was found, for the reader: `measured over 1.0 s before the start`, `--idle-watts`, …
+    pub how: String,
+}
+
+/// One reading of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Half-way between just before and just after the read.
+    pub at: KtimeNs,
+    /// The counter.
+    pub value: CounterValue,
+}
+
+/// What a read gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CounterValue {
+    /// Microjoules since some past moment.
+    MicroJoules(u64),
+    /// It could not be read; the text is in the summary's warnings.
+    Failed,
+}
+
+/// A program in a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number in this recording.
+    pub key: ProcessKey,
+    /// Its process id.
+    pub pid: Pid,
+    /// The process that started it, where it was seen.
+    pub parent: Option<ProcessKey>,
+    /// The kernel's name for it.
+    pub name: String,
+    /// Its command line, where it could be read.
+    pub command: Vec<String>,
+    /// Its interpreter: `CPython 3.11.2`, or a refusal such as `CPython 3.16 (unknown version: native frames only)`.
+    pub runtime: Option<String>,
+}
+
+/// A thread of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its number in this recording.
+    pub key: ThreadKey,
+    /// The program it belongs to.
+    pub process: ProcessKey,
+    /// Its thread id.
+    pub tid: Tid,
+    /// The kernel's name for it.
+    pub name: String,
+}
+
+/// The kinds of frame a stack may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FrameKind {
+    /// A CPython function.
+    Python,
+    /// Machine code of the process.
+    Native,
+    /// The kernel.
+    Kernel,
+    /// A GPU kernel.
+    Gpu,
+    /// A mark in brackets that stands for what is not known or not code: `[unsampled]`, `[no unwind info]`.
+    Special,
+}
+
+/// A frame: one place in one function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Frame {
+    /// Its kind.
+    pub kind: FrameKind,
+    /// Its name, empty until `Record::Name` gives one: Python's qualname without module, a mark with its brackets.
+    pub name: String,
+    /// Python's module (`torch.autograd`), or the path of the library.
+    pub module: String,
+    /// Source file, where known.
+    pub file: String,
+    /// Line of this place in the file; 0 when unknown.
+    pub line: u32,
+    /// First line of the function; 0 when unknown.
+    pub first_line: u32,
+    /// File offset of a native frame, address of a kernel frame; 0 otherwise.
+    pub address: u64,
+}
+
+/// Names found for a frame after it was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Name {
+    /// The demangled name, or `library+0xoffset` where there is none.
+    pub name: String,
+    /// Source file; empty when unknown.
+    pub file: String,
+    /// Line; 0 when unknown.
+    pub line: u32,
+}
+
+/// A stack as a linked list: the frame and the stack of its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StackNode {
+    /// The caller's stack; `None` at the outermost frame.
+    pub parent: Option<StackId>,
+    /// The frame.
+    pub frame: FrameId,
+}
+
+/// Time on a CPU without interruption by another thread: `[start, end)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Who ran.
+    pub who: Occupant,
+    /// When it came onto the CPU.
+    pub start: KtimeNs,
+    /// When it left.
+    pub end: KtimeNs,
+}
+
+/// Who was on a CPU. What no slice covers was idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Occupant {
+    /// A thread of the target.
+    Target(ThreadKey),
+    /// Any other process or kernel thread.
+    Other,
+}
+
+/// One stack sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// When.
+    pub at: KtimeNs,
+    /// Where.
+    pub cpu: CpuId,
+    /// Who.
+    pub thread: ThreadKey,
+    /// What it was doing.
+    pub stack: StackId,
+    /// How whole the stack is.
+    pub verdict: Verdict,
+}
+
+/// How whole a stack is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Verdict {
+    /// Native frames to the outermost one, and all Python frames.
+    Complete,
+    /// As `Complete`, after this many gaps that were bridged.
+    Healed(u8),
+    /// Native frames end early; Python frames, if the thread has any, are all there.
+    Truncated(Truncation),
+    /// Python frames are missing from a thread that has some.
+    PythonLost(PythonLoss),
+}
+
+/// Why native frames end early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Truncation {
+    /// The code has no unwind information (JIT, hand-written assembly).
+    NoUnwindInfo,
+    /// Tables of this process or library were not ready yet.
+    TablesNotReady,
+    /// A rule that the unwinder does not know.
+    UnsupportedRule,
+    /// A page of the stack was not in memory.
+    PageFault,
+    /// More frames than the limit.
+    TooDeep,
+    /// The address belongs to no mapping.
+    Unmapped,
+    /// A frame whose stack does not grow: a damaged or foreign stack.
+    BadFrame,
+}
+
+/// Why Python frames are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PythonLoss {
+    /// A version whose layout is not known.
+    UnknownVersion,
+    /// A page was not in memory.
+    PageFault,
+    /// More frames than the limit.
+    TooDeep,
+    /// The interpreter was not known yet when the sample was taken.
+    NotReady,
+}
+
+/// What is known when the recording ends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The recording's time: what is attributed lies in `[start, end)`.
+    pub start: KtimeNs,
+    /// End of the recording's time.
+    pub end: KtimeNs,
+    /// The command's exit status as a shell shows it, where there was a command that ended.
+    pub exit_code: Option<i32>,
+    /// What was lost, by reason; reasons that did not occur are left out.
+    pub lost: BTreeMap<String, u64>,
+    /// Time the BPF programs took, from the kernel's own `bpf_stats`; `None` where the kernel does not say.
+    pub bpf_ns: Option<u64>,
+    /// CPU time of energy-trace itself.
+    pub tracer_cpu_ns: u64,
+    /// How long a round of power readings took.
+    pub read_latency: Histogram,
+    /// How late after its due time a round of readings began.
+    pub read_lateness: Histogram,
+    /// Doubts for the reader.
+    pub warnings: Vec<Warning>,
+}
+
+/// An `hdrhistogram` of nanoseconds in its V2 serialization (empty: nothing was recorded).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Histogram(pub Vec<u8>);
+
+/// A doubt for the reader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// A stable word for scripts: `power-read-failed`.
+    pub code: String,
+    /// What happened and what to do, in a sentence.
+    pub text: String,
+}

@@ -1,0 +1,2 @@
+//! The chores of energy-trace.
+fn main() {}
