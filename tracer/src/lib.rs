@@ -6,5 +6,8 @@
 pub mod clock;
 pub mod ids;
 pub mod power;
+pub mod probe;
 pub mod profile;
+pub mod symbolize;
 pub mod units;
+pub mod unwind;
