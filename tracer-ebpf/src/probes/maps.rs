@@ -61,8 +61,9 @@ pub(crate) static MAPPINGS: Array<CodeMapping> = Array::with_max_entries(1 << 17
 #[map]
 pub(crate) static PYTHONS: HashMap<u32, PythonLayout> = HashMap::with_max_entries(16384, 0);
 
-/// `BPF_F_INNER_MAP`: inner maps may differ in their number of entries (include/uapi/linux/bpf.h, v5.10).
-const INNER_MAP: usize = 0x1000;
+/// `BPF_F_INNER_MAP | BPF_F_MMAPABLE`: inner maps may differ in their number of entries, and user space fills them through mmap. The
+/// flags of the maps that it makes must be the same (include/uapi/linux/bpf.h, v5.10).
+const INNER_MAP: usize = 0x1000 | 0x400;
 
 /// A chunk of rows.
 pub(crate) type Chunk = [u64; CHUNK_ROWS];

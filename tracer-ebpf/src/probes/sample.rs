@@ -48,14 +48,17 @@ pub(crate) fn take(ctx: &PerfEventContext) {
     if tid == 0 || !is_target(pid) {
         return;
     }
-    let Some(scratch) = scratch() else { return };
     count(lost::TAKEN);
-    scratch.head = SampleHead { head: head(kind::SAMPLE, pid, tid), ..SampleHead::default() };
-    scratch.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
-    kernel_frames(ctx, scratch);
-    scratch.head.python_end = python_frames(pid, scratch);
-    scratch.head.native_end = native_frames(pid, scratch);
-    send(scratch);
+    let Some(begun) = scratch() else { return };
+    begun.head = SampleHead { head: head(kind::SAMPLE, pid, tid), ..SampleHead::default() };
+    begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
+    kernel_frames(ctx, begun);
+    let python_end = python_frames(pid);
+    let native_end = native_frames(pid);
+    let Some(done) = scratch() else { return };
+    done.head.python_end = python_end;
+    done.head.native_end = native_end;
+    send(done);
 }
 
 /// Kernel frames, where the kernel was interrupted.
@@ -75,7 +78,8 @@ fn kernel_frames(ctx: &PerfEventContext, scratch: &mut Scratch) {
 
 /// Python frames; why they end.
 #[inline(always)]
-fn python_frames(pid: u32, scratch: &mut Scratch) -> u8 {
+fn python_frames(pid: u32) -> u8 {
+    let Some(scratch) = scratch() else { return end::NOTHING };
     // SAFETY: the value is copied at once.
     let Some(layout) = (unsafe { PYTHONS.get(&pid) }) else { return end::NOTHING };
     scratch.walk.layout = *layout;
@@ -89,24 +93,32 @@ fn python_frames(pid: u32, scratch: &mut Scratch) -> u8 {
     let walk = &mut scratch.walk;
     match python::thread_by_key(&walk.layout, fsbase, &UserMemory) {
         Some(thread) => walk.thread = thread,
-        None if find_thread(walk) => (),
-        None => return end::NOTHING,
+        None => find_thread(walk),
+    }
+    begin_python()
+}
+
+/// Walks from the thread's state, if there is one.
+#[inline(always)]
+fn begin_python() -> u8 {
+    let Some(scratch) = scratch() else { return end::NOTHING };
+    let walk = &mut scratch.walk;
+    if !python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {
+        return end::NOTHING;
     }
     if let Err(code) = python::begin(&walk.layout, walk.thread, &mut walk.python, &UserMemory) {
         return code;
     }
     scratch.head.python_end = end::RUNNING;
     repeat(MAX_FRAMES, python_step);
-    if scratch.head.python_end == end::RUNNING { end::TOO_DEEP } else { scratch.head.python_end }
+    walked(|head| head.python_end)
 }
 
 /// Looks for the thread's state in the interpreter's list.
 #[inline(always)]
-fn find_thread(walk: &mut Walks) -> bool {
-    let Some(first) = python::first_thread(&walk.layout, &UserMemory) else { return false };
-    walk.thread = first;
+fn find_thread(walk: &mut Walks) {
+    walk.thread = python::first_thread(&walk.layout, &UserMemory).unwrap_or(0);
     repeat(MAX_THREADS, thread_step);
-    python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory)
 }
 
 unsafe extern "C" fn thread_step(_index: u32, _ctx: *mut c_void) -> i64 {
@@ -141,7 +153,8 @@ unsafe extern "C" fn python_step(_index: u32, _ctx: *mut c_void) -> i64 {
 
 /// Native frames; why they end.
 #[inline(always)]
-fn native_frames(pid: u32, scratch: &mut Scratch) -> u8 {
+fn native_frames(pid: u32) -> u8 {
+    let Some(scratch) = scratch() else { return end::NOTHING };
     if !user_registers(&mut scratch.walk.native) {
         return end::NOTHING;
     }
@@ -152,7 +165,17 @@ fn native_frames(pid: u32, scratch: &mut Scratch) -> u8 {
     scratch.walk.tables = tables;
     scratch.head.native_end = end::RUNNING;
     repeat(MAX_FRAMES, native_step);
-    if scratch.head.native_end == end::RUNNING { end::TOO_DEEP } else { scratch.head.native_end }
+    walked(|head| head.native_end)
+}
+
+/// How a walk ended. The scratch is looked up anew: the callbacks wrote to it behind the back of any reference.
+#[inline(always)]
+fn walked(ended: impl Fn(&SampleHead) -> u8) -> u8 {
+    match scratch().map(|scratch| ended(&scratch.head)) {
+        Some(end::RUNNING) => end::TOO_DEEP,
+        Some(code) => code,
+        None => end::NOTHING,
+    }
 }
 
 /// The registers with which user mode was left; false for a kernel thread, which has none.
