@@ -26,8 +26,8 @@ pub(crate) fn is_here() -> bool {
     find("apt-get").is_some() && find("dpkg-query").is_some()
 }
 
-/// Those of `packages` that are not installed; all of them where there is no apt.
-pub(crate) fn missing(packages: &[Package]) -> Vec<Package> {
+/// Those of `packages` that are not installed; all of them where there is no dpkg.
+fn missing(packages: &[Package]) -> Vec<Package> {
     packages.iter().filter(|package| !is_installed(&package.name)).cloned().collect()
 }
 
@@ -60,17 +60,23 @@ fn parse_candidate(policy: &str) -> Option<&str> {
         .filter(|version| *version != "(none)")
 }
 
-/// Installs `packages` without what they merely recommend. Lists that are stale or empty are fetched, once.
+/// Installs those of `packages` that are missing, and says so first; without what they merely recommend. Lists that are stale or
+/// empty are fetched, once.
 pub(crate) fn install(packages: &[Package], log: &Path) -> Result<()> {
+    let packages = &missing(packages);
     if packages.is_empty() {
         return Ok(());
     }
     if !is_here() || privileged(&["apt-get"]).is_none() {
-        bail!(by_hand(
-            packages,
-            if is_here() { "this user is not root and there is no sudo" } else { "there is no apt here" }
-        ));
+        let because =
+            if is_here() { "this user is not root and there is no sudo" } else { "there is no apt here" };
+        bail!(by_hand(packages, because));
     }
+    eprintln!(
+        "setup: installing Debian packages (all output in {}):\n{}",
+        log.display(),
+        listing(packages).trim_end()
+    );
     if packages.iter().all(|package| is_known(&package.name)) && install_once(packages, log).is_ok() {
         return Ok(());
     }
@@ -114,12 +120,17 @@ fn privileged(words: &[&str]) -> Option<Command> {
     Some(command)
 }
 
+/// A line for each package, with its reason.
+fn listing(packages: &[Package]) -> String {
+    packages.iter().map(|Package { name, why }| format!("    {name:<26} {why}\n")).collect()
+}
+
 /// What to type where setup cannot install by itself.
 fn by_hand(packages: &[Package], because: &str) -> String {
-    let mut text = format!("these Debian packages are missing and setup cannot install them ({because}):\n");
-    for package in packages {
-        text.push_str(&format!("    {:<26} {}\n", package.name, package.why));
-    }
+    let mut text = format!(
+        "these Debian packages are missing and setup cannot install them ({because}):\n{}",
+        listing(packages)
+    );
     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     text.push_str("On Debian 12 run this as root, then the same chore again:\n    apt-get update\n    apt-get install --no-install-recommends ");
     text.push_str(&names.join(" "));

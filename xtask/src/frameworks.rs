@@ -2,9 +2,8 @@
 //!
 //! The versions are pinned to those that the examples were run with.
 
-use crate::apt::{Package, package};
+use crate::apt::{self, Package, package};
 use crate::command::{find, read_output, run_logged};
-use crate::setup::install_packages;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -103,7 +102,7 @@ fn find_python(log: &Path) -> Result<PathBuf> {
     if let Some(python) = fitting.iter().find(|python| imports(python, &["venv", "ensurepip"])) {
         return Ok(python.clone());
     }
-    install_packages(
+    apt::install(
         &[package("python3", "runs the examples"), package("python3-venv", "makes virtual environments")],
         log,
     )?;

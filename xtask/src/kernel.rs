@@ -1,6 +1,6 @@
 //! Asking the kernel, before any test does, whether this process may load BPF programs.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use std::io;
 use std::path::Path;
 
@@ -29,10 +29,13 @@ pub(crate) fn check_bpf() -> Result<()> {
     btf.metadata().with_context(|| {
         format!("the tests need a kernel with BTF (CONFIG_DEBUG_INFO_BTF): no {}", btf.display())
     })?;
-    load_nothing().context(
-        "the tests load BPF programs, and this process may not. As root it may:\n    \
-         sudo env \"PATH=$PATH\" \"CARGO_HOME=${CARGO_HOME:-$HOME/.cargo}\" \"RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}\" cargo xtask test",
-    )
+    load_nothing().map_err(|error| {
+        anyhow!(
+            "the tests load BPF programs, and this process may not ({error}). As root it may:\n    \
+             sudo env \"PATH=$PATH\" \"CARGO_HOME=${{CARGO_HOME:-$HOME/.cargo}}\" \"RUSTUP_HOME=${{RUSTUP_HOME:-$HOME/.rustup}}\" \
+             cargo xtask test"
+        )
+    })
 }
 
 fn load_nothing() -> io::Result<()> {

@@ -48,7 +48,7 @@ pub(crate) fn chore(workspace: &Workspace, with_frameworks: bool) -> Result<()> 
 pub(crate) fn run(workspace: &Workspace, purpose: Purpose) -> Result<Tools> {
     let log = workspace.log();
     let road = toolchain::find_road(&log)?;
-    install_packages(&wanted(workspace, &road, purpose), &log)?;
+    apt::install(&wanted(workspace, &road, purpose), &log)?;
     if road == Road::AddNightly {
         let words = ["toolchain", "install", "nightly", "--profile", "minimal", "--component", "rust-src"];
         eprintln!("setup: rustup {}", words.join(" "));
@@ -113,24 +113,11 @@ fn purpose_packages(purpose: Purpose) -> Vec<Package> {
     }
 }
 
-/// Says what is missing, then installs it.
-pub(crate) fn install_packages(wanted: &[Package], log: &Path) -> Result<()> {
-    let missing = apt::missing(wanted);
-    if missing.is_empty() {
-        return Ok(());
-    }
-    eprintln!("setup: installing Debian packages (all output in {}):", log.display());
-    for Package { name, why } in &missing {
-        eprintln!("    {name:<26} {why}");
-    }
-    apt::install(&missing, log)
-}
-
 fn ensure_linker(workspace: &Workspace, llvm: u32) -> Result<PathBuf> {
     if let Some(linker) = linker::find_linker(workspace, llvm) {
         return Ok(linker);
     }
-    install_packages(&linker::packages(llvm), &workspace.log())?;
+    apt::install(&linker::packages(llvm), &workspace.log())?;
     eprintln!(
         "setup: building bpf-linker {} with LLVM {llvm} into {} (about a minute)",
         linker::VERSION,
