@@ -3,11 +3,13 @@
 //! Data flows one way: `power/` and `probe/` read the world, `timeline/` and `unwind/` give it shape, a recording (`profile/`) holds it,
 //! `attribution/` splits the energy, `report/` shows it. `ARCHITECTURE.md` has the picture, the rooms and the invariants.
 
+pub mod attribution;
 pub mod clock;
 pub mod ids;
 pub mod power;
 pub mod probe;
 pub mod profile;
 pub mod symbolize;
+pub mod timeline;
 pub mod units;
 pub mod unwind;
