@@ -7,4 +7,5 @@ pub mod clock;
 pub mod ids;
 pub mod power;
 pub mod profile;
+pub mod report;
 pub mod units;
