@@ -9,6 +9,7 @@ pub mod ids;
 pub mod power;
 pub mod probe;
 pub mod profile;
+pub mod report;
 pub mod symbolize;
 pub mod timeline;
 pub mod units;
