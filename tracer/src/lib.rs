@@ -3,8 +3,14 @@
 //! Data flows one way: `power/` and `probe/` read the world, `timeline/` and `unwind/` give it shape, a recording (`profile/`) holds it,
 //! `attribution/` splits the energy, `report/` shows it. `ARCHITECTURE.md` has the picture, the rooms and the invariants.
 
+pub mod cli;
 pub mod clock;
+pub mod doctor;
 pub mod ids;
+pub mod plan;
 pub mod power;
+pub mod privileges;
 pub mod profile;
+pub mod session;
+pub mod target;
 pub mod units;
