@@ -1,1 +1,3 @@
 //! Simulated power hardware and the support code of the integration tests.
+
+pub mod place;

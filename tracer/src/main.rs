@@ -1,3 +1,7 @@
-//! The command: parse, plan, run, exit code.
+//! The command: parse, plan, run, exit code. All of it is the library's.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    energy_trace::cli::run()
+}

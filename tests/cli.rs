@@ -1,0 +1,229 @@
+//! The command line from outside: usage, exit statuses of what does not run, bad input, the doctor.
+//!
+//! Runs the real binary as root. Leaves out commands that run (`launch.rs`, `signals.rs`) and what the numbers are.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
+
+use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, eventually, text};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+fn place() -> Place {
+    Place::new(env!("CARGO_BIN_EXE_energy-trace"))
+}
+
+/// Wrong usage ends with 2 and runs nothing, whether the parser sees it or we do.
+#[test]
+fn wrong_usage() {
+    let place = place();
+    for line in [
+        "",
+        "record",
+        "--",
+        "--no-such-option -- touch ran",
+        "-p x",
+        "-p 0",
+        "-p 1 -- touch ran",
+        "-p 1 -a",
+        "--cgroup x -- touch ran",
+        "-F 0 -- touch ran",
+        "--duration 5 -- touch ran",
+        "--power coal -- touch ran",
+        "--gpu kernel -- touch ran",
+        "--model-watts fast -- touch ran",
+        "-q -v -- touch ran",
+        "-o same --svg same -- touch ran",
+        "report f --view logical",
+        "report f --by colour",
+        "export f --format pprof",
+        "export f",
+        "flamegraph f --domain cpu",
+        "diff a b",
+        "python train.py",
+    ] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let output = place.run(&words);
+        assert_eq!(output.status.code(), Some(2), "{line}: {}", text(&output.stderr));
+        assert!(!output.stderr.is_empty(), "{line}");
+        assert!(!place.path("ran").exists(), "{line}");
+    }
+}
+
+/// A format or view of a later version is refused with what there is instead.
+#[test]
+fn later_versions_are_named() {
+    let place = place();
+    assert_says(&place.run(&["export", "f", "--format", "pprof"]), &["not in this version", "folded"]);
+    assert_says(
+        &place.run(&["report", "f", "--view", "logical"]),
+        &["not in this version", "--view physical"],
+    );
+}
+
+/// A command that is not there ends with 127, and sudo's PATH is explained to whoever came through sudo.
+#[test]
+fn command_not_found() {
+    let place = place();
+    let output = place.run(&["--", "no-such-command-anywhere"]);
+    assert_code(&output, 127);
+    assert_says(&output, &["no-such-command-anywhere: command not found"]);
+    let output = place.command(&["--", "no-such-command-anywhere"]).env("SUDO_UID", "1000").output().unwrap();
+    assert_code(&output, 127);
+    assert_says(&output, &["sudo replaces PATH"]);
+}
+
+/// A file that may not be executed, and a folder, end with 126.
+#[test]
+fn command_not_executable() {
+    let place = place();
+    place.write("plain", 0o644, "#!/bin/sh\n");
+    for name in ["./plain", "/tmp"] {
+        assert_code(&place.run(&["--", name]), 126);
+    }
+}
+
+/// Without privileges the message names the capabilities, repeats the command line under sudo, and the command does not run.
+#[test]
+fn without_privileges() {
+    let place = place();
+    let program = place.path("energy-trace");
+    std::fs::copy(env!("CARGO_BIN_EXE_energy-trace"), &program).unwrap();
+    std::fs::set_permissions(place.folder(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"])
+        .arg(&program)
+        .args(["--", "touch", "a file"])
+        .current_dir(place.folder())
+        .output()
+        .unwrap();
+    assert_code(&output, 125);
+    let sudo = format!("sudo {} -- touch 'a file'", program.display());
+    assert_says(&output, &["CAP_BPF", "CAP_PERFMON", "CAP_SYS_PTRACE", &sudo, "sudo setcap cap_bpf,"]);
+    assert!(!place.path("a file").exists());
+}
+
+/// A kernel without BTF, and one without BPF, are named as such, with the option that is missing.
+#[test]
+fn kernel_without_btf_or_bpf() {
+    let place = place();
+    let put = |path: &str, text: &str| {
+        std::fs::create_dir_all(place.path(path).parent().unwrap()).unwrap();
+        std::fs::write(place.path(path), text).unwrap();
+    };
+    put("root/proc/self/status", "CapEff:\t000001ffffffffff\n");
+    let output = place.run(&["--path.rootfs", "root", "--", "touch", "ran"]);
+    assert_code(&output, 125);
+    assert_says(&output, &["CONFIG_BPF_SYSCALL"]);
+    put("root/proc/sys/kernel/unprivileged_bpf_disabled", "2");
+    let output = place.run(&["--path.rootfs", "root", "--", "touch", "ran"]);
+    assert_code(&output, 125);
+    assert_says(&output, &["CONFIG_DEBUG_INFO_BTF"]);
+    assert!(!place.path("ran").exists());
+}
+
+/// A place that cannot be written to is found out before the run, with its path, and nothing is left behind.
+#[test]
+fn outputs_are_tried_before_the_run() {
+    let place = place();
+    for (arguments, named) in [
+        (["-o", "none/x.data", "--svg", "x.svg"], "none/x.data"),
+        (["-o", "x.data", "--svg", "none/x.svg"], "none/x.svg"),
+        (["-o", "x.data", "--svg", "/proc"], "/proc"),
+        (["-o", ".", "--svg", "x.svg"], "."),
+    ] {
+        let output = place.command(&arguments).args(["--", "touch", "ran"]).output().unwrap();
+        assert_code(&output, 125);
+        assert_says(&output, &[named]);
+        assert_eq!(std::fs::read_dir(place.folder()).unwrap().count(), 0, "{arguments:?}");
+    }
+}
+
+/// Without a counter, `--measured-only` refuses to record at all.
+#[test]
+fn measured_only_without_a_counter() {
+    let place = place();
+    std::fs::create_dir(place.path("sys")).unwrap();
+    let arguments = ["--measured-only", "--path.sysfs", "sys", "--gpu", "off", "--", "touch", "ran"];
+    assert_code(&place.run(&arguments), 125);
+    assert!(!place.path("ran").exists());
+}
+
+/// Processes that do not exist, have ended, or are threads cannot be attached to, and each is told apart.
+#[test]
+fn attaching_to_nobody() {
+    let place = place();
+    let output = place.run(&["-p", "4194304"]);
+    assert_code(&output, 125);
+    assert_says(&output, &["process 4194304 does not exist"]);
+
+    let mut zombie = Talk::spawn(Command::new("true"));
+    eventually("the end of true", || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", zombie.0.id())).unwrap();
+        stat.contains(") Z ")
+    });
+    let output = place.run(&["-p", &zombie.0.id().to_string()]);
+    assert_code(&output, 125);
+    assert_says(&output, &["has already ended"]);
+    zombie.0.wait().unwrap();
+
+    let output = place.run(&["--cgroup", "no/such/group"]);
+    assert_code(&output, 125);
+    assert_says(&output, &["no/such/group"]);
+}
+
+/// What is no recording is refused by every verb that reads one, with its path.
+#[test]
+fn reading_what_is_no_recording() {
+    let place = place();
+    place.write("text", 0o644, "not a recording\n");
+    place.write("empty", 0o644, "");
+    for file in ["text", "empty", "missing", "."] {
+        for verb in [&["report", file][..], &["flamegraph", file], &["export", file, "--format", "folded"]] {
+            let output = place.run(verb);
+            assert_code(&output, 125);
+            assert_says(&output, &[file]);
+            assert!(output.stdout.is_empty());
+        }
+    }
+}
+
+/// A SUDO_UID that is no number is refused: the command must not run as root by accident.
+#[test]
+fn a_broken_sudo_uid_is_refused() {
+    let place = place();
+    let output = place.command(&["--", "touch", "ran"]).env("SUDO_UID", "nobody").output().unwrap();
+    assert_code(&output, 125);
+    assert_says(&output, &["SUDO_UID", "--as-root"]);
+    assert!(!place.path("ran").exists());
+}
+
+/// The doctor's verdict is its exit status, in text and in JSON, and what is missing has a fix.
+#[test]
+fn doctor() {
+    let place = place();
+    let output = place.run(&["doctor", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_code(&output, if json["can_record"] == true { 0 } else { 1 });
+    let areas: Vec<_> =
+        json["findings"].as_array().unwrap().iter().map(|f| f["area"].as_str().unwrap()).collect();
+    for area in [
+        "kernel",
+        "btf",
+        "bpf",
+        "privileges",
+        "bpf programs",
+        "perf",
+        "tracefs",
+        "pid namespace",
+        "power",
+        "python",
+    ] {
+        assert!(areas.contains(&area), "{area} in {areas:?}");
+    }
+    std::fs::create_dir_all(place.path("root/proc/self")).unwrap();
+    std::fs::write(place.path("root/proc/self/status"), "CapEff:\t0\n").unwrap();
+    let output = place.run(&["doctor", "--path.rootfs", "root"]);
+    assert_code(&output, 1);
+    let said = text(&output.stdout);
+    assert!(said.contains("fix: ") && said.contains("CONFIG_DEBUG_INFO_BTF"), "{said}");
+}

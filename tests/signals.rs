@@ -1,0 +1,141 @@
+//! Signals: who gets which, how often, and what is left on disk; Ctrl-C and progress on a terminal.
+//!
+//! Runs the real binary as root; BPF programs load. Never asserts how long anything takes.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
+
+use energy_trace_tests::place::{Place, Talk, assert_code, eventually, text};
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn place() -> Place {
+    Place::new(env!("CARGO_BIN_EXE_energy-trace"))
+}
+
+/// The recording of a place, as the library reads it.
+fn recording(place: &Place) -> energy_trace::profile::recording::Recording {
+    energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap()
+}
+
+/// Signals for the command reach it, each once.
+#[test]
+fn signals_are_passed_on() {
+    for (name, signal) in
+        [("TERM", libc::SIGTERM), ("HUP", libc::SIGHUP), ("QUIT", libc::SIGQUIT), ("USR1", libc::SIGUSR1)]
+    {
+        let place = place();
+        let script =
+            format!("n=0; trap 'n=$((n+1)); echo got' {name}; echo ready; read x; read y; exit $((40+n))");
+        let mut child = Talk::spawn(place.record(&script));
+        assert_eq!(child.line(), "ready\n");
+        child.signal(signal);
+        assert_eq!(child.line(), "got\n", "{name}");
+        let output = child.end();
+        assert_code(&output, 41);
+        assert!(recording(&place).summary.is_some(), "{name}");
+    }
+}
+
+/// A command that signals its own process group hears it once, not again from us.
+#[test]
+fn the_commands_own_signals_do_not_come_back() {
+    let place = place();
+    let script = "n=0; trap 'n=$((n+1))' USR1; kill -USR1 0; i=0; while [ $i -lt 30 ]; do sleep 0.01; i=$((i+1)); done; exit $n";
+    let mut command = place.record(script);
+    // A group of its own, or the test would be signalled too.
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    assert_code(&command.output().unwrap(), 1);
+}
+
+/// SIGINT stops the recording, whose result is whole at once; the command is told, runs on if it likes, and its status counts.
+#[test]
+fn interrupted_once() {
+    let place = place();
+    let mut child = Talk::spawn(place.record("trap 'echo told' INT; echo ready; read x; read y; exit 9"));
+    assert_eq!(child.line(), "ready\n");
+    child.signal(libc::SIGINT);
+    assert_eq!(child.line(), "told\n");
+    eventually("a whole recording", || {
+        let recording = energy_trace::profile::file::read(&place.path("energy-trace.data"));
+        recording.is_ok_and(|r| r.summary.is_some_and(|s| s.exit_code.is_none()))
+    });
+    assert!(child.0.try_wait().unwrap().is_none(), "it waits for the command");
+    assert_code(&child.end(), 9);
+}
+
+/// A second SIGINT ends energy-trace at once, the command lives on, and what is on disk stays readable.
+#[test]
+fn interrupted_twice() {
+    let place = place();
+    let mut child = Talk::spawn(place.record("trap '' INT; echo ready; read x; echo $x"));
+    assert_eq!(child.line(), "ready\n");
+    let began = Instant::now();
+    while child.0.try_wait().unwrap().is_none() {
+        child.signal(libc::SIGINT);
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(began.elapsed() < Duration::from_secs(60), "it does not end");
+    }
+    child.0.stdin.as_mut().unwrap().write_all(b"alive\n").unwrap();
+    assert_eq!(child.line(), "alive\n");
+    assert_code(&child.end(), 130);
+    assert_code(&place.run(&["report", "energy-trace.data"]), 0);
+}
+
+/// Killing energy-trace does not harm the command.
+#[test]
+fn the_command_survives_us() {
+    let place = place();
+    let mut child = Talk::spawn(place.record("echo ready; read x; echo $x"));
+    assert_eq!(child.line(), "ready\n");
+    child.signal(libc::SIGKILL);
+    child.0.wait().unwrap();
+    child.0.stdin.as_mut().unwrap().write_all(b"alive\n").unwrap();
+    assert_eq!(child.line(), "alive\n");
+}
+
+/// On a terminal: progress is shown and cleared, and Ctrl-C reaches the command once.
+#[test]
+fn on_a_terminal() {
+    let place = place();
+    let script = "n=0; trap 'n=$((n+1))' INT; echo ready; read x; i=0; \
+                  while [ $i -lt 40 ]; do sleep 0.02; i=$((i+1)); done; exit $((20+n))";
+    let pty = nix::pty::openpty(None, None).unwrap();
+    let mut command = place.record(script);
+    for set in [Command::stdin, Command::stdout, Command::stderr] {
+        set(&mut command, Stdio::from(pty.slave.try_clone().unwrap()));
+    }
+    let become_leader = || {
+        nix::unistd::setsid()?;
+        // SAFETY: stdin is the terminal; TIOCSCTTY takes a number.
+        match unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec only two system calls are made.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(&mut command, become_leader) };
+    let mut child = Talk(command.spawn().unwrap());
+    drop((command, pty.slave));
+
+    let mut terminal = std::fs::File::from(pty.master);
+    let mut screen = Vec::new();
+    let mut seen = |terminal: &mut std::fs::File, word: &str| {
+        let mut byte = [0; 512];
+        // The terminal says EIO when its last user is gone.
+        while !text(&screen).contains(word) {
+            match terminal.read(&mut byte) {
+                Ok(n) if n > 0 => screen.extend(&byte[..n]),
+                _ => break,
+            }
+        }
+        text(&screen)
+    };
+    assert!(seen(&mut terminal, "ready").contains("ready"));
+    assert!(seen(&mut terminal, "samples").contains(" samples, "));
+    terminal.write_all(b"\x03").unwrap();
+    let screen = seen(&mut terminal, "recording: energy-trace.data");
+    assert_eq!(child.0.wait().unwrap().code(), Some(21), "{screen}");
+    let (_, after) = screen.rsplit_once(" samples, ").unwrap();
+    assert!(after.contains("\r\x1b[K"), "the line is cleared: {screen:?}");
+}

@@ -1,0 +1,138 @@
+//! A place where the real program runs in a test: its folder, its command lines, and processes that are talked to while they run.
+//!
+//! Leaves out every line of energy-trace itself.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a test that cannot be set up fails, wherever that happens"
+)]
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A place for one test's files, and the program in it.
+pub struct Place {
+    dir: TempDir,
+    program: PathBuf,
+}
+
+impl Place {
+    /// A new folder that others may look into, for the program at this path (`CARGO_BIN_EXE_energy-trace`).
+    pub fn new(program: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        Self { dir, program: program.into() }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A file in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The program with these arguments, in this place, as if nobody had used sudo.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).current_dir(self.dir.path());
+        for variable in ["SUDO_UID", "SUDO_GID", "SUDO_USER", "NO_COLOR"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    /// Runs it to its end, with nothing on its stdin.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Records a shell script, without energy, as fast as can be.
+    pub fn record(&self, script: &str) -> Command {
+        self.command(&["--power", "none", "--no-svg", "--", "sh", "-c", script])
+    }
+
+    /// Writes a file with these permissions.
+    pub fn write(&self, name: &str, mode: u32, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+}
+
+/// A process with pipes to talk to it, killed when the test is over, however it ends.
+pub struct Talk(pub Child);
+
+impl Talk {
+    /// Starts it with a pipe at each end.
+    pub fn spawn(mut command: Command) -> Self {
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Waits for a line on its stdout.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::with_capacity(1, self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: kill takes two numbers; the process has not been waited for, so the pid is its own.
+        assert_eq!(unsafe { libc::kill(self.0.id().cast_signed(), signal) }, 0);
+    }
+
+    /// Closes its stdin, waits, and returns what it has written since.
+    pub fn end(mut self) -> Output {
+        drop(self.0.stdin.take());
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        self.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+        self.0.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+        Output { status: self.0.wait().unwrap(), stdout, stderr }
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The exit status is this one; what was printed is shown otherwise.
+#[track_caller]
+pub fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+/// stderr holds all of these words.
+#[track_caller]
+pub fn assert_says(output: &Output, words: &[&str]) {
+    let said = text(&output.stderr);
+    for word in words {
+        assert!(said.contains(word), "{word:?} is not in:\n{said}");
+    }
+}
+
+/// Bytes as text.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Waits for something that will happen, and fails rather than hangs if it does not.
+#[track_caller]
+pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !happened() {
+        assert!(Instant::now() < end, "{what} did not happen within a minute");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

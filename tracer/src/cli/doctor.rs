@@ -1,0 +1,47 @@
+//! `energy-trace doctor`: can this machine record?
+
+use super::output::write_to;
+use super::{Common, Failure};
+use crate::doctor::{self, DoctorPlan};
+use clap::Args;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What the user typed after `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Write JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Where sysfs is mounted
+    #[arg(long = "path.sysfs", value_name = "DIR", default_value = "/sys")]
+    pub sysfs: PathBuf,
+
+    /// Where the root of the file system is, for what the kernel offers
+    #[arg(long = "path.rootfs", value_name = "DIR", default_value = "/", hide = true)]
+    pub rootfs: PathBuf,
+
+    /// The NVML library, when it is not where the driver puts it
+    #[arg(long, value_name = "FILE")]
+    pub nvml_lib: Option<PathBuf>,
+}
+
+/// Examines this machine. Ends with 0 when the main job can run, else with 1.
+pub fn run(args: &DoctorArgs, common: &Common) -> Result<ExitCode, Failure> {
+    let findings = doctor::examine(&DoctorPlan {
+        rootfs: args.rootfs.clone(),
+        sysfs: args.sysfs.clone(),
+        nvml_lib: args.nvml_lib.clone(),
+        typed: std::env::args_os().collect(),
+    });
+    if !common.quiet {
+        let color = common.color.resolve(std::io::stdout().is_terminal());
+        write_to(None, |out| match args.json {
+            true => doctor::write_json(out, &findings),
+            false => doctor::write_text(out, &findings, color),
+        })?;
+    }
+    Ok(if doctor::can_record(&findings) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,54 @@
+//! `energy-trace export FILE --format folded`: a recording for another tool.
+
+use super::Failure;
+use super::output::{read_profile, write_to};
+use crate::report::DomainChoice;
+use crate::report::folded::{self, FoldedOptions};
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What the user typed after `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The recording
+    #[arg(value_name = "FILE", default_value = "energy-trace.data")]
+    pub file: PathBuf,
+
+    /// The format: folded (stacks with microjoules, for flame graph tools)
+    #[arg(long, value_parser = parse_format)]
+    pub format: Format,
+
+    /// Where to write it; stdout without it
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+
+    /// Whose energy: total, package, dram, gpu or psys
+    #[arg(long, default_value = "total")]
+    pub domain: DomainChoice,
+}
+
+/// A format of another tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One stack a line, root first, and its microjoules.
+    Folded,
+}
+
+fn parse_format(text: &str) -> Result<Format, String> {
+    match text {
+        "folded" => Ok(Format::Folded),
+        "csv" => Err("not in this version as an export, which has: folded; `report --format csv` writes the rows as CSV".into()),
+        "pprof" | "firefox" | "speedscope" | "parquet" => Err("not in this version, which has: folded".into()),
+        _ => Err("no such format; this version has: folded".into()),
+    }
+}
+
+/// Writes a recording in another format.
+pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
+    let (recording, profile) = read_profile(&args.file)?;
+    let options = FoldedOptions { domain: args.domain };
+    write_to(args.output.as_deref(), |out| match args.format {
+        Format::Folded => folded::write(out, &recording, &profile, &options),
+    })
+}

@@ -1,0 +1,140 @@
+//! Interpreters: the Pythons that run now and the `python3` on PATH, and whether this version can walk their frames.
+
+use super::{DoctorPlan, Finding};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A Python's minor version: (3, 11).
+type Version = (u32, u32);
+
+/// The Pythons whose frames this version walks. TO WIRE: `unwind/` owns the layouts and should answer this.
+fn known_versions() -> &'static [Version] {
+    &[(3, 11), (3, 12), (3, 13)]
+}
+
+/// How long `python3 --version` may take; shims are slow, hanging ones are not waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (version, processes) in running_at(&plan.rootfs.join("proc")) {
+        let what = format!("running: CPython {} in {}", name(version), listed(&processes));
+        findings.push(judge(version, &what));
+    }
+    match version_on_path() {
+        Some(version) => {
+            findings.push(judge(version, &format!("python3 on PATH: CPython {}", name(version))))
+        }
+        None => findings.push(Finding::ok("python", "no python3 on PATH that says its version")),
+    }
+    findings
+}
+
+fn judge(version: Version, what: &str) -> Finding {
+    if known_versions().contains(&version) {
+        return Finding::ok("python", format!("{what}: its frames are walked"));
+    }
+    let known = known_versions().iter().copied().map(name).collect::<Vec<_>>().join(", ");
+    Finding::warn(
+        "python",
+        format!("{what}: not known to this version, so its stacks have native frames only"),
+        format!("use CPython {known}"),
+    )
+}
+
+fn name((major, minor): Version) -> String {
+    format!("{major}.{minor}")
+}
+
+fn listed(processes: &[u32]) -> String {
+    match processes {
+        [one] => format!("process {one}"),
+        [first, ..] => format!("{} processes (such as {first})", processes.len()),
+        [] => "no process".into(),
+    }
+}
+
+/// The Python processes by version. What may not be looked at is left out.
+fn running_at(proc: &Path) -> BTreeMap<Version, Vec<u32>> {
+    let mut found: BTreeMap<Version, Vec<u32>> = BTreeMap::new();
+    for entry in std::fs::read_dir(proc).into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if let Some(version) = version_of_process(&entry.path()) {
+            found.entry(version).or_default().push(pid);
+        }
+    }
+    found
+}
+
+/// By the library where there is one, because a program that embeds Python has any name; else by the program's name.
+fn version_of_process(process: &Path) -> Option<Version> {
+    let maps = std::fs::read_to_string(process.join("maps")).ok()?;
+    let library = maps.lines().find_map(|line| parse_version(line.rsplit_once("/libpython")?.1));
+    library.or_else(|| {
+        let program = std::fs::read_link(process.join("exe")).ok()?;
+        parse_version(program.file_name()?.to_str()?.strip_prefix("python")?)
+    })
+}
+
+/// The version at the start of a text: `3.11.so.1.0` is (3, 11), and so is `Python 3.11.2` behind its first word.
+fn parse_version(text: &str) -> Option<Version> {
+    let (major, rest) = text.split_once('.')?;
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    Some((major.parse().ok()?, rest.get(..digits)?.parse().ok()?))
+}
+
+/// What `python3 --version` says.
+fn version_on_path() -> Option<Version> {
+    let mut child = Command::new("python3")
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let end = Instant::now() + PATIENCE;
+    while child.try_wait().ok()?.is_none() {
+        if Instant::now() > end {
+            // A process that hangs is ended and collected; that it may have ended just now is no error.
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().ok()?;
+    parse_version(String::from_utf8_lossy(&output.stdout).strip_prefix("Python ")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{judge, parse_version, running_at};
+    use crate::doctor::Level;
+
+    /// Libraries, programs and the interpreter's own words give the version; free-threaded builds and nonsense do not mislead.
+    #[test]
+    fn versions() {
+        assert_eq!(parse_version("3.11.so.1.0"), Some((3, 11)));
+        assert_eq!(parse_version("3.13t.so.1.0"), Some((3, 13)));
+        assert_eq!(parse_version("3.9"), Some((3, 9)));
+        assert_eq!(parse_version("3"), None);
+        assert_eq!(parse_version("-config"), None);
+        assert_eq!(parse_version("3."), None);
+    }
+
+    /// A program that embeds Python is found by its library, whatever its name; an unknown version is a warning that names it.
+    #[test]
+    fn embedded_interpreters() {
+        let proc = tempfile::tempdir().unwrap();
+        let process = proc.path().join("42");
+        std::fs::create_dir(&process).unwrap();
+        std::fs::write(process.join("maps"), "7f00-7f01 r-xp 0 08:01 9 /opt/app/lib/libpython3.9.so.1.0\n")
+            .unwrap();
+        assert_eq!(running_at(proc.path()), [((3, 9), vec![42])].into());
+        let found = judge((3, 9), "x");
+        assert_eq!(found.level, Level::Warn);
+        assert!(found.text.contains("native frames only"));
+    }
+}

@@ -1,0 +1,197 @@
+//! The kernel's side: version, BTF, BPF, privileges, perf settings, a trial load, tracefs, pid namespace.
+
+use super::{DoctorPlan, Finding};
+use crate::privileges::{Privileges, setcap_command};
+use crate::probe::{TraceConfig, Tracer};
+use crate::session::{is_first_pid_namespace_at, read_kernel_at};
+use std::path::Path;
+
+/// `bpf_loop` came with Linux 5.17; the unwinder is built on it.
+const OLDEST_KERNEL: (u32, u32) = (5, 17);
+
+/// All findings about the kernel, in the order in which a recording needs them.
+pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
+    let root = &plan.rootfs;
+    let mut findings = vec![version(&read_kernel_at(root))];
+    match Privileges::read_at(root) {
+        Ok(privileges) => {
+            findings.push(btf(&privileges, root));
+            findings.push(bpf(&privileges));
+            findings.push(rights(&privileges));
+            findings.push(trial(plan, &privileges));
+            findings.push(perf(&privileges));
+        }
+        Err(error) => {
+            findings.push(Finding::fail("privileges", error.to_string(), "mount -t proc proc /proc"));
+        }
+    }
+    findings.push(kernel_symbols(root));
+    findings.push(tracefs(root));
+    findings.push(pid_namespace(root));
+    findings
+}
+
+fn version(release: &str) -> Finding {
+    let text = format!("Linux {release}");
+    match parse_release(release) {
+        Some(version) if version >= OLDEST_KERNEL => Finding::ok("kernel", text),
+        Some(_) => {
+            Finding::fail("kernel", text, "energy-trace needs Linux 5.17 or newer (Debian 12 has 6.1)")
+        }
+        None => Finding::warn(
+            "kernel",
+            format!("unknown version {release:?}"),
+            "energy-trace needs Linux 5.17 or newer",
+        ),
+    }
+}
+
+/// `6.1.0-28-amd64` is (6, 1).
+fn parse_release(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn btf(privileges: &Privileges, root: &Path) -> Finding {
+    let path = root.join("sys/kernel/btf/vmlinux");
+    if privileges.btf {
+        return Finding::ok("btf", format!("type information in {}", path.display()));
+    }
+    Finding::fail(
+        "btf",
+        format!("{} is missing", path.display()),
+        "use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as those of Debian 12, Ubuntu 22.04 and Fedora are; \
+         in a container, mount the host's /sys",
+    )
+}
+
+fn bpf(privileges: &Privileges) -> Finding {
+    match privileges.unprivileged_bpf_disabled {
+        Some(setting) => Finding::ok(
+            "bpf",
+            format!("system call there (kernel.unprivileged_bpf_disabled = {setting}, which CAP_BPF passes)"),
+        ),
+        None => Finding::fail(
+            "bpf",
+            "the kernel has no bpf system call",
+            "use a kernel built with CONFIG_BPF_SYSCALL=y (gVisor and WSL 1 have none)",
+        ),
+    }
+}
+
+fn rights(privileges: &Privileges) -> Finding {
+    let missing = privileges.missing();
+    if missing.is_empty() {
+        return Finding::ok(
+            "privileges",
+            "CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH are there",
+        );
+    }
+    let program = std::env::current_exe().unwrap_or_else(|_| "energy-trace".into());
+    let each =
+        missing.iter().map(|c| format!("{} ({})", c.name.to_uppercase(), c.purpose)).collect::<Vec<_>>();
+    Finding::fail(
+        "privileges",
+        format!("missing: {}", each.join(", ")),
+        format!("run energy-trace with sudo, or once: {}", setcap_command(&program)),
+    )
+}
+
+/// Loads the programs and drops them again.
+fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
+    if let Err(error) = privileges.check(&plan.typed) {
+        let first = error.to_string().lines().next().unwrap_or_default().to_owned();
+        return Finding::fail("bpf programs", format!("not tried: {first}"), "mend the above and ask again");
+    }
+    match Tracer::load(&TraceConfig { sample_hz: 99, system_wide: false, verbose: false }) {
+        Ok(tracer) => {
+            let event = match tracer.sample_event() {
+                "cycles" => "cycles, of the hardware's PMU".to_owned(),
+                other => format!("{other}, a clock: there is no hardware PMU (usual on virtual machines)"),
+            };
+            Finding::ok("bpf programs", format!("loaded and verified; sampling event: {event}"))
+        }
+        Err(error) => {
+            let fix = error
+                .advice()
+                .unwrap_or_else(|| "run again with -v for the verifier's words, and report it".into());
+            Finding::fail("bpf programs", error.to_string(), fix)
+        }
+    }
+}
+
+fn perf(privileges: &Privileges) -> Finding {
+    match privileges.perf_event_paranoid {
+        Some(level) => {
+            Finding::ok("perf", format!("kernel.perf_event_paranoid = {level}, which CAP_PERFMON passes"))
+        }
+        None => Finding::fail(
+            "perf",
+            "the kernel has no perf events",
+            "use a kernel built with CONFIG_PERF_EVENTS=y; without them nothing can be sampled",
+        ),
+    }
+}
+
+/// `kptr_restrict` 2 hides kernel addresses even from root (Documentation/admin-guide/sysctl/kernel.rst, v6.1).
+fn kernel_symbols(root: &Path) -> Finding {
+    let setting = std::fs::read_to_string(root.join("proc/sys/kernel/kptr_restrict")).unwrap_or_default();
+    match setting.trim() {
+        "2" => Finding::warn(
+            "kernel symbols",
+            "kernel.kptr_restrict = 2 hides the names of kernel functions",
+            "sudo sysctl kernel.kptr_restrict=1",
+        ),
+        _ => Finding::ok("kernel symbols", "names of kernel functions can be read"),
+    }
+}
+
+fn tracefs(root: &Path) -> Finding {
+    let places = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|place| root.join(place));
+    match places.iter().find(|place| place.join("events/sched/sched_switch").exists()) {
+        Some(place) => Finding::ok("tracefs", format!("tracepoints in {}", place.display())),
+        None => Finding::warn(
+            "tracefs",
+            "no tracepoints below /sys/kernel/tracing, or they may not be read",
+            "as root: mount -t tracefs tracefs /sys/kernel/tracing",
+        ),
+    }
+}
+
+fn pid_namespace(root: &Path) -> Finding {
+    if is_first_pid_namespace_at(root) {
+        return Finding::ok("pid namespace", "the first one: process numbers are the kernel's");
+    }
+    Finding::fail(
+        "pid namespace",
+        "energy-trace is in a container's pid namespace, and the kernel reports other process numbers",
+        "run it on the host, or start the container with --pid=host",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{kernel_symbols, parse_release, tracefs, version};
+    use crate::doctor::Level;
+
+    /// Releases of distributions are understood, and one that is too old fails.
+    #[test]
+    fn releases() {
+        assert_eq!(parse_release("6.1.0-28-amd64"), Some((6, 1)));
+        assert_eq!(parse_release("6.18-rc1"), Some((6, 18)));
+        assert_eq!(parse_release("linux"), None);
+        assert_eq!(version("5.15.0-91-generic").level, Level::Fail);
+        assert_eq!(version("5.17.0").level, Level::Ok);
+    }
+
+    /// On an empty tree tracefs is missed and says how to mount it; hidden kernel addresses say which sysctl.
+    #[test]
+    fn fixes_are_exact() {
+        let root = tempfile::tempdir().unwrap();
+        let found = tracefs(root.path());
+        assert_eq!((found.level, found.fix.unwrap().contains("mount -t tracefs")), (Level::Warn, true));
+        std::fs::create_dir_all(root.path().join("proc/sys/kernel")).unwrap();
+        std::fs::write(root.path().join("proc/sys/kernel/kptr_restrict"), "2\n").unwrap();
+        assert_eq!(kernel_symbols(root.path()).fix.as_deref(), Some("sudo sysctl kernel.kptr_restrict=1"));
+    }
+}

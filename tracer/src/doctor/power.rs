@@ -1,0 +1,80 @@
+//! Power: every source that was found, what it offers, what is not used and why.
+
+use super::{DoctorPlan, Finding};
+use crate::power::survey::survey;
+use crate::power::{PowerPlan, SourceChoice};
+use crate::profile::record::{Quality, Source};
+use std::time::Duration;
+
+/// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
+pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
+    let sources = survey(&PowerPlan {
+        choices: vec![SourceChoice::Auto],
+        sysfs: plan.sysfs.clone(),
+        nvml_lib: plan.nvml_lib.clone(),
+        idle: None,
+        model_idle: None,
+        model_core: None,
+        measured_only: false,
+        gpu: true,
+        period: Duration::from_millis(20),
+    });
+    describe(&sources)
+}
+
+fn describe(sources: &[Source]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = sources.iter().flat_map(of_source).collect();
+    let measures = |source: &Source| source.quality == Quality::Measured && !source.domains.is_empty();
+    if !sources.iter().any(measures) {
+        findings.push(Finding::warn(
+            "power",
+            "nothing here measures power: joules will be estimated, and say so",
+            "on a machine of your own: sudo modprobe intel_rapl_msr (Intel and AMD Zen); on a virtual machine ask its host, \
+             give the model your machine's watts with --model-watts, or replay a meter's log with --power replay:FILE",
+        ));
+    }
+    findings
+}
+
+fn of_source(source: &Source) -> Vec<Finding> {
+    let quality = match source.quality {
+        Quality::Measured => "measured",
+        Quality::Apportioned => "apportioned",
+        Quality::Estimated => "estimated",
+    };
+    let mut findings = Vec::new();
+    if !source.domains.is_empty() {
+        let notes: String = source.notes.iter().map(|note| format!("; {note}")).collect();
+        let text = format!("{} ({quality}): {}{notes}", source.name, source.domains.join(", "));
+        findings.push(Finding::ok("power", text));
+    }
+    let ignored = source.ignored.iter();
+    findings.extend(
+        ignored
+            .map(|i| Finding::ok("power", format!("{}: {} is not used: {}", source.name, i.domain, i.why))),
+    );
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::describe;
+    use crate::doctor::Level;
+    use crate::profile::record::{Ignored, Quality, Source};
+
+    fn source(name: &str, quality: Quality, domains: &[&str], ignored: Vec<Ignored>) -> Source {
+        let domains = domains.iter().map(ToString::to_string).collect();
+        Source { name: name.into(), domains, period_ns: 0, quality, ignored, notes: vec![] }
+    }
+
+    /// A machine with the model only is warned about; one with a counter is not. What is ignored is named with its reason.
+    #[test]
+    fn estimates_are_a_warning() {
+        let estimated = describe(&[source("model", Quality::Estimated, &["package-0"], vec![])]);
+        assert_eq!(estimated.iter().map(|f| f.level).max(), Some(Level::Warn));
+        let mirror = Ignored { domain: "intel-rapl-mmio:0".into(), why: "a mirror of package-0".into() };
+        let measured = describe(&[source("powercap", Quality::Measured, &["package-0"], vec![mirror])]);
+        assert!(measured.iter().all(|f| f.level == Level::Ok));
+        assert!(measured.iter().any(|f| f.text.contains("intel-rapl-mmio:0 is not used: a mirror")));
+    }
+}

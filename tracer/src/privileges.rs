@@ -1,0 +1,225 @@
+//! What this process may do and what the kernel offers, before anything is tried.
+//!
+//! The facts come from `/proc` and `/sys` below a root that can be given, so that a kernel without BTF can be put on a table. Leaves out
+//! whether the BPF programs really load: `probe/` tries, and its error is the last word.
+
+use std::path::{Path, PathBuf};
+
+/// A capability that recording uses: its bit (include/uapi/linux/capability.h, v6.1), its name, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capability {
+    bit: u8,
+    /// As `setcap` writes it.
+    pub name: &'static str,
+    /// What energy-trace does with it.
+    pub purpose: &'static str,
+}
+
+const CAP_DAC_READ_SEARCH: Capability =
+    Capability { bit: 2, name: "cap_dac_read_search", purpose: "read tracefs and the powercap counters" };
+const CAP_SYS_PTRACE: Capability = Capability {
+    bit: 19,
+    name: "cap_sys_ptrace",
+    purpose: "read memory maps and interpreters of other processes",
+};
+const CAP_SYS_ADMIN: Capability = Capability { bit: 21, name: "cap_sys_admin", purpose: "" };
+const CAP_PERFMON: Capability = Capability { bit: 38, name: "cap_perfmon", purpose: "sample on every CPU" };
+const CAP_BPF: Capability = Capability { bit: 39, name: "cap_bpf", purpose: "load BPF programs" };
+
+/// Everything recording uses, in the order in which messages name it.
+const USED: [Capability; 4] = [CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH];
+
+/// Why a recording cannot start. The text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum PrivilegeError {
+    /// Not root, and without the capabilities that would do instead.
+    #[error(
+        "recording needs root or capabilities that this process lacks: {}\n  \
+         run it as root:      {sudo}\n  \
+         or grant them once:  sudo setcap {}+ep {}",
+        list(missing), names(&USED), shell_word(program)
+    )]
+    Missing {
+        /// What is missing.
+        missing: Vec<Capability>,
+        /// The same command line under sudo.
+        sudo: String,
+        /// The program that `setcap` would be run on.
+        program: PathBuf,
+    },
+    /// The kernel has no type information.
+    #[error(
+        "this kernel has no BTF ({0} is missing), which the BPF programs need: use a kernel built with \
+         CONFIG_DEBUG_INFO_BTF=y, as those of Debian 12, Ubuntu 22.04 and Fedora are"
+    )]
+    NoBtf(PathBuf),
+    /// The kernel has no BPF.
+    #[error(
+        "this kernel has no BPF ({0} is missing): use a kernel built with CONFIG_BPF_SYSCALL=y (not gVisor or WSL 1)"
+    )]
+    NoBpf(PathBuf),
+    /// `/proc` cannot be read.
+    #[error("cannot read {path}: {source}; is /proc mounted?")]
+    Proc {
+        /// What was read.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Privileges {
+    /// Effective capabilities, one bit each.
+    effective: u64,
+    /// `kernel.perf_event_paranoid`, where the kernel has perf events.
+    pub perf_event_paranoid: Option<i64>,
+    /// `kernel.unprivileged_bpf_disabled`; `None`: the kernel has no BPF.
+    pub unprivileged_bpf_disabled: Option<i64>,
+    /// Whether `/sys/kernel/btf/vmlinux` exists.
+    pub btf: bool,
+    root: PathBuf,
+}
+
+impl Privileges {
+    /// Reads all of it below `root` (`/` but in tests).
+    pub fn read_at(root: &Path) -> Result<Self, PrivilegeError> {
+        let path = root.join("proc/self/status");
+        let status = std::fs::read_to_string(&path)
+            .map_err(|source| PrivilegeError::Proc { path: path.clone(), source })?;
+        let effective = parse_effective(&status).ok_or_else(|| PrivilegeError::Proc {
+            path,
+            source: std::io::Error::new(std::io::ErrorKind::InvalidData, "no line CapEff"),
+        })?;
+        Ok(Self {
+            effective,
+            perf_event_paranoid: read_number(&root.join("proc/sys/kernel/perf_event_paranoid")),
+            unprivileged_bpf_disabled: read_number(&root.join("proc/sys/kernel/unprivileged_bpf_disabled")),
+            btf: root.join("sys/kernel/btf/vmlinux").exists(),
+            root: root.to_owned(),
+        })
+    }
+
+    /// Whether a recording can be tried. `command_line` is what the user typed, program first: the advice repeats it under sudo.
+    pub fn check(&self, command_line: &[std::ffi::OsString]) -> Result<(), PrivilegeError> {
+        if self.unprivileged_bpf_disabled.is_none() {
+            return Err(PrivilegeError::NoBpf(self.root.join("proc/sys/kernel/unprivileged_bpf_disabled")));
+        }
+        if !self.btf {
+            return Err(PrivilegeError::NoBtf(self.root.join("sys/kernel/btf/vmlinux")));
+        }
+        let missing = self.missing();
+        // Without the last one some files cannot be read, which those who read them say; without the others nothing works.
+        if missing.iter().all(|&capability| capability == CAP_DAC_READ_SEARCH) {
+            return Ok(());
+        }
+        let words = command_line.iter().map(|word| shell_word(Path::new(word)));
+        let sudo = std::iter::once("sudo".to_owned()).chain(words).collect::<Vec<_>>().join(" ");
+        let program = std::env::current_exe().unwrap_or_else(|_| "energy-trace".into());
+        Err(PrivilegeError::Missing { missing, sudo, program })
+    }
+
+    /// What recording uses and this process lacks. CAP_SYS_ADMIN stands for CAP_BPF and CAP_PERFMON (capabilities(7)).
+    pub fn missing(&self) -> Vec<Capability> {
+        let stands_in = self.has(CAP_SYS_ADMIN);
+        let lacks = |c: &Capability| !(self.has(*c) || stands_in && matches!(*c, CAP_BPF | CAP_PERFMON));
+        USED.into_iter().filter(lacks).collect()
+    }
+
+    const fn has(&self, capability: Capability) -> bool {
+        self.effective >> capability.bit & 1 == 1
+    }
+}
+
+/// The `setcap` command that gives a program what recording uses.
+pub fn setcap_command(program: &Path) -> String {
+    format!("sudo setcap {}+ep {}", names(&USED), shell_word(program))
+}
+
+/// A word as a shell reads it back.
+pub fn shell_word(word: &Path) -> String {
+    let text = word.to_string_lossy();
+    // Only a NUL cannot be quoted, and no argument holds one.
+    shlex::try_quote(&text).map_or_else(|_| text.clone().into_owned(), std::borrow::Cow::into_owned)
+}
+
+fn names(capabilities: &[Capability]) -> String {
+    capabilities.iter().map(|c| c.name).collect::<Vec<_>>().join(",")
+}
+
+fn list(capabilities: &[Capability]) -> String {
+    let each = |c: &Capability| format!("{} ({})", c.name.to_uppercase(), c.purpose);
+    capabilities.iter().map(each).collect::<Vec<_>>().join(", ")
+}
+
+fn parse_effective(status: &str) -> Option<u64> {
+    let hex = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(hex.trim(), 16).ok()
+}
+
+fn read_number(path: &Path) -> Option<i64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PrivilegeError, Privileges};
+    use std::path::Path;
+
+    /// A root with everything a recording needs and the effective capabilities `effective`.
+    fn machine(effective: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put("proc/self/status", &format!("Name:\tx\nCapPrm:\t0\nCapEff:\t{effective}\n"));
+        put("proc/sys/kernel/unprivileged_bpf_disabled", "2\n");
+        put("proc/sys/kernel/perf_event_paranoid", "3\n");
+        put("sys/kernel/btf/vmlinux", "");
+        root
+    }
+
+    fn check(root: &Path) -> Result<(), PrivilegeError> {
+        Privileges::read_at(root).unwrap().check(&["energy-trace".into(), "--".into(), "a b".into()])
+    }
+
+    /// Root, the four capabilities, and CAP_SYS_ADMIN with CAP_SYS_PTRACE all do.
+    #[test]
+    fn enough() {
+        for effective in ["000001ffffffffff", "000000c000080004", "0000000000280000"] {
+            check(machine(effective).path()).unwrap();
+        }
+    }
+
+    /// The message names exactly what is missing, repeats the command line under sudo, quoted, and gives the setcap form.
+    #[test]
+    fn the_message_says_what_to_do() {
+        let text = check(machine("0000008000000000").path()).unwrap_err().to_string();
+        assert!(text.contains("CAP_PERFMON (sample"), "{text}");
+        assert!(!text.contains("CAP_BPF ("), "{text}");
+        assert!(text.contains("sudo energy-trace -- 'a b'"), "{text}");
+        assert!(
+            text.contains("setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep /"),
+            "{text}"
+        );
+    }
+
+    /// Without CAP_DAC_READ_SEARCH alone a recording may be tried.
+    #[test]
+    fn reading_rights_are_judged_where_they_are_used() {
+        check(machine("000000c000080000").path()).unwrap();
+    }
+
+    /// A kernel without BTF or without BPF is named as such, root or not.
+    #[test]
+    fn kernels_without_btf_or_bpf() {
+        let root = machine("000001ffffffffff");
+        std::fs::remove_file(root.path().join("sys/kernel/btf/vmlinux")).unwrap();
+        assert!(check(root.path()).unwrap_err().to_string().contains("CONFIG_DEBUG_INFO_BTF"));
+        std::fs::remove_file(root.path().join("proc/sys/kernel/unprivileged_bpf_disabled")).unwrap();
+        assert!(check(root.path()).unwrap_err().to_string().contains("CONFIG_BPF_SYSCALL"));
+    }
+}

@@ -1,0 +1,54 @@
+//! What can be found out before anything is set up: privileges, pid namespace, the command.
+
+use super::SessionError;
+use crate::plan::RecordPlan;
+use crate::privileges::Privileges;
+use crate::target::lookup::{Found, find};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// The inode of the first pid namespace: PROC_PID_INIT_INO (include/linux/proc_ns.h, v6.1).
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Checks what the kernel and our privileges allow, then the command.
+pub(super) fn check(plan: &RecordPlan) -> Result<(), SessionError> {
+    Privileges::read_at(&plan.rootfs)?.check(&plan.typed)?;
+    if !is_first_pid_namespace_at(&plan.rootfs) {
+        return Err(SessionError::PidNamespace);
+    }
+    match plan.target.command().first() {
+        Some(command) => check_command(command),
+        None => Ok(()),
+    }
+}
+
+/// Whether processes have the numbers here that the kernel reports. What cannot be read is not held against the machine.
+pub fn is_first_pid_namespace_at(root: &Path) -> bool {
+    match std::fs::read_link(root.join("proc/self/ns/pid")) {
+        Ok(name) => name == Path::new(FIRST_PID_NAMESPACE),
+        Err(_) => true,
+    }
+}
+
+fn check_command(command: &OsString) -> Result<(), SessionError> {
+    match find(command, std::env::var_os("PATH")) {
+        Found::Executable => Ok(()),
+        Found::NotExecutable => Err(SessionError::NotExecutable {
+            command: command.clone(),
+            source: std::io::Error::from_raw_os_error(libc::EACCES),
+        }),
+        Found::Nothing => Err(not_found(command)),
+    }
+}
+
+/// What `exec` itself said, once it has been tried.
+pub(super) fn exec_error(command: &OsString, source: std::io::Error) -> SessionError {
+    match source.kind() {
+        std::io::ErrorKind::NotFound => not_found(command),
+        _ => SessionError::NotExecutable { command: command.clone(), source },
+    }
+}
+
+fn not_found(command: &OsString) -> SessionError {
+    SessionError::NotFound { command: command.clone(), sudo: std::env::var_os("SUDO_UID").is_some() }
+}

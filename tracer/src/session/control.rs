@@ -1,0 +1,176 @@
+//! What a signal and the command's end mean for the recording.
+//!
+//! The first SIGINT stops the recording, the second ends energy-trace at once. Other signals belong to the command while there is one;
+//! without a command, TERM, HUP and QUIT stop the recording as SIGINT does. Every signal that only we have got is passed on.
+
+use super::SessionError;
+use crate::ids::Pid;
+use crate::target::attach::ProcessTree;
+use crate::target::launch::Running;
+use crate::target::signals::{Arrived, Signals};
+use nix::sys::signal::Signal;
+use std::io;
+use std::path::Path;
+use std::process::ExitStatus;
+
+/// Signals and the command, from the set-up to the end.
+#[derive(Debug)]
+pub(super) struct Control {
+    signals: Signals,
+    command: Option<Running>,
+    /// How the command ended, once it has.
+    status: Option<ExitStatus>,
+    interrupts: u32,
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The command has ended.
+    CommandEnded,
+    /// Somebody wants the recording to stop. The count includes this time.
+    Interrupt(Signal, u32),
+}
+
+impl Control {
+    pub(super) const fn new(signals: Signals) -> Self {
+        Self { signals, command: None, status: None, interrupts: 0 }
+    }
+
+    /// The mask for the command.
+    pub(super) const fn mask_for_command(&self) -> nix::sys::signal::SigSet {
+        self.signals.mask_before()
+    }
+
+    /// From now on signals are the command's too.
+    pub(super) fn command_runs(&mut self, command: Running) {
+        self.command = Some(command);
+    }
+
+    /// How the command ended, once it has.
+    pub(super) const fn status(&self) -> Option<ExitStatus> {
+        self.status
+    }
+
+    /// Whether there is a command that still runs.
+    pub(super) const fn command_is_running(&self) -> bool {
+        self.command.is_some()
+    }
+
+    /// The next thing that matters. May be dropped and called again.
+    pub(super) async fn event(&mut self) -> Result<Event, SessionError> {
+        loop {
+            tokio::select! {
+                arrived = self.signals.next() => {
+                    if let Some(event) = self.take(arrived) {
+                        return Ok(event);
+                    }
+                }
+                ended = ended(&mut self.command) => {
+                    self.command = None;
+                    let failed = |source| SessionError::System { doing: "wait for the command", source };
+                    self.status = Some(ended.map_err(failed)?);
+                    return Ok(Event::CommandEnded);
+                }
+            }
+        }
+    }
+
+    /// Works through the set-up: any signal that ends a process ends it.
+    pub(super) async fn set_up<T>(&mut self, work: impl Future<Output = T>) -> Result<T, SessionError> {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return Ok(done),
+                event = self.event() => {
+                    if let Event::Interrupt(signal, _) = event? {
+                        return Err(SessionError::Ended(signal));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Signals that came while the set-up could not look.
+    pub(super) fn check(&mut self) -> Result<(), SessionError> {
+        while let Some(arrived) = self.signals.try_next() {
+            if let Some(Event::Interrupt(signal, _)) = self.take(arrived) {
+                return Err(SessionError::Ended(signal));
+            }
+        }
+        Ok(())
+    }
+
+    /// Works through the end: signals reach the command, and the second interrupt ends energy-trace.
+    pub(super) async fn finish<T>(&mut self, work: impl Future<Output = T>) -> Result<T, SessionError> {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return Ok(done),
+                event = self.event() => {
+                    if let Event::Interrupt(signal, 2..) = event? {
+                        return Err(SessionError::Ended(signal));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for the command, if there is one that still runs.
+    pub(super) async fn wait(&mut self) -> Result<(), SessionError> {
+        while self.command.is_some() {
+            if let Event::Interrupt(signal, 2..) = self.event().await? {
+                return Err(SessionError::Ended(signal));
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, arrived: Arrived) -> Option<Event> {
+        if let Some(command) = &self.command
+            && arrived.needs_passing_on(|sender| is_below(sender, command.pid()))
+        {
+            command.signal(arrived.signal);
+        }
+        if !stops(arrived.signal, self.command.is_some()) {
+            return None;
+        }
+        self.interrupts += 1;
+        Some(Event::Interrupt(arrived.signal, self.interrupts))
+    }
+}
+
+/// Whether a signal stops the recording.
+const fn stops(signal: Signal, command_runs: bool) -> bool {
+    match signal {
+        Signal::SIGINT => true,
+        Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT => !command_runs,
+        _ => false,
+    }
+}
+
+fn is_below(pid: Pid, ancestor: Pid) -> bool {
+    pid == ancestor || ProcessTree::read_at(Path::new("/proc")).is_ok_and(|tree| tree.is_below(pid, ancestor))
+}
+
+async fn ended(command: &mut Option<Running>) -> io::Result<ExitStatus> {
+    match command {
+        Some(command) => command.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stops;
+    use nix::sys::signal::Signal;
+
+    /// With a command, only SIGINT stops the recording: the rest is the command's to answer. Without one, all that end a process do.
+    #[test]
+    fn who_a_signal_is_for() {
+        assert!(stops(Signal::SIGINT, true));
+        assert!(!stops(Signal::SIGTERM, true));
+        assert!(stops(Signal::SIGTERM, false));
+        assert!(!stops(Signal::SIGUSR1, false));
+    }
+}

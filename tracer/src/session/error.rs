@@ -1,0 +1,101 @@
+//! Why a recording failed, in one enum for the whole session. Each text is for the person who reads it.
+
+use crate::power::PowerError;
+use crate::privileges::PrivilegeError;
+use crate::probe::ProbeError;
+use crate::profile::file::FileError;
+use crate::report::ReportError;
+use crate::target::attach::AttachError;
+use crate::target::cgroup::CgroupError;
+use crate::target::launch::LaunchError;
+use nix::sys::signal::Signal;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a recording failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// Not allowed, or the kernel cannot.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+    /// The kernel numbers processes differently from us.
+    #[error(
+        "energy-trace runs in a pid namespace of its own (a container), and the kernel reports processes by their numbers outside: \
+         run it on the host, or start the container with --pid=host"
+    )]
+    PidNamespace,
+    /// The command does not exist.
+    #[error("{}: command not found", command.display())]
+    NotFound {
+        /// Its name as typed.
+        command: OsString,
+        /// Whether `sudo` is at work, which replaces PATH.
+        sudo: bool,
+    },
+    /// The command exists and cannot be executed.
+    #[error("cannot execute {}: {source}", command.display())]
+    NotExecutable {
+        /// Its name as typed.
+        command: OsString,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The recording cannot be written or read back.
+    #[error(transparent)]
+    Recording(#[from] FileError),
+    /// A result file cannot be written or given to its owner.
+    #[error("cannot write {path}: {source}; name another place with {option}")]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// The option that names it.
+        option: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The flame graph could not be made.
+    #[error("cannot draw the flame graph: {0}")]
+    FlameGraph(#[source] ReportError),
+    /// No usable power source.
+    #[error(transparent)]
+    Power(#[from] PowerError),
+    /// The BPF programs do not load or attach.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// The command cannot be forked.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// A process cannot be attached to.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// A control group has no processes.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// Threads, signals or waiting failed.
+    #[error("cannot {doing}: {source}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A signal ended energy-trace: during the set-up, or the second one later. Nothing is wrong.
+    #[error("ended by {0}")]
+    Ended(Signal),
+}
+
+impl SessionError {
+    /// What else the user can do about it.
+    pub fn advice(&self) -> Option<String> {
+        match self {
+            Self::Probe(error) => error.advice(),
+            Self::NotFound { sudo: true, .. } => Some(
+                "sudo replaces PATH: name the command by its path, as in `sudo energy-trace -- $(command -v python) …`, \
+                 or keep PATH with `sudo env \"PATH=$PATH\" energy-trace …`"
+                    .into(),
+            ),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! One recording from end to end: wires the stages and owns the order in which they start and stop.
+//!
+//! ```text
+//!  checks ─► files ─► power + idle baseline ─► tracer loaded ─► command forked, held ─► followed
+//!         ─► tracer starts ─► power starts ─► command released ─► … wait …
+//!         ─► power stops ─► tracer stops ─► summary ─► attribution ─► flame graph ─► command's end ─► table
+//! ```
+//!
+//! Each thing that can fail does so before the command's first instruction; a command that was forked and is not released ends without
+//! a word. The recording's time lies between a moment after the first power reading was asked for and one before the last, so readings
+//! cover it whole. Leaves out what is recorded (`probe`, `power`) and what it means (`attribution`, `report`).
+
+mod checks;
+mod control;
+mod error;
+mod finish;
+mod header;
+mod outputs;
+mod progress;
+mod quarry;
+
+pub use checks::is_first_pid_namespace_at;
+pub use error::SessionError;
+pub use header::{read_cpu_model_at, read_kernel_at};
+
+use crate::clock::KtimeNs;
+use crate::plan::RecordPlan;
+use crate::power::{self, PowerSet, PowerTask};
+use crate::probe::{TraceConfig, Tracer};
+use crate::profile::file::{FileError, RecordingWriter};
+use crate::profile::record::Record;
+use crate::target::signals::Signals;
+use control::{Control, Event};
+use progress::Progress;
+use quarry::{Prey, Quarry};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, MissedTickBehavior};
+
+/// How long the machine is watched for its idle power before the start.
+const IDLE_BASELINE: Duration = Duration::from_secs(1);
+/// Time between two drawings of the progress line.
+const PROGRESS_PERIOD: Duration = Duration::from_millis(500);
+
+/// Everything that runs while a recording does.
+struct Stage {
+    tracer: Tracer,
+    power: PowerTask,
+    prey: Prey,
+    records: Sender<Record>,
+    writer: oneshot::Receiver<Result<(), FileError>>,
+    start: KtimeNs,
+}
+
+/// Why a recording stopped.
+enum Stop {
+    /// The command or all processes ended, time was up, or somebody asked.
+    Asked,
+    /// The file cannot be written any more.
+    WriterEnded(Result<(), FileError>),
+}
+
+/// Records as planned. Returns the exit status to end with: the command's own, or 128 + the signal that ended energy-trace.
+pub fn run(plan: &RecordPlan) -> Result<u8, SessionError> {
+    let system = |doing| move |source| SessionError::System { doing, source };
+    // First of all: threads inherit the signal mask.
+    let signals = Signals::block().map_err(system("watch signals"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(system("start threads"))?;
+    let done = runtime.block_on(record(plan, Control::new(signals)));
+    // After a second SIGINT some work is unfinished; nobody waits for it.
+    runtime.shutdown_background();
+    match done {
+        Err(SessionError::Ended(signal)) => Ok(u8::try_from(128 + signal as i32).unwrap_or(128)),
+        done => done,
+    }
+}
+
+async fn record(plan: &RecordPlan, mut control: Control) -> Result<u8, SessionError> {
+    checks::check(plan)?;
+    let writer = outputs::prepare(plan)?;
+    let mut stage = start(plan, &mut control, writer).await?;
+    let mut progress = Progress::new(plan.screen.progress);
+    let stop = watch(plan, &mut control, &mut stage, &mut progress).await?;
+    progress.clear();
+    finish::finish(plan, control, stage, stop).await
+}
+
+/// Starts everything, the command last. When it fails nothing has run, and the files are as they were.
+async fn start(
+    plan: &RecordPlan,
+    control: &mut Control,
+    writer: RecordingWriter,
+) -> Result<Stage, SessionError> {
+    match start_stages(plan, control).await {
+        Ok((stage, records)) => {
+            let failed = |source| SessionError::System { doing: "start the writer's thread", source };
+            let writer = outputs::write_all(writer, records).map_err(failed)?;
+            Ok(Stage { writer, ..stage })
+        }
+        Err(error) => {
+            outputs::discard(writer);
+            Err(error)
+        }
+    }
+}
+
+async fn start_stages(
+    plan: &RecordPlan,
+    control: &mut Control,
+) -> Result<(Stage, std::sync::mpsc::Receiver<Record>), SessionError> {
+    let mut power = power::open(&plan.power)?;
+    say_sources(plan, &power);
+    control.set_up(power.measure_idle(IDLE_BASELINE)).await?;
+    let mut tracer = load(plan)?;
+    control.check()?;
+    let mut quarry = Quarry::find(plan, control)?;
+    quarry.follow(&mut tracer)?;
+
+    let (records, receiver) = channel();
+    send_opening(plan, &power, &tracer, &records);
+    tracer.start(records.clone())?;
+    quarry.follow_late_comers(&mut tracer)?;
+    let power = power.start(records.clone());
+    control.check()?;
+    let start = KtimeNs::now();
+    let prey = quarry.release(control).await?;
+    // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
+    Ok((Stage { tracer, power, prey, records, writer: oneshot::channel().1, start }, receiver))
+}
+
+fn load(plan: &RecordPlan) -> Result<Tracer, SessionError> {
+    let config = TraceConfig {
+        sample_hz: plan.sample_hz,
+        system_wide: plan.system_wide,
+        verbose: plan.screen.verbose,
+    };
+    Ok(Tracer::load(&config)?)
+}
+
+/// The header and the domains: the first records. The receiver is ours and open, so sending cannot fail.
+fn send_opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer, records: &Sender<Record>) {
+    let header = header::header(plan, power.sources(), tracer.sample_event());
+    let domains = power.domains().iter().cloned().map(Record::Domain);
+    for record in std::iter::once(Record::Header(header)).chain(domains) {
+        let _ = records.send(record);
+    }
+}
+
+/// With `-v`: what the power sources are, before the run.
+fn say_sources(plan: &RecordPlan, power: &PowerSet) {
+    if !plan.screen.verbose {
+        return;
+    }
+    for source in power.sources() {
+        log::info!("power: {} ({:?}): {}", source.name, source.quality, source.domains.join(", "));
+        for ignored in source.ignored {
+            log::info!("power: {} ignored: {}", ignored.domain, ignored.why);
+        }
+    }
+}
+
+/// Waits until the recording has to stop, drawing progress meanwhile.
+async fn watch(
+    plan: &RecordPlan,
+    control: &mut Control,
+    stage: &mut Stage,
+    progress: &mut Progress,
+) -> Result<Stop, SessionError> {
+    let began = Instant::now();
+    let gone = stage.prey.gone();
+    tokio::pin!(gone);
+    let mut tick = tokio::time::interval(PROGRESS_PERIOD);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            event = control.event() => match event? {
+                Event::Interrupt(..) => return Ok(Stop::Asked),
+                // Recording the whole machine while a command runs ends with the command too.
+                Event::CommandEnded => return Ok(Stop::Asked),
+            },
+            () = &mut gone => return Ok(Stop::Asked),
+            () = time_is_up(began, plan.duration) => return Ok(Stop::Asked),
+            ended = &mut stage.writer => return Ok(Stop::WriterEnded(ended.unwrap_or(Ok(())))),
+            _ = tick.tick(), if plan.screen.progress => {
+                progress.draw(began.elapsed(), &stage.tracer.live(), stage.power.watts());
+            }
+        }
+    }
+}
+
+async fn time_is_up(began: Instant, duration: Option<Duration>) {
+    match duration.and_then(|duration| began.checked_add(duration)) {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}

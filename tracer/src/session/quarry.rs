@@ -1,0 +1,141 @@
+//! The target at the moment the recording starts: a command that is held, or processes that run.
+
+use super::SessionError;
+use super::checks::exec_error;
+use super::control::Control;
+use crate::ids::Pid;
+use crate::plan::RecordPlan;
+use crate::probe::Tracer;
+use crate::target::Target;
+use crate::target::attach::{AttachError, ProcessLife, ProcessTree, all_gone, check_at, runs_at};
+use crate::target::cgroup::read_processes_at;
+use crate::target::launch::{Held, launch};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
+
+const PROC: &str = "/proc";
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Who is recorded.
+#[derive(Debug)]
+pub(super) enum Quarry {
+    /// A command that waits before its first instruction, and its name.
+    Command(Held, OsString),
+    /// Processes that run: those that were named, and those that are followed already.
+    Processes {
+        /// Where the trees begin.
+        roots: Vec<ProcessLife>,
+        /// Whether the user named the roots one by one: then each must be there when the recording starts.
+        named: bool,
+        /// The roots and what is below them.
+        followed: BTreeSet<ProcessLife>,
+    },
+    /// Everybody, until somebody stops it.
+    Machine,
+}
+
+/// What the end of the recording waits for, apart from signals.
+#[derive(Debug)]
+pub(super) enum Prey {
+    /// The command's end, which `Control` reports.
+    Command,
+    /// The end of all these.
+    Processes(Vec<ProcessLife>),
+    /// Nothing.
+    Machine,
+}
+
+impl Quarry {
+    /// Launches the command (held) or finds the processes.
+    pub(super) fn find(plan: &RecordPlan, control: &Control) -> Result<Self, SessionError> {
+        let proc = Path::new(PROC);
+        let processes = |roots, named| Self::Processes { roots, named, followed: BTreeSet::new() };
+        match &plan.target {
+            Target::Command(words) => {
+                let held = launch(words, plan.run_as.as_ref(), control.mask_for_command())?;
+                Ok(Self::Command(held, words.first().cloned().unwrap_or_default()))
+            }
+            Target::Processes(pids) => {
+                Ok(processes(pids.iter().map(|&pid| check_at(proc, pid)).collect::<Result<_, _>>()?, true))
+            }
+            Target::Cgroup(group) => {
+                // A process of the group that has just ended is nobody's error, and energy-trace does not record itself.
+                let pids = read_processes_at(Path::new(CGROUPS), group)?;
+                Ok(processes(pids.iter().filter_map(|&pid| check_at(proc, pid).ok()).collect(), false))
+            }
+            Target::Machine => Ok(Self::Machine),
+        }
+    }
+
+    /// Makes the target known to the tracer, before it starts.
+    pub(super) fn follow(&mut self, tracer: &mut Tracer) -> Result<(), SessionError> {
+        match self {
+            Self::Command(held, _) => Ok(tracer.follow(held.pid())?),
+            Self::Processes { .. } => self.follow_late_comers(tracer),
+            Self::Machine => Ok(()),
+        }
+    }
+
+    /// Follows what was forked since the last look. Called once more after the tracer has started; later forks it sees itself.
+    pub(super) fn follow_late_comers(&mut self, tracer: &mut Tracer) -> Result<(), SessionError> {
+        let Self::Processes { roots, named, followed } = self else { return Ok(()) };
+        follow_tree(roots, followed, tracer)?;
+        match roots.iter().find(|life| *named && !runs_at(Path::new(PROC), **life)) {
+            Some(life) => Err(AttachError::EndedMeanwhile(life.pid).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets a held command run; the error is `exec`'s.
+    pub(super) async fn release(self, control: &mut Control) -> Result<Prey, SessionError> {
+        match self {
+            Self::Command(held, name) => {
+                let running = held.release().await.map_err(|source| exec_error(&name, source))?;
+                control.command_runs(running);
+                Ok(Prey::Command)
+            }
+            Self::Processes { followed, .. } => Ok(Prey::Processes(followed.into_iter().collect())),
+            Self::Machine => Ok(Prey::Machine),
+        }
+    }
+}
+
+impl Prey {
+    /// Returns when there is nobody left to record. A command's end comes from `Control` instead.
+    pub(super) async fn gone(&self) {
+        match self {
+            Self::Processes(lives) => all_gone(Path::new(PROC), lives).await,
+            Self::Command | Self::Machine => std::future::pending().await,
+        }
+    }
+}
+
+/// Follows the roots and all below them until a look finds nobody new: a child that is forked while we look is in the next one.
+fn follow_tree(
+    roots: &[ProcessLife],
+    followed: &mut BTreeSet<ProcessLife>,
+    tracer: &mut Tracer,
+) -> Result<(), SessionError> {
+    let roots: Vec<Pid> = roots.iter().map(|life| life.pid).collect();
+    loop {
+        let tree = ProcessTree::read_at(Path::new(PROC))?;
+        let new: Vec<ProcessLife> =
+            tree.with_descendants(&roots).into_iter().filter(|life| !followed.contains(life)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for life in new {
+            follow_one(life, tracer)?;
+            followed.insert(life);
+        }
+    }
+}
+
+/// Follows one process. That it ended meanwhile is no error here: whether it had to be there is the caller's question.
+fn follow_one(life: ProcessLife, tracer: &mut Tracer) -> Result<(), SessionError> {
+    match tracer.follow(life.pid) {
+        Err(_) if !runs_at(Path::new(PROC), life) => Ok(()),
+        followed => Ok(followed?),
+    }
+}
