@@ -9,6 +9,7 @@ mod recording_builder;
 #[path = "fixtures/training_runs.rs"]
 mod training_runs;
 
+use clap::ValueEnum;
 use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile};
 use energy_trace::profile::record::{DomainClass, FrameKind, Quality};
 use energy_trace::profile::recording::Recording;
@@ -16,6 +17,7 @@ use energy_trace::report::flamegraph::FlameOptions;
 use energy_trace::report::folded::FoldedOptions;
 use energy_trace::report::functions::functions;
 use energy_trace::report::json::JsonOptions;
+use energy_trace::report::rows::rows;
 use energy_trace::report::table::TableOptions;
 use energy_trace::report::{By, DomainChoice, ReportError, csv, flamegraph, folded, json, table};
 use energy_trace::units::MicroJoules;
@@ -331,8 +333,8 @@ fn random_run(stacks: &[Vec<usize>], spent: &[(usize, i32, i32)]) -> (Recording,
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Over any profile: own energies of functions sum to the targets, class by class; totals are never summed twice over recursion; and
-    /// folded stacks with what they left out sum to what was measured.
+    /// Over any profile, own energies of functions, and of whatever else rows stand for, sum to the targets, class by class; recursion
+    /// never doubles a total; and folded stacks with what they left out sum to what was measured.
     #[test]
     fn sums_are_exact(
         stacks in prop::collection::vec(prop::collection::vec(0_usize..7, 1..8), 1..12),
@@ -349,6 +351,13 @@ proptest! {
         for function in &all {
             assert!(function.spent.total.samples <= spent.len() as u64);
             assert!(function.spent.own.time_ns <= function.spent.total.time_ns);
+        }
+        for by in By::value_variants() {
+            let rows = rows(&run.0, &run.1, *by);
+            for row in &run.1.ledger {
+                let own: MicroJoules = rows.iter().map(|group| group.spent.own.energy[row.class]).sum();
+                prop_assert_eq!(own, row.target, "{:?}", by);
+            }
         }
         let text = folded_text(&run, DomainChoice::Total);
         let left_out: i64 = text.lines().find_map(|line| line.strip_prefix("# energy-trace: "))
