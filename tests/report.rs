@@ -57,6 +57,20 @@ fn table_at_80_and_160_columns() {
     }
 }
 
+/// Domains of all kinds, with long lines, keep to the width as well.
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for run in [estimated_training(), measured_training()] {
+        for (by, width) in By::value_variants().iter().flat_map(|by| [(by, 80), (by, 100), (by, 160)]) {
+            let options =
+                TableOptions { by: *by, width: Some(width), verbose: true, ..TableOptions::default() };
+            let text = table_text(&run, &options);
+            let too_wide = text.lines().find(|line| line.chars().count() > usize::from(width));
+            assert_eq!(too_wide, None, "{text}");
+        }
+    }
+}
+
 /// Domains of all kinds stand in the ledger, psys apart from the sum, and what was not charged says why.
 #[test]
 fn table_of_measured_domains() {
