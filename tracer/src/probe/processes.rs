@@ -23,6 +23,8 @@ pub(super) struct Process {
     pub(super) space: AddressSpace,
     pub(super) interpreter: Option<Interpreter>,
     pub(super) refused: bool,
+    /// Its probes know where evaluation frames end.
+    eval_known: bool,
     /// Code objects that were read, by address.
     pub(super) codes: HashMap<u64, Arc<CodeObject>>,
     pub(super) samples: u64,
@@ -58,6 +60,19 @@ impl Processes {
 
     pub(super) fn get_mut(&mut self, pid: Pid) -> Option<&mut Process> {
         self.by_pid.get_mut(&pid)
+    }
+
+    /// The interpreter and memory of a process whose probes do not know yet where evaluation frames end.
+    pub(super) fn unlearned(&self, pid: Pid) -> Option<(Interpreter, &AddressSpace)> {
+        let process = self.by_pid.get(&pid).filter(|p| !p.eval_known)?;
+        Some((process.interpreter?, &process.space))
+    }
+
+    /// Now they do.
+    pub(super) fn learned(&mut self, pid: Pid) {
+        if let Some(process) = self.by_pid.get_mut(&pid) {
+            process.eval_known = true;
+        }
     }
 
     /// The process, met now if it was not known.
@@ -100,7 +115,8 @@ impl Processes {
                 maps.point_space(pid, **block);
             }
             child.record.runtime = runtime;
-            (child.space, child.block, child.interpreter, child.refused) = (space, block, interpreter, refused);
+            (child.space, child.block, child.interpreter, child.refused) =
+                (space, block, interpreter, refused);
         }
     }
 
@@ -197,7 +213,9 @@ impl Processes {
         }
         let program = program_of(space);
         for mapping in space.mappings() {
-            let Some(facts) = self.files.of(pid, mapping, &program).and_then(|f| f.facts.clone()) else { continue };
+            let Some(facts) = self.files.of(pid, mapping, &program).and_then(|f| f.facts.clone()) else {
+                continue;
+            };
             let finding = find(pid, mapping, &facts);
             let Some(process) = self.by_pid.get_mut(&pid) else { return };
             process.record.runtime = match finding {
@@ -266,6 +284,7 @@ fn new_process(record: record::Process) -> Process {
         space: AddressSpace::default(),
         interpreter: None,
         refused: false,
+        eval_known: false,
         codes: HashMap::new(),
         samples: 0,
         threads: HashMap::new(),
