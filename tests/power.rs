@@ -1,6 +1,7 @@
 //! Power sources against simulated hardware: a powercap tree on FUSE, a stand-in for NVML, logs of a meter. No BPF.
 //!
 //! Needs /dev/fuse and root. Every bound is on joules or on order, none on a time: the machine may stand still for 20 ms at any moment.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use energy_trace::clock::{KtimeNs, WallAnchor};
 use energy_trace::ids::DomainId;
@@ -63,11 +64,9 @@ impl Run {
     }
 
     async fn stop(mut self) -> (BTreeMap<DomainId, Vec<Reading>>, PowerEnd) {
-        let (sender, records) = channel();
-        drop(sender);
-        let end = self.task.stop().await;
-        let rest = std::mem::replace(&mut self.records, records);
-        for record in rest {
+        let Self { task, records, .. } = self;
+        let end = task.stop().await;
+        for record in records {
             let Record::Readings(id, batch) = record else { panic!("not a reading: {record:?}") };
             self.readings.entry(id).or_default().extend(batch);
         }

@@ -15,6 +15,7 @@ pub mod tree;
 use anyhow::Context;
 use fault::Fault;
 use meter::{Meter, Truth};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -76,6 +77,8 @@ impl Simulation {
     /// When FUSE is not there or may not be used, or the channel cannot be opened.
     pub fn start(options: &Options) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("a temporary folder")?;
+        // The workload may run as another user and must reach the channel.
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))?;
         let mount = folder.path().join("sys");
         std::fs::create_dir(&mount).context("a folder to mount on")?;
         let socket = folder.path().join("power.sock");

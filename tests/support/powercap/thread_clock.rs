@@ -28,26 +28,15 @@ impl TaskClock {
     /// Without root or `CAP_PERFMON`, and for a thread that is gone.
     pub fn open(tid: i32) -> io::Result<Self> {
         let open = |cpu| {
-            let builder = Builder::new().kind(Software::TASK_CLOCK).observe_pid(tid).one_cpu(cpu);
-            let mut counter = { builder }.include_kernel_and_build()?;
+            let mut builder = Builder::new().kind(Software::TASK_CLOCK).observe_pid(tid).one_cpu(cpu);
+            builder.include_kernel();
+            let mut counter = builder.build()?;
             counter.enable()?;
             Ok(counter)
         };
         let counters = online_cpus()?.into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
         let last = vec![0; counters.len()];
         Ok(Self { counters, last })
-    }
-}
-
-/// The builder's methods take it by value and by reference in turn.
-trait Build {
-    fn include_kernel_and_build(self) -> io::Result<Counter>;
-}
-
-impl Build for Builder<'_> {
-    fn include_kernel_and_build(mut self) -> io::Result<Counter> {
-        self.include_kernel();
-        self.build()
     }
 }
 
