@@ -2,7 +2,8 @@
 //!
 //! CPU time says who ran; it does not say that one function heats the socket eight times as much as another. Where an interval holds two
 //! of them, a split by CPU time alone gives both the same watts. With phases of 300 ms and readings every 20 ms that charges a 5 W function
-//! next to a 40 W one with 10 % too much (ΔP · T / 6 for each border), with a stranger on the same socket with far more. But the mix
+//! next to a 40 W one with about 10 % too much (ΔP · T / 6 for each border), and with 50 % beside a stranger on the socket
+//! (tests/accuracy.rs). But the mix
 //! differs from interval to interval, and so the powers can be told apart by regression:
 //!
 //! ```text
