@@ -37,6 +37,8 @@ fn errors(world: &World, seed: u64, hz: u64) -> ([f64; 3], f64) {
     for row in &profile.ledger {
         assert_eq!(row.imbalance(), MicroJoules::ZERO);
     }
+    let rows: MicroJoules = profile.rows.iter().map(|row| row.energy[DomainClass::Package]).sum();
+    assert_eq!(rows, profile.ledger.iter().map(|row| row.target).sum());
     let (truth, charged) = (world.truth(), charged(&profile));
     let error = |is: f64, should: f64| 100.0 * (is - should) / should;
     let each = std::array::from_fn(|f| error(charged[f], truth[f]));

@@ -112,7 +112,7 @@ impl Weigher<'_> {
 /// A weight as an integer. `as` saturates, and takes what is no number for 0.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturation is meant")]
 fn whole(weight: f64) -> u64 {
-    (weight * UNIT).min(9e18) as u64
+    (weight * UNIT) as u64
 }
 
 #[cfg(test)]
