@@ -1,5 +1,65 @@
-//! The BPF programs: the hooks and only the hooks.
+//! The BPF programs: the hooks and only the hooks, one call each.
+//!
+//! On the host this is an empty program, so that the workspace builds there.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
+
+#[cfg(target_arch = "bpf")]
+mod probes;
+
+#[cfg(target_arch = "bpf")]
+mod hooks {
+    //! One attribute and one call each.
+
+    use crate::probes::{sample, sched, tasks};
+    use aya_ebpf::macros::{perf_event, raw_tracepoint, tracepoint};
+    use aya_ebpf::programs::{PerfEventContext, RawTracePointContext, TracePointContext};
+
+    #[perf_event]
+    fn on_sample(ctx: PerfEventContext) -> u32 {
+        sample::take(&ctx);
+        0
+    }
+
+    #[raw_tracepoint(tracepoint = "sched_switch")]
+    fn on_switch(_ctx: RawTracePointContext) -> i32 {
+        sched::leave_cpu();
+        0
+    }
+
+    #[raw_tracepoint(tracepoint = "sched_process_fork")]
+    fn on_fork(ctx: RawTracePointContext) -> i32 {
+        tasks::fork(ctx.arg::<*const u8>(1));
+        0
+    }
+
+    #[raw_tracepoint(tracepoint = "sched_process_exec")]
+    fn on_exec(ctx: RawTracePointContext) -> i32 {
+        tasks::exec(&ctx);
+        0
+    }
+
+    #[raw_tracepoint(tracepoint = "sched_process_exit")]
+    fn on_exit(_ctx: RawTracePointContext) -> i32 {
+        tasks::exit();
+        0
+    }
+
+    #[tracepoint(category = "syscalls", name = "sys_enter_mmap")]
+    fn on_mmap(ctx: TracePointContext) -> u32 {
+        tasks::mmap(&ctx);
+        0
+    }
+
+    #[panic_handler]
+    fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+        loop {}
+    }
+
+    #[unsafe(link_section = "license")]
+    #[unsafe(no_mangle)]
+    static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
+}
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

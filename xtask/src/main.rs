@@ -1,2 +1,85 @@
-//! The chores of energy-trace.
-fn main() {}
+//! The chores of energy-trace, run as `cargo xtask CHORE`.
+//!
+//! This file only reads what was typed; one file a chore does the work. A chore that needs something calls `setup` first, so that
+//! `cargo xtask demo` and `cargo xtask test` are whole commands on a machine that has nothing but Rust.
+
+mod apt;
+mod bpf;
+mod checks;
+mod command;
+mod demo;
+mod frameworks;
+mod kernel;
+mod linker;
+mod product;
+mod setup;
+mod sim;
+mod tidy;
+mod toolchain;
+mod workspace;
+
+use crate::workspace::Workspace;
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// The chores of energy-trace.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Install what building needs; says what before it does, and does nothing where nothing is missing.
+    Setup {
+        /// Also fetch what the programs in examples/ import: Debian's PyTorch, and TensorFlow and ONNX Runtime in the cache folder.
+        #[arg(long)]
+        frameworks: bool,
+    },
+    /// Set up, build the BPF programs and target/release/energy-trace.
+    Build,
+    /// Set up, build, and show where a PyTorch training spends its joules.
+    Demo {
+        /// How long to train, in seconds.
+        #[arg(default_value_t = 15)]
+        seconds: u32,
+    },
+    /// Set up and run everything that CI runs; needs root, because BPF programs are loaded.
+    Test,
+    /// Start simulated power hardware and say how to point energy-trace at it.
+    Sim {
+        /// Which hardware.
+        device: sim::Device,
+        /// What follows goes to the simulator; try --help.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Check the house rules that neither rustc nor clippy knows.
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().chore) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}"); // no backtrace, whatever RUST_BACKTRACE says: the text is for the person who typed
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> Result<()> {
+    let workspace = Workspace::find()?;
+    match chore {
+        Chore::Setup { frameworks } => setup::chore(&workspace, frameworks),
+        Chore::Build => product::chore(&workspace),
+        Chore::Demo { seconds } => demo::chore(&workspace, seconds),
+        Chore::Test => checks::chore(&workspace),
+        Chore::Sim { device, args } => sim::chore(&workspace, device, &args),
+        Chore::Tidy => tidy::chore(&workspace),
+    }
+}

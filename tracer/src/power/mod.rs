@@ -1,18 +1,45 @@
 //! Power sources: what this machine can say about its energy, read on one clock.
 //!
-//! A source turns hardware (or a file) into `Reading`s; it never computes a difference. Differences, wraps and gaps are `timeline/`'s.
+//! A source turns hardware (or a file) into readings of counters; it never computes a difference. Differences, wraps and gaps are
+//! `timeline/`'s. One file for each source: `powercap` (RAPL through sysfs), `nvml` (NVIDIA GPUs), `model` (no counter at all), `replay`
+//! (a log of another meter). `set` chooses among them, `idle` measures the baseline, `reader` reads while the run lasts, `survey` tells
+//! `doctor` what there is.
 
-use crate::profile::record::{Domain, Reading, Source};
+mod idle;
+mod model;
+mod nvml;
+mod plan;
+mod powercap;
+mod reader;
+mod replay;
+mod set;
+pub mod survey;
+pub mod topology;
+mod zones;
 
-/// A source of energy readings. One file of this room implements it for one kind of hardware.
+pub use plan::{PowerPlan, SourceChoice, SourceChoiceError};
+pub use reader::{PowerEnd, PowerTask};
+pub use replay::ReplayError;
+pub use set::{PowerError, PowerSet, open};
+
+use crate::clock::KtimeNs;
+use crate::profile::record::Domain;
+
+/// A source of energy counters that are read while the run lasts. One file of this room implements it for one kind of hardware.
 pub trait PowerSource: Send {
-    /// What it is, what it reads and what it ignores, for the recording's header.
-    fn describe(&self) -> Source;
-
     /// Its domains. Their ids are set when sources are put together.
     fn domains(&self) -> &[Domain];
 
-    /// Reads every domain once, in the order of `domains`. A domain that cannot be read gives `CounterValue::Failed` and a line in
-    /// `problems`; it never ends the run.
-    fn read(&mut self, problems: &mut Vec<String>) -> Vec<Reading>;
+    /// Reads every domain once, in the order of `domains`, and appends one attempt for each. A domain that cannot be read gives a text
+    /// and is tried again at the next call; it never ends the run.
+    fn read(&mut self, attempts: &mut Vec<Attempt>);
+}
+
+/// One try at reading one counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Half-way between just before and just after the read.
+    pub at: KtimeNs,
+    /// The counter in microjoules, or why it could not be read, as a sentence that names the place.
+    pub counter_uj: Result<u64, String>,
 }

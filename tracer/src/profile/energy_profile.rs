@@ -75,6 +75,11 @@ impl LedgerRow {
         let parts = [self.target, self.other, self.idle, self.uncore, self.residual];
         self.measured - parts.into_iter().chain(self.unattributed.values().copied()).sum::<MicroJoules>()
     }
+
+    /// The quality of `target` and `other`: a counter that was split is apportioned, whatever the counter is worth.
+    pub fn split_quality(&self) -> Quality {
+        self.quality.max(Quality::Apportioned)
+    }
 }
 
 /// What one thread spent in one stack.

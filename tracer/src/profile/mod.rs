@@ -1,5 +1,9 @@
-//! The recording and what comes out of it: its facts (`record`), their tables (`recording`), joules per stack (`energy_profile`).
+//! The recording and what comes out of it: its facts (`record`), their tables (`recording`), how they lie in a file (`file`), joules per
+//! stack (`energy_profile`).
 
+mod assembly;
 pub mod energy_profile;
+pub mod file;
 pub mod record;
 pub mod recording;
+mod wire;

@@ -2,8 +2,10 @@
 //!
 //! Leaves out how it lies in a file (`file.rs`).
 
-use super::record::{Domain, Frame, Header, Process, Reading, Sample, Slice, StackNode, Summary, Thread};
-use crate::ids::DomainId;
+use super::record::{
+    Domain, Frame, Header, Process, Reading, Sample, Slice, StackNode, Summary, Thread, Warning,
+};
+use crate::ids::{DomainId, FrameId, StackId};
 use std::collections::BTreeMap;
 
 /// One run, whole in memory. Ids are positions in the tables.
@@ -29,4 +31,24 @@ pub struct Recording {
     pub samples: Vec<Sample>,
     /// Counters and doubts; `None` when the recording was cut off.
     pub summary: Option<Summary>,
+    /// Doubts that arose when it was read: where it was cut off. `attribute` hands them on in its profile.
+    pub warnings: Vec<Warning>,
+}
+
+impl Recording {
+    /// The frames of a stack from the outermost one to the innermost; with `.rev()` the other way round.
+    ///
+    /// Ends early, never panics, on an id that is not in the tables or a parent that is not older than its child (which `file::read`
+    /// refuses).
+    pub fn frames_of(&self, stack: StackId) -> impl DoubleEndedIterator<Item = (FrameId, &Frame)> {
+        let mut leaf_first = Vec::new();
+        let mut next = Some(stack);
+        while let Some(id) = next {
+            let Some(node) = self.stacks.get(id.index()) else { break };
+            let Some(frame) = self.frames.get(node.frame.index()) else { break };
+            leaf_first.push((node.frame, frame));
+            next = node.parent.filter(|parent| *parent < id);
+        }
+        leaf_first.into_iter().rev()
+    }
 }

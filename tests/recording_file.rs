@@ -1,0 +1,335 @@
+//! The recording file: what is written comes back, and nothing that a disk, a signal or a stranger does to it makes reading panic.
+
+use energy_trace::clock::{KtimeNs, WallAnchor};
+use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
+use energy_trace::profile::file::{FileError, RecordingWriter, read};
+use energy_trace::profile::record::{
+    CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Name, Occupant, Origin, Process, Quality,
+    Reading, Record, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
+};
+use energy_trace::profile::recording::Recording;
+use energy_trace::units::MicroJoules;
+use proptest::prelude::*;
+use std::fs;
+use std::path::Path;
+
+fn header() -> Header {
+    Header {
+        version: "0.1.0".to_owned(),
+        command: vec!["python".to_owned(), "train.py".to_owned()],
+        anchor: WallAnchor { ktime: KtimeNs::from_ns(1_000), unix_ns: 1_700_000_000_000_000_000 },
+        kernel: "6.18.0".to_owned(),
+        cpu_model: "a CPU".to_owned(),
+        sockets: [(CpuId::new(0), SocketId::new(0))].into(),
+        sample_hz: 99,
+        sample_event: "cpu-clock".to_owned(),
+        system_wide: false,
+        sources: vec![],
+    }
+}
+
+fn domain() -> Domain {
+    let origin = Origin::Counter {
+        source: "powercap".to_owned(),
+        place: "/sys/class/powercap/intel-rapl:0".to_owned(),
+        max_range: Some(MicroJoules::from_uj(262_143_328_850)),
+        quality: Quality::Measured,
+    };
+    Domain {
+        id: DomainId::new(0),
+        name: "package-0".to_owned(),
+        class: DomainClass::Package,
+        scope: Scope::Socket(SocketId::new(0)),
+        origin,
+        idle: None,
+    }
+}
+
+fn frame(name: &str) -> Frame {
+    Frame {
+        kind: FrameKind::Native,
+        name: name.to_owned(),
+        module: "libm.so".to_owned(),
+        file: String::new(),
+        line: 0,
+        first_line: 0,
+        address: 0x1234,
+    }
+}
+
+fn slice(start: u64, end: u64) -> Slice {
+    let who = Occupant::Target(ThreadKey::new(0));
+    Slice { cpu: CpuId::new(0), who, start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(end) }
+}
+
+fn sample(at: u64) -> Sample {
+    Sample {
+        at: KtimeNs::from_ns(at),
+        cpu: CpuId::new(0),
+        thread: ThreadKey::new(0),
+        stack: StackId::new(1),
+        verdict: Verdict::Complete,
+    }
+}
+
+fn reading(at: u64, uj: u64) -> Reading {
+    Reading { at: KtimeNs::from_ns(at), value: CounterValue::MicroJoules(uj) }
+}
+
+/// One of everything, with lists that are out of order as they come from several CPUs.
+fn records() -> Vec<Record> {
+    let process = Process {
+        key: ProcessKey::new(0),
+        pid: Pid::new(42),
+        parent: None,
+        name: "python".to_owned(),
+        command: vec![],
+        runtime: None,
+    };
+    let thread = Thread {
+        key: ThreadKey::new(0),
+        process: ProcessKey::new(0),
+        tid: Tid::new(42),
+        name: "python".to_owned(),
+    };
+    let name = Name { name: "sin".to_owned(), file: "sin.c".to_owned(), line: 7 };
+    vec![
+        Record::Header(header()),
+        Record::Domain(domain()),
+        Record::Process(process),
+        Record::Thread(thread),
+        Record::Frame(FrameId::new(0), frame("main")),
+        Record::Frame(FrameId::new(1), frame("")),
+        Record::Stack(StackId::new(0), StackNode { parent: None, frame: FrameId::new(0) }),
+        Record::Stack(StackId::new(1), StackNode { parent: Some(StackId::new(0)), frame: FrameId::new(1) }),
+        Record::Slices(vec![slice(5_000, 6_000), slice(2_000, 3_000)]),
+        Record::Samples(vec![sample(5_500), sample(2_500)]),
+        Record::Readings(DomainId::new(0), vec![reading(1_000, 5), reading(9_000, 80)]),
+        Record::Name(FrameId::new(1), name),
+        Record::Summary(Summary {
+            start: KtimeNs::from_ns(1_000),
+            end: KtimeNs::from_ns(9_000),
+            ..Summary::default()
+        }),
+    ]
+}
+
+fn write_all(path: &Path, records: &[Record]) {
+    let mut writer = RecordingWriter::create(path).unwrap();
+    for record in records {
+        writer.write(record).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+fn read_bytes(bytes: &[u8]) -> Result<Recording, FileError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.data");
+    fs::write(&path, bytes).unwrap();
+    read(&path)
+}
+
+/// Bytes of a file in which every record is a chunk of its own.
+fn file_of_small_chunks() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.data");
+    let mut writer = RecordingWriter::create(&path).unwrap();
+    for record in records() {
+        writer.write(&record).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.finish().unwrap();
+    fs::read(&path).unwrap()
+}
+
+/// What is written comes back: tables, lists in order, names in their frames, no warning.
+#[test]
+fn a_recording_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.data");
+    write_all(&path, &records());
+    let recording = read(&path).unwrap();
+    assert_eq!(recording.header, header());
+    assert_eq!(recording.domains, [domain()]);
+    assert_eq!(recording.slices, [slice(2_000, 3_000), slice(5_000, 6_000)]);
+    assert_eq!(recording.samples, [sample(2_500), sample(5_500)]);
+    assert_eq!(recording.readings[&DomainId::new(0)], [reading(1_000, 5), reading(9_000, 80)]);
+    let names: Vec<_> = recording.frames_of(StackId::new(1)).map(|(_, f)| f.name.as_str()).collect();
+    assert_eq!(names, ["main", "sin"]);
+    assert!(recording.summary.is_some());
+    assert_eq!(recording.warnings, []);
+}
+
+/// A file that was cut at any byte loads up to the cut, with a warning and without a summary, or says why it cannot.
+#[test]
+fn cut_anywhere() {
+    let whole = file_of_small_chunks();
+    let mut loaded = 0;
+    for length in 0..whole.len() {
+        match read_bytes(&whole[..length]) {
+            Ok(recording) => {
+                loaded += 1;
+                assert_eq!(recording.summary, None);
+                assert_eq!(recording.warnings[0].code, "recording-cut");
+            }
+            Err(FileError::Empty { .. }) => assert_eq!(length, 0),
+            Err(FileError::NotARecording { .. }) => assert!(length < 13),
+            Err(FileError::NothingReadable { .. }) => assert!(length < 200),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(loaded > whole.len() / 2);
+}
+
+/// A byte that flips anywhere is noticed: the file is refused, or cut before the damaged chunk.
+#[test]
+fn flipped_anywhere() {
+    let whole = file_of_small_chunks();
+    let version = 13..13 + env!("CARGO_PKG_VERSION").len();
+    for position in (0..whole.len()).filter(|position| !version.contains(position)) {
+        let mut bytes = whole.clone();
+        bytes[position] ^= 0x10;
+        if let Ok(recording) = read_bytes(&bytes) {
+            assert_eq!(recording.summary, None, "byte {position}");
+            assert!(recording.warnings[0].text.contains("byte"), "byte {position}");
+        }
+    }
+}
+
+/// A writer that is killed leaves what it flushed.
+#[test]
+fn killed_writer_leaves_a_readable_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.data");
+    let mut writer = RecordingWriter::create(&path).unwrap();
+    let records = records();
+    let (flushed, lost) = records.split_at(8);
+    flushed.iter().for_each(|record| writer.write(record).unwrap());
+    writer.flush().unwrap();
+    lost.iter().for_each(|record| writer.write(record).unwrap());
+    drop(writer);
+    let recording = read(&path).unwrap();
+    assert_eq!((recording.stacks.len(), recording.samples.len()), (2, 0));
+    assert_eq!(recording.summary, None);
+}
+
+/// The writer thread's loop writes everything that was sent and ends when the senders are gone.
+#[test]
+fn a_channel_is_written_to_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.data");
+    let writer = RecordingWriter::create(&path).unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || writer.write_from(&receive));
+    records().into_iter().for_each(|record| send.send(record).unwrap());
+    drop(send);
+    thread.join().unwrap().unwrap();
+    assert!(read(&path).unwrap().summary.is_some());
+}
+
+/// Ids that no record defined, holes in a table and circular stacks end the recording there instead of panicking later.
+#[test]
+fn undefined_ids_are_damage() {
+    let bad = [
+        Record::Slices(vec![Slice { who: Occupant::Target(ThreadKey::new(1)), ..slice(1, 2) }]),
+        Record::Samples(vec![Sample { stack: StackId::new(2), ..sample(1) }]),
+        Record::Readings(DomainId::new(1), vec![]),
+        Record::Frame(FrameId::new(7), frame("hole")),
+        Record::Stack(StackId::new(2), StackNode { parent: None, frame: FrameId::new(9) }),
+        Record::Stack(StackId::new(1), StackNode { parent: Some(StackId::new(1)), frame: FrameId::new(0) }),
+        Record::Name(FrameId::new(u32::MAX), Name { name: String::new(), file: String::new(), line: 0 }),
+        Record::Header(header()),
+    ];
+    for record in bad {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.data");
+        let mut all = records();
+        all.push(record.clone());
+        write_all(&path, &all);
+        let recording = read(&path).unwrap();
+        assert_eq!(recording.summary, None, "{record:?}");
+        assert_eq!(recording.samples.len(), 2, "{record:?}");
+    }
+}
+
+/// Each kind of unreadable file has its own sentence, with the path in it.
+#[test]
+fn refusals_say_why() {
+    let says = |bytes: &[u8]| read_bytes(bytes).unwrap_err().to_string();
+    assert!(says(b"").contains("r.data is empty"));
+    assert!(says(b"PERFILE2 and so on").contains("not a recording of energy-trace"));
+    let mut newer = file_of_small_chunks();
+    newer[8] = 9;
+    let text = says(&newer);
+    assert!(text.contains(&format!("written by energy-trace {}", env!("CARGO_PKG_VERSION"))), "{text}");
+    assert!(text.contains("format 9") && text.contains("record again"), "{text}");
+    assert!(says(&file_of_small_chunks()[..20]).contains("nothing that can be read"));
+    assert!(read(Path::new("/nonexistent/x")).unwrap_err().to_string().contains("/nonexistent/x"));
+}
+
+/// An older file is kept as `.old`; a run that never began puts it back.
+#[test]
+fn the_older_file_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.data");
+    fs::write(&path, "first").unwrap();
+    let writer = RecordingWriter::create(&path).unwrap();
+    assert_eq!(fs::read_to_string(folder.path().join("r.data.old")).unwrap(), "first");
+    writer.discard().unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+    RecordingWriter::create(&folder.path().join("new.data")).unwrap().discard().unwrap();
+    assert!(!folder.path().join("new.data").exists());
+}
+
+/// A link at the output's place is not followed, a folder is not replaced, a missing folder is named; all before the run.
+#[test]
+fn places_that_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let victim = folder.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let link = folder.path().join("link.data");
+    std::os::unix::fs::symlink(&victim, &link).unwrap();
+    assert!(matches!(RecordingWriter::create(&link), Err(FileError::Occupied { .. })));
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert!(matches!(RecordingWriter::create(folder.path()), Err(FileError::Occupied { .. })));
+    let missing = folder.path().join("no/such/r.data");
+    let text = RecordingWriter::create(&missing).unwrap_err().to_string();
+    assert!(text.contains("no/such/r.data") && text.contains("-o FILE"), "{text}");
+}
+
+/// A full disk is an error once, with the path, and no panic after it.
+#[test]
+fn a_full_disk_is_told_once() {
+    let text = RecordingWriter::create(Path::new("/dev/full")).unwrap_err().to_string();
+    assert!(text.contains("/dev/full") && text.contains("No space left"), "{text}");
+    assert!(Path::new("/dev/full").exists(), "a device is neither renamed nor removed");
+}
+
+/// Chunks around any payload, with their checksums right: the decoder itself is fuzzed, not only the checksum.
+fn framed(payloads: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = file_of_small_chunks();
+    for payload in payloads {
+        let mut covered = vec![1];
+        covered.extend(u32::try_from(payload.len()).unwrap().to_le_bytes());
+        let head = covered.clone();
+        covered.extend(payload);
+        bytes.extend(head);
+        bytes.extend(crc32fast::hash(&covered).to_le_bytes());
+        bytes.extend(payload);
+    }
+    bytes
+}
+
+proptest! {
+    /// No bytes at all make reading panic.
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = read_bytes(&bytes);
+    }
+
+    /// No payload with a right checksum makes reading panic.
+    #[test]
+    fn any_payload(payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..4)) {
+        let _ = read_bytes(&framed(&payloads));
+    }
+}

@@ -1,0 +1,114 @@
+//! All maps of the BPF side, the settings, and what is read of `current` everywhere.
+
+use aya_ebpf::btf_maps::{Array as BtfArray, ArrayOfMaps};
+use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
+use aya_ebpf::macros::{btf_map, map};
+use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
+use tracer_ebpf::rows::CHUNK_ROWS;
+use tracer_ebpf::wire::{
+    AddressSpace, CodeMapping, CpuState, EventHead, PythonLayout, SAMPLE_WORDS, SampleHead, Settings, lost,
+};
+
+/// Written by user space before loading.
+#[unsafe(no_mangle)]
+static SETTINGS: Settings = Settings {
+    task_tgid: 0,
+    task_pid: 0,
+    task_mm: 0,
+    task_fsbase: 0,
+    system_wide: 0,
+    tracer_pid: 0,
+};
+
+/// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).
+#[repr(C)]
+pub(crate) struct Scratch {
+    pub(crate) head: SampleHead,
+    /// The frames, and room behind the mask for the last one's words.
+    pub(crate) words: [u64; SAMPLE_WORDS + 8],
+    pub(crate) walk: super::sample::Walks,
+}
+
+/// Scratch by CPU; its size is set by user space to the CPUs that there are.
+#[map]
+pub(crate) static SCRATCH: Array<Scratch> = Array::with_max_entries(1, 0);
+
+/// All events to user space; its size is set by user space.
+#[map]
+pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 24, 0);
+
+/// The processes that are targets, and when they became it.
+#[map]
+pub(crate) static TARGETS: HashMap<u32, u64> = HashMap::with_max_entries(65536, 0);
+
+/// What each CPU is doing.
+#[map]
+pub(crate) static CPU_STATE: PerCpuArray<CpuState> = PerCpuArray::with_max_entries(1, 0);
+
+/// Counters, see `wire::lost`.
+#[map]
+pub(crate) static LOST: PerCpuArray<u64> = PerCpuArray::with_max_entries(lost::COUNT, 0);
+
+/// The block of `MAPPINGS` of each process.
+#[map]
+pub(crate) static ADDRESS_SPACES: HashMap<u32, AddressSpace> = HashMap::with_max_entries(16384, 0);
+
+/// The pool of code mappings.
+#[map]
+pub(crate) static MAPPINGS: Array<CodeMapping> = Array::with_max_entries(1 << 17, 0);
+
+/// CPython's layout in each process that has one.
+#[map]
+pub(crate) static PYTHONS: HashMap<u32, PythonLayout> = HashMap::with_max_entries(16384, 0);
+
+/// `BPF_F_INNER_MAP | BPF_F_MMAPABLE`: inner maps may differ in their number of entries, and user space fills them through mmap. The
+/// flags of the maps that it makes must be the same (include/uapi/linux/bpf.h, v5.10).
+const INNER_MAP: usize = 0x1000 | 0x400;
+
+/// A chunk of rows.
+pub(crate) type Chunk = [u64; CHUNK_ROWS];
+
+/// Row tables: one inner map a file, one entry a chunk.
+#[btf_map]
+pub(crate) static ROWS: ArrayOfMaps<BtfArray<Chunk, 1, INNER_MAP>, 4096> = ArrayOfMaps::new();
+
+/// A setting, as user space wrote it.
+#[inline(always)]
+pub(crate) fn settings() -> Settings {
+    // SAFETY: the static is initialized, and volatile keeps the compiler from using the value it was compiled with.
+    unsafe { core::ptr::read_volatile(&raw const SETTINGS) }
+}
+
+/// Adds one to a counter.
+#[inline(always)]
+pub(crate) fn count(what: u32) {
+    if let Some(counter) = LOST.get_ptr_mut(what) {
+        // SAFETY: the map's own slot of this CPU, and nothing else runs on it here.
+        unsafe { *counter += 1 };
+    }
+}
+
+/// Whether a process is a target.
+#[inline(always)]
+pub(crate) fn is_target(pid: u32) -> bool {
+    if settings().system_wide != 0 {
+        return pid != settings().tracer_pid;
+    }
+    // SAFETY: the value is not kept.
+    unsafe { TARGETS.get(&pid) }.is_some()
+}
+
+/// (thread group, thread) of `current`.
+#[inline(always)]
+pub(crate) fn current() -> (u32, u32) {
+    let both = bpf_get_current_pid_tgid();
+    ((both >> 32) as u32, both as u32)
+}
+
+/// The head of an event about a thread, now and here.
+#[inline(always)]
+pub(crate) fn head(kind: u32, pid: u32, tid: u32) -> EventHead {
+    // SAFETY: both helpers only read the clock and the CPU number.
+    let (cpu, at_ns) = unsafe { (bpf_get_smp_processor_id(), bpf_ktime_get_ns()) };
+    EventHead { kind, cpu, pid, tid, at_ns }
+}

@@ -1,0 +1,55 @@
+//! Exact time on a CPU, from `sched_switch`.
+//!
+//! In the hook `current` is still the thread that leaves, so that its slice is [last switch, now). Neighbouring slices of threads that
+//! are not targets are merged and sent when something else follows: a busy machine with a quiet target costs one lookup a switch.
+
+use super::maps::{CPU_STATE, EVENTS, count, current, head, is_target};
+use aya_ebpf::helpers::bpf_ktime_get_ns;
+use tracer_ebpf::wire::{CpuState, SliceEvent, kind, lost};
+
+/// `BPF_RB_NO_WAKEUP`: user space looks at intervals.
+pub(crate) const NO_WAKEUP: u64 = 1;
+
+/// `current` leaves this CPU.
+#[inline(always)]
+pub(crate) fn leave_cpu() {
+    let Some(state) = CPU_STATE.get_ptr_mut(0) else { return };
+    // SAFETY: the map's slot of this CPU; the hook runs with interrupts off.
+    let state = unsafe { &mut *state };
+    // SAFETY: only reads the clock.
+    let now = unsafe { bpf_ktime_get_ns() };
+    let start = state.since_ns;
+    state.since_ns = now;
+    let (pid, tid) = current();
+    if tid == 0 {
+        flush_other(state);
+    } else if is_target(pid) {
+        flush_other(state);
+        if start != 0 {
+            send(pid, tid, start, now);
+        }
+    } else if start != 0 {
+        if state.other_start_ns == 0 {
+            state.other_start_ns = start;
+        }
+        state.other_end_ns = now;
+    }
+}
+
+/// Sends the open run of threads that are not targets.
+#[inline(always)]
+fn flush_other(state: &mut CpuState) {
+    if state.other_start_ns != 0 {
+        send(0, 0, state.other_start_ns, state.other_end_ns);
+        state.other_start_ns = 0;
+    }
+}
+
+#[inline(always)]
+fn send(pid: u32, tid: u32, start_ns: u64, end_ns: u64) {
+    let mut slice = SliceEvent { head: head(kind::SLICE, pid, tid), start_ns };
+    slice.head.at_ns = end_ns;
+    if EVENTS.output::<SliceEvent>(&slice, NO_WAKEUP).is_err() {
+        count(lost::SLICES);
+    }
+}

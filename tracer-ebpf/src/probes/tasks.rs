@@ -1,0 +1,110 @@
+//! The life of processes: who is a target, and what user space must learn about it.
+//!
+//! A child of a target is one from its first instruction: the fork hook runs before the child does. It also starts with its parent's
+//! address space and interpreter, which hold until it executes another program.
+
+use super::maps::{ADDRESS_SPACES, EVENTS, PYTHONS, TARGETS, count, current, head, is_target, settings};
+use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_probe_read_kernel};
+use aya_ebpf::programs::{RawTracePointContext, TracePointContext};
+use aya_log_ebpf::debug;
+use tracer_ebpf::wire::{TaskEvent, kind, lost};
+
+/// `BPF_RB_FORCE_WAKEUP`: user space must read the process before it is gone.
+const WAKEUP: u64 = 2;
+/// `PROT_EXEC`.
+const EXECUTABLE: u64 = 4;
+/// Offsets of arguments in the record of `sys_enter_mmap`, the same on every x86-64 kernel: 16 + 8 × position.
+const MMAP_PROT: usize = 16 + 2 * 8;
+
+/// `current` made a task.
+#[inline(always)]
+pub(crate) fn fork(child: *const u8) {
+    let offsets = settings();
+    let (parent, _) = current();
+    let Some(pid) = field(child, offsets.task_tgid) else { return };
+    if pid == parent {
+        return; // A thread: it belongs to its process.
+    }
+    if offsets.system_wide == 0 && !adopt(parent, pid) {
+        return;
+    }
+    // SAFETY: the values are copied at once.
+    if let Some(space) = unsafe { ADDRESS_SPACES.get(&parent) } {
+        let _full = ADDRESS_SPACES.insert(&pid, space, 0);
+    }
+    // SAFETY: as above.
+    if let Some(layout) = unsafe { PYTHONS.get(&parent) } {
+        let _full = PYTHONS.insert(&pid, layout, 0);
+    }
+    send(kind::FORK, pid);
+}
+
+/// Makes the child of a target a target; a pid that came back to a stranger is forgotten.
+#[inline(always)]
+fn adopt(parent: u32, pid: u32) -> bool {
+    // SAFETY: the value is not kept.
+    if unsafe { TARGETS.get(&parent) }.is_none() {
+        let _absent = TARGETS.remove(&pid);
+        return false;
+    }
+    // SAFETY: only reads the clock.
+    let now = unsafe { bpf_ktime_get_ns() };
+    if TARGETS.insert(&pid, &now, 0).is_err() {
+        count(lost::TARGETS);
+        return false;
+    }
+    true
+}
+
+/// `current` became another program: nothing that was known of its memory holds.
+#[inline(always)]
+pub(crate) fn exec(ctx: &RawTracePointContext) {
+    let (pid, _) = current();
+    if !is_target(pid) {
+        return;
+    }
+    let _absent = ADDRESS_SPACES.remove(&pid);
+    let _absent = PYTHONS.remove(&pid);
+    debug!(ctx, "process {} executes another program", pid);
+    send(kind::EXEC, 0);
+}
+
+/// `current` ends. Its pid stays a target: its last slice is still to come, and a pid that comes back is settled at its fork.
+#[inline(always)]
+pub(crate) fn exit() {
+    let (pid, _) = current();
+    if is_target(pid) {
+        send(kind::EXIT, 0);
+    }
+}
+
+/// `current` is about to map memory.
+#[inline(always)]
+pub(crate) fn mmap(ctx: &TracePointContext) {
+    // SAFETY: the offset lies in the record of this tracepoint.
+    let prot = unsafe { ctx.read_at::<u64>(MMAP_PROT) }.unwrap_or(0);
+    if prot & EXECUTABLE == 0 {
+        return;
+    }
+    let (pid, _) = current();
+    if is_target(pid) {
+        send(kind::MMAP, 0);
+    }
+}
+
+#[inline(always)]
+fn send(what: u32, other: u32) {
+    let (pid, tid) = current();
+    let event =
+        TaskEvent { head: head(what, pid, tid), comm: bpf_get_current_comm().unwrap_or([0; 16]), other, reserved: 0 };
+    if EVENTS.output::<TaskEvent>(&event, WAKEUP).is_err() {
+        count(lost::TASKS);
+    }
+}
+
+/// A 32-bit field of a kernel struct.
+#[inline(always)]
+fn field(base: *const u8, offset: u32) -> Option<u32> {
+    // SAFETY: the helper checks the address; it fails rather than faults.
+    unsafe { bpf_probe_read_kernel(base.wrapping_add(offset as usize).cast::<u32>()) }.ok()
+}

@@ -1,0 +1,275 @@
+//! What travels between the BPF programs and user space: events, settings, counters. One definition for both sides.
+//!
+//! All structs are `repr(C)` without implicit padding; the asserts at the end keep their sizes.
+
+/// Frames of one kind that a sample can hold.
+pub const MAX_FRAMES: u32 = 512;
+/// Kernel frames that a sample can hold.
+pub const MAX_KERNEL_FRAMES: u32 = 127;
+/// Words of frames that a sample can hold: a power of two, so that a mask bounds every index.
+pub const SAMPLE_WORDS: usize = 4096;
+/// Words of one native frame in a sample: pc, CFA.
+pub const NATIVE_WORDS: usize = 2;
+/// Words of one Python frame in a sample: code object, instruction pointer, anchor.
+pub const PYTHON_WORDS: usize = 3;
+
+/// Kinds of event, in `EventHead::kind`.
+pub mod kind {
+    /// A `SampleHead` with its frames.
+    pub const SAMPLE: u32 = 1;
+    /// A `SliceEvent`.
+    pub const SLICE: u32 = 2;
+    /// A `TaskEvent`: a target made a process (`other` = the child's pid).
+    pub const FORK: u32 = 3;
+    /// A `TaskEvent`: a target became another program.
+    pub const EXEC: u32 = 4;
+    /// A `TaskEvent`: a thread of a target ended.
+    pub const EXIT: u32 = 5;
+    /// A `TaskEvent`: a target maps a file as code.
+    pub const MMAP: u32 = 6;
+}
+
+/// What every event begins with.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventHead {
+    /// One of `kind`.
+    pub kind: u32,
+    /// The CPU on which it happened.
+    pub cpu: u32,
+    /// Thread group of the thread that it is about; 0 in a slice: not a target.
+    pub pid: u32,
+    /// The thread that it is about.
+    pub tid: u32,
+    /// `CLOCK_MONOTONIC` in nanoseconds.
+    pub at_ns: u64,
+}
+
+/// Time on a CPU; `head.at_ns` is its end.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SliceEvent {
+    /// Kind `SLICE`.
+    pub head: EventHead,
+    /// When it came onto the CPU.
+    pub start_ns: u64,
+}
+
+/// Something in the life of a process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskEvent {
+    /// Kind `FORK`, `EXEC`, `EXIT` or `MMAP`.
+    pub head: EventHead,
+    /// The kernel's name of the thread.
+    pub comm: [u8; 16],
+    /// The other process, where there is one.
+    pub other: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A stack sample; behind it lie `kernel` words (innermost first), `python * PYTHON_WORDS` words, `native * NATIVE_WORDS` words.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampleHead {
+    /// Kind `SAMPLE`.
+    pub head: EventHead,
+    /// The kernel's name of the thread.
+    pub comm: [u8; 16],
+    /// Kernel frames.
+    pub kernel: u16,
+    /// Native frames.
+    pub native: u16,
+    /// Python frames and shims.
+    pub python: u16,
+    /// Why the native walk ended, an `End`.
+    pub native_end: u8,
+    /// Why the Python walk ended, an `End`.
+    pub python_end: u8,
+}
+
+/// Why a walk ended, in `SampleHead`.
+pub mod end {
+    /// At the outermost frame.
+    pub const COMPLETE: u8 = 0;
+    /// There was nothing to walk: no user registers, or not a Python thread.
+    pub const NOTHING: u8 = 1;
+    /// The process is not known yet.
+    pub const NOT_READY: u8 = 2;
+    /// The address belongs to no mapping.
+    pub const UNMAPPED: u8 = 3;
+    /// The code has no unwind information.
+    pub const NO_UNWIND_INFO: u8 = 4;
+    /// A rule that the walker does not know.
+    pub const UNSUPPORTED: u8 = 5;
+    /// Memory could not be read.
+    pub const FAULT: u8 = 6;
+    /// More frames than the limit.
+    pub const TOO_DEEP: u8 = 7;
+    /// The stack does not grow.
+    pub const BAD_FRAME: u8 = 8;
+    /// The walk has not ended (never in an event).
+    pub const RUNNING: u8 = 255;
+}
+
+/// Settings that user space writes before the programs are loaded.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Offset of `tgid` in `task_struct`.
+    pub task_tgid: u32,
+    /// Offset of `pid` in `task_struct`.
+    pub task_pid: u32,
+    /// Offset of `mm` in `task_struct`.
+    pub task_mm: u32,
+    /// Offset of `thread.fsbase` in `task_struct`.
+    pub task_fsbase: u32,
+    /// 1: every process is a target.
+    pub system_wide: u32,
+    /// The tracer itself, never a target of `-a`.
+    pub tracer_pid: u32,
+}
+
+/// Counters of what was lost, the index into the `LOST` map.
+pub mod lost {
+    /// Samples that found no room in the ring buffer.
+    pub const SAMPLES: u32 = 0;
+    /// Slices that found no room in the ring buffer.
+    pub const SLICES: u32 = 1;
+    /// Process events that found no room in the ring buffer.
+    pub const TASKS: u32 = 2;
+    /// Processes that found no room in the map of targets.
+    pub const TARGETS: u32 = 3;
+    /// Kernel stacks that could not be read.
+    pub const KERNEL_STACKS: u32 = 4;
+    /// Samples taken (not a loss: what the others are measured against).
+    pub const TAKEN: u32 = 5;
+    /// How many there are.
+    pub const COUNT: u32 = 6;
+}
+
+/// What a CPU is doing, between two switches.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuState {
+    /// When the running thread came; 0 before the first switch was seen.
+    pub since_ns: u64,
+    /// Start of a run of threads that are not targets; 0: none is open.
+    pub other_start_ns: u64,
+    /// End of that run so far.
+    pub other_end_ns: u64,
+}
+
+/// The code mappings of a process: a block of the mapping pool, its size a power of two, unused places filled with `u64::MAX`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddressSpace {
+    /// First place of the block.
+    pub first: u32,
+    /// Places in the block.
+    pub places: u32,
+}
+
+/// A mapping of code.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeMapping {
+    /// First address.
+    pub start: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// What to subtract from an address to get the module's own (relative to its lowest address).
+    pub bias: u64,
+    /// Number of the row table; `NO_TABLE` while there is none, `NO_INFO` where there will never be one.
+    pub table: u32,
+    /// Chunks in the row table.
+    pub chunks: u32,
+}
+
+impl CodeMapping {
+    /// The table is not ready yet.
+    pub const NO_TABLE: u32 = u32::MAX;
+    /// The code has no unwind information at all (JIT, damaged file).
+    pub const NO_INFO: u32 = u32::MAX - 1;
+    /// An unused place.
+    pub const UNUSED: Self = Self { start: u64::MAX, end: 0, bias: 0, table: Self::NO_INFO, chunks: 0 };
+}
+
+/// Where CPython keeps its state in one process: addresses and offsets in bytes unless said otherwise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PythonLayout {
+    /// Address of the TSS key (`_PyRuntime…autoTSSkey._key`, an int).
+    pub tss_key_at: u64,
+    /// Address of the pointer to the main interpreter.
+    pub interpreter_at: u64,
+    /// Offset of glibc's first block of thread-specific data from the thread pointer.
+    pub tsd_block: u32,
+    /// `PyInterpreterState` → first thread.
+    pub threads_head: u32,
+    /// `PyThreadState` → next thread.
+    pub thread_next: u32,
+    /// `PyThreadState.thread_id` (`pthread_self()`, which is the thread pointer).
+    pub thread_id: u32,
+    /// `PyThreadState` → innermost frame, or → `_PyCFrame` where `cframe_frame` is not `ABSENT`.
+    pub thread_frame: u32,
+    /// `_PyCFrame` → innermost frame.
+    pub cframe_frame: u32,
+    /// `_PyCFrame` → previous one.
+    pub cframe_previous: u32,
+    /// Bytes of a frame that are read.
+    pub frame_bytes: u32,
+    /// Word of a frame that holds the code object.
+    pub code_word: u8,
+    /// Word of a frame that holds the caller's frame.
+    pub previous_word: u8,
+    /// Word of a frame that holds the instruction pointer.
+    pub instruction_word: u8,
+    /// Word of a frame that holds owner and entry flag.
+    pub flags_word: u8,
+    /// Bits to shift that word for the owner byte.
+    pub owner_shift: u8,
+    /// Bits to shift that word for the `is_entry` byte; `NO_SHIFT` from 3.12 on.
+    pub entry_shift: u8,
+    /// Owners from this one on are shims, not Python frames.
+    pub shim_owner: u8,
+    /// Zero.
+    pub reserved: u8,
+}
+
+impl PythonLayout {
+    /// An offset that this version does not have.
+    pub const ABSENT: u32 = u32::MAX;
+    /// A shift that this version does not have.
+    pub const NO_SHIFT: u8 = 255;
+}
+
+const _: () = {
+    assert!(size_of::<EventHead>() == 24);
+    assert!(size_of::<SliceEvent>() == 32);
+    assert!(size_of::<TaskEvent>() == 48);
+    assert!(size_of::<SampleHead>() == 48);
+    assert!(size_of::<Settings>() == 24);
+    assert!(size_of::<CpuState>() == 24);
+    assert!(size_of::<CodeMapping>() == 32);
+    assert!(size_of::<PythonLayout>() == 56);
+    let words = MAX_FRAMES as usize * (NATIVE_WORDS + PYTHON_WORDS) + MAX_KERNEL_FRAMES as usize;
+    assert!(words < SAMPLE_WORDS);
+};
+
+#[cfg(feature = "user")]
+mod user {
+    use super::{AddressSpace, CodeMapping, CpuState, PythonLayout, Settings};
+
+    // SAFETY: `repr(C)` integers without padding (the asserts above): every bit pattern is a value.
+    unsafe impl aya::Pod for Settings {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for CpuState {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for AddressSpace {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for CodeMapping {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for PythonLayout {}
+}

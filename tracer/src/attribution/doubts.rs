@@ -1,0 +1,129 @@
+//! What a reader must know about an attribution: each doubt a stable word and a sentence.
+
+use super::intensity::Intensity;
+use super::ledger::Account;
+use crate::profile::record::{Domain, Origin, Scope, Warning};
+use crate::timeline::{GapReason, Span};
+use crate::units::MicroJoules;
+use std::collections::BTreeMap;
+
+/// Silence at the ends shorter than this is the ordinary distance between a reading and the recording's end.
+const ORDINARY_NS: u64 = 100_000_000;
+
+fn warning(code: &str, text: String) -> Warning {
+    Warning { code: code.to_owned(), text }
+}
+
+/// Doubts about one domain.
+pub(super) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<Warning> {
+    let mut doubts = Vec::new();
+    doubts.extend(of_gaps(domain, account, span));
+    if account.timeline.implausible > 0 {
+        doubts.push(warning(
+            "implausible-power",
+            format!(
+                "{}: {} intervals hold more power than any such hardware draws; they are counted as the counter says",
+                domain.name, account.timeline.implausible
+            ),
+        ));
+    }
+    if account.timeline.intervals.is_empty() {
+        return doubts;
+    }
+    if domain.idle.is_none() && matches!(domain.origin, Origin::Counter { .. }) {
+        doubts.push(warning(
+            "no-idle-baseline",
+            format!(
+                "{}: no idle power is known, so it is charged to whoever ran; --idle-watts W sets it",
+                domain.name
+            ),
+        ));
+    }
+    if matches!(domain.scope, Scope::Gpu(_)) {
+        doubts.push(warning(
+            "gpu-unattributed",
+            format!(
+                "{}: its energy above idle is not charged to functions, as launches are not recorded",
+                domain.name
+            ),
+        ));
+    }
+    if matches!(account.intensity, Intensity::Unidentified) {
+        doubts.push(warning(
+            "model-cpu-time",
+            format!(
+                "{}: the run does not show how much power each function draws, so functions that ran at the same time are \
+                 split by CPU time alone",
+                domain.name
+            ),
+        ));
+    }
+    doubts.extend(of_negative(domain, account));
+    doubts
+}
+
+/// How much time has no reading, and why.
+fn of_gaps(domain: &Domain, account: &Account, span: Span) -> Option<Warning> {
+    let mut by_reason: BTreeMap<GapReason, u64> = BTreeMap::new();
+    for gap in &account.timeline.gaps {
+        *by_reason.entry(gap.why).or_default() += gap.span.ns();
+    }
+    by_reason.retain(|why, ns| *why != GapReason::NoReading || *ns > ORDINARY_NS || *ns == span.ns());
+    let total: u64 = by_reason.values().sum();
+    if total == 0 {
+        return None;
+    }
+    let reasons: Vec<_> = by_reason.keys().map(|why| why.text()).collect();
+    let text = format!(
+        "{}: {:.2} s of {:.2} s have no reading ({}); what was used then is in no number",
+        domain.name,
+        in_seconds(total),
+        in_seconds(span.ns()),
+        reasons.join("; ")
+    );
+    Some(warning("no-reading", text))
+}
+
+/// A baseline that is above the counter while something runs makes shares negative: said when it is more than 1 % of the whole.
+fn of_negative(domain: &Domain, account: &Account) -> Option<Warning> {
+    let negative = -account.negative;
+    let whole = account.row.measured.as_uj().saturating_abs();
+    (negative > MicroJoules::ZERO && negative.as_uj() > whole / 100).then(|| {
+        let text = format!(
+            "{}: while something ran, the counter was below the idle power in part of the run; {negative} were charged as \
+             negative shares. Was the machine busy when its idle power was measured? --idle-watts W sets it",
+            domain.name
+        );
+        warning("idle-above-counter", text)
+    })
+}
+
+/// Doubts about the whole recording.
+pub(super) fn of_recording(overlaps: u64, without_socket_ns: u64) -> Vec<Warning> {
+    let mut doubts = Vec::new();
+    if overlaps > 0 {
+        doubts.push(warning(
+            "overlapping-slices",
+            format!(
+                "{overlaps} times two threads seemed to be on one CPU at once, because a switch was lost; the earlier one was \
+                 taken to end where the later one began"
+            ),
+        ));
+    }
+    if without_socket_ns > 0 {
+        doubts.push(warning(
+            "cpu-without-socket",
+            format!(
+                "{:.2} s were spent on CPUs whose socket is not known (plugged in during the run?); no socket's energy is \
+                 charged for them",
+                in_seconds(without_socket_ns)
+            ),
+        ));
+    }
+    doubts
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for showing")]
+fn in_seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

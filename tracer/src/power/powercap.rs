@@ -1,0 +1,202 @@
+//! RAPL counters through sysfs: `<sysfs>/class/powercap/*/energy_uj`.
+//!
+//! Values are the kernel's microjoules, already scaled by the units of the model (the DRAM unit quirk of Haswell-EP and later is the
+//! driver's business). Leaves out which zones are read and which are mirrors (`zones.rs`), and what it means when a counter goes
+//! backwards (`timeline/`).
+
+use super::zones::{Chosen, Zone, choose, read_zones_at};
+use super::{Attempt, PowerSource};
+use crate::clock::KtimeNs;
+use crate::ids::{DomainId, SocketId};
+use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
+use crate::units::MicroJoules;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The source's name.
+pub(super) const NAME: &str = "powercap";
+
+/// What this machine's powercap class offers.
+pub(super) struct Found {
+    /// The counters that can be read; `None` when there is none.
+    pub(super) powercap: Option<Powercap>,
+    /// The same for the reader of a report.
+    pub(super) source: Source,
+}
+
+/// Looks for RAPL counters under the sysfs root. Nothing there is an ordinary result, with the reason in `source.ignored`.
+pub(super) fn find(sysfs: &Path, period: Duration) -> Found {
+    let root = sysfs.join("class/powercap");
+    let mut source = Source {
+        name: NAME.to_owned(),
+        domains: Vec::new(),
+        period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
+        quality: Quality::Measured,
+        ignored: Vec::new(),
+        notes: Vec::new(),
+    };
+    let zones = match read_zones_at(&root) {
+        Ok(zones) => zones,
+        Err(e) => {
+            source.ignored.push(Ignored { domain: NAME.to_owned(), why: explain_missing(&root, &e) });
+            return Found { powercap: None, source };
+        }
+    };
+    if zones.is_empty() {
+        let why = format!("{} has no zones: the intel_rapl_msr driver found no counter", root.display());
+        source.ignored.push(Ignored { domain: NAME.to_owned(), why });
+    }
+    let (chosen, ignored) = choose(&zones, same_counter);
+    source.ignored.extend(ignored);
+    let mut powercap = Powercap { domains: Vec::new(), counters: Vec::new() };
+    for c in chosen {
+        match Counter::open(c.zone.energy()) {
+            Ok(counter) => powercap.push(&c, counter, &mut source.notes),
+            Err(e) => {
+                let why = explain_unreadable(&c.zone.energy(), &e);
+                source.ignored.push(Ignored { domain: c.domain, why });
+            }
+        }
+    }
+    source.domains = powercap.domains.iter().map(|d| d.name.clone()).collect();
+    Found { powercap: (!powercap.domains.is_empty()).then_some(powercap), source }
+}
+
+/// The RAPL counters of this machine, open.
+pub(super) struct Powercap {
+    domains: Vec<Domain>,
+    counters: Vec<Counter>,
+}
+
+impl Powercap {
+    fn push(&mut self, chosen: &Chosen, counter: Counter, notes: &mut Vec<String>) {
+        let range = chosen.zone.dir.join("max_energy_range_uj");
+        let max_range =
+            read_counter_file(&range).ok().and_then(|uj| i64::try_from(uj).ok()).filter(|&uj| uj > 0);
+        if max_range.is_none() {
+            let name = &chosen.domain;
+            notes.push(format!(
+                "{name}: {} cannot be read, so a counter that returns to zero is a gap and not a wrap",
+                range.display()
+            ));
+        }
+        let scope = match chosen.class {
+            DomainClass::Psys => Scope::Machine,
+            _ => Scope::Socket(SocketId::new(chosen.socket)),
+        };
+        self.domains.push(Domain {
+            id: DomainId::default(),
+            name: chosen.domain.clone(),
+            class: chosen.class,
+            scope,
+            origin: Origin::Counter {
+                source: NAME.to_owned(),
+                place: counter.path.display().to_string(),
+                max_range: max_range.map(MicroJoules::from_uj),
+                quality: Quality::Measured,
+            },
+            idle: None,
+        });
+        self.counters.push(counter);
+    }
+}
+
+impl PowerSource for Powercap {
+    fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    fn read(&mut self, attempts: &mut Vec<Attempt>) {
+        attempts.extend(self.counters.iter_mut().map(Counter::attempt));
+    }
+}
+
+/// One counter file, kept open: a `pread` costs half of what opening, reading and closing does.
+struct Counter {
+    path: PathBuf,
+    /// `None` after a failed read: the next read opens the file again, since a driver that was reloaded makes new files.
+    file: Option<File>,
+}
+
+impl Counter {
+    /// Opens the counter and reads it once, so that a file that opens and cannot be read is found out now.
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let file = File::open(&path)?;
+        read_counter(&file)?;
+        Ok(Self { path, file: Some(file) })
+    }
+
+    fn attempt(&mut self) -> Attempt {
+        let before = KtimeNs::now();
+        let counter = self.read();
+        let at = before.midpoint(KtimeNs::now());
+        Attempt { at, counter_uj: counter.map_err(|e| format!("{}: {e}", self.path.display())) }
+    }
+
+    fn read(&mut self) -> io::Result<u64> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => File::open(&self.path)?,
+        };
+        let value = read_counter(&file)?;
+        self.file = Some(file);
+        Ok(value)
+    }
+}
+
+/// Reads the decimal number at the start of an open file.
+fn read_counter(file: &File) -> io::Result<u64> {
+    // 20 digits and a newline are the longest that a u64 can be.
+    let mut buffer = [0; 24];
+    let length = file.read_at(&mut buffer, 0)?;
+    let text = buffer.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
+    let number = text.trim_end();
+    number
+        .parse()
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("`{number}` is not a counter")))
+}
+
+fn read_counter_file(path: &Path) -> io::Result<u64> {
+    read_counter(&File::open(path)?)
+}
+
+/// Whether two zones show one register: the second one's value lies between two readings of the first, twice. Registers of their own
+/// agree to the microjoule by chance only, and the chance of that twice is negligible.
+fn same_counter(first: &Zone, second: &Zone) -> bool {
+    let (Ok(a), Ok(b)) = (File::open(first.energy()), File::open(second.energy())) else { return false };
+    (0..2).all(|_| match (read_counter(&a), read_counter(&b), read_counter(&a)) {
+        (Ok(before), Ok(value), Ok(after)) => (before..=after).contains(&value),
+        _ => false,
+    })
+}
+
+fn explain_missing(root: &Path, error: &io::Error) -> String {
+    let root = root.display();
+    if error.kind() != io::ErrorKind::NotFound {
+        return format!("{root} cannot be listed: {error}");
+    }
+    format!(
+        "{root} does not exist: a virtual machine without RAPL, or a kernel without the driver (on Intel and on AMD from Zen: \
+         `sudo modprobe intel_rapl_msr`)"
+    )
+}
+
+/// Why a counter cannot be read, with the fix. Since Linux 5.10 `energy_uj` is readable by root only (0400), because power readings leak
+/// secrets (CVE-2020-8694).
+fn explain_unreadable(path: &Path, error: &io::Error) -> String {
+    let shown = path.display();
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return format!("{shown} cannot be read: {error}");
+    }
+    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("energy-trace"));
+    let all = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    format!(
+        "{shown} is readable by root only; run under sudo, or `sudo setcap cap_dac_read_search+ep {}` for this program, or \
+         `sudo chmod a+r {}` for every user until the next boot",
+        program.display(),
+        all.display()
+    )
+}

@@ -1,0 +1,173 @@
+//! Tests of the choice of sources, on sysfs trees as they are on real machines.
+
+use super::{PowerError, open};
+use crate::power::survey::survey;
+use crate::power::{PowerPlan, SourceChoice};
+use crate::profile::record::{DomainClass, Origin, Scope};
+use crate::units::MicroWatts;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A sysfs tree; each zone is (directory below `class/powercap`, name, counter).
+fn tree(zones: &[(&str, &str, &str)]) -> tempfile::TempDir {
+    let tree = tempfile::tempdir().unwrap();
+    for (dir, name, counter) in zones {
+        let dir = tree.path().join("class/powercap").join(dir);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("name"), format!("{name}\n")).unwrap();
+        fs::write(dir.join("energy_uj"), format!("{counter}\n")).unwrap();
+        fs::write(dir.join("max_energy_range_uj"), "262143328850\n").unwrap();
+    }
+    tree
+}
+
+/// A laptop: package with its parts, psys beside it, and the MMIO mirror.
+const CLIENT: &[(&str, &str, &str)] = &[
+    ("intel-rapl/intel-rapl:0", "package-0", "1000"),
+    ("intel-rapl/intel-rapl:0/intel-rapl:0:0", "core", "300"),
+    ("intel-rapl/intel-rapl:0/intel-rapl:0:1", "uncore", "100"),
+    ("intel-rapl/intel-rapl:1", "psys", "5000"),
+    ("intel-rapl-mmio/intel-rapl-mmio:0", "package-0", "1000"),
+];
+
+/// A server of two sockets, each with its memory.
+const SERVER: &[(&str, &str, &str)] = &[
+    ("intel-rapl:0", "package-0", "1000"),
+    ("intel-rapl:0/intel-rapl:0:0", "dram", "300"),
+    ("intel-rapl:1", "package-1", "2000"),
+    ("intel-rapl:1/intel-rapl:1:0", "dram", "400"),
+];
+
+/// AMD Zen with two dies in a socket: both zones show the socket's register.
+const AMD: &[(&str, &str, &str)] = &[
+    ("intel-rapl:0", "package-0-die-0", "1000"),
+    ("intel-rapl:0/intel-rapl:0:0", "core", "10"),
+    ("intel-rapl:1", "package-0-die-1", "1000"),
+];
+
+fn plan(sysfs: &Path, words: &[&str]) -> PowerPlan {
+    let choices = words.iter().map(|w| w.parse().unwrap()).collect();
+    PowerPlan { choices, sysfs: sysfs.to_owned(), gpu: false, ..PowerPlan::default() }
+}
+
+fn names(plan: &PowerPlan) -> Vec<String> {
+    open(plan).unwrap().domains().iter().map(|d| d.name.clone()).collect()
+}
+
+#[track_caller]
+fn check_error(plan: &PowerPlan, parts: &[&str]) {
+    let error = open(plan).err().expect("no error").to_string();
+    for part in parts {
+        assert!(error.contains(part), "`{error}` does not say `{part}`");
+    }
+}
+
+/// What `auto` takes on three real machines.
+#[test]
+fn auto_on_real_machines() {
+    assert_eq!(names(&plan(tree(CLIENT).path(), &[])), ["package-0", "psys"]);
+    assert_eq!(names(&plan(tree(SERVER).path(), &["auto"])), ["package-0", "dram-0", "package-1", "dram-1"]);
+    assert_eq!(names(&plan(tree(AMD).path(), &["auto"])), ["package-0"]);
+}
+
+/// Domains carry their id, scope, place and range; every joule that is left out has a reason.
+#[test]
+fn domains_are_described() {
+    let tree = tree(CLIENT);
+    let set = open(&plan(tree.path(), &["powercap"])).unwrap();
+    let ids: Vec<_> = set.domains().iter().map(|d| d.id.index()).collect();
+    assert_eq!(ids, [0, 1]);
+    assert_eq!(set.domains()[1].class, DomainClass::Psys);
+    assert_eq!(set.domains()[1].scope, Scope::Machine);
+    let Origin::Counter { place, max_range, .. } = &set.domains()[0].origin else { panic!("no counter") };
+    assert!(place.ends_with("intel-rapl:0/energy_uj"), "{place}");
+    assert_eq!(max_range.unwrap().as_uj(), 262_143_328_850);
+    let ignored: Vec<_> = set.sources()[0].ignored.iter().map(|i| i.domain.clone()).collect();
+    assert_eq!(
+        ignored,
+        ["core (intel-rapl:0:0)", "uncore (intel-rapl:0:1)", "package-0 (intel-rapl-mmio:0)"]
+    );
+}
+
+/// A virtual machine without anything: the model by itself, an error where estimates are refused or powercap is asked for.
+#[test]
+fn machine_without_counters() {
+    let nothing = tempfile::tempdir().unwrap();
+    let set = open(&plan(nothing.path(), &[])).unwrap();
+    assert!(matches!(set.domains()[0].origin, Origin::Model { .. }));
+    assert_eq!(set.sources().iter().map(|s| s.name.clone()).collect::<Vec<_>>(), ["powercap", "model"]);
+    let measured = PowerPlan { measured_only: true, ..plan(nothing.path(), &[]) };
+    check_error(&measured, &["--measured-only", "class/powercap does not exist", "modprobe intel_rapl_msr"]);
+    check_error(&plan(nothing.path(), &["powercap"]), &["--power powercap was asked for", "does not exist"]);
+    let both = PowerPlan { measured_only: true, ..plan(nothing.path(), &["model"]) };
+    assert!(matches!(open(&both), Err(PowerError::ModelWithMeasuredOnly)));
+}
+
+/// A counter that is no number is ignored with a reason, and `auto` goes on with the model.
+#[test]
+fn unusable_counter() {
+    let tree = tree(&[("intel-rapl:0", "package-0", "N/A")]);
+    let set = open(&plan(tree.path(), &[])).unwrap();
+    assert!(set.sources()[0].ignored[0].why.contains("`N/A` is not a counter"));
+    assert!(matches!(set.domains()[0].origin, Origin::Model { .. }));
+}
+
+/// Words that cannot be had: sources of a later version, `none` beside others, a library that is not there.
+#[test]
+fn words_that_cannot_be_had() {
+    let tree = tree(CLIENT);
+    check_error(
+        &plan(tree.path(), &["perf"]),
+        &["--power perf is not in this version", "powercap, nvml, model"],
+    );
+    check_error(&plan(tree.path(), &["hwmon"]), &["--power hwmon"]);
+    check_error(&plan(tree.path(), &["none", "auto"]), &["leave out `none`"]);
+    check_error(&plan(tree.path(), &["replay:/nonexistent.csv"]), &["/nonexistent.csv cannot be read"]);
+    let library = Some(PathBuf::from("/nonexistent.so"));
+    let nvml = PowerPlan { gpu: true, nvml_lib: library, ..plan(tree.path(), &[]) };
+    check_error(&nvml, &["--nvml-lib", "/nonexistent.so"]);
+    check_error(&PowerPlan { gpu: false, ..plan(tree.path(), &["nvml"]) }, &["--power nvml was asked for"]);
+    assert!(names(&plan(tree.path(), &["none"])).is_empty());
+}
+
+/// One domain from two sources is not added up but refused.
+#[test]
+fn clash_of_sources() {
+    let tree = tree(CLIENT);
+    let log = tree.path().join("meter.csv");
+    fs::write(&log, "time_s,package-0_j\n0,1\n1,2\n").unwrap();
+    let mut plan = plan(tree.path(), &["auto"]);
+    plan.choices.push(SourceChoice::Replay(log));
+    check_error(&plan, &["`package-0` comes from powercap and from replay"]);
+    plan.choices.remove(0);
+    assert_eq!(names(&plan), ["package-0"]);
+}
+
+/// `--idle-watts` is split over the sockets, and is the model's idle power where there is no counter.
+#[test]
+fn idle_watts_are_split() {
+    let idle = MicroWatts::from_watts(30.0);
+    let tree = tree(SERVER);
+    let set = open(&PowerPlan { idle, ..plan(tree.path(), &[]) }).unwrap();
+    let watts: Vec<_> = set.domains().iter().map(|d| d.idle.as_ref().map(|i| i.power.as_watts())).collect();
+    assert_eq!(watts, [Some(15.0), None, Some(15.0), None]);
+    let nothing = tempfile::tempdir().unwrap();
+    let set = open(&PowerPlan { idle, ..plan(nothing.path(), &[]) }).unwrap();
+    let total: f64 = set.domains().iter().filter_map(|d| d.idle.as_ref()).map(|i| i.power.as_watts()).sum();
+    assert!((total - 30.0).abs() < 1e-6, "{total}");
+}
+
+/// The survey tells of every source, and that the model is not needed where there is a counter.
+#[test]
+fn survey_never_fails() {
+    let client = tree(CLIENT);
+    let mut plan = plan(client.path(), &[]);
+    plan.choices.push(SourceChoice::Replay(PathBuf::from("/nonexistent.csv")));
+    let sources = survey(&plan);
+    assert_eq!(
+        sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+        ["powercap", "nvml", "replay", "model"]
+    );
+    assert!(sources[2].ignored[0].why.contains("/nonexistent.csv"));
+    assert!(sources[3].domains.is_empty() && sources[3].ignored[0].why.contains("have a counter"));
+}

@@ -1,0 +1,45 @@
+//! What `doctor` shows: every source that this version knows, what it would give and why not.
+//!
+//! Leaves out the choice for a run (`set.rs`); a survey never fails and keeps nothing open.
+
+use super::plan::{PowerPlan, SourceChoice};
+use super::replay::{self, Replay};
+use super::{model, nvml, powercap};
+use crate::profile::record::{Ignored, Quality, Source};
+
+/// Every source with its domains, and what is ignored and why. The model comes last, with a remark on whether `auto` would use it.
+pub fn survey(plan: &PowerPlan) -> Vec<Source> {
+    let mut sources = vec![powercap::find(&plan.sysfs, plan.period).source];
+    let mut gpus = nvml::find(plan.nvml_lib.as_deref(), plan.period).source;
+    if !plan.gpu {
+        let why = "GPUs are switched off (--gpu off)".to_owned();
+        gpus.ignored.extend(gpus.domains.drain(..).map(|domain| Ignored { domain, why: why.clone() }));
+    }
+    sources.push(gpus);
+    sources.extend(plan.choices.iter().filter_map(survey_replay));
+    let counted =
+        sources.iter().any(|s| s.domains.iter().any(|d| d.starts_with("package") || d.starts_with("cpu")));
+    let mut model = model::model_at(&plan.sysfs, plan.model_idle.or(plan.idle), plan.model_core).source;
+    if counted || plan.measured_only {
+        let why = if counted { "the CPUs have a counter" } else { "--measured-only refuses estimates" };
+        model.ignored.extend(model.domains.drain(..).map(|domain| Ignored { domain, why: why.to_owned() }));
+    }
+    sources.push(model);
+    sources
+}
+
+fn survey_replay(choice: &SourceChoice) -> Option<Source> {
+    let SourceChoice::Replay(file) = choice else { return None };
+    Some(Replay::open(file).map_or_else(|e| unusable(e.to_string()), |replay| replay.describe()))
+}
+
+fn unusable(why: String) -> Source {
+    Source {
+        name: replay::NAME.to_owned(),
+        domains: Vec::new(),
+        period_ns: 0,
+        quality: Quality::Measured,
+        ignored: vec![Ignored { domain: replay::NAME.to_owned(), why }],
+        notes: Vec::new(),
+    }
+}

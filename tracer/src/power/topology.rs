@@ -1,0 +1,62 @@
+//! Which socket each CPU belongs to, as sysfs tells it. Leaves out cores, caches and NUMA nodes.
+
+use crate::ids::{CpuId, SocketId};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// The socket of each CPU that is online, under the sysfs root `sysfs`.
+///
+/// A CPU whose socket the kernel does not say (`-1` on some virtual machines, or no file) belongs to socket 0. Without the list of CPUs
+/// that are online (a tree that has none) the map is empty.
+pub fn read_sockets_at(sysfs: &Path) -> BTreeMap<CpuId, SocketId> {
+    let root = sysfs.join("devices/system/cpu");
+    let online = fs::read_to_string(root.join("online")).unwrap_or_default();
+    let socket = |cpu: u32| {
+        let path = root.join(format!("cpu{cpu}/topology/physical_package_id"));
+        let text = fs::read_to_string(path).unwrap_or_default();
+        SocketId::new(text.trim().parse().unwrap_or(0))
+    };
+    parse_cpu_list(online.trim()).into_iter().map(|cpu| (CpuId::new(cpu), socket(cpu))).collect()
+}
+
+/// Parses the kernel's CPU list (`0-3,8`); what is not a number or a range is left out, and so is a range of more than 65,536 CPUs.
+fn parse_cpu_list(text: &str) -> Vec<u32> {
+    let range = |part: &str| -> Option<(u32, u32)> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (first <= last && last - first < 1 << 16).then_some((first, last))
+    };
+    text.split(',').filter_map(range).flat_map(|(first, last)| first..=last).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse_cpu_list, read_sockets_at};
+    use crate::ids::{CpuId, SocketId};
+    use std::fs;
+
+    /// Single CPUs, ranges and nonsense.
+    #[test]
+    fn cpu_lists() {
+        assert_eq!(parse_cpu_list("0-2,5,7-7"), [0, 1, 2, 5, 7]);
+        assert_eq!(parse_cpu_list(""), Vec::<u32>::new());
+        assert_eq!(parse_cpu_list("3-1,x,0-4294967295,4"), [4]);
+    }
+
+    /// CPUs find their sockets, and a CPU that has none (-1) is of socket 0.
+    #[test]
+    fn sockets_of_a_tree() {
+        let tree = tempfile::tempdir().unwrap();
+        let cpu = tree.path().join("devices/system/cpu");
+        for (n, socket) in [(0, "0\n"), (1, "1\n"), (2, "-1\n")] {
+            let dir = cpu.join(format!("cpu{n}/topology"));
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("physical_package_id"), socket).unwrap();
+        }
+        fs::write(cpu.join("online"), "0-2\n").unwrap();
+        let sockets = read_sockets_at(tree.path());
+        let expected = [(0, 0), (1, 1), (2, 0)].map(|(c, s)| (CpuId::new(c), SocketId::new(s)));
+        assert_eq!(sockets.into_iter().collect::<Vec<_>>(), expected);
+    }
+}

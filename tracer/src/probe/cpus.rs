@@ -1,0 +1,68 @@
+//! The CPUs: which there are, and a visit to each that ends its open slice.
+
+use super::ProbeError;
+use super::object::Object;
+use crate::ids::CpuId;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid as Thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// CPUs that are online.
+///
+/// # Errors
+/// When `/sys/devices/system/cpu/online` cannot be read.
+pub fn read_online_cpus() -> Result<Vec<CpuId>, ProbeError> {
+    let cpus = aya::util::online_cpus().map_err(|(_, error)| ProbeError::Reader(error))?;
+    Ok(cpus.into_iter().map(CpuId::new).collect())
+}
+
+/// Runs on each CPU for a moment: what ran there is switched out, and its slice ends. CPUs that this process may not use keep theirs
+/// open; the visits are made by a thread of its own, so that nobody's affinity changes.
+pub(super) fn visit(cpus: &[CpuId]) {
+    let here = Thread::from_raw(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for cpu in cpus {
+                let mut set = CpuSet::new();
+                if set.set(cpu.index()).is_ok() && sched_setaffinity(here, &set).is_ok() {
+                    std::thread::yield_now();
+                }
+            }
+        });
+    });
+}
+
+/// A thread that passes on what the BPF side logs.
+pub(super) struct LogPump {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LogPump {
+    pub(super) fn start(object: &mut Object) -> Option<Self> {
+        let mut logger = object.logger()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let run = move || {
+            while !stopped.load(Ordering::Relaxed) {
+                logger.flush();
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            logger.flush();
+        };
+        let thread = std::thread::Builder::new().name("energy-log".into()).spawn(run).ok()?;
+        Some(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for LogPump {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Bytes of the ring buffer to events.
+//!
+//! The layouts are those of `tracer_ebpf::wire`. Bytes that do not fit are refused, never guessed at.
+
+use crate::clock::KtimeNs;
+use crate::ids::{CpuId, Pid, Tid};
+use crate::unwind::merge::RawStack;
+use tracer_ebpf::native::NativeFrame;
+use tracer_ebpf::python::PythonFrame;
+use tracer_ebpf::wire::{EventHead, NATIVE_WORDS, PYTHON_WORDS, SampleHead, SliceEvent, TaskEvent, kind};
+
+/// Who, where, when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) cpu: CpuId,
+    pub(super) pid: Pid,
+    pub(super) tid: Tid,
+    pub(super) at: KtimeNs,
+}
+
+/// What the probes tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// A stack sample.
+    Sample(Head, Comm, RawStack),
+    /// Time on a CPU, ending at the head's time; pid 0 is not a target.
+    Slice(Head, KtimeNs),
+    /// A target made a process.
+    Fork(Head, Pid),
+    /// A target became another program.
+    Exec(Head, Comm),
+    /// A thread of a target ended.
+    Exit(Head, Comm),
+    /// A target maps a file as code.
+    Mmap(Head),
+}
+
+/// The kernel's name of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Comm([u8; 16]);
+
+impl Comm {
+    pub(super) fn text(self) -> String {
+        let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
+        String::from_utf8_lossy(&self.0[..end]).into_owned()
+    }
+}
+
+/// Reads one event; `None` if the bytes are not one.
+pub(super) fn decode_event(bytes: &[u8]) -> Option<Event> {
+    let head: EventHead = read(bytes)?;
+    let place = Head {
+        cpu: CpuId::new(head.cpu),
+        pid: Pid::new(head.pid),
+        tid: Tid::new(head.tid),
+        at: KtimeNs::from_ns(head.at_ns),
+    };
+    Some(match head.kind {
+        kind::SAMPLE => return decode_sample(place, bytes),
+        kind::SLICE => Event::Slice(place, KtimeNs::from_ns(read::<SliceEvent>(bytes)?.start_ns)),
+        kind::FORK => Event::Fork(place, Pid::new(read::<TaskEvent>(bytes)?.other)),
+        kind::EXEC => Event::Exec(place, Comm(read::<TaskEvent>(bytes)?.comm)),
+        kind::EXIT => Event::Exit(place, Comm(read::<TaskEvent>(bytes)?.comm)),
+        kind::MMAP => Event::Mmap(place),
+        _ => return None,
+    })
+}
+
+fn decode_sample(place: Head, bytes: &[u8]) -> Option<Event> {
+    let head: SampleHead = read(bytes)?;
+    let mut words = bytes[size_of::<SampleHead>()..]
+        .chunks_exact(8)
+        .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+    let mut take = |count: usize| {
+        let taken: Vec<u64> = words.by_ref().take(count).collect();
+        (taken.len() == count).then_some(taken)
+    };
+    let kernel = take(head.kernel.into())?;
+    let python = take(usize::from(head.python) * PYTHON_WORDS)?;
+    let native = take(usize::from(head.native) * NATIVE_WORDS)?;
+    let python_frame = |w: &[u64]| PythonFrame { code: w[0], instruction: w[1], anchor: w[2] };
+    let stack = RawStack {
+        kernel,
+        python: python.chunks_exact(PYTHON_WORDS).map(python_frame).collect(),
+        python_end: head.python_end,
+        native: native.chunks_exact(NATIVE_WORDS).map(|w| NativeFrame { pc: w[0], cfa: w[1] }).collect(),
+        native_end: head.native_end,
+    };
+    Some(Event::Sample(place, Comm(head.comm), stack))
+}
+
+/// Marks the wire structs that may be read from bytes.
+///
+/// # Safety
+/// Every bit pattern must be a value: integers only.
+unsafe trait Plain: Copy {}
+// SAFETY: integers only, as `wire` asserts.
+unsafe impl Plain for EventHead {}
+// SAFETY: as above.
+unsafe impl Plain for SliceEvent {}
+// SAFETY: as above.
+unsafe impl Plain for TaskEvent {}
+// SAFETY: as above.
+unsafe impl Plain for SampleHead {}
+
+fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
+    let bytes = bytes.get(..size_of::<T>())?;
+    // SAFETY: as many bytes as `T` has, read without regard to alignment; `Plain` says that any are a value.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, decode_event};
+    use tracer_ebpf::wire::{SampleHead, kind};
+
+    fn sample_bytes(kernel: u16, python: u16, native: u16, words: usize) -> Vec<u8> {
+        let mut head = SampleHead { kernel, python, native, ..SampleHead::default() };
+        head.head.kind = kind::SAMPLE;
+        // SAFETY: a plain struct seen as its bytes.
+        let bytes = unsafe { std::slice::from_raw_parts((&raw const head).cast::<u8>(), size_of::<SampleHead>()) };
+        let mut out = bytes.to_vec();
+        out.extend((0..words as u64).flat_map(u64::to_ne_bytes));
+        out
+    }
+
+    /// Kernel, Python and native words come out in the order in which the probe wrote them.
+    #[test]
+    fn sample_words_in_order() {
+        let Some(Event::Sample(_, _, stack)) = decode_event(&sample_bytes(1, 1, 2, 8)) else { panic!("no sample") };
+        assert_eq!(stack.kernel, [0]);
+        assert_eq!((stack.python[0].code, stack.python[0].anchor), (1, 3));
+        assert_eq!((stack.native[0].pc, stack.native[1].cfa), (4, 7));
+    }
+
+    /// An event that is cut off or of an unknown kind is refused.
+    #[test]
+    fn refuses_what_does_not_fit() {
+        assert_eq!(decode_event(&sample_bytes(1, 1, 2, 7)), None);
+        assert_eq!(decode_event(&[1, 0, 0]), None);
+        let mut unknown = sample_bytes(0, 0, 0, 0);
+        unknown[0] = 99;
+        assert_eq!(decode_event(&unknown), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! Mapped files and their row tables: read once a file, shared by all processes, built in the background.
+//!
+//! Rows of a large library take half a second to make; the reader of events must not wait that long.
+
+use super::object::Maps;
+use crate::ids::Pid;
+use crate::unwind::address_space::{FileKey, Mapping};
+use crate::unwind::cfi::{Rows, build_rows};
+use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
+use crate::unwind::elf::{ElfError, ElfFacts, read_eh_frame};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use tracer_ebpf::wire::CodeMapping;
+
+/// Where a file's row table stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    /// Being built.
+    Pending,
+    /// In the map: number and chunks.
+    Ready(u32, u32),
+    /// There will be none.
+    Absent,
+}
+
+/// A mapped file.
+pub(super) struct MappedFile {
+    /// What it says; `None` where it could not be read or is not ELF.
+    pub(super) facts: Option<Arc<ElfFacts>>,
+    /// Its table.
+    pub(super) table: Table,
+}
+
+/// Work for the builder: the file stays open, whatever becomes of its path.
+struct Job {
+    key: FileKey,
+    file: File,
+    base: u64,
+}
+
+struct Built {
+    key: FileKey,
+    rows: Result<Rows, ElfError>,
+}
+
+/// All mapped files.
+pub(super) struct Files {
+    files: HashMap<FileKey, MappedFile>,
+    jobs: Sender<Job>,
+    built: Receiver<Built>,
+    pending: usize,
+}
+
+impl Files {
+    /// Starts the builder; it ends when this is dropped.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let (jobs, todo) = channel::<Job>();
+        let (done, built) = channel();
+        thread::Builder::new().name("energy-rows".into()).spawn(move || {
+            for job in todo {
+                let rows = build(&job);
+                if done.send(Built { key: job.key, rows }).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { files: HashMap::new(), jobs, built, pending: 0 })
+    }
+
+    /// The file behind a mapping, read when it is met for the first time.
+    pub(super) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
+        let key = mapping.file.clone()?;
+        if !self.files.contains_key(&key) {
+            let opened = mapping.openable(pid).into_iter().find_map(|path| File::open(path).ok());
+            let file = self.meet(key.clone(), opened, may_hold_interpreter(&mapping.path, program));
+            self.files.insert(key.clone(), file);
+        }
+        self.files.get(&key)
+    }
+
+    fn meet(&mut self, key: FileKey, opened: Option<File>, python: bool) -> MappedFile {
+        let absent = MappedFile { facts: None, table: Table::Absent };
+        let Some(file) = opened else { return absent };
+        let wanted: &[&str] = if python { &SYMBOLS } else { &[] };
+        let facts = match ElfFacts::read(&path_of(&file), wanted) {
+            Ok(facts) => facts,
+            Err(error) => {
+                log::debug!("no unwind information: {error}");
+                return absent;
+            }
+        };
+        let queued = self.jobs.send(Job { key, file, base: facts.base }).is_ok();
+        self.pending += usize::from(queued);
+        MappedFile { facts: Some(Arc::new(facts)), table: if queued { Table::Pending } else { Table::Absent } }
+    }
+
+    /// Puts finished tables into the map; true if any became ready.
+    pub(super) fn take_built(&mut self, maps: &mut Maps, wait: bool) -> bool {
+        let mut any = false;
+        while self.pending > 0 {
+            let built = if wait { self.built.recv().ok() } else { self.built.try_recv().ok() };
+            let Some(built) = built else { break };
+            self.pending -= 1;
+            any = true;
+            let table = table_of(built.rows, maps);
+            if let Some(file) = self.files.get_mut(&built.key) {
+                file.table = table;
+            }
+        }
+        any
+    }
+
+    /// What the probes must know of a mapping.
+    pub(super) fn code_mapping(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> CodeMapping {
+        let mut out = CodeMapping {
+            start: mapping.start,
+            end: mapping.end,
+            bias: 0,
+            table: CodeMapping::NO_INFO,
+            chunks: 0,
+        };
+        let Some(file) = self.of(pid, mapping, program) else { return out };
+        let Some(facts) = &file.facts else { return out };
+        let Some(bias) = facts.bias(mapping.start, mapping.offset) else { return out };
+        out.bias = bias.wrapping_add(facts.base);
+        (out.table, out.chunks) = match file.table {
+            Table::Pending => (CodeMapping::NO_TABLE, 0),
+            Table::Ready(table, chunks) => (table, chunks),
+            Table::Absent => (CodeMapping::NO_INFO, 0),
+        };
+        out
+    }
+}
+
+fn build(job: &Job) -> Result<Rows, ElfError> {
+    let section = read_eh_frame(&path_of(&job.file))?;
+    Ok(section.map(|section| build_rows(&section, job.base)).unwrap_or_default())
+}
+
+fn table_of(rows: Result<Rows, ElfError>, maps: &mut Maps) -> Table {
+    let rows = match rows {
+        Ok(rows) if !rows.rows.is_empty() => rows.rows,
+        Ok(_) => return Table::Absent,
+        Err(error) => {
+            log::debug!("no unwind rows: {error}");
+            return Table::Absent;
+        }
+    };
+    match maps.rows.add(&rows) {
+        Ok((table, chunks)) => Table::Ready(table, chunks),
+        Err(error) => {
+            log::debug!("no row table: {error}");
+            Table::Absent
+        }
+    }
+}
+
+/// An open file as a path.
+fn path_of(file: &File) -> PathBuf {
+    Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
+}

@@ -1,0 +1,59 @@
+//! Gives frames and stacks their numbers, and tells the recording of each new one.
+
+use crate::ids::{FrameId, StackId};
+use crate::profile::record::{Frame, FrameKind, Record, StackNode};
+use std::collections::HashMap;
+use std::sync::mpsc::Sender;
+
+/// Frames and stacks of a recording so far.
+pub(super) struct Interner {
+    records: Sender<Record>,
+    frames: HashMap<Frame, FrameId>,
+    stacks: HashMap<StackNode, StackId>,
+    /// Native and kernel frames, whose names are found at the end.
+    pub(super) unnamed: Vec<(FrameId, Frame)>,
+}
+
+impl Interner {
+    pub(super) fn new(records: Sender<Record>) -> Self {
+        Self { records, frames: HashMap::new(), stacks: HashMap::new(), unnamed: Vec::new() }
+    }
+
+    pub(super) fn frame(&mut self, frame: Frame) -> FrameId {
+        if let Some(&id) = self.frames.get(&frame) {
+            return id;
+        }
+        let id = FrameId::new(u32::try_from(self.frames.len()).unwrap_or(u32::MAX));
+        self.send(Record::Frame(id, frame.clone()));
+        if frame.name.is_empty() && matches!(frame.kind, FrameKind::Native | FrameKind::Kernel) {
+            self.unnamed.push((id, frame.clone()));
+        }
+        self.frames.insert(frame, id);
+        id
+    }
+
+    /// The stack of these frames, innermost first.
+    pub(super) fn stack(&mut self, frames: &[FrameId]) -> Option<StackId> {
+        let mut stack = None;
+        for &frame in frames.iter().rev() {
+            let node = StackNode { parent: stack, frame };
+            stack = Some(match self.stacks.get(&node) {
+                Some(&id) => id,
+                None => self.new_stack(node),
+            });
+        }
+        stack
+    }
+
+    fn new_stack(&mut self, node: StackNode) -> StackId {
+        let id = StackId::new(u32::try_from(self.stacks.len()).unwrap_or(u32::MAX));
+        self.stacks.insert(node, id);
+        self.send(Record::Stack(id, node));
+        id
+    }
+
+    /// To the recording. Its writer outlives this; should it not, what is sent is lost with it.
+    pub(super) fn send(&self, record: Record) {
+        let _writer_gone = self.records.send(record);
+    }
+}

@@ -1,0 +1,261 @@
+//! The BPF object: loading, its maps, attaching its programs.
+//!
+//! This room is the only one that names `aya`. Leaves out what the events mean (`decode`, `collector`).
+
+use super::ProbeError;
+use super::btf::KernelTypes;
+use crate::ids::{CpuId, Pid};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
+use aya::programs::perf_event::{HardwareEvent, PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
+use aya::programs::perf_event::PerfEventLink;
+use aya::programs::raw_trace_point::RawTracePointLink;
+use aya::programs::trace_point::TracePointLink;
+use aya::programs::{PerfEvent, Program, ProgramError, RawTracePoint, TracePoint};
+use aya::sys::Stats;
+use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::Path;
+use tracer_ebpf::wire::{AddressSpace, CodeMapping, PythonLayout, Settings, lost};
+
+/// The object that `cargo xtask build` makes of `tracer-ebpf`.
+static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE_PROBES"));
+
+/// Bytes of the ring buffer: four seconds of 1 kHz samples of two busy CPUs.
+const RING_BYTES: u32 = 16 << 20;
+
+/// Raw tracepoints: program and tracepoint.
+const TRACEPOINTS: [(&str, &str); 4] = [
+    ("on_switch", "sched_switch"),
+    ("on_fork", "sched_process_fork"),
+    ("on_exec", "sched_process_exec"),
+    ("on_exit", "sched_process_exit"),
+];
+
+/// Loaded programs and the maps that user space writes.
+pub(super) struct Object {
+    ebpf: Ebpf,
+    /// The maps, until the collector takes them.
+    pub(super) maps: Option<Maps>,
+    /// What is attached; dropping it detaches.
+    links: Vec<Link>,
+    stats: Option<OwnedFd>,
+}
+
+/// An attached program.
+#[expect(dead_code, reason = "held to be dropped")]
+enum Link {
+    Raw(RawTracePointLink),
+    Classic(TracePointLink),
+    Perf(PerfEventLink),
+}
+
+/// The maps that user space writes.
+pub(super) struct Maps {
+    targets: HashMap<MapData, u32, u64>,
+    spaces: HashMap<MapData, u32, AddressSpace>,
+    mappings: Array<MapData, CodeMapping>,
+    pythons: HashMap<MapData, u32, PythonLayout>,
+    pub(super) rows: super::row_maps::RowMaps,
+}
+
+impl Object {
+    /// Loads and verifies everything; nothing runs yet.
+    pub(super) fn load(system_wide: bool, cpus: u32) -> Result<Self, ProbeError> {
+        let settings = read_settings(system_wide)?;
+        let level = if log::log_enabled!(log::Level::Debug) { 5u8 } else { 0 };
+        let mut ebpf = EbpfLoader::new()
+            .verifier_log_level(VerifierLogLevel::STATS)
+            .override_global("SETTINGS", &settings, true)
+            .override_global(aya_log::LEVEL, &level, false)
+            .map_max_entries("SCRATCH", cpus)
+            .map_max_entries("EVENTS", RING_BYTES)
+            .load(PROBES)
+            .map_err(|e| ProbeError::load(&e))?;
+        let perf: &mut PerfEvent = program(&mut ebpf, "on_sample")?;
+        perf.load().map_err(|e| ProbeError::verify("on_sample", &e))?;
+        for (name, _) in TRACEPOINTS {
+            let raw: &mut RawTracePoint = program(&mut ebpf, name)?;
+            raw.load().map_err(|e| ProbeError::verify(name, &e))?;
+        }
+        let mmap: &mut TracePoint = program(&mut ebpf, "on_mmap")?;
+        mmap.load().map_err(|e| ProbeError::verify("on_mmap", &e))?;
+        let maps = Maps {
+            targets: map(&mut ebpf, "TARGETS")?,
+            spaces: map(&mut ebpf, "ADDRESS_SPACES")?,
+            mappings: map(&mut ebpf, "MAPPINGS")?,
+            pythons: map(&mut ebpf, "PYTHONS")?,
+            rows: super::row_maps::RowMaps::new(map(&mut ebpf, "ROWS")?),
+        };
+        Ok(Self { ebpf, maps: Some(maps), links: Vec::new(), stats: None })
+    }
+
+    /// The ring buffer of events; can be taken once.
+    pub(super) fn take_events(&mut self) -> Result<RingBuf<MapData>, ProbeError> {
+        map(&mut self.ebpf, "EVENTS")
+    }
+
+    /// What follows the life of processes and the time on CPUs. Gives a doubt where the mmap hook is not to be had.
+    pub(super) fn attach_tracepoints(&mut self) -> Result<Option<String>, ProbeError> {
+        for (name, tracepoint) in TRACEPOINTS {
+            let raw: &mut RawTracePoint = program(&mut self.ebpf, name)?;
+            let link = raw.attach(tracepoint).and_then(|id| raw.take_link(id));
+            self.links.push(Link::Raw(link.map_err(|e| ProbeError::attach(tracepoint, &e))?));
+        }
+        mount_tracefs();
+        let mmap: &mut TracePoint = program(&mut self.ebpf, "on_mmap")?;
+        match mmap.attach("syscalls", "sys_enter_mmap").and_then(|id| mmap.take_link(id)) {
+            Ok(link) => self.links.push(Link::Classic(link)),
+            Err(error) => return Ok(Some(error.to_string())),
+        }
+        Ok(None)
+    }
+
+    /// Starts the sampler on each CPU: hardware cycles where there is a PMU, else the CPU clock. Gives its name.
+    pub(super) fn attach_sampler(&mut self, cpus: &[CpuId], hz: u32) -> Result<&'static str, ProbeError> {
+        let hardware = PerfEventConfig::Hardware(HardwareEvent::CpuCycles);
+        if self.attach_event(hardware, cpus, SamplePolicy::Frequency(u64::from(hz))).is_ok() {
+            return Ok("cycles");
+        }
+        let period = 1_000_000_000 / u64::from(hz.max(1));
+        self.attach_event(PerfEventConfig::Software(SoftwareEvent::CpuClock), cpus, SamplePolicy::Period(period))
+            .map_err(|e| ProbeError::attach("the CPU clock", &e))?;
+        Ok("cpu-clock")
+    }
+
+    fn attach_event(
+        &mut self,
+        event: PerfEventConfig,
+        cpus: &[CpuId],
+        policy: SamplePolicy,
+    ) -> Result<(), ProgramError> {
+        let program = self.ebpf.program_mut("on_sample").ok_or(ProgramError::NotLoaded)?;
+        let perf: &mut PerfEvent = program.try_into()?;
+        for cpu in cpus {
+            let id = perf.attach(event, PerfEventScope::AllProcessesOneCpu { cpu: cpu.get() }, policy, false)?;
+            self.links.push(Link::Perf(perf.take_link(id)?));
+        }
+        Ok(())
+    }
+
+    /// Detaches everything: no event comes after this.
+    pub(super) fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Has the kernel keep the time of programs from now on.
+    pub(super) fn enable_stats(&mut self) {
+        self.stats = aya::sys::enable_stats(Stats::RunTime).ok();
+    }
+
+    /// Sums of the loss counters over all CPUs, by `wire::lost`.
+    pub(super) fn read_lost(&self) -> [u64; lost::COUNT as usize] {
+        let mut sums = [0; lost::COUNT as usize];
+        let Some(Ok(counters)) = self.ebpf.map("LOST").map(PerCpuArray::<_, u64>::try_from) else { return sums };
+        for (index, sum) in (0u32..).zip(&mut sums) {
+            *sum = counters.get(&index, 0).map_or(0, |values| values.iter().sum());
+        }
+        sums
+    }
+
+    /// Time that all programs took since `enable_stats`; `None` where the kernel does not keep it.
+    pub(super) fn read_run_time_ns(&self) -> Option<u64> {
+        self.stats.as_ref()?;
+        Some(self.ebpf.programs().filter_map(|(_, program)| read_program_ns(program)).sum())
+    }
+
+    /// Passes on what the BPF side logs.
+    pub(super) fn logger(&mut self) -> Option<aya_log::EbpfLogger<&'static dyn log::Log>> {
+        if !log::log_enabled!(log::Level::Debug) {
+            return None;
+        }
+        aya_log::EbpfLogger::init(&mut self.ebpf).inspect_err(|e| log::debug!("no log of the BPF side: {e}")).ok()
+    }
+}
+
+impl Maps {
+    /// Makes a process a target.
+    pub(super) fn add_target(&mut self, pid: Pid, at_ns: u64) -> Result<(), ProbeError> {
+        self.targets.insert(pid.get(), at_ns, 0).map_err(|e| ProbeError::attach("the map of targets", &e))
+    }
+
+    /// Forgets a process that ended, unless its number came back meanwhile.
+    pub(super) fn remove_process(&mut self, pid: Pid, ended_ns: u64) {
+        if self.targets.get(&pid.get(), 0).is_ok_and(|since| since < ended_ns) {
+            let _gone = self.targets.remove(&pid.get());
+            let _gone = self.spaces.remove(&pid.get());
+            let _gone = self.pythons.remove(&pid.get());
+        }
+    }
+
+    /// Writes a block of the mapping pool and makes it the process's.
+    pub(super) fn set_space(&mut self, pid: Pid, space: AddressSpace, mappings: &[CodeMapping]) -> bool {
+        let places = space.first..space.first + space.places;
+        let padded = mappings.iter().chain(std::iter::repeat(&CodeMapping::UNUSED));
+        places.zip(padded).all(|(place, mapping)| self.mappings.set(place, mapping, 0).is_ok())
+            && self.spaces.insert(pid.get(), space, 0).is_ok()
+    }
+
+    /// Makes a block that is already written a process's.
+    pub(super) fn point_space(&mut self, pid: Pid, space: AddressSpace) {
+        if let Err(error) = self.spaces.insert(pid.get(), space, 0) {
+            log::debug!("no address space for process {pid}: {error}");
+        }
+    }
+
+    /// Tells the probes where a process keeps its interpreter.
+    pub(super) fn set_python(&mut self, pid: Pid, layout: &PythonLayout) -> bool {
+        self.pythons.insert(pid.get(), layout, 0).is_ok()
+    }
+}
+
+fn program<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, ProbeError>
+where
+    &'a mut P: TryFrom<&'a mut Program, Error = ProgramError>,
+{
+    let missing = || ProbeError::Object(format!("it has no program {name}"));
+    let program = ebpf.program_mut(name).ok_or_else(missing)?;
+    <&mut P>::try_from(program).map_err(|e| ProbeError::Object(e.to_string()))
+}
+
+fn map<T: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, ProbeError> {
+    let map = ebpf.take_map(name).ok_or_else(|| ProbeError::Object(format!("it has no map {name}")))?;
+    T::try_from(map).map_err(|e| ProbeError::Object(e.to_string()))
+}
+
+fn read_settings(system_wide: bool) -> Result<Settings, ProbeError> {
+    let types = KernelTypes::read(Path::new("/sys/kernel/btf/vmlinux"))?;
+    let offset = |field| types.offset_of("task_struct", field);
+    Ok(Settings {
+        task_tgid: offset("tgid")?,
+        task_pid: offset("pid")?,
+        task_mm: offset("mm")?,
+        task_fsbase: offset("thread.fsbase")?,
+        system_wide: u32::from(system_wide),
+        tracer_pid: std::process::id(),
+    })
+}
+
+/// `run_time_ns` of a program, from its fdinfo (Documentation/bpf/bpf_design_QA.rst; kernel/bpf/syscall.c `bpf_prog_show_fdinfo`).
+fn read_program_ns(program: &Program) -> Option<u64> {
+    let fd = match program {
+        Program::PerfEvent(p) => p.fd(),
+        Program::RawTracePoint(p) => p.fd(),
+        Program::TracePoint(p) => p.fd(),
+        _ => return None,
+    };
+    let path = format!("/proc/self/fdinfo/{}", fd.ok()?.as_fd().as_raw_fd());
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("run_time_ns:")?.trim().parse().ok())
+}
+
+/// The mmap hook is a classic tracepoint, whose number lies in tracefs. Where nobody mounted it, this does, at its usual place.
+fn mount_tracefs() {
+    let place = Path::new("/sys/kernel/tracing");
+    if !place.join("events").exists() {
+        let none = None::<&Path>;
+        let result = nix::mount::mount(Some("tracefs"), place, Some("tracefs"), nix::mount::MsFlags::empty(), none);
+        if let Err(error) = result {
+            log::debug!("tracefs cannot be mounted: {error}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The processes that were met: who they are, their threads, their memory, their interpreter.
+//!
+//! One `Process` is one program in one process: after an `exec` that follows samples another one begins under the same pid.
+
+use super::files::Files;
+use super::interner::Interner;
+use super::object::Maps;
+use super::pool::{MAX_BLOCK, Pool};
+use crate::clock::KtimeNs;
+use crate::ids::{Pid, ProcessKey, ThreadKey, Tid};
+use crate::profile::record::{self, Record};
+use crate::unwind::address_space::AddressSpace;
+use crate::unwind::cpython::code::CodeObject;
+use crate::unwind::cpython::detect::{Finding, Interpreter, find};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use tracer_ebpf::wire::AddressSpace as Block;
+
+/// A program in a process.
+pub(super) struct Process {
+    pub(super) record: record::Process,
+    pub(super) space: AddressSpace,
+    pub(super) interpreter: Option<Interpreter>,
+    pub(super) refused: bool,
+    /// Code objects that were read, by address.
+    pub(super) codes: HashMap<u64, Arc<CodeObject>>,
+    pub(super) samples: u64,
+    threads: HashMap<Tid, (ThreadKey, String)>,
+    parent: Option<Pid>,
+    block: Option<Arc<Block>>,
+    /// Its mappings may have changed.
+    dirty: bool,
+    /// When its memory was last looked at; it is not looked at again for every strange address.
+    looked_at: KtimeNs,
+}
+
+/// All of them.
+pub(super) struct Processes {
+    by_pid: HashMap<Pid, Process>,
+    pub(super) files: Files,
+    pool: Pool,
+    next_process: u32,
+    next_thread: u32,
+}
+
+/// Between two looks at the mappings of a process that shows unknown addresses.
+const LOOK_AGAIN_NS: u64 = 200_000_000;
+
+impl Processes {
+    pub(super) fn new(files: Files) -> Self {
+        Self { by_pid: HashMap::new(), files, pool: Pool::default(), next_process: 0, next_thread: 0 }
+    }
+
+    pub(super) fn get(&self, pid: Pid) -> Option<&Process> {
+        self.by_pid.get(&pid)
+    }
+
+    pub(super) fn get_mut(&mut self, pid: Pid) -> Option<&mut Process> {
+        self.by_pid.get_mut(&pid)
+    }
+
+    /// The process, met now if it was not known.
+    pub(super) fn meet(&mut self, pid: Pid, out: &Interner) -> &mut Process {
+        match self.by_pid.entry(pid) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let name = read_text(&format!("/proc/{pid}/comm"));
+                let key = next_key(&mut self.next_process);
+                let command = read_command(pid);
+                let record = record::Process { key, pid, parent: None, name, command, runtime: None };
+                out.send(Record::Process(record.clone()));
+                place.insert(new_process(record))
+            }
+        }
+    }
+
+    /// A program begins in a process.
+    fn begin(&mut self, pid: Pid, name: String, command: Vec<String>, parent: Option<Pid>, out: &Interner) {
+        let key = next_key(&mut self.next_process);
+        let parent_key = parent.and_then(|p| self.by_pid.get(&p)).map(|p| p.record.key);
+        let record = record::Process { key, pid, parent: parent_key, name, command, runtime: None };
+        out.send(Record::Process(record.clone()));
+        self.by_pid.insert(pid, Process { parent, ..new_process(record) });
+    }
+
+    /// A target made a process: it starts as its parent's copy.
+    pub(super) fn fork(&mut self, parent: Pid, pid: Pid, maps: &mut Maps, out: &Interner) {
+        let Some(origin) = self.by_pid.get(&parent) else {
+            self.meet(pid, out);
+            return;
+        };
+        let (name, command) = (origin.record.name.clone(), origin.record.command.clone());
+        let runtime = origin.record.runtime.clone();
+        let (space, block, interpreter) = (origin.space.clone(), origin.block.clone(), origin.interpreter);
+        let refused = origin.refused;
+        self.begin(pid, name, command, Some(parent), out);
+        if let Some(child) = self.by_pid.get_mut(&pid) {
+            if let Some(block) = &block {
+                maps.point_space(pid, **block);
+            }
+            child.record.runtime = runtime;
+            (child.space, child.block, child.interpreter, child.refused) = (space, block, interpreter, refused);
+        }
+    }
+
+    /// A process became another program.
+    pub(super) fn exec(&mut self, pid: Pid, name: String, out: &Interner) {
+        let command = read_command(pid);
+        match self.by_pid.get_mut(&pid) {
+            // Before its first sample it is the same thing to the reader: the launcher's few instructions.
+            Some(process) if process.samples == 0 => {
+                process.record = record::Process { name, command, runtime: None, ..process.record.clone() };
+                out.send(Record::Process(process.record.clone()));
+                let renewed = new_process(process.record.clone());
+                let old = std::mem::replace(process, renewed);
+                process.threads = old.threads;
+                process.parent = old.parent;
+                self.release(old.block);
+            }
+            _ => {
+                let old = self.by_pid.remove(&pid);
+                let parent = old.as_ref().and_then(|p| p.parent);
+                self.begin(pid, name, command, parent, out);
+                self.release(old.and_then(|p| p.block));
+            }
+        }
+        self.touch(pid);
+    }
+
+    /// Its mappings may have changed.
+    pub(super) fn touch(&mut self, pid: Pid) {
+        if let Some(process) = self.by_pid.get_mut(&pid) {
+            process.dirty = true;
+        }
+    }
+
+    /// A sample met an address that belongs to no known mapping.
+    pub(super) fn strange_address(&mut self, pid: Pid, at: KtimeNs) {
+        if let Some(process) = self.by_pid.get_mut(&pid)
+            && at.ns_since(process.looked_at) > LOOK_AGAIN_NS
+        {
+            process.looked_at = at;
+            process.dirty = true;
+        }
+    }
+
+    /// Looks again at the memory of processes that changed, and at all when tables became ready.
+    pub(super) fn refresh(&mut self, maps: &mut Maps, out: &Interner, tables_ready: bool) {
+        let pids: Vec<(Pid, bool)> = self
+            .by_pid
+            .iter()
+            .filter(|(_, p)| p.dirty || tables_ready && p.block.is_some())
+            .map(|(&pid, p)| (pid, p.dirty))
+            .collect();
+        for (pid, dirty) in pids {
+            if dirty && let Ok(space) = AddressSpace::read(pid) {
+                self.find_interpreter(pid, &space, maps, out);
+                if let Some(process) = self.by_pid.get_mut(&pid) {
+                    process.space = space;
+                }
+            }
+            self.upload(pid, maps);
+            if let Some(process) = self.by_pid.get_mut(&pid) {
+                process.dirty = false;
+            }
+        }
+    }
+
+    /// Tells the probes the mappings of a process.
+    fn upload(&mut self, pid: Pid, maps: &mut Maps) {
+        let Some(process) = self.by_pid.get_mut(&pid) else { return };
+        let program = program_of(&process.space);
+        let mut mappings = Vec::with_capacity(process.space.mappings().len());
+        for mapping in process.space.mappings().iter().take(MAX_BLOCK as usize) {
+            mappings.push(self.files.code_mapping(pid, mapping, &program));
+        }
+        let Some(block) = self.pool.take(mappings.len()) else { return };
+        let old = process.block.take();
+        if maps.set_space(pid, block, &mappings) {
+            process.block = Some(Arc::new(block));
+        }
+        self.release(old);
+    }
+
+    /// Frees a block once nobody shares it.
+    fn release(&mut self, block: Option<Arc<Block>>) {
+        if let Some(block) = block.and_then(|b| Arc::try_unwrap(b).ok()) {
+            self.pool.give(block);
+        }
+    }
+
+    /// Looks for CPython among the mapped files.
+    fn find_interpreter(&mut self, pid: Pid, space: &AddressSpace, maps: &mut Maps, out: &Interner) {
+        if self.by_pid.get(&pid).is_none_or(|p| p.interpreter.is_some() || p.refused) {
+            return;
+        }
+        let program = program_of(space);
+        for mapping in space.mappings() {
+            let Some(facts) = self.files.of(pid, mapping, &program).and_then(|f| f.facts.clone()) else { continue };
+            let finding = find(pid, mapping, &facts);
+            let Some(process) = self.by_pid.get_mut(&pid) else { return };
+            process.record.runtime = match finding {
+                Finding::None => continue,
+                Finding::Known(interpreter) => {
+                    maps.set_python(pid, &interpreter.layout.walker(interpreter.runtime));
+                    process.interpreter = Some(interpreter);
+                    Some(format!("CPython {}", interpreter.version))
+                }
+                Finding::Refused(text) => {
+                    process.refused = true;
+                    Some(text)
+                }
+            };
+            out.send(Record::Process(process.record.clone()));
+            return;
+        }
+    }
+
+    /// The thread, met now if it was not known. `name` is the kernel's name for it, where the event tells it.
+    pub(super) fn thread(&mut self, pid: Pid, tid: Tid, name: Option<String>, out: &Interner) -> ThreadKey {
+        let next = ThreadKey::new(self.next_thread);
+        let process = self.meet(pid, out);
+        let process_key = process.record.key;
+        match process.threads.get_mut(&tid) {
+            Some((key, known)) => {
+                let key = *key;
+                if let Some(name) = name.filter(|n| n != known) {
+                    known.clone_from(&name);
+                    out.send(Record::Thread(record::Thread { key, process: process_key, tid, name }));
+                }
+                key
+            }
+            None => {
+                let name = name.unwrap_or_else(|| read_text(&format!("/proc/{pid}/task/{tid}/comm")));
+                process.threads.insert(tid, (next, name.clone()));
+                out.send(Record::Thread(record::Thread { key: next, process: process_key, tid, name }));
+                self.next_thread += 1;
+                next
+            }
+        }
+    }
+
+    /// Forgets a process that is gone. What is known of it is in the recording.
+    pub(super) fn forget(&mut self, pid: Pid) {
+        let gone = self.by_pid.remove(&pid);
+        self.release(gone.and_then(|p| p.block));
+    }
+
+    /// A code object: from memory of the process, or of its parent if it is gone and was its copy.
+    pub(super) fn code_of_parent(&self, pid: Pid, address: u64) -> Option<Arc<CodeObject>> {
+        let parent = self.by_pid.get(&pid)?.parent?;
+        self.by_pid.get(&parent)?.codes.get(&address).cloned()
+    }
+}
+
+fn next_key(next: &mut u32) -> ProcessKey {
+    let key = ProcessKey::new(*next);
+    *next += 1;
+    key
+}
+
+fn new_process(record: record::Process) -> Process {
+    Process {
+        record,
+        space: AddressSpace::default(),
+        interpreter: None,
+        refused: false,
+        codes: HashMap::new(),
+        samples: 0,
+        threads: HashMap::new(),
+        parent: None,
+        block: None,
+        dirty: true,
+        looked_at: KtimeNs::default(),
+    }
+}
+
+/// The path of the program: the first file that is mapped as code.
+fn program_of(space: &AddressSpace) -> String {
+    space.mappings().iter().find(|m| m.file.is_some()).map(|m| m.path.clone()).unwrap_or_default()
+}
+
+fn read_text(path: &str) -> String {
+    std::fs::read(path).map(|b| String::from_utf8_lossy(&b).trim_end().to_owned()).unwrap_or_default()
+}
+
+fn read_command(pid: Pid) -> Vec<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let arguments = bytes.split(|&b| b == 0).map(|a| String::from_utf8_lossy(a).into_owned());
+    let mut command: Vec<String> = arguments.collect();
+    command.pop(); // Behind the last zero.
+    command
+}

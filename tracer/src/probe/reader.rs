@@ -1,0 +1,66 @@
+//! Reads the ring buffer on a thread of its own and hands each event to the collector.
+//!
+//! The probes wake it for the life of processes only; samples and slices wait until it looks, every ten milliseconds.
+
+use super::ProbeError;
+use super::collector::Collector;
+use crate::clock::KtimeNs;
+use aya::maps::{MapData, RingBuf};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// Milliseconds between two looks at the ring buffer.
+const LOOK_MS: u16 = 10;
+
+/// The reader's thread.
+pub(super) struct Reader {
+    thread: JoinHandle<Collector>,
+    stop: Arc<AtomicBool>,
+    samples: Arc<AtomicU64>,
+}
+
+impl Reader {
+    pub(super) fn start(mut ring: RingBuf<MapData>, mut collector: Collector) -> Result<Self, ProbeError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let samples = Arc::new(AtomicU64::new(0));
+        let (stopped, sampled) = (Arc::clone(&stop), Arc::clone(&samples));
+        let thread = std::thread::Builder::new().name("energy-events".into()).spawn(move || {
+            loop {
+                let last = stopped.load(Ordering::Acquire);
+                drain(&mut ring, &mut collector);
+                sampled.store(collector.sampled, Ordering::Relaxed);
+                collector.rest(KtimeNs::now());
+                if last {
+                    return collector;
+                }
+                wait(&ring);
+            }
+        })?;
+        Ok(Self { thread, stop, samples })
+    }
+
+    /// Samples so far.
+    pub(super) fn samples(&self) -> u64 {
+        self.samples.load(Ordering::Relaxed)
+    }
+
+    /// Reads what is left and gives the collector back; `None` if the thread died.
+    pub(super) fn stop(self) -> Option<Collector> {
+        self.stop.store(true, Ordering::Release);
+        self.thread.join().ok()
+    }
+}
+
+fn drain(ring: &mut RingBuf<MapData>, collector: &mut Collector) {
+    while let Some(event) = ring.next() {
+        collector.take(&event);
+    }
+}
+
+fn wait(ring: &RingBuf<MapData>) {
+    let mut fds = [PollFd::new(ring.as_fd(), PollFlags::POLLIN)];
+    let _interrupted = poll(&mut fds, PollTimeout::from(LOOK_MS));
+}

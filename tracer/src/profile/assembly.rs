@@ -1,0 +1,164 @@
+//! Puts records together into a `Recording` and refuses those that make no sense.
+//!
+//! Ids are positions in tables: a record either defines the next position or replaces one that is there (a process whose interpreter is
+//! learned later). A stack's parent is older than the stack, so chains of callers end. Leaves out bytes and files (`file.rs`).
+
+use super::record::{Frame, Name, Occupant, Record, StackNode};
+use super::recording::Recording;
+use crate::ids::{FrameId, StackId, ThreadKey};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Why a record cannot belong to this recording.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(super) enum Nonsense {
+    /// The first record is not the header.
+    #[error("its first record is not a header")]
+    NoHeader,
+    /// A second header.
+    #[error("it has a second header")]
+    SecondHeader,
+    /// A record uses an id that no record defined before it.
+    #[error("{what} {id} is used before it is defined")]
+    Undefined {
+        /// The kind of thing: `thread`.
+        what: &'static str,
+        /// The id.
+        id: u32,
+    },
+    /// A stack whose caller is not older than itself.
+    #[error("stack {0} is its own caller")]
+    CircularStack(u32),
+}
+
+/// A recording in the making.
+#[derive(Debug, Default)]
+pub(super) struct Assembly(Option<Recording>);
+
+impl Assembly {
+    /// Adds one record; on an error everything before it stays as it was.
+    pub(super) fn add(&mut self, record: Record) -> Result<(), Nonsense> {
+        match (&mut self.0, record) {
+            (None, Record::Header(header)) => {
+                self.0 = Some(Recording {
+                    header,
+                    domains: Vec::new(),
+                    readings: BTreeMap::new(),
+                    processes: Vec::new(),
+                    threads: Vec::new(),
+                    frames: Vec::new(),
+                    stacks: Vec::new(),
+                    slices: Vec::new(),
+                    samples: Vec::new(),
+                    summary: None,
+                    warnings: Vec::new(),
+                });
+                Ok(())
+            }
+            (None, _) => Err(Nonsense::NoHeader),
+            (Some(_), Record::Header(_)) => Err(Nonsense::SecondHeader),
+            (Some(recording), record) => add_to(recording, record),
+        }
+    }
+
+    /// The recording with its lists in order, or `None` when there was not even a header.
+    pub(super) fn finish(self) -> Option<Recording> {
+        let mut recording = self.0?;
+        recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
+        recording.samples.sort_by_key(|sample| sample.at);
+        for readings in recording.readings.values_mut() {
+            readings.sort_by_key(|reading| reading.at);
+        }
+        Some(recording)
+    }
+}
+
+fn add_to(to: &mut Recording, record: Record) -> Result<(), Nonsense> {
+    match record {
+        Record::Header(_) => Err(Nonsense::SecondHeader),
+        Record::Domain(domain) => place(&mut to.domains, "domain", domain.id.get(), domain),
+        Record::Readings(domain, readings) => {
+            defined(&to.domains, "domain", domain.get())?;
+            to.readings.entry(domain).or_default().extend(readings);
+            Ok(())
+        }
+        Record::Process(process) => {
+            process.parent.map_or(Ok(()), |parent| defined(&to.processes, "process", parent.get()))?;
+            place(&mut to.processes, "process", process.key.get(), process)
+        }
+        Record::Thread(thread) => {
+            defined(&to.processes, "process", thread.process.get())?;
+            place(&mut to.threads, "thread", thread.key.get(), thread)
+        }
+        Record::Frame(id, frame) => place(&mut to.frames, "frame", id.get(), frame),
+        Record::Stack(id, node) => add_stack(to, id, node),
+        Record::Slices(slices) => {
+            slices.iter().try_for_each(|slice| match slice.who {
+                Occupant::Target(thread) => thread_defined(to, thread),
+                Occupant::Other => Ok(()),
+            })?;
+            to.slices.extend(slices);
+            Ok(())
+        }
+        Record::Samples(samples) => {
+            samples.iter().try_for_each(|sample| {
+                thread_defined(to, sample.thread)?;
+                defined(&to.stacks, "stack", sample.stack.get())
+            })?;
+            to.samples.extend(samples);
+            Ok(())
+        }
+        Record::Name(id, name) => add_name(&mut to.frames, id, name),
+        Record::Summary(summary) => {
+            to.summary = Some(summary);
+            Ok(())
+        }
+    }
+}
+
+fn thread_defined(recording: &Recording, thread: ThreadKey) -> Result<(), Nonsense> {
+    defined(&recording.threads, "thread", thread.get())
+}
+
+fn add_stack(to: &mut Recording, id: StackId, node: StackNode) -> Result<(), Nonsense> {
+    defined(&to.frames, "frame", node.frame.get())?;
+    if let Some(parent) = node.parent {
+        defined(&to.stacks, "stack", parent.get())?;
+        if parent >= id {
+            return Err(Nonsense::CircularStack(id.get()));
+        }
+    }
+    place(&mut to.stacks, "stack", id.get(), node)
+}
+
+/// Gives a frame the names that were found for it; what was not found stays as recorded.
+fn add_name(frames: &mut [Frame], id: FrameId, name: Name) -> Result<(), Nonsense> {
+    let frame = frames.get_mut(id.index()).ok_or(Nonsense::Undefined { what: "frame", id: id.get() })?;
+    if !name.name.is_empty() {
+        frame.name = name.name;
+    }
+    if !name.file.is_empty() {
+        frame.file = name.file;
+    }
+    if name.line != 0 {
+        frame.line = name.line;
+    }
+    Ok(())
+}
+
+fn defined<T>(table: &[T], what: &'static str, id: u32) -> Result<(), Nonsense> {
+    if table.len() > id as usize { Ok(()) } else { Err(Nonsense::Undefined { what, id }) }
+}
+
+/// Puts an entry at its position: the next one, or one that is there already.
+fn place<T>(table: &mut Vec<T>, what: &'static str, id: u32, entry: T) -> Result<(), Nonsense> {
+    match (id as usize).cmp(&table.len()) {
+        std::cmp::Ordering::Equal => table.push(entry),
+        std::cmp::Ordering::Less => table[id as usize] = entry,
+        // Ids are given out one after the other: a hole means that a record is missing.
+        std::cmp::Ordering::Greater => {
+            return Err(Nonsense::Undefined { what, id: u32::try_from(table.len()).unwrap_or(u32::MAX) });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! The functions of a report as CSV: one line a function, the columns of the JSON with classes and bounds side by side.
+//!
+//! Leaves out the ledger and everything about the run: those are in the JSON.
+
+use super::functions::{Function, functions};
+use crate::profile::energy_profile::EnergyProfile;
+use crate::profile::record::{DomainClass, FrameKind};
+use crate::profile::recording::Recording;
+use std::io::{self, Write};
+
+/// Writes the functions, those with the most energy of their own first, below a line of column names. Energies are integer
+/// microjoules, times nanoseconds; flags are divided by spaces.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn write(out: &mut dyn Write, recording: &Recording, profile: &EnergyProfile) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(columns())?;
+    for function in functions(recording, profile) {
+        writer.write_record(fields(&function))?;
+    }
+    writer.flush()
+}
+
+fn columns() -> Vec<String> {
+    let classes = |prefix: &'static str| {
+        DomainClass::ALL.into_iter().map(move |class| format!("{prefix}_{}_uj", class.name()))
+    };
+    let names = ["name", "symbol", "module", "file", "line", "kind"].into_iter().map(str::to_owned);
+    let rest = ["self_ns", "total_ns", "samples", "ci95_low_uj", "ci95_high_uj", "flags"]
+        .into_iter()
+        .map(str::to_owned);
+    names.chain(classes("self")).chain(classes("total")).chain(rest).collect()
+}
+
+fn fields(function: &Function) -> Vec<String> {
+    let (own, total) = (&function.spent.own, &function.spent.total);
+    let mut fields = vec![
+        function.name.clone(),
+        function.symbol.clone(),
+        function.module.clone(),
+        function.file.clone(),
+        function.line.to_string(),
+        kind_word(function.kind).to_owned(),
+    ];
+    fields.extend(
+        [own, total].iter().flat_map(|cost| cost.energy.iter().map(|(_, energy)| energy.as_uj().to_string())),
+    );
+    fields.extend([own.time_ns, total.time_ns, total.samples].iter().map(u64::to_string));
+    fields.extend([function.ci95.0, function.ci95.1].iter().map(|bound| bound.as_uj().to_string()));
+    fields.push(function.flags.join(" "));
+    fields
+}
+
+const fn kind_word(kind: FrameKind) -> &'static str {
+    match kind {
+        FrameKind::Python => "python",
+        FrameKind::Native => "native",
+        FrameKind::Kernel => "kernel",
+        FrameKind::Gpu => "gpu",
+        FrameKind::Special => "special",
+    }
+}

@@ -1,0 +1,245 @@
+//! Folded stacks: one line a stack, root first, `process;thread;frame;frame weight`, the weight in whole microjoules.
+//!
+//! What no stack was charged with stands beside the stacks as roots of its own: `[idle package-0]`, `[other processes]`, `[uncore]`,
+//! `[residual]`, `[unattributed: reason]`. So the file sums to what the domains measured, exactly.
+//!
+//! A weight below zero cannot be drawn, and readers of the format refuse it. Equal lines are added up first; what is still negative is
+//! left out and counted in a comment at the end, with the difference that this makes: drawn - left out = measured. Lines of zero are
+//! left out too; they change no sum.
+
+use super::functions::{MISSING, UNSAMPLED};
+use super::names::{frame_name, process_name, thread_name};
+use super::{DomainChoice, run};
+use crate::ids::{StackId, ThreadKey};
+use crate::profile::energy_profile::EnergyProfile;
+use crate::profile::record::FrameKind;
+use crate::profile::recording::Recording;
+use crate::units::MicroJoules;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// What is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FoldedOptions {
+    /// The energy that weights are of.
+    pub domain: DomainChoice,
+}
+
+/// Writes folded stacks, sorted by frame.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn write(
+    out: &mut dyn Write,
+    recording: &Recording,
+    profile: &EnergyProfile,
+    options: &FoldedOptions,
+) -> io::Result<()> {
+    let folded = Folded::new(recording, profile, options.domain);
+    for line in &folded.lines {
+        writeln!(out, "{} {}", line.stack(), line.energy.as_uj())?;
+    }
+    if let Some(note) = folded.note() {
+        writeln!(out, "# energy-trace: {note}")?;
+    }
+    Ok(())
+}
+
+/// A frame of a folded stack: its kind (for colour) and its text, which holds no separator of the format.
+pub(crate) type Label<'a> = (LabelKind, Cow<'a, str>);
+
+/// What a label of a folded stack stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum LabelKind {
+    /// A process or thread.
+    Holder,
+    /// A frame of its stack.
+    Frame(FrameKind),
+    /// A part of the ledger that no stack was charged with.
+    Ledger,
+}
+
+/// One stack with its energy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    pub(crate) labels: Vec<Label<'a>>,
+    pub(crate) energy: MicroJoules,
+    /// CPU time that the energy was spent in; for a part of the ledger, the time over which it counts.
+    pub(crate) time_ns: u64,
+}
+
+impl Line<'_> {
+    /// The labels, joined as the format wants them.
+    pub(crate) fn stack(&self) -> String {
+        let labels: Vec<&str> = self.labels.iter().map(|(_, text)| text.as_ref()).collect();
+        labels.join(";")
+    }
+}
+
+/// All stacks of a choice of domains.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Folded<'a> {
+    /// Stacks with energy above zero, sorted by their labels, so that stacks that share a root are next to each other.
+    pub(crate) lines: Vec<Line<'a>>,
+    /// How many stacks had energy below zero and are not among the lines.
+    pub(crate) negative: usize,
+    /// Their energy together: zero or less.
+    pub(crate) negative_energy: MicroJoules,
+}
+
+impl<'a> Folded<'a> {
+    pub(crate) fn new(recording: &'a Recording, profile: &EnergyProfile, domain: DomainChoice) -> Self {
+        let frames: Vec<Label<'a>> = (recording.frames.iter())
+            .map(|frame| (LabelKind::Frame(frame.kind), escape(frame_name(frame).into())))
+            .collect();
+        let mut sums: BTreeMap<Vec<Label<'a>>, (MicroJoules, u64)> = BTreeMap::new();
+        for row in &profile.rows {
+            let sum = sums.entry(labels(recording, &frames, row.thread, row.stack)).or_default();
+            sum.0 += run::chosen(&row.energy, domain);
+            sum.1 = sum.1.saturating_add(row.time_ns);
+        }
+        let (duration, others) = (run::duration_ns(recording), run::other_ns(recording));
+        for (name, energy) in ledger_parts(profile, domain) {
+            let time = if name == OTHERS { others } else { duration };
+            sums.insert(vec![(LabelKind::Ledger, escape(name.into()))], (energy, time));
+        }
+        Self::of(sums)
+    }
+
+    fn of(sums: BTreeMap<Vec<Label<'a>>, (MicroJoules, u64)>) -> Self {
+        let mut folded = Self { lines: Vec::new(), negative: 0, negative_energy: MicroJoules::ZERO };
+        for (labels, (energy, time_ns)) in sums {
+            if energy > MicroJoules::ZERO {
+                folded.lines.push(Line { labels, energy, time_ns });
+            } else if energy < MicroJoules::ZERO {
+                folded.negative += 1;
+                folded.negative_energy += energy;
+            }
+        }
+        folded
+    }
+
+    /// The energy of all lines together.
+    pub(crate) fn drawn(&self) -> MicroJoules {
+        self.lines.iter().map(|line| line.energy).sum()
+    }
+
+    /// Says what was left out, where anything was. Does not end with a number, so that no reader takes it for a stack.
+    pub(crate) fn note(&self) -> Option<String> {
+        let (drawn, left) = (self.drawn().as_uj(), self.negative_energy.as_uj());
+        let stacks = if self.negative == 1 { "stack" } else { "stacks" };
+        (self.negative > 0).then(|| {
+            let measured = drawn.saturating_add(left);
+            format!(
+                "{} {stacks} with energy below zero left out, {left} µJ together: {drawn} µJ drawn, {measured} µJ measured",
+                self.negative
+            )
+        })
+    }
+}
+
+const OTHERS: &str = "[other processes]";
+
+/// The parts of the ledger that no stack was charged with, summed over domains where their name is the same.
+fn ledger_parts(profile: &EnergyProfile, domain: DomainChoice) -> BTreeMap<String, MicroJoules> {
+    let mut parts: BTreeMap<String, MicroJoules> = BTreeMap::new();
+    let mut add = |name: String, energy| *parts.entry(name).or_default() += energy;
+    for row in run::ledger_of(profile, domain) {
+        add(format!("[idle {}]", row.domain), row.idle);
+        add(OTHERS.to_owned(), row.other);
+        add("[uncore]".to_owned(), row.uncore);
+        add("[residual]".to_owned(), row.residual);
+        for (reason, energy) in &row.unattributed {
+            add(format!("[unattributed: {reason}]"), *energy);
+        }
+    }
+    parts
+}
+
+/// The labels of a thread's stack: process, thread, frames.
+fn labels<'a>(
+    recording: &'a Recording,
+    frames: &[Label<'a>],
+    thread: ThreadKey,
+    stack: Option<StackId>,
+) -> Vec<Label<'a>> {
+    let thread = recording.threads.get(thread.index());
+    let process = thread.and_then(|thread| recording.processes.get(thread.process.index()));
+    let holder = |name: &'a str| (LabelKind::Holder, escape(Cow::Borrowed(name)));
+    let mut labels = vec![holder(process_name(process)), holder(thread_name(thread))];
+    let mark = |name: &'static str| (LabelKind::Frame(FrameKind::Special), Cow::Borrowed(name));
+    match stack {
+        None => labels.push(mark(UNSAMPLED)),
+        Some(stack) => labels.extend(
+            recording
+                .frames_of(stack)
+                .map(|(id, _)| frames.get(id.index()).cloned().unwrap_or_else(|| mark(MISSING))),
+        ),
+    }
+    labels
+}
+
+/// Makes a name safe between the separators of the format: `;` divides frames, white space before a number divides the weight, and a
+/// line that begins with `#` is a comment.
+pub(crate) fn escape(name: Cow<'_, str>) -> Cow<'_, str> {
+    let name = match name {
+        name if name.contains([';', '#']) || name.contains(char::is_control) => Cow::Owned(replaced(&name)),
+        name => name,
+    };
+    let trimmed = name.trim();
+    if trimmed.is_empty() {
+        return Cow::Borrowed("[no name]");
+    }
+    let is_number = |word: &str| word.parse::<f64>().is_ok();
+    match trimmed.rsplit_once(char::is_whitespace) {
+        Some((start, last)) if is_number(last) => Cow::Owned(format!("{}_{last}", start.trim_end())),
+        _ if trimmed.len() == name.len() => name,
+        _ => Cow::Owned(trimmed.to_owned()),
+    }
+}
+
+/// `;` as `:`, a leading `#` as `_`, control characters as spaces.
+fn replaced(name: &str) -> String {
+    let replace = |(at, c): (usize, char)| match c {
+        ';' => ':',
+        '#' if at == 0 => '_',
+        c if c.is_control() => ' ',
+        c => c,
+    };
+    name.char_indices().map(replace).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Folded, LabelKind, MicroJoules, escape};
+    use std::collections::BTreeMap;
+
+    /// No name can be taken for a separator, a weight or a comment.
+    #[test]
+    fn separators_are_escaped() {
+        let escaped = |name: &'static str| escape(name.into()).into_owned();
+        assert_eq!(escaped("fn([u8; 8])"), "fn([u8: 8])");
+        assert_eq!(escaped("conv 3"), "conv_3");
+        assert_eq!(escaped("conv 3 4"), "conv 3_4");
+        assert_eq!(escaped("# not a comment"), "_ not a comment");
+        assert_eq!(escaped(" a\nb\t"), "a b");
+        assert_eq!(escaped(" "), "[no name]");
+        assert_eq!(escaped("operator new(unsigned long)"), "operator new(unsigned long)");
+    }
+
+    /// Energy below zero is left out and said: drawn plus left out is what was measured.
+    #[test]
+    fn negative_energy_is_said() {
+        let entry =
+            |name: &'static str, uj| (vec![(LabelKind::Ledger, name.into())], (MicroJoules::from_uj(uj), 0));
+        let folded = Folded::of(BTreeMap::from([entry("a", 100), entry("b", -7), entry("c", 0)]));
+        assert_eq!(folded.lines.len(), 1);
+        let note = folded.note().unwrap();
+        assert_eq!(
+            note,
+            "1 stack with energy below zero left out, -7 µJ together: 100 µJ drawn, 93 µJ measured"
+        );
+        assert!(note.split(' ').next_back().unwrap().parse::<f64>().is_err());
+    }
+}

@@ -1,0 +1,214 @@
+//! The table of functions: what each spent itself and in total.
+//!
+//! A function is a code object (Python: module, qualified name, file, first line) or a symbol (native: library, name), whatever line it was
+//! seen at. Functions that stand for one public API name (`api_names.rs`) are one row under that name: `Tensor.backward` and the
+//! `torch.autograd.backward` that it calls are what users know as the latter, and a stack through both counts once.
+//! Time that no sample saw is the row `[unsampled]`, so that for each class of domain Σ own energy = Σ targets of the ledger, exactly.
+
+use super::api_names::{ApiName, ApiNames};
+use super::fold::{Cost, Interner, Spent, fold};
+use super::names::{frame_name, is_nameless};
+use super::sampling_error;
+use super::{DomainChoice, run};
+use crate::profile::energy_profile::{EnergyProfile, ProfileRow};
+use crate::profile::record::{Frame, FrameKind, Quality};
+use crate::profile::recording::Recording;
+use crate::units::MicroJoules;
+use std::cmp::Reverse;
+
+/// The frame that stands for time on a CPU that no sample saw.
+pub(crate) const UNSAMPLED: &str = "[unsampled]";
+/// The frame that stands for an entry that a damaged recording lacks.
+pub(crate) const MISSING: &str = "[missing frame]";
+/// Fewer samples than this make a number too uncertain to act on.
+const FEW_SAMPLES: u64 = 100;
+
+/// One function (or one public API name) and what it spent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// The name shown: the public API name where there is one, else as `symbol`.
+    pub name: String,
+    /// The real name: Python `module.qualname`, native demangled, kernel with `_[k]`.
+    pub symbol: String,
+    /// Python module, or path of the library; empty where there is none.
+    pub module: String,
+    /// Source file; empty where unknown.
+    pub file: String,
+    /// First line of the function where known, else a line that was seen; 0 where unknown.
+    pub line: u32,
+    /// Kind of frame.
+    pub kind: FrameKind,
+    /// What it spent itself and in total.
+    pub spent: Spent,
+    /// 95 % interval of the total energy by sampling error alone (`sampling_error.rs`); psys is left out unless there is nothing else.
+    pub ci95: (MicroJoules, MicroJoules),
+    /// Words for the reader: `low-samples` (under 100), `estimated` (no energy counter), `no-symbol`.
+    pub flags: Vec<&'static str>,
+}
+
+/// What makes two frames one function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Identity<'a> {
+    Api(&'a str),
+    Python { module: &'a str, name: &'a str, file: &'a str, first_line: u32 },
+    Symbol { kind: FrameKind, module: &'a str, name: &'a str, address: u64 },
+    Mark(&'a str),
+}
+
+/// The function of each frame of a recording.
+pub(crate) struct FunctionTable<'a> {
+    recording: &'a Recording,
+    identities: Interner<Identity<'a>>,
+    of_frame: Vec<usize>,
+    /// The frame that a function's symbol, file and line are taken from, with its API rule.
+    speakers: Vec<Option<(usize, &'a Frame)>>,
+    unsampled: usize,
+    missing: usize,
+}
+
+impl<'a> FunctionTable<'a> {
+    /// With frames of one public API name as one function.
+    pub(crate) fn new(recording: &'a Recording) -> Self {
+        Self::with(recording, |frame| ApiNames::built_in().name_of(frame))
+    }
+
+    /// With every function under its real name.
+    pub(crate) fn of_symbols(recording: &'a Recording) -> Self {
+        Self::with(recording, |_| None)
+    }
+
+    fn with(recording: &'a Recording, api_name: impl Fn(&Frame) -> Option<ApiName<'static>>) -> Self {
+        let mut identities = Interner::new();
+        let unsampled = identities.number(Identity::Mark(UNSAMPLED));
+        let missing = identities.number(Identity::Mark(MISSING));
+        let mut speakers: Vec<Option<(usize, &Frame)>> = vec![None; 2];
+        let mut of_frame = Vec::with_capacity(recording.frames.len());
+        for frame in &recording.frames {
+            let api = api_name(frame);
+            let number =
+                identities.number(api.map_or_else(|| identity(frame), |api| Identity::Api(api.name)));
+            let rule = api.map_or(0, |api| api.rule);
+            match speakers.get_mut(number) {
+                Some(Some((best, speaker))) if rule < *best => (*best, *speaker) = (rule, frame),
+                Some(_) => {}
+                None => speakers.push(Some((rule, frame))),
+            }
+            of_frame.push(number);
+        }
+        Self { recording, identities, of_frame, speakers, unsampled, missing }
+    }
+
+    /// The functions of a row's stack, root first.
+    pub(crate) fn path(&self, row: &ProfileRow, path: &mut Vec<usize>) {
+        let Some(stack) = row.stack else { return path.push(self.unsampled) };
+        let frames = self.recording.frames_of(stack);
+        path.extend(
+            frames.map(|(frame, _)| self.of_frame.get(frame.index()).copied().unwrap_or(self.missing)),
+        );
+        if path.is_empty() {
+            path.push(self.missing);
+        }
+    }
+
+    /// The name under which a function is shown.
+    pub(crate) fn name(&self, number: usize) -> String {
+        match self.identities.labels().get(number) {
+            Some(Identity::Api(name) | Identity::Mark(name)) => (*name).to_owned(),
+            _ => self.speaker(number).map_or_else(|| MISSING.to_owned(), frame_name),
+        }
+    }
+
+    /// The kind of a function's frames.
+    pub(crate) fn kind(&self, number: usize) -> FrameKind {
+        self.speaker(number).map_or(FrameKind::Special, |frame| frame.kind)
+    }
+
+    fn speaker(&self, number: usize) -> Option<&'a Frame> {
+        self.speakers.get(number).copied().flatten().map(|(_, frame)| frame)
+    }
+
+    fn function(&self, number: usize, spent: Spent, judge: &Judge<'_>) -> Function {
+        let frame = self.speaker(number);
+        let text = |field: fn(&Frame) -> &str| frame.map(field).unwrap_or_default().to_owned();
+        let name = self.name(number);
+        let mut flags = judge.flags(&spent.total);
+        if frame.is_some_and(is_nameless) {
+            flags.push("no-symbol");
+        }
+        Function {
+            symbol: frame.map_or_else(|| name.clone(), frame_name),
+            module: text(|frame| &frame.module),
+            file: text(|frame| &frame.file),
+            line: frame.map_or(0, |frame| if frame.first_line == 0 { frame.line } else { frame.first_line }),
+            kind: self.kind(number),
+            ci95: judge.interval(&spent.total),
+            name,
+            spent,
+            flags,
+        }
+    }
+}
+
+fn identity(frame: &Frame) -> Identity<'_> {
+    let Frame { kind, name, module, file, first_line, address, .. } = frame;
+    match kind {
+        FrameKind::Python => Identity::Python { module, name, file, first_line: *first_line },
+        FrameKind::Special => Identity::Mark(name),
+        FrameKind::Native | FrameKind::Kernel | FrameKind::Gpu => {
+            let address = if name.is_empty() { *address } else { 0 };
+            Identity::Symbol { kind: *kind, module, name, address }
+        }
+    }
+}
+
+/// All functions that spent time or energy, those with the most energy of their own first.
+pub fn functions(recording: &Recording, profile: &EnergyProfile) -> Vec<Function> {
+    let table = FunctionTable::new(recording);
+    let judge = Judge::new(profile);
+    let groups = fold(profile, |row, path| table.path(row, path));
+    let mut functions: Vec<Function> =
+        groups.into_iter().map(|(number, spent)| table.function(number, spent, &judge)).collect();
+    let choice = judge.choice;
+    functions.sort_by_cached_key(|function| order(choice, &function.spent, &function.symbol));
+    functions
+}
+
+/// Most own energy first, then most energy in total, then most time, then the name.
+pub(crate) fn order(choice: DomainChoice, spent: &Spent, name: &str) -> impl Ord + use<> {
+    let energy = |cost: &Cost| Reverse(run::chosen(&cost.energy, choice));
+    (
+        energy(&spent.own),
+        energy(&spent.total),
+        Reverse(spent.own.time_ns),
+        Reverse(spent.total.time_ns),
+        name.to_owned(),
+    )
+}
+
+/// Says how sure a number is: its interval and its flags.
+pub(crate) struct Judge<'a> {
+    profile: &'a EnergyProfile,
+    /// The energy that intervals are of.
+    pub(crate) choice: DomainChoice,
+    samples: u64,
+}
+
+impl<'a> Judge<'a> {
+    pub(crate) fn new(profile: &'a EnergyProfile) -> Self {
+        let samples = profile.rows.iter().map(|row| row.samples).fold(0, u64::saturating_add);
+        Self { profile, choice: run::headline(profile), samples }
+    }
+
+    pub(crate) fn interval(&self, cost: &Cost) -> (MicroJoules, MicroJoules) {
+        sampling_error::interval(run::chosen(&cost.energy, self.choice), cost.samples, self.samples)
+    }
+
+    pub(crate) fn flags(&self, cost: &Cost) -> Vec<&'static str> {
+        let estimated = cost.energy.iter().any(|(class, energy)| {
+            let worst = run::quality(self.profile, DomainChoice::Class(class));
+            energy != MicroJoules::ZERO && worst == Some(Quality::Estimated)
+        });
+        let flags = [("low-samples", (1..FEW_SAMPLES).contains(&cost.samples)), ("estimated", estimated)];
+        flags.into_iter().filter(|&(_, holds)| holds).map(|(flag, _)| flag).collect()
+    }
+}

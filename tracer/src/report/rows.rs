@@ -1,0 +1,170 @@
+//! The rows of a table, for each thing that a row can stand for.
+//!
+//! Whatever the rows are, each unit of the target's energy is own energy of exactly one of them. Leaves out how rows look (`table.rs`).
+
+use super::By;
+use super::api_names::ApiNames;
+use super::fold::{Interner, Spent, fold};
+use super::functions::{FunctionTable, Judge, MISSING, UNSAMPLED, functions, order};
+use super::names::{library_name, process_name, thread_name};
+use crate::ids::{FrameId, ProcessKey, StackId, ThreadKey};
+use crate::profile::energy_profile::EnergyProfile;
+use crate::profile::record::FrameKind;
+use crate::profile::recording::Recording;
+use crate::units::MicroJoules;
+use std::collections::BTreeMap;
+
+/// Stands for stacks in which no frame is a framework's public call.
+pub(crate) const NO_CALL: &str = "[no framework call]";
+
+/// One row: a name and what it spent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// What it stands for.
+    pub name: String,
+    /// The callers of a stack's innermost frame, from the nearest on; empty where a row is no stack.
+    pub callers: Vec<String>,
+    /// What it spent itself and in total.
+    pub spent: Spent,
+    /// 95 % interval of the total energy by sampling error alone, as in `functions::Function`.
+    pub ci95: (MicroJoules, MicroJoules),
+    /// Words for the reader, as in `functions::Function`.
+    pub flags: Vec<&'static str>,
+    /// Whether it stands for something that is no code: `[unsampled]`.
+    pub special: bool,
+}
+
+/// The rows of a profile, those with the most energy of their own first.
+pub fn rows(recording: &Recording, profile: &EnergyProfile, by: By) -> Vec<Row> {
+    let judge = Judge::new(profile);
+    let mut rows = match by {
+        By::Function => function_rows(recording, profile),
+        By::Stack => stack_rows(recording, profile, &judge),
+        By::Api => api_rows(recording, profile, &judge),
+        By::Library => library_rows(recording, profile, &judge),
+        By::Thread => thread_rows(recording, profile, &judge),
+        By::Process => process_rows(recording, profile, &judge),
+    };
+    rows.sort_by_cached_key(|row| order(judge.choice, &row.spent, &row.name));
+    rows
+}
+
+impl Row {
+    fn new(name: String, spent: Spent, judge: &Judge<'_>) -> Self {
+        let special = name.starts_with('[') && name.ends_with(']');
+        let (ci95, flags) = (judge.interval(&spent.total), judge.flags(&spent.total));
+        Self { name, callers: Vec::new(), spent, ci95, flags, special }
+    }
+}
+
+fn function_rows(recording: &Recording, profile: &EnergyProfile) -> Vec<Row> {
+    let rows = functions(recording, profile).into_iter().map(|function| Row {
+        name: function.name,
+        callers: Vec::new(),
+        spent: function.spent,
+        ci95: function.ci95,
+        flags: function.flags,
+        special: function.kind == FrameKind::Special,
+    });
+    rows.collect()
+}
+
+fn stack_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+    let table = FunctionTable::of_symbols(recording);
+    let mut stacks = Interner::new();
+    let groups = fold(profile, |row, path| {
+        let mut stack = Vec::new();
+        table.path(row, &mut stack);
+        path.push(stacks.number(stack));
+    });
+    let row = |(number, spent): (usize, Spent)| {
+        let frames = stacks.labels().get(number).map(Vec::as_slice).unwrap_or_default();
+        let mut names = frames.iter().rev().map(|&function| table.name(function));
+        let mut row = Row::new(names.next().unwrap_or_else(|| MISSING.to_owned()), spent, judge);
+        row.callers = names.collect();
+        row
+    };
+    groups.into_iter().map(row).collect()
+}
+
+/// A stack becomes the outermost public call of each framework in it, in the stack's order: `keras.Model.fit`, in it
+/// `tf.function.__call__`. The innermost of these owns the energy. A stack without any is `[no framework call]`.
+fn api_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+    let table = ApiNames::built_in();
+    let of_frame: Vec<_> = recording.frames.iter().map(|frame| table.name_of(frame)).collect();
+    let mut names = Interner::new();
+    let mut memo: BTreeMap<StackId, Vec<usize>> = BTreeMap::new();
+    let groups = fold(profile, |row, path| {
+        let Some(stack) = row.stack else { return path.push(names.number(UNSAMPLED)) };
+        let calls = memo.entry(stack).or_insert_with(|| {
+            let mut seen: Vec<(&str, usize)> = Vec::new();
+            let frames = recording.frames_of(stack);
+            for api in frames.filter_map(|(frame, _)| of_frame.get(frame.index()).copied().flatten()) {
+                if seen.iter().all(|&(framework, _)| framework != api.framework) {
+                    seen.push((api.framework, names.number(api.name)));
+                }
+            }
+            seen.into_iter().map(|(_, name)| name).collect()
+        });
+        path.extend_from_slice(calls);
+        if path.is_empty() {
+            path.push(names.number(NO_CALL));
+        }
+    });
+    labelled(groups, judge, |number| names.labels().get(number).map(ToString::to_string))
+}
+
+fn library_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+    let mut names = Interner::new();
+    let unsampled = names.number(UNSAMPLED.to_owned());
+    let missing = names.number(MISSING.to_owned());
+    let of_frame: Vec<usize> =
+        recording.frames.iter().map(|frame| names.number(library_name(frame))).collect();
+    let library = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
+    let groups = fold(profile, |row, path| {
+        let Some(stack) = row.stack else { return path.push(unsampled) };
+        path.extend(recording.frames_of(stack).map(library));
+        if path.is_empty() {
+            path.push(missing);
+        }
+    });
+    labelled(groups, judge, |number| names.labels().get(number).cloned())
+}
+
+fn thread_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+    labelled(by_thread(profile), judge, |key| {
+        let thread = recording.threads.get(key.index())?;
+        Some(format!("{} (tid {})", thread_name(Some(thread)), thread.tid))
+    })
+}
+
+fn process_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+    labelled(by_process(recording, profile), judge, |key| {
+        let process = recording.processes.get(key?.index())?;
+        Some(format!("{} (pid {})", process_name(Some(process)), process.pid))
+    })
+}
+
+/// What each thread spent.
+pub(crate) fn by_thread(profile: &EnergyProfile) -> BTreeMap<ThreadKey, Spent> {
+    fold(profile, |row, path| path.push(row.thread))
+}
+
+/// What each process spent; `None` gathers threads that a damaged recording does not define.
+pub(crate) fn by_process(
+    recording: &Recording,
+    profile: &EnergyProfile,
+) -> BTreeMap<Option<ProcessKey>, Spent> {
+    fold(profile, |row, path| {
+        path.push(recording.threads.get(row.thread.index()).map(|thread| thread.process));
+    })
+}
+
+fn labelled<K>(
+    groups: BTreeMap<K, Spent>,
+    judge: &Judge<'_>,
+    name: impl Fn(K) -> Option<String>,
+) -> Vec<Row> {
+    let row = |(key, spent)| Row::new(name(key).unwrap_or_else(|| MISSING.to_owned()), spent, judge);
+    groups.into_iter().map(row).collect()
+}

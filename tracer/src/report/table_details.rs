@@ -1,0 +1,59 @@
+//! What `-v` adds to the summary: where the numbers came from, what the tracing itself cost, how whole the stacks are.
+
+use super::table_cells::{Look, TITLE, seconds};
+use super::{doubts, run};
+use crate::profile::record::Source;
+use crate::profile::recording::Recording;
+use std::io::{self, Write};
+
+/// Writes the details.
+pub(crate) fn write(out: &mut dyn Write, recording: &Recording, look: Look) -> io::Result<()> {
+    writeln!(out)?;
+    look.line(out, TITLE, "Machine and sources")?;
+    let header = &recording.header;
+    let mut facts = vec![
+        format!("kernel {}, {}, {} CPUs", header.kernel, header.cpu_model, header.sockets.len()),
+        format!("stacks sampled by {} at {} Hz", header.sample_event, header.sample_hz),
+    ];
+    facts.extend(header.sources.iter().flat_map(source_facts));
+    facts.extend(runtimes(recording).into_iter().map(|runtime| format!("interpreter: {runtime}")));
+    look.bullets(out, "-", &facts)?;
+    writeln!(out)?;
+    look.line(out, TITLE, "Samples and overhead")?;
+    look.bullets(out, "-", &sampling_facts(recording))
+}
+
+/// The interpreters of the recording's processes, each once.
+pub(crate) fn runtimes(recording: &Recording) -> Vec<String> {
+    let runtimes = recording.processes.iter().filter_map(|process| process.runtime.clone());
+    runtimes.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+fn source_facts(source: &Source) -> Vec<String> {
+    let word = run::quality_word(source.quality);
+    let domains =
+        if source.domains.is_empty() { "nothing taken".to_owned() } else { source.domains.join(", ") };
+    let mut facts = vec![format!("{} ({word}): {domains}", source.name)];
+    facts.extend(source.notes.iter().map(|note| format!("{}: {note}", source.name)));
+    let ignored = source.ignored.iter();
+    facts.extend(
+        ignored.map(|ignored| format!("{}: ignored {}: {}", source.name, ignored.domain, ignored.why)),
+    );
+    facts
+}
+
+fn sampling_facts(recording: &Recording) -> Vec<String> {
+    let all = recording.samples.len();
+    let mut facts = vec![format!("{all} samples, {} lost", doubts::lost_total(recording))];
+    let verdicts = run::verdicts(recording);
+    facts.extend(verdicts.iter().map(|(verdict, count)| format!("stacks {verdict}: {count}")));
+    if let Some(summary) = &recording.summary {
+        facts.push(format!("CPU time of energy-trace itself: {} s", seconds(summary.tracer_cpu_ns)));
+        let bpf = summary.bpf_ns.map_or_else(
+            || "not known; the kernel counts it with `sysctl kernel.bpf_stats_enabled=1`".to_owned(),
+            |ns| format!("{} s", seconds(ns)),
+        );
+        facts.push(format!("CPU time of its BPF programs: {bpf}"));
+    }
+    facts
+}

@@ -1,0 +1,85 @@
+//! Names of native and kernel frames: the only room that names `blazesym`.
+//!
+//! Each unique frame once, at the end of the run, from the files that were mapped. A frame without a name keeps its library and offset:
+//! "could not" is an answer, with its reason in the log.
+
+use crate::ids::FrameId;
+use crate::profile::record::{Frame, FrameKind, Name};
+use blazesym::symbolize::source::{Elf, Kernel, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use std::collections::BTreeMap;
+
+/// Names of frames, in any order. Every frame gets one.
+pub fn name_frames(frames: &[(FrameId, Frame)]) -> Vec<(FrameId, Name)> {
+    let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build();
+    let mut by_module: BTreeMap<(FrameKind, &str), Vec<&(FrameId, Frame)>> = BTreeMap::new();
+    for entry in frames {
+        by_module.entry((entry.1.kind, &entry.1.module)).or_default().push(entry);
+    }
+    by_module.iter().flat_map(|((kind, module), frames)| name_module(&symbolizer, *kind, module, frames)).collect()
+}
+
+/// Names of the frames of one file, or of the kernel.
+fn name_module(
+    symbolizer: &Symbolizer,
+    kind: FrameKind,
+    module: &str,
+    frames: &[&(FrameId, Frame)],
+) -> Vec<(FrameId, Name)> {
+    let places: Vec<u64> = frames.iter().map(|(_, frame)| frame.address).collect();
+    let found = match kind {
+        FrameKind::Kernel => {
+            let kernel = Kernel { debug_syms: false, ..Kernel::default() };
+            symbolizer.symbolize(&Source::Kernel(kernel), Input::AbsAddr(&places))
+        }
+        _ => {
+            let mut elf = Elf::new(module);
+            elf.debug_syms = false;
+            symbolizer.symbolize(&Source::Elf(elf), Input::FileOffset(&places))
+        }
+    };
+    let found = found.unwrap_or_else(|error| {
+        log::debug!("no symbols of {module}: {error:#}");
+        Vec::new()
+    });
+    let names = found.iter().map(Some).chain(std::iter::repeat(None));
+    frames.iter().zip(names).map(|((id, frame), found)| (*id, name_of(frame, found))).collect()
+}
+
+fn name_of(frame: &Frame, found: Option<&Symbolized<'_>>) -> Name {
+    let name = match found {
+        Some(Symbolized::Sym(symbol)) => symbol.name.to_string(),
+        _ if frame.kind == FrameKind::Kernel => format!("{:#x}", frame.address),
+        _ => format!("{}+{:#x}", frame.module.rsplit('/').next().unwrap_or_default(), frame.address),
+    };
+    Name { name, file: String::new(), line: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_frames;
+    use crate::ids::FrameId;
+    use crate::profile::record::{Frame, FrameKind};
+    use crate::unwind::elf::ElfFacts;
+
+    fn native(module: &str, address: u64) -> Frame {
+        let empty = String::new();
+        Frame { kind: FrameKind::Native, name: empty.clone(), module: module.into(), file: empty, line: 0, first_line: 0, address }
+    }
+
+    /// A function of libc is found by its place in the file; a place without a function, and a file that is gone, keep theirs.
+    #[test]
+    fn names_or_places() {
+        let libc = "/lib/x86_64-linux-gnu/libc.so.6";
+        let facts = ElfFacts::read(std::path::Path::new(libc), &["qsort"]).unwrap();
+        let segment = facts.code[0];
+        let qsort = facts.symbol("qsort").unwrap() - segment.svma + segment.offset;
+        let frames = [native(libc, qsort + 1), native(libc, 1), native("/gone.so", 0x1234)];
+        let frames: Vec<_> = (0u32..).map(FrameId::new).zip(frames).collect();
+        let mut names = name_frames(&frames);
+        names.sort_by_key(|(id, _)| *id);
+        let names: Vec<&str> = names.iter().map(|(_, name)| name.name.as_str()).collect();
+        assert!(names[0].starts_with("qsort"), "{names:?}");
+        assert_eq!(names[1..], ["libc.so.6+0x1", "gone.so+0x1234"]);
+    }
+}

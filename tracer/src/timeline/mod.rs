@@ -1,0 +1,122 @@
+//! From readings of a counter to intervals of energy.
+//!
+//! A counter says how much energy has gone by since some past moment; what attribution needs is how much went by between two moments.
+//! Two good readings that follow each other make an `EnergyInterval`; a stretch of which nothing is known makes a `Gap`. Together they
+//! tile the recording's span without overlap:
+//!
+//! ```text
+//! span      |------------------------------------------------|
+//! readings     o----o----o    x    o----o  (back to 0)  o----o      x: failed
+//! intervals    |----|----|---------|----|               |----|
+//! gaps      |--|                        |---------------|    |--|
+//! ```
+//!
+//! A failed reading costs nothing: the counter goes on counting, so its two neighbours bound one longer interval. A counter that went
+//! back is a wrap or a gap, decided in one place (`counter.rs`). An interval that reaches over an end of the span is split in proportion
+//! to time: the session takes its first and last reading just outside the span, so this concerns milliseconds.
+//!
+//! Slow counters (`DomainClass::Gpu`): NVML's energy counter steps about every 100 ms (ml.energy blog, 2023), so polls between two
+//! steps repeat the old value. Such polls are merged: the energy of a step belongs to the whole time since the step before. On a CPU
+//! package, whose counter moves every millisecond, a zero difference is a real zero and stays.
+//!
+//! Domains without a counter get their intervals from a model (`model.rs`).
+//!
+//! Pure: no files, no clock. Leaves out who used the energy (`attribution/`).
+
+mod counter;
+mod model;
+mod readings;
+
+pub use counter::{CounterStep, POWER_CEILING, step};
+pub use model::{GRID_NS, intervals_of_model};
+pub use readings::intervals_of_readings;
+
+use crate::clock::KtimeNs;
+use crate::units::MicroJoules;
+
+/// A stretch of time, `[start, end)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// Its first moment.
+    pub start: KtimeNs,
+    /// The moment after its last.
+    pub end: KtimeNs,
+}
+
+impl Span {
+    /// From its ends; empty when they are the wrong way round.
+    pub fn new(start: KtimeNs, end: KtimeNs) -> Self {
+        Self { start, end: end.max(start) }
+    }
+
+    /// Its length in nanoseconds.
+    pub const fn ns(self) -> u64 {
+        self.end.ns_since(self.start)
+    }
+
+    /// What it has in common with `other`, where that is more than nothing.
+    pub fn overlap(self, other: Self) -> Option<Self> {
+        let (start, end) = (self.start.max(other.start), self.end.min(other.end));
+        (start < end).then_some(Self { start, end })
+    }
+}
+
+/// Energy that a domain used in a stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnergyInterval {
+    /// When.
+    pub span: Span,
+    /// How much.
+    pub energy: MicroJoules,
+}
+
+/// A stretch of which the counter says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// When.
+    pub span: Span,
+    /// Why.
+    pub why: GapReason,
+}
+
+/// Why a counter says nothing about a stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GapReason {
+    /// Before the first or after the last good reading.
+    NoReading,
+    /// The counter went back, and not because it is full: the driver was loaded again, or the machine slept.
+    WentBack,
+    /// So long without a reading that a full turn of the counter could hide in it.
+    TooLong,
+}
+
+impl GapReason {
+    /// As part of a sentence for the reader.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NoReading => "no reading at the start or end",
+            Self::WentBack => "the counter went back",
+            Self::TooLong => "the counter may have turned over unseen",
+        }
+    }
+}
+
+/// What is known about a domain's energy over the recording's span.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Timeline {
+    /// Energy, in time order, without overlap.
+    pub intervals: Vec<EnergyInterval>,
+    /// What is not known, in time order.
+    pub gaps: Vec<Gap>,
+    /// Readings that failed and were bridged.
+    pub failed: u64,
+    /// Intervals with more power than any such hardware draws: kept, because the counter says so, and worth a warning.
+    pub implausible: u64,
+}
+
+impl Timeline {
+    /// All energy in it.
+    pub fn energy(&self) -> MicroJoules {
+        self.intervals.iter().map(|interval| interval.energy).sum()
+    }
+}

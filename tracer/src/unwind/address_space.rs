@@ -1,0 +1,120 @@
+//! The code mappings of a process, from `/proc/PID/maps`.
+//!
+//! Leaves out mappings without execute permission, but for the file behind each, whose identity they share.
+
+use crate::ids::Pid;
+use std::path::PathBuf;
+
+/// Which file is mapped: device and inode name it while it is mapped, whatever its path says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileKey {
+    /// Device, as `maps` prints it (`fe:00`).
+    pub device: String,
+    /// Inode.
+    pub inode: u64,
+}
+
+/// A stretch of code in an address space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address (AVMA).
+    pub start: u64,
+    /// First address behind it (AVMA).
+    pub end: u64,
+    /// Place of `start` in the file.
+    pub offset: u64,
+    /// The file; `None` for anonymous memory (JIT code) and the kernel's own pages.
+    pub file: Option<FileKey>,
+    /// Its path as the process sees it, `[vdso]`, or empty.
+    pub path: String,
+}
+
+/// Code mappings in order of address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressSpace {
+    mappings: Vec<Mapping>,
+}
+
+impl AddressSpace {
+    /// Reads the mappings of a process.
+    pub fn read(pid: Pid) -> std::io::Result<Self> {
+        let maps = std::fs::read(format!("/proc/{pid}/maps"))?;
+        Ok(Self::parse(&String::from_utf8_lossy(&maps)))
+    }
+
+    /// Parses the text of `maps` (Documentation/filesystems/proc.rst, v6.1); lines that are not of its form are passed over.
+    pub fn parse(text: &str) -> Self {
+        let mut mappings: Vec<Mapping> = text.lines().filter_map(parse_line).collect();
+        mappings.sort_by_key(|m| m.start);
+        Self { mappings }
+    }
+
+    /// The mappings.
+    pub fn mappings(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
+    /// The mapping that holds an address.
+    pub fn find(&self, avma: u64) -> Option<&Mapping> {
+        let after = self.mappings.partition_point(|m| m.start <= avma);
+        self.mappings[..after].last().filter(|m| avma < m.end)
+    }
+}
+
+fn parse_line(line: &str) -> Option<Mapping> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    if !fields.next()?.contains('x') {
+        return None;
+    }
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let offset = hex(fields.next()?)?;
+    let device = fields.next()?.to_owned();
+    let inode: u64 = fields.next()?.parse().ok()?;
+    let path = fields.next().unwrap_or("").trim_start().trim_end_matches(" (deleted)").to_owned();
+    let file = (inode != 0).then_some(FileKey { device, inode });
+    Some(Mapping { start: hex(start)?, end: hex(end)?, offset, file, path })
+}
+
+impl Mapping {
+    /// Paths by which this machine can open the mapped file, the surest first: by the mapping itself (deleted files and other mount
+    /// namespaces too), then by its path under the process's root.
+    pub fn openable(&self, pid: Pid) -> [PathBuf; 2] {
+        let by_mapping = format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end);
+        let by_path = format!("/proc/{pid}/root{}", self.path);
+        [by_mapping.into(), by_path.into()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AddressSpace;
+
+    const MAPS: &str = "\
+55d0c0000000-55d0c0001000 r--p 00000000 fe:00 1234                       /usr/bin/my program
+55d0c0001000-55d0c0005000 r-xp 00001000 fe:00 1234                       /usr/bin/my program
+7f0000000000-7f0000010000 rwxp 00000000 00:00 0 
+7f0000100000-7f0000110000 r-xp 00002000 fe:00 99                         /tmp/gone.so (deleted)
+7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0                          [vdso]
+garbage
+";
+
+    /// Code mappings only, with spaces in paths, deleted files and anonymous code.
+    #[test]
+    fn parses_code_mappings() {
+        let space = AddressSpace::parse(MAPS);
+        let paths: Vec<_> = space.mappings().iter().map(|m| m.path.as_str()).collect();
+        assert_eq!(paths, ["/usr/bin/my program", "", "/tmp/gone.so", "[vdso]"]);
+        assert_eq!(space.mappings()[0].offset, 0x1000);
+        assert!(space.mappings()[1].file.is_none());
+    }
+
+    /// An address belongs to the mapping that holds it, and to none between two.
+    #[test]
+    fn finds_addresses() {
+        let space = AddressSpace::parse(MAPS);
+        assert_eq!(space.find(0x7f00_0010_0fff).unwrap().path, "/tmp/gone.so");
+        assert!(space.find(0x7f00_0001_0000).is_none());
+        assert!(space.find(0).is_none());
+    }
+}

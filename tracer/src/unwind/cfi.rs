@@ -1,0 +1,232 @@
+//! `.eh_frame` to unwind rows: what the compiler says about finding the caller, eight bytes for each stretch of code.
+//!
+//! Sources: DWARF 5 §6.4; LSB Core 5.0 §10.6 (`.eh_frame`); System V ABI AMD64 1.0 §3.6 (register numbers). Leaves out every register
+//! but `rsp`, `rbp` and the return address.
+
+use super::elf::EhFrame;
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame as Section, EndianSlice, LittleEndian, RegisterRule, UnwindContext,
+    UnwindSection as _, UnwindTableRow, X86_64,
+};
+use std::collections::HashMap;
+use tracer_ebpf::rows::{Rule, rule};
+
+type Reader<'a> = EndianSlice<'a, LittleEndian>;
+type Cies<'a> = HashMap<usize, gimli::CommonInformationEntry<Reader<'a>>>;
+
+/// Rows of one file, sorted, with what could not be expressed.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// The rows, see `tracer_ebpf::rows`.
+    pub rows: Vec<u64>,
+    /// FDEs that could not be parsed; their code has no rows.
+    pub damaged: u64,
+    /// Rows whose rule does not fit.
+    pub unsupported: u64,
+}
+
+/// Makes rows of a section. `base` is the lowest address of the file (SVMA): rows are relative to it.
+pub fn build_rows(section: &EhFrame, base: u64) -> Rows {
+    let eh_frame = Section::new(&section.data, LittleEndian);
+    let bases = BaseAddresses::default().set_eh_frame(section.svma);
+    let mut context = UnwindContext::new();
+    let mut cies = Cies::new();
+    let mut out = Rows::default();
+    let mut entries = eh_frame.entries(&bases);
+    loop {
+        match entries.next() {
+            Ok(Some(CieOrFde::Fde(partial))) => {
+                let fde = partial.parse(|section, bases, offset| {
+                    if let Some(cie) = cies.get(&offset.0) {
+                        return Ok(cie.clone());
+                    }
+                    let cie = section.cie_from_offset(bases, offset)?;
+                    cies.insert(offset.0, cie.clone());
+                    Ok(cie)
+                });
+                let done = fde.and_then(|fde| add_fde(&eh_frame, &bases, &fde, base, &mut context, &mut out));
+                out.damaged += u64::from(done.is_err());
+            }
+            Ok(Some(CieOrFde::Cie(_))) => (),
+            Ok(None) => break,
+            Err(_) => {
+                out.damaged += 1; // The rest cannot be found without this entry's length.
+                break;
+            }
+        }
+    }
+    out.rows = tidy(std::mem::take(&mut out.rows));
+    out
+}
+
+fn add_fde<'a>(
+    eh_frame: &Section<Reader<'a>>,
+    bases: &BaseAddresses,
+    fde: &gimli::FrameDescriptionEntry<Reader<'a>>,
+    base: u64,
+    context: &mut UnwindContext<usize>,
+    out: &mut Rows,
+) -> gimli::Result<()> {
+    if fde.len() == 0 || fde.initial_address() < base {
+        return Ok(()); // Left behind by the linker for discarded code.
+    }
+    let signal = fde.is_signal_trampoline();
+    let mut table = fde.rows(eh_frame, bases, context)?;
+    while let Some(row) = table.next_row()? {
+        let rule = if signal { Rule::pack(rule::SIGNAL, 0, 0) } else { rule_of(row, eh_frame) };
+        out.unsupported += u64::from(rule.is_none());
+        out.rows.extend(pack(row.start_address(), base, rule.unwrap_or(UNSUPPORTED)));
+    }
+    out.rows.extend(pack(fde.end_address(), base, NONE));
+    Ok(())
+}
+
+const UNSUPPORTED: Rule = Rule(rule::UNSUPPORTED << 27);
+const NONE: Rule = Rule(rule::NONE << 27);
+
+fn pack(svma: u64, base: u64, rule: Rule) -> Option<u64> {
+    let pc = u32::try_from(svma.checked_sub(base)?).ok()?;
+    Some(u64::from(pc) << 32 | u64::from(rule.0))
+}
+
+/// The rule of a row; `None` where it does not fit.
+fn rule_of(row: &UnwindTableRow<usize>, eh_frame: &Section<Reader<'_>>) -> Option<Rule> {
+    match row.register(X86_64::RA) {
+        Some(RegisterRule::Undefined) => return Rule::pack(rule::OUTERMOST, 0, 0),
+        Some(RegisterRule::Offset(-8)) => (),
+        _ => return None,
+    }
+    match row.cfa() {
+        CfaRule::RegisterAndOffset { register, offset } => {
+            let rbp = match row.register(X86_64::RBP) {
+                Some(RegisterRule::Offset(offset)) if offset != 0 => offset,
+                None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => 0,
+                _ => return None,
+            };
+            let kind = match *register {
+                X86_64::RSP => rule::RSP,
+                X86_64::RBP => rule::RBP,
+                _ => return None,
+            };
+            Rule::pack(kind, *offset, rbp)
+        }
+        CfaRule::Expression(expression) => {
+            let expression = expression.get(eh_frame).ok()?;
+            expression_rule(expression.0.slice(), row, eh_frame)
+        }
+    }
+}
+
+/// The expressions that occur: the PLT's, and the CFA kept in memory next to `rbp` (stacks realigned by gcc) or `rsp`.
+fn expression_rule(code: &[u8], row: &UnwindTableRow<usize>, eh_frame: &Section<Reader<'_>>) -> Option<Rule> {
+    const BREG6: u8 = 0x76;
+    const BREG7: u8 = 0x77;
+    const DEREF: u8 = 0x06;
+    match code {
+        // breg7 8, breg16 0, lit15, and, lit11 | lit10, ge, lit3, shl, plus.
+        [BREG7, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22] => Rule::pack(rule::PLT, 8, 0),
+        [BREG7, 8, 0x80, 0, 0x3f, 0x1a, 0x3a, 0x2a, 0x33, 0x24, 0x22] => Rule::pack(rule::PLT, 0, 0),
+        [BREG6, offset @ .., DEREF] if saved_at_rbp(row, eh_frame) => Rule::pack(rule::DEREF_RBP, sleb128(offset)?, 0),
+        [BREG7, offset @ .., DEREF] => match row.register(X86_64::RBP) {
+            None | Some(RegisterRule::SameValue) => Rule::pack(rule::DEREF_RSP, sleb128(offset)?, 0),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether the caller's `rbp` lies where `rbp` points: `DW_OP_breg6 0`, which goes with a realigned stack.
+fn saved_at_rbp(row: &UnwindTableRow<usize>, eh_frame: &Section<Reader<'_>>) -> bool {
+    match row.register(X86_64::RBP) {
+        Some(RegisterRule::Expression(e)) => e.get(eh_frame).is_ok_and(|e| e.0.slice() == [0x76, 0]),
+        _ => false,
+    }
+}
+
+/// A signed LEB128 number that fills the slice.
+fn sleb128(bytes: &[u8]) -> Option<i64> {
+    let (last, rest) = bytes.split_last()?;
+    if bytes.len() > 5 || last & 0x80 != 0 || rest.iter().any(|b| b & 0x80 == 0) {
+        return None;
+    }
+    let value = bytes.iter().rev().fold(0i64, |value, byte| value << 7 | i64::from(byte & 0x7f));
+    let bits = 7 * u32::try_from(bytes.len()).ok()?;
+    Some(value << (64 - bits) >> (64 - bits))
+}
+
+/// Sorts, lets a real row win over the end of the stretch before it, and drops rows that repeat their neighbour.
+fn tidy(mut rows: Vec<u64>) -> Vec<u64> {
+    let is_none = |row: u64| Rule((row & 0xffff_ffff) as u32).kind() == rule::NONE;
+    rows.sort_by_key(|&row| (row >> 32, !is_none(row)));
+    let mut out: Vec<u64> = Vec::with_capacity(rows.len());
+    for row in rows {
+        if out.last().is_some_and(|last| last >> 32 == row >> 32) {
+            out.pop();
+        }
+        if out.last().is_none_or(|last| last & 0xffff_ffff != row & 0xffff_ffff) {
+            out.push(row);
+        }
+    }
+    out.shrink_to_fit();
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{build_rows, sleb128};
+    use crate::unwind::elf::{ElfFacts, read_eh_frame};
+    use std::path::Path;
+    use tracer_ebpf::rows::{Rule, rule};
+
+    /// libc's table has thousands of sorted rows, nearly all expressible, and begins below its first function with nothing.
+    #[test]
+    fn libc_has_rows() {
+        let path = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
+        let base = ElfFacts::read(path, &[]).unwrap().base;
+        let rows = build_rows(&read_eh_frame(path).unwrap().unwrap(), base);
+        assert!(rows.rows.len() > 10_000, "{}", rows.rows.len());
+        assert!(rows.rows.is_sorted());
+        assert_eq!(rows.damaged, 0);
+        assert!(rows.unsupported * 100 < rows.rows.len() as u64, "{}", rows.unsupported);
+        let kinds: std::collections::BTreeSet<u32> =
+            rows.rows.iter().map(|row| Rule((row & 0xffff_ffff) as u32).kind()).collect();
+        for kind in [rule::RSP, rule::RBP, rule::SIGNAL, rule::OUTERMOST, rule::NONE] {
+            assert!(kinds.contains(&kind), "{kind}");
+        }
+    }
+
+    /// The packed rule gives back what was put in, negative offsets included.
+    #[test]
+    fn rules_survive_packing() {
+        for (offset, rbp) in [(8, 0), (16, -16), (-8, -8), (32760 * 8, -1024 * 8), (0, 1023 * 8)] {
+            let rule = Rule::pack(rule::RBP, offset, rbp).unwrap();
+            assert_eq!((rule.kind(), rule.offset(), rule.rbp()), (rule::RBP, offset, rbp));
+        }
+        assert_eq!(Rule::pack(rule::RSP, 4, 0), None);
+        assert_eq!(Rule::pack(rule::RSP, 32768 * 8, 0), None);
+    }
+
+    /// Signed LEB128 of one and two bytes; anything that does not fill the slice is refused.
+    #[test]
+    fn leb128() {
+        assert_eq!(sleb128(&[0x78]), Some(-8));
+        assert_eq!(sleb128(&[0xa0, 0x01]), Some(160));
+        assert_eq!(sleb128(&[0x80, 0x7f]), Some(-128));
+        assert_eq!(sleb128(&[0x80]), None);
+        assert_eq!(sleb128(&[0x08, 0x08]), None);
+        assert_eq!(sleb128(&[]), None);
+    }
+
+    /// Damaged sections give fewer rows, never a panic.
+    #[test]
+    fn damaged_sections() {
+        let path = Path::new("/lib/x86_64-linux-gnu/libm.so.6");
+        let mut section = read_eh_frame(path).unwrap().unwrap();
+        for at in (0..section.data.len()).step_by(section.data.len() / 200 + 1) {
+            section.data[at] ^= 0x5a;
+        }
+        build_rows(&section, 0);
+        section.data.truncate(1001);
+        build_rows(&section, 0);
+    }
+}

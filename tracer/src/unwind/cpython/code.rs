@@ -1,0 +1,86 @@
+//! Reads a code object: qualified name, file, first line, line table.
+//!
+//! Everything comes from another process and may change under us or be nonsense: sizes are bounded, text is decoded leniently.
+
+use super::layout::CodeLayout;
+use super::lines::line_of;
+use super::memory::Source;
+
+/// Longest string and line table that are read, in bytes.
+const LIMIT: u64 = 1 << 20;
+
+/// What a code object says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeObject {
+    /// `co_qualname`.
+    pub qualname: String,
+    /// `co_filename`.
+    pub file: String,
+    /// `co_firstlineno`.
+    pub first_line: u32,
+    /// Its line table.
+    linetable: Vec<u8>,
+    /// Address of its bytecode.
+    bytecode: u64,
+    /// The pointers to name and line table: while they are the same, it is the same code object.
+    check: [u8; 16],
+}
+
+impl CodeObject {
+    /// Reads the code object at `address`.
+    pub fn read(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<Self> {
+        let mut check = [0; 16];
+        source.read(Self::check_address(layout, address), &mut check)?;
+        let table = source.word(address + layout.linetable)?;
+        let length = source.word(table + BYTES_SIZE)?;
+        Some(Self {
+            qualname: read_string(source, layout, source.word(address + layout.qualname)?)?,
+            file: read_string(source, layout, source.word(address + layout.filename)?)?,
+            first_line: source.half(address + layout.first_line)?,
+            linetable: source.bytes(table + BYTES_DATA, length, LIMIT)?,
+            bytecode: address + layout.bytecode,
+            check,
+        })
+    }
+
+    /// Where the sixteen bytes lie that `is_still` compares.
+    pub const fn check_address(layout: &CodeLayout, address: u64) -> u64 {
+        address + layout.qualname
+    }
+
+    /// Whether these sixteen bytes, read at `check_address`, are those of this code object.
+    pub fn is_still(&self, check: &[u8; 16]) -> bool {
+        self.check == *check
+    }
+
+    /// Line of an instruction given by its address; the first line where the table has none (before the first instruction).
+    pub fn line_at(&self, instruction: u64) -> u32 {
+        let index = instruction.wrapping_sub(self.bytecode) / 2;
+        line_of(&self.linetable, self.first_line, index).unwrap_or(self.first_line)
+    }
+}
+
+/// `PyBytesObject`: `ob_size` and data.
+const BYTES_SIZE: u64 = 16;
+const BYTES_DATA: u64 = 32;
+/// `PyASCIIObject`: `length` and `state`.
+const STRING_LENGTH: u64 = 16;
+const STRING_STATE: u64 = 32;
+
+/// Reads a compact string of any kind (Include/cpython/unicodeobject.h: interned 2 bits, kind 3, compact 1, ascii 1).
+fn read_string(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<String> {
+    let length = source.word(address + STRING_LENGTH)?;
+    let state = source.half(address + STRING_STATE)?;
+    let (kind, ascii) = (state >> 2 & 7, state >> 6 & 1 == 1);
+    let data = address + if ascii { layout.ascii_data } else { layout.unicode_data };
+    let bytes = source.bytes(data, length.checked_mul(u64::from(kind))?, LIMIT)?;
+    let wide = |size: usize, unit: fn(&[u8]) -> u32| {
+        bytes.chunks_exact(size).map(|c| char::from_u32(unit(c)).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    };
+    match kind {
+        1 => Some(wide(1, |c| u32::from(c[0]))),
+        2 => Some(wide(2, |c| u32::from(u16::from_ne_bytes([c[0], c[1]])))),
+        4 => Some(wide(4, |c| u32::from_ne_bytes([c[0], c[1], c[2], c[3]]))),
+        _ => None,
+    }
+}

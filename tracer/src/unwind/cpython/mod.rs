@@ -1,0 +1,10 @@
+//! CPython: which version runs in a process, where it keeps its frames, and what a code object says about itself.
+//!
+//! Leaves out walking (`tracer_ebpf::python`). A version whose layout was not measured is refused by name, never guessed.
+
+pub mod code;
+pub mod detect;
+pub mod layout;
+pub mod lines;
+pub mod memory;
+pub mod module_name;

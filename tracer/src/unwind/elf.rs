@@ -1,0 +1,163 @@
+//! What unwinding needs of an ELF file: its code segments, its build id, its symbols by name, its `.eh_frame`.
+//!
+//! The file is read by parts, never mapped: a file that shrinks under us is an error, not a SIGBUS.
+
+use crate::ids::BuildId;
+use object::read::elf::{ElfFile64, ProgramHeader as _};
+use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use thiserror::Error;
+
+/// Why a file is of no use for unwinding.
+#[derive(Debug, Error)]
+pub enum ElfError {
+    /// It cannot be read.
+    #[error("cannot read {path}: {cause}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// It is not a 64-bit ELF file, or a damaged one.
+    #[error("{path} is not a usable ELF file: {cause}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        cause: String,
+    },
+}
+
+/// A segment that is loaded as code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeSegment {
+    /// Its address in the file's own numbering (SVMA).
+    pub svma: u64,
+    /// Its place in the file.
+    pub offset: u64,
+    /// Its bytes in the file.
+    pub size: u64,
+}
+
+/// `.eh_frame` and where it is.
+#[derive(Clone, Debug)]
+pub struct EhFrame {
+    /// Its bytes.
+    pub data: Vec<u8>,
+    /// Its address (SVMA).
+    pub svma: u64,
+}
+
+/// The facts of one ELF file.
+#[derive(Clone, Debug)]
+pub struct ElfFacts {
+    /// Lowest loaded address, rounded down to a page (SVMA).
+    pub base: u64,
+    /// Segments with code.
+    pub code: Vec<CodeSegment>,
+    /// Its build id.
+    pub build_id: Option<BuildId>,
+    /// Symbols that were asked for: name, address (SVMA), size.
+    pub symbols: Vec<(String, u64, u64)>,
+    /// The `.PyRuntime` section's address (SVMA): CPython 3.10 and later keep it even when stripped.
+    pub py_runtime: Option<u64>,
+}
+
+impl ElfFacts {
+    /// Reads a file and looks for the named symbols, in `.dynsym` first.
+    pub fn read(path: &Path, wanted: &[&str]) -> Result<Self, ElfError> {
+        with_elf(path, |elf| {
+            let endian = Endianness::Little;
+            let mut base = u64::MAX;
+            let mut code = Vec::new();
+            for header in elf.elf_program_headers() {
+                if header.p_type(endian) != object::elf::PT_LOAD {
+                    continue;
+                }
+                base = base.min(header.p_vaddr(endian) & !0xfff);
+                if header.p_flags(endian).contains(object::elf::PF_X) {
+                    let (svma, offset) = (header.p_vaddr(endian), header.p_offset(endian));
+                    code.push(CodeSegment { svma, offset, size: header.p_filesz(endian) });
+                }
+            }
+            let build_id = elf.build_id().ok().flatten().map(|id| BuildId::from_bytes(id.to_vec()));
+            let py_runtime = elf.section_by_name(".PyRuntime").map(|s| s.address());
+            Ok(Self { base, code, build_id, symbols: find_symbols(elf, wanted), py_runtime })
+        })
+    }
+
+    /// What to subtract from an address in a mapping of this file to get the file's own address (SVMA).
+    ///
+    /// From the code segment that covers the mapping: in files that were patched (auditwheel) another segment may cover the same page of
+    /// the file at another address, and a bias from that one makes garbage of every stack.
+    pub fn bias(&self, mapping_start: u64, mapping_offset: u64) -> Option<u64> {
+        let covers = |s: &&CodeSegment| {
+            (s.offset & !0xfff) <= mapping_offset && mapping_offset < s.offset.saturating_add(s.size)
+        };
+        let segment = self.code.iter().find(covers)?;
+        let svma = segment.svma.wrapping_sub(segment.offset).wrapping_add(mapping_offset);
+        Some(mapping_start.wrapping_sub(svma))
+    }
+
+    /// Address (SVMA) of a symbol that was asked for.
+    pub fn symbol(&self, name: &str) -> Option<u64> {
+        self.symbols.iter().find(|(n, ..)| n == name).map(|&(_, svma, _)| svma)
+    }
+}
+
+/// Reads `.eh_frame`; `None` where the file has none.
+pub fn read_eh_frame(path: &Path) -> Result<Option<EhFrame>, ElfError> {
+    with_elf(path, |elf| {
+        let Some(section) = elf.section_by_name(".eh_frame") else { return Ok(None) };
+        let data = section.uncompressed_data().map_err(|e| e.to_string())?.into_owned();
+        Ok(Some(EhFrame { data, svma: section.address() }))
+    })
+}
+
+type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
+
+fn with_elf<T>(path: &Path, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Result<T, ElfError> {
+    let name = || path.display().to_string();
+    let file = File::open(path).map_err(|cause| ElfError::Read { path: name(), cause })?;
+    let cache = ReadCache::new(file);
+    let elf = Elf::parse(&cache).map_err(|e| ElfError::Damaged { path: name(), cause: e.to_string() })?;
+    f(&elf).map_err(|cause| ElfError::Damaged { path: name(), cause })
+}
+
+fn find_symbols(elf: &Elf<'_>, wanted: &[&str]) -> Vec<(String, u64, u64)> {
+    let mut found: Vec<(String, u64, u64)> = Vec::new();
+    for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
+        if found.len() == wanted.len() {
+            break;
+        }
+        let Ok(name) = symbol.name() else { continue };
+        if symbol.address() != 0 && wanted.contains(&name) && !found.iter().any(|(n, ..)| n == name) {
+            found.push((name.to_owned(), symbol.address(), symbol.size()));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CodeSegment, ElfFacts};
+
+    /// Where two segments share a page of the file, the bias comes from the one with code.
+    #[test]
+    fn bias_comes_from_the_code_segment() {
+        let code = vec![CodeSegment { svma: 0x3a40, offset: 0x2a40, size: 0x1000 }];
+        let elf = ElfFacts { base: 0, code, build_id: None, symbols: Vec::new(), py_runtime: None };
+        assert_eq!(elf.bias(0x7f00_0000_3000, 0x2000), Some(0x7f00_0000_0000));
+        assert_eq!(elf.bias(0x7f00_0000_3000, 0x9000), None);
+    }
+
+    /// A file that is not ELF is an error with its path.
+    #[test]
+    fn not_elf() {
+        let error = ElfFacts::read(std::path::Path::new("/etc/passwd"), &[]).unwrap_err();
+        assert!(error.to_string().contains("/etc/passwd"));
+    }
+}

@@ -1,0 +1,195 @@
+//! The seam: native and Python frames of one sample become one stack.
+//!
+//! By evidence, not by name. The anchor of a run of Python frames is a C local of the interpreter's evaluation function, so its address
+//! lies inside exactly one native frame: `[CFA of the callee, CFA of the frame)`. That frame is replaced by the run. It needs no
+//! symbols and survives stripped, split and renamed interpreters (research/unwinding.md §2c). Where native frames end early, the Python
+//! frames that are left follow behind a mark that says why.
+
+use crate::profile::record::{PythonLoss, Truncation, Verdict};
+use tracer_ebpf::native::NativeFrame;
+use tracer_ebpf::python::PythonFrame;
+use tracer_ebpf::wire::end;
+
+/// A sample as the probes send it, innermost frames first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawStack {
+    /// Kernel addresses.
+    pub kernel: Vec<u64>,
+    /// Native frames.
+    pub native: Vec<NativeFrame>,
+    /// Why they end, a `wire::end`.
+    pub native_end: u8,
+    /// Python frames and shims.
+    pub python: Vec<PythonFrame>,
+    /// Why they end, a `wire::end`.
+    pub python_end: u8,
+}
+
+/// A frame of the merged stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// A kernel address.
+    Kernel(u64),
+    /// A native pc (AVMA): of the instruction, not the return address.
+    Native(u64),
+    /// A Python frame: code object and instruction, by address.
+    Python {
+        /// Address of the code object.
+        code: u64,
+        /// Address of the instruction.
+        instruction: u64,
+    },
+    /// A mark in brackets: native frames are missing here.
+    Mark(&'static str),
+}
+
+/// Merges a sample, innermost frame first, and says how whole it is.
+pub fn merge(raw: &RawStack) -> (Vec<Merged>, Verdict) {
+    let mut out: Vec<Merged> = raw.kernel.iter().map(|&ip| Merged::Kernel(ip)).collect();
+    let mut runs = Runs { frames: &raw.python };
+    let mut sp = 0;
+    for (index, frame) in raw.native.iter().enumerate() {
+        let mut python = false;
+        while frame.cfa > sp && runs.anchor().is_some_and(|a| (sp..frame.cfa).contains(&a)) {
+            runs.emit(&mut out);
+            python = true;
+        }
+        if !python {
+            // A return address belongs to the call before it.
+            out.push(Merged::Native(frame.pc - u64::from(index > 0)));
+        }
+        sp = frame.cfa.max(sp);
+    }
+    if let Some(mark) = mark_of(raw.native_end) {
+        out.push(Merged::Mark(mark));
+    }
+    while !runs.frames.is_empty() {
+        runs.emit(&mut out);
+    }
+    (out, verdict_of(raw))
+}
+
+/// Python frames that are not placed yet.
+struct Runs<'a> {
+    frames: &'a [PythonFrame],
+}
+
+impl Runs<'_> {
+    /// The anchor of the innermost run.
+    fn anchor(&self) -> Option<u64> {
+        self.frames.iter().map(|f| f.anchor).find(|&a| a != 0)
+    }
+
+    /// Takes the innermost run: all frames up to and including the one with an anchor.
+    fn emit(&mut self, out: &mut Vec<Merged>) {
+        let last = self.frames.iter().position(|f| f.anchor != 0).unwrap_or(self.frames.len() - 1);
+        let (run, rest) = self.frames.split_at(last + 1);
+        self.frames = rest;
+        let frames = run.iter().filter(|f| f.code != 0);
+        out.extend(frames.map(|f| Merged::Python { code: f.code, instruction: f.instruction }));
+    }
+}
+
+/// The mark that stands for missing native frames.
+const fn mark_of(native_end: u8) -> Option<&'static str> {
+    match native_end {
+        end::COMPLETE | end::NOTHING => None,
+        end::NO_UNWIND_INFO => Some("[no unwind info]"),
+        end::NOT_READY => Some("[unknown: tables not ready]"),
+        end::UNMAPPED => Some("[unknown: unmapped address]"),
+        end::UNSUPPORTED => Some("[unknown: unsupported unwind rule]"),
+        end::FAULT => Some("[unknown: page fault]"),
+        end::TOO_DEEP => Some("[unknown: too deep]"),
+        _ => Some("[unknown: bad frame]"),
+    }
+}
+
+fn verdict_of(raw: &RawStack) -> Verdict {
+    match raw.python_end {
+        end::COMPLETE | end::NOTHING => (),
+        end::TOO_DEEP => return Verdict::PythonLost(PythonLoss::TooDeep),
+        end::NOT_READY => return Verdict::PythonLost(PythonLoss::NotReady),
+        _ => return Verdict::PythonLost(PythonLoss::PageFault),
+    }
+    Verdict::Truncated(match raw.native_end {
+        end::COMPLETE | end::NOTHING => return Verdict::Complete,
+        end::NO_UNWIND_INFO => Truncation::NoUnwindInfo,
+        end::NOT_READY => Truncation::TablesNotReady,
+        end::UNMAPPED => Truncation::Unmapped,
+        end::UNSUPPORTED => Truncation::UnsupportedRule,
+        end::FAULT => Truncation::PageFault,
+        end::TOO_DEEP => Truncation::TooDeep,
+        _ => Truncation::BadFrame,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Merged, RawStack, merge};
+    use crate::profile::record::{Truncation, Verdict};
+    use tracer_ebpf::native::NativeFrame;
+    use tracer_ebpf::python::PythonFrame;
+    use tracer_ebpf::wire::end;
+
+    fn native(frames: &[(u64, u64)]) -> Vec<NativeFrame> {
+        frames.iter().map(|&(pc, cfa)| NativeFrame { pc, cfa }).collect()
+    }
+
+    fn python(frames: &[(u64, u64)]) -> Vec<PythonFrame> {
+        frames.iter().map(|&(code, anchor)| PythonFrame { code, instruction: 0, anchor }).collect()
+    }
+
+    fn text(raw: &RawStack) -> String {
+        let word = |frame: &Merged| match frame {
+            Merged::Kernel(ip) => format!("k{ip}"),
+            Merged::Native(pc) => format!("n{pc}"),
+            Merged::Python { code, .. } => format!("p{code}"),
+            Merged::Mark(mark) => (*mark).to_owned(),
+        };
+        merge(raw).0.iter().map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Two evaluation frames on the native stack, two runs of Python frames (3.12 shims): each run takes the place of its frame.
+    #[test]
+    fn runs_take_the_place_of_their_frame() {
+        let raw = RawStack {
+            native: native(&[(10, 100), (21, 200), (31, 300), (41, 400), (51, u64::MAX)]),
+            python: python(&[(1, 0), (2, 0), (0, 150), (3, 0), (0, 350)]),
+            ..RawStack::default()
+        };
+        assert_eq!(text(&raw), "n10 p1 p2 n30 p3 n50");
+        assert_eq!(merge(&raw).1, Verdict::Complete);
+    }
+
+    /// In 3.11 the entry frame itself carries the anchor.
+    #[test]
+    fn entry_frames_of_3_11() {
+        let raw = RawStack {
+            native: native(&[(10, 100), (21, 200), (31, u64::MAX)]),
+            python: python(&[(1, 0), (2, 150)]),
+            ..RawStack::default()
+        };
+        assert_eq!(text(&raw), "n10 p1 p2 n30");
+    }
+
+    /// Where native frames end early, the Python stack follows behind the reason, complete.
+    #[test]
+    fn python_survives_a_native_dead_end() {
+        let raw = RawStack {
+            kernel: vec![7],
+            native: native(&[(10, 0)]),
+            native_end: end::NO_UNWIND_INFO,
+            python: python(&[(1, 0), (0, 150), (2, 0), (0, 350)]),
+            python_end: end::COMPLETE,
+        };
+        assert_eq!(text(&raw), "k7 n10 [no unwind info] p1 p2");
+        assert_eq!(merge(&raw).1, Verdict::Truncated(Truncation::NoUnwindInfo));
+    }
+
+    /// A thread without Python is its native frames.
+    #[test]
+    fn native_only() {
+        let raw = RawStack { native: native(&[(10, 100), (21, u64::MAX)]), python_end: end::NOTHING, ..RawStack::default() };
+        assert_eq!(text(&raw), "n10 n20");
+    }
+}

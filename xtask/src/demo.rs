@@ -1,0 +1,47 @@
+//! The main job on a real program: a small PyTorch training under energy-trace.
+
+use crate::command::{find, is_root};
+use crate::frameworks::SYSTEM_PYTHON;
+use crate::product;
+use crate::setup::Purpose;
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, bail};
+use std::process::Command;
+
+/// OpenMP threads that wait by spinning would be most of the picture on a shared machine.
+const OPENMP_SLEEPS: &str = "OMP_WAIT_POLICY=passive";
+
+/// `cargo xtask demo`: the results lie in the folder where it is run.
+pub(crate) fn chore(workspace: &Workspace, seconds: u32) -> Result<()> {
+    product::build(workspace, Purpose::Demo)?;
+    let example = workspace.root().join("examples/torch_training.py");
+    let mut command = match is_root() {
+        true => Command::new("env"),
+        false => {
+            let mut sudo = Command::new(
+                find("sudo").context("recording needs root, and there is no sudo here: run this as root")?,
+            );
+            sudo.arg("env");
+            sudo
+        }
+    };
+    command
+        .arg(OPENMP_SLEEPS)
+        .arg(workspace.binary())
+        .arg("--")
+        .arg(SYSTEM_PYTHON)
+        .arg(example)
+        .arg(seconds.to_string());
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+    eprintln!("\ndemo: {} {}\n", command.get_program().display(), words.join(" "));
+    let status = command.status().context("cannot start energy-trace")?;
+    if !status.success() {
+        bail!("the demo ended with {status}");
+    }
+    eprintln!(
+        "\nNext:\n    open energy-trace.svg in a browser: the wider a frame, the more joules\n    {0} report energy-trace.data --by api\n    \
+         sudo {0} -- python3 YOUR_PROGRAM.py",
+        workspace.binary().display()
+    );
+    Ok(())
+}

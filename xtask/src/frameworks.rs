@@ -1,0 +1,126 @@
+//! What the programs in `examples/` import: Debian's PyTorch for the system's Python, the rest in virtual environments.
+//!
+//! The versions are pinned to those that the examples were run with.
+
+use crate::apt::{self, Package, package};
+use crate::command::{find, read_output, run_logged};
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The Python that Debian's `python3-torch` belongs to.
+pub(crate) const SYSTEM_PYTHON: &str = "/usr/bin/python3";
+
+/// One virtual environment.
+struct Environment {
+    folder: &'static str,
+    requirements: &'static [&'static str],
+    examples: &'static [&'static str],
+}
+
+const ENVIRONMENTS: [Environment; 2] = [
+    Environment {
+        folder: "tensorflow",
+        requirements: &["tensorflow-cpu==2.21.0"],
+        examples: &["tf1_session.py", "keras_fit.py"],
+    },
+    Environment {
+        folder: "onnx",
+        requirements: &["onnxruntime==1.31.1", "onnx==1.23.2"],
+        examples: &["onnx_inference.py"],
+    },
+];
+
+/// The Python versions (3.x) that every pinned package has wheels for.
+const WHEELS_FOR: std::ops::RangeInclusive<u32> = 11..=13;
+
+/// Debian's PyTorch.
+pub(crate) fn torch_packages() -> Vec<Package> {
+    vec![
+        package("python3-torch", "PyTorch for the system's Python, for the example trainings"),
+        package("python3-numpy", "PyTorch needs it"),
+    ]
+}
+
+/// Whether `python` imports all of `modules`.
+pub(crate) fn imports(python: &Path, modules: &[&str]) -> bool {
+    read_output(Command::new(python).arg("-c").arg(format!("import {}", modules.join(", ")))).is_ok()
+}
+
+/// Makes the virtual environments that are not here yet, and says how to run each example.
+pub(crate) fn install(workspace: &Workspace) -> Result<()> {
+    let mut lines = vec![
+        (PathBuf::from(SYSTEM_PYTHON), "torch_training.py"),
+        (PathBuf::from(SYSTEM_PYTHON), "torch_inference.py"),
+    ];
+    for environment in &ENVIRONMENTS {
+        let folder = workspace.venvs().join(environment.folder);
+        if !is_complete(&folder, environment) {
+            make(&folder, environment, &workspace.log())?;
+        }
+        lines.extend(environment.examples.iter().map(|&example| (folder.join("bin/python"), example)));
+    }
+    eprintln!("\nThe examples, 20 seconds each (leave sudo and energy-trace out to run one alone):");
+    for (python, example) in lines {
+        eprintln!("    sudo {} -- {} examples/{example} 20", workspace.binary().display(), python.display());
+    }
+    Ok(())
+}
+
+/// A finished environment holds a file with its requirements; one that was cut short, or that an older project made, does not.
+fn is_complete(folder: &Path, environment: &Environment) -> bool {
+    fs::read_to_string(folder.join("requirements.txt"))
+        .is_ok_and(|text| text == requirements_text(environment))
+}
+
+fn requirements_text(environment: &Environment) -> String {
+    environment.requirements.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn make(folder: &Path, environment: &Environment, log: &Path) -> Result<()> {
+    let python = find_python(log)?;
+    let wanted = environment.requirements.join(" ");
+    eprintln!("setup: installing {wanted} from PyPI into {} with {}", folder.display(), python.display());
+    run_logged(Command::new(&python).args(["-m", "venv", "--clear"]).arg(folder), log)?;
+    let pip =
+        ["-m", "pip", "install", "--quiet", "--no-cache-dir", "--no-input", "--disable-pip-version-check"];
+    run_logged(Command::new(folder.join("bin/python")).args(pip).args(environment.requirements), log)
+        .with_context(|| format!("PyPI gave no {wanted}; is there a network?"))?;
+    fs::write(folder.join("requirements.txt"), requirements_text(environment))
+        .context("cannot finish the virtual environment")
+}
+
+/// A Python that the pinned packages have wheels for and that can make virtual environments. The system's gets `python3-venv`.
+fn find_python(log: &Path) -> Result<PathBuf> {
+    let others = WHEELS_FOR.filter_map(|minor| find(&format!("python3.{minor}")));
+    let candidates = [PathBuf::from(SYSTEM_PYTHON)].into_iter().chain(others).chain(find("python3"));
+    let fitting: Vec<PathBuf> = candidates
+        .filter(|python| minor_version(python).is_some_and(|minor| WHEELS_FOR.contains(&minor)))
+        .collect();
+    if let Some(python) = fitting.iter().find(|python| imports(python, &["venv", "ensurepip"])) {
+        return Ok(python.clone());
+    }
+    apt::install(
+        &[package("python3", "runs the examples"), package("python3-venv", "makes virtual environments")],
+        log,
+    )?;
+    Some(PathBuf::from(SYSTEM_PYTHON))
+        .filter(|python| minor_version(python).is_some_and(|minor| WHEELS_FOR.contains(&minor)))
+        .with_context(|| {
+            format!(
+                "the examples need a Python from 3.{} to 3.{} with venv on the PATH",
+                WHEELS_FOR.start(),
+                WHEELS_FOR.end()
+            )
+        })
+}
+
+/// The x of the Python 3.x that `python` is; none for one that does not start (a pyenv shim without a version).
+fn minor_version(python: &Path) -> Option<u32> {
+    let text =
+        read_output(Command::new(python).args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]))
+            .ok()?;
+    text.strip_prefix("3.")?.parse().ok()
+}

@@ -1,0 +1,142 @@
+//! Installing what the other chores need: idempotent, and announced before anything changes.
+//!
+//! Packages come from Debian, tools that Debian lacks are built into the cache folder (`workspace.rs` says where). What cannot be
+//! installed ends in an error that holds the commands to type.
+
+use crate::apt::{self, Package, package};
+use crate::command::{find, read_output, run_logged};
+use crate::toolchain::{self, Compiler, Road};
+use crate::workspace::Workspace;
+use crate::{frameworks, linker};
+use anyhow::{Context as _, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a chore needs beyond building.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Only the product.
+    Build,
+    /// The product and Debian's PyTorch.
+    Demo,
+    /// The product, clippy and rustfmt, and what the live tests run.
+    Test,
+}
+
+/// The tools of the BPF build, all of them installed.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    /// Has `core` for BPF.
+    pub(crate) compiler: Compiler,
+    /// bpf-linker.
+    pub(crate) linker: PathBuf,
+}
+
+/// The LLVM of Debian's compiler before it is installed: what `rustc-web` 1.96 in Debian 12 is built with.
+const DEBIAN_LLVM: u32 = 22;
+
+/// `cargo xtask setup`.
+pub(crate) fn chore(workspace: &Workspace, with_frameworks: bool) -> Result<()> {
+    run(workspace, if with_frameworks { Purpose::Demo } else { Purpose::Build })?;
+    if with_frameworks {
+        frameworks::install(workspace)?;
+    }
+    Ok(())
+}
+
+/// Installs what `purpose` needs and is not here.
+pub(crate) fn run(workspace: &Workspace, purpose: Purpose) -> Result<Tools> {
+    let log = workspace.log();
+    let road = toolchain::find_road(&log)?;
+    apt::install(&wanted(workspace, &road, purpose), &log)?;
+    if road == Road::AddNightly {
+        let words = ["toolchain", "install", "nightly", "--profile", "minimal", "--component", "rust-src"];
+        eprintln!("setup: rustup {}", words.join(" "));
+        run_logged(Command::new("rustup").args(words), &log)
+            .context("rustup could not fetch a nightly; is there a network?")?;
+    }
+    let compiler = Compiler::on(&road)?;
+    let linker = ensure_linker(workspace, compiler.llvm())?;
+    if purpose == Purpose::Test {
+        ensure_components(workspace)?;
+    }
+    eprintln!(
+        "setup: complete: {} (LLVM {}), bpf-linker {}",
+        compiler.version(),
+        compiler.llvm(),
+        linker::VERSION
+    );
+    Ok(Tools { compiler, linker })
+}
+
+/// The packages that `purpose` asks for on `road`, installed or not.
+fn wanted(workspace: &Workspace, road: &Road, purpose: Purpose) -> Vec<Package> {
+    let mut wanted = Vec::new();
+    if find("cc").is_none() {
+        wanted.push(package("gcc", "links Rust programs"));
+        wanted.push(package("libc6-dev", "links Rust programs"));
+    }
+    if *road == Road::Debian && !toolchain::has_debian_compiler() {
+        let [rustc, core] = toolchain::DEBIAN_PACKAGES;
+        wanted.push(package(rustc, "a compiler whose core library exists for BPF"));
+        wanted.push(package(core, "that core library"));
+    }
+    let llvm = match road {
+        Road::Debian if !toolchain::has_debian_compiler() => Some(DEBIAN_LLVM),
+        Road::Debian | Road::Nightly(_) => Compiler::on(road).ok().map(|compiler| compiler.llvm()),
+        Road::AddNightly => None, // known only once it is here; `ensure_linker` asks then
+    };
+    if let Some(llvm) = llvm.filter(|&llvm| linker::find_linker(workspace, llvm).is_none()) {
+        wanted.extend(linker::packages(llvm));
+    }
+    wanted.extend(purpose_packages(purpose));
+    wanted
+}
+
+fn purpose_packages(purpose: Purpose) -> Vec<Package> {
+    match purpose {
+        Purpose::Build => Vec::new(),
+        Purpose::Demo => match frameworks::imports(Path::new(frameworks::SYSTEM_PYTHON), &["torch", "numpy"])
+        {
+            true => Vec::new(),
+            false => frameworks::torch_packages(),
+        },
+        Purpose::Test => [
+            ("fusermount3", "fuse3", "mounts the simulated powercap tree"),
+            ("sudo", "sudo", "tests start commands as another user through it"),
+            (frameworks::SYSTEM_PYTHON, "python3", "the tests sample a real Python"),
+        ]
+        .into_iter()
+        .filter(|(program, ..)| find(program).is_none())
+        .map(|(_, name, why)| package(name, why))
+        .collect(),
+    }
+}
+
+fn ensure_linker(workspace: &Workspace, llvm: u32) -> Result<PathBuf> {
+    if let Some(linker) = linker::find_linker(workspace, llvm) {
+        return Ok(linker);
+    }
+    apt::install(&linker::packages(llvm), &workspace.log())?;
+    eprintln!(
+        "setup: building bpf-linker {} with LLVM {llvm} into {} (about a minute)",
+        linker::VERSION,
+        workspace.tools().display()
+    );
+    linker::install(workspace, llvm)
+}
+
+/// rustfmt and clippy, which a minimal rustup profile leaves out.
+fn ensure_components(workspace: &Workspace) -> Result<()> {
+    for (subcommand, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        if read_output(workspace.cargo().args([subcommand, "--version"])).is_ok() {
+            continue;
+        }
+        eprintln!("setup: rustup component add {component}");
+        run_logged(Command::new("rustup").args(["component", "add", component]), &workspace.log())
+            .with_context(|| {
+                format!("`cargo {subcommand}` is missing; install {component} for this Rust toolchain")
+            })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! The house rules that neither rustc nor clippy knows, in the manner of rust-analyzer's `xtask tidy`.
+//!
+//! `rules` says what they are, `source` reads a file into what they look at. An exception stands in `EXCEPTIONS` with its reason,
+//! and one that is no longer needed is itself a finding.
+
+mod rules;
+mod source;
+
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, bail};
+use source::Source;
+use std::fs;
+use std::path::Path;
+use walkdir::{DirEntry, WalkDir};
+
+/// The folders that hold Rust.
+const FOLDERS: [&str; 4] = ["tracer", "tracer-ebpf", "xtask", "tests"];
+
+/// One place where a rule is broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// The rule's name, as in `EXCEPTIONS`.
+    rule: &'static str,
+    /// From 1; 0 for the file as a whole.
+    line: usize,
+    /// What is wrong and what to do.
+    text: String,
+}
+
+/// A file that may break a rule.
+struct Exception {
+    path: &'static str,
+    rule: &'static str,
+    reason: &'static str,
+}
+
+const EXCEPTIONS: &[Exception] = &[];
+
+/// `cargo xtask tidy`.
+pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
+    let (mut files, mut findings, mut used) = (0, Vec::new(), vec![false; EXCEPTIONS.len()]);
+    for folder in FOLDERS {
+        for entry in
+            WalkDir::new(workspace.root().join(folder)).sort_by_file_name().into_iter().filter_entry(is_ours)
+        {
+            let entry = entry.with_context(|| format!("cannot walk {folder}"))?;
+            if entry.path().extension().is_some_and(|extension| extension == "rs") {
+                files += 1;
+                let path = entry.path().strip_prefix(workspace.root())?;
+                let text = fs::read_to_string(entry.path())
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                let found =
+                    check(path, &text).into_iter().filter(|finding| !is_excepted(path, finding, &mut used));
+                findings.extend(found.map(|Finding { rule, line, text }| {
+                    format!("{}:{line}: {text} [{rule}]", path.display())
+                }));
+            }
+        }
+    }
+    let unused = EXCEPTIONS.iter().zip(used).filter(|(_, used)| !used).map(|(exception, _)| exception);
+    findings.extend(
+        unused.map(|it| format!("{}: needs no exception from [{}] ({})", it.path, it.rule, it.reason)),
+    );
+    if findings.is_empty() {
+        eprintln!("tidy: {files} files in order");
+        return Ok(());
+    }
+    bail!("tidy found {}:\n{}", findings.len(), findings.join("\n"))
+}
+
+fn is_ours(entry: &DirEntry) -> bool {
+    let name = entry.file_name().to_string_lossy();
+    entry.depth() == 0 || !(name.starts_with('.') || name == "target")
+}
+
+fn check(path: &Path, text: &str) -> Vec<Finding> {
+    match Source::parse(path, text) {
+        Ok(source) => rules::ALL.iter().flat_map(|rule| rule(&source)).collect(),
+        Err(error) => vec![Finding {
+            rule: "parse",
+            line: error.span().start().line,
+            text: format!("not Rust: {error}"),
+        }],
+    }
+}
+
+fn is_excepted(path: &Path, finding: &Finding, used: &mut [bool]) -> bool {
+    let position = EXCEPTIONS
+        .iter()
+        .position(|exception| Path::new(exception.path) == path && exception.rule == finding.rule);
+    if let Some(slot) = position.and_then(|index| used.get_mut(index)) {
+        *slot = true;
+    }
+    position.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use std::path::Path;
+
+    /// A file that keeps every rule has no finding, and one that is not Rust says so.
+    #[test]
+    fn a_good_file_has_no_finding() {
+        let text = "//! Says what it does.\n\npub fn one() -> u32 {\n    1\n}\n";
+        assert_eq!(check(Path::new("tracer/src/attribution/shares.rs"), text), []);
+        assert_eq!(
+            check(Path::new("tracer/src/x.rs"), "//! x\nfn {").first().map(|finding| finding.rule),
+            Some("parse")
+        );
+    }
+}

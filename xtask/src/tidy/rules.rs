@@ -1,0 +1,320 @@
+//! The rules. Each takes a file and returns where it is broken.
+
+use super::Finding;
+use super::source::{NamedPath, Source, is_cfg_test};
+use proc_macro2::{TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+
+/// A rule over one file.
+type Rule = fn(&Source<'_>) -> Vec<Finding>;
+
+/// Every rule.
+pub(crate) const ALL: [Rule; 7] = [
+    says_what_it_is,
+    file_is_short,
+    functions_are_short,
+    one_door,
+    rooms_without_io,
+    no_product_under_test,
+    ignored_with_reason,
+];
+
+/// The longest file, in lines.
+const FILE_LINES: usize = 400;
+/// The longest function, in lines from `fn` to its closing brace.
+const FUNCTION_LINES: usize = 60;
+
+/// Dependencies that touch the world, and the places that may name them.
+const DOORS: [(&str, &[&str]); 5] = [
+    ("aya", &["tracer/src/probe", "tracer-ebpf"]),
+    ("aya_log", &["tracer/src/probe", "tracer-ebpf"]),
+    ("nvml_wrapper", &["tracer/src/power/nvml.rs"]),
+    ("blazesym", &["tracer/src/symbolize", "tracer/src/symbolize.rs"]),
+    ("inferno", &["tracer/src/report/flamegraph.rs"]),
+];
+
+/// Rooms that run from a recording alone: no files, no clock, no processes.
+const PURE_ROOMS: [&str; 3] = ["tracer/src/attribution", "tracer/src/timeline", "tracer/src/profile"];
+/// The one file of theirs that does read and write.
+const RECORDING_FILE: &str = "tracer/src/profile/file.rs";
+const WORLD: [&str; 8] = [
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::env",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "tokio",
+    "nix",
+];
+
+fn finding(rule: &'static str, line: usize, text: impl Into<String>) -> Finding {
+    Finding { rule, line, text: text.into() }
+}
+
+/// A file opens with `//!`: what it does and what it leaves out.
+fn says_what_it_is(source: &Source<'_>) -> Vec<Finding> {
+    match source.text.starts_with("//! ") {
+        true => Vec::new(),
+        false => vec![finding("doc", 1, "the file does not open with `//!` saying what it does")],
+    }
+}
+
+fn file_is_short(source: &Source<'_>) -> Vec<Finding> {
+    let lines = source.text.lines().count();
+    match lines > FILE_LINES {
+        true => vec![finding(
+            "file-length",
+            0,
+            format!("{lines} lines, more than {FILE_LINES}: split it by what it does"),
+        )],
+        false => Vec::new(),
+    }
+}
+
+fn functions_are_short(source: &Source<'_>) -> Vec<Finding> {
+    let mut functions = Functions(Vec::new());
+    functions.visit_file(&source.tree);
+    let long = functions.0.into_iter().filter(|(.., lines)| *lines > FUNCTION_LINES);
+    long.map(|(name, line, lines)| {
+        finding(
+            "function-length",
+            line,
+            format!("fn {name} has {lines} lines, more than {FUNCTION_LINES}: name its parts"),
+        )
+    })
+    .collect()
+}
+
+/// Name, line and length of every function.
+struct Functions(Vec<(String, usize, usize)>);
+
+impl Functions {
+    fn add(&mut self, signature: &syn::Signature, block: &syn::Block) {
+        let start = signature.fn_token.span.start().line;
+        let end = block.brace_token.span.close().end().line;
+        self.0.push((signature.ident.to_string(), start, end + 1 - start));
+    }
+}
+
+impl<'ast> Visit<'ast> for Functions {
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.add(&item.sig, &item.block);
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.add(&item.sig, &item.block);
+        visit::visit_impl_item_fn(self, item);
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        if let Some(block) = &item.default {
+            self.add(&item.sig, block);
+        }
+        visit::visit_trait_item_fn(self, item);
+    }
+}
+
+/// A dependency that touches the world is named in one place.
+fn one_door(source: &Source<'_>) -> Vec<Finding> {
+    let closed =
+        DOORS.iter().filter(|(_, places)| !places.iter().any(|place| source.path.starts_with(place)));
+    closed
+        .flat_map(|(name, places)| {
+            let named = source
+                .paths
+                .iter()
+                .filter(move |path| path.starts_with(name) && source.is_product(path.line));
+            named.map(move |path| {
+                finding("one-door", path.line, format!("`{name}` is named outside {}", places.join(" and ")))
+            })
+        })
+        .collect()
+}
+
+/// Attribution, timeline and profile do no I/O and read no clock.
+fn rooms_without_io(source: &Source<'_>) -> Vec<Finding> {
+    let pure = PURE_ROOMS
+        .iter()
+        .any(|room| source.path.starts_with(room) || source.path.with_extension("").ends_with(room));
+    if !pure || source.path.ends_with(RECORDING_FILE) {
+        return Vec::new();
+    }
+    let worldly =
+        |path: &&NamedPath| source.is_product(path.line) && WORLD.iter().any(|world| path.starts_with(world));
+    let named = source.paths.iter().filter(worldly);
+    named
+        .map(|path| {
+            finding(
+                "pure-room",
+                path.line,
+                format!("`{}` in a room without I/O and clock", path.segments.join("::")),
+            )
+        })
+        .collect()
+}
+
+/// Product code is the same under test: `cfg(test)` stands on `mod tests` only.
+fn no_product_under_test(source: &Source<'_>) -> Vec<Finding> {
+    let mut conditions = Conditions { allowed: Vec::new(), found: Vec::new() };
+    conditions.visit_file(&source.tree);
+    let changed = conditions
+        .found
+        .into_iter()
+        .filter(|line| !conditions.allowed.contains(line) && source.is_product(*line));
+    changed
+        .map(|line| {
+            finding("cfg-test", line, "product code changes under cfg(test); only `mod tests` may carry it")
+        })
+        .collect()
+}
+
+/// Lines with a condition on `test`, and those of them that stand on `mod tests`.
+struct Conditions {
+    allowed: Vec<usize>,
+    found: Vec<usize>,
+}
+
+impl<'ast> Visit<'ast> for Conditions {
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        let own = module.attrs.iter().filter(|attribute| module.ident == "tests" && is_cfg_test(attribute));
+        self.allowed.extend(own.map(|attribute| attribute.pound_token.spans[0].start().line));
+        visit::visit_item_mod(self, module);
+    }
+
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        let condition = attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr");
+        if let (true, Ok(list)) = (condition, attribute.meta.require_list()) {
+            self.look(list.tokens.clone(), line_of(attribute));
+        }
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        if let Some(name) = call.path.get_ident().filter(|name| *name == "cfg") {
+            self.look(call.tokens.clone(), name.span().start().line);
+        }
+    }
+}
+
+impl Conditions {
+    fn look(&mut self, condition: TokenStream, line: usize) {
+        if names_test(condition) {
+            self.found.push(line);
+        }
+    }
+}
+
+fn names_test(condition: TokenStream) -> bool {
+    condition.into_iter().any(|token| match token {
+        TokenTree::Ident(word) => word == "test",
+        TokenTree::Group(group) => names_test(group.stream()),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
+}
+
+fn line_of(attribute: &syn::Attribute) -> usize {
+    attribute.pound_token.spans[0].start().line
+}
+
+/// A test that is not run says why: `#[ignore = "…"]`.
+fn ignored_with_reason(source: &Source<'_>) -> Vec<Finding> {
+    let mut bare = BareIgnores(Vec::new());
+    bare.visit_file(&source.tree);
+    bare.0
+        .into_iter()
+        .map(|line| finding("ignore", line, "#[ignore] without a reason: write `#[ignore = \"why\"]`"))
+        .collect()
+}
+
+struct BareIgnores(Vec<usize>);
+
+impl<'ast> Visit<'ast> for BareIgnores {
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        if attribute.path().is_ident("ignore") && attribute.meta.require_name_value().is_err() {
+            self.0.push(line_of(attribute));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, FILE_LINES, FUNCTION_LINES, Source};
+    use std::path::Path;
+
+    /// The rules that a file of that text at that path breaks, with the lines.
+    fn broken(path: &str, text: &str) -> Vec<(&'static str, usize)> {
+        let text = format!("//! Doc.\n{text}");
+        let source = Source::parse(Path::new(path), &text).unwrap();
+        ALL.iter().flat_map(|rule| rule(&source)).map(|finding| (finding.rule, finding.line)).collect()
+    }
+
+    /// A file without an opening doc comment is found, also when the comment only comes later.
+    #[test]
+    fn a_file_says_what_it_is() {
+        let source = Source::parse(Path::new("tracer/src/x.rs"), "#![no_std]\n//! Late.\n").unwrap();
+        assert_eq!(super::says_what_it_is(&source).len(), 1);
+    }
+
+    /// Lengths are allowed up to the limit and not one line beyond, in functions, methods and default methods of traits.
+    #[test]
+    fn lengths_end_at_the_limit() {
+        assert_eq!(broken("tracer/src/x.rs", &"\n".repeat(FILE_LINES - 1)), []);
+        assert_eq!(broken("tracer/src/x.rs", &"\n".repeat(FILE_LINES)), [("file-length", 0)]);
+        let function = |lines: usize| format!("fn f() {{\n{}}}\n", "();\n".repeat(lines - 2));
+        assert_eq!(broken("tracer/src/x.rs", &function(FUNCTION_LINES)), []);
+        assert_eq!(broken("tracer/src/x.rs", &function(FUNCTION_LINES + 1)), [("function-length", 2)]);
+        for outer in ["impl X", "trait X"] {
+            let text = format!("{outer} {{\n{}}}\n", function(FUNCTION_LINES + 1));
+            assert_eq!(broken("tracer/src/x.rs", &text), [("function-length", 3)]);
+        }
+    }
+
+    /// A dependency that touches the world is found outside its door, also inside a macro and a group, and not behind the door.
+    #[test]
+    fn a_dependency_has_one_door() {
+        assert_eq!(broken("tracer/src/session.rs", "use aya::Ebpf;\n"), [("one-door", 2)]);
+        assert_eq!(
+            broken("tracer/src/session.rs", "use {std::io, inferno::flamegraph};\n"),
+            [("one-door", 2)]
+        );
+        assert_eq!(
+            broken("tracer/src/session.rs", "fn f() {\n    vec![nvml_wrapper::Nvml::init()];\n}\n"),
+            [("one-door", 3)]
+        );
+        assert_eq!(broken("tracer/src/probe/load.rs", "use aya::Ebpf;\n"), []);
+        assert_eq!(broken("tracer/src/power/nvml.rs", "use nvml_wrapper::Nvml;\n"), []);
+        assert_eq!(broken("tracer/src/session.rs", "use crate::probe::aya_version;\n"), []);
+    }
+
+    /// The rooms that run from a recording name no file and no clock, except in their tests and in the recording file itself.
+    #[test]
+    fn pure_rooms_touch_no_world() {
+        let text = "use std::{fs, time::{Duration, Instant}};\n";
+        assert_eq!(broken("tracer/src/attribution/shares.rs", text), [("pure-room", 2), ("pure-room", 2)]);
+        assert_eq!(broken("tracer/src/timeline.rs", text).len(), 2);
+        assert_eq!(broken("tracer/src/profile/file.rs", text), []);
+        assert_eq!(broken("tracer/src/session.rs", text), []);
+        assert_eq!(
+            broken("tracer/src/profile/record.rs", "#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n"),
+            []
+        );
+    }
+
+    /// A condition on `test` is allowed on `mod tests` and nowhere else, however it is written.
+    #[test]
+    fn product_code_is_the_same_under_test() {
+        assert_eq!(broken("tracer/src/x.rs", "#[cfg(test)]\nmod tests {}\n"), []);
+        assert_eq!(broken("tracer/src/x.rs", "#[cfg(test)]\nmod fakes {}\n"), [("cfg-test", 2)]);
+        assert_eq!(broken("tracer/src/x.rs", "#[cfg(not(test))]\nfn f() {}\n"), [("cfg-test", 2)]);
+        assert_eq!(broken("tracer/src/x.rs", "fn f() -> bool {\n    cfg!(test)\n}\n"), [("cfg-test", 3)]);
+        assert_eq!(broken("tracer/src/x.rs", "#[cfg(feature = \"test\")]\nfn f() {}\n"), []);
+    }
+
+    /// An ignored test has a reason.
+    #[test]
+    fn an_ignored_test_says_why() {
+        assert_eq!(broken("tests/x.rs", "#[test]\n#[ignore]\nfn f() {}\n"), [("ignore", 3)]);
+        assert_eq!(broken("tests/x.rs", "#[test]\n#[ignore = \"needs a GPU\"]\nfn f() {}\n"), []);
+    }
+}

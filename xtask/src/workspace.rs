@@ -1,0 +1,115 @@
+//! Where things are: the project's folder, its build outputs, and the cache folder for tools and frameworks.
+
+use anyhow::{Context as _, Result};
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The project's folders on this machine.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    root: PathBuf,
+    cache: PathBuf,
+}
+
+impl Workspace {
+    /// The workspace that this program was built from, and the cache folder of the user who runs it.
+    pub(crate) fn find() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .context("xtask/ has a parent folder")?
+            .to_path_buf();
+        let cache = cache_folder(|name| env::var_os(name).filter(|value| !value.is_empty()))
+            .context("no folder for tools: set HOME, XDG_CACHE_HOME or ENERGY_TRACE_CACHE")?;
+        Ok(Self { root, cache })
+    }
+
+    /// The project's top folder.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Tools that `setup` builds: `bin/bpf-linker`.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.cache.join("tools")
+    }
+
+    /// Virtual environments that `setup --frameworks` makes.
+    pub(crate) fn venvs(&self) -> PathBuf {
+        self.cache.join("venvs")
+    }
+
+    /// What installers printed, kept for the case that one fails.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.cache.join("setup.log")
+    }
+
+    /// The lock that keeps two test runs of one user apart.
+    pub(crate) fn test_lock(&self) -> PathBuf {
+        self.cache.join("test.lock")
+    }
+
+    /// The folder of the BPF build, apart from the rest: another compiler fills it.
+    pub(crate) fn bpf_target(&self) -> PathBuf {
+        self.root.join("target/bpf")
+    }
+
+    /// The BPF object that `tracer/build.rs` embeds.
+    pub(crate) fn probes(&self) -> PathBuf {
+        self.bpf_target().join("energy-trace-probes")
+    }
+
+    /// The product's binary after a release build.
+    pub(crate) fn binary(&self) -> PathBuf {
+        self.target().join("release/energy-trace")
+    }
+
+    /// Cargo's folder of build outputs, `CARGO_TARGET_DIR` respected.
+    pub(crate) fn target(&self) -> PathBuf {
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), |dir| self.root.join(dir))
+    }
+
+    /// The cargo that runs this chore, in the project's folder, without what `cargo run` adds to the environment: build scripts that
+    /// watch `CARGO_PKG_*` would otherwise build again whenever a chore and a plain `cargo build` alternate.
+    pub(crate) fn cargo(&self) -> Command {
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(&self.root);
+        for (name, _) in env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+                cargo.env_remove(&name);
+            }
+        }
+        cargo
+    }
+}
+
+/// The cache folder: `ENERGY_TRACE_CACHE`, else `XDG_CACHE_HOME/energy-trace`, else `HOME/.cache/energy-trace`.
+fn cache_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if let Some(own) = variable("ENERGY_TRACE_CACHE") {
+        return Some(PathBuf::from(own));
+    }
+    if let Some(xdg) = variable("XDG_CACHE_HOME") {
+        return Some(Path::new(&xdg).join("energy-trace"));
+    }
+    variable("HOME").map(|home| Path::new(&home).join(".cache/energy-trace"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cache_folder;
+    use std::path::Path;
+
+    /// The project's own variable beats XDG, which beats HOME.
+    #[test]
+    fn the_nearest_variable_names_the_cache() {
+        let all = |name: &str| Some(format!("/{name}").into());
+        assert_eq!(cache_folder(all).unwrap(), Path::new("/ENERGY_TRACE_CACHE"));
+        let no_own = |name: &str| all(name).filter(|_| name != "ENERGY_TRACE_CACHE");
+        assert_eq!(cache_folder(no_own).unwrap(), Path::new("/XDG_CACHE_HOME/energy-trace"));
+        let home_only = |name: &str| all(name).filter(|_| name == "HOME");
+        assert_eq!(cache_folder(home_only).unwrap(), Path::new("/HOME/.cache/energy-trace"));
+        assert_eq!(cache_folder(|_| None), None);
+    }
+}
