@@ -9,6 +9,7 @@ mod recording_builder;
 #[path = "fixtures/training_runs.rs"]
 mod training_runs;
 
+use clap::ValueEnum;
 use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile};
 use energy_trace::profile::record::{DomainClass, FrameKind, Quality};
 use energy_trace::profile::recording::Recording;
@@ -16,6 +17,7 @@ use energy_trace::report::flamegraph::FlameOptions;
 use energy_trace::report::folded::FoldedOptions;
 use energy_trace::report::functions::functions;
 use energy_trace::report::json::JsonOptions;
+use energy_trace::report::rows::rows;
 use energy_trace::report::table::TableOptions;
 use energy_trace::report::{By, DomainChoice, ReportError, csv, flamegraph, folded, json, table};
 use energy_trace::units::MicroJoules;
@@ -52,6 +54,20 @@ fn table_at_80_and_160_columns() {
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= usize::from(width), "{widest} columns:\n{text}");
         golden(&format!("table-{width}.txt"), &text);
+    }
+}
+
+/// Domains of all kinds, with long lines, keep to the width as well.
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for run in [estimated_training(), measured_training()] {
+        for (by, width) in By::value_variants().iter().flat_map(|by| [(by, 80), (by, 100), (by, 160)]) {
+            let options =
+                TableOptions { by: *by, width: Some(width), verbose: true, ..TableOptions::default() };
+            let text = table_text(&run, &options);
+            let too_wide = text.lines().find(|line| line.chars().count() > usize::from(width));
+            assert_eq!(too_wide, None, "{text}");
+        }
     }
 }
 
@@ -331,8 +347,8 @@ fn random_run(stacks: &[Vec<usize>], spent: &[(usize, i32, i32)]) -> (Recording,
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Over any profile: own energies of functions sum to the targets, class by class; totals are never summed twice over recursion; and
-    /// folded stacks with what they left out sum to what was measured.
+    /// Over any profile, own energies of functions, and of whatever else rows stand for, sum to the targets, class by class; recursion
+    /// never doubles a total; and folded stacks with what they left out sum to what was measured.
     #[test]
     fn sums_are_exact(
         stacks in prop::collection::vec(prop::collection::vec(0_usize..7, 1..8), 1..12),
@@ -349,6 +365,13 @@ proptest! {
         for function in &all {
             assert!(function.spent.total.samples <= spent.len() as u64);
             assert!(function.spent.own.time_ns <= function.spent.total.time_ns);
+        }
+        for by in By::value_variants() {
+            let rows = rows(&run.0, &run.1, *by);
+            for row in &run.1.ledger {
+                let own: MicroJoules = rows.iter().map(|group| group.spent.own.energy[row.class]).sum();
+                prop_assert_eq!(own, row.target, "{:?}", by);
+            }
         }
         let text = folded_text(&run, DomainChoice::Total);
         let left_out: i64 = text.lines().find_map(|line| line.strip_prefix("# energy-trace: "))

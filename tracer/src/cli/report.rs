@@ -2,7 +2,6 @@
 
 use super::output::{read_profile, write_to};
 use super::{Common, Failure};
-use crate::report::csv::CsvOptions;
 use crate::report::json::JsonOptions;
 use crate::report::table::TableOptions;
 use crate::report::{By, csv, json, table};
@@ -80,6 +79,6 @@ pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
             table::write(out, &recording, &profile, &options)
         }
         Format::Json => json::write(out, &recording, &profile, &JsonOptions::default()),
-        Format::Csv => csv::write(out, &recording, &profile, &CsvOptions { by: args.by }),
+        Format::Csv => csv::write(out, &recording, &profile),
     })
 }

@@ -23,12 +23,16 @@ pub(crate) fn doubts(recording: &Recording, profile: &EnergyProfile) -> Vec<Warn
         imbalance(profile),
     ];
     for doubt in recorded.chain(profile.warnings.iter().cloned()).chain(whole.into_iter().flatten()) {
-        if !doubts.contains(&doubt) {
+        let cut_twice = doubt.code == CUT && doubts.iter().any(|known| known.code == CUT);
+        if !cut_twice && !doubts.contains(&doubt) {
             doubts.push(doubt);
         }
     }
     doubts
 }
+
+/// The code of the doubt that a recording ends early. Reading says it with the place of the cut; then it is not said again.
+const CUT: &str = "recording-cut";
 
 /// All that was lost, whatever the reason.
 pub(crate) fn lost_total(recording: &Recording) -> u64 {
@@ -46,7 +50,7 @@ fn cut_off(recording: &Recording) -> Option<Warning> {
     }
     let text =
         "the recording was cut off before its end: what it holds is reported, and what was lost is not known";
-    doubt("recording-cut-off", text.to_owned())
+    doubt(CUT, text.to_owned())
 }
 
 fn lost(recording: &Recording) -> Option<Warning> {
@@ -54,13 +58,11 @@ fn lost(recording: &Recording) -> Option<Warning> {
     if all == 0 {
         return None;
     }
-    let reasons = recording.summary.iter().flat_map(|summary| &summary.lost);
-    let reasons: Vec<String> =
-        reasons.filter(|(_, count)| **count > 0).map(|(reason, count)| format!("{reason} {count}")).collect();
-    let share = percent_of(all, all.saturating_add(recording.samples.len() as u64));
-    let text =
-        format!("{all} samples were lost ({share}: {}); a lower rate, `-F`, loses fewer", reasons.join(", "));
-    doubt("samples-lost", text)
+    let reasons = recording.summary.iter().flat_map(|summary| &summary.lost).filter(|(_, count)| **count > 0);
+    let reasons: Vec<String> = reasons.map(|(reason, count)| format!("{reason}: {count}")).collect();
+    let reasons = reasons.join("; ");
+    let advice = if reasons.contains("ring buffer") { "; a lower rate, `-F`, loses fewer" } else { "" };
+    doubt("events-lost", format!("{all} events were lost while recording ({reasons}){advice}"))
 }
 
 fn no_energy(profile: &EnergyProfile) -> Option<Warning> {

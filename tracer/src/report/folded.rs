@@ -8,7 +8,7 @@
 //! left out too; they change no sum.
 
 use super::functions::{MISSING, UNSAMPLED};
-use super::names::{frame_name, frames_of, process_name, thread_name};
+use super::names::{frame_name, process_name, thread_name};
 use super::{DomainChoice, run};
 use crate::ids::{StackId, ThreadKey};
 use crate::profile::energy_profile::EnergyProfile;
@@ -172,9 +172,9 @@ fn labels<'a>(
     match stack {
         None => labels.push(mark(UNSAMPLED)),
         Some(stack) => labels.extend(
-            frames_of(recording, stack)
-                .into_iter()
-                .map(|frame| frames.get(frame.index()).cloned().unwrap_or_else(|| mark(MISSING))),
+            recording
+                .frames_of(stack)
+                .map(|(id, _)| frames.get(id.index()).cloned().unwrap_or_else(|| mark(MISSING))),
         ),
     }
     labels

@@ -7,7 +7,7 @@
 
 use super::api_names::{ApiName, ApiNames};
 use super::fold::{Cost, Interner, Spent, fold};
-use super::names::{frame_name, frames_of, is_nameless};
+use super::names::{frame_name, is_nameless};
 use super::sampling_error;
 use super::{DomainChoice, run};
 use crate::profile::energy_profile::{EnergyProfile, ProfileRow};
@@ -101,9 +101,9 @@ impl<'a> FunctionTable<'a> {
     /// The functions of a row's stack, root first.
     pub(crate) fn path(&self, row: &ProfileRow, path: &mut Vec<usize>) {
         let Some(stack) = row.stack else { return path.push(self.unsampled) };
-        let frames = frames_of(self.recording, stack);
+        let frames = self.recording.frames_of(stack);
         path.extend(
-            frames.iter().map(|frame| self.of_frame.get(frame.index()).copied().unwrap_or(self.missing)),
+            frames.map(|(frame, _)| self.of_frame.get(frame.index()).copied().unwrap_or(self.missing)),
         );
         if path.is_empty() {
             path.push(self.missing);

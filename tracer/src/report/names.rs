@@ -2,9 +2,7 @@
 //!
 //! Leaves out API names (`api_names.rs`): those replace a name only in tables.
 
-use crate::ids::{FrameId, StackId};
 use crate::profile::record::{Frame, FrameKind, Process, Thread};
-use crate::profile::recording::Recording;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The name of a frame in every report: Python `module.qualname`, native demangled, kernel with `_[k]`, GPU with `_[g]`, a mark in its
@@ -69,22 +67,6 @@ pub(crate) fn thread_name(thread: Option<&Thread>) -> &str {
 /// The last part of a path.
 pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
-}
-
-/// The frames of a stack, root first.
-///
-/// A damaged recording cannot make this loop: an id is defined before it is used, so a caller's stack has the smaller id, and a node
-/// that says otherwise ends the stack.
-pub(crate) fn frames_of(recording: &Recording, stack: StackId) -> Vec<FrameId> {
-    let mut frames = Vec::new();
-    let mut next = Some(stack);
-    while let Some(id) = next {
-        let Some(node) = recording.stacks.get(id.index()) else { break };
-        frames.push(node.frame);
-        next = node.parent.filter(|parent| *parent < id);
-    }
-    frames.reverse();
-    frames
 }
 
 /// Makes a name fit into `width` columns: arguments and template parameters go first, then the beginning, because the end of a

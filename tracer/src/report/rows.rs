@@ -6,7 +6,7 @@ use super::By;
 use super::api_names::ApiNames;
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, Judge, MISSING, UNSAMPLED, functions, order};
-use super::names::{frames_of, library_name, process_name, thread_name};
+use super::names::{library_name, process_name, thread_name};
 use crate::ids::{FrameId, ProcessKey, StackId, ThreadKey};
 use crate::profile::energy_profile::EnergyProfile;
 use crate::profile::record::FrameKind;
@@ -19,19 +19,23 @@ pub(crate) const NO_CALL: &str = "[no framework call]";
 
 /// One row: a name and what it spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    /// More lines below the name: the callers of a stack's innermost frame.
-    pub(crate) callers: Vec<String>,
-    pub(crate) spent: Spent,
-    pub(crate) ci95: (MicroJoules, MicroJoules),
-    pub(crate) flags: Vec<&'static str>,
+pub struct Row {
+    /// What it stands for.
+    pub name: String,
+    /// The callers of a stack's innermost frame, from the nearest on; empty where a row is no stack.
+    pub callers: Vec<String>,
+    /// What it spent itself and in total.
+    pub spent: Spent,
+    /// 95 % interval of the total energy by sampling error alone, as in `functions::Function`.
+    pub ci95: (MicroJoules, MicroJoules),
+    /// Words for the reader, as in `functions::Function`.
+    pub flags: Vec<&'static str>,
     /// Whether it stands for something that is no code: `[unsampled]`.
-    pub(crate) special: bool,
+    pub special: bool,
 }
 
 /// The rows of a profile, those with the most energy of their own first.
-pub(crate) fn rows(recording: &Recording, profile: &EnergyProfile, by: By) -> Vec<Row> {
+pub fn rows(recording: &Recording, profile: &EnergyProfile, by: By) -> Vec<Row> {
     let judge = Judge::new(profile);
     let mut rows = match by {
         By::Function => function_rows(recording, profile),
@@ -94,8 +98,8 @@ fn api_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -
         let Some(stack) = row.stack else { return path.push(names.number(UNSAMPLED)) };
         let calls = memo.entry(stack).or_insert_with(|| {
             let mut seen: Vec<(&str, usize)> = Vec::new();
-            let calls = frames_of(recording, stack).into_iter();
-            for api in calls.filter_map(|frame| of_frame.get(frame.index()).copied().flatten()) {
+            let frames = recording.frames_of(stack);
+            for api in frames.filter_map(|(frame, _)| of_frame.get(frame.index()).copied().flatten()) {
                 if seen.iter().all(|&(framework, _)| framework != api.framework) {
                     seen.push((api.framework, names.number(api.name)));
                 }
@@ -116,10 +120,13 @@ fn library_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_
     let missing = names.number(MISSING.to_owned());
     let of_frame: Vec<usize> =
         recording.frames.iter().map(|frame| names.number(library_name(frame))).collect();
-    let library = |frame: &FrameId| of_frame.get(frame.index()).copied().unwrap_or(missing);
-    let groups = fold(profile, |row, path| match row.stack {
-        Some(stack) => path.extend(frames_of(recording, stack).iter().map(library)),
-        None => path.push(unsampled),
+    let library = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
+    let groups = fold(profile, |row, path| {
+        let Some(stack) = row.stack else { return path.push(unsampled) };
+        path.extend(recording.frames_of(stack).map(library));
+        if path.is_empty() {
+            path.push(missing);
+        }
     });
     labelled(groups, judge, |number| names.labels().get(number).cloned())
 }

@@ -37,6 +37,10 @@ impl Default for TableOptions {
 
 /// From this width on, intervals and flags have columns of their own.
 const WIDE: usize = 120;
+/// Below this width the ledger has no column for what could not be charged.
+const NARROW: usize = 100;
+/// Head of that column.
+const UNATTRIBUTED: &str = "unattributed";
 /// Most frames that a row by stack shows.
 const STACK_LINES: usize = 24;
 
@@ -102,10 +106,15 @@ fn ledger(out: &mut dyn Write, profile: &EnergyProfile, look: Look) -> io::Resul
         ("idle", |row| row.idle),
         ("uncore", |row| row.uncore),
         ("residual", |row| row.residual),
-        ("unattributed", |row| row.unattributed.values().copied().sum()),
+        (UNATTRIBUTED, |row| row.unattributed.values().copied().sum()),
     ];
     let always = 4;
-    let any = |part: &Part| shown.iter().any(|row| part.1(row) != MicroJoules::ZERO);
+    // On a narrow terminal the reasons below the table say it alone.
+    let narrow = look.width.is_some_and(|width| width < NARROW);
+    let any = |part: &Part| {
+        let listed_below = narrow && part.0 == UNATTRIBUTED;
+        !listed_below && shown.iter().any(|row| part.1(row) != MicroJoules::ZERO)
+    };
     let parts: Vec<Part> = parts
         .into_iter()
         .enumerate()
