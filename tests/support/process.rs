@@ -100,7 +100,21 @@ pub fn tests_dir() -> PathBuf {
 /// `workloads/phases.py` for so many seconds, as a command that declares its functions to the simulator. Arguments may be added.
 pub fn phases(python: &Path, simulation: &Simulation, seconds: f64) -> Command {
     let mut command = Command::new(python);
-    command.arg(tests_dir().join("workloads/phases.py")).arg(seconds.to_string());
+    command.arg(phases_script()).arg(seconds.to_string());
     command.env(SOCKET_VARIABLE, simulation.socket());
     command
+}
+
+/// The file `workloads/phases.py`.
+pub fn phases_script() -> PathBuf {
+    tests_dir().join("workloads/phases.py")
+}
+
+/// The words before a command that keep a CPU to it: pinned there, and of a real-time class that ordinary processes do not interrupt.
+///
+/// With a simulated socket for each CPU nobody else's CPU time falls on the command's socket, and the closed loop is as exact on a busy
+/// machine as on a quiet one. Needs root.
+pub fn alone_on(cpu: u32) -> Vec<String> {
+    let cpu = cpu.to_string();
+    ["taskset", "-c", &cpu, "chrt", "-f", "10"].map(str::to_owned).to_vec()
 }
