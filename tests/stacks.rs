@@ -170,7 +170,8 @@ burn(0.2)";
     let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
     let sampled: BTreeSet<_> =
         recording.samples.iter().map(|s| recording.threads[s.thread.index()].process).collect();
-    assert_eq!(sampled.len(), 3, "{:?}", recording.processes);
+    // A child may be sampled before it executes another program: then that is a fourth.
+    assert!((3..=4).contains(&sampled.len()), "{:?}", recording.processes);
     let forked = |p: &&energy_trace::profile::record::Process| p.parent.is_some();
     assert!(recording.processes.iter().filter(forked).count() >= 2, "{:?}", recording.processes);
     // The forked child's Python frames are named like its parent's.
