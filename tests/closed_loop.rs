@@ -10,7 +10,11 @@ use energy_trace_tests::process::{self, Finished, Guard};
 use energy_trace_tests::report::Report;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+/// CPU 1 is for one workload at a time.
+static CPU_1: Mutex<()> = Mutex::new(());
 
 const LIMIT: Duration = Duration::from_secs(180);
 
@@ -30,6 +34,7 @@ fn run(command: &mut Command) -> Finished {
 
 /// Records the phases for so many seconds, alone on CPU 1, and returns what the program said and its report.
 fn record(simulation: &Simulation, folder: &Path, seconds: u32) -> (Finished, Report) {
+    let _alone = CPU_1.lock().unwrap_or_else(PoisonError::into_inner);
     let data = folder.join("energy-trace.data");
     let mut command = energy_trace();
     command.args(["record", "--no-svg", "--power", "powercap", "--path.sysfs"]).arg(simulation.sysfs());
