@@ -25,7 +25,7 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     }
     match version_on_path() {
         Some(version) => {
-            findings.push(judge(version, &format!("python3 on PATH: CPython {}", name(version))))
+            findings.push(judge(version, &format!("python3 on PATH: CPython {}", name(version))));
         }
         None => findings.push(Finding::ok("python", "no python3 on PATH that says its version")),
     }

@@ -171,7 +171,7 @@ impl Tracer {
                 }
             }
             Some(None) => {
-                self.warn("reader-died", "the reader of events died; the recording ends early".into())
+                self.warn("reader-died", "the reader of events died; the recording ends early".into());
             }
             None => (),
         }
