@@ -7,6 +7,7 @@
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, eventually, text};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, chown};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 fn place() -> Place {

@@ -13,7 +13,10 @@ pub mod report;
 
 pub use failure::Failure;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -95,7 +98,10 @@ impl ColorWhen {
 
 /// Parses the command line, does what it says, and returns the exit status.
 pub fn run() -> ExitCode {
-    let Cli { verb, record, common } = Cli::parse();
+    let Cli { verb, record, common } = match parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     logger::install(common.verbose);
     let done = match verb {
         None => record::run(&record, &common),
@@ -107,7 +113,9 @@ pub fn run() -> ExitCode {
     };
     match done {
         Ok(code) => code,
-        Err(failure) if failure.is_usage() => usage(&failure),
+        Err(failure) if failure.is_usage() => {
+            refuse(&Cli::command().error(ErrorKind::ArgumentConflict, &failure))
+        }
         Err(failure) => {
             // Nothing is left to do when stderr is closed.
             let _ = writeln!(std::io::stderr(), "energy-trace: {failure}");
@@ -116,17 +124,43 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Wrong usage that the parser could not see, in the parser's own form.
-fn usage(failure: &Failure) -> ExitCode {
-    let error = Cli::command().error(clap::error::ErrorKind::ArgumentConflict, failure);
+/// Parses, and refuses recording options before a verb: the verb has its own, and these would be ignored.
+fn parse<T: Into<OsString> + Clone>(line: impl IntoIterator<Item = T>) -> Result<Cli, clap::Error> {
+    let matches = Cli::command().try_get_matches_from(line)?;
+    if let Some(verb) = matches.subcommand_name()
+        && let Some(option) = misplaced(&matches)
+    {
+        let text = format!("--{option} belongs behind the verb: energy-trace {verb} --{option} …");
+        return Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
+    }
+    Cli::from_arg_matches(&matches)
+}
+
+/// An option of a recording that was typed before the verb.
+fn misplaced(matches: &ArgMatches) -> Option<String> {
+    let typed = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+    let common = Common::augment_args(clap::Command::new(""));
+    let is_common = |id: &clap::Id| common.get_arguments().any(|option| option.get_id() == id);
+    let command = Cli::command();
+    let id = matches.ids().filter(typed).find(|id| !is_common(id))?;
+    command.get_arguments().find(|option| option.get_id() == id)?.get_long().map(ToOwned::to_owned)
+}
+
+/// Prints what is wrong with the command line, or the help that was asked for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    // A reader of the help that closes the pipe, and a closed stderr, are nobody's failure.
     let _ = error.print();
-    failure.exit_code()
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        let _ =
+            writeln!(std::io::stderr(), "\nTo record a command, put it after `--`: energy-trace -- COMMAND…");
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Cli;
-    use clap::{CommandFactory, Parser};
+    use super::{Cli, parse};
+    use clap::CommandFactory;
 
     /// The definition is sound: no two options collide, every group exists.
     #[test]
@@ -146,8 +180,16 @@ mod tests {
             "energy-trace report f -v --by api --view physical",
             "energy-trace doctor --json",
         ] {
-            Cli::try_parse_from(line.split(' ')).unwrap_or_else(|e| panic!("{line}: {e}"));
+            parse(line.split(' ')).unwrap_or_else(|e| panic!("{line}: {e}"));
         }
+    }
+
+    /// An option that a verb would ignore is refused with its right place, not ignored.
+    #[test]
+    fn options_before_a_verb() {
+        let error = parse(["energy-trace", "-F", "50", "record", "--", "true"]).unwrap_err().to_string();
+        assert!(error.contains("energy-trace record --frequency"), "{error}");
+        assert!(parse(["energy-trace", "-o", "x", "report", "f"]).is_err());
     }
 
     /// What later versions bring is not offered by this one.
@@ -156,7 +198,7 @@ mod tests {
         let help = Cli::command().render_long_help().to_string();
         for verb in ["diff", "compare", "top", "serve"] {
             assert!(!help.contains(&format!("\n  {verb} ")), "{help}");
-            assert!(Cli::try_parse_from(["energy-trace", verb]).is_err());
+            assert!(parse(["energy-trace", verb]).is_err());
         }
     }
 }

@@ -65,6 +65,7 @@ pub(super) fn parse_view(text: &str) -> Result<View, String> {
 
 /// Shows a recording on stdout.
 pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
+    check_rows(args.format, args.by).map_err(Failure::usage)?;
     let (recording, profile) = read_profile(&args.file)?;
     let stdout = std::io::stdout();
     write_to(None, |out| match args.format {
@@ -78,7 +79,33 @@ pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
             };
             table::write(out, &recording, &profile, &options)
         }
-        Format::Json => json::write(out, &recording, &profile, &JsonOptions::default()),
+        Format::Json => json::write(out, &recording, &profile, &JsonOptions { pretty: stdout.is_terminal() }),
         Format::Csv => csv::write(out, &recording, &profile),
     })
+}
+
+/// JSON holds functions, threads and processes all at once, CSV functions; what else a row may stand for only the table shows.
+fn check_rows(format: Format, by: By) -> Result<(), &'static str> {
+    match (format, by) {
+        (Format::Table, _) | (_, By::Function) | (Format::Json, By::Thread | By::Process) => Ok(()),
+        (Format::Json, _) => {
+            Err("--format json holds functions, threads and processes: for others use --format table")
+        }
+        (Format::Csv, _) => Err("--format csv holds functions: for others use --format table or json"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Format, check_rows};
+    use crate::report::By;
+
+    /// A choice of rows that a format does not know is refused rather than ignored.
+    #[test]
+    fn rows_of_formats() {
+        assert!(check_rows(Format::Table, By::Stack).is_ok());
+        assert!(check_rows(Format::Json, By::Thread).is_ok());
+        assert!(check_rows(Format::Json, By::Stack).is_err());
+        assert!(check_rows(Format::Csv, By::Thread).is_err());
+    }
 }

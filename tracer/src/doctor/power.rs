@@ -48,11 +48,15 @@ fn of_source(source: &Source) -> Vec<Finding> {
         let text = format!("{} ({quality}): {}{notes}", source.name, source.domains.join(", "));
         findings.push(Finding::ok("power", text));
     }
-    let ignored = source.ignored.iter();
-    findings.extend(
-        ignored
-            .map(|i| Finding::ok("power", format!("{}: {} is not used: {}", source.name, i.domain, i.why))),
-    );
+    for ignored in &source.ignored {
+        // A source that is not there at all stands in its own list.
+        let of_source =
+            if ignored.domain == source.name { String::new() } else { format!("{}: ", source.name) };
+        findings.push(Finding::ok(
+            "power",
+            format!("{of_source}{} is not used: {}", ignored.domain, ignored.why),
+        ));
+    }
     findings
 }
 

@@ -33,7 +33,7 @@ use crate::target::signals::Signals;
 use control::{Control, Event};
 use progress::Progress;
 use quarry::{Prey, Quarry};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -94,9 +94,9 @@ async fn start(
     writer: RecordingWriter,
 ) -> Result<Stage, SessionError> {
     match start_stages(plan, control).await {
-        Ok((stage, records)) => {
+        Ok((stage, opening, records)) => {
             let failed = |source| SessionError::System { doing: "start the writer's thread", source };
-            let writer = outputs::write_all(writer, records).map_err(failed)?;
+            let writer = outputs::write_all(writer, opening, records).map_err(failed)?;
             Ok(Stage { writer, ..stage })
         }
         Err(error) => {
@@ -106,10 +106,10 @@ async fn start(
     }
 }
 
-async fn start_stages(
-    plan: &RecordPlan,
-    control: &mut Control,
-) -> Result<(Stage, std::sync::mpsc::Receiver<Record>), SessionError> {
+/// What runs, the recording's first records, and the channel of the others.
+type Started = (Stage, Vec<Record>, Receiver<Record>);
+
+async fn start_stages(plan: &RecordPlan, control: &mut Control) -> Result<Started, SessionError> {
     let mut power = power::open(&plan.power)?;
     say_sources(plan, &power);
     control.set_up(power.measure_idle(IDLE_BASELINE)).await?;
@@ -119,15 +119,16 @@ async fn start_stages(
     quarry.follow(&mut tracer)?;
 
     let (records, receiver) = channel();
-    send_opening(plan, &power, &tracer, &records);
     tracer.start(records.clone())?;
+    // What samples is known only now. The opening does not go through the channel, where the tracer's first records are already.
+    let opening = opening(plan, &power, &tracer);
     quarry.follow_late_comers(&mut tracer)?;
     let power = power.start(records.clone());
     control.check()?;
     let start = KtimeNs::now();
     let prey = quarry.release(control).await?;
     // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
-    Ok((Stage { tracer, power, prey, records, writer: oneshot::channel().1, start }, receiver))
+    Ok((Stage { tracer, power, prey, records, writer: oneshot::channel().1, start }, opening, receiver))
 }
 
 fn load(plan: &RecordPlan) -> Result<Tracer, SessionError> {
@@ -139,13 +140,11 @@ fn load(plan: &RecordPlan) -> Result<Tracer, SessionError> {
     Ok(Tracer::load(&config)?)
 }
 
-/// The header and the domains: the first records. The receiver is ours and open, so sending cannot fail.
-fn send_opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer, records: &Sender<Record>) {
+/// The header and the domains: the first records.
+fn opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Vec<Record> {
     let header = header::header(plan, power.sources(), tracer.sample_event());
     let domains = power.domains().iter().cloned().map(Record::Domain);
-    for record in std::iter::once(Record::Header(header)).chain(domains) {
-        let _ = records.send(record);
-    }
+    std::iter::once(Record::Header(header)).chain(domains).collect()
 }
 
 /// With `-v`: what the power sources are, before the run.

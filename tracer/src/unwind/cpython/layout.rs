@@ -67,7 +67,11 @@ pub struct VersionLayout {
 impl VersionLayout {
     /// The walker's layout in a process whose `_PyRuntime` is at `runtime`.
     pub const fn walker(&self, runtime: u64) -> PythonLayout {
-        PythonLayout { tss_key_at: runtime + self.tss_key, interpreter_at: runtime + self.interpreter, ..self.walk }
+        PythonLayout {
+            tss_key_at: runtime + self.tss_key,
+            interpreter_at: runtime + self.interpreter,
+            ..self.walk
+        }
     }
 }
 
@@ -95,6 +99,8 @@ const WALK: PythonLayout = PythonLayout {
     entry_shift: PythonLayout::NO_SHIFT,
     shim_owner: 3,
     reserved: 0,
+    eval_cfa: 0,
+    eval_rbp: 0,
 };
 
 /// The versions that can be unwound.
