@@ -32,7 +32,17 @@ pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
     heading("clippy");
     cargo(
         workspace,
-        &["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"],
+        &[
+            "clippy",
+            "--quiet",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--keep-going",
+            "--",
+            "-D",
+            "warnings",
+        ],
     )?;
     heading("the product and the simulated hardware");
     cargo(workspace, &["build", "--quiet", "--workspace", "--locked"])?;
