@@ -143,7 +143,9 @@ impl World {
     fn slices(&self) -> Vec<Slice> {
         let mut slices: Vec<Slice> = vec![];
         for stretch in &self.stretches {
-            let who = stretch.function.map_or(Occupant::Other, |_| Occupant::Target(ThreadKey::new(stretch.thread)));
+            let who = stretch
+                .function
+                .map_or(Occupant::Other, |_| Occupant::Target(ThreadKey::new(stretch.thread)));
             let (start, end) = (KtimeNs::from_ns(BOOT + stretch.from), KtimeNs::from_ns(BOOT + stretch.to));
             let cpu = CpuId::new(stretch.cpu);
             match slices.iter_mut().rev().find(|s| s.cpu == cpu) {

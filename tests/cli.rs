@@ -6,7 +6,7 @@
 
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, eventually, text};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 fn place() -> Place {
     Place::new(env!("CARGO_BIN_EXE_energy-trace"))

@@ -23,12 +23,10 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
         let what = format!("running: CPython {} in {}", name(version), listed(&processes));
         findings.push(judge(version, &what));
     }
-    match version_on_path() {
-        Some(version) => {
-            findings.push(judge(version, &format!("python3 on PATH: CPython {}", name(version))))
-        }
-        None => findings.push(Finding::ok("python", "no python3 on PATH that says its version")),
-    }
+    findings.push(match version_on_path() {
+        Some(version) => judge(version, &format!("python3 on PATH: CPython {}", name(version))),
+        None => Finding::ok("python", "no python3 on PATH that says its version"),
+    });
     findings
 }
 

@@ -152,8 +152,12 @@ impl Collector {
     }
 
     fn forget_ended(&mut self, now: KtimeNs) {
-        let over: Vec<(Pid, KtimeNs)> =
-            self.ended.iter().filter(|(_, at)| now.ns_since(**at) > GRACE_NS).map(|(&pid, &at)| (pid, at)).collect();
+        let over: Vec<(Pid, KtimeNs)> = self
+            .ended
+            .iter()
+            .filter(|(_, at)| now.ns_since(**at) > GRACE_NS)
+            .map(|(&pid, &at)| (pid, at))
+            .collect();
         for (pid, at) in over {
             self.ended.remove(&pid);
             if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
@@ -177,5 +181,13 @@ impl Collector {
 
 /// A frame without lines.
 fn bare(kind: FrameKind, name: &str, module: &str, address: u64) -> Frame {
-    Frame { kind, name: name.into(), module: module.into(), file: String::new(), line: 0, first_line: 0, address }
+    Frame {
+        kind,
+        name: name.into(),
+        module: module.into(),
+        file: String::new(),
+        line: 0,
+        first_line: 0,
+        address,
+    }
 }

@@ -118,7 +118,8 @@ mod tests {
         let mut head = SampleHead { kernel, python, native, ..SampleHead::default() };
         head.head.kind = kind::SAMPLE;
         // SAFETY: a plain struct seen as its bytes.
-        let bytes = unsafe { std::slice::from_raw_parts((&raw const head).cast::<u8>(), size_of::<SampleHead>()) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts((&raw const head).cast::<u8>(), size_of::<SampleHead>()) };
         let mut out = bytes.to_vec();
         out.extend((0..words as u64).flat_map(u64::to_ne_bytes));
         out
@@ -127,7 +128,9 @@ mod tests {
     /// Kernel, Python and native words come out in the order in which the probe wrote them.
     #[test]
     fn sample_words_in_order() {
-        let Some(Event::Sample(_, _, stack)) = decode_event(&sample_bytes(1, 1, 2, 8)) else { panic!("no sample") };
+        let Some(Event::Sample(_, _, stack)) = decode_event(&sample_bytes(1, 1, 2, 8)) else {
+            panic!("no sample")
+        };
         assert_eq!(stack.kernel, [0]);
         assert_eq!((stack.python[0].code, stack.python[0].anchor), (1, 3));
         assert_eq!((stack.native[0].pc, stack.native[1].cfa), (4, 7));

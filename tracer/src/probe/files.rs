@@ -96,7 +96,10 @@ impl Files {
         };
         let queued = self.jobs.send(Job { key, file, base: facts.base }).is_ok();
         self.pending += usize::from(queued);
-        MappedFile { facts: Some(Arc::new(facts)), table: if queued { Table::Pending } else { Table::Absent } }
+        MappedFile {
+            facts: Some(Arc::new(facts)),
+            table: if queued { Table::Pending } else { Table::Absent },
+        }
     }
 
     /// Puts finished tables into the map; true if any became ready.

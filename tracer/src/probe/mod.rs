@@ -119,7 +119,8 @@ impl Tracer {
     /// # Errors
     /// When the kernel refuses to attach, or the thread cannot be started.
     pub fn start(&mut self, records: Sender<Record>) -> Result<KtimeNs, ProbeError> {
-        let maps = self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
+        let maps =
+            self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
         let mut processes = Processes::new(Files::start()?);
         let out = Interner::new(records);
         self.object.enable_stats();
@@ -168,7 +169,9 @@ impl Tracer {
                     collector.out.send(Record::Name(id, name));
                 }
             }
-            Some(None) => self.warn("reader-died", "the reader of events died; the recording ends early".into()),
+            Some(None) => {
+                self.warn("reader-died", "the reader of events died; the recording ends early".into())
+            }
             None => (),
         }
         TraceEnd { end, lost, bpf_ns, warnings: self.warnings }

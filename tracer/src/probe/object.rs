@@ -6,8 +6,10 @@ use super::ProbeError;
 use super::btf::KernelTypes;
 use crate::ids::{CpuId, Pid};
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
-use aya::programs::perf_event::{HardwareEvent, PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
 use aya::programs::perf_event::PerfEventLink;
+use aya::programs::perf_event::{
+    HardwareEvent, PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent,
+};
 use aya::programs::raw_trace_point::RawTracePointLink;
 use aya::programs::trace_point::TracePointLink;
 use aya::programs::{PerfEvent, Program, ProgramError, RawTracePoint, TracePoint};
@@ -117,8 +119,12 @@ impl Object {
             return Ok("cycles");
         }
         let period = 1_000_000_000 / u64::from(hz.max(1));
-        self.attach_event(PerfEventConfig::Software(SoftwareEvent::CpuClock), cpus, SamplePolicy::Period(period))
-            .map_err(|e| ProbeError::attach("the CPU clock", &e))?;
+        self.attach_event(
+            PerfEventConfig::Software(SoftwareEvent::CpuClock),
+            cpus,
+            SamplePolicy::Period(period),
+        )
+        .map_err(|e| ProbeError::attach("the CPU clock", &e))?;
         Ok("cpu-clock")
     }
 
@@ -131,7 +137,8 @@ impl Object {
         let program = self.ebpf.program_mut("on_sample").ok_or(ProgramError::NotLoaded)?;
         let perf: &mut PerfEvent = program.try_into()?;
         for cpu in cpus {
-            let id = perf.attach(event, PerfEventScope::AllProcessesOneCpu { cpu: cpu.get() }, policy, false)?;
+            let id =
+                perf.attach(event, PerfEventScope::AllProcessesOneCpu { cpu: cpu.get() }, policy, false)?;
             self.links.push(Link::Perf(perf.take_link(id)?));
         }
         Ok(())
@@ -150,7 +157,9 @@ impl Object {
     /// Sums of the loss counters over all CPUs, by `wire::lost`.
     pub(super) fn read_lost(&self) -> [u64; lost::COUNT as usize] {
         let mut sums = [0; lost::COUNT as usize];
-        let Some(Ok(counters)) = self.ebpf.map("LOST").map(PerCpuArray::<_, u64>::try_from) else { return sums };
+        let Some(Ok(counters)) = self.ebpf.map("LOST").map(PerCpuArray::<_, u64>::try_from) else {
+            return sums;
+        };
         for (index, sum) in (0u32..).zip(&mut sums) {
             *sum = counters.get(&index, 0).map_or(0, |values| values.iter().sum());
         }
@@ -168,7 +177,9 @@ impl Object {
         if !log::log_enabled!(log::Level::Debug) {
             return None;
         }
-        aya_log::EbpfLogger::init(&mut self.ebpf).inspect_err(|e| log::debug!("no log of the BPF side: {e}")).ok()
+        aya_log::EbpfLogger::init(&mut self.ebpf)
+            .inspect_err(|e| log::debug!("no log of the BPF side: {e}"))
+            .ok()
     }
 }
 
@@ -217,7 +228,10 @@ where
     <&mut P>::try_from(program).map_err(|e| ProbeError::Object(e.to_string()))
 }
 
-fn map<T: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, ProbeError> {
+fn map<T: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
+    ebpf: &mut Ebpf,
+    name: &str,
+) -> Result<T, ProbeError> {
     let map = ebpf.take_map(name).ok_or_else(|| ProbeError::Object(format!("it has no map {name}")))?;
     T::try_from(map).map_err(|e| ProbeError::Object(e.to_string()))
 }
@@ -253,7 +267,8 @@ fn mount_tracefs() {
     let place = Path::new("/sys/kernel/tracing");
     if !place.join("events").exists() {
         let none = None::<&Path>;
-        let result = nix::mount::mount(Some("tracefs"), place, Some("tracefs"), nix::mount::MsFlags::empty(), none);
+        let result =
+            nix::mount::mount(Some("tracefs"), place, Some("tracefs"), nix::mount::MsFlags::empty(), none);
         if let Err(error) = result {
             log::debug!("tracefs cannot be mounted: {error}");
         }

@@ -100,7 +100,8 @@ impl Processes {
                 maps.point_space(pid, **block);
             }
             child.record.runtime = runtime;
-            (child.space, child.block, child.interpreter, child.refused) = (space, block, interpreter, refused);
+            (child.space, child.block, child.interpreter, child.refused) =
+                (space, block, interpreter, refused);
         }
     }
 
@@ -197,7 +198,9 @@ impl Processes {
         }
         let program = program_of(space);
         for mapping in space.mappings() {
-            let Some(facts) = self.files.of(pid, mapping, &program).and_then(|f| f.facts.clone()) else { continue };
+            let Some(facts) = self.files.of(pid, mapping, &program).and_then(|f| f.facts.clone()) else {
+                continue;
+            };
             let finding = find(pid, mapping, &facts);
             let Some(process) = self.by_pid.get_mut(&pid) else { return };
             process.record.runtime = match finding {

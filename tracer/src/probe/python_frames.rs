@@ -25,7 +25,9 @@ impl ModuleNames {
     fn of(&mut self, pid: Pid, file: &str) -> &str {
         self.by_file.entry((pid, file.to_owned())).or_insert_with(|| {
             let root = format!("/proc/{pid}/root");
-            module_of(file, |path| path.is_absolute() && Path::new(&format!("{root}{}", path.display())).exists())
+            module_of(file, |path| {
+                path.is_absolute() && Path::new(&format!("{root}{}", path.display())).exists()
+            })
         })
     }
 
@@ -54,7 +56,12 @@ pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merge
     }
 }
 
-fn reread(codes: &mut HashMap<u64, Arc<CodeObject>>, memory: &ProcessMemory, layout: &CodeLayout, address: u64) {
+fn reread(
+    codes: &mut HashMap<u64, Arc<CodeObject>>,
+    memory: &ProcessMemory,
+    layout: &CodeLayout,
+    address: u64,
+) {
     match CodeObject::read(memory, layout, address) {
         Some(code) => codes.insert(address, Arc::new(code)),
         None => codes.remove(&address),

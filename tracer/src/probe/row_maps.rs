@@ -52,7 +52,8 @@ fn fill(inner: &MapData, chunks: usize, rows: &[u64]) -> io::Result<()> {
     let mut memory = unsafe { options.map_mut(inner.fd().as_fd().as_raw_fd()) }?;
     let index = rows.iter().step_by(CHUNK_ROWS).copied();
     let filled = index.chain(std::iter::repeat(FILLER)).take(CHUNK_ROWS);
-    let filled = filled.chain(rows.iter().copied().chain(std::iter::repeat(FILLER)).take(chunks * CHUNK_ROWS));
+    let filled =
+        filled.chain(rows.iter().copied().chain(std::iter::repeat(FILLER)).take(chunks * CHUNK_ROWS));
     for (place, row) in memory.chunks_exact_mut(8).zip(filled) {
         place.copy_from_slice(&row.to_ne_bytes());
     }

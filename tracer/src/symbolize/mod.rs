@@ -16,7 +16,10 @@ pub fn name_frames(frames: &[(FrameId, Frame)]) -> Vec<(FrameId, Name)> {
     for entry in frames {
         by_module.entry((entry.1.kind, &entry.1.module)).or_default().push(entry);
     }
-    by_module.iter().flat_map(|((kind, module), frames)| name_module(&symbolizer, *kind, module, frames)).collect()
+    by_module
+        .iter()
+        .flat_map(|((kind, module), frames)| name_module(&symbolizer, *kind, module, frames))
+        .collect()
 }
 
 /// Names of the frames of one file, or of the kernel.
@@ -64,7 +67,15 @@ mod tests {
 
     fn native(module: &str, address: u64) -> Frame {
         let empty = String::new();
-        Frame { kind: FrameKind::Native, name: empty.clone(), module: module.into(), file: empty, line: 0, first_line: 0, address }
+        Frame {
+            kind: FrameKind::Native,
+            name: empty.clone(),
+            module: module.into(),
+            file: empty,
+            line: 0,
+            first_line: 0,
+            address,
+        }
     }
 
     /// A function of libc is found by its place in the file; a place without a function, and a file that is gone, keep theirs.

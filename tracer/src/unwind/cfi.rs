@@ -5,8 +5,8 @@
 
 use super::elf::EhFrame;
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame as Section, EndianSlice, LittleEndian, RegisterRule, UnwindContext,
-    UnwindSection as _, UnwindTableRow, X86_64,
+    BaseAddresses, CfaRule, CieOrFde, EhFrame as Section, EndianSlice, LittleEndian, RegisterRule,
+    UnwindContext, UnwindSection as _, UnwindTableRow, X86_64,
 };
 use std::collections::HashMap;
 use tracer_ebpf::rows::{Rule, rule};
@@ -126,7 +126,9 @@ fn expression_rule(code: &[u8], row: &UnwindTableRow<usize>, eh_frame: &Section<
         // breg7 8, breg16 0, lit15, and, lit11 | lit10, ge, lit3, shl, plus.
         [BREG7, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22] => Rule::pack(rule::PLT, 8, 0),
         [BREG7, 8, 0x80, 0, 0x3f, 0x1a, 0x3a, 0x2a, 0x33, 0x24, 0x22] => Rule::pack(rule::PLT, 0, 0),
-        [BREG6, offset @ .., DEREF] if saved_at_rbp(row, eh_frame) => Rule::pack(rule::DEREF_RBP, sleb128(offset)?, 0),
+        [BREG6, offset @ .., DEREF] if saved_at_rbp(row, eh_frame) => {
+            Rule::pack(rule::DEREF_RBP, sleb128(offset)?, 0)
+        }
         [BREG7, offset @ .., DEREF] => match row.register(X86_64::RBP) {
             None | Some(RegisterRule::SameValue) => Rule::pack(rule::DEREF_RSP, sleb128(offset)?, 0),
             _ => None,

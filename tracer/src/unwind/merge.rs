@@ -189,7 +189,11 @@ mod tests {
     /// A thread without Python is its native frames.
     #[test]
     fn native_only() {
-        let raw = RawStack { native: native(&[(10, 100), (21, u64::MAX)]), python_end: end::NOTHING, ..RawStack::default() };
+        let raw = RawStack {
+            native: native(&[(10, 100), (21, u64::MAX)]),
+            python_end: end::NOTHING,
+            ..RawStack::default()
+        };
         assert_eq!(text(&raw), "n10 n20");
     }
 }

@@ -75,7 +75,10 @@ fn read_string(source: &impl Source, layout: &CodeLayout, address: u64) -> Optio
     let data = address + if ascii { layout.ascii_data } else { layout.unicode_data };
     let bytes = source.bytes(data, length.checked_mul(u64::from(kind))?, LIMIT)?;
     let wide = |size: usize, unit: fn(&[u8]) -> u32| {
-        bytes.chunks_exact(size).map(|c| char::from_u32(unit(c)).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+        bytes
+            .chunks_exact(size)
+            .map(|c| char::from_u32(unit(c)).unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect()
     };
     match kind {
         1 => Some(wide(1, |c| u32::from(c[0]))),

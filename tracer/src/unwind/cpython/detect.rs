@@ -55,7 +55,10 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
     let refused = |what: &str, why: &str| Finding::Refused(format!("{what} ({why}: native frames only)"));
     let memory = ProcessMemory::of(pid);
     let Some(at) = elf.symbol("Py_Version") else {
-        return refused(&format!("CPython in {name}"), "older than 3.11, not known to this version of energy-trace");
+        return refused(
+            &format!("CPython in {name}"),
+            "older than 3.11, not known to this version of energy-trace",
+        );
     };
     let Some(hex) = memory.half(bias.wrapping_add(at)) else { return Finding::None };
     let version = Version { hex };

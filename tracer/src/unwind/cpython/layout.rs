@@ -67,7 +67,11 @@ pub struct VersionLayout {
 impl VersionLayout {
     /// The walker's layout in a process whose `_PyRuntime` is at `runtime`.
     pub const fn walker(&self, runtime: u64) -> PythonLayout {
-        PythonLayout { tss_key_at: runtime + self.tss_key, interpreter_at: runtime + self.interpreter, ..self.walk }
+        PythonLayout {
+            tss_key_at: runtime + self.tss_key,
+            interpreter_at: runtime + self.interpreter,
+            ..self.walk
+        }
     }
 }
 

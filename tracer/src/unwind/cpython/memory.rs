@@ -48,7 +48,8 @@ impl ProcessMemory {
 
     /// Reads `out.len()` stretches of 16 bytes in one call; as many as could be read.
     pub fn read_pairs(&self, addresses: &[u64], out: &mut [[u8; 16]]) -> usize {
-        let remote: Vec<RemoteIoVec> = addresses.iter().map(|&a| RemoteIoVec { base: a as usize, len: 16 }).collect();
+        let remote: Vec<RemoteIoVec> =
+            addresses.iter().map(|&a| RemoteIoVec { base: a as usize, len: 16 }).collect();
         let mut local: Vec<IoSliceMut<'_>> = out.iter_mut().map(|pair| IoSliceMut::new(pair)).collect();
         process_vm_readv(self.pid, &mut local, &remote).map_or(0, |bytes| bytes / 16)
     }

@@ -48,7 +48,8 @@ mod tests {
     /// Packages, modules, scripts, namespace packages, and code without a file.
     #[test]
     fn names() {
-        let has_init = |path: &Path| path.starts_with("/usr/lib/python3.11/json") || path.starts_with("/home/me/pkg");
+        let has_init =
+            |path: &Path| path.starts_with("/usr/lib/python3.11/json") || path.starts_with("/home/me/pkg");
         let name = |file| module_of(file, has_init);
         assert_eq!(name("/usr/lib/python3/dist-packages/torch/autograd/__init__.py"), "torch.autograd");
         assert_eq!(name("/v/lib/python3.11/site-packages/google/api/x.py"), "google.api.x");
