@@ -4,241 +4,21 @@
 //! does; it is read every 20 ms (± 0.2 ms); a 99 Hz timer on each CPU samples the target. What attribution makes of these is compared with
 //! the exact integral of each function's watts. Power is additive: shared uncore, turbo and heat are not simulated.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail, and shows its figures with --nocapture"
+)]
+
+#[path = "accuracy/world.rs"]
+mod world;
+
 use energy_trace::attribution::attribute;
-use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
+use energy_trace::ids::{DomainId, FrameId, StackId};
 use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::record::{
-    CounterValue, Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, Occupant, Origin, Process,
-    Quality, Reading, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
-};
-use energy_trace::profile::recording::Recording;
-use energy_trace::units::{MicroJoules, MicroWatts};
-
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1_000 * MS;
-const BOOT: u64 = 5_000 * SECOND;
-const IDLE_WATTS: f64 = 20.0;
-/// Watts of the three functions, by number.
-const FUNCTIONS: [f64; 3] = [5.0, 15.0, 40.0];
-
-/// SplitMix64 (Steele, Lea, Flood: OOPSLA 2014): enough randomness for jitter, the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Evenly from `0..below`.
-    fn below(&mut self, below: u64) -> u64 {
-        self.next() % below.max(1)
-    }
-
-    /// `mean` plus or minus up to `spread`.
-    fn around(&mut self, mean: u64, spread: u64) -> u64 {
-        mean - spread + self.below(2 * spread + 1)
-    }
-}
-
-/// What one CPU did in a stretch of time: a function of the target's thread, or a stranger.
-#[derive(Clone, Copy)]
-struct Stretch {
-    cpu: u32,
-    from: u64,
-    to: u64,
-    /// `None` is a stranger.
-    function: Option<usize>,
-    thread: u32,
-    watts: f64,
-}
-
-/// A world in time order of its stretches on each CPU. CPU and socket have the same number, except that CPU 2 is on socket 0.
-struct World {
-    stretches: Vec<Stretch>,
-    length: u64,
-    sockets: u32,
-}
-
-const fn socket_of(cpu: u32) -> u32 {
-    cpu % 2
-}
-
-impl World {
-    /// Exact joules of each function.
-    fn truth(&self) -> [f64; 3] {
-        let mut joules = [0.0; 3];
-        for stretch in &self.stretches {
-            if let Some(function) = stretch.function {
-                joules[function] += stretch.watts * (stretch.to - stretch.from) as f64 / 1e9;
-            }
-        }
-        joules
-    }
-
-    /// What a counter of this socket shows at each reading.
-    fn readings(&self, socket: u32, random: &mut Random) -> Vec<Reading> {
-        let mut changes: Vec<(u64, f64)> = vec![];
-        for stretch in self.stretches.iter().filter(|s| socket_of(s.cpu) == socket) {
-            changes.push((stretch.from, stretch.watts));
-            changes.push((stretch.to, -stretch.watts));
-        }
-        changes.sort_by(|a, b| a.0.cmp(&b.0));
-        let (mut watts, mut joules, mut now, mut change) = (IDLE_WATTS, 0.0, 0_u64, 0);
-        let mut readings = vec![];
-        let (mut tick, mut due) = (0, 0);
-        let mut shown = 0;
-        while due <= self.length + 20 * MS {
-            let read_at = due + random.below(200_000);
-            while tick <= read_at {
-                while changes.get(change).is_some_and(|c| c.0 <= tick) {
-                    joules += watts * (changes[change].0 - now) as f64 / 1e9;
-                    (now, watts) = (changes[change].0, watts + changes[change].1);
-                    change += 1;
-                }
-                joules += watts * (tick - now) as f64 / 1e9;
-                now = tick;
-                shown = (joules * 1e6 / 61.0) as u64 * 61;
-                tick += random.around(MS, MS / 10);
-            }
-            readings.push(Reading {
-                at: KtimeNs::from_ns(BOOT + read_at),
-                value: CounterValue::MicroJoules(shown),
-            });
-            due += 20 * MS;
-        }
-        readings
-    }
-
-    /// What a timer on each CPU sees of the target.
-    fn samples(&self, hz: u64, random: &mut Random) -> Vec<Sample> {
-        let mut samples = vec![];
-        for cpu in 0..4 {
-            let mut at = random.below(SECOND / hz);
-            for stretch in self.stretches.iter().filter(|s| s.cpu == cpu) {
-                while at < stretch.to {
-                    if at >= stretch.from
-                        && let Some(function) = stretch.function
-                    {
-                        samples.push(Sample {
-                            at: KtimeNs::from_ns(BOOT + at),
-                            cpu: CpuId::new(cpu),
-                            thread: ThreadKey::new(stretch.thread),
-                            stack: StackId::new(function as u32),
-                            verdict: Verdict::Complete,
-                        });
-                    }
-                    at += random.around(SECOND / hz, 100_000);
-                }
-            }
-        }
-        samples.sort_by_key(|sample| sample.at);
-        samples
-    }
-
-    /// What `sched_switch` sees: a thread going from one function to the next is no switch.
-    fn slices(&self) -> Vec<Slice> {
-        let mut slices: Vec<Slice> = vec![];
-        for stretch in &self.stretches {
-            let who = stretch
-                .function
-                .map_or(Occupant::Other, |_| Occupant::Target(ThreadKey::new(stretch.thread)));
-            let (start, end) = (KtimeNs::from_ns(BOOT + stretch.from), KtimeNs::from_ns(BOOT + stretch.to));
-            let cpu = CpuId::new(stretch.cpu);
-            match slices.iter_mut().rev().find(|s| s.cpu == cpu) {
-                Some(before) if before.end == start && before.who == who => before.end = end,
-                _ => slices.push(Slice { cpu, who, start, end }),
-            }
-        }
-        slices
-    }
-
-    fn recording(&self, seed: u64, hz: u64) -> Recording {
-        let mut random = Random(seed);
-        let sockets = (0..4).map(|cpu| (CpuId::new(cpu), SocketId::new(socket_of(cpu)))).collect();
-        let readings = (0..self.sockets).map(|s| (DomainId::new(s), self.readings(s, &mut random))).collect();
-        let thread = |key| Thread {
-            key: ThreadKey::new(key),
-            process: ProcessKey::new(0),
-            tid: Tid::new(42 + key),
-            name: "phases".to_owned(),
-        };
-        let process = Process {
-            key: ProcessKey::new(0),
-            pid: Pid::new(42),
-            parent: None,
-            name: "phases".to_owned(),
-            command: vec![],
-            runtime: None,
-        };
-        Recording {
-            header: header(sockets, hz),
-            domains: (0..self.sockets).map(package).collect(),
-            readings,
-            processes: vec![process],
-            threads: vec![thread(0), thread(1)],
-            frames: (0..3).map(|f| frame(&format!("f{f}"))).collect(),
-            stacks: (0..3).map(|f| StackNode { parent: None, frame: FrameId::new(f) }).collect(),
-            slices: self.slices(),
-            samples: self.samples(hz, &mut random),
-            summary: Some(Summary {
-                start: KtimeNs::from_ns(BOOT + MS),
-                end: KtimeNs::from_ns(BOOT + self.length),
-                ..Summary::default()
-            }),
-            warnings: vec![],
-        }
-    }
-}
-
-fn header(sockets: std::collections::BTreeMap<CpuId, SocketId>, hz: u64) -> Header {
-    Header {
-        version: "test".to_owned(),
-        command: vec![],
-        anchor: WallAnchor { ktime: KtimeNs::from_ns(BOOT), unix_ns: 0 },
-        kernel: String::new(),
-        cpu_model: String::new(),
-        sockets,
-        sample_hz: u32::try_from(hz).unwrap(),
-        sample_event: "cpu-clock".to_owned(),
-        system_wide: false,
-        sources: vec![],
-    }
-}
-
-fn package(socket: u32) -> Domain {
-    Domain {
-        id: DomainId::new(socket),
-        name: format!("package-{socket}"),
-        class: DomainClass::Package,
-        scope: Scope::Socket(SocketId::new(socket)),
-        origin: Origin::Counter {
-            source: "powercap".to_owned(),
-            place: String::new(),
-            max_range: Some(MicroJoules::from_uj(262_143_328_788)),
-            quality: Quality::Measured,
-        },
-        idle: Some(IdleBaseline {
-            power: MicroWatts::from_watts(IDLE_WATTS).unwrap(),
-            how: "--idle-watts".to_owned(),
-        }),
-    }
-}
-
-fn frame(name: &str) -> Frame {
-    Frame {
-        kind: FrameKind::Native,
-        name: name.to_owned(),
-        module: "phases".to_owned(),
-        file: String::new(),
-        line: 0,
-        first_line: 0,
-        address: 0,
-    }
-}
+use energy_trace::profile::record::{DomainClass, StackNode};
+use energy_trace::units::MicroJoules;
+use world::{FUNCTIONS, MS, Random, SECOND, Stretch, World};
 
 /// Joules charged to each function.
 fn charged(profile: &EnergyProfile) -> [f64; 3] {
@@ -257,6 +37,8 @@ fn errors(world: &World, seed: u64, hz: u64) -> ([f64; 3], f64) {
     for row in &profile.ledger {
         assert_eq!(row.imbalance(), MicroJoules::ZERO);
     }
+    let rows: MicroJoules = profile.rows.iter().map(|row| row.energy[DomainClass::Package]).sum();
+    assert_eq!(rows, profile.ledger.iter().map(|row| row.target).sum());
     let (truth, charged) = (world.truth(), charged(&profile));
     let error = |is: f64, should: f64| 100.0 * (is - should) / should;
     let each = std::array::from_fn(|f| error(charged[f], truth[f]));
@@ -265,14 +47,16 @@ fn errors(world: &World, seed: u64, hz: u64) -> ([f64; 3], f64) {
     (each, sum)
 }
 
-/// One thread that goes through the three functions in phases of 300 ms.
-fn phases(length: u64) -> Vec<Stretch> {
+/// One thread that goes through the three functions in phases of 300 ms, the first one cut short so that borders and readings do not meet.
+fn phases(length: u64, random: &mut Random) -> Vec<Stretch> {
+    let cut = random.below(300 * MS);
     let phase = |i: u64| {
         let function = (i % 3) as usize;
-        let (from, to) = (i * 300 * MS, ((i + 1) * 300 * MS).min(length));
+        let from = (i * 300 * MS).saturating_sub(cut);
+        let to = ((i + 1) * 300 * MS - cut).min(length);
         Stretch { cpu: 0, from, to, function: Some(function), thread: 0, watts: FUNCTIONS[function] }
     };
-    (0..length.div_ceil(300 * MS)).map(phase).collect()
+    (0..(length + cut).div_ceil(300 * MS)).map(phase).collect()
 }
 
 /// A stranger on a CPU for 40 % of the time, in bursts of 1 to 7 ms.
@@ -303,40 +87,136 @@ fn migrating(stretches: Vec<Stretch>, random: &mut Random) -> Vec<Stretch> {
     moved
 }
 
-/// One thread, three functions of 5, 15 and 40 W in phases of 300 ms: each function within 1 %.
+/// One thread, three functions of 5, 15 and 40 W in phases of 300 ms for 20 s: each function within 1 %. (A split by CPU time alone charges
+/// the 5 W function with 4 to 17 % too much.)
 #[test]
 fn phases_of_one_thread() {
-    let world = World { stretches: phases(20 * SECOND), length: 20 * SECOND, sockets: 1 };
-    for seed in 0..10 {
+    for seed in 0..20 {
+        let stretches = phases(20 * SECOND, &mut Random(seed));
+        let world = World { stretches, length: 20 * SECOND, sockets: 1 };
         let (each, sum) = errors(&world, seed, 99);
         assert!(each.iter().all(|e| e.abs() <= 1.0), "seed {seed}: {each:?}");
         assert!(sum.abs() <= 0.2, "seed {seed}: {sum}");
     }
 }
 
-/// The same beside a stranger who uses 40 % of a CPU of the socket and draws 12 W.
+/// A minute beside a stranger who uses 40 % of a CPU of the socket and draws 12 W: the target within 2 %, the 5 W function within 6 %, the
+/// others within 2.5 %. (By CPU time alone: −11 %, +50 %, −21 %. That the thread never pauses is the hard part: only the stranger's
+/// bursts tell their watts from the thread's.)
 #[test]
 fn a_stranger_on_the_socket() {
-    for seed in 0..10 {
-        let mut stretches = phases(20 * SECOND);
-        stretches.extend(stranger(2, 20 * SECOND, &mut Random(seed)));
-        let world = World { stretches, length: 20 * SECOND, sockets: 1 };
+    for seed in 0..20 {
+        let mut random = Random(seed);
+        let mut stretches = phases(60 * SECOND, &mut random);
+        stretches.extend(stranger(2, 60 * SECOND, &mut random));
+        let world = World { stretches, length: 60 * SECOND, sockets: 1 };
         let (each, sum) = errors(&world, seed, 99);
-        assert!(each.iter().all(|e| e.abs() <= 1.0), "seed {seed}: {each:?}");
-        assert!(sum.abs() <= 1.0, "seed {seed}: {sum}");
+        let within = [6.0, 2.5, 1.0];
+        assert!(each.iter().zip(within).all(|(e, most)| e.abs() <= most), "seed {seed}: {each:?}");
+        assert!(sum.abs() <= 2.0, "seed {seed}: {sum}");
     }
 }
 
-/// The same on two sockets, the thread migrating between them every 50 ms or so, with the stranger on the second.
+/// A minute on two sockets, the thread migrating between them every 50 ms or so, with the stranger on the second: the target within
+/// 0.5 %, each function within 1 %. (By CPU time alone: −7 %, up to +34 %, −13 %.)
 #[test]
 fn two_sockets_and_migration() {
-    for seed in 0..10 {
+    for seed in 0..20 {
         let mut random = Random(seed);
-        let mut stretches = migrating(phases(20 * SECOND), &mut random);
-        stretches.extend(stranger(3, 20 * SECOND, &mut random));
-        let world = World { stretches, length: 20 * SECOND, sockets: 2 };
+        let mut stretches = migrating(phases(60 * SECOND, &mut random), &mut random);
+        stretches.extend(stranger(3, 60 * SECOND, &mut random));
+        let world = World { stretches, length: 60 * SECOND, sockets: 2 };
         let (each, sum) = errors(&world, seed, 99);
         assert!(each.iter().all(|e| e.abs() <= 1.0), "seed {seed}: {each:?}");
-        assert!(sum.abs() <= 1.0, "seed {seed}: {sum}");
+        assert!(sum.abs() <= 0.5, "seed {seed}: {sum}");
     }
+}
+
+/// Threads on CPUs 0 and 2, which share a socket, each going through functions drawn by `draw` for `mean` ± `spread` nanoseconds at a time.
+fn side_by_side(mean: u64, spread: u64, length: u64, random: &mut Random) -> Vec<Stretch> {
+    let mut stretches = vec![];
+    for (thread, cpu) in [(0, 0), (1, 2)] {
+        let mut from = 0;
+        while from < length {
+            let to = (from + random.around(mean, spread)).min(length);
+            let function = random.below(3) as usize;
+            stretches.push(Stretch {
+                cpu,
+                from,
+                to,
+                function: Some(function),
+                thread,
+                watts: FUNCTIONS[function],
+            });
+            from = to;
+        }
+    }
+    stretches
+}
+
+/// Two threads at once on one socket, functions of about 20 ms, for a minute: the 5 W function within 20 %, the others within 4 %. (By CPU
+/// time alone the 5 W function gets twice its due; what is left comes from borders that 99 Hz misplaces.)
+#[test]
+fn threads_side_by_side() {
+    for seed in 0..10 {
+        let stretches = side_by_side(20 * MS, 10 * MS, 60 * SECOND, &mut Random(seed));
+        let world = World { stretches, length: 60 * SECOND, sockets: 1 };
+        let (each, sum) = errors(&world, seed, 99);
+        let within = [20.0, 4.0, 4.0];
+        assert!(each.iter().zip(within).all(|(e, most)| e.abs() <= most), "seed {seed}: {each:?}");
+        assert!(sum.abs() <= 0.1, "seed {seed}: {sum}");
+    }
+}
+
+/// Functions of half a millisecond, which 99 Hz cannot tell apart: no worse than giving each the mean power of 20 W, and in most runs the
+/// reader is told.
+#[test]
+fn too_fast_to_see() {
+    let by_mean = FUNCTIONS.map(|watts| 100.0 * (20.0 - watts) / watts);
+    let mut told = 0;
+    for seed in 0..10 {
+        let stretches = side_by_side(MS / 2, MS / 4, 10 * SECOND, &mut Random(seed));
+        let world = World { stretches, length: 10 * SECOND, sockets: 1 };
+        let (each, _) = errors(&world, seed, 99);
+        assert!(
+            each.iter().zip(by_mean).all(|(e, mean)| e.abs() <= mean.abs() + 10.0),
+            "seed {seed}: {each:?}"
+        );
+        let warnings = attribute(&world.recording(seed, 99)).warnings;
+        told += usize::from(warnings.iter().any(|warning| warning.code == "model-cpu-time"));
+    }
+    assert!(told > 5, "told in {told} of 10 runs");
+}
+
+/// How long attribution takes on ten minutes of a busy machine: 600,000 slices, 120,000 samples, 30,000 readings a domain.
+#[test]
+#[ignore = "a measurement: cargo test --release --test accuracy ten_minutes -- --ignored --nocapture"]
+fn ten_minutes() {
+    let length = 600 * SECOND;
+    let mut random = Random(1);
+    let mut stretches = vec![];
+    for cpu in 0..4_u32 {
+        let mut from = 0;
+        while from < length {
+            let to = from + random.around(3_900_000, 3_000_000);
+            let function = (random.below(4) > 0).then(|| random.below(3) as usize);
+            let watts = function.map_or(12.0, |f| FUNCTIONS[f]);
+            stretches.push(Stretch { cpu, from, to, function, thread: cpu % 2, watts });
+            from = to + random.below(200_000);
+        }
+    }
+    let mut recording = World { stretches, length, sockets: 2 }.recording(1, 99);
+    // Half of the samples get a stack of their own, as real ones do.
+    for i in 0..60_000 {
+        recording.stacks.push(StackNode { parent: Some(StackId::new(i % 3)), frame: FrameId::new(i % 3) });
+    }
+    for (i, sample) in recording.samples.iter_mut().enumerate().filter(|(i, _)| i % 2 == 0) {
+        sample.stack = StackId::new(3 + (i as u32 / 2) % 60_000);
+    }
+    let began = std::time::Instant::now();
+    let profile = attribute(&recording);
+    let counts =
+        (recording.slices.len(), recording.samples.len(), recording.readings[&DomainId::new(0)].len());
+    println!("slices, samples, readings {counts:?}; rows {}; {:?}", profile.rows.len(), began.elapsed());
+    assert!(profile.ledger.iter().all(|row| row.imbalance() == MicroJoules::ZERO));
 }

@@ -1,5 +1,7 @@
 //! The recording file: what is written comes back, and nothing that a disk, a signal or a stranger does to it makes reading panic.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
+
 use energy_trace::clock::{KtimeNs, WallAnchor};
 use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
 use energy_trace::profile::file::{FileError, RecordingWriter, read};
@@ -303,6 +305,32 @@ fn a_full_disk_is_told_once() {
     let text = RecordingWriter::create(Path::new("/dev/full")).unwrap_err().to_string();
     assert!(text.contains("/dev/full") && text.contains("No space left"), "{text}");
     assert!(Path::new("/dev/full").exists(), "a device is neither renamed nor removed");
+}
+
+/// A disk that fills up while recording (here: a limit on the file's size) is an error once; what was written stays readable.
+#[test]
+fn a_disk_that_fills_up_leaves_what_was_written() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: ignoring a signal runs no code of ours.
+    unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }.unwrap();
+    let (soft, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.data");
+    let mut writer = RecordingWriter::create(&path).unwrap();
+    records()[..8].iter().for_each(|record| writer.write(record).unwrap());
+    // Other tests of this process write far less than this.
+    setrlimit(Resource::RLIMIT_FSIZE, 400_000, hard).unwrap();
+    let batch = |i: u64| Record::Slices((0..1000).map(|j| slice(i * 1_000_000 + j * 999, i * 7)).collect());
+    let errors: Vec<_> = (0..100).filter_map(|i| writer.write(&batch(i)).err()).collect();
+    let finished = writer.finish();
+    setrlimit(Resource::RLIMIT_FSIZE, soft, hard).unwrap();
+    let [error] = errors.as_slice() else { panic!("{errors:?}") };
+    assert!(error.to_string().contains("r.data"), "{error}");
+    assert!(finished.is_ok(), "the error was told already");
+    let recording = read(&path).unwrap();
+    assert_eq!(recording.warnings[0].code, "recording-cut");
+    assert!(recording.slices.len() > 10_000 && recording.slices.len() < 100_000);
 }
 
 /// Chunks around any payload, with their checksums right: the decoder itself is fuzzed, not only the checksum.

@@ -6,7 +6,7 @@
 
 use crate::memory::Memory;
 use crate::rows::{Rule, rule};
-use crate::wire::end;
+use crate::wire::{FIRST_PC, PythonLayout, end};
 
 /// Offsets of registers in the `ucontext` that a signal frame holds at `rsp` (arch/x86/include/uapi/asm/sigcontext.h, v6.1:
 /// `uc_mcontext` begins 40 bytes in).
@@ -99,6 +99,63 @@ fn signal_return(walk: &mut NativeWalk, memory: &impl Memory) -> Result<u64, u8>
     walk.sp = read(memory, at + ucontext::RSP)?;
     walk.returned = 0;
     Ok(walk.sp)
+}
+
+/// Words above the stack pointer that are looked through for a return address where code has no unwind information.
+pub const SCAN_WORDS: u32 = 64;
+
+/// The caller of code without unwind information, if the word at `address` is its return address.
+///
+/// Kernels made at run time push registers and call nothing far away: the return address lies a few words above the stack pointer
+/// (within 50 in all stops of oneDNN and MLAS that were looked at, research/workloads.md §3.1). It is believed when it follows a call
+/// instruction, its code has unwind information, and two more steps succeed from there. The callee's first push is its caller's `rbp`.
+#[inline(always)]
+pub fn scan(
+    walk: &NativeWalk,
+    address: u64,
+    tables: &mut impl Tables,
+    memory: &impl Memory,
+) -> Option<NativeWalk> {
+    let pc = memory.read_word(address)?;
+    if pc < FIRST_PC {
+        return None;
+    }
+    tables.rule(pc - 1).ok().filter(|rule| rule.kind() != rule::NONE)?;
+    if !follows_call(pc, memory) {
+        return None;
+    }
+    let bp = if address > walk.sp { memory.read_word(address - 8)? } else { walk.bp };
+    let found = NativeWalk { pc, sp: address + 8, bp, returned: 1 };
+    let mut trial = found;
+    if caller(&mut trial, tables, memory).is_err() {
+        return None;
+    }
+    match caller(&mut trial, tables, memory) {
+        Ok(_) | Err(end::COMPLETE) => Some(found),
+        Err(_) => None,
+    }
+}
+
+/// Whether the instruction before `pc` is a call: `e8` with four bytes of distance, or `ff /2` with its operand (Intel SDM vol. 2A, CALL).
+#[inline(always)]
+fn follows_call(pc: u64, memory: &impl Memory) -> bool {
+    let Some(before) = memory.read_word(pc - 8) else { return false };
+    let byte = |back: u64| before >> (8 * (8 - back)) & 0xff;
+    let indirect = |back: u64| byte(back) == 0xff && byte(back - 1) >> 3 & 7 == 2;
+    byte(5) == 0xe8 || indirect(2) || indirect(3) || indirect(4) || indirect(6) || indirect(7)
+}
+
+/// Goes on at the interpreter's frame that holds `anchor`, where native frames were lost before it. The distances from the anchor are
+/// learned from complete samples: they are the same wherever this interpreter evaluates.
+#[inline(always)]
+pub fn resume(anchor: u64, layout: &PythonLayout, memory: &impl Memory) -> Option<NativeWalk> {
+    let cfa = anchor + u64::from(layout.eval_cfa);
+    let pc = memory.read_word(cfa - 8)?;
+    let bp = match layout.eval_rbp {
+        0 => 0,
+        down => memory.read_word(cfa - u64::from(down))?,
+    };
+    Some(NativeWalk { pc, sp: cfa, bp, returned: 1 })
 }
 
 #[inline(always)]

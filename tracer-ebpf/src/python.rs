@@ -73,7 +73,12 @@ pub fn first_thread(layout: &PythonLayout, memory: &impl Memory) -> Option<u64> 
 
 /// Begins a walk at a thread state; an `end` code where its frames cannot be read.
 #[inline(always)]
-pub fn begin(layout: &PythonLayout, thread: u64, walk: &mut PythonWalk, memory: &impl Memory) -> Result<(), u8> {
+pub fn begin(
+    layout: &PythonLayout,
+    thread: u64,
+    walk: &mut PythonWalk,
+    memory: &impl Memory,
+) -> Result<(), u8> {
     let first = memory.read_word(thread + u64::from(layout.thread_frame)).ok_or(end::FAULT)?;
     walk.cframe = 0;
     walk.frame = first;

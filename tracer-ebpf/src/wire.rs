@@ -87,7 +87,15 @@ pub struct SampleHead {
     pub native_end: u8,
     /// Why the Python walk ended, an `End`.
     pub python_end: u8,
+    /// Gaps in the native frames that were bridged.
+    pub healed: u8,
+    /// Zero.
+    pub reserved: [u8; 7],
 }
+
+/// A native frame whose pc is below this is no frame but a bridged gap: its pc is the `end` code of why it was there, its CFA that of
+/// the interpreter's frame where the walk went on.
+pub const FIRST_PC: u64 = 256;
 
 /// Why a walk ended, in `SampleHead`.
 pub mod end {
@@ -236,6 +244,10 @@ pub struct PythonLayout {
     pub shim_owner: u8,
     /// Zero.
     pub reserved: u8,
+    /// From an anchor to the CFA of the native frame that holds it; 0 until it was learned.
+    pub eval_cfa: u32,
+    /// From that CFA down to where the frame saved its caller's `rbp`; 0: nowhere.
+    pub eval_rbp: u32,
 }
 
 impl PythonLayout {
@@ -249,11 +261,11 @@ const _: () = {
     assert!(size_of::<EventHead>() == 24);
     assert!(size_of::<SliceEvent>() == 32);
     assert!(size_of::<TaskEvent>() == 48);
-    assert!(size_of::<SampleHead>() == 48);
+    assert!(size_of::<SampleHead>() == 56);
     assert!(size_of::<Settings>() == 24);
     assert!(size_of::<CpuState>() == 24);
     assert!(size_of::<CodeMapping>() == 32);
-    assert!(size_of::<PythonLayout>() == 56);
+    assert!(size_of::<PythonLayout>() == 64);
     let words = MAX_FRAMES as usize * (NATIVE_WORDS + PYTHON_WORDS) + MAX_KERNEL_FRAMES as usize;
     assert!(words < SAMPLE_WORDS);
 };

@@ -54,7 +54,7 @@ enum Chore {
     Sim {
         /// Which hardware.
         device: sim::Device,
-        /// What follows goes to the simulator; try --help.
+        /// What the simulator is told; `-- --help` shows what it takes.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },

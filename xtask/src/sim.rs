@@ -7,16 +7,22 @@ use clap::ValueEnum;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Hardware that can be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Device {
-    /// A powercap tree on FUSE; the words that follow go to the simulator.
+    /// A powercap tree on FUSE, until Ctrl-C; the words that follow go to `powercap-sim`, the first is the folder to mount on.
     Powercap,
-    /// A `libnvidia-ml.so.1`; the words that follow are a command to run with it.
+    /// A `libnvidia-ml.so.1`; one word may follow, the file of its script (`tests/nvml/src/script.rs` says what it may hold).
     Nvml,
 }
+
+/// One GPU that idles and works in turns of five seconds.
+const NVML_SCRIPT: &str = r#"{ "devices": [ { "name": "Simulated GPU", "uuid": "GPU-0",
+  "watts": [[0, 75], [5, 400], [10, 75], [15, 400], [20, 75], [25, 400], [30, 75]] } ] }
+"#;
 
 /// `cargo xtask sim`.
 pub(crate) fn chore(workspace: &Workspace, device: Device, args: &[OsString]) -> Result<()> {
@@ -26,6 +32,7 @@ pub(crate) fn chore(workspace: &Workspace, device: Device, args: &[OsString]) ->
     }
 }
 
+/// Becomes the simulator, so that Ctrl-C and the exit status are its own.
 fn powercap(workspace: &Workspace, args: &[OsString]) -> Result<()> {
     run(workspace.cargo().args([
         "build",
@@ -35,37 +42,47 @@ fn powercap(workspace: &Workspace, args: &[OsString]) -> Result<()> {
         "--bin",
         "powercap-sim",
     ]))?;
-    eprintln!("sim: DIR below is the folder that powercap-sim mounts on. In another terminal:");
+    let mount = args.first().map_or("MOUNT".into(), |first| first.to_string_lossy());
+    eprintln!("sim: once the line below says that {mount} is there, in another terminal:");
     eprintln!(
-        "    sudo {} record --power powercap --path.sysfs DIR -- COMMAND\n",
+        "    sudo {} record --power powercap --path.sysfs {mount} -- COMMAND",
         workspace.binary().display()
     );
-    become_program(Command::new(workspace.target().join("debug/powercap-sim")).args(args))
+    eprintln!(
+        "sim: a COMMAND that declares its watts wants `env POWER_SIM_SOCKET=…`, with the socket of that line\n"
+    );
+    let program = workspace.target().join("debug/powercap-sim");
+    let error = Command::new(&program).args(args).exec();
+    bail!("cannot start {}: {error}", program.display())
 }
 
+/// Leaves the library under the name that a driver gives it, and its script beside it.
 fn nvml(workspace: &Workspace, args: &[OsString]) -> Result<()> {
+    let folder = workspace.target().join("sim");
+    let script = match args {
+        [] => write(&folder.join("nvml.json"), NVML_SCRIPT.as_bytes())?,
+        [script] => fs::canonicalize(script).with_context(|| format!("no script {}", script.display()))?,
+        _ => bail!("`sim nvml` takes one word, the file of a script"),
+    };
     run(workspace.cargo().args(["build", "--quiet", "--package", "nvml-sim"]))?;
-    let folder = workspace.target().join("sim/nvml");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let library = folder.join("libnvidia-ml.so.1");
-    fs::copy(workspace.target().join("debug/libnvml_sim.so"), &library)
-        .with_context(|| format!("cannot write {}", library.display()))?;
+    let built = workspace.target().join("debug/libnvml_sim.so");
+    let library = fs::read(&built).with_context(|| format!("the build left no {}", built.display()))?;
+    let library = write(&folder.join("libnvidia-ml.so.1"), &library)?;
     eprintln!("sim: a simulated NVML is ready:");
     eprintln!(
-        "    sudo {} record --power nvml --nvml-lib {} -- COMMAND\n",
+        "    sudo env NVML_SIM={} {} record --power nvml --nvml-lib {} -- COMMAND",
+        script.display(),
         workspace.binary().display(),
         library.display()
     );
-    match args.split_first() {
-        None => Ok(()),
-        Some((program, rest)) => {
-            become_program(Command::new(program).args(rest).env("LD_LIBRARY_PATH", &folder))
-        }
-    }
+    Ok(())
 }
 
-/// Replaces this process, so that Ctrl-C and the exit status are the simulator's own.
-fn become_program(command: &mut Command) -> Result<()> {
-    let error = command.exec();
-    bail!("cannot start {}: {error}", command.get_program().display())
+/// Writes a file and the folder that it lies in.
+fn write(path: &Path, content: &[u8]) -> Result<PathBuf> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path.to_path_buf())
 }

@@ -11,14 +11,8 @@ use tracer_ebpf::wire::{
 
 /// Written by user space before loading.
 #[unsafe(no_mangle)]
-static SETTINGS: Settings = Settings {
-    task_tgid: 0,
-    task_pid: 0,
-    task_mm: 0,
-    task_fsbase: 0,
-    system_wide: 0,
-    tracer_pid: 0,
-};
+static SETTINGS: Settings =
+    Settings { task_tgid: 0, task_pid: 0, task_mm: 0, task_fsbase: 0, system_wide: 0, tracer_pid: 0 };
 
 /// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).
 #[repr(C)]

@@ -10,14 +10,16 @@ use super::user_memory::UserMemory;
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_loop, bpf_ringbuf_output, bpf_task_pt_regs};
 use aya_ebpf::helpers::{
-    bpf_get_current_comm, bpf_get_current_task, bpf_get_current_task_btf, bpf_get_smp_processor_id, bpf_probe_read_kernel,
+    bpf_get_current_comm, bpf_get_current_task, bpf_get_current_task_btf, bpf_get_smp_processor_id,
+    bpf_probe_read_kernel,
 };
 use aya_ebpf::programs::PerfEventContext;
 use core::ffi::c_void;
-use tracer_ebpf::native::{self, NativeWalk};
+use tracer_ebpf::native::{self, NativeWalk, SCAN_WORDS};
 use tracer_ebpf::python::{self, MAX_THREADS, PythonWalk, Step};
 use tracer_ebpf::wire::{
-    MAX_FRAMES, MAX_KERNEL_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end, kind, lost,
+    MAX_FRAMES, MAX_KERNEL_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
+    kind, lost,
 };
 
 /// Offsets in `struct pt_regs` (arch/x86/include/asm/ptrace.h, v6.1).
@@ -39,7 +41,17 @@ pub(crate) struct Walks {
     tables: ProcessTables,
     /// Words of frames so far.
     cursor: u64,
+    /// 1: a scan found a caller.
+    found: u64,
+    /// Anchors of Python runs, innermost first, and how many there are; then the one that is next for native frames.
+    anchors: [u64; MAX_ANCHORS],
+    anchor: u64,
 }
+
+/// Anchors that are kept: a power of two. Deeper nesting of interpreters is not bridged.
+const MAX_ANCHORS: usize = 32;
+/// Gaps that are bridged in one stack.
+const MAX_HEALED: u32 = 6;
 
 /// Takes a sample of `current` if it is a target.
 #[inline(always)]
@@ -83,6 +95,8 @@ fn python_frames(pid: u32) -> u8 {
     // SAFETY: the value is copied at once.
     let Some(layout) = (unsafe { PYTHONS.get(&pid) }) else { return end::NOTHING };
     scratch.walk.layout = *layout;
+    scratch.walk.anchor = 0;
+    scratch.walk.anchors[0] = 0;
     // SAFETY: the helper checks the address.
     let fsbase = unsafe {
         let task = bpf_get_current_task() as *const u8;
@@ -142,6 +156,7 @@ unsafe extern "C" fn python_step(_index: u32, _ctx: *mut c_void) -> i64 {
             scratch.words[at + 2] = frame.anchor;
             scratch.walk.cursor = (at + PYTHON_WORDS) as u64;
             scratch.head.python += 1;
+            keep_anchor(&mut scratch.walk, frame.anchor);
             0
         }
         Step::End(code) => {
@@ -151,21 +166,41 @@ unsafe extern "C" fn python_step(_index: u32, _ctx: *mut c_void) -> i64 {
     }
 }
 
-/// Native frames; why they end.
+/// Keeps an anchor for the native walk, and a zero behind it.
+#[inline(always)]
+fn keep_anchor(walk: &mut Walks, anchor: u64) {
+    if anchor != 0 && walk.anchor < MAX_ANCHORS as u64 - 1 {
+        let at = walk.anchor as usize & (MAX_ANCHORS - 1);
+        walk.anchors[at] = anchor;
+        walk.anchors[(at + 1) & (MAX_ANCHORS - 1)] = 0;
+        walk.anchor += 1;
+    }
+}
+
+/// Native frames; why they end. A walk that ends early goes on where it can: `heal`.
 #[inline(always)]
 fn native_frames(pid: u32) -> u8 {
-    let Some(scratch) = scratch() else { return end::NOTHING };
-    if !user_registers(&mut scratch.walk.native) {
+    let Some(begun) = scratch() else { return end::NOTHING };
+    if !user_registers(&mut begun.walk.native) {
         return end::NOTHING;
     }
     let Some(tables) = ProcessTables::of(pid) else {
-        push_native(scratch, scratch.walk.native.pc, 0);
+        push_native(begun, begun.walk.native.pc, 0);
         return end::NOT_READY;
     };
-    scratch.walk.tables = tables;
-    scratch.head.native_end = end::RUNNING;
-    repeat(MAX_FRAMES, native_step);
-    walked(|head| head.native_end)
+    begun.walk.tables = tables;
+    begun.walk.anchor = 0;
+    let mut code = end::NOTHING;
+    for _ in 0..=MAX_HEALED {
+        let Some(now) = scratch() else { return end::NOTHING };
+        now.head.native_end = end::RUNNING;
+        repeat(MAX_FRAMES, native_step);
+        code = walked(|head| head.native_end);
+        if matches!(code, end::COMPLETE | end::TOO_DEEP) || !heal(code) {
+            break;
+        }
+    }
+    code
 }
 
 /// How a walk ended. The scratch is looked up anew: the callbacks wrote to it behind the back of any reference.
@@ -176,6 +211,63 @@ fn walked(ended: impl Fn(&SampleHead) -> u8) -> u8 {
         Some(code) => code,
         None => end::NOTHING,
     }
+}
+
+/// Bridges a gap: by the return address of code without unwind information, else at the interpreter's next frame.
+#[inline(always)]
+fn heal(code: u8) -> bool {
+    let Some(before) = scratch() else { return false };
+    before.walk.found = 0;
+    if code == end::NO_UNWIND_INFO {
+        repeat(SCAN_WORDS, scan_step);
+    } else if code == end::NOT_READY {
+        return false;
+    }
+    let Some(now) = scratch() else { return false };
+    if now.walk.found == 0 && !resume(now, code) {
+        return false;
+    }
+    now.head.healed += 1;
+    true
+}
+
+unsafe extern "C" fn scan_step(index: u32, _ctx: *mut c_void) -> i64 {
+    let Some(scratch) = scratch() else { return 1 };
+    let address = scratch.walk.native.sp + u64::from(index) * 8;
+    let Some(found) = native::scan(&scratch.walk.native, address, &mut scratch.walk.tables, &UserMemory)
+    else {
+        return 0;
+    };
+    scratch.walk.native = found;
+    scratch.walk.found = 1;
+    // The frame without unwind information ends behind its return address.
+    let last = (scratch.walk.cursor as usize).wrapping_sub(1) & (SAMPLE_WORDS - 1);
+    scratch.words[last] = found.sp;
+    1
+}
+
+/// Goes on at the first interpreter frame above the stack pointer.
+#[inline(always)]
+fn resume(scratch: &mut Scratch, code: u8) -> bool {
+    if scratch.walk.layout.eval_cfa == 0 || scratch.head.python == 0 {
+        return false;
+    }
+    let mut anchor = 0;
+    for _ in 0..MAX_ANCHORS {
+        let at = scratch.walk.anchor as usize & (MAX_ANCHORS - 1);
+        anchor = scratch.walk.anchors[at];
+        if anchor == 0 || anchor > scratch.walk.native.sp {
+            break;
+        }
+        scratch.walk.anchor += 1;
+    }
+    if anchor <= scratch.walk.native.sp {
+        return false;
+    }
+    let Some(walk) = native::resume(anchor, &scratch.walk.layout, &UserMemory) else { return false };
+    scratch.walk.native = walk;
+    push_native(scratch, u64::from(code), walk.sp);
+    true
 }
 
 /// The registers with which user mode was left; false for a kernel thread, which has none.
@@ -224,7 +316,12 @@ fn send(scratch: &mut Scratch) {
     let bytes = size_of::<SampleHead>() as u64 + words * 8;
     // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.
     let sent = unsafe {
-        bpf_ringbuf_output((&raw const EVENTS).cast_mut().cast(), (&raw mut scratch.head).cast(), bytes, NO_WAKEUP)
+        bpf_ringbuf_output(
+            (&raw const EVENTS).cast_mut().cast(),
+            (&raw mut scratch.head).cast(),
+            bytes,
+            NO_WAKEUP,
+        )
     };
     if sent != 0 {
         count(lost::SAMPLES);

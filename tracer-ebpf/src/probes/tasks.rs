@@ -95,8 +95,12 @@ pub(crate) fn mmap(ctx: &TracePointContext) {
 #[inline(always)]
 fn send(what: u32, other: u32) {
     let (pid, tid) = current();
-    let event =
-        TaskEvent { head: head(what, pid, tid), comm: bpf_get_current_comm().unwrap_or([0; 16]), other, reserved: 0 };
+    let event = TaskEvent {
+        head: head(what, pid, tid),
+        comm: bpf_get_current_comm().unwrap_or([0; 16]),
+        other,
+        reserved: 0,
+    };
     if EVENTS.output::<TaskEvent>(&event, WAKEUP).is_err() {
         count(lost::TASKS);
     }

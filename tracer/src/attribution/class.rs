@@ -35,3 +35,77 @@ pub(super) fn classes_of(recording: &Recording, owners: &[OwnerTime]) -> Vec<Cla
     };
     owners.iter().map(class).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::classes_of;
+    use crate::attribution::time::{Owner, OwnerTime};
+    use crate::clock::{KtimeNs, WallAnchor};
+    use crate::ids::{FrameId, StackId, ThreadKey};
+    use crate::profile::record::{Frame, FrameKind, Header, StackNode};
+    use crate::profile::recording::Recording;
+    use std::collections::BTreeMap;
+
+    fn frame(kind: FrameKind, name: &str, line: u32) -> Frame {
+        let (name, module, file) = (name.to_owned(), "m".to_owned(), String::new());
+        Frame { kind, name, module, file, line, first_line: 1, address: u64::from(line) }
+    }
+
+    /// A recording with one stack for each list of frames, outermost first.
+    fn recording(stacks: &[&[Frame]]) -> (Recording, Vec<StackId>) {
+        let header = Header {
+            version: String::new(),
+            command: vec![],
+            anchor: WallAnchor { ktime: KtimeNs::default(), unix_ns: 0 },
+            kernel: String::new(),
+            cpu_model: String::new(),
+            sockets: BTreeMap::new(),
+            sample_hz: 99,
+            sample_event: String::new(),
+            system_wide: false,
+            sources: vec![],
+        };
+        let (mut frames, mut nodes, mut leaves) = (vec![], vec![], vec![]);
+        for stack in stacks {
+            let mut parent = None;
+            for frame in *stack {
+                nodes.push(StackNode { parent, frame: FrameId::new(u32::try_from(frames.len()).unwrap()) });
+                frames.push(frame.clone());
+                parent = Some(StackId::new(u32::try_from(nodes.len() - 1).unwrap()));
+            }
+            leaves.extend(parent);
+        }
+        let recording = Recording {
+            header,
+            domains: vec![],
+            readings: BTreeMap::new(),
+            processes: vec![],
+            threads: vec![],
+            frames,
+            stacks: nodes,
+            slices: vec![],
+            samples: vec![],
+            summary: None,
+            warnings: vec![],
+        };
+        (recording, leaves)
+    }
+
+    /// Places of one function are one class, whoever called it; under Python the innermost Python function decides.
+    #[test]
+    fn one_class_a_function() {
+        use FrameKind::{Native, Python};
+        let (recording, leaves) = recording(&[
+            &[frame(Native, "main", 1), frame(Native, "sin", 10)],
+            &[frame(Native, "sin", 11)],
+            &[frame(Native, "cos", 10)],
+            &[frame(Python, "fit", 20), frame(Native, "sin", 10)],
+            &[frame(Python, "fit", 21), frame(Native, "cos", 10)],
+        ]);
+        let owner =
+            |stack| OwnerTime { owner: Owner::Target(ThreadKey::new(0), stack), time_ns: 0, samples: 0 };
+        let mut owners = vec![OwnerTime { owner: Owner::Other, ..owner(None) }, owner(None)];
+        owners.extend(leaves.into_iter().map(|stack| owner(Some(stack))));
+        assert_eq!(classes_of(&recording, &owners), [0, 1, 2, 2, 3, 4, 4]);
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! CPU time says who ran; it does not say that one function heats the socket eight times as much as another. Where an interval holds two
 //! of them, a split by CPU time alone gives both the same watts. With phases of 300 ms and readings every 20 ms that charges a 5 W function
-//! next to a 40 W one with 10 % too much (ΔP · T / 6 for each border), with a stranger on the same socket with far more. But the mix
+//! next to a 40 W one with about 10 % too much (ΔP · T / 6 for each border), and with 50 % beside a stranger on the socket
+//! (tests/accuracy.rs). But the mix
 //! differs from interval to interval, and so the powers can be told apart by regression:
 //!
 //! ```text
@@ -12,8 +13,8 @@
 //!
 //! This is the power-model regression of Bircher and John (ISPASS 2007) and of SmartWatts (CCGRID 2020) on the run's own functions, solved
 //! by coordinate descent with a floor (Lawson, Hanson: Solving least squares problems, 1974, ch. 23 states the problem). Windows are
-//! 100 ms, longer than the intervals, because samples place a border only to within half their period, and such errors in τ pull w towards
-//! w̄. The ridge ρ settles what the data leave open (two functions that always run together) at w̄, that is at CPU time.
+//! 50 ms, longer than the intervals, because samples place a border only to within half their period, and such errors in τ pull w towards
+//! w̄; longer ones leave less to see of who ran beside whom. The ridge ρ settles what the data leave open (two functions that always run together) at w̄, that is at CPU time.
 //!
 //! The weights are used only if they predict windows they were not fitted to better than w̄ does: five-fold cross-validation in blocks
 //! of ten windows, mean gain above two standard errors. Otherwise the split is by CPU time alone, and the profile says so. Conservation
@@ -27,18 +28,23 @@ use crate::timeline::EnergyInterval;
 use crate::units::MicroJoules;
 
 /// Windows of the regression in nanoseconds.
-const WINDOW_NS: u64 = 100_000_000;
+const WINDOW_NS: u64 = 50_000_000;
 /// Classes with less than this part of the CPU time share one weight.
 const SMALLEST_PART: f64 = 0.01;
 /// Classes with a weight of their own, at most.
 const MOST_COLUMNS: usize = 32;
-const RIDGE: f64 = 1e-3;
+const RIDGE: f64 = 1e-5;
+/// Rounds of reweighting, and from how many standard deviations on a window counts less (Huber: Robust statistics, 1981: 95 % efficient).
+const ROUNDS: usize = 5;
+const HUBER: f64 = 1.345;
+/// The standard deviation of a normal distribution in median absolute deviations.
+const MAD_TO_SIGMA: f64 = 1.4826;
 /// No class is taken to draw less than this part of the mean.
 const FLOOR: f64 = 0.05;
 const FOLDS: usize = 5;
 const BLOCK: usize = 10;
 /// Fewer windows than this prove nothing.
-const FEWEST_WINDOWS: usize = 20;
+const FEWEST_WINDOWS: usize = 40;
 const SWEEPS: usize = 2_000;
 
 /// What the regression says about a domain.
@@ -58,6 +64,12 @@ struct Window {
     seconds: Vec<f64>,
 }
 
+impl Window {
+    fn predicted(&self, watts: &[f64]) -> f64 {
+        self.seconds.iter().zip(watts).map(|(seconds, watts)| seconds * watts).sum()
+    }
+}
+
 /// Learns the watts of each class from a domain's intervals, their energy above idle, and who was present.
 pub(super) fn learn(
     intervals: &[EnergyInterval],
@@ -74,7 +86,7 @@ pub(super) fn learn(
     if windows.len() < FEWEST_WINDOWS || !predicts_better(&windows, count) {
         return Intensity::Unidentified;
     }
-    match fit(windows.iter(), count) {
+    match fit(&windows.iter().collect::<Vec<_>>(), count) {
         Some(watts) => Intensity::Known(
             columns.iter().map(|&column| watts.get(column).copied().unwrap_or(1.0)).collect(),
         ),
@@ -140,26 +152,48 @@ fn windows_of(
             open_ns = 0;
         }
     }
+    // A window in which nobody ran says nothing about anybody's power.
+    windows.retain(|window| window.seconds.iter().any(|seconds| *seconds > 0.0));
     windows
 }
 
 /// Joules over CPU seconds of all windows; `None` unless positive.
-fn mean_watts<'a>(windows: impl Iterator<Item = &'a Window>) -> Option<f64> {
-    let (joules, seconds) = windows.fold((0.0, 0.0), |(joules, seconds), window| {
+fn mean_watts(windows: &[&Window]) -> Option<f64> {
+    let (joules, seconds) = windows.iter().fold((0.0, 0.0), |(joules, seconds), window| {
         (joules + window.joules, seconds + window.seconds.iter().sum::<f64>())
     });
     Some(joules / seconds).filter(|mean| mean.is_finite() && *mean > 0.0)
 }
 
-/// The watts of each column.
-fn fit<'a>(windows: impl Iterator<Item = &'a Window> + Clone, count: usize) -> Option<Vec<f64>> {
-    let mean = mean_watts(windows.clone())?;
+/// The watts of each column, robustly: windows far off the prediction (a border that samples misplaced) count less in the next round.
+fn fit(windows: &[&Window], count: usize) -> Option<Vec<f64>> {
+    let mean = mean_watts(windows)?;
+    let mut trust = vec![1.0; windows.len()];
+    let mut watts = solve(windows, &trust, mean, count);
+    for _ in 0..ROUNDS {
+        let errors: Vec<f64> =
+            windows.iter().map(|window| (window.joules - window.predicted(&watts)).abs()).collect();
+        let limit = HUBER * MAD_TO_SIGMA * median(&errors);
+        trust = errors.iter().map(|error| if *error > limit { limit / error } else { 1.0 }).collect();
+        watts = solve(windows, &trust, mean, count);
+    }
+    Some(watts)
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut ordered = values.to_vec();
+    ordered.sort_by(f64::total_cmp);
+    ordered.get(ordered.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Weighted ridge regression with a floor.
+fn solve(windows: &[&Window], trust: &[f64], mean: f64, count: usize) -> Vec<f64> {
     let mut gram = vec![vec![0.0; count]; count];
     let mut target = vec![0.0; count];
-    for window in windows {
+    for (window, trust) in windows.iter().zip(trust) {
         for (i, x) in window.seconds.iter().enumerate().filter(|(_, x)| **x > 0.0) {
-            target[i] += x * window.joules;
-            gram[i].iter_mut().zip(&window.seconds).for_each(|(sum, other)| *sum += x * other);
+            target[i] += trust * x * window.joules;
+            gram[i].iter_mut().zip(&window.seconds).for_each(|(sum, other)| *sum += trust * x * other);
         }
     }
     for i in 0..count {
@@ -167,7 +201,7 @@ fn fit<'a>(windows: impl Iterator<Item = &'a Window> + Clone, count: usize) -> O
         gram[i][i] += ridge;
         target[i] += ridge * mean;
     }
-    Some(descend(&gram, &target, mean))
+    descend(&gram, &target, mean)
 }
 
 /// Coordinate descent on `½ wᵀGw − tᵀw` with `w ≥ FLOOR · mean`, from the mean.
@@ -191,19 +225,15 @@ fn descend(gram: &[Vec<f64>], target: &[f64], mean: f64) -> Vec<f64> {
 /// Whether weights fitted on the other folds predict a fold better than the mean does, by more than two standard errors.
 #[expect(clippy::cast_precision_loss, reason = "a count of windows")]
 fn predicts_better(windows: &[Window], count: usize) -> bool {
-    let fold_of = |i: usize| (i / BLOCK) % FOLDS;
     let mut gains = Vec::with_capacity(windows.len());
     for fold in 0..FOLDS {
-        let others =
-            windows.iter().enumerate().filter(|(i, _)| fold_of(*i) != fold).map(|(_, window)| window);
-        let (Some(mean), Some(watts)) = (mean_watts(others.clone()), fit(others, count)) else {
-            return false;
-        };
-        for window in
-            windows.iter().enumerate().filter(|(i, _)| fold_of(*i) == fold).map(|(_, window)| window)
-        {
+        let in_fold = |i: usize| (i / BLOCK) % FOLDS == fold;
+        let (held_out, others): (Vec<_>, Vec<_>) = windows.iter().enumerate().partition(|(i, _)| in_fold(*i));
+        let others: Vec<&Window> = others.into_iter().map(|(_, window)| window).collect();
+        let (Some(mean), Some(watts)) = (mean_watts(&others), fit(&others, count)) else { return false };
+        for (_, window) in held_out {
             let by_mean = window.joules - mean * window.seconds.iter().sum::<f64>();
-            let by_watts = window.joules - window.seconds.iter().zip(&watts).map(|(s, w)| s * w).sum::<f64>();
+            let by_watts = window.joules - window.predicted(&watts);
             gains.push(by_mean.powi(2) - by_watts.powi(2));
         }
     }

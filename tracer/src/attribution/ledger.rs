@@ -61,16 +61,19 @@ pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) 
         // CPU time says nothing about a GPU: who launched what is not recorded yet.
         account.row.unattributed.insert(NO_LAUNCH_DATA.to_owned(), dynamic.into_iter().sum());
     } else {
-        share_out(&mut account, domain.scope, &dynamic, basis);
+        share_out(&mut account, domain, &dynamic, basis);
     }
     account
 }
 
-fn share_out(account: &mut Account, scope: Scope, dynamic: &[MicroJoules], basis: &Basis<'_>) {
+fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], basis: &Basis<'_>) {
     let CpuTime { segments, owners, .. } = basis.time;
-    let of_scope = segments.iter().filter(|segment| basis.cpus.covers(scope, segment.cpu));
+    let of_scope = segments.iter().filter(|segment| basis.cpus.covers(domain.scope, segment.cpu));
     let present = presences(&account.timeline.intervals, of_scope);
-    account.intensity = learn(&account.timeline.intervals, dynamic, &present, basis.class_of);
+    if let Origin::Counter { .. } = domain.origin {
+        // A model gives every CPU the same power: there is nothing to learn from it.
+        account.intensity = learn(&account.timeline.intervals, dynamic, &present, basis.class_of);
+    }
     let weigher = Weigher {
         intensity: &account.intensity,
         class_of: basis.class_of,

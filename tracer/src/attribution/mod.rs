@@ -11,7 +11,7 @@
 //! 3. `occupancy`: who was on the domain's CPUs in each interval, for how long. The socket is a property of the CPU, not of the process,
 //!    so a thread that migrates is charged on each socket for the time it spent there.
 //! 4. `intensity`: how much power each function draws, where the run shows it.
-//! 5. `share`: idle apart, the rest split by weight × time, in integers.
+//! 5. `share`: idle apart, the rest split by weight × time, in integers; `border` says when one function gave way to the next.
 //! 6. `ledger`: the row of each domain; `doubts`: what the reader must know about it.
 //!
 //! DRAM and psys are split by CPU time as packages are: DRAM by the CPUs of its socket, psys by all. GPUs have no CPU time to be split by;
@@ -20,6 +20,7 @@
 //! Pure: no files, no clock, no symbols. Names are compared (`class`), never read. Sources: the split by CPU time is that of Kepler
 //! (CLOUD 2023) and Chappie (FSE 2020), with idle apart and exact time; the conservation law and the weights are explained where they stand.
 
+mod border;
 mod class;
 mod doubts;
 mod intensity;
@@ -99,6 +100,8 @@ struct Cpus {
     sockets: BTreeMap<CpuId, SocketId>,
     /// The socket of all CPUs that the table lacks, where there is one socket only.
     only: Option<SocketId>,
+    /// Whether any domain belongs to a socket.
+    matters: bool,
 }
 
 impl Cpus {
@@ -108,9 +111,10 @@ impl Cpus {
             Scope::Socket(socket) => Some(socket),
             Scope::Machine | Scope::Gpu(_) => None,
         });
-        let all: BTreeSet<SocketId> = sockets.values().copied().chain(of_domains).collect();
+        let of_domains: BTreeSet<SocketId> = of_domains.collect();
+        let all: BTreeSet<SocketId> = sockets.values().chain(&of_domains).copied().collect();
         let only = if all.len() == 1 { all.first().copied() } else { None };
-        Self { sockets, only }
+        Self { sockets, only, matters: !of_domains.is_empty() }
     }
 
     fn socket(&self, cpu: CpuId) -> Option<SocketId> {
@@ -125,7 +129,11 @@ impl Cpus {
         }
     }
 
+    /// On-CPU time that no socket's energy can be charged for, where sockets have energy at all.
     fn time_without_socket(&self, time: &CpuTime) -> u64 {
+        if !self.matters {
+            return 0;
+        }
         let unknown = time.segments.iter().filter(|segment| self.socket(segment.cpu).is_none());
         unknown.fold(0, |sum, segment| segment.span.ns().saturating_add(sum))
     }

@@ -11,14 +11,13 @@
 //! Rounding is by largest remainder (`MicroJoules::split`), so the shares of an interval sum to its D and all intervals to the counter.
 //!
 //! Where weights are known and one thread of the target alone was on the domain's CPUs, the counter also says *when* that thread went
-//! from one function to the next, better than samples 10 ms apart do: with the watts given, the split of its time that fits D best is
-//! found and used for the energy (`settle`). It is the least-squares change of the times, Δτ_c = R (w_c − w̄) / Σ (w − w̄)², R being what the
-//! prediction lacks. No time moves by more than half a sample period, which is how far samples can be wrong.
+//! from one function to the next (`border.rs`).
 
-use super::class::ClassId;
+use super::border::{Settler, Surroundings, seconds};
+use super::class::{ClassId, OTHER_CLASS};
 use super::intensity::Intensity;
 use super::occupancy::Presence;
-use super::time::{Owner, OwnerId, OwnerTime};
+use super::time::{OwnerId, OwnerTime};
 use crate::timeline::EnergyInterval;
 use crate::units::{MicroJoules, MicroWatts};
 
@@ -55,19 +54,21 @@ pub(super) fn split(
     weigher: &Weigher<'_>,
 ) -> Shares {
     let mut shares = Shares { of_owner: vec![MicroJoules::ZERO; owners.len()], ..Shares::default() };
-    let mut rest = presences;
+    let (mut before, mut rest) = (&[][..], presences);
     for (i, &energy) in dynamic.iter().enumerate() {
         let (here, later) = rest.split_at(rest.partition_point(|presence| presence.interval <= i));
-        rest = later;
-        let Some(parts) = energy.split(&weigher.weights(energy, here, owners)) else {
+        let (after, _) = later.split_at(later.partition_point(|presence| presence.interval <= i + 1));
+        let (who, weights) = weigher.weights(energy, Surroundings { before, here, after }, owners);
+        (before, rest) = (here, later);
+        let Some(parts) = energy.split(&weights) else {
             shares.residual += energy;
             continue;
         };
         if energy < MicroJoules::ZERO {
             shares.negative += energy;
         }
-        for (presence, part) in here.iter().zip(parts) {
-            if let Some(sum) = shares.of_owner.get_mut(presence.owner as usize) {
+        for (owner, part) in who.into_iter().zip(parts) {
+            if let Some(sum) = shares.of_owner.get_mut(owner as usize) {
                 *sum += part;
             }
         }
@@ -87,66 +88,104 @@ pub(super) struct Weigher<'a> {
 }
 
 impl Weigher<'_> {
-    /// The weight of each presence in one interval.
-    fn weights(&self, energy: MicroJoules, here: &[Presence], owners: &[OwnerTime]) -> Vec<u64> {
-        let plain = || here.iter().map(|presence| presence.ns).collect();
+    /// Who shares an interval's energy, and with what weight.
+    fn weights(
+        &self,
+        energy: MicroJoules,
+        around: Surroundings<'_>,
+        owners: &[OwnerTime],
+    ) -> (Vec<OwnerId>, Vec<u64>) {
+        let plain = || around.here.iter().map(|presence| (presence.owner, presence.ns)).unzip();
         let Intensity::Known(watts) = self.intensity else { return plain() };
-        let watts_of = |owner: OwnerId| {
-            let class = self.class_of.get(owner as usize);
-            class.and_then(|&class| watts.get(class)).copied().unwrap_or(1.0)
-        };
-        let of_each: Vec<f64> = here.iter().map(|presence| watts_of(presence.owner)).collect();
-        let seconds = if lone_thread(here, owners) {
-            settle(energy.as_joules(), here, &of_each, self.half_period_ns)
-        } else {
-            here.iter().map(|presence| seconds(presence.ns)).collect()
-        };
-        let weights: Vec<u64> = seconds.iter().zip(&of_each).map(|(s, w)| whole(s * w * 1e9)).collect();
-        if weights.iter().all(|&weight| weight == 0) { plain() } else { weights }
+        let watts_of = |class: ClassId| watts.get(class).copied().unwrap_or(1.0);
+        let class = |owner: OwnerId| self.class_of.get(owner as usize).copied().unwrap_or(OTHER_CLASS);
+        let sampled = || around.here.iter().map(|presence| (presence.owner, seconds(presence.ns))).collect();
+        let Self { class_of, half_period_ns, .. } = *self;
+        let settler = Settler { owners, class_of, watts_of, half_period_ns };
+        let times = settler.settle(energy.as_joules(), around).unwrap_or_else(sampled);
+        let weight = |&(owner, time): &(OwnerId, f64)| (owner, whole(time * watts_of(class(owner)) * 1e9));
+        let (who, weights): (Vec<_>, Vec<_>) = times.iter().map(weight).unzip();
+        if weights.iter().all(|&weight| weight == 0) { plain() } else { (who, weights) }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a ratio")]
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }
 
 /// A weight as an integer. `as` saturates, and takes what is no number for 0.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturation is meant")]
 fn whole(weight: f64) -> u64 {
-    (weight * UNIT).min(9e18) as u64
+    (weight * UNIT) as u64
 }
 
-/// Whether those present are one thread of the target, with or without others beside it.
-fn lone_thread(here: &[Presence], owners: &[OwnerTime]) -> bool {
-    let thread = |presence: &Presence| match owners.get(presence.owner as usize)?.owner {
-        Owner::Target(thread, _) => Some(thread),
-        Owner::Other => None,
-    };
-    let mut threads = here.iter().filter_map(thread);
-    threads.next().is_some_and(|first| threads.all(|thread| thread == first))
-}
+#[cfg(test)]
+mod tests {
+    use super::{Intensity, MicroJoules, MicroWatts, OwnerTime, Presence, Weigher, idle_of, split};
+    use crate::attribution::time::Owner;
+    use crate::clock::KtimeNs;
+    use crate::ids::{StackId, ThreadKey};
+    use crate::timeline::{EnergyInterval, Span};
 
-/// Times in seconds, as recorded but for the borders within the thread, which move to where the energy puts them. Others' time is exact
-/// and stays (owner 0 comes first, if it is there).
-fn settle(joules: f64, here: &[Presence], watts: &[f64], half_period_ns: u64) -> Vec<f64> {
-    let mut times: Vec<f64> = here.iter().map(|presence| seconds(presence.ns)).collect();
-    let predicted: f64 = times.iter().zip(watts).map(|(s, w)| s * w).sum();
-    let first = usize::from(here.first().is_some_and(|presence| presence.owner == super::time::OTHER));
-    let (Some(own), Some(watts)) = (times.get_mut(first..), watts.get(first..)) else { return times };
-    #[expect(clippy::cast_precision_loss, reason = "a handful of owners")]
-    let mean = watts.iter().sum::<f64>() / watts.len() as f64;
-    let spread: f64 = watts.iter().map(|w| (w - mean).powi(2)).sum();
-    if spread <= (1e-3 * mean).powi(2) {
-        return times;
+    fn target(thread: u32, stack: u32) -> OwnerTime {
+        let owner = Owner::Target(ThreadKey::new(thread), Some(StackId::new(stack)));
+        OwnerTime { owner, time_ns: 0, samples: 0 }
     }
-    let wanted = (joules - predicted) / spread;
-    let reach = |scale: f64, (time, w): (&f64, &f64)| {
-        let change = wanted * (w - mean);
-        let limit = if change < 0.0 { time.min(seconds(half_period_ns)) } else { seconds(half_period_ns) };
-        if change.abs() * scale > limit { limit / change.abs() } else { scale }
-    };
-    let scale = own.iter().zip(watts).fold(1.0, reach);
-    own.iter_mut().zip(watts).for_each(|(time, w)| *time = (*time + scale * wanted * (w - mean)).max(0.0));
-    times
+
+    fn other() -> OwnerTime {
+        OwnerTime { owner: Owner::Other, time_ns: 0, samples: 0 }
+    }
+
+    /// Shares in µJ of intervals with these energies, given each owner's ms in each and its watts; each owner is a class of its own.
+    fn shares(energies: &[i64], owners: &[OwnerTime], ms: &[&[u64]], watts: &[f64]) -> Vec<i64> {
+        let mut presences = vec![];
+        for (interval, ms) in ms.iter().enumerate() {
+            for (owner, &ms) in (0..).zip(*ms).filter(|(_, ms)| **ms > 0) {
+                presences.push(Presence { interval, owner, ns: ms * 1_000_000 });
+            }
+        }
+        let class_of: Vec<usize> = (0..owners.len()).collect();
+        let intensity = Intensity::Known(watts.to_vec());
+        let weigher = Weigher { intensity: &intensity, class_of: &class_of, half_period_ns: 5_000_000 };
+        let dynamic: Vec<_> = energies.iter().copied().map(MicroJoules::from_uj).collect();
+        let split = split(&dynamic, &presences, owners, &weigher);
+        let given: Vec<_> = split.of_owner.iter().map(|part| part.as_uj()).collect();
+        assert_eq!(given.iter().sum::<i64>() + split.residual.as_uj(), energies.iter().sum::<i64>());
+        given
+    }
+
+    /// Two threads at once share by watts × time.
+    #[test]
+    fn threads_share_by_weight() {
+        let owners = [other(), target(0, 0), target(1, 1)];
+        assert_eq!(shares(&[900_000], &owners, &[&[0, 20, 20]], &[1.0, 5.0, 40.0]), [0, 100_000, 800_000]);
+    }
+
+    /// One thread's border between 40 W and 5 W lies where the energy puts it: 450 mJ in 20 ms are 10 ms of each, whatever samples say. No
+    /// border moves by more than half a sample period: 17 and 3 ms become 12 and 8 (60 and 320 mJ), and the rest goes in proportion.
+    #[test]
+    fn the_counter_settles_borders() {
+        let owners = [other(), target(0, 0), target(0, 1)];
+        assert_eq!(shares(&[450_000], &owners, &[&[0, 13, 7]], &[1.0, 5.0, 40.0]), [0, 50_000, 400_000]);
+        assert_eq!(shares(&[520_000], &owners, &[&[0, 17, 3]], &[1.0, 5.0, 40.0]), [0, 82_105, 437_895]);
+    }
+
+    /// A border that samples put at an interval's end may lie before it: 135 mJ in 20 ms of 5 W are 1 ms of the 40 W that come next.
+    #[test]
+    fn borders_cross_intervals() {
+        let owners = [other(), target(0, 0), target(0, 1)];
+        let ms: [&[u64]; 2] = [&[0, 20, 0], &[0, 0, 20]];
+        assert_eq!(shares(&[135_000, 800_000], &owners, &ms, &[1.0, 5.0, 40.0]), [0, 95_000, 840_000]);
+        // Further away than half a sample period it cannot be: the interval's energy is its owner's.
+        let far: [&[u64]; 2] = [&[0, 20, 0], &[0, 10, 10]];
+        assert_eq!(shares(&[135_000, 450_000], &owners, &far, &[1.0, 5.0, 40.0]), [0, 185_000, 400_000]);
+    }
+
+    /// The idle baseline is rounded once, not once an interval.
+    #[test]
+    fn idle_is_rounded_as_a_whole() {
+        let interval = |i: u64| EnergyInterval {
+            span: Span { start: KtimeNs::from_ns(i * 400), end: KtimeNs::from_ns((i + 1) * 400) },
+            energy: MicroJoules::ZERO,
+        };
+        let intervals: Vec<_> = (0..1000).map(interval).collect();
+        let power = MicroWatts::from_watts(1.0).unwrap();
+        assert_eq!(idle_of(power, &intervals).into_iter().sum::<MicroJoules>(), power.over_ns(400_000));
+    }
 }

@@ -3,6 +3,7 @@
 //! One instance, on the reader's thread. Leaves out reading the ring buffer (`reader`) and native names (`symbolize/`).
 
 use super::decode::{Event, Head, decode_event};
+use super::eval_frame::EvalFrames;
 use super::interner::Interner;
 use super::object::Maps;
 use super::processes::Processes;
@@ -10,7 +11,7 @@ use super::python_frames::{ModuleNames, python_frame, refresh_codes};
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid};
 use crate::profile::record::{Frame, FrameKind, Occupant, PythonLoss, Record, Sample, Slice, Verdict};
-use crate::unwind::merge::{Merged, RawStack, merge};
+use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use std::collections::HashMap;
 
 /// How long a process is remembered after it ended: its last slices may still be on their way.
@@ -23,6 +24,7 @@ pub(super) struct Collector {
     pub(super) processes: Processes,
     pub(super) out: Interner,
     modules: ModuleNames,
+    eval_frames: EvalFrames,
     slices: Vec<Slice>,
     samples: Vec<Sample>,
     ended: HashMap<Pid, KtimeNs>,
@@ -40,6 +42,7 @@ impl Collector {
             processes,
             out,
             modules: ModuleNames::default(),
+            eval_frames: EvalFrames::default(),
             slices: Vec::new(),
             samples: Vec::new(),
             ended: HashMap::new(),
@@ -94,9 +97,27 @@ impl Collector {
         if frames.iter().any(|f| matches!(f, Merged::Python { .. })) {
             refresh_codes(&mut self.processes, head.pid, &frames);
         }
+        self.learn_eval_frame(head.pid, raw);
         let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, frame)).collect();
         if let Some(stack) = self.out.stack(&ids) {
             self.samples.push(Sample { at: head.at, cpu: head.cpu, thread, stack, verdict });
+        }
+    }
+
+    /// Learns from whole stacks, until this process's probes know.
+    fn learn_eval_frame(&mut self, pid: Pid, raw: &RawStack) {
+        let Some((interpreter, space)) = self.processes.unlearned(pid) else { return };
+        let space = space.clone();
+        for (distance, pc) in eval_frames(raw) {
+            if let Some(learned) =
+                self.eval_frames.observe(pid, &space, &mut self.processes.files, distance, pc)
+            {
+                let mut layout = interpreter.layout.walker(interpreter.runtime);
+                (layout.eval_cfa, layout.eval_rbp) = (learned.cfa, learned.rbp);
+                self.maps.set_python(pid, &layout);
+                self.processes.learned(pid);
+                return;
+            }
         }
     }
 

@@ -85,6 +85,7 @@ fn decode_sample(place: Head, bytes: &[u8]) -> Option<Event> {
         python_end: head.python_end,
         native: native.chunks_exact(NATIVE_WORDS).map(|w| NativeFrame { pc: w[0], cfa: w[1] }).collect(),
         native_end: head.native_end,
+        healed: head.healed,
     };
     Some(Event::Sample(place, Comm(head.comm), stack))
 }

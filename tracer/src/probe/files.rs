@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use tracer_ebpf::rows::Rule;
 use tracer_ebpf::wire::CodeMapping;
 
 /// Where a file's row table stands.
@@ -34,6 +35,9 @@ pub(super) struct MappedFile {
     pub(super) facts: Option<Arc<ElfFacts>>,
     /// Its table.
     pub(super) table: Table,
+    /// Its rows, kept for a file that may hold the interpreter.
+    rows: Option<Vec<u64>>,
+    python: bool,
 }
 
 /// Work for the builder: the file stays open, whatever becomes of its path.
@@ -84,7 +88,7 @@ impl Files {
     }
 
     fn meet(&mut self, key: FileKey, opened: Option<File>, python: bool) -> MappedFile {
-        let absent = MappedFile { facts: None, table: Table::Absent };
+        let absent = MappedFile { facts: None, table: Table::Absent, rows: None, python };
         let Some(file) = opened else { return absent };
         let wanted: &[&str] = if python { &SYMBOLS } else { &[] };
         let facts = match ElfFacts::read(&path_of(&file), wanted) {
@@ -96,10 +100,8 @@ impl Files {
         };
         let queued = self.jobs.send(Job { key, file, base: facts.base }).is_ok();
         self.pending += usize::from(queued);
-        MappedFile {
-            facts: Some(Arc::new(facts)),
-            table: if queued { Table::Pending } else { Table::Absent },
-        }
+        let table = if queued { Table::Pending } else { Table::Absent };
+        MappedFile { facts: Some(Arc::new(facts)), table, rows: None, python }
     }
 
     /// Puts finished tables into the map; true if any became ready.
@@ -110,12 +112,23 @@ impl Files {
             let Some(built) = built else { break };
             self.pending -= 1;
             any = true;
-            let table = table_of(built.rows, maps);
-            if let Some(file) = self.files.get_mut(&built.key) {
-                file.table = table;
-            }
+            let Some(file) = self.files.get_mut(&built.key) else { continue };
+            file.table = table_of(&built.rows, maps);
+            file.rows = built.rows.ok().filter(|_| file.python).map(|rows| rows.rows);
         }
         any
+    }
+
+    /// How far below the CFA the function at `pc` saved its caller's `rbp` (0: it did not); `None` where that is not known.
+    pub(super) fn saved_rbp(&mut self, pid: Pid, mapping: &Mapping, pc: u64) -> Option<u32> {
+        let file = self.of(pid, mapping, "")?;
+        let facts = file.facts.as_ref()?;
+        let svma = pc.wrapping_sub(facts.bias(mapping.start, mapping.offset)?);
+        let place = u32::try_from(svma.checked_sub(facts.base)?).ok()?;
+        let rows = file.rows.as_ref()?;
+        let after = rows.partition_point(|row| row >> 32 <= u64::from(place));
+        let rule = Rule((rows.get(after.checked_sub(1)?)? & 0xffff_ffff) as u32);
+        u32::try_from(-rule.rbp()).ok()
     }
 
     /// What the probes must know of a mapping.
@@ -145,16 +158,16 @@ fn build(job: &Job) -> Result<Rows, ElfError> {
     Ok(section.map(|section| build_rows(&section, job.base)).unwrap_or_default())
 }
 
-fn table_of(rows: Result<Rows, ElfError>, maps: &mut Maps) -> Table {
+fn table_of(rows: &Result<Rows, ElfError>, maps: &mut Maps) -> Table {
     let rows = match rows {
-        Ok(rows) if !rows.rows.is_empty() => rows.rows,
+        Ok(rows) if !rows.rows.is_empty() => &rows.rows,
         Ok(_) => return Table::Absent,
         Err(error) => {
             log::debug!("no unwind rows: {error}");
             return Table::Absent;
         }
     };
-    match maps.rows.add(&rows) {
+    match maps.rows.add(rows) {
         Ok((table, chunks)) => Table::Ready(table, chunks),
         Err(error) => {
             log::debug!("no row table: {error}");

@@ -7,6 +7,7 @@ mod collector;
 mod cpus;
 mod decode;
 mod error;
+mod eval_frame;
 mod files;
 mod interner;
 mod object;

@@ -14,6 +14,7 @@ use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::detect::{Finding, Interpreter, find};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use tracer_ebpf::wire::AddressSpace as Block;
 
@@ -23,6 +24,10 @@ pub(super) struct Process {
     pub(super) space: AddressSpace,
     pub(super) interpreter: Option<Interpreter>,
     pub(super) refused: bool,
+    /// It is this program, about to execute the command.
+    launcher: bool,
+    /// Its probes know where evaluation frames end.
+    eval_known: bool,
     /// Code objects that were read, by address.
     pub(super) codes: HashMap<u64, Arc<CodeObject>>,
     pub(super) samples: u64,
@@ -58,6 +63,19 @@ impl Processes {
 
     pub(super) fn get_mut(&mut self, pid: Pid) -> Option<&mut Process> {
         self.by_pid.get_mut(&pid)
+    }
+
+    /// The interpreter and memory of a process whose probes do not know yet where evaluation frames end.
+    pub(super) fn unlearned(&self, pid: Pid) -> Option<(Interpreter, &AddressSpace)> {
+        let process = self.by_pid.get(&pid).filter(|p| !p.eval_known)?;
+        Some((process.interpreter?, &process.space))
+    }
+
+    /// Now they do.
+    pub(super) fn learned(&mut self, pid: Pid) {
+        if let Some(process) = self.by_pid.get_mut(&pid) {
+            process.eval_known = true;
+        }
     }
 
     /// The process, met now if it was not known.
@@ -109,8 +127,8 @@ impl Processes {
     pub(super) fn exec(&mut self, pid: Pid, name: String, out: &Interner) {
         let command = read_command(pid);
         match self.by_pid.get_mut(&pid) {
-            // Before its first sample it is the same thing to the reader: the launcher's few instructions.
-            Some(process) if process.samples == 0 => {
+            // The launcher's few instructions before the command's own are the command's to the reader.
+            Some(process) if process.samples == 0 || process.launcher => {
                 process.record = record::Process { name, command, runtime: None, ..process.record.clone() };
                 out.send(Record::Process(process.record.clone()));
                 let renewed = new_process(process.record.clone());
@@ -265,10 +283,11 @@ fn next_key(next: &mut u32) -> ProcessKey {
 
 fn new_process(record: record::Process) -> Process {
     Process {
-        record,
         space: AddressSpace::default(),
         interpreter: None,
         refused: false,
+        launcher: is_this_program(record.pid),
+        eval_known: false,
         codes: HashMap::new(),
         samples: 0,
         threads: HashMap::new(),
@@ -276,7 +295,14 @@ fn new_process(record: record::Process) -> Process {
         block: None,
         dirty: true,
         looked_at: KtimeNs::default(),
+        record,
     }
+}
+
+/// Whether a process runs the same file as this one.
+fn is_this_program(pid: Pid) -> bool {
+    let program = |of: &str| std::fs::metadata(format!("/proc/{of}/exe")).ok().map(|m| (m.dev(), m.ino()));
+    program("self").is_some_and(|this| program(&pid.to_string()) == Some(this))
 }
 
 /// The path of the program: the first file that is mapped as code.

@@ -165,7 +165,7 @@ impl RecordingWriter {
         }
     }
 
-    /// Writes what is left and waits until the disk has it.
+    /// Writes what is left and waits until the disk has it. After an error that `write` gave there is nothing left to tell.
     pub fn finish(mut self) -> Result<(), FileError> {
         self.flush()?;
         match self.file.sync_data() {

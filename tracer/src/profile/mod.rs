@@ -2,6 +2,7 @@
 //! stack (`energy_profile`).
 
 mod assembly;
+mod domain;
 pub mod energy_profile;
 pub mod file;
 pub mod record;

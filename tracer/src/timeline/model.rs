@@ -4,8 +4,8 @@
 //! E[t0, t1) = idle · (t1 − t0) + core · busy[t0, t1)          busy: CPU time of the scope's CPUs, from sched_switch
 //! ```
 //!
-//! This is the simplest of the utilisation models that SPECpower data support (power close to linear in CPU use; Fan, Weber, Barroso:
-//! Power provisioning for a warehouse-sized computer, ISCA 2007, §3). It knows nothing of frequency, vector units or memory, so every
+//! This is the simplest of the utilisation models: power linear in CPU use (Fan, Weber, Barroso: Power provisioning for a warehouse-sized
+//! computer, ISCA 2007). It knows nothing of frequency, vector units or memory, so every
 //! number that comes of it is called estimated. Time is cut on a grid of 20 ms, as counters are read. Both terms are rounded as running
 //! totals and then differenced, so that the intervals sum to the rounded total whatever their number.
 

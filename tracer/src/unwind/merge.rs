@@ -8,7 +8,7 @@
 use crate::profile::record::{PythonLoss, Truncation, Verdict};
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
-use tracer_ebpf::wire::end;
+use tracer_ebpf::wire::{FIRST_PC, end};
 
 /// A sample as the probes send it, innermost frames first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct RawStack {
     pub python: Vec<PythonFrame>,
     /// Why they end, a `wire::end`.
     pub python_end: u8,
+    /// Gaps in the native frames that were bridged.
+    pub healed: u8,
 }
 
 /// A frame of the merged stack.
@@ -49,7 +51,10 @@ pub fn merge(raw: &RawStack) -> (Vec<Merged>, Verdict) {
     let mut runs = Runs { frames: &raw.python };
     let mut sp = 0;
     for (index, frame) in raw.native.iter().enumerate() {
-        let mut python = false;
+        if frame.pc < FIRST_PC {
+            out.extend(mark_of(frame.pc as u8).map(Merged::Mark));
+        }
+        let mut python = frame.pc < FIRST_PC;
         while frame.cfa > sp && runs.anchor().is_some_and(|a| (sp..frame.cfa).contains(&a)) {
             runs.emit(&mut out);
             python = true;
@@ -67,6 +72,20 @@ pub fn merge(raw: &RawStack) -> (Vec<Merged>, Verdict) {
         runs.emit(&mut out);
     }
     (out, verdict_of(raw))
+}
+
+/// Distance from each anchor to the CFA of the native frame that holds it, and that frame's pc (AVMA), in a sample without gaps.
+pub fn eval_frames(raw: &RawStack) -> Vec<(u64, u64)> {
+    if raw.healed > 0 || raw.native_end != end::COMPLETE || raw.python_end != end::COMPLETE {
+        return Vec::new();
+    }
+    let anchors = raw.python.iter().map(|f| f.anchor).filter(|&a| a != 0);
+    let holder = |anchor: u64| {
+        let at = raw.native.iter().position(|f| f.cfa > anchor)?;
+        let frame = raw.native.get(at).filter(|f| f.cfa != u64::MAX)?;
+        Some((frame.cfa - anchor, frame.pc - u64::from(at > 0)))
+    };
+    anchors.filter_map(holder).collect()
 }
 
 /// Python frames that are not placed yet.
@@ -112,6 +131,7 @@ fn verdict_of(raw: &RawStack) -> Verdict {
         _ => return Verdict::PythonLost(PythonLoss::PageFault),
     }
     Verdict::Truncated(match raw.native_end {
+        end::COMPLETE | end::NOTHING if raw.healed > 0 => return Verdict::Healed(raw.healed),
         end::COMPLETE | end::NOTHING => return Verdict::Complete,
         end::NO_UNWIND_INFO => Truncation::NoUnwindInfo,
         end::NOT_READY => Truncation::TablesNotReady,
@@ -125,11 +145,11 @@ fn verdict_of(raw: &RawStack) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::{Merged, RawStack, merge};
+    use super::{Merged, RawStack, eval_frames, merge};
     use crate::profile::record::{Truncation, Verdict};
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::python::PythonFrame;
-    use tracer_ebpf::wire::end;
+    use tracer_ebpf::wire::{FIRST_PC, end};
 
     fn native(frames: &[(u64, u64)]) -> Vec<NativeFrame> {
         frames.iter().map(|&(pc, cfa)| NativeFrame { pc, cfa }).collect()
@@ -153,11 +173,11 @@ mod tests {
     #[test]
     fn runs_take_the_place_of_their_frame() {
         let raw = RawStack {
-            native: native(&[(10, 100), (21, 200), (31, 300), (41, 400), (51, u64::MAX)]),
+            native: native(&[(1000, 100), (2001, 200), (3001, 300), (4001, 400), (5001, u64::MAX)]),
             python: python(&[(1, 0), (2, 0), (0, 150), (3, 0), (0, 350)]),
             ..RawStack::default()
         };
-        assert_eq!(text(&raw), "n10 p1 p2 n30 p3 n50");
+        assert_eq!(text(&raw), "n1000 p1 p2 n3000 p3 n5000");
         assert_eq!(merge(&raw).1, Verdict::Complete);
     }
 
@@ -165,11 +185,11 @@ mod tests {
     #[test]
     fn entry_frames_of_3_11() {
         let raw = RawStack {
-            native: native(&[(10, 100), (21, 200), (31, u64::MAX)]),
+            native: native(&[(1000, 100), (2001, 200), (3001, u64::MAX)]),
             python: python(&[(1, 0), (2, 150)]),
             ..RawStack::default()
         };
-        assert_eq!(text(&raw), "n10 p1 p2 n30");
+        assert_eq!(text(&raw), "n1000 p1 p2 n3000");
     }
 
     /// Where native frames end early, the Python stack follows behind the reason, complete.
@@ -177,23 +197,51 @@ mod tests {
     fn python_survives_a_native_dead_end() {
         let raw = RawStack {
             kernel: vec![7],
-            native: native(&[(10, 0)]),
+            native: native(&[(1000, 0)]),
             native_end: end::NO_UNWIND_INFO,
             python: python(&[(1, 0), (0, 150), (2, 0), (0, 350)]),
             python_end: end::COMPLETE,
+            healed: 0,
         };
-        assert_eq!(text(&raw), "k7 n10 [no unwind info] p1 p2");
+        assert_eq!(text(&raw), "k7 n1000 [no unwind info] p1 p2");
         assert_eq!(merge(&raw).1, Verdict::Truncated(Truncation::NoUnwindInfo));
+    }
+
+    /// A bridged gap shows its reason where frames are missing, and the run that the walk went on at takes its place.
+    #[test]
+    fn a_bridged_gap_is_marked() {
+        let gap = u64::from(end::NO_UNWIND_INFO);
+        let raw = RawStack {
+            native: native(&[(1000, 0), (gap, 200), (3001, u64::MAX)]),
+            python: python(&[(1, 0), (0, 150)]),
+            healed: 1,
+            ..RawStack::default()
+        };
+        assert_eq!(text(&raw), "n1000 [no unwind info] p1 n3000");
+        assert_eq!(merge(&raw).1, Verdict::Healed(1));
+    }
+
+    /// The distance from anchor to CFA is learned only from samples without gaps.
+    #[test]
+    fn eval_frames_of_whole_samples() {
+        let mut raw = RawStack {
+            native: native(&[(1000, 100), (2001, 200), (3001, u64::MAX)]),
+            python: python(&[(1, 0), (0, 150)]),
+            ..RawStack::default()
+        };
+        assert_eq!(eval_frames(&raw), [(50, 2000)]);
+        raw.healed = 1;
+        assert_eq!(eval_frames(&raw), []);
     }
 
     /// A thread without Python is its native frames.
     #[test]
     fn native_only() {
         let raw = RawStack {
-            native: native(&[(10, 100), (21, u64::MAX)]),
+            native: native(&[(1000, 100), (2001, u64::MAX)]),
             python_end: end::NOTHING,
             ..RawStack::default()
         };
-        assert_eq!(text(&raw), "n10 n20");
+        assert_eq!(text(&raw), "n1000 n2000");
     }
 }

@@ -99,6 +99,8 @@ const WALK: PythonLayout = PythonLayout {
     entry_shift: PythonLayout::NO_SHIFT,
     shim_owner: 3,
     reserved: 0,
+    eval_cfa: 0,
+    eval_rbp: 0,
 };
 
 /// The versions that can be unwound.

@@ -1,0 +1,91 @@
+//! The whole program on simulated power: what it says each function spent, against what each really spent.
+//!
+//! Needs root, BPF, /dev/fuse, two CPUs and util-linux (taskset, chrt). Leaves out concurrent threads and everything that a real socket
+//! adds to the sum of its functions.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use energy_trace_tests::declare::SOCKET_VARIABLE;
+use energy_trace_tests::powercap::{Options, Simulation};
+use energy_trace_tests::process::{self, Finished, Guard};
+use energy_trace_tests::report::Report;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// CPU 1 is for one workload at a time.
+static CPU_1: Mutex<()> = Mutex::new(());
+
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// The distribution's interpreter where there is one: the one that most users run, and no wrapper script.
+fn python() -> PathBuf {
+    let debian = PathBuf::from("/usr/bin/python3");
+    if debian.exists() { debian } else { PathBuf::from("python3") }
+}
+
+fn energy_trace() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_energy-trace"))
+}
+
+fn run(command: &mut Command) -> Finished {
+    Guard::spawn(command).unwrap().finish(LIMIT).unwrap()
+}
+
+/// Records the phases for so many seconds, alone on CPU 1, and returns what the program said and its report.
+fn record(simulation: &Simulation, folder: &Path, seconds: u32) -> (Finished, Report) {
+    let _alone = CPU_1.lock().unwrap_or_else(PoisonError::into_inner);
+    let data = folder.join("energy-trace.data");
+    let mut command = energy_trace();
+    command.args(["record", "--no-svg", "--power", "powercap", "--path.sysfs"]).arg(simulation.sysfs());
+    command.arg("-o").arg(&data).arg("--").args(process::alone_on(1)).arg(python());
+    command.arg(process::phases_script()).arg(seconds.to_string());
+    for variable in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
+        command.env_remove(variable);
+    }
+    let finished = run(command.env(SOCKET_VARIABLE, simulation.socket()));
+    assert!(finished.status.success(), "{}", finished.stderr);
+    let report = run(energy_trace().args(["report", "--format", "json"]).arg(&data));
+    assert!(report.status.success(), "{}", report.stderr);
+    (finished, Report::parse(&report.stdout).expect("a report of the contract's shape"))
+}
+
+/// Every ledger row balances to the microjoule, and all functions together are the target.
+#[track_caller]
+fn assert_conserved(report: &Report) {
+    assert_eq!(report.ledger.len(), 2, "{:?}", report.ledger);
+    for row in &report.ledger {
+        assert_eq!(row.imbalance_uj(), 0, "{row:?}");
+        assert_eq!(row.quality, "measured");
+    }
+    let target: i64 = report.ledger.iter().map(|row| row.target_uj).sum();
+    assert_eq!(report.self_uj("package"), target);
+}
+
+/// Functions of 5, 15 and 40 W in phases of 300 ms for 20 s: each within 3 % of the truth, and every sum exact.
+#[test]
+fn functions_get_what_they_spent() {
+    let simulation = Simulation::start(&Options { sockets: 2, step_uj: 61, ..Options::default() }).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (_, report) = record(&simulation, folder.path(), 20);
+    let truth = simulation.truth();
+    assert_conserved(&report);
+    assert_eq!(truth.functions.len(), 3, "{truth:?}");
+    for (name, spent) in &truth.functions {
+        let error = report.total_uj(name, "package") as f64 / spent.uj as f64 - 1.0;
+        assert!(error.abs() < 0.03, "{name} is {:+.1} % off: {spent:?}", 100.0 * error);
+    }
+}
+
+/// A counter file that is gone for a second: the run goes on, the reader is told, and every sum is exact all the same.
+#[test]
+fn counter_that_vanishes_meanwhile() {
+    let faults = vec!["intel-rapl:1@2..3:vanish".parse().unwrap()];
+    let simulation = Simulation::start(&Options { sockets: 2, faults, ..Options::default() }).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (finished, report) = record(&simulation, folder.path(), 5);
+    assert!(finished.stderr.contains("package-1: "), "{}", finished.stderr);
+    let warnings = report.meta["warnings"].as_array().expect("warnings");
+    assert_eq!(warnings.iter().filter(|w| w["code"] == "power-read-failed").count(), 1, "{warnings:?}");
+    assert_conserved(&report);
+}

@@ -1,0 +1,305 @@
+//! Power sources against simulated hardware: a powercap tree on FUSE, a stand-in for NVML, logs of a meter. No BPF.
+//!
+//! Needs /dev/fuse and root. Every bound is on joules or on order, none on a time: the machine may stand still for 20 ms at any moment.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use energy_trace::clock::{KtimeNs, WallAnchor};
+use energy_trace::ids::DomainId;
+use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
+use energy_trace::profile::record::{CounterValue, Origin, Reading, Record};
+use energy_trace_tests::nvml::{self, Device, Script};
+use energy_trace_tests::powercap::{Options, Simulation};
+use energy_trace_tests::process::{self, Guard};
+use hdrhistogram::serialization::Deserializer;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+fn simulate(options: &Options) -> Simulation {
+    Simulation::start(options).expect("a simulated powercap tree")
+}
+
+/// Options of a simulator that idles at so many watts, with faults.
+fn hardware(idle_watts: f64, faults: &[&str]) -> Options {
+    let faults = faults.iter().map(|f| f.parse().unwrap()).collect();
+    Options { idle_watts, faults, ..Options::default() }
+}
+
+fn plan(sysfs: &Path, word: &str) -> PowerPlan {
+    let choices = vec![word.parse().unwrap()];
+    PowerPlan { choices, sysfs: sysfs.to_owned(), gpu: false, ..PowerPlan::default() }
+}
+
+/// A run that is going on, and what it has sent up to now.
+struct Run {
+    task: PowerTask,
+    records: Receiver<Record>,
+    readings: BTreeMap<DomainId, Vec<Reading>>,
+}
+
+impl Run {
+    fn start(set: PowerSet) -> Self {
+        let (sender, records) = channel();
+        Self { task: set.start(sender), records, readings: BTreeMap::new() }
+    }
+
+    fn receive(&mut self) {
+        for record in self.records.try_iter() {
+            let Record::Readings(id, batch) = record else { panic!("not a reading: {record:?}") };
+            self.readings.entry(id).or_default().extend(batch);
+        }
+    }
+
+    /// Goes on until `enough` says so of the first domain's readings.
+    async fn until(&mut self, what: &str, enough: impl Fn(&[Reading]) -> bool) {
+        for _ in 0..600 {
+            self.receive();
+            if self.readings.get(&DomainId::new(0)).is_some_and(|readings| enough(readings)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("half a minute, and not yet: {what}");
+    }
+
+    async fn stop(mut self) -> (BTreeMap<DomainId, Vec<Reading>>, PowerEnd) {
+        let Self { task, records, .. } = self;
+        let end = task.stop().await;
+        for record in records {
+            let Record::Readings(id, batch) = record else { panic!("not a reading: {record:?}") };
+            self.readings.entry(id).or_default().extend(batch);
+        }
+        (self.readings, end)
+    }
+}
+
+/// The readings that succeeded, as (nanoseconds, microjoules).
+fn good(readings: &[Reading]) -> Vec<(u64, u64)> {
+    let value = |r: &Reading| match r.value {
+        CounterValue::MicroJoules(uj) => Some((r.at.as_ns(), uj)),
+        CounterValue::Failed => None,
+    };
+    readings.iter().filter_map(value).collect()
+}
+
+fn count(histogram: &[u8]) -> u64 {
+    let mut bytes = histogram;
+    let histogram: hdrhistogram::Histogram<u64> = Deserializer::new().deserialize(&mut bytes).unwrap();
+    histogram.len()
+}
+
+/// The counter of a real workload: readings in order, and their difference is idle power plus what the functions really spent.
+#[tokio::test(flavor = "multi_thread")]
+async fn powercap_measures_what_the_workload_spent() {
+    let simulation = simulate(&Options { step_uj: 61, ..hardware(1.0, &[]) });
+    let set = power::open(&plan(simulation.sysfs(), "powercap")).unwrap();
+    assert_eq!(set.sources()[0].domains, ["package-0"]);
+    let run = Run::start(set);
+    let workload = process::phases(Path::new("python3"), &simulation, 2.0);
+    let finished =
+        tokio::task::spawn_blocking(|| Guard::spawn(&mut { workload })?.finish(Duration::from_secs(60)))
+            .await
+            .unwrap()
+            .unwrap();
+    assert!(finished.status.success(), "{}", finished.stderr);
+    assert!(run.task.watts().is_some_and(|w| w.as_watts() >= 0.9), "{:?}", run.task.watts());
+    let truth = simulation.truth();
+    let (readings, end) = run.stop().await;
+    let values = good(&readings[&DomainId::new(0)]);
+    assert!(values.is_sorted() && values.len() > 10, "{values:?}");
+    let ((from_ns, from_uj), (to_ns, to_uj)) = (values[0], values[values.len() - 1]);
+    let active_uj = (to_uj - from_uj) as f64 - (to_ns - from_ns) as f64 / 1000.0;
+    let true_uj: u64 = truth.functions.values().map(|f| f.uj).sum();
+    assert!(truth.functions["forty_watts"].uj > 1_000_000, "{truth:?}");
+    let error = active_uj / true_uj as f64 - 1.0;
+    assert!(error.abs() < 0.01, "{error:+.4}: {active_uj} µJ measured, {true_uj} µJ spent");
+    assert_eq!(end.warnings, []);
+    assert_eq!(count(&end.latency.0), values.len() as u64);
+    // The first and the last round have no due time.
+    assert_eq!(count(&end.lateness.0), values.len() as u64 - 2);
+}
+
+/// A counter file that vanishes and comes back: failed readings, then good ones of the new file, and one warning for all.
+#[tokio::test(flavor = "multi_thread")]
+async fn counter_that_vanishes() {
+    let simulation = simulate(&hardware(10.0, &["intel-rapl:0@0.3..0.9:vanish"]));
+    let mut run = Run::start(power::open(&plan(simulation.sysfs(), "auto")).unwrap());
+    let failed = |r: &Reading| r.value == CounterValue::Failed;
+    run.until("readings fail and succeed again", |readings| {
+        readings.iter().any(failed) && readings.last().is_some_and(|last| !failed(last))
+    })
+    .await;
+    let (readings, end) = run.stop().await;
+    let failed = readings[&DomainId::new(0)].iter().filter(|r| failed(r)).count();
+    let codes: Vec<_> = end.warnings.iter().map(|w| w.code.as_str()).collect();
+    assert_eq!(codes, ["power-read-failed"]);
+    let text = &end.warnings[0].text;
+    assert!(text.starts_with(&format!("package-0: {failed} of ")), "{text}");
+    assert!(text.contains("intel-rapl:0/energy_uj"), "{text}");
+    assert!(good(&readings[&DomainId::new(0)]).is_sorted());
+}
+
+/// A counter that only root may read: an error with three ways out where it was asked for, the model and the reason under `auto`.
+#[tokio::test]
+async fn counter_that_is_not_readable() {
+    let simulation = simulate(&hardware(10.0, &["intel-rapl:0@0:unreadable"]));
+    let error = power::open(&plan(simulation.sysfs(), "powercap")).err().expect("no error").to_string();
+    for part in ["sudo", "setcap cap_dac_read_search+ep", "sudo chmod a+r /", "energy_uj"] {
+        assert!(error.contains(part), "`{error}` does not say `{part}`");
+    }
+    let set = power::open(&plan(simulation.sysfs(), "auto")).unwrap();
+    assert!(matches!(set.domains()[0].origin, Origin::Model { .. }));
+    let reasons = &set.sources()[0].ignored;
+    assert!(reasons.iter().any(|i| i.domain == "package-0" && i.why.contains("sudo")), "{reasons:?}");
+    let refusing = PowerPlan { measured_only: true, ..plan(simulation.sysfs(), "auto") };
+    assert!(power::open(&refusing).is_err_and(|e| e.to_string().contains("setcap")));
+}
+
+/// Two sockets, counters that return to zero: each has its domain and its range, and stays within it.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_sockets_that_wrap() {
+    let options = Options { sockets: 2, range_uj: 2_000_000, start_uj: 1_500_000, ..hardware(10.0, &[]) };
+    let simulation = simulate(&options);
+    let set = power::open(&plan(simulation.sysfs(), "auto")).unwrap();
+    let domains: Vec<_> = set.domains().iter().map(|d| (d.name.as_str(), d.origin.clone())).collect();
+    for (i, (name, origin)) in domains.iter().enumerate() {
+        assert_eq!(*name, format!("package-{i}"));
+        assert!(
+            matches!(origin, Origin::Counter { max_range: Some(r), .. } if r.as_uj() == 2_000_000),
+            "{origin:?}"
+        );
+    }
+    assert_eq!(domains.len(), 2);
+    let mut run = Run::start(set);
+    run.until("the counter returns to zero", |readings| !good(readings).is_sorted_by_key(|v| v.1)).await;
+    let (readings, _) = run.stop().await;
+    assert!(readings.values().flat_map(|r| good(r)).all(|(_, uj)| uj <= 2_000_000));
+}
+
+/// The baseline of an idle machine is its idle power, each socket's half, and says how it was found.
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_baseline() {
+    let simulation = simulate(&Options { sockets: 2, ..hardware(20.0, &[]) });
+    let mut set = power::open(&plan(simulation.sysfs(), "powercap")).unwrap();
+    set.measure_idle(Duration::from_secs(1)).await;
+    for domain in set.domains() {
+        let idle = domain.idle.as_ref().expect("a baseline");
+        assert!((9.0..11.0).contains(&idle.power.as_watts()), "{idle:?}");
+        assert!(idle.how.starts_with("measured over 1.0 s before the start"), "{}", idle.how);
+    }
+}
+
+/// Scripts are handed over in the environment, and the library has one session a process: one test at a time.
+static NVML: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+fn nvml_plan(folder: &Path, devices: Vec<Device>) -> PowerPlan {
+    let script = folder.join("nvml.json");
+    nvml::write_script(&script, &Script { driver: "570.86.15".to_owned(), devices }).unwrap();
+    // SAFETY: the only writer of the environment in this program, under the lock of `NVML`; the only reader outside the standard
+    // library is the stand-in, which is initialised by the same test afterwards.
+    unsafe { std::env::set_var(nvml::SCRIPT_VARIABLE, &script) };
+    let nvml_lib = Some(nvml::library().expect("libnvml_sim.so beside the tests"));
+    PowerPlan { gpu: true, nvml_lib, choices: vec![SourceChoice::Nvml], ..PowerPlan::default() }
+}
+
+/// Two devices with counters and one without: steps of 100 ms come through as microjoules, the rest has its reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn nvml_devices() {
+    let _one = NVML.lock().await;
+    let folder = tempfile::tempdir().unwrap();
+    let old = Device { counter: false, ..Device::constant(1, 50.0) };
+    let mig = Device { mig: true, start_mj: 5, ..Device::constant(2, 70.0) };
+    let plan = nvml_plan(folder.path(), vec![Device::constant(0, 300.0), old, mig]);
+    let set = power::open(&plan).unwrap();
+    let source = &set.sources()[0];
+    assert_eq!(source.domains, ["gpu-0", "gpu-2"]);
+    assert_eq!(source.ignored[0].domain, "gpu-1");
+    assert!(source.ignored[0].why.contains("no energy counter"), "{}", source.ignored[0].why);
+    assert!(source.notes.iter().any(|n| n.starts_with("gpu-2: MIG is on")), "{:?}", source.notes);
+    let mut run = Run::start(set);
+    let steps = |readings: &[Reading]| {
+        let mut values: Vec<u64> = good(readings).into_iter().map(|v| v.1).collect();
+        values.dedup();
+        values
+    };
+    run.until("the counter moves ten times", |readings| steps(readings).len() > 10).await;
+    let (readings, end) = run.stop().await;
+    assert!(steps(&readings[&DomainId::new(0)]).iter().all(|uj| uj % 30_000_000 == 0));
+    assert!(steps(&readings[&DomainId::new(1)]).iter().all(|uj| uj % 7_000_000 == 5_000));
+    assert_eq!(end.warnings, []);
+}
+
+/// A device that falls off the bus: failed readings and one warning, and the other device goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn nvml_device_is_lost() {
+    let _one = NVML.lock().await;
+    let folder = tempfile::tempdir().unwrap();
+    let lost = Device { lost_after_s: Some(0.5), ..Device::constant(0, 300.0) };
+    let plan = nvml_plan(folder.path(), vec![lost, Device::constant(1, 70.0)]);
+    let mut run = Run::start(power::open(&plan).unwrap());
+    run.until("a reading fails", |readings| readings.iter().any(|r| r.value == CounterValue::Failed)).await;
+    let (readings, end) = run.stop().await;
+    assert_eq!(end.warnings.len(), 1);
+    assert!(end.warnings[0].text.contains("fell off the bus"), "{}", end.warnings[0].text);
+    let second = &readings[&DomainId::new(1)];
+    assert_eq!(good(second).len(), second.len());
+}
+
+/// A log with times since the start: all rows are in the recording, on its clock, and a run that is longer is told so.
+#[tokio::test(flavor = "multi_thread")]
+async fn replay_of_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("meter.csv");
+    std::fs::write(&log, "time_s,package-0_uj\n0,100\n0.001,200\n0.002,350\n").unwrap();
+    let set =
+        power::open(&PowerPlan { choices: vec![SourceChoice::Replay(log)], ..PowerPlan::default() }).unwrap();
+    let before = KtimeNs::now();
+    let mut run = Run::start(set);
+    run.until("the rows are there", |readings| readings.len() == 3).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let (readings, end) = run.stop().await;
+    let values = good(&readings[&DomainId::new(0)]);
+    assert_eq!(values.iter().map(|v| v.1).collect::<Vec<_>>(), [100, 200, 350]);
+    assert!(values[0].0 >= before.as_ns());
+    assert_eq!([values[1].0 - values[0].0, values[2].0 - values[1].0], [1_000_000, 1_000_000]);
+    assert_eq!(end.warnings[0].code, "replay-does-not-cover");
+    assert!(end.lateness.0.is_empty());
+}
+
+/// A log that a meter writes while the run lasts: rows from before and after the start, and no row twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn replay_of_a_growing_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("meter.csv");
+    let start = WallAnchor::now();
+    let row = |ms: u64| format!("{:.3},{ms}\n", start.unix_ns as f64 / 1e9 + ms as f64 / 1e3 - 1.0);
+    let head = format!("unix_s,wall_j\n{}{}", row(0), row(500));
+    std::fs::write(&log, &head).unwrap();
+    let plan = PowerPlan { choices: vec![SourceChoice::Replay(log.clone())], ..PowerPlan::default() };
+    let run = Run::start(power::open(&plan).unwrap());
+    std::fs::write(&log, format!("{head}{}{}170000", row(900), row(3_600_000))).unwrap();
+    let (readings, end) = run.stop().await;
+    let values = good(&readings[&DomainId::new(0)]);
+    assert_eq!(values.iter().map(|v| v.1 / 1_000_000).collect::<Vec<_>>(), [0, 500, 900, 3_600_000]);
+    assert!(values.is_sorted());
+    assert_eq!(end.warnings, []);
+}
+
+/// What is wrong with a log is said with file, line and column before the run starts.
+#[test]
+fn replay_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("meter.csv");
+    let cases = [
+        ("", "meter.csv is empty"),
+        ("time_s,package-0_uj\n1,5\n0.5,6\n", "meter.csv, line 3, column 1 (time_s): the time is earlier"),
+        ("time_s,package-0_uj\n0,5\n1,six\n", "meter.csv, line 3, column 2 (package-0_uj): `six`"),
+    ];
+    for (text, part) in cases {
+        std::fs::write(&log, text).unwrap();
+        let plan = PowerPlan { choices: vec![SourceChoice::Replay(log.clone())], ..PowerPlan::default() };
+        let error = power::open(&plan).err().expect("no error").to_string();
+        assert!(error.contains(part), "`{error}` does not say `{part}`");
+    }
+}

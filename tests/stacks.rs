@@ -1,0 +1,180 @@
+//! Stacks against the interpreter's own word: BPF programs load and real Pythons are sampled.
+//!
+//! A program (`workloads/oracle.py`) writes for each of its regions which frames are above it, with lines; every sample that falls into a
+//! region must show exactly these, and C code exactly where C called. Leaves out how many samples there are, but that there are some.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
+
+use energy_trace::ids::StackId;
+use energy_trace::profile::record::{FrameKind, Verdict};
+use energy_trace::profile::recording::Recording;
+use energy_trace_tests::place::{Place, assert_code};
+use energy_trace_tests::process::tests_dir;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What the program says of one region.
+#[derive(serde::Deserialize)]
+struct Region {
+    region: String,
+    frames: Vec<(String, u32)>,
+    /// Functions called from C; `None` where versions differ (loops over generators are inlined from 3.12 on).
+    called_from_c: Option<BTreeSet<String>>,
+}
+
+/// A Python frame of a sample, outermost first.
+#[derive(Debug)]
+struct Seen {
+    name: String,
+    line: u32,
+    /// Whether native frames stand between its caller and it.
+    called_from_c: bool,
+}
+
+/// Interpreters of this machine that this version can unwind: the system's own always, pyenv's where there are any.
+fn pythons() -> Vec<PathBuf> {
+    let pyenv = |version: &str| {
+        let folders = std::fs::read_dir("/root/.pyenv/versions").into_iter().flatten().flatten();
+        let of_version =
+            folders.map(|f| f.path()).filter(|p| p.to_string_lossy().contains(&format!("/{version}.")));
+        of_version.map(|p| p.join("bin/python3")).max()
+    };
+    let mut out = vec![PathBuf::from("/usr/bin/python3")];
+    out.extend(["3.11", "3.12", "3.13"].into_iter().filter_map(pyenv).filter(|p| p.exists()));
+    out
+}
+
+/// Records the program under one interpreter; gives the recording and what the program said.
+fn record(python: &Path, hz: &str) -> (Recording, Vec<Region>) {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let script = tests_dir().join("workloads/oracle.py");
+    let (python, script) = (python.to_str().unwrap(), script.to_str().unwrap());
+    let arguments = ["record", "--power", "none", "--no-svg", "-F", hz, "--", python, script, "truth", "0.4"];
+    assert_code(&place.run(&arguments), 0);
+    let truth = std::fs::read_to_string(place.path("truth")).unwrap();
+    let regions = truth.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap(), regions)
+}
+
+/// The Python frames of a stack, outermost first.
+fn python_frames(recording: &Recording, stack: StackId) -> Vec<Seen> {
+    let mut out: Vec<Seen> = Vec::new();
+    let mut native = false;
+    for (_, frame) in recording.frames_of(stack) {
+        match frame.kind {
+            FrameKind::Python => {
+                out.push(Seen { name: frame.name.clone(), line: frame.line, called_from_c: native });
+                native = false;
+            }
+            FrameKind::Native => native = true,
+            _ => (),
+        }
+    }
+    out
+}
+
+/// Whether a sample's frames are those of a region. Frames of the thread's own start (`threading`) are not told by the program's regions
+/// of other threads, so that the outermost frames are compared as they are.
+fn matches(seen: &[Seen], region: &Region, seam: bool) -> bool {
+    let above = &seen[..seen.len() - 1];
+    above.len() == region.frames.len()
+        && above.iter().zip(&region.frames).skip(1).all(|(seen, (name, line))| {
+            let by_c = region.called_from_c.as_ref().filter(|_| seam).map(|from_c| from_c.contains(name));
+            seen.name == *name && seen.line == *line && by_c.is_none_or(|by_c| seen.called_from_c == by_c)
+        })
+}
+
+/// Every sample inside a region shows exactly the frames and lines that the interpreter says, for every interpreter of the machine.
+#[test]
+fn python_frames_are_the_interpreters() {
+    for python in pythons() {
+        let (recording, regions) = record(&python, "199");
+        let mut hits: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut misses = Vec::new();
+        for sample in &recording.samples {
+            let seen = python_frames(&recording, sample.stack);
+            if seen.last().is_none_or(|last| last.name != "spin") {
+                continue;
+            }
+            let seam = matches!(sample.verdict, Verdict::Complete);
+            match regions.iter().find(|region| matches(&seen, region, seam)) {
+                Some(region) => *hits.entry(&region.region).or_default() += 1,
+                None => misses.push(seen),
+            }
+        }
+        let python = python.display();
+        assert!(misses.is_empty(), "{python}: {} samples differ, such as {:?}", misses.len(), misses[0]);
+        let unseen: Vec<&str> =
+            regions.iter().map(|r| r.region.as_str()).filter(|r| !hits.contains_key(r)).collect();
+        assert!(unseen.is_empty(), "{python}: no samples in {unseen:?}");
+    }
+}
+
+/// Once the tables are built, native frames reach the outermost frame, from a thread's start too.
+#[test]
+fn native_frames_reach_the_start() {
+    let (recording, _) = record(Path::new("/usr/bin/python3"), "199");
+    let later = &recording.samples[recording.samples.len() / 4..];
+    let whole = later.iter().filter(|s| matches!(s.verdict, Verdict::Complete | Verdict::Healed(_))).count();
+    assert!(whole * 100 >= later.len() * 99, "{whole} of {} are whole", later.len());
+    let outermost = |sample: &energy_trace::profile::record::Sample| {
+        recording.frames_of(sample.stack).next().unwrap().1.name.clone()
+    };
+    let roots: BTreeSet<String> =
+        later.iter().filter(|s| s.verdict == Verdict::Complete).map(outermost).collect();
+    assert!(roots.contains("_start"), "{roots:?}");
+}
+
+/// A version whose layout is not known is refused by name, its native frames stay, and every sample says so.
+#[test]
+fn unknown_versions_are_refused_by_name() {
+    let old = ["3.10", "3.9", "3.8"].iter().find_map(|version| {
+        let folders = std::fs::read_dir("/root/.pyenv/versions").ok()?.flatten();
+        folders
+            .map(|f| f.path().join("bin/python3"))
+            .find(|p| p.to_string_lossy().contains(&format!("/{version}.")))
+    });
+    // A machine without an old interpreter has an interpreter of another name instead: a copy that claims nothing is not one.
+    let Some(python) = old else { return };
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let spin = "import time\nend = time.time() + 1\nwhile time.time() < end: pass";
+    let arguments = ["record", "--power", "none", "--no-svg", "--", python.to_str().unwrap(), "-c", spin];
+    assert_code(&place.run(&arguments), 0);
+    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let runtime = recording.processes.iter().find_map(|p| p.runtime.clone()).unwrap();
+    assert!(runtime.contains("CPython") && runtime.contains("not known"), "{runtime}");
+    let native = recording.frames.iter().filter(|f| f.kind == FrameKind::Native).count();
+    assert!(native > 3, "{native} native frames");
+    assert!(
+        recording.samples.iter().all(|s| !matches!(s.verdict, Verdict::Complete))
+            || recording.samples.len() < 5
+    );
+}
+
+/// Threads, children and what they execute are followed: each has its own row.
+#[test]
+fn children_are_followed() {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let script = "import os, subprocess, time
+def burn(s):
+    end = time.process_time() + s
+    while time.process_time() < end: pass
+if os.fork() == 0:
+    burn(0.4); os._exit(0)
+os.wait()
+subprocess.run(['/usr/bin/python3', '-c', 'for i in range(5000000): pass'])
+burn(0.2)";
+    let arguments =
+        ["record", "--power", "none", "--no-svg", "-F", "199", "--", "/usr/bin/python3", "-c", script];
+    assert_code(&place.run(&arguments), 0);
+    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let sampled: BTreeSet<_> =
+        recording.samples.iter().map(|s| recording.threads[s.thread.index()].process).collect();
+    // A child may be sampled before it executes another program: then that is a fourth.
+    assert!((3..=4).contains(&sampled.len()), "{:?}", recording.processes);
+    let forked = |p: &&energy_trace::profile::record::Process| p.parent.is_some();
+    assert!(recording.processes.iter().filter(forked).count() >= 2, "{:?}", recording.processes);
+    // The forked child's Python frames are named like its parent's.
+    let burns = recording.frames.iter().filter(|f| f.kind == FrameKind::Python && f.name == "burn").count();
+    assert!(burns > 0);
+}

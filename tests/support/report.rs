@@ -1,0 +1,75 @@
+//! The JSON report as tests read it: the contract's keys, and nothing of energy-trace's own types.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// `report --format json`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Report {
+    /// `energy-trace/report/1`.
+    pub schema: String,
+    /// The run, as it stands in the file.
+    pub meta: serde_json::Value,
+    /// One row a domain.
+    pub ledger: Vec<LedgerRow>,
+    /// Functions by energy.
+    pub functions: Vec<Function>,
+}
+
+/// Where one domain's energy went, in microjoules.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "the names are those of the contract")]
+pub struct LedgerRow {
+    pub domain: String,
+    pub quality: String,
+    pub measured_uj: i64,
+    pub target_uj: i64,
+    pub other_uj: i64,
+    pub idle_uj: i64,
+    pub uncore_uj: i64,
+    pub residual_uj: i64,
+    pub unattributed: BTreeMap<String, i64>,
+}
+
+/// One function.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "the names are those of the contract")]
+pub struct Function {
+    pub name: String,
+    pub kind: String,
+    pub self_uj: BTreeMap<String, i64>,
+    pub total_uj: BTreeMap<String, i64>,
+    pub self_ns: u64,
+    pub total_ns: u64,
+    pub samples: u64,
+}
+
+impl Report {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// When it is not JSON of the contract's shape.
+    pub fn parse(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+
+    /// The functions whose name is `name` or ends in `.name`, summed over kinds: total energy of a class in microjoules.
+    pub fn total_uj(&self, name: &str, class: &str) -> i64 {
+        let suffix = format!(".{name}");
+        let same = |f: &&Function| f.name == name || f.name.ends_with(&suffix);
+        self.functions.iter().filter(same).filter_map(|f| f.total_uj.get(class)).sum()
+    }
+
+    /// Energy of all functions by themselves in a class: what the ledger's targets of that class sum to.
+    pub fn self_uj(&self, class: &str) -> i64 {
+        self.functions.iter().filter_map(|f| f.self_uj.get(class)).sum()
+    }
+}
+
+impl LedgerRow {
+    /// What is measured and lies in no part: zero, or the ledger is broken.
+    pub fn imbalance_uj(&self) -> i64 {
+        let parts = self.target_uj + self.other_uj + self.idle_uj + self.uncore_uj + self.residual_uj;
+        self.measured_uj - parts - self.unattributed.values().sum::<i64>()
+    }
+}

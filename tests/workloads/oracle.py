@@ -1,0 +1,146 @@
+"""A program that knows its own stacks: each region spins in `spin` and has told the file argv[1] which frames are above it.
+
+One JSON line a region: {"region": name, "frames": [[qualname, line], ...] outermost first, "called_from_c": [qualname, ...] or null} where
+null means that it differs between versions.
+"""
+import ctypes
+import functools
+import json
+import sys
+import threading
+import time
+
+OUT = open(sys.argv[1], "w")
+SECONDS = float(sys.argv[2])
+LOCK = threading.Lock()
+TOLD = set()
+
+
+def spin():
+    """The innermost frame of every region; its own line is not compared."""
+    end = time.thread_time() + SECONDS
+    total = 0
+    while time.thread_time() < end:
+        for i in range(200):
+            total += i * i
+    return total
+
+
+def tell(region, called_from_c):
+    """Writes the frames above the caller of `tell`, by the interpreter's own word. The next line of the caller is the one that spins."""
+    frame, frames = sys._getframe(1), []
+    while frame is not None:
+        frames.append([frame.f_code.co_qualname, frame.f_lineno])
+        frame = frame.f_back
+    frames[0][1] += 1  # The spin stands on the line below the call of tell.
+    frames.reverse()
+    with LOCK:
+        if region not in TOLD:
+            TOLD.add(region)
+            OUT.write(json.dumps({"region": region, "frames": frames, "called_from_c": called_from_c}) + "\n")
+            OUT.flush()
+
+
+class Class:
+    def method(self, region, called_from_c):
+        tell(region, called_from_c)
+        spin()
+
+    @staticmethod
+    def static(region):
+        Class().method(region, [])
+
+
+def plain():
+    Class.static("plain")
+
+
+def sorted_key():
+    def key(_):
+        tell("sorted key", ["sorted_key.<locals>.key"])
+        spin()
+        return 0
+    sorted([1], key=key)
+
+
+def reduced():
+    def add(_a, _b):
+        tell("reduce", ["reduced.<locals>.add"])
+        spin()
+    functools.reduce(add, [1, 2])
+
+
+def generated():
+    def items():
+        tell("generator in list", ["generated.<locals>.items"])
+        spin()
+        yield 1
+    list(items())
+
+
+def delegated():
+    def inner():
+        tell("yield from", None)
+        spin()
+        yield 1
+
+    def outer():
+        yield from inner()
+    for _ in outer():
+        pass
+
+
+def ctypes_callback():
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    def compare(_a, _b):
+        tell("ctypes callback", ["ctypes_callback.<locals>.compare"])
+        spin()
+        return 0
+    values = (ctypes.c_int * 2)(2, 1)
+    ctypes.CDLL(None).qsort(values, 2, 4, compare)
+
+
+def recursive(depth):
+    if depth:
+        return recursive(depth - 1)
+    tell("deep recursion", [])
+    return spin()
+
+
+def nested_c(depth):
+    if depth == 0:
+        tell("nested C calls", None)
+        spin()
+    else:
+        list(map(nested_c, [depth - 1]))
+
+
+def raising():
+    try:
+        raise ValueError("in flight")
+    except ValueError:
+        tell("exception in flight", [])
+        spin()
+
+
+def in_thread():
+    def work():
+        tell("thread", None)
+        spin()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def grüße():
+    tell("name beyond ASCII", [])
+    spin()
+
+
+def main():
+    for region in (plain, sorted_key, reduced, generated, delegated, ctypes_callback, lambda: recursive(200),
+                   lambda: nested_c(4), raising, in_thread, grüße):
+        region()
+
+
+main()
