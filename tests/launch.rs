@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
-use energy_trace_tests::place::{Place, Talk, assert_code, eventually, text};
+use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, eventually, text};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
@@ -242,6 +242,52 @@ fn attached_until_the_end() {
     drop(tree);
     assert_code(&recorder.end(), 0);
     assert!(recording(&place).summary.is_some_and(|summary| summary.exit_code.is_none()));
+}
+
+/// The whole machine is recorded while a command runs, or for a time without one.
+#[test]
+fn the_whole_machine() {
+    let place = place();
+    let arguments = ["--power", "none", "--no-svg", "-a"];
+    let output = place.command(&arguments).args(["--", "sh", "-c", "exit 8"]).output().unwrap();
+    assert_code(&output, 8);
+    assert_code(&place.command(&arguments).args(["--duration", "300ms"]).output().unwrap(), 0);
+    let recording = recording(&place);
+    assert!(recording.header.system_wide && recording.summary.is_some());
+}
+
+/// A disk that fills up ends the recording and not the command, which runs to its end; then the status is ours, and the disk is named.
+#[test]
+fn the_disk_fills_up() {
+    let place = place();
+    let disk = Disk::mount(&place);
+    std::fs::write(disk.0.join("ballast"), vec![0; 52 * 1024]).unwrap();
+    let arguments = ["--power", "none", "--no-svg", "-o", "disk/x.data", "--", "sh", "-c"];
+    let script = "i=0; while [ $i -lt 2000 ]; do /bin/true & i=$((i+1)); done; wait; echo done";
+    let output = place.command(&arguments).arg(script).output().unwrap();
+    assert_code(&output, 125);
+    assert_eq!(text(&output.stdout), "done\n");
+    assert_says(&output, &["disk/x.data", "No space left"]);
+}
+
+/// A file system of 64 KiB, unmounted when the test is over.
+struct Disk(std::path::PathBuf);
+
+impl Disk {
+    fn mount(place: &Place) -> Self {
+        let path = place.path("disk");
+        std::fs::create_dir(&path).unwrap();
+        let (kind, flags) = (Some("tmpfs"), nix::mount::MsFlags::empty());
+        nix::mount::mount(kind, &path, kind, flags, Some("size=64k")).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // A mount that stays behind is nobody's failure.
+        let _ = nix::mount::umount2(&self.0, nix::mount::MntFlags::MNT_DETACH);
+    }
 }
 
 /// A reader that closes the pipe early is no failure.
