@@ -49,7 +49,7 @@ pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
     cargo(workspace, &["test", "--quiet", "--workspace", "--locked", "--no-run"])?;
     heading("tests");
     let _alone = wait_for_other_runs(workspace)?;
-    cargo(workspace, &["test", "--workspace", "--locked"])
+    cargo(workspace, &["test", "--workspace", "--locked", "--no-fail-fast"])
 }
 
 fn cargo(workspace: &Workspace, args: &[&str]) -> Result<()> {
