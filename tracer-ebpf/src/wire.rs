@@ -167,6 +167,8 @@ pub struct CpuState {
     pub other_start_ns: u64,
     /// End of that run so far.
     pub other_end_ns: u64,
+    /// When a sample last woke user space.
+    pub woke_ns: u64,
 }
 
 /// The code mappings of a process: a block of the mapping pool, its size a power of two, unused places filled with `u64::MAX`.
@@ -263,7 +265,7 @@ const _: () = {
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 56);
     assert!(size_of::<Settings>() == 24);
-    assert!(size_of::<CpuState>() == 24);
+    assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<CodeMapping>() == 32);
     assert!(size_of::<PythonLayout>() == 64);
     let words = MAX_FRAMES as usize * (NATIVE_WORDS + PYTHON_WORDS) + MAX_KERNEL_FRAMES as usize;

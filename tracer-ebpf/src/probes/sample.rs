@@ -3,8 +3,8 @@
 //! Both walks are `bpf_loop` callbacks over state in the scratch map: the verifier looks at one step, whatever the depth. A walk that
 //! cannot go on says why; the sample is sent all the same.
 
-use super::maps::{EVENTS, PYTHONS, SCRATCH, Scratch, count, current, head, is_target, settings};
-use super::sched::NO_WAKEUP;
+use super::maps::{CPU_STATE, EVENTS, PYTHONS, SCRATCH, Scratch, count, current, head, is_target, settings};
+use super::sched::{NO_WAKEUP, WAKEUP};
 use super::tables::ProcessTables;
 use super::user_memory::UserMemory;
 use aya_ebpf::EbpfContext as _;
@@ -314,18 +314,35 @@ fn push_native(scratch: &mut Scratch, pc: u64, cfa: u64) {
 fn send(scratch: &mut Scratch) {
     let words = scratch.walk.cursor & (SAMPLE_WORDS as u64 - 1);
     let bytes = size_of::<SampleHead>() as u64 + words * 8;
+    let flags =
+        if scratch.head.python > 0 && wake_is_due(scratch.head.head.at_ns) { WAKEUP } else { NO_WAKEUP };
     // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.
     let sent = unsafe {
         bpf_ringbuf_output(
             (&raw const EVENTS).cast_mut().cast(),
             (&raw mut scratch.head).cast(),
             bytes,
-            NO_WAKEUP,
+            flags,
         )
     };
     if sent != 0 {
         count(lost::SAMPLES);
     }
+}
+
+/// Whether user space should look now: code objects may be freed soon after they ran (modules while they are imported), and must be read
+/// before. Every few milliseconds is enough, and costs little at any sampling rate.
+#[inline(always)]
+fn wake_is_due(now: u64) -> bool {
+    const EVERY_NS: u64 = 3_000_000;
+    let Some(state) = CPU_STATE.get_ptr_mut(0) else { return false };
+    // SAFETY: the map's slot of this CPU; nothing else of this CPU writes this field.
+    let state = unsafe { &mut *state };
+    if now - state.woke_ns < EVERY_NS {
+        return false;
+    }
+    state.woke_ns = now;
+    true
 }
 
 /// This CPU's scratch.

@@ -9,6 +9,8 @@ use tracer_ebpf::wire::{CpuState, SliceEvent, kind, lost};
 
 /// `BPF_RB_NO_WAKEUP`: user space looks at intervals.
 pub(crate) const NO_WAKEUP: u64 = 1;
+/// `BPF_RB_FORCE_WAKEUP`: user space looks now.
+pub(crate) const WAKEUP: u64 = 2;
 
 /// `current` leaves this CPU.
 #[inline(always)]

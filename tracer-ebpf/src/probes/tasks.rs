@@ -4,13 +4,12 @@
 //! address space and interpreter, which hold until it executes another program.
 
 use super::maps::{ADDRESS_SPACES, EVENTS, PYTHONS, TARGETS, count, current, head, is_target, settings};
+use super::sched::WAKEUP;
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_probe_read_kernel};
 use aya_ebpf::programs::{RawTracePointContext, TracePointContext};
 use aya_log_ebpf::debug;
 use tracer_ebpf::wire::{TaskEvent, kind, lost};
 
-/// `BPF_RB_FORCE_WAKEUP`: user space must read the process before it is gone.
-const WAKEUP: u64 = 2;
 /// `PROT_EXEC`.
 const EXECUTABLE: u64 = 4;
 /// Offsets of arguments in the record of `sys_enter_mmap`, the same on every x86-64 kernel: 16 + 8 × position.

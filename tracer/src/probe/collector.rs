@@ -63,13 +63,13 @@ impl Collector {
             }
             Some(Event::Exec(head, comm)) => {
                 self.processes.meet(head.pid, &self.out);
-                self.processes.exec(head.pid, comm.text(), &self.out);
+                self.processes.exec(head.pid, comm.text(), head.at, &self.out);
             }
             Some(Event::Exit(head, comm)) => {
                 self.processes.thread(head.pid, head.tid, Some(comm.text()), &self.out);
                 self.ended.insert(head.pid, head.at);
             }
-            Some(Event::Mmap(head)) => self.processes.touch(head.pid),
+            Some(Event::Mmap(head)) => self.processes.touch(head.pid, head.at),
             None => self.damaged += 1,
         }
         if self.slices.len() + self.samples.len() >= BATCH {
@@ -131,7 +131,8 @@ impl Collector {
                     Some(frame) => frame,
                     None => {
                         self.nameless += 1;
-                        bare(FrameKind::Special, "[unknown: Python function of an ended process]", "", 0)
+                        log::debug!("no code object at {code:#x} in process {}", head.pid);
+                        bare(FrameKind::Special, "[unknown: Python function that is gone]", "", 0)
                     }
                 }
             }
@@ -159,15 +160,16 @@ impl Collector {
 
     /// Looks at all processes that are known and waits for the tables of what they have mapped.
     pub(super) fn ready_tables(&mut self) {
-        self.processes.refresh(&mut self.maps, &self.out, false);
-        while self.processes.files.take_built(&mut self.maps, true) {}
-        self.processes.refresh(&mut self.maps, &self.out, true);
+        let now = KtimeNs::now();
+        self.processes.refresh(&mut self.maps, &self.out, false, now);
+        self.processes.files.take_news(true);
+        self.processes.refresh(&mut self.maps, &self.out, true, now);
     }
 
     /// What is done between two looks at the ring buffer.
     pub(super) fn rest(&mut self, now: KtimeNs) {
-        let ready = self.processes.files.take_built(&mut self.maps, false);
-        self.processes.refresh(&mut self.maps, &self.out, ready);
+        let news = self.processes.files.take_news(false);
+        self.processes.refresh(&mut self.maps, &self.out, news, now);
         self.forget_ended(now);
         self.flush();
     }

@@ -1,11 +1,12 @@
-//! Mapped files and their row tables: read once a file, shared by all processes, built in the background.
+//! Mapped files and their row tables: read once a file, shared by all processes, in the background.
 //!
-//! Rows of a large library take half a second to make; the reader of events must not wait that long.
+//! Two threads, so that the reader of events never waits: one reads what a file says of itself (milliseconds), one makes its rows and
+//! puts them into a BPF map (half a second for a large library).
 
-use super::object::Maps;
+use super::row_maps::RowMaps;
 use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::cfi::{Rows, build_rows};
+use crate::unwind::cfi::build_rows;
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
 use crate::unwind::elf::{ElfError, ElfFacts, read_eh_frame};
 use std::collections::HashMap;
@@ -31,90 +32,81 @@ pub(super) enum Table {
 
 /// A mapped file.
 pub(super) struct MappedFile {
-    /// What it says; `None` where it could not be read or is not ELF.
+    /// What it says; `None` until it was read, and where it is not ELF.
     pub(super) facts: Option<Arc<ElfFacts>>,
     /// Its table.
-    pub(super) table: Table,
+    table: Table,
     /// Its rows, kept for a file that may hold the interpreter.
     rows: Option<Vec<u64>>,
-    python: bool,
 }
 
-/// Work for the builder: the file stays open, whatever becomes of its path.
+/// Work for the threads: the file stays open, whatever becomes of its path.
 struct Job {
     key: FileKey,
     file: File,
-    base: u64,
+    python: bool,
 }
 
-struct Built {
-    key: FileKey,
-    rows: Result<Rows, ElfError>,
+/// What the threads found out.
+enum News {
+    Facts(FileKey, Option<Arc<ElfFacts>>),
+    Table(FileKey, Table, Option<Vec<u64>>),
 }
 
 /// All mapped files.
 pub(super) struct Files {
     files: HashMap<FileKey, MappedFile>,
     jobs: Sender<Job>,
-    built: Receiver<Built>,
+    news: Receiver<News>,
+    /// News to come.
     pending: usize,
 }
 
 impl Files {
-    /// Starts the builder; it ends when this is dropped.
-    pub(super) fn start() -> std::io::Result<Self> {
-        let (jobs, todo) = channel::<Job>();
-        let (done, built) = channel();
-        thread::Builder::new().name("energy-rows".into()).spawn(move || {
-            for job in todo {
-                let rows = build(&job);
-                if done.send(Built { key: job.key, rows }).is_err() {
-                    return;
-                }
-            }
-        })?;
-        Ok(Self { files: HashMap::new(), jobs, built, pending: 0 })
+    /// Starts the threads; they end when this is dropped.
+    pub(super) fn start(maps: RowMaps) -> std::io::Result<Self> {
+        let (jobs, files) = channel::<Job>();
+        let (found, news) = channel();
+        let (rows_jobs, rows_todo) = channel();
+        let told = found.clone();
+        thread::Builder::new()
+            .name("energy-files".into())
+            .spawn(move || read_files(files, &told, &rows_jobs))?;
+        thread::Builder::new()
+            .name("energy-rows".into())
+            .spawn(move || make_tables(rows_todo, maps, &found))?;
+        Ok(Self { files: HashMap::new(), jobs, news, pending: 0 })
     }
 
-    /// The file behind a mapping, read when it is met for the first time.
+    /// The file behind a mapping; its reading begins when it is met for the first time.
     pub(super) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
         let key = mapping.file.clone()?;
         if !self.files.contains_key(&key) {
             let opened = mapping.openable(pid).into_iter().find_map(|path| File::open(path).ok());
-            let file = self.meet(key.clone(), opened, may_hold_interpreter(&mapping.path, program));
-            self.files.insert(key.clone(), file);
+            let python = may_hold_interpreter(&mapping.path, program);
+            let queued =
+                opened.is_some_and(|file| self.jobs.send(Job { key: key.clone(), file, python }).is_ok());
+            self.pending += 2 * usize::from(queued);
+            let table = if queued { Table::Pending } else { Table::Absent };
+            self.files.insert(key.clone(), MappedFile { facts: None, table, rows: None });
         }
         self.files.get(&key)
     }
 
-    fn meet(&mut self, key: FileKey, opened: Option<File>, python: bool) -> MappedFile {
-        let absent = MappedFile { facts: None, table: Table::Absent, rows: None, python };
-        let Some(file) = opened else { return absent };
-        let wanted: &[&str] = if python { &SYMBOLS } else { &[] };
-        let facts = match ElfFacts::read(&path_of(&file), wanted) {
-            Ok(facts) => facts,
-            Err(error) => {
-                log::debug!("no unwind information: {error}");
-                return absent;
-            }
-        };
-        let queued = self.jobs.send(Job { key, file, base: facts.base }).is_ok();
-        self.pending += usize::from(queued);
-        let table = if queued { Table::Pending } else { Table::Absent };
-        MappedFile { facts: Some(Arc::new(facts)), table, rows: None, python }
-    }
-
-    /// Puts finished tables into the map; true if any became ready.
-    pub(super) fn take_built(&mut self, maps: &mut Maps, wait: bool) -> bool {
+    /// Takes in what the threads found out; true if there was anything. With `wait`, everything that was begun.
+    pub(super) fn take_news(&mut self, wait: bool) -> bool {
         let mut any = false;
         while self.pending > 0 {
-            let built = if wait { self.built.recv().ok() } else { self.built.try_recv().ok() };
-            let Some(built) = built else { break };
+            let news = if wait { self.news.recv().ok() } else { self.news.try_recv().ok() };
+            let Some(news) = news else { break };
             self.pending -= 1;
             any = true;
-            let Some(file) = self.files.get_mut(&built.key) else { continue };
-            file.table = table_of(&built.rows, maps);
-            file.rows = built.rows.ok().filter(|_| file.python).map(|rows| rows.rows);
+            let (News::Facts(key, _) | News::Table(key, ..)) = &news;
+            let Some(file) = self.files.get_mut(key) else { continue };
+            match news {
+                News::Facts(_, facts) => file.facts = facts,
+                News::Table(_, table, rows) => (file.table, file.rows) = (table, rows),
+            }
         }
         any
     }
@@ -133,47 +125,71 @@ impl Files {
 
     /// What the probes must know of a mapping.
     pub(super) fn code_mapping(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> CodeMapping {
-        let mut out = CodeMapping {
-            start: mapping.start,
-            end: mapping.end,
-            bias: 0,
-            table: CodeMapping::NO_INFO,
-            chunks: 0,
-        };
+        let (start, end) = (mapping.start, mapping.end);
+        let mut out = CodeMapping { start, end, bias: 0, table: CodeMapping::NO_INFO, chunks: 0 };
         let Some(file) = self.of(pid, mapping, program) else { return out };
-        let Some(facts) = &file.facts else { return out };
-        let Some(bias) = facts.bias(mapping.start, mapping.offset) else { return out };
-        out.bias = bias.wrapping_add(facts.base);
-        (out.table, out.chunks) = match file.table {
-            Table::Pending => (CodeMapping::NO_TABLE, 0),
-            Table::Ready(table, chunks) => (table, chunks),
-            Table::Absent => (CodeMapping::NO_INFO, 0),
+        let bias =
+            file.facts.as_ref().and_then(|f| Some(f.bias(start, mapping.offset)?.wrapping_add(f.base)));
+        (out.table, out.chunks) = match (file.table, bias) {
+            (Table::Ready(table, chunks), Some(_)) => (table, chunks),
+            (Table::Pending, _) => (CodeMapping::NO_TABLE, 0),
+            _ => (CodeMapping::NO_INFO, 0),
         };
+        out.bias = bias.unwrap_or(0);
         out
     }
 }
 
-fn build(job: &Job) -> Result<Rows, ElfError> {
-    let section = read_eh_frame(&path_of(&job.file))?;
-    Ok(section.map(|section| build_rows(&section, job.base)).unwrap_or_default())
+/// The thread that reads what files say of themselves, and passes them on.
+fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job, u64)>) {
+    for job in jobs {
+        let wanted: &[&str] = if job.python { &SYMBOLS } else { &[] };
+        let facts = ElfFacts::read(&path_of(&job.file), wanted)
+            .inspect_err(|error| log::debug!("no unwind information: {error}"))
+            .ok()
+            .map(Arc::new);
+        let base = facts.as_ref().map(|facts| facts.base);
+        let mut told = found.send(News::Facts(job.key.clone(), facts)).is_ok();
+        told &= match base {
+            Some(base) => rows_jobs.send((job, base)).is_ok(),
+            None => found.send(News::Table(job.key, Table::Absent, None)).is_ok(),
+        };
+        if !told {
+            return; // Nobody listens any more.
+        }
+    }
 }
 
-fn table_of(rows: &Result<Rows, ElfError>, maps: &mut Maps) -> Table {
-    let rows = match rows {
-        Ok(rows) if !rows.rows.is_empty() => &rows.rows,
-        Ok(_) => return Table::Absent,
-        Err(error) => {
+/// The thread that makes row tables.
+fn make_tables(jobs: Receiver<(Job, u64)>, mut maps: RowMaps, found: &Sender<News>) {
+    for (job, base) in jobs {
+        let rows = build(&job, base).unwrap_or_else(|error| {
             log::debug!("no unwind rows: {error}");
-            return Table::Absent;
+            Vec::new()
+        });
+        let table = table_of(&rows, &mut maps);
+        if found.send(News::Table(job.key, table, job.python.then_some(rows))).is_err() {
+            return;
         }
-    };
-    match maps.rows.add(rows) {
+    }
+}
+
+fn table_of(rows: &[u64], maps: &mut RowMaps) -> Table {
+    if rows.is_empty() {
+        return Table::Absent;
+    }
+    match maps.add(rows) {
         Ok((table, chunks)) => Table::Ready(table, chunks),
         Err(error) => {
             log::debug!("no row table: {error}");
             Table::Absent
         }
     }
+}
+
+fn build(job: &Job, base: u64) -> Result<Vec<u64>, ElfError> {
+    let section = read_eh_frame(&path_of(&job.file))?;
+    Ok(section.map(|section| build_rows(&section, base).rows).unwrap_or_default())
 }
 
 /// An open file as a path.

@@ -121,7 +121,7 @@ impl Tracer {
     pub fn start(&mut self, records: Sender<Record>) -> Result<KtimeNs, ProbeError> {
         let maps =
             self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
-        let mut processes = Processes::new(Files::start()?);
+        let mut processes = Processes::new(Files::start(self.object.take_rows()?)?);
         let out = Interner::new(records);
         self.object.enable_stats();
         if let Some(why) = self.object.attach_tracepoints()? {
@@ -163,7 +163,11 @@ impl Tracer {
         match self.reader.take().map(Reader::stop) {
             Some(Some(mut collector)) => {
                 collector.flush();
-                count_into(&mut lost, "Python functions of processes that had ended", collector.nameless);
+                count_into(
+                    &mut lost,
+                    "names of Python frames: code object gone before it was read",
+                    collector.nameless,
+                );
                 count_into(&mut lost, "events that could not be decoded", collector.damaged);
                 for (id, name) in symbolize::name_frames(&collector.out.unnamed) {
                     collector.out.send(Record::Name(id, name));

@@ -4,6 +4,7 @@
 
 use super::ProbeError;
 use super::btf::KernelTypes;
+use super::row_maps::RowMaps;
 use crate::ids::{CpuId, Pid};
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::perf_event::PerfEventLink;
@@ -62,7 +63,6 @@ pub(super) struct Maps {
     spaces: HashMap<MapData, u32, AddressSpace>,
     mappings: Array<MapData, CodeMapping>,
     pythons: HashMap<MapData, u32, PythonLayout>,
-    pub(super) rows: super::row_maps::RowMaps,
 }
 
 impl Object {
@@ -92,7 +92,6 @@ impl Object {
             spaces: map(&mut ebpf, "ADDRESS_SPACES")?,
             mappings: map(&mut ebpf, "MAPPINGS")?,
             pythons: map(&mut ebpf, "PYTHONS")?,
-            rows: super::row_maps::RowMaps::new(map(&mut ebpf, "ROWS")?),
         };
         Ok(Self { ebpf, maps: Some(maps), targets, links: Vec::new(), stats: None })
     }
@@ -105,6 +104,11 @@ impl Object {
     /// Makes a process a target.
     pub(super) fn add_target(&mut self, pid: Pid, at_ns: u64) -> Result<(), ProbeError> {
         self.targets.insert(pid.get(), at_ns, 0).map_err(|e| ProbeError::attach("the map of targets", &e))
+    }
+
+    /// The map of row tables; can be taken once.
+    pub(super) fn take_rows(&mut self) -> Result<RowMaps, ProbeError> {
+        Ok(RowMaps::new(map(&mut self.ebpf, "ROWS")?))
     }
 
     /// What follows the life of processes and the time on CPUs. Gives a doubt where the mmap hook is not to be had.

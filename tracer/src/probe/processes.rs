@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
+use std::time::Duration;
 use tracer_ebpf::wire::AddressSpace as Block;
 
 /// A program in a process.
@@ -36,6 +37,8 @@ pub(super) struct Process {
     block: Option<Arc<Block>>,
     /// Its mappings may have changed.
     dirty: bool,
+    /// When to look once more: the event of a mapping comes before the mapping.
+    again: Option<KtimeNs>,
     /// When its memory was last looked at; it is not looked at again for every strange address.
     looked_at: KtimeNs,
 }
@@ -50,7 +53,9 @@ pub(super) struct Processes {
 }
 
 /// Between two looks at the mappings of a process that shows unknown addresses.
-const LOOK_AGAIN_NS: u64 = 200_000_000;
+const LOOK_AGAIN_NS: u64 = 50_000_000;
+/// After this long a mapping that was announced is there.
+const SETTLED: Duration = Duration::from_millis(30);
 
 impl Processes {
     pub(super) fn new(files: Files) -> Self {
@@ -124,7 +129,7 @@ impl Processes {
     }
 
     /// A process became another program.
-    pub(super) fn exec(&mut self, pid: Pid, name: String, out: &Interner) {
+    pub(super) fn exec(&mut self, pid: Pid, name: String, at: KtimeNs, out: &Interner) {
         let command = read_command(pid);
         match self.by_pid.get_mut(&pid) {
             // The launcher's few instructions before the command's own are the command's to the reader.
@@ -144,13 +149,14 @@ impl Processes {
                 self.release(old.and_then(|p| p.block));
             }
         }
-        self.touch(pid);
+        self.touch(pid, at);
     }
 
     /// Its mappings may have changed.
-    pub(super) fn touch(&mut self, pid: Pid) {
+    pub(super) fn touch(&mut self, pid: Pid, at: KtimeNs) {
         if let Some(process) = self.by_pid.get_mut(&pid) {
             process.dirty = true;
+            process.again = Some(at + SETTLED);
         }
     }
 
@@ -164,25 +170,27 @@ impl Processes {
         }
     }
 
-    /// Looks again at the memory of processes that changed, and at all when tables became ready.
-    pub(super) fn refresh(&mut self, maps: &mut Maps, out: &Interner, tables_ready: bool) {
-        let pids: Vec<(Pid, bool)> = self
-            .by_pid
-            .iter()
-            .filter(|(_, p)| p.dirty || tables_ready && p.block.is_some())
-            .map(|(&pid, p)| (pid, p.dirty))
-            .collect();
-        for (pid, dirty) in pids {
-            if dirty && let Ok(space) = AddressSpace::read(pid) {
-                self.find_interpreter(pid, &space, maps, out);
-                if let Some(process) = self.by_pid.get_mut(&pid) {
-                    process.space = space;
-                }
+    /// Looks again at the memory of processes that changed, and at all when there is news of files.
+    pub(super) fn refresh(&mut self, maps: &mut Maps, out: &Interner, news: bool, now: KtimeNs) {
+        let due = |p: &Process| p.dirty || p.again.is_some_and(|at| at <= now);
+        let pids: Vec<(Pid, bool)> =
+            self.by_pid.iter().map(|(&pid, p)| (pid, due(p))).filter(|&(_, due)| due || news).collect();
+        for (pid, due) in pids {
+            if due && let Ok(space) = AddressSpace::read(pid) {
+                self.with(pid, |process| process.space = space);
             }
+            self.find_interpreter(pid, maps, out);
             self.upload(pid, maps);
-            if let Some(process) = self.by_pid.get_mut(&pid) {
+            self.with(pid, |process| {
                 process.dirty = false;
-            }
+                process.again = process.again.filter(|&at| at > now);
+            });
+        }
+    }
+
+    fn with(&mut self, pid: Pid, change: impl FnOnce(&mut Process)) {
+        if let Some(process) = self.by_pid.get_mut(&pid) {
+            change(process);
         }
     }
 
@@ -210,11 +218,10 @@ impl Processes {
     }
 
     /// Looks for CPython among the mapped files.
-    fn find_interpreter(&mut self, pid: Pid, space: &AddressSpace, maps: &mut Maps, out: &Interner) {
-        if self.by_pid.get(&pid).is_none_or(|p| p.interpreter.is_some() || p.refused) {
-            return;
-        }
-        let program = program_of(space);
+    fn find_interpreter(&mut self, pid: Pid, maps: &mut Maps, out: &Interner) {
+        let unsettled = self.by_pid.get(&pid).filter(|p| p.interpreter.is_none() && !p.refused);
+        let Some(space) = unsettled.map(|p| p.space.clone()) else { return };
+        let program = program_of(&space);
         for mapping in space.mappings() {
             let Some(facts) = self.files.of(pid, mapping, &program).and_then(|f| f.facts.clone()) else {
                 continue;
@@ -294,6 +301,7 @@ fn new_process(record: record::Process) -> Process {
         parent: None,
         block: None,
         dirty: true,
+        again: None,
         looked_at: KtimeNs::default(),
         record,
     }

@@ -15,7 +15,7 @@ use crate::profile::record::{Frame, FrameKind, Quality};
 use crate::profile::recording::Recording;
 use crate::units::MicroJoules;
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// The frame that stands for time on a CPU that no sample saw.
 pub(crate) const UNSAMPLED: &str = "[unsampled]";
@@ -43,7 +43,7 @@ pub struct Function {
     pub spent: Spent,
     /// 95 % interval of the total energy by sampling error alone (`sampling_error.rs`); psys is left out unless there is nothing else.
     pub ci95: (MicroJoules, MicroJoules),
-    /// Whether it only starts the interpreter: it was never seen inside the outermost Python frame of a stack that has one.
+    /// Whether it only starts the interpreter: it calls the outermost Python frame in nearly all stacks that have it.
     pub starts: bool,
     /// Words for the reader: `low-samples` (under 100), `estimated` (no energy counter), `no-symbol`.
     pub flags: Vec<&'static str>,
@@ -113,16 +113,19 @@ impl<'a> FunctionTable<'a> {
         }
     }
 
-    /// Functions that are more than the start of the interpreter: in stacks with Python frames, the outermost of these and what is inside
-    /// it; in others, all.
-    fn beyond_start(&self, profile: &EnergyProfile) -> HashSet<usize> {
-        let mut inside = HashSet::new();
+    /// Samples in which each function is more than the start of the interpreter: it is the outermost Python frame or inside it, or there is
+    /// no Python frame.
+    fn beyond_start(&self, profile: &EnergyProfile) -> HashMap<usize, u64> {
+        let mut inside = HashMap::new();
         let mut path = Vec::new();
         for row in &profile.rows {
             path.clear();
             self.path(row, &mut path);
             let first = path.iter().position(|&number| self.kind(number) == FrameKind::Python).unwrap_or(0);
-            inside.extend(&path[first..]);
+            let distinct: BTreeSet<usize> = path[first..].iter().copied().collect();
+            for number in distinct {
+                *inside.entry(number).or_default() += row.samples;
+            }
         }
         inside
     }
@@ -185,14 +188,20 @@ pub fn functions(recording: &Recording, profile: &EnergyProfile) -> Vec<Function
     let judge = Judge::new(profile);
     let groups = fold(profile, |row, path| table.path(row, path));
     let inside = table.beyond_start(profile);
-    let function = |(number, spent)| Function {
-        starts: !inside.contains(&number),
+    let function = |(number, spent): (usize, Spent)| Function {
+        starts: only_starts(inside.get(&number).copied().unwrap_or(0), &spent),
         ..table.function(number, spent, &judge)
     };
     let mut functions: Vec<Function> = groups.into_iter().map(function).collect();
     let choice = judge.choice;
     functions.sort_by_cached_key(|function| order(choice, &function.spent, &function.symbol));
     functions
+}
+
+/// Whether a function starts the interpreter in nearly all samples (19 of 20) that have it: before the first Python frame and after the last
+/// it is seen without one.
+const fn only_starts(beyond: u64, spent: &Spent) -> bool {
+    spent.total.samples > 0 && beyond.saturating_mul(20) < spent.total.samples
 }
 
 /// Most own energy first, then most energy in total, then most time, then the name.
