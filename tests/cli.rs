@@ -2,11 +2,9 @@
 //!
 //! Runs the real binary as root. Leaves out commands that run (`launch.rs`, `signals.rs`) and what the numbers are.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, eventually, text};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 fn place() -> Place {
     Place::new(env!("CARGO_BIN_EXE_energy-trace"))

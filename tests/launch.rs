@@ -104,7 +104,9 @@ fn quiet() {
 #[test]
 fn environment_is_untouched() {
     let place = place();
-    let script = "env; pwd; umask; ls /proc/self/fd; grep -E 'Sig(Blk|Ign)' /proc/self/status";
+    // The highest bits are signals 32 and up, of which glibc's posix_spawn ignores two of its own for whomever it starts.
+    let script = "env; pwd; umask; ls /proc/self/fd; grep SigBlk /proc/self/status; \
+                  echo $((0x$(sed -n 's/SigIgn:.//p' /proc/self/status) & 0x7fffffff))";
     let surroundings = |command: &mut Command| {
         command.env_clear().envs([
             ("PATH", "/usr/bin:/bin"),
@@ -114,7 +116,7 @@ fn environment_is_untouched() {
         ]);
         text(&command.stdin(Stdio::null()).output().unwrap().stdout)
     };
-    let plain = surroundings(Command::new("sh").args(["-c", script]).current_dir(place.folder()));
+    let plain = surroundings(Command::new("/bin/sh").args(["-c", script]).current_dir(place.folder()));
     assert!(plain.contains("A=b c"));
     assert_eq!(surroundings(&mut place.record(script)), plain);
 }
@@ -163,48 +165,128 @@ fn duration_ends_the_recording_only() {
     assert_code(&child.end(), 4);
 }
 
-/// Attached, the recording ends with the last process of the tree, at a signal, or when time is up; the processes are never touched.
-#[test]
-fn attached() {
-    let place = place();
-    let tree = || {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "sleep 1000 & echo $!; wait"]);
-        let mut shell = Talk::spawn(shell);
-        let sleeper: i32 = shell.line().trim().parse().unwrap();
-        (shell, sleeper)
-    };
-    // SAFETY: kill takes two numbers; the sleeper is the shell's child and waits for this.
-    let kill = |pid: i32, signal| unsafe { libc::kill(pid, signal) };
-    let attach = |pid: u32, more: &[&str]| {
-        let pid = pid.to_string();
+/// A shell and the sleeper that it has started, for attaching to.
+struct Tree {
+    shell: Talk,
+    sleeper: nix::unistd::Pid,
+}
+
+impl Tree {
+    fn new() -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & echo $!; wait"]);
+        let mut shell = Talk::spawn(command);
+        let sleeper = nix::unistd::Pid::from_raw(shell.line().trim().parse().unwrap());
+        Self { shell, sleeper }
+    }
+
+    fn attach(&self, place: &Place, more: &[&str]) -> Talk {
+        let pid = self.shell.0.id().to_string();
         let mut arguments = vec!["--power", "none", "--no-svg", "-p", &pid];
         arguments.extend(more);
         Talk::spawn(place.command(&arguments))
-    };
+    }
 
-    let (mut shell, sleeper) = tree();
-    assert_code(&attach(shell.0.id(), &["--duration", "50ms"]).end(), 0);
-    assert!(recording(&place).header.command.is_empty());
-    assert_eq!(kill(sleeper, 0), 0, "the target lives");
+    fn lives(&self) -> bool {
+        nix::sys::signal::kill(self.sleeper, None).is_ok()
+    }
+}
 
-    let recorder = attach(shell.0.id(), &[]);
-    eventually("the start", || place.path("energy-trace.data").exists());
-    recorder.signal(libc::SIGTERM);
-    // Before or after the start: 143 for a set-up that was cut short, 0 for a recording that was ended.
-    let output = recorder.end();
-    assert!(matches!(output.status.code(), Some(0 | 143)), "{}", text(&output.stderr));
+impl Drop for Tree {
+    fn drop(&mut self) {
+        // It may have been killed by the test itself.
+        let _ = nix::sys::signal::kill(self.sleeper, nix::sys::signal::Signal::SIGKILL);
+    }
+}
 
-    let recorder = attach(shell.0.id(), &[]);
-    shell.0.kill().unwrap();
-    shell.0.wait().unwrap();
-    kill(sleeper, libc::SIGKILL);
-    let output = recorder.end();
-    // The tree may have ended before the recording began, which is an error that says so.
-    match output.status.code() {
-        Some(0) => {}
-        Some(125) => assert_says(&output, &["process"]),
-        other => panic!("{other:?}: {}", text(&output.stderr)),
+/// The recording has begun when its first records are on disk.
+fn begun(place: &Place) {
+    eventually("the start", || energy_trace::profile::file::read(&place.path("energy-trace.data")).is_ok());
+}
+
+/// Attached for a time: the recording ends when it is up, and the processes are not touched.
+#[test]
+fn attached_for_a_time() {
+    let (place, tree) = (place(), Tree::new());
+    assert_code(&tree.attach(&place, &["--duration", "50ms"]).end(), 0);
+    let recording = recording(&place);
+    assert!(recording.header.command.is_empty());
+    let names: Vec<&str> = recording.processes.iter().map(|process| process.name.as_str()).collect();
+    assert!(names.contains(&"sh") && names.contains(&"sleep"), "the whole tree is known: {names:?}");
+    assert!(tree.lives());
+}
+
+/// Attached until somebody ends energy-trace: any of the usual signals gives a whole recording, and the processes are not touched.
+#[test]
+fn attached_until_a_signal() {
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        let (place, tree) = (place(), Tree::new());
+        let recorder = tree.attach(&place, &[]);
+        begun(&place);
+        recorder.signal(signal);
+        assert_code(&recorder.end(), 0);
+        assert!(recording(&place).summary.is_some());
+        assert!(tree.lives());
+    }
+}
+
+/// Attached until the end: the recording ends with the last process of the tree, not with its root.
+#[test]
+fn attached_until_the_end() {
+    let (place, mut tree) = (place(), Tree::new());
+    let mut recorder = tree.attach(&place, &[]);
+    begun(&place);
+    tree.shell.0.kill().unwrap();
+    tree.shell.0.wait().unwrap();
+    assert!(recorder.0.try_wait().unwrap().is_none(), "the sleeper still runs");
+    drop(tree);
+    assert_code(&recorder.end(), 0);
+    assert!(recording(&place).summary.is_some_and(|summary| summary.exit_code.is_none()));
+}
+
+/// The whole machine is recorded while a command runs, or for a time without one.
+#[test]
+fn the_whole_machine() {
+    let place = place();
+    let arguments = ["--power", "none", "--no-svg", "-a"];
+    let output = place.command(&arguments).args(["--", "sh", "-c", "exit 8"]).output().unwrap();
+    assert_code(&output, 8);
+    assert_code(&place.command(&arguments).args(["--duration", "300ms"]).output().unwrap(), 0);
+    let recording = recording(&place);
+    assert!(recording.header.system_wide && recording.summary.is_some());
+}
+
+/// A disk that fills up ends the recording and not the command, which runs to its end; then the status is ours, and the disk is named.
+#[test]
+fn the_disk_fills_up() {
+    let place = place();
+    let disk = Disk::mount(&place);
+    std::fs::write(disk.0.join("ballast"), vec![0; 52 * 1024]).unwrap();
+    let arguments = ["--power", "none", "--no-svg", "-o", "disk/x.data", "--", "sh", "-c"];
+    let script = "i=0; while [ $i -lt 2000 ]; do /bin/true & i=$((i+1)); done; wait; echo done";
+    let output = place.command(&arguments).arg(script).output().unwrap();
+    assert_code(&output, 125);
+    assert_eq!(text(&output.stdout), "done\n");
+    assert_says(&output, &["disk/x.data", "No space left"]);
+}
+
+/// A file system of 64 KiB, unmounted when the test is over.
+struct Disk(std::path::PathBuf);
+
+impl Disk {
+    fn mount(place: &Place) -> Self {
+        let path = place.path("disk");
+        std::fs::create_dir(&path).unwrap();
+        let (kind, flags) = (Some("tmpfs"), nix::mount::MsFlags::empty());
+        nix::mount::mount(kind, &path, kind, flags, Some("size=64k")).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // A mount that stays behind is nobody's failure.
+        let _ = nix::mount::umount2(&self.0, nix::mount::MntFlags::MNT_DETACH);
     }
 }
 

@@ -88,9 +88,10 @@ fn the_command_survives_us() {
     let place = place();
     let mut child = Talk::spawn(place.record("echo ready; read x; echo $x"));
     assert_eq!(child.line(), "ready\n");
+    let mut stdin = child.0.stdin.take().unwrap();
     child.signal(libc::SIGKILL);
     child.0.wait().unwrap();
-    child.0.stdin.as_mut().unwrap().write_all(b"alive\n").unwrap();
+    stdin.write_all(b"alive\n").unwrap();
     assert_eq!(child.line(), "alive\n");
 }
 

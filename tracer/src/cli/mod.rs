@@ -25,12 +25,8 @@ use std::process::ExitCode;
 /// Without a verb, records: `sudo energy-trace -- python train.py` runs the command, shows where the joules went and writes
 /// energy-trace.data and energy-trace.svg.
 #[derive(Debug, Parser)]
-#[command(
-    name = "energy-trace",
-    version,
-    args_conflicts_with_subcommands = true,
-    arg_required_else_help = true
-)]
+#[command(name = "energy-trace", version, arg_required_else_help = true)]
+#[command(subcommand_value_name = "VERB", subcommand_help_heading = "Verbs")]
 struct Cli {
     #[command(subcommand)]
     verb: Option<Verb>,

@@ -1,6 +1,7 @@
 //! Interpreters: the Pythons that run now and the `python3` on PATH, and whether this version can walk their frames.
 
 use super::{DoctorPlan, Finding};
+use crate::unwind::cpython::layout::KNOWN;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,9 +10,9 @@ use std::time::{Duration, Instant};
 /// A Python's minor version: (3, 11).
 type Version = (u32, u32);
 
-/// The Pythons whose frames this version walks. TO WIRE: `unwind/` owns the layouts and should answer this.
-fn known_versions() -> &'static [Version] {
-    &[(3, 11), (3, 12), (3, 13)]
+/// The Pythons whose frames this version walks.
+fn known_versions() -> impl Iterator<Item = Version> {
+    KNOWN.iter().map(|layout| layout.minor)
 }
 
 /// How long `python3 --version` may take; shims are slow, hanging ones are not waited for.
@@ -23,20 +24,18 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
         let what = format!("running: CPython {} in {}", name(version), listed(&processes));
         findings.push(judge(version, &what));
     }
-    match version_on_path() {
-        Some(version) => {
-            findings.push(judge(version, &format!("python3 on PATH: CPython {}", name(version))))
-        }
-        None => findings.push(Finding::ok("python", "no python3 on PATH that says its version")),
-    }
+    findings.push(match version_on_path() {
+        Some(version) => judge(version, &format!("python3 on PATH: CPython {}", name(version))),
+        None => Finding::ok("python", "no python3 on PATH that says its version"),
+    });
     findings
 }
 
 fn judge(version: Version, what: &str) -> Finding {
-    if known_versions().contains(&version) {
+    if known_versions().any(|known| known == version) {
         return Finding::ok("python", format!("{what}: its frames are walked"));
     }
-    let known = known_versions().iter().copied().map(name).collect::<Vec<_>>().join(", ");
+    let known = known_versions().map(name).collect::<Vec<_>>().join(", ");
     Finding::warn(
         "python",
         format!("{what}: not known to this version, so its stacks have native frames only"),

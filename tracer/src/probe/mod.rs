@@ -103,14 +103,13 @@ impl Tracer {
         })
     }
 
-    /// Makes a process a target: all its threads, and from now on its children.
+    /// Makes a process a target: all its threads, and from now on its children. Before the start its memory is read at once, later with its
+    /// first event.
     ///
     /// # Errors
     /// When the map of targets is full.
     pub fn follow(&mut self, pid: Pid) -> Result<(), ProbeError> {
-        if let Some(maps) = &mut self.object.maps {
-            maps.add_target(pid, KtimeNs::now().as_ns())?;
-        }
+        self.object.add_target(pid, KtimeNs::now().as_ns())?;
         self.followed.push(pid);
         Ok(())
     }
@@ -171,7 +170,7 @@ impl Tracer {
                 }
             }
             Some(None) => {
-                self.warn("reader-died", "the reader of events died; the recording ends early".into())
+                self.warn("reader-died", "the reader of events died; the recording ends early".into());
             }
             None => (),
         }

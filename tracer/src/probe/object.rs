@@ -5,7 +5,7 @@
 use super::ProbeError;
 use super::btf::KernelTypes;
 use crate::ids::{CpuId, Pid};
-use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::perf_event::PerfEventLink;
 use aya::programs::perf_event::{
     HardwareEvent, PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent,
@@ -33,11 +33,16 @@ const TRACEPOINTS: [(&str, &str); 4] = [
     ("on_exit", "sched_process_exit"),
 ];
 
+/// The processes that are targets, and since when.
+type Targets = HashMap<MapData, u32, u64>;
+
 /// Loaded programs and the maps that user space writes.
 pub(super) struct Object {
     ebpf: Ebpf,
     /// The maps, until the collector takes them.
     pub(super) maps: Option<Maps>,
+    /// The map of targets once more: processes become targets while the collector has `maps`.
+    targets: Targets,
     /// What is attached; dropping it detaches.
     links: Vec<Link>,
     stats: Option<OwnedFd>,
@@ -53,7 +58,7 @@ enum Link {
 
 /// The maps that user space writes.
 pub(super) struct Maps {
-    targets: HashMap<MapData, u32, u64>,
+    targets: Targets,
     spaces: HashMap<MapData, u32, AddressSpace>,
     mappings: Array<MapData, CodeMapping>,
     pythons: HashMap<MapData, u32, PythonLayout>,
@@ -81,19 +86,25 @@ impl Object {
         }
         let mmap: &mut TracePoint = program(&mut ebpf, "on_mmap")?;
         mmap.load().map_err(|e| ProbeError::verify("on_mmap", &e))?;
+        let (targets, again) = twice(&mut ebpf, "TARGETS")?;
         let maps = Maps {
-            targets: map(&mut ebpf, "TARGETS")?,
+            targets: again,
             spaces: map(&mut ebpf, "ADDRESS_SPACES")?,
             mappings: map(&mut ebpf, "MAPPINGS")?,
             pythons: map(&mut ebpf, "PYTHONS")?,
             rows: super::row_maps::RowMaps::new(map(&mut ebpf, "ROWS")?),
         };
-        Ok(Self { ebpf, maps: Some(maps), links: Vec::new(), stats: None })
+        Ok(Self { ebpf, maps: Some(maps), targets, links: Vec::new(), stats: None })
     }
 
     /// The ring buffer of events; can be taken once.
     pub(super) fn take_events(&mut self) -> Result<RingBuf<MapData>, ProbeError> {
         map(&mut self.ebpf, "EVENTS")
+    }
+
+    /// Makes a process a target.
+    pub(super) fn add_target(&mut self, pid: Pid, at_ns: u64) -> Result<(), ProbeError> {
+        self.targets.insert(pid.get(), at_ns, 0).map_err(|e| ProbeError::attach("the map of targets", &e))
     }
 
     /// What follows the life of processes and the time on CPUs. Gives a doubt where the mmap hook is not to be had.
@@ -184,11 +195,6 @@ impl Object {
 }
 
 impl Maps {
-    /// Makes a process a target.
-    pub(super) fn add_target(&mut self, pid: Pid, at_ns: u64) -> Result<(), ProbeError> {
-        self.targets.insert(pid.get(), at_ns, 0).map_err(|e| ProbeError::attach("the map of targets", &e))
-    }
-
     /// Forgets a process that ended, unless its number came back meanwhile.
     pub(super) fn remove_process(&mut self, pid: Pid, ended_ns: u64) {
         if self.targets.get(&pid.get(), 0).is_ok_and(|since| since < ended_ns) {
@@ -228,10 +234,16 @@ where
     <&mut P>::try_from(program).map_err(|e| ProbeError::Object(e.to_string()))
 }
 
-fn map<T: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
-    ebpf: &mut Ebpf,
-    name: &str,
-) -> Result<T, ProbeError> {
+/// Two handles of one hash map.
+fn twice(ebpf: &mut Ebpf, name: &str) -> Result<(Targets, Targets), ProbeError> {
+    let Some(Map::HashMap(data)) = ebpf.take_map(name) else {
+        return Err(ProbeError::Object(format!("it has no hash map {name}")));
+    };
+    let again = MapData::from_fd(data.fd().as_fd().try_clone_to_owned()?)?;
+    Ok((HashMap::try_from(Map::HashMap(data))?, HashMap::try_from(Map::HashMap(again))?))
+}
+
+fn map<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, ProbeError> {
     let map = ebpf.take_map(name).ok_or_else(|| ProbeError::Object(format!("it has no map {name}")))?;
     T::try_from(map).map_err(|e| ProbeError::Object(e.to_string()))
 }

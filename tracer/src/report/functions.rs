@@ -15,6 +15,7 @@ use crate::profile::record::{Frame, FrameKind, Quality};
 use crate::profile::recording::Recording;
 use crate::units::MicroJoules;
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 /// The frame that stands for time on a CPU that no sample saw.
 pub(crate) const UNSAMPLED: &str = "[unsampled]";
@@ -42,6 +43,8 @@ pub struct Function {
     pub spent: Spent,
     /// 95 % interval of the total energy by sampling error alone (`sampling_error.rs`); psys is left out unless there is nothing else.
     pub ci95: (MicroJoules, MicroJoules),
+    /// Whether it only starts the interpreter: it was never seen inside the outermost Python frame of a stack that has one.
+    pub starts: bool,
     /// Words for the reader: `low-samples` (under 100), `estimated` (no energy counter), `no-symbol`.
     pub flags: Vec<&'static str>,
 }
@@ -110,6 +113,20 @@ impl<'a> FunctionTable<'a> {
         }
     }
 
+    /// Functions that are more than the start of the interpreter: in stacks with Python frames, the outermost of these and what is inside
+    /// it; in others, all.
+    fn beyond_start(&self, profile: &EnergyProfile) -> HashSet<usize> {
+        let mut inside = HashSet::new();
+        let mut path = Vec::new();
+        for row in &profile.rows {
+            path.clear();
+            self.path(row, &mut path);
+            let first = path.iter().position(|&number| self.kind(number) == FrameKind::Python).unwrap_or(0);
+            inside.extend(&path[first..]);
+        }
+        inside
+    }
+
     /// The name under which a function is shown.
     pub(crate) fn name(&self, number: usize) -> String {
         match self.identities.labels().get(number) {
@@ -142,6 +159,7 @@ impl<'a> FunctionTable<'a> {
             line: frame.map_or(0, |frame| if frame.first_line == 0 { frame.line } else { frame.first_line }),
             kind: self.kind(number),
             ci95: judge.interval(&spent.total),
+            starts: false,
             name,
             spent,
             flags,
@@ -166,8 +184,12 @@ pub fn functions(recording: &Recording, profile: &EnergyProfile) -> Vec<Function
     let table = FunctionTable::new(recording);
     let judge = Judge::new(profile);
     let groups = fold(profile, |row, path| table.path(row, path));
-    let mut functions: Vec<Function> =
-        groups.into_iter().map(|(number, spent)| table.function(number, spent, &judge)).collect();
+    let inside = table.beyond_start(profile);
+    let function = |(number, spent)| Function {
+        starts: !inside.contains(&number),
+        ..table.function(number, spent, &judge)
+    };
+    let mut functions: Vec<Function> = groups.into_iter().map(function).collect();
     let choice = judge.choice;
     functions.sort_by_cached_key(|function| order(choice, &function.spent, &function.symbol));
     functions

@@ -32,6 +32,8 @@ pub struct Row {
     pub flags: Vec<&'static str>,
     /// Whether it stands for something that is no code: `[unsampled]`.
     pub special: bool,
+    /// Whether it is a function that only starts the interpreter.
+    pub starts: bool,
 }
 
 /// The rows of a profile, those with the most energy of their own first.
@@ -53,7 +55,7 @@ impl Row {
     fn new(name: String, spent: Spent, judge: &Judge<'_>) -> Self {
         let special = name.starts_with('[') && name.ends_with(']');
         let (ci95, flags) = (judge.interval(&spent.total), judge.flags(&spent.total));
-        Self { name, callers: Vec::new(), spent, ci95, flags, special }
+        Self { name, callers: Vec::new(), spent, ci95, flags, special, starts: false }
     }
 }
 
@@ -65,6 +67,7 @@ fn function_rows(recording: &Recording, profile: &EnergyProfile) -> Vec<Row> {
         ci95: function.ci95,
         flags: function.flags,
         special: function.kind == FrameKind::Special,
+        starts: function.starts,
     });
     rows.collect()
 }

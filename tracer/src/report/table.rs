@@ -224,6 +224,8 @@ impl Sections<'_> {
             // What only calls others has nothing of its own to show here.
             rows.retain(|row| row.spent.own != Cost::default());
         } else {
+            // Everything is called by what starts the interpreter: that tells nothing.
+            rows.retain(|row| !row.starts);
             rows.sort_by_key(|row| {
                 (row.name == NO_CALL, Reverse(energy(row, rank)), Reverse(row.spent.total.time_ns))
             });

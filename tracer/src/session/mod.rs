@@ -96,7 +96,7 @@ async fn start(
     match start_stages(plan, control).await {
         Ok((stage, opening, records)) => {
             let failed = |source| SessionError::System { doing: "start the writer's thread", source };
-            let writer = outputs::write_all(writer, opening, records).map_err(failed)?;
+            let writer = outputs::write_all(writer, &opening, records).map_err(failed)?;
             Ok(Stage { writer, ..stage })
         }
         Err(error) => {

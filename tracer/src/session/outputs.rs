@@ -46,18 +46,18 @@ pub(super) fn write_svg(plan: &RecordPlan, path: &Path, svg: &[u8]) -> Result<()
     own(plan.owner.as_ref(), path, "--svg FILE")
 }
 
-/// Writes the opening and then what comes, on a thread of its own, until every sender is gone; the receiver learns how it ended, early
-/// when the disk is full.
+/// Writes the opening at once, so that whatever happens from now on leaves a recording, and then what comes, on a thread of its own, until
+/// every sender is gone; the receiver learns how it ended, early when the disk is full.
 pub(super) fn write_all(
     mut writer: RecordingWriter,
-    opening: Vec<Record>,
+    opening: &[Record],
     records: Receiver<Record>,
 ) -> io::Result<oneshot::Receiver<Result<(), FileError>>> {
     let (sender, ended) = oneshot::channel();
+    let opened = opening.iter().try_for_each(|record| writer.write(record)).and_then(|()| writer.flush());
     std::thread::Builder::new().name("writer".into()).spawn(move || {
-        let written = opening.iter().try_for_each(|record| writer.write(record));
         // After a second SIGINT nobody listens any more.
-        let _ = sender.send(written.and_then(|()| writer.write_from(&records)));
+        let _ = sender.send(opened.and_then(|()| writer.write_from(&records)));
     })?;
     Ok(ended)
 }

@@ -5,9 +5,11 @@
 
 use crate::ids::FrameId;
 use crate::profile::record::{Frame, FrameKind, Name};
+use crate::unwind::cfi::function_starts;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Names of frames, in any order. Every frame gets one.
 pub fn name_frames(frames: &[(FrameId, Frame)]) -> Vec<(FrameId, Name)> {
@@ -45,15 +47,31 @@ fn name_module(
         log::debug!("no symbols of {module}: {error:#}");
         Vec::new()
     });
+    let nameless = |found: &Symbolized<'_>| matches!(found, Symbolized::Unknown(_));
+    let starts = if kind == FrameKind::Native && (found.is_empty() || found.iter().any(nameless)) {
+        function_starts(Path::new(module))
+    } else {
+        Vec::new()
+    };
     let names = found.iter().map(Some).chain(std::iter::repeat(None));
-    frames.iter().zip(names).map(|((id, frame), found)| (*id, name_of(frame, found))).collect()
+    frames.iter().zip(names).map(|((id, frame), found)| (*id, name_of(frame, found, &starts))).collect()
 }
 
-fn name_of(frame: &Frame, found: Option<&Symbolized<'_>>) -> Name {
+/// Where the function of a nameless frame begins, so that its frames are one function: as unwind information has it, else the place itself.
+fn start_of(starts: &[u64], place: u64) -> u64 {
+    let after = starts.partition_point(|&start| start <= place);
+    starts[..after].last().copied().unwrap_or(place)
+}
+
+fn name_of(frame: &Frame, found: Option<&Symbolized<'_>>, starts: &[u64]) -> Name {
     let name = match found {
         Some(Symbolized::Sym(symbol)) => symbol.name.to_string(),
         _ if frame.kind == FrameKind::Kernel => format!("{:#x}", frame.address),
-        _ => format!("{}+{:#x}", frame.module.rsplit('/').next().unwrap_or_default(), frame.address),
+        _ => format!(
+            "{}+{:#x}",
+            frame.module.rsplit('/').next().unwrap_or_default(),
+            start_of(starts, frame.address)
+        ),
     };
     Name { name, file: String::new(), line: 0 }
 }

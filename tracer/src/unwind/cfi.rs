@@ -3,12 +3,13 @@
 //! Sources: DWARF 5 §6.4; LSB Core 5.0 §10.6 (`.eh_frame`); System V ABI AMD64 1.0 §3.6 (register numbers). Leaves out every register
 //! but `rsp`, `rbp` and the return address.
 
-use super::elf::EhFrame;
+use super::elf::{EhFrame, ElfFacts, read_eh_frame};
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame as Section, EndianSlice, LittleEndian, RegisterRule,
     UnwindContext, UnwindSection as _, UnwindTableRow, X86_64,
 };
 use std::collections::HashMap;
+use std::path::Path;
 use tracer_ebpf::rows::{Rule, rule};
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
@@ -25,6 +26,26 @@ pub struct Rows {
     pub unsupported: u64,
 }
 
+/// Where the functions of a file begin, as file offsets in order, by its unwind information; empty where there is none.
+pub fn function_starts(path: &Path) -> Vec<u64> {
+    let (Ok(facts), Ok(Some(section))) = (ElfFacts::read(path, &[]), read_eh_frame(path)) else {
+        return Vec::new();
+    };
+    let eh_frame = Section::new(&section.data, LittleEndian);
+    let bases = BaseAddresses::default().set_eh_frame(section.svma);
+    let mut cies = Cies::new();
+    let mut starts = Vec::new();
+    let mut entries = eh_frame.entries(&bases);
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        if let Ok(fde) = parse_fde(&partial, &mut cies) {
+            starts.extend(facts.file_offset(fde.initial_address()));
+        }
+    }
+    starts.sort_unstable();
+    starts
+}
+
 /// Makes rows of a section. `base` is the lowest address of the file (SVMA): rows are relative to it.
 pub fn build_rows(section: &EhFrame, base: u64) -> Rows {
     let eh_frame = Section::new(&section.data, LittleEndian);
@@ -36,14 +57,7 @@ pub fn build_rows(section: &EhFrame, base: u64) -> Rows {
     loop {
         match entries.next() {
             Ok(Some(CieOrFde::Fde(partial))) => {
-                let fde = partial.parse(|section, bases, offset| {
-                    if let Some(cie) = cies.get(&offset.0) {
-                        return Ok(cie.clone());
-                    }
-                    let cie = section.cie_from_offset(bases, offset)?;
-                    cies.insert(offset.0, cie.clone());
-                    Ok(cie)
-                });
+                let fde = parse_fde(&partial, &mut cies);
                 let done = fde.and_then(|fde| add_fde(&eh_frame, &bases, &fde, base, &mut context, &mut out));
                 out.damaged += u64::from(done.is_err());
             }
@@ -57,6 +71,21 @@ pub fn build_rows(section: &EhFrame, base: u64) -> Rows {
     }
     out.rows = tidy(std::mem::take(&mut out.rows));
     out
+}
+
+/// Parses an FDE; its CIE, which most share, once.
+fn parse_fde<'a>(
+    partial: &gimli::PartialFrameDescriptionEntry<'_, Section<Reader<'a>>, Reader<'a>>,
+    cies: &mut Cies<'a>,
+) -> gimli::Result<gimli::FrameDescriptionEntry<Reader<'a>>> {
+    partial.parse(|section, bases, offset| {
+        if let Some(cie) = cies.get(&offset.0) {
+            return Ok(cie.clone());
+        }
+        let cie = section.cie_from_offset(bases, offset)?;
+        cies.insert(offset.0, cie.clone());
+        Ok(cie)
+    })
 }
 
 fn add_fde<'a>(
@@ -175,9 +204,7 @@ fn tidy(mut rows: Vec<u64>) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{build_rows, sleb128};
-    use crate::unwind::elf::{ElfFacts, read_eh_frame};
-    use std::path::Path;
+    use super::{ElfFacts, Path, build_rows, read_eh_frame, sleb128};
     use tracer_ebpf::rows::{Rule, rule};
 
     /// libc's table has thousands of sorted rows, nearly all expressible, and begins below its first function with nothing.

@@ -102,6 +102,12 @@ impl ElfFacts {
         Some(mapping_start.wrapping_sub(svma))
     }
 
+    /// Place in the file of an address (SVMA) in its code.
+    pub fn file_offset(&self, svma: u64) -> Option<u64> {
+        let segment = self.code.iter().find(|s| s.svma <= svma && svma - s.svma < s.size)?;
+        Some(svma - segment.svma + segment.offset)
+    }
+
     /// Address (SVMA) of a symbol that was asked for.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         self.symbols.iter().find(|(n, ..)| n == name).map(|&(_, svma, _)| svma)

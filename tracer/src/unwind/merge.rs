@@ -149,7 +149,7 @@ mod tests {
     use crate::profile::record::{Truncation, Verdict};
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::python::PythonFrame;
-    use tracer_ebpf::wire::{FIRST_PC, end};
+    use tracer_ebpf::wire::end;
 
     fn native(frames: &[(u64, u64)]) -> Vec<NativeFrame> {
         frames.iter().map(|&(pc, cfa)| NativeFrame { pc, cfa }).collect()
