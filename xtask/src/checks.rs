@@ -10,6 +10,7 @@ use crate::setup::{self, Purpose};
 use crate::tidy;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
+use nix::sys::signal::{self, SigHandler, Signal};
 use std::fs::{File, TryLockError};
 use std::time::Instant;
 
@@ -19,6 +20,7 @@ pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
     let heading = |text: &str| eprintln!("\n==> {text} [{} s]", start.elapsed().as_secs());
     heading("may BPF programs be loaded here?");
     kernel::check_bpf()?;
+    restore_signals()?;
     heading("set-up");
     let tools = setup::run(workspace, Purpose::Test)?;
     heading("formatting");
@@ -50,6 +52,17 @@ pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
     heading("tests");
     let _alone = wait_for_other_runs(workspace)?;
     cargo(workspace, &["test", "--workspace", "--locked", "--no-fail-fast"])
+}
+
+/// A shell that starts this in the background leaves SIGINT and SIGQUIT ignored, the tests' own children would inherit that, and those
+/// that wait for Ctrl-C would wait for ever.
+fn restore_signals() -> Result<()> {
+    for signal in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP] {
+        // SAFETY: the default action runs no code of this process.
+        unsafe { signal::signal(signal, SigHandler::SigDfl) }
+            .with_context(|| format!("cannot restore {signal}"))?;
+    }
+    Ok(())
 }
 
 fn cargo(workspace: &Workspace, args: &[&str]) -> Result<()> {
