@@ -24,9 +24,11 @@ pub struct FlameOptions {
     pub inverted: bool,
 }
 
-/// Narrower parts of the whole, in percent, are not drawn: half a pixel of 1,200. A run with 50,000 different stacks stays small enough
+/// Narrower parts of the whole, in percent, are never drawn: half a pixel of 1,200. A run with 50,000 different stacks stays small enough
 /// for a browser.
 const NARROWEST: f64 = 0.05;
+/// Parts as wide as this are drawn however few samples there are.
+const WIDE_ENOUGH: f64 = 0.25;
 /// Characters of the command that the second line has room for beside the legend.
 const COMMAND_ROOM: usize = 60;
 
@@ -55,7 +57,7 @@ pub fn write(
     drawing.subtitle = Some(subtitle(recording));
     drawing.count_name = "µJ".to_owned();
     drawing.notes = folded.note().unwrap_or_default();
-    drawing.min_width = NARROWEST;
+    drawing.min_width = narrowest(profile);
     drawing.palette_map = Some(&mut palette);
     drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
     drawing.direction = if options.inverted { Direction::Inverted } else { Direction::Straight };
@@ -91,6 +93,14 @@ fn title(
     let seconds = run::duration_ns(recording) as f64 / 1e9;
     let note = folded.note().map(|_| ", parts below zero left out").unwrap_or_default();
     format!("Joules ({what}; {quality}): {} in {seconds:.1} s{note}", folded.drawn())
+}
+
+/// What a stack is worth that was seen once says little, and a deep one makes the picture tall: drawn is what is worth one and a half
+/// samples, in percent of the whole.
+#[expect(clippy::cast_precision_loss, reason = "a width on the screen")]
+fn narrowest(profile: &EnergyProfile) -> f64 {
+    let samples: u64 = profile.rows.iter().map(|row| row.samples).sum();
+    (150.0 / samples.max(1) as f64).clamp(NARROWEST, WIDE_ENOUGH)
 }
 
 fn subtitle(recording: &Recording) -> String {
