@@ -2,7 +2,12 @@
 //!
 //! Needs root, BPF, /dev/fuse, two CPUs and util-linux (taskset, chrt). Leaves out concurrent threads and everything that a real socket
 //! adds to the sum of its functions.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and shows its figures with --nocapture"
+)]
 
 use energy_trace_tests::declare::SOCKET_VARIABLE;
 use energy_trace_tests::powercap::{Options, Simulation};
@@ -73,6 +78,7 @@ fn functions_get_what_they_spent() {
     assert_eq!(truth.functions.len(), 3, "{truth:?}");
     for (name, spent) in &truth.functions {
         let error = report.total_uj(name, "package") as f64 / spent.uj as f64 - 1.0;
+        println!("{name}: {:+.2} % from the truth of {:.3} J", 100.0 * error, spent.uj as f64 / 1e6);
         assert!(error.abs() < 0.03, "{name} is {:+.1} % off: {spent:?}", 100.0 * error);
     }
 }
