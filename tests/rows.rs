@@ -131,7 +131,7 @@ fn rows_of_libc_and_python() {
     }
 }
 
-/// The same for every file that `ENERGY_TRACE_ELF_FILES` names (separated by `:`), with figures.
+/// The same for every file that `ENERGY_TRACE_ELF_FILES` names (one a line), with figures.
 #[test]
 #[ignore = "minutes for large libraries; cargo xtask check-rows runs it"]
 fn rows_of_given_files() {
@@ -139,7 +139,7 @@ fn rows_of_given_files() {
     let (mut checked, mut rows, mut addresses, mut differing) = (0, 0, 0, 0);
     let mut inexpressible: BTreeMap<String, u64> = BTreeMap::new();
     println!("{:>10} {:>10} {:>11} {:>14}", "rows", "addresses", "differences", "inexpressible");
-    for path in files.split(':') {
+    for path in files.lines() {
         let Some(figures) = check(Path::new(path)) else {
             println!("{path}: no unwind information");
             continue;
