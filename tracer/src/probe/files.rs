@@ -7,11 +7,10 @@ use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::cfi::{Rows, build_rows};
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
-use crate::unwind::elf::{ElfError, ElfFacts, read_eh_frame};
+use crate::unwind::elf::{ElfError, ElfFacts, path_of, read_eh_frame};
+use crate::unwind::vdso;
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::fd::AsRawFd as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -78,9 +77,9 @@ impl Files {
 
     /// The file behind a mapping, read when it is met for the first time.
     pub(super) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
-        let key = mapping.file.clone()?;
+        let key = if vdso::is_vdso(mapping) { vdso::file_key() } else { mapping.file.clone()? };
         if !self.files.contains_key(&key) {
-            let opened = mapping.openable(pid).into_iter().find_map(|path| File::open(path).ok());
+            let opened = open(pid, mapping);
             let file = self.meet(key.clone(), opened, may_hold_interpreter(&mapping.path, program));
             self.files.insert(key.clone(), file);
         }
@@ -153,6 +152,13 @@ impl Files {
     }
 }
 
+fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
+    if vdso::is_vdso(mapping) {
+        return vdso::open_image().inspect_err(|error| log::debug!("no image of the vDSO: {error}")).ok();
+    }
+    mapping.openable(pid).into_iter().find_map(|path| File::open(path).ok())
+}
+
 fn build(job: &Job) -> Result<Rows, ElfError> {
     let section = read_eh_frame(&path_of(&job.file))?;
     Ok(section.map(|section| build_rows(&section, job.base)).unwrap_or_default())
@@ -174,9 +180,4 @@ fn table_of(rows: &Result<Rows, ElfError>, maps: &mut Maps) -> Table {
             Table::Absent
         }
     }
-}
-
-/// An open file as a path.
-fn path_of(file: &File) -> PathBuf {
-    Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }
