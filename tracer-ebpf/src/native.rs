@@ -59,7 +59,7 @@ pub fn step(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memor
 /// Moves to the caller; gives the CFA of the frame that was left.
 #[inline(always)]
 fn caller(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Result<u64, u8> {
-    let rule = tables.rule(walk.pc - walk.returned)?;
+    let rule = tables.rule(walk.pc.wrapping_sub(walk.returned))?;
     let cfa = match rule.kind() {
         rule::RSP => walk.sp.wrapping_add_signed(rule.offset()),
         rule::RBP => walk.bp.wrapping_add_signed(rule.offset()),
@@ -67,7 +67,7 @@ fn caller(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory)
         rule::DEREF_RSP => read(memory, walk.sp.wrapping_add_signed(rule.offset()))?,
         rule::PLT => {
             let pushed = if rule.offset() != 0 { 11 } else { 10 };
-            walk.sp + 8 + if walk.pc & 15 >= pushed { 8 } else { 0 }
+            walk.sp.wrapping_add(if walk.pc & 15 >= pushed { 16 } else { 8 })
         }
         rule::SIGNAL => return signal_return(walk, memory),
         rule::OUTERMOST => return Err(end::COMPLETE),
@@ -77,8 +77,10 @@ fn caller(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory)
     if cfa <= walk.sp {
         return Err(end::BAD_FRAME);
     }
-    let pc = read(memory, cfa - 8)?;
-    if rule.rbp() != 0 {
+    let pc = read(memory, cfa.wrapping_sub(8))?;
+    if rule.kind() == rule::DEREF_RBP {
+        walk.bp = read(memory, walk.bp)?;
+    } else if rule.rbp() != 0 {
         walk.bp = read(memory, cfa.wrapping_add_signed(rule.rbp()))?;
     }
     if pc == 0 {
@@ -94,9 +96,9 @@ fn caller(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory)
 #[inline(always)]
 fn signal_return(walk: &mut NativeWalk, memory: &impl Memory) -> Result<u64, u8> {
     let at = walk.sp;
-    walk.pc = read(memory, at + ucontext::RIP)?;
-    walk.bp = read(memory, at + ucontext::RBP)?;
-    walk.sp = read(memory, at + ucontext::RSP)?;
+    walk.pc = read(memory, at.wrapping_add(ucontext::RIP))?;
+    walk.bp = read(memory, at.wrapping_add(ucontext::RBP))?;
+    walk.sp = read(memory, at.wrapping_add(ucontext::RSP))?;
     walk.returned = 0;
     Ok(walk.sp)
 }
@@ -124,8 +126,8 @@ pub fn scan(
     if !follows_call(pc, memory) {
         return None;
     }
-    let bp = if address > walk.sp { memory.read_word(address - 8)? } else { walk.bp };
-    let found = NativeWalk { pc, sp: address + 8, bp, returned: 1 };
+    let bp = if address > walk.sp { memory.read_word(address.wrapping_sub(8))? } else { walk.bp };
+    let found = NativeWalk { pc, sp: address.wrapping_add(8), bp, returned: 1 };
     let mut trial = found;
     if caller(&mut trial, tables, memory).is_err() {
         return None;
@@ -149,11 +151,11 @@ fn follows_call(pc: u64, memory: &impl Memory) -> bool {
 /// learned from complete samples: they are the same wherever this interpreter evaluates.
 #[inline(always)]
 pub fn resume(anchor: u64, layout: &PythonLayout, memory: &impl Memory) -> Option<NativeWalk> {
-    let cfa = anchor + u64::from(layout.eval_cfa);
-    let pc = memory.read_word(cfa - 8)?;
+    let cfa = anchor.wrapping_add(u64::from(layout.eval_cfa));
+    let pc = memory.read_word(cfa.wrapping_sub(8))?;
     let bp = match layout.eval_rbp {
         0 => 0,
-        down => memory.read_word(cfa - u64::from(down))?,
+        down => memory.read_word(cfa.wrapping_sub(u64::from(down)))?,
     };
     Some(NativeWalk { pc, sp: cfa, bp, returned: 1 })
 }

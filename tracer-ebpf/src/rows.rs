@@ -23,7 +23,7 @@ pub mod rule {
     pub const RSP: u32 = 0;
     /// `rbp + offset`.
     pub const RBP: u32 = 1;
-    /// `*(rbp + offset)`: a realigned stack.
+    /// `*(rbp + offset)`: a realigned stack; the caller's `rbp` lies where `rbp` points.
     pub const DEREF_RBP: u32 = 2;
     /// The PLT's expression: `rsp + 8 + ((rip & 15) >= 11) * 8`; `offset` tells 11 (1) from 10 (0, for PLTs of 16 bytes with `endbr64`).
     pub const PLT: u32 = 3;

@@ -12,6 +12,7 @@ mod frameworks;
 mod kernel;
 mod linker;
 mod product;
+mod rows;
 mod setup;
 mod sim;
 mod tidy;
@@ -22,6 +23,7 @@ use crate::workspace::Workspace;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The chores of energy-trace.
@@ -58,6 +60,11 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Compare the unwind rows of libraries with what gimli says, and print the figures.
+    CheckRows {
+        /// ELF files; without any, the libc, the interpreters and the frameworks of this machine.
+        files: Vec<PathBuf>,
+    },
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -80,6 +87,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Demo { seconds } => demo::chore(&workspace, seconds),
         Chore::Test => checks::chore(&workspace),
         Chore::Sim { device, args } => sim::chore(&workspace, device, &args),
+        Chore::CheckRows { files } => rows::chore(&workspace, &files),
         Chore::Tidy => tidy::chore(&workspace),
     }
 }

@@ -12,6 +12,7 @@ use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid};
 use crate::profile::record::{Frame, FrameKind, Occupant, PythonLoss, Record, Sample, Slice, Verdict};
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
+use crate::unwind::vdso::is_vdso;
 use std::collections::HashMap;
 
 /// How long a process is remembered after it ended: its last slices may still be on their way.
@@ -144,7 +145,7 @@ impl Collector {
     fn native_frame(&mut self, head: Head, pc: u64) -> Frame {
         let mapping = self.processes.get(head.pid).and_then(|p| p.space.find(pc));
         match mapping {
-            Some(m) if m.file.is_some() => {
+            Some(m) if m.file.is_some() || is_vdso(m) => {
                 bare(FrameKind::Native, "", &m.path, pc.wrapping_sub(m.start).wrapping_add(m.offset))
             }
             Some(m) if m.path.is_empty() || m.path.starts_with("//anon") => {

@@ -8,11 +8,10 @@ use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::cfi::build_rows;
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
-use crate::unwind::elf::{ElfError, ElfFacts, read_eh_frame};
+use crate::unwind::elf::{ElfError, ElfFacts, path_of, read_eh_frame};
+use crate::unwind::vdso;
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::fd::AsRawFd as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -80,9 +79,9 @@ impl Files {
 
     /// The file behind a mapping; its reading begins when it is met for the first time.
     pub(super) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
-        let key = mapping.file.clone()?;
+        let key = if vdso::is_vdso(mapping) { vdso::file_key() } else { mapping.file.clone()? };
         if !self.files.contains_key(&key) {
-            let opened = mapping.openable(pid).into_iter().find_map(|path| File::open(path).ok());
+            let opened = open(pid, mapping);
             let python = may_hold_interpreter(&mapping.path, program);
             let queued =
                 opened.is_some_and(|file| self.jobs.send(Job { key: key.clone(), file, python }).is_ok());
@@ -140,6 +139,13 @@ impl Files {
     }
 }
 
+fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
+    if vdso::is_vdso(mapping) {
+        return vdso::open_image().inspect_err(|error| log::debug!("no image of the vDSO: {error}")).ok();
+    }
+    mapping.openable(pid).into_iter().find_map(|path| File::open(path).ok())
+}
+
 /// The thread that reads what files say of themselves, and passes them on.
 fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job, u64)>) {
     for job in jobs {
@@ -190,9 +196,4 @@ fn table_of(rows: &[u64], maps: &mut RowMaps) -> Table {
 fn build(job: &Job, base: u64) -> Result<Vec<u64>, ElfError> {
     let section = read_eh_frame(&path_of(&job.file))?;
     Ok(section.map(|section| build_rows(&section, base).rows).unwrap_or_default())
-}
-
-/// An open file as a path.
-fn path_of(file: &File) -> PathBuf {
-    Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }

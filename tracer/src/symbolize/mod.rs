@@ -6,10 +6,12 @@
 use crate::ids::FrameId;
 use crate::profile::record::{Frame, FrameKind, Name};
 use crate::unwind::cfi::function_starts;
+use crate::unwind::elf::path_of;
+use crate::unwind::vdso;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// Names of frames, in any order. Every frame gets one.
 pub fn name_frames(frames: &[(FrameId, Frame)]) -> Vec<(FrameId, Name)> {
@@ -31,6 +33,9 @@ fn name_module(
     module: &str,
     frames: &[&(FrameId, Frame)],
 ) -> Vec<(FrameId, Name)> {
+    // Open while it is read: the vDSO has no file of its own.
+    let image = if module == vdso::PATH { vdso::open_image().ok() } else { None };
+    let path = image.as_ref().map_or_else(|| PathBuf::from(module), path_of);
     let places: Vec<u64> = frames.iter().map(|(_, frame)| frame.address).collect();
     let found = match kind {
         FrameKind::Kernel => {
@@ -38,7 +43,7 @@ fn name_module(
             symbolizer.symbolize(&Source::Kernel(kernel), Input::AbsAddr(&places))
         }
         _ => {
-            let mut elf = Elf::new(module);
+            let mut elf = Elf::new(&path);
             elf.debug_syms = false;
             symbolizer.symbolize(&Source::Elf(elf), Input::FileOffset(&places))
         }
@@ -49,7 +54,7 @@ fn name_module(
     });
     let nameless = |found: &Symbolized<'_>| matches!(found, Symbolized::Unknown(_));
     let starts = if kind == FrameKind::Native && (found.is_empty() || found.iter().any(nameless)) {
-        function_starts(Path::new(module))
+        function_starts(&path)
     } else {
         Vec::new()
     };
@@ -94,6 +99,17 @@ mod tests {
             first_line: 0,
             address,
         }
+    }
+
+    /// Functions of the vDSO are found though it is no file.
+    #[test]
+    fn names_of_the_vdso() {
+        let image = crate::unwind::vdso::open_image().unwrap();
+        let path = crate::unwind::elf::path_of(&image);
+        let facts = ElfFacts::read(&path, &["__vdso_gettimeofday"]).unwrap();
+        let place = facts.file_offset(facts.symbol("__vdso_gettimeofday").unwrap()).unwrap();
+        let names = name_frames(&[(FrameId::new(0), native("[vdso]", place + 1))]);
+        assert!(names[0].1.name.ends_with("gettimeofday"), "{names:?}");
     }
 
     /// A function of libc is found by its place in the file; a place without a function, and a file that is gone, keep theirs.

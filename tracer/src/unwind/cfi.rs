@@ -102,6 +102,9 @@ fn add_fde<'a>(
     let signal = fde.is_signal_trampoline();
     let mut table = fde.rows(eh_frame, bases, context)?;
     while let Some(row) = table.next_row()? {
+        if row.start_address() >= fde.end_address() {
+            break; // Code that was cut off leaves rules behind its end; what follows may have none.
+        }
         let rule = if signal { Rule::pack(rule::SIGNAL, 0, 0) } else { rule_of(row, eh_frame) };
         out.unsupported += u64::from(rule.is_none());
         out.rows.extend(pack(row.start_address(), base, rule.unwrap_or(UNSUPPORTED)));

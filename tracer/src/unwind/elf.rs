@@ -7,7 +7,8 @@ use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache};
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Why a file is of no use for unwinding.
@@ -121,6 +122,11 @@ pub fn read_eh_frame(path: &Path) -> Result<Option<EhFrame>, ElfError> {
         let data = section.uncompressed_data().map_err(|e| e.to_string())?.into_owned();
         Ok(Some(EhFrame { data, svma: section.address() }))
     })
+}
+
+/// An open file as a path, whatever became of its own.
+pub fn path_of(file: &File) -> PathBuf {
+    Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }
 
 type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
