@@ -38,6 +38,8 @@ pub struct RecordPlan {
     pub system_wide: bool,
     /// Whom the command runs as; `None`: as energy-trace itself.
     pub run_as: Option<InvokingUser>,
+    /// What is set in the command's environment.
+    pub environment: Vec<(&'static str, &'static str)>,
     /// To whom the files belong; `None`: to whoever runs energy-trace.
     pub owner: Option<InvokingUser>,
     /// Stack samples a second on each CPU.
@@ -73,6 +75,9 @@ pub struct Screen {
     pub width: Option<u16>,
 }
 
+/// Has oneDNN, under its names of all versions, write `/tmp/perf-PID.map` (its developer guide, "Profiling with Linux perf").
+const JIT_NAMES: [(&str, &str); 2] = [("ONEDNN_JIT_PROFILE", "2"), ("DNNL_JIT_PROFILE", "2")];
+
 /// Resolves what was typed.
 pub fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanError> {
     let target = target(args)?;
@@ -85,6 +90,7 @@ pub fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanErr
         target,
         system_wide: args.all,
         run_as,
+        environment: if args.jit_names { JIT_NAMES.to_vec() } else { Vec::new() },
         owner,
         sample_hz: args.frequency,
         power: power(args),

@@ -89,6 +89,11 @@ pub struct RecordArgs {
     #[arg(long)]
     pub measured_only: bool,
 
+    /// Have oneDNN, which PyTorch and TensorFlow compute with, write down the names of the kernels that it makes at run time: sets
+    /// ONEDNN_JIT_PROFILE and DNNL_JIT_PROFILE to 2 for the command
+    #[arg(long)]
+    pub jit_names: bool,
+
     /// Under sudo, run the command as root instead of as the invoking user
     #[arg(long)]
     pub as_root: bool,

@@ -11,6 +11,7 @@ use super::python_frames::{ModuleNames, python_frame, refresh_codes};
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid};
 use crate::profile::record::{Frame, FrameKind, Occupant, PythonLoss, Record, Sample, Slice, Verdict};
+use crate::symbolize::JIT;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use crate::unwind::vdso::is_vdso;
 use std::collections::HashMap;
@@ -34,6 +35,8 @@ pub(super) struct Collector {
     /// Frames of Python functions whose code object was gone.
     pub(super) nameless: u64,
     pub(super) sampled: u64,
+    /// Frames in code that was made at run time: the process and the address.
+    pub(super) jit: HashMap<FrameId, (Pid, u64)>,
 }
 
 impl Collector {
@@ -50,6 +53,7 @@ impl Collector {
             damaged: 0,
             nameless: 0,
             sampled: 0,
+            jit: HashMap::new(),
         }
     }
 
@@ -138,7 +142,12 @@ impl Collector {
                 }
             }
         };
-        self.out.frame(frame)
+        let made_at_run_time = (frame.module == JIT).then_some(frame.address);
+        let id = self.out.frame(frame);
+        if let Some(address) = made_at_run_time {
+            self.jit.entry(id).or_insert((head.pid, address));
+        }
+        id
     }
 
     /// Normalised while the process lives: the file and the place in it, not the address.
@@ -149,7 +158,7 @@ impl Collector {
                 bare(FrameKind::Native, "", &m.path, pc.wrapping_sub(m.start).wrapping_add(m.offset))
             }
             Some(m) if m.path.is_empty() || m.path.starts_with("//anon") => {
-                bare(FrameKind::Native, "[jit]", "[jit]", 0)
+                bare(FrameKind::Native, "", JIT, pc)
             }
             Some(m) => bare(FrameKind::Native, &m.path.clone(), &m.path.clone(), 0),
             None => {

@@ -2,6 +2,7 @@
 
 use crate::ids::{FrameId, StackId};
 use crate::profile::record::{Frame, FrameKind, Record, StackNode};
+use crate::symbolize::JIT;
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 
@@ -25,7 +26,10 @@ impl Interner {
         }
         let id = FrameId::new(u32::try_from(self.frames.len()).unwrap_or(u32::MAX));
         self.send(Record::Frame(id, frame.clone()));
-        if frame.name.is_empty() && matches!(frame.kind, FrameKind::Native | FrameKind::Kernel) {
+        if frame.name.is_empty()
+            && frame.module != JIT
+            && matches!(frame.kind, FrameKind::Native | FrameKind::Kernel)
+        {
             self.unnamed.push((id, frame.clone()));
         }
         self.frames.insert(frame, id);

@@ -172,6 +172,9 @@ impl Tracer {
                 for (id, name) in symbolize::name_frames(&collector.out.unnamed) {
                     collector.out.send(Record::Name(id, name));
                 }
+                for (id, name) in symbolize::name_jit_frames(&collector.jit) {
+                    collector.out.send(Record::Name(id, name));
+                }
             }
             Some(None) => {
                 self.warn("reader-died", "the reader of events died; the recording ends early".into());

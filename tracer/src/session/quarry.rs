@@ -53,7 +53,8 @@ impl Quarry {
         let processes = |roots, named| Self::Processes { roots, named, followed: BTreeSet::new() };
         match &plan.target {
             Target::Command(words) => {
-                let held = launch(words, plan.run_as.as_ref(), control.mask_for_command())?;
+                let held =
+                    launch(words, plan.run_as.as_ref(), &plan.environment, control.mask_for_command())?;
                 Ok(Self::Command(held, words.first().cloned().unwrap_or_default()))
             }
             Target::Processes(pids) => {

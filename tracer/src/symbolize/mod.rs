@@ -3,6 +3,10 @@
 //! Each unique frame once, at the end of the run, from the files that were mapped. A frame without a name keeps its library and offset:
 //! "could not" is an answer, with its reason in the log.
 
+mod perf_map;
+
+pub use perf_map::{JIT, name_jit_frames};
+
 use crate::ids::FrameId;
 use crate::profile::record::{Frame, FrameKind, Name};
 use crate::unwind::cfi::function_starts;

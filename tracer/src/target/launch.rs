@@ -60,13 +60,18 @@ pub struct Running {
     ended: oneshot::Receiver<io::Result<ExitStatus>>,
 }
 
-/// Forks `words` and holds it at the gate, as `run_as` and with the signal mask `mask`.
-pub fn launch(words: &[OsString], run_as: Option<&InvokingUser>, mask: SigSet) -> Result<Held, LaunchError> {
+/// Forks `words` and holds it at the gate, as `run_as`, with `environment` set beside its own, and with the signal mask `mask`.
+pub fn launch(
+    words: &[OsString],
+    run_as: Option<&InvokingUser>,
+    environment: &[(&str, &str)],
+    mask: SigSet,
+) -> Result<Held, LaunchError> {
     let (program, arguments) = words.split_first().ok_or(LaunchError::NoCommand)?;
     let (ready_read, ready_write) = pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
     let (gate_read, gate_write) = pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
     let mut command = Command::new(program);
-    command.args(arguments);
+    command.args(arguments).envs(environment.iter().copied());
     if let Some(user) = run_as {
         command.envs(user.corrections(|variable| std::env::var_os(variable)));
     }
@@ -222,8 +227,8 @@ mod tests {
     async fn nothing_runs_before_the_release() {
         let dir = tempfile::tempdir().unwrap();
         let proof = dir.path().join("ran");
-        let held =
-            launch(&shell(&format!("echo > {}; exit 7", proof.display())), None, SigSet::empty()).unwrap();
+        let held = launch(&shell(&format!("echo > {}; exit 7", proof.display())), None, &[], SigSet::empty())
+            .unwrap();
         let exe = |pid| std::fs::read_link(format!("/proc/{pid}/exe")).unwrap();
         assert_eq!(exe(held.pid().to_string()), exe("self".into()));
         assert!(!proof.exists());
@@ -237,7 +242,8 @@ mod tests {
     async fn dropped_it_ends_without_running() {
         let dir = tempfile::tempdir().unwrap();
         let proof = dir.path().join("ran");
-        let held = launch(&shell(&format!("echo > {}", proof.display())), None, SigSet::empty()).unwrap();
+        let held =
+            launch(&shell(&format!("echo > {}", proof.display())), None, &[], SigSet::empty()).unwrap();
         drop(held.gate);
         assert_eq!(shell_status(held.ended.await.unwrap().unwrap()), 125);
         assert!(!proof.exists());
@@ -246,14 +252,14 @@ mod tests {
     /// What cannot be executed is said as an error of `exec`, after the release.
     #[tokio::test]
     async fn exec_errors_come_back() {
-        let held = launch(&["/nonexistent/tool".into()], None, SigSet::empty()).unwrap();
+        let held = launch(&["/nonexistent/tool".into()], None, &[], SigSet::empty()).unwrap();
         assert_eq!(held.release().await.unwrap_err().kind(), std::io::ErrorKind::NotFound);
     }
 
     /// What cannot even be forked (a NUL in an argument) is said at once.
     #[tokio::test]
     async fn preparation_errors_come_at_once() {
-        let error = launch(&["echo".into(), "a\0b".into()], None, SigSet::empty()).unwrap_err();
+        let error = launch(&["echo".into(), "a\0b".into()], None, &[], SigSet::empty()).unwrap_err();
         assert!(matches!(error, super::LaunchError::Prepare(_)), "{error}");
     }
 
@@ -261,7 +267,7 @@ mod tests {
     #[tokio::test]
     async fn signals_are_passed_on() {
         let mut running =
-            launch(&shell("kill -STOP $$"), None, SigSet::empty()).unwrap().release().await.unwrap();
+            launch(&shell("kill -STOP $$"), None, &[], SigSet::empty()).unwrap().release().await.unwrap();
         running.signal(Signal::SIGKILL);
         assert_eq!(shell_status(running.ended().await.unwrap()), 128 + 9);
     }
