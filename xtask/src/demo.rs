@@ -28,6 +28,7 @@ pub(crate) fn chore(workspace: &Workspace, seconds: u32) -> Result<()> {
     command
         .arg(OPENMP_SLEEPS)
         .arg(workspace.binary())
+        .arg("--jit-names")
         .arg("--")
         .arg(SYSTEM_PYTHON)
         .arg(example)
