@@ -59,7 +59,8 @@ impl Tables for World {
 
 /// Addresses of all kinds, both ends of the address space included.
 fn address() -> impl Strategy<Value = u64> {
-    prop_oneof![any::<u64>(), 0..0x400u64, (0..0x400u64).prop_map(|back| u64::MAX - back)]
+    let near_end = |bytes: u64| (0..bytes).prop_map(|back| u64::MAX - back);
+    prop_oneof![any::<u64>(), 0..4u64, 0..0x400u64, near_end(0x10), near_end(0x400)]
 }
 
 /// Registers of all kinds.
