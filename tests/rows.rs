@@ -7,6 +7,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a test may fail, and shows its figures with --nocapture"
 )]

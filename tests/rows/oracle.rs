@@ -155,7 +155,11 @@ fn carry_out(row: &UnwindTableRow<usize>, section: &EhFrame<Reader<'_>>, pc: u64
     };
     let Some(caller) = recover(X86_64::RA)? else { return Ok(Caller::Outermost) };
     let sp = recover(X86_64::RSP)?.unwrap_or(cfa);
-    Ok(Caller::Frame { pc: caller, sp, bp: recover(X86_64::RBP)? })
+    // At the `ret` of a function that realigned its stack, gcc still says that `rbp` is saved where it points: it was popped before.
+    let stale = matches!(row.cfa(), CfaRule::RegisterAndOffset { register: X86_64::RSP, offset: 8 })
+        && matches!(row.register(X86_64::RBP), Some(RegisterRule::Expression(_)));
+    let bp = if stale { Some(BP) } else { recover(X86_64::RBP)? };
+    Ok(Caller::Frame { pc: caller, sp, bp })
 }
 
 /// The value of an expression; `first` is pushed before it begins.

@@ -31,6 +31,7 @@ use interner::Interner;
 use object::Object;
 use processes::Processes;
 use reader::Reader;
+use row_maps::MAX_MIB;
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use tracer_ebpf::wire::lost;
@@ -169,6 +170,9 @@ impl Tracer {
                     collector.nameless,
                 );
                 count_into(&mut lost, "events that could not be decoded", collector.damaged);
+                if let Some(text) = name_refused_tables(collector.maps.rows.refused()) {
+                    self.warn("unwind-tables-full", text);
+                }
                 for (id, name) in symbolize::name_frames(&collector.out.unnamed) {
                     collector.out.send(Record::Name(id, name));
                 }
@@ -187,6 +191,16 @@ impl Tracer {
     fn warn(&mut self, code: &str, text: String) {
         self.warnings.push(Warning { code: code.into(), text });
     }
+}
+
+/// What it means that files got no unwind table for want of room, and what to do; `None` where all did.
+fn name_refused_tables(refused: u32) -> Option<String> {
+    (refused > 0).then(|| {
+        format!(
+            "the unwind tables of {refused} files found no room in the {MAX_MIB} MiB for all, so native stacks through them are cut \
+             ([no unwind info]); follow fewer programs at once: a command or --pid instead of --all"
+        )
+    })
 }
 
 /// The loss counters by name, those that are not zero.

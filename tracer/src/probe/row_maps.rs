@@ -1,11 +1,13 @@
 //! Row tables in BPF maps: one inner array a file, filled through mmap.
 //!
-//! 1 M rows take 2 ms this way, 108 ms in batches, seconds one by one (research/unwinding.md §3). Leaves out how rows are made
-//! (`unwind/cfi.rs`).
+//! 1 M rows take 2 ms this way, 108 ms in batches, seconds one by one (research/unwinding.md §3). All tables together stay below a
+//! cap; a table that finds no room is refused. Leaves out how rows are made (`unwind/cfi.rs`), and making room by dropping tables that
+//! are no longer needed: a later step.
 
 use aya::maps::{ArrayOfMaps, MapData};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use thiserror::Error;
 use tracer_ebpf::rows::{CHUNK_ROWS, FILLER};
 
 /// `BPF_F_INNER_MAP | BPF_F_MMAPABLE` (include/uapi/linux/bpf.h, v5.10).
@@ -15,32 +17,83 @@ const ARRAY: u32 = 2;
 /// Bytes of a chunk: a multiple of the page size, so that chunks lie without gaps.
 const CHUNK_BYTES: usize = CHUNK_ROWS * 8;
 
+/// Mebibytes of kernel memory that all tables may take: two and a half times what a PyTorch process with CUDA needs
+/// (research/feasibility.md §2).
+pub(super) const MAX_MIB: usize = 256;
+/// Tables that the outer map can hold, as the probes define it.
+const MAX_TABLES: u32 = 4096;
+
+/// Why a file gets no table.
+#[derive(Debug, Error)]
+pub(super) enum RowMapError {
+    /// There is no room for it.
+    #[error("the unwind tables are full ({MAX_MIB} MiB or {MAX_TABLES} tables)")]
+    Full,
+    /// It has more rows than the probes can search.
+    #[error("the file has more rows than a table can hold")]
+    TooLarge,
+    /// The kernel does not make it.
+    #[error("the kernel makes no table: {0}")]
+    Kernel(#[from] io::Error),
+}
+
 /// The row tables that the probes can use.
 pub(super) struct RowMaps {
     outer: ArrayOfMaps<MapData, MapData>,
-    used: u32,
+    room: Room,
+}
+
+/// What tables take, and what was refused.
+#[derive(Debug, Default)]
+struct Room {
+    tables: u32,
+    bytes: usize,
+    refused: u32,
+}
+
+impl Room {
+    /// The number of the next table, if it fits; else it is counted as refused.
+    fn find(&mut self, bytes: usize) -> Result<u32, RowMapError> {
+        if self.tables < MAX_TABLES && self.bytes.saturating_add(bytes) <= MAX_MIB << 20 {
+            return Ok(self.tables);
+        }
+        self.refused += 1;
+        Err(RowMapError::Full)
+    }
+
+    /// The table was made.
+    const fn take(&mut self, bytes: usize) {
+        self.tables += 1;
+        self.bytes += bytes;
+    }
 }
 
 impl RowMaps {
     pub(super) const fn new(outer: ArrayOfMaps<MapData, MapData>) -> Self {
-        Self { outer, used: 0 }
+        Self { outer, room: Room { tables: 0, bytes: 0, refused: 0 } }
     }
 
     /// Makes a table of sorted rows; gives its number and its chunks. The outer map keeps it alive.
-    pub(super) fn add(&mut self, rows: &[u64]) -> io::Result<(u32, u32)> {
+    pub(super) fn add(&mut self, rows: &[u64]) -> Result<(u32, u32), RowMapError> {
         let chunks = rows.len().div_ceil(CHUNK_ROWS).max(1);
         if chunks > CHUNK_ROWS {
-            return Err(io::Error::other("the file has more rows than a table can hold"));
+            return Err(RowMapError::TooLarge);
         }
+        let total = (chunks + 1) * CHUNK_BYTES;
+        let table = self.room.find(total)?;
         let entries = u32::try_from(chunks + 1).map_err(io::Error::other)?;
         let bytes = u32::try_from(CHUNK_BYTES).map_err(io::Error::other)?;
         let definition = aya_obj::Map::new_from_params(ARRAY, 4, bytes, entries, FLAGS);
         let inner = MapData::create(definition, "energy_rows", None).map_err(io::Error::other)?;
         fill(&inner, chunks, rows)?;
-        let table = self.used;
         self.outer.set(table, &inner, 0).map_err(io::Error::other)?;
-        self.used += 1;
+        self.room.take(total);
         Ok((table, entries - 1))
+    }
+
+    /// Files that got no table because all tables together were at the cap.
+    pub(super) const fn refused(&self) -> u32 {
+        self.room.refused
     }
 }
 
@@ -58,4 +111,31 @@ fn fill(inner: &MapData, chunks: usize, rows: &[u64]) -> io::Result<()> {
         place.copy_from_slice(&row.to_ne_bytes());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_MIB, MAX_TABLES, Room, RowMapError};
+
+    /// Tables fit up to the cap; one that does not is refused and counted, and a smaller one still finds room.
+    #[test]
+    fn room_ends_at_the_cap() {
+        let mut room = Room::default();
+        let most = (MAX_MIB << 20) - 100;
+        assert_eq!(room.find(most).unwrap(), 0);
+        room.take(most);
+        assert!(matches!(room.find(101), Err(RowMapError::Full)));
+        assert!(matches!(room.find(usize::MAX), Err(RowMapError::Full)));
+        assert_eq!(room.find(100).unwrap(), 1);
+        assert_eq!(room.refused, 2);
+    }
+
+    /// The outer map's places are counted too.
+    #[test]
+    fn places_end() {
+        let mut room = Room { tables: MAX_TABLES - 1, ..Room::default() };
+        assert_eq!(room.find(1).unwrap(), MAX_TABLES - 1);
+        room.take(1);
+        assert!(matches!(room.find(1), Err(RowMapError::Full)));
+    }
 }

@@ -133,6 +133,8 @@ fn rule_of(row: &UnwindTableRow<usize>, eh_frame: &Section<Reader<'_>>) -> Optio
             let rbp = match row.register(X86_64::RBP) {
                 Some(RegisterRule::Offset(offset)) if offset != 0 => offset,
                 None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => 0,
+                // At the `ret` of a function that realigned its stack, gcc has popped `rbp` and forgets to say so.
+                _ if (*register, *offset) == (X86_64::RSP, 8) && saved_at_rbp(row, eh_frame) => 0,
                 _ => return None,
             };
             let kind = match *register {

@@ -106,7 +106,7 @@ impl ElfFacts {
     /// Place in the file of an address (SVMA) in its code.
     pub fn file_offset(&self, svma: u64) -> Option<u64> {
         let segment = self.code.iter().find(|s| s.svma <= svma && svma - s.svma < s.size)?;
-        Some(svma - segment.svma + segment.offset)
+        (svma - segment.svma).checked_add(segment.offset)
     }
 
     /// Address (SVMA) of a symbol that was asked for.

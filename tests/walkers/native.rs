@@ -1,0 +1,195 @@
+//! Native walks over stacks made by hand.
+
+use crate::snapshot::{Rules, Snapshot, walk};
+use tracer_ebpf::native::{NativeFrame, NativeWalk, SCAN_WORDS, resume, scan, step};
+use tracer_ebpf::rows::rule;
+use tracer_ebpf::wire::{PythonLayout, end};
+
+/// The lowest word of the stack.
+const S: u64 = 0x7f00_0000_0000;
+
+const fn at(pc: u64, bp: u64) -> NativeWalk {
+    NativeWalk { pc, sp: S, bp, returned: 0 }
+}
+
+/// The end of a walk of one step.
+fn end_of(rules: &Rules, memory: &Snapshot) -> u8 {
+    step(&mut at(0x1010, S), &mut &*rules, memory).1
+}
+
+/// A chain through every kind of frame: each rule finds the caller's pc, stack pointer and rbp, which the next rule needs.
+#[test]
+fn every_kind_of_frame() {
+    let rules = Rules::of(&[
+        (0x1000, rule::RSP, 24, -16),
+        (0x2000, rule::RBP, 16, -16),
+        (0x3000, rule::DEREF_RBP, -8, 0),
+        (0x4000, rule::RBP, 16, -16),
+        (0x5000, rule::DEREF_RSP, 16, 0),
+        (0x6fff, rule::SIGNAL, 0, 0),
+        (0x8010, rule::RSP, 8, 0),
+        (0x9000, rule::OUTERMOST, 0, 0),
+    ]);
+    let memory = Snapshot::of(&[
+        (S + 8, S + 0x40),
+        (S + 16, 0x2021),
+        (S + 0x40, S + 0x80),
+        (S + 0x48, 0x3031),
+        (S + 0x78, S + 0xc0),
+        (S + 0x80, S + 0x100),
+        (S + 0xb8, 0x4041),
+        (S + 0x100, 0xbad),
+        (S + 0x108, 0x5051),
+        (S + 0x120, S + 0x200),
+        (S + 0x1f8, 0x7000), // The trampoline's own start: a handler returns there.
+        (S + 0x200 + 40 + 10 * 8, S + 0x900),
+        (S + 0x200 + 40 + 15 * 8, S + 0x800),
+        (S + 0x200 + 40 + 16 * 8, 0x8010), // Interrupted at the first instruction of its function.
+        (S + 0x800, 0x9091),
+    ]);
+    let (frames, code) = walk(at(0x1010, 0xbad), &rules, &memory);
+    let cfas = [
+        (0x1010, S + 24),
+        (0x2021, S + 0x50),
+        (0x3031, S + 0xc0),
+        (0x4041, S + 0x110),
+        (0x5051, S + 0x200),
+        (0x7000, S + 0x800),
+        (0x8010, S + 0x808),
+        (0x9091, u64::MAX),
+    ];
+    assert_eq!(frames, cfas.map(|(pc, cfa)| NativeFrame { pc, cfa }));
+    assert_eq!(code, end::COMPLETE);
+}
+
+/// In the PLT the stack pointer depends on whether the entry's push was executed: at its 11th byte, or at its 10th.
+#[test]
+fn plt_entries() {
+    let memory = Snapshot::of(&[(S, 0x2222), (S + 8, 0x3333)]);
+    for (offset, pushed) in [(8, 11), (0, 10)] {
+        let rules = Rules::of(&[(0x1000, rule::PLT, offset, 0)]);
+        for place in 0..16 {
+            let mut walk = at(0x1020 + place, 0);
+            assert_eq!(step(&mut walk, &mut &rules, &memory).1, end::RUNNING);
+            let expected = if place < pushed { (S + 8, 0x2222) } else { (S + 16, 0x3333) };
+            assert_eq!((walk.sp, walk.pc), expected, "{pushed} {place}");
+        }
+    }
+}
+
+/// A return address belongs to the function of the call, though it may be the first byte of the next one.
+#[test]
+fn a_call_at_the_end_of_a_function() {
+    let rules = Rules::of(&[(0x1000, rule::RSP, 8, 0), (0x1100, rule::OUTERMOST, 0, 0)]);
+    let memory = Snapshot::of(&[(S, 0x1100), (S + 8, 0x1101)]);
+    let (frames, code) = walk(at(0x1010, 0), &rules, &memory);
+    assert_eq!((frames.len(), code), (3, end::COMPLETE));
+}
+
+/// A return address of zero is how threads begin.
+#[test]
+fn zero_is_the_end() {
+    let rules = Rules::of(&[(0x1000, rule::RSP, 8, 0)]);
+    assert_eq!(end_of(&rules, &Snapshot::of(&[(S, 0)])), end::COMPLETE);
+}
+
+/// Each reason to stop is told, and the frame where it stops has no CFA.
+#[test]
+fn reasons_to_stop() {
+    let nothing = Snapshot::default();
+    let rules = |kind, offset| Rules::of(&[(0x1000, kind, offset, 0)]);
+    assert_eq!(end_of(&rules(rule::NONE, 0), &nothing), end::NO_UNWIND_INFO);
+    assert_eq!(end_of(&rules(rule::UNSUPPORTED, 0), &nothing), end::UNSUPPORTED);
+    assert_eq!(end_of(&rules(rule::DEREF_RSP + 1, 0), &nothing), end::UNSUPPORTED);
+    assert_eq!(end_of(&rules(rule::RSP, 16), &nothing), end::FAULT);
+    assert_eq!(end_of(&rules(rule::DEREF_RBP, 16), &nothing), end::FAULT);
+    assert_eq!(end_of(&rules(rule::SIGNAL, 0), &nothing), end::FAULT);
+    assert_eq!(end_of(&rules(rule::RSP, 0), &nothing), end::BAD_FRAME);
+    assert_eq!(end_of(&rules(rule::RBP, -8), &nothing), end::BAD_FRAME);
+    assert_eq!(end_of(&Rules::default(), &nothing), end::UNMAPPED);
+    let (frame, _) = step(&mut at(0x1010, 0), &mut &Rules::default(), &nothing);
+    assert_eq!(frame, NativeFrame { pc: 0x1010, cfa: 0 });
+}
+
+/// Code whose callers' chain ends two frames above the return address; `call` ends where that points.
+fn scanned(call: &[u8]) -> (Rules, Snapshot) {
+    let rules = Rules::of(&[
+        (0x2000, rule::RSP, 8, 0),
+        (0x3000, rule::OUTERMOST, 0, 0),
+        (0x4000, rule::NONE, 0, 0),
+        (0x5000, rule::RSP, 8, 0),
+    ]);
+    let mut memory = Snapshot::of(&[
+        (S, 0x77),        // Data: below the first pc.
+        (S + 8, 0x4050),  // Into code without unwind information.
+        (S + 16, 0x5050), // Into code with it, behind a call, but its own caller is nowhere.
+        (S + 24, 0xb9),
+        (S + 32, 0x2050),
+        (S + 40, 0x3050),
+    ]);
+    for place in [0x4050, 0x5050] {
+        memory.write(place - 8, &[0x90, 0x90, 0x90, 0xe8, 1, 2, 3, 4]);
+    }
+    memory.write(0x2050 - 8, &[0x90; 8]);
+    memory.write(0x2050 - call.len() as u64, call);
+    (rules, memory)
+}
+
+/// What a scan finds, as the probes drive it: by words, upwards.
+fn found(call: &[u8]) -> Option<NativeWalk> {
+    let (rules, memory) = scanned(call);
+    let from = at(0x8000, 0xb0);
+    (0..u64::from(SCAN_WORDS)).find_map(|word| scan(&from, S + word * 8, &mut &rules, &memory))
+}
+
+/// The scan passes over data, code without unwind information and chains that break, and takes the word below as rbp.
+#[test]
+fn scan_takes_the_first_that_holds() {
+    let walk = NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb9, returned: 1 };
+    assert_eq!(found(&[0xe8, 0, 0, 0, 0]), Some(walk));
+}
+
+/// A leaf that pushed nothing: the return address lies at the stack pointer, and rbp is still the caller's.
+#[test]
+fn scan_of_a_leaf() {
+    let (rules, memory) = scanned(&[0xe8, 0, 0, 0, 0]);
+    let from = NativeWalk { sp: S + 32, ..at(0x8000, 0xb0) };
+    let found = scan(&from, S + 32, &mut &rules, &memory);
+    assert_eq!(found, Some(NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb0, returned: 1 }));
+}
+
+/// Every form of near call is one; jumps, far calls and other bytes are not.
+#[test]
+fn scan_wants_a_call() {
+    let calls: [&[u8]; 9] = [
+        &[0xe8, 1, 2, 3, 4],
+        &[0xff, 0xd0],
+        &[0x41, 0xff, 0xd3],
+        &[0xff, 0x50, 8],
+        &[0xff, 0x14, 0x24],
+        &[0xff, 0x54, 0x24, 8],
+        &[0xff, 0x15, 1, 2, 3, 4],
+        &[0xff, 0x90, 1, 2, 3, 4],
+        &[0xff, 0x94, 0x24, 1, 2, 3, 4],
+    ];
+    for call in calls {
+        assert!(found(call).is_some(), "{call:02x?}");
+    }
+    let others: [&[u8]; 5] =
+        [&[0xe9, 1, 2, 3, 4], &[0xff, 0xe0], &[0xff, 0x18], &[0xc3], &[0xff, 0x25, 1, 2, 3, 4]];
+    for other in others {
+        assert!(found(other).is_none(), "{other:02x?}");
+    }
+}
+
+/// The walk goes on at the frame that holds an anchor, by the distances that were learned.
+#[test]
+fn resume_at_an_anchor() {
+    let layout = PythonLayout { eval_cfa: 0x90, eval_rbp: 0x30, ..PythonLayout::default() };
+    let memory = Snapshot::of(&[(S + 0x88, 0x2050), (S + 0x60, 0xb9)]);
+    let walk = NativeWalk { pc: 0x2050, sp: S + 0x90, bp: 0xb9, returned: 1 };
+    assert_eq!(resume(S, &layout, &memory), Some(walk));
+    let without = PythonLayout { eval_rbp: 0, ..layout };
+    assert_eq!(resume(S, &without, &memory), Some(NativeWalk { bp: 0, ..walk }));
+    assert_eq!(resume(S + 8, &layout, &memory), None);
+}

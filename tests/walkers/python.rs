@@ -1,0 +1,155 @@
+//! Python walks over frames made by hand, as 3.11 and 3.12 lay them out.
+
+use crate::snapshot::Snapshot;
+use tracer_ebpf::memory::FRAME_WORDS;
+use tracer_ebpf::python::{PythonFrame, PythonWalk, Step, begin, first_thread, step, thread_by_key};
+use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
+
+/// The thread pointer, and the thread state that belongs to it.
+const FSBASE: u64 = 0x7f00_0000_1000;
+const THREAD: u64 = 0x5500_0000_2000;
+
+/// Offsets in the manner of 3.11: frames are in the heap, a `_PyCFrame` is in the C frame that evaluates.
+fn layout_3_11() -> PythonLayout {
+    PythonLayout {
+        tss_key_at: 0x5500_0000_0100,
+        interpreter_at: 0x5500_0000_0200,
+        tsd_block: 0x310,
+        threads_head: 16,
+        thread_next: 8,
+        thread_id: 152,
+        thread_frame: 56,
+        cframe_frame: 8,
+        cframe_previous: 16,
+        frame_bytes: 80,
+        code_word: 4,
+        previous_word: 6,
+        instruction_word: 7,
+        flags_word: 8,
+        owner_shift: 40,
+        entry_shift: 32,
+        shim_owner: 3,
+        ..PythonLayout::default()
+    }
+}
+
+/// In the manner of 3.12: the entry frame of a run is a shim in the C frame that evaluates.
+fn layout_3_12() -> PythonLayout {
+    PythonLayout {
+        cframe_frame: 0,
+        cframe_previous: 8,
+        code_word: 0,
+        previous_word: 1,
+        owner_shift: 48,
+        entry_shift: PythonLayout::NO_SHIFT,
+        ..layout_3_11()
+    }
+}
+
+/// Writes a frame: code object, caller, instruction, flags.
+fn frame(memory: &mut Snapshot, layout: &PythonLayout, at: u64, fields: [u64; 4]) {
+    let [code, previous, instruction, flags] = fields;
+    let mut words = [0u64; 10];
+    words[usize::from(layout.code_word)] = code;
+    words[usize::from(layout.previous_word)] = previous;
+    words[usize::from(layout.instruction_word)] = instruction;
+    words[usize::from(layout.flags_word)] = flags;
+    for (place, word) in (at..).step_by(8).zip(words) {
+        memory.write(place, &word.to_le_bytes());
+    }
+}
+
+fn walk(layout: &PythonLayout, memory: &Snapshot) -> (Vec<PythonFrame>, u8) {
+    let mut walk = PythonWalk { frame: 0, cframe: 0, words: [0; FRAME_WORDS] };
+    if let Err(code) = begin(layout, THREAD, &mut walk, memory) {
+        return (Vec::new(), code);
+    }
+    let mut frames = Vec::new();
+    for _ in 0..MAX_FRAMES {
+        match step(layout, &mut walk, memory) {
+            Step::Frame(frame) => frames.push(frame),
+            Step::End(code) => return (frames, code),
+        }
+    }
+    (frames, end::TOO_DEEP)
+}
+
+const fn seen(code: u64, instruction: u64, anchor: u64) -> PythonFrame {
+    PythonFrame { code, instruction, anchor }
+}
+
+/// 3.11: the entry frame of each run carries the `_PyCFrame` of its evaluation, innermost first.
+#[test]
+fn frames_of_3_11() {
+    const ENTRY: u64 = 1 << 32;
+    let layout = layout_3_11();
+    let mut memory = Snapshot::of(&[
+        (THREAD + 56, 0x7ffe_0000_1000),
+        (0x7ffe_0000_1000 + 8, 0xa00),
+        (0x7ffe_0000_1000 + 16, 0x7ffe_0000_2000),
+        (0x7ffe_0000_2000 + 16, THREAD + 300),
+    ]);
+    frame(&mut memory, &layout, 0xa00, [0xc1, 0xb00, 0x11, 0]);
+    frame(&mut memory, &layout, 0xb00, [0xc2, 0xc00, 0x22, ENTRY]);
+    frame(&mut memory, &layout, 0xc00, [0xc3, 0, 0x33, ENTRY]);
+    let frames =
+        vec![seen(0xc1, 0x11, 0), seen(0xc2, 0x22, 0x7ffe_0000_1000), seen(0xc3, 0x33, 0x7ffe_0000_2000)];
+    assert_eq!(walk(&layout, &memory), (frames, end::COMPLETE));
+}
+
+/// 3.12: a shim has no code object and is its run's anchor; generators' frames (owner 1) are frames like others.
+#[test]
+fn frames_of_3_12() {
+    const GENERATOR: u64 = 1 << 48;
+    const SHIM: u64 = 3 << 48;
+    let layout = layout_3_12();
+    let mut memory = Snapshot::of(&[(THREAD + 56, THREAD + 300), (THREAD + 300, 0xa00)]);
+    frame(&mut memory, &layout, 0xa00, [0xc1, 0xb00, 0x11, GENERATOR]);
+    frame(&mut memory, &layout, 0xb00, [0xc2, 0x7ffe_0000_1000, 0x22, 0]);
+    frame(&mut memory, &layout, 0x7ffe_0000_1000, [0xdead, 0xd00, 0, SHIM]);
+    frame(&mut memory, &layout, 0xd00, [0xc3, 0x7ffe_0000_2000, 0x33, 0]);
+    frame(&mut memory, &layout, 0x7ffe_0000_2000, [0xdead, 0, 0, SHIM]);
+    let frames = vec![
+        seen(0xc1, 0x11, 0),
+        seen(0xc2, 0x22, 0),
+        seen(0, 0, 0x7ffe_0000_1000),
+        seen(0xc3, 0x33, 0),
+        seen(0, 0, 0x7ffe_0000_2000),
+    ];
+    assert_eq!(walk(&layout, &memory), (frames, end::COMPLETE));
+}
+
+/// A frame that cannot be read ends the walk with the frames so far; a thread without frames is complete; a circle is too deep.
+#[test]
+fn broken_chains() {
+    let layout = layout_3_12();
+    let mut memory = Snapshot::of(&[(THREAD + 56, THREAD + 300), (THREAD + 300, 0xa00)]);
+    frame(&mut memory, &layout, 0xa00, [0xc1, 0xb00, 0x11, 0]);
+    assert_eq!(walk(&layout, &memory), (vec![seen(0xc1, 0x11, 0)], end::FAULT));
+    frame(&mut memory, &layout, 0xb00, [0xc2, 0xa00, 0x22, 0]);
+    assert_eq!(walk(&layout, &memory).1, end::TOO_DEEP);
+    memory.write(THREAD + 300, &0u64.to_le_bytes());
+    assert_eq!(walk(&layout, &memory), (Vec::new(), end::COMPLETE));
+    assert_eq!(walk(&layout, &Snapshot::default()), (Vec::new(), end::FAULT));
+}
+
+/// The thread state is believed only if it says that it is this thread's.
+#[test]
+fn thread_states() {
+    let layout = layout_3_12();
+    let words = [
+        (layout.tss_key_at, 5),
+        (FSBASE + 0x310 + 16 * 5 + 8, THREAD),
+        (THREAD + 152, FSBASE),
+        (layout.interpreter_at, 0x5500_0000_4000),
+        (0x5500_0000_4000 + 16, THREAD),
+    ];
+    let mut memory = Snapshot::of(&words);
+    assert_eq!(thread_by_key(&layout, FSBASE, &memory), Some(THREAD));
+    assert_eq!(first_thread(&layout, &memory), Some(THREAD));
+    assert_eq!(thread_by_key(&layout, FSBASE + 64, &memory), None);
+    memory.write(THREAD + 152, &(FSBASE + 64).to_le_bytes());
+    assert_eq!(thread_by_key(&layout, FSBASE, &memory), None);
+    memory.write(layout.tss_key_at, &40u64.to_le_bytes());
+    assert_eq!(thread_by_key(&layout, FSBASE, &memory), None);
+}
