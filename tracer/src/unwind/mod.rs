@@ -8,3 +8,4 @@ pub mod cfi;
 pub mod cpython;
 pub mod elf;
 pub mod merge;
+pub mod seam;
