@@ -31,16 +31,28 @@ struct Seen {
     called_from_c: bool,
 }
 
-/// Interpreters of this machine that this version can unwind: the system's own always, pyenv's where there are any.
-fn pythons() -> Vec<PathBuf> {
-    let pyenv = |version: &str| {
-        let folders = std::fs::read_dir("/root/.pyenv/versions").into_iter().flatten().flatten();
-        let of_version =
-            folders.map(|f| f.path()).filter(|p| p.to_string_lossy().contains(&format!("/{version}.")));
-        of_version.map(|p| p.join("bin/python3")).max()
+/// Interpreters of this machine with a given range of minor versions: pyenv's, and those that `xtask/pythons` unpacked.
+fn found_pythons(minors: std::ops::RangeInclusive<u32>) -> Vec<PathBuf> {
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let places = [home.join(".pyenv/versions"), home.join(".cache/energy-trace/pythons")];
+    let folders = places.iter().flat_map(std::fs::read_dir).flatten().flatten().map(|f| f.path());
+    let minor = |folder: &Path| {
+        let name = folder.file_name()?.to_str()?;
+        name.rsplit('-').next()?.strip_prefix("3.")?.split(['.', 't']).next()?.parse::<u32>().ok()
     };
+    let mut out: Vec<PathBuf> = folders
+        .filter(|f| minor(f).is_some_and(|m| minors.contains(&m)))
+        .map(|f| f.join("bin/python3"))
+        .collect();
+    out.retain(|p| p.exists());
+    out.sort();
+    out
+}
+
+/// Interpreters of this machine that this version can unwind: the system's own always, and what was found.
+fn pythons() -> Vec<PathBuf> {
     let mut out = vec![PathBuf::from("/usr/bin/python3")];
-    out.extend(["3.11", "3.12", "3.13"].into_iter().filter_map(pyenv).filter(|p| p.exists()));
+    out.extend(found_pythons(8..=15));
     out
 }
 
@@ -103,11 +115,22 @@ fn python_frames_are_the_interpreters() {
             }
         }
         let python = python.display();
+        let compared = hits.values().sum::<u32>();
+        eprintln!("{python}: {compared} samples agree, {} differ; {}", misses.len(), verdicts(&recording));
         assert!(misses.is_empty(), "{python}: {} samples differ, such as {:?}", misses.len(), misses[0]);
         let unseen: Vec<&str> =
             regions.iter().map(|r| r.region.as_str()).filter(|r| !hits.contains_key(r)).collect();
         assert!(unseen.is_empty(), "{python}: no samples in {unseen:?}");
     }
+}
+
+/// How many samples have which verdict.
+fn verdicts(recording: &Recording) -> String {
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for sample in &recording.samples {
+        *counts.entry(format!("{:?}", sample.verdict)).or_default() += 1;
+    }
+    counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Once the tables are built, native frames reach the outermost frame, from a thread's start too.
@@ -128,14 +151,13 @@ fn native_frames_reach_the_start() {
 /// A version whose layout is not known is refused by name, its native frames stay, and every sample says so.
 #[test]
 fn unknown_versions_are_refused_by_name() {
-    let old = ["3.10", "3.9", "3.8"].iter().find_map(|version| {
-        let folders = std::fs::read_dir("/root/.pyenv/versions").ok()?.flatten();
-        folders
-            .map(|f| f.path().join("bin/python3"))
-            .find(|p| p.to_string_lossy().contains(&format!("/{version}.")))
-    });
-    // A machine without an old interpreter has an interpreter of another name instead: a copy that claims nothing is not one.
-    let Some(python) = old else { return };
+    // A machine without one has none that would be refused.
+    for python in found_pythons(0..=7) {
+        refuse(&python);
+    }
+}
+
+fn refuse(python: &Path) {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let spin = "import time\nend = time.time() + 1\nwhile time.time() < end: pass";
     let arguments = ["record", "--power", "none", "--no-svg", "--", python.to_str().unwrap(), "-c", spin];

@@ -1,7 +1,7 @@
 """A program that knows its own stacks: each region spins in `spin` and has told the file argv[1] which frames are above it.
 
-One JSON line a region: {"region": name, "frames": [[qualname, line], ...] outermost first, "called_from_c": [qualname, ...] or null} where
-null means that it differs between versions.
+One JSON line a region: {"region": name, "frames": [[name, line], ...] outermost first, "called_from_c": [name, ...] or null} where null
+means that it differs between versions. Names are qualified from 3.11 on, as far as code objects know their own.
 """
 import ctypes
 import functools
@@ -26,14 +26,21 @@ def spin():
     return total
 
 
+def name_of(code):
+    return getattr(code, "co_qualname", code.co_name)
+
+
 def tell(region, called_from_c):
     """Writes the frames above the caller of `tell`, by the interpreter's own word. The next line of the caller is the one that spins."""
     frame, frames = sys._getframe(1), []
     while frame is not None:
-        frames.append([frame.f_code.co_qualname, frame.f_lineno])
+        frames.append([name_of(frame.f_code), frame.f_lineno])
         frame = frame.f_back
     frames[0][1] += 1  # The spin stands on the line below the call of tell.
     frames.reverse()
+    if called_from_c is not None and sys.version_info < (3, 11):
+        # Every function is called from C: by the one that evaluates its caller.
+        called_from_c = [name for name, _ in frames]
     with LOCK:
         if region not in TOLD:
             TOLD.add(region)

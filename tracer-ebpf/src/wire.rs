@@ -117,6 +117,8 @@ pub mod end {
     pub const TOO_DEEP: u8 = 7;
     /// The stack does not grow.
     pub const BAD_FRAME: u8 = 8;
+    /// Native and Python frames do not match each other (said by user space, never by the probes).
+    pub const SEAM: u8 = 9;
     /// The walk has not ended (never in an event).
     pub const RUNNING: u8 = 255;
 }
@@ -228,6 +230,11 @@ pub struct PythonLayout {
     pub cframe_frame: u32,
     /// `_PyCFrame` → previous one.
     pub cframe_previous: u32,
+    /// `PyThreadState` → innermost `CFrame`, where frames and `CFrame`s are chained apart (3.10); else `ABSENT`.
+    pub thread_cframe: u32,
+    /// `PyThreadState` → the `CFrame` that ends that chain: it lies in the thread state, and what it says is the previous one may be
+    /// anything.
+    pub root_cframe: u32,
     /// Bytes of a frame that are read.
     pub frame_bytes: u32,
     /// Word of a frame that holds the code object.
@@ -238,14 +245,14 @@ pub struct PythonLayout {
     pub instruction_word: u8,
     /// Word of a frame that holds owner and entry flag.
     pub flags_word: u8,
-    /// Bits to shift that word for the owner byte.
+    /// Bits to shift that word for the owner byte; `NO_SHIFT` before 3.11.
     pub owner_shift: u8,
-    /// Bits to shift that word for the `is_entry` byte; `NO_SHIFT` from 3.12 on.
+    /// Bits to shift that word for the `is_entry` byte; `NO_SHIFT` where frames have none, `EVERY_FRAME` where each has its own `CFrame`.
     pub entry_shift: u8,
     /// Owners from this one on are shims, not Python frames.
     pub shim_owner: u8,
-    /// Zero.
-    pub reserved: u8,
+    /// Low bits of the word with the code object that are no part of its address (tagged references, 3.14 and later).
+    pub tag_mask: u8,
     /// From an anchor to the CFA of the native frame that holds it; 0 until it was learned.
     pub eval_cfa: u32,
     /// From that CFA down to where the frame saved its caller's `rbp`; 0: nowhere.
@@ -257,6 +264,8 @@ impl PythonLayout {
     pub const ABSENT: u32 = u32::MAX;
     /// A shift that this version does not have.
     pub const NO_SHIFT: u8 = 255;
+    /// In `entry_shift`: each frame is evaluated by a C frame of its own, which holds one `CFrame` (3.10).
+    pub const EVERY_FRAME: u8 = 254;
 }
 
 const _: () = {
@@ -267,7 +276,7 @@ const _: () = {
     assert!(size_of::<Settings>() == 24);
     assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<CodeMapping>() == 32);
-    assert!(size_of::<PythonLayout>() == 64);
+    assert!(size_of::<PythonLayout>() == 72);
     let words = MAX_FRAMES as usize * (NATIVE_WORDS + PYTHON_WORDS) + MAX_KERNEL_FRAMES as usize;
     assert!(words < SAMPLE_WORDS);
 };

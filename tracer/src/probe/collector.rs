@@ -13,6 +13,7 @@ use crate::ids::{FrameId, Pid};
 use crate::profile::record::{Frame, FrameKind, Occupant, PythonLoss, Record, Sample, Slice, Verdict};
 use crate::symbolize::JIT;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
+use crate::unwind::seam::settle;
 use crate::unwind::vdso::is_vdso;
 use std::collections::HashMap;
 
@@ -95,7 +96,9 @@ impl Collector {
         self.sampled += 1;
         self.processes.meet(head.pid, &self.out).samples += 1;
         let thread = self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
-        let (frames, mut verdict) = merge(raw);
+        let interpreter = self.processes.get(head.pid).and_then(|p| p.interpreter);
+        let settled = interpreter.map(|i| settle(raw, i.layout.seam, |pc| i.is_eval(pc)));
+        let (frames, mut verdict) = merge(settled.as_deref().unwrap_or(raw));
         if self.processes.get(head.pid).is_some_and(|p| p.refused) {
             verdict = Verdict::PythonLost(PythonLoss::UnknownVersion);
         }

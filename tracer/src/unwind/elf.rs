@@ -61,7 +61,7 @@ pub struct ElfFacts {
     pub code: Vec<CodeSegment>,
     /// Its build id.
     pub build_id: Option<BuildId>,
-    /// Symbols that were asked for: name, address (SVMA), size.
+    /// Symbols that were asked for, and their `.cold` parts, which compilers put elsewhere: name, address (SVMA), size.
     pub symbols: Vec<(String, u64, u64)>,
     /// The `.PyRuntime` section's address (SVMA): CPython 3.10 and later keep it even when stripped.
     pub py_runtime: Option<u64>,
@@ -142,11 +142,12 @@ fn with_elf<T>(path: &Path, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Re
 fn find_symbols(elf: &Elf<'_>, wanted: &[&str]) -> Vec<(String, u64, u64)> {
     let mut found: Vec<(String, u64, u64)> = Vec::new();
     for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
-        if found.len() == wanted.len() {
+        if wanted.is_empty() {
             break;
         }
         let Ok(name) = symbol.name() else { continue };
-        if symbol.address() != 0 && wanted.contains(&name) && !found.iter().any(|(n, ..)| n == name) {
+        let of_wanted = name.split_once(".cold").map_or(name, |(function, _)| function);
+        if symbol.address() != 0 && wanted.contains(&of_wanted) && !found.iter().any(|(n, ..)| n == name) {
             found.push((name.to_owned(), symbol.address(), symbol.size()));
         }
     }

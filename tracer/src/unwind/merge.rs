@@ -119,6 +119,7 @@ const fn mark_of(native_end: u8) -> Option<&'static str> {
         end::UNSUPPORTED => Some("[unknown: unsupported unwind rule]"),
         end::FAULT => Some("[unknown: page fault]"),
         end::TOO_DEEP => Some("[unknown: too deep]"),
+        end::SEAM => Some("[unknown: where C called Python]"),
         _ => Some("[unknown: bad frame]"),
     }
 }

@@ -8,4 +8,5 @@ pub mod cfi;
 pub mod cpython;
 pub mod elf;
 pub mod merge;
+pub mod seam;
 pub mod vdso;

@@ -3,7 +3,7 @@
 //! Everything comes from another process and may change under us or be nonsense: sizes are bounded, text is decoded leniently.
 
 use super::layout::CodeLayout;
-use super::lines::line_of;
+use super::lines::LineTable;
 use super::memory::Source;
 
 /// Longest string and line table that are read, in bytes.
@@ -12,7 +12,7 @@ const LIMIT: u64 = 1 << 20;
 /// What a code object says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeObject {
-    /// `co_qualname`.
+    /// `co_qualname`; before 3.11 `co_name`, which does not tell the class: it is left out rather than guessed.
     pub qualname: String,
     /// `co_filename`.
     pub file: String,
@@ -20,6 +20,8 @@ pub struct CodeObject {
     pub first_line: u32,
     /// Its line table.
     linetable: Vec<u8>,
+    /// How that is written.
+    lines: LineTable,
     /// Address of its bytecode.
     bytecode: u64,
     /// The pointers to name and line table: while they are the same, it is the same code object.
@@ -37,6 +39,7 @@ impl CodeObject {
             qualname: read_string(source, layout, source.word(address + layout.qualname)?)?,
             file: read_string(source, layout, source.word(address + layout.filename)?)?,
             first_line: source.half(address + layout.first_line)?,
+            lines: layout.lines,
             linetable: source.bytes(table + BYTES_DATA, length, LIMIT)?,
             bytecode: address + layout.bytecode,
             check,
@@ -53,10 +56,15 @@ impl CodeObject {
         self.check == *check
     }
 
-    /// Line of an instruction given by its address; the first line where the table has none (before the first instruction).
+    /// Line of an instruction, as frames of this version give it; the first line where the table has none (before the first
+    /// instruction).
     pub fn line_at(&self, instruction: u64) -> u32 {
-        let index = instruction.wrapping_sub(self.bytecode) / 2;
-        line_of(&self.linetable, self.first_line, index).unwrap_or(self.first_line)
+        let index = match self.lines {
+            LineTable::Locations => instruction.wrapping_sub(self.bytecode) / 2,
+            // `f_lasti`: an `int`, -1 before the first instruction.
+            LineTable::Lnotab | LineTable::Ranges => instruction & 0xffff_ffff,
+        };
+        self.lines.line_of(&self.linetable, self.first_line, index).unwrap_or(self.first_line)
     }
 }
 
@@ -71,7 +79,10 @@ const STRING_STATE: u64 = 32;
 fn read_string(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<String> {
     let length = source.word(address + STRING_LENGTH)?;
     let state = source.half(address + STRING_STATE)?;
-    let (kind, ascii) = (state >> 2 & 7, state >> 6 & 1 == 1);
+    let (kind, compact, ascii) = (state >> 2 & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
+    if !compact {
+        return None;
+    }
     let data = address + if ascii { layout.ascii_data } else { layout.unicode_data };
     let bytes = source.bytes(data, length.checked_mul(u64::from(kind))?, LIMIT)?;
     let wide = |size: usize, unit: fn(&[u8]) -> u32| {

@@ -1,16 +1,27 @@
 //! Finds CPython in a process: the file that holds `_PyRuntime`, its version, and where it lies.
 //!
-//! The version is read from `Py_Version` in memory, never taken from a file's name. Leaves out interpreters older than 3.11, which do
-//! not export it: they are refused by the name of their file.
+//! The version is read from `Py_Version` in memory, before 3.11 from what `Py_GetVersion` answers with; it is never taken from a file's
+//! name. Leaves out programs that hold an interpreter without a symbol of it.
 
 use super::layout::{Version, VersionLayout, layout_of};
 use super::memory::{ProcessMemory, Source as _};
+use super::version_text::read_version;
 use crate::ids::Pid;
 use crate::unwind::address_space::Mapping;
 use crate::unwind::elf::ElfFacts;
 
 /// Symbols to look for in a file that may hold the interpreter.
-pub const SYMBOLS: [&str; 2] = ["_PyRuntime", "Py_Version"];
+pub const SYMBOLS: [&str; 5] = [RUNTIME, VERSION, GET_VERSION, EVAL, DEBUG_ONLY];
+
+const RUNTIME: &str = "_PyRuntime";
+const VERSION: &str = "Py_Version";
+const GET_VERSION: &str = "Py_GetVersion";
+const EVAL: &str = "_PyEval_EvalFrameDefault";
+/// Only builds that count references (`--with-pydebug`) have it (Objects/object.c, 3.8 to 3.13).
+const DEBUG_ONLY: &str = "_Py_NegativeRefcount";
+
+/// Why a version is refused.
+const NOT_KNOWN: &str = "a version that is not known to this version of energy-trace";
 
 /// Offset of `free_threaded` in `_Py_DebugOffsets`, at the start of `_PyRuntime` since 3.13 (Include/internal/pycore_runtime.h).
 const FREE_THREADED: u64 = 16;
@@ -26,6 +37,15 @@ pub struct Interpreter {
     pub runtime: u64,
     /// Its layout.
     pub layout: VersionLayout,
+    /// Where its evaluation function lies, in up to two parts: start and end (AVMA).
+    pub eval: [(u64, u64); 2],
+}
+
+impl Interpreter {
+    /// Whether a pc (AVMA) is in the evaluation function.
+    pub fn is_eval(&self, pc: u64) -> bool {
+        self.eval.iter().any(|&(start, end)| start <= pc && pc < end)
+    }
 }
 
 /// What a file says about the interpreter in a process.
@@ -47,34 +67,52 @@ pub fn may_hold_interpreter(path: &str, program: &str) -> bool {
 
 /// Looks at a file that is mapped in a process.
 pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
-    let runtime = elf.symbol("_PyRuntime").or(elf.py_runtime);
-    let (Some(runtime), Some(bias)) = (runtime, elf.bias(mapping.start, mapping.offset)) else {
-        return Finding::None;
-    };
+    let Some(bias) = elf.bias(mapping.start, mapping.offset) else { return Finding::None };
     let name = mapping.path.rsplit('/').next().unwrap_or_default();
-    let refused = |what: &str, why: &str| Finding::Refused(format!("{what} ({why}: native frames only)"));
     let memory = ProcessMemory::of(pid);
-    let Some(at) = elf.symbol("Py_Version") else {
-        return refused(
-            &format!("CPython in {name}"),
-            "older than 3.11, not known to this version of energy-trace",
-        );
+    let runtime = elf.symbol(RUNTIME).or(elf.py_runtime).map(|at| bias.wrapping_add(at));
+    let is_python = runtime.is_some() || elf.symbol(EVAL).is_some();
+    let Some(version) = read_version_of(&memory, bias, elf) else {
+        return match is_python {
+            true => refused(&format!("CPython in {name}"), "its version cannot be told"),
+            false => Finding::None,
+        };
     };
-    let Some(hex) = memory.half(bias.wrapping_add(at)) else { return Finding::None };
-    let version = Version { hex };
     let what = format!("CPython {version}");
-    if name.ends_with('d') && name.contains("3.") {
+    let Some(runtime) = runtime else { return refused(&what, NOT_KNOWN) };
+    if elf.symbol(DEBUG_ONLY).is_some() || name.ends_with('d') && name.contains("3.") {
         return refused(&what, "a debug build, whose layout is not known");
     }
-    let runtime = bias.wrapping_add(runtime);
     if version.minor() >= (3, 13)
         && memory.word(runtime) == Some(COOKIE)
         && memory.word(runtime + FREE_THREADED) != Some(0)
     {
         return refused(&what, "a free-threaded build, whose layout is not known");
     }
-    match layout_of(version) {
-        Some(layout) => Finding::Known(Interpreter { version, runtime, layout }),
-        None => refused(&what, "a version that is not known to this version of energy-trace"),
+    let Some(layout) = layout_of(version) else { return refused(&what, NOT_KNOWN) };
+    Finding::Known(Interpreter { version, runtime, layout, eval: eval_ranges(bias, elf) })
+}
+
+fn refused(what: &str, why: &str) -> Finding {
+    Finding::Refused(format!("{what} ({why}: native frames only)"))
+}
+
+/// The version: a number in memory, or the text that the interpreter itself answers with.
+fn read_version_of(memory: &ProcessMemory, bias: u64, elf: &ElfFacts) -> Option<Version> {
+    if let Some(at) = elf.symbol(VERSION) {
+        return memory.half(bias.wrapping_add(at)).map(|hex| Version { hex });
     }
+    let (at, size) = elf.symbols.iter().find(|(n, ..)| n == GET_VERSION).map(|&(_, at, size)| (at, size))?;
+    read_version(memory, bias.wrapping_add(at), size)
+}
+
+/// Where the evaluation function lies (AVMA), and its cold part where that is told.
+fn eval_ranges(bias: u64, elf: &ElfFacts) -> [(u64, u64); 2] {
+    let mut ranges = [(0, 0); 2];
+    let parts = elf.symbols.iter().filter(|(name, ..)| name.starts_with(EVAL));
+    for (range, &(_, at, size)) in ranges.iter_mut().zip(parts) {
+        let start = bias.wrapping_add(at);
+        *range = (start, start.saturating_add(size));
+    }
+    ranges
 }

@@ -1,6 +1,8 @@
-//! Where each version of CPython keeps what is read: measured with `offsetof` against the headers of that version, release builds,
-//! x86-64 (research/unwinding.md §2a).
+//! Where each version of CPython up to 3.12 keeps what is read: measured with `offsetof` against the headers of that version, release
+//! builds, x86-64 (research/unwinding.md §2a). Leaves out 3.13 and later, which say it themselves (`debug_offsets`).
 
+use super::lines::LineTable;
+use crate::unwind::seam::Seam;
 use tracer_ebpf::wire::PythonLayout;
 
 /// A version as `PY_VERSION_HEX` packs it: `0x030b02f0` is 3.11.2 final.
@@ -35,13 +37,16 @@ impl std::fmt::Display for Version {
 pub struct CodeLayout {
     /// `co_filename`.
     pub filename: u64,
-    /// `co_qualname`; `co_linetable` follows it directly (the check of a cached code object reads both at once).
+    /// `co_qualname`, or `co_name` before 3.11; the line table follows it directly (the check of a cached code object reads both at
+    /// once).
     pub qualname: u64,
-    /// `co_linetable`.
+    /// `co_linetable`, or `co_lnotab` before 3.10.
     pub linetable: u64,
+    /// How that table is written.
+    pub lines: LineTable,
     /// `co_firstlineno`.
     pub first_line: u64,
-    /// `co_code_adaptive`: the bytecode.
+    /// `co_code_adaptive`: the bytecode. Not used before 3.11, where frames hold an index and no address.
     pub bytecode: u64,
     /// Data of a compact ASCII string.
     pub ascii_data: u64,
@@ -55,11 +60,13 @@ pub struct VersionLayout {
     /// (major, minor).
     pub minor: (u32, u32),
     /// `_PyRuntime` → the TSS key.
-    tss_key: u64,
+    pub(super) tss_key: u64,
     /// `_PyRuntime` → pointer to the main interpreter.
-    interpreter: u64,
+    pub(super) interpreter: u64,
     /// For the walker.
-    walk: PythonLayout,
+    pub(super) walk: PythonLayout,
+    /// How its frames find their place among native ones.
+    pub seam: Seam,
     /// For reading code objects.
     pub code: CodeLayout,
 }
@@ -80,7 +87,7 @@ impl VersionLayout {
 const TSD_BLOCK: u32 = 0x310;
 
 /// Fields of the walker's layout that the known versions share.
-const WALK: PythonLayout = PythonLayout {
+pub(super) const WALK: PythonLayout = PythonLayout {
     tss_key_at: 0,
     interpreter_at: 0,
     tsd_block: TSD_BLOCK,
@@ -90,6 +97,8 @@ const WALK: PythonLayout = PythonLayout {
     thread_frame: 56,
     cframe_frame: PythonLayout::ABSENT,
     cframe_previous: PythonLayout::ABSENT,
+    thread_cframe: PythonLayout::ABSENT,
+    root_cframe: PythonLayout::ABSENT,
     frame_bytes: 80,
     code_word: 0,
     previous_word: 1,
@@ -98,13 +107,71 @@ const WALK: PythonLayout = PythonLayout {
     owner_shift: 48,
     entry_shift: PythonLayout::NO_SHIFT,
     shim_owner: 3,
-    reserved: 0,
+    tag_mask: 0,
     eval_cfa: 0,
     eval_rbp: 0,
 };
 
-/// The versions that can be unwound.
-pub const KNOWN: [VersionLayout; 3] = [
+/// Frames as objects (`PyFrameObject`), before 3.11: no owner; the instruction is an index (`f_lasti`, the lower half of its word).
+const OLD_WALK: PythonLayout = PythonLayout {
+    threads_head: 8,
+    thread_id: 176,
+    thread_frame: 24,
+    frame_bytes: 112,
+    code_word: 4,
+    previous_word: 3,
+    instruction_word: 13,
+    flags_word: 0,
+    owner_shift: PythonLayout::NO_SHIFT,
+    ..WALK
+};
+
+/// Code objects before 3.11.
+const OLD_CODE: CodeLayout = CodeLayout {
+    filename: 104,
+    qualname: 112,
+    linetable: 120,
+    lines: LineTable::Lnotab,
+    first_line: 40,
+    bytecode: 0,
+    ascii_data: 48,
+    unicode_data: 72,
+};
+
+/// The versions up to 3.12 that can be unwound.
+pub const KNOWN: [VersionLayout; 6] = [
+    VersionLayout {
+        minor: (3, 8),
+        tss_key: 1396,
+        interpreter: 40,
+        walk: OLD_WALK,
+        seam: Seam::Counted,
+        code: OLD_CODE,
+    },
+    VersionLayout {
+        minor: (3, 9),
+        tss_key: 588,
+        interpreter: 40,
+        walk: OLD_WALK,
+        seam: Seam::Counted,
+        code: OLD_CODE,
+    },
+    VersionLayout {
+        minor: (3, 10),
+        tss_key: 588,
+        interpreter: 40,
+        walk: PythonLayout {
+            cframe_previous: 8,
+            thread_cframe: 48,
+            root_cframe: 264,
+            entry_shift: PythonLayout::EVERY_FRAME,
+            instruction_word: 12,
+            frame_bytes: 104,
+            ..OLD_WALK
+        },
+        seam: Seam::AnchorPerFrame,
+        code: CodeLayout { lines: LineTable::Ranges, ..OLD_CODE },
+    },
     VersionLayout {
         minor: (3, 11),
         tss_key: 596,
@@ -120,10 +187,12 @@ pub const KNOWN: [VersionLayout; 3] = [
             entry_shift: 32,
             ..WALK
         },
+        seam: Seam::Anchors,
         code: CodeLayout {
             filename: 112,
             qualname: 128,
             linetable: 136,
+            lines: LineTable::Locations,
             first_line: 72,
             bytecode: 184,
             ascii_data: 48,
@@ -135,10 +204,12 @@ pub const KNOWN: [VersionLayout; 3] = [
         tss_key: 1548,
         interpreter: 48,
         walk: PythonLayout { threads_head: 72, thread_id: 136, cframe_frame: 0, cframe_previous: 8, ..WALK },
+        seam: Seam::Anchors,
         code: CodeLayout {
             filename: 112,
             qualname: 128,
             linetable: 136,
+            lines: LineTable::Locations,
             first_line: 68,
             bytecode: 192,
             ascii_data: 40,
@@ -150,10 +221,12 @@ pub const KNOWN: [VersionLayout; 3] = [
         tss_key: 2164,
         interpreter: 640,
         walk: PythonLayout { threads_head: 7344, thread_id: 152, thread_frame: 72, ..WALK },
+        seam: Seam::Anchors,
         code: CodeLayout {
             filename: 112,
             qualname: 128,
             linetable: 136,
+            lines: LineTable::Locations,
             first_line: 68,
             bytecode: 200,
             ascii_data: 40,

@@ -8,3 +8,4 @@ pub mod layout;
 pub mod lines;
 pub mod memory;
 pub mod module_name;
+pub mod version_text;

@@ -1,0 +1,178 @@
+//! Gives the Python frames of a sample the anchors that `merge` places them by, where the interpreter does not give them as they are.
+//!
+//! Before 3.11 each Python frame is evaluated by a C frame of its own. 3.8 and 3.9 leave no trace of a frame on the native stack: there
+//! the frames of the evaluation function (by its symbol's range) and the Python frames are counted, and paired when the numbers say that
+//! none is missing. 3.10 chains one C local a frame, apart from the frames; the two chains may be one off each other for the few
+//! instructions in which a frame is pushed or popped. From 3.15 on the chain of frames ends in a frame of the thread state, which is on
+//! no stack. Where the numbers do not fit, native and Python frames are kept apart: a stack in a wrong order is worse than one in parts.
+
+use crate::unwind::merge::RawStack;
+use std::borrow::Cow;
+use tracer_ebpf::python::PythonFrame;
+use tracer_ebpf::wire::end;
+
+/// How Python frames find their place among native ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seam {
+    /// Anchors as the probes send them (3.11 to 3.14).
+    Anchors,
+    /// The same, and the outermost is none (3.15).
+    AnchorsAboveBase,
+    /// One anchor a frame (3.10).
+    AnchorPerFrame,
+    /// By number (3.8, 3.9).
+    Counted,
+}
+
+/// The sample with anchors in place. `is_eval` says whether a pc (of the instruction, AVMA) is in the evaluation function.
+pub fn settle(raw: &RawStack, seam: Seam, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
+    match seam {
+        Seam::Anchors => Cow::Borrowed(raw),
+        Seam::AnchorsAboveBase => without_base(raw),
+        Seam::AnchorPerFrame => one_each(raw),
+        Seam::Counted => counted(raw, is_eval),
+    }
+}
+
+/// Drops the frame that lies in the thread state.
+fn without_base(raw: &RawStack) -> Cow<'_, RawStack> {
+    match raw.python.split_last() {
+        Some((base, frames)) if base.code == 0 && raw.python_end == end::COMPLETE => {
+            Cow::Owned(RawStack { python: frames.to_vec(), ..raw.clone() })
+        }
+        _ => Cow::Borrowed(raw),
+    }
+}
+
+/// 3.10: moves the anchors by one place where a frame is just being pushed or popped.
+fn one_each(raw: &RawStack) -> Cow<'_, RawStack> {
+    let real = raw.python.iter().filter(|f| f.code != 0).count();
+    let anchors: Vec<u64> = raw.python.iter().map(|f| f.anchor).filter(|&a| a != 0).collect();
+    let whole = raw.python_end == end::COMPLETE;
+    let placed = if anchors.len() == real {
+        return Cow::Borrowed(raw);
+    } else if whole && anchors.len() == real + 1 {
+        anchors.get(1..).unwrap_or_default().to_vec() // The innermost evaluation has no frame yet.
+    } else if whole && anchors.len() + 1 == real {
+        // The innermost frame's evaluation has just given up its local: it is the function that was interrupted.
+        let own = raw.native.first().map_or(0, |f| f.cfa.saturating_sub(8));
+        let own = if anchors.first().is_none_or(|&next| own < next) { own } else { 0 };
+        std::iter::once(own).chain(anchors).collect()
+    } else {
+        return Cow::Owned(apart(raw, |pc_cfa| anchors.first().is_some_and(|&a| pc_cfa.1 > a)));
+    };
+    let frames = raw.python.iter().filter(|f| f.code != 0).zip(placed);
+    let python = frames.map(|(&frame, anchor)| PythonFrame { anchor, ..frame }).collect();
+    Cow::Owned(RawStack { python, ..raw.clone() })
+}
+
+/// 3.8 and 3.9: pairs the frames of the evaluation function with the Python frames. There may be one more of them than Python frames, the
+/// innermost, while a frame is pushed or popped.
+fn counted(raw: &RawStack, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
+    let in_eval = |index: usize, pc: u64| is_eval(pc - u64::from(index > 0));
+    let evals: Vec<u64> =
+        raw.native.iter().enumerate().filter(|&(i, f)| in_eval(i, f.pc)).map(|(_, f)| f.cfa).collect();
+    if raw.python.is_empty() {
+        return Cow::Borrowed(raw);
+    }
+    let whole = raw.native_end == end::COMPLETE && raw.python_end == end::COMPLETE;
+    let sound = evals.iter().all(|&cfa| cfa > 8 && cfa != u64::MAX);
+    match evals.len().checked_sub(raw.python.len()) {
+        Some(extra @ (0 | 1)) if whole && sound => {
+            // The return address of a frame is its highest word.
+            let anchors = evals.iter().skip(extra).map(|cfa| cfa - 8);
+            let frames = raw.python.iter().zip(anchors);
+            let python = frames.map(|(&frame, anchor)| PythonFrame { anchor, ..frame }).collect();
+            Cow::Owned(RawStack { python, ..raw.clone() })
+        }
+        _ => Cow::Owned(apart(raw, |(pc, _)| is_eval(pc) || is_eval(pc - 1))),
+    }
+}
+
+/// Native frames up to the first evaluation, then Python frames by themselves.
+fn apart(raw: &RawStack, is_eval: impl Fn((u64, u64)) -> bool) -> RawStack {
+    let leaf: Vec<_> = raw.native.iter().copied().take_while(|f| !is_eval((f.pc, f.cfa))).collect();
+    let python = raw.python.iter().filter(|f| f.code != 0);
+    RawStack {
+        native: leaf,
+        native_end: if raw.native_end == end::COMPLETE { end::SEAM } else { raw.native_end },
+        python: python.map(|&frame| PythonFrame { anchor: 0, ..frame }).collect(),
+        ..raw.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Seam, settle};
+    use crate::profile::record::{Truncation, Verdict};
+    use crate::unwind::merge::{Merged, RawStack, merge};
+    use tracer_ebpf::native::NativeFrame;
+    use tracer_ebpf::python::PythonFrame;
+
+    fn raw(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawStack {
+        let python = python.iter().map(|&(code, anchor)| PythonFrame { code, instruction: 0, anchor });
+        RawStack {
+            native: native.iter().map(|&(pc, cfa)| NativeFrame { pc, cfa }).collect(),
+            python: python.collect(),
+            ..RawStack::default()
+        }
+    }
+
+    /// The merged stack, innermost first; the evaluation function is 2000 to 3000.
+    fn text(raw: &RawStack, seam: Seam) -> (String, Verdict) {
+        let settled = settle(raw, seam, |pc| (2000..3000).contains(&pc));
+        let (frames, verdict) = merge(&settled);
+        let word = |frame: &Merged| match frame {
+            Merged::Kernel(ip) => format!("k{ip}"),
+            Merged::Native(pc) => format!("n{pc}"),
+            Merged::Python { code, .. } => format!("p{code}"),
+            Merged::Mark(mark) => (*mark).to_owned(),
+        };
+        (frames.iter().map(word).collect::<Vec<_>>().join(" "), verdict)
+    }
+
+    const NATIVE: [(u64, u64); 5] = [(1000, 100), (2001, 200), (4001, 300), (2001, 400), (5001, u64::MAX)];
+
+    /// By number: each evaluation is the frame of its rank.
+    #[test]
+    fn counted_frames() {
+        let raw = raw(&NATIVE, &[(1, 0), (2, 0)]);
+        assert_eq!(text(&raw, Seam::Counted), ("n1000 p1 n4000 p2 n5000".into(), Verdict::Complete));
+    }
+
+    /// By number, while the innermost evaluation has no frame yet.
+    #[test]
+    fn counted_frames_while_one_is_pushed() {
+        let raw = raw(&NATIVE, &[(2, 0)]);
+        assert_eq!(text(&raw, Seam::Counted).0, "n1000 n2000 n4000 p2 n5000");
+    }
+
+    /// Numbers that do not fit: native and Python frames are apart, and the verdict says so.
+    #[test]
+    fn counts_that_differ() {
+        let raw = raw(&NATIVE, &[(1, 0), (2, 0), (3, 0)]);
+        let (text, verdict) = text(&raw, Seam::Counted);
+        assert_eq!(text, "n1000 [unknown: where C called Python] p1 p2 p3");
+        assert_eq!(verdict, Verdict::Truncated(Truncation::BadFrame));
+    }
+
+    /// One anchor a frame: as they are, while a frame is pushed, and while one is popped.
+    #[test]
+    fn one_anchor_a_frame() {
+        let seam = Seam::AnchorPerFrame;
+        assert_eq!(text(&raw(&NATIVE, &[(1, 150), (2, 350)]), seam).0, "n1000 p1 n4000 p2 n5000");
+        assert_eq!(text(&raw(&NATIVE, &[(2, 150), (0, 350)]), seam).0, "n1000 n2000 n4000 p2 n5000");
+        let popping = [(2000, 200), (4001, 300), (2001, 400), (5001, u64::MAX)];
+        assert_eq!(text(&raw(&popping, &[(1, 350), (2, 0)]), seam).0, "p1 n4000 p2 n5000");
+        let (text, verdict) = text(&raw(&NATIVE, &[(1, 150), (2, 0), (3, 0)]), seam);
+        assert_eq!(text, "n1000 [unknown: where C called Python] p1 p2 p3");
+        assert_eq!(verdict, Verdict::Truncated(Truncation::BadFrame));
+    }
+
+    /// 3.15: the frame in the thread state takes no native frame's place.
+    #[test]
+    fn the_base_frame_is_none() {
+        let raw = raw(&NATIVE, &[(0, 42)]);
+        assert_eq!(text(&raw, Seam::AnchorsAboveBase).0, "n1000 n2000 n4000 n2000 n5000");
+    }
+}
