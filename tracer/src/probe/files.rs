@@ -3,7 +3,7 @@
 //! Two threads, so that the reader of events never waits: one reads what a file says of itself (milliseconds), one makes its rows and
 //! puts them into a BPF map (half a second for a large library).
 
-use super::row_maps::RowMaps;
+use super::row_maps::{RowMapError, RowMaps};
 use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::cfi::build_rows;
@@ -27,6 +27,8 @@ pub(super) enum Table {
     Ready(u32, u32),
     /// There will be none.
     Absent,
+    /// There was no room for it.
+    Refused,
 }
 
 /// A mapped file.
@@ -110,6 +112,11 @@ impl Files {
         any
     }
 
+    /// Files whose table found no room.
+    pub(super) fn refused(&self) -> usize {
+        self.files.values().filter(|file| file.table == Table::Refused).count()
+    }
+
     /// How far below the CFA the function at `pc` saved its caller's `rbp` (0: it did not); `None` where that is not known.
     pub(super) fn saved_rbp(&mut self, pid: Pid, mapping: &Mapping, pc: u64) -> Option<u32> {
         let file = self.of(pid, mapping, "")?;
@@ -186,6 +193,7 @@ fn table_of(rows: &[u64], maps: &mut RowMaps) -> Table {
     }
     match maps.add(rows) {
         Ok((table, chunks)) => Table::Ready(table, chunks),
+        Err(RowMapError::Full) => Table::Refused,
         Err(error) => {
             log::debug!("no row table: {error}");
             Table::Absent

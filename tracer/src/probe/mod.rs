@@ -170,7 +170,7 @@ impl Tracer {
                     collector.nameless,
                 );
                 count_into(&mut lost, "events that could not be decoded", collector.damaged);
-                if let Some(text) = name_refused_tables(collector.maps.rows.refused()) {
+                if let Some(text) = name_refused_tables(collector.processes.files.refused()) {
                     self.warn("unwind-tables-full", text);
                 }
                 for (id, name) in symbolize::name_frames(&collector.out.unnamed) {
@@ -194,7 +194,7 @@ impl Tracer {
 }
 
 /// What it means that files got no unwind table for want of room, and what to do; `None` where all did.
-fn name_refused_tables(refused: u32) -> Option<String> {
+fn name_refused_tables(refused: usize) -> Option<String> {
     (refused > 0).then(|| {
         format!(
             "the unwind tables of {refused} files found no room in the {MAX_MIB} MiB for all, so native stacks through them are cut \

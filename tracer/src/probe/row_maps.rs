@@ -43,21 +43,19 @@ pub(super) struct RowMaps {
     room: Room,
 }
 
-/// What tables take, and what was refused.
+/// What tables take.
 #[derive(Debug, Default)]
 struct Room {
     tables: u32,
     bytes: usize,
-    refused: u32,
 }
 
 impl Room {
-    /// The number of the next table, if it fits; else it is counted as refused.
-    fn find(&mut self, bytes: usize) -> Result<u32, RowMapError> {
+    /// The number of the next table, if it fits.
+    const fn find(&self, bytes: usize) -> Result<u32, RowMapError> {
         if self.tables < MAX_TABLES && self.bytes.saturating_add(bytes) <= MAX_MIB << 20 {
             return Ok(self.tables);
         }
-        self.refused += 1;
         Err(RowMapError::Full)
     }
 
@@ -70,7 +68,7 @@ impl Room {
 
 impl RowMaps {
     pub(super) const fn new(outer: ArrayOfMaps<MapData, MapData>) -> Self {
-        Self { outer, room: Room { tables: 0, bytes: 0, refused: 0 } }
+        Self { outer, room: Room { tables: 0, bytes: 0 } }
     }
 
     /// Makes a table of sorted rows; gives its number and its chunks. The outer map keeps it alive.
@@ -89,11 +87,6 @@ impl RowMaps {
         self.outer.set(table, &inner, 0).map_err(io::Error::other)?;
         self.room.take(total);
         Ok((table, entries - 1))
-    }
-
-    /// Files that got no table because all tables together were at the cap.
-    pub(super) const fn refused(&self) -> u32 {
-        self.room.refused
     }
 }
 
@@ -117,7 +110,7 @@ fn fill(inner: &MapData, chunks: usize, rows: &[u64]) -> io::Result<()> {
 mod tests {
     use super::{MAX_MIB, MAX_TABLES, Room, RowMapError};
 
-    /// Tables fit up to the cap; one that does not is refused and counted, and a smaller one still finds room.
+    /// Tables fit up to the cap; one that does not is refused, and a smaller one still finds room.
     #[test]
     fn room_ends_at_the_cap() {
         let mut room = Room::default();
@@ -127,7 +120,6 @@ mod tests {
         assert!(matches!(room.find(101), Err(RowMapError::Full)));
         assert!(matches!(room.find(usize::MAX), Err(RowMapError::Full)));
         assert_eq!(room.find(100).unwrap(), 1);
-        assert_eq!(room.refused, 2);
     }
 
     /// The outer map's places are counted too.
