@@ -1,6 +1,7 @@
 //! Interpreters: the Pythons that run now and the `python3` on PATH, and whether this version can walk their frames.
 
 use super::{DoctorPlan, Finding};
+use crate::unwind::cpython::debug_offsets::known_minors;
 use crate::unwind::cpython::layout::KNOWN;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,7 @@ type Version = (u32, u32);
 
 /// The Pythons whose frames this version walks.
 fn known_versions() -> impl Iterator<Item = Version> {
-    KNOWN.iter().map(|layout| layout.minor)
+    KNOWN.iter().map(|layout| layout.minor).chain(known_minors())
 }
 
 /// How long `python3 --version` may take; shims are slow, hanging ones are not waited for.

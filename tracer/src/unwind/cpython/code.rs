@@ -2,7 +2,7 @@
 //!
 //! Everything comes from another process and may change under us or be nonsense: sizes are bounded, text is decoded leniently.
 
-use super::layout::CodeLayout;
+use super::layout::{CodeLayout, StringLayout};
 use super::lines::LineTable;
 use super::memory::Source;
 
@@ -34,13 +34,13 @@ impl CodeObject {
         let mut check = [0; 16];
         source.read(Self::check_address(layout, address), &mut check)?;
         let table = source.word(address + layout.linetable)?;
-        let length = source.word(table + BYTES_SIZE)?;
+        let length = source.word(table + layout.bytes_size)?;
         Some(Self {
-            qualname: read_string(source, layout, source.word(address + layout.qualname)?)?,
-            file: read_string(source, layout, source.word(address + layout.filename)?)?,
+            qualname: read_string(source, &layout.string, source.word(address + layout.qualname)?)?,
+            file: read_string(source, &layout.string, source.word(address + layout.filename)?)?,
             first_line: source.half(address + layout.first_line)?,
             lines: layout.lines,
-            linetable: source.bytes(table + BYTES_DATA, length, LIMIT)?,
+            linetable: source.bytes(table + layout.bytes_data, length, LIMIT)?,
             bytecode: address + layout.bytecode,
             check,
         })
@@ -68,17 +68,10 @@ impl CodeObject {
     }
 }
 
-/// `PyBytesObject`: `ob_size` and data.
-const BYTES_SIZE: u64 = 16;
-const BYTES_DATA: u64 = 32;
-/// `PyASCIIObject`: `length` and `state`.
-const STRING_LENGTH: u64 = 16;
-const STRING_STATE: u64 = 32;
-
 /// Reads a compact string of any kind (Include/cpython/unicodeobject.h: interned 2 bits, kind 3, compact 1, ascii 1).
-fn read_string(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<String> {
-    let length = source.word(address + STRING_LENGTH)?;
-    let state = source.half(address + STRING_STATE)?;
+fn read_string(source: &impl Source, layout: &StringLayout, address: u64) -> Option<String> {
+    let length = source.word(address + layout.length)?;
+    let state = source.half(address + layout.state)?;
     let (kind, compact, ascii) = (state >> 2 & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
     if !compact {
         return None;

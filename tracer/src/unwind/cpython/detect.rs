@@ -3,6 +3,7 @@
 //! The version is read from `Py_Version` in memory, before 3.11 from what `Py_GetVersion` answers with; it is never taken from a file's
 //! name. Leaves out programs that hold an interpreter without a symbol of it.
 
+use super::debug_offsets::{TableError, read_layout};
 use super::layout::{Version, VersionLayout, layout_of};
 use super::memory::{ProcessMemory, Source as _};
 use super::version_text::read_version;
@@ -22,11 +23,6 @@ const DEBUG_ONLY: &str = "_Py_NegativeRefcount";
 
 /// Why a version is refused.
 const NOT_KNOWN: &str = "a version that is not known to this version of energy-trace";
-
-/// Offset of `free_threaded` in `_Py_DebugOffsets`, at the start of `_PyRuntime` since 3.13 (Include/internal/pycore_runtime.h).
-const FREE_THREADED: u64 = 16;
-/// The first bytes of `_Py_DebugOffsets`.
-const COOKIE: u64 = u64::from_ne_bytes(*b"xdebugpy");
 
 /// An interpreter that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,18 +74,25 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
             false => Finding::None,
         };
     };
+    if version.minor().0 > 3 {
+        return Finding::None; // Not mapped yet, and something else in its place.
+    }
     let what = format!("CPython {version}");
     let Some(runtime) = runtime else { return refused(&what, NOT_KNOWN) };
     if elf.symbol(DEBUG_ONLY).is_some() || name.ends_with('d') && name.contains("3.") {
         return refused(&what, "a debug build, whose layout is not known");
     }
-    if version.minor() >= (3, 13)
-        && memory.word(runtime) == Some(COOKIE)
-        && memory.word(runtime + FREE_THREADED) != Some(0)
-    {
-        return refused(&what, "a free-threaded build, whose layout is not known");
-    }
-    let Some(layout) = layout_of(version) else { return refused(&what, NOT_KNOWN) };
+    let layout = if version.minor() < (3, 13) {
+        layout_of(version).ok_or(TableError::Unknown)
+    } else {
+        read_layout(&memory, runtime, version)
+    };
+    let layout = match layout {
+        Ok(layout) => layout,
+        // The file's data may be mapped a moment after its code: it is looked at again.
+        Err(TableError::Absent) => return Finding::None,
+        Err(error) => return refused(&what, &error.to_string()),
+    };
     Finding::Known(Interpreter { version, runtime, layout, eval: eval_ranges(bias, elf) })
 }
 

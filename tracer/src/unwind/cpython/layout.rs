@@ -48,18 +48,36 @@ pub struct CodeLayout {
     pub first_line: u64,
     /// `co_code_adaptive`: the bytecode. Not used before 3.11, where frames hold an index and no address.
     pub bytecode: u64,
+    /// `PyBytesObject.ob_size`.
+    pub bytes_size: u64,
+    /// `PyBytesObject.ob_sval`.
+    pub bytes_data: u64,
+    /// Strings.
+    pub string: StringLayout,
+}
+
+/// What user space needs to read compact strings; offsets in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StringLayout {
+    /// `PyASCIIObject.length`.
+    pub length: u64,
+    /// `PyASCIIObject.state`.
+    pub state: u64,
     /// Data of a compact ASCII string.
     pub ascii_data: u64,
     /// Data of a compact non-ASCII string.
     pub unicode_data: u64,
 }
 
+/// Strings up to 3.11, which keep a second form of their text.
+const OLD_STRING: StringLayout = StringLayout { length: 16, state: 32, ascii_data: 48, unicode_data: 72 };
+
 /// A version that can be unwound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionLayout {
     /// (major, minor).
     pub minor: (u32, u32),
-    /// `_PyRuntime` → the TSS key.
+    /// `_PyRuntime` → the TSS key; 0 where there is none.
     pub(super) tss_key: u64,
     /// `_PyRuntime` → pointer to the main interpreter.
     pub(super) interpreter: u64,
@@ -75,8 +93,9 @@ impl VersionLayout {
     /// The walker's layout in a process whose `_PyRuntime` is at `runtime`.
     pub const fn walker(&self, runtime: u64) -> PythonLayout {
         PythonLayout {
-            tss_key_at: runtime + self.tss_key,
-            interpreter_at: runtime + self.interpreter,
+            // Address 0 cannot be read: then the list of threads serves.
+            tss_key_at: if self.tss_key == 0 { 0 } else { runtime.saturating_add(self.tss_key) },
+            interpreter_at: runtime.saturating_add(self.interpreter),
             ..self.walk
         }
     }
@@ -134,12 +153,13 @@ const OLD_CODE: CodeLayout = CodeLayout {
     lines: LineTable::Lnotab,
     first_line: 40,
     bytecode: 0,
-    ascii_data: 48,
-    unicode_data: 72,
+    bytes_size: 16,
+    bytes_data: 32,
+    string: OLD_STRING,
 };
 
 /// The versions up to 3.12 that can be unwound.
-pub const KNOWN: [VersionLayout; 6] = [
+pub const KNOWN: [VersionLayout; 5] = [
     VersionLayout {
         minor: (3, 8),
         tss_key: 1396,
@@ -195,8 +215,9 @@ pub const KNOWN: [VersionLayout; 6] = [
             lines: LineTable::Locations,
             first_line: 72,
             bytecode: 184,
-            ascii_data: 48,
-            unicode_data: 72,
+            bytes_size: 16,
+            bytes_data: 32,
+            string: OLD_STRING,
         },
     },
     VersionLayout {
@@ -212,25 +233,9 @@ pub const KNOWN: [VersionLayout; 6] = [
             lines: LineTable::Locations,
             first_line: 68,
             bytecode: 192,
-            ascii_data: 40,
-            unicode_data: 56,
-        },
-    },
-    VersionLayout {
-        minor: (3, 13),
-        tss_key: 2164,
-        interpreter: 640,
-        walk: PythonLayout { threads_head: 7344, thread_id: 152, thread_frame: 72, ..WALK },
-        seam: Seam::Anchors,
-        code: CodeLayout {
-            filename: 112,
-            qualname: 128,
-            linetable: 136,
-            lines: LineTable::Locations,
-            first_line: 68,
-            bytecode: 200,
-            ascii_data: 40,
-            unicode_data: 56,
+            bytes_size: 16,
+            bytes_data: 32,
+            string: StringLayout { ascii_data: 40, unicode_data: 56, ..OLD_STRING },
         },
     },
 ];
