@@ -124,6 +124,64 @@ fn python_frames_are_the_interpreters() {
     }
 }
 
+/// The frames of a stack in words: names of Python functions, and `map` where C called. Other native frames are left out.
+fn calls(recording: &Recording, stack: StackId) -> Vec<&str> {
+    let word = |frame: &'_ energy_trace::profile::record::Frame| match frame.kind {
+        FrameKind::Python => Some(()),
+        FrameKind::Native if frame.name == "map_next" => Some(()),
+        _ => None,
+    };
+    let frames = recording.frames_of(stack).filter(|(_, frame)| word(frame).is_some());
+    frames.map(|(_, frame)| if frame.name == "map_next" { "map" } else { frame.name.as_str() }).collect()
+}
+
+/// While frames are pushed and popped, Python frames are a chain that can be, and C stands where it called; no sample is misplaced.
+#[test]
+fn calls_and_returns() {
+    let chains = [
+        vec!["<module>", "main", "a", "map", "b", "c", "map", "d"],
+        vec!["<module>", "main", "f", "e", "map", "d"],
+    ];
+    let without_c = |chain: &Vec<&'static str>| -> Vec<&'static str> {
+        chain.iter().copied().filter(|&word| word != "map").collect()
+    };
+    let script = tests_dir().join("workloads/calls.py");
+    for python in pythons() {
+        let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+        let (python, script) = (python.to_str().unwrap(), script.to_str().unwrap());
+        let arguments = ["record", "--power", "none", "--no-svg", "-F", "997", "--", python, script, "2"];
+        assert_code(&place.run(&arguments), 0);
+        let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+        // Stripped interpreters do not name C functions: only Python's own chain can be compared.
+        let named = recording.frames.iter().any(|f| f.name == "map_next");
+        let (mut compared, mut deepest, mut differ) = (0, 0, Vec::new());
+        for sample in
+            recording.samples.iter().filter(|s| matches!(s.verdict, Verdict::Complete | Verdict::Healed(_)))
+        {
+            let seen = calls(&recording, sample.stack);
+            if seen.get(1).is_none_or(|second| *second != "main") {
+                continue;
+            }
+            compared += 1;
+            deepest = deepest.max(seen.len());
+            // C may stand below the innermost Python function: it is about to call, or has returned.
+            let can_be =
+                |chain: &Vec<_>| chain.starts_with(&seen) || !named && without_c(chain).starts_with(&seen);
+            if !chains.iter().any(can_be) {
+                differ.push(seen);
+            }
+        }
+        eprintln!("{python}: {} of {compared} samples differ; {}", differ.len(), verdicts(&recording));
+        assert!(
+            differ.is_empty(),
+            "{python}: {} of {compared} differ, such as {:?}",
+            differ.len(),
+            differ[0]
+        );
+        assert!(compared > 200 && deepest >= 6, "{python}: {compared}, {deepest} deep");
+    }
+}
+
 /// How many samples have which verdict.
 fn verdicts(recording: &Recording) -> String {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();

@@ -232,7 +232,7 @@ impl Processes {
                 Finding::None => continue,
                 Finding::Known(interpreter) => {
                     maps.set_python(pid, &interpreter.layout.walker(interpreter.runtime));
-                    process.interpreter = Some(interpreter);
+                    process.interpreter = Some(*interpreter);
                     Some(format!("CPython {}", interpreter.version))
                 }
                 Finding::Refused(text) => {

@@ -48,7 +48,7 @@ impl Interpreter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// It can be unwound.
-    Known(Interpreter),
+    Known(Box<Interpreter>),
     /// It cannot; the text names it and says why.
     Refused(String),
     /// There is none in this file.
@@ -93,7 +93,8 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
         Err(TableError::Absent) => return Finding::None,
         Err(error) => return refused(&what, &error.to_string()),
     };
-    Finding::Known(Interpreter { version, runtime, layout, eval: eval_ranges(bias, elf) })
+    let eval = eval_ranges(bias, elf);
+    Finding::Known(Box::new(Interpreter { version, runtime, layout, eval }))
 }
 
 fn refused(what: &str, why: &str) -> Finding {
