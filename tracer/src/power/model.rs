@@ -53,11 +53,11 @@ pub(super) fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<Micr
     };
     let domains: Vec<Domain> = cpus.keys().zip(powers).map(domain).collect();
     let mut notes = vec![format!(
-        "no counter: energy is estimated as {machine} all the time plus {per_cpu} for each busy logical CPU ({total} of them)"
+        "taken are {machine} all the time plus {per_cpu} for each busy logical CPU ({total} of them)"
     )];
     if idle.is_none() || core.is_none() {
         notes.push(
-            "the defaults (0.74 W idle and 3.50 W busy a logical CPU) are Cloud Carbon Footprint's averages of servers in SPECpower; \
+            "these defaults (0.74 W idle and 3.50 W busy a logical CPU) are Cloud Carbon Footprint's averages of servers; \
              this machine may differ by a factor of two, and shares between functions are worth more than totals; set your own with \
              --model-watts idle=W,core=W"
                 .to_owned(),

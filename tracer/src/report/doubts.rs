@@ -151,8 +151,8 @@ pub(crate) fn estimate_note(recording: &Recording, profile: &EnergyProfile) -> O
     }
     let sources = recording.header.sources.iter().filter(|source| source.quality == Quality::Estimated);
     let notes: Vec<&str> = sources.flat_map(|source| source.notes.iter().map(String::as_str)).collect();
-    let notes = if notes.is_empty() { String::new() } else { format!(" {}", notes.join(" ")) };
-    Some(format!("estimated: no energy counter for {}.{notes}", estimated.join(", ")))
+    let notes = if notes.is_empty() { String::new() } else { format!(": {}", notes.join("; ")) };
+    Some(format!("estimated, there is no energy counter for {}{notes}", estimated.join(", ")))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for showing")]
