@@ -52,7 +52,7 @@ impl Tables for World {
             0 => Err(end::UNMAPPED),
             // Mostly rules that exist; every bit pattern now and then.
             1..4 => Ok(Rule(mixed as u32)),
-            kind => Ok(Rule(((kind % 9) as u32) << 27 | mixed as u32 & 0x7ff_003f)),
+            kind => Ok(Rule(((kind % 10) as u32) << 27 | mixed as u32 & 0x7ff_003f)),
         }
     }
 }
