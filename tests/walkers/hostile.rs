@@ -2,11 +2,11 @@
 //!
 //! Values are drawn so that walks get somewhere: stack addresses, code addresses and offsets near both ends of the address space.
 
-use crate::snapshot::read_words;
+use crate::snapshot::{python_walk, read_words};
 use proptest::prelude::*;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{NativeWalk, Tables, resume, scan, step};
-use tracer_ebpf::python::{PythonWalk, Step, begin, first_thread, thread_by_key};
+use tracer_ebpf::python::{Step, begin, first_thread, step as python_step, thread_by_key};
 use tracer_ebpf::rows::{Rule, rule};
 use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
 
@@ -52,7 +52,7 @@ impl Tables for World {
             0 => Err(end::UNMAPPED),
             // Mostly rules that exist; every bit pattern now and then.
             1..4 => Ok(Rule(mixed as u32)),
-            kind => Ok(Rule(((kind % 9) as u32) << 27 | mixed as u32 & 0x7ff_003f)),
+            kind => Ok(Rule(((kind % 10) as u32) << 27 | mixed as u32 & 0x7ff_003f)),
         }
     }
 }
@@ -76,7 +76,9 @@ fn registers() -> impl Strategy<Value = NativeWalk> {
 /// Layouts whose places are inside a frame, as user space makes them, with any offsets.
 fn layout() -> impl Strategy<Value = PythonLayout> {
     let words = (any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>());
-    let flags = (any::<u8>(), any::<u8>(), any::<u8>());
+    let special = [PythonLayout::EVERY_FRAME, PythonLayout::NO_SHIFT];
+    let shift = prop_oneof![any::<u8>(), proptest::sample::select(special.to_vec())];
+    let flags = (shift.clone(), shift, any::<u8>());
     let offsets = proptest::array::uniform8(prop_oneof![0..0x400u32, any::<u32>()]);
     (words, flags, offsets, address(), address()).prop_map(|(words, flags, offsets, key, interpreter)| {
         let [
@@ -163,16 +165,13 @@ proptest! {
         let world = World { seed, highest: u64::MAX >> 1 };
         thread_by_key(&layout, fsbase, &world);
         first_thread(&layout, &world);
-        let mut walk = PythonWalk { frame: 0, cframe: 0, words: [0; FRAME_WORDS] };
+        let mut walk = python_walk();
         if begin(&layout, thread, &mut walk, &world).is_ok() {
             for _ in 0..MAX_FRAMES {
                 let at = walk.frame;
-                match tracer_ebpf::python::step(&layout, &mut walk, &world) {
-                    Step::Frame(frame) => prop_assert!(frame.code != 0 || frame.anchor == at || at != 0),
-                    Step::End(code) => {
-                        prop_assert!(code != end::COMPLETE || at == 0);
-                        break;
-                    }
+                if let Step::End(code) = python_step(&layout, &mut walk, &world) {
+                    prop_assert!(code == end::FAULT || (code, at) == (end::COMPLETE, 0));
+                    break;
                 }
             }
         }

@@ -26,6 +26,7 @@ fn every_kind_of_frame() {
         (0x3000, rule::DEREF_RBP, -8, 0),
         (0x4000, rule::RBP, 16, -16),
         (0x5000, rule::DEREF_RSP, 16, 0),
+        (0x6000, rule::DEREF_RSP_8, 24, -24),
         (0x6fff, rule::SIGNAL, 0, 0),
         (0x8010, rule::RSP, 8, 0),
         (0x9000, rule::OUTERMOST, 0, 0),
@@ -41,10 +42,13 @@ fn every_kind_of_frame() {
         (S + 0x100, 0xbad),
         (S + 0x108, 0x5051),
         (S + 0x120, S + 0x200),
-        (S + 0x1f8, 0x7000), // The trampoline's own start: a handler returns there.
-        (S + 0x200 + 40 + 10 * 8, S + 0x900),
-        (S + 0x200 + 40 + 15 * 8, S + 0x800),
-        (S + 0x200 + 40 + 16 * 8, 0x8010), // Interrupted at the first instruction of its function.
+        (S + 0x1f8, 0x6061),
+        (S + 0x218, S + 0x2f8),
+        (S + 0x2e8, 0xbad),
+        (S + 0x2f8, 0x7000), // The trampoline's own start: a handler returns there.
+        (S + 0x300 + 40 + 10 * 8, S + 0x900),
+        (S + 0x300 + 40 + 15 * 8, S + 0x800),
+        (S + 0x300 + 40 + 16 * 8, 0x8010), // Interrupted at the first instruction of its function.
         (S + 0x800, 0x9091),
     ]);
     let (frames, code) = walk(at(0x1010, 0xbad), &rules, &memory);
@@ -54,6 +58,7 @@ fn every_kind_of_frame() {
         (0x3031, S + 0xc0),
         (0x4041, S + 0x110),
         (0x5051, S + 0x200),
+        (0x6061, S + 0x300),
         (0x7000, S + 0x800),
         (0x8010, S + 0x808),
         (0x9091, u64::MAX),
@@ -100,7 +105,7 @@ fn reasons_to_stop() {
     let rules = |kind, offset| Rules::of(&[(0x1000, kind, offset, 0)]);
     assert_eq!(end_of(&rules(rule::NONE, 0), &nothing), end::NO_UNWIND_INFO);
     assert_eq!(end_of(&rules(rule::UNSUPPORTED, 0), &nothing), end::UNSUPPORTED);
-    assert_eq!(end_of(&rules(rule::DEREF_RSP + 1, 0), &nothing), end::UNSUPPORTED);
+    assert_eq!(end_of(&rules(rule::DEREF_RSP_8 + 1, 0), &nothing), end::UNSUPPORTED);
     assert_eq!(end_of(&rules(rule::RSP, 16), &nothing), end::FAULT);
     assert_eq!(end_of(&rules(rule::DEREF_RBP, 16), &nothing), end::FAULT);
     assert_eq!(end_of(&rules(rule::SIGNAL, 0), &nothing), end::FAULT);

@@ -1,8 +1,7 @@
-//! Python walks over frames made by hand, as 3.11 and 3.12 lay them out.
+//! Python walks over frames made by hand, as 3.10, 3.11 and 3.12 lay them out.
 
-use crate::snapshot::Snapshot;
-use tracer_ebpf::memory::FRAME_WORDS;
-use tracer_ebpf::python::{PythonFrame, PythonWalk, Step, begin, first_thread, step, thread_by_key};
+use crate::snapshot::{Snapshot, python_walk};
+use tracer_ebpf::python::{PythonFrame, Step, begin, first_thread, step, thread_by_key};
 use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
 
 /// The thread pointer, and the thread state that belongs to it.
@@ -46,6 +45,24 @@ fn layout_3_12() -> PythonLayout {
     }
 }
 
+/// In the manner of 3.10: each frame is evaluated by a C frame of its own, which holds a `CFrame`; the last is in the thread state.
+fn layout_3_10() -> PythonLayout {
+    PythonLayout {
+        thread_frame: 24,
+        thread_cframe: 48,
+        root_cframe: 280,
+        cframe_frame: PythonLayout::ABSENT,
+        cframe_previous: 8,
+        code_word: 4,
+        previous_word: 3,
+        instruction_word: 9,
+        flags_word: 0,
+        owner_shift: PythonLayout::NO_SHIFT,
+        entry_shift: PythonLayout::EVERY_FRAME,
+        ..layout_3_11()
+    }
+}
+
 /// Writes a frame: code object, caller, instruction, flags.
 fn frame(memory: &mut Snapshot, layout: &PythonLayout, at: u64, fields: [u64; 4]) {
     let [code, previous, instruction, flags] = fields;
@@ -60,7 +77,7 @@ fn frame(memory: &mut Snapshot, layout: &PythonLayout, at: u64, fields: [u64; 4]
 }
 
 fn walk(layout: &PythonLayout, memory: &Snapshot) -> (Vec<PythonFrame>, u8) {
-    let mut walk = PythonWalk { frame: 0, cframe: 0, words: [0; FRAME_WORDS] };
+    let mut walk = python_walk();
     if let Err(code) = begin(layout, THREAD, &mut walk, memory) {
         return (Vec::new(), code);
     }
@@ -76,6 +93,27 @@ fn walk(layout: &PythonLayout, memory: &Snapshot) -> (Vec<PythonFrame>, u8) {
 
 const fn seen(code: u64, instruction: u64, anchor: u64) -> PythonFrame {
     PythonFrame { code, instruction, anchor }
+}
+
+/// 3.10: each frame has its `CFrame`; one that is left over belongs to an evaluation that has no frame yet.
+#[test]
+fn frames_of_3_10() {
+    let layout = layout_3_10();
+    let cframes = [0x7ffe_0000_1000, 0x7ffe_0000_2000, 0x7ffe_0000_3000];
+    let mut memory = Snapshot::of(&[
+        (THREAD + 24, 0xa00),
+        (THREAD + 48, cframes[0]),
+        (cframes[0] + 8, cframes[1]),
+        (cframes[1] + 8, THREAD + 280),
+    ]);
+    frame(&mut memory, &layout, 0xa00, [0xc1, 0xb00, 0x11, 0]);
+    frame(&mut memory, &layout, 0xb00, [0xc2, 0, 0x22, 0]);
+    let mut frames = vec![seen(0xc1, 0x11, cframes[0]), seen(0xc2, 0x22, cframes[1])];
+    assert_eq!(walk(&layout, &memory), (frames.clone(), end::COMPLETE));
+    memory.write(cframes[1] + 8, &cframes[2].to_le_bytes());
+    memory.write(cframes[2] + 8, &(THREAD + 280).to_le_bytes());
+    frames.push(seen(0, 0, cframes[2]));
+    assert_eq!(walk(&layout, &memory), (frames, end::COMPLETE));
 }
 
 /// 3.11: the entry frame of each run carries the `_PyCFrame` of its evaluation, innermost first.

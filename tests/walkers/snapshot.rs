@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{NativeFrame, NativeWalk, Tables, step};
+use tracer_ebpf::python::PythonWalk;
 use tracer_ebpf::rows::Rule;
 use tracer_ebpf::wire::{MAX_FRAMES, end};
 
@@ -73,6 +74,11 @@ impl Tables for &Rules {
         let found = self.0.iter().find(|(code, _)| code.contains(&pc));
         found.map(|(_, rule)| *rule).ok_or(end::UNMAPPED)
     }
+}
+
+/// A Python walk that has not begun.
+pub(crate) const fn python_walk() -> PythonWalk {
+    PythonWalk { frame: 0, cframe: 0, root_cframe: 0, words: [0; FRAME_WORDS] }
 }
 
 /// Walks to the end as the probes do; the frames and why it ended.

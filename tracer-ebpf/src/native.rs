@@ -65,6 +65,7 @@ fn caller(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory)
         rule::RBP => walk.bp.wrapping_add_signed(rule.offset()),
         rule::DEREF_RBP => read(memory, walk.bp.wrapping_add_signed(rule.offset()))?,
         rule::DEREF_RSP => read(memory, walk.sp.wrapping_add_signed(rule.offset()))?,
+        rule::DEREF_RSP_8 => read(memory, walk.sp.wrapping_add_signed(rule.offset()))?.wrapping_add(8),
         rule::PLT => {
             let pushed = if rule.offset() != 0 { 11 } else { 10 };
             walk.sp.wrapping_add(if walk.pc & 15 >= pushed { 16 } else { 8 })

@@ -37,6 +37,8 @@ pub mod rule {
     pub const UNSUPPORTED: u32 = 7;
     /// `*(rsp + offset)`: a stack switched by hand-written assembly.
     pub const DEREF_RSP: u32 = 8;
+    /// `*(rsp + offset) + 8`: the same where `rsp` was put away after the call (OpenSSL's kernels).
+    pub const DEREF_RSP_8: u32 = 9;
 }
 
 /// The low half of a row.

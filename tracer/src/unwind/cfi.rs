@@ -130,13 +130,9 @@ fn rule_of(row: &UnwindTableRow<usize>, eh_frame: &Section<Reader<'_>>) -> Optio
     }
     match row.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => {
-            let rbp = match row.register(X86_64::RBP) {
-                Some(RegisterRule::Offset(offset)) if offset != 0 => offset,
-                None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => 0,
-                // At the `ret` of a function that realigned its stack, gcc has popped `rbp` and forgets to say so.
-                _ if (*register, *offset) == (X86_64::RSP, 8) && saved_at_rbp(row, eh_frame) => 0,
-                _ => return None,
-            };
+            // At the `ret` of a function that realigned its stack, gcc has popped `rbp` and forgets to say so.
+            let popped = (*register, *offset) == (X86_64::RSP, 8) && saved_at_rbp(row, eh_frame);
+            let rbp = if popped { 0 } else { rbp_slot(row)? };
             let kind = match *register {
                 X86_64::RSP => rule::RSP,
                 X86_64::RBP => rule::RBP,
@@ -151,11 +147,21 @@ fn rule_of(row: &UnwindTableRow<usize>, eh_frame: &Section<Reader<'_>>) -> Optio
     }
 }
 
+/// Bytes from the CFA to where the caller's `rbp` was saved; 0: it is unchanged. `None` where neither holds.
+fn rbp_slot(row: &UnwindTableRow<usize>) -> Option<i64> {
+    match row.register(X86_64::RBP) {
+        Some(RegisterRule::Offset(offset)) if offset != 0 => Some(offset),
+        None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => Some(0),
+        _ => None,
+    }
+}
+
 /// The expressions that occur: the PLT's, and the CFA kept in memory next to `rbp` (stacks realigned by gcc) or `rsp`.
 fn expression_rule(code: &[u8], row: &UnwindTableRow<usize>, eh_frame: &Section<Reader<'_>>) -> Option<Rule> {
     const BREG6: u8 = 0x76;
     const BREG7: u8 = 0x77;
     const DEREF: u8 = 0x06;
+    const PLUS_UCONST: u8 = 0x23;
     match code {
         // breg7 8, breg16 0, lit15, and, lit11 | lit10, ge, lit3, shl, plus.
         [BREG7, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22] => Rule::pack(rule::PLT, 8, 0),
@@ -163,10 +169,10 @@ fn expression_rule(code: &[u8], row: &UnwindTableRow<usize>, eh_frame: &Section<
         [BREG6, offset @ .., DEREF] if saved_at_rbp(row, eh_frame) => {
             Rule::pack(rule::DEREF_RBP, sleb128(offset)?, 0)
         }
-        [BREG7, offset @ .., DEREF] => match row.register(X86_64::RBP) {
-            None | Some(RegisterRule::SameValue) => Rule::pack(rule::DEREF_RSP, sleb128(offset)?, 0),
-            _ => None,
-        },
+        [BREG7, offset @ .., DEREF] => Rule::pack(rule::DEREF_RSP, sleb128(offset)?, rbp_slot(row)?),
+        [BREG7, offset @ .., DEREF, PLUS_UCONST, 8] => {
+            Rule::pack(rule::DEREF_RSP_8, sleb128(offset)?, rbp_slot(row)?)
+        }
         _ => None,
     }
 }
