@@ -16,12 +16,16 @@ pub const MAX_THREADS: u32 = 256;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PythonWalk {
+    /// The thread state.
+    pub thread: u64,
     /// The frame that is next.
     pub frame: u64,
     /// The `_PyCFrame` of the run that is being walked (3.10, 3.11).
     pub cframe: u64,
     /// The `CFrame` in the thread state (3.10).
     pub root_cframe: u64,
+    /// 0 once the innermost run has proved to be one (3.11, 3.12); 1 before its first frame was read, 2 since.
+    pub unproved: u64,
     /// The frame's bytes.
     pub words: [u64; FRAME_WORDS],
 }
@@ -44,6 +48,8 @@ pub enum Step {
     Frame(PythonFrame),
     /// The walk is over: an `end` code.
     End(u8),
+    /// What was walked so far is not so: the walk begins again, and frames that were emitted do not count. At most once a walk.
+    Restart,
 }
 
 /// The thread state by glibc's thread-specific data, if it is this thread's (`thread_id` equals the thread pointer).
@@ -82,10 +88,13 @@ pub fn begin(
     memory: &impl Memory,
 ) -> Result<(), u8> {
     let first = memory.read_word(thread + u64::from(layout.thread_frame)).ok_or(end::FAULT)?;
+    walk.thread = thread;
     walk.cframe = 0;
+    walk.unproved = 0;
     walk.frame = first;
     if layout.cframe_frame != PythonLayout::ABSENT {
         walk.cframe = first;
+        walk.unproved = 1;
         walk.frame = memory.read_word(first + u64::from(layout.cframe_frame)).ok_or(end::FAULT)?;
     } else if layout.thread_cframe != PythonLayout::ABSENT {
         let cframe = memory.read_word(thread + u64::from(layout.thread_cframe)).ok_or(end::FAULT)?;
@@ -103,12 +112,17 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
         return outermost(layout, walk, memory);
     }
     if !memory.read_frame(address, layout.frame_bytes, &mut walk.words) {
-        return Step::End(end::FAULT);
+        // The frame that runs is in memory: where it is not, that is no frame.
+        return if walk.unproved == 1 { restart(layout, walk, memory) } else { Step::End(end::FAULT) };
     }
+    walk.unproved <<= u64::from(walk.unproved == 1);
     let flags = word(walk, layout.flags_word);
     walk.frame = word(walk, layout.previous_word);
     let owner = flags >> (layout.owner_shift & 63) & 0xff;
     if layout.owner_shift != PythonLayout::NO_SHIFT && owner >= u64::from(layout.shim_owner) {
+        if layout.cframe_frame != PythonLayout::ABSENT && !follows_cframe(layout, walk, memory) {
+            return restart(layout, walk, memory);
+        }
         return Step::Frame(PythonFrame { code: 0, instruction: 0, anchor: address });
     }
     let mut anchor = 0;
@@ -119,10 +133,48 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
         }
     } else if layout.entry_shift != PythonLayout::NO_SHIFT && flags >> (layout.entry_shift & 63) & 0xff != 0 {
         anchor = walk.cframe;
-        walk.cframe = memory.read_word(anchor + u64::from(layout.cframe_previous)).unwrap_or(0);
+        if !follows_cframe(layout, walk, memory) {
+            return restart(layout, walk, memory);
+        }
     }
     let code = word(walk, layout.code_word) & !u64::from(layout.tag_mask);
     Step::Frame(PythonFrame { code, instruction: word(walk, layout.instruction_word), anchor })
+}
+
+/// Whether the caller of the run that just ended is the one of the `_PyCFrame` before its own; then that is the next run's.
+///
+/// 3.11 and 3.12 chain the `_PyCFrame` of an evaluation before they fill in its frame (Python/ceval.c, `_PyEval_EvalFrameDefault`): for a
+/// few instructions that is whatever lay on the native stack, such as the frame of an earlier call.
+#[inline(always)]
+fn follows_cframe(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) -> bool {
+    let Some(before) = memory.read_word(walk.cframe + u64::from(layout.cframe_previous)) else {
+        return false;
+    };
+    let caller = memory.read_word(before + u64::from(layout.cframe_frame));
+    walk.cframe = before;
+    if caller != Some(walk.frame) {
+        return false;
+    }
+    walk.unproved = 0;
+    true
+}
+
+/// Begins again at the caller of the innermost evaluation, which has no frame yet. A run further out that is not sound ends the walk.
+#[inline(always)]
+fn restart(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) -> Step {
+    if walk.unproved == 0 {
+        return Step::End(end::BAD_FRAME);
+    }
+    walk.unproved = 0;
+    let first = memory.read_word(walk.thread + u64::from(layout.thread_frame)).unwrap_or(0);
+    walk.cframe = memory.read_word(first + u64::from(layout.cframe_previous)).unwrap_or(0);
+    match memory.read_word(walk.cframe + u64::from(layout.cframe_frame)) {
+        Some(frame) => {
+            walk.frame = frame;
+            Step::Restart
+        }
+        None => Step::End(end::FAULT),
+    }
 }
 
 /// Behind the outermost frame. In 3.10 a `CFrame` may be left: then the innermost evaluation has made its `CFrame` and not yet its
@@ -154,4 +206,128 @@ fn next_cframe(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memor
 #[inline(always)]
 fn word(walk: &PythonWalk, index: u8) -> u64 {
     walk.words[usize::from(index) & (FRAME_WORDS - 1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FRAME_WORDS, Memory, PythonWalk, Step, begin, step};
+    use crate::wire::{PythonLayout, end};
+
+    /// Words by address.
+    struct Words<'a>(&'a [(u64, u64)]);
+
+    impl Memory for Words<'_> {
+        fn read_word(&self, address: u64) -> Option<u64> {
+            self.0.iter().find(|(at, _)| *at == address).map(|&(_, word)| word)
+        }
+
+        fn read_frame(&self, address: u64, bytes: u32, out: &mut [u64; FRAME_WORDS]) -> bool {
+            let words = u64::from(bytes / 8);
+            (0..words)
+                .zip(out)
+                .all(|(i, out)| self.read_word(address + 8 * i).map(|word| *out = word).is_some())
+        }
+    }
+
+    /// Code, previous, flags; a shim is 3.
+    const LAYOUT: PythonLayout = PythonLayout {
+        thread_frame: 0,
+        cframe_frame: 0,
+        cframe_previous: 8,
+        thread_cframe: PythonLayout::ABSENT,
+        entry_shift: PythonLayout::NO_SHIFT,
+        shim_owner: 3,
+        code_word: 0,
+        previous_word: 1,
+        flags_word: 2,
+        frame_bytes: 24,
+        tss_key_at: 0,
+        interpreter_at: 0,
+        tsd_block: 0,
+        threads_head: 0,
+        thread_next: 0,
+        thread_id: 0,
+        root_cframe: 0,
+        instruction_word: 0,
+        owner_shift: 0,
+        tag_mask: 0,
+        eval_cfa: 0,
+        eval_rbp: 0,
+    };
+
+    /// Codes of the frames that count, shims as 0, and the end.
+    fn walk(layout: &PythonLayout, words: &[(u64, u64)]) -> ([u64; 8], usize, u8) {
+        let memory = Words(words);
+        let mut walk = PythonWalk {
+            thread: 0,
+            frame: 0,
+            cframe: 0,
+            root_cframe: 0,
+            unproved: 0,
+            words: [0; FRAME_WORDS],
+        };
+        assert_eq!(begin(layout, 8, &mut walk, &memory), Ok(()));
+        let (mut codes, mut count) = ([0; 8], 0);
+        for _ in 0..8 {
+            match step(layout, &mut walk, &memory) {
+                Step::Frame(frame) => {
+                    codes[count] = frame.code;
+                    count += 1;
+                }
+                Step::Restart => count = 0,
+                Step::End(code) => return (codes, count, code),
+            }
+        }
+        (codes, count, end::RUNNING)
+    }
+
+    /// A thread (8), two evaluations (`_PyCFrame` at 100 and 200, the thread's own at 300), frames 7 and 5 with their shims.
+    const TWO_RUNS: [(u64, u64); 19] = [
+        (8, 100),
+        (100, 1000),
+        (108, 200),
+        (200, 2000),
+        (208, 300),
+        (300, 0),
+        (308, 0),
+        (1000, 7),
+        (1008, 1100),
+        (1016, 0),
+        (1100, 0),
+        (1108, 2000),
+        (1116, 3),
+        (2000, 5),
+        (2008, 2100),
+        (2016, 0),
+        (2100, 0),
+        (2108, 0),
+        (2116, 3),
+    ];
+
+    /// The same, with another word at an address.
+    fn changed(address: u64, word: u64) -> [(u64, u64); 19] {
+        TWO_RUNS.map(|(at, old)| (at, if at == address { word } else { old }))
+    }
+
+    /// Runs follow each other to the outermost.
+    #[test]
+    fn two_runs() {
+        let (codes, count, ended) = walk(&LAYOUT, &TWO_RUNS);
+        assert_eq!((&codes[..count], ended), (&[7, 0, 5, 0][..], end::COMPLETE));
+    }
+
+    /// An evaluation that has not filled in its frame yet is passed over, whether that holds nonsense or an earlier call's frame.
+    #[test]
+    fn frames_not_filled_in() {
+        for words in [changed(100, 0xdead), changed(1108, 1000), changed(100, 2100)] {
+            let (codes, count, ended) = walk(&LAYOUT, &words);
+            assert_eq!((&codes[..count], ended), (&[5, 0][..], end::COMPLETE));
+        }
+    }
+
+    /// A run further out that does not follow from its evaluation ends the walk, with a word about it.
+    #[test]
+    fn unsound_outer_run() {
+        assert_eq!(walk(&LAYOUT, &changed(2108, 1000)).2, end::BAD_FRAME);
+    }
 }

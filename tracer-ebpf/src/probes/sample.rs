@@ -159,6 +159,13 @@ unsafe extern "C" fn python_step(_index: u32, _ctx: *mut c_void) -> i64 {
             keep_anchor(&mut scratch.walk, frame.anchor);
             0
         }
+        Step::Restart => {
+            scratch.head.python = 0;
+            scratch.walk.cursor = u64::from(scratch.head.kernel);
+            scratch.walk.anchor = 0;
+            scratch.walk.anchors[0] = 0;
+            0
+        }
         Step::End(code) => {
             scratch.head.python_end = code;
             1
