@@ -85,6 +85,7 @@ fn walk(layout: &PythonLayout, memory: &Snapshot) -> (Vec<PythonFrame>, u8) {
     for _ in 0..MAX_FRAMES {
         match step(layout, &mut walk, memory) {
             Step::Frame(frame) => frames.push(frame),
+            Step::Restart => frames.clear(),
             Step::End(code) => return (frames, code),
         }
     }
@@ -125,7 +126,9 @@ fn frames_of_3_11() {
         (THREAD + 56, 0x7ffe_0000_1000),
         (0x7ffe_0000_1000 + 8, 0xa00),
         (0x7ffe_0000_1000 + 16, 0x7ffe_0000_2000),
+        (0x7ffe_0000_2000 + 8, 0xc00),
         (0x7ffe_0000_2000 + 16, THREAD + 300),
+        (THREAD + 300 + 8, 0),
     ]);
     frame(&mut memory, &layout, 0xa00, [0xc1, 0xb00, 0x11, 0]);
     frame(&mut memory, &layout, 0xb00, [0xc2, 0xc00, 0x22, ENTRY]);
@@ -141,7 +144,14 @@ fn frames_of_3_12() {
     const GENERATOR: u64 = 1 << 48;
     const SHIM: u64 = 3 << 48;
     let layout = layout_3_12();
-    let mut memory = Snapshot::of(&[(THREAD + 56, THREAD + 300), (THREAD + 300, 0xa00)]);
+    let mut memory = Snapshot::of(&[
+        (THREAD + 56, 0x7ffe_0000_0800),
+        (0x7ffe_0000_0800, 0xa00),
+        (0x7ffe_0000_0800 + 8, 0x7ffe_0000_1800),
+        (0x7ffe_0000_1800, 0xd00),
+        (0x7ffe_0000_1800 + 8, THREAD + 300),
+        (THREAD + 300, 0),
+    ]);
     frame(&mut memory, &layout, 0xa00, [0xc1, 0xb00, 0x11, GENERATOR]);
     frame(&mut memory, &layout, 0xb00, [0xc2, 0x7ffe_0000_1000, 0x22, 0]);
     frame(&mut memory, &layout, 0x7ffe_0000_1000, [0xdead, 0xd00, 0, SHIM]);
@@ -154,6 +164,28 @@ fn frames_of_3_12() {
         seen(0xc3, 0x33, 0),
         seen(0, 0, 0x7ffe_0000_2000),
     ];
+    assert_eq!(walk(&layout, &memory), (frames, end::COMPLETE));
+}
+
+/// 3.12: an evaluation that has chained its `_PyCFrame` but not filled in its frame, which is what an earlier call left there, is passed
+/// over: the walk begins at its caller.
+#[test]
+fn an_evaluation_without_a_frame_yet() {
+    const SHIM: u64 = 3 << 48;
+    let layout = layout_3_12();
+    let mut memory = Snapshot::of(&[
+        (THREAD + 56, 0x7ffe_0000_0800),
+        (0x7ffe_0000_0800, 0xa00),
+        (0x7ffe_0000_0800 + 8, 0x7ffe_0000_1800),
+        (0x7ffe_0000_1800, 0xd00),
+        (0x7ffe_0000_1800 + 8, THREAD + 300),
+        (THREAD + 300, 0),
+    ]);
+    frame(&mut memory, &layout, 0xa00, [0xdead, 0x7ffe_0000_1000, 0x11, 0]);
+    frame(&mut memory, &layout, 0x7ffe_0000_1000, [0xdead, 0xbad, 0, SHIM]);
+    frame(&mut memory, &layout, 0xd00, [0xc3, 0x7ffe_0000_2000, 0x33, 0]);
+    frame(&mut memory, &layout, 0x7ffe_0000_2000, [0xdead, 0, 0, SHIM]);
+    let frames = vec![seen(0xc3, 0x33, 0), seen(0, 0, 0x7ffe_0000_2000)];
     assert_eq!(walk(&layout, &memory), (frames, end::COMPLETE));
 }
 

@@ -78,7 +78,7 @@ impl Tables for &Rules {
 
 /// A Python walk that has not begun.
 pub(crate) const fn python_walk() -> PythonWalk {
-    PythonWalk { frame: 0, cframe: 0, root_cframe: 0, words: [0; FRAME_WORDS] }
+    PythonWalk { thread: 0, frame: 0, cframe: 0, root_cframe: 0, unproved: 0, words: [0; FRAME_WORDS] }
 }
 
 /// Walks to the end as the probes do; the frames and why it ended.
