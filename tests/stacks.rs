@@ -61,7 +61,7 @@ fn record(python: &Path, hz: &str) -> (Recording, Vec<Region>) {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let script = tests_dir().join("workloads/oracle.py");
     let (python, script) = (python.to_str().unwrap(), script.to_str().unwrap());
-    let arguments = ["record", "--power", "none", "--no-svg", "-F", hz, "--", python, script, "truth", "0.4"];
+    let arguments = ["record", "--power", "none", "--no-svg", "-F", hz, "--", python, script, "truth", "0.3"];
     assert_code(&place.run(&arguments), 0);
     let truth = std::fs::read_to_string(place.path("truth")).unwrap();
     let regions = truth.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -85,6 +85,12 @@ fn python_frames(recording: &Recording, stack: StackId) -> Vec<Seen> {
     out
 }
 
+/// Whether a Python frame of a stack has no name: its code object was gone when it was read, as happens to those of a program that ends.
+fn has_nameless(recording: &Recording, stack: StackId) -> bool {
+    let nameless = "[unknown: Python function";
+    recording.frames_of(stack).any(|(_, frame)| frame.name.starts_with(nameless))
+}
+
 /// Whether a sample's frames are those of a region. Frames of the thread's own start (`threading`) are not told by the program's regions
 /// of other threads, so that the outermost frames are compared as they are.
 fn matches(seen: &[Seen], region: &Region, seam: bool) -> bool {
@@ -102,10 +108,14 @@ fn python_frames_are_the_interpreters() {
     for python in pythons() {
         let (recording, regions) = record(&python, "199");
         let mut hits: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut misses = Vec::new();
+        let (mut misses, mut refused) = (Vec::new(), 0);
         for sample in &recording.samples {
             let seen = python_frames(&recording, sample.stack);
             if seen.last().is_none_or(|last| last.name != "spin") {
+                continue;
+            }
+            if has_nameless(&recording, sample.stack) {
+                refused += 1;
                 continue;
             }
             let seam = matches!(sample.verdict, Verdict::Complete);
@@ -116,7 +126,12 @@ fn python_frames_are_the_interpreters() {
         }
         let python = python.display();
         let compared = hits.values().sum::<u32>();
-        eprintln!("{python}: {compared} samples agree, {} differ; {}", misses.len(), verdicts(&recording));
+        eprintln!(
+            "{python}: {compared} samples agree, {} differ, {refused} refused; {}",
+            misses.len(),
+            verdicts(&recording)
+        );
+        assert!(refused * 50 < compared, "{python}: {refused} samples have frames without a name");
         assert!(misses.is_empty(), "{python}: {} samples differ, such as {:?}", misses.len(), misses[0]);
         let unseen: Vec<&str> =
             regions.iter().map(|r| r.region.as_str()).filter(|r| !hits.contains_key(r)).collect();

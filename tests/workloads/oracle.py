@@ -3,9 +3,12 @@
 One JSON line a region: {"region": name, "frames": [[name, line], ...] outermost first, "called_from_c": [name, ...] or null} where null
 means that it differs between versions. Names are qualified from 3.11 on, as far as code objects know their own.
 """
+import asyncio
 import ctypes
 import functools
 import json
+import os
+import signal
 import sys
 import threading
 import time
@@ -139,6 +142,64 @@ def in_thread():
     thread.join()
 
 
+def in_four_threads():
+    def work():
+        tell("four threads", None)
+        spin()
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def awaited():
+    async def inner():
+        tell("awaited", None)
+        spin()
+
+    async def outer():
+        await asyncio.sleep(0)
+        await inner()
+    asyncio.run(outer())
+
+
+def signalled():
+    def handler(_number, _frame):
+        tell("signal handler", None)
+        spin()
+    signal.signal(signal.SIGUSR1, handler)
+    os.kill(os.getpid(), signal.SIGUSR1)
+
+
+def deleted():
+    class Deleted:
+        def __del__(self):
+            tell("finalizer", None)
+            spin()
+    Deleted()
+
+
+def class_body():
+    class Body:
+        tell("class body", None)
+        spin()
+    return Body
+
+
+def thrown_into():
+    def items():
+        try:
+            yield 1
+        except ValueError:
+            tell("exception thrown into a generator", None)
+            spin()
+            yield 2
+    generator = items()
+    next(generator)
+    generator.throw(ValueError())
+
+
 def grüße():
     tell("name beyond ASCII", [])
     spin()
@@ -146,7 +207,8 @@ def grüße():
 
 def main():
     for region in (plain, sorted_key, reduced, generated, delegated, ctypes_callback, lambda: recursive(200),
-                   lambda: nested_c(4), raising, in_thread, grüße):
+                   lambda: nested_c(4), raising, in_thread, in_four_threads, awaited, signalled, deleted, class_body, thrown_into,
+                   grüße):
         region()
 
 

@@ -59,14 +59,14 @@ pub fn thread_by_key(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) -
     if key >= 32 {
         return None; // The second-level blocks: the list of threads serves.
     }
-    let thread = memory.read_word(fsbase + u64::from(layout.tsd_block) + 16 * key + 8)?;
+    let thread = memory.read_word(fsbase.wrapping_add(u64::from(layout.tsd_block)) + 16 * key + 8)?;
     is_thread(layout, thread, fsbase, memory).then_some(thread)
 }
 
 /// Whether `thread` is the state of the thread whose thread pointer is `fsbase`.
 #[inline(always)]
 pub fn is_thread(layout: &PythonLayout, thread: u64, fsbase: u64, memory: &impl Memory) -> bool {
-    thread != 0 && memory.read_word(thread + u64::from(layout.thread_id)) == Some(fsbase)
+    thread != 0 && memory.read_word(thread.wrapping_add(u64::from(layout.thread_id))) == Some(fsbase)
 }
 
 /// The first thread of the main interpreter's list.
@@ -76,7 +76,7 @@ pub fn first_thread(layout: &PythonLayout, memory: &impl Memory) -> Option<u64> 
     if interpreter == 0 {
         return None;
     }
-    memory.read_word(interpreter + u64::from(layout.threads_head))
+    memory.read_word(interpreter.wrapping_add(u64::from(layout.threads_head)))
 }
 
 /// Begins a walk at a thread state; an `end` code where its frames cannot be read.
@@ -87,7 +87,7 @@ pub fn begin(
     walk: &mut PythonWalk,
     memory: &impl Memory,
 ) -> Result<(), u8> {
-    let first = memory.read_word(thread + u64::from(layout.thread_frame)).ok_or(end::FAULT)?;
+    let first = memory.read_word(thread.wrapping_add(u64::from(layout.thread_frame))).ok_or(end::FAULT)?;
     walk.thread = thread;
     walk.cframe = 0;
     walk.unproved = 0;
@@ -95,11 +95,13 @@ pub fn begin(
     if layout.cframe_frame != PythonLayout::ABSENT {
         walk.cframe = first;
         walk.unproved = 1;
-        walk.frame = memory.read_word(first + u64::from(layout.cframe_frame)).ok_or(end::FAULT)?;
+        walk.frame =
+            memory.read_word(first.wrapping_add(u64::from(layout.cframe_frame))).ok_or(end::FAULT)?;
     } else if layout.thread_cframe != PythonLayout::ABSENT {
-        let cframe = memory.read_word(thread + u64::from(layout.thread_cframe)).ok_or(end::FAULT)?;
+        let cframe =
+            memory.read_word(thread.wrapping_add(u64::from(layout.thread_cframe))).ok_or(end::FAULT)?;
         walk.cframe = cframe;
-        walk.root_cframe = thread + u64::from(layout.root_cframe);
+        walk.root_cframe = thread.wrapping_add(u64::from(layout.root_cframe));
     }
     Ok(())
 }
@@ -147,10 +149,10 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
 /// few instructions that is whatever lay on the native stack, such as the frame of an earlier call.
 #[inline(always)]
 fn follows_cframe(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) -> bool {
-    let Some(before) = memory.read_word(walk.cframe + u64::from(layout.cframe_previous)) else {
+    let Some(before) = memory.read_word(walk.cframe.wrapping_add(u64::from(layout.cframe_previous))) else {
         return false;
     };
-    let caller = memory.read_word(before + u64::from(layout.cframe_frame));
+    let caller = memory.read_word(before.wrapping_add(u64::from(layout.cframe_frame)));
     walk.cframe = before;
     if caller != Some(walk.frame) {
         return false;
@@ -166,9 +168,9 @@ fn restart(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) -
         return Step::End(end::BAD_FRAME);
     }
     walk.unproved = 0;
-    let first = memory.read_word(walk.thread + u64::from(layout.thread_frame)).unwrap_or(0);
-    walk.cframe = memory.read_word(first + u64::from(layout.cframe_previous)).unwrap_or(0);
-    match memory.read_word(walk.cframe + u64::from(layout.cframe_frame)) {
+    let first = memory.read_word(walk.thread.wrapping_add(u64::from(layout.thread_frame))).unwrap_or(0);
+    walk.cframe = memory.read_word(first.wrapping_add(u64::from(layout.cframe_previous))).unwrap_or(0);
+    match memory.read_word(walk.cframe.wrapping_add(u64::from(layout.cframe_frame))) {
         Some(frame) => {
             walk.frame = frame;
             Step::Restart
@@ -198,7 +200,7 @@ fn next_cframe(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memor
     if own == walk.root_cframe {
         return Some(0);
     }
-    walk.cframe = memory.read_word(own + u64::from(layout.cframe_previous))?;
+    walk.cframe = memory.read_word(own.wrapping_add(u64::from(layout.cframe_previous)))?;
     Some(own)
 }
 

@@ -61,7 +61,7 @@ pub fn merge(raw: &RawStack) -> (Vec<Merged>, Verdict) {
         }
         if !python {
             // A return address belongs to the call before it.
-            out.push(Merged::Native(frame.pc - u64::from(index > 0)));
+            out.push(Merged::Native(frame.pc.wrapping_sub(u64::from(index > 0))));
         }
         sp = frame.cfa.max(sp);
     }
@@ -83,7 +83,7 @@ pub fn eval_frames(raw: &RawStack) -> Vec<(u64, u64)> {
     let holder = |anchor: u64| {
         let at = raw.native.iter().position(|f| f.cfa > anchor)?;
         let frame = raw.native.get(at).filter(|f| f.cfa != u64::MAX)?;
-        Some((frame.cfa - anchor, frame.pc - u64::from(at > 0)))
+        Some((frame.cfa - anchor, frame.pc.wrapping_sub(u64::from(at > 0))))
     };
     anchors.filter_map(holder).collect()
 }

@@ -69,7 +69,7 @@ fn one_each(raw: &RawStack) -> Cow<'_, RawStack> {
 /// 3.8 and 3.9: pairs the frames of the evaluation function with the Python frames. There may be one more of them than Python frames, the
 /// innermost, while a frame is pushed or popped.
 fn counted(raw: &RawStack, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
-    let in_eval = |index: usize, pc: u64| is_eval(pc - u64::from(index > 0));
+    let in_eval = |index: usize, pc: u64| is_eval(pc.wrapping_sub(u64::from(index > 0)));
     let evals: Vec<u64> =
         raw.native.iter().enumerate().filter(|&(i, f)| in_eval(i, f.pc)).map(|(_, f)| f.cfa).collect();
     if raw.python.is_empty() {
@@ -85,7 +85,7 @@ fn counted(raw: &RawStack, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
             let python = frames.map(|(&frame, anchor)| PythonFrame { anchor, ..frame }).collect();
             Cow::Owned(RawStack { python, ..raw.clone() })
         }
-        _ => Cow::Owned(apart(raw, |(pc, _)| is_eval(pc) || is_eval(pc - 1))),
+        _ => Cow::Owned(apart(raw, |(pc, _)| is_eval(pc) || is_eval(pc.wrapping_sub(1)))),
     }
 }
 

@@ -33,22 +33,26 @@ impl CodeObject {
     pub fn read(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<Self> {
         let mut check = [0; 16];
         source.read(Self::check_address(layout, address), &mut check)?;
-        let table = source.word(address + layout.linetable)?;
-        let length = source.word(table + layout.bytes_size)?;
+        let table = source.word(address.wrapping_add(layout.linetable))?;
+        let length = source.word(table.wrapping_add(layout.bytes_size))?;
         Some(Self {
-            qualname: read_string(source, &layout.string, source.word(address + layout.qualname)?)?,
-            file: read_string(source, &layout.string, source.word(address + layout.filename)?)?,
-            first_line: source.half(address + layout.first_line)?,
+            qualname: read_string(
+                source,
+                &layout.string,
+                source.word(address.wrapping_add(layout.qualname))?,
+            )?,
+            file: read_string(source, &layout.string, source.word(address.wrapping_add(layout.filename))?)?,
+            first_line: source.half(address.wrapping_add(layout.first_line))?,
             lines: layout.lines,
-            linetable: source.bytes(table + layout.bytes_data, length, LIMIT)?,
-            bytecode: address + layout.bytecode,
+            linetable: source.bytes(table.wrapping_add(layout.bytes_data), length, LIMIT)?,
+            bytecode: address.wrapping_add(layout.bytecode),
             check,
         })
     }
 
     /// Where the sixteen bytes lie that `is_still` compares.
     pub const fn check_address(layout: &CodeLayout, address: u64) -> u64 {
-        address + layout.qualname
+        address.wrapping_add(layout.qualname)
     }
 
     /// Whether these sixteen bytes, read at `check_address`, are those of this code object.
@@ -70,13 +74,13 @@ impl CodeObject {
 
 /// Reads a compact string of any kind (Include/cpython/unicodeobject.h: interned 2 bits, kind 3, compact 1, ascii 1).
 fn read_string(source: &impl Source, layout: &StringLayout, address: u64) -> Option<String> {
-    let length = source.word(address + layout.length)?;
-    let state = source.half(address + layout.state)?;
+    let length = source.word(address.wrapping_add(layout.length))?;
+    let state = source.half(address.wrapping_add(layout.state))?;
     let (kind, compact, ascii) = (state >> 2 & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
     if !compact {
         return None;
     }
-    let data = address + if ascii { layout.ascii_data } else { layout.unicode_data };
+    let data = address.wrapping_add(if ascii { layout.ascii_data } else { layout.unicode_data });
     let bytes = source.bytes(data, length.checked_mul(u64::from(kind))?, LIMIT)?;
     let wide = |size: usize, unit: fn(&[u8]) -> u32| {
         bytes
@@ -89,5 +93,32 @@ fn read_string(source: &impl Source, layout: &StringLayout, address: u64) -> Opt
         2 => Some(wide(2, |c| u32::from(u16::from_ne_bytes([c[0], c[1]])))),
         4 => Some(wide(4, |c| u32::from_ne_bytes([c[0], c[1], c[2], c[3]]))),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CodeObject;
+    use crate::unwind::cpython::layout::KNOWN;
+    use crate::unwind::cpython::memory::Source;
+
+    /// Memory in which every byte is the same.
+    struct Filled(u8);
+
+    impl Source for Filled {
+        fn read(&self, _address: u64, out: &mut [u8]) -> Option<()> {
+            out.fill(self.0);
+            Some(())
+        }
+    }
+
+    /// Memory of a code object that was freed is anything: that gives no code object, and no panic.
+    #[test]
+    fn nonsense_is_no_code_object() {
+        for layout in KNOWN {
+            for byte in [0, 1, 0x7f, 0xdd, 0xff] {
+                assert_eq!(CodeObject::read(&Filled(byte), &layout.code, u64::MAX - 64), None, "{byte}");
+            }
+        }
     }
 }

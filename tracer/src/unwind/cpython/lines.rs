@@ -72,12 +72,12 @@ fn location_line(table: &[u8], first_line: u32, index: u64) -> Option<u32> {
         match code {
             15 => (),
             14 => {
-                line += signed(&mut bytes)?;
+                line = line.wrapping_add(signed(&mut bytes)?);
                 for _ in 0..3 {
                     varint(&mut bytes)?;
                 }
             }
-            13 => line += signed(&mut bytes)?,
+            13 => line = line.wrapping_add(signed(&mut bytes)?),
             10..=12 => {
                 line += i64::from(code - 10);
                 bytes.next()?;
