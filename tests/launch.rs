@@ -244,6 +244,27 @@ fn attached_until_the_end() {
     assert!(recording(&place).summary.is_some_and(|summary| summary.exit_code.is_none()));
 }
 
+/// A process that ends while energy-trace attaches to it, sooner or later: either its last moments are recorded, or it is named as ended;
+/// nothing waits for it for ever.
+#[test]
+fn attached_to_one_that_ends_meanwhile() {
+    let mut codes = Vec::new();
+    for delay in ["0", "0.01", "0.03", "0.06", "0.1", "0.2", "0.4", "0.8"] {
+        let place = place();
+        // Not this test's child, so that nobody leaves it a zombie.
+        let script = format!("sleep {delay} >/dev/null 2>&1 & echo $!");
+        let pid = text(&Command::new("sh").args(["-c", &script]).output().unwrap().stdout).trim().to_owned();
+        let output = place.run(&["--power", "none", "--no-svg", "-p", &pid]);
+        let code = output.status.code().unwrap();
+        if code != 0 {
+            assert_code(&output, 125);
+            assert_says(&output, &[&format!("process {pid} ")]);
+        }
+        codes.push(code);
+    }
+    assert_eq!(codes.last(), Some(&0), "one that lives for long enough is recorded: {codes:?}");
+}
+
 /// The whole machine is recorded while a command runs, or for a time without one.
 #[test]
 fn the_whole_machine() {
