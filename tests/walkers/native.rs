@@ -54,14 +54,14 @@ fn every_kind_of_frame() {
     let (frames, code) = walk(at(0x1010, 0xbad), &rules, &memory);
     let cfas = [
         (0x1010, S + 24),
-        (0x2021, S + 0x50),
-        (0x3031, S + 0xc0),
-        (0x4041, S + 0x110),
-        (0x5051, S + 0x200),
-        (0x6061, S + 0x300),
-        (0x7000, S + 0x800),
+        (0x2020, S + 0x50),
+        (0x3030, S + 0xc0),
+        (0x4040, S + 0x110),
+        (0x5050, S + 0x200),
+        (0x6060, S + 0x300),
+        (0x6fff, S + 0x800),
         (0x8010, S + 0x808),
-        (0x9091, u64::MAX),
+        (0x9090, u64::MAX),
     ];
     assert_eq!(frames, cfas.map(|(pc, cfa)| NativeFrame { pc, cfa }));
     assert_eq!(code, end::COMPLETE);

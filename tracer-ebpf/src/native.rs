@@ -39,7 +39,7 @@ pub struct NativeWalk {
 /// One frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NativeFrame {
-    /// Program counter.
+    /// Address in the instruction that runs or that called: a return address less one, for it belongs to the call before it.
     pub pc: u64,
     /// Canonical frame address; 0 where it is not known, `u64::MAX` for the outermost frame.
     pub cfa: u64,
@@ -48,7 +48,7 @@ pub struct NativeFrame {
 /// The current frame, and an `end` code: `RUNNING` when `walk` has moved on to its caller.
 #[inline(always)]
 pub fn step(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> (NativeFrame, u8) {
-    let pc = walk.pc;
+    let pc = walk.pc.wrapping_sub(walk.returned);
     match caller(walk, tables, memory) {
         Ok(cfa) => (NativeFrame { pc, cfa }, end::RUNNING),
         Err(end::COMPLETE) => (NativeFrame { pc, cfa: u64::MAX }, end::COMPLETE),

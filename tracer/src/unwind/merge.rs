@@ -32,7 +32,7 @@ pub struct RawStack {
 pub enum Merged {
     /// A kernel address.
     Kernel(u64),
-    /// A native pc (AVMA): of the instruction, not the return address.
+    /// An address in a native instruction (AVMA), never a return address.
     Native(u64),
     /// A Python frame: code object and instruction, by address.
     Python {
@@ -50,7 +50,7 @@ pub fn merge(raw: &RawStack) -> (Vec<Merged>, Verdict) {
     let mut out: Vec<Merged> = raw.kernel.iter().map(|&ip| Merged::Kernel(ip)).collect();
     let mut runs = Runs { frames: &raw.python };
     let mut sp = 0;
-    for (index, frame) in raw.native.iter().enumerate() {
+    for frame in &raw.native {
         if frame.pc < FIRST_PC {
             out.extend(mark_of(frame.pc as u8).map(Merged::Mark));
         }
@@ -60,8 +60,7 @@ pub fn merge(raw: &RawStack) -> (Vec<Merged>, Verdict) {
             python = true;
         }
         if !python {
-            // A return address belongs to the call before it.
-            out.push(Merged::Native(frame.pc.wrapping_sub(u64::from(index > 0))));
+            out.push(Merged::Native(frame.pc));
         }
         sp = frame.cfa.max(sp);
     }
@@ -83,7 +82,7 @@ pub fn eval_frames(raw: &RawStack) -> Vec<(u64, u64)> {
     let holder = |anchor: u64| {
         let at = raw.native.iter().position(|f| f.cfa > anchor)?;
         let frame = raw.native.get(at).filter(|f| f.cfa != u64::MAX)?;
-        Some((frame.cfa - anchor, frame.pc.wrapping_sub(u64::from(at > 0))))
+        Some((frame.cfa - anchor, frame.pc))
     };
     anchors.filter_map(holder).collect()
 }
@@ -174,7 +173,7 @@ mod tests {
     #[test]
     fn runs_take_the_place_of_their_frame() {
         let raw = RawStack {
-            native: native(&[(1000, 100), (2001, 200), (3001, 300), (4001, 400), (5001, u64::MAX)]),
+            native: native(&[(1000, 100), (2000, 200), (3000, 300), (4000, 400), (5000, u64::MAX)]),
             python: python(&[(1, 0), (2, 0), (0, 150), (3, 0), (0, 350)]),
             ..RawStack::default()
         };
@@ -186,7 +185,7 @@ mod tests {
     #[test]
     fn entry_frames_of_3_11() {
         let raw = RawStack {
-            native: native(&[(1000, 100), (2001, 200), (3001, u64::MAX)]),
+            native: native(&[(1000, 100), (2000, 200), (3000, u64::MAX)]),
             python: python(&[(1, 0), (2, 150)]),
             ..RawStack::default()
         };
@@ -213,7 +212,7 @@ mod tests {
     fn a_bridged_gap_is_marked() {
         let gap = u64::from(end::NO_UNWIND_INFO);
         let raw = RawStack {
-            native: native(&[(1000, 0), (gap, 200), (3001, u64::MAX)]),
+            native: native(&[(1000, 0), (gap, 200), (3000, u64::MAX)]),
             python: python(&[(1, 0), (0, 150)]),
             healed: 1,
             ..RawStack::default()
@@ -226,7 +225,7 @@ mod tests {
     #[test]
     fn eval_frames_of_whole_samples() {
         let mut raw = RawStack {
-            native: native(&[(1000, 100), (2001, 200), (3001, u64::MAX)]),
+            native: native(&[(1000, 100), (2000, 200), (3000, u64::MAX)]),
             python: python(&[(1, 0), (0, 150)]),
             ..RawStack::default()
         };
@@ -239,7 +238,7 @@ mod tests {
     #[test]
     fn native_only() {
         let raw = RawStack {
-            native: native(&[(1000, 100), (2001, u64::MAX)]),
+            native: native(&[(1000, 100), (2000, u64::MAX)]),
             python_end: end::NOTHING,
             ..RawStack::default()
         };

@@ -69,9 +69,7 @@ fn one_each(raw: &RawStack) -> Cow<'_, RawStack> {
 /// 3.8 and 3.9: pairs the frames of the evaluation function with the Python frames. There may be one more of them than Python frames, the
 /// innermost, while a frame is pushed or popped.
 fn counted(raw: &RawStack, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
-    let in_eval = |index: usize, pc: u64| is_eval(pc.wrapping_sub(u64::from(index > 0)));
-    let evals: Vec<u64> =
-        raw.native.iter().enumerate().filter(|&(i, f)| in_eval(i, f.pc)).map(|(_, f)| f.cfa).collect();
+    let evals: Vec<u64> = raw.native.iter().filter(|f| is_eval(f.pc)).map(|f| f.cfa).collect();
     if raw.python.is_empty() {
         return Cow::Borrowed(raw);
     }
@@ -85,7 +83,7 @@ fn counted(raw: &RawStack, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
             let python = frames.map(|(&frame, anchor)| PythonFrame { anchor, ..frame }).collect();
             Cow::Owned(RawStack { python, ..raw.clone() })
         }
-        _ => Cow::Owned(apart(raw, |(pc, _)| is_eval(pc) || is_eval(pc.wrapping_sub(1)))),
+        _ => Cow::Owned(apart(raw, |(pc, _)| is_eval(pc))),
     }
 }
 
@@ -131,7 +129,7 @@ mod tests {
         (frames.iter().map(word).collect::<Vec<_>>().join(" "), verdict)
     }
 
-    const NATIVE: [(u64, u64); 5] = [(1000, 100), (2001, 200), (4001, 300), (2001, 400), (5001, u64::MAX)];
+    const NATIVE: [(u64, u64); 5] = [(1000, 100), (2000, 200), (4000, 300), (2000, 400), (5000, u64::MAX)];
 
     /// By number: each evaluation is the frame of its rank.
     #[test]
@@ -162,7 +160,7 @@ mod tests {
         let seam = Seam::AnchorPerFrame;
         assert_eq!(text(&raw(&NATIVE, &[(1, 150), (2, 350)]), seam).0, "n1000 p1 n4000 p2 n5000");
         assert_eq!(text(&raw(&NATIVE, &[(2, 150), (0, 350)]), seam).0, "n1000 n2000 n4000 p2 n5000");
-        let popping = [(2000, 200), (4001, 300), (2001, 400), (5001, u64::MAX)];
+        let popping = [(2000, 200), (4000, 300), (2000, 400), (5000, u64::MAX)];
         assert_eq!(text(&raw(&popping, &[(1, 350), (2, 0)]), seam).0, "p1 n4000 p2 n5000");
         let (text, verdict) = text(&raw(&NATIVE, &[(1, 150), (2, 0), (3, 0)]), seam);
         assert_eq!(text, "n1000 [unknown: where C called Python] p1 p2 p3");
