@@ -9,6 +9,9 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Waits for the trap that sets `n`, half a minute at most, by sleeping: a signal that comes just before a `read` leaves that waiting.
+const SLEEP_UNTIL_TOLD: &str = "i=0; while [ $n -eq 0 ] && [ $i -lt 1500 ]; do sleep 0.02; i=$((i+1)); done";
+
 fn place() -> Place {
     Place::new(env!("CARGO_BIN_EXE_energy-trace"))
 }
@@ -25,8 +28,9 @@ fn signals_are_passed_on() {
         [("TERM", libc::SIGTERM), ("HUP", libc::SIGHUP), ("QUIT", libc::SIGQUIT), ("USR1", libc::SIGUSR1)]
     {
         let place = place();
-        let script =
-            format!("n=0; trap 'n=$((n+1)); echo got' {name}; echo ready; read x; read y; exit $((40+n))");
+        let script = format!(
+            "n=0; trap 'n=$((n+1)); echo got' {name}; echo ready; {SLEEP_UNTIL_TOLD}; read y; exit $((40+n))"
+        );
         let mut child = Talk::spawn(place.record(&script));
         assert_eq!(child.line(), "ready\n");
         child.signal(signal);
@@ -52,7 +56,10 @@ fn the_commands_own_signals_do_not_come_back() {
 #[test]
 fn interrupted_once() {
     let place = place();
-    let mut child = Talk::spawn(place.record("trap 'echo told' INT; echo ready; read x; read y; exit 9"));
+    let mut child =
+        Talk::spawn(place.record(&format!(
+            "n=0; trap 'n=1; echo told' INT; echo ready; {SLEEP_UNTIL_TOLD}; read y; exit 9"
+        )));
     assert_eq!(child.line(), "ready\n");
     child.signal(libc::SIGINT);
     assert_eq!(child.line(), "told\n");
@@ -99,10 +106,12 @@ fn the_command_survives_us() {
 #[test]
 fn on_a_terminal() {
     let place = place();
-    let script = "n=0; trap 'n=$((n+1))' INT; echo ready; read x; i=0; \
-                  while [ $i -lt 40 ]; do sleep 0.02; i=$((i+1)); done; exit $((20+n))";
+    let script = format!(
+        "n=0; trap 'n=$((n+1))' INT; echo ready; {SLEEP_UNTIL_TOLD}; i=0; \
+         while [ $i -lt 40 ]; do sleep 0.02; i=$((i+1)); done; exit $((20+n))"
+    );
     let pty = nix::pty::openpty(None, None).unwrap();
-    let mut command = place.record(script);
+    let mut command = place.record(&script);
     for set in [Command::stdin, Command::stdout, Command::stderr] {
         set(&mut command, Stdio::from(pty.slave.try_clone().unwrap()));
     }
