@@ -13,6 +13,13 @@ pub const NATIVE_WORDS: usize = 2;
 /// Words of one Python frame in a sample: code object, instruction pointer, anchor.
 pub const PYTHON_WORDS: usize = 3;
 
+/// Places of the mapping pool.
+pub const POOL_PLACES: u32 = 1 << 17;
+/// Code mappings that a process may have: what the search for a mapping can tell apart.
+pub const MAX_PLACES: u32 = 2048;
+/// Row tables that the probes can use.
+pub const MAX_TABLES: u32 = 4096;
+
 /// Kinds of event, in `EventHead::kind`.
 pub mod kind {
     /// A `SampleHead` with its frames.
@@ -195,8 +202,8 @@ pub struct CodeMapping {
     pub bias: u64,
     /// Number of the row table; `NO_TABLE` while there is none, `NO_INFO` where there will never be one.
     pub table: u32,
-    /// Chunks in the row table.
-    pub chunks: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 impl CodeMapping {
@@ -205,7 +212,7 @@ impl CodeMapping {
     /// The code has no unwind information at all (JIT, damaged file).
     pub const NO_INFO: u32 = u32::MAX - 1;
     /// An unused place.
-    pub const UNUSED: Self = Self { start: u64::MAX, end: 0, bias: 0, table: Self::NO_INFO, chunks: 0 };
+    pub const UNUSED: Self = Self { start: u64::MAX, end: 0, bias: 0, table: Self::NO_INFO, reserved: 0 };
 }
 
 /// Where CPython keeps its state in one process: addresses and offsets in bytes unless said otherwise.

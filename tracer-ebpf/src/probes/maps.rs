@@ -6,7 +6,8 @@ use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
 use tracer_ebpf::rows::CHUNK_ROWS;
 use tracer_ebpf::wire::{
-    AddressSpace, CodeMapping, CpuState, EventHead, PythonLayout, SAMPLE_WORDS, SampleHead, Settings, lost,
+    AddressSpace, CodeMapping, CpuState, EventHead, MAX_TABLES, POOL_PLACES, PythonLayout, SAMPLE_WORDS,
+    SampleHead, Settings, lost,
 };
 
 /// Written by user space before loading.
@@ -49,7 +50,7 @@ pub(crate) static ADDRESS_SPACES: HashMap<u32, AddressSpace> = HashMap::with_max
 
 /// The pool of code mappings.
 #[map]
-pub(crate) static MAPPINGS: Array<CodeMapping> = Array::with_max_entries(1 << 17, 0);
+pub(crate) static MAPPINGS: Array<CodeMapping> = Array::with_max_entries(POOL_PLACES, 0);
 
 /// CPython's layout in each process that has one.
 #[map]
@@ -64,7 +65,8 @@ pub(crate) type Chunk = [u64; CHUNK_ROWS];
 
 /// Row tables: one inner map a file, one entry a chunk.
 #[btf_map]
-pub(crate) static ROWS: ArrayOfMaps<BtfArray<Chunk, 1, INNER_MAP>, 4096> = ArrayOfMaps::new();
+pub(crate) static ROWS: ArrayOfMaps<BtfArray<Chunk, 1, INNER_MAP>, { MAX_TABLES as usize }> =
+    ArrayOfMaps::new();
 
 /// A setting, as user space wrote it.
 #[inline(always)]

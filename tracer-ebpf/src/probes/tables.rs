@@ -7,10 +7,7 @@ use super::maps::{ADDRESS_SPACES, Chunk, MAPPINGS, ROWS};
 use core::arch::asm;
 use tracer_ebpf::native::Tables;
 use tracer_ebpf::rows::{CHUNK_ROWS, Rule};
-use tracer_ebpf::wire::{AddressSpace, CodeMapping, end};
-
-/// Places that the search for a mapping can tell apart: a process may have this many code mappings.
-const MAX_PLACES: u32 = 2048;
+use tracer_ebpf::wire::{AddressSpace, CodeMapping, MAX_PLACES, end};
 
 /// The tables of one process during one walk. It keeps the last mapping: callers often lie in the same library.
 #[repr(C)]

@@ -23,8 +23,8 @@ use tracer_ebpf::wire::CodeMapping;
 pub(super) enum Table {
     /// Being built.
     Pending,
-    /// In the map: number and chunks.
-    Ready(u32, u32),
+    /// In the map, under this number.
+    Ready(u32),
     /// There will be none.
     Absent,
     /// There was no room for it.
@@ -132,14 +132,14 @@ impl Files {
     /// What the probes must know of a mapping.
     pub(super) fn code_mapping(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> CodeMapping {
         let (start, end) = (mapping.start, mapping.end);
-        let mut out = CodeMapping { start, end, bias: 0, table: CodeMapping::NO_INFO, chunks: 0 };
+        let mut out = CodeMapping { start, end, bias: 0, table: CodeMapping::NO_INFO, reserved: 0 };
         let Some(file) = self.of(pid, mapping, program) else { return out };
         let bias =
             file.facts.as_ref().and_then(|f| Some(f.bias(start, mapping.offset)?.wrapping_add(f.base)));
-        (out.table, out.chunks) = match (file.table, bias) {
-            (Table::Ready(table, chunks), Some(_)) => (table, chunks),
-            (Table::Pending, _) => (CodeMapping::NO_TABLE, 0),
-            _ => (CodeMapping::NO_INFO, 0),
+        out.table = match (file.table, bias) {
+            (Table::Ready(table), Some(_)) => table,
+            (Table::Pending, _) => CodeMapping::NO_TABLE,
+            _ => CodeMapping::NO_INFO,
         };
         out.bias = bias.unwrap_or(0);
         out
@@ -192,7 +192,7 @@ fn table_of(rows: &[u64], maps: &mut RowMaps) -> Table {
         return Table::Absent;
     }
     match maps.add(rows) {
-        Ok((table, chunks)) => Table::Ready(table, chunks),
+        Ok(table) => Table::Ready(table),
         Err(RowMapError::Full) => Table::Refused,
         Err(error) => {
             log::debug!("no row table: {error}");

@@ -3,12 +3,7 @@
 //! A freed block waits behind all others of its size before it is used again: a probe may still be looking at it.
 
 use std::collections::{HashMap, VecDeque};
-use tracer_ebpf::wire::AddressSpace;
-
-/// Places of the pool, as the probes define it.
-const PLACES: u32 = 1 << 17;
-/// Places of the largest block: what the probes' search can tell apart.
-pub(super) const MAX_BLOCK: u32 = 2048;
+use tracer_ebpf::wire::{AddressSpace, MAX_PLACES, POOL_PLACES};
 
 #[derive(Default)]
 pub(super) struct Pool {
@@ -19,8 +14,8 @@ pub(super) struct Pool {
 impl Pool {
     /// A block for this many mappings; `None` when the pool is used up or they are too many.
     pub(super) fn take(&mut self, mappings: usize) -> Option<AddressSpace> {
-        let places = u32::try_from(mappings.max(1).next_power_of_two()).ok().filter(|&p| p <= MAX_BLOCK)?;
-        if self.used + places <= PLACES {
+        let places = u32::try_from(mappings.max(1).next_power_of_two()).ok().filter(|&p| p <= MAX_PLACES)?;
+        if self.used + places <= POOL_PLACES {
             let first = self.used;
             self.used += places;
             return Some(AddressSpace { first, places });

@@ -5,7 +5,7 @@
 use super::files::Files;
 use super::interner::Interner;
 use super::object::Maps;
-use super::pool::{MAX_BLOCK, Pool};
+use super::pool::Pool;
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, ProcessKey, ThreadKey, Tid};
 use crate::profile::record::{self, Record};
@@ -17,7 +17,7 @@ use std::collections::hash_map::Entry;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::Duration;
-use tracer_ebpf::wire::AddressSpace as Block;
+use tracer_ebpf::wire::{AddressSpace as Block, MAX_PLACES};
 
 /// A program in a process.
 pub(super) struct Process {
@@ -134,10 +134,9 @@ impl Processes {
         match self.by_pid.get_mut(&pid) {
             // The launcher's few instructions before the command's own are the command's to the reader.
             Some(process) if process.samples == 0 || process.launcher => {
-                process.record = record::Process { name, command, runtime: None, ..process.record.clone() };
-                out.send(Record::Process(process.record.clone()));
-                let renewed = new_process(process.record.clone());
-                let old = std::mem::replace(process, renewed);
+                let record = record::Process { name, command, runtime: None, ..process.record.clone() };
+                out.send(Record::Process(record.clone()));
+                let old = std::mem::replace(process, new_process(record));
                 process.threads = old.threads;
                 process.parent = old.parent;
                 self.release(old.block);
@@ -199,7 +198,7 @@ impl Processes {
         let Some(process) = self.by_pid.get_mut(&pid) else { return };
         let program = program_of(&process.space);
         let mut mappings = Vec::with_capacity(process.space.mappings().len());
-        for mapping in process.space.mappings().iter().take(MAX_BLOCK as usize) {
+        for mapping in process.space.mappings().iter().take(MAX_PLACES as usize) {
             mappings.push(self.files.code_mapping(pid, mapping, &program));
         }
         let Some(block) = self.pool.take(mappings.len()) else { return };

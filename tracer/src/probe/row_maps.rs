@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use thiserror::Error;
 use tracer_ebpf::rows::{CHUNK_ROWS, FILLER};
+use tracer_ebpf::wire::MAX_TABLES;
 
 /// `BPF_F_INNER_MAP | BPF_F_MMAPABLE` (include/uapi/linux/bpf.h, v5.10).
 const FLAGS: u32 = 0x1000 | 0x400;
@@ -20,8 +21,6 @@ const CHUNK_BYTES: usize = CHUNK_ROWS * 8;
 /// Mebibytes of kernel memory that all tables may take: two and a half times what a PyTorch process with CUDA needs
 /// (research/feasibility.md §2).
 pub(super) const MAX_MIB: usize = 256;
-/// Tables that the outer map can hold, as the probes define it.
-const MAX_TABLES: u32 = 4096;
 
 /// Why a file gets no table.
 #[derive(Debug, Error)]
@@ -71,8 +70,8 @@ impl RowMaps {
         Self { outer, room: Room { tables: 0, bytes: 0 } }
     }
 
-    /// Makes a table of sorted rows; gives its number and its chunks. The outer map keeps it alive.
-    pub(super) fn add(&mut self, rows: &[u64]) -> Result<(u32, u32), RowMapError> {
+    /// Makes a table of sorted rows; gives its number. The outer map keeps it alive.
+    pub(super) fn add(&mut self, rows: &[u64]) -> Result<u32, RowMapError> {
         let chunks = rows.len().div_ceil(CHUNK_ROWS).max(1);
         if chunks > CHUNK_ROWS {
             return Err(RowMapError::TooLarge);
@@ -86,7 +85,7 @@ impl RowMaps {
         fill(&inner, chunks, rows)?;
         self.outer.set(table, &inner, 0).map_err(io::Error::other)?;
         self.room.take(total);
-        Ok((table, entries - 1))
+        Ok(table)
     }
 }
 
