@@ -138,20 +138,25 @@ fn frames_of_3_11() {
     assert_eq!(walk(&layout, &memory), (frames, end::COMPLETE));
 }
 
-/// 3.12: a shim has no code object and is its run's anchor; generators' frames (owner 1) are frames like others.
-#[test]
-fn frames_of_3_12() {
-    const GENERATOR: u64 = 1 << 48;
-    const SHIM: u64 = 3 << 48;
-    let layout = layout_3_12();
-    let mut memory = Snapshot::of(&[
+/// 3.12: a thread with two evaluations, whose innermost frames are at 0xa00 and 0xd00.
+fn two_evaluations_of_3_12() -> Snapshot {
+    Snapshot::of(&[
         (THREAD + 56, 0x7ffe_0000_0800),
         (0x7ffe_0000_0800, 0xa00),
         (0x7ffe_0000_0800 + 8, 0x7ffe_0000_1800),
         (0x7ffe_0000_1800, 0xd00),
         (0x7ffe_0000_1800 + 8, THREAD + 300),
         (THREAD + 300, 0),
-    ]);
+    ])
+}
+
+/// 3.12: a shim has no code object and is its run's anchor; generators' frames (owner 1) are frames like others.
+#[test]
+fn frames_of_3_12() {
+    const GENERATOR: u64 = 1 << 48;
+    const SHIM: u64 = 3 << 48;
+    let layout = layout_3_12();
+    let mut memory = two_evaluations_of_3_12();
     frame(&mut memory, &layout, 0xa00, [0xc1, 0xb00, 0x11, GENERATOR]);
     frame(&mut memory, &layout, 0xb00, [0xc2, 0x7ffe_0000_1000, 0x22, 0]);
     frame(&mut memory, &layout, 0x7ffe_0000_1000, [0xdead, 0xd00, 0, SHIM]);
@@ -173,14 +178,7 @@ fn frames_of_3_12() {
 fn an_evaluation_without_a_frame_yet() {
     const SHIM: u64 = 3 << 48;
     let layout = layout_3_12();
-    let mut memory = Snapshot::of(&[
-        (THREAD + 56, 0x7ffe_0000_0800),
-        (0x7ffe_0000_0800, 0xa00),
-        (0x7ffe_0000_0800 + 8, 0x7ffe_0000_1800),
-        (0x7ffe_0000_1800, 0xd00),
-        (0x7ffe_0000_1800 + 8, THREAD + 300),
-        (THREAD + 300, 0),
-    ]);
+    let mut memory = two_evaluations_of_3_12();
     frame(&mut memory, &layout, 0xa00, [0xdead, 0x7ffe_0000_1000, 0x11, 0]);
     frame(&mut memory, &layout, 0x7ffe_0000_1000, [0xdead, 0xbad, 0, SHIM]);
     frame(&mut memory, &layout, 0xd00, [0xc3, 0x7ffe_0000_2000, 0x33, 0]);

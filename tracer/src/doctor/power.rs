@@ -1,23 +1,16 @@
 //! Power: every source that was found, what it offers, what is not used and why.
 
 use super::{DoctorPlan, Finding};
+use crate::power::PowerPlan;
 use crate::power::survey::survey;
-use crate::power::{PowerPlan, SourceChoice};
 use crate::profile::record::{Quality, Source};
-use std::time::Duration;
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
 pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     let sources = survey(&PowerPlan {
-        choices: vec![SourceChoice::Auto],
         sysfs: plan.sysfs.clone(),
         nvml_lib: plan.nvml_lib.clone(),
-        idle: None,
-        model_idle: None,
-        model_core: None,
-        measured_only: false,
-        gpu: true,
-        period: Duration::from_millis(20),
+        ..PowerPlan::default()
     });
     describe(&sources)
 }

@@ -23,7 +23,8 @@ pub use replay::ReplayError;
 pub use set::{PowerError, PowerSet, open};
 
 use crate::clock::KtimeNs;
-use crate::profile::record::Domain;
+use crate::profile::record::{Domain, Quality, Source};
+use std::time::Duration;
 
 /// A source of energy counters that are read while the run lasts. One file of this room implements it for one kind of hardware.
 pub trait PowerSource: Send {
@@ -33,6 +34,18 @@ pub trait PowerSource: Send {
     /// Reads every domain once, in the order of `domains`, and appends one attempt for each. A domain that cannot be read gives a text
     /// and is tried again at the next call; it never ends the run.
     fn read(&mut self, attempts: &mut Vec<Attempt>);
+}
+
+/// A source of counters of which nothing was found yet; `ignored` and `domains` tell what was.
+fn measured_source(name: &str, period: Duration) -> Source {
+    Source {
+        name: name.to_owned(),
+        domains: Vec::new(),
+        period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
+        quality: Quality::Measured,
+        ignored: Vec::new(),
+        notes: Vec::new(),
+    }
 }
 
 /// One try at reading one counter.

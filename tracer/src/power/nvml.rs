@@ -4,7 +4,7 @@
 //! about 100 ms, so a reading without a step is no proof that nothing was spent. Leaves out devices without a counter, instances of MIG
 //! (NVIDIA gives energy for the whole device only), and everything about kernels and processes.
 
-use super::{Attempt, PowerSource};
+use super::{Attempt, PowerSource, measured_source};
 use crate::clock::KtimeNs;
 use crate::ids::DomainId;
 use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
@@ -29,14 +29,7 @@ pub(super) struct Found {
 
 /// Looks for NVIDIA devices. No library, no driver or no device is an ordinary result, with the reason in `source.ignored`.
 pub(super) fn find(library: Option<&Path>, period: Duration) -> Found {
-    let mut source = Source {
-        name: NAME.to_owned(),
-        domains: Vec::new(),
-        period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
-        quality: Quality::Measured,
-        ignored: Vec::new(),
-        notes: Vec::new(),
-    };
+    let mut source = measured_source(NAME, period);
     let path = library.unwrap_or_else(|| Path::new(LIBRARY));
     match open(path, &mut source) {
         Ok(gpus) => {

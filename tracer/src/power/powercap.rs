@@ -5,7 +5,7 @@
 //! backwards (`timeline/`).
 
 use super::zones::{Chosen, Zone, choose, read_zones_at};
-use super::{Attempt, PowerSource};
+use super::{Attempt, PowerSource, measured_source};
 use crate::clock::KtimeNs;
 use crate::ids::{DomainId, SocketId};
 use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
@@ -30,14 +30,7 @@ pub(super) struct Found {
 /// Looks for RAPL counters under the sysfs root. Nothing there is an ordinary result, with the reason in `source.ignored`.
 pub(super) fn find(sysfs: &Path, period: Duration) -> Found {
     let root = sysfs.join("class/powercap");
-    let mut source = Source {
-        name: NAME.to_owned(),
-        domains: Vec::new(),
-        period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
-        quality: Quality::Measured,
-        ignored: Vec::new(),
-        notes: Vec::new(),
-    };
+    let mut source = measured_source(NAME, period);
     let zones = match read_zones_at(&root) {
         Ok(zones) => zones,
         Err(e) => {
