@@ -43,6 +43,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         header,
         domains,
         readings: BTreeMap::new(),
+        sleeps: vec![],
         processes: vec![],
         threads: vec![],
         frames: vec![],

@@ -79,6 +79,7 @@ mod tests {
             header,
             domains: vec![],
             readings: BTreeMap::new(),
+            sleeps: Vec::new(),
             processes: vec![],
             threads: vec![],
             frames,

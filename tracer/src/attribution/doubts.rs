@@ -3,7 +3,7 @@
 use super::intensity::Intensity;
 use super::ledger::Account;
 use crate::profile::record::{Domain, Origin, Scope, Warning};
-use crate::timeline::{GapReason, Span};
+use crate::timeline::{GapReason, Lag, Span};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -59,7 +59,21 @@ pub(super) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<W
         ));
     }
     doubts.extend(of_negative(domain, account));
+    doubts.extend(account.lag.map(|lag| of_lag(domain, lag)));
     doubts
+}
+
+/// The log of a meter was moved in time.
+fn of_lag(domain: &Domain, lag: Lag) -> Warning {
+    let way = if lag.late_ns > 0 { "late" } else { "early" };
+    let text = format!(
+        "{}: the meter's log is {:.2} s {way}, as its power goes with the work of the CPUs (r² {:.2} instead of {:.2}); it was moved by that",
+        domain.name,
+        in_seconds(lag.late_ns.unsigned_abs()),
+        lag.fit,
+        lag.unshifted,
+    );
+    warning("meter-lag", text)
 }
 
 /// How much time has no reading, and why.

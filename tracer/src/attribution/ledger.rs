@@ -6,9 +6,10 @@ use super::intensity::{Intensity, learn};
 use super::occupancy::presences;
 use super::share::{Weigher, idle_of, split};
 use super::time::{CpuTime, OTHER};
+use crate::clock::KtimeNs;
 use crate::profile::energy_profile::LedgerRow;
 use crate::profile::record::{Domain, Origin, Quality, Reading, Scope};
-use crate::timeline::{Span, Timeline, intervals_of_model, intervals_of_readings};
+use crate::timeline::{Lag, Span, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift};
 use crate::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ pub(super) struct Account {
     pub(super) timeline: Timeline,
     pub(super) intensity: Intensity,
     pub(super) negative: MicroJoules,
+    /// How late the log of a foreign meter was, where that showed.
+    pub(super) lag: Option<Lag>,
 }
 
 /// What all domains of a recording share.
@@ -31,11 +34,15 @@ pub(super) struct Basis<'a> {
     pub(super) class_of: &'a [ClassId],
     pub(super) cpus: &'a Cpus,
     pub(super) half_period_ns: u64,
+    /// When the machine woke up from sleep.
+    pub(super) woke: &'a [KtimeNs],
 }
 
 /// Accounts for one domain.
 pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Account {
-    let timeline = timeline_of(domain, readings, basis);
+    let lag = lag_of(domain, readings, basis);
+    let shifted = lag.map(|lag| shift(readings, lag));
+    let timeline = timeline_of(domain, shifted.as_deref().unwrap_or(readings), basis);
     let idle = idle_of(idle_power(domain), &timeline.intervals);
     let dynamic: Vec<MicroJoules> =
         timeline.intervals.iter().zip(&idle).map(|(interval, &idle)| interval.energy - idle).collect();
@@ -55,6 +62,7 @@ pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) 
         of_owner: vec![MicroJoules::ZERO; basis.time.owners.len()],
         intensity: Intensity::Single,
         negative: MicroJoules::ZERO,
+        lag,
         timeline,
     };
     if matches!(domain.scope, Scope::Gpu(_)) {
@@ -89,11 +97,21 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     account.of_owner = shares.of_owner;
 }
 
+/// How late the log of a foreign meter is. The machine's own counters are read on its one clock, and a GPU's work is not the CPUs'.
+fn lag_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Option<Lag> {
+    let foreign = matches!(&domain.origin, Origin::Counter { source, .. } if source == "replay");
+    if !foreign || matches!(domain.scope, Scope::Gpu(_)) {
+        return None;
+    }
+    let of_scope = basis.time.segments.iter().filter(|segment| basis.cpus.covers(domain.scope, segment.cpu));
+    fit_lag(readings, of_scope.map(|segment| segment.span), basis.span)
+}
+
 fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Timeline {
     match &domain.origin {
         Origin::Counter { max_range, .. } => {
             let slow = matches!(domain.scope, Scope::Gpu(_));
-            intervals_of_readings(readings, *max_range, slow, basis.span)
+            intervals_of_readings(readings, *max_range, slow, basis.span).without_sleep(basis.woke)
         }
         Origin::Model { idle, core } => {
             let of_scope =

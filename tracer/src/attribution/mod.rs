@@ -49,7 +49,14 @@ pub fn attribute(recording: &Recording) -> EnergyProfile {
     let time = CpuTime::new(&recording.slices, &recording.samples, span);
     let class_of = class::classes_of(recording, &time.owners);
     let half_period_ns = 500_000_000 / u64::from(recording.header.sample_hz.max(1));
-    let basis = Basis { span, time: &time, class_of: &class_of, cpus: &cpus, half_period_ns };
+    let basis = Basis {
+        span,
+        time: &time,
+        class_of: &class_of,
+        cpus: &cpus,
+        half_period_ns,
+        woke: &recording.sleeps,
+    };
     let mut warnings = recording.warnings.clone();
     let accounts: Vec<Account> = recording
         .domains
@@ -109,7 +116,7 @@ impl Cpus {
         let sockets = recording.header.sockets.clone();
         let of_domains = recording.domains.iter().filter_map(|domain| match domain.scope {
             Scope::Socket(socket) => Some(socket),
-            Scope::Machine | Scope::Gpu(_) => None,
+            Scope::Core(..) | Scope::Machine | Scope::Gpu(_) => None,
         });
         let of_domains: BTreeSet<SocketId> = of_domains.collect();
         let all: BTreeSet<SocketId> = sockets.values().chain(&of_domains).copied().collect();
@@ -124,6 +131,7 @@ impl Cpus {
     fn covers(&self, scope: Scope, cpu: CpuId) -> bool {
         match scope {
             Scope::Socket(socket) => self.socket(cpu) == Some(socket),
+            Scope::Core(first, last) => cpu == first || cpu == last,
             Scope::Machine => true,
             Scope::Gpu(_) => false,
         }

@@ -1,14 +1,23 @@
 //! Power sources: what this machine can say about its energy, read on one clock.
 //!
 //! A source turns hardware (or a file) into readings of counters; it never computes a difference. Differences, wraps and gaps are
-//! `timeline/`'s. One file for each source: `powercap` (RAPL through sysfs), `nvml` (NVIDIA GPUs), `model` (no counter at all), `replay`
-//! (a log of another meter). `set` chooses among them, `idle` measures the baseline, `reader` reads while the run lasts, `survey` tells
-//! `doctor` what there is.
+//! `timeline/`'s. One file for each source: `powercap` (RAPL through sysfs), `perf` (RAPL through the kernel's PMUs), `hwmon` (sensors),
+//! `nvml` (NVIDIA GPUs), `model` (no counter at all), `replay` (a log of another meter). `set` chooses among them, `cross_check` compares
+//! two readers of one counter, `filter` says whether the processor blurs it, `idle` measures the baseline, `reader` reads while the run
+//! lasts, `survey` tells `doctor` what there is.
 
+mod counter_file;
+mod cpu_model;
+mod cross_check;
+mod error;
+mod filter;
+mod hwmon;
 mod idle;
 mod model;
 mod nvml;
+mod perf;
 mod plan;
+mod pmu;
 mod powercap;
 mod reader;
 mod replay;
@@ -17,10 +26,11 @@ pub mod survey;
 pub mod topology;
 mod zones;
 
+pub use error::PowerError;
 pub use plan::{PowerPlan, SourceChoice, SourceChoiceError};
 pub use reader::{PowerEnd, PowerTask};
 pub use replay::ReplayError;
-pub use set::{PowerError, PowerSet, open};
+pub use set::{PowerSet, open};
 
 use crate::clock::KtimeNs;
 use crate::profile::record::{Domain, Quality, Source};

@@ -13,11 +13,11 @@ pub enum SourceChoice {
     Auto,
     /// RAPL through `/sys/class/powercap`.
     Powercap,
-    /// RAPL through the perf PMU (a later version).
+    /// RAPL through the perf PMUs.
     Perf,
     /// NVIDIA GPUs through `libnvidia-ml`.
     Nvml,
-    /// Sensors of `/sys/class/hwmon` (a later version).
+    /// Energy sensors of `/sys/class/hwmon`.
     Hwmon,
     /// No counter: power estimated from CPU time.
     Model,

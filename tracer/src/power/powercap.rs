@@ -4,15 +4,14 @@
 //! driver's business). Leaves out which zones are read and which are mirrors (`zones.rs`), and what it means when a counter goes
 //! backwards (`timeline/`).
 
+use super::counter_file::{CounterFile, read_counter};
 use super::zones::{Chosen, Zone, choose, read_zones_at};
 use super::{Attempt, PowerSource, measured_source};
-use crate::clock::KtimeNs;
 use crate::ids::{DomainId, SocketId};
 use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
 use crate::units::MicroJoules;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,7 +45,11 @@ pub(super) fn find(sysfs: &Path, period: Duration) -> Found {
     source.ignored.extend(ignored);
     let mut powercap = Powercap { domains: Vec::new(), counters: Vec::new() };
     for c in chosen {
-        match Counter::open(c.zone.energy()) {
+        if let Some(why) = too_coarse(&c) {
+            source.ignored.push(Ignored { domain: c.domain, why });
+            continue;
+        }
+        match CounterFile::open(c.zone.energy()) {
             Ok(counter) => powercap.push(&c, counter, &mut source.notes),
             Err(e) => {
                 let why = explain_unreadable(&c.zone.energy(), &e);
@@ -61,11 +64,11 @@ pub(super) fn find(sysfs: &Path, period: Duration) -> Found {
 /// The RAPL counters of this machine, open.
 pub(super) struct Powercap {
     domains: Vec<Domain>,
-    counters: Vec<Counter>,
+    counters: Vec<CounterFile>,
 }
 
 impl Powercap {
-    fn push(&mut self, chosen: &Chosen, counter: Counter, notes: &mut Vec<String>) {
+    fn push(&mut self, chosen: &Chosen, counter: CounterFile, notes: &mut Vec<String>) {
         let range = chosen.zone.dir.join("max_energy_range_uj");
         let max_range =
             read_counter_file(&range).ok().and_then(|uj| i64::try_from(uj).ok()).filter(|&uj| uj > 0);
@@ -87,7 +90,7 @@ impl Powercap {
             scope,
             origin: Origin::Counter {
                 source: NAME.to_owned(),
-                place: counter.path.display().to_string(),
+                place: counter.path().display().to_string(),
                 max_range: max_range.map(MicroJoules::from_uj),
                 quality: Quality::Measured,
             },
@@ -103,53 +106,18 @@ impl PowerSource for Powercap {
     }
 
     fn read(&mut self, attempts: &mut Vec<Attempt>) {
-        attempts.extend(self.counters.iter_mut().map(Counter::attempt));
+        attempts.extend(self.counters.iter_mut().map(CounterFile::attempt));
     }
 }
 
-/// One counter file, kept open: a `pread` costs half of what opening, reading and closing does.
-struct Counter {
-    path: PathBuf,
-    /// `None` after a failed read: the next read opens the file again, since a driver that was reloaded makes new files.
-    file: Option<File>,
-}
-
-impl Counter {
-    /// Opens the counter and reads it once, so that a file that opens and cannot be read is found out now.
-    fn open(path: PathBuf) -> io::Result<Self> {
-        let file = File::open(&path)?;
-        read_counter(&file)?;
-        Ok(Self { path, file: Some(file) })
-    }
-
-    fn attempt(&mut self) -> Attempt {
-        let before = KtimeNs::now();
-        let counter = self.read();
-        let at = before.midpoint(KtimeNs::now());
-        Attempt { at, counter_uj: counter.map_err(|e| format!("{}: {e}", self.path.display())) }
-    }
-
-    fn read(&mut self) -> io::Result<u64> {
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => File::open(&self.path)?,
-        };
-        let value = read_counter(&file)?;
-        self.file = Some(file);
-        Ok(value)
-    }
-}
-
-/// Reads the decimal number at the start of an open file.
-fn read_counter(file: &File) -> io::Result<u64> {
-    // 20 digits and a newline are the longest that a u64 can be.
-    let mut buffer = [0; 24];
-    let length = file.read_at(&mut buffer, 0)?;
-    let text = buffer.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
-    let number = text.trim_end();
-    number
-        .parse()
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("`{number}` is not a counter")))
+/// A psys counter of whole joules (Sapphire Rapids and later servers) says nothing about milliseconds. The range gives the unit away: it
+/// is `0xffffffff` units (drivers/powercap/intel_rapl_common.c, v6.6).
+fn too_coarse(chosen: &Chosen) -> Option<String> {
+    let range = read_counter_file(&chosen.zone.dir.join("max_energy_range_uj")).ok()?;
+    let unit_uj = range / u64::from(u32::MAX);
+    (chosen.class == DomainClass::Psys && unit_uj >= 1_000_000).then(|| {
+        format!("it counts in steps of {} J: too coarse to be divided among functions", unit_uj / 1_000_000)
+    })
 }
 
 fn read_counter_file(path: &Path) -> io::Result<u64> {

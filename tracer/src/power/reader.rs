@@ -23,6 +23,9 @@ use tokio::time::{Instant, MissedTickBehavior};
 /// How often readings are handed on; a recording that is cut off lacks at most this and the time the writer needs.
 const FLUSH_NS: u64 = 500_000_000;
 
+/// Less than this is the distance between reading two clocks, on a machine that loses time.
+const NAP_NS: u64 = 200_000_000;
+
 /// A source at work: its hardware, and its domains' places in the recording.
 pub(super) struct Live {
     /// The hardware.
@@ -48,6 +51,8 @@ pub struct PowerTask {
     gauges: Vec<Arc<AtomicU64>>,
     replays: Vec<LiveReplay>,
     start: WallAnchor,
+    /// What was found wrong before the start.
+    warnings: Vec<Warning>,
     records: Sender<Record>,
 }
 
@@ -67,6 +72,7 @@ pub(super) fn start(
     sources: Vec<Live>,
     replays: Vec<LiveReplay>,
     period: Duration,
+    warnings: Vec<Warning>,
     records: Sender<Record>,
 ) -> PowerTask {
     let start = WallAnchor::now();
@@ -83,7 +89,7 @@ pub(super) fn start(
     for log in &replays {
         log.send(&log.replay, 0, start, &records);
     }
-    PowerTask { stop, readers, gauges, replays, start, records }
+    PowerTask { stop, readers, gauges, replays, start, warnings, records }
 }
 
 impl PowerTask {
@@ -99,7 +105,7 @@ impl PowerTask {
         let end = KtimeNs::now();
         // Without a receiver every reader has ended by itself; what they found is in their results.
         let _ = self.stop.send(true);
-        let mut all = ReaderEnd::default();
+        let mut all = ReaderEnd { warnings: self.warnings, ..ReaderEnd::default() };
         for reader in self.readers {
             match reader.await {
                 Ok(one) => all.add(one),
@@ -175,6 +181,7 @@ struct Reader {
     attempts: Vec<Attempt>,
     rounds: u64,
     last_flush: KtimeNs,
+    slept_ns: u64,
     records: Sender<Record>,
     gauge: Arc<AtomicU64>,
     end: ReaderEnd,
@@ -217,8 +224,9 @@ impl Reader {
     fn new(live: Live, records: Sender<Record>, gauge: Arc<AtomicU64>) -> Self {
         let tracks = live.domains.iter().map(|_| Track::default()).collect();
         let last_flush = KtimeNs::now();
+        let slept_ns = KtimeNs::read_slept_ns();
         let end = ReaderEnd::default();
-        Self { live, tracks, attempts: Vec::new(), rounds: 0, last_flush, records, gauge, end }
+        Self { live, tracks, attempts: Vec::new(), rounds: 0, last_flush, slept_ns, records, gauge, end }
     }
 
     async fn run(mut self, period: Duration, mut stopped: watch::Receiver<bool>) -> ReaderEnd {
@@ -247,6 +255,7 @@ impl Reader {
 
     /// Reads every domain of the source once.
     fn round(&mut self) {
+        self.notice_sleep(KtimeNs::read_slept_ns());
         let before = KtimeNs::now();
         self.attempts.clear();
         self.live.source.read(&mut self.attempts);
@@ -263,6 +272,15 @@ impl Reader {
             };
             track.batch.push(Reading { at: attempt.at, value });
         }
+    }
+
+    /// Marks the moment when the machine has slept since the round before.
+    fn notice_sleep(&mut self, slept_ns: u64) {
+        if slept_ns.saturating_sub(self.slept_ns) > NAP_NS {
+            // A writer that is gone has told the session why; there is nobody to tell here.
+            let _ = self.records.send(Record::Slept(KtimeNs::now()));
+        }
+        self.slept_ns = slept_ns;
     }
 
     /// Hands the readings on and works out the power for the progress line.

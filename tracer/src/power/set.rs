@@ -2,66 +2,17 @@
 //!
 //! Leaves out how each source reads its hardware, and the reading itself (`reader.rs`).
 
+use super::cross_check::CrossCheck;
+use super::error::PowerError;
 use super::plan::{PowerPlan, SourceChoice};
 use super::reader::{Live, LiveReplay, PowerTask};
-use super::replay::{Replay, ReplayError};
-use super::{PowerSource, idle, model, nvml, powercap, reader};
+use super::replay::Replay;
+use super::{PowerSource, filter, hwmon, idle, model, nvml, perf, powercap, reader};
 use crate::ids::DomainId;
-use crate::profile::record::{Domain, DomainClass, IdleBaseline, Origin, Record, Source};
+use crate::profile::record::{Domain, DomainClass, IdleBaseline, Ignored, Origin, Record, Source, Warning};
 use crate::units::MicroWatts;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
-
-/// Why a run cannot have the power sources that were asked for.
-#[derive(Debug, thiserror::Error)]
-pub enum PowerError {
-    /// `none` beside other words.
-    #[error("--power none means no energy at all; leave out `none`, or the other --power options")]
-    NoneWithOthers,
-    /// A known word whose source is not built yet.
-    #[error(
-        "--power {0} is not in this version, which has powercap, nvml, model and replay:FILE; `energy-trace doctor` shows what is here"
-    )]
-    NotYet(SourceChoice),
-    /// A source that was asked for by name and is not there.
-    #[error("--power {name} was asked for and gives no counter: {why}")]
-    Missing {
-        /// The source.
-        name: &'static str,
-        /// Why, with the fix.
-        why: String,
-    },
-    /// `--nvml-lib` names a library that does not work.
-    #[error("--nvml-lib was given and does not work: {why}")]
-    NvmlLibrary {
-        /// Why, with the fix.
-        why: String,
-    },
-    /// `--measured-only` together with the model.
-    #[error("--power model estimates, and --measured-only refuses estimates; leave out one of them")]
-    ModelWithMeasuredOnly,
-    /// `--measured-only` on a machine without counters.
-    #[error("--measured-only refuses to estimate, and no energy counter can be read here: {why}")]
-    NothingMeasured {
-        /// Why each source gives nothing, with fixes.
-        why: String,
-    },
-    /// A log that cannot be replayed.
-    #[error(transparent)]
-    Replay(#[from] ReplayError),
-    /// Two sources offer one domain.
-    #[error(
-        "`{domain}` comes from {first} and from {second}; choose one of them with --power, or rename the column of the log"
-    )]
-    Clash {
-        /// The domain.
-        domain: String,
-        /// The source that has it.
-        first: String,
-        /// The source that has it too.
-        second: String,
-    },
-}
 
 /// Power sources, open and ready to be read.
 pub struct PowerSet {
@@ -70,12 +21,16 @@ pub struct PowerSet {
     live: Vec<Live>,
     replays: Vec<LiveReplay>,
     period: Duration,
+    /// A second reader of the counters of one live source, and that source's place.
+    check: Option<(usize, CrossCheck)>,
+    warnings: Vec<Warning>,
 }
 
 /// Opens what the plan asks for.
 ///
-/// `auto` takes every counter that can be read (powercap, and NVML unless GPUs are off), and the model where no counter covers the CPUs,
-/// unless estimates are refused. What a source offers and is not used is in its `ignored`, with the reason.
+/// `auto` takes every counter that can be read: powercap; perf for what powercap lacks, and for the rest to compare with; GPUs by NVML and
+/// hwmon unless they are off; hwmon's sockets where nothing else has them; and the model where no counter covers the CPUs, unless estimates
+/// are refused. What a source offers and is not used is in its `ignored`, with the reason.
 ///
 /// # Errors
 /// When a source that was asked for by name is missing, a log is bad, or nothing is measured and estimates are refused.
@@ -86,17 +41,20 @@ pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
     if asked(&SourceChoice::None) {
         return if plan.choices.len() == 1 { Ok(set) } else { Err(PowerError::NoneWithOthers) };
     }
-    if let Some(later) = plan.choices.iter().find(|c| matches!(c, SourceChoice::Perf | SourceChoice::Hwmon)) {
-        return Err(PowerError::NotYet(later.clone()));
-    }
     if asked(&SourceChoice::Model) && plan.measured_only {
         return Err(PowerError::ModelWithMeasuredOnly);
     }
     if auto || asked(&SourceChoice::Powercap) {
         set.add_powercap(plan, asked(&SourceChoice::Powercap))?;
     }
+    if auto || asked(&SourceChoice::Perf) {
+        set.add_perf(plan, asked(&SourceChoice::Perf))?;
+    }
     if (auto && plan.gpu) || asked(&SourceChoice::Nvml) {
         set.add_nvml(plan, asked(&SourceChoice::Nvml))?;
+    }
+    if auto || asked(&SourceChoice::Hwmon) {
+        set.add_hwmon(plan, asked(&SourceChoice::Hwmon))?;
     }
     for choice in &plan.choices {
         if let SourceChoice::Replay(file) = choice {
@@ -117,8 +75,16 @@ pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
 }
 
 impl PowerSet {
-    const fn empty(period: Duration) -> Self {
-        Self { sources: Vec::new(), domains: Vec::new(), live: Vec::new(), replays: Vec::new(), period }
+    fn empty(period: Duration) -> Self {
+        Self {
+            sources: Vec::new(),
+            domains: Vec::new(),
+            live: Vec::new(),
+            replays: Vec::new(),
+            period,
+            check: None,
+            warnings: Vec::new(),
+        }
     }
 
     /// The sources that were looked at: taken, ignored, and why.
@@ -139,6 +105,9 @@ impl PowerSet {
         }
         let mut tracks: Vec<Vec<idle::Track>> =
             self.live.iter().map(|live| vec![idle::Track::new(); live.domains.len()]).collect();
+        if let Some((live, check)) = self.checked() {
+            check.begin(live.source.as_mut());
+        }
         let ticks_before = idle::read_cpu_ticks();
         let end = tokio::time::Instant::now() + over;
         let mut interval = tokio::time::interval(Duration::from_millis(idle::STEP_MS));
@@ -155,11 +124,37 @@ impl PowerSet {
             how.push_str(&busy_remark(idle::busy_percent(before, after)));
         }
         self.set_idle(&tracks, &how);
+        self.finish_check();
+    }
+
+    fn checked(&mut self) -> Option<(&mut Live, &mut CrossCheck)> {
+        let (place, check) = self.check.as_mut()?;
+        Some((self.live.get_mut(*place)?, check))
+    }
+
+    /// Says in the source's notes how well perf agrees with powercap, and warns where it does not.
+    fn finish_check(&mut self) {
+        let Some((live, check)) = self.checked() else { return };
+        let agreements = check.compare(live.source.as_mut());
+        for agreement in &agreements {
+            let (domain, percent) = (&agreement.domain, agreement.percent());
+            let text = format!(
+                "{domain}: perf differs from powercap by {percent:+.1} %, as compared before the start"
+            );
+            if agreement.is_broken() {
+                let advice = "one of the two drivers has the wrong unit; --power perf reads the other one";
+                let text = format!("{text}; {advice}");
+                self.warnings.push(Warning { code: "sources-disagree".to_owned(), text });
+            } else if let Some(source) = self.sources.iter_mut().find(|s| s.name == powercap::NAME) {
+                source.notes.push(text);
+            }
+        }
+        self.check = None;
     }
 
     /// Takes the first readings and keeps reading on tokio tasks until `PowerTask::stop`. Needs a tokio runtime.
     pub fn start(self, records: Sender<Record>) -> PowerTask {
-        reader::start(self.live, self.replays, self.period, records)
+        reader::start(self.live, self.replays, self.period, self.warnings, records)
     }
 
     fn lacks_idle(&self, live: &Live) -> bool {
@@ -189,29 +184,90 @@ impl PowerSet {
     }
 
     fn add_powercap(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let found = powercap::find(&plan.sysfs, plan.period);
+        let mut found = powercap::find(&plan.sysfs, plan.period);
+        if found.powercap.is_some() {
+            found.source.notes.extend(filter::describe_here());
+        }
         match found.powercap {
             Some(powercap) => self.add_live(Box::new(powercap), found.source),
-            None if asked => Err(missing(powercap::NAME, &found.source)),
+            None => self.add_nothing(powercap::NAME, found.source, asked),
+        }
+    }
+
+    /// What powercap reads already is compared with it and not read twice.
+    fn add_perf(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+        let perf::Found { perf, mut source } = perf::find(&plan.sysfs, plan.period);
+        let Some(perf) = perf else {
+            return self.add_nothing(perf::NAME, source, asked);
+        };
+        let known: Vec<String> = self.domains.iter().map(|d| d.name.clone()).collect();
+        let (new, same) = perf.split(|domain| !known.contains(&domain.name));
+        if let Some(same) = same {
+            source.domains.retain(|name| !known.contains(name));
+            for domain in same.domains() {
+                let why = "powercap reads it; the two are compared before the start".to_owned();
+                source.ignored.push(Ignored { domain: domain.name.clone(), why });
+            }
+            let place = self
+                .live
+                .iter()
+                .position(|live| live.source.domains().iter().any(|d| known.contains(&d.name)));
+            self.check = place.map(|place| (place, CrossCheck::new(Box::new(same))));
+        } else {
+            source.notes.extend(filter::describe_here());
+        }
+        match new {
+            Some(new) => self.add_live(Box::new(new), source),
             None => {
-                self.sources.push(found.source);
+                self.sources.push(source);
                 Ok(())
             }
         }
+    }
+
+    fn add_hwmon(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+        let gpus = self.domains.iter().filter(|d| d.class == DomainClass::Gpu).count();
+        let first = u32::try_from(gpus).unwrap_or(u32::MAX);
+        let hwmon::Found { hwmon, mut source } = hwmon::find(&plan.sysfs, first, plan.period);
+        let has_package = self.domains.iter().any(|d| d.class == DomainClass::Package);
+        let mut left_out = Vec::new();
+        if has_package {
+            left_out.push((DomainClass::Package, "another source reads the sockets"));
+        }
+        if !plan.gpu {
+            left_out.push((DomainClass::Gpu, "GPUs are switched off (--gpu off)"));
+        }
+        let mut hwmon = hwmon;
+        for (class, why) in left_out {
+            let gone = hwmon.iter().flat_map(|h| h.domains()).filter(|d| d.class == class);
+            source.ignored.extend(gone.map(|d| Ignored { domain: d.name.clone(), why: why.to_owned() }));
+            hwmon = hwmon.and_then(|h| h.without(class));
+        }
+        source.domains = hwmon.iter().flat_map(|h| h.domains()).map(|d| d.name.clone()).collect();
+        match hwmon {
+            Some(hwmon) => self.add_live(Box::new(hwmon), source),
+            None => self.add_nothing(hwmon::NAME, source, asked),
+        }
+    }
+
+    /// A source without a counter: an error where it was asked for by name, else a line in the report.
+    fn add_nothing(&mut self, name: &'static str, source: Source, asked: bool) -> Result<(), PowerError> {
+        if asked {
+            return Err(missing(name, &source));
+        }
+        self.sources.push(source);
+        Ok(())
     }
 
     fn add_nvml(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
         let found = nvml::find(plan.nvml_lib.as_deref(), plan.period);
         match found.gpus {
             Some(gpus) => self.add_live(Box::new(gpus), found.source),
-            None if asked => Err(missing(nvml::NAME, &found.source)),
+            None if asked => self.add_nothing(nvml::NAME, found.source, true),
             None if plan.nvml_lib.is_some() => {
                 Err(PowerError::NvmlLibrary { why: ignored_reasons(std::slice::from_ref(&found.source)) })
             }
-            None => {
-                self.sources.push(found.source);
-                Ok(())
-            }
+            None => self.add_nothing(nvml::NAME, found.source, false),
         }
     }
 
@@ -219,7 +275,7 @@ impl PowerSet {
         let ids = self.add_domains(hardware.domains(), &source)?;
         let domains = ids.into_iter().zip(hardware.domains()).map(|(id, d)| (id, d.name.clone())).collect();
         let only_psys = hardware.domains().iter().all(|d| d.class == DomainClass::Psys);
-        let shown = hardware.domains().iter().map(|d| only_psys || d.class != DomainClass::Psys).collect();
+        let shown = hardware.domains().iter().map(|d| only_psys || d.class.adds_up()).collect();
         self.live.push(Live { source: hardware, domains, shown });
         self.sources.push(source);
         Ok(())

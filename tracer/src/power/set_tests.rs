@@ -6,7 +6,11 @@ use crate::power::{PowerPlan, SourceChoice};
 use crate::profile::record::{DomainClass, Origin, Scope};
 use crate::units::MicroWatts;
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// A sysfs tree; each zone is (directory below `class/powercap`, name, counter).
 fn tree(zones: &[(&str, &str, &str)]) -> tempfile::TempDir {
@@ -95,7 +99,10 @@ fn machine_without_counters() {
     let nothing = tempfile::tempdir().unwrap();
     let set = open(&plan(nothing.path(), &[])).unwrap();
     assert!(matches!(set.domains()[0].origin, Origin::Model { .. }));
-    assert_eq!(set.sources().iter().map(|s| s.name.clone()).collect::<Vec<_>>(), ["powercap", "model"]);
+    assert_eq!(
+        set.sources().iter().map(|s| s.name.clone()).collect::<Vec<_>>(),
+        ["powercap", "perf", "hwmon", "model"]
+    );
     let measured = PowerPlan { measured_only: true, ..plan(nothing.path(), &[]) };
     check_error(&measured, &["--measured-only", "class/powercap does not exist", "modprobe intel_rapl_msr"]);
     check_error(&plan(nothing.path(), &["powercap"]), &["--power powercap was asked for", "does not exist"]);
@@ -112,15 +119,12 @@ fn unusable_counter() {
     assert!(matches!(set.domains()[0].origin, Origin::Model { .. }));
 }
 
-/// Words that cannot be had: sources of a later version, `none` beside others, a library that is not there.
+/// Words that cannot be had: sources that are not there, `none` beside others, a library that is not there.
 #[test]
 fn words_that_cannot_be_had() {
     let tree = tree(CLIENT);
-    check_error(
-        &plan(tree.path(), &["perf"]),
-        &["--power perf is not in this version", "powercap, nvml, model"],
-    );
-    check_error(&plan(tree.path(), &["hwmon"]), &["--power hwmon"]);
+    check_error(&plan(tree.path(), &["perf"]), &["--power perf was asked for", "modprobe rapl"]);
+    check_error(&plan(tree.path(), &["hwmon"]), &["--power hwmon was asked for", "no energy sensor"]);
     check_error(&plan(tree.path(), &["none", "auto"]), &["leave out `none`"]);
     check_error(&plan(tree.path(), &["replay:/nonexistent.csv"]), &["/nonexistent.csv cannot be read"]);
     let library = Some(PathBuf::from("/nonexistent.so"));
@@ -166,8 +170,56 @@ fn survey_never_fails() {
     let sources = survey(&plan);
     assert_eq!(
         sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
-        ["powercap", "nvml", "replay", "model"]
+        ["powercap", "perf", "nvml", "hwmon", "replay", "model"]
     );
-    assert!(sources[2].ignored[0].why.contains("/nonexistent.csv"));
-    assert!(sources[3].domains.is_empty() && sources[3].ignored[0].why.contains("have a counter"));
+    assert!(sources[4].ignored[0].why.contains("/nonexistent.csv"));
+    assert!(sources[5].domains.is_empty() && sources[5].ignored[0].why.contains("have a counter"));
+}
+
+/// A powercap zone and a perf PMU over one supply: the zone's file is kept up to date at 25 W, the PMU is the kernel's CPU clock.
+fn check_perf_against_powercap(pmu_scale: &str) -> (Vec<String>, Vec<String>) {
+    let tree = tree(&[("intel-rapl:0", "package-0", "0")]);
+    let pmu = tree.path().join("bus/event_source/devices/power");
+    fs::create_dir_all(pmu.join("events")).unwrap();
+    let files = [
+        ("type", "1"),
+        ("cpumask", "0"),
+        ("events/energy-pkg", "event=0x00"),
+        ("events/energy-pkg.unit", "Joules"),
+    ];
+    for (file, text) in files.into_iter().chain([("events/energy-pkg.scale", pmu_scale)]) {
+        fs::write(pmu.join(file), text).unwrap();
+    }
+    let counter = tree.path().join("class/powercap/intel-rapl:0/energy_uj");
+    let done = Arc::new(AtomicBool::new(false));
+    let meter = {
+        let done = Arc::clone(&done);
+        std::thread::spawn(move || {
+            let begun = Instant::now();
+            let file = fs::OpenOptions::new().write(true).open(counter).unwrap();
+            while !done.load(Ordering::Relaxed) {
+                // In place and of one length, so that no reader sees half a number.
+                file.write_all_at(format!("{:020}\n", begun.elapsed().as_nanos() / 40).as_bytes(), 0)
+                    .unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        })
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let mut set = open(&plan(tree.path(), &[])).unwrap();
+    runtime.block_on(set.measure_idle(Duration::from_millis(1500)));
+    done.store(true, Ordering::Relaxed);
+    meter.join().unwrap();
+    let warnings = set.warnings.iter().map(|w| w.code.clone()).collect();
+    (set.sources[0].notes.clone(), warnings)
+}
+
+/// Where perf and powercap agree, the source says so; a unit that is wrong by a factor is a warning.
+#[test]
+fn perf_is_compared_with_powercap() {
+    let (notes, warnings) = check_perf_against_powercap("2.5e-8");
+    assert!(notes.iter().any(|note| note.contains("perf")) && warnings.is_empty(), "{notes:?} {warnings:?}");
+    let (notes, warnings) = check_perf_against_powercap("1e-7");
+    assert!(!notes.iter().any(|note| note.contains("perf")), "{notes:?}");
+    assert_eq!(warnings, ["sources-disagree"]);
 }

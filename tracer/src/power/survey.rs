@@ -4,18 +4,30 @@
 
 use super::plan::{PowerPlan, SourceChoice};
 use super::replay::{self, Replay};
-use super::{model, nvml, powercap};
+use super::{filter, hwmon, model, nvml, perf, powercap};
 use crate::profile::record::{Ignored, Quality, Source};
 
 /// Every source with its domains, and what is ignored and why. The model comes last, with a remark on whether `auto` would use it.
 pub fn survey(plan: &PowerPlan) -> Vec<Source> {
     let mut sources = vec![powercap::find(&plan.sysfs, plan.period).source];
+    let mut pmus = perf::find(&plan.sysfs, plan.period).source;
+    let known = sources.iter().flat_map(|s| s.domains.clone()).collect::<Vec<_>>();
+    let (same, new) = pmus.domains.drain(..).partition::<Vec<_>, _>(|name| known.contains(name));
+    pmus.domains = new;
+    let why = "powercap reads it; the two are compared before the start";
+    pmus.ignored.extend(same.into_iter().map(|domain| Ignored { domain, why: why.to_owned() }));
+    sources.push(pmus);
+    if let Some(rapl) = sources.iter_mut().find(|source| !source.domains.is_empty()) {
+        rapl.notes.extend(filter::describe_here());
+    }
     let mut gpus = nvml::find(plan.nvml_lib.as_deref(), plan.period).source;
     if !plan.gpu {
         let why = "GPUs are switched off (--gpu off)".to_owned();
         gpus.ignored.extend(gpus.domains.drain(..).map(|domain| Ignored { domain, why: why.clone() }));
     }
+    let first_gpu = u32::try_from(gpus.domains.len()).unwrap_or(u32::MAX);
     sources.push(gpus);
+    sources.push(hwmon::find(&plan.sysfs, first_gpu, plan.period).source);
     sources.extend(plan.choices.iter().filter_map(survey_replay));
     let counted =
         sources.iter().any(|s| s.domains.iter().any(|d| d.starts_with("package") || d.starts_with("cpu")));

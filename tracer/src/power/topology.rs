@@ -1,4 +1,4 @@
-//! Which socket each CPU belongs to, as sysfs tells it. Leaves out cores, caches and NUMA nodes.
+//! Which socket, die and core each CPU belongs to, as sysfs tells it. Leaves out caches and NUMA nodes.
 
 use crate::ids::{CpuId, SocketId};
 use std::collections::BTreeMap;
@@ -20,8 +20,35 @@ pub fn read_sockets_at(sysfs: &Path) -> BTreeMap<CpuId, SocketId> {
     parse_cpu_list(online.trim()).into_iter().map(|cpu| (CpuId::new(cpu), socket(cpu))).collect()
 }
 
+/// Where a CPU sits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its socket.
+    pub(super) socket: u32,
+    /// Its die within the socket.
+    pub(super) die: u32,
+    /// The first CPU of its core.
+    pub(super) first: u32,
+    /// The last CPU of its core: another one where a core has two threads.
+    pub(super) last: u32,
+}
+
+/// Where a CPU sits, under the sysfs root; what the kernel does not say is 0, and a core of which it says nothing is the CPU alone.
+pub(super) fn read_place_at(sysfs: &Path, cpu: u32) -> Place {
+    let root = sysfs.join(format!("devices/system/cpu/cpu{cpu}/topology"));
+    let text = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
+    let number = |file: &str| text(file).trim().parse().unwrap_or(0);
+    let threads = parse_cpu_list(text("thread_siblings_list").trim());
+    Place {
+        socket: number("physical_package_id"),
+        die: number("die_id"),
+        first: threads.first().copied().unwrap_or(cpu),
+        last: threads.last().copied().unwrap_or(cpu),
+    }
+}
+
 /// Parses the kernel's CPU list (`0-3,8`); what is not a number or a range is left out, and so is a range of more than 65,536 CPUs.
-fn parse_cpu_list(text: &str) -> Vec<u32> {
+pub(super) fn parse_cpu_list(text: &str) -> Vec<u32> {
     let range = |part: &str| -> Option<(u32, u32)> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
@@ -32,7 +59,7 @@ fn parse_cpu_list(text: &str) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_cpu_list, read_sockets_at};
+    use super::{Place, parse_cpu_list, read_place_at, read_sockets_at};
     use crate::ids::{CpuId, SocketId};
     use std::fs;
 
@@ -58,5 +85,20 @@ mod tests {
         let sockets = read_sockets_at(tree.path());
         let expected = [(0, 0), (1, 1), (2, 0)].map(|(c, s)| (CpuId::new(c), SocketId::new(s)));
         assert_eq!(sockets.into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    /// A CPU of the second die with its sibling, and one of which nothing is known.
+    #[test]
+    fn places() {
+        let tree = tempfile::tempdir().unwrap();
+        let dir = tree.path().join("devices/system/cpu/cpu9/topology");
+        fs::create_dir_all(&dir).unwrap();
+        for (file, text) in
+            [("physical_package_id", "1\n"), ("die_id", "2\n"), ("thread_siblings_list", "9,41\n")]
+        {
+            fs::write(dir.join(file), text).unwrap();
+        }
+        assert_eq!(read_place_at(tree.path(), 9), Place { socket: 1, die: 2, first: 9, last: 41 });
+        assert_eq!(read_place_at(tree.path(), 3), Place { socket: 0, die: 0, first: 3, last: 3 });
     }
 }

@@ -44,6 +44,7 @@ impl Assembly {
                     header,
                     domains: Vec::new(),
                     readings: BTreeMap::new(),
+                    sleeps: Vec::new(),
                     processes: Vec::new(),
                     threads: Vec::new(),
                     frames: Vec::new(),
@@ -106,6 +107,10 @@ fn add_to(to: &mut Recording, record: Record) -> Result<(), Nonsense> {
                 defined(&to.stacks, "stack", sample.stack.get())
             })?;
             to.samples.extend(samples);
+            Ok(())
+        }
+        Record::Slept(at) => {
+            to.sleeps.push(at);
             Ok(())
         }
         Record::Name(id, name) => add_name(&mut to.frames, id, name),

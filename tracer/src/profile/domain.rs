@@ -3,14 +3,14 @@
 //! Leaves out reading them (`power/`) and what the readings mean (`timeline/`).
 
 use crate::clock::KtimeNs;
-use crate::ids::{DomainId, SocketId};
+use crate::ids::{CpuId, DomainId, SocketId};
 use crate::units::{MicroJoules, MicroWatts};
 use serde::{Deserialize, Serialize};
 
 /// A power source as it was found on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
-    /// `powercap`, `nvml`, `model`, `replay`.
+    /// `powercap`, `perf`, `hwmon`, `nvml`, `model`, `replay`.
     pub name: String,
     /// Names of the domains taken from it.
     pub domains: Vec<String>,
@@ -45,7 +45,8 @@ pub enum Quality {
     Estimated,
 }
 
-/// What kind of hardware a domain is. Classes are columns of a report; `psys` contains the others and is never added to them.
+/// What kind of hardware a domain is. Classes are columns of a report. `psys` contains the others and `core`
+/// is part of `package`: neither is added to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DomainClass {
@@ -57,11 +58,13 @@ pub enum DomainClass {
     Gpu,
     /// The whole platform.
     Psys,
+    /// One core of a CPU, where the hardware counts it: a part of its package.
+    Core,
 }
 
 impl DomainClass {
     /// All classes, in the order in which reports show them.
-    pub const ALL: [Self; 4] = [Self::Package, Self::Dram, Self::Gpu, Self::Psys];
+    pub const ALL: [Self; 5] = [Self::Package, Self::Dram, Self::Gpu, Self::Psys, Self::Core];
 
     /// The name in JSON and on the command line.
     pub const fn name(self) -> &'static str {
@@ -70,7 +73,13 @@ impl DomainClass {
             Self::Dram => "dram",
             Self::Gpu => "gpu",
             Self::Psys => "psys",
+            Self::Core => "core",
         }
+    }
+
+    /// Whether its energy adds to that of the other classes: psys contains them, and a core is contained in its package.
+    pub const fn adds_up(self) -> bool {
+        !matches!(self, Self::Psys | Self::Core)
     }
 }
 
@@ -100,6 +109,8 @@ pub enum Scope {
     Machine,
     /// No CPU: a GPU, by its index. CPU time says nothing about its energy.
     Gpu(u32),
+    /// The one or two CPUs of a core, the first and the last.
+    Core(CpuId, CpuId),
 }
 
 /// How the energy of a domain is learned.

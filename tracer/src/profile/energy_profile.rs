@@ -6,14 +6,14 @@ use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut};
 
-/// Energy by class of domain. `psys` contains the others: `total` leaves it out.
+/// Energy by class of domain. `psys` contains the others and `core` is part of `package`: `total` leaves both out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EnergyByClass([MicroJoules; 4]);
+pub struct EnergyByClass([MicroJoules; 5]);
 
 impl EnergyByClass {
-    /// Package, DRAM and GPU together; psys, which contains them, is not added.
+    /// Package, DRAM and GPU together: the classes that add up.
     pub fn total(&self) -> MicroJoules {
-        self[DomainClass::Package] + self[DomainClass::Dram] + self[DomainClass::Gpu]
+        self.iter().filter(|(class, _)| class.adds_up()).map(|(_, energy)| energy).sum()
     }
 
     /// The classes with their energy.

@@ -38,6 +38,8 @@ pub enum Record {
     Name(FrameId, Name),
     /// The end of the run: counters and doubts. A recording without it was cut off, and stays readable.
     Summary(Summary),
+    /// The machine woke up from sleep: what counters did meanwhile is not the program's.
+    Slept(KtimeNs),
 }
 
 /// What is known when the recording starts.

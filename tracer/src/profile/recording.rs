@@ -5,6 +5,7 @@
 use super::record::{
     Domain, Frame, Header, Process, Reading, Sample, Slice, StackNode, Summary, Thread, Warning,
 };
+use crate::clock::KtimeNs;
 use crate::ids::{DomainId, FrameId, StackId};
 use std::collections::BTreeMap;
 
@@ -17,6 +18,8 @@ pub struct Recording {
     pub domains: Vec<Domain>,
     /// Readings of each counter domain, in time order.
     pub readings: BTreeMap<DomainId, Vec<Reading>>,
+    /// When the machine woke up from sleep.
+    pub sleeps: Vec<KtimeNs>,
     /// Programs, by `ProcessKey`.
     pub processes: Vec<Process>,
     /// Threads, by `ThreadKey`.

@@ -50,7 +50,7 @@ pub enum By {
 /// Which energy is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DomainChoice {
-    /// Package, DRAM and GPU together. Psys contains them and is never added.
+    /// Package, DRAM and GPU together: the classes that add up.
     #[default]
     Total,
     /// One class of domain.
@@ -61,7 +61,7 @@ impl DomainChoice {
     /// Whether a domain of this class is part of the choice.
     pub fn includes(self, class: DomainClass) -> bool {
         match self {
-            Self::Total => class != DomainClass::Psys,
+            Self::Total => class.adds_up(),
             Self::Class(chosen) => chosen == class,
         }
     }
@@ -127,10 +127,11 @@ mod tests {
         assert_eq!(message, "unknown domain `cpu`: use total, package, dram, gpu or psys");
     }
 
-    /// Psys contains the other domains, so the total leaves it out.
+    /// Psys contains the other domains, and a core is part of its package: the total leaves both out.
     #[test]
     fn total_leaves_psys_out() {
         assert!(!DomainChoice::Total.includes(DomainClass::Psys));
+        assert!(!DomainChoice::Total.includes(DomainClass::Core));
         assert!(DomainChoice::Class(DomainClass::Psys).includes(DomainClass::Psys));
     }
 }

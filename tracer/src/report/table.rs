@@ -145,7 +145,7 @@ fn ledger(out: &mut dyn Write, profile: &EnergyProfile, look: Look) -> io::Resul
     look.bullets(out, " ", &reasons.collect::<Vec<_>>())
 }
 
-/// The sum of all domains but psys, where there is more than one.
+/// The sum of all domains that add up, where there is more than one.
 fn total_row(profile: &EnergyProfile) -> Option<LedgerRow> {
     let rows: Vec<&LedgerRow> = run::ledger_of(profile, DomainChoice::Total).collect();
     if rows.len() < 2 {
@@ -153,9 +153,9 @@ fn total_row(profile: &EnergyProfile) -> Option<LedgerRow> {
     }
     let sum = |part: fn(&LedgerRow) -> MicroJoules| rows.iter().map(|row| part(row)).sum();
     let unattributed: MicroJoules = rows.iter().flat_map(|row| row.unattributed.values().copied()).sum();
-    let has_psys = profile.ledger.iter().any(|row| row.class == DomainClass::Psys);
+    let left_out = profile.ledger.iter().find(|row| !row.class.adds_up()).map(|row| row.class.name());
     Some(LedgerRow {
-        domain: if has_psys { "all but psys" } else { "total" }.to_owned(),
+        domain: left_out.map_or_else(|| "total".to_owned(), |class| format!("all but {class}")),
         class: DomainClass::Package,
         quality: run::quality(profile, DomainChoice::Total).unwrap_or(Quality::Estimated),
         measured: sum(|row| row.measured),

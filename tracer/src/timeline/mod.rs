@@ -24,10 +24,12 @@
 //! Pure: no files, no clock. Leaves out who used the energy (`attribution/`).
 
 mod counter;
+mod lag;
 mod model;
 mod readings;
 
 pub use counter::{CounterStep, POWER_CEILING, step};
+pub use lag::{Lag, fit_lag, shift};
 pub use model::{GRID_NS, intervals_of_model};
 pub use readings::intervals_of_readings;
 
@@ -88,6 +90,8 @@ pub enum GapReason {
     WentBack,
     /// So long without a reading that a full turn of the counter could hide in it.
     TooLong,
+    /// The machine slept meanwhile.
+    Slept,
 }
 
 impl GapReason {
@@ -97,6 +101,7 @@ impl GapReason {
             Self::NoReading => "no reading at the start or end",
             Self::WentBack => "the counter went back",
             Self::TooLong => "the counter may have turned over unseen",
+            Self::Slept => "the machine slept meanwhile",
         }
     }
 }
@@ -115,8 +120,47 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// The same without the intervals in which the machine woke up from sleep: what a counter did while it slept is not to be told from
+    /// what it did before and after.
+    pub fn without_sleep(mut self, woke: &[KtimeNs]) -> Self {
+        let slept = |span: Span| woke.iter().any(|&at| span.start < at && at <= span.end);
+        let (gone, kept) = self.intervals.into_iter().partition::<Vec<_>, _>(|interval| slept(interval.span));
+        self.intervals = kept;
+        self.gaps.extend(gone.into_iter().map(|interval| Gap { span: interval.span, why: GapReason::Slept }));
+        self.gaps.sort_by_key(|gap| gap.span);
+        self
+    }
+
     /// All energy in it.
     pub fn energy(&self) -> MicroJoules {
         self.intervals.iter().map(|interval| interval.energy).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EnergyInterval, GapReason, Span, Timeline};
+    use crate::clock::KtimeNs;
+    use crate::units::MicroJoules;
+
+    /// Of three intervals the one in which the machine woke up becomes a gap, and its energy nobody's.
+    #[test]
+    fn sleep_is_a_gap() {
+        let at = KtimeNs::from_ns;
+        let interval = |from, to| EnergyInterval {
+            span: Span { start: at(from), end: at(to) },
+            energy: MicroJoules::from_uj(7),
+        };
+        let timeline = Timeline {
+            intervals: vec![interval(0, 10), interval(10, 20), interval(20, 30)],
+            ..Timeline::default()
+        };
+        let awake = timeline.without_sleep(&[at(20)]);
+        assert_eq!(awake.intervals, [interval(0, 10), interval(20, 30)]);
+        assert_eq!(
+            awake.gaps.iter().map(|gap| (gap.span.start, gap.why)).collect::<Vec<_>>(),
+            [(at(10), GapReason::Slept)]
+        );
+        assert_eq!(awake.energy(), MicroJoules::from_uj(14));
     }
 }

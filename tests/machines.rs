@@ -1,0 +1,98 @@
+//! Which domains are taken on the machines of `fixtures/machines`, and why the others are not.
+//!
+//! A fixture is the part of a sysfs that speaks of energy, a file and its text on each line, with where it comes from. Leaves out reading
+//! the counters (`power.rs`).
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use energy_trace::power::survey::survey;
+use energy_trace::power::{self, PowerPlan};
+use energy_trace::profile::record::{Origin, Source};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A machine as its fixture tells it, laid out in a folder.
+struct Machine {
+    name: String,
+    sysfs: tempfile::TempDir,
+    domains: Vec<String>,
+    ignored: Vec<(String, String)>,
+}
+
+fn lay_out(path: &Path) -> Machine {
+    let sysfs = tempfile::tempdir().unwrap();
+    let (mut domains, mut ignored) = (Vec::new(), Vec::new());
+    let text = fs::read_to_string(path).unwrap();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (key, value) = line.split_once(" =").unwrap_or_else(|| panic!("{}: {line}", path.display()));
+        let value = value.trim();
+        match key {
+            "domains" => domains = value.split_whitespace().map(str::to_owned).collect(),
+            "ignored" => {
+                let (domain, why) = value.split_once(": ").expect("domain: reason");
+                ignored.push((domain.to_owned(), why.to_owned()));
+            }
+            file => {
+                let file = sysfs.path().join(file);
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                fs::write(file, format!("{value}\n")).unwrap();
+            }
+        }
+    }
+    Machine { name: path.file_stem().unwrap().to_string_lossy().into_owned(), sysfs, domains, ignored }
+}
+
+fn machines() -> Vec<Machine> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/machines");
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 11, "fixtures are missing: {files:?}");
+    files.iter().map(|file| lay_out(file)).collect()
+}
+
+fn plan(machine: &Machine) -> PowerPlan {
+    PowerPlan { sysfs: machine.sysfs.path().to_owned(), gpu: true, nvml_lib: None, ..PowerPlan::default() }
+}
+
+/// What is left out and why, of all sources but NVML, which is not in a sysfs, and the model.
+fn ignored(sources: &[Source]) -> Vec<(String, String)> {
+    let of_sysfs = sources.iter().filter(|s| !["nvml", "model"].contains(&s.name.as_str()));
+    of_sysfs.flat_map(|s| s.ignored.iter().map(|i| (i.domain.clone(), i.why.clone()))).collect()
+}
+
+/// Each machine gives exactly its domains, no joule twice, and what is left out is named with its reason.
+#[test]
+fn machines_have_the_right_domains() {
+    for machine in machines() {
+        let set = power::open(&plan(&machine)).unwrap();
+        let counted = set.domains().iter().filter(|d| matches!(d.origin, Origin::Counter { .. }));
+        let mut names: Vec<String> = counted.map(|d| d.name.clone()).collect();
+        names.retain(|name| machine.domains.contains(name) || !name.starts_with("gpu"));
+        assert_eq!(names, machine.domains, "{}", machine.name);
+        let left_out = ignored(&set.sources());
+        for (domain, why) in &machine.ignored {
+            let found = left_out.iter().any(|(d, w)| d == domain && w.contains(why));
+            assert!(found, "{}: `{domain}: {why}` is not among {left_out:?}", machine.name);
+        }
+        if machine.domains.is_empty() {
+            assert!(
+                set.domains().iter().all(|d| matches!(d.origin, Origin::Model { .. })),
+                "{}",
+                machine.name
+            );
+        }
+    }
+}
+
+/// `doctor` tells of the same domains as a recording takes.
+#[test]
+fn doctor_sees_the_same() {
+    for machine in machines() {
+        let sources = survey(&plan(&machine));
+        let told: Vec<&String> = sources
+            .iter()
+            .filter(|s| s.name != "model" && s.name != "nvml")
+            .flat_map(|s| &s.domains)
+            .collect();
+        assert_eq!(told, machine.domains.iter().collect::<Vec<_>>(), "{}", machine.name);
+    }
+}

@@ -1,0 +1,49 @@
+//! Why a run cannot have the power sources that were asked for, each with what to do about it.
+
+use super::replay::ReplayError;
+
+/// Why a run cannot have the power sources that were asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum PowerError {
+    /// `none` beside other words.
+    #[error("--power none means no energy at all; leave out `none`, or the other --power options")]
+    NoneWithOthers,
+    /// A source that was asked for by name and is not there.
+    #[error("--power {name} was asked for and gives no counter: {why}")]
+    Missing {
+        /// The source.
+        name: &'static str,
+        /// Why, with the fix.
+        why: String,
+    },
+    /// `--nvml-lib` names a library that does not work.
+    #[error("--nvml-lib was given and does not work: {why}")]
+    NvmlLibrary {
+        /// Why, with the fix.
+        why: String,
+    },
+    /// `--measured-only` together with the model.
+    #[error("--power model estimates, and --measured-only refuses estimates; leave out one of them")]
+    ModelWithMeasuredOnly,
+    /// `--measured-only` on a machine without counters.
+    #[error("--measured-only refuses to estimate, and no energy counter can be read here: {why}")]
+    NothingMeasured {
+        /// Why each source gives nothing, with fixes.
+        why: String,
+    },
+    /// A log that cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// Two sources offer one domain.
+    #[error(
+        "`{domain}` comes from {first} and from {second}; choose one of them with --power, or rename the column of the log"
+    )]
+    Clash {
+        /// The domain.
+        domain: String,
+        /// The source that has it.
+        first: String,
+        /// The source that has it too.
+        second: String,
+    },
+}

@@ -1,0 +1,22 @@
+//! Benchmarks: what energy-trace costs and what it delivers, beside other tools in the same run.
+//!
+//! They print tables and assert nothing: machines differ and lose time. One file a benchmark.
+
+mod sources;
+
+use crate::workspace::Workspace;
+use anyhow::Result;
+
+/// What can be measured.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Bench {
+    /// What reading power costs at 50 and at 1,000 readings a second: CPU, how long a round takes, how late it begins.
+    Sources(sources::Options),
+}
+
+/// `cargo xtask bench`.
+pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
+    match bench {
+        Bench::Sources(options) => sources::chore(workspace, options),
+    }
+}
