@@ -147,7 +147,7 @@ fn schema_refuses_what_is_wrong() {
     };
     assert!(refused(|value| value["extra"] = Value::from(1)));
     assert!(refused(|value| value["functions"][0]["extra"] = Value::from(1)));
-    assert!(refused(|value| value["functions"][0]["self_uj"]["core"] = Value::from(1)));
+    assert!(refused(|value| value["functions"][0]["self_uj"]["socket"] = Value::from(1)));
     assert!(refused(|value| value["ledger"][0]["measured_uj"] = Value::from(1.5)));
     assert!(refused(|value| value["meta"]["start"] = Value::from("yesterday")));
     assert!(refused(|value| {

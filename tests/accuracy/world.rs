@@ -169,6 +169,7 @@ impl World {
             runtime: None,
         };
         Recording {
+            sleeps: Vec::new(),
             header: header(sockets, hz),
             domains: (0..self.sockets).map(package).collect(),
             readings,
