@@ -94,8 +94,9 @@ fn ledger(out: &mut dyn Write, profile: &EnergyProfile, look: Look) -> io::Resul
     if profile.ledger.is_empty() {
         return look.line(out, TITLE, "No energy was measured");
     }
-    let total = total_row(profile);
-    let shown: Vec<&LedgerRow> = profile.ledger.iter().chain(&total).collect();
+    let (total, cores) = (total_row(profile), cores_row(profile));
+    let of_domains = profile.ledger.iter().filter(|row| row.class != DomainClass::Core);
+    let shown: Vec<&LedgerRow> = of_domains.chain(&total).chain(&cores).collect();
     let scale = EnergyScale::for_largest(shown.iter().map(|row| row.measured));
     look.line(out, TITLE, &format!("Where the energy went, in {}", scale.unit))?;
     type Part = (&'static str, fn(&LedgerRow) -> MicroJoules);
@@ -151,13 +152,26 @@ fn total_row(profile: &EnergyProfile) -> Option<LedgerRow> {
     if rows.len() < 2 {
         return None;
     }
+    let left_out = profile.ledger.iter().find(|row| !row.class.adds_up()).map(|row| row.class.name());
+    let name = left_out.map_or_else(|| "total".to_owned(), |class| format!("all but {class}"));
+    Some(sum_of(&rows, name, run::quality(profile, DomainChoice::Total)))
+}
+
+/// The cores in one line: a server has too many to list, and they are part of their packages.
+fn cores_row(profile: &EnergyProfile) -> Option<LedgerRow> {
+    let choice = DomainChoice::Class(DomainClass::Core);
+    let rows: Vec<&LedgerRow> = run::ledger_of(profile, choice).collect();
+    let name = format!("{} cores (in package)", rows.len());
+    (!rows.is_empty()).then(|| sum_of(&rows, name, run::quality(profile, choice)))
+}
+
+fn sum_of(rows: &[&LedgerRow], domain: String, quality: Option<Quality>) -> LedgerRow {
     let sum = |part: fn(&LedgerRow) -> MicroJoules| rows.iter().map(|row| part(row)).sum();
     let unattributed: MicroJoules = rows.iter().flat_map(|row| row.unattributed.values().copied()).sum();
-    let left_out = profile.ledger.iter().find(|row| !row.class.adds_up()).map(|row| row.class.name());
-    Some(LedgerRow {
-        domain: left_out.map_or_else(|| "total".to_owned(), |class| format!("all but {class}")),
+    LedgerRow {
+        domain,
         class: DomainClass::Package,
-        quality: run::quality(profile, DomainChoice::Total).unwrap_or(Quality::Estimated),
+        quality: quality.unwrap_or(Quality::Estimated),
         measured: sum(|row| row.measured),
         target: sum(|row| row.target),
         other: sum(|row| row.other),
@@ -165,7 +179,7 @@ fn total_row(profile: &EnergyProfile) -> Option<LedgerRow> {
         uncore: sum(|row| row.uncore),
         residual: sum(|row| row.residual),
         unattributed: std::iter::once((String::new(), unattributed)).collect(),
-    })
+    }
 }
 
 /// The tables of who spent the target's energy.
