@@ -4,9 +4,10 @@
 //! cannot go on says why; the sample is sent all the same.
 
 use super::maps::{CPU_STATE, EVENTS, PYTHONS, SCRATCH, Scratch, count, current, head, is_target, settings};
+use super::rule_cache::{CachedTables, RuleCache};
 use super::sched::{NO_WAKEUP, WAKEUP};
 use super::tables::ProcessTables;
-use super::user_memory::UserMemory;
+use super::user_memory::{FrameMemory, StackMemory, UserMemory, Window};
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_loop, bpf_ringbuf_output, bpf_task_pt_regs};
 use aya_ebpf::helpers::{
@@ -38,6 +39,8 @@ pub(crate) struct Walks {
     /// A thread state that is being looked at, then the one that was found.
     thread: u64,
     native: NativeWalk,
+    /// The stack pointer at which the native walk began.
+    lowest: u64,
     tables: ProcessTables,
     /// Words of frames so far.
     cursor: u64,
@@ -124,6 +127,7 @@ fn begin_python() -> u8 {
         return code;
     }
     scratch.head.python_end = end::RUNNING;
+    scratch.window.clear();
     repeat(MAX_FRAMES, python_step);
     walked(|head| head.python_end)
 }
@@ -148,7 +152,8 @@ unsafe extern "C" fn thread_step(_index: u32, _ctx: *mut c_void) -> i64 {
 
 unsafe extern "C" fn python_step(_index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
-    match python::step(&scratch.walk.layout, &mut scratch.walk.python, &UserMemory) {
+    let memory = FrameMemory { window: &raw mut scratch.window };
+    match python::step(&scratch.walk.layout, &mut scratch.walk.python, &memory) {
         Step::Frame(frame) => {
             let at = scratch.walk.cursor as usize & (SAMPLE_WORDS - 1);
             scratch.words[at] = frame.code;
@@ -196,6 +201,8 @@ fn native_frames(pid: u32) -> u8 {
         return end::NOT_READY;
     };
     begun.walk.tables = tables;
+    begun.walk.lowest = begun.walk.native.sp;
+    begun.window.clear();
     begun.walk.anchor = 0;
     let mut code = end::NOTHING;
     for _ in 0..=MAX_HEALED {
@@ -241,10 +248,9 @@ fn heal(code: u8) -> bool {
 unsafe extern "C" fn scan_step(index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
     let address = scratch.walk.native.sp + u64::from(index) * 8;
-    let Some(found) = native::scan(&scratch.walk.native, address, &mut scratch.walk.tables, &UserMemory)
-    else {
-        return 0;
-    };
+    let (mut tables, memory) =
+        native_world(&mut scratch.walk.tables, &mut scratch.rules, &mut scratch.window, scratch.walk.lowest);
+    let Some(found) = native::scan(&scratch.walk.native, address, &mut tables, &memory) else { return 0 };
     scratch.walk.native = found;
     scratch.walk.found = 1;
     // The frame without unwind information ends behind its return address.
@@ -298,13 +304,26 @@ fn user_registers(walk: &mut NativeWalk) -> bool {
 
 unsafe extern "C" fn native_step(_index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
-    let (frame, code) = native::step(&mut scratch.walk.native, &mut scratch.walk.tables, &UserMemory);
+    let (mut tables, memory) =
+        native_world(&mut scratch.walk.tables, &mut scratch.rules, &mut scratch.window, scratch.walk.lowest);
+    let (frame, code) = native::step(&mut scratch.walk.native, &mut tables, &memory);
     push_native(scratch, frame.pc, frame.cfa);
     if code == end::RUNNING {
         return 0;
     }
     scratch.head.native_end = code;
     1
+}
+
+/// What the native walk reads, in parts of the scratch.
+#[inline(always)]
+fn native_world<'a>(
+    tables: &'a mut ProcessTables,
+    cache: &'a mut RuleCache,
+    window: &'a mut Window,
+    lowest: u64,
+) -> (CachedTables<'a>, StackMemory) {
+    (CachedTables { tables, cache }, StackMemory { window, lowest })
 }
 
 #[inline(always)]
