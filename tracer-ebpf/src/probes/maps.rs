@@ -1,6 +1,7 @@
 //! All maps of the BPF side, the settings, and what is read of `current` everywhere.
 
 use super::rule_cache::RuleCache;
+use super::seen_codes::SeenCodes;
 use super::user_memory::Window;
 use aya_ebpf::btf_maps::{Array as BtfArray, ArrayOfMaps};
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
@@ -26,6 +27,7 @@ pub(crate) struct Scratch {
     pub(crate) walk: super::sample::Walks,
     pub(crate) window: Window,
     pub(crate) rules: RuleCache,
+    pub(crate) seen: SeenCodes,
 }
 
 /// Scratch by CPU; its size is set by user space to the CPUs that there are.

@@ -27,8 +27,12 @@ use tracer_ebpf::wire::{
 mod pt_regs {
     pub(super) const BP: usize = 32;
     pub(super) const IP: usize = 128;
+    pub(super) const CS: usize = 136;
     pub(super) const SP: usize = 152;
 }
+
+/// Words from the first to the last register that is read.
+const SAVED_WORDS: usize = (pt_regs::SP - pt_regs::BP) / 8 + 1;
 
 /// The state of both walks, in the scratch map.
 #[repr(C)]
@@ -66,6 +70,7 @@ pub(crate) fn take(ctx: &PerfEventContext) {
     count(lost::TAKEN);
     let Some(begun) = scratch() else { return };
     begun.head = SampleHead { head: head(kind::SAMPLE, pid, tid), ..SampleHead::default() };
+    begun.seen.begin();
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
     kernel_frames(ctx, begun);
     let python_end = python_frames(pid);
@@ -79,16 +84,28 @@ pub(crate) fn take(ctx: &PerfEventContext) {
 /// Kernel frames, where the kernel was interrupted.
 #[inline(always)]
 fn kernel_frames(ctx: &PerfEventContext, scratch: &mut Scratch) {
-    const EFAULT: i64 = 14;
+    scratch.walk.cursor = 0;
+    if interrupted_user(ctx) {
+        return; // The helper would find that out too, far more slowly.
+    }
     let bytes = MAX_KERNEL_FRAMES * 8;
     // SAFETY: `words` has room for `bytes`; the helper writes no more.
     let got = unsafe { bpf_get_stack(ctx.as_ptr(), scratch.words.as_mut_ptr().cast(), bytes, 0) };
-    let frames = if got > 0 { got as u64 / 8 } else { 0 };
-    if got < 0 && got != -EFAULT {
-        count(lost::KERNEL_STACKS); // EFAULT is its word for "user mode was interrupted".
+    if got < 0 {
+        count(lost::KERNEL_STACKS);
+        return;
     }
+    let frames = got as u64 / 8;
     scratch.head.kernel = frames as u16;
     scratch.walk.cursor = frames;
+}
+
+/// Whether user mode was interrupted: the lowest bits of `cs` are the privilege level.
+#[inline(always)]
+fn interrupted_user(ctx: &PerfEventContext) -> bool {
+    // SAFETY: `struct bpf_perf_event_data` begins with the registers (include/uapi/linux/bpf_perf_event.h, v6.1).
+    let cs = unsafe { core::ptr::read_volatile(ctx.as_ptr().cast::<u8>().add(pt_regs::CS).cast::<u64>()) };
+    cs & 3 == 3
 }
 
 /// Python frames; why they end.
@@ -110,7 +127,8 @@ fn python_frames(pid: u32) -> u8 {
     let walk = &mut scratch.walk;
     match python::thread_by_key(&walk.layout, fsbase, &UserMemory) {
         Some(thread) => walk.thread = thread,
-        None => find_thread(walk),
+        None if !find_thread(walk) => return end::NOTHING,
+        None => (),
     }
     begin_python()
 }
@@ -120,9 +138,6 @@ fn python_frames(pid: u32) -> u8 {
 fn begin_python() -> u8 {
     let Some(scratch) = scratch() else { return end::NOTHING };
     let walk = &mut scratch.walk;
-    if !python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {
-        return end::NOTHING;
-    }
     if let Err(code) = python::begin(&walk.layout, walk.thread, &mut walk.python, &UserMemory) {
         return code;
     }
@@ -134,9 +149,13 @@ fn begin_python() -> u8 {
 
 /// Looks for the thread's state in the interpreter's list.
 #[inline(always)]
-fn find_thread(walk: &mut Walks) {
+fn find_thread(walk: &mut Walks) -> bool {
     walk.thread = python::first_thread(&walk.layout, &UserMemory).unwrap_or(0);
     repeat(MAX_THREADS, thread_step);
+    scratch().is_some_and(|scratch| {
+        let walk = &scratch.walk;
+        python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory)
+    })
 }
 
 unsafe extern "C" fn thread_step(_index: u32, _ctx: *mut c_void) -> i64 {
@@ -162,6 +181,7 @@ unsafe extern "C" fn python_step(_index: u32, _ctx: *mut c_void) -> i64 {
             scratch.walk.cursor = (at + PYTHON_WORDS) as u64;
             scratch.head.python += 1;
             keep_anchor(&mut scratch.walk, frame.anchor);
+            scratch.seen.add(frame.code, scratch.head.head.pid);
             0
         }
         Step::Restart => {
@@ -294,9 +314,12 @@ fn user_registers(walk: &mut NativeWalk) -> bool {
             return false;
         }
         let regs = bpf_task_pt_regs(task) as *const u8;
-        walk.pc = bpf_probe_read_kernel(regs.add(pt_regs::IP).cast()).unwrap_or(0);
-        walk.sp = bpf_probe_read_kernel(regs.add(pt_regs::SP).cast()).unwrap_or(0);
-        walk.bp = bpf_probe_read_kernel(regs.add(pt_regs::BP).cast()).unwrap_or(0);
+        let Ok(saved) = bpf_probe_read_kernel(regs.add(pt_regs::BP).cast::<[u64; SAVED_WORDS]>()) else {
+            return false;
+        };
+        walk.bp = saved[0];
+        walk.pc = saved[(pt_regs::IP - pt_regs::BP) / 8];
+        walk.sp = saved[(pt_regs::SP - pt_regs::BP) / 8];
     }
     walk.returned = 0;
     true
@@ -340,8 +363,8 @@ fn push_native(scratch: &mut Scratch, pc: u64, cfa: u64) {
 fn send(scratch: &mut Scratch) {
     let words = scratch.walk.cursor & (SAMPLE_WORDS as u64 - 1);
     let bytes = size_of::<SampleHead>() as u64 + words * 8;
-    let flags =
-        if scratch.head.python > 0 && wake_is_due(scratch.head.head.at_ns) { WAKEUP } else { NO_WAKEUP };
+    let wakes = scratch.seen.is_fresh() && wake_is_due(scratch.head.head.at_ns);
+    let flags = if wakes { WAKEUP } else { NO_WAKEUP };
     // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.
     let sent = unsafe {
         bpf_ringbuf_output(
@@ -356,8 +379,8 @@ fn send(scratch: &mut Scratch) {
     }
 }
 
-/// Whether user space should look now: code objects may be freed soon after they ran (modules while they are imported), and must be read
-/// before. Every few milliseconds is enough, and costs little at any sampling rate.
+/// Whether user space was woken long enough ago: code objects may be freed soon after they ran (modules while they are imported), and
+/// must be read before. Every few milliseconds is enough, and costs little at any sampling rate.
 #[inline(always)]
 fn wake_is_due(now: u64) -> bool {
     const EVERY_NS: u64 = 3_000_000;
