@@ -11,7 +11,7 @@ use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 /// Bytes of a page; where pages are larger a stretch is merely shorter than it could be.
 const PAGE: u64 = 4096;
 /// Bytes that are copied at once: several frames of a native stack, half a dozen of Python's.
-const WINDOW: u64 = 512;
+const WINDOW: u64 = 1024;
 const WINDOW_WORDS: usize = WINDOW as usize / 8;
 /// Bytes below what was asked for: saved registers lie below the return address, which is read first.
 const BELOW: u64 = 64;
@@ -42,7 +42,7 @@ impl Window {
     fn fill(&mut self, base: u64, bytes: u64) -> bool {
         let mut bytes = bytes;
         // SAFETY: a mask that changes nothing, for the verifier; hidden from the compiler, which knows that.
-        unsafe { asm!("{0} &= 1023", inout(reg) bytes) };
+        unsafe { asm!("{0} &= 2047", inout(reg) bytes) };
         if bytes > WINDOW {
             return false;
         }
@@ -63,7 +63,7 @@ impl Window {
         }
         let mut word = at >> 3;
         // SAFETY: a mask that changes nothing, for the verifier.
-        unsafe { asm!("{0} &= 63", inout(reg) word) };
+        unsafe { asm!("{0} &= 127", inout(reg) word) };
         // SAFETY: the mask keeps it below WINDOW_WORDS.
         Some(unsafe { self.words.as_ptr().add(word as usize) })
     }
