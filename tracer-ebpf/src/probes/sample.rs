@@ -57,6 +57,8 @@ pub(crate) struct Walks {
 
 /// Anchors that are kept: a power of two. Deeper nesting of interpreters is not bridged.
 const MAX_ANCHORS: usize = 32;
+/// Frames that one call of a callback takes: calls cost, and so does what the verifier has to look at.
+const STEPS: u32 = 2;
 /// Gaps that are bridged in one stack.
 const MAX_HEALED: u32 = 6;
 
@@ -143,7 +145,7 @@ fn begin_python() -> u8 {
     }
     scratch.head.python_end = end::RUNNING;
     scratch.window.clear();
-    repeat(MAX_FRAMES, python_step);
+    repeat(MAX_FRAMES / STEPS, python_step);
     walked(|head| head.python_end)
 }
 
@@ -171,6 +173,17 @@ unsafe extern "C" fn thread_step(_index: u32, _ctx: *mut c_void) -> i64 {
 
 unsafe extern "C" fn python_step(_index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
+    for _ in 0..STEPS {
+        if take_python(scratch) {
+            return 1;
+        }
+    }
+    0
+}
+
+/// Takes one Python frame; true at the end of the walk.
+#[inline(always)]
+fn take_python(scratch: &mut Scratch) -> bool {
     let memory = FrameMemory { window: &raw mut scratch.window };
     match python::step(&scratch.walk.layout, &mut scratch.walk.python, &memory) {
         Step::Frame(frame) => {
@@ -182,20 +195,19 @@ unsafe extern "C" fn python_step(_index: u32, _ctx: *mut c_void) -> i64 {
             scratch.head.python += 1;
             keep_anchor(&mut scratch.walk, frame.anchor);
             scratch.seen.add(frame.code, scratch.head.head.pid);
-            0
         }
         Step::Restart => {
             scratch.head.python = 0;
             scratch.walk.cursor = u64::from(scratch.head.kernel);
             scratch.walk.anchor = 0;
             scratch.walk.anchors[0] = 0;
-            0
         }
         Step::End(code) => {
             scratch.head.python_end = code;
-            1
+            return true;
         }
     }
+    false
 }
 
 /// Keeps an anchor for the native walk, and a zero behind it.
@@ -228,7 +240,7 @@ fn native_frames(pid: u32) -> u8 {
     for _ in 0..=MAX_HEALED {
         let Some(now) = scratch() else { return end::NOTHING };
         now.head.native_end = end::RUNNING;
-        repeat(MAX_FRAMES, native_step);
+        repeat(MAX_FRAMES / STEPS, native_step);
         code = walked(|head| head.native_end);
         if matches!(code, end::COMPLETE | end::TOO_DEEP) || !heal(code) {
             break;
@@ -327,15 +339,21 @@ fn user_registers(walk: &mut NativeWalk) -> bool {
 
 unsafe extern "C" fn native_step(_index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
-    let (mut tables, memory) =
-        native_world(&mut scratch.walk.tables, &mut scratch.rules, &mut scratch.window, scratch.walk.lowest);
-    let (frame, code) = native::step(&mut scratch.walk.native, &mut tables, &memory);
-    push_native(scratch, frame.pc, frame.cfa);
-    if code == end::RUNNING {
-        return 0;
+    for _ in 0..STEPS {
+        let (mut tables, memory) = native_world(
+            &mut scratch.walk.tables,
+            &mut scratch.rules,
+            &mut scratch.window,
+            scratch.walk.lowest,
+        );
+        let (frame, code) = native::step(&mut scratch.walk.native, &mut tables, &memory);
+        push_native(scratch, frame.pc, frame.cfa);
+        if code != end::RUNNING {
+            scratch.head.native_end = code;
+            return 1;
+        }
     }
-    scratch.head.native_end = code;
-    1
+    0
 }
 
 /// What the native walk reads, in parts of the scratch.
