@@ -5,10 +5,11 @@
 //! mappings of a process, and a process that executes another program has none until then. Leaves out that a number of a row table
 //! comes back: who drops a table must write anew the mappings that named it, and only then may reuse its number.
 
-use super::tables::ProcessTables;
+use super::sample::scratch;
 use core::arch::asm;
 use tracer_ebpf::native::Tables;
 use tracer_ebpf::rows::Rule;
+use tracer_ebpf::wire::end;
 
 /// Rules that are kept: a power of two, several times the return addresses that the threads of a CPU go through.
 const SLOTS: usize = 4096;
@@ -29,23 +30,37 @@ pub(crate) struct RuleCache {
     slots: [Slot; SLOTS],
 }
 
-/// The tables of a process behind the cache.
+/// The tables of the process that is being walked, behind the cache.
 pub(crate) struct CachedTables<'a> {
-    pub(crate) tables: &'a mut ProcessTables,
+    pub(crate) generation: u32,
     pub(crate) cache: &'a mut RuleCache,
 }
 
 impl Tables for CachedTables<'_> {
     #[inline(always)]
     fn rule(&mut self, pc: u64) -> Result<Rule, u8> {
-        let generation = self.tables.generation();
-        let slot = self.cache.slot(pc, generation);
-        if slot.pc == pc && slot.generation == generation {
+        let slot = self.cache.slot(pc, self.generation);
+        if slot.pc == pc && slot.generation == self.generation {
             return Ok(Rule(slot.rule));
         }
-        let rule = self.tables.rule(pc)?;
-        *slot = Slot { pc, generation, rule: rule.0 };
-        Ok(rule)
+        let found = look_up_rule(pc);
+        if found >> 32 != 0 {
+            return Err((found >> 32) as u8);
+        }
+        *slot = Slot { pc, generation: self.generation, rule: found as u32 };
+        Ok(Rule(found as u32))
+    }
+}
+
+/// The rule at `pc` by the tables of the process that this CPU walks, or an `end` code in the high half. A function with a global name is
+/// verified once, and not again on each way that leads to it.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn look_up_rule(pc: u64) -> u64 {
+    let Some(scratch) = scratch() else { return u64::from(end::NOTHING) << 32 };
+    match scratch.walk.tables.rule(pc) {
+        Ok(rule) => u64::from(rule.0),
+        Err(code) => u64::from(code) << 32,
     }
 }
 

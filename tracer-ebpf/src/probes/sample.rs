@@ -45,7 +45,7 @@ pub(crate) struct Walks {
     native: NativeWalk,
     /// The stack pointer at which the native walk began.
     lowest: u64,
-    tables: ProcessTables,
+    pub(crate) tables: ProcessTables,
     /// Words of frames so far.
     cursor: u64,
     /// 1: a scan found a caller.
@@ -280,8 +280,7 @@ fn heal(code: u8) -> bool {
 unsafe extern "C" fn scan_step(index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
     let address = scratch.walk.native.sp + u64::from(index) * 8;
-    let (mut tables, memory) =
-        native_world(&mut scratch.walk.tables, &mut scratch.rules, &mut scratch.window, scratch.walk.lowest);
+    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
     let Some(found) = native::scan(&scratch.walk.native, address, &mut tables, &memory) else { return 0 };
     scratch.walk.native = found;
     scratch.walk.found = 1;
@@ -340,12 +339,7 @@ fn user_registers(walk: &mut NativeWalk) -> bool {
 unsafe extern "C" fn native_step(_index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
     for _ in 0..STEPS {
-        let (mut tables, memory) = native_world(
-            &mut scratch.walk.tables,
-            &mut scratch.rules,
-            &mut scratch.window,
-            scratch.walk.lowest,
-        );
+        let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
         let (frame, code) = native::step(&mut scratch.walk.native, &mut tables, &memory);
         push_native(scratch, frame.pc, frame.cfa);
         if code != end::RUNNING {
@@ -359,12 +353,12 @@ unsafe extern "C" fn native_step(_index: u32, _ctx: *mut c_void) -> i64 {
 /// What the native walk reads, in parts of the scratch.
 #[inline(always)]
 fn native_world<'a>(
-    tables: &'a mut ProcessTables,
+    walk: &Walks,
     cache: &'a mut RuleCache,
-    window: &'a mut Window,
-    lowest: u64,
+    window: &mut Window,
 ) -> (CachedTables<'a>, StackMemory) {
-    (CachedTables { tables, cache }, StackMemory { window, lowest })
+    let tables = CachedTables { generation: walk.tables.generation(), cache };
+    (tables, StackMemory { window, lowest: walk.lowest })
 }
 
 #[inline(always)]
@@ -414,7 +408,7 @@ fn wake_is_due(now: u64) -> bool {
 
 /// This CPU's scratch.
 #[inline(always)]
-fn scratch() -> Option<&'static mut Scratch> {
+pub(crate) fn scratch() -> Option<&'static mut Scratch> {
     // SAFETY: reads the CPU number.
     let cpu = unsafe { bpf_get_smp_processor_id() };
     // SAFETY: one program at a time uses this CPU's value: perf events do not nest.
