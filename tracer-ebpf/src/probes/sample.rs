@@ -238,15 +238,29 @@ fn native_frames(pid: u32) -> u8 {
     begun.walk.anchor = 0;
     let mut code = end::NOTHING;
     for _ in 0..=MAX_HEALED {
-        let Some(now) = scratch() else { return end::NOTHING };
-        now.head.native_end = end::RUNNING;
-        repeat(MAX_FRAMES / STEPS, native_step);
-        code = walked(|head| head.native_end);
-        if matches!(code, end::COMPLETE | end::TOO_DEEP) || !heal(code) {
+        code = walk_native() as u8;
+        if matches!(code, end::COMPLETE | end::TOO_DEEP) || heal_native(u32::from(code)) == 0 {
             break;
         }
     }
     code
+}
+
+/// Walks until the walk ends; why it does. Like the next one it has a global name, so that the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_native() -> u32 {
+    let Some(scratch) = scratch() else { return u32::from(end::NOTHING) };
+    scratch.head.native_end = end::RUNNING;
+    repeat(MAX_FRAMES / STEPS, native_step);
+    u32::from(walked(|head| head.native_end))
+}
+
+/// Bridges a gap where it can; says whether.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn heal_native(code: u32) -> u32 {
+    u32::from(heal(code as u8))
 }
 
 /// How a walk ended. The scratch is looked up anew: the callbacks wrote to it behind the back of any reference.
@@ -264,6 +278,9 @@ fn walked(ended: impl Fn(&SampleHead) -> u8) -> u8 {
 fn heal(code: u8) -> bool {
     let Some(before) = scratch() else { return false };
     before.walk.found = 0;
+    if u32::from(before.head.native) >= MAX_FRAMES {
+        return false; // So that the words of all parts fit.
+    }
     if code == end::NO_UNWIND_INFO {
         repeat(SCAN_WORDS, scan_step);
     } else if code == end::NOT_READY {
