@@ -5,11 +5,13 @@
 
 mod apt;
 mod bpf;
+mod chain;
 mod checks;
 mod command;
 mod demo;
 mod frameworks;
 mod kernel;
+mod kernels;
 mod linker;
 mod product;
 mod rows;
@@ -65,6 +67,8 @@ enum Chore {
         /// ELF files; without any, the libc, the interpreters and the frameworks of this machine.
         files: Vec<PathBuf>,
     },
+    /// Boot other kernels under an emulator, record there with the same BPF programs, and check the stacks. Needs no root.
+    Kernels(kernels::Options),
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -88,6 +92,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Test => checks::chore(&workspace),
         Chore::Sim { device, args } => sim::chore(&workspace, device, &args),
         Chore::CheckRows { files } => rows::chore(&workspace, &files),
+        Chore::Kernels(options) => kernels::chore(&workspace, &options),
         Chore::Tidy => tidy::chore(&workspace),
     }
 }
