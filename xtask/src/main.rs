@@ -4,6 +4,7 @@
 //! `cargo xtask demo` and `cargo xtask test` are whole commands on a machine that has nothing but Rust.
 
 mod apt;
+mod bench;
 mod bpf;
 mod chain;
 mod checks;
@@ -67,6 +68,12 @@ enum Chore {
         /// ELF files; without any, the libc, the interpreters and the frameworks of this machine.
         files: Vec<PathBuf>,
     },
+    /// Measure the product beside others; prints tables, asserts nothing.
+    Bench {
+        /// What to measure.
+        #[command(subcommand)]
+        what: bench::Bench,
+    },
     /// Boot other kernels under an emulator, record there with the same BPF programs, and check the stacks. Needs no root.
     Kernels(kernels::Options),
     /// Check the house rules that neither rustc nor clippy knows.
@@ -92,6 +99,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Test => checks::chore(&workspace),
         Chore::Sim { device, args } => sim::chore(&workspace, device, &args),
         Chore::CheckRows { files } => rows::chore(&workspace, &files),
+        Chore::Bench { what } => bench::chore(&workspace, &what),
         Chore::Kernels(options) => kernels::chore(&workspace, &options),
         Chore::Tidy => tidy::chore(&workspace),
     }
