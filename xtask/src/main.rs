@@ -20,6 +20,7 @@ mod setup;
 mod sim;
 mod tidy;
 mod toolchain;
+mod verifier;
 mod workspace;
 
 use crate::workspace::Workspace;
@@ -76,6 +77,8 @@ enum Chore {
     },
     /// Boot other kernels under an emulator, record there with the same BPF programs, and check the stacks. Needs no root.
     Kernels(kernels::Options),
+    /// Write anew how many instructions the running kernel verifies for each BPF program; needs root.
+    Verifier,
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -101,6 +104,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::CheckRows { files } => rows::chore(&workspace, &files),
         Chore::Bench { what } => bench::chore(&workspace, &what),
         Chore::Kernels(options) => kernels::chore(&workspace, &options),
+        Chore::Verifier => verifier::chore(&workspace),
         Chore::Tidy => tidy::chore(&workspace),
     }
 }

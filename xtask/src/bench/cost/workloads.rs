@@ -3,14 +3,16 @@
 use crate::chain::Chain;
 use crate::frameworks::SYSTEM_PYTHON;
 use crate::workspace::Workspace;
+use anyhow::{Context as _, Result};
 use std::ffi::OsString;
+use std::process::{Child, Command, Stdio};
 use std::thread::available_parallelism;
 
 /// A program to sample.
 pub(super) struct Workload {
     /// What the table calls it.
     pub(super) name: String,
-    /// Seconds until it does what it is named for and its tables are ready.
+    /// Seconds until it does what it is named for.
     pub(super) warm_up: f64,
     /// It has a CPU to itself.
     alone: bool,
@@ -18,19 +20,26 @@ pub(super) struct Workload {
 }
 
 impl Workload {
-    /// The command that runs it for some seconds.
-    pub(super) fn command(&self, seconds: f64) -> Vec<OsString> {
-        let mut command = Vec::new();
+    /// Starts it; it runs until it is killed.
+    pub(super) fn start(&self) -> Result<Child> {
+        let mut words: Vec<OsString> = Vec::new();
         if self.alone {
             let last = available_parallelism().map_or(1, std::num::NonZero::get) - 1;
-            command.extend(["chrt", "-f", "10", "taskset", "-c"].map(OsString::from));
-            command.push(last.to_string().into());
+            words.extend(["chrt", "-f", "10", "taskset", "-c"].map(OsString::from));
+            words.push(last.to_string().into());
         }
-        command.extend(self.words.iter().cloned());
-        command.push(seconds.to_string().into());
-        command
+        words.extend(self.words.iter().cloned());
+        words.push(SECONDS.into());
+        let (program, arguments) = words.split_first().context("a workload has words")?;
+        let mut command = Command::new(program);
+        command.args(arguments).env("OMP_WAIT_POLICY", "passive");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().with_context(|| format!("cannot start {}", self.name))
     }
 }
+
+/// How long a workload runs if nothing ends it.
+const SECONDS: &str = "600";
 
 /// Depths of synthetic stacks, in frames.
 const DEPTHS: [usize; 6] = [10, 20, 40, 80, 160, 400];
