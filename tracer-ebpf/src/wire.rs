@@ -188,6 +188,9 @@ pub struct AddressSpace {
     pub first: u32,
     /// Places in the block.
     pub places: u32,
+    /// Differs from that of every block that was handed out before: what was looked up in another address space, or in this one before
+    /// its mappings changed, does not count. Never 0.
+    pub generation: u32,
 }
 
 /// A mapping of code.
@@ -282,6 +285,7 @@ const _: () = {
     assert!(size_of::<SampleHead>() == 56);
     assert!(size_of::<Settings>() == 24);
     assert!(size_of::<CpuState>() == 32);
+    assert!(size_of::<AddressSpace>() == 12);
     assert!(size_of::<CodeMapping>() == 32);
     assert!(size_of::<PythonLayout>() == 72);
     let words = MAX_FRAMES as usize * (NATIVE_WORDS + PYTHON_WORDS) + MAX_KERNEL_FRAMES as usize;

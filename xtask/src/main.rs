@@ -6,11 +6,13 @@
 mod apt;
 mod bench;
 mod bpf;
+mod chain;
 mod checks;
 mod command;
 mod demo;
 mod frameworks;
 mod kernel;
+mod kernels;
 mod linker;
 mod product;
 mod rows;
@@ -18,6 +20,7 @@ mod setup;
 mod sim;
 mod tidy;
 mod toolchain;
+mod verifier;
 mod workspace;
 
 use crate::workspace::Workspace;
@@ -72,6 +75,10 @@ enum Chore {
         #[command(subcommand)]
         what: bench::Bench,
     },
+    /// Boot other kernels under an emulator, record there with the same BPF programs, and check the stacks. Needs no root.
+    Kernels(kernels::Options),
+    /// Write anew how many instructions the running kernel verifies for each BPF program; needs root.
+    Verifier,
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -96,6 +103,8 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Sim { device, args } => sim::chore(&workspace, device, &args),
         Chore::CheckRows { files } => rows::chore(&workspace, &files),
         Chore::Bench { what } => bench::chore(&workspace, &what),
+        Chore::Kernels(options) => kernels::chore(&workspace, &options),
+        Chore::Verifier => verifier::chore(&workspace),
         Chore::Tidy => tidy::chore(&workspace),
     }
 }

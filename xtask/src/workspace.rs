@@ -40,6 +40,11 @@ impl Workspace {
         self.cache.join("venvs")
     }
 
+    /// Kernels and the emulator that `kernels` boots them with.
+    pub(crate) fn kernels(&self) -> PathBuf {
+        self.cache.join("kernels")
+    }
+
     /// What installers printed, kept for the case that one fails.
     pub(crate) fn log(&self) -> PathBuf {
         self.cache.join("setup.log")

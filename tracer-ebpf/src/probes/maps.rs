@@ -1,5 +1,8 @@
 //! All maps of the BPF side, the settings, and what is read of `current` everywhere.
 
+use super::rule_cache::RuleCache;
+use super::seen_codes::SeenCodes;
+use super::user_memory::Window;
 use aya_ebpf::btf_maps::{Array as BtfArray, ArrayOfMaps};
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::macros::{btf_map, map};
@@ -22,6 +25,9 @@ pub(crate) struct Scratch {
     /// The frames, and room behind the mask for the last one's words.
     pub(crate) words: [u64; SAMPLE_WORDS + 8],
     pub(crate) walk: super::sample::Walks,
+    pub(crate) window: Window,
+    pub(crate) rules: RuleCache,
+    pub(crate) seen: SeenCodes,
 }
 
 /// Scratch by CPU; its size is set by user space to the CPUs that there are.

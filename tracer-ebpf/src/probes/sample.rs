@@ -4,9 +4,10 @@
 //! cannot go on says why; the sample is sent all the same.
 
 use super::maps::{CPU_STATE, EVENTS, PYTHONS, SCRATCH, Scratch, count, current, head, is_target, settings};
+use super::rule_cache::{CachedTables, RuleCache};
 use super::sched::{NO_WAKEUP, WAKEUP};
 use super::tables::ProcessTables;
-use super::user_memory::UserMemory;
+use super::user_memory::{FrameMemory, StackMemory, UserMemory, Window};
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_loop, bpf_ringbuf_output, bpf_task_pt_regs};
 use aya_ebpf::helpers::{
@@ -26,8 +27,12 @@ use tracer_ebpf::wire::{
 mod pt_regs {
     pub(super) const BP: usize = 32;
     pub(super) const IP: usize = 128;
+    pub(super) const CS: usize = 136;
     pub(super) const SP: usize = 152;
 }
+
+/// Words from the first to the last register that is read.
+const SAVED_WORDS: usize = (pt_regs::SP - pt_regs::BP) / 8 + 1;
 
 /// The state of both walks, in the scratch map.
 #[repr(C)]
@@ -38,7 +43,9 @@ pub(crate) struct Walks {
     /// A thread state that is being looked at, then the one that was found.
     thread: u64,
     native: NativeWalk,
-    tables: ProcessTables,
+    /// The stack pointer at which the native walk began.
+    lowest: u64,
+    pub(crate) tables: ProcessTables,
     /// Words of frames so far.
     cursor: u64,
     /// 1: a scan found a caller.
@@ -50,6 +57,8 @@ pub(crate) struct Walks {
 
 /// Anchors that are kept: a power of two. Deeper nesting of interpreters is not bridged.
 const MAX_ANCHORS: usize = 32;
+/// Frames that one call of a callback takes: calls cost, and so does what the verifier has to look at.
+const STEPS: u32 = 2;
 /// Gaps that are bridged in one stack.
 const MAX_HEALED: u32 = 6;
 
@@ -63,6 +72,7 @@ pub(crate) fn take(ctx: &PerfEventContext) {
     count(lost::TAKEN);
     let Some(begun) = scratch() else { return };
     begun.head = SampleHead { head: head(kind::SAMPLE, pid, tid), ..SampleHead::default() };
+    begun.seen.begin();
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
     kernel_frames(ctx, begun);
     let python_end = python_frames(pid);
@@ -76,16 +86,28 @@ pub(crate) fn take(ctx: &PerfEventContext) {
 /// Kernel frames, where the kernel was interrupted.
 #[inline(always)]
 fn kernel_frames(ctx: &PerfEventContext, scratch: &mut Scratch) {
-    const EFAULT: i64 = 14;
+    scratch.walk.cursor = 0;
+    if interrupted_user(ctx) {
+        return; // The helper would find that out too, far more slowly.
+    }
     let bytes = MAX_KERNEL_FRAMES * 8;
     // SAFETY: `words` has room for `bytes`; the helper writes no more.
     let got = unsafe { bpf_get_stack(ctx.as_ptr(), scratch.words.as_mut_ptr().cast(), bytes, 0) };
-    let frames = if got > 0 { got as u64 / 8 } else { 0 };
-    if got < 0 && got != -EFAULT {
-        count(lost::KERNEL_STACKS); // EFAULT is its word for "user mode was interrupted".
+    if got < 0 {
+        count(lost::KERNEL_STACKS);
+        return;
     }
+    let frames = got as u64 / 8;
     scratch.head.kernel = frames as u16;
     scratch.walk.cursor = frames;
+}
+
+/// Whether user mode was interrupted: the lowest bits of `cs` are the privilege level.
+#[inline(always)]
+fn interrupted_user(ctx: &PerfEventContext) -> bool {
+    // SAFETY: `struct bpf_perf_event_data` begins with the registers (include/uapi/linux/bpf_perf_event.h, v6.1).
+    let cs = unsafe { core::ptr::read_volatile(ctx.as_ptr().cast::<u8>().add(pt_regs::CS).cast::<u64>()) };
+    cs & 3 == 3
 }
 
 /// Python frames; why they end.
@@ -107,7 +129,8 @@ fn python_frames(pid: u32) -> u8 {
     let walk = &mut scratch.walk;
     match python::thread_by_key(&walk.layout, fsbase, &UserMemory) {
         Some(thread) => walk.thread = thread,
-        None => find_thread(walk),
+        None if !find_thread(walk) => return end::NOTHING,
+        None => (),
     }
     begin_python()
 }
@@ -117,22 +140,24 @@ fn python_frames(pid: u32) -> u8 {
 fn begin_python() -> u8 {
     let Some(scratch) = scratch() else { return end::NOTHING };
     let walk = &mut scratch.walk;
-    if !python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {
-        return end::NOTHING;
-    }
     if let Err(code) = python::begin(&walk.layout, walk.thread, &mut walk.python, &UserMemory) {
         return code;
     }
     scratch.head.python_end = end::RUNNING;
-    repeat(MAX_FRAMES, python_step);
+    scratch.window.clear();
+    repeat(MAX_FRAMES / STEPS, python_step);
     walked(|head| head.python_end)
 }
 
 /// Looks for the thread's state in the interpreter's list.
 #[inline(always)]
-fn find_thread(walk: &mut Walks) {
+fn find_thread(walk: &mut Walks) -> bool {
     walk.thread = python::first_thread(&walk.layout, &UserMemory).unwrap_or(0);
     repeat(MAX_THREADS, thread_step);
+    scratch().is_some_and(|scratch| {
+        let walk = &scratch.walk;
+        python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory)
+    })
 }
 
 unsafe extern "C" fn thread_step(_index: u32, _ctx: *mut c_void) -> i64 {
@@ -148,7 +173,19 @@ unsafe extern "C" fn thread_step(_index: u32, _ctx: *mut c_void) -> i64 {
 
 unsafe extern "C" fn python_step(_index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
-    match python::step(&scratch.walk.layout, &mut scratch.walk.python, &UserMemory) {
+    for _ in 0..STEPS {
+        if take_python(scratch) {
+            return 1;
+        }
+    }
+    0
+}
+
+/// Takes one Python frame; true at the end of the walk.
+#[inline(always)]
+fn take_python(scratch: &mut Scratch) -> bool {
+    let memory = FrameMemory { window: &raw mut scratch.window };
+    match python::step(&scratch.walk.layout, &mut scratch.walk.python, &memory) {
         Step::Frame(frame) => {
             let at = scratch.walk.cursor as usize & (SAMPLE_WORDS - 1);
             scratch.words[at] = frame.code;
@@ -157,20 +194,20 @@ unsafe extern "C" fn python_step(_index: u32, _ctx: *mut c_void) -> i64 {
             scratch.walk.cursor = (at + PYTHON_WORDS) as u64;
             scratch.head.python += 1;
             keep_anchor(&mut scratch.walk, frame.anchor);
-            0
+            scratch.seen.add(frame.code, scratch.head.head.pid);
         }
         Step::Restart => {
             scratch.head.python = 0;
             scratch.walk.cursor = u64::from(scratch.head.kernel);
             scratch.walk.anchor = 0;
             scratch.walk.anchors[0] = 0;
-            0
         }
         Step::End(code) => {
             scratch.head.python_end = code;
-            1
+            return true;
         }
     }
+    false
 }
 
 /// Keeps an anchor for the native walk, and a zero behind it.
@@ -196,18 +233,34 @@ fn native_frames(pid: u32) -> u8 {
         return end::NOT_READY;
     };
     begun.walk.tables = tables;
+    begun.walk.lowest = begun.walk.native.sp;
+    begun.window.clear();
     begun.walk.anchor = 0;
     let mut code = end::NOTHING;
     for _ in 0..=MAX_HEALED {
-        let Some(now) = scratch() else { return end::NOTHING };
-        now.head.native_end = end::RUNNING;
-        repeat(MAX_FRAMES, native_step);
-        code = walked(|head| head.native_end);
-        if matches!(code, end::COMPLETE | end::TOO_DEEP) || !heal(code) {
+        code = walk_native() as u8;
+        if matches!(code, end::COMPLETE | end::TOO_DEEP) || heal_native(u32::from(code)) == 0 {
             break;
         }
     }
     code
+}
+
+/// Walks until the walk ends; why it does. Like the next one it has a global name, so that the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_native() -> u32 {
+    let Some(scratch) = scratch() else { return u32::from(end::NOTHING) };
+    scratch.head.native_end = end::RUNNING;
+    repeat(MAX_FRAMES / STEPS, native_step);
+    u32::from(walked(|head| head.native_end))
+}
+
+/// Bridges a gap where it can; says whether.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn heal_native(code: u32) -> u32 {
+    u32::from(heal(code as u8))
 }
 
 /// How a walk ended. The scratch is looked up anew: the callbacks wrote to it behind the back of any reference.
@@ -225,6 +278,9 @@ fn walked(ended: impl Fn(&SampleHead) -> u8) -> u8 {
 fn heal(code: u8) -> bool {
     let Some(before) = scratch() else { return false };
     before.walk.found = 0;
+    if u32::from(before.head.native) >= MAX_FRAMES {
+        return false; // So that the words of all parts fit.
+    }
     if code == end::NO_UNWIND_INFO {
         repeat(SCAN_WORDS, scan_step);
     } else if code == end::NOT_READY {
@@ -241,10 +297,8 @@ fn heal(code: u8) -> bool {
 unsafe extern "C" fn scan_step(index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
     let address = scratch.walk.native.sp + u64::from(index) * 8;
-    let Some(found) = native::scan(&scratch.walk.native, address, &mut scratch.walk.tables, &UserMemory)
-    else {
-        return 0;
-    };
+    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
+    let Some(found) = native::scan(&scratch.walk.native, address, &mut tables, &memory) else { return 0 };
     scratch.walk.native = found;
     scratch.walk.found = 1;
     // The frame without unwind information ends behind its return address.
@@ -288,9 +342,12 @@ fn user_registers(walk: &mut NativeWalk) -> bool {
             return false;
         }
         let regs = bpf_task_pt_regs(task) as *const u8;
-        walk.pc = bpf_probe_read_kernel(regs.add(pt_regs::IP).cast()).unwrap_or(0);
-        walk.sp = bpf_probe_read_kernel(regs.add(pt_regs::SP).cast()).unwrap_or(0);
-        walk.bp = bpf_probe_read_kernel(regs.add(pt_regs::BP).cast()).unwrap_or(0);
+        let Ok(saved) = bpf_probe_read_kernel(regs.add(pt_regs::BP).cast::<[u64; SAVED_WORDS]>()) else {
+            return false;
+        };
+        walk.bp = saved[0];
+        walk.pc = saved[(pt_regs::IP - pt_regs::BP) / 8];
+        walk.sp = saved[(pt_regs::SP - pt_regs::BP) / 8];
     }
     walk.returned = 0;
     true
@@ -298,13 +355,27 @@ fn user_registers(walk: &mut NativeWalk) -> bool {
 
 unsafe extern "C" fn native_step(_index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
-    let (frame, code) = native::step(&mut scratch.walk.native, &mut scratch.walk.tables, &UserMemory);
-    push_native(scratch, frame.pc, frame.cfa);
-    if code == end::RUNNING {
-        return 0;
+    for _ in 0..STEPS {
+        let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
+        let (frame, code) = native::step(&mut scratch.walk.native, &mut tables, &memory);
+        push_native(scratch, frame.pc, frame.cfa);
+        if code != end::RUNNING {
+            scratch.head.native_end = code;
+            return 1;
+        }
     }
-    scratch.head.native_end = code;
-    1
+    0
+}
+
+/// What the native walk reads, in parts of the scratch.
+#[inline(always)]
+fn native_world<'a>(
+    walk: &Walks,
+    cache: &'a mut RuleCache,
+    window: &mut Window,
+) -> (CachedTables<'a>, StackMemory) {
+    let tables = CachedTables { generation: walk.tables.generation(), cache };
+    (tables, StackMemory { window, lowest: walk.lowest })
 }
 
 #[inline(always)]
@@ -321,8 +392,8 @@ fn push_native(scratch: &mut Scratch, pc: u64, cfa: u64) {
 fn send(scratch: &mut Scratch) {
     let words = scratch.walk.cursor & (SAMPLE_WORDS as u64 - 1);
     let bytes = size_of::<SampleHead>() as u64 + words * 8;
-    let flags =
-        if scratch.head.python > 0 && wake_is_due(scratch.head.head.at_ns) { WAKEUP } else { NO_WAKEUP };
+    let wakes = scratch.seen.is_fresh() && wake_is_due(scratch.head.head.at_ns);
+    let flags = if wakes { WAKEUP } else { NO_WAKEUP };
     // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.
     let sent = unsafe {
         bpf_ringbuf_output(
@@ -337,8 +408,8 @@ fn send(scratch: &mut Scratch) {
     }
 }
 
-/// Whether user space should look now: code objects may be freed soon after they ran (modules while they are imported), and must be read
-/// before. Every few milliseconds is enough, and costs little at any sampling rate.
+/// Whether user space was woken long enough ago: code objects may be freed soon after they ran (modules while they are imported), and
+/// must be read before. Every few milliseconds is enough, and costs little at any sampling rate.
 #[inline(always)]
 fn wake_is_due(now: u64) -> bool {
     const EVERY_NS: u64 = 3_000_000;
@@ -354,7 +425,7 @@ fn wake_is_due(now: u64) -> bool {
 
 /// This CPU's scratch.
 #[inline(always)]
-fn scratch() -> Option<&'static mut Scratch> {
+pub(crate) fn scratch() -> Option<&'static mut Scratch> {
     // SAFETY: reads the CPU number.
     let cpu = unsafe { bpf_get_smp_processor_id() };
     // SAFETY: one program at a time uses this CPU's value: perf events do not nest.

@@ -26,6 +26,12 @@ impl ProcessTables {
         Some(Self { space: *space, last: CodeMapping::UNUSED })
     }
 
+    /// `AddressSpace::generation`.
+    #[inline(always)]
+    pub(crate) fn generation(&self) -> u32 {
+        self.space.generation
+    }
+
     /// The mapping that holds `pc`, into `last`.
     #[inline(always)]
     fn find(&mut self, pc: u64) -> Result<(), u8> {

@@ -1,9 +1,75 @@
 //! The memory of the interrupted process, as the walkers read it.
+//!
+//! A read costs far more by its call than by its bytes: where the next reads are likely to be close, a stretch of memory is copied at
+//! once. A stretch never leaves the page of what was asked for, so that it fails only where a single word would have failed. The thread
+//! is interrupted, so that the copy stays true for the length of a sample.
 
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use core::arch::asm;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 
-/// Memory of `current`.
+/// Bytes of a page; where pages are larger a stretch is merely shorter than it could be.
+const PAGE: u64 = 4096;
+/// Bytes that are copied at once: several frames of a native stack, half a dozen of Python's.
+const WINDOW: u64 = 1024;
+const WINDOW_WORDS: usize = WINDOW as usize / 8;
+/// Bytes below what was asked for: saved registers lie below the return address, which is read first.
+const BELOW: u64 = 64;
+/// How far above the stack pointer memory is taken for this stack.
+const STACK_REACH: u64 = 1 << 26;
+
+/// A stretch of the process's memory.
+#[repr(C)]
+pub(crate) struct Window {
+    /// Address of the first byte.
+    base: u64,
+    /// Bytes that were copied; 0: none.
+    bytes: u64,
+    /// The bytes, and room behind the mask for a whole Python frame.
+    words: [u64; WINDOW_WORDS + FRAME_WORDS],
+}
+
+impl Window {
+    /// Forgets what was copied: each walk of each sample begins so.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.base = 0;
+        self.bytes = 0;
+    }
+
+    /// Copies `bytes` from `base`. Says whether it could.
+    #[inline(always)]
+    fn fill(&mut self, base: u64, bytes: u64) -> bool {
+        let mut bytes = bytes;
+        // SAFETY: a mask that changes nothing, for the verifier; hidden from the compiler, which knows that.
+        unsafe { asm!("{0} &= 2047", inout(reg) bytes) };
+        if bytes > WINDOW {
+            return false;
+        }
+        // SAFETY: the helper checks the user address and fails rather than faults; `words` has room for WINDOW bytes.
+        let failed =
+            unsafe { bpf_probe_read_user(self.words.as_mut_ptr().cast(), bytes as u32, base as *const _) };
+        self.base = base;
+        self.bytes = if failed == 0 { bytes } else { 0 };
+        failed == 0
+    }
+
+    /// The copied words from `address` on, if `bytes` of them are there and it is aligned.
+    #[inline(always)]
+    fn at(&self, address: u64, bytes: u64) -> Option<*const u64> {
+        let at = address.wrapping_sub(self.base);
+        if at >= self.bytes || at + bytes > self.bytes || at & 7 != 0 {
+            return None;
+        }
+        let mut word = at >> 3;
+        // SAFETY: a mask that changes nothing, for the verifier.
+        unsafe { asm!("{0} &= 127", inout(reg) word) };
+        // SAFETY: the mask keeps it below WINDOW_WORDS.
+        Some(unsafe { self.words.as_ptr().add(word as usize) })
+    }
+}
+
+/// Memory of `current`, each read by itself.
 pub(crate) struct UserMemory;
 
 impl Memory for UserMemory {
@@ -20,5 +86,75 @@ impl Memory for UserMemory {
         let bytes = bytes & 127;
         // SAFETY: as above; `out` has room for 128 bytes.
         unsafe { bpf_probe_read_user(out.as_mut_ptr().cast(), bytes, address as *const _) == 0 }
+    }
+}
+
+/// Memory of `current` for the native walk: it goes up the stack.
+pub(crate) struct StackMemory {
+    /// The window of this CPU: valid for as long as the program runs.
+    pub(crate) window: *mut Window,
+    /// The stack pointer at which the walk began.
+    pub(crate) lowest: u64,
+}
+
+impl Memory for StackMemory {
+    #[inline(always)]
+    fn read_word(&self, address: u64) -> Option<u64> {
+        // SAFETY: the scratch of this CPU, which one program at a time uses.
+        let window = unsafe { &mut *self.window };
+        if let Some(word) = window.at(address, 8) {
+            // SAFETY: `at` gives a place in the window.
+            return Some(unsafe { *word });
+        }
+        if address & 7 != 0 || address.wrapping_sub(self.lowest) > STACK_REACH {
+            return UserMemory.read_word(address);
+        }
+        let in_page = address & (PAGE - 1);
+        let first = in_page.saturating_sub(BELOW);
+        if !window.fill(address - in_page + first, (PAGE - first).min(WINDOW)) {
+            return None;
+        }
+        // SAFETY: as above.
+        window.at(address, 8).map(|word| unsafe { *word })
+    }
+
+    #[inline(always)]
+    fn read_frame(&self, address: u64, bytes: u32, out: &mut [u64; FRAME_WORDS]) -> bool {
+        UserMemory.read_frame(address, bytes, out)
+    }
+}
+
+/// Memory of `current` for the Python walk. From 3.11 on frames lie one above the other, the caller's below; where the last frame was
+/// close to this one, its callers are copied along with it.
+pub(crate) struct FrameMemory {
+    /// The window of this CPU: valid for as long as the program runs.
+    pub(crate) window: *mut Window,
+}
+
+impl Memory for FrameMemory {
+    #[inline(always)]
+    fn read_word(&self, address: u64) -> Option<u64> {
+        UserMemory.read_word(address)
+    }
+
+    #[inline(always)]
+    fn read_frame(&self, address: u64, bytes: u32, out: &mut [u64; FRAME_WORDS]) -> bool {
+        // SAFETY: the scratch of this CPU, which one program at a time uses.
+        let window = unsafe { &mut *self.window };
+        let bytes = u64::from(bytes & 127);
+        if window.at(address, bytes).is_none() {
+            let close = window.base.wrapping_sub(address) < WINDOW;
+            let in_page = address & (PAGE - 1);
+            let below = if close { in_page.min(WINDOW - bytes) & !7 } else { 0 };
+            if !window.fill(address.wrapping_sub(below), below + bytes) {
+                return false;
+            }
+        }
+        let Some(words) = window.at(address, bytes) else { return false };
+        for (place, word) in out.iter_mut().enumerate() {
+            // SAFETY: behind the window's last word there is room for a whole frame.
+            *word = unsafe { *words.add(place) };
+        }
+        true
     }
 }

@@ -20,6 +20,7 @@ mod row_maps;
 pub use btf::{BtfError, KernelTypes};
 pub use cpus::read_online_cpus;
 pub use error::ProbeError;
+pub use object::LoadedProgram;
 
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid};
@@ -102,6 +103,11 @@ impl Tracer {
             warnings: Vec::new(),
             _logger: logger,
         })
+    }
+
+    /// What loading took, by program.
+    pub fn loaded(&self) -> &[LoadedProgram] {
+        &self.object.loaded
     }
 
     /// Makes a process a target: all its threads, and from now on its children. Before the start its memory is read at once, later with its

@@ -18,6 +18,7 @@ use aya::sys::Stats;
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, PythonLayout, Settings, lost};
 
 /// The object that `cargo xtask build` makes of `tracer-ebpf`.
@@ -47,6 +48,19 @@ pub(super) struct Object {
     /// What is attached; dropping it detaches.
     links: Vec<Link>,
     stats: Option<OwnedFd>,
+    /// What loading took, by program.
+    pub(super) loaded: Vec<LoadedProgram>,
+}
+
+/// What the kernel did to load a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedProgram {
+    /// Its name in the object.
+    pub name: &'static str,
+    /// Instructions that the verifier went through, branches again and again; `None` before Linux 5.16, which does not tell.
+    pub verified_instructions: Option<u32>,
+    /// From handing it over to having it.
+    pub took: Duration,
 }
 
 /// An attached program.
@@ -78,14 +92,11 @@ impl Object {
             .map_max_entries("EVENTS", RING_BYTES)
             .load(PROBES)
             .map_err(|e| ProbeError::load(&e))?;
-        let perf: &mut PerfEvent = program(&mut ebpf, "on_sample")?;
-        perf.load().map_err(|e| ProbeError::verify("on_sample", &e))?;
+        let mut loaded = vec![load::<PerfEvent>(&mut ebpf, "on_sample", PerfEvent::load)?];
         for (name, _) in TRACEPOINTS {
-            let raw: &mut RawTracePoint = program(&mut ebpf, name)?;
-            raw.load().map_err(|e| ProbeError::verify(name, &e))?;
+            loaded.push(load::<RawTracePoint>(&mut ebpf, name, RawTracePoint::load)?);
         }
-        let mmap: &mut TracePoint = program(&mut ebpf, "on_mmap")?;
-        mmap.load().map_err(|e| ProbeError::verify("on_mmap", &e))?;
+        loaded.push(load::<TracePoint>(&mut ebpf, "on_mmap", TracePoint::load)?);
         let (targets, again) = twice(&mut ebpf, "TARGETS")?;
         let maps = Maps {
             targets: again,
@@ -93,7 +104,7 @@ impl Object {
             mappings: map(&mut ebpf, "MAPPINGS")?,
             pythons: map(&mut ebpf, "PYTHONS")?,
         };
-        Ok(Self { ebpf, maps: Some(maps), targets, links: Vec::new(), stats: None })
+        Ok(Self { ebpf, maps: Some(maps), targets, links: Vec::new(), stats: None, loaded })
     }
 
     /// The ring buffer of events; can be taken once.
@@ -236,6 +247,24 @@ where
     let missing = || ProbeError::Object(format!("it has no program {name}"));
     let program = ebpf.program_mut(name).ok_or_else(missing)?;
     <&mut P>::try_from(program).map_err(|e| ProbeError::Object(e.to_string()))
+}
+
+/// Has the kernel verify and load one program.
+fn load<P>(
+    ebpf: &mut Ebpf,
+    name: &'static str,
+    load: impl FnOnce(&mut P) -> Result<(), ProgramError>,
+) -> Result<LoadedProgram, ProbeError>
+where
+    for<'a> &'a mut P: TryFrom<&'a mut Program, Error = ProgramError>,
+{
+    let start = Instant::now();
+    load(program(ebpf, name)?).map_err(|e| ProbeError::verify(name, &e))?;
+    let took = start.elapsed();
+    let info = ebpf.program(name).and_then(|program| program.info().ok());
+    let verified_instructions = info.and_then(|info| info.verified_instruction_count());
+    log::debug!("{name}: loaded in {took:?}, {verified_instructions:?} verified instructions");
+    Ok(LoadedProgram { name, verified_instructions, took })
 }
 
 /// Two handles of one hash map.

@@ -8,6 +8,8 @@ use tracer_ebpf::wire::{AddressSpace, MAX_PLACES, POOL_PLACES};
 #[derive(Default)]
 pub(super) struct Pool {
     used: u32,
+    /// Blocks handed out so far: the generation of the last one.
+    taken: u32,
     free: HashMap<u32, VecDeque<u32>>,
 }
 
@@ -15,13 +17,14 @@ impl Pool {
     /// A block for this many mappings; `None` when the pool is used up or they are too many.
     pub(super) fn take(&mut self, mappings: usize) -> Option<AddressSpace> {
         let places = u32::try_from(mappings.max(1).next_power_of_two()).ok().filter(|&p| p <= MAX_PLACES)?;
-        if self.used + places <= POOL_PLACES {
-            let first = self.used;
+        let first = if self.used + places <= POOL_PLACES {
             self.used += places;
-            return Some(AddressSpace { first, places });
-        }
-        let first = self.free.get_mut(&places)?.pop_front()?;
-        Some(AddressSpace { first, places })
+            self.used - places
+        } else {
+            self.free.get_mut(&places)?.pop_front()?
+        };
+        self.taken = self.taken.wrapping_add(1).max(1);
+        Some(AddressSpace { first, places, generation: self.taken })
     }
 
     /// Gives a block back.
@@ -43,6 +46,7 @@ mod tests {
         pool.give(first);
         let second = pool.take(8).unwrap();
         assert_eq!(second.first, 8);
+        assert!(first.generation != 0 && first.generation != second.generation);
         while pool.take(2048).is_some() {}
         while pool.take(8).is_some_and(|b| b.first != 0) {}
         assert!(pool.take(3000).is_none());

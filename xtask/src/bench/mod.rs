@@ -2,6 +2,7 @@
 //!
 //! They print tables and assert nothing: machines differ and lose time. One file a benchmark.
 
+mod cost;
 mod sources;
 
 use crate::workspace::Workspace;
@@ -10,6 +11,8 @@ use anyhow::Result;
 /// What can be measured.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Bench {
+    /// What a sample costs in the kernel, by depth of stack, and on PyTorch and numpy.
+    Cost(cost::Options),
     /// What reading power costs at 50 and at 1,000 readings a second: CPU, how long a round takes, how late it begins.
     Sources(sources::Options),
 }
@@ -17,6 +20,7 @@ pub(crate) enum Bench {
 /// `cargo xtask bench`.
 pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
     match bench {
+        Bench::Cost(options) => cost::chore(workspace, options),
         Bench::Sources(options) => sources::chore(workspace, options),
     }
 }

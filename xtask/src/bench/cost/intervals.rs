@@ -1,0 +1,85 @@
+//! The distribution of what a sample costs, from counters that are read often.
+//!
+//! The kernel only keeps sums. An interval between two readings in which the sampler took one sample tells what that one cost; runs in
+//! which it found a thread that is no target are in the same sum, and their usual cost is taken off.
+
+/// The counters of the sampler, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reading {
+    /// Nanoseconds in the program.
+    pub(super) run_ns: u64,
+    /// Runs of the program.
+    pub(super) runs: u64,
+    /// Samples that it took.
+    pub(super) taken: u64,
+}
+
+/// What happened between readings.
+pub(super) struct Intervals {
+    first: Reading,
+    last: Reading,
+    /// Runs and nanoseconds of intervals with one sample.
+    single: Vec<(u64, u64)>,
+    /// Nanoseconds of intervals with one run and no sample.
+    strangers: Vec<u64>,
+}
+
+impl Intervals {
+    pub(super) const fn beginning(first: Reading) -> Self {
+        Self { first, last: first, single: Vec::new(), strangers: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, now: Reading) {
+        let runs = now.runs - self.last.runs;
+        let taken = now.taken - self.last.taken;
+        let ns = now.run_ns - self.last.run_ns;
+        match (runs, taken) {
+            (1, 0) => self.strangers.push(ns),
+            (1..=3, 1) => self.single.push((runs, ns)),
+            _ => {} // Several samples, or one that ended between the readings of its two counters.
+        }
+        self.last = now;
+    }
+
+    /// The usual cost of a run that took no sample. A median: now and then a sample's time stands in an interval before its count.
+    fn stranger(&self) -> u64 {
+        let mut sorted = self.strangers.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+    }
+
+    /// Nanoseconds of single samples, sorted.
+    pub(super) fn costs(&self) -> Vec<u64> {
+        let stranger = self.stranger();
+        let mut costs: Vec<u64> =
+            self.single.iter().map(|&(runs, ns)| ns.saturating_sub((runs - 1) * stranger)).collect();
+        costs.sort_unstable();
+        costs
+    }
+
+    /// Nanoseconds a sample, over all of them.
+    pub(super) fn mean(&self) -> u64 {
+        let taken = self.last.taken - self.first.taken;
+        let others = (self.last.runs - self.first.runs).saturating_sub(taken);
+        let ns = self.last.run_ns - self.first.run_ns;
+        ns.saturating_sub(others * self.stranger()).checked_div(taken).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Intervals, Reading};
+
+    /// Strangers' runs are taken off, intervals with several samples count in the mean alone.
+    #[test]
+    fn strangers_are_taken_off() {
+        let mut intervals = Intervals::beginning(Reading::default());
+        let mut now = Reading::default();
+        for (ns, runs, taken) in [(100, 1, 0), (5000, 1, 1), (7100, 2, 1), (0, 0, 0), (9000, 2, 2)] {
+            now = Reading { run_ns: now.run_ns + ns, runs: now.runs + runs, taken: now.taken + taken };
+            intervals.add(now);
+        }
+        assert_eq!(intervals.costs(), [5000, 7000]);
+        assert_eq!(intervals.mean(), 21_000 / 4);
+    }
+}
