@@ -4,6 +4,7 @@
 //! cannot go on says why; the sample is sent all the same.
 
 use super::maps::{CPU_STATE, EVENTS, PYTHONS, SCRATCH, Scratch, count, current, head, is_target, settings};
+use super::raw;
 use super::sched::{NO_WAKEUP, WAKEUP};
 use super::tables::ProcessTables;
 use super::user_memory::UserMemory;
@@ -15,7 +16,7 @@ use aya_ebpf::helpers::{
 };
 use aya_ebpf::programs::PerfEventContext;
 use core::ffi::c_void;
-use tracer_ebpf::native::{self, NativeWalk, SCAN_WORDS};
+use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, SCAN_WORDS};
 use tracer_ebpf::python::{self, MAX_THREADS, PythonWalk, Step};
 use tracer_ebpf::wire::{
     MAX_FRAMES, MAX_KERNEL_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
@@ -50,8 +51,6 @@ pub(crate) struct Walks {
 
 /// Anchors that are kept: a power of two. Deeper nesting of interpreters is not bridged.
 const MAX_ANCHORS: usize = 32;
-/// Gaps that are bridged in one stack.
-const MAX_HEALED: u32 = 6;
 
 /// Takes a sample of `current` if it is a target.
 #[inline(always)]
@@ -70,6 +69,9 @@ pub(crate) fn take(ctx: &PerfEventContext) {
     let Some(done) = scratch() else { return };
     done.head.python_end = python_end;
     done.head.native_end = native_end;
+    if raw::is_wanted(native_end) {
+        raw::send(&done.head.head);
+    }
     send(done);
 }
 
@@ -93,7 +95,7 @@ fn kernel_frames(ctx: &PerfEventContext, scratch: &mut Scratch) {
 fn python_frames(pid: u32) -> u8 {
     let Some(scratch) = scratch() else { return end::NOTHING };
     // SAFETY: the value is copied at once.
-    let Some(layout) = (unsafe { PYTHONS.get(&pid) }) else { return end::NOTHING };
+    let Some(layout) = (unsafe { PYTHONS.get(&pid) }) else { return end::NO_INTERPRETER };
     scratch.walk.layout = *layout;
     scratch.walk.anchor = 0;
     scratch.walk.anchors[0] = 0;
@@ -191,7 +193,8 @@ fn native_frames(pid: u32) -> u8 {
     if !user_registers(&mut begun.walk.native) {
         return end::NOTHING;
     }
-    let Some(tables) = ProcessTables::of(pid) else {
+    let tables = if settings().unwind_user == 0 { ProcessTables::of(pid) } else { None };
+    let Some(tables) = tables else {
         push_native(begun, begun.walk.native.pc, 0);
         return end::NOT_READY;
     };
@@ -227,7 +230,7 @@ fn heal(code: u8) -> bool {
     before.walk.found = 0;
     if code == end::NO_UNWIND_INFO {
         repeat(SCAN_WORDS, scan_step);
-    } else if code == end::NOT_READY {
+    } else if raw::is_left_to_user_space(code) {
         return false;
     }
     let Some(now) = scratch() else { return false };

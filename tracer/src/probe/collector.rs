@@ -8,6 +8,7 @@ use super::interner::Interner;
 use super::object::Maps;
 use super::processes::Processes;
 use super::python_frames::{ModuleNames, python_frame, refresh_codes};
+use super::raw_stacks::RawStacks;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid};
 use crate::profile::record::{Frame, FrameKind, Occupant, PythonLoss, Record, Sample, Slice, Verdict};
@@ -26,6 +27,8 @@ pub(super) struct Collector {
     pub(super) maps: Maps,
     pub(super) processes: Processes,
     pub(super) out: Interner,
+    /// What user space unwinds.
+    pub(super) raw: RawStacks,
     modules: ModuleNames,
     eval_frames: EvalFrames,
     slices: Vec<Slice>,
@@ -46,6 +49,7 @@ impl Collector {
             maps,
             processes,
             out,
+            raw: RawStacks::default(),
             modules: ModuleNames::default(),
             eval_frames: EvalFrames::default(),
             slices: Vec::new(),
@@ -76,6 +80,7 @@ impl Collector {
                 self.ended.insert(head.pid, head.at);
             }
             Some(Event::Mmap(head)) => self.processes.touch(head.pid, head.at),
+            Some(Event::Raw(capture)) => self.raw.keep(&capture),
             None => self.damaged += 1,
         }
         if self.slices.len() + self.samples.len() >= BATCH {
@@ -96,6 +101,8 @@ impl Collector {
         self.sampled += 1;
         self.processes.meet(head.pid, &self.out).samples += 1;
         let thread = self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
+        let unwound = self.raw.unwind(head, raw, &mut self.processes);
+        let raw = unwound.as_ref().unwrap_or(raw);
         let interpreter = self.processes.get(head.pid).and_then(|p| p.interpreter);
         let settled = interpreter.map(|i| settle(raw, i.layout.seam, |pc| i.is_eval(pc)));
         let (frames, mut verdict) = merge(settled.as_deref().unwrap_or(raw));
@@ -117,13 +124,12 @@ impl Collector {
         let Some((interpreter, space)) = self.processes.unlearned(pid) else { return };
         let space = space.clone();
         for (distance, pc) in eval_frames(raw) {
-            if let Some(learned) =
-                self.eval_frames.observe(pid, &space, &mut self.processes.files, distance, pc)
-            {
+            let saved_rbp = || self.raw.saved_rbp(pid, &space, pc);
+            if let Some(learned) = self.eval_frames.observe(&space, distance, pc, saved_rbp) {
                 let mut layout = interpreter.layout.walker(interpreter.runtime);
                 (layout.eval_cfa, layout.eval_rbp) = (learned.cfa, learned.rbp);
                 self.maps.set_python(pid, &layout);
-                self.processes.learned(pid);
+                self.processes.learned(pid, learned);
                 return;
             }
         }
@@ -177,6 +183,11 @@ impl Collector {
         self.processes.refresh(&mut self.maps, &self.out, false, now);
         self.processes.files.take_news(true);
         self.processes.refresh(&mut self.maps, &self.out, true, now);
+    }
+
+    /// Whether news of files is on its way.
+    pub(super) const fn is_waiting(&self) -> bool {
+        self.processes.files.is_busy()
     }
 
     /// What is done between two looks at the ring buffer.

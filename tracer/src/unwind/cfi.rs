@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use tracer_ebpf::rows::{Rule, rule};
 
-type Reader<'a> = EndianSlice<'a, LittleEndian>;
+pub(super) type Reader<'a> = EndianSlice<'a, LittleEndian>;
 type Cies<'a> = HashMap<usize, gimli::CommonInformationEntry<Reader<'a>>>;
 
 /// Rows of one file, sorted, with what could not be expressed.
@@ -113,8 +113,22 @@ fn add_fde<'a>(
     Ok(())
 }
 
+/// The rule of one FDE at an address (SVMA) that lies in it.
+pub(super) fn rule_at<'a>(
+    eh_frame: &Section<Reader<'a>>,
+    bases: &BaseAddresses,
+    fde: &gimli::FrameDescriptionEntry<Reader<'a>>,
+    context: &mut UnwindContext<usize>,
+    svma: u64,
+) -> gimli::Result<Rule> {
+    let row = fde.unwind_info_for_address(eh_frame, bases, context, svma)?;
+    let rule =
+        if fde.is_signal_trampoline() { Rule::pack(rule::SIGNAL, 0, 0) } else { rule_of(row, eh_frame) };
+    Ok(rule.unwrap_or(UNSUPPORTED))
+}
+
 const UNSUPPORTED: Rule = Rule(rule::UNSUPPORTED << 27);
-const NONE: Rule = Rule(rule::NONE << 27);
+pub(super) const NONE: Rule = Rule(rule::NONE << 27);
 
 fn pack(svma: u64, base: u64, rule: Rule) -> Option<u64> {
     let pc = u32::try_from(svma.checked_sub(base)?).ok()?;

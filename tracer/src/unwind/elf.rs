@@ -124,6 +124,28 @@ pub fn read_eh_frame(path: &Path) -> Result<Option<EhFrame>, ElfError> {
     })
 }
 
+/// Where a section lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its place in the file.
+    pub offset: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// Its address (SVMA).
+    pub svma: u64,
+}
+
+/// Where `.eh_frame` and `.eh_frame_hdr` lie; `None` where the file has none.
+pub fn find_unwind_sections(path: &Path) -> Result<[Option<Place>; 2], ElfError> {
+    with_elf(path, |elf| {
+        Ok([".eh_frame", ".eh_frame_hdr"].map(|name| {
+            let section = elf.section_by_name(name)?;
+            let (offset, size) = section.file_range()?;
+            Some(Place { offset, size, svma: section.address() })
+        }))
+    })
+}
+
 /// An open file as a path, whatever became of its own.
 pub fn path_of(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
