@@ -6,7 +6,7 @@
 use super::row_maps::{RowMapError, RowMaps};
 use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::cfi::build_rows;
+use crate::unwind::cfi::{add_entry, build_rows};
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
 use crate::unwind::elf::{ElfError, ElfFacts, path_of, read_eh_frame};
 use crate::unwind::vdso;
@@ -145,17 +145,17 @@ pub(super) fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
 }
 
 /// The thread that reads what files say of themselves, and passes them on.
-fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job, u64)>) {
+fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job, (u64, u64))>) {
     for job in jobs {
         let wanted: &[&str] = if job.python { &SYMBOLS } else { &[] };
         let facts = ElfFacts::read(&path_of(&job.file), wanted)
             .inspect_err(|error| log::debug!("no unwind information: {error}"))
             .ok()
             .map(Arc::new);
-        let base = facts.as_ref().map(|facts| facts.base);
+        let place = facts.as_ref().map(|facts| (facts.base, facts.entry));
         let mut told = found.send(News::Facts(job.key.clone(), facts)).is_ok();
-        told &= match base {
-            Some(base) => rows_jobs.send((job, base)).is_ok(),
+        told &= match place {
+            Some(place) => rows_jobs.send((job, place)).is_ok(),
             None => found.send(News::Table(job.key, Table::Absent)).is_ok(),
         };
         if !told {
@@ -165,17 +165,17 @@ fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job
 }
 
 /// The thread that makes row tables.
-fn make_tables(jobs: Receiver<(Job, u64)>, mut maps: Option<RowMaps>, found: &Sender<News>) {
-    for (job, base) in jobs {
-        let table = maps.as_mut().map_or(Table::Absent, |maps| make_table(&job, base, maps));
+fn make_tables(jobs: Receiver<(Job, (u64, u64))>, mut maps: Option<RowMaps>, found: &Sender<News>) {
+    for (job, place) in jobs {
+        let table = maps.as_mut().map_or(Table::Absent, |maps| make_table(&job, place, maps));
         if found.send(News::Table(job.key, table)).is_err() {
             return;
         }
     }
 }
 
-fn make_table(job: &Job, base: u64, maps: &mut RowMaps) -> Table {
-    let rows = build(job, base).unwrap_or_else(|error| {
+fn make_table(job: &Job, place: (u64, u64), maps: &mut RowMaps) -> Table {
+    let rows = build(job, place).unwrap_or_else(|error| {
         log::debug!("no unwind rows: {error}");
         Vec::new()
     });
@@ -196,7 +196,12 @@ fn table_of(rows: &[u64], maps: &mut RowMaps) -> Table {
     }
 }
 
-fn build(job: &Job, base: u64) -> Result<Vec<u64>, ElfError> {
-    let section = read_eh_frame(&path_of(&job.file))?;
-    Ok(section.map(|section| build_rows(&section, base).rows).unwrap_or_default())
+/// Makes the rows of a file, whose lowest address and entry point these are.
+fn build(job: &Job, (base, entry): (u64, u64)) -> Result<Vec<u64>, ElfError> {
+    let Some(section) = read_eh_frame(&path_of(&job.file))? else { return Ok(Vec::new()) };
+    let mut rows = build_rows(&section, base).rows;
+    if !rows.is_empty() {
+        add_entry(&mut rows, entry.saturating_sub(base));
+    }
+    Ok(rows)
 }

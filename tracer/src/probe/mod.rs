@@ -177,7 +177,7 @@ impl Tracer {
         let mut raw = BTreeMap::new();
         match self.reader.take().map(Reader::stop) {
             Some(Some(mut collector)) => {
-                collector.flush();
+                collector.finish();
                 raw = collector.raw.counts.iter().map(|(&what, &count)| (what.into(), count)).collect();
                 count_into(
                     &mut lost,

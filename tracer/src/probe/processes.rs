@@ -209,6 +209,16 @@ impl Processes {
         true
     }
 
+    /// Whether a sample's process may turn out to hold an interpreter that was not known when it was taken: its files or its mappings
+    /// are still to be read. After half a second it is believed to hold none.
+    pub(super) fn may_be_python(&self, head: Head, now: KtimeNs) -> bool {
+        const PATIENCE_NS: u64 = 500_000_000;
+        let open = |p: &Process| p.interpreter.is_none() && !p.refused;
+        self.by_pid.get(&head.pid).is_some_and(open)
+            && (self.files.is_busy() || self.is_older(head))
+            && now.ns_since(head.at) < PATIENCE_NS
+    }
+
     /// Whether the mappings of a sample's process were last read before the sample was taken.
     pub(super) fn is_older(&self, head: Head) -> bool {
         self.by_pid.get(&head.pid).is_some_and(|process| process.read_at.is_none_or(|at| at < head.at))

@@ -4,7 +4,7 @@
 //! large libraries, only the blocks are read in which entries were asked for. Files without a search table (static programs of some
 //! linkers) get all their rows at once. Sources: LSB Core 5.0 §10.6. Leaves out what a rule means (`tracer_ebpf::native`).
 
-use super::cfi::{NONE, Reader, build_rows, rule_at};
+use super::cfi::{NONE, OUTERMOST, Reader, build_rows, is_entry, rule_at};
 use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections, path_of, read_eh_frame};
 use gimli::{
     BaseAddresses, EhFrame as Section, EhFrameHdr, EndianSlice, LittleEndian, UnwindContext,
@@ -60,11 +60,16 @@ impl UnwindFile {
 
     /// The rule at an address (SVMA); `rule::NONE` where the file has no unwind information for it, or a damaged one.
     pub fn rule(&mut self, svma: u64) -> Rule {
+        let found = self.find(svma);
+        if found == NONE && is_entry(self.facts.entry, svma) { OUTERMOST } else { found }
+    }
+
+    fn find(&mut self, svma: u64) -> Rule {
         match &mut self.found {
             Found::Rows(rows) => rule_of_rows(rows, svma.wrapping_sub(self.facts.base)),
             Found::Table { header, frames, bases, start } => {
                 let found = frames.find(&self.file, header, bases, *start, svma);
-                let rule = found.and_then(|at| frames.rule(&self.file, bases, at, &mut self.context, svma));
+                let rule = found.and_then(|at| frames.rule(bases, at, &mut self.context, svma));
                 rule.unwrap_or(NONE)
             }
         }
@@ -169,7 +174,6 @@ impl Blocks {
     /// The rule of the entry at a place, whose bytes were read.
     fn rule(
         &self,
-        _file: &File,
         bases: &BaseAddresses,
         at: usize,
         context: &mut UnwindContext<usize>,
@@ -187,7 +191,7 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::{UnwindFile, rule_of_rows};
-    use crate::unwind::cfi::build_rows;
+    use crate::unwind::cfi::{add_entry, build_rows};
     use crate::unwind::elf::{ElfFacts, read_eh_frame};
     use std::fs::File;
     use std::path::Path;
@@ -196,8 +200,10 @@ mod tests {
     #[test]
     fn rules_are_those_of_the_table() {
         let path = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
-        let base = ElfFacts::read(path, &[]).unwrap().base;
-        let rows = build_rows(&read_eh_frame(path).unwrap().unwrap(), base).rows;
+        let facts = ElfFacts::read(path, &[]).unwrap();
+        let base = facts.base;
+        let mut rows = build_rows(&read_eh_frame(path).unwrap().unwrap(), base).rows;
+        add_entry(&mut rows, facts.entry - base);
         let mut file = UnwindFile::open(File::open(path).unwrap()).unwrap();
         let starts = rows.iter().map(|row| row >> 32);
         for place in starts.flat_map(|start| [start, start.saturating_sub(1)]) {
