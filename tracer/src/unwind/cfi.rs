@@ -114,15 +114,11 @@ fn add_fde<'a>(
 }
 
 /// Bytes of the code at an entry point: the dynamic loader's, the longest, has 60.
-const ENTRY_BYTES: u64 = 64;
+pub(super) const ENTRY_BYTES: u64 = 64;
 
-/// Whether code without unwind information at `place` belongs to the entry point: it was called by nobody, and the frame is the
-/// outermost. The dynamic loader's says nothing of itself (glibc, sysdeps/x86_64/dl-machine.h, `RTLD_START`).
-pub fn is_entry(entry: u64, place: u64) -> bool {
-    entry != 0 && place.checked_sub(entry).is_some_and(|behind| behind < ENTRY_BYTES)
-}
-
-/// Adds a row for the entry point (relative to the file's lowest address), where rows say that there is no unwind information.
+/// Adds a row for the entry point (relative to the file's lowest address), where rows say that there is no unwind information: nobody
+/// called it, so that its frame is the outermost. The dynamic loader's says nothing of itself (glibc, sysdeps/x86_64/dl-machine.h,
+/// `RTLD_START`).
 pub fn add_entry(rows: &mut Vec<u64>, entry: u64) {
     let after = rows.partition_point(|row| row >> 32 <= entry);
     let (before, behind) = rows.split_at(after);

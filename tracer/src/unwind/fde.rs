@@ -4,13 +4,14 @@
 //! large libraries, only the blocks are read in which entries were asked for. Files without a search table (static programs of some
 //! linkers) get all their rows at once. Sources: LSB Core 5.0 §10.6. Leaves out what a rule means (`tracer_ebpf::native`).
 
-use super::cfi::{NONE, OUTERMOST, Reader, build_rows, is_entry, rule_at};
+use super::cfi::{ENTRY_BYTES, NONE, OUTERMOST, Reader, build_rows, rule_at};
 use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections, path_of, read_eh_frame};
 use gimli::{
     BaseAddresses, EhFrame as Section, EhFrameHdr, EndianSlice, LittleEndian, UnwindContext,
     UnwindSection as _,
 };
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use tracer_ebpf::rows::Rule;
 
@@ -19,6 +20,8 @@ pub struct UnwindFile {
     file: File,
     facts: ElfFacts,
     found: Found,
+    /// Code at the entry point without unwind information (SVMA).
+    entry: Range<u64>,
     context: UnwindContext<usize>,
 }
 
@@ -50,7 +53,9 @@ impl UnwindFile {
                     .unwrap_or_default(),
             ),
         };
-        Ok(Self { file, facts, found, context: UnwindContext::new() })
+        let mut new = Self { file, facts, found, entry: 0..0, context: UnwindContext::new() };
+        new.entry = new.entry_code();
+        Ok(new)
     }
 
     /// What to subtract from an address in a mapping to get the file's own (SVMA), see `ElfFacts::bias`.
@@ -61,7 +66,18 @@ impl UnwindFile {
     /// The rule at an address (SVMA); `rule::NONE` where the file has no unwind information for it, or a damaged one.
     pub fn rule(&mut self, svma: u64) -> Rule {
         let found = self.find(svma);
-        if found == NONE && is_entry(self.facts.entry, svma) { OUTERMOST } else { found }
+        if found == NONE && self.entry.contains(&svma) { OUTERMOST } else { found }
+    }
+
+    /// As far as there is no unwind information, see `cfi::add_entry`.
+    fn entry_code(&mut self) -> Range<u64> {
+        let entry = self.facts.entry;
+        if entry == 0 {
+            return 0..0;
+        }
+        let most = entry.saturating_add(ENTRY_BYTES);
+        let end = (entry..most).find(|&svma| self.find(svma) != NONE).unwrap_or(most);
+        entry..end
     }
 
     fn find(&mut self, svma: u64) -> Rule {
