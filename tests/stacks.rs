@@ -58,10 +58,16 @@ fn pythons() -> Vec<PathBuf> {
 
 /// Records the program under one interpreter; gives the recording and what the program said.
 fn record(python: &Path, hz: &str) -> (Recording, Vec<Region>) {
+    record_by("kernel", python, hz)
+}
+
+/// The same, with native frames unwound by the kernel or by user space.
+fn record_by(unwind: &str, python: &Path, hz: &str) -> (Recording, Vec<Region>) {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let script = tests_dir().join("workloads/oracle.py");
     let (python, script) = (python.to_str().unwrap(), script.to_str().unwrap());
-    let arguments = ["record", "--power", "none", "--no-svg", "-F", hz, "--", python, script, "truth", "0.3"];
+    let options = ["record", "--power", "none", "--no-svg", "-F", hz, "--unwind", unwind, "--"];
+    let arguments = [&options[..], &[python, script, "truth", "0.3"]].concat();
     assert_code(&place.run(&arguments), 0);
     let truth = std::fs::read_to_string(place.path("truth")).unwrap();
     let regions = truth.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -106,37 +112,53 @@ fn matches(seen: &[Seen], region: &Region, seam: bool) -> bool {
 #[test]
 fn python_frames_are_the_interpreters() {
     for python in pythons() {
-        let (recording, regions) = record(&python, "199");
-        let mut hits: BTreeMap<&str, u32> = BTreeMap::new();
-        let (mut misses, mut refused) = (Vec::new(), 0);
-        for sample in &recording.samples {
-            let seen = python_frames(&recording, sample.stack);
-            if seen.last().is_none_or(|last| last.name != "spin") {
-                continue;
-            }
-            if has_nameless(&recording, sample.stack) {
-                refused += 1;
-                continue;
-            }
-            let seam = matches!(sample.verdict, Verdict::Complete);
-            match regions.iter().find(|region| matches(&seen, region, seam)) {
-                Some(region) => *hits.entry(&region.region).or_default() += 1,
-                None => misses.push(seen),
-            }
-        }
-        let python = python.display();
-        let compared = hits.values().sum::<u32>();
-        eprintln!(
-            "{python}: {compared} samples agree, {} differ, {refused} refused; {}",
-            misses.len(),
-            verdicts(&recording)
-        );
-        assert!(refused * 50 < compared, "{python}: {refused} samples have frames without a name");
-        assert!(misses.is_empty(), "{python}: {} samples differ, such as {:?}", misses.len(), misses[0]);
-        let unseen: Vec<&str> =
-            regions.iter().map(|r| r.region.as_str()).filter(|r| !hits.contains_key(r)).collect();
-        assert!(unseen.is_empty(), "{python}: no samples in {unseen:?}");
+        compare("kernel", &python);
     }
+}
+
+/// The same where user space unwinds native frames, from copies of the stack.
+#[test]
+fn user_space_unwinds_as_well() {
+    let mut pythons = vec![PathBuf::from("/usr/bin/python3")];
+    pythons.extend(found_pythons(9..=9).into_iter().take(1));
+    pythons.extend(found_pythons(13..=13).into_iter().take(1));
+    for python in pythons {
+        compare("user", &python);
+    }
+}
+
+/// Compares every sample inside a region with what the interpreter says.
+fn compare(unwind: &str, python: &Path) {
+    let (recording, regions) = record_by(unwind, python, "199");
+    let mut hits: BTreeMap<&str, u32> = BTreeMap::new();
+    let (mut misses, mut refused) = (Vec::new(), 0);
+    for sample in &recording.samples {
+        let seen = python_frames(&recording, sample.stack);
+        if seen.last().is_none_or(|last| last.name != "spin") {
+            continue;
+        }
+        if has_nameless(&recording, sample.stack) {
+            refused += 1;
+            continue;
+        }
+        let seam = matches!(sample.verdict, Verdict::Complete);
+        match regions.iter().find(|region| matches(&seen, region, seam)) {
+            Some(region) => *hits.entry(&region.region).or_default() += 1,
+            None => misses.push(seen),
+        }
+    }
+    let python = python.display();
+    let compared = hits.values().sum::<u32>();
+    eprintln!(
+        "{python}: {compared} samples agree, {} differ, {refused} refused; {}",
+        misses.len(),
+        verdicts(&recording)
+    );
+    assert!(refused * 50 < compared, "{python}: {refused} samples have frames without a name");
+    assert!(misses.is_empty(), "{python}: {} samples differ, such as {:?}", misses.len(), misses[0]);
+    let unseen: Vec<&str> =
+        regions.iter().map(|r| r.region.as_str()).filter(|r| !hits.contains_key(r)).collect();
+    assert!(unseen.is_empty(), "{python}: no samples in {unseen:?}");
 }
 
 /// The frames of a stack in words: names of Python functions, and `map` where C called. Other native frames are left out.

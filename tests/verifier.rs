@@ -10,6 +10,7 @@
 )]
 
 use energy_trace::probe::{TraceConfig, Tracer};
+use energy_trace::profile::record::Unwinding;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -36,7 +37,13 @@ fn kernel() -> String {
 }
 
 fn load() -> Tracer {
-    Tracer::load(&TraceConfig { sample_hz: 99, system_wide: false, verbose: false }).unwrap()
+    Tracer::load(&TraceConfig {
+        sample_hz: 99,
+        system_wide: false,
+        verbose: false,
+        unwinding: Unwinding::Kernel,
+    })
+    .unwrap()
 }
 
 /// Every program stays close to its row, and far from the kernel's limit.

@@ -104,6 +104,9 @@ fn signal_return(walk: &mut NativeWalk, memory: &impl Memory) -> Result<u64, u8>
     Ok(walk.sp)
 }
 
+/// Gaps that are bridged in one stack.
+pub const MAX_HEALED: u32 = 6;
+
 /// Words above the stack pointer that are looked through for a return address where code has no unwind information.
 pub const SCAN_WORDS: u32 = 64;
 

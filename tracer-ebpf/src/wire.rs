@@ -34,6 +34,8 @@ pub mod kind {
     pub const EXIT: u32 = 5;
     /// A `TaskEvent`: a target maps a file as code.
     pub const MMAP: u32 = 6;
+    /// A `RawHead` with a copy of the user stack; the sample that it belongs to follows, with the same CPU, thread and time.
+    pub const RAW: u32 = 7;
 }
 
 /// What every event begins with.
@@ -100,6 +102,52 @@ pub struct SampleHead {
     pub reserved: [u8; 7],
 }
 
+/// Registers and a copy of the user stack, for user space to unwind; behind it lie `bytes` bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawHead {
+    /// Kind `RAW`; the rest is that of the sample.
+    pub head: EventHead,
+    /// Address of the first byte that was copied: where the page of the stack pointer begins.
+    pub base: u64,
+    /// Bytes that were copied: whole pages.
+    pub bytes: u32,
+    /// 1: the copy ended at its limit, so that the stack may go on; 0: it ended where memory could not be read.
+    pub limited: u32,
+    /// User registers in the order of `struct pt_regs`, see `register`.
+    pub registers: [u64; register::COUNT],
+}
+
+/// Pages of the user stack in a raw capture: at least 32 KiB above the stack pointer. Stacks of PyTorch's and Python's threads are some
+/// 4 to 20 KiB deep, of which one frame of OpenBLAS alone takes 12 KiB; 16 KiB cut 40 % of numpy's (research/feasibility.md §3).
+pub const RAW_PAGES: usize = 9;
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Places of registers in `RawHead::registers`: `struct pt_regs` of x86-64 in words (arch/x86/include/asm/ptrace.h, v6.1).
+pub mod register {
+    /// `r15`.
+    pub const R15: usize = 0;
+    /// `r14`.
+    pub const R14: usize = 1;
+    /// `r13`.
+    pub const R13: usize = 2;
+    /// `r12`.
+    pub const R12: usize = 3;
+    /// `rbp`.
+    pub const RBP: usize = 4;
+    /// `rbx`.
+    pub const RBX: usize = 5;
+    /// `r10`.
+    pub const R10: usize = 7;
+    /// `rip`.
+    pub const RIP: usize = 16;
+    /// `rsp`.
+    pub const RSP: usize = 19;
+    /// Words of `struct pt_regs`.
+    pub const COUNT: usize = 21;
+}
+
 /// A native frame whose pc is below this is no frame but a bridged gap: its pc is the `end` code of why it was there, its CFA that of
 /// the interpreter's frame where the walk went on.
 pub const FIRST_PC: u64 = 256;
@@ -126,6 +174,12 @@ pub mod end {
     pub const BAD_FRAME: u8 = 8;
     /// Native and Python frames do not match each other (said by user space, never by the probes).
     pub const SEAM: u8 = 9;
+    /// The stack goes on behind the end of its copy (said by user space).
+    pub const BEYOND_COPY: u8 = 10;
+    /// The process was gone before its memory map could be read (said by user space).
+    pub const GONE: u8 = 11;
+    /// No interpreter is known in this process, yet or at all (Python walks only).
+    pub const NO_INTERPRETER: u8 = 12;
     /// The walk has not ended (never in an event).
     pub const RUNNING: u8 = 255;
 }
@@ -146,6 +200,8 @@ pub struct Settings {
     pub system_wide: u32,
     /// The tracer itself, never a target of `-a`.
     pub tracer_pid: u32,
+    /// 1: native frames are found by user space alone, from raw captures.
+    pub unwind_user: u32,
 }
 
 /// Counters of what was lost, the index into the `LOST` map.
@@ -162,8 +218,10 @@ pub mod lost {
     pub const KERNEL_STACKS: u32 = 4;
     /// Samples taken (not a loss: what the others are measured against).
     pub const TAKEN: u32 = 5;
+    /// Raw captures that found no room in the ring buffer; their samples are sent all the same.
+    pub const RAWS: u32 = 6;
     /// How many there are.
-    pub const COUNT: u32 = 6;
+    pub const COUNT: u32 = 7;
 }
 
 /// What a CPU is doing, between two switches.
@@ -283,7 +341,8 @@ const _: () = {
     assert!(size_of::<SliceEvent>() == 32);
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 56);
-    assert!(size_of::<Settings>() == 24);
+    assert!(size_of::<Settings>() == 28);
+    assert!(size_of::<RawHead>() == 208);
     assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<AddressSpace>() == 12);
     assert!(size_of::<CodeMapping>() == 32);

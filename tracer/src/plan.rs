@@ -6,6 +6,7 @@ use crate::cli::Common;
 use crate::cli::record::{Gpu, RecordArgs};
 use crate::ids::Pid;
 use crate::power::{PowerPlan, SourceChoice};
+use crate::profile::record::Unwinding;
 use crate::target::Target;
 use crate::target::user::{InvokingUser, UserError};
 use std::ffi::OsString;
@@ -44,6 +45,8 @@ pub struct RecordPlan {
     pub owner: Option<InvokingUser>,
     /// Stack samples a second on each CPU.
     pub sample_hz: u32,
+    /// Who unwinds native frames.
+    pub unwinding: Unwinding,
     /// Where joules come from.
     pub power: PowerPlan,
     /// When to stop at the latest.
@@ -93,6 +96,7 @@ pub fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanErr
         environment: if args.jit_names { JIT_NAMES.to_vec() } else { Vec::new() },
         owner,
         sample_hz: args.frequency,
+        unwinding: args.unwind.into(),
         power: power(args),
         duration: args.duration,
         recording: args.output.clone(),

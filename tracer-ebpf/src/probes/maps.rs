@@ -9,14 +9,21 @@ use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
 use tracer_ebpf::rows::CHUNK_ROWS;
 use tracer_ebpf::wire::{
-    AddressSpace, CodeMapping, CpuState, EventHead, MAX_TABLES, POOL_PLACES, PythonLayout, SAMPLE_WORDS,
-    SampleHead, Settings, lost,
+    AddressSpace, CodeMapping, CpuState, EventHead, MAX_TABLES, PAGE_BYTES, POOL_PLACES, PythonLayout,
+    RAW_PAGES, RawHead, SAMPLE_WORDS, SampleHead, Settings, lost,
 };
 
 /// Written by user space before loading.
 #[unsafe(no_mangle)]
-static SETTINGS: Settings =
-    Settings { task_tgid: 0, task_pid: 0, task_mm: 0, task_fsbase: 0, system_wide: 0, tracer_pid: 0 };
+static SETTINGS: Settings = Settings {
+    task_tgid: 0,
+    task_pid: 0,
+    task_mm: 0,
+    task_fsbase: 0,
+    system_wide: 0,
+    tracer_pid: 0,
+    unwind_user: 0,
+};
 
 /// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).
 #[repr(C)]
@@ -33,6 +40,17 @@ pub(crate) struct Scratch {
 /// Scratch by CPU; its size is set by user space to the CPUs that there are.
 #[map]
 pub(crate) static SCRATCH: Array<Scratch> = Array::with_max_entries(1, 0);
+
+/// Where a CPU builds a raw capture.
+#[repr(C)]
+pub(crate) struct RawScratch {
+    pub(crate) head: RawHead,
+    pub(crate) stack: [u8; RAW_PAGES * PAGE_BYTES],
+}
+
+/// Raw captures by CPU; its size is set by user space to the CPUs that there are.
+#[map]
+pub(crate) static RAW: Array<RawScratch> = Array::with_max_entries(1, 0);
 
 /// All events to user space; its size is set by user space.
 #[map]

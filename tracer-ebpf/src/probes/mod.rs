@@ -1,6 +1,7 @@
 //! What the hooks call. Exists in the BPF binary only.
 
 pub(crate) mod maps;
+pub(crate) mod raw;
 pub(crate) mod rule_cache;
 pub(crate) mod sample;
 pub(crate) mod sched;

@@ -4,6 +4,7 @@
 //! cannot go on says why; the sample is sent all the same.
 
 use super::maps::{CPU_STATE, EVENTS, PYTHONS, SCRATCH, Scratch, count, current, head, is_target, settings};
+use super::raw;
 use super::rule_cache::{CachedTables, RuleCache};
 use super::sched::{NO_WAKEUP, WAKEUP};
 use super::tables::ProcessTables;
@@ -16,7 +17,7 @@ use aya_ebpf::helpers::{
 };
 use aya_ebpf::programs::PerfEventContext;
 use core::ffi::c_void;
-use tracer_ebpf::native::{self, NativeWalk, SCAN_WORDS};
+use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, SCAN_WORDS};
 use tracer_ebpf::python::{self, MAX_THREADS, PythonWalk, Step};
 use tracer_ebpf::wire::{
     MAX_FRAMES, MAX_KERNEL_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
@@ -59,8 +60,6 @@ pub(crate) struct Walks {
 const MAX_ANCHORS: usize = 32;
 /// Frames that one call of a callback takes: calls cost, and so does what the verifier has to look at.
 const STEPS: u32 = 2;
-/// Gaps that are bridged in one stack.
-const MAX_HEALED: u32 = 6;
 
 /// Takes a sample of `current` if it is a target.
 #[inline(always)]
@@ -80,6 +79,9 @@ pub(crate) fn take(ctx: &PerfEventContext) {
     let Some(done) = scratch() else { return };
     done.head.python_end = python_end;
     done.head.native_end = native_end;
+    if raw::is_wanted(native_end) {
+        raw::send(&done.head.head);
+    }
     send(done);
 }
 
@@ -115,7 +117,7 @@ fn interrupted_user(ctx: &PerfEventContext) -> bool {
 fn python_frames(pid: u32) -> u8 {
     let Some(scratch) = scratch() else { return end::NOTHING };
     // SAFETY: the value is copied at once.
-    let Some(layout) = (unsafe { PYTHONS.get(&pid) }) else { return end::NOTHING };
+    let Some(layout) = (unsafe { PYTHONS.get(&pid) }) else { return end::NO_INTERPRETER };
     scratch.walk.layout = *layout;
     scratch.walk.anchor = 0;
     scratch.walk.anchors[0] = 0;
@@ -228,7 +230,8 @@ fn native_frames(pid: u32) -> u8 {
     if !user_registers(&mut begun.walk.native) {
         return end::NOTHING;
     }
-    let Some(tables) = ProcessTables::of(pid) else {
+    let tables = if settings().unwind_user == 0 { ProcessTables::of(pid) } else { None };
+    let Some(tables) = tables else {
         push_native(begun, begun.walk.native.pc, 0);
         return end::NOT_READY;
     };
@@ -283,7 +286,7 @@ fn heal(code: u8) -> bool {
     }
     if code == end::NO_UNWIND_INFO {
         repeat(SCAN_WORDS, scan_step);
-    } else if code == end::NOT_READY {
+    } else if raw::is_left_to_user_space(code) {
         return false;
     }
     let Some(now) = scratch() else { return false };

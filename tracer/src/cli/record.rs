@@ -5,9 +5,10 @@
 use super::{Common, Failure};
 use crate::plan;
 use crate::power::SourceChoice;
+use crate::profile::record::Unwinding;
 use crate::session;
 use crate::units::MicroWatts;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -53,6 +54,11 @@ pub struct RecordArgs {
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub frequency: u32,
 
+    /// Who finds the callers of native code: the kernel, by BPF programs with tables made of .eh_frame, or user, this program in user
+    /// space, from copies of the stack that the kernel makes at each sample
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t = Unwind::Kernel)]
+    pub unwind: Unwind,
+
     /// Where joules come from: auto, powercap, perf, nvml, hwmon, model, replay:FILE or none; may be repeated
     #[arg(long, value_name = "SOURCE")]
     pub power: Vec<SourceChoice>,
@@ -97,6 +103,24 @@ pub struct RecordArgs {
     /// Under sudo, run the command as root instead of as the invoking user
     #[arg(long)]
     pub as_root: bool,
+}
+
+/// Who unwinds native frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Unwind {
+    /// BPF programs; user space where they cannot yet
+    Kernel,
+    /// User space alone
+    User,
+}
+
+impl From<Unwind> for Unwinding {
+    fn from(unwind: Unwind) -> Self {
+        match unwind {
+            Unwind::Kernel => Self::Kernel,
+            Unwind::User => Self::User,
+        }
+    }
 }
 
 /// How far to look into GPUs.

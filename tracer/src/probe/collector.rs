@@ -8,14 +8,16 @@ use super::interner::Interner;
 use super::object::Maps;
 use super::processes::Processes;
 use super::python_frames::{ModuleNames, python_frame, refresh_codes};
+use super::raw_stacks::RawStacks;
 use crate::clock::KtimeNs;
-use crate::ids::{FrameId, Pid};
+use crate::ids::{FrameId, Pid, ThreadKey};
 use crate::profile::record::{Frame, FrameKind, Occupant, PythonLoss, Record, Sample, Slice, Verdict};
 use crate::symbolize::JIT;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use crate::unwind::seam::settle;
 use crate::unwind::vdso::is_vdso;
 use std::collections::HashMap;
+use tracer_ebpf::wire::end;
 
 /// How long a process is remembered after it ended: its last slices may still be on their way.
 const GRACE_NS: u64 = 2_000_000_000;
@@ -26,10 +28,14 @@ pub(super) struct Collector {
     pub(super) maps: Maps,
     pub(super) processes: Processes,
     pub(super) out: Interner,
+    /// What user space unwinds.
+    pub(super) raw: RawStacks,
     modules: ModuleNames,
     eval_frames: EvalFrames,
     slices: Vec<Slice>,
     samples: Vec<Sample>,
+    /// Samples of processes that may turn out to be Python.
+    held: Vec<(Head, ThreadKey, RawStack)>,
     ended: HashMap<Pid, KtimeNs>,
     /// Events that could not be read: none, unless the build is inconsistent.
     pub(super) damaged: u64,
@@ -46,10 +52,12 @@ impl Collector {
             maps,
             processes,
             out,
+            raw: RawStacks::default(),
             modules: ModuleNames::default(),
             eval_frames: EvalFrames::default(),
             slices: Vec::new(),
             samples: Vec::new(),
+            held: Vec::new(),
             ended: HashMap::new(),
             damaged: 0,
             nameless: 0,
@@ -68,6 +76,7 @@ impl Collector {
                 self.processes.fork(head.pid, child, &mut self.maps, &self.out);
             }
             Some(Event::Exec(head, comm)) => {
+                self.release(head.at, Some(head.pid));
                 self.processes.meet(head.pid, &self.out);
                 self.processes.exec(head.pid, comm.text(), head.at, &self.out);
             }
@@ -76,6 +85,7 @@ impl Collector {
                 self.ended.insert(head.pid, head.at);
             }
             Some(Event::Mmap(head)) => self.processes.touch(head.pid, head.at),
+            Some(Event::Raw(capture)) => self.raw.keep(&capture),
             None => self.damaged += 1,
         }
         if self.slices.len() + self.samples.len() >= BATCH {
@@ -96,9 +106,35 @@ impl Collector {
         self.sampled += 1;
         self.processes.meet(head.pid, &self.out).samples += 1;
         let thread = self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
+        let unwound = self.raw.unwind(head, raw, &mut self.processes);
+        let raw = unwound.as_ref().unwrap_or(raw);
+        if raw.python_end == end::NO_INTERPRETER && self.processes.may_be_python(head, KtimeNs::now()) {
+            self.held.push((head, thread, raw.clone()));
+        } else {
+            self.record(head, thread, raw);
+        }
+    }
+
+    /// Records samples that waited for word of an interpreter, or of one process in any case.
+    fn release(&mut self, now: KtimeNs, of: Option<Pid>) {
+        for (head, thread, raw) in std::mem::take(&mut self.held) {
+            if of != Some(head.pid) && self.processes.may_be_python(head, now) {
+                self.held.push((head, thread, raw));
+            } else {
+                self.record(head, thread, &raw);
+            }
+        }
+    }
+
+    fn record(&mut self, head: Head, thread: ThreadKey, raw: &RawStack) {
         let interpreter = self.processes.get(head.pid).and_then(|p| p.interpreter);
         let settled = interpreter.map(|i| settle(raw, i.layout.seam, |pc| i.is_eval(pc)));
         let (frames, mut verdict) = merge(settled.as_deref().unwrap_or(raw));
+        if raw.python_end == end::NO_INTERPRETER
+            && interpreter.is_some_and(|i| raw.native.iter().any(|frame| i.is_eval(frame.pc)))
+        {
+            verdict = Verdict::PythonLost(PythonLoss::NotReady);
+        }
         if self.processes.get(head.pid).is_some_and(|p| p.refused) {
             verdict = Verdict::PythonLost(PythonLoss::UnknownVersion);
         }
@@ -117,13 +153,12 @@ impl Collector {
         let Some((interpreter, space)) = self.processes.unlearned(pid) else { return };
         let space = space.clone();
         for (distance, pc) in eval_frames(raw) {
-            if let Some(learned) =
-                self.eval_frames.observe(pid, &space, &mut self.processes.files, distance, pc)
-            {
+            let saved_rbp = || self.raw.saved_rbp(pid, &space, pc);
+            if let Some(learned) = self.eval_frames.observe(&space, distance, pc, saved_rbp) {
                 let mut layout = interpreter.layout.walker(interpreter.runtime);
                 (layout.eval_cfa, layout.eval_rbp) = (learned.cfa, learned.rbp);
                 self.maps.set_python(pid, &layout);
-                self.processes.learned(pid);
+                self.processes.learned(pid, learned);
                 return;
             }
         }
@@ -179,10 +214,16 @@ impl Collector {
         self.processes.refresh(&mut self.maps, &self.out, true, now);
     }
 
+    /// Whether news of files is on its way.
+    pub(super) const fn is_waiting(&self) -> bool {
+        self.processes.files.is_busy()
+    }
+
     /// What is done between two looks at the ring buffer.
     pub(super) fn rest(&mut self, now: KtimeNs) {
         let news = self.processes.files.take_news(false);
         self.processes.refresh(&mut self.maps, &self.out, news, now);
+        self.release(now, None);
         self.forget_ended(now);
         self.flush();
     }
@@ -202,6 +243,13 @@ impl Collector {
                 self.modules.forget(pid);
             }
         }
+    }
+
+    /// Sends all that was kept back; nothing comes any more.
+    pub(super) fn finish(&mut self) {
+        // Later than any waits.
+        self.release(KtimeNs::from_ns(u64::MAX), None);
+        self.flush();
     }
 
     /// Sends what was kept back.

@@ -7,7 +7,9 @@ use crate::ids::{CpuId, Pid, Tid};
 use crate::unwind::merge::RawStack;
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
-use tracer_ebpf::wire::{EventHead, NATIVE_WORDS, PYTHON_WORDS, SampleHead, SliceEvent, TaskEvent, kind};
+use tracer_ebpf::wire::{
+    EventHead, NATIVE_WORDS, PYTHON_WORDS, RawHead, SampleHead, SliceEvent, TaskEvent, kind, register,
+};
 
 /// Who, where, when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub(super) struct Head {
 
 /// What the probes tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum Event<'a> {
     /// A stack sample.
     Sample(Head, Comm, RawStack),
     /// Time on a CPU, ending at the head's time; pid 0 is not a target.
@@ -33,6 +35,22 @@ pub(super) enum Event {
     Exit(Head, Comm),
     /// A target maps a file as code.
     Mmap(Head),
+    /// Registers and a copy of the stack of the sample that follows.
+    Raw(Capture<'a>),
+}
+
+/// A raw capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Capture<'a> {
+    pub(super) head: Head,
+    /// Address of the first byte of the copy.
+    pub(super) base: u64,
+    /// The stack may go on behind the copy.
+    pub(super) limited: bool,
+    /// By `wire::register`.
+    pub(super) registers: [u64; register::COUNT],
+    /// The copy.
+    pub(super) stack: &'a [u8],
 }
 
 /// The kernel's name of a thread.
@@ -47,7 +65,7 @@ impl Comm {
 }
 
 /// Reads one event; `None` if the bytes are not one.
-pub(super) fn decode_event(bytes: &[u8]) -> Option<Event> {
+pub(super) fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
     let head: EventHead = read(bytes)?;
     let place = Head {
         cpu: CpuId::new(head.cpu),
@@ -62,11 +80,19 @@ pub(super) fn decode_event(bytes: &[u8]) -> Option<Event> {
         kind::EXEC => Event::Exec(place, Comm(read::<TaskEvent>(bytes)?.comm)),
         kind::EXIT => Event::Exit(place, Comm(read::<TaskEvent>(bytes)?.comm)),
         kind::MMAP => Event::Mmap(place),
+        kind::RAW => return decode_capture(place, bytes),
         _ => return None,
     })
 }
 
-fn decode_sample(place: Head, bytes: &[u8]) -> Option<Event> {
+fn decode_capture(head: Head, bytes: &[u8]) -> Option<Event<'_>> {
+    let raw: RawHead = read(bytes)?;
+    let stack = bytes.get(size_of::<RawHead>()..)?.get(..raw.bytes as usize)?;
+    let (base, limited, registers) = (raw.base, raw.limited != 0, raw.registers);
+    Some(Event::Raw(Capture { head, base, limited, registers, stack }))
+}
+
+fn decode_sample(place: Head, bytes: &[u8]) -> Option<Event<'_>> {
     let head: SampleHead = read(bytes)?;
     let mut words = bytes[size_of::<SampleHead>()..]
         .chunks_exact(8)
@@ -103,6 +129,8 @@ unsafe impl Plain for SliceEvent {}
 unsafe impl Plain for TaskEvent {}
 // SAFETY: as above.
 unsafe impl Plain for SampleHead {}
+// SAFETY: as above.
+unsafe impl Plain for RawHead {}
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
     let bytes = bytes.get(..size_of::<T>())?;

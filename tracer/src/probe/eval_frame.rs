@@ -4,8 +4,6 @@
 //! A C local has a fixed place in its function's frame: the distance from anchor to CFA is the same in every evaluation frame of one
 //! interpreter file. It is learned from whole stacks and believed once enough of them agree; one that disagrees ends it for good.
 
-use super::files::Files;
-use crate::ids::Pid;
 use crate::unwind::address_space::{AddressSpace, FileKey};
 use std::collections::HashMap;
 
@@ -36,21 +34,21 @@ pub(super) struct EvalFrames {
 }
 
 impl EvalFrames {
-    /// Takes in one evaluation frame; gives what is learned once it is sure.
+    /// Takes in one evaluation frame; gives what is learned once it is sure. `saved_rbp` says how far below its CFA the function saved
+    /// its caller's `rbp`.
     pub(super) fn observe(
         &mut self,
-        pid: Pid,
         space: &AddressSpace,
-        files: &mut Files,
         distance: u64,
         pc: u64,
+        saved_rbp: impl FnOnce() -> Option<u32>,
     ) -> Option<EvalFrame> {
         let mapping = space.find(pc)?;
         let key = mapping.file.clone()?;
         let seen = match self.by_file.get_mut(&key) {
             Some(seen) => seen,
             None => {
-                let rbp = files.saved_rbp(pid, mapping, pc)?;
+                let rbp = saved_rbp()?;
                 self.by_file.entry(key).or_insert(Observed { distance, rbp, times: 0, disagrees: false })
             }
         };

@@ -6,7 +6,7 @@
 use super::row_maps::{RowMapError, RowMaps};
 use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::cfi::build_rows;
+use crate::unwind::cfi::{add_entry, build_rows};
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
 use crate::unwind::elf::{ElfError, ElfFacts, path_of, read_eh_frame};
 use crate::unwind::vdso;
@@ -15,7 +15,6 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use tracer_ebpf::rows::Rule;
 use tracer_ebpf::wire::CodeMapping;
 
 /// Where a file's row table stands.
@@ -37,8 +36,6 @@ pub(super) struct MappedFile {
     pub(super) facts: Option<Arc<ElfFacts>>,
     /// Its table.
     table: Table,
-    /// Its rows, kept for a file that may hold the interpreter.
-    rows: Option<Vec<u64>>,
 }
 
 /// Work for the threads: the file stays open, whatever becomes of its path.
@@ -51,7 +48,7 @@ struct Job {
 /// What the threads found out.
 enum News {
     Facts(FileKey, Option<Arc<ElfFacts>>),
-    Table(FileKey, Table, Option<Vec<u64>>),
+    Table(FileKey, Table),
 }
 
 /// All mapped files.
@@ -64,8 +61,8 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Starts the threads; they end when this is dropped.
-    pub(super) fn start(maps: RowMaps) -> std::io::Result<Self> {
+    /// Starts the threads; they end when this is dropped. Without `maps` no tables are made.
+    pub(super) fn start(maps: Option<RowMaps>) -> std::io::Result<Self> {
         let (jobs, files) = channel::<Job>();
         let (found, news) = channel();
         let (rows_jobs, rows_todo) = channel();
@@ -89,7 +86,7 @@ impl Files {
                 opened.is_some_and(|file| self.jobs.send(Job { key: key.clone(), file, python }).is_ok());
             self.pending += 2 * usize::from(queued);
             let table = if queued { Table::Pending } else { Table::Absent };
-            self.files.insert(key.clone(), MappedFile { facts: None, table, rows: None });
+            self.files.insert(key.clone(), MappedFile { facts: None, table });
         }
         self.files.get(&key)
     }
@@ -102,31 +99,24 @@ impl Files {
             let Some(news) = news else { break };
             self.pending -= 1;
             any = true;
-            let (News::Facts(key, _) | News::Table(key, ..)) = &news;
+            let (News::Facts(key, _) | News::Table(key, _)) = &news;
             let Some(file) = self.files.get_mut(key) else { continue };
             match news {
                 News::Facts(_, facts) => file.facts = facts,
-                News::Table(_, table, rows) => (file.table, file.rows) = (table, rows),
+                News::Table(_, table) => file.table = table,
             }
         }
         any
     }
 
+    /// Whether the threads have work.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.pending > 0
+    }
+
     /// Files whose table found no room.
     pub(super) fn refused(&self) -> usize {
         self.files.values().filter(|file| file.table == Table::Refused).count()
-    }
-
-    /// How far below the CFA the function at `pc` saved its caller's `rbp` (0: it did not); `None` where that is not known.
-    pub(super) fn saved_rbp(&mut self, pid: Pid, mapping: &Mapping, pc: u64) -> Option<u32> {
-        let file = self.of(pid, mapping, "")?;
-        let facts = file.facts.as_ref()?;
-        let svma = pc.wrapping_sub(facts.bias(mapping.start, mapping.offset)?);
-        let place = u32::try_from(svma.checked_sub(facts.base)?).ok()?;
-        let rows = file.rows.as_ref()?;
-        let after = rows.partition_point(|row| row >> 32 <= u64::from(place));
-        let rule = Rule((rows.get(after.checked_sub(1)?)? & 0xffff_ffff) as u32);
-        u32::try_from(-rule.rbp()).ok()
     }
 
     /// What the probes must know of a mapping.
@@ -146,7 +136,8 @@ impl Files {
     }
 }
 
-fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
+/// Opens the file behind a mapping.
+pub(super) fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
     if vdso::is_vdso(mapping) {
         return vdso::open_image().inspect_err(|error| log::debug!("no image of the vDSO: {error}")).ok();
     }
@@ -154,18 +145,18 @@ fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
 }
 
 /// The thread that reads what files say of themselves, and passes them on.
-fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job, u64)>) {
+fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job, (u64, u64))>) {
     for job in jobs {
         let wanted: &[&str] = if job.python { &SYMBOLS } else { &[] };
         let facts = ElfFacts::read(&path_of(&job.file), wanted)
             .inspect_err(|error| log::debug!("no unwind information: {error}"))
             .ok()
             .map(Arc::new);
-        let base = facts.as_ref().map(|facts| facts.base);
+        let place = facts.as_ref().map(|facts| (facts.base, facts.entry));
         let mut told = found.send(News::Facts(job.key.clone(), facts)).is_ok();
-        told &= match base {
-            Some(base) => rows_jobs.send((job, base)).is_ok(),
-            None => found.send(News::Table(job.key, Table::Absent, None)).is_ok(),
+        told &= match place {
+            Some(place) => rows_jobs.send((job, place)).is_ok(),
+            None => found.send(News::Table(job.key, Table::Absent)).is_ok(),
         };
         if !told {
             return; // Nobody listens any more.
@@ -174,17 +165,21 @@ fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job
 }
 
 /// The thread that makes row tables.
-fn make_tables(jobs: Receiver<(Job, u64)>, mut maps: RowMaps, found: &Sender<News>) {
-    for (job, base) in jobs {
-        let rows = build(&job, base).unwrap_or_else(|error| {
-            log::debug!("no unwind rows: {error}");
-            Vec::new()
-        });
-        let table = table_of(&rows, &mut maps);
-        if found.send(News::Table(job.key, table, job.python.then_some(rows))).is_err() {
+fn make_tables(jobs: Receiver<(Job, (u64, u64))>, mut maps: Option<RowMaps>, found: &Sender<News>) {
+    for (job, place) in jobs {
+        let table = maps.as_mut().map_or(Table::Absent, |maps| make_table(&job, place, maps));
+        if found.send(News::Table(job.key, table)).is_err() {
             return;
         }
     }
+}
+
+fn make_table(job: &Job, place: (u64, u64), maps: &mut RowMaps) -> Table {
+    let rows = build(job, place).unwrap_or_else(|error| {
+        log::debug!("no unwind rows: {error}");
+        Vec::new()
+    });
+    table_of(&rows, maps)
 }
 
 fn table_of(rows: &[u64], maps: &mut RowMaps) -> Table {
@@ -201,7 +196,12 @@ fn table_of(rows: &[u64], maps: &mut RowMaps) -> Table {
     }
 }
 
-fn build(job: &Job, base: u64) -> Result<Vec<u64>, ElfError> {
-    let section = read_eh_frame(&path_of(&job.file))?;
-    Ok(section.map(|section| build_rows(&section, base).rows).unwrap_or_default())
+/// Makes the rows of a file, whose lowest address and entry point these are.
+fn build(job: &Job, (base, entry): (u64, u64)) -> Result<Vec<u64>, ElfError> {
+    let Some(section) = read_eh_frame(&path_of(&job.file))? else { return Ok(Vec::new()) };
+    let mut rows = build_rows(&section, base).rows;
+    if !rows.is_empty() {
+        add_entry(&mut rows, entry.saturating_sub(base));
+    }
+    Ok(rows)
 }

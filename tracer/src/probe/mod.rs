@@ -14,8 +14,10 @@ mod object;
 mod pool;
 mod processes;
 mod python_frames;
+mod raw_stacks;
 mod reader;
 mod row_maps;
+mod unwind_files;
 
 pub use btf::{BtfError, KernelTypes};
 pub use cpus::read_online_cpus;
@@ -24,7 +26,7 @@ pub use object::LoadedProgram;
 
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid};
-use crate::profile::record::{Record, Warning};
+use crate::profile::record::{Record, Unwinding, Warning};
 use crate::symbolize;
 use collector::Collector;
 use files::Files;
@@ -44,6 +46,8 @@ pub struct TraceConfig {
     pub sample_hz: u32,
     /// Every process is a target.
     pub system_wide: bool,
+    /// Who unwinds native frames.
+    pub unwinding: Unwinding,
     /// Pass on what the BPF side logs.
     pub verbose: bool,
 }
@@ -66,6 +70,10 @@ pub struct TraceEnd {
     pub lost: BTreeMap<String, u64>,
     /// Time that the BPF programs took.
     pub bpf_ns: Option<u64>,
+    /// Who unwound native frames.
+    pub unwinding: Unwinding,
+    /// Copies of stacks that user space unwound, by what became of them.
+    pub raw: BTreeMap<String, u64>,
     /// Doubts for the reader.
     pub warnings: Vec<Warning>,
 }
@@ -91,7 +99,7 @@ impl Tracer {
     pub fn load(config: &TraceConfig) -> Result<Self, ProbeError> {
         let cpus = read_online_cpus()?;
         let highest = cpus.iter().map(|c| c.get()).max().unwrap_or(0);
-        let mut object = Object::load(config.system_wide, highest + 1)?;
+        let mut object = Object::load(config, highest + 1)?;
         let logger = if config.verbose { cpus::LogPump::start(&mut object) } else { None };
         Ok(Self {
             object,
@@ -128,7 +136,12 @@ impl Tracer {
     pub fn start(&mut self, records: Sender<Record>) -> Result<KtimeNs, ProbeError> {
         let maps =
             self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
-        let mut processes = Processes::new(Files::start(self.object.take_rows()?)?);
+        let unwinding = self.config.unwinding;
+        let rows = match unwinding {
+            Unwinding::Kernel => Some(self.object.take_rows()?),
+            Unwinding::User => None,
+        };
+        let mut processes = Processes::new(Files::start(rows)?, unwinding);
         let out = Interner::new(records);
         self.object.enable_stats();
         if let Some(why) = self.object.attach_tracepoints()? {
@@ -167,9 +180,11 @@ impl Tracer {
         self.object.detach();
         let bpf_ns = self.object.read_run_time_ns();
         let mut lost = name_losses(&self.object.read_lost());
+        let mut raw = BTreeMap::new();
         match self.reader.take().map(Reader::stop) {
             Some(Some(mut collector)) => {
-                collector.flush();
+                collector.finish();
+                raw = collector.raw.counts.iter().map(|(&what, &count)| (what.into(), count)).collect();
                 count_into(
                     &mut lost,
                     "names of Python frames: code object gone before it was read",
@@ -191,7 +206,7 @@ impl Tracer {
             }
             None => (),
         }
-        TraceEnd { end, lost, bpf_ns, warnings: self.warnings }
+        TraceEnd { end, lost, bpf_ns, unwinding: self.config.unwinding, raw, warnings: self.warnings }
     }
 
     fn warn(&mut self, code: &str, text: String) {
@@ -217,6 +232,7 @@ fn name_losses(counters: &[u64]) -> BTreeMap<String, u64> {
         (lost::TASKS, "process events: ring buffer full"),
         (lost::TARGETS, "processes: map of targets full"),
         (lost::KERNEL_STACKS, "kernel stacks: not readable"),
+        (lost::RAWS, "copies of stacks: ring buffer full"),
     ];
     let mut out = BTreeMap::new();
     for (index, name) in names {

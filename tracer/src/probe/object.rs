@@ -2,10 +2,11 @@
 //!
 //! This room is the only one that names `aya`. Leaves out what the events mean (`decode`, `collector`).
 
-use super::ProbeError;
 use super::btf::KernelTypes;
 use super::row_maps::RowMaps;
+use super::{ProbeError, TraceConfig};
 use crate::ids::{CpuId, Pid};
+use crate::profile::record::Unwinding;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::perf_event::PerfEventLink;
 use aya::programs::perf_event::{
@@ -26,6 +27,14 @@ static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE_PROBES"));
 
 /// Bytes of the ring buffer: four seconds of 1 kHz samples of two busy CPUs.
 const RING_BYTES: u32 = 16 << 20;
+
+/// Bytes of the ring buffer: more where every sample carries a copy of its stack, for as many CPUs as send some.
+fn ring_bytes(unwinding: Unwinding, cpus: u32) -> u32 {
+    match unwinding {
+        Unwinding::Kernel => RING_BYTES,
+        Unwinding::User => RING_BYTES.saturating_mul(cpus.div_ceil(4).next_power_of_two().min(16)),
+    }
+}
 
 /// Raw tracepoints: program and tracepoint.
 const TRACEPOINTS: [(&str, &str); 4] = [
@@ -81,15 +90,16 @@ pub(super) struct Maps {
 
 impl Object {
     /// Loads and verifies everything; nothing runs yet.
-    pub(super) fn load(system_wide: bool, cpus: u32) -> Result<Self, ProbeError> {
-        let settings = read_settings(system_wide)?;
+    pub(super) fn load(config: &TraceConfig, cpus: u32) -> Result<Self, ProbeError> {
+        let settings = read_settings(config)?;
         let level = if log::log_enabled!(log::Level::Debug) { 5u8 } else { 0 };
         let mut ebpf = EbpfLoader::new()
             .verifier_log_level(VerifierLogLevel::STATS)
             .override_global("SETTINGS", &settings, true)
             .override_global(aya_log::LEVEL, &level, false)
             .map_max_entries("SCRATCH", cpus)
-            .map_max_entries("EVENTS", RING_BYTES)
+            .map_max_entries("RAW", cpus)
+            .map_max_entries("EVENTS", ring_bytes(config.unwinding, cpus))
             .load(PROBES)
             .map_err(|e| ProbeError::load(&e))?;
         let mut loaded = vec![load::<PerfEvent>(&mut ebpf, "on_sample", PerfEvent::load)?];
@@ -281,7 +291,7 @@ fn map<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result
     T::try_from(map).map_err(|e| ProbeError::Object(e.to_string()))
 }
 
-fn read_settings(system_wide: bool) -> Result<Settings, ProbeError> {
+fn read_settings(config: &TraceConfig) -> Result<Settings, ProbeError> {
     let types = KernelTypes::read(Path::new("/sys/kernel/btf/vmlinux"))?;
     let offset = |field| types.offset_of("task_struct", field);
     Ok(Settings {
@@ -289,8 +299,9 @@ fn read_settings(system_wide: bool) -> Result<Settings, ProbeError> {
         task_pid: offset("pid")?,
         task_mm: offset("mm")?,
         task_fsbase: offset("thread.fsbase")?,
-        system_wide: u32::from(system_wide),
+        system_wide: u32::from(config.system_wide),
         tracer_pid: std::process::id(),
+        unwind_user: u32::from(config.unwinding == Unwinding::User),
     })
 }
 

@@ -2,13 +2,15 @@
 //!
 //! One `Process` is one program in one process: after an `exec` that follows samples another one begins under the same pid.
 
+use super::decode::Head;
+use super::eval_frame::EvalFrame;
 use super::files::Files;
 use super::interner::Interner;
 use super::object::Maps;
 use super::pool::Pool;
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, ProcessKey, ThreadKey, Tid};
-use crate::profile::record::{self, Record};
+use crate::profile::record::{self, Record, Unwinding};
 use crate::unwind::address_space::AddressSpace;
 use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::detect::{Finding, Interpreter, find};
@@ -27,14 +29,16 @@ pub(super) struct Process {
     pub(super) refused: bool,
     /// It is this program, about to execute the command.
     launcher: bool,
-    /// Its probes know where evaluation frames end.
-    eval_known: bool,
+    /// Where its evaluation frames end, once that is known; then its probes know too.
+    pub(super) eval: Option<EvalFrame>,
     /// Code objects that were read, by address.
     pub(super) codes: HashMap<u64, Arc<CodeObject>>,
     pub(super) samples: u64,
     threads: HashMap<Tid, (ThreadKey, String)>,
     parent: Option<Pid>,
     block: Option<Arc<Block>>,
+    /// When its mappings were read.
+    read_at: Option<KtimeNs>,
     /// Its mappings may have changed.
     dirty: bool,
     /// When to look once more: the event of a mapping comes before the mapping.
@@ -48,6 +52,7 @@ pub(super) struct Processes {
     by_pid: HashMap<Pid, Process>,
     pub(super) files: Files,
     pool: Pool,
+    unwinding: Unwinding,
     next_process: u32,
     next_thread: u32,
 }
@@ -58,8 +63,9 @@ const LOOK_AGAIN_NS: u64 = 50_000_000;
 const SETTLED: Duration = Duration::from_millis(30);
 
 impl Processes {
-    pub(super) fn new(files: Files) -> Self {
-        Self { by_pid: HashMap::new(), files, pool: Pool::default(), next_process: 0, next_thread: 0 }
+    pub(super) fn new(files: Files, unwinding: Unwinding) -> Self {
+        let pool = Pool::default();
+        Self { by_pid: HashMap::new(), files, pool, unwinding, next_process: 0, next_thread: 0 }
     }
 
     pub(super) fn get(&self, pid: Pid) -> Option<&Process> {
@@ -72,14 +78,14 @@ impl Processes {
 
     /// The interpreter and memory of a process whose probes do not know yet where evaluation frames end.
     pub(super) fn unlearned(&self, pid: Pid) -> Option<(Interpreter, &AddressSpace)> {
-        let process = self.by_pid.get(&pid).filter(|p| !p.eval_known)?;
+        let process = self.by_pid.get(&pid).filter(|p| p.eval.is_none())?;
         Some((process.interpreter?, &process.space))
     }
 
     /// Now they do.
-    pub(super) fn learned(&mut self, pid: Pid) {
+    pub(super) fn learned(&mut self, pid: Pid, eval: EvalFrame) {
         if let Some(process) = self.by_pid.get_mut(&pid) {
-            process.eval_known = true;
+            process.eval = Some(eval);
         }
     }
 
@@ -116,7 +122,7 @@ impl Processes {
         let (name, command) = (origin.record.name.clone(), origin.record.command.clone());
         let runtime = origin.record.runtime.clone();
         let (space, block, interpreter) = (origin.space.clone(), origin.block.clone(), origin.interpreter);
-        let refused = origin.refused;
+        let (refused, eval, read_at) = (origin.refused, origin.eval, origin.read_at);
         self.begin(pid, name, command, Some(parent), out);
         if let Some(child) = self.by_pid.get_mut(&pid) {
             if let Some(block) = &block {
@@ -125,6 +131,7 @@ impl Processes {
             child.record.runtime = runtime;
             (child.space, child.block, child.interpreter, child.refused) =
                 (space, block, interpreter, refused);
+            (child.eval, child.read_at) = (eval, read_at);
         }
     }
 
@@ -176,7 +183,7 @@ impl Processes {
             self.by_pid.iter().map(|(&pid, p)| (pid, due(p))).filter(|&(_, due)| due || news).collect();
         for (pid, due) in pids {
             if due && let Ok(space) = AddressSpace::read(pid) {
-                self.with(pid, |process| process.space = space);
+                self.with(pid, |process| (process.space, process.read_at) = (space, Some(now)));
             }
             self.find_interpreter(pid, maps, out);
             self.upload(pid, maps);
@@ -187,14 +194,47 @@ impl Processes {
         }
     }
 
+    /// Reads the mappings of a sample's process again, if that was not done since the sample was taken; false where they cannot be
+    /// had: the process is gone, or is another program meanwhile, in which the sample's stack pointer points nowhere.
+    pub(super) fn read_again(&mut self, head: Head, sp: u64) -> bool {
+        if !self.is_older(head) {
+            return false;
+        }
+        let now = KtimeNs::now();
+        let Some(space) = AddressSpace::read_holding(head.pid, sp) else { return false };
+        // What is new is the probes' to know as well.
+        self.with(head.pid, |process| {
+            (process.space, process.read_at, process.dirty) = (space, Some(now), true);
+        });
+        true
+    }
+
+    /// Whether a sample's process may turn out to hold an interpreter that was not known when it was taken: its files or its mappings
+    /// are still to be read. After half a second it is believed to hold none.
+    pub(super) fn may_be_python(&self, head: Head, now: KtimeNs) -> bool {
+        const PATIENCE_NS: u64 = 500_000_000;
+        let open = |p: &Process| p.interpreter.is_none() && !p.refused;
+        self.by_pid.get(&head.pid).is_some_and(open)
+            && (self.files.is_busy() || self.is_older(head))
+            && now.ns_since(head.at) < PATIENCE_NS
+    }
+
+    /// Whether the mappings of a sample's process were last read before the sample was taken.
+    pub(super) fn is_older(&self, head: Head) -> bool {
+        self.by_pid.get(&head.pid).is_some_and(|process| process.read_at.is_none_or(|at| at < head.at))
+    }
+
     fn with(&mut self, pid: Pid, change: impl FnOnce(&mut Process)) {
         if let Some(process) = self.by_pid.get_mut(&pid) {
             change(process);
         }
     }
 
-    /// Tells the probes the mappings of a process.
+    /// Tells the probes the mappings of a process, where they unwind.
     fn upload(&mut self, pid: Pid, maps: &mut Maps) {
+        if self.unwinding == Unwinding::User {
+            return;
+        }
         let Some(process) = self.by_pid.get_mut(&pid) else { return };
         let program = program_of(&process.space);
         let mut mappings = Vec::with_capacity(process.space.mappings().len());
@@ -293,7 +333,8 @@ fn new_process(record: record::Process) -> Process {
         interpreter: None,
         refused: false,
         launcher: is_this_program(record.pid),
-        eval_known: false,
+        eval: None,
+        read_at: None,
         codes: HashMap::new(),
         samples: 0,
         threads: HashMap::new(),

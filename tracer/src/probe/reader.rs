@@ -15,6 +15,9 @@ use std::thread::JoinHandle;
 /// Milliseconds between two looks at the ring buffer.
 const LOOK_MS: u16 = 10;
 
+/// The same while files are being read: what an interpreter's file says is to be known before it runs.
+const HURRY_MS: u16 = 1;
+
 /// The reader's thread.
 pub(super) struct Reader {
     thread: JoinHandle<Collector>,
@@ -37,7 +40,7 @@ impl Reader {
                 if last {
                     return collector;
                 }
-                wait(&ring);
+                wait(&ring, if collector.is_waiting() { HURRY_MS } else { LOOK_MS });
             }
         })?;
         Ok(Self { thread, stop, samples })
@@ -70,7 +73,7 @@ fn drain(ring: &mut RingBuf<MapData>, collector: &mut Collector) {
     }
 }
 
-fn wait(ring: &RingBuf<MapData>) {
+fn wait(ring: &RingBuf<MapData>, most_ms: u16) {
     let mut fds = [PollFd::new(ring.as_fd(), PollFlags::POLLIN)];
-    let _interrupted = poll(&mut fds, PollTimeout::from(LOOK_MS));
+    let _interrupted = poll(&mut fds, PollTimeout::from(most_ms));
 }

@@ -219,6 +219,21 @@ pub enum Truncation {
     Unmapped,
     /// A frame whose stack does not grow: a damaged or foreign stack.
     BadFrame,
+    /// The stack is deeper than the copy that user space unwinds.
+    DeeperThanCopy,
+    /// The process was gone, or another program, before its memory map could be read.
+    ProcessGone,
+}
+
+/// Who unwinds native frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unwinding {
+    /// The BPF programs, from tables of rows; user space where they cannot.
+    #[default]
+    Kernel,
+    /// User space alone, from copies of the stack.
+    User,
 }
 
 /// Why Python frames are missing.
@@ -245,6 +260,10 @@ pub struct Summary {
     pub exit_code: Option<i32>,
     /// What was lost, by reason; reasons that did not occur are left out.
     pub lost: BTreeMap<String, u64>,
+    /// Who unwound native frames.
+    pub unwinding: Unwinding,
+    /// Copies of stacks that user space unwound, by what became of them.
+    pub raw: BTreeMap<String, u64>,
     /// Time the BPF programs took, from the kernel's own `bpf_stats`; `None` where the kernel does not say.
     pub bpf_ns: Option<u64>,
     /// CPU time of energy-trace itself.

@@ -8,7 +8,7 @@ use super::rows::{by_process, by_thread};
 use super::table_details::runtimes;
 use super::{doubts, run};
 use crate::profile::energy_profile::{EnergyByClass, EnergyProfile, LedgerRow};
-use crate::profile::record::{FrameKind, Ignored, Process, Quality, Source, Thread};
+use crate::profile::record::{FrameKind, Ignored, Process, Quality, Source, Thread, Unwinding};
 use crate::profile::recording::Recording;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ struct Meta<'a> {
     cpu: &'a str,
     python: Vec<String>,
     sources: Vec<SourceLine<'a>>,
-    sampling: Sampling,
+    sampling: Sampling<'a>,
     overhead: Overhead,
     warnings: Vec<WarningLine>,
 }
@@ -98,11 +98,13 @@ struct IgnoredLine<'a> {
 }
 
 #[derive(Serialize)]
-struct Sampling {
+struct Sampling<'a> {
     hz: u32,
     samples: usize,
     lost: u64,
     verdicts: BTreeMap<String, u64>,
+    unwind: Option<Unwinding>,
+    copies: BTreeMap<&'a str, u64>,
 }
 
 #[derive(Serialize)]
@@ -194,6 +196,12 @@ impl<'a> Meta<'a> {
                 samples: recording.samples.len(),
                 lost: doubts::lost_total(recording),
                 verdicts: run::verdicts(recording),
+                unwind: summary.map(|summary| summary.unwinding),
+                copies: summary
+                    .into_iter()
+                    .flat_map(|s| &s.raw)
+                    .map(|(what, &count)| (what.as_str(), count))
+                    .collect(),
             },
             overhead: Overhead {
                 bpf_ns: summary.and_then(|summary| summary.bpf_ns),

@@ -111,6 +111,8 @@ const fn truncation_word(why: Truncation) -> &'static str {
         Truncation::TooDeep => "too-deep",
         Truncation::Unmapped => "unmapped",
         Truncation::BadFrame => "bad-frame",
+        Truncation::DeeperThanCopy => "deeper-than-copy",
+        Truncation::ProcessGone => "process-gone",
     }
 }
 

@@ -48,6 +48,8 @@ fn sampling_facts(recording: &Recording) -> Vec<String> {
     let verdicts = run::verdicts(recording);
     facts.extend(verdicts.iter().map(|(verdict, count)| format!("stacks {verdict}: {count}")));
     if let Some(summary) = &recording.summary {
+        let copies = summary.raw.iter();
+        facts.extend(copies.map(|(what, count)| format!("stacks unwound in user space, {what}: {count}")));
         facts.push(format!("CPU time of energy-trace itself: {} s", seconds(summary.tracer_cpu_ns)));
         let bpf = summary.bpf_ns.map_or_else(
             || "not known; the kernel counts it with `sysctl kernel.bpf_stats_enabled=1`".to_owned(),

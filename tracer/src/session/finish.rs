@@ -90,6 +90,8 @@ fn summary(
         end: end.min(trace.end).max(start),
         exit_code: status.map(|status| i32::from(shell_status(status))),
         lost: trace.lost,
+        unwinding: trace.unwinding,
+        raw: trace.raw,
         bpf_ns: trace.bpf_ns,
         tracer_cpu_ns: own_cpu_ns(),
         read_latency: latency,

@@ -135,6 +135,7 @@ fn load(plan: &RecordPlan) -> Result<Tracer, SessionError> {
     let config = TraceConfig {
         sample_hz: plan.sample_hz,
         system_wide: plan.system_wide,
+        unwinding: plan.unwinding,
         verbose: plan.screen.verbose,
     };
     Ok(Tracer::load(&config)?)

@@ -42,6 +42,14 @@ impl AddressSpace {
         Ok(Self::parse(&String::from_utf8_lossy(&maps)))
     }
 
+    /// Reads the mappings of a process, if one of them holds `address`.
+    pub fn read_holding(pid: Pid, address: u64) -> Option<Self> {
+        let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+        let text = String::from_utf8_lossy(&maps);
+        text.lines().filter_map(range).any(|(start, end)| start <= address && address < end).then_some(())?;
+        Some(Self::parse(&text))
+    }
+
     /// Parses the text of `maps` (Documentation/filesystems/proc.rst, v6.1); lines that are not of its form are passed over.
     pub fn parse(text: &str) -> Self {
         let mut mappings: Vec<Mapping> = text.lines().filter_map(parse_line).collect();
@@ -59,6 +67,12 @@ impl AddressSpace {
         let after = self.mappings.partition_point(|m| m.start <= avma);
         self.mappings[..after].last().filter(|m| avma < m.end)
     }
+}
+
+/// First address of a line's mapping, and the first behind it.
+fn range(line: &str) -> Option<(u64, u64)> {
+    let (start, end) = line.split(' ').next()?.split_once('-')?;
+    Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
 }
 
 fn parse_line(line: &str) -> Option<Mapping> {

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use tracer_ebpf::rows::{Rule, rule};
 
-type Reader<'a> = EndianSlice<'a, LittleEndian>;
+pub(super) type Reader<'a> = EndianSlice<'a, LittleEndian>;
 type Cies<'a> = HashMap<usize, gimli::CommonInformationEntry<Reader<'a>>>;
 
 /// Rows of one file, sorted, with what could not be expressed.
@@ -113,8 +113,44 @@ fn add_fde<'a>(
     Ok(())
 }
 
+/// Bytes of the code at an entry point: the dynamic loader's, the longest, has 60.
+pub(super) const ENTRY_BYTES: u64 = 64;
+
+/// Adds a row for the entry point (relative to the file's lowest address), where rows say that there is no unwind information: nobody
+/// called it, so that its frame is the outermost. The dynamic loader's says nothing of itself (glibc, sysdeps/x86_64/dl-machine.h,
+/// `RTLD_START`).
+pub fn add_entry(rows: &mut Vec<u64>, entry: u64) {
+    let after = rows.partition_point(|row| row >> 32 <= entry);
+    let (before, behind) = rows.split_at(after);
+    let is_none = |row: &u64| *row & 0xffff_ffff == u64::from(NONE.0);
+    if entry == 0 || !before.last().is_none_or(is_none) {
+        return;
+    }
+    let next = behind.first().map_or(u64::MAX, |row| row >> 32);
+    let end = next.min(entry.saturating_add(ENTRY_BYTES));
+    let mut new: Vec<u64> = pack(entry, 0, OUTERMOST).into_iter().collect();
+    new.extend(pack(end, 0, NONE).filter(|_| end < next));
+    let same = before.last().is_some_and(|row| row >> 32 == entry);
+    rows.splice(after - usize::from(same)..after, new);
+}
+
+/// The rule of one FDE at an address (SVMA) that lies in it.
+pub(super) fn rule_at<'a>(
+    eh_frame: &Section<Reader<'a>>,
+    bases: &BaseAddresses,
+    fde: &gimli::FrameDescriptionEntry<Reader<'a>>,
+    context: &mut UnwindContext<usize>,
+    svma: u64,
+) -> gimli::Result<Rule> {
+    let row = fde.unwind_info_for_address(eh_frame, bases, context, svma)?;
+    let rule =
+        if fde.is_signal_trampoline() { Rule::pack(rule::SIGNAL, 0, 0) } else { rule_of(row, eh_frame) };
+    Ok(rule.unwrap_or(UNSUPPORTED))
+}
+
 const UNSUPPORTED: Rule = Rule(rule::UNSUPPORTED << 27);
-const NONE: Rule = Rule(rule::NONE << 27);
+pub(super) const OUTERMOST: Rule = Rule(rule::OUTERMOST << 27);
+pub(super) const NONE: Rule = Rule(rule::NONE << 27);
 
 fn pack(svma: u64, base: u64, rule: Rule) -> Option<u64> {
     let pc = u32::try_from(svma.checked_sub(base)?).ok()?;
@@ -215,7 +251,7 @@ fn tidy(mut rows: Vec<u64>) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ElfFacts, Path, build_rows, read_eh_frame, sleb128};
+    use super::{ElfFacts, Path, add_entry, build_rows, read_eh_frame, sleb128};
     use tracer_ebpf::rows::{Rule, rule};
 
     /// libc's table has thousands of sorted rows, nearly all expressible, and begins below its first function with nothing.
@@ -255,6 +291,26 @@ mod tests {
         assert_eq!(sleb128(&[0x80]), None);
         assert_eq!(sleb128(&[0x08, 0x08]), None);
         assert_eq!(sleb128(&[]), None);
+    }
+
+    /// The entry point is the outermost frame, where there is no unwind information for it, up to the next function.
+    #[test]
+    fn entry_points() {
+        let row = |at: u64, kind: u32| at << 32 | u64::from(kind << 27);
+        let with = |rows: &[u64], entry| {
+            let mut rows = rows.to_vec();
+            add_entry(&mut rows, entry);
+            rows
+        };
+        let (none, rsp, outermost) = (rule::NONE, rule::RSP, rule::OUTERMOST);
+        let near = [row(8, rsp), row(16, none), row(40, rsp)];
+        assert_eq!(with(&near, 24), [row(8, rsp), row(16, none), row(24, outermost), row(40, rsp)]);
+        assert_eq!(with(&near, 16), [row(8, rsp), row(16, outermost), row(40, rsp)]);
+        assert_eq!(with(&near, 9), near);
+        assert_eq!(with(&near, 0), near);
+        let first = [row(4, outermost), row(8, rsp), row(16, none), row(40, rsp)];
+        assert_eq!(with(&near, 4), first);
+        assert_eq!(with(&[row(200, rsp)], 100), [row(100, outermost), row(164, none), row(200, rsp)]);
     }
 
     /// Damaged sections give fewer rows, never a panic.

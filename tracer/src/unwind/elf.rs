@@ -3,7 +3,7 @@
 //! The file is read by parts, never mapped: a file that shrinks under us is an error, not a SIGBUS.
 
 use crate::ids::BuildId;
-use object::read::elf::{ElfFile64, ProgramHeader as _};
+use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache};
 use std::fs::File;
 use std::io;
@@ -57,6 +57,8 @@ pub struct EhFrame {
 pub struct ElfFacts {
     /// Lowest loaded address, rounded down to a page (SVMA).
     pub base: u64,
+    /// Where the kernel begins to run it (SVMA); 0 for most libraries.
+    pub entry: u64,
     /// Segments with code.
     pub code: Vec<CodeSegment>,
     /// Its build id.
@@ -86,7 +88,8 @@ impl ElfFacts {
             }
             let build_id = elf.build_id().ok().flatten().map(|id| BuildId::from_bytes(id.to_vec()));
             let py_runtime = elf.section_by_name(".PyRuntime").map(|s| s.address());
-            Ok(Self { base, code, build_id, symbols: find_symbols(elf, wanted), py_runtime })
+            let entry = elf.elf_header().e_entry(endian);
+            Ok(Self { base, entry, code, build_id, symbols: find_symbols(elf, wanted), py_runtime })
         })
     }
 
@@ -121,6 +124,28 @@ pub fn read_eh_frame(path: &Path) -> Result<Option<EhFrame>, ElfError> {
         let Some(section) = elf.section_by_name(".eh_frame") else { return Ok(None) };
         let data = section.uncompressed_data().map_err(|e| e.to_string())?.into_owned();
         Ok(Some(EhFrame { data, svma: section.address() }))
+    })
+}
+
+/// Where a section lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its place in the file.
+    pub offset: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// Its address (SVMA).
+    pub svma: u64,
+}
+
+/// Where `.eh_frame` and `.eh_frame_hdr` lie; `None` where the file has none.
+pub fn find_unwind_sections(path: &Path) -> Result<[Option<Place>; 2], ElfError> {
+    with_elf(path, |elf| {
+        Ok([".eh_frame", ".eh_frame_hdr"].map(|name| {
+            let section = elf.section_by_name(name)?;
+            let (offset, size) = section.file_range()?;
+            Some(Place { offset, size, svma: section.address() })
+        }))
     })
 }
 
@@ -162,7 +187,7 @@ mod tests {
     #[test]
     fn bias_comes_from_the_code_segment() {
         let code = vec![CodeSegment { svma: 0x3a40, offset: 0x2a40, size: 0x1000 }];
-        let elf = ElfFacts { base: 0, code, build_id: None, symbols: Vec::new(), py_runtime: None };
+        let elf = ElfFacts { base: 0, entry: 0, code, build_id: None, symbols: Vec::new(), py_runtime: None };
         assert_eq!(elf.bias(0x7f00_0000_3000, 0x2000), Some(0x7f00_0000_0000));
         assert_eq!(elf.bias(0x7f00_0000_3000, 0x9000), None);
     }

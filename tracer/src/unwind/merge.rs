@@ -112,6 +112,8 @@ impl Runs<'_> {
 const fn mark_of(native_end: u8) -> Option<&'static str> {
     match native_end {
         end::COMPLETE | end::NOTHING => None,
+        end::BEYOND_COPY => Some("[unknown: stack deeper than the copy]"),
+        end::GONE => Some("[unknown: process gone]"),
         end::NO_UNWIND_INFO => Some("[no unwind info]"),
         end::NOT_READY => Some("[unknown: tables not ready]"),
         end::UNMAPPED => Some("[unknown: unmapped address]"),
@@ -125,7 +127,7 @@ const fn mark_of(native_end: u8) -> Option<&'static str> {
 
 fn verdict_of(raw: &RawStack) -> Verdict {
     match raw.python_end {
-        end::COMPLETE | end::NOTHING => (),
+        end::COMPLETE | end::NOTHING | end::NO_INTERPRETER => (),
         end::TOO_DEEP => return Verdict::PythonLost(PythonLoss::TooDeep),
         end::NOT_READY => return Verdict::PythonLost(PythonLoss::NotReady),
         _ => return Verdict::PythonLost(PythonLoss::PageFault),
@@ -139,6 +141,8 @@ fn verdict_of(raw: &RawStack) -> Verdict {
         end::UNSUPPORTED => Truncation::UnsupportedRule,
         end::FAULT => Truncation::PageFault,
         end::TOO_DEEP => Truncation::TooDeep,
+        end::BEYOND_COPY => Truncation::DeeperThanCopy,
+        end::GONE => Truncation::ProcessGone,
         _ => Truncation::BadFrame,
     })
 }

@@ -7,6 +7,8 @@ pub mod address_space;
 pub mod cfi;
 pub mod cpython;
 pub mod elf;
+pub mod fde;
 pub mod merge;
 pub mod seam;
+pub mod stack_copy;
 pub mod vdso;

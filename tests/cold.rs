@@ -1,0 +1,111 @@
+//! Stacks of programs that nobody has met before, and stacks that user space unwinds: live, from the first sample on.
+//!
+//! Each recording starts with no table of any file. Leaves out what Python frames must be (`stacks.rs`), and how long anything takes.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
+
+use energy_trace::ids::StackId;
+use energy_trace::profile::record::{Truncation, Unwinding, Verdict};
+use energy_trace::profile::recording::Recording;
+use energy_trace_tests::place::{Place, assert_code};
+use energy_trace_tests::process::tests_dir;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Records a command at 999 Hz.
+fn record(unwind: &str, command: &[&str]) -> Recording {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let options = ["record", "--power", "none", "--no-svg", "-F", "999", "--unwind", unwind, "--"];
+    assert_code(&place.run(&[&options, command].concat()), 0);
+    energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap()
+}
+
+/// The names of a stack, outermost first.
+fn names(recording: &Recording, stack: StackId) -> String {
+    let names: Vec<&str> = recording.frames_of(stack).map(|(_, frame)| frame.name.as_str()).collect();
+    names.join(";")
+}
+
+const fn is_whole(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Complete | Verdict::Healed(_))
+}
+
+/// How many samples have which verdict; those that are not whole in full.
+fn show(recording: &Recording) -> String {
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for sample in &recording.samples {
+        *counts.entry(format!("{:?}", sample.verdict)).or_default() += 1;
+        if !is_whole(sample.verdict) {
+            eprintln!("{:?}: {}", sample.verdict, names(recording, sample.stack));
+        }
+    }
+    format!("{counts:?}, {:?}", recording.summary.as_ref().map(|s| &s.raw))
+}
+
+/// 200 ms of Python from nothing: no sample waits for a table, and nearly all stacks are whole.
+#[test]
+fn short_programs_lose_nothing() {
+    let spin = "import json, time\nend = time.time() + 0.2\nwhile time.time() < end: json.dumps(sorted(range(50), key=str))";
+    for unwind in ["kernel", "user"] {
+        let recording = record(unwind, &["/usr/bin/python3", "-c", spin]);
+        let shown = show(&recording);
+        let late = Verdict::Truncated(Truncation::TablesNotReady);
+        assert!(!recording.samples.iter().any(|s| s.verdict == late), "{unwind}: {shown}");
+        let whole = recording.samples.iter().filter(|s| is_whole(s.verdict)).count();
+        eprintln!("{unwind}: {whole} of {} are whole; {shown}", recording.samples.len());
+        assert!(recording.samples.len() > 20, "{unwind}: {shown}");
+        assert!(whole * 100 >= recording.samples.len() * 90, "{unwind}: {shown}");
+    }
+}
+
+/// Programs that are gone before anybody looks at them: every sample has a verdict that is not about tables, and a count.
+#[test]
+fn programs_of_a_moment() {
+    let script =
+        "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do /bin/ls / > /dev/null; done";
+    let recording = record("kernel", &["/bin/sh", "-c", script]);
+    let shown = show(&recording);
+    eprintln!("{shown}");
+    let late = Verdict::Truncated(Truncation::TablesNotReady);
+    assert!(!recording.samples.iter().any(|s| s.verdict == late), "{shown}");
+    let gone = Verdict::Truncated(Truncation::ProcessGone);
+    let gone = recording.samples.iter().filter(|s| s.verdict == gone).count() as u64;
+    let counted = recording.summary.as_ref().unwrap().raw.get("not unwound: the process was gone");
+    assert_eq!(counted.copied().unwrap_or(0), gone, "{shown}");
+}
+
+/// The stacks of a program that are most often seen, by names.
+fn most_seen(recording: &Recording) -> Vec<String> {
+    let mut counts: BTreeMap<StackId, u32> = BTreeMap::new();
+    for sample in recording.samples.iter().filter(|s| s.verdict == Verdict::Complete) {
+        *counts.entry(sample.stack).or_default() += 1;
+    }
+    let mut by_name: BTreeMap<String, u32> = BTreeMap::new();
+    for (stack, count) in counts {
+        *by_name.entry(names(recording, stack)).or_default() += count;
+    }
+    let mut sorted: Vec<(u32, String)> = by_name.into_iter().map(|(name, count)| (count, name)).collect();
+    sorted.sort_by(|a, b| b.cmp(a));
+    sorted.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Kernel and user space see the same stacks of the same program, and the recording says who unwound.
+#[test]
+fn both_ways_give_the_same_stacks() {
+    let script = tests_dir().join("workloads/calls.py");
+    let command = ["/usr/bin/python3", script.to_str().unwrap(), "2"];
+    let recordings = ["kernel", "user"].map(|unwind| record(unwind, &command));
+    let [kernel, user] = &recordings;
+    assert_eq!(kernel.summary.as_ref().unwrap().unwinding, Unwinding::Kernel);
+    assert_eq!(user.summary.as_ref().unwrap().unwinding, Unwinding::User);
+    let [by_kernel, by_user] = [kernel, user].map(most_seen);
+    for (most, other) in [(&by_kernel, &by_user), (&by_user, &by_kernel)] {
+        let other: BTreeSet<&String> = other.iter().collect();
+        for stack in most.iter().take(5) {
+            assert!(other.contains(stack), "seen by one only: {stack}");
+        }
+    }
+    for recording in &recordings {
+        let whole = recording.samples.iter().filter(|s| is_whole(s.verdict)).count();
+        assert!(whole * 100 >= recording.samples.len() * 97, "{}", show(recording));
+    }
+}

@@ -1,0 +1,110 @@
+//! Raw captures: the user registers and a copy of the user stack, for user space to unwind where the probes cannot.
+//!
+//! A capture is an event of its own, sent just before its sample. The copy goes by whole pages from the page of the stack pointer
+//! upwards: one read of all would fail for every stack that is shorter (research/feasibility.md §3), and constant sizes at constant
+//! places are what the verifier follows without a word. Leaves out kernel and Python frames, which the sample has.
+
+use super::maps::{EVENTS, RAW, RawScratch, count};
+use super::sched::{NO_WAKEUP, WAKEUP};
+use aya_ebpf::helpers::generated::{
+    bpf_probe_read_kernel, bpf_probe_read_user, bpf_ringbuf_output, bpf_ringbuf_query, bpf_task_pt_regs,
+};
+use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_get_smp_processor_id};
+use tracer_ebpf::wire::{EventHead, PAGE_BYTES, RAW_PAGES, RawHead, end, kind, lost, register};
+
+/// `BPF_RB_AVAIL_DATA`: bytes that wait for user space.
+const AVAILABLE: u64 = 0;
+/// `BPF_RB_RING_SIZE`.
+const RING_SIZE: u64 = 1;
+
+/// Whether user space can say more about a walk that ended so: a table was not there yet, a mapping was not known yet, or a page of a
+/// file was not in memory.
+#[inline(always)]
+pub(crate) fn is_wanted(native_end: u8) -> bool {
+    is_left_to_user_space(native_end) || native_end == end::FAULT
+}
+
+/// Whether a gap is not to be bridged here, because user space knows what lies in it.
+#[inline(always)]
+pub(crate) fn is_left_to_user_space(native_end: u8) -> bool {
+    matches!(native_end, end::NOT_READY | end::UNMAPPED)
+}
+
+/// Sends the capture that belongs to a sample.
+#[inline(always)]
+pub(crate) fn send(sample: &EventHead) {
+    let Some(scratch) = scratch() else { return };
+    scratch.head.head = EventHead { kind: kind::RAW, ..*sample };
+    if !registers(&mut scratch.head) {
+        return;
+    }
+    let bytes = copy(scratch);
+    scratch.head.bytes = bytes as u32;
+    scratch.head.limited = (bytes == (RAW_PAGES * PAGE_BYTES) as u64) as u32;
+    let flags = if is_filling() { WAKEUP } else { NO_WAKEUP };
+    // SAFETY: head and stack lie next to each other in the map's value, which holds more than is sent.
+    let sent = unsafe {
+        bpf_ringbuf_output(
+            (&raw const EVENTS).cast_mut().cast(),
+            (&raw mut scratch.head).cast(),
+            size_of::<RawHead>() as u64 + bytes,
+            flags,
+        )
+    };
+    if sent != 0 {
+        count(lost::RAWS);
+    }
+}
+
+/// The registers with which user mode was left.
+#[inline(always)]
+fn registers(head: &mut RawHead) -> bool {
+    // SAFETY: the pt_regs of a user task lie at the top of its kernel stack; the helper checks the address and writes as many bytes as
+    // the array has.
+    let failed = unsafe {
+        let from = bpf_task_pt_regs(bpf_get_current_task_btf());
+        let bytes = size_of::<[u64; register::COUNT]>() as u32;
+        bpf_probe_read_kernel((&raw mut head.registers).cast(), bytes, from as *const _)
+    };
+    head.base = head.registers[register::RSP] & !(PAGE_BYTES as u64 - 1);
+    failed == 0
+}
+
+/// Copies pages until one cannot be read; gives their bytes.
+#[inline(always)]
+fn copy(scratch: &mut RawScratch) -> u64 {
+    let mut bytes = 0u64;
+    for page in 0..RAW_PAGES {
+        let offset = page * PAGE_BYTES;
+        let from = scratch.head.base.wrapping_add(offset as u64);
+        // SAFETY: the helper checks the user address and fails rather than faults; the array has room for `RAW_PAGES` pages.
+        let failed = unsafe {
+            let to = scratch.stack.as_mut_ptr().add(offset);
+            bpf_probe_read_user(to.cast(), PAGE_BYTES as u32, from as *const _)
+        };
+        if failed != 0 {
+            break;
+        }
+        bytes += PAGE_BYTES as u64;
+    }
+    bytes
+}
+
+/// Whether user space should look now, for a quarter of the ring buffer is full: captures are large.
+#[inline(always)]
+fn is_filling() -> bool {
+    let ring = (&raw const EVENTS).cast_mut();
+    // SAFETY: both only read the ring buffer's counters.
+    let (waiting, size) =
+        unsafe { (bpf_ringbuf_query(ring.cast(), AVAILABLE), bpf_ringbuf_query(ring.cast(), RING_SIZE)) };
+    waiting > size / 4
+}
+
+/// This CPU's scratch.
+#[inline(always)]
+fn scratch() -> Option<&'static mut RawScratch> {
+    // SAFETY: reads the CPU number.
+    let cpu = unsafe { bpf_get_smp_processor_id() };
+    // SAFETY: one program at a time uses this CPU's value: perf events do not nest.
+    RAW.get_ptr_mut(cpu).map(|scratch| unsafe { &mut *scratch })
+}

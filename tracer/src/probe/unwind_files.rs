@@ -1,0 +1,101 @@
+//! Rules of the files that processes have mapped, one address at a time: for what user space unwinds itself.
+//!
+//! A file is opened when a walk first needs it and stays open. Leaves out whole tables (`files`) and the walk (`unwind/stack_copy.rs`).
+
+use super::files::open;
+use crate::ids::Pid;
+use crate::unwind::address_space::{AddressSpace, FileKey, Mapping};
+use crate::unwind::fde::UnwindFile;
+use crate::unwind::vdso;
+use std::collections::HashMap;
+use tracer_ebpf::native::Tables;
+use tracer_ebpf::rows::Rule;
+use tracer_ebpf::wire::end;
+
+/// Rules that are kept: a walk asks for the same return addresses again and again.
+const KEPT: usize = 1 << 14;
+
+/// A rule that is kept: the file's number, the address (SVMA).
+type Kept = (u32, u64, Rule);
+
+/// The files, by what names them.
+pub(super) struct UnwindFiles {
+    numbers: HashMap<FileKey, u32>,
+    /// By number; `None` for what is no ELF file or could not be opened.
+    files: Vec<Option<UnwindFile>>,
+    kept: Vec<Option<Kept>>,
+}
+
+impl Default for UnwindFiles {
+    fn default() -> Self {
+        Self { numbers: HashMap::new(), files: Vec::new(), kept: vec![None; KEPT] }
+    }
+}
+
+impl UnwindFiles {
+    /// The number of the file behind a mapping; `None` for memory without a file.
+    fn number(&mut self, pid: Pid, mapping: &Mapping) -> Option<u32> {
+        let key = if vdso::is_vdso(mapping) { vdso::file_key() } else { mapping.file.clone()? };
+        if let Some(&number) = self.numbers.get(&key) {
+            return Some(number);
+        }
+        let Some(opened) = open(pid, mapping) else {
+            // Gone with its process: another one may still have it.
+            log::debug!("cannot open {} of process {pid}", mapping.path);
+            return None;
+        };
+        let file = UnwindFile::open(opened).inspect_err(|e| log::debug!("no unwind information: {e}")).ok();
+        let number = u32::try_from(self.files.len()).ok()?;
+        self.files.push(file);
+        self.numbers.insert(key, number);
+        Some(number)
+    }
+
+    /// The rule at an address of a process, or a `wire::end` why there is none.
+    pub(super) fn rule(&mut self, pid: Pid, space: &AddressSpace, pc: u64) -> Result<Rule, u8> {
+        let mapping = space.find(pc).ok_or(end::UNMAPPED)?;
+        let number = self.number(pid, mapping).ok_or(end::NO_UNWIND_INFO)?;
+        let file = self.files.get_mut(number as usize).and_then(Option::as_mut);
+        let file = file.ok_or(end::NO_UNWIND_INFO)?;
+        let bias = file.bias(mapping.start, mapping.offset).ok_or(end::NO_UNWIND_INFO)?;
+        let svma = pc.wrapping_sub(bias);
+        let place = (svma.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize;
+        if let Some(Some((of, at, rule))) = self.kept.get(place)
+            && (*of, *at) == (number, svma)
+        {
+            return Ok(*rule);
+        }
+        let rule = file.rule(svma);
+        if let Some(slot) = self.kept.get_mut(place) {
+            *slot = Some((number, svma, rule));
+        }
+        Ok(rule)
+    }
+
+    /// Eight bytes of code at an address of a process, from the file: what the file maps cannot have changed since.
+    pub(super) fn code(&mut self, pid: Pid, space: &AddressSpace, address: u64) -> Option<u64> {
+        let mapping = space.find(address)?;
+        let number = self.number(pid, mapping)?;
+        let file = self.files.get(number as usize)?.as_ref()?;
+        file.word(address.wrapping_sub(mapping.start).checked_add(mapping.offset)?)
+    }
+
+    /// How far below the CFA the function at `pc` saved its caller's `rbp` (0: it did not); `None` where that is not known.
+    pub(super) fn saved_rbp(&mut self, pid: Pid, space: &AddressSpace, pc: u64) -> Option<u32> {
+        let rule = self.rule(pid, space, pc).ok()?;
+        u32::try_from(-rule.rbp()).ok()
+    }
+}
+
+/// The rules of one process, for a walk.
+pub(super) struct ProcessRules<'a> {
+    pub(super) pid: Pid,
+    pub(super) space: &'a AddressSpace,
+    pub(super) files: &'a std::cell::RefCell<UnwindFiles>,
+}
+
+impl Tables for ProcessRules<'_> {
+    fn rule(&mut self, pc: u64) -> Result<Rule, u8> {
+        self.files.borrow_mut().rule(self.pid, self.space, pc)
+    }
+}

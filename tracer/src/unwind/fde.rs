@@ -1,0 +1,238 @@
+//! The rule of one address of a file, found when it is asked for: by the search table of `.eh_frame_hdr` and one entry of `.eh_frame`.
+//!
+//! Nothing is built beforehand, so that a file can be unwound through the moment it is met. Of `.eh_frame`, which is tens of megabytes in
+//! large libraries, only the blocks are read in which entries were asked for. Files without a search table (static programs of some
+//! linkers) get all their rows at once. Sources: LSB Core 5.0 §10.6. Leaves out what a rule means (`tracer_ebpf::native`).
+
+use super::cfi::{ENTRY_BYTES, NONE, OUTERMOST, Reader, build_rows, rule_at};
+use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections, path_of, read_eh_frame};
+use gimli::{
+    BaseAddresses, EhFrame as Section, EhFrameHdr, EndianSlice, LittleEndian, UnwindContext,
+    UnwindSection as _,
+};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use tracer_ebpf::rows::Rule;
+
+/// A file that is unwound through.
+pub struct UnwindFile {
+    file: File,
+    facts: ElfFacts,
+    found: Found,
+    /// Code at the entry point without unwind information (SVMA).
+    entry: Range<u64>,
+    context: UnwindContext<usize>,
+}
+
+/// Where its rules come from.
+enum Found {
+    /// The search table, and the entries.
+    Table { header: Vec<u8>, frames: Blocks, bases: BaseAddresses, start: u64 },
+    /// All rows (`tracer_ebpf::rows`).
+    Rows(Vec<u64>),
+}
+
+impl UnwindFile {
+    /// Opens a file's unwind information; a file without any has a rule for no address.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is no ELF file.
+    pub fn open(file: File) -> Result<Self, ElfError> {
+        let path = path_of(&file);
+        let facts = ElfFacts::read(&path, &[])?;
+        let found = match find_unwind_sections(&path)? {
+            [Some(frames), Some(header)] => table(&file, frames, header),
+            _ => None,
+        };
+        let found = match found {
+            Some(found) => found,
+            None => Found::Rows(
+                read_eh_frame(&path)?
+                    .map(|section| build_rows(&section, facts.base).rows)
+                    .unwrap_or_default(),
+            ),
+        };
+        let mut new = Self { file, facts, found, entry: 0..0, context: UnwindContext::new() };
+        new.entry = new.entry_code();
+        Ok(new)
+    }
+
+    /// What to subtract from an address in a mapping to get the file's own (SVMA), see `ElfFacts::bias`.
+    pub fn bias(&self, mapping_start: u64, mapping_offset: u64) -> Option<u64> {
+        self.facts.bias(mapping_start, mapping_offset)
+    }
+
+    /// The rule at an address (SVMA); `rule::NONE` where the file has no unwind information for it, or a damaged one.
+    pub fn rule(&mut self, svma: u64) -> Rule {
+        let found = self.find(svma);
+        if found == NONE && self.entry.contains(&svma) { OUTERMOST } else { found }
+    }
+
+    /// As far as there is no unwind information, see `cfi::add_entry`.
+    fn entry_code(&mut self) -> Range<u64> {
+        let entry = self.facts.entry;
+        if entry == 0 {
+            return 0..0;
+        }
+        let most = entry.saturating_add(ENTRY_BYTES);
+        let end = (entry..most).find(|&svma| self.find(svma) != NONE).unwrap_or(most);
+        entry..end
+    }
+
+    fn find(&mut self, svma: u64) -> Rule {
+        match &mut self.found {
+            Found::Rows(rows) => rule_of_rows(rows, svma.wrapping_sub(self.facts.base)),
+            Found::Table { header, frames, bases, start } => {
+                let found = frames.find(&self.file, header, bases, *start, svma);
+                let rule = found.and_then(|at| frames.rule(bases, at, &mut self.context, svma));
+                rule.unwrap_or(NONE)
+            }
+        }
+    }
+
+    /// The eight bytes at a place of the file, which is what is mapped there as code.
+    pub fn word(&self, offset: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, offset).ok()?;
+        Some(u64::from_ne_bytes(bytes))
+    }
+}
+
+/// Reads the search table; `None` where it has none that can be searched.
+fn table(file: &File, frames: Place, header: Place) -> Option<Found> {
+    let length = file.metadata().ok()?.len();
+    let inside = |place: &Place| place.offset.checked_add(place.size).is_some_and(|end| end <= length);
+    if !inside(&frames) || !inside(&header) {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(header.size).ok()?];
+    file.read_exact_at(&mut bytes, header.offset).ok()?;
+    let bases = BaseAddresses::default().set_eh_frame(frames.svma).set_eh_frame_hdr(header.svma);
+    EhFrameHdr::new(&bytes, LittleEndian).parse(&bases, 8).ok()?.table()?;
+    let start = frames.svma;
+    Some(Found::Table { header: bytes, frames: Blocks::new(frames)?, bases, start })
+}
+
+/// The rule at a place (relative to the file's lowest address) of sorted rows.
+fn rule_of_rows(rows: &[u64], place: u64) -> Rule {
+    let after = rows.partition_point(|row| row >> 32 <= place);
+    match after.checked_sub(1).and_then(|last| rows.get(last)) {
+        Some(row) => Rule((row & 0xffff_ffff) as u32),
+        None => NONE,
+    }
+}
+
+/// A section of which only those blocks are read that were asked for; the others are zeros that take no memory.
+struct Blocks {
+    offset: u64,
+    data: Vec<u8>,
+    read: Vec<bool>,
+}
+
+/// Bytes of a block.
+const BLOCK: usize = 16 << 10;
+/// Bytes that an entry may have: the largest of PyTorch's has some 20 KiB.
+const MAX_ENTRY: usize = 4 << 20;
+
+impl Blocks {
+    fn new(place: Place) -> Option<Self> {
+        let size = usize::try_from(place.size).ok()?;
+        // The allocator gives large zeroed memory as pages that exist when they are written to.
+        Some(Self { offset: place.offset, data: vec![0; size], read: vec![false; size.div_ceil(BLOCK)] })
+    }
+
+    /// Has these bytes read; `None` where they are not in the section or not in the file any more.
+    fn need(&mut self, file: &File, at: usize, bytes: usize) -> Option<&[u8]> {
+        let end = at.checked_add(bytes).filter(|&end| end <= self.data.len())?;
+        for block in at / BLOCK..end.div_ceil(BLOCK) {
+            if !*self.read.get(block)? {
+                let from = block * BLOCK;
+                let to = (from + BLOCK).min(self.data.len());
+                file.read_exact_at(self.data.get_mut(from..to)?, self.offset + from as u64).ok()?;
+                *self.read.get_mut(block)? = true;
+            }
+        }
+        self.data.get(at..end)
+    }
+
+    /// Has a whole entry read; gives its place in the section behind its length.
+    fn need_entry(&mut self, file: &File, at: usize) -> Option<usize> {
+        let length = u32::from_le_bytes(self.need(file, at, 4)?.try_into().ok()?) as usize;
+        // `0xffffffff` begins the 64-bit form, which no compiler writes here.
+        if length == 0 || length > MAX_ENTRY {
+            return None;
+        }
+        self.need(file, at, 4 + length)?;
+        at.checked_add(4)
+    }
+
+    /// The place in the section of the entry that may hold an address.
+    fn find(
+        &mut self,
+        file: &File,
+        header: &[u8],
+        bases: &BaseAddresses,
+        start: u64,
+        svma: u64,
+    ) -> Option<usize> {
+        let parsed = EhFrameHdr::new(header, LittleEndian).parse(bases, 8).ok()?;
+        let entry = parsed.table()?.lookup(svma, bases).ok()?.direct().ok()?;
+        let at = usize::try_from(entry.checked_sub(start)?).ok()?;
+        let pointer_at = self.need_entry(file, at)?;
+        let pointer = self.need(file, pointer_at, 4)?;
+        let back = u32::from_le_bytes(pointer.try_into().ok()?) as usize;
+        // The pointer to the common entry is the distance back to it.
+        self.need_entry(file, pointer_at.checked_sub(back)?)?;
+        Some(at)
+    }
+
+    /// The rule of the entry at a place, whose bytes were read.
+    fn rule(
+        &self,
+        bases: &BaseAddresses,
+        at: usize,
+        context: &mut UnwindContext<usize>,
+        svma: u64,
+    ) -> Option<Rule> {
+        let section: Section<Reader<'_>> = EndianSlice::new(&self.data, LittleEndian).into();
+        let fde = section.fde_from_offset(bases, at.into(), Section::cie_from_offset).ok()?;
+        if !fde.contains(svma) {
+            return None;
+        }
+        rule_at(&section, bases, &fde, context, svma).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{UnwindFile, rule_of_rows};
+    use crate::unwind::cfi::{add_entry, build_rows};
+    use crate::unwind::elf::{ElfFacts, read_eh_frame};
+    use std::fs::File;
+    use std::path::Path;
+
+    /// At every row of the C library, and just before the next, the rule that is looked up is the one of the whole table.
+    #[test]
+    fn rules_are_those_of_the_table() {
+        let path = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
+        let facts = ElfFacts::read(path, &[]).unwrap();
+        let base = facts.base;
+        let mut rows = build_rows(&read_eh_frame(path).unwrap().unwrap(), base).rows;
+        add_entry(&mut rows, facts.entry - base);
+        let mut file = UnwindFile::open(File::open(path).unwrap()).unwrap();
+        let starts = rows.iter().map(|row| row >> 32);
+        for place in starts.flat_map(|start| [start, start.saturating_sub(1)]) {
+            let looked_up = file.rule(base + place);
+            assert_eq!(looked_up, rule_of_rows(&rows, place), "{place:#x}");
+        }
+        assert!(rows.len() > 10_000);
+    }
+
+    /// A file without unwind information has no rule anywhere, and one that is not ELF is an error.
+    #[test]
+    fn files_without_rules() {
+        assert!(UnwindFile::open(File::open("/etc/passwd").unwrap()).is_err());
+        assert_eq!(rule_of_rows(&[], 7), super::NONE);
+    }
+}

@@ -1,0 +1,270 @@
+//! Unwinds a raw capture: the walker of the probes over a copy of the stack instead of the stack.
+//!
+//! The steps, the scan and the way to go on at the interpreter's frame are those of `tracer_ebpf::native`; only the loops around them are
+//! written again, because the probes' are made of the kernel's helpers. What lies outside the copy is read where it cannot have changed
+//! (code, from its file), and nowhere else: the thread ran on, and words of its live stack would be those of another moment.
+
+use std::cell::Cell;
+use tracer_ebpf::memory::{FRAME_WORDS, Memory};
+use tracer_ebpf::native::{self, MAX_HEALED, NativeFrame, NativeWalk, SCAN_WORDS, Tables};
+use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
+
+/// Bytes above the end of a copy that are believed to be the same stack: the usual limit of a stack.
+const STACK_LIMIT: u64 = 8 << 20;
+
+/// A copy of the stack, and what else does not change.
+pub struct StackCopy<'a, Code> {
+    /// Address of its first byte.
+    base: u64,
+    bytes: &'a [u8],
+    /// The stack may go on behind it.
+    limited: bool,
+    /// Words of code by address.
+    code: Code,
+    /// The address that could not be read last.
+    failed: Cell<u64>,
+}
+
+impl<'a, Code: Fn(u64) -> Option<u64>> StackCopy<'a, Code> {
+    /// A copy from `base` on. `limited`: it ended at its limit and not at memory that could not be read. `code` gives words of code.
+    pub const fn new(base: u64, bytes: &'a [u8], limited: bool, code: Code) -> Self {
+        Self { base, bytes, limited, code, failed: Cell::new(0) }
+    }
+
+    fn copied(&self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.base)?).ok()?;
+        let word = self.bytes.get(at..at.checked_add(8)?)?;
+        Some(u64::from_ne_bytes(word.try_into().ok()?))
+    }
+
+    /// Why a walk ended: where memory was missing, whether that was only missing in the copy.
+    fn explain(&self, code: u8) -> u8 {
+        let above = self.failed.get().wrapping_sub(self.base).wrapping_add(8);
+        let length = self.bytes.len() as u64;
+        let beyond = above > length && above - length < STACK_LIMIT;
+        if code == end::FAULT && self.limited && beyond { end::BEYOND_COPY } else { code }
+    }
+}
+
+impl<Code: Fn(u64) -> Option<u64>> Memory for StackCopy<'_, Code> {
+    fn read_word(&self, address: u64) -> Option<u64> {
+        let word = self.copied(address).or_else(|| (self.code)(address));
+        if word.is_none() {
+            self.failed.set(address);
+        }
+        word
+    }
+
+    fn read_frame(&self, address: u64, bytes: u32, out: &mut [u64; FRAME_WORDS]) -> bool {
+        let words = (0..u64::from(bytes / 8)).map(|word| self.read_word(address.wrapping_add(8 * word)));
+        words.zip(out).all(|(word, out)| word.map(|word| *out = word).is_some())
+    }
+}
+
+/// Where a walk that lost its way may go on.
+#[derive(Clone, Debug, Default)]
+pub struct Anchors {
+    /// Anchors of Python runs, innermost first.
+    pub places: Vec<u64>,
+    /// From an anchor to the CFA of its frame; 0: not known.
+    pub eval_cfa: u32,
+    /// From that CFA down to the saved `rbp`; 0: nowhere.
+    pub eval_rbp: u32,
+}
+
+/// Native frames, innermost first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// The frames and bridged gaps, as in a sample (`wire::FIRST_PC`).
+    pub native: Vec<NativeFrame>,
+    /// Why they end, a `wire::end`.
+    pub end: u8,
+    /// Gaps that were bridged.
+    pub healed: u8,
+}
+
+/// Walks from the registers of the interrupted instruction. At most `MAX_FRAMES` frames between two gaps, at most `MAX_HEALED` gaps.
+pub fn walk<Code: Fn(u64) -> Option<u64>>(
+    from: NativeWalk,
+    anchors: &Anchors,
+    tables: &mut impl Tables,
+    memory: &StackCopy<'_, Code>,
+) -> Walked {
+    let mut walk = from;
+    let mut out = Walked::default();
+    for healed in 0..=MAX_HEALED {
+        out.end = run(&mut walk, tables, memory, &mut out.native);
+        let over = matches!(out.end, end::COMPLETE | end::TOO_DEEP) || healed == MAX_HEALED;
+        if over || !heal(&mut walk, anchors, tables, memory, &mut out) {
+            break;
+        }
+        out.healed += 1;
+    }
+    out
+}
+
+/// Walks on until it ends; why.
+fn run<Code: Fn(u64) -> Option<u64>>(
+    walk: &mut NativeWalk,
+    tables: &mut impl Tables,
+    memory: &StackCopy<'_, Code>,
+    frames: &mut Vec<NativeFrame>,
+) -> u8 {
+    for _ in 0..MAX_FRAMES {
+        let (frame, code) = native::step(walk, tables, memory);
+        frames.push(frame);
+        if code != end::RUNNING {
+            return memory.explain(code);
+        }
+    }
+    end::TOO_DEEP
+}
+
+/// Bridges a gap: by the return address of code without unwind information, else at the interpreter's next frame.
+fn heal<Code: Fn(u64) -> Option<u64>>(
+    walk: &mut NativeWalk,
+    anchors: &Anchors,
+    tables: &mut impl Tables,
+    memory: &StackCopy<'_, Code>,
+    out: &mut Walked,
+) -> bool {
+    if out.end == end::NO_UNWIND_INFO {
+        let words = (0..u64::from(SCAN_WORDS)).map(|word| walk.sp.wrapping_add(8 * word));
+        let found = words.into_iter().find_map(|address| native::scan(walk, address, tables, memory));
+        if let Some(found) = found {
+            *walk = found;
+            if let Some(last) = out.native.last_mut() {
+                last.cfa = found.sp;
+            }
+            return true;
+        }
+    }
+    let layout =
+        PythonLayout { eval_cfa: anchors.eval_cfa, eval_rbp: anchors.eval_rbp, ..PythonLayout::default() };
+    let next = anchors.places.iter().copied().find(|&anchor| anchor > walk.sp);
+    let resumed = next.filter(|_| anchors.eval_cfa != 0).and_then(|a| native::resume(a, &layout, memory));
+    let Some(resumed) = resumed else { return false };
+    *walk = resumed;
+    out.native.push(NativeFrame { pc: u64::from(out.end), cfa: resumed.sp });
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Anchors, StackCopy, walk};
+    use proptest::prelude::*;
+    use tracer_ebpf::native::{NativeFrame, NativeWalk, Tables};
+    use tracer_ebpf::rows::{Rule, rule};
+    use tracer_ebpf::wire::{MAX_FRAMES, end};
+
+    /// Where the copy begins.
+    const S: u64 = 0x7f00_0000_0000;
+
+    /// Rules by the page of the pc.
+    struct Pages(Vec<(u64, Rule)>);
+
+    impl Tables for Pages {
+        fn rule(&mut self, pc: u64) -> Result<Rule, u8> {
+            let found = self.0.iter().find(|(page, _)| *page == pc >> 12);
+            found.map(|&(_, rule)| rule).ok_or(end::UNMAPPED)
+        }
+    }
+
+    fn pages(rules: &[(u64, u32, i64)]) -> Pages {
+        Pages(rules.iter().map(|&(page, kind, at)| (page, Rule::pack(kind, at, 0).unwrap())).collect())
+    }
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    const START: NativeWalk = NativeWalk { pc: 0x1010, sp: S, bp: 0, returned: 0 };
+
+    /// A chain inside the copy is walked to its outermost frame.
+    #[test]
+    fn a_whole_stack() {
+        let stack = bytes(&[7, 0x2021, 8, 0x3031]);
+        let copy = StackCopy::new(S, &stack, true, |_| None);
+        let mut rules = pages(&[(1, rule::RSP, 16), (2, rule::RSP, 16), (3, rule::OUTERMOST, 0)]);
+        let walked = walk(START, &Anchors::default(), &mut rules, &copy);
+        let frames = [(0x1010, S + 16), (0x2020, S + 32), (0x3030, u64::MAX)];
+        assert_eq!(walked.native, frames.map(|(pc, cfa)| NativeFrame { pc, cfa }));
+        assert_eq!((walked.end, walked.healed), (end::COMPLETE, 0));
+    }
+
+    /// A stack that is deeper than its copy says so; one whose memory ends there is a fault, and so is an address far away.
+    #[test]
+    fn the_end_of_the_copy() {
+        let stack = bytes(&[7, 0x2021]);
+        let ended = |limited, distance| {
+            let copy = StackCopy::new(S, &stack, limited, |_| None);
+            let mut rules = pages(&[(1, rule::RSP, 16), (2, rule::RSP, distance)]);
+            walk(START, &Anchors::default(), &mut rules, &copy).end
+        };
+        assert_eq!(ended(true, 8), end::BEYOND_COPY);
+        assert_eq!(ended(false, 8), end::FAULT);
+        let copy = StackCopy::new(S, &stack, true, |_| None);
+        let mut rules = pages(&[(1, rule::RBP, 16)]);
+        let far = NativeWalk { bp: S + (1 << 30), ..START };
+        assert_eq!(walk(far, &Anchors::default(), &mut rules, &copy).end, end::FAULT);
+    }
+
+    /// Code without unwind information is left by a scan, which reads the call from the file and not from the stack.
+    #[test]
+    fn a_scan() {
+        let stack = bytes(&[7, 0x2021, 0x3031]);
+        let call = |address: u64| (address == 0x2021 - 8).then_some(0xe8 << 24);
+        let copy = StackCopy::new(S, &stack, true, call);
+        let mut rules = pages(&[(1, rule::NONE, 0), (2, rule::RSP, 8), (3, rule::OUTERMOST, 0)]);
+        let walked = walk(START, &Anchors::default(), &mut rules, &copy);
+        assert_eq!((walked.end, walked.healed), (end::COMPLETE, 1));
+        assert_eq!(walked.native[0], NativeFrame { pc: 0x1010, cfa: S + 16 });
+        let blind = StackCopy::new(S, &stack, true, |_| None);
+        assert_eq!(walk(START, &Anchors::default(), &mut rules, &blind).end, end::NO_UNWIND_INFO);
+    }
+
+    /// A walk that lost its way goes on at the next anchor above it, with the reason in the gap.
+    #[test]
+    fn a_gap_at_an_anchor() {
+        let stack = bytes(&[0, 0, 0, 0, 0, 0x3031]);
+        let copy = StackCopy::new(S, &stack, true, |_| None);
+        let anchors = Anchors { places: vec![S - 8, S + 16], eval_cfa: 32, eval_rbp: 0 };
+        let mut rules = pages(&[(3, rule::OUTERMOST, 0)]);
+        let walked = walk(START, &anchors, &mut rules, &copy);
+        let gap = NativeFrame { pc: u64::from(end::UNMAPPED), cfa: S + 48 };
+        assert_eq!((walked.native[1], walked.end, walked.healed), (gap, end::COMPLETE, 1));
+    }
+
+    /// Rules made of a number.
+    struct Any(u64);
+
+    impl Tables for Any {
+        fn rule(&mut self, pc: u64) -> Result<Rule, u8> {
+            let mixed = (pc ^ self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            if mixed >> 61 == 0 { Err(end::UNMAPPED) } else { Ok(Rule(mixed as u32 & 0x4fff_003f)) }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+        /// Whatever the registers, the copy, the rules and the anchors: a walk ends, in bounds, and says why.
+        #[test]
+        fn any_copy(
+            words in proptest::collection::vec(prop_oneof![any::<u64>(), S..S + 2048, 0..4u64], 0..256),
+            registers in proptest::array::uniform3(prop_oneof![any::<u64>(), S..S + 2048]),
+            base in prop_oneof![Just(S), any::<u64>()],
+            places in proptest::collection::vec(prop_oneof![any::<u64>(), S..S + 2048], 0..8),
+            limited: bool, seed: u64, eval_cfa: u32, eval_rbp: u32,
+        ) {
+            let stack = bytes(&words);
+            let copy = StackCopy::new(base, &stack, limited, |address| (address % 3 == 0).then_some(address));
+            let [pc, sp, bp] = registers;
+            let from = NativeWalk { pc, sp, bp, returned: 0 };
+            let walked = walk(from, &Anchors { places, eval_cfa, eval_rbp }, &mut Any(seed), &copy);
+            prop_assert!(walked.native.len() <= (MAX_FRAMES as usize + 1) * 7);
+            prop_assert!(walked.healed <= 6 && walked.end != end::RUNNING);
+            prop_assert!(!walked.native.is_empty());
+        }
+    }
+}
