@@ -37,10 +37,14 @@ fn record(python: &Path, hz: &str, seconds: &str, regions: &[&str]) -> Run {
     arguments.extend([script.to_str().unwrap(), "truth", seconds]);
     arguments.extend(regions);
     let mut command = place.command(&arguments);
-    if let Some(packages) = interpreters::packages(python) {
+    let version = interpreters::version(python);
+    if let Some(packages) = interpreters::packages(&version) {
         command.env("PYTHONPATH", packages);
     }
-    let output = command.env("PYTHON_GIL", "0").output().unwrap();
+    if version.ends_with('t') {
+        command.env("PYTHON_GIL", "0"); // Else greenlet brings the lock back.
+    }
+    let output = command.output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{}: {told}", python.display());
     let skipped = told.lines().filter_map(|line| line.strip_prefix("skipped: ")).map(str::to_owned).collect();

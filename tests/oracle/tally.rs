@@ -19,8 +19,6 @@ pub(crate) struct Tally {
     pub(crate) seams: u32,
     /// Those where native code stands elsewhere than it should: region, function, what was seen.
     pub(crate) misplaced: Vec<(String, String, Vec<Seen>)>,
-    /// Samples of the recording.
-    pub(crate) samples: usize,
     /// Whether names of C functions were compared, or only where C stands.
     pub(crate) by_name: bool,
 }
@@ -38,7 +36,7 @@ impl Tally {
     /// Compares all samples that fall into a stay.
     pub(crate) fn of(recording: &Recording, stays: &[Stay], inlines_calls: bool) -> Self {
         let form = Form { by_name: has_symbols(recording), inlines_calls };
-        let mut out = Self { samples: recording.samples.len(), by_name: form.by_name, ..Self::default() };
+        let mut out = Self { by_name: form.by_name, ..Self::default() };
         for sample in &recording.samples {
             let tid = recording.threads[sample.thread.index()].tid.get();
             if let Some(stay) = stays.iter().find(|stay| stay.contains(tid, sample.at)) {
@@ -49,14 +47,12 @@ impl Tally {
     }
 
     fn compare(&mut self, recording: &Recording, sample: &Sample, stay: &Stay, form: Form) {
-        let refused = |why: String| (stay.region.clone(), why);
         if let Verdict::PythonLost(loss) = sample.verdict {
-            let (_, why) = refused(format!("{loss:?}"));
-            *self.refused.entry(why).or_default() += 1;
+            *self.refused.entry(format!("{loss:?} in {}", stay.region)).or_default() += 1;
             return;
         }
         let Some(seen) = python_frames(recording, sample.stack) else {
-            *self.refused.entry("no name".into()).or_default() += 1;
+            *self.refused.entry(format!("no name in {}", stay.region)).or_default() += 1;
             return;
         };
         if !is_equal(&seen, &stay.frames) {

@@ -30,13 +30,18 @@ pub fn supported() -> Vec<PathBuf> {
     out
 }
 
-/// Where `cargo xtask oracle` puts numpy and greenlet for an interpreter; `None` where it did not, or the interpreter does not start.
-pub fn packages(python: &Path) -> Option<PathBuf> {
+/// The version of an interpreter as `3.13`, `3.13t` where it is free-threaded; empty where it does not start.
+pub fn version(python: &Path) -> String {
     let ask = "import sys, sysconfig; \
                print('%d.%d%s' % (*sys.version_info[:2], 't' * bool(sysconfig.get_config_var('Py_GIL_DISABLED'))))";
-    let output = Command::new(python).args(["-c", ask]).stderr(Stdio::null()).output().ok()?;
-    let folder = home().join(".cache/energy-trace/oracle").join(String::from_utf8(output.stdout).ok()?.trim());
-    folder.is_dir().then_some(folder)
+    let output = Command::new(python).args(["-c", ask]).stderr(Stdio::null()).output();
+    output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// Where `cargo xtask oracle` puts numpy and greenlet for a version; `None` where it did not.
+pub fn packages(version: &str) -> Option<PathBuf> {
+    let folder = home().join(".cache/energy-trace/oracle").join(version);
+    (!version.is_empty() && folder.is_dir()).then_some(folder)
 }
 
 fn home() -> PathBuf {

@@ -2,7 +2,7 @@
 
 use crate::snapshot::{Snapshot, python_walk};
 use tracer_ebpf::python::{PythonFrame, Step, begin, first_thread, step, thread_by_key};
-use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
+use tracer_ebpf::wire::{MAX_PYTHON_FRAMES, PythonLayout, end};
 
 /// The thread pointer, and the thread state that belongs to it.
 const FSBASE: u64 = 0x7f00_0000_1000;
@@ -82,7 +82,7 @@ fn walk(layout: &PythonLayout, memory: &Snapshot) -> (Vec<PythonFrame>, u8) {
         return (Vec::new(), code);
     }
     let mut frames = Vec::new();
-    for _ in 0..MAX_FRAMES {
+    for _ in 0..MAX_PYTHON_FRAMES {
         match step(layout, &mut walk, memory) {
             Step::Frame(frame) => frames.push(frame),
             Step::Restart => frames.clear(),

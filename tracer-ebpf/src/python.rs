@@ -52,6 +52,26 @@ pub enum Step {
     Restart,
 }
 
+/// The thread state by what points to it, the surest first: the state that runs in this thread, then what the thread was made with.
+///
+/// A thread has one state for each interpreter that it runs in, and the thread pointer is in all of them. Only the thread-local variable
+/// and, up to 3.11, the runtime's pointer name the one that runs: up to 3.11 thread-specific data stays with the first
+/// (`_PyGILState_NoteThreadStateLocked`, Python/pystate.c), from 3.12 on it follows (`tstate_activate`).
+#[inline(always)]
+pub fn thread_by_pointer(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) -> Option<u64> {
+    let at = match layout.tls_below {
+        0 => layout.current_at,
+        below => fsbase.wrapping_sub(u64::from(below)),
+    };
+    if at != 0
+        && let Some(thread) = memory.read_word(at)
+        && is_thread(layout, thread, fsbase, memory)
+    {
+        return Some(thread);
+    }
+    thread_by_key(layout, fsbase, memory)
+}
+
 /// The thread state by glibc's thread-specific data, if it is this thread's (`thread_id` equals the thread pointer).
 #[inline(always)]
 pub fn thread_by_key(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) -> Option<u64> {
@@ -245,6 +265,7 @@ mod tests {
         frame_bytes: 24,
         tss_key_at: 0,
         interpreter_at: 0,
+        current_at: 0,
         tsd_block: 0,
         threads_head: 0,
         thread_next: 0,
@@ -255,6 +276,8 @@ mod tests {
         tag_mask: 0,
         eval_cfa: 0,
         eval_rbp: 0,
+        tls_below: 0,
+        reserved: 0,
     };
 
     /// Codes of the frames that count, shims as 0, and the end.

@@ -2,12 +2,14 @@
 //!
 //! All structs are `repr(C)` without implicit padding; the asserts at the end keep their sizes.
 
-/// Frames of one kind that a sample can hold.
+/// Native frames that a sample can hold.
 pub const MAX_FRAMES: u32 = 512;
+/// Python frames and shims that a sample can hold: the interpreter's own limit is 1,000 unless a program raises it.
+pub const MAX_PYTHON_FRAMES: u32 = 2048;
 /// Kernel frames that a sample can hold.
 pub const MAX_KERNEL_FRAMES: u32 = 127;
 /// Words of frames that a sample can hold: a power of two, so that a mask bounds every index.
-pub const SAMPLE_WORDS: usize = 4096;
+pub const SAMPLE_WORDS: usize = 8192;
 /// Words of one native frame in a sample: pc, CFA.
 pub const NATIVE_WORDS: usize = 2;
 /// Words of one Python frame in a sample: code object, instruction pointer, anchor.
@@ -223,6 +225,8 @@ pub struct PythonLayout {
     pub tss_key_at: u64,
     /// Address of the pointer to the main interpreter.
     pub interpreter_at: u64,
+    /// Address of the pointer to the state of the thread that holds the lock (`_PyRuntime.gilstate.tstate_current`, up to 3.11); 0: none.
+    pub current_at: u64,
     /// Offset of glibc's first block of thread-specific data from the thread pointer.
     pub tsd_block: u32,
     /// `PyInterpreterState` → first thread.
@@ -264,6 +268,10 @@ pub struct PythonLayout {
     pub eval_cfa: u32,
     /// From that CFA down to where the frame saved its caller's `rbp`; 0: nowhere.
     pub eval_rbp: u32,
+    /// From the thread pointer down to the thread-local variable that holds the state of the running thread (3.12 and later); 0: not known.
+    pub tls_below: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 impl PythonLayout {
@@ -283,8 +291,10 @@ const _: () = {
     assert!(size_of::<Settings>() == 24);
     assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<CodeMapping>() == 32);
-    assert!(size_of::<PythonLayout>() == 72);
-    let words = MAX_FRAMES as usize * (NATIVE_WORDS + PYTHON_WORDS) + MAX_KERNEL_FRAMES as usize;
+    assert!(size_of::<PythonLayout>() == 88);
+    let words = MAX_FRAMES as usize * NATIVE_WORDS
+        + MAX_PYTHON_FRAMES as usize * PYTHON_WORDS
+        + MAX_KERNEL_FRAMES as usize;
     assert!(words < SAMPLE_WORDS);
 };
 

@@ -18,7 +18,7 @@ use core::ffi::c_void;
 use tracer_ebpf::native::{self, NativeWalk, SCAN_WORDS};
 use tracer_ebpf::python::{self, MAX_THREADS, PythonWalk, Step};
 use tracer_ebpf::wire::{
-    MAX_FRAMES, MAX_KERNEL_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
+    MAX_FRAMES, MAX_KERNEL_FRAMES, MAX_PYTHON_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
     kind, lost,
 };
 
@@ -105,7 +105,7 @@ fn python_frames(pid: u32) -> u8 {
     let Ok(fsbase) = fsbase else { return end::FAULT };
     scratch.walk.fsbase = fsbase;
     let walk = &mut scratch.walk;
-    match python::thread_by_key(&walk.layout, fsbase, &UserMemory) {
+    match python::thread_by_pointer(&walk.layout, fsbase, &UserMemory) {
         Some(thread) => walk.thread = thread,
         None => find_thread(walk),
     }
@@ -124,7 +124,7 @@ fn begin_python() -> u8 {
         return code;
     }
     scratch.head.python_end = end::RUNNING;
-    repeat(MAX_FRAMES, python_step);
+    repeat(MAX_PYTHON_FRAMES, python_step);
     walked(|head| head.python_end)
 }
 

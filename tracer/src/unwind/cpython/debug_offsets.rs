@@ -190,6 +190,7 @@ fn layout_of(fields: &Fields<'_>, table: &Table) -> Option<VersionLayout> {
     Some(VersionLayout {
         minor: table.minor,
         tss_key: table.tss_key,
+        current: 0,
         // `interpreters.main` follows `interpreters.head` (pycore_runtime.h of all three).
         interpreter: fields.field(RUNTIME, RUNTIME + 2, 8)? + 8,
         walk: PythonLayout {

@@ -81,6 +81,8 @@ pub struct VersionLayout {
     pub(super) tss_key: u64,
     /// `_PyRuntime` → pointer to the main interpreter.
     pub(super) interpreter: u64,
+    /// `_PyRuntime` → pointer to the running thread's state (`gilstate.tstate_current`, up to 3.11); 0 where there is none.
+    pub(super) current: u64,
     /// For the walker.
     pub(super) walk: PythonLayout,
     /// How its frames find their place among native ones.
@@ -96,6 +98,7 @@ impl VersionLayout {
             // Address 0 cannot be read: then the list of threads serves.
             tss_key_at: if self.tss_key == 0 { 0 } else { runtime.saturating_add(self.tss_key) },
             interpreter_at: runtime.saturating_add(self.interpreter),
+            current_at: if self.current == 0 { 0 } else { runtime.saturating_add(self.current) },
             ..self.walk
         }
     }
@@ -109,6 +112,7 @@ const TSD_BLOCK: u32 = 0x310;
 pub(super) const WALK: PythonLayout = PythonLayout {
     tss_key_at: 0,
     interpreter_at: 0,
+    current_at: 0,
     tsd_block: TSD_BLOCK,
     threads_head: 0,
     thread_next: 8,
@@ -129,6 +133,8 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     tag_mask: 0,
     eval_cfa: 0,
     eval_rbp: 0,
+    tls_below: 0,
+    reserved: 0,
 };
 
 /// Frames as objects (`PyFrameObject`), before 3.11: no owner; the instruction is an index (`f_lasti`, the lower half of its word).
@@ -163,6 +169,7 @@ pub const KNOWN: [VersionLayout; 5] = [
     VersionLayout {
         minor: (3, 8),
         tss_key: 1396,
+        current: 1368,
         interpreter: 40,
         walk: OLD_WALK,
         seam: Seam::Counted,
@@ -171,6 +178,7 @@ pub const KNOWN: [VersionLayout; 5] = [
     VersionLayout {
         minor: (3, 9),
         tss_key: 588,
+        current: 568,
         interpreter: 40,
         walk: OLD_WALK,
         seam: Seam::Counted,
@@ -179,6 +187,7 @@ pub const KNOWN: [VersionLayout; 5] = [
     VersionLayout {
         minor: (3, 10),
         tss_key: 588,
+        current: 568,
         interpreter: 40,
         walk: PythonLayout {
             cframe_previous: 8,
@@ -195,6 +204,7 @@ pub const KNOWN: [VersionLayout; 5] = [
     VersionLayout {
         minor: (3, 11),
         tss_key: 596,
+        current: 576,
         interpreter: 48,
         walk: PythonLayout {
             threads_head: 16,
@@ -223,6 +233,7 @@ pub const KNOWN: [VersionLayout; 5] = [
     VersionLayout {
         minor: (3, 12),
         tss_key: 1548,
+        current: 0,
         interpreter: 48,
         walk: PythonLayout { threads_head: 72, thread_id: 136, cframe_frame: 0, cframe_previous: 8, ..WALK },
         seam: Seam::Anchors,
