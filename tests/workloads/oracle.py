@@ -658,6 +658,8 @@ def in_greenlet():
 @region
 def greenlets_that_switch():
     greenlet = import_greenlet()
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise Skip("greenlet ends the free-threaded interpreter")
     main_greenlet = greenlet.getcurrent()
 
     def inside():

@@ -52,24 +52,33 @@ pub enum Step {
     Restart,
 }
 
-/// The thread state by what points to it, the surest first: the state that runs in this thread, then what the thread was made with.
+/// The state that runs in this thread, where something names it.
 ///
-/// A thread has one state for each interpreter that it runs in, and the thread pointer is in all of them. Only the thread-local variable
-/// and, up to 3.11, the runtime's pointer name the one that runs: up to 3.11 thread-specific data stays with the first
-/// (`_PyGILState_NoteThreadStateLocked`, Python/pystate.c), from 3.12 on it follows (`tstate_activate`).
+/// A thread has one state for each interpreter that it runs in, and the thread pointer is in all of them. Up to 3.11 the runtime's pointer
+/// names the one that holds the lock; thread-specific data stays with the thread's first (`_PyGILState_NoteThreadStateLocked`,
+/// Python/pystate.c). From 3.12 to 3.14 it follows (`tstate_activate`); in 3.15 thread-local variables took its place.
 #[inline(always)]
-pub fn thread_by_pointer(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) -> Option<u64> {
-    let at = match layout.tls_below {
-        0 => layout.current_at,
-        below => fsbase.wrapping_sub(u64::from(below)),
+pub fn running_thread(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) -> Option<u64> {
+    let [first, second] = layout.tls_below.map(|below| if below == 0 { 0 } else { fsbase.wrapping_sub(u64::from(below)) });
+    let named = |at: u64| {
+        let thread = if at == 0 { 0 } else { memory.read_word(at)? };
+        is_thread(layout, thread, fsbase, memory).then_some(thread)
     };
-    if at != 0
-        && let Some(thread) = memory.read_word(at)
-        && is_thread(layout, thread, fsbase, memory)
-    {
+    if let Some(thread) = named(layout.current_at) {
         return Some(thread);
     }
-    thread_by_key(layout, fsbase, memory)
+    if let Some(thread) = named(first) {
+        return Some(thread);
+    }
+    named(second) // Empty in turns while the thread waits for the lock.
+}
+
+/// Whether there are sub-interpreters: the list of interpreters, newest first, does not begin with the main one.
+#[inline(always)]
+pub fn has_sub_interpreters(layout: &PythonLayout, memory: &impl Memory) -> bool {
+    // `interpreters.head` stands before `interpreters.main` (pycore_runtime.h, 3.8 to 3.15).
+    let newest = memory.read_word(layout.interpreter_at.wrapping_sub(8));
+    newest != memory.read_word(layout.interpreter_at)
 }
 
 /// The thread state by glibc's thread-specific data, if it is this thread's (`thread_id` equals the thread pointer).
@@ -276,7 +285,8 @@ mod tests {
         tag_mask: 0,
         eval_cfa: 0,
         eval_rbp: 0,
-        tls_below: 0,
+        tls_below: [0; 2],
+        key_follows: 0,
         reserved: 0,
     };
 

@@ -128,6 +128,8 @@ pub mod end {
     pub const BAD_FRAME: u8 = 8;
     /// Native and Python frames do not match each other (said by user space, never by the probes).
     pub const SEAM: u8 = 9;
+    /// The thread may run in any of several interpreters, and nothing tells in which.
+    pub const AMBIGUOUS: u8 = 10;
     /// The walk has not ended (never in an event).
     pub const RUNNING: u8 = 255;
 }
@@ -268,8 +270,10 @@ pub struct PythonLayout {
     pub eval_cfa: u32,
     /// From that CFA down to where the frame saved its caller's `rbp`; 0: nowhere.
     pub eval_rbp: u32,
-    /// From the thread pointer down to the thread-local variable that holds the state of the running thread (3.12 and later); 0: not known.
-    pub tls_below: u32,
+    /// From the thread pointer down to thread-local variables that hold the state that runs in the thread (3.15); 0: none is known.
+    pub tls_below: [u32; 2],
+    /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with.
+    pub key_follows: u32,
     /// Zero.
     pub reserved: u32,
 }
@@ -291,7 +295,7 @@ const _: () = {
     assert!(size_of::<Settings>() == 24);
     assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<CodeMapping>() == 32);
-    assert!(size_of::<PythonLayout>() == 88);
+    assert!(size_of::<PythonLayout>() == 96);
     let words = MAX_FRAMES as usize * NATIVE_WORDS
         + MAX_PYTHON_FRAMES as usize * PYTHON_WORDS
         + MAX_KERNEL_FRAMES as usize;

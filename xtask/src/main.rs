@@ -11,6 +11,7 @@ mod demo;
 mod frameworks;
 mod kernel;
 mod linker;
+mod oracle;
 mod product;
 mod rows;
 mod setup;
@@ -65,6 +66,10 @@ enum Chore {
         /// ELF files; without any, the libc, the interpreters and the frameworks of this machine.
         files: Vec<PathBuf>,
     },
+    /// Sample every CPython of this machine and compare its stacks with its own word; needs root, prints a table.
+    Oracle(oracle::Options),
+    /// Compare the line tables of the standard library of every CPython of this machine with its own word, and print the figures.
+    CheckLines,
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -88,6 +93,8 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Test => checks::chore(&workspace),
         Chore::Sim { device, args } => sim::chore(&workspace, device, &args),
         Chore::CheckRows { files } => rows::chore(&workspace, &files),
+        Chore::Oracle(options) => oracle::chore(&workspace, &options),
+        Chore::CheckLines => oracle::check_lines(&workspace),
         Chore::Tidy => tidy::chore(&workspace),
     }
 }

@@ -40,6 +40,11 @@ impl Workspace {
         self.cache.join("venvs")
     }
 
+    /// Packages that the oracle's regions import, a folder a version.
+    pub(crate) fn oracle_packages(&self) -> PathBuf {
+        self.cache.join("oracle")
+    }
+
     /// What installers printed, kept for the case that one fails.
     pub(crate) fn log(&self) -> PathBuf {
         self.cache.join("setup.log")

@@ -105,11 +105,31 @@ fn python_frames(pid: u32) -> u8 {
     let Ok(fsbase) = fsbase else { return end::FAULT };
     scratch.walk.fsbase = fsbase;
     let walk = &mut scratch.walk;
-    match python::thread_by_pointer(&walk.layout, fsbase, &UserMemory) {
+    if let Some(thread) = python::running_thread(&walk.layout, fsbase, &UserMemory) {
+        walk.thread = thread;
+        return begin_python();
+    }
+    let mut sure = walk.layout.key_follows == 1;
+    match python::thread_by_key(&walk.layout, fsbase, &UserMemory) {
         Some(thread) => walk.thread = thread,
-        None => find_thread(walk),
+        None => {
+            find_thread(walk);
+            sure = false;
+        }
+    }
+    if !sure && has_other_state() {
+        return end::AMBIGUOUS;
     }
     begin_python()
+}
+
+/// Whether the thread that was found may run in another interpreter than the one in whose list it stands.
+#[inline(always)]
+fn has_other_state() -> bool {
+    let Some(scratch) = scratch() else { return false };
+    let walk = &scratch.walk;
+    python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory)
+        && python::has_sub_interpreters(&walk.layout, &UserMemory)
 }
 
 /// Walks from the thread's state, if there is one.

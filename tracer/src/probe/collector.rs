@@ -106,6 +106,7 @@ impl Collector {
             refresh_codes(&mut self.processes, head.pid, &frames);
         }
         self.learn_eval_frame(head.pid, raw);
+        self.processes.find_thread_variables(head.pid, &mut self.maps);
         let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, frame)).collect();
         if let Some(stack) = self.out.stack(&ids) {
             self.samples.push(Sample { at: head.at, cpu: head.cpu, thread, stack, verdict });
@@ -114,16 +115,12 @@ impl Collector {
 
     /// Learns from whole stacks, until this process's probes know.
     fn learn_eval_frame(&mut self, pid: Pid, raw: &RawStack) {
-        let Some((interpreter, space)) = self.processes.unlearned(pid) else { return };
-        let space = space.clone();
+        let Some(space) = self.processes.unlearned(pid).cloned() else { return };
         for (distance, pc) in eval_frames(raw) {
             if let Some(learned) =
                 self.eval_frames.observe(pid, &space, &mut self.processes.files, distance, pc)
             {
-                let mut layout = interpreter.layout.walker(interpreter.runtime);
-                (layout.eval_cfa, layout.eval_rbp) = (learned.cfa, learned.rbp);
-                self.maps.set_python(pid, &layout);
-                self.processes.learned(pid);
+                self.processes.learn_eval_frame(pid, learned.cfa, learned.rbp, &mut self.maps);
                 return;
             }
         }

@@ -70,16 +70,28 @@ impl Processes {
         self.by_pid.get_mut(&pid)
     }
 
-    /// The interpreter and memory of a process whose probes do not know yet where evaluation frames end.
-    pub(super) fn unlearned(&self, pid: Pid) -> Option<(Interpreter, &AddressSpace)> {
-        let process = self.by_pid.get(&pid).filter(|p| !p.eval_known)?;
-        Some((process.interpreter?, &process.space))
+    /// The memory of a process whose probes do not know yet where evaluation frames end.
+    pub(super) fn unlearned(&self, pid: Pid) -> Option<&AddressSpace> {
+        let process = self.by_pid.get(&pid).filter(|p| !p.eval_known && p.interpreter.is_some())?;
+        Some(&process.space)
     }
 
     /// Now they do.
-    pub(super) fn learned(&mut self, pid: Pid) {
-        if let Some(process) = self.by_pid.get_mut(&pid) {
-            process.eval_known = true;
+    pub(super) fn learn_eval_frame(&mut self, pid: Pid, cfa: u32, rbp: u32, maps: &mut Maps) {
+        let Some(process) = self.by_pid.get_mut(&pid) else { return };
+        process.eval_known = true;
+        if let Some(interpreter) = &mut process.interpreter {
+            interpreter.layout.learn_eval_frame(cfa, rbp);
+            maps.set_python(pid, &interpreter.layout.walker(interpreter.runtime));
+        }
+    }
+
+    /// Tells the probes which variables name the state that runs in a thread, once that can be seen.
+    pub(super) fn find_thread_variables(&mut self, pid: Pid, maps: &mut Maps) {
+        if let Some(interpreter) = self.by_pid.get_mut(&pid).and_then(|p| p.interpreter.as_mut())
+            && interpreter.find_thread_variables(pid)
+        {
+            maps.set_python(pid, &interpreter.layout.walker(interpreter.runtime));
         }
     }
 

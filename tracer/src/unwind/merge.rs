@@ -128,6 +128,7 @@ fn verdict_of(raw: &RawStack) -> Verdict {
         end::COMPLETE | end::NOTHING => (),
         end::TOO_DEEP => return Verdict::PythonLost(PythonLoss::TooDeep),
         end::NOT_READY => return Verdict::PythonLost(PythonLoss::NotReady),
+        end::AMBIGUOUS => return Verdict::PythonLost(PythonLoss::Ambiguous),
         _ => return Verdict::PythonLost(PythonLoss::PageFault),
     }
     Verdict::Truncated(match raw.native_end {

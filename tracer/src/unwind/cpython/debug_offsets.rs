@@ -199,6 +199,7 @@ fn layout_of(fields: &Fields<'_>, table: &Table) -> Option<VersionLayout> {
             thread_frame: fields.pointer(table.thread, table.thread + 4)?,
             thread_id: fields.pointer(table.thread, table.thread_id)?,
             tag_mask: table.tag_mask,
+            key_follows: u32::from(table.tss_key != 0),
             ..walk_of(fields, table)?
         },
         seam: table.seam,

@@ -92,6 +92,21 @@ pub struct VersionLayout {
 }
 
 impl VersionLayout {
+    /// Takes in where evaluation frames end: bytes from an anchor up to the CFA, and from there down to the saved `rbp` (0: not saved).
+    pub const fn learn_eval_frame(&mut self, cfa: u32, rbp: u32) {
+        (self.walk.eval_cfa, self.walk.eval_rbp) = (cfa, rbp);
+    }
+
+    /// Takes in the thread-local variables that name the state that runs in a thread, in bytes below the thread pointer.
+    pub const fn learn_thread_variables(&mut self, below: [u32; 2]) {
+        self.walk.tls_below = below;
+    }
+
+    /// Whether only thread-local variables name the state that runs in a thread (3.15).
+    pub const fn is_named_by_variables(&self) -> bool {
+        self.tss_key == 0
+    }
+
     /// The walker's layout in a process whose `_PyRuntime` is at `runtime`.
     pub const fn walker(&self, runtime: u64) -> PythonLayout {
         PythonLayout {
@@ -133,7 +148,8 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     tag_mask: 0,
     eval_cfa: 0,
     eval_rbp: 0,
-    tls_below: 0,
+    tls_below: [0; 2],
+    key_follows: 0,
     reserved: 0,
 };
 
@@ -235,7 +251,14 @@ pub const KNOWN: [VersionLayout; 5] = [
         tss_key: 1548,
         current: 0,
         interpreter: 48,
-        walk: PythonLayout { threads_head: 72, thread_id: 136, cframe_frame: 0, cframe_previous: 8, ..WALK },
+        walk: PythonLayout {
+            threads_head: 72,
+            thread_id: 136,
+            cframe_frame: 0,
+            cframe_previous: 8,
+            key_follows: 1,
+            ..WALK
+        },
         seam: Seam::Anchors,
         code: CodeLayout {
             filename: 112,

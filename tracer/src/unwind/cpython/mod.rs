@@ -9,4 +9,5 @@ pub mod layout;
 pub mod lines;
 pub mod memory;
 pub mod module_name;
+pub mod running_thread;
 pub mod version_text;
