@@ -93,7 +93,7 @@ fn walk(layout: &PythonLayout, memory: &Snapshot) -> (Vec<PythonFrame>, u8) {
 }
 
 const fn seen(code: u64, instruction: u64, anchor: u64) -> PythonFrame {
-    PythonFrame { code, instruction, anchor }
+    PythonFrame { code, instruction, anchor, class: 0 }
 }
 
 /// 3.10: each frame has its `CFrame`; one that is left over belongs to an evaluation that has no frame yet.

@@ -41,8 +41,8 @@ for path in sorted(glob.glob(library + sys.argv[1], recursive=True)):
     try:
         with open(path, encoding="utf-8") as file:
             whole = compile(file.read(), path, "exec")
-    except (SyntaxError, UnicodeDecodeError, ValueError):
-        continue  # Files that are there to be refused (lib2to3's and the test suite's).
+    except (OSError, SyntaxError, ValueError):
+        continue  # Broken links, and files that are there to be refused (lib2to3's and the test suite's).
     for code in walk(whole):
         lines = lines_of(code)
         check_positions(code, lines)

@@ -35,8 +35,24 @@ def spin():
     return total
 
 
-def name_of(code):
-    return getattr(code, "co_qualname", code.co_name)
+def name_of(frame):
+    """The qualified name; before 3.11 that of methods alone, from the class of `self` or `cls`: a guess (`Class?.name`) where no class
+    of its resolution order has the function."""
+    code = frame.f_code
+    if hasattr(code, "co_qualname"):
+        return code.co_qualname
+    first = code.co_varnames[0] if code.co_argcount else None
+    if first not in ("self", "cls") or first in code.co_cellvars or first not in frame.f_locals:
+        return code.co_name
+    owner = frame.f_locals[first]
+    owner = owner if isinstance(owner, type) else type(owner)
+    for base in owner.__mro__:
+        value = base.__dict__.get(code.co_name)
+        for part in ("", "__func__", "fget", "fset", "fdel"):
+            function = getattr(value, part, None) if part else value
+            if getattr(function, "__code__", None) is code and function.__qualname__.rsplit(".")[-1] == code.co_name:
+                return function.__qualname__
+    return owner.__name__ + "?." + code.co_name
 
 
 def tell(region, words=()):
@@ -46,7 +62,7 @@ def tell(region, words=()):
     """
     words, frame, frames = dict(words), sys._getframe(1), []
     while frame is not None:
-        name = name_of(frame.f_code)
+        name = name_of(frame)
         frames.append([name, frame.f_lineno, words.get(name, words.get(name.rsplit(".", 1)[-1], words.get("*", [])))])
         frame = frame.f_back
     frames[0][1] += 1  # The spin stands on the line below the call of tell.
@@ -78,7 +94,18 @@ class Skip(Exception):
     """A region that cannot run here."""
 
 
-class Class:
+class Base:
+    def inherited(self, name):
+        tell(name)
+        spin()
+
+    def _given(self):
+        tell("method under another name")
+        spin()
+    given = _given
+
+
+class Class(Base):
     def method(self, name):
         tell(name)
         spin()
@@ -95,6 +122,22 @@ class Class:
 @region
 def plain():
     Class.of_class("plain")
+
+
+@region
+def inherited():
+    Class().inherited("inherited method")
+    Class().given()
+
+
+@region
+def captured():
+    class Captured:
+        def method(self):
+            tell("method whose self is captured")
+            spin()
+            return lambda: self
+    Captured().method()
 
 
 @region

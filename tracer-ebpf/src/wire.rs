@@ -5,15 +5,15 @@
 /// Native frames that a sample can hold.
 pub const MAX_FRAMES: u32 = 512;
 /// Python frames and shims that a sample can hold: the interpreter's own limit is 1,000 unless a program raises it.
-pub const MAX_PYTHON_FRAMES: u32 = 2048;
+pub const MAX_PYTHON_FRAMES: u32 = 1536;
 /// Kernel frames that a sample can hold.
 pub const MAX_KERNEL_FRAMES: u32 = 127;
 /// Words of frames that a sample can hold: a power of two, so that a mask bounds every index.
 pub const SAMPLE_WORDS: usize = 8192;
 /// Words of one native frame in a sample: pc, CFA.
 pub const NATIVE_WORDS: usize = 2;
-/// Words of one Python frame in a sample: code object, instruction pointer, anchor.
-pub const PYTHON_WORDS: usize = 3;
+/// Words of one Python frame in a sample: code object, instruction pointer, anchor, class.
+pub const PYTHON_WORDS: usize = 4;
 
 /// Places of the mapping pool.
 pub const POOL_PLACES: u32 = 1 << 17;
@@ -274,8 +274,8 @@ pub struct PythonLayout {
     pub tls_below: [u32; 2],
     /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with.
     pub key_follows: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Frame → its first local variable, read where code objects do not know their class (up to 3.10); 0: not read.
+    pub locals: u32,
 }
 
 impl PythonLayout {

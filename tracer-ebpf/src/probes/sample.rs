@@ -174,6 +174,7 @@ unsafe extern "C" fn python_step(_index: u32, _ctx: *mut c_void) -> i64 {
             scratch.words[at] = frame.code;
             scratch.words[at + 1] = frame.instruction;
             scratch.words[at + 2] = frame.anchor;
+            scratch.words[at + 3] = frame.class;
             scratch.walk.cursor = (at + PYTHON_WORDS) as u64;
             scratch.head.python += 1;
             keep_anchor(&mut scratch.walk, frame.anchor);

@@ -131,8 +131,9 @@ impl Collector {
             Merged::Kernel(address) => bare(FrameKind::Kernel, "", "", address),
             Merged::Mark(mark) => bare(FrameKind::Special, mark, "", 0),
             Merged::Native(pc) => self.native_frame(head, pc),
-            Merged::Python { code, instruction } => {
-                match python_frame(&self.processes, &mut self.modules, head.pid, code, instruction) {
+            Merged::Python { code, instruction, class } => {
+                let place = (code, instruction, class);
+                match python_frame(&self.processes, &mut self.modules, head.pid, place) {
                     Some(frame) => frame,
                     None => {
                         self.nameless += 1;

@@ -31,6 +31,8 @@ pub(super) struct Process {
     eval_known: bool,
     /// Code objects that were read, by address.
     pub(super) codes: HashMap<u64, Arc<CodeObject>>,
+    /// Names of methods with their classes, by code object and class, where code objects do not know them.
+    pub(super) methods: HashMap<(u64, u64), String>,
     pub(super) samples: u64,
     threads: HashMap<Tid, (ThreadKey, String)>,
     parent: Option<Pid>,
@@ -307,6 +309,7 @@ fn new_process(record: record::Process) -> Process {
         launcher: is_this_program(record.pid),
         eval_known: false,
         codes: HashMap::new(),
+        methods: HashMap::new(),
         samples: 0,
         threads: HashMap::new(),
         parent: None,

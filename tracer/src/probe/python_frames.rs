@@ -3,9 +3,10 @@
 //! A code object may be freed and another put in its place: before a cached one is believed, sixteen bytes of it are read again, those
 //! of all frames of a sample in one call.
 
-use super::processes::Processes;
+use super::processes::{Process, Processes};
 use crate::ids::Pid;
 use crate::profile::record::{Frame, FrameKind};
+use crate::unwind::cpython::class_name::find_name;
 use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::layout::CodeLayout;
 use crate::unwind::cpython::memory::ProcessMemory;
@@ -37,7 +38,7 @@ impl ModuleNames {
     }
 }
 
-/// Reads again what changed of the code objects of a sample.
+/// Reads again what changed of the code objects of a sample, and finds the classes of methods that do not know their own.
 pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merged]) {
     let Some(process) = processes.get_mut(pid) else { return };
     let Some(interpreter) = process.interpreter else { return };
@@ -51,36 +52,51 @@ pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merge
     let read = memory.read_pairs(&places, &mut checks);
     for (&address, check) in codes.iter().zip(&checks).take(read) {
         if process.codes.get(&address).is_none_or(|code| !code.is_still(check)) {
-            reread(&mut process.codes, &memory, &layout, address);
+            reread(process, &memory, &layout, address);
+        }
+    }
+    if layout.classes.is_some() {
+        find_classes(process, &memory, &layout, frames);
+    }
+}
+
+fn reread(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, address: u64) {
+    match CodeObject::read(memory, layout, address) {
+        Some(code) => process.codes.insert(address, Arc::new(code)),
+        None => process.codes.remove(&address),
+    };
+    process.methods.retain(|&(code, _), _| code != address);
+}
+
+/// Finds the names of methods with their classes, once for each code object and class.
+fn find_classes(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, frames: &[Merged]) {
+    for frame in frames {
+        let &Merged::Python { code, class, .. } = frame else { continue };
+        if class == 0 || process.methods.contains_key(&(code, class)) {
+            continue;
+        }
+        if let Some(object) = process.codes.get(&code).filter(|object| object.is_method)
+            && let Some(name) = find_name(memory, layout, code, class, &object.qualname)
+        {
+            process.methods.insert((code, class), name);
         }
     }
 }
 
-fn reread(
-    codes: &mut HashMap<u64, Arc<CodeObject>>,
-    memory: &ProcessMemory,
-    layout: &CodeLayout,
-    address: u64,
-) {
-    match CodeObject::read(memory, layout, address) {
-        Some(code) => codes.insert(address, Arc::new(code)),
-        None => codes.remove(&address),
-    };
-}
-
-/// The frame of a Python function; `None` where its code object cannot be read (any more).
+/// The frame of a Python function, by its code object, instruction and class; `None` where the code object cannot be read (any more).
 pub(super) fn python_frame(
     processes: &Processes,
     modules: &mut ModuleNames,
     pid: Pid,
-    address: u64,
-    instruction: u64,
+    (address, instruction, class): (u64, u64, u64),
 ) -> Option<Frame> {
-    let known = processes.get(pid)?.codes.get(&address).cloned();
+    let process = processes.get(pid)?;
+    let known = process.codes.get(&address).cloned();
+    let method = process.methods.get(&(address, class));
     let code = known.or_else(|| processes.code_of_parent(pid, address))?;
     Some(Frame {
         kind: FrameKind::Python,
-        name: code.qualname.clone(),
+        name: method.unwrap_or(&code.qualname).clone(),
         module: modules.of(pid, &code.file).to_owned(),
         file: code.file.clone(),
         line: code.line_at(instruction),

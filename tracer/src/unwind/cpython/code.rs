@@ -12,7 +12,7 @@ const LIMIT: u64 = 1 << 20;
 /// What a code object says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeObject {
-    /// `co_qualname`; before 3.11 `co_name`, which does not tell the class: it is left out rather than guessed.
+    /// `co_qualname`; before 3.11 `co_name`, which does not tell the class (`class_name` looks for that).
     pub qualname: String,
     /// `co_filename`.
     pub file: String,
@@ -24,6 +24,8 @@ pub struct CodeObject {
     lines: LineTable,
     /// Address of its bytecode.
     bytecode: u64,
+    /// Its first argument is named `self` or `cls`, and it does not know its own class.
+    pub is_method: bool,
     /// The pointers to name and line table: while they are the same, it is the same code object.
     check: [u8; 16],
 }
@@ -46,6 +48,7 @@ impl CodeObject {
             lines: layout.lines,
             linetable: source.bytes(table.wrapping_add(layout.bytes_data), length, LIMIT)?,
             bytecode: address.wrapping_add(layout.bytecode),
+            is_method: layout.classes.is_some() && is_method(source, &layout.string, address).unwrap_or(false),
             check,
         })
     }
@@ -72,8 +75,21 @@ impl CodeObject {
     }
 }
 
+/// Whether the first argument of a function is named `self` or `cls` (offsets: Include/code.h and cpython/code.h, 3.8 to 3.10).
+fn is_method(source: &impl Source, strings: &StringLayout, code: u64) -> Option<bool> {
+    const ARGUMENTS: u64 = 16;
+    const NAMES: u64 = 72;
+    const FIRST_ITEM: u64 = 24;
+    if source.half(code.wrapping_add(ARGUMENTS))? == 0 {
+        return Some(false);
+    }
+    let names = source.word(code.wrapping_add(NAMES))?;
+    let first = read_string(source, strings, source.word(names.wrapping_add(FIRST_ITEM))?)?;
+    Some(first == "self" || first == "cls")
+}
+
 /// Reads a compact string of any kind (Include/cpython/unicodeobject.h: interned 2 bits, kind 3, compact 1, ascii 1).
-fn read_string(source: &impl Source, layout: &StringLayout, address: u64) -> Option<String> {
+pub(super) fn read_string(source: &impl Source, layout: &StringLayout, address: u64) -> Option<String> {
     let length = source.word(address.wrapping_add(layout.length))?;
     let state = source.half(address.wrapping_add(layout.state))?;
     let (kind, compact, ascii) = (state >> 2 & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);

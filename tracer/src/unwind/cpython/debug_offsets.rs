@@ -244,6 +244,7 @@ fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
         lines: LineTable::Locations,
         first_line: fields.field(table.code, table.code + 5, 4)?,
         bytecode: fields.field(table.code, table.bytecode, 1)?,
+        classes: None,
         bytes_size: fields.field(table.bytes, table.bytes + 1, 8)?,
         bytes_data: fields.field(table.bytes, table.bytes + 2, 1)?,
         string: StringLayout {

@@ -48,12 +48,24 @@ pub struct CodeLayout {
     pub first_line: u64,
     /// `co_code_adaptive`: the bytecode. Not used before 3.11, where frames hold an index and no address.
     pub bytecode: u64,
+    /// Where to look for the class of a method; `None` from 3.11 on, where code objects know their qualified name.
+    pub classes: Option<ClassLayout>,
     /// `PyBytesObject.ob_size`.
     pub bytes_size: u64,
     /// `PyBytesObject.ob_sval`.
     pub bytes_data: u64,
     /// Strings.
     pub string: StringLayout,
+}
+
+/// What user space needs to find the class of a method: offsets in functions, which differ; those in classes and dictionaries are the same
+/// in 3.8, 3.9 and 3.10 (`class_name`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassLayout {
+    /// `PyFunctionObject.func_code`.
+    pub function_code: u64,
+    /// `PyFunctionObject.func_qualname`.
+    pub function_qualname: u64,
 }
 
 /// What user space needs to read compact strings; offsets in bytes.
@@ -150,7 +162,7 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     eval_rbp: 0,
     tls_below: [0; 2],
     key_follows: 0,
-    reserved: 0,
+    locals: 0,
 };
 
 /// Frames as objects (`PyFrameObject`), before 3.11: no owner; the instruction is an index (`f_lasti`, the lower half of its word).
@@ -164,6 +176,7 @@ const OLD_WALK: PythonLayout = PythonLayout {
     instruction_word: 13,
     flags_word: 0,
     owner_shift: PythonLayout::NO_SHIFT,
+    locals: 360,
     ..WALK
 };
 
@@ -175,6 +188,7 @@ const OLD_CODE: CodeLayout = CodeLayout {
     lines: LineTable::Lnotab,
     first_line: 40,
     bytecode: 0,
+    classes: Some(ClassLayout { function_code: 16, function_qualname: 104 }),
     bytes_size: 16,
     bytes_data: 32,
     string: OLD_STRING,
@@ -212,10 +226,15 @@ pub const KNOWN: [VersionLayout; 5] = [
             entry_shift: PythonLayout::EVERY_FRAME,
             instruction_word: 12,
             frame_bytes: 104,
+            locals: 352,
             ..OLD_WALK
         },
         seam: Seam::AnchorPerFrame,
-        code: CodeLayout { lines: LineTable::Ranges, ..OLD_CODE },
+        code: CodeLayout {
+            lines: LineTable::Ranges,
+            classes: Some(ClassLayout { function_code: 48, function_qualname: 40 }),
+            ..OLD_CODE
+        },
     },
     VersionLayout {
         minor: (3, 11),
@@ -241,6 +260,7 @@ pub const KNOWN: [VersionLayout; 5] = [
             lines: LineTable::Locations,
             first_line: 72,
             bytecode: 184,
+            classes: None,
             bytes_size: 16,
             bytes_data: 32,
             string: OLD_STRING,
@@ -267,6 +287,7 @@ pub const KNOWN: [VersionLayout; 5] = [
             lines: LineTable::Locations,
             first_line: 68,
             bytecode: 192,
+            classes: None,
             bytes_size: 16,
             bytes_data: 32,
             string: StringLayout { ascii_data: 40, unicode_data: 56, ..OLD_STRING },
