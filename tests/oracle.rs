@@ -2,10 +2,12 @@
 //!
 //! A program (`workloads/oracle.py`) writes for each stay in each of its regions which frames are above it, with lines and with the C code
 //! between them; every sample that falls into a stay must show exactly these. `cargo xtask oracle` runs the long form and prints the
-//! table. Leaves out the line of the innermost frame: the program cannot know it (`leaf_lines.rs` can).
+//! table. Leaves out the line of the innermost frame, which the program cannot know: another one is made so that its lines show (`workloads/leaf_lines.py`).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
+#[path = "oracle/leaf_lines.rs"]
+mod leaf_lines;
 #[path = "oracle/seen.rs"]
 mod seen;
 #[path = "oracle/tally.rs"]
@@ -33,7 +35,8 @@ struct Run {
 fn record(python: &Path, hz: &str, seconds: &str, regions: &[&str]) -> Run {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let script = tests_dir().join("workloads/oracle.py");
-    let mut arguments = vec!["record", "--power", "none", "--no-svg", "-F", hz, "--", python.to_str().unwrap()];
+    let mut arguments =
+        vec!["record", "--power", "none", "--no-svg", "-F", hz, "--", python.to_str().unwrap()];
     arguments.extend([script.to_str().unwrap(), "truth", seconds]);
     arguments.extend(regions);
     let mut command = place.command(&arguments);
@@ -59,7 +62,8 @@ fn runtime(recording: &Recording) -> String {
 
 fn tally(run: &Run) -> Tally {
     let runtime = runtime(&run.recording);
-    let minor = runtime.strip_prefix("CPython 3.").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    let minor =
+        runtime.strip_prefix("CPython 3.").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
     Tally::of(&run.recording, &run.stays, minor.is_some_and(|minor| minor >= 11))
 }
 
@@ -74,7 +78,9 @@ fn show(python: &Path, run: &Run, tally: &Tally) {
         eprintln!("    different in {region}: {}", words_of(seen));
     }
     let mut shown = std::collections::BTreeSet::new();
-    for (region, at, seen) in tally.misplaced.iter().filter(|(r, at, _)| shown.insert((r.clone(), at.clone()))) {
+    for (region, at, seen) in
+        tally.misplaced.iter().filter(|(r, at, _)| shown.insert((r.clone(), at.clone())))
+    {
         eprintln!("    misplaced in {region} before {at}: {}", words_of(seen));
     }
     let unseen = tally.unseen(&run.stays);
@@ -135,4 +141,22 @@ fn matrix() {
         }
     }
     assert!(failed.is_empty(), "these are not as they should be: {failed:?}");
+}
+
+/// The line of the innermost frame is that of the instruction that runs, in every version: loads of variables, which cannot fail, are not
+/// taken for part of the line before.
+#[test]
+fn lines_of_the_innermost_frame() {
+    for python in pythons() {
+        let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+        let script = tests_dir().join("workloads/leaf_lines.py");
+        let (python, script) = (python.to_str().unwrap(), script.to_str().unwrap());
+        let arguments = ["record", "--power", "none", "--no-svg", "-F", "499", "--", python, script, "0.5"];
+        assert_eq!(place.run(&arguments).status.code(), Some(0));
+        let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+        let lines = leaf_lines::LeafLines::of(&recording);
+        eprintln!("{python}: {lines:?}");
+        // Of 33 instructions of a pair of lines, two are on the short one.
+        assert!(lines.long > 20 && (lines.short + lines.elsewhere) * 4 < lines.long, "{python}: {lines:?}");
+    }
 }

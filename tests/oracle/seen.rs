@@ -94,5 +94,8 @@ fn word_of(frame: &Frame) -> Option<&'static str> {
 
 /// Whether a recording's interpreter has symbols of its own: else the words by name cannot be seen.
 pub(crate) fn has_symbols(recording: &Recording) -> bool {
-    recording.frames.iter().any(|frame| frame.kind == FrameKind::Native && frame.name.starts_with("list_sort"))
+    recording
+        .frames
+        .iter()
+        .any(|frame| frame.kind == FrameKind::Native && frame.name.starts_with("list_sort"))
 }

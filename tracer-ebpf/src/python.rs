@@ -61,7 +61,8 @@ pub enum Step {
 /// Python/pystate.c). From 3.12 to 3.14 it follows (`tstate_activate`); in 3.15 thread-local variables took its place.
 #[inline(always)]
 pub fn running_thread(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) -> Option<u64> {
-    let [first, second] = layout.tls_below.map(|below| if below == 0 { 0 } else { fsbase.wrapping_sub(u64::from(below)) });
+    let [first, second] =
+        layout.tls_below.map(|below| if below == 0 { 0 } else { fsbase.wrapping_sub(u64::from(below)) });
     let named = |at: u64| {
         let thread = if at == 0 { 0 } else { memory.read_word(at)? };
         is_thread(layout, thread, fsbase, memory).then_some(thread)

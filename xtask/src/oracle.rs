@@ -4,6 +4,7 @@
 //! and numpy and greenlet for each version from PyPI, into the cache folder. A version for which PyPI has no wheel goes without; the table
 //! says which regions that leaves out.
 
+use crate::apt::{self, package};
 use crate::bpf::{self, Warnings};
 use crate::command::{run, run_logged};
 use crate::kernel;
@@ -41,6 +42,7 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     let tools = setup::run(workspace, Purpose::Build)?;
     bpf::build(workspace, &tools, Warnings::Shown)?;
     if options.fetch {
+        apt::install(&[package("clang-19", "builds one of the interpreters")], &workspace.log())?;
         run(Command::new(workspace.root().join("xtask/pythons")).args(["3.13t", "clang"]))?;
     }
     for version in VERSIONS {

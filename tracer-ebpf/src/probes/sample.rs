@@ -18,8 +18,8 @@ use core::ffi::c_void;
 use tracer_ebpf::native::{self, NativeWalk, SCAN_WORDS};
 use tracer_ebpf::python::{self, MAX_THREADS, PythonWalk, Step};
 use tracer_ebpf::wire::{
-    MAX_FRAMES, MAX_KERNEL_FRAMES, MAX_PYTHON_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
-    kind, lost,
+    MAX_FRAMES, MAX_KERNEL_FRAMES, MAX_PYTHON_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS,
+    SampleHead, end, kind, lost,
 };
 
 /// Offsets in `struct pt_regs` (arch/x86/include/asm/ptrace.h, v6.1).

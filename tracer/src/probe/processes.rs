@@ -31,7 +31,7 @@ pub(super) struct Process {
     eval_known: bool,
     /// Code objects that were read, by address.
     pub(super) codes: HashMap<u64, Arc<CodeObject>>,
-    /// Names of methods with their classes, by code object and class, where code objects do not know them.
+    /// Guessed names of methods with their classes, by code object and class.
     pub(super) methods: HashMap<(u64, u64), String>,
     pub(super) samples: u64,
     threads: HashMap<Tid, (ThreadKey, String)>,

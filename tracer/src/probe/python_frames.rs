@@ -1,12 +1,15 @@
 //! Names of Python frames: code objects read from the process, checked on every sample, and made frames.
 //!
 //! A code object may be freed and another put in its place: before a cached one is believed, sixteen bytes of it are read again, those
-//! of all frames of a sample in one call.
+//! of all frames of a sample in one call. One that differs is read anew; where that fails its name is lost and counted, for what was read
+//! before is certainly not it: the name or the line table is another. A process that has ended cannot be asked: what was true at its last
+//! sample is taken, which would be wrong only for a code object that was freed, and another one put in its place and run, in the
+//! milliseconds between that sample and the end.
 
 use super::processes::{Process, Processes};
 use crate::ids::Pid;
 use crate::profile::record::{Frame, FrameKind};
-use crate::unwind::cpython::class_name::find_name;
+use crate::unwind::cpython::class_name::{MethodName, find_name};
 use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::layout::CodeLayout;
 use crate::unwind::cpython::memory::ProcessMemory;
@@ -75,10 +78,16 @@ fn find_classes(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayo
         if class == 0 || process.methods.contains_key(&(code, class)) {
             continue;
         }
-        if let Some(object) = process.codes.get(&code).filter(|object| object.is_method)
-            && let Some(name) = find_name(memory, layout, code, class, &object.qualname)
-        {
-            process.methods.insert((code, class), name);
+        let Some(object) = process.codes.get(&code).filter(|object| object.is_method) else { continue };
+        match find_name(memory, layout, code, class, &object.qualname) {
+            Some(MethodName::Exact(name)) => {
+                let named = Arc::new(object.with_qualname(name));
+                process.codes.insert(code, named);
+            }
+            Some(MethodName::Guess(name)) => {
+                process.methods.insert((code, class), name);
+            }
+            None => (),
         }
     }
 }

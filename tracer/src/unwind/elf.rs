@@ -101,7 +101,14 @@ impl ElfFacts {
             let build_id = elf.build_id().ok().flatten().map(|id| BuildId::from_bytes(id.to_vec()));
             let py_runtime = elf.section_by_name(".PyRuntime").map(|s| s.address());
             let symbols = find_symbols(elf, wanted);
-            Ok(Self { base, code, build_id, symbols, py_runtime, tls_block: if is_program { tls } else { 0 } })
+            Ok(Self {
+                base,
+                code,
+                build_id,
+                symbols,
+                py_runtime,
+                tls_block: if is_program { tls } else { 0 },
+            })
         })
     }
 

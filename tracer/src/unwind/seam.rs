@@ -113,7 +113,8 @@ mod tests {
     use tracer_ebpf::python::PythonFrame;
 
     fn raw(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawStack {
-        let python = python.iter().map(|&(code, anchor)| PythonFrame { code, anchor, ..PythonFrame::default() });
+        let python =
+            python.iter().map(|&(code, anchor)| PythonFrame { code, anchor, ..PythonFrame::default() });
         RawStack {
             native: native.iter().map(|&(pc, cfa)| NativeFrame { pc, cfa }).collect(),
             python: python.collect(),

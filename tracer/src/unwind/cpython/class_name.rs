@@ -31,18 +31,34 @@ mod at {
 const MAX_CLASSES: u64 = 64;
 const MAX_ENTRIES: u64 = 1 << 20;
 
-/// The name of a method with its class, `Class.name` or `Class?.name`; `None` where the class cannot be read. `class` is that of the first
-/// argument, and `name` the code's own.
-pub fn find_name(source: &impl Source, layout: &CodeLayout, code: u64, class: u64, name: &str) -> Option<String> {
+/// What was found of a method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MethodName {
+    /// Its qualified name, by the function that has its code.
+    Exact(String),
+    /// `Class?.name`, by the class of its first argument.
+    Guess(String),
+}
+
+/// The name of a method with its class; `None` where the class cannot be read. `class` is that of the first argument, and `name` the code's
+/// own.
+pub fn find_name(
+    source: &impl Source,
+    layout: &CodeLayout,
+    code: u64,
+    class: u64,
+    name: &str,
+) -> Option<MethodName> {
     let classes = layout.classes.as_ref()?;
     if source.word(class.wrapping_add(at::TYPE_FLAGS))? & at::READY == 0 {
         return None;
     }
-    let search = Search { source, layout, classes, code, key: source.word(code.wrapping_add(layout.qualname))? };
+    let search =
+        Search { source, layout, classes, code, key: source.word(code.wrapping_add(layout.qualname))? };
     if let Some(qualname) = search.qualname(class).filter(|q| q.rsplit('.').next() == Some(name)) {
-        return Some(qualname);
+        return Some(MethodName::Exact(qualname));
     }
-    Some(format!("{}?.{name}", type_name(source, class)?))
+    Some(MethodName::Guess(format!("{}?.{name}", type_name(source, class)?)))
 }
 
 /// The last part of `tp_name`, where it is a name.
@@ -107,5 +123,114 @@ impl<S: Source> Search<'_, S> {
         let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
         let found = bytes.chunks_exact(24).find(|entry| word(&entry[8..16]) == self.key)?;
         Some(word(&found[16..24])).filter(|&value| value != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MethodName, at, find_name};
+    use crate::unwind::cpython::layout::KNOWN;
+    use crate::unwind::cpython::memory::Source;
+    use std::collections::BTreeMap;
+
+    /// Memory by words; words that were not written are zero.
+    #[derive(Default)]
+    struct Words(BTreeMap<u64, u64>);
+
+    impl Source for Words {
+        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+            for (at, out) in (address..).zip(out) {
+                let word = self.0.get(&(at & !7)).copied().unwrap_or(0);
+                *out = word.to_le_bytes()[(at & 7) as usize];
+            }
+            Some(())
+        }
+    }
+
+    impl Words {
+        fn put(&mut self, at: u64, word: u64) {
+            self.0.insert(at, word);
+        }
+
+        fn text(&mut self, at: u64, text: &str) {
+            for (place, part) in (at..).step_by(8).zip(text.as_bytes().chunks(8)) {
+                let mut word = [0; 8];
+                word[..part.len()].copy_from_slice(part);
+                self.put(place, u64::from_le_bytes(word));
+            }
+        }
+
+        /// A compact ASCII string of up to 3.11.
+        fn string(&mut self, at: u64, text: &str) {
+            self.put(at + 16, text.len() as u64);
+            self.put(at + 32, 1 << 2 | 1 << 5 | 1 << 6);
+            self.text(at + 48, text);
+        }
+    }
+
+    const CODE: u64 = 0x1000;
+    const KEY: u64 = 0x2000;
+    const CLASS: u64 = 0x3000;
+    const BASE: u64 = 0x4000;
+    const VALUE: u64 = 0x5000;
+    const FUNCTION: u64 = 0x6000;
+    const QUALNAME: u64 = 0x7000;
+
+    /// `Class(Base)`, whose base has `value` under the code's name.
+    fn memory(value: u64, qualname: &str) -> Words {
+        let layout = KNOWN[0].code;
+        let classes = layout.classes.unwrap();
+        let mut words = Words::default();
+        words.put(CODE + layout.qualname, KEY);
+        words.put(CLASS + at::TYPE_FLAGS, at::READY);
+        words.put(CLASS + at::TYPE_NAME, 0x8000);
+        words.text(0x8000, "module.Class");
+        words.put(CLASS + at::TYPE_MRO, 0x9000);
+        words.put(0x9000 + at::TUPLE_SIZE, 2);
+        words.put(0x9000 + at::TUPLE_ITEMS, CLASS);
+        words.put(0x9000 + at::TUPLE_ITEMS + 8, BASE);
+        words.put(CLASS + at::TYPE_DICT, 0xa000);
+        words.put(BASE + at::TYPE_DICT, 0xb000);
+        words.put(0xa000 + at::DICT_KEYS, 0xc000);
+        words.put(0xb000 + at::DICT_KEYS, 0xd000);
+        words.put(0xd000 + at::KEYS_SIZE, 8);
+        words.put(0xd000 + at::KEYS_ENTRIES, 1);
+        words.put(0xd000 + at::KEYS_INDICES + 8 + 8, KEY);
+        words.put(0xd000 + at::KEYS_INDICES + 8 + 16, value);
+        words.put(VALUE + at::WRAPPED, FUNCTION);
+        words.put(FUNCTION + classes.function_code, CODE);
+        words.put(FUNCTION + classes.function_qualname, QUALNAME);
+        words.string(QUALNAME, qualname);
+        words
+    }
+
+    /// A base's function with this code gives its own name, also behind a `classmethod`; another's name or none leaves the guess.
+    #[test]
+    fn classes_of_methods() {
+        let find = |memory: &Words| find_name(memory, &KNOWN[0].code, CODE, CLASS, "run");
+        let exact = Some(MethodName::Exact("Base.run".into()));
+        let guess = Some(MethodName::Guess("Class?.run".into()));
+        assert_eq!(find(&memory(FUNCTION, "Base.run")), exact);
+        assert_eq!(find(&memory(VALUE, "Base.run")), exact);
+        assert_eq!(find(&memory(FUNCTION, "Base.wrapped")), guess);
+        assert_eq!(find(&memory(0x6100, "Base.run")), guess);
+    }
+
+    /// A class that is not one, and names that are none, give nothing; memory that cannot be read neither, and no panic.
+    #[test]
+    fn nonsense_is_no_class() {
+        let mut words = memory(FUNCTION, "Base.run");
+        words.put(CLASS + at::TYPE_FLAGS, 0);
+        assert_eq!(find_name(&words, &KNOWN[0].code, CODE, CLASS, "run"), None);
+        let mut words = memory(0, "");
+        words.text(0x8000, "\u{7}");
+        assert_eq!(find_name(&words, &KNOWN[0].code, CODE, CLASS, "run"), None);
+        let mut words = memory(FUNCTION, "Base.run");
+        words.put(0xd000 + at::KEYS_ENTRIES, u64::MAX);
+        words.put(0xd000 + at::KEYS_SIZE, u64::MAX);
+        assert_eq!(
+            find_name(&words, &KNOWN[0].code, CODE, CLASS, "run"),
+            Some(MethodName::Guess("Class?.run".into()))
+        );
     }
 }

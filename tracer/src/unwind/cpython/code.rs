@@ -24,7 +24,7 @@ pub struct CodeObject {
     lines: LineTable,
     /// Address of its bytecode.
     bytecode: u64,
-    /// Its first argument is named `self` or `cls`, and it does not know its own class.
+    /// Its first argument is named `self` or `cls`, and its class is not known.
     pub is_method: bool,
     /// The pointers to name and line table: while they are the same, it is the same code object.
     check: [u8; 16],
@@ -48,9 +48,15 @@ impl CodeObject {
             lines: layout.lines,
             linetable: source.bytes(table.wrapping_add(layout.bytes_data), length, LIMIT)?,
             bytecode: address.wrapping_add(layout.bytecode),
-            is_method: layout.classes.is_some() && is_method(source, &layout.string, address).unwrap_or(false),
+            is_method: layout.classes.is_some()
+                && is_method(source, &layout.string, address).unwrap_or(false),
             check,
         })
+    }
+
+    /// The same under its qualified name, once that was found.
+    pub fn with_qualname(&self, qualname: String) -> Self {
+        Self { qualname, is_method: false, ..self.clone() }
     }
 
     /// Where the sixteen bytes lie that `is_still` compares.
