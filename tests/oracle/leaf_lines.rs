@@ -18,9 +18,10 @@ impl LeafLines {
     pub(crate) fn of(recording: &Recording) -> Self {
         let mut out = Self::default();
         for sample in &recording.samples {
-            let frames =
-                recording.frames_of(sample.stack).filter(|(_, frame)| frame.kind != FrameKind::Kernel);
-            let innermost = frames.last().filter(|(_, frame)| frame.name == "leaf");
+            let mut frames = recording.frames_of(sample.stack);
+            let innermost = frames
+                .rfind(|(_, frame)| frame.kind != FrameKind::Kernel)
+                .filter(|(_, frame)| frame.name == "leaf");
             match innermost.map(|(_, frame)| frame.line) {
                 Some(0..=3) => out.elsewhere += 1,
                 Some(line) if line % 2 == 1 => out.long += 1,

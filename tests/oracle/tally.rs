@@ -120,6 +120,6 @@ fn is_in_place(seen: &Seen, told: &Told, form: Form) -> bool {
     let wanted: Vec<&str> =
         words.iter().map(String::as_str).filter(|w| *w != "c" && (form.by_name || !is_by_name(w))).collect();
     let got: Vec<&str> = seen.words.iter().copied().filter(|w| form.by_name || !is_by_name(w)).collect();
-    let from_c = seen.from_c == !words.is_empty() || !form.inlines_calls;
+    let from_c = seen.from_c != words.is_empty() || !form.inlines_calls;
     from_c && got == wanted
 }
