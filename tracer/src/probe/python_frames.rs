@@ -58,6 +58,9 @@ pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merge
             reread(process, &memory, &layout, address);
         }
     }
+    if layout.copies.is_some() {
+        reread_copies(process, &memory, &layout, frames);
+    }
     if layout.classes.is_some() {
         find_classes(process, &memory, &layout, frames);
     }
@@ -69,6 +72,16 @@ fn reread(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, ad
         None => process.codes.remove(&address),
     };
     process.methods.retain(|&(code, _), _| code != address);
+}
+
+/// Reads again what runs in a copy of its bytecode that was made since.
+fn reread_copies(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, frames: &[Merged]) {
+    for frame in frames {
+        let &Merged::Python { code, instruction, .. } = frame else { continue };
+        if process.codes.get(&code).is_some_and(|object| object.lacks(instruction)) {
+            reread(process, memory, layout, code);
+        }
+    }
 }
 
 /// Finds the names of methods with their classes, once for each code object and class.

@@ -48,6 +48,9 @@ pub struct CodeLayout {
     pub first_line: u64,
     /// `co_code_adaptive`: the bytecode. Not used before 3.11, where frames hold an index and no address.
     pub bytecode: u64,
+    /// `co_tlbc`: copies of the bytecode, one a thread, which frames of other threads than the first point into (free-threaded builds of 3.14
+    /// and later).
+    pub copies: Option<u64>,
     /// Where to look for the class of a method; `None` from 3.11 on, where code objects know their qualified name.
     pub classes: Option<ClassLayout>,
     /// `PyBytesObject.ob_size`.
@@ -188,6 +191,7 @@ const OLD_CODE: CodeLayout = CodeLayout {
     lines: LineTable::Lnotab,
     first_line: 40,
     bytecode: 0,
+    copies: None,
     classes: Some(ClassLayout { function_code: 16, function_qualname: 104 }),
     bytes_size: 16,
     bytes_data: 32,
@@ -260,6 +264,7 @@ pub const KNOWN: [VersionLayout; 5] = [
             lines: LineTable::Locations,
             first_line: 72,
             bytecode: 184,
+            copies: None,
             classes: None,
             bytes_size: 16,
             bytes_data: 32,
@@ -287,6 +292,7 @@ pub const KNOWN: [VersionLayout; 5] = [
             lines: LineTable::Locations,
             first_line: 68,
             bytecode: 192,
+            copies: None,
             classes: None,
             bytes_size: 16,
             bytes_data: 32,

@@ -15,6 +15,14 @@ pub enum LineTable {
 }
 
 impl LineTable {
+    /// Code units that a table covers, which are all of its code object's (3.11 and later); `None` where it is cut off or of an older form.
+    pub fn units(self, table: &[u8]) -> Option<u64> {
+        // Bytes of an entry after its first have the highest bit clear.
+        let entries = table.iter().filter(|&byte| byte & 0x80 != 0);
+        let units = entries.map(|byte| u64::from(byte & 7) + 1).sum();
+        (self == Self::Locations && units > 0).then_some(units)
+    }
+
     /// Line of an instruction. `index` counts as frames of that version do: bytes up to 3.9, code units (two bytes) from 3.10 on. `None`
     /// where the table says that there is no line, or does not reach that far.
     pub fn line_of(self, table: &[u8], first_line: u32, index: u64) -> Option<u32> {
