@@ -1,8 +1,10 @@
 //! Python walks over frames made by hand, as 3.10, 3.11 and 3.12 lay them out.
 
 use crate::snapshot::{Snapshot, python_walk};
-use tracer_ebpf::python::{PythonFrame, Step, begin, first_thread, step, thread_by_key};
-use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
+use tracer_ebpf::python::{
+    PythonFrame, Step, begin, first_thread, has_sub_interpreters, running_thread, step, thread_by_key,
+};
+use tracer_ebpf::wire::{MAX_PYTHON_FRAMES, PythonLayout, end};
 
 /// The thread pointer, and the thread state that belongs to it.
 const FSBASE: u64 = 0x7f00_0000_1000;
@@ -82,7 +84,7 @@ fn walk(layout: &PythonLayout, memory: &Snapshot) -> (Vec<PythonFrame>, u8) {
         return (Vec::new(), code);
     }
     let mut frames = Vec::new();
-    for _ in 0..MAX_FRAMES {
+    for _ in 0..MAX_PYTHON_FRAMES {
         match step(layout, &mut walk, memory) {
             Step::Frame(frame) => frames.push(frame),
             Step::Restart => frames.clear(),
@@ -93,7 +95,7 @@ fn walk(layout: &PythonLayout, memory: &Snapshot) -> (Vec<PythonFrame>, u8) {
 }
 
 const fn seen(code: u64, instruction: u64, anchor: u64) -> PythonFrame {
-    PythonFrame { code, instruction, anchor }
+    PythonFrame { code, instruction, anchor, class: 0 }
 }
 
 /// 3.10: each frame has its `CFrame`; one that is left over belongs to an evaluation that has no frame yet.
@@ -220,4 +222,59 @@ fn thread_states() {
     assert_eq!(thread_by_key(&layout, FSBASE, &memory), None);
     memory.write(layout.tss_key_at, &40u64.to_le_bytes());
     assert_eq!(thread_by_key(&layout, FSBASE, &memory), None);
+}
+
+/// Up to 3.11 the runtime names the state that runs, and another thread's is not believed; in 3.15 either of two variables does.
+#[test]
+fn the_state_that_runs() {
+    const OTHER: u64 = 0x5500_0000_9000;
+    let mut memory = Snapshot::of(&[
+        (THREAD + 152, FSBASE),
+        (OTHER + 152, FSBASE + 0x1000),
+        (0x5500_0000_0300, THREAD),
+        (FSBASE - 16, 0),
+        (FSBASE - 8, THREAD),
+    ]);
+    let current = PythonLayout { current_at: 0x5500_0000_0300, ..layout_3_11() };
+    assert_eq!(running_thread(&current, FSBASE, &memory), Some(THREAD));
+    assert_eq!(running_thread(&current, FSBASE + 0x2000, &memory), None);
+    let variables = PythonLayout { tls_below: [16, 8], ..layout_3_12() };
+    assert_eq!(running_thread(&variables, FSBASE, &memory), Some(THREAD));
+    memory.write(FSBASE - 8, &OTHER.to_le_bytes());
+    assert_eq!(running_thread(&variables, FSBASE, &memory), None);
+    assert_eq!(running_thread(&layout_3_12(), FSBASE, &memory), None);
+}
+
+/// The list of interpreters begins with the main one unless there are others.
+#[test]
+fn several_interpreters() {
+    let layout = layout_3_11();
+    let mut memory = Snapshot::of(&[(layout.interpreter_at - 8, 0xa00), (layout.interpreter_at, 0xa00)]);
+    assert!(!has_sub_interpreters(&layout, &memory));
+    memory.write(layout.interpreter_at - 8, &0xb00u64.to_le_bytes());
+    assert!(has_sub_interpreters(&layout, &memory));
+}
+
+/// Before 3.11 the class of `self` goes with the frame, and `cls` itself, which is a class.
+#[test]
+fn classes_of_first_arguments() {
+    const OBJECT: u64 = 0xe00;
+    const CLASS: u64 = 0x1_0000;
+    const META: u64 = 0x2_0000;
+    let layout = PythonLayout { locals: 352, ..layout_3_10() };
+    let mut memory = Snapshot::of(&[
+        (THREAD + 24, 0xa00),
+        (THREAD + 48, THREAD + 280),
+        (0xa00 + 352, OBJECT),
+        (OBJECT + 8, CLASS),
+        (CLASS + 8, META),
+        (CLASS + 168, 1 << 12),
+        (META + 168, 1 << 31),
+    ]);
+    frame(&mut memory, &layout, 0xa00, [0xc1, 0, 0x11, 0]);
+    assert_eq!(walk(&layout, &memory).0[0].class, CLASS);
+    memory.write(0xa00 + 352, &CLASS.to_le_bytes());
+    assert_eq!(walk(&layout, &memory).0[0].class, CLASS);
+    memory.write(0xa00 + 352, &0u64.to_le_bytes());
+    assert_eq!(walk(&layout, &memory).0[0].class, 0);
 }

@@ -31,7 +31,7 @@ pub struct PythonWalk {
 }
 
 /// One frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PythonFrame {
     /// Address of the code object; 0 for a shim.
     pub code: u64,
@@ -39,6 +39,8 @@ pub struct PythonFrame {
     pub instruction: u64,
     /// Address of the C local that marks where this run was entered; 0 inside a run.
     pub anchor: u64,
+    /// Class of the first local variable, or that variable where it is a class itself; 0: not asked for, or there is none.
+    pub class: u64,
 }
 
 /// What a step gave.
@@ -50,6 +52,36 @@ pub enum Step {
     End(u8),
     /// What was walked so far is not so: the walk begins again, and frames that were emitted do not count. At most once a walk.
     Restart,
+}
+
+/// The state that runs in this thread, where something names it.
+///
+/// A thread has one state for each interpreter that it runs in, and the thread pointer is in all of them. Up to 3.11 the runtime's pointer
+/// names the one that holds the lock; thread-specific data stays with the thread's first (`_PyGILState_NoteThreadStateLocked`,
+/// Python/pystate.c). From 3.12 to 3.14 it follows (`tstate_activate`); in 3.15 thread-local variables took its place.
+#[inline(always)]
+pub fn running_thread(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) -> Option<u64> {
+    let [first, second] =
+        layout.tls_below.map(|below| if below == 0 { 0 } else { fsbase.wrapping_sub(u64::from(below)) });
+    let named = |at: u64| {
+        let thread = if at == 0 { 0 } else { memory.read_word(at)? };
+        is_thread(layout, thread, fsbase, memory).then_some(thread)
+    };
+    if let Some(thread) = named(layout.current_at) {
+        return Some(thread);
+    }
+    if let Some(thread) = named(first) {
+        return Some(thread);
+    }
+    named(second) // Empty in turns while the thread waits for the lock.
+}
+
+/// Whether there are sub-interpreters: the list of interpreters, newest first, does not begin with the main one.
+#[inline(always)]
+pub fn has_sub_interpreters(layout: &PythonLayout, memory: &impl Memory) -> bool {
+    // `interpreters.head` stands before `interpreters.main` (pycore_runtime.h, 3.8 to 3.15).
+    let newest = memory.read_word(layout.interpreter_at.wrapping_sub(8));
+    newest != memory.read_word(layout.interpreter_at)
 }
 
 /// The thread state by glibc's thread-specific data, if it is this thread's (`thread_id` equals the thread pointer).
@@ -125,7 +157,7 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
         if layout.cframe_frame != PythonLayout::ABSENT && !follows_cframe(layout, walk, memory) {
             return restart(layout, walk, memory);
         }
-        return Step::Frame(PythonFrame { code: 0, instruction: 0, anchor: address });
+        return Step::Frame(PythonFrame { anchor: address, ..PythonFrame::default() });
     }
     let mut anchor = 0;
     if layout.entry_shift == PythonLayout::EVERY_FRAME {
@@ -140,7 +172,25 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
         }
     }
     let code = word(walk, layout.code_word) & !u64::from(layout.tag_mask);
-    Step::Frame(PythonFrame { code, instruction: word(walk, layout.instruction_word), anchor })
+    let class = if layout.locals == 0 { 0 } else { class_of_first(layout, address, memory).unwrap_or(0) };
+    Step::Frame(PythonFrame { code, instruction: word(walk, layout.instruction_word), anchor, class })
+}
+
+/// The class of a frame's first local variable, or that itself where it is a class: what `self` and `cls` tell of a method.
+///
+/// Offsets of `ob_type` and `tp_flags` and the flag of classes: Include/object.h and cpython/object.h, the same in 3.8, 3.9 and 3.10.
+#[inline(always)]
+fn class_of_first(layout: &PythonLayout, frame: u64, memory: &impl Memory) -> Option<u64> {
+    const OB_TYPE: u64 = 8;
+    const TP_FLAGS: u64 = 168;
+    const TYPE_SUBCLASS: u64 = 1 << 31;
+    let first = memory.read_word(frame.wrapping_add(u64::from(layout.locals)))?;
+    if first == 0 {
+        return None;
+    }
+    let class = memory.read_word(first.wrapping_add(OB_TYPE))?;
+    let flags = memory.read_word(class.wrapping_add(TP_FLAGS))?;
+    Some(if flags & TYPE_SUBCLASS != 0 { first } else { class })
 }
 
 /// Whether the caller of the run that just ended is the one of the `_PyCFrame` before its own; then that is the next run's.
@@ -186,7 +236,7 @@ fn outermost(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory)
     if layout.entry_shift == PythonLayout::EVERY_FRAME {
         match next_cframe(layout, walk, memory) {
             Some(0) => (),
-            Some(left) => return Step::Frame(PythonFrame { code: 0, instruction: 0, anchor: left }),
+            Some(left) => return Step::Frame(PythonFrame { anchor: left, ..PythonFrame::default() }),
             None => return Step::End(end::FAULT),
         }
     }
@@ -245,6 +295,7 @@ mod tests {
         frame_bytes: 24,
         tss_key_at: 0,
         interpreter_at: 0,
+        current_at: 0,
         tsd_block: 0,
         threads_head: 0,
         thread_next: 0,
@@ -255,6 +306,9 @@ mod tests {
         tag_mask: 0,
         eval_cfa: 0,
         eval_rbp: 0,
+        tls_below: [0; 2],
+        key_follows: 0,
+        locals: 0,
     };
 
     /// Codes of the frames that count, shims as 0, and the end.

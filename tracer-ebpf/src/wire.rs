@@ -2,16 +2,18 @@
 //!
 //! All structs are `repr(C)` without implicit padding; the asserts at the end keep their sizes.
 
-/// Frames of one kind that a sample can hold.
+/// Native frames that a sample can hold.
 pub const MAX_FRAMES: u32 = 512;
+/// Python frames and shims that a sample can hold: the interpreter's own limit is 1,000 unless a program raises it.
+pub const MAX_PYTHON_FRAMES: u32 = 1536;
 /// Kernel frames that a sample can hold.
 pub const MAX_KERNEL_FRAMES: u32 = 127;
 /// Words of frames that a sample can hold: a power of two, so that a mask bounds every index.
-pub const SAMPLE_WORDS: usize = 4096;
+pub const SAMPLE_WORDS: usize = 8192;
 /// Words of one native frame in a sample: pc, CFA.
 pub const NATIVE_WORDS: usize = 2;
-/// Words of one Python frame in a sample: code object, instruction pointer, anchor.
-pub const PYTHON_WORDS: usize = 3;
+/// Words of one Python frame in a sample: code object, instruction pointer, anchor, class.
+pub const PYTHON_WORDS: usize = 4;
 
 /// Places of the mapping pool.
 pub const POOL_PLACES: u32 = 1 << 17;
@@ -180,6 +182,8 @@ pub mod end {
     pub const GONE: u8 = 11;
     /// No interpreter is known in this process, yet or at all (Python walks only).
     pub const NO_INTERPRETER: u8 = 12;
+    /// The thread may run in any of several interpreters, and nothing tells in which.
+    pub const AMBIGUOUS: u8 = 13;
     /// The walk has not ended (never in an event).
     pub const RUNNING: u8 = 255;
 }
@@ -284,6 +288,8 @@ pub struct PythonLayout {
     pub tss_key_at: u64,
     /// Address of the pointer to the main interpreter.
     pub interpreter_at: u64,
+    /// Address of the pointer to the state of the thread that holds the lock (`_PyRuntime.gilstate.tstate_current`, up to 3.11); 0: none.
+    pub current_at: u64,
     /// Offset of glibc's first block of thread-specific data from the thread pointer.
     pub tsd_block: u32,
     /// `PyInterpreterState` → first thread.
@@ -325,6 +331,12 @@ pub struct PythonLayout {
     pub eval_cfa: u32,
     /// From that CFA down to where the frame saved its caller's `rbp`; 0: nowhere.
     pub eval_rbp: u32,
+    /// From the thread pointer down to thread-local variables that hold the state that runs in the thread (3.15); 0: none is known.
+    pub tls_below: [u32; 2],
+    /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with.
+    pub key_follows: u32,
+    /// Frame → its first local variable, read where code objects do not know their class (up to 3.10); 0: not read.
+    pub locals: u32,
 }
 
 impl PythonLayout {
@@ -346,8 +358,10 @@ const _: () = {
     assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<AddressSpace>() == 12);
     assert!(size_of::<CodeMapping>() == 32);
-    assert!(size_of::<PythonLayout>() == 72);
-    let words = MAX_FRAMES as usize * (NATIVE_WORDS + PYTHON_WORDS) + MAX_KERNEL_FRAMES as usize;
+    assert!(size_of::<PythonLayout>() == 96);
+    let words = MAX_FRAMES as usize * NATIVE_WORDS
+        + MAX_PYTHON_FRAMES as usize * PYTHON_WORDS
+        + MAX_KERNEL_FRAMES as usize;
     assert!(words < SAMPLE_WORDS);
 };
 

@@ -14,6 +14,7 @@ mod frameworks;
 mod kernel;
 mod kernels;
 mod linker;
+mod oracle;
 mod product;
 mod rows;
 mod setup;
@@ -79,6 +80,10 @@ enum Chore {
     Kernels(kernels::Options),
     /// Write anew how many instructions the running kernel verifies for each BPF program; needs root.
     Verifier,
+    /// Sample every CPython of this machine and compare its stacks with its own word; needs root, prints a table.
+    Oracle(oracle::Options),
+    /// Compare the line tables of the standard library of every CPython of this machine with its own word, and print the figures.
+    CheckLines,
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -105,6 +110,8 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Bench { what } => bench::chore(&workspace, &what),
         Chore::Kernels(options) => kernels::chore(&workspace, &options),
         Chore::Verifier => verifier::chore(&workspace),
+        Chore::Oracle(options) => oracle::chore(&workspace, &options),
+        Chore::CheckLines => oracle::check_lines(&workspace),
         Chore::Tidy => tidy::chore(&workspace),
     }
 }

@@ -45,6 +45,11 @@ impl Workspace {
         self.cache.join("kernels")
     }
 
+    /// Packages that the oracle's regions import, a folder a version.
+    pub(crate) fn oracle_packages(&self) -> PathBuf {
+        self.cache.join("oracle")
+    }
+
     /// What installers printed, kept for the case that one fails.
     pub(crate) fn log(&self) -> PathBuf {
         self.cache.join("setup.log")

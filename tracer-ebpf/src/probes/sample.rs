@@ -20,8 +20,8 @@ use core::ffi::c_void;
 use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, SCAN_WORDS};
 use tracer_ebpf::python::{self, MAX_THREADS, PythonWalk, Step};
 use tracer_ebpf::wire::{
-    MAX_FRAMES, MAX_KERNEL_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
-    kind, lost,
+    MAX_FRAMES, MAX_KERNEL_FRAMES, MAX_PYTHON_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS,
+    SampleHead, end, kind, lost,
 };
 
 /// Offsets in `struct pt_regs` (arch/x86/include/asm/ptrace.h, v6.1).
@@ -129,12 +129,33 @@ fn python_frames(pid: u32) -> u8 {
     let Ok(fsbase) = fsbase else { return end::FAULT };
     scratch.walk.fsbase = fsbase;
     let walk = &mut scratch.walk;
+    if let Some(thread) = python::running_thread(&walk.layout, fsbase, &UserMemory) {
+        walk.thread = thread;
+        return begin_python();
+    }
+    let mut sure = walk.layout.key_follows == 1;
     match python::thread_by_key(&walk.layout, fsbase, &UserMemory) {
         Some(thread) => walk.thread = thread,
-        None if !find_thread(walk) => return end::NOTHING,
-        None => (),
+        None => {
+            if !find_thread(walk) {
+                return end::NOTHING;
+            }
+            sure = false;
+        }
+    }
+    if !sure && has_other_state() {
+        return end::AMBIGUOUS;
     }
     begin_python()
+}
+
+/// Whether the thread that was found may run in another interpreter than the one in whose list it stands.
+#[inline(always)]
+fn has_other_state() -> bool {
+    let Some(scratch) = scratch() else { return false };
+    let walk = &scratch.walk;
+    python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory)
+        && python::has_sub_interpreters(&walk.layout, &UserMemory)
 }
 
 /// Walks from the thread's state, if there is one.
@@ -147,7 +168,7 @@ fn begin_python() -> u8 {
     }
     scratch.head.python_end = end::RUNNING;
     scratch.window.clear();
-    repeat(MAX_FRAMES / STEPS, python_step);
+    repeat(MAX_PYTHON_FRAMES / STEPS, python_step);
     walked(|head| head.python_end)
 }
 
@@ -193,6 +214,7 @@ fn take_python(scratch: &mut Scratch) -> bool {
             scratch.words[at] = frame.code;
             scratch.words[at + 1] = frame.instruction;
             scratch.words[at + 2] = frame.anchor;
+            scratch.words[at + 3] = frame.class;
             scratch.walk.cursor = (at + PYTHON_WORDS) as u64;
             scratch.head.python += 1;
             keep_anchor(&mut scratch.walk, frame.anchor);

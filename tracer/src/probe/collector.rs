@@ -142,6 +142,7 @@ impl Collector {
             refresh_codes(&mut self.processes, head.pid, &frames);
         }
         self.learn_eval_frame(head.pid, raw);
+        self.processes.find_thread_variables(head.pid, &mut self.maps);
         let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, frame)).collect();
         if let Some(stack) = self.out.stack(&ids) {
             self.samples.push(Sample { at: head.at, cpu: head.cpu, thread, stack, verdict });
@@ -150,15 +151,11 @@ impl Collector {
 
     /// Learns from whole stacks, until this process's probes know.
     fn learn_eval_frame(&mut self, pid: Pid, raw: &RawStack) {
-        let Some((interpreter, space)) = self.processes.unlearned(pid) else { return };
-        let space = space.clone();
+        let Some(space) = self.processes.unlearned(pid).cloned() else { return };
         for (distance, pc) in eval_frames(raw) {
             let saved_rbp = || self.raw.saved_rbp(pid, &space, pc);
             if let Some(learned) = self.eval_frames.observe(&space, distance, pc, saved_rbp) {
-                let mut layout = interpreter.layout.walker(interpreter.runtime);
-                (layout.eval_cfa, layout.eval_rbp) = (learned.cfa, learned.rbp);
-                self.maps.set_python(pid, &layout);
-                self.processes.learned(pid, learned);
+                self.processes.learn_eval_frame(pid, learned, &mut self.maps);
                 return;
             }
         }
@@ -169,8 +166,9 @@ impl Collector {
             Merged::Kernel(address) => bare(FrameKind::Kernel, "", "", address),
             Merged::Mark(mark) => bare(FrameKind::Special, mark, "", 0),
             Merged::Native(pc) => self.native_frame(head, pc),
-            Merged::Python { code, instruction } => {
-                match python_frame(&self.processes, &mut self.modules, head.pid, code, instruction) {
+            Merged::Python { code, instruction, class } => {
+                let place = (code, instruction, class);
+                match python_frame(&self.processes, &mut self.modules, head.pid, place) {
                     Some(frame) => frame,
                     None => {
                         self.nameless += 1;

@@ -104,7 +104,7 @@ fn decode_sample(place: Head, bytes: &[u8]) -> Option<Event<'_>> {
     let kernel = take(head.kernel.into())?;
     let python = take(usize::from(head.python) * PYTHON_WORDS)?;
     let native = take(usize::from(head.native) * NATIVE_WORDS)?;
-    let python_frame = |w: &[u64]| PythonFrame { code: w[0], instruction: w[1], anchor: w[2] };
+    let python_frame = |w: &[u64]| PythonFrame { code: w[0], instruction: w[1], anchor: w[2], class: w[3] };
     let stack = RawStack {
         kernel,
         python: python.chunks_exact(PYTHON_WORDS).map(python_frame).collect(),
@@ -157,18 +157,18 @@ mod tests {
     /// Kernel, Python and native words come out in the order in which the probe wrote them.
     #[test]
     fn sample_words_in_order() {
-        let Some(Event::Sample(_, _, stack)) = decode_event(&sample_bytes(1, 1, 2, 8)) else {
+        let Some(Event::Sample(_, _, stack)) = decode_event(&sample_bytes(1, 1, 2, 9)) else {
             panic!("no sample")
         };
         assert_eq!(stack.kernel, [0]);
         assert_eq!((stack.python[0].code, stack.python[0].anchor), (1, 3));
-        assert_eq!((stack.native[0].pc, stack.native[1].cfa), (4, 7));
+        assert_eq!((stack.native[0].pc, stack.native[1].cfa), (5, 8));
     }
 
     /// An event that is cut off or of an unknown kind is refused.
     #[test]
     fn refuses_what_does_not_fit() {
-        assert_eq!(decode_event(&sample_bytes(1, 1, 2, 7)), None);
+        assert_eq!(decode_event(&sample_bytes(1, 1, 2, 8)), None);
         assert_eq!(decode_event(&[1, 0, 0]), None);
         let mut unknown = sample_bytes(0, 0, 0, 0);
         unknown[0] = 99;

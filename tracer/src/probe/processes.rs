@@ -33,6 +33,8 @@ pub(super) struct Process {
     pub(super) eval: Option<EvalFrame>,
     /// Code objects that were read, by address.
     pub(super) codes: HashMap<u64, Arc<CodeObject>>,
+    /// Guessed names of methods with their classes, by code object and class.
+    pub(super) methods: HashMap<(u64, u64), String>,
     pub(super) samples: u64,
     threads: HashMap<Tid, (ThreadKey, String)>,
     parent: Option<Pid>,
@@ -76,16 +78,28 @@ impl Processes {
         self.by_pid.get_mut(&pid)
     }
 
-    /// The interpreter and memory of a process whose probes do not know yet where evaluation frames end.
-    pub(super) fn unlearned(&self, pid: Pid) -> Option<(Interpreter, &AddressSpace)> {
-        let process = self.by_pid.get(&pid).filter(|p| p.eval.is_none())?;
-        Some((process.interpreter?, &process.space))
+    /// The memory of a process whose probes do not know yet where evaluation frames end.
+    pub(super) fn unlearned(&self, pid: Pid) -> Option<&AddressSpace> {
+        let process = self.by_pid.get(&pid).filter(|p| p.eval.is_none() && p.interpreter.is_some())?;
+        Some(&process.space)
     }
 
     /// Now they do.
-    pub(super) fn learned(&mut self, pid: Pid, eval: EvalFrame) {
-        if let Some(process) = self.by_pid.get_mut(&pid) {
-            process.eval = Some(eval);
+    pub(super) fn learn_eval_frame(&mut self, pid: Pid, learned: EvalFrame, maps: &mut Maps) {
+        let Some(process) = self.by_pid.get_mut(&pid) else { return };
+        process.eval = Some(learned);
+        if let Some(interpreter) = &mut process.interpreter {
+            interpreter.layout.learn_eval_frame(learned.cfa, learned.rbp);
+            maps.set_python(pid, &interpreter.layout.walker(interpreter.runtime));
+        }
+    }
+
+    /// Tells the probes which variables name the state that runs in a thread, once that can be seen.
+    pub(super) fn find_thread_variables(&mut self, pid: Pid, maps: &mut Maps) {
+        if let Some(interpreter) = self.by_pid.get_mut(&pid).and_then(|p| p.interpreter.as_mut())
+            && interpreter.find_thread_variables(pid)
+        {
+            maps.set_python(pid, &interpreter.layout.walker(interpreter.runtime));
         }
     }
 
@@ -336,6 +350,7 @@ fn new_process(record: record::Process) -> Process {
         eval: None,
         read_at: None,
         codes: HashMap::new(),
+        methods: HashMap::new(),
         samples: 0,
         threads: HashMap::new(),
         parent: None,

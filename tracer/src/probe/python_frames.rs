@@ -1,11 +1,15 @@
 //! Names of Python frames: code objects read from the process, checked on every sample, and made frames.
 //!
 //! A code object may be freed and another put in its place: before a cached one is believed, sixteen bytes of it are read again, those
-//! of all frames of a sample in one call.
+//! of all frames of a sample in one call. One that differs is read anew; where that fails its name is lost and counted, for what was read
+//! before is certainly not it: the name or the line table is another. A process that has ended cannot be asked: what was true at its last
+//! sample is taken, which would be wrong only for a code object that was freed, and another one put in its place and run, in the
+//! milliseconds between that sample and the end.
 
-use super::processes::Processes;
+use super::processes::{Process, Processes};
 use crate::ids::Pid;
 use crate::profile::record::{Frame, FrameKind};
+use crate::unwind::cpython::class_name::{MethodName, find_name};
 use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::layout::CodeLayout;
 use crate::unwind::cpython::memory::ProcessMemory;
@@ -37,7 +41,7 @@ impl ModuleNames {
     }
 }
 
-/// Reads again what changed of the code objects of a sample.
+/// Reads again what changed of the code objects of a sample, and finds the classes of methods that do not know their own.
 pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merged]) {
     let Some(process) = processes.get_mut(pid) else { return };
     let Some(interpreter) = process.interpreter else { return };
@@ -51,36 +55,70 @@ pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merge
     let read = memory.read_pairs(&places, &mut checks);
     for (&address, check) in codes.iter().zip(&checks).take(read) {
         if process.codes.get(&address).is_none_or(|code| !code.is_still(check)) {
-            reread(&mut process.codes, &memory, &layout, address);
+            reread(process, &memory, &layout, address);
+        }
+    }
+    if layout.copies.is_some() {
+        reread_copies(process, &memory, &layout, frames);
+    }
+    if layout.classes.is_some() {
+        find_classes(process, &memory, &layout, frames);
+    }
+}
+
+fn reread(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, address: u64) {
+    match CodeObject::read(memory, layout, address) {
+        Some(code) => process.codes.insert(address, Arc::new(code)),
+        None => process.codes.remove(&address),
+    };
+    process.methods.retain(|&(code, _), _| code != address);
+}
+
+/// Reads again what runs in a copy of its bytecode that was made since.
+fn reread_copies(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, frames: &[Merged]) {
+    for frame in frames {
+        let &Merged::Python { code, instruction, .. } = frame else { continue };
+        if process.codes.get(&code).is_some_and(|object| object.lacks(instruction)) {
+            reread(process, memory, layout, code);
         }
     }
 }
 
-fn reread(
-    codes: &mut HashMap<u64, Arc<CodeObject>>,
-    memory: &ProcessMemory,
-    layout: &CodeLayout,
-    address: u64,
-) {
-    match CodeObject::read(memory, layout, address) {
-        Some(code) => codes.insert(address, Arc::new(code)),
-        None => codes.remove(&address),
-    };
+/// Finds the names of methods with their classes, once for each code object and class.
+fn find_classes(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, frames: &[Merged]) {
+    for frame in frames {
+        let &Merged::Python { code, class, .. } = frame else { continue };
+        if class == 0 || process.methods.contains_key(&(code, class)) {
+            continue;
+        }
+        let Some(object) = process.codes.get(&code).filter(|object| object.is_method) else { continue };
+        match find_name(memory, layout, code, class, &object.qualname) {
+            Some(MethodName::Exact(name)) => {
+                let named = Arc::new(object.with_qualname(name));
+                process.codes.insert(code, named);
+            }
+            Some(MethodName::Guess(name)) => {
+                process.methods.insert((code, class), name);
+            }
+            None => (),
+        }
+    }
 }
 
-/// The frame of a Python function; `None` where its code object cannot be read (any more).
+/// The frame of a Python function, by its code object, instruction and class; `None` where the code object cannot be read (any more).
 pub(super) fn python_frame(
     processes: &Processes,
     modules: &mut ModuleNames,
     pid: Pid,
-    address: u64,
-    instruction: u64,
+    (address, instruction, class): (u64, u64, u64),
 ) -> Option<Frame> {
-    let known = processes.get(pid)?.codes.get(&address).cloned();
+    let process = processes.get(pid)?;
+    let known = process.codes.get(&address).cloned();
+    let method = process.methods.get(&(address, class));
     let code = known.or_else(|| processes.code_of_parent(pid, address))?;
     Some(Frame {
         kind: FrameKind::Python,
-        name: code.qualname.clone(),
+        name: method.unwrap_or(&code.qualname).clone(),
         module: modules.of(pid, &code.file).to_owned(),
         file: code.file.clone(),
         line: code.line_at(instruction),

@@ -247,6 +247,8 @@ pub enum PythonLoss {
     TooDeep,
     /// The interpreter was not known yet when the sample was taken.
     NotReady,
+    /// The program has several interpreters, and nothing told in which of them the thread ran.
+    Ambiguous,
 }
 
 /// What is known when the recording ends.

@@ -128,7 +128,9 @@ impl PythonRule {
         let before = frame.file.strip_suffix(self.file.as_str());
         let same_file = before.is_some_and(|before| before.is_empty() || before.ends_with('/'));
         let last = self.qualname.rsplit('.').next().unwrap_or_default();
-        same_file && (frame.name == self.qualname || frame.name == last)
+        // Before 3.11 a name may lack its class, or have that of the object for it (`Class?.name`): the last part alone is compared.
+        let name = frame.name.rsplit_once("?.").map_or(&*frame.name, |(_, name)| name);
+        same_file && (name == self.qualname || name == last)
     }
 }
 

@@ -122,5 +122,6 @@ const fn python_loss_word(why: PythonLoss) -> &'static str {
         PythonLoss::PageFault => "page-fault",
         PythonLoss::TooDeep => "too-deep",
         PythonLoss::NotReady => "not-ready",
+        PythonLoss::Ambiguous => "several-interpreters",
     }
 }

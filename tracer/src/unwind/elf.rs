@@ -65,6 +65,9 @@ pub struct ElfFacts {
     pub build_id: Option<BuildId>,
     /// Symbols that were asked for, and their `.cold` parts, which compilers put elsewhere: name, address (SVMA), size.
     pub symbols: Vec<(String, u64, u64)>,
+    /// Bytes of a program's own thread-local variables, which lie right below the thread pointer (x86-64, ELF Handling For Thread-Local
+    /// Storage, variant II); 0 in a library, whose place is not fixed.
+    pub tls_block: u64,
     /// The `.PyRuntime` section's address (SVMA): CPython 3.10 and later keep it even when stripped.
     pub py_runtime: Option<u64>,
 }
@@ -76,9 +79,20 @@ impl ElfFacts {
             let endian = Endianness::Little;
             let mut base = u64::MAX;
             let mut code = Vec::new();
+            let (mut is_program, mut tls) = (false, 0u64);
             for header in elf.elf_program_headers() {
-                if header.p_type(endian) != object::elf::PT_LOAD {
-                    continue;
+                match header.p_type(endian) {
+                    object::elf::PT_LOAD => (),
+                    object::elf::PT_INTERP => {
+                        is_program = true;
+                        continue;
+                    }
+                    object::elf::PT_TLS => {
+                        let (bytes, align) = (header.p_memsz(endian), header.p_align(endian));
+                        tls = bytes.checked_next_multiple_of(align.max(1)).unwrap_or(0);
+                        continue;
+                    }
+                    _ => continue,
                 }
                 base = base.min(header.p_vaddr(endian) & !0xfff);
                 if header.p_flags(endian).contains(object::elf::PF_X) {
@@ -89,7 +103,16 @@ impl ElfFacts {
             let build_id = elf.build_id().ok().flatten().map(|id| BuildId::from_bytes(id.to_vec()));
             let py_runtime = elf.section_by_name(".PyRuntime").map(|s| s.address());
             let entry = elf.elf_header().e_entry(endian);
-            Ok(Self { base, entry, code, build_id, symbols: find_symbols(elf, wanted), py_runtime })
+            let symbols = find_symbols(elf, wanted);
+            Ok(Self {
+                base,
+                entry,
+                code,
+                build_id,
+                symbols,
+                py_runtime,
+                tls_block: if is_program { tls } else { 0 },
+            })
         })
     }
 
@@ -187,7 +210,15 @@ mod tests {
     #[test]
     fn bias_comes_from_the_code_segment() {
         let code = vec![CodeSegment { svma: 0x3a40, offset: 0x2a40, size: 0x1000 }];
-        let elf = ElfFacts { base: 0, entry: 0, code, build_id: None, symbols: Vec::new(), py_runtime: None };
+        let elf = ElfFacts {
+            base: 0,
+            entry: 0,
+            code,
+            build_id: None,
+            symbols: Vec::new(),
+            py_runtime: None,
+            tls_block: 0,
+        };
         assert_eq!(elf.bias(0x7f00_0000_3000, 0x2000), Some(0x7f00_0000_0000));
         assert_eq!(elf.bias(0x7f00_0000_3000, 0x9000), None);
     }

@@ -40,6 +40,8 @@ pub enum Merged {
         code: u64,
         /// Address of the instruction.
         instruction: u64,
+        /// Class of its first local variable, where the probes were asked for it; else 0.
+        class: u64,
     },
     /// A mark in brackets: native frames are missing here.
     Mark(&'static str),
@@ -104,7 +106,9 @@ impl Runs<'_> {
         let (run, rest) = self.frames.split_at(last + 1);
         self.frames = rest;
         let frames = run.iter().filter(|f| f.code != 0);
-        out.extend(frames.map(|f| Merged::Python { code: f.code, instruction: f.instruction }));
+        let merged =
+            |f: &PythonFrame| Merged::Python { code: f.code, instruction: f.instruction, class: f.class };
+        out.extend(frames.map(merged));
     }
 }
 
@@ -130,6 +134,7 @@ fn verdict_of(raw: &RawStack) -> Verdict {
         end::COMPLETE | end::NOTHING | end::NO_INTERPRETER => (),
         end::TOO_DEEP => return Verdict::PythonLost(PythonLoss::TooDeep),
         end::NOT_READY => return Verdict::PythonLost(PythonLoss::NotReady),
+        end::AMBIGUOUS => return Verdict::PythonLost(PythonLoss::Ambiguous),
         _ => return Verdict::PythonLost(PythonLoss::PageFault),
     }
     Verdict::Truncated(match raw.native_end {
@@ -160,7 +165,7 @@ mod tests {
     }
 
     fn python(frames: &[(u64, u64)]) -> Vec<PythonFrame> {
-        frames.iter().map(|&(code, anchor)| PythonFrame { code, instruction: 0, anchor }).collect()
+        frames.iter().map(|&(code, anchor)| PythonFrame { code, anchor, ..PythonFrame::default() }).collect()
     }
 
     fn text(raw: &RawStack) -> String {

@@ -3,7 +3,8 @@
 //! Before 3.11 each Python frame is evaluated by a C frame of its own. 3.8 and 3.9 leave no trace of a frame on the native stack: there
 //! the frames of the evaluation function (by its symbol's range) and the Python frames are counted, and paired when the numbers say that
 //! none is missing. 3.10 chains one C local a frame, apart from the frames; the two chains may be one off each other for the few
-//! instructions in which a frame is pushed or popped. From 3.15 on the chain of frames ends in a frame of the thread state, which is on
+//! instructions in which a frame is pushed or popped. A greenlet's frames are a chain of their own on top of native frames of another
+//! one: there are more evaluations than frames, at the outer end. From 3.15 on the chain of frames ends in a frame of the thread state, which is on
 //! no stack. Where the numbers do not fit, native and Python frames are kept apart: a stack in a wrong order is worse than one in parts.
 
 use crate::unwind::merge::RawStack;
@@ -51,8 +52,10 @@ fn one_each(raw: &RawStack) -> Cow<'_, RawStack> {
     let whole = raw.python_end == end::COMPLETE;
     let placed = if anchors.len() == real {
         return Cow::Borrowed(raw);
-    } else if whole && anchors.len() == real + 1 {
-        anchors.get(1..).unwrap_or_default().to_vec() // The innermost evaluation has no frame yet.
+    } else if whole && anchors.len() > real && !is_in_first(raw, &anchors) {
+        // The innermost evaluation has called and so has its frame: the anchors too many are another greenlet's, further out. Else the
+        // innermost may have no frame yet, and nothing tells.
+        anchors.get(..real).unwrap_or_default().to_vec()
     } else if whole && anchors.len() + 1 == real {
         // The innermost frame's evaluation has just given up its local: it is the function that was interrupted.
         let own = raw.native.first().map_or(0, |f| f.cfa.saturating_sub(8));
@@ -66,8 +69,13 @@ fn one_each(raw: &RawStack) -> Cow<'_, RawStack> {
     Cow::Owned(RawStack { python, ..raw.clone() })
 }
 
-/// 3.8 and 3.9: pairs the frames of the evaluation function with the Python frames. There may be one more of them than Python frames, the
-/// innermost, while a frame is pushed or popped.
+/// Whether the innermost native frame is the innermost evaluation.
+fn is_in_first(raw: &RawStack, anchors: &[u64]) -> bool {
+    raw.native.first().zip(anchors.first()).is_none_or(|(frame, &anchor)| anchor < frame.cfa)
+}
+
+/// 3.8 and 3.9: pairs the frames of the evaluation function with the Python frames. One more of them may be the innermost, while a
+/// frame is pushed or popped, or the outermost, another greenlet's: nothing tells which.
 fn counted(raw: &RawStack, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
     let evals: Vec<u64> = raw.native.iter().filter(|f| is_eval(f.pc)).map(|f| f.cfa).collect();
     if raw.python.is_empty() {
@@ -75,16 +83,13 @@ fn counted(raw: &RawStack, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
     }
     let whole = raw.native_end == end::COMPLETE && raw.python_end == end::COMPLETE;
     let sound = evals.iter().all(|&cfa| cfa > 8 && cfa != u64::MAX);
-    match evals.len().checked_sub(raw.python.len()) {
-        Some(extra @ (0 | 1)) if whole && sound => {
-            // The return address of a frame is its highest word.
-            let anchors = evals.iter().skip(extra).map(|cfa| cfa - 8);
-            let frames = raw.python.iter().zip(anchors);
-            let python = frames.map(|(&frame, anchor)| PythonFrame { anchor, ..frame }).collect();
-            Cow::Owned(RawStack { python, ..raw.clone() })
-        }
-        _ => Cow::Owned(apart(raw, |(pc, _)| is_eval(pc))),
+    if evals.len() != raw.python.len() || !whole || !sound {
+        return Cow::Owned(apart(raw, |(pc, _)| is_eval(pc)));
     }
+    // The return address of a frame is its highest word.
+    let frames = raw.python.iter().zip(evals.iter().map(|cfa| cfa - 8));
+    let python = frames.map(|(&frame, anchor)| PythonFrame { anchor, ..frame }).collect();
+    Cow::Owned(RawStack { python, ..raw.clone() })
 }
 
 /// Native frames up to the first evaluation, then Python frames by themselves.
@@ -108,7 +113,8 @@ mod tests {
     use tracer_ebpf::python::PythonFrame;
 
     fn raw(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawStack {
-        let python = python.iter().map(|&(code, anchor)| PythonFrame { code, instruction: 0, anchor });
+        let python =
+            python.iter().map(|&(code, anchor)| PythonFrame { code, anchor, ..PythonFrame::default() });
         RawStack {
             native: native.iter().map(|&(pc, cfa)| NativeFrame { pc, cfa }).collect(),
             python: python.collect(),
@@ -138,11 +144,11 @@ mod tests {
         assert_eq!(text(&raw, Seam::Counted), ("n1000 p1 n4000 p2 n5000".into(), Verdict::Complete));
     }
 
-    /// By number, while the innermost evaluation has no frame yet.
+    /// By number, one evaluation more than frames: the innermost without a frame yet, or another greenlet's. They are kept apart.
     #[test]
-    fn counted_frames_while_one_is_pushed() {
+    fn one_evaluation_too_many() {
         let raw = raw(&NATIVE, &[(2, 0)]);
-        assert_eq!(text(&raw, Seam::Counted).0, "n1000 n2000 n4000 p2 n5000");
+        assert_eq!(text(&raw, Seam::Counted).0, "n1000 [unknown: where C called Python] p2");
     }
 
     /// Numbers that do not fit: native and Python frames are apart, and the verdict says so.
@@ -154,12 +160,16 @@ mod tests {
         assert_eq!(verdict, Verdict::Truncated(Truncation::BadFrame));
     }
 
-    /// One anchor a frame: as they are, while a frame is pushed, and while one is popped.
+    /// One anchor a frame: as they are, while a frame is pushed or below another greenlet's, and while one is popped.
     #[test]
     fn one_anchor_a_frame() {
         let seam = Seam::AnchorPerFrame;
         assert_eq!(text(&raw(&NATIVE, &[(1, 150), (2, 350)]), seam).0, "n1000 p1 n4000 p2 n5000");
-        assert_eq!(text(&raw(&NATIVE, &[(2, 150), (0, 350)]), seam).0, "n1000 n2000 n4000 p2 n5000");
+        let pushing = [(2000, 200), (4000, 300), (2000, 400), (5000, u64::MAX)];
+        let apart = "[unknown: where C called Python] p2";
+        assert_eq!(text(&raw(&pushing, &[(2, 150), (0, 350)]), seam).0, apart);
+        // Another greenlet's evaluation further out.
+        assert_eq!(text(&raw(&NATIVE, &[(2, 150), (0, 350)]), seam).0, "n1000 p2 n4000 n2000 n5000");
         let popping = [(2000, 200), (4000, 300), (2000, 400), (5000, u64::MAX)];
         assert_eq!(text(&raw(&popping, &[(1, 350), (2, 0)]), seam).0, "p1 n4000 p2 n5000");
         let (text, verdict) = text(&raw(&NATIVE, &[(1, 150), (2, 0), (3, 0)]), seam);

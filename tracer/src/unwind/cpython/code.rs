@@ -12,7 +12,7 @@ const LIMIT: u64 = 1 << 20;
 /// What a code object says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeObject {
-    /// `co_qualname`; before 3.11 `co_name`, which does not tell the class: it is left out rather than guessed.
+    /// `co_qualname`; before 3.11 `co_name`, which does not tell the class (`class_name` looks for that).
     pub qualname: String,
     /// `co_filename`.
     pub file: String,
@@ -22,8 +22,12 @@ pub struct CodeObject {
     linetable: Vec<u8>,
     /// How that is written.
     lines: LineTable,
-    /// Address of its bytecode.
-    bytecode: u64,
+    /// Addresses of its bytecode: its own, then copies for threads.
+    bytecode: Vec<u64>,
+    /// Bytes of the bytecode, where there may be copies; 0 where there are none.
+    bytes: u64,
+    /// Its first argument is named `self` or `cls`, and its class is not known.
+    pub is_method: bool,
     /// The pointers to name and line table: while they are the same, it is the same code object.
     check: [u8; 16],
 }
@@ -35,6 +39,13 @@ impl CodeObject {
         source.read(Self::check_address(layout, address), &mut check)?;
         let table = source.word(address.wrapping_add(layout.linetable))?;
         let length = source.word(table.wrapping_add(layout.bytes_size))?;
+        let linetable = source.bytes(table.wrapping_add(layout.bytes_data), length, LIMIT)?;
+        let mut bytecode = vec![address.wrapping_add(layout.bytecode)];
+        let mut bytes = 0;
+        if let Some(copies) = layout.copies {
+            bytes = layout.lines.units(&linetable)?.checked_mul(2)?;
+            bytecode.extend(read_copies(source, address.wrapping_add(copies)).unwrap_or_default());
+        }
         Some(Self {
             qualname: read_string(
                 source,
@@ -44,10 +55,18 @@ impl CodeObject {
             file: read_string(source, &layout.string, source.word(address.wrapping_add(layout.filename))?)?,
             first_line: source.half(address.wrapping_add(layout.first_line))?,
             lines: layout.lines,
-            linetable: source.bytes(table.wrapping_add(layout.bytes_data), length, LIMIT)?,
-            bytecode: address.wrapping_add(layout.bytecode),
+            linetable,
+            bytecode,
+            bytes,
+            is_method: layout.classes.is_some()
+                && is_method(source, &layout.string, address).unwrap_or(false),
             check,
         })
+    }
+
+    /// The same under its qualified name, once that was found.
+    pub fn with_qualname(&self, qualname: String) -> Self {
+        Self { qualname, is_method: false, ..self.clone() }
     }
 
     /// Where the sixteen bytes lie that `is_still` compares.
@@ -60,11 +79,26 @@ impl CodeObject {
         self.check == *check
     }
 
+    /// Whether an instruction is in a copy of the bytecode that is not known: one that was made since.
+    pub fn lacks(&self, instruction: u64) -> bool {
+        self.bytes != 0 && self.start_of(instruction).is_none()
+    }
+
+    /// Where the bytecode begins that holds an instruction. The first may be pointed at from right before it.
+    fn start_of(&self, instruction: u64) -> Option<u64> {
+        let holds = |&&start: &&u64| (start.wrapping_sub(2)..start + self.bytes).contains(&instruction);
+        self.bytecode.iter().find(holds).copied()
+    }
+
     /// Line of an instruction, as frames of this version give it; the first line where the table has none (before the first
-    /// instruction).
+    /// instruction), 0 where it is in a copy of the bytecode that is not known.
     pub fn line_at(&self, instruction: u64) -> u32 {
+        if self.lacks(instruction) {
+            return 0;
+        }
+        let start = if self.bytes == 0 { self.bytecode.first().copied() } else { self.start_of(instruction) };
         let index = match self.lines {
-            LineTable::Locations => instruction.wrapping_sub(self.bytecode) / 2,
+            LineTable::Locations => instruction.wrapping_sub(start.unwrap_or(0)) / 2,
             // `f_lasti`: an `int`, -1 before the first instruction.
             LineTable::Lnotab | LineTable::Ranges => instruction & 0xffff_ffff,
         };
@@ -72,8 +106,31 @@ impl CodeObject {
     }
 }
 
+/// The copies of a code object's bytecode: a count and as many addresses, 0 for a thread that has none (`_PyCodeArray`,
+/// Include/cpython/code.h, 3.14).
+fn read_copies(source: &impl Source, at: u64) -> Option<Vec<u64>> {
+    let array = source.word(at)?;
+    let count = source.word(array)?;
+    let bytes = source.bytes(array.wrapping_add(8), count.checked_mul(8)?, LIMIT)?;
+    let words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
+    Some(words.filter(|&address| address != 0 && address < u64::MAX - LIMIT * 2).collect())
+}
+
+/// Whether the first argument of a function is named `self` or `cls` (offsets: Include/code.h and cpython/code.h, 3.8 to 3.10).
+fn is_method(source: &impl Source, strings: &StringLayout, code: u64) -> Option<bool> {
+    const ARGUMENTS: u64 = 16;
+    const NAMES: u64 = 72;
+    const FIRST_ITEM: u64 = 24;
+    if source.half(code.wrapping_add(ARGUMENTS))? == 0 {
+        return Some(false);
+    }
+    let names = source.word(code.wrapping_add(NAMES))?;
+    let first = read_string(source, strings, source.word(names.wrapping_add(FIRST_ITEM))?)?;
+    Some(first == "self" || first == "cls")
+}
+
 /// Reads a compact string of any kind (Include/cpython/unicodeobject.h: interned 2 bits, kind 3, compact 1, ascii 1).
-fn read_string(source: &impl Source, layout: &StringLayout, address: u64) -> Option<String> {
+pub(super) fn read_string(source: &impl Source, layout: &StringLayout, address: u64) -> Option<String> {
     let length = source.word(address.wrapping_add(layout.length))?;
     let state = source.half(address.wrapping_add(layout.state))?;
     let (kind, compact, ascii) = (state >> 2 & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
@@ -100,6 +157,7 @@ fn read_string(source: &impl Source, layout: &StringLayout, address: u64) -> Opt
 mod tests {
     use super::CodeObject;
     use crate::unwind::cpython::layout::KNOWN;
+    use crate::unwind::cpython::lines::LineTable;
     use crate::unwind::cpython::memory::Source;
 
     /// Memory in which every byte is the same.
@@ -110,6 +168,27 @@ mod tests {
             out.fill(self.0);
             Some(())
         }
+    }
+
+    /// An instruction has its line in each copy of the bytecode; in a copy that is not known it has none.
+    #[test]
+    fn lines_in_copies() {
+        let code = CodeObject {
+            qualname: String::new(),
+            file: String::new(),
+            first_line: 7,
+            // Two units on the first line, two on the next: no columns (Objects/locations.md).
+            linetable: vec![0x80 | 13 << 3 | 1, 0, 0x80 | 13 << 3 | 1, 2],
+            lines: LineTable::Locations,
+            bytecode: vec![0x1000, 0x5000],
+            bytes: 8,
+            is_method: false,
+            check: [0; 16],
+        };
+        assert_eq!(LineTable::Locations.units(&code.linetable), Some(4));
+        assert_eq!([0x1002, 0x1004, 0x5002, 0x5006].map(|at| code.line_at(at)), [7, 8, 7, 8]);
+        assert!(code.lacks(0x9000) && !code.lacks(0x5000));
+        assert_eq!(code.line_at(0x9000), 0);
     }
 
     /// Memory of a code object that was freed is anything: that gives no code object, and no panic.

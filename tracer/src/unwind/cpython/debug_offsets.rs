@@ -32,9 +32,6 @@ pub enum TableError {
     /// A version whose table is not known.
     #[error("a version that is not known to this version of energy-trace")]
     Unknown,
-    /// Free-threaded code may lie in copies, one a thread, from 3.14 on.
-    #[error("a free-threaded build, whose layout is not known")]
-    FreeThreaded,
     /// An offset that cannot be.
     #[error("its table of offsets is damaged")]
     Damaged,
@@ -55,6 +52,8 @@ struct Table {
     code: usize,
     /// `code_object.co_code_adaptive`.
     bytecode: usize,
+    /// `code_object.co_tlbc`; 0 where free-threaded builds have none.
+    copies: usize,
     /// First word of `bytes_object`.
     bytes: usize,
     /// First word of `unicode_object`.
@@ -62,7 +61,6 @@ struct Table {
     /// `_PyRuntime` → the TSS key; 0 where there is none.
     tss_key: u64,
     tag_mask: u8,
-    free_threaded: bool,
     seam: Seam,
 }
 
@@ -76,11 +74,11 @@ const TABLES: [Table; 3] = [
         owner: 33,
         code: 34,
         bytecode: 43,
+        copies: 0,
         bytes: 64,
         string: 67,
         tss_key: 2164,
         tag_mask: 0,
-        free_threaded: true,
         seam: Seam::Anchors,
     },
     Table {
@@ -91,11 +89,11 @@ const TABLES: [Table; 3] = [
         owner: 36,
         code: 39,
         bytecode: 48,
+        copies: 49,
         bytes: 74,
         string: 77,
         tss_key: 2340,
         tag_mask: 3,
-        free_threaded: false,
         seam: Seam::Anchors,
     },
     Table {
@@ -106,11 +104,11 @@ const TABLES: [Table; 3] = [
         owner: 44,
         code: 47,
         bytecode: 56,
+        copies: 57,
         bytes: 86,
         string: 89,
         tss_key: 0,
         tag_mask: 3,
-        free_threaded: false,
         seam: Seam::AnchorsAboveBase,
     },
 ];
@@ -147,16 +145,14 @@ fn decode_layout(words: &[u64; WORDS], table: &Table, version: Version) -> Resul
     if free_threaded > 1 {
         return Err(TableError::Damaged);
     }
-    if free_threaded == 1 && !table.free_threaded {
-        return Err(TableError::FreeThreaded);
-    }
-    let fields = Fields { words };
+    let fields = Fields { words, free_threaded: free_threaded == 1 };
     layout_of(&fields, table).ok_or(TableError::Damaged)
 }
 
 /// Checked access to the table.
 struct Fields<'a> {
     words: &'a [u64; WORDS],
+    free_threaded: bool,
 }
 
 impl Fields<'_> {
@@ -190,6 +186,7 @@ fn layout_of(fields: &Fields<'_>, table: &Table) -> Option<VersionLayout> {
     Some(VersionLayout {
         minor: table.minor,
         tss_key: table.tss_key,
+        current: 0,
         // `interpreters.main` follows `interpreters.head` (pycore_runtime.h of all three).
         interpreter: fields.field(RUNTIME, RUNTIME + 2, 8)? + 8,
         walk: PythonLayout {
@@ -198,6 +195,7 @@ fn layout_of(fields: &Fields<'_>, table: &Table) -> Option<VersionLayout> {
             thread_frame: fields.pointer(table.thread, table.thread + 4)?,
             thread_id: fields.pointer(table.thread, table.thread_id)?,
             tag_mask: table.tag_mask,
+            key_follows: u32::from(table.tss_key != 0),
             ..walk_of(fields, table)?
         },
         seam: table.seam,
@@ -234,6 +232,12 @@ fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
     if linetable != qualname + 8 {
         return None;
     }
+    // Free-threaded builds copy the bytecode for each thread but the first from 3.14 on; without the copies' place lines would be wrong.
+    let copies = if fields.free_threaded && table.copies != 0 {
+        Some(fields.field(table.code, table.copies, 8).filter(|&at| at != 0)?)
+    } else {
+        None
+    };
     let ascii_data = fields.word(table.string + 3).filter(|&size| size <= 128)?;
     Some(CodeLayout {
         filename: pointer(1)?,
@@ -242,6 +246,8 @@ fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
         lines: LineTable::Locations,
         first_line: fields.field(table.code, table.code + 5, 4)?,
         bytecode: fields.field(table.code, table.bytecode, 1)?,
+        copies,
+        classes: None,
         bytes_size: fields.field(table.bytes, table.bytes + 1, 8)?,
         bytes_data: fields.field(table.bytes, table.bytes + 2, 1)?,
         string: StringLayout {
@@ -297,6 +303,29 @@ mod tests {
         let code = layout.code;
         assert_eq!((code.filename, code.qualname, code.first_line, code.bytecode), (112, 128, 68, 200));
         assert_eq!((code.string.ascii_data, code.string.unicode_data, code.bytes_data), (40, 56, 32));
+    }
+
+    /// The first words of `_PyRuntime` in CPython 3.14.10 (Debian sid), as far as they are used.
+    const TABLE_3_14: [u64; 81] = include!("debug_offsets_3_14.in");
+
+    /// A free-threaded 3.14 says where the copies of its bytecode are, and is refused where it does not. No such build was at hand: this is
+    /// the table of a build with a lock, with the offsets of code objects that a free-threaded one's header has.
+    #[test]
+    fn free_threaded_builds() {
+        let read = |copies: u64, flag: u64| {
+            let mut words = TABLE_3_14.to_vec();
+            words.resize(WORDS, 0);
+            let code = [240, 128, 136, 144, 152, 84, 68, 112, 120, 224, copies];
+            words[39..50].copy_from_slice(&code);
+            words[2] = flag;
+            read_layout(&Snapshot(words), 0, Version { hex: 0x030e_0af0 })
+        };
+        let layout = read(216, 1).unwrap();
+        assert_eq!((layout.code.copies, layout.code.bytecode), (Some(216), 224));
+        assert_eq!(layout.walker(0).tag_mask, 3);
+        assert_eq!(read(0, 0).unwrap().code.copies, None);
+        assert_eq!(read(0, 1), Err(TableError::Damaged));
+        assert_eq!(read(1 << 40, 1), Err(TableError::Damaged));
     }
 
     /// What cannot be is refused: no table, another version's, an unknown one's, offsets outside their structure.

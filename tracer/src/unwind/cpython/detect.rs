@@ -6,6 +6,7 @@
 use super::debug_offsets::{TableError, read_layout};
 use super::layout::{Version, VersionLayout, layout_of};
 use super::memory::{ProcessMemory, Source as _};
+use super::running_thread::find_thread_variables;
 use super::version_text::read_version;
 use crate::ids::Pid;
 use crate::unwind::address_space::Mapping;
@@ -33,11 +34,28 @@ pub struct Interpreter {
     pub runtime: u64,
     /// Its layout.
     pub layout: VersionLayout,
+    /// Bytes of thread-local variables in which those are to be found that name the running thread's state; 0: none needed, or found.
+    pub tls_block: u64,
     /// Where its evaluation function lies, in up to two parts: start and end (AVMA).
     pub eval: [(u64, u64); 2],
 }
 
 impl Interpreter {
+    /// Looks for the thread-local variables that name the state that runs in a thread, where they are needed and not known; whether
+    /// that is news.
+    pub fn find_thread_variables(&mut self, pid: Pid) -> bool {
+        let found = match self.tls_block {
+            0 => [0; 2],
+            block => find_thread_variables(&ProcessMemory::of(pid), &self.layout, self.runtime, block),
+        };
+        if found == [0; 2] {
+            return false;
+        }
+        self.tls_block = 0;
+        self.layout.learn_thread_variables(found);
+        true
+    }
+
     /// Whether a pc (AVMA) is in the evaluation function.
     pub fn is_eval(&self, pc: u64) -> bool {
         self.eval.iter().any(|&(start, end)| start <= pc && pc < end)
@@ -94,7 +112,8 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
         Err(error) => return refused(&what, &error.to_string()),
     };
     let eval = eval_ranges(bias, elf);
-    Finding::Known(Box::new(Interpreter { version, runtime, layout, eval }))
+    let tls_block = if layout.is_named_by_variables() { elf.tls_block } else { 0 };
+    Finding::Known(Box::new(Interpreter { version, runtime, layout, tls_block, eval }))
 }
 
 fn refused(what: &str, why: &str) -> Finding {

@@ -48,12 +48,27 @@ pub struct CodeLayout {
     pub first_line: u64,
     /// `co_code_adaptive`: the bytecode. Not used before 3.11, where frames hold an index and no address.
     pub bytecode: u64,
+    /// `co_tlbc`: copies of the bytecode, one a thread, which frames of other threads than the first point into (free-threaded builds of 3.14
+    /// and later).
+    pub copies: Option<u64>,
+    /// Where to look for the class of a method; `None` from 3.11 on, where code objects know their qualified name.
+    pub classes: Option<ClassLayout>,
     /// `PyBytesObject.ob_size`.
     pub bytes_size: u64,
     /// `PyBytesObject.ob_sval`.
     pub bytes_data: u64,
     /// Strings.
     pub string: StringLayout,
+}
+
+/// What user space needs to find the class of a method: offsets in functions, which differ; those in classes and dictionaries are the same
+/// in 3.8, 3.9 and 3.10 (`class_name`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassLayout {
+    /// `PyFunctionObject.func_code`.
+    pub function_code: u64,
+    /// `PyFunctionObject.func_qualname`.
+    pub function_qualname: u64,
 }
 
 /// What user space needs to read compact strings; offsets in bytes.
@@ -81,6 +96,8 @@ pub struct VersionLayout {
     pub(super) tss_key: u64,
     /// `_PyRuntime` → pointer to the main interpreter.
     pub(super) interpreter: u64,
+    /// `_PyRuntime` → pointer to the running thread's state (`gilstate.tstate_current`, up to 3.11); 0 where there is none.
+    pub(super) current: u64,
     /// For the walker.
     pub(super) walk: PythonLayout,
     /// How its frames find their place among native ones.
@@ -90,12 +107,28 @@ pub struct VersionLayout {
 }
 
 impl VersionLayout {
+    /// Takes in where evaluation frames end: bytes from an anchor up to the CFA, and from there down to the saved `rbp` (0: not saved).
+    pub const fn learn_eval_frame(&mut self, cfa: u32, rbp: u32) {
+        (self.walk.eval_cfa, self.walk.eval_rbp) = (cfa, rbp);
+    }
+
+    /// Takes in the thread-local variables that name the state that runs in a thread, in bytes below the thread pointer.
+    pub const fn learn_thread_variables(&mut self, below: [u32; 2]) {
+        self.walk.tls_below = below;
+    }
+
+    /// Whether only thread-local variables name the state that runs in a thread (3.15).
+    pub const fn is_named_by_variables(&self) -> bool {
+        self.tss_key == 0
+    }
+
     /// The walker's layout in a process whose `_PyRuntime` is at `runtime`.
     pub const fn walker(&self, runtime: u64) -> PythonLayout {
         PythonLayout {
             // Address 0 cannot be read: then the list of threads serves.
             tss_key_at: if self.tss_key == 0 { 0 } else { runtime.saturating_add(self.tss_key) },
             interpreter_at: runtime.saturating_add(self.interpreter),
+            current_at: if self.current == 0 { 0 } else { runtime.saturating_add(self.current) },
             ..self.walk
         }
     }
@@ -109,6 +142,7 @@ const TSD_BLOCK: u32 = 0x310;
 pub(super) const WALK: PythonLayout = PythonLayout {
     tss_key_at: 0,
     interpreter_at: 0,
+    current_at: 0,
     tsd_block: TSD_BLOCK,
     threads_head: 0,
     thread_next: 8,
@@ -129,6 +163,9 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     tag_mask: 0,
     eval_cfa: 0,
     eval_rbp: 0,
+    tls_below: [0; 2],
+    key_follows: 0,
+    locals: 0,
 };
 
 /// Frames as objects (`PyFrameObject`), before 3.11: no owner; the instruction is an index (`f_lasti`, the lower half of its word).
@@ -142,6 +179,7 @@ const OLD_WALK: PythonLayout = PythonLayout {
     instruction_word: 13,
     flags_word: 0,
     owner_shift: PythonLayout::NO_SHIFT,
+    locals: 360,
     ..WALK
 };
 
@@ -153,6 +191,8 @@ const OLD_CODE: CodeLayout = CodeLayout {
     lines: LineTable::Lnotab,
     first_line: 40,
     bytecode: 0,
+    copies: None,
+    classes: Some(ClassLayout { function_code: 16, function_qualname: 104 }),
     bytes_size: 16,
     bytes_data: 32,
     string: OLD_STRING,
@@ -163,6 +203,7 @@ pub const KNOWN: [VersionLayout; 5] = [
     VersionLayout {
         minor: (3, 8),
         tss_key: 1396,
+        current: 1368,
         interpreter: 40,
         walk: OLD_WALK,
         seam: Seam::Counted,
@@ -171,6 +212,7 @@ pub const KNOWN: [VersionLayout; 5] = [
     VersionLayout {
         minor: (3, 9),
         tss_key: 588,
+        current: 568,
         interpreter: 40,
         walk: OLD_WALK,
         seam: Seam::Counted,
@@ -179,6 +221,7 @@ pub const KNOWN: [VersionLayout; 5] = [
     VersionLayout {
         minor: (3, 10),
         tss_key: 588,
+        current: 568,
         interpreter: 40,
         walk: PythonLayout {
             cframe_previous: 8,
@@ -187,14 +230,20 @@ pub const KNOWN: [VersionLayout; 5] = [
             entry_shift: PythonLayout::EVERY_FRAME,
             instruction_word: 12,
             frame_bytes: 104,
+            locals: 352,
             ..OLD_WALK
         },
         seam: Seam::AnchorPerFrame,
-        code: CodeLayout { lines: LineTable::Ranges, ..OLD_CODE },
+        code: CodeLayout {
+            lines: LineTable::Ranges,
+            classes: Some(ClassLayout { function_code: 48, function_qualname: 40 }),
+            ..OLD_CODE
+        },
     },
     VersionLayout {
         minor: (3, 11),
         tss_key: 596,
+        current: 576,
         interpreter: 48,
         walk: PythonLayout {
             threads_head: 16,
@@ -215,6 +264,8 @@ pub const KNOWN: [VersionLayout; 5] = [
             lines: LineTable::Locations,
             first_line: 72,
             bytecode: 184,
+            copies: None,
+            classes: None,
             bytes_size: 16,
             bytes_data: 32,
             string: OLD_STRING,
@@ -223,8 +274,16 @@ pub const KNOWN: [VersionLayout; 5] = [
     VersionLayout {
         minor: (3, 12),
         tss_key: 1548,
+        current: 0,
         interpreter: 48,
-        walk: PythonLayout { threads_head: 72, thread_id: 136, cframe_frame: 0, cframe_previous: 8, ..WALK },
+        walk: PythonLayout {
+            threads_head: 72,
+            thread_id: 136,
+            cframe_frame: 0,
+            cframe_previous: 8,
+            key_follows: 1,
+            ..WALK
+        },
         seam: Seam::Anchors,
         code: CodeLayout {
             filename: 112,
@@ -233,6 +292,8 @@ pub const KNOWN: [VersionLayout; 5] = [
             lines: LineTable::Locations,
             first_line: 68,
             bytecode: 192,
+            copies: None,
+            classes: None,
             bytes_size: 16,
             bytes_data: 32,
             string: StringLayout { ascii_data: 40, unicode_data: 56, ..OLD_STRING },

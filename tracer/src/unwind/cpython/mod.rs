@@ -2,6 +2,7 @@
 //!
 //! Leaves out walking (`tracer_ebpf::python`). A version whose layout was not measured is refused by name, never guessed.
 
+pub mod class_name;
 pub mod code;
 pub mod debug_offsets;
 pub mod detect;
@@ -9,4 +10,5 @@ pub mod layout;
 pub mod lines;
 pub mod memory;
 pub mod module_name;
+pub mod running_thread;
 pub mod version_text;

@@ -1,0 +1,55 @@
+//! The CPythons of this machine that tests run: the system's, pyenv's, and those that `xtask/pythons` fetched or built.
+//!
+//! Leaves out installing any (`xtask/pythons`, `cargo xtask oracle`).
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The interpreter of Debian itself.
+const SYSTEM: &str = "/usr/bin/python3";
+
+/// Interpreters with a given range of minor versions, of pyenv and of `xtask/pythons`, by path.
+pub fn found(minors: RangeInclusive<u32>) -> Vec<PathBuf> {
+    let home = home();
+    let places = [home.join(".pyenv/versions"), home.join(".cache/energy-trace/pythons")];
+    let folders = places.iter().flat_map(std::fs::read_dir).flatten().flatten().map(|f| f.path());
+    let mut out: Vec<PathBuf> = folders
+        .filter(|folder| minor_of(folder).is_some_and(|minor| minors.contains(&minor)))
+        .map(|folder| folder.join("bin/python3"))
+        .collect();
+    out.retain(|p| p.exists());
+    out.sort();
+    out
+}
+
+/// All that can be unwound: the system's own always, and what was found.
+pub fn supported() -> Vec<PathBuf> {
+    let mut out = vec![PathBuf::from(SYSTEM)];
+    out.extend(found(8..=15));
+    out
+}
+
+/// The version of an interpreter as `3.13`, `3.13t` where it is free-threaded; empty where it does not start.
+pub fn version(python: &Path) -> String {
+    let ask = "import sys, sysconfig; \
+               print('%d.%d%s' % (*sys.version_info[:2], 't' * bool(sysconfig.get_config_var('Py_GIL_DISABLED'))))";
+    let output = Command::new(python).args(["-c", ask]).stderr(Stdio::null()).output();
+    output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// Where `cargo xtask oracle` puts numpy and greenlet for a version; `None` where it did not.
+pub fn packages(version: &str) -> Option<PathBuf> {
+    let folder = home().join(".cache/energy-trace/oracle").join(version);
+    (!version.is_empty() && folder.is_dir()).then_some(folder)
+}
+
+fn home() -> PathBuf {
+    PathBuf::from(std::env::var_os("HOME").unwrap_or_default())
+}
+
+/// The x of a folder `…3.x.y`, `…-3.xt`.
+fn minor_of(folder: &Path) -> Option<u32> {
+    let version = folder.file_name()?.to_str()?.rsplit('-').next()?;
+    version.strip_prefix("3.")?.split(['.', 't']).next()?.parse().ok()
+}
