@@ -120,9 +120,9 @@ pub struct RawHead {
     pub registers: [u64; register::COUNT],
 }
 
-/// Pages of the user stack in a raw capture: at least 32 KiB above the stack pointer. Stacks of PyTorch's and Python's threads are some
-/// 4 to 20 KiB deep, of which one frame of OpenBLAS alone takes 12 KiB; 16 KiB cut 40 % of numpy's (research/feasibility.md §3).
-pub const RAW_PAGES: usize = 9;
+/// Pages of the user stack in a raw capture: at least 64 KiB above the stack pointer, as far as the stack goes. 16 KiB cut 40 % of
+/// numpy's stacks, for one frame of OpenBLAS alone takes 12 KiB (research/feasibility.md §3); 32 KiB cut 1 % of those of `import torch`.
+pub const RAW_PAGES: usize = 17;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 

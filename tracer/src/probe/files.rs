@@ -3,6 +3,7 @@
 //! Two threads, so that the reader of events never waits: one reads what a file says of itself (milliseconds), one makes its rows and
 //! puts them into a BPF map (half a second for a large library).
 
+use super::reader::hurry;
 use super::row_maps::{RowMapError, RowMaps};
 use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
@@ -12,6 +13,8 @@ use crate::unwind::elf::{ElfError, ElfFacts, path_of, read_eh_frame};
 use crate::unwind::vdso;
 use std::collections::HashMap;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -67,9 +70,10 @@ impl Files {
         let (found, news) = channel();
         let (rows_jobs, rows_todo) = channel();
         let told = found.clone();
-        thread::Builder::new()
-            .name("energy-files".into())
-            .spawn(move || read_files(files, &told, &rows_jobs))?;
+        thread::Builder::new().name("energy-files".into()).spawn(move || {
+            hurry();
+            read_files(files, &told, &rows_jobs);
+        })?;
         thread::Builder::new()
             .name("energy-rows".into())
             .spawn(move || make_tables(rows_todo, maps, &found))?;
@@ -80,15 +84,30 @@ impl Files {
     pub(super) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
         let key = if vdso::is_vdso(mapping) { vdso::file_key() } else { mapping.file.clone()? };
         if !self.files.contains_key(&key) {
-            let opened = open(pid, mapping);
             let python = may_hold_interpreter(&mapping.path, program);
-            let queued =
-                opened.is_some_and(|file| self.jobs.send(Job { key: key.clone(), file, python }).is_ok());
-            self.pending += 2 * usize::from(queued);
-            let table = if queued { Table::Pending } else { Table::Absent };
-            self.files.insert(key.clone(), MappedFile { facts: None, table });
+            self.begin(key.clone(), open(pid, mapping), python);
         }
         self.files.get(&key)
+    }
+
+    /// Begins to read a file that a process will map, by its path here.
+    pub(super) fn foresee(&mut self, path: &Path) {
+        let Ok(file) = File::open(path) else { return };
+        let Ok(facts) = file.metadata() else { return };
+        // As `/proc/PID/maps` prints it (fs/proc/task_mmu.c). File systems that show another device there have their files read twice.
+        let device = format!("{:02x}:{:02x}", libc::major(facts.dev()), libc::minor(facts.dev()));
+        let key = FileKey { device, inode: facts.ino() };
+        if !self.files.contains_key(&key) {
+            self.begin(key, Some(file), true);
+        }
+    }
+
+    /// Has a file read.
+    fn begin(&mut self, key: FileKey, file: Option<File>, python: bool) {
+        let queued = file.is_some_and(|file| self.jobs.send(Job { key: key.clone(), file, python }).is_ok());
+        self.pending += 2 * usize::from(queued);
+        let table = if queued { Table::Pending } else { Table::Absent };
+        self.files.insert(key, MappedFile { facts: None, table });
     }
 
     /// Takes in what the threads found out; true if there was anything. With `wait`, everything that was begun.

@@ -36,6 +36,7 @@ use processes::Processes;
 use reader::Reader;
 use row_maps::MAX_MIB;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use tracer_ebpf::wire::lost;
 
@@ -84,6 +85,7 @@ pub struct Tracer {
     cpus: Vec<CpuId>,
     config: TraceConfig,
     followed: Vec<Pid>,
+    foreseen: Vec<PathBuf>,
     event: &'static str,
     reader: Option<Reader>,
     warnings: Vec<Warning>,
@@ -106,6 +108,7 @@ impl Tracer {
             cpus,
             config: *config,
             followed: Vec::new(),
+            foreseen: Vec::new(),
             event: "",
             reader: None,
             warnings: Vec::new(),
@@ -129,6 +132,11 @@ impl Tracer {
         Ok(())
     }
 
+    /// Has files read at the start that a target will map as code.
+    pub fn foresee(&mut self, files: Vec<PathBuf>) {
+        self.foreseen = files;
+    }
+
     /// Attaches the programs. From now on events become records, on a thread of its own; gives the start of what is seen.
     ///
     /// # Errors
@@ -146,6 +154,9 @@ impl Tracer {
         self.object.enable_stats();
         if let Some(why) = self.object.attach_tracepoints()? {
             self.warn("no-mmap-events", format!("libraries loaded while it runs are noticed late: {why}"));
+        }
+        for path in &self.foreseen {
+            processes.files.foresee(path);
         }
         for &pid in &self.followed {
             processes.meet(pid, &out);

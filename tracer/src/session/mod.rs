@@ -29,6 +29,7 @@ use crate::power::{self, PowerSet, PowerTask};
 use crate::probe::{TraceConfig, Tracer};
 use crate::profile::file::{FileError, RecordingWriter};
 use crate::profile::record::Record;
+use crate::target::foresee::foresee;
 use crate::target::signals::Signals;
 use control::{Control, Event};
 use progress::Progress;
@@ -117,6 +118,7 @@ async fn start_stages(plan: &RecordPlan, control: &mut Control) -> Result<Starte
     control.check()?;
     let mut quarry = Quarry::find(plan, control)?;
     quarry.follow(&mut tracer)?;
+    tracer.foresee(foresee(plan.target.command(), std::env::var_os("PATH").as_deref()));
 
     let (records, receiver) = channel();
     tracer.start(records.clone())?;

@@ -21,17 +21,8 @@ pub enum Found {
 
 /// Looks for `name` as `execvp` would, with this `PATH` (`None`: the variable is not set).
 pub fn find(name: &OsStr, path: Option<OsString>) -> Found {
-    if name.is_empty() {
-        return Found::Nothing;
-    }
-    if name.as_bytes().contains(&b'/') {
-        return inspect(Path::new(name));
-    }
-    // glibc's default when PATH is not set (confstr _CS_PATH).
-    let path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
-    let directory_of = |dir: PathBuf| if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir };
     let mut best = Found::Nothing;
-    for candidate in std::env::split_paths(&path).map(directory_of).map(|dir| dir.join(name)) {
+    for candidate in candidates(name, path) {
         match inspect(&candidate) {
             Found::Executable => return Found::Executable,
             Found::NotExecutable => best = Found::NotExecutable,
@@ -39,6 +30,25 @@ pub fn find(name: &OsStr, path: Option<OsString>) -> Found {
         }
     }
     best
+}
+
+/// The file that `execvp` would execute.
+pub fn locate(name: &OsStr, path: Option<OsString>) -> Option<PathBuf> {
+    candidates(name, path).into_iter().find(|candidate| inspect(candidate) == Found::Executable)
+}
+
+/// Where a name may lie, in order.
+fn candidates(name: &OsStr, path: Option<OsString>) -> Vec<PathBuf> {
+    if name.is_empty() {
+        return Vec::new();
+    }
+    if name.as_bytes().contains(&b'/') {
+        return vec![name.into()];
+    }
+    // glibc's default when PATH is not set (confstr _CS_PATH).
+    let path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
+    let directory_of = |dir: PathBuf| if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir };
+    std::env::split_paths(&path).map(directory_of).map(|dir| dir.join(name)).collect()
 }
 
 fn inspect(path: &Path) -> Found {

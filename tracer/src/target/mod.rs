@@ -6,6 +6,7 @@
 
 pub mod attach;
 pub mod cgroup;
+pub mod foresee;
 pub mod launch;
 pub mod lookup;
 pub mod signals;

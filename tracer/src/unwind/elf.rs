@@ -3,7 +3,7 @@
 //! The file is read by parts, never mapped: a file that shrinks under us is an error, not a SIGBUS.
 
 use crate::ids::BuildId;
-use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
+use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache};
 use std::fs::File;
 use std::io;
@@ -169,6 +169,39 @@ pub fn find_unwind_sections(path: &Path) -> Result<[Option<Place>; 2], ElfError>
             let (offset, size) = section.file_range()?;
             Some(Place { offset, size, svma: section.address() })
         }))
+    })
+}
+
+/// What a file says of the libraries that it is linked with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Linked {
+    /// Their names.
+    pub needed: Vec<String>,
+    /// Where to look for them, as lists of folders (`DT_RUNPATH`, `DT_RPATH`).
+    pub search: Vec<String>,
+}
+
+/// Reads what a file is linked with.
+pub fn read_linked(path: &Path) -> Result<Linked, ElfError> {
+    with_elf(path, |elf| {
+        let endian = Endianness::Little;
+        let sections = elf.elf_section_table();
+        let mut linked = Linked::default();
+        let Some((entries, strings)) = sections.dynamic(endian, elf.data()).map_err(|e| e.to_string())?
+        else {
+            return Ok(linked);
+        };
+        let strings = sections.strings(endian, elf.data(), strings).map_err(|e| e.to_string())?;
+        for entry in entries {
+            let list = match entry.d_tag(endian) {
+                object::elf::DT_NEEDED => &mut linked.needed,
+                object::elf::DT_RUNPATH | object::elf::DT_RPATH => &mut linked.search,
+                _ => continue,
+            };
+            let text = entry.string(endian, strings).map_err(|e| e.to_string())?;
+            list.push(String::from_utf8_lossy(text).into_owned());
+        }
+        Ok(linked)
     })
 }
 

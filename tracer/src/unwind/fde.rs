@@ -208,7 +208,7 @@ impl Blocks {
 mod tests {
     use super::{UnwindFile, rule_of_rows};
     use crate::unwind::cfi::{add_entry, build_rows};
-    use crate::unwind::elf::{ElfFacts, read_eh_frame};
+    use crate::unwind::elf::{ElfFacts, find_unwind_sections, read_eh_frame};
     use std::fs::File;
     use std::path::Path;
 
@@ -227,6 +227,33 @@ mod tests {
             assert_eq!(looked_up, rule_of_rows(&rows, place), "{place:#x}");
         }
         assert!(rows.len() > 10_000);
+    }
+
+    /// Damaged tables give other rules or none, never a panic.
+    #[test]
+    fn damaged_files() {
+        let path = Path::new("/lib/x86_64-linux-gnu/libm.so.6");
+        let whole = std::fs::read(path).unwrap();
+        let places = find_unwind_sections(path).unwrap().map(Option::unwrap);
+        let dir = tempfile::tempdir().unwrap();
+        for (step, flip) in [(1, 0xff), (7, 0x5a), (64, 0x80), (509, 1), (4096, 0x7f)] {
+            let mut bytes = whole.clone();
+            for place in places {
+                for at in (place.offset..place.offset + place.size).step_by(step) {
+                    bytes[usize::try_from(at).unwrap()] ^= flip;
+                }
+            }
+            let copy = dir.path().join("damaged");
+            std::fs::write(&copy, &bytes).unwrap();
+            let Ok(mut file) = UnwindFile::open(File::open(&copy).unwrap()) else { continue };
+            for svma in (0..1 << 20).step_by(97).chain([u64::MAX, u64::MAX - 4096]) {
+                file.rule(svma);
+            }
+            // A file that shrinks while it is open.
+            File::options().write(true).open(&copy).unwrap().set_len(4096).unwrap();
+            file.rule(0x20_000);
+            assert_eq!(file.word(8192), None);
+        }
     }
 
     /// A file without unwind information has no rule anywhere, and one that is not ELF is an error.

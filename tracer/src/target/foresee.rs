@@ -1,0 +1,114 @@
+//! Which files a command will map as code, as far as they can be told before it runs: so that what they say of themselves is known when
+//! its first instruction is.
+//!
+//! The program (behind `#!` and `env`, whatever links lead to it), and the interpreter library that it is linked with. A guess that is
+//! wrong costs a file that is read in vain; one that is missing is made up for when the process is met. Leaves out what the program loads
+//! later, and programs that scripts of a shell start.
+
+use super::lookup::locate;
+use crate::unwind::elf::{Linked, read_linked};
+use std::ffi::{OsStr, OsString};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Scripts that may name each other.
+const MAX_SCRIPTS: usize = 4;
+/// Where the dynamic loader looks last.
+const SYSTEM: [&str; 4] = ["/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/lib", "/usr/lib"];
+
+/// The files of a command line, with this `PATH`.
+pub fn foresee(words: &[OsString], path: Option<&OsStr>) -> Vec<PathBuf> {
+    let locate = |name: &OsStr| locate(name, path.map(OsStr::to_owned));
+    let Some(mut program) = words.first().and_then(|name| locate(name)) else { return Vec::new() };
+    for _ in 0..MAX_SCRIPTS {
+        let Some(line) = read_first_line(&program) else { break };
+        let Some(next) = parse_script(&line).and_then(|name| locate(name.as_ref())) else { break };
+        program = next;
+    }
+    let Ok(program) = program.canonicalize() else { return Vec::new() };
+    let Ok(linked) = read_linked(&program) else { return Vec::new() };
+    let library = find_interpreter(&program, &linked);
+    std::iter::once(program).chain(library).collect()
+}
+
+/// The start of a script, up to the end of its first line; `None` for what is none.
+fn read_first_line(path: &Path) -> Option<String> {
+    let mut start = Vec::new();
+    std::fs::File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    Some(String::from_utf8_lossy(line).into_owned())
+}
+
+/// The program that runs a script, from the line behind its `#!`: what `env` is told to look for, else what is named.
+fn parse_script(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace();
+    let first = words.next()?;
+    if first.ends_with("/env") {
+        words.find(|word| !word.starts_with('-') && !word.contains('='))
+    } else {
+        Some(first)
+    }
+}
+
+/// The library that holds the interpreter, where the program is linked with one.
+fn find_interpreter(program: &Path, linked: &Linked) -> Option<PathBuf> {
+    let name = linked.needed.iter().find(|name| name.starts_with("libpython"))?;
+    let origin = program.parent()?.display().to_string();
+    let told = linked.search.iter().flat_map(|list| list.split(':'));
+    let told = told.map(|dir| dir.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin));
+    let dirs = told.chain([format!("{origin}/../lib")]).chain(SYSTEM.map(str::to_owned));
+    dirs.map(|dir| Path::new(&dir).join(name)).find_map(|path| path.canonicalize().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{find_interpreter, foresee, parse_script};
+    use crate::unwind::elf::Linked;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
+    /// A script is run by what its first line names, or by what `env` finds.
+    #[test]
+    fn scripts() {
+        assert_eq!(parse_script("/usr/bin/python3 -E"), Some("/usr/bin/python3"));
+        assert_eq!(parse_script(" /usr/bin/env -S A=1 python3.11 -u"), Some("python3.11"));
+        assert_eq!(parse_script("/usr/bin/env"), None);
+        assert_eq!(parse_script(""), None);
+    }
+
+    /// The program of a script in a place of its own is found behind its links; a name that is nowhere gives nothing.
+    #[test]
+    fn a_script() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("tool");
+        std::fs::write(&script, "#!/usr/bin/env -S sh -e\nexit\n").unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let link = dir.path().join("sh");
+        std::os::unix::fs::symlink("/bin/true", &link).unwrap();
+        let found = foresee(&[script.into()], Some(dir.path().as_os_str()));
+        let expected = Path::new("/bin/true").canonicalize().unwrap();
+        assert_eq!(found, [expected.clone()]);
+        assert_eq!(foresee(&["sh".into()], Some(dir.path().as_os_str())), [expected]);
+        assert!(foresee(&["nowhere-to-be-found".into()], None).is_empty());
+        assert!(foresee(&[], None).is_empty());
+    }
+
+    /// The interpreter's library is looked for where the program says, relative to the program.
+    #[test]
+    fn an_interpreter_library() {
+        let dir = tempfile::tempdir().unwrap();
+        let (bin, lib) = (dir.path().join("bin"), dir.path().join("own"));
+        for place in [&bin, &lib] {
+            std::fs::create_dir(place).unwrap();
+        }
+        std::fs::write(lib.join("libpython3.99.so.1.0"), "").unwrap();
+        let linked = Linked {
+            needed: vec!["libc.so.6".into(), "libpython3.99.so.1.0".into()],
+            search: vec!["/nowhere:$ORIGIN/../own".into()],
+        };
+        let found = find_interpreter(&bin.join("python3"), &linked).unwrap();
+        assert_eq!(found, lib.join("libpython3.99.so.1.0").canonicalize().unwrap());
+        let without = Linked { needed: vec!["libc.so.6".into()], search: Vec::new() };
+        assert_eq!(find_interpreter(&bin.join("python3"), &without), None);
+    }
+}
