@@ -9,4 +9,5 @@ pub mod memory;
 pub mod native;
 pub mod python;
 pub mod rows;
+pub mod window;
 pub mod wire;

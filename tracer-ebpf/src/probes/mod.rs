@@ -1,11 +1,13 @@
 //! What the hooks call. Exists in the BPF binary only.
 
+pub(crate) mod kernel_frames;
 pub(crate) mod maps;
 pub(crate) mod raw;
 pub(crate) mod rule_cache;
 pub(crate) mod sample;
 pub(crate) mod sched;
 pub(crate) mod seen_codes;
+pub(crate) mod send;
 pub(crate) mod tables;
 pub(crate) mod tasks;
 pub(crate) mod user_memory;

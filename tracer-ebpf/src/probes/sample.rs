@@ -3,14 +3,14 @@
 //! Both walks are `bpf_loop` callbacks over state in the scratch map: the verifier looks at one step, whatever the depth. A walk that
 //! cannot go on says why; the sample is sent all the same.
 
-use super::maps::{CPU_STATE, EVENTS, PYTHONS, SCRATCH, Scratch, count, current, head, is_target, settings};
+use super::kernel_frames::kernel_frames;
+use super::maps::{PYTHONS, SCRATCH, Scratch, count, current, head, is_target, settings};
 use super::raw;
 use super::rule_cache::{CachedTables, RuleCache};
-use super::sched::{NO_WAKEUP, WAKEUP};
+use super::send::send;
 use super::tables::ProcessTables;
 use super::user_memory::{FrameMemory, StackMemory, UserMemory, Window};
-use aya_ebpf::EbpfContext as _;
-use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_loop, bpf_ringbuf_output, bpf_task_pt_regs};
+use aya_ebpf::helpers::generated::{bpf_loop, bpf_task_pt_regs};
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_get_current_task, bpf_get_current_task_btf, bpf_get_smp_processor_id,
     bpf_probe_read_kernel,
@@ -20,15 +20,14 @@ use core::ffi::c_void;
 use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, SCAN_WORDS};
 use tracer_ebpf::python::{self, MAX_THREADS, PythonWalk, Step};
 use tracer_ebpf::wire::{
-    MAX_FRAMES, MAX_KERNEL_FRAMES, MAX_PYTHON_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS,
-    SampleHead, end, kind, lost,
+    MAX_FRAMES, MAX_PYTHON_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
+    kind, lost,
 };
 
 /// Offsets in `struct pt_regs` (arch/x86/include/asm/ptrace.h, v6.1).
 mod pt_regs {
     pub(super) const BP: usize = 32;
     pub(super) const IP: usize = 128;
-    pub(super) const CS: usize = 136;
     pub(super) const SP: usize = 152;
 }
 
@@ -48,7 +47,7 @@ pub(crate) struct Walks {
     lowest: u64,
     pub(crate) tables: ProcessTables,
     /// Words of frames so far.
-    cursor: u64,
+    pub(crate) cursor: u64,
     /// 1: a scan found a caller.
     found: u64,
     /// Anchors of Python runs, innermost first, and how many there are; then the one that is next for native frames.
@@ -83,33 +82,6 @@ pub(crate) fn take(ctx: &PerfEventContext) {
         raw::send(&done.head.head);
     }
     send(done);
-}
-
-/// Kernel frames, where the kernel was interrupted.
-#[inline(always)]
-fn kernel_frames(ctx: &PerfEventContext, scratch: &mut Scratch) {
-    scratch.walk.cursor = 0;
-    if interrupted_user(ctx) {
-        return; // The helper would find that out too, far more slowly.
-    }
-    let bytes = MAX_KERNEL_FRAMES * 8;
-    // SAFETY: `words` has room for `bytes`; the helper writes no more.
-    let got = unsafe { bpf_get_stack(ctx.as_ptr(), scratch.words.as_mut_ptr().cast(), bytes, 0) };
-    if got < 0 {
-        count(lost::KERNEL_STACKS);
-        return;
-    }
-    let frames = got as u64 / 8;
-    scratch.head.kernel = frames as u16;
-    scratch.walk.cursor = frames;
-}
-
-/// Whether user mode was interrupted: the lowest bits of `cs` are the privilege level.
-#[inline(always)]
-fn interrupted_user(ctx: &PerfEventContext) -> bool {
-    // SAFETY: `struct bpf_perf_event_data` begins with the registers (include/uapi/linux/bpf_perf_event.h, v6.1).
-    let cs = unsafe { core::ptr::read_volatile(ctx.as_ptr().cast::<u8>().add(pt_regs::CS).cast::<u64>()) };
-    cs & 3 == 3
 }
 
 /// Python frames; why they end.
@@ -410,42 +382,6 @@ fn push_native(scratch: &mut Scratch, pc: u64, cfa: u64) {
     scratch.words[at + 1] = cfa;
     scratch.walk.cursor = (at + NATIVE_WORDS) as u64;
     scratch.head.native += 1;
-}
-
-/// Sends the head and as many words as were filled.
-#[inline(always)]
-fn send(scratch: &mut Scratch) {
-    let words = scratch.walk.cursor & (SAMPLE_WORDS as u64 - 1);
-    let bytes = size_of::<SampleHead>() as u64 + words * 8;
-    let wakes = scratch.seen.is_fresh() && wake_is_due(scratch.head.head.at_ns);
-    let flags = if wakes { WAKEUP } else { NO_WAKEUP };
-    // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.
-    let sent = unsafe {
-        bpf_ringbuf_output(
-            (&raw const EVENTS).cast_mut().cast(),
-            (&raw mut scratch.head).cast(),
-            bytes,
-            flags,
-        )
-    };
-    if sent != 0 {
-        count(lost::SAMPLES);
-    }
-}
-
-/// Whether user space was woken long enough ago: code objects may be freed soon after they ran (modules while they are imported), and
-/// must be read before. Every few milliseconds is enough, and costs little at any sampling rate.
-#[inline(always)]
-fn wake_is_due(now: u64) -> bool {
-    const EVERY_NS: u64 = 3_000_000;
-    let Some(state) = CPU_STATE.get_ptr_mut(0) else { return false };
-    // SAFETY: the map's slot of this CPU; nothing else of this CPU writes this field.
-    let state = unsafe { &mut *state };
-    if now - state.woke_ns < EVERY_NS {
-        return false;
-    }
-    state.woke_ns = now;
-    true
 }
 
 /// This CPU's scratch.

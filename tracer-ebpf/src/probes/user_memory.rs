@@ -1,20 +1,14 @@
 //! The memory of the interrupted process, as the walkers read it.
 //!
 //! A read costs far more by its call than by its bytes: where the next reads are likely to be close, a stretch of memory is copied at
-//! once. A stretch never leaves the page of what was asked for, so that it fails only where a single word would have failed. The thread
-//! is interrupted, so that the copy stays true for the length of a sample.
+//! once (`window.rs`). The thread is interrupted, so that the copy stays true for the length of a sample.
 
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use core::arch::asm;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
+use tracer_ebpf::window::{self, Stretch, WINDOW};
 
-/// Bytes of a page; where pages are larger a stretch is merely shorter than it could be.
-const PAGE: u64 = 4096;
-/// Bytes that are copied at once: several frames of a native stack, half a dozen of Python's.
-const WINDOW: u64 = 1024;
 const WINDOW_WORDS: usize = WINDOW as usize / 8;
-/// Bytes below what was asked for: saved registers lie below the return address, which is read first.
-const BELOW: u64 = 64;
 /// How far above the stack pointer memory is taken for this stack.
 const STACK_REACH: u64 = 1 << 26;
 
@@ -37,10 +31,10 @@ impl Window {
         self.bytes = 0;
     }
 
-    /// Copies `bytes` from `base`. Says whether it could.
+    /// Copies a stretch. Says whether it could.
     #[inline(always)]
-    fn fill(&mut self, base: u64, bytes: u64) -> bool {
-        let mut bytes = bytes;
+    fn fill(&mut self, stretch: Stretch) -> bool {
+        let Stretch { base, mut bytes } = stretch;
         // SAFETY: a mask that changes nothing, for the verifier; hidden from the compiler, which knows that.
         unsafe { asm!("{0} &= 2047", inout(reg) bytes) };
         if bytes > WINDOW {
@@ -109,9 +103,7 @@ impl Memory for StackMemory {
         if address & 7 != 0 || address.wrapping_sub(self.lowest) > STACK_REACH {
             return UserMemory.read_word(address);
         }
-        let in_page = address & (PAGE - 1);
-        let first = in_page.saturating_sub(BELOW);
-        if !window.fill(address - in_page + first, (PAGE - first).min(WINDOW)) {
+        if !window.fill(window::up_from(address)) {
             return None;
         }
         // SAFETY: as above.
@@ -143,10 +135,8 @@ impl Memory for FrameMemory {
         let window = unsafe { &mut *self.window };
         let bytes = u64::from(bytes & 127);
         if window.at(address, bytes).is_none() {
-            let close = window.base.wrapping_sub(address) < WINDOW;
-            let in_page = address & (PAGE - 1);
-            let below = if close { in_page.min(WINDOW - bytes) & !7 } else { 0 };
-            if !window.fill(address.wrapping_sub(below), below + bytes) {
+            let close = window::is_close(window.base, address);
+            if !window.fill(window::down_from(address, bytes, close)) {
                 return false;
             }
         }

@@ -4,6 +4,8 @@
 //! back over a serial port and is judged here. It needs no KVM and no root, and takes a minute or two a kernel. Nothing is timed: an
 //! emulated processor says nothing about cost.
 
+#![expect(clippy::print_stdout, reason = "one line a kernel is the result")]
+
 mod initramfs;
 mod machine;
 mod packages;
@@ -15,7 +17,7 @@ use crate::setup::Purpose;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The series that Debian 12 has: its own and that of its backports.
 const SERIES: [&str; 2] = ["6.1.", "6.12."];
@@ -57,7 +59,7 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
 }
 
 /// Boots one kernel and prints its line; whether it passed.
-fn try_kernel(tools: &Path, kernel: &PathBuf, guest: &Path, folder: &Path) -> bool {
+fn try_kernel(tools: &Path, kernel: &Path, guest: &Path, folder: &Path) -> bool {
     let name = kernel.file_name().unwrap_or_default().to_string_lossy().into_owned();
     eprintln!("kernels: booting {name} (console in {})", folder.join("console.txt").display());
     let judged = machine::boot(tools, kernel, guest, folder).and_then(|said| verdict::judge(&said));

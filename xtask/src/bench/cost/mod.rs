@@ -4,6 +4,8 @@
 //! (40 to 80 ns a run) is in it. Programs of known depth have a CPU to themselves, above all others by `SCHED_FIFO`, so that what is
 //! measured is the sampler and not what strangers did to the caches; PyTorch and numpy run as they do. Leaves out `sched_switch`.
 
+#![expect(clippy::print_stdout, reason = "the table is the result")]
+
 mod intervals;
 mod probe_stats;
 mod workloads;

@@ -1,0 +1,37 @@
+//! Kernel frames of a sample: by the kernel's own helper, and only where the kernel was interrupted.
+
+use super::maps::{Scratch, count};
+use aya_ebpf::EbpfContext as _;
+use aya_ebpf::helpers::generated::bpf_get_stack;
+use aya_ebpf::programs::PerfEventContext;
+use tracer_ebpf::wire::{MAX_KERNEL_FRAMES, lost};
+
+/// Offset of `cs` in `struct pt_regs` (arch/x86/include/asm/ptrace.h, v6.1).
+const CS: usize = 136;
+
+/// Kernel frames, where the kernel was interrupted.
+#[inline(always)]
+pub(crate) fn kernel_frames(ctx: &PerfEventContext, scratch: &mut Scratch) {
+    scratch.walk.cursor = 0;
+    if interrupted_user(ctx) {
+        return; // The helper would find that out too, far more slowly.
+    }
+    let bytes = MAX_KERNEL_FRAMES * 8;
+    // SAFETY: `words` has room for `bytes`; the helper writes no more.
+    let got = unsafe { bpf_get_stack(ctx.as_ptr(), scratch.words.as_mut_ptr().cast(), bytes, 0) };
+    if got < 0 {
+        count(lost::KERNEL_STACKS);
+        return;
+    }
+    let frames = got as u64 / 8;
+    scratch.head.kernel = frames as u16;
+    scratch.walk.cursor = frames;
+}
+
+/// Whether user mode was interrupted: the lowest bits of `cs` are the privilege level.
+#[inline(always)]
+fn interrupted_user(ctx: &PerfEventContext) -> bool {
+    // SAFETY: `struct bpf_perf_event_data` begins with the registers (include/uapi/linux/bpf_perf_event.h, v6.1).
+    let cs = unsafe { core::ptr::read_volatile(ctx.as_ptr().cast::<u8>().add(CS).cast::<u64>()) };
+    cs & 3 == 3
+}
