@@ -97,7 +97,8 @@ impl Collector {
         self.processes.meet(head.pid, &self.out).samples += 1;
         let thread = self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
         let interpreter = self.processes.get(head.pid).and_then(|p| p.interpreter);
-        let settled = interpreter.map(|i| settle(raw, i.layout.seam, |pc| i.is_eval(pc)));
+        let one_chain = || self.processes.has_one_chain(head.pid);
+        let settled = interpreter.map(|i| settle(raw, i.layout.seam, |pc| i.is_eval(pc), one_chain));
         let (frames, mut verdict) = merge(settled.as_deref().unwrap_or(raw));
         if self.processes.get(head.pid).is_some_and(|p| p.refused) {
             verdict = Verdict::PythonLost(PythonLoss::UnknownVersion);
