@@ -85,6 +85,9 @@ fn tally(run: &Run) -> Tally {
 /// Prints the row of one interpreter, and what differs.
 fn show(python: &Path, run: &Run, tally: &Tally) {
     eprintln!("{} ({})\n    {}", python.display(), runtime(&run.recording), tally.row());
+    if !tally.unchecked.is_empty() {
+        eprintln!("    interleaving not compared, native frames being cut: {}", tally.left_out());
+    }
     for skipped in &run.skipped {
         eprintln!("    skipped: {skipped}");
     }
@@ -140,7 +143,7 @@ fn user_space_unwinds_as_well() {
 }
 
 fn compare(unwind: &str, python: &Path) {
-    let run = record_by(unwind, python, "499", "0.1", &[]);
+    let run = record_by(unwind, python, "997", "0.06", &[]);
     let tally = tally(&run);
     show(python, &run, &tally);
     let python = python.display();

@@ -17,6 +17,8 @@ pub(crate) struct Tally {
     pub(crate) refused: BTreeMap<String, u32>,
     /// Samples whose interleaving could be compared.
     pub(crate) seams: u32,
+    /// Those where it could not, by verdict and region: they say themselves that native frames are missing.
+    pub(crate) unchecked: BTreeMap<(String, String), u32>,
     /// Those where native code stands elsewhere than it should: region, function, what was seen.
     pub(crate) misplaced: Vec<(String, String, Vec<Seen>)>,
     /// Whether names of C functions were compared, or only where C stands.
@@ -60,17 +62,26 @@ impl Tally {
             return;
         }
         *self.equal.entry(stay.region.clone()).or_default() += 1;
-        if matches!(sample.verdict, Verdict::Complete | Verdict::Healed(_)) {
-            self.seams += 1;
-            if let Some(at) = misplaced(&seen, &stay.frames, form) {
-                self.misplaced.push((stay.region.clone(), at, seen));
-            }
+        if let Verdict::Truncated(why) = sample.verdict {
+            *self.unchecked.entry((format!("{why:?}"), stay.region.clone())).or_default() += 1;
+            return;
+        }
+        self.seams += 1;
+        if let Some(at) = misplaced(&seen, &stay.frames, form) {
+            self.misplaced.push((stay.region.clone(), at, seen));
         }
     }
 
     /// Samples that are equal.
     pub(crate) fn equals(&self) -> usize {
         self.equal.values().sum::<u32>() as usize
+    }
+
+    /// What was not compared of the interleaving, the most first.
+    pub(crate) fn left_out(&self) -> String {
+        let mut parts: Vec<_> = self.unchecked.iter().collect();
+        parts.sort_by_key(|&(_, &count)| std::cmp::Reverse(count));
+        parts.iter().map(|((why, region), n)| format!("{n} {why} in {region}")).collect::<Vec<_>>().join(", ")
     }
 
     /// Samples that fell into a stay.

@@ -128,7 +128,8 @@ impl Collector {
 
     fn record(&mut self, head: Head, thread: ThreadKey, raw: &RawStack) {
         let interpreter = self.processes.get(head.pid).and_then(|p| p.interpreter);
-        let settled = interpreter.map(|i| settle(raw, i.layout.seam, |pc| i.is_eval(pc)));
+        let one_chain = || self.processes.has_one_chain(head.pid);
+        let settled = interpreter.map(|i| settle(raw, i.layout.seam, |pc| i.is_eval(pc), one_chain));
         let (frames, mut verdict) = merge(settled.as_deref().unwrap_or(raw));
         if raw.python_end == end::NO_INTERPRETER
             && interpreter.is_some_and(|i| raw.native.iter().any(|frame| i.is_eval(frame.pc)))

@@ -94,6 +94,14 @@ impl Processes {
         }
     }
 
+    /// Whether all evaluations of a thread belong to one chain of Python frames: neither greenlets, by the name of their library, nor
+    /// sub-interpreters are there.
+    pub(super) fn has_one_chain(&self, pid: Pid) -> bool {
+        let Some(process) = self.by_pid.get(&pid) else { return false };
+        let greenlets = process.space.mappings().iter().any(|m| m.path.contains("greenlet"));
+        !greenlets && process.interpreter.is_some_and(|interpreter| !interpreter.has_sub_interpreters(pid))
+    }
+
     /// Tells the probes which variables name the state that runs in a thread, once that can be seen.
     pub(super) fn find_thread_variables(&mut self, pid: Pid, maps: &mut Maps) {
         if let Some(interpreter) = self.by_pid.get_mut(&pid).and_then(|p| p.interpreter.as_mut())

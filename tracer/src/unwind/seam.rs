@@ -25,13 +25,19 @@ pub enum Seam {
     Counted,
 }
 
-/// The sample with anchors in place. `is_eval` says whether a pc (of the instruction, AVMA) is in the evaluation function.
-pub fn settle(raw: &RawStack, seam: Seam, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
+/// The sample with anchors in place. `is_eval` says whether a pc (of the instruction, AVMA) is in the evaluation function; `one_chain`,
+/// asked only where it matters, whether all evaluations of a thread belong to one chain of frames: no greenlets, no sub-interpreters.
+pub fn settle(
+    raw: &RawStack,
+    seam: Seam,
+    is_eval: impl Fn(u64) -> bool,
+    one_chain: impl Fn() -> bool,
+) -> Cow<'_, RawStack> {
     match seam {
         Seam::Anchors => Cow::Borrowed(raw),
         Seam::AnchorsAboveBase => without_base(raw),
-        Seam::AnchorPerFrame => one_each(raw),
-        Seam::Counted => counted(raw, is_eval),
+        Seam::AnchorPerFrame => one_each(raw, one_chain),
+        Seam::Counted => counted(raw, is_eval, one_chain),
     }
 }
 
@@ -46,16 +52,17 @@ fn without_base(raw: &RawStack) -> Cow<'_, RawStack> {
 }
 
 /// 3.10: moves the anchors by one place where a frame is just being pushed or popped.
-fn one_each(raw: &RawStack) -> Cow<'_, RawStack> {
+fn one_each(raw: &RawStack, one_chain: impl Fn() -> bool) -> Cow<'_, RawStack> {
     let real = raw.python.iter().filter(|f| f.code != 0).count();
     let anchors: Vec<u64> = raw.python.iter().map(|f| f.anchor).filter(|&a| a != 0).collect();
     let whole = raw.python_end == end::COMPLETE;
     let placed = if anchors.len() == real {
         return Cow::Borrowed(raw);
     } else if whole && anchors.len() > real && !is_in_first(raw, &anchors) {
-        // The innermost evaluation has called and so has its frame: the anchors too many are another greenlet's, further out. Else the
-        // innermost may have no frame yet, and nothing tells.
+        // The innermost evaluation has called and so has its frame: the anchors too many are another greenlet's, further out.
         anchors.get(..real).unwrap_or_default().to_vec()
+    } else if whole && anchors.len() == real + 1 && one_chain() {
+        anchors.get(1..).unwrap_or_default().to_vec() // The innermost evaluation has no frame yet.
     } else if whole && anchors.len() + 1 == real {
         // The innermost frame's evaluation has just given up its local: it is the function that was interrupted.
         let own = raw.native.first().map_or(0, |f| f.cfa.saturating_sub(8));
@@ -75,21 +82,24 @@ fn is_in_first(raw: &RawStack, anchors: &[u64]) -> bool {
 }
 
 /// 3.8 and 3.9: pairs the frames of the evaluation function with the Python frames. One more of them may be the innermost, while a
-/// frame is pushed or popped, or the outermost, another greenlet's: nothing tells which.
-fn counted(raw: &RawStack, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
+/// frame is pushed or popped, or the outermost, another greenlet's, where there are any.
+fn counted(raw: &RawStack, is_eval: impl Fn(u64) -> bool, one_chain: impl Fn() -> bool) -> Cow<'_, RawStack> {
     let evals: Vec<u64> = raw.native.iter().filter(|f| is_eval(f.pc)).map(|f| f.cfa).collect();
     if raw.python.is_empty() {
         return Cow::Borrowed(raw);
     }
     let whole = raw.native_end == end::COMPLETE && raw.python_end == end::COMPLETE;
     let sound = evals.iter().all(|&cfa| cfa > 8 && cfa != u64::MAX);
-    if evals.len() != raw.python.len() || !whole || !sound {
-        return Cow::Owned(apart(raw, |(pc, _)| is_eval(pc)));
+    match evals.len().checked_sub(raw.python.len()) {
+        Some(extra @ (0 | 1)) if whole && sound && (extra == 0 || one_chain()) => {
+            // The return address of a frame is its highest word.
+            let anchors = evals.iter().skip(extra).map(|cfa| cfa - 8);
+            let frames = raw.python.iter().zip(anchors);
+            let python = frames.map(|(&frame, anchor)| PythonFrame { anchor, ..frame }).collect();
+            Cow::Owned(RawStack { python, ..raw.clone() })
+        }
+        _ => Cow::Owned(apart(raw, |(pc, _)| is_eval(pc))),
     }
-    // The return address of a frame is its highest word.
-    let frames = raw.python.iter().zip(evals.iter().map(|cfa| cfa - 8));
-    let python = frames.map(|(&frame, anchor)| PythonFrame { anchor, ..frame }).collect();
-    Cow::Owned(RawStack { python, ..raw.clone() })
 }
 
 /// Native frames up to the first evaluation, then Python frames by themselves.
@@ -124,7 +134,12 @@ mod tests {
 
     /// The merged stack, innermost first; the evaluation function is 2000 to 3000.
     fn text(raw: &RawStack, seam: Seam) -> (String, Verdict) {
-        let settled = settle(raw, seam, |pc| (2000..3000).contains(&pc));
+        text_among(raw, seam, true)
+    }
+
+    /// The same, in a process that has greenlets or not.
+    fn text_among(raw: &RawStack, seam: Seam, one_chain: bool) -> (String, Verdict) {
+        let settled = settle(raw, seam, |pc| (2000..3000).contains(&pc), || one_chain);
         let (frames, verdict) = merge(&settled);
         let word = |frame: &Merged| match frame {
             Merged::Kernel(ip) => format!("k{ip}"),
@@ -144,11 +159,14 @@ mod tests {
         assert_eq!(text(&raw, Seam::Counted), ("n1000 p1 n4000 p2 n5000".into(), Verdict::Complete));
     }
 
-    /// By number, one evaluation more than frames: the innermost without a frame yet, or another greenlet's. They are kept apart.
+    /// By number, one evaluation more than frames: the innermost without a frame yet, unless it
+    /// may be another greenlet's.
     #[test]
     fn one_evaluation_too_many() {
         let raw = raw(&NATIVE, &[(2, 0)]);
-        assert_eq!(text(&raw, Seam::Counted).0, "n1000 [unknown: where C called Python] p2");
+        assert_eq!(text(&raw, Seam::Counted).0, "n1000 n2000 n4000 p2 n5000");
+        let apart = "n1000 [unknown: where C called Python] p2";
+        assert_eq!(text_among(&raw, Seam::Counted, false).0, apart);
     }
 
     /// Numbers that do not fit: native and Python frames are apart, and the verdict says so.
@@ -167,7 +185,8 @@ mod tests {
         assert_eq!(text(&raw(&NATIVE, &[(1, 150), (2, 350)]), seam).0, "n1000 p1 n4000 p2 n5000");
         let pushing = [(2000, 200), (4000, 300), (2000, 400), (5000, u64::MAX)];
         let apart = "[unknown: where C called Python] p2";
-        assert_eq!(text(&raw(&pushing, &[(2, 150), (0, 350)]), seam).0, apart);
+        assert_eq!(text(&raw(&pushing, &[(2, 150), (0, 350)]), seam).0, "n2000 n4000 p2 n5000");
+        assert_eq!(text_among(&raw(&pushing, &[(2, 150), (0, 350)]), seam, false).0, apart);
         // Another greenlet's evaluation further out.
         assert_eq!(text(&raw(&NATIVE, &[(2, 150), (0, 350)]), seam).0, "n1000 p2 n4000 n2000 n5000");
         let popping = [(2000, 200), (4000, 300), (2000, 400), (5000, u64::MAX)];

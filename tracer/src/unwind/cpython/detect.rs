@@ -41,6 +41,14 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
+    /// Whether a process has sub-interpreters now (`interpreters.head` stands before `interpreters.main`, and begins with the newest); true
+    /// where it cannot be asked.
+    pub fn has_sub_interpreters(&self, pid: Pid) -> bool {
+        let (memory, main) = (ProcessMemory::of(pid), self.layout.walker(self.runtime).interpreter_at);
+        let newest = memory.word(main.wrapping_sub(8));
+        newest.is_none() || newest != memory.word(main)
+    }
+
     /// Looks for the thread-local variables that name the state that runs in a thread, where they are needed and not known; whether
     /// that is news.
     pub fn find_thread_variables(&mut self, pid: Pid) -> bool {
