@@ -9,7 +9,7 @@ use tracer_ebpf::wire::{PythonLayout, end};
 const S: u64 = 0x7f00_0000_0000;
 
 const fn at(pc: u64, bp: u64) -> NativeWalk {
-    NativeWalk { pc, sp: S, bp, returned: 0 }
+    NativeWalk { pc, sp: S, bp, returned: 0, bx_at: 0, others_at: 0 }
 }
 
 /// The end of a walk of one step.
@@ -105,7 +105,7 @@ fn reasons_to_stop() {
     let rules = |kind, offset| Rules::of(&[(0x1000, kind, offset, 0)]);
     assert_eq!(end_of(&rules(rule::NONE, 0), &nothing), end::NO_UNWIND_INFO);
     assert_eq!(end_of(&rules(rule::UNSUPPORTED, 0), &nothing), end::UNSUPPORTED);
-    assert_eq!(end_of(&rules(rule::DEREF_RSP_8 + 1, 0), &nothing), end::UNSUPPORTED);
+    assert_eq!(end_of(&rules(rule::FULL + 1, 0), &nothing), end::UNSUPPORTED);
     assert_eq!(end_of(&rules(rule::RSP, 16), &nothing), end::FAULT);
     assert_eq!(end_of(&rules(rule::DEREF_RBP, 16), &nothing), end::FAULT);
     assert_eq!(end_of(&rules(rule::SIGNAL, 0), &nothing), end::FAULT);
@@ -150,7 +150,7 @@ fn found(call: &[u8]) -> Option<NativeWalk> {
 /// The scan passes over data, code without unwind information and chains that break, and takes the word below as rbp.
 #[test]
 fn scan_takes_the_first_that_holds() {
-    let walk = NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb9, returned: 1 };
+    let walk = NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb9, returned: 1, ..NativeWalk::default() };
     assert_eq!(found(&[0xe8, 0, 0, 0, 0]), Some(walk));
 }
 
@@ -160,7 +160,7 @@ fn scan_of_a_leaf() {
     let (rules, memory) = scanned(&[0xe8, 0, 0, 0, 0]);
     let from = NativeWalk { sp: S + 32, ..at(0x8000, 0xb0) };
     let found = scan(&from, S + 32, &mut &rules, &memory);
-    assert_eq!(found, Some(NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb0, returned: 1 }));
+    assert_eq!(found, Some(NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb0, returned: 1, ..NativeWalk::default() }));
 }
 
 /// Every form of near call is one; jumps, far calls and other bytes are not.
@@ -192,7 +192,7 @@ fn scan_wants_a_call() {
 fn resume_at_an_anchor() {
     let layout = PythonLayout { eval_cfa: 0x90, eval_rbp: 0x30, ..PythonLayout::default() };
     let memory = Snapshot::of(&[(S + 0x88, 0x2050), (S + 0x60, 0xb9)]);
-    let walk = NativeWalk { pc: 0x2050, sp: S + 0x90, bp: 0xb9, returned: 1 };
+    let walk = NativeWalk { pc: 0x2050, sp: S + 0x90, bp: 0xb9, returned: 1, ..NativeWalk::default() };
     assert_eq!(resume(S, &layout, &memory), Some(walk));
     let without = PythonLayout { eval_rbp: 0, ..layout };
     assert_eq!(resume(S, &without, &memory), Some(NativeWalk { bp: 0, ..walk }));

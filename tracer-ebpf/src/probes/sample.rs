@@ -8,25 +8,36 @@ use super::sched::{NO_WAKEUP, WAKEUP};
 use super::tables::ProcessTables;
 use super::user_memory::UserMemory;
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_loop, bpf_ringbuf_output, bpf_task_pt_regs};
+use aya_ebpf::helpers::generated::{
+    bpf_get_stack, bpf_loop, bpf_probe_read_kernel as bpf_probe_read_kernel_raw, bpf_ringbuf_output,
+    bpf_task_pt_regs,
+};
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_get_current_task, bpf_get_current_task_btf, bpf_get_smp_processor_id,
     bpf_probe_read_kernel,
 };
 use aya_ebpf::programs::PerfEventContext;
 use core::ffi::c_void;
-use tracer_ebpf::native::{self, NativeWalk, SCAN_WORDS};
+use tracer_ebpf::native::{self, NativeWalk, SCAN_WORDS, place};
 use tracer_ebpf::python::{self, MAX_THREADS, PythonWalk, Step};
 use tracer_ebpf::wire::{
     MAX_FRAMES, MAX_KERNEL_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
     kind, lost,
 };
 
-/// Offsets in `struct pt_regs` (arch/x86/include/asm/ptrace.h, v6.1).
+/// Words of `struct pt_regs` (arch/x86/include/asm/ptrace.h, v6.1).
 mod pt_regs {
-    pub(super) const BP: usize = 32;
-    pub(super) const IP: usize = 128;
-    pub(super) const SP: usize = 152;
+    /// Those that are read: all that are registers.
+    pub(super) const WORDS: usize = 20;
+    pub(super) const BP: usize = 4;
+    pub(super) const IP: usize = 16;
+    pub(super) const SP: usize = 19;
+
+    /// Word of a register by DWARF's number, but for `rsp`. A nibble each, the lowest first: the order there is r15…r12, rbp, rbx, r11…r8,
+    /// rax, rcx, rdx, rsi, rdi.
+    pub(super) const fn word(number: u32) -> usize {
+        (0x0123_6789_04ed_5bca_u64 >> ((number & 15) * 4) & 15) as usize
+    }
 }
 
 /// The state of both walks, in the scratch map.
@@ -38,6 +49,8 @@ pub(crate) struct Walks {
     /// A thread state that is being looked at, then the one that was found.
     thread: u64,
     native: NativeWalk,
+    /// The registers with which user mode was left.
+    registers: [u64; pt_regs::WORDS],
     tables: ProcessTables,
     /// Words of frames so far.
     cursor: u64,
@@ -188,7 +201,7 @@ fn keep_anchor(walk: &mut Walks, anchor: u64) {
 #[inline(always)]
 fn native_frames(pid: u32) -> u8 {
     let Some(begun) = scratch() else { return end::NOTHING };
-    if !user_registers(&mut begun.walk.native) {
+    if !user_registers(&mut begun.walk) {
         return end::NOTHING;
     }
     let Some(tables) = ProcessTables::of(pid) else {
@@ -279,7 +292,7 @@ fn resume(scratch: &mut Scratch, code: u8) -> bool {
 
 /// The registers with which user mode was left; false for a kernel thread, which has none.
 #[inline(always)]
-fn user_registers(walk: &mut NativeWalk) -> bool {
+fn user_registers(walk: &mut Walks) -> bool {
     // SAFETY: the helpers check the addresses; the pt_regs of a user task lie at the top of its kernel stack.
     unsafe {
         let task = bpf_get_current_task_btf();
@@ -287,13 +300,27 @@ fn user_registers(walk: &mut NativeWalk) -> bool {
         if mm.unwrap_or(0) == 0 {
             return false;
         }
-        let regs = bpf_task_pt_regs(task) as *const u8;
-        walk.pc = bpf_probe_read_kernel(regs.add(pt_regs::IP).cast()).unwrap_or(0);
-        walk.sp = bpf_probe_read_kernel(regs.add(pt_regs::SP).cast()).unwrap_or(0);
-        walk.bp = bpf_probe_read_kernel(regs.add(pt_regs::BP).cast()).unwrap_or(0);
+        let regs = bpf_task_pt_regs(task) as *const c_void;
+        let bytes = size_of_val(&walk.registers) as u32;
+        if bpf_probe_read_kernel_raw(walk.registers.as_mut_ptr().cast(), bytes, regs) != 0 {
+            return false;
+        }
     }
-    walk.returned = 0;
+    walk.native = NativeWalk {
+        pc: walk.registers[pt_regs::IP],
+        sp: walk.registers[pt_regs::SP],
+        bp: walk.registers[pt_regs::BP],
+        returned: 0,
+        bx_at: place::INTERRUPTED,
+        others_at: place::INTERRUPTED,
+    };
     true
+}
+
+/// A register of the code that was interrupted, by DWARF's number.
+#[inline(always)]
+pub(crate) fn interrupted_register(number: u32) -> Option<u64> {
+    scratch()?.walk.registers.get(pt_regs::word(number)).copied()
 }
 
 unsafe extern "C" fn native_step(_index: u32, _ctx: *mut c_void) -> i64 {

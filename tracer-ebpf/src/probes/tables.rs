@@ -3,10 +3,11 @@
 //! The searches have no branch on what they read: a comparison becomes 0 or 1 by a logical shift and is multiplied with the step. With
 //! a branch the verifier follows both ways of every step and gives up; hidden in `asm!`, the compiler cannot bring the branch back.
 
-use super::maps::{ADDRESS_SPACES, Chunk, MAPPINGS, ROWS};
+use super::maps::{ADDRESS_SPACES, Chunk, FULL_RULES, MAPPINGS, ROWS};
+use super::sample::interrupted_register;
 use core::arch::asm;
 use tracer_ebpf::native::Tables;
-use tracer_ebpf::rows::{CHUNK_ROWS, Rule};
+use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, Rule};
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, MAX_PLACES, end};
 
 /// The tables of one process during one walk. It keeps the last mapping: callers often lie in the same library.
@@ -66,6 +67,16 @@ impl Tables for ProcessTables {
             return Err(end::NO_UNWIND_INFO); // Below the first row.
         }
         Ok(Rule(row as u32))
+    }
+
+    #[inline(always)]
+    fn full(&mut self, index: u32) -> Option<FullRule> {
+        FULL_RULES.get(index).copied()
+    }
+
+    #[inline(always)]
+    fn interrupted(&mut self, register: u32) -> Option<u64> {
+        interrupted_register(register)
     }
 }
 

@@ -6,7 +6,7 @@
 use super::row_maps::{RowMapError, RowMaps};
 use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::cfi::build_rows;
+use crate::unwind::cfi::{Rows, build_rows};
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
 use crate::unwind::elf::{ElfError, ElfFacts, path_of, read_eh_frame};
 use crate::unwind::vdso;
@@ -15,7 +15,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use tracer_ebpf::rows::Rule;
+use tracer_ebpf::rows::{Rule, rule};
 use tracer_ebpf::wire::CodeMapping;
 
 /// Where a file's row table stands.
@@ -38,7 +38,7 @@ pub(super) struct MappedFile {
     /// Its table.
     table: Table,
     /// Its rows, kept for a file that may hold the interpreter.
-    rows: Option<Vec<u64>>,
+    rows: Option<Rows>,
 }
 
 /// Work for the threads: the file stays open, whatever becomes of its path.
@@ -51,7 +51,7 @@ struct Job {
 /// What the threads found out.
 enum News {
     Facts(FileKey, Option<Arc<ElfFacts>>),
-    Table(FileKey, Table, Option<Vec<u64>>),
+    Table(FileKey, Table, Option<Rows>),
 }
 
 /// All mapped files.
@@ -123,10 +123,10 @@ impl Files {
         let facts = file.facts.as_ref()?;
         let svma = pc.wrapping_sub(facts.bias(mapping.start, mapping.offset)?);
         let place = u32::try_from(svma.checked_sub(facts.base)?).ok()?;
-        let rows = file.rows.as_ref()?;
+        let rows = &file.rows.as_ref()?.rows;
         let after = rows.partition_point(|row| row >> 32 <= u64::from(place));
         let rule = Rule((rows.get(after.checked_sub(1)?)? & 0xffff_ffff) as u32);
-        u32::try_from(-rule.rbp()).ok()
+        u32::try_from(-rule.rbp()).ok().filter(|_| rule.kind() != rule::FULL)
     }
 
     /// What the probes must know of a mapping.
@@ -178,7 +178,7 @@ fn make_tables(jobs: Receiver<(Job, u64)>, mut maps: RowMaps, found: &Sender<New
     for (job, base) in jobs {
         let rows = build(&job, base).unwrap_or_else(|error| {
             log::debug!("no unwind rows: {error}");
-            Vec::new()
+            Rows::default()
         });
         let table = table_of(&rows, &mut maps);
         if found.send(News::Table(job.key, table, job.python.then_some(rows))).is_err() {
@@ -187,8 +187,8 @@ fn make_tables(jobs: Receiver<(Job, u64)>, mut maps: RowMaps, found: &Sender<New
     }
 }
 
-fn table_of(rows: &[u64], maps: &mut RowMaps) -> Table {
-    if rows.is_empty() {
+fn table_of(rows: &Rows, maps: &mut RowMaps) -> Table {
+    if rows.rows.is_empty() {
         return Table::Absent;
     }
     match maps.add(rows) {
@@ -201,7 +201,7 @@ fn table_of(rows: &[u64], maps: &mut RowMaps) -> Table {
     }
 }
 
-fn build(job: &Job, base: u64) -> Result<Vec<u64>, ElfError> {
+fn build(job: &Job, base: u64) -> Result<Rows, ElfError> {
     let section = read_eh_frame(&path_of(&job.file))?;
-    Ok(section.map(|section| build_rows(&section, base).rows).unwrap_or_default())
+    Ok(section.map(|section| build_rows(&section, base)).unwrap_or_default())
 }

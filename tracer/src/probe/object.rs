@@ -108,7 +108,7 @@ impl Object {
 
     /// The map of row tables; can be taken once.
     pub(super) fn take_rows(&mut self) -> Result<RowMaps, ProbeError> {
-        Ok(RowMaps::new(map(&mut self.ebpf, "ROWS")?))
+        Ok(RowMaps::new(map(&mut self.ebpf, "ROWS")?, map(&mut self.ebpf, "FULL_RULES")?))
     }
 
     /// What follows the life of processes and the time on CPUs. Gives a doubt where the mmap hook is not to be had.

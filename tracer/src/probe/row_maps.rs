@@ -4,11 +4,13 @@
 //! cap; a table that finds no room is refused. Leaves out how rows are made (`unwind/cfi.rs`), and making room by dropping tables that
 //! are no longer needed: a later step.
 
-use aya::maps::{ArrayOfMaps, MapData};
+use crate::unwind::cfi::Rows;
+use aya::maps::{Array, ArrayOfMaps, MapData};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use thiserror::Error;
-use tracer_ebpf::rows::{CHUNK_ROWS, FILLER};
+use tracer_ebpf::rows::{CHUNK_ROWS, FILLER, FullRule, MAX_FULL_RULES, Rule, rule};
 use tracer_ebpf::wire::MAX_TABLES;
 
 /// `BPF_F_INNER_MAP | BPF_F_MMAPABLE` (include/uapi/linux/bpf.h, v5.10).
@@ -39,6 +41,9 @@ pub(super) enum RowMapError {
 /// The row tables that the probes can use.
 pub(super) struct RowMaps {
     outer: ArrayOfMaps<MapData, MapData>,
+    full: Array<MapData, FullRule>,
+    /// Place of each rule in full: files share them.
+    places: HashMap<FullRule, u16>,
     room: Room,
 }
 
@@ -66,12 +71,14 @@ impl Room {
 }
 
 impl RowMaps {
-    pub(super) const fn new(outer: ArrayOfMaps<MapData, MapData>) -> Self {
-        Self { outer, room: Room { tables: 0, bytes: 0 } }
+    pub(super) fn new(outer: ArrayOfMaps<MapData, MapData>, full: Array<MapData, FullRule>) -> Self {
+        Self { outer, full, places: HashMap::new(), room: Room::default() }
     }
 
     /// Makes a table of sorted rows; gives its number. The outer map keeps it alive.
-    pub(super) fn add(&mut self, rows: &[u64]) -> Result<u32, RowMapError> {
+    pub(super) fn add(&mut self, rows: &Rows) -> Result<u32, RowMapError> {
+        let shared: Vec<Rule> = rows.full.iter().map(|full| self.share(full)).collect();
+        let rows = &rows.rows;
         let chunks = rows.len().div_ceil(CHUNK_ROWS).max(1);
         if chunks > CHUNK_ROWS {
             return Err(RowMapError::TooLarge);
@@ -82,23 +89,51 @@ impl RowMaps {
         let bytes = u32::try_from(CHUNK_BYTES).map_err(io::Error::other)?;
         let definition = aya_obj::Map::new_from_params(ARRAY, 4, bytes, entries, FLAGS);
         let inner = MapData::create(definition, "energy_rows", None).map_err(io::Error::other)?;
+        let rows = rows.iter().map(|&row| relocate(row, &shared));
         fill(&inner, chunks, rows)?;
         self.outer.set(table, &inner, 0).map_err(io::Error::other)?;
         self.room.take(total);
         Ok(table)
     }
+
+    /// What leads to a rule in full in all tables; where there is no place for another one, its code cannot be unwound.
+    fn share(&mut self, full: &FullRule) -> Rule {
+        if let Some(&place) = self.places.get(full) {
+            return Rule::full(place);
+        }
+        let next = u16::try_from(self.places.len()).ok().filter(|&place| u32::from(place) < MAX_FULL_RULES);
+        let Some(place) = next.filter(|&place| self.full.set(u32::from(place), full, 0).is_ok()) else {
+            return Rule::UNSUPPORTED;
+        };
+        self.places.insert(*full, place);
+        Rule::full(place)
+    }
+}
+
+/// A row of a file as it stands in its table: the number of a rule in full is one of all files.
+fn relocate(row: u64, shared: &[Rule]) -> u64 {
+    let old = Rule((row & 0xffff_ffff) as u32);
+    if old.kind() != rule::FULL {
+        return row;
+    }
+    let new = shared.get(old.index() as usize).copied().unwrap_or(Rule::UNSUPPORTED);
+    row >> 32 << 32 | u64::from(new.0)
 }
 
 /// Writes the index and the chunks.
-fn fill(inner: &MapData, chunks: usize, rows: &[u64]) -> io::Result<()> {
+fn fill(
+    inner: &MapData,
+    chunks: usize,
+    rows: impl ExactSizeIterator<Item = u64> + Clone,
+) -> io::Result<()> {
     let mut options = memmap2::MmapOptions::new();
     options.len((chunks + 1) * CHUNK_BYTES);
     // SAFETY: the map was just created and is not yet in the outer map: nothing else reads or writes it.
     let mut memory = unsafe { options.map_mut(inner.fd().as_fd().as_raw_fd()) }?;
-    let index = rows.iter().step_by(CHUNK_ROWS).copied();
+    let index = rows.clone().step_by(CHUNK_ROWS);
     let filled = index.chain(std::iter::repeat(FILLER)).take(CHUNK_ROWS);
     let filled =
-        filled.chain(rows.iter().copied().chain(std::iter::repeat(FILLER)).take(chunks * CHUNK_ROWS));
+        filled.chain(rows.chain(std::iter::repeat(FILLER)).take(chunks * CHUNK_ROWS));
     for (place, row) in memory.chunks_exact_mut(8).zip(filled) {
         place.copy_from_slice(&row.to_ne_bytes());
     }
