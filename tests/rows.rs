@@ -18,7 +18,7 @@ mod oracle;
 use energy_trace::unwind::cfi::{Rows, build_rows};
 use energy_trace::unwind::elf::{ElfFacts, read_eh_frame};
 use oracle::{BP, Caller, Oracle, SP, register, word_at};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{NativeWalk, Tables, place, step};
@@ -70,8 +70,10 @@ impl Memory for Invented {
 #[derive(Default)]
 struct Figures {
     rows: usize,
-    /// Rules in full.
+    /// Rows that lead to a rule in full.
     full: usize,
+    /// Rules in full.
+    rules: Vec<FullRule>,
     addresses: usize,
     differing: usize,
     /// Some of the differences, in words.
@@ -89,8 +91,10 @@ fn check(path: &Path) -> Option<Figures> {
     let mut oracle = Oracle::of(&elf)?;
     let base = ElfFacts::read(path, &[]).unwrap().base;
     let table = Table { rows: build_rows(&read_eh_frame(path).unwrap()?, base), base };
-    let mut figures =
-        Figures { rows: table.rows.rows.len(), full: table.rows.full.len(), ..Figures::default() };
+    let leads = |row: &&u64| Rule((**row & 0xffff_ffff) as u32).kind() == rule::FULL;
+    let full = table.rows.rows.iter().filter(leads).count();
+    let rules = table.rows.full.clone();
+    let mut figures = Figures { rows: table.rows.rows.len(), full, rules, ..Figures::default() };
     let mut addresses = oracle.boundaries();
     for stretch in addresses.windows(2) {
         measure(&table, &mut oracle, stretch[0], stretch[1] - stretch[0], &mut figures);
@@ -170,7 +174,11 @@ fn rows_of_given_files() {
     let files = std::env::var("ENERGY_TRACE_ELF_FILES").unwrap();
     let (mut checked, mut rows, mut addresses, mut differing, mut bytes) = (0, 0, 0, 0, 0);
     let mut inexpressible: BTreeMap<String, u64> = BTreeMap::new();
-    println!("{:>10} {:>10} {:>11} {:>14}", "rows", "addresses", "differences", "inexpressible");
+    let mut full = HashSet::new();
+    println!(
+        "{:>10} {:>7} {:>10} {:>11} {:>14}",
+        "rows", "in full", "addresses", "differences", "inexpressible"
+    );
     for path in files.lines() {
         let Some(figures) = check(Path::new(path)) else {
             println!("{path}: no unwind information");
@@ -178,7 +186,8 @@ fn rows_of_given_files() {
         };
         let unknown: u64 = figures.inexpressible.values().sum();
         let (r, a, d) = (figures.rows, figures.addresses, figures.differing);
-        println!("{r:>10} {a:>10} {d:>11} {unknown:>14}  {path}");
+        println!("{r:>10} {:>7} {a:>10} {d:>11} {unknown:>14}  {path}", figures.full);
+        full.extend(figures.rules);
         for example in &figures.examples {
             println!("    {example}");
         }
@@ -189,7 +198,8 @@ fn rows_of_given_files() {
         }
     }
     println!(
-        "{rows:>10} {addresses:>10} {differing:>11} {:>14}  {checked} files",
+        "{rows:>10} {:>7} {addresses:>10} {differing:>11} {:>14}  {checked} files",
+        full.len(),
         inexpressible.values().sum::<u64>()
     );
     let mut kinds: Vec<_> = inexpressible.into_iter().collect();

@@ -100,9 +100,8 @@ impl<'a> Oracle<'a> {
     /// Whether a function that realigned its stack has popped `rbp` and `rbx` at `pc`, which gcc forgets to say: at its `ret`, and at the
     /// `lea -8(%r10), %rsp` before it, of four bytes.
     fn is_popped(&mut self, pc: u64) -> bool {
-        let by_rsp = |cfa: &CfaRule<usize>| {
-            matches!(cfa, CfaRule::RegisterAndOffset { register: X86_64::RSP, .. })
-        };
+        let by_rsp =
+            |cfa: &CfaRule<usize>| matches!(cfa, CfaRule::RegisterAndOffset { register: X86_64::RSP, .. });
         let Ok(row) = self.row(pc) else { return false };
         if !matches!(row.register(X86_64::RBP), Some(RegisterRule::Expression(_))) {
             return false;

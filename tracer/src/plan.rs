@@ -44,6 +44,8 @@ pub struct RecordPlan {
     pub owner: Option<InvokingUser>,
     /// Stack samples a second on each CPU.
     pub sample_hz: u32,
+    /// Mebibytes of kernel memory that unwind tables may take.
+    pub unwind_mib: u32,
     /// Where joules come from.
     pub power: PowerPlan,
     /// When to stop at the latest.
@@ -93,6 +95,7 @@ pub fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanErr
         environment: if args.jit_names { JIT_NAMES.to_vec() } else { Vec::new() },
         owner,
         sample_hz: args.frequency,
+        unwind_mib: args.unwind_memory,
         power: power(args),
         duration: args.duration,
         recording: args.output.clone(),

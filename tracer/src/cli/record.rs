@@ -53,6 +53,10 @@ pub struct RecordArgs {
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub frequency: u32,
 
+    /// Kernel memory for the tables that native stacks are unwound by, of all programs together; a PyTorch process needs 50 to 110
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub unwind_memory: u32,
+
     /// Where joules come from: auto, powercap, perf, nvml, hwmon, model, replay:FILE or none; may be repeated
     #[arg(long, value_name = "SOURCE")]
     pub power: Vec<SourceChoice>,

@@ -104,7 +104,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         let first = error.to_string().lines().next().unwrap_or_default().to_owned();
         return Finding::fail("bpf programs", format!("not tried: {first}"), "mend the above and ask again");
     }
-    match Tracer::load(&TraceConfig { sample_hz: 99, system_wide: false, verbose: false }) {
+    match Tracer::load(&TraceConfig { sample_hz: 99, system_wide: false, unwind_mib: 1, verbose: false }) {
         Ok(_) => Finding::ok("bpf programs", "loaded and verified"),
         Err(error) => {
             let fix = error

@@ -15,7 +15,7 @@ use crate::symbolize::JIT;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use crate::unwind::seam::settle;
 use crate::unwind::vdso::is_vdso;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// How long a process is remembered after it ended: its last slices may still be on their way.
 const GRACE_NS: u64 = 2_000_000_000;
@@ -36,6 +36,8 @@ pub(super) struct Collector {
     /// Frames of Python functions whose code object was gone.
     pub(super) nameless: u64,
     pub(super) sampled: u64,
+    /// How many tables were last told of.
+    said: usize,
     /// Frames in code that was made at run time: the process and the address.
     pub(super) jit: HashMap<FrameId, (Pid, u64)>,
 }
@@ -54,6 +56,7 @@ impl Collector {
             damaged: 0,
             nameless: 0,
             sampled: 0,
+            said: 0,
             jit: HashMap::new(),
         }
     }
@@ -155,6 +158,7 @@ impl Collector {
 
     /// Normalised while the process lives: the file and the place in it, not the address.
     fn native_frame(&mut self, head: Head, pc: u64) -> Frame {
+        self.processes.hit(head.pid, pc, head.at);
         let mapping = self.processes.get(head.pid).and_then(|p| p.space.find(pc));
         match mapping {
             Some(m) if m.file.is_some() || is_vdso(m) => {
@@ -174,17 +178,26 @@ impl Collector {
     /// Looks at all processes that are known and waits for the tables of what they have mapped.
     pub(super) fn ready_tables(&mut self) {
         let now = KtimeNs::now();
-        self.processes.refresh(&mut self.maps, &self.out, false, now);
-        self.processes.files.take_news(true);
-        self.processes.refresh(&mut self.maps, &self.out, true, now);
+        self.processes.refresh(&mut self.maps, &self.out, HashSet::new(), now);
+        let news = self.processes.files.take_news(true);
+        self.processes.refresh(&mut self.maps, &self.out, news, now);
     }
 
     /// What is done between two looks at the ring buffer.
     pub(super) fn rest(&mut self, now: KtimeNs) {
         let news = self.processes.files.take_news(false);
         self.processes.refresh(&mut self.maps, &self.out, news, now);
+        self.say_tables();
         self.forget_ended(now);
         self.flush();
+    }
+
+    /// With `-v`: what the tables take, whenever all that were begun are there.
+    fn say_tables(&mut self) {
+        let (tables, bytes) = self.processes.files.in_memory();
+        if self.processes.files.is_settled() && std::mem::replace(&mut self.said, tables) != tables {
+            log::info!("unwind tables: {tables} in {:.1} MiB", bytes as f64 / f64::from(1 << 20));
+        }
     }
 
     fn forget_ended(&mut self, now: KtimeNs) {

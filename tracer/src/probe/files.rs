@@ -3,20 +3,25 @@
 //! Two threads, so that the reader of events never waits: one reads what a file says of itself (milliseconds), one makes its rows and
 //! puts them into a BPF map (half a second for a large library).
 
+use super::residents::{Resident, victims};
 use super::row_maps::{RowMapError, RowMaps};
+use crate::clock::KtimeNs;
 use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::cfi::{Rows, build_rows};
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
 use crate::unwind::elf::{ElfError, ElfFacts, path_of, read_eh_frame};
 use crate::unwind::vdso;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use tracer_ebpf::rows::{Rule, rule};
 use tracer_ebpf::wire::CodeMapping;
+
+/// Between two searches of room for one file.
+const TRY_AGAIN_NS: u64 = 100_000_000;
 
 /// Where a file's row table stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +32,10 @@ pub(super) enum Table {
     Ready(u32),
     /// There will be none.
     Absent,
-    /// There was no room for it.
+    /// There was no room for it yet.
     Refused,
+    /// It was dropped to make room for another one.
+    Dropped,
 }
 
 /// A mapped file.
@@ -39,6 +46,12 @@ pub(super) struct MappedFile {
     table: Table,
     /// Its rows, kept for a file that may hold the interpreter.
     rows: Option<Rows>,
+    /// Bytes of its table, once that is known.
+    bytes: usize,
+    /// When a sample last met it; zero: never.
+    hit: KtimeNs,
+    /// When room for it was last looked for.
+    tried: KtimeNs,
 }
 
 /// Work for the threads: the file stays open, whatever becomes of its path.
@@ -48,19 +61,47 @@ struct Job {
     python: bool,
 }
 
+/// Work for the thread that makes tables.
+enum TableJob {
+    /// Make one: the file and its lowest address.
+    Make(Job, u64),
+    /// Drop one.
+    Drop(u32),
+}
+
 /// What the threads found out.
 enum News {
     Facts(FileKey, Option<Arc<ElfFacts>>),
-    Table(FileKey, Table, Option<Rows>),
+    Table(FileKey, Made),
 }
+
+/// What became of a table.
+struct Made {
+    table: Table,
+    bytes: usize,
+    rows: Option<Rows>,
+}
+
+/// Living processes that map a file, one for each.
+pub(super) type Mapped = HashMap<FileKey, (Pid, Mapping)>;
 
 /// All mapped files.
 pub(super) struct Files {
     files: HashMap<FileKey, MappedFile>,
     jobs: Sender<Job>,
     news: Receiver<News>,
+    table_jobs: Sender<TableJob>,
     /// News to come.
     pending: usize,
+    /// Files that need a table and have none.
+    wanted: Vec<FileKey>,
+    /// Work that waits until the probes know which mappings lost their table.
+    held: Vec<TableJob>,
+    /// Bytes that all tables may take, and what they take.
+    capacity: usize,
+    used: usize,
+    /// Tables that were dropped to make room.
+    pub(super) dropped: u64,
 }
 
 impl Files {
@@ -69,19 +110,31 @@ impl Files {
         let (jobs, files) = channel::<Job>();
         let (found, news) = channel();
         let (rows_jobs, rows_todo) = channel();
-        let told = found.clone();
+        let (told, capacity) = (found.clone(), maps.capacity());
+        let table_jobs = Sender::clone(&rows_jobs);
         thread::Builder::new()
             .name("energy-files".into())
             .spawn(move || read_files(files, &told, &rows_jobs))?;
         thread::Builder::new()
             .name("energy-rows".into())
             .spawn(move || make_tables(rows_todo, maps, &found))?;
-        Ok(Self { files: HashMap::new(), jobs, news, pending: 0 })
+        Ok(Self {
+            files: HashMap::new(),
+            jobs,
+            news,
+            table_jobs,
+            pending: 0,
+            wanted: Vec::new(),
+            held: Vec::new(),
+            capacity,
+            used: 0,
+            dropped: 0,
+        })
     }
 
     /// The file behind a mapping; its reading begins when it is met for the first time.
     pub(super) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
-        let key = if vdso::is_vdso(mapping) { vdso::file_key() } else { mapping.file.clone()? };
+        let key = key_of(mapping)?;
         if !self.files.contains_key(&key) {
             let opened = open(pid, mapping);
             let python = may_hold_interpreter(&mapping.path, program);
@@ -89,32 +142,125 @@ impl Files {
                 opened.is_some_and(|file| self.jobs.send(Job { key: key.clone(), file, python }).is_ok());
             self.pending += 2 * usize::from(queued);
             let table = if queued { Table::Pending } else { Table::Absent };
-            self.files.insert(key.clone(), MappedFile { facts: None, table, rows: None });
+            let never = KtimeNs::default();
+            let file = MappedFile { facts: None, table, rows: None, bytes: 0, hit: never, tried: never };
+            self.files.insert(key.clone(), file);
         }
         self.files.get(&key)
     }
 
-    /// Takes in what the threads found out; true if there was anything. With `wait`, everything that was begun.
-    pub(super) fn take_news(&mut self, wait: bool) -> bool {
-        let mut any = false;
+    /// Takes in what the threads found out; gives the files that it is about. With `wait`, everything that was begun.
+    pub(super) fn take_news(&mut self, wait: bool) -> HashSet<FileKey> {
+        let mut about = HashSet::new();
         while self.pending > 0 {
             let news = if wait { self.news.recv().ok() } else { self.news.try_recv().ok() };
             let Some(news) = news else { break };
             self.pending -= 1;
-            any = true;
-            let (News::Facts(key, _) | News::Table(key, ..)) = &news;
+            let (News::Facts(key, _) | News::Table(key, _)) = &news;
+            about.insert(key.clone());
             let Some(file) = self.files.get_mut(key) else { continue };
             match news {
                 News::Facts(_, facts) => file.facts = facts,
-                News::Table(_, table, rows) => (file.table, file.rows) = (table, rows),
+                News::Table(key, made) => {
+                    (file.table, file.bytes) = (made.table, made.bytes);
+                    file.rows = made.rows.or(file.rows.take());
+                    match made.table {
+                        Table::Ready(_) => self.used += made.bytes,
+                        Table::Refused => self.wanted.push(key),
+                        _ => (),
+                    }
+                }
             }
         }
-        any
+        about
     }
 
-    /// Files whose table found no room.
-    pub(super) fn refused(&self) -> usize {
-        self.files.values().filter(|file| file.table == Table::Refused).count()
+    /// A sample met a file: its table is in use, or needed.
+    pub(super) fn hit(&mut self, mapping: &Mapping, at: KtimeNs) {
+        let Some(key) = key_of(mapping) else { return };
+        let Some(file) = self.files.get_mut(&key) else { return };
+        file.hit = at;
+        let missing = matches!(file.table, Table::Refused | Table::Dropped);
+        if missing && at.ns_since(file.tried) > TRY_AGAIN_NS {
+            file.tried = at;
+            self.wanted.push(key);
+        }
+    }
+
+    /// Whether a file needs a table for which room must be made.
+    pub(super) const fn is_tight(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Takes room from tables that are needed less for those that are wanted. Gives the files whose mappings must be told to the probes, who
+    /// must know before `carry_out`.
+    pub(super) fn make_room(&mut self, mapped: &Mapped, now: KtimeNs) -> HashSet<FileKey> {
+        let mut changed = HashSet::new();
+        for key in std::mem::take(&mut self.wanted) {
+            let Some(file) = self.files.get(&key) else { continue };
+            let Some(base) = file.facts.as_ref().map(|facts| facts.base) else { continue };
+            let Some((pid, mapping)) = mapped.get(&key) else { continue };
+            let needed = (self.used + file.bytes).saturating_sub(self.capacity);
+            let demanded = file.hit != KtimeNs::default();
+            let gone = victims(self.residents(mapped), needed, demanded, now);
+            log::debug!("{}: a table of {} bytes, {needed} to free: {gone:?}", mapping.path, file.bytes);
+            let Some(gone) = gone else { continue };
+            let Some(opened) = open(*pid, mapping) else { continue };
+            for victim in gone {
+                self.drop_table(&victim);
+                changed.insert(victim);
+            }
+            self.held.push(TableJob::Make(Job { key: key.clone(), file: opened, python: false }, base));
+            if let Some(file) = self.files.get_mut(&key) {
+                file.table = Table::Pending;
+            }
+        }
+        changed
+    }
+
+    fn residents(&self, mapped: &Mapped) -> Vec<Resident> {
+        let resident = |(key, file): (&FileKey, &MappedFile)| Resident {
+            key: key.clone(),
+            bytes: file.bytes,
+            hit: file.hit,
+            mapped: mapped.contains_key(key),
+        };
+        let ready = self.files.iter().filter(|(_, file)| matches!(file.table, Table::Ready(_)));
+        ready.map(resident).collect()
+    }
+
+    fn drop_table(&mut self, key: &FileKey) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        if let Table::Ready(table) = std::mem::replace(&mut file.table, Table::Dropped) {
+            self.used = self.used.saturating_sub(file.bytes);
+            self.dropped += 1;
+            self.held.push(TableJob::Drop(table));
+        }
+    }
+
+    /// The probes know: now tables are dropped, and made.
+    pub(super) fn carry_out(&mut self) {
+        for job in self.held.drain(..) {
+            let makes = matches!(job, TableJob::Make(..));
+            self.pending += usize::from(self.table_jobs.send(job).is_ok() && makes);
+        }
+    }
+
+    /// How many files have no table for want of room.
+    pub(super) fn without_room(&self) -> usize {
+        let missing = |file: &&MappedFile| matches!(file.table, Table::Refused | Table::Dropped);
+        self.files.values().filter(missing).count()
+    }
+
+    /// How many tables there are, and their bytes.
+    pub(super) fn in_memory(&self) -> (usize, usize) {
+        let ready = self.files.values().filter(|file| matches!(file.table, Table::Ready(_))).count();
+        (ready, self.used)
+    }
+
+    /// Whether every table that was begun is there.
+    pub(super) const fn is_settled(&self) -> bool {
+        self.pending == 0
     }
 
     /// How far below the CFA the function at `pc` saved its caller's `rbp` (0: it did not); `None` where that is not known.
@@ -138,12 +284,17 @@ impl Files {
             file.facts.as_ref().and_then(|f| Some(f.bias(start, mapping.offset)?.wrapping_add(f.base)));
         out.table = match (file.table, bias) {
             (Table::Ready(table), Some(_)) => table,
-            (Table::Pending, _) => CodeMapping::NO_TABLE,
+            (Table::Pending | Table::Refused | Table::Dropped, _) => CodeMapping::NO_TABLE,
             _ => CodeMapping::NO_INFO,
         };
         out.bias = bias.unwrap_or(0);
         out
     }
+}
+
+/// What a mapping's file is called here; `None` for code that is in no file.
+pub(super) fn key_of(mapping: &Mapping) -> Option<FileKey> {
+    if vdso::is_vdso(mapping) { Some(vdso::file_key()) } else { mapping.file.clone() }
 }
 
 fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
@@ -154,7 +305,7 @@ fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
 }
 
 /// The thread that reads what files say of themselves, and passes them on.
-fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job, u64)>) {
+fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<TableJob>) {
     for job in jobs {
         let wanted: &[&str] = if job.python { &SYMBOLS } else { &[] };
         let facts = ElfFacts::read(&path_of(&job.file), wanted)
@@ -164,8 +315,8 @@ fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job
         let base = facts.as_ref().map(|facts| facts.base);
         let mut told = found.send(News::Facts(job.key.clone(), facts)).is_ok();
         told &= match base {
-            Some(base) => rows_jobs.send((job, base)).is_ok(),
-            None => found.send(News::Table(job.key, Table::Absent, None)).is_ok(),
+            Some(base) => rows_jobs.send(TableJob::Make(job, base)).is_ok(),
+            None => found.send(News::Table(job.key, Made::ABSENT)).is_ok(),
         };
         if !told {
             return; // Nobody listens any more.
@@ -174,31 +325,45 @@ fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job
 }
 
 /// The thread that makes row tables.
-fn make_tables(jobs: Receiver<(Job, u64)>, mut maps: RowMaps, found: &Sender<News>) {
-    for (job, base) in jobs {
+fn make_tables(jobs: Receiver<TableJob>, mut maps: RowMaps, found: &Sender<News>) {
+    for job in jobs {
+        let (job, base) = match job {
+            TableJob::Make(job, base) => (job, base),
+            TableJob::Drop(table) => {
+                let dropped = maps.remove(table);
+                dropped.unwrap_or_else(|error| log::debug!("a row table stays: {error}"));
+                continue;
+            }
+        };
         let rows = build(&job, base).unwrap_or_else(|error| {
             log::debug!("no unwind rows: {error}");
             Rows::default()
         });
-        let table = table_of(&rows, &mut maps);
-        if found.send(News::Table(job.key, table, job.python.then_some(rows))).is_err() {
+        let (table, bytes) = table_of(&rows, &mut maps);
+        let made = Made { table, bytes, rows: job.python.then_some(rows) };
+        if found.send(News::Table(job.key, made)).is_err() {
             return;
         }
     }
 }
 
-fn table_of(rows: &Rows, maps: &mut RowMaps) -> Table {
+/// What becomes of rows, and the bytes of their table.
+fn table_of(rows: &Rows, maps: &mut RowMaps) -> (Table, usize) {
     if rows.rows.is_empty() {
-        return Table::Absent;
+        return (Table::Absent, 0);
     }
     match maps.add(rows) {
-        Ok(table) => Table::Ready(table),
-        Err(RowMapError::Full) => Table::Refused,
+        Ok((table, bytes)) => (Table::Ready(table), bytes),
+        Err(RowMapError::Full(bytes)) => (Table::Refused, bytes),
         Err(error) => {
-            log::debug!("no row table: {error}");
-            Table::Absent
+            log::warn!("no row table: {error}");
+            (Table::Absent, 0)
         }
     }
+}
+
+impl Made {
+    const ABSENT: Self = Self { table: Table::Absent, bytes: 0, rows: None };
 }
 
 fn build(job: &Job, base: u64) -> Result<Rows, ElfError> {

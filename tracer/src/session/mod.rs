@@ -135,6 +135,7 @@ fn load(plan: &RecordPlan) -> Result<Tracer, SessionError> {
     let config = TraceConfig {
         sample_hz: plan.sample_hz,
         system_wide: plan.system_wide,
+        unwind_mib: plan.unwind_mib,
         verbose: plan.screen.verbose,
     };
     Ok(Tracer::load(&config)?)

@@ -5,9 +5,7 @@
 
 use super::cfi_rule::{Meaning, Reader, SAVED_AT_RBP, meaning_of};
 use super::elf::{EhFrame, ElfFacts, read_eh_frame};
-use gimli::{
-    BaseAddresses, CieOrFde, EhFrame as Section, LittleEndian, UnwindContext, UnwindSection as _,
-};
+use gimli::{BaseAddresses, CieOrFde, EhFrame as Section, LittleEndian, UnwindContext, UnwindSection as _};
 use std::collections::HashMap;
 use std::path::Path;
 use tracer_ebpf::rows::{FullRule, Operand, Rule, rule};

@@ -220,10 +220,7 @@ mod tests {
     fn expressions() {
         assert_eq!(decode_address(&[0x76, 0]), Some((Operand::sum(base::RBP, 0), 0)));
         assert_eq!(decode_address(&[0x76, 0x58, 6]), Some((Operand::word(base::RBP, -40), 0)));
-        assert_eq!(
-            decode_address(&[0x77, 0x90, 2, 6, 0x23, 8]),
-            Some((Operand::word(base::RSP, 272), 8))
-        );
+        assert_eq!(decode_address(&[0x77, 0x90, 2, 6, 0x23, 8]), Some((Operand::word(base::RSP, 272), 8)));
         for code in [&[][..], &[0x77], &[0x77, 0x80], &[0x80, 0], &[0x6f, 0], &[0x77, 8, 6, 0x23, 0x88, 1]] {
             assert_eq!(decode_address(code), None, "{code:x?}");
         }
@@ -263,5 +260,4 @@ mod tests {
         assert_eq!(sleb128(&[0x08, 0x08]), None);
         assert_eq!(sleb128(&[]), None);
     }
-
 }
