@@ -36,6 +36,8 @@ pub(super) struct Collector {
     /// Frames of Python functions whose code object was gone.
     pub(super) nameless: u64,
     pub(super) sampled: u64,
+    /// Since when there can be samples, for the log.
+    since: KtimeNs,
     /// How many tables were last told of.
     said: usize,
     /// Frames in code that was made at run time: the process and the address.
@@ -56,6 +58,7 @@ impl Collector {
             damaged: 0,
             nameless: 0,
             sampled: 0,
+            since: KtimeNs::now(),
             said: 0,
             jit: HashMap::new(),
         }
@@ -97,6 +100,9 @@ impl Collector {
 
     fn sample(&mut self, head: Head, comm: String, raw: &RawStack) {
         self.sampled += 1;
+        if self.sampled == 1 {
+            self.say_first(head, raw);
+        }
         self.processes.meet(head.pid, &self.out).samples += 1;
         let thread = self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
         let interpreter = self.processes.get(head.pid).and_then(|p| p.interpreter);
@@ -181,6 +187,7 @@ impl Collector {
         self.processes.refresh(&mut self.maps, &self.out, HashSet::new(), now);
         let news = self.processes.files.take_news(true);
         self.processes.refresh(&mut self.maps, &self.out, news, now);
+        self.since = KtimeNs::now();
     }
 
     /// What is done between two looks at the ring buffer.
@@ -196,8 +203,22 @@ impl Collector {
     fn say_tables(&mut self) {
         let (tables, bytes) = self.processes.files.in_memory();
         if self.processes.files.is_settled() && std::mem::replace(&mut self.said, tables) != tables {
-            log::info!("unwind tables: {tables} in {:.1} MiB", bytes as f64 / f64::from(1 << 20));
+            let (mib, ms) = (bytes as f64 / f64::from(1 << 20), self.ms_of(KtimeNs::now()));
+            log::info!("unwind tables: {tables} in {mib:.1} MiB, {ms:.1} ms after the start");
         }
+    }
+
+    /// With `-v`: when the first sample came, and from where.
+    fn say_first(&self, head: Head, raw: &RawStack) {
+        let space = self.processes.get(head.pid).map(|process| &process.space);
+        let place = |pc: u64| space.and_then(|s| s.find(pc)).map_or("unknown code", |m| m.path.as_str());
+        let outermost = raw.native.last().map_or("the kernel", |frame| place(frame.pc));
+        let ms = self.ms_of(head.at);
+        log::info!("first sample: {ms:.1} ms after the start, outermost frame in {outermost}");
+    }
+
+    fn ms_of(&self, at: KtimeNs) -> f64 {
+        at.as_ns().saturating_sub(self.since.as_ns()) as f64 / 1e6
     }
 
     fn forget_ended(&mut self, now: KtimeNs) {
