@@ -163,17 +163,17 @@ impl Builder {
 fn tidy(mut rows: Vec<u64>) -> Vec<u64> {
     let is_none = |row: u64| Rule((row & 0xffff_ffff) as u32).kind() == rule::NONE;
     rows.sort_by_key(|&row| (row >> 32, !is_none(row)));
-    let mut out: Vec<u64> = Vec::with_capacity(rows.len());
-    for row in rows {
-        if out.last().is_some_and(|last| last >> 32 == row >> 32) {
-            out.pop();
+    // In place: the rows of a large library are tens of megabytes.
+    rows.dedup_by(|row, before| {
+        let same = *row >> 32 == *before >> 32;
+        if same {
+            *before = *row;
         }
-        if out.last().is_none_or(|last| last & 0xffff_ffff != row & 0xffff_ffff) {
-            out.push(row);
-        }
-    }
-    out.shrink_to_fit();
-    out
+        same
+    });
+    rows.dedup_by_key(|row| *row & 0xffff_ffff);
+    rows.shrink_to_fit();
+    rows
 }
 
 #[cfg(test)]
