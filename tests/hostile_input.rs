@@ -39,7 +39,7 @@ fn check(rows: &Rows) -> Result<(), TestCaseError> {
         prop_assert!(pair[0] >> 32 < pair[1] >> 32, "{pair:x?}");
         prop_assert!(pair[0] & 0xffff_ffff != pair[1] & 0xffff_ffff, "{pair:x?}");
     }
-    let known = |row: &u64| Rule((row & 0xffff_ffff) as u32).kind() <= rule::DEREF_RSP_8;
+    let known = |row: &u64| Rule((row & 0xffff_ffff) as u32).kind() <= rule::FULL;
     prop_assert!(rows.rows.iter().all(known));
     Ok(())
 }

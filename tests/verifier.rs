@@ -42,6 +42,7 @@ fn load() -> Tracer {
         system_wide: false,
         verbose: false,
         unwinding: Unwinding::Kernel,
+        unwind_mib: 1,
     })
     .unwrap()
 }

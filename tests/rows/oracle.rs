@@ -23,7 +23,8 @@ pub(crate) fn word_at(address: u64) -> u64 {
     0x7fff_0000_0000 | (mixed ^ mixed >> 29) & 0xffff_fff8
 }
 
-fn register(number: Register, pc: u64) -> u64 {
+/// A register of the invented machine.
+pub(crate) fn register(number: Register, pc: u64) -> u64 {
     match number {
         X86_64::RSP => SP,
         X86_64::RBP => BP,
@@ -41,8 +42,8 @@ pub(crate) enum Caller {
     Damaged,
     /// There is none: the outermost frame.
     Outermost,
-    /// Its registers; `bp` is `None` where it is lost.
-    Frame { pc: u64, sp: u64, bp: Option<u64> },
+    /// Its registers; `bp` and `bx` are `None` where they are lost.
+    Frame { pc: u64, sp: u64, bp: Option<u64>, bx: Option<u64> },
 }
 
 /// Unwind information of one file.
@@ -88,11 +89,32 @@ impl<'a> Oracle<'a> {
     /// The caller of code at `pc` (SVMA).
     pub(crate) fn caller(&mut self, pc: u64) -> Caller {
         let section = self.section;
+        let popped = self.is_popped(pc);
         match self.row(pc) {
-            Ok(row) => carry_out(row, &section, pc).unwrap_or(Caller::Damaged),
+            Ok(row) => carry_out(row, &section, pc, popped).unwrap_or(Caller::Damaged),
             Err(gimli::Error::NoUnwindInfoForAddress) => Caller::NoInfo,
             Err(_) => Caller::Damaged,
         }
+    }
+
+    /// Whether a function that realigned its stack has popped `rbp` and `rbx` at `pc`, which gcc forgets to say: at its `ret`, and at the
+    /// `lea -8(%r10), %rsp` before it, of four bytes.
+    fn is_popped(&mut self, pc: u64) -> bool {
+        let by_rsp =
+            |cfa: &CfaRule<usize>| matches!(cfa, CfaRule::RegisterAndOffset { register: X86_64::RSP, .. });
+        let Ok(row) = self.row(pc) else { return false };
+        if !matches!(row.register(X86_64::RBP), Some(RegisterRule::Expression(_))) {
+            return false;
+        }
+        if by_rsp(row.cfa()) {
+            return true;
+        }
+        let by_register = matches!(row.cfa(), CfaRule::RegisterAndOffset { .. });
+        let (start, end) = (row.start_address(), row.end_address());
+        let lea = by_register && end - start > 4 && end - pc <= 4;
+        lea && self.row(end).is_ok_and(|next| {
+            by_rsp(next.cfa()) && matches!(next.register(X86_64::RBP), Some(RegisterRule::Expression(_)))
+        })
     }
 
     /// The kind of the rule at `pc`, in words, for counting those that rows cannot express.
@@ -133,7 +155,12 @@ fn name(register: Register) -> String {
 }
 
 /// Carries out a row.
-fn carry_out(row: &UnwindTableRow<usize>, section: &EhFrame<Reader<'_>>, pc: u64) -> gimli::Result<Caller> {
+fn carry_out(
+    row: &UnwindTableRow<usize>,
+    section: &EhFrame<Reader<'_>>,
+    pc: u64,
+    popped: bool,
+) -> gimli::Result<Caller> {
     let cfa = match row.cfa() {
         CfaRule::RegisterAndOffset { register: number, offset } => {
             register(*number, pc).wrapping_add_signed(*offset)
@@ -155,11 +182,10 @@ fn carry_out(row: &UnwindTableRow<usize>, section: &EhFrame<Reader<'_>>, pc: u64
     };
     let Some(caller) = recover(X86_64::RA)? else { return Ok(Caller::Outermost) };
     let sp = recover(X86_64::RSP)?.unwrap_or(cfa);
-    // At the `ret` of a function that realigned its stack, gcc still says that `rbp` is saved where it points: it was popped before.
-    let stale = matches!(row.cfa(), CfaRule::RegisterAndOffset { register: X86_64::RSP, offset: 8 })
-        && matches!(row.register(X86_64::RBP), Some(RegisterRule::Expression(_)));
-    let bp = if stale { Some(BP) } else { recover(X86_64::RBP)? };
-    Ok(Caller::Frame { pc: caller, sp, bp })
+    let unless_popped =
+        |number: Register| if popped { Ok(Some(register(number, pc))) } else { recover(number) };
+    let (bp, bx) = (unless_popped(X86_64::RBP)?, unless_popped(X86_64::RBX)?);
+    Ok(Caller::Frame { pc: caller, sp, bp, bx })
 }
 
 /// The value of an expression; `first` is pushed before it begins.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{NativeWalk, Tables, resume, scan, step};
 use tracer_ebpf::python::{Step, begin, first_thread, step as python_step, thread_by_key};
-use tracer_ebpf::rows::{Rule, rule};
+use tracer_ebpf::rows::{FullRule, Operand, Rule, rule};
 use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
 
 /// A world made of a number: every word and every rule follow from it and the address.
@@ -52,8 +52,18 @@ impl Tables for World {
             0 => Err(end::UNMAPPED),
             // Mostly rules that exist; every bit pattern now and then.
             1..4 => Ok(Rule(mixed as u32)),
-            kind => Ok(Rule(((kind % 10) as u32) << 27 | mixed as u32 & 0x7ff_003f)),
+            kind => Ok(Rule(((kind % 11) as u32) << 28 | mixed as u32 & 0xfff_003f)),
         }
+    }
+
+    fn full(&mut self, index: u32) -> Option<FullRule> {
+        let operand = |salt: u64| Operand(self.mix(u64::from(index) + salt) & 0x111_0000_ffff);
+        let [cfa, ra, rbp, rbx] = [0x100, 0x200, 0x300, 0x400].map(operand);
+        Some(FullRule { cfa, add: i64::from(index % 64), ra, rbp, rbx })
+    }
+
+    fn interrupted(&mut self, register: u32) -> Option<u64> {
+        (register != 5).then(|| self.mix(u64::from(register)))
     }
 }
 
@@ -70,6 +80,8 @@ fn registers() -> impl Strategy<Value = NativeWalk> {
         sp,
         bp,
         returned,
+        bx_at: pc ^ sp & 1,
+        others_at: sp & 1,
     })
 }
 

@@ -1,15 +1,15 @@
 //! Native walks over stacks made by hand.
 
 use crate::snapshot::{Rules, Snapshot, walk};
-use tracer_ebpf::native::{NativeFrame, NativeWalk, SCAN_WORDS, resume, scan, step};
-use tracer_ebpf::rows::rule;
+use tracer_ebpf::native::{NativeFrame, NativeWalk, SCAN_WORDS, place, resume, scan, step};
+use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 use tracer_ebpf::wire::{PythonLayout, end};
 
 /// The lowest word of the stack.
 const S: u64 = 0x7f00_0000_0000;
 
 const fn at(pc: u64, bp: u64) -> NativeWalk {
-    NativeWalk { pc, sp: S, bp, returned: 0 }
+    NativeWalk { pc, sp: S, bp, returned: 0, bx_at: 0, others_at: 0 }
 }
 
 /// The end of a walk of one step.
@@ -67,6 +67,87 @@ fn every_kind_of_frame() {
     assert_eq!(code, end::COMPLETE);
 }
 
+/// A frame by `rbx + 16`, as Intel's compiler makes them, with the usual places of what it saved.
+const BY_RBX: FullRule = FullRule {
+    cfa: Operand::sum(base::RBX, 16),
+    add: 0,
+    ra: Operand::word(base::CFA, -8),
+    rbp: Operand::SAME,
+    rbx: Operand::word(base::CFA, -16),
+};
+
+/// `rbx` is found where the callee saved it, through frames that leave it alone; a rule in full finds the next caller by it.
+#[test]
+fn rbx_is_followed() {
+    let saving = Rule::pack(rule::RSP, 24, 0).unwrap().saving_rbx(8).unwrap();
+    let realigned = Rule::pack(rule::DEREF_RBP, -8, 0).unwrap().saving_rbx(16).unwrap();
+    let functions = [(0x2000, rule::RSP, 16, 0), (0x3100, rule::OUTERMOST, 0, 0)];
+    let frames = [
+        (S + 8, S + 0x80), // rbx of the caller's caller, saved by the innermost function.
+        (S + 16, 0x2021),
+        (S + 32, 0x3031),
+        (S + 0x88, 0x3131),
+    ];
+    let rules = || Rules { full: vec![BY_RBX], ..Rules::of(&functions).with(0x3000, Rule::full(0)) };
+    let (walked, code) = walk(at(0x1010, 0), &rules().with(0x1000, saving), &Snapshot::of(&frames));
+    assert_eq!(walked.iter().map(|f| f.pc).collect::<Vec<_>>(), [0x1010, 0x2020, 0x3030, 0x3130]);
+    assert_eq!((walked[2].cfa, code), (S + 0x90, end::COMPLETE));
+    // The same behind a realigned function, which saved it below where rbp points.
+    let memory = Snapshot::of(&[
+        (S - 0x10, S + 0x80),
+        (S - 8, S + 24), // The CFA, put away next to rbp.
+        (S, 0xb0),
+        (S + 16, 0x2021),
+        (S + 32, 0x3031),
+        (S + 0x88, 0x3131),
+    ]);
+    let from = NativeWalk { sp: S - 0x100, ..at(0x1010, S) };
+    let (walked, code) = walk(from, &rules().with(0x1000, realigned), &memory);
+    assert_eq!((walked.len(), code), (4, end::COMPLETE));
+}
+
+/// Registers that nobody saves are known where code was interrupted, directly or by a signal, and nowhere else.
+#[test]
+fn registers_of_the_interrupted_code() {
+    const R10: u32 = 10;
+    let by_r10 = FullRule { cfa: Operand::sum(R10, 0), rbx: Operand::SAME, ..BY_RBX };
+    let functions = [(0x2000, rule::OUTERMOST, 0, 0), (0x3000, rule::SIGNAL, 0, 0)];
+    let mut rules = Rules::of(&functions).with(0x1000, Rule::full(0));
+    rules.full.push(by_r10);
+    rules.registers.insert(R10, S + 0x400);
+    let memory = Snapshot::of(&[
+        (S + 40 + 2 * 8, S + 0x400), // r10 of the ucontext.
+        (S + 40 + 10 * 8, 0xb0),
+        (S + 40 + 15 * 8, S + 0x300),
+        (S + 40 + 16 * 8, 0x1010),
+        (S + 0x3f8, 0x2021),
+    ]);
+    let interrupted = NativeWalk { others_at: place::INTERRUPTED, ..at(0x1010, 0) };
+    let (frames, code) = walk(interrupted, &rules, &memory);
+    assert_eq!((frames[0].cfa, frames.len(), code), (S + 0x400, 2, end::COMPLETE));
+    let (frames, code) = walk(at(0x3000, 0), &rules, &memory);
+    assert_eq!((frames[1].cfa, frames.len(), code), (S + 0x400, 3, end::COMPLETE));
+    assert_eq!(end_of(&rules, &memory), end::UNSUPPORTED);
+}
+
+/// `vfork` pops its return address into a register while its caller's frame begins right there; rules in full that lead nowhere end walks.
+#[test]
+fn return_address_in_a_register() {
+    const RDI: u32 = 5;
+    let popped = FullRule { cfa: Operand::sum(base::RSP, 0), ra: Operand::sum(RDI, 0), ..BY_RBX };
+    let mut rules = Rules::of(&[(0x2000, rule::OUTERMOST, 0, 0)]).with(0x1000, Rule::full(0));
+    assert_eq!(end_of(&rules, &Snapshot::default()), end::UNSUPPORTED);
+    rules.full.push(popped);
+    rules.registers.insert(RDI, 0x2021);
+    let interrupted = NativeWalk { others_at: place::INTERRUPTED, ..at(0x1010, 0) };
+    let (frames, code) = walk(interrupted, &rules, &Snapshot::default());
+    assert_eq!((frames[0].cfa, frames[1].pc, code), (S, 0x2020, end::COMPLETE));
+    rules.full[0] = FullRule { ra: Operand::word(base::CFA, -8), ..popped };
+    assert_eq!(end_of(&rules, &Snapshot::default()), end::BAD_FRAME);
+    rules.full[0] = FullRule { cfa: Operand::sum(base::SAME + 1, 8), ..popped };
+    assert_eq!(end_of(&rules, &Snapshot::default()), end::UNSUPPORTED);
+}
+
 /// In the PLT the stack pointer depends on whether the entry's push was executed: at its 11th byte, or at its 10th.
 #[test]
 fn plt_entries() {
@@ -105,7 +186,7 @@ fn reasons_to_stop() {
     let rules = |kind, offset| Rules::of(&[(0x1000, kind, offset, 0)]);
     assert_eq!(end_of(&rules(rule::NONE, 0), &nothing), end::NO_UNWIND_INFO);
     assert_eq!(end_of(&rules(rule::UNSUPPORTED, 0), &nothing), end::UNSUPPORTED);
-    assert_eq!(end_of(&rules(rule::DEREF_RSP_8 + 1, 0), &nothing), end::UNSUPPORTED);
+    assert_eq!(end_of(&rules(rule::FULL + 1, 0), &nothing), end::UNSUPPORTED);
     assert_eq!(end_of(&rules(rule::RSP, 16), &nothing), end::FAULT);
     assert_eq!(end_of(&rules(rule::DEREF_RBP, 16), &nothing), end::FAULT);
     assert_eq!(end_of(&rules(rule::SIGNAL, 0), &nothing), end::FAULT);
@@ -150,7 +231,7 @@ fn found(call: &[u8]) -> Option<NativeWalk> {
 /// The scan passes over data, code without unwind information and chains that break, and takes the word below as rbp.
 #[test]
 fn scan_takes_the_first_that_holds() {
-    let walk = NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb9, returned: 1 };
+    let walk = NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb9, returned: 1, ..NativeWalk::default() };
     assert_eq!(found(&[0xe8, 0, 0, 0, 0]), Some(walk));
 }
 
@@ -160,7 +241,10 @@ fn scan_of_a_leaf() {
     let (rules, memory) = scanned(&[0xe8, 0, 0, 0, 0]);
     let from = NativeWalk { sp: S + 32, ..at(0x8000, 0xb0) };
     let found = scan(&from, S + 32, &mut &rules, &memory);
-    assert_eq!(found, Some(NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb0, returned: 1 }));
+    assert_eq!(
+        found,
+        Some(NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb0, returned: 1, ..NativeWalk::default() })
+    );
 }
 
 /// Every form of near call is one; jumps, far calls and other bytes are not.
@@ -192,7 +276,7 @@ fn scan_wants_a_call() {
 fn resume_at_an_anchor() {
     let layout = PythonLayout { eval_cfa: 0x90, eval_rbp: 0x30, ..PythonLayout::default() };
     let memory = Snapshot::of(&[(S + 0x88, 0x2050), (S + 0x60, 0xb9)]);
-    let walk = NativeWalk { pc: 0x2050, sp: S + 0x90, bp: 0xb9, returned: 1 };
+    let walk = NativeWalk { pc: 0x2050, sp: S + 0x90, bp: 0xb9, returned: 1, ..NativeWalk::default() };
     assert_eq!(resume(S, &layout, &memory), Some(walk));
     let without = PythonLayout { eval_rbp: 0, ..layout };
     assert_eq!(resume(S, &without, &memory), Some(NativeWalk { bp: 0, ..walk }));

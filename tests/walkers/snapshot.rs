@@ -5,7 +5,7 @@ use std::ops::Range;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{NativeFrame, NativeWalk, Tables, step};
 use tracer_ebpf::python::PythonWalk;
-use tracer_ebpf::rows::Rule;
+use tracer_ebpf::rows::{FullRule, Rule};
 use tracer_ebpf::wire::{MAX_FRAMES, end};
 
 /// Memory, byte by byte; what was not written cannot be read.
@@ -57,7 +57,13 @@ pub(crate) fn read_words(
 
 /// Rules of stretches of code; elsewhere nothing is mapped.
 #[derive(Debug, Default)]
-pub(crate) struct Rules(pub(crate) Vec<(Range<u64>, Rule)>);
+pub(crate) struct Rules {
+    pub(crate) rules: Vec<(Range<u64>, Rule)>,
+    /// Rules in full.
+    pub(crate) full: Vec<FullRule>,
+    /// Registers of the interrupted code, by DWARF's number.
+    pub(crate) registers: HashMap<u32, u64>,
+}
 
 impl Rules {
     /// One rule for each function of 0x100 bytes, by its start.
@@ -65,14 +71,28 @@ impl Rules {
         let pack = |&(start, kind, offset, rbp): &(u64, u32, i64, i64)| {
             (start..start + 0x100, Rule::pack(kind, offset, rbp).expect("offsets that fit"))
         };
-        Self(functions.iter().map(pack).collect())
+        Self { rules: functions.iter().map(pack).collect(), ..Self::default() }
+    }
+
+    /// One more function.
+    pub(crate) fn with(mut self, start: u64, rule: Rule) -> Self {
+        self.rules.push((start..start + 0x100, rule));
+        self
     }
 }
 
 impl Tables for &Rules {
     fn rule(&mut self, pc: u64) -> Result<Rule, u8> {
-        let found = self.0.iter().find(|(code, _)| code.contains(&pc));
+        let found = self.rules.iter().find(|(code, _)| code.contains(&pc));
         found.map(|(_, rule)| *rule).ok_or(end::UNMAPPED)
+    }
+
+    fn full(&mut self, index: u32) -> Option<FullRule> {
+        self.full.get(index as usize).copied()
+    }
+
+    fn interrupted(&mut self, register: u32) -> Option<u64> {
+        self.registers.get(&register).copied()
     }
 }
 

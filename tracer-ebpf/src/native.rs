@@ -1,25 +1,51 @@
 //! Walks native frames by the rows that were made from `.eh_frame`.
 //!
-//! What is emitted for each frame: its pc and its canonical frame address (the stack pointer before the call). Only `rip`, `rsp` and
-//! `rbp` are followed: what compilers need to find a caller on x86-64. Leaves out how rows are found (`Tables`) and what they mean for
-//! symbols.
+//! What is emitted for each frame: its pc and its canonical frame address (the stack pointer before the call). Only `rip`, `rsp`, `rbp` and
+//! `rbx` are followed: what compilers need to find a caller on x86-64. Of `rbx` only the place is kept, for few rules ask for it; other
+//! registers are known where code was interrupted, and not in its callers. Leaves out how rows are found (`Tables`) and what they
+//! mean for symbols.
 
 use crate::memory::Memory;
-use crate::rows::{Rule, rule};
+use crate::rows::{FullRule, Operand, Rule, base, rule};
 use crate::wire::{FIRST_PC, PythonLayout, end};
 
 /// Offsets of registers in the `ucontext` that a signal frame holds at `rsp` (arch/x86/include/uapi/asm/sigcontext.h, v6.1:
 /// `uc_mcontext` begins 40 bytes in).
 mod ucontext {
+    pub(super) const RBX: u64 = 40 + 11 * 8;
     pub(super) const RBP: u64 = 40 + 10 * 8;
     pub(super) const RSP: u64 = 40 + 15 * 8;
     pub(super) const RIP: u64 = 40 + 16 * 8;
+
+    /// Offset of a register by DWARF's number. A nibble each, the lowest first: the order there is r8…r15, rdi, rsi, rbp, rbx, rdx, rax,
+    /// rcx, rsp.
+    pub(super) const fn register(number: u32) -> u64 {
+        40 + (0x7654_3210_fa89_becd >> ((number & 15) * 4) & 15) * 8
+    }
 }
 
 /// Finds rows.
 pub trait Tables {
     /// The rule that holds at `pc`, or an `end` code why there is none.
     fn rule(&mut self, pc: u64) -> Result<Rule, u8>;
+
+    /// A rule in full, by its number.
+    fn full(&mut self, _index: u32) -> Option<FullRule> {
+        None
+    }
+
+    /// A register of the interrupted code, by DWARF's number.
+    fn interrupted(&mut self, _register: u32) -> Option<u64> {
+        None
+    }
+}
+
+/// Where registers of the current frame are: at this address, or one of the two below.
+pub mod place {
+    /// Nobody knows.
+    pub const UNKNOWN: u64 = 0;
+    /// They are those of the interrupted code.
+    pub const INTERRUPTED: u64 = 1;
 }
 
 /// A walk in progress: the registers of the current frame.
@@ -34,6 +60,10 @@ pub struct NativeWalk {
     pub bp: u64,
     /// 1 while `pc` is a return address: it then belongs to the instruction before it.
     pub returned: u64,
+    /// Address where `rbx` was saved, or a `place`.
+    pub bx_at: u64,
+    /// Address of the `ucontext` that has the registers that nobody saves, or a `place`.
+    pub others_at: u64,
 }
 
 /// One frame.
@@ -73,24 +103,93 @@ fn caller(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory)
         rule::SIGNAL => return signal_return(walk, memory),
         rule::OUTERMOST => return Err(end::COMPLETE),
         rule::NONE => return Err(end::NO_UNWIND_INFO),
+        rule::FULL => return caller_in_full(walk, rule, tables, memory),
         _ => return Err(end::UNSUPPORTED),
     };
     if cfa <= walk.sp {
         return Err(end::BAD_FRAME);
     }
-    let pc = read(memory, cfa.wrapping_sub(8))?;
-    if rule.kind() == rule::DEREF_RBP {
+    let ra_at = cfa.wrapping_sub(8);
+    let pc = read(memory, ra_at)?;
+    let deref_rbp = rule.kind() == rule::DEREF_RBP;
+    if rule.rbx_down() != 0 {
+        walk.bx_at = (if deref_rbp { walk.bp } else { ra_at }).wrapping_sub(rule.rbx_down());
+    }
+    if deref_rbp {
         walk.bp = read(memory, walk.bp)?;
     } else if rule.rbp() != 0 {
         walk.bp = read(memory, cfa.wrapping_add_signed(rule.rbp()))?;
     }
+    arrive(walk, pc, cfa)
+}
+
+/// The caller is found.
+#[inline(always)]
+const fn arrive(walk: &mut NativeWalk, pc: u64, cfa: u64) -> Result<u64, u8> {
     if pc == 0 {
         return Err(end::COMPLETE); // The convention of thread entry points: no return address.
     }
     walk.pc = pc;
     walk.sp = cfa;
     walk.returned = 1;
+    walk.others_at = place::UNKNOWN;
     Ok(cfa)
+}
+
+/// Moves to the caller by a rule in full.
+#[inline(always)]
+fn caller_in_full(
+    walk: &mut NativeWalk,
+    rule: Rule,
+    tables: &mut impl Tables,
+    memory: &impl Memory,
+) -> Result<u64, u8> {
+    let full = tables.full(rule.index()).ok_or(end::UNSUPPORTED)?;
+    let cfa = value(full.cfa, walk, 0, tables, memory)?.wrapping_add_signed(full.add);
+    // Code that has popped its return address into a register has nothing on the stack.
+    if cfa < walk.sp || cfa == walk.sp && full.ra.is_word() {
+        return Err(end::BAD_FRAME);
+    }
+    let pc = value(full.ra, walk, cfa, tables, memory)?;
+    let bp = match full.rbp {
+        Operand::SAME => walk.bp,
+        saved => value(saved, walk, cfa, tables, memory)?,
+    };
+    if full.rbx != Operand::SAME {
+        let place = Operand::sum(full.rbx.base(), full.rbx.offset() as i32);
+        let saved = full.rbx.is_word();
+        walk.bx_at = if saved { value(place, walk, cfa, tables, memory)? } else { place::UNKNOWN };
+    }
+    walk.bp = bp;
+    arrive(walk, pc, cfa)
+}
+
+/// The value of an operand in the current frame.
+#[inline(always)]
+fn value(
+    operand: Operand,
+    walk: &NativeWalk,
+    cfa: u64,
+    tables: &mut impl Tables,
+    memory: &impl Memory,
+) -> Result<u64, u8> {
+    let from = match operand.base() {
+        base::CFA => cfa,
+        base::RSP => walk.sp,
+        base::RBP => walk.bp,
+        register @ 0..=base::LAST => {
+            let saved = register == base::RBX;
+            match if saved { walk.bx_at } else { walk.others_at } {
+                place::UNKNOWN => return Err(end::UNSUPPORTED),
+                place::INTERRUPTED => tables.interrupted(register).ok_or(end::UNSUPPORTED)?,
+                at if saved => read(memory, at)?,
+                at => read(memory, at.wrapping_add(ucontext::register(register)))?,
+            }
+        }
+        _ => return Err(end::UNSUPPORTED),
+    };
+    let sum = from.wrapping_add_signed(operand.offset());
+    if operand.is_word() { read(memory, sum) } else { Ok(sum) }
 }
 
 /// Leaves a signal handler: the interrupted registers are in the `ucontext`.
@@ -101,6 +200,8 @@ fn signal_return(walk: &mut NativeWalk, memory: &impl Memory) -> Result<u64, u8>
     walk.bp = read(memory, at.wrapping_add(ucontext::RBP))?;
     walk.sp = read(memory, at.wrapping_add(ucontext::RSP))?;
     walk.returned = 0;
+    walk.bx_at = at.wrapping_add(ucontext::RBX);
+    walk.others_at = at;
     Ok(walk.sp)
 }
 
@@ -131,7 +232,7 @@ pub fn scan(
         return None;
     }
     let bp = if address > walk.sp { memory.read_word(address.wrapping_sub(8))? } else { walk.bp };
-    let found = NativeWalk { pc, sp: address.wrapping_add(8), bp, returned: 1 };
+    let found = NativeWalk { pc, sp: address.wrapping_add(8), bp, returned: 1, ..NativeWalk::default() };
     let mut trial = found;
     if caller(&mut trial, tables, memory).is_err() {
         return None;
@@ -161,7 +262,7 @@ pub fn resume(anchor: u64, layout: &PythonLayout, memory: &impl Memory) -> Optio
         0 => 0,
         down => memory.read_word(cfa.wrapping_sub(u64::from(down)))?,
     };
-    Some(NativeWalk { pc, sp: cfa, bp, returned: 1 })
+    Some(NativeWalk { pc, sp: cfa, bp, returned: 1, ..NativeWalk::default() })
 }
 
 #[inline(always)]

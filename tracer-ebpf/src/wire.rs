@@ -148,6 +148,11 @@ pub mod register {
     pub const RSP: usize = 19;
     /// Words of `struct pt_regs`.
     pub const COUNT: usize = 21;
+
+    /// Place of a register by DWARF's number, but for `rsp`. A nibble each, the lowest first: rax, rdx, rcx, rbx, rsi, rdi, rbp, (rsp), r8…r15.
+    pub const fn of_dwarf(number: u32) -> usize {
+        (0x0123_6789_04ed_5bca_u64 >> ((number & 15) * 4) & 15) as usize
+    }
 }
 
 /// A native frame whose pc is below this is no frame but a bridged gap: its pc is the `end` code of why it was there, its CFA that of

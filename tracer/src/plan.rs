@@ -47,6 +47,8 @@ pub struct RecordPlan {
     pub sample_hz: u32,
     /// Who unwinds native frames.
     pub unwinding: Unwinding,
+    /// Mebibytes of kernel memory that unwind tables may take.
+    pub unwind_mib: u32,
     /// Where joules come from.
     pub power: PowerPlan,
     /// When to stop at the latest.
@@ -97,6 +99,7 @@ pub fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanErr
         owner,
         sample_hz: args.frequency,
         unwinding: args.unwind.into(),
+        unwind_mib: args.unwind_memory,
         power: power(args),
         duration: args.duration,
         recording: args.output.clone(),

@@ -7,7 +7,7 @@ use aya_ebpf::btf_maps::{Array as BtfArray, ArrayOfMaps};
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
-use tracer_ebpf::rows::CHUNK_ROWS;
+use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, MAX_FULL_RULES};
 use tracer_ebpf::wire::{
     AddressSpace, CodeMapping, CpuState, EventHead, MAX_TABLES, PAGE_BYTES, POOL_PLACES, PythonLayout,
     RAW_PAGES, RawHead, SAMPLE_WORDS, SampleHead, Settings, lost,
@@ -91,6 +91,10 @@ pub(crate) type Chunk = [u64; CHUNK_ROWS];
 #[btf_map]
 pub(crate) static ROWS: ArrayOfMaps<BtfArray<Chunk, 1, INNER_MAP>, { MAX_TABLES as usize }> =
     ArrayOfMaps::new();
+
+/// Rules in full, shared by all row tables.
+#[map]
+pub(crate) static FULL_RULES: Array<FullRule> = Array::with_max_entries(MAX_FULL_RULES, 0);
 
 /// A setting, as user space wrote it.
 #[inline(always)]

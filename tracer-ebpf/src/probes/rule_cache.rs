@@ -5,10 +5,11 @@
 //! mappings of a process, and a process that executes another program has none until then. Leaves out that a number of a row table
 //! comes back: who drops a table must write anew the mappings that named it, and only then may reuse its number.
 
-use super::sample::scratch;
+use super::sample::{interrupted_register, scratch};
+use super::tables::full_rule;
 use core::arch::asm;
 use tracer_ebpf::native::Tables;
-use tracer_ebpf::rows::Rule;
+use tracer_ebpf::rows::{FullRule, Rule};
 use tracer_ebpf::wire::end;
 
 /// Rules that are kept: a power of two, several times the return addresses that the threads of a CPU go through.
@@ -49,6 +50,16 @@ impl Tables for CachedTables<'_> {
         }
         *slot = Slot { pc, generation: self.generation, rule: found as u32 };
         Ok(Rule(found as u32))
+    }
+
+    #[inline(always)]
+    fn full(&mut self, index: u32) -> Option<FullRule> {
+        full_rule(index)
+    }
+
+    #[inline(always)]
+    fn interrupted(&mut self, register: u32) -> Option<u64> {
+        interrupted_register(register)
     }
 }
 

@@ -10,29 +10,21 @@ use super::rule_cache::{CachedTables, RuleCache};
 use super::send::send;
 use super::tables::ProcessTables;
 use super::user_memory::{FrameMemory, StackMemory, UserMemory, Window};
-use aya_ebpf::helpers::generated::{bpf_loop, bpf_task_pt_regs};
+use aya_ebpf::helpers::generated::{
+    bpf_loop, bpf_probe_read_kernel as bpf_probe_read_kernel_raw, bpf_task_pt_regs,
+};
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_get_current_task, bpf_get_current_task_btf, bpf_get_smp_processor_id,
     bpf_probe_read_kernel,
 };
 use aya_ebpf::programs::PerfEventContext;
 use core::ffi::c_void;
-use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, SCAN_WORDS};
+use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, SCAN_WORDS, place};
 use tracer_ebpf::python::{self, MAX_THREADS, PythonWalk, Step};
 use tracer_ebpf::wire::{
     MAX_FRAMES, MAX_PYTHON_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
-    kind, lost,
+    kind, lost, register,
 };
-
-/// Offsets in `struct pt_regs` (arch/x86/include/asm/ptrace.h, v6.1).
-mod pt_regs {
-    pub(super) const BP: usize = 32;
-    pub(super) const IP: usize = 128;
-    pub(super) const SP: usize = 152;
-}
-
-/// Words from the first to the last register that is read.
-const SAVED_WORDS: usize = (pt_regs::SP - pt_regs::BP) / 8 + 1;
 
 /// The state of both walks, in the scratch map.
 #[repr(C)]
@@ -43,6 +35,8 @@ pub(crate) struct Walks {
     /// A thread state that is being looked at, then the one that was found.
     thread: u64,
     native: NativeWalk,
+    /// The registers with which user mode was left.
+    registers: [u64; register::COUNT],
     /// The stack pointer at which the native walk began.
     lowest: u64,
     pub(crate) tables: ProcessTables,
@@ -221,7 +215,7 @@ fn keep_anchor(walk: &mut Walks, anchor: u64) {
 #[inline(always)]
 fn native_frames(pid: u32) -> u8 {
     let Some(begun) = scratch() else { return end::NOTHING };
-    if !user_registers(&mut begun.walk.native) {
+    if !user_registers(&mut begun.walk) {
         return end::NOTHING;
     }
     let tables = if settings().unwind_user == 0 { ProcessTables::of(pid) } else { None };
@@ -330,7 +324,7 @@ fn resume(scratch: &mut Scratch, code: u8) -> bool {
 
 /// The registers with which user mode was left; false for a kernel thread, which has none.
 #[inline(always)]
-fn user_registers(walk: &mut NativeWalk) -> bool {
+fn user_registers(walk: &mut Walks) -> bool {
     // SAFETY: the helpers check the addresses; the pt_regs of a user task lie at the top of its kernel stack.
     unsafe {
         let task = bpf_get_current_task_btf();
@@ -338,16 +332,27 @@ fn user_registers(walk: &mut NativeWalk) -> bool {
         if mm.unwrap_or(0) == 0 {
             return false;
         }
-        let regs = bpf_task_pt_regs(task) as *const u8;
-        let Ok(saved) = bpf_probe_read_kernel(regs.add(pt_regs::BP).cast::<[u64; SAVED_WORDS]>()) else {
+        let regs = bpf_task_pt_regs(task) as *const c_void;
+        let bytes = size_of_val(&walk.registers) as u32;
+        if bpf_probe_read_kernel_raw(walk.registers.as_mut_ptr().cast(), bytes, regs) != 0 {
             return false;
-        };
-        walk.bp = saved[0];
-        walk.pc = saved[(pt_regs::IP - pt_regs::BP) / 8];
-        walk.sp = saved[(pt_regs::SP - pt_regs::BP) / 8];
+        }
     }
-    walk.returned = 0;
+    walk.native = NativeWalk {
+        pc: walk.registers[register::RIP],
+        sp: walk.registers[register::RSP],
+        bp: walk.registers[register::RBP],
+        returned: 0,
+        bx_at: place::INTERRUPTED,
+        others_at: place::INTERRUPTED,
+    };
     true
+}
+
+/// A register of the code that was interrupted, by DWARF's number.
+#[inline(always)]
+pub(crate) fn interrupted_register(number: u32) -> Option<u64> {
+    scratch()?.walk.registers.get(register::of_dwarf(number)).copied()
 }
 
 unsafe extern "C" fn native_step(_index: u32, _ctx: *mut c_void) -> i64 {

@@ -3,10 +3,10 @@
 //! The searches have no branch on what they read: a comparison becomes 0 or 1 by a logical shift and is multiplied with the step. With
 //! a branch the verifier follows both ways of every step and gives up; hidden in `asm!`, the compiler cannot bring the branch back.
 
-use super::maps::{ADDRESS_SPACES, Chunk, MAPPINGS, ROWS};
+use super::maps::{ADDRESS_SPACES, Chunk, FULL_RULES, MAPPINGS, ROWS};
 use core::arch::asm;
 use tracer_ebpf::native::Tables;
-use tracer_ebpf::rows::{CHUNK_ROWS, Rule};
+use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, Rule};
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, MAX_PLACES, end};
 
 /// The tables of one process during one walk. It keeps the last mapping: callers often lie in the same library.
@@ -73,6 +73,12 @@ impl Tables for ProcessTables {
         }
         Ok(Rule(row as u32))
     }
+}
+
+/// A rule in full, by its number among those of all files.
+#[inline(always)]
+pub(crate) fn full_rule(index: u32) -> Option<FullRule> {
+    FULL_RULES.get(index).copied()
 }
 
 /// Place of the last row that is at most `key`; 0 where there is none.

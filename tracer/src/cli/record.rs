@@ -59,6 +59,10 @@ pub struct RecordArgs {
     #[arg(long, value_name = "WHERE", value_enum, default_value_t = Unwind::Kernel)]
     pub unwind: Unwind,
 
+    /// Kernel memory for the tables that native stacks are unwound by, of all programs together; a PyTorch process needs 50 to 110
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub unwind_memory: u32,
+
     /// Where joules come from: auto, powercap, perf, nvml, hwmon, model, replay:FILE or none; may be repeated
     #[arg(long, value_name = "SOURCE")]
     pub power: Vec<SourceChoice>,

@@ -109,6 +109,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         sample_hz: 99,
         system_wide: false,
         unwinding: Unwinding::Kernel,
+        unwind_mib: 1,
         verbose: false,
     }) {
         Ok(_) => Finding::ok("bpf programs", "loaded and verified"),

@@ -16,7 +16,7 @@ use crate::symbolize::JIT;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use crate::unwind::seam::settle;
 use crate::unwind::vdso::is_vdso;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tracer_ebpf::wire::end;
 
 /// How long a process is remembered after it ended: its last slices may still be on their way.
@@ -42,6 +42,10 @@ pub(super) struct Collector {
     /// Frames of Python functions whose code object was gone.
     pub(super) nameless: u64,
     pub(super) sampled: u64,
+    /// Since when there can be samples, for the log.
+    since: KtimeNs,
+    /// How many tables were last told of.
+    said: usize,
     /// Frames in code that was made at run time: the process and the address.
     pub(super) jit: HashMap<FrameId, (Pid, u64)>,
 }
@@ -62,6 +66,8 @@ impl Collector {
             damaged: 0,
             nameless: 0,
             sampled: 0,
+            since: KtimeNs::now(),
+            said: 0,
             jit: HashMap::new(),
         }
     }
@@ -104,6 +110,9 @@ impl Collector {
 
     fn sample(&mut self, head: Head, comm: String, raw: &RawStack) {
         self.sampled += 1;
+        if self.sampled == 1 {
+            self.say_first(head, raw);
+        }
         self.processes.meet(head.pid, &self.out).samples += 1;
         let thread = self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
         let unwound = self.raw.unwind(head, raw, &mut self.processes);
@@ -189,6 +198,7 @@ impl Collector {
 
     /// Normalised while the process lives: the file and the place in it, not the address.
     fn native_frame(&mut self, head: Head, pc: u64) -> Frame {
+        self.processes.hit(head.pid, pc, head.at);
         let mapping = self.processes.get(head.pid).and_then(|p| p.space.find(pc));
         match mapping {
             Some(m) if m.file.is_some() || is_vdso(m) => {
@@ -208,9 +218,10 @@ impl Collector {
     /// Looks at all processes that are known and waits for the tables of what they have mapped.
     pub(super) fn ready_tables(&mut self) {
         let now = KtimeNs::now();
-        self.processes.refresh(&mut self.maps, &self.out, false, now);
-        self.processes.files.take_news(true);
-        self.processes.refresh(&mut self.maps, &self.out, true, now);
+        self.processes.refresh(&mut self.maps, &self.out, HashSet::new(), now);
+        let news = self.processes.files.take_news(true);
+        self.processes.refresh(&mut self.maps, &self.out, news, now);
+        self.since = KtimeNs::now();
     }
 
     /// Whether news of files is on its way.
@@ -223,8 +234,31 @@ impl Collector {
         let news = self.processes.files.take_news(false);
         self.processes.refresh(&mut self.maps, &self.out, news, now);
         self.release(now, None);
+        self.say_tables();
         self.forget_ended(now);
         self.flush();
+    }
+
+    /// With `-v`: what the tables take, whenever all that were begun are there.
+    fn say_tables(&mut self) {
+        let (tables, bytes) = self.processes.files.in_memory();
+        if !self.processes.files.is_busy() && std::mem::replace(&mut self.said, tables) != tables {
+            let (mib, ms) = (bytes as f64 / f64::from(1 << 20), self.ms_of(KtimeNs::now()));
+            log::info!("unwind tables: {tables} in {mib:.1} MiB, {ms:.1} ms after the start");
+        }
+    }
+
+    /// With `-v`: when the first sample came, and from where.
+    fn say_first(&self, head: Head, raw: &RawStack) {
+        let space = self.processes.get(head.pid).map(|process| &process.space);
+        let place = |pc: u64| space.and_then(|s| s.find(pc)).map_or("unknown code", |m| m.path.as_str());
+        let outermost = raw.native.last().map_or("the kernel", |frame| place(frame.pc));
+        let ms = self.ms_of(head.at);
+        log::info!("first sample: {ms:.1} ms after the start, outermost frame in {outermost}");
+    }
+
+    fn ms_of(&self, at: KtimeNs) -> f64 {
+        at.as_ns().saturating_sub(self.since.as_ns()) as f64 / 1e6
     }
 
     fn forget_ended(&mut self, now: KtimeNs) {

@@ -4,14 +4,16 @@
 //! puts them into a BPF map (half a second for a large library).
 
 use super::reader::hurry;
+use super::residents::{Resident, victims};
 use super::row_maps::{RowMapError, RowMaps};
+use crate::clock::KtimeNs;
 use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::cfi::{add_entry, build_rows};
+use crate::unwind::cfi::{Rows, add_entry, build_rows};
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
 use crate::unwind::elf::{ElfError, ElfFacts, path_of, read_eh_frame};
 use crate::unwind::vdso;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -19,6 +21,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use tracer_ebpf::wire::CodeMapping;
+
+/// Between two searches of room for one file.
+const TRY_AGAIN_NS: u64 = 100_000_000;
 
 /// Where a file's row table stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +34,10 @@ pub(super) enum Table {
     Ready(u32),
     /// There will be none.
     Absent,
-    /// There was no room for it.
+    /// There was no room for it yet.
     Refused,
+    /// It was dropped to make room for another one.
+    Dropped,
 }
 
 /// A mapped file.
@@ -39,6 +46,12 @@ pub(super) struct MappedFile {
     pub(super) facts: Option<Arc<ElfFacts>>,
     /// Its table.
     table: Table,
+    /// Bytes of its table, once that is known.
+    bytes: usize,
+    /// When a sample last met it; zero: never.
+    hit: KtimeNs,
+    /// When room for it was last looked for.
+    tried: KtimeNs,
 }
 
 /// Work for the threads: the file stays open, whatever becomes of its path.
@@ -48,19 +61,46 @@ struct Job {
     python: bool,
 }
 
+/// Work for the thread that makes tables.
+enum TableJob {
+    /// Make one: the file, its lowest address and its entry point.
+    Make(Job, (u64, u64)),
+    /// Drop one.
+    Drop(u32),
+}
+
 /// What the threads found out.
 enum News {
     Facts(FileKey, Option<Arc<ElfFacts>>),
-    Table(FileKey, Table),
+    Table(FileKey, Made),
 }
+
+/// What became of a table.
+struct Made {
+    table: Table,
+    bytes: usize,
+}
+
+/// Living processes that map a file, one for each.
+pub(super) type Mapped = HashMap<FileKey, (Pid, Mapping)>;
 
 /// All mapped files.
 pub(super) struct Files {
     files: HashMap<FileKey, MappedFile>,
     jobs: Sender<Job>,
     news: Receiver<News>,
+    table_jobs: Sender<TableJob>,
     /// News to come.
     pending: usize,
+    /// Files that need a table and have none.
+    wanted: Vec<FileKey>,
+    /// Work that waits until the probes know which mappings lost their table.
+    held: Vec<TableJob>,
+    /// Bytes that all tables may take, and what they take.
+    capacity: usize,
+    used: usize,
+    /// Tables that were dropped to make room.
+    pub(super) dropped: u64,
 }
 
 impl Files {
@@ -69,7 +109,8 @@ impl Files {
         let (jobs, files) = channel::<Job>();
         let (found, news) = channel();
         let (rows_jobs, rows_todo) = channel();
-        let told = found.clone();
+        let (told, capacity) = (found.clone(), maps.as_ref().map_or(0, RowMaps::capacity));
+        let table_jobs = Sender::clone(&rows_jobs);
         thread::Builder::new().name("energy-files".into()).spawn(move || {
             hurry();
             read_files(files, &told, &rows_jobs);
@@ -77,12 +118,23 @@ impl Files {
         thread::Builder::new()
             .name("energy-rows".into())
             .spawn(move || make_tables(rows_todo, maps, &found))?;
-        Ok(Self { files: HashMap::new(), jobs, news, pending: 0 })
+        Ok(Self {
+            files: HashMap::new(),
+            jobs,
+            news,
+            table_jobs,
+            pending: 0,
+            wanted: Vec::new(),
+            held: Vec::new(),
+            capacity,
+            used: 0,
+            dropped: 0,
+        })
     }
 
     /// The file behind a mapping; its reading begins when it is met for the first time.
     pub(super) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
-        let key = if vdso::is_vdso(mapping) { vdso::file_key() } else { mapping.file.clone()? };
+        let key = key_of(mapping)?;
         if !self.files.contains_key(&key) {
             let python = may_hold_interpreter(&mapping.path, program);
             self.begin(key.clone(), open(pid, mapping), python);
@@ -107,35 +159,121 @@ impl Files {
         let queued = file.is_some_and(|file| self.jobs.send(Job { key: key.clone(), file, python }).is_ok());
         self.pending += 2 * usize::from(queued);
         let table = if queued { Table::Pending } else { Table::Absent };
-        self.files.insert(key, MappedFile { facts: None, table });
+        let never = KtimeNs::default();
+        self.files.insert(key, MappedFile { facts: None, table, bytes: 0, hit: never, tried: never });
     }
 
-    /// Takes in what the threads found out; true if there was anything. With `wait`, everything that was begun.
-    pub(super) fn take_news(&mut self, wait: bool) -> bool {
-        let mut any = false;
+    /// Takes in what the threads found out; gives the files that it is about. With `wait`, everything that was begun.
+    pub(super) fn take_news(&mut self, wait: bool) -> HashSet<FileKey> {
+        let mut about = HashSet::new();
         while self.pending > 0 {
             let news = if wait { self.news.recv().ok() } else { self.news.try_recv().ok() };
             let Some(news) = news else { break };
             self.pending -= 1;
-            any = true;
             let (News::Facts(key, _) | News::Table(key, _)) = &news;
+            about.insert(key.clone());
             let Some(file) = self.files.get_mut(key) else { continue };
             match news {
                 News::Facts(_, facts) => file.facts = facts,
-                News::Table(_, table) => file.table = table,
+                News::Table(key, made) => {
+                    (file.table, file.bytes) = (made.table, made.bytes);
+                    match made.table {
+                        Table::Ready(_) => self.used += made.bytes,
+                        Table::Refused => self.wanted.push(key),
+                        _ => (),
+                    }
+                }
             }
         }
-        any
+        about
+    }
+
+    /// A sample met a file: its table is in use, or needed.
+    pub(super) fn hit(&mut self, mapping: &Mapping, at: KtimeNs) {
+        let Some(key) = key_of(mapping) else { return };
+        let Some(file) = self.files.get_mut(&key) else { return };
+        file.hit = at;
+        let missing = matches!(file.table, Table::Refused | Table::Dropped);
+        if missing && at.ns_since(file.tried) > TRY_AGAIN_NS {
+            file.tried = at;
+            self.wanted.push(key);
+        }
+    }
+
+    /// Whether a file needs a table for which room must be made.
+    pub(super) const fn is_tight(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Takes room from tables that are needed less for those that are wanted. Gives the files whose mappings must be told to the probes, who
+    /// must know before `carry_out`.
+    pub(super) fn make_room(&mut self, mapped: &Mapped, now: KtimeNs) -> HashSet<FileKey> {
+        let mut changed = HashSet::new();
+        for key in std::mem::take(&mut self.wanted) {
+            let Some(file) = self.files.get(&key) else { continue };
+            let Some(place) = file.facts.as_ref().map(|facts| (facts.base, facts.entry)) else { continue };
+            let Some((pid, mapping)) = mapped.get(&key) else { continue };
+            let needed = (self.used + file.bytes).saturating_sub(self.capacity);
+            let demanded = file.hit != KtimeNs::default();
+            let gone = victims(self.residents(mapped), needed, demanded, now);
+            log::debug!("{}: a table of {} bytes, {needed} to free: {gone:?}", mapping.path, file.bytes);
+            let Some(gone) = gone else { continue };
+            let Some(opened) = open(*pid, mapping) else { continue };
+            for victim in gone {
+                self.drop_table(&victim);
+                changed.insert(victim);
+            }
+            self.held.push(TableJob::Make(Job { key: key.clone(), file: opened, python: false }, place));
+            if let Some(file) = self.files.get_mut(&key) {
+                file.table = Table::Pending;
+            }
+        }
+        changed
+    }
+
+    fn residents(&self, mapped: &Mapped) -> Vec<Resident> {
+        let resident = |(key, file): (&FileKey, &MappedFile)| Resident {
+            key: key.clone(),
+            bytes: file.bytes,
+            hit: file.hit,
+            mapped: mapped.contains_key(key),
+        };
+        let ready = self.files.iter().filter(|(_, file)| matches!(file.table, Table::Ready(_)));
+        ready.map(resident).collect()
+    }
+
+    fn drop_table(&mut self, key: &FileKey) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        if let Table::Ready(table) = std::mem::replace(&mut file.table, Table::Dropped) {
+            self.used = self.used.saturating_sub(file.bytes);
+            self.dropped += 1;
+            self.held.push(TableJob::Drop(table));
+        }
+    }
+
+    /// The probes know: now tables are dropped, and made.
+    pub(super) fn carry_out(&mut self) {
+        for job in self.held.drain(..) {
+            let makes = matches!(job, TableJob::Make(..));
+            self.pending += usize::from(self.table_jobs.send(job).is_ok() && makes);
+        }
+    }
+
+    /// How many files have no table for want of room.
+    pub(super) fn without_room(&self) -> usize {
+        let missing = |file: &&MappedFile| matches!(file.table, Table::Refused | Table::Dropped);
+        self.files.values().filter(missing).count()
+    }
+
+    /// How many tables there are, and their bytes.
+    pub(super) fn in_memory(&self) -> (usize, usize) {
+        let ready = self.files.values().filter(|file| matches!(file.table, Table::Ready(_))).count();
+        (ready, self.used)
     }
 
     /// Whether the threads have work.
     pub(super) const fn is_busy(&self) -> bool {
         self.pending > 0
-    }
-
-    /// Files whose table found no room.
-    pub(super) fn refused(&self) -> usize {
-        self.files.values().filter(|file| file.table == Table::Refused).count()
     }
 
     /// What the probes must know of a mapping.
@@ -147,12 +285,17 @@ impl Files {
             file.facts.as_ref().and_then(|f| Some(f.bias(start, mapping.offset)?.wrapping_add(f.base)));
         out.table = match (file.table, bias) {
             (Table::Ready(table), Some(_)) => table,
-            (Table::Pending, _) => CodeMapping::NO_TABLE,
+            (Table::Pending | Table::Refused | Table::Dropped, _) => CodeMapping::NO_TABLE,
             _ => CodeMapping::NO_INFO,
         };
         out.bias = bias.unwrap_or(0);
         out
     }
+}
+
+/// What a mapping's file is called here; `None` for code that is in no file.
+pub(super) fn key_of(mapping: &Mapping) -> Option<FileKey> {
+    if vdso::is_vdso(mapping) { Some(vdso::file_key()) } else { mapping.file.clone() }
 }
 
 /// Opens the file behind a mapping.
@@ -164,7 +307,7 @@ pub(super) fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
 }
 
 /// The thread that reads what files say of themselves, and passes them on.
-fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job, (u64, u64))>) {
+fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<TableJob>) {
     for job in jobs {
         let wanted: &[&str] = if job.python { &SYMBOLS } else { &[] };
         let facts = ElfFacts::read(&path_of(&job.file), wanted)
@@ -174,8 +317,8 @@ fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job
         let place = facts.as_ref().map(|facts| (facts.base, facts.entry));
         let mut told = found.send(News::Facts(job.key.clone(), facts)).is_ok();
         told &= match place {
-            Some(place) => rows_jobs.send((job, place)).is_ok(),
-            None => found.send(News::Table(job.key, Table::Absent)).is_ok(),
+            Some(place) => rows_jobs.send(TableJob::Make(job, place)).is_ok(),
+            None => found.send(News::Table(job.key, Made::ABSENT)).is_ok(),
         };
         if !told {
             return; // Nobody listens any more.
@@ -184,43 +327,59 @@ fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<(Job
 }
 
 /// The thread that makes row tables.
-fn make_tables(jobs: Receiver<(Job, (u64, u64))>, mut maps: Option<RowMaps>, found: &Sender<News>) {
-    for (job, place) in jobs {
-        let table = maps.as_mut().map_or(Table::Absent, |maps| make_table(&job, place, maps));
-        if found.send(News::Table(job.key, table)).is_err() {
+fn make_tables(jobs: Receiver<TableJob>, mut maps: Option<RowMaps>, found: &Sender<News>) {
+    for job in jobs {
+        let made = match (job, maps.as_mut()) {
+            (TableJob::Make(job, place), Some(maps)) => {
+                News::Table(job.key.clone(), make_table(&job, place, maps))
+            }
+            (TableJob::Make(job, _), None) => News::Table(job.key, Made::ABSENT),
+            (TableJob::Drop(table), maps) => {
+                let dropped = maps.map_or(Ok(()), |maps| maps.remove(table));
+                dropped.unwrap_or_else(|error| log::debug!("a row table stays: {error}"));
+                continue;
+            }
+        };
+        if found.send(made).is_err() {
             return;
         }
     }
 }
 
-fn make_table(job: &Job, place: (u64, u64), maps: &mut RowMaps) -> Table {
+fn make_table(job: &Job, place: (u64, u64), maps: &mut RowMaps) -> Made {
     let rows = build(job, place).unwrap_or_else(|error| {
         log::debug!("no unwind rows: {error}");
-        Vec::new()
+        Rows::default()
     });
-    table_of(&rows, maps)
+    let (table, bytes) = table_of(&rows, maps);
+    Made { table, bytes }
 }
 
-fn table_of(rows: &[u64], maps: &mut RowMaps) -> Table {
-    if rows.is_empty() {
-        return Table::Absent;
+/// What becomes of rows, and the bytes of their table.
+fn table_of(rows: &Rows, maps: &mut RowMaps) -> (Table, usize) {
+    if rows.rows.is_empty() {
+        return (Table::Absent, 0);
     }
     match maps.add(rows) {
-        Ok(table) => Table::Ready(table),
-        Err(RowMapError::Full) => Table::Refused,
+        Ok((table, bytes)) => (Table::Ready(table), bytes),
+        Err(RowMapError::Full(bytes)) => (Table::Refused, bytes),
         Err(error) => {
-            log::debug!("no row table: {error}");
-            Table::Absent
+            log::warn!("no row table: {error}");
+            (Table::Absent, 0)
         }
     }
 }
 
+impl Made {
+    const ABSENT: Self = Self { table: Table::Absent, bytes: 0 };
+}
+
 /// Makes the rows of a file, whose lowest address and entry point these are.
-fn build(job: &Job, (base, entry): (u64, u64)) -> Result<Vec<u64>, ElfError> {
-    let Some(section) = read_eh_frame(&path_of(&job.file))? else { return Ok(Vec::new()) };
-    let mut rows = build_rows(&section, base).rows;
-    if !rows.is_empty() {
-        add_entry(&mut rows, entry.saturating_sub(base));
+fn build(job: &Job, (base, entry): (u64, u64)) -> Result<Rows, ElfError> {
+    let Some(section) = read_eh_frame(&path_of(&job.file))? else { return Ok(Rows::default()) };
+    let mut rows = build_rows(&section, base);
+    if !rows.rows.is_empty() {
+        add_entry(&mut rows.rows, entry.saturating_sub(base));
     }
     Ok(rows)
 }

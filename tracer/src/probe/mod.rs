@@ -16,6 +16,7 @@ mod processes;
 mod python_frames;
 mod raw_stacks;
 mod reader;
+mod residents;
 mod row_maps;
 mod unwind_files;
 
@@ -34,11 +35,10 @@ use interner::Interner;
 use object::Object;
 use processes::Processes;
 use reader::Reader;
-use row_maps::MAX_MIB;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
-use tracer_ebpf::wire::lost;
+use tracer_ebpf::wire::{MAX_PLACES, POOL_PLACES, lost};
 
 /// How to trace.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,8 @@ pub struct TraceConfig {
     pub system_wide: bool,
     /// Who unwinds native frames.
     pub unwinding: Unwinding,
+    /// Mebibytes of kernel memory that unwind tables may take.
+    pub unwind_mib: u32,
     /// Pass on what the BPF side logs.
     pub verbose: bool,
 }
@@ -99,6 +101,7 @@ impl Tracer {
     /// # Errors
     /// Without privileges, BTF, or a kernel that takes them; `ProbeError::advice` says what to do.
     pub fn load(config: &TraceConfig) -> Result<Self, ProbeError> {
+        return_large_blocks();
         let cpus = read_online_cpus()?;
         let highest = cpus.iter().map(|c| c.get()).max().unwrap_or(0);
         let mut object = Object::load(config, highest + 1)?;
@@ -146,10 +149,10 @@ impl Tracer {
             self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
         let unwinding = self.config.unwinding;
         let rows = match unwinding {
-            Unwinding::Kernel => Some(self.object.take_rows()?),
+            Unwinding::Kernel => Some(self.object.take_rows(self.config.unwind_mib)?),
             Unwinding::User => None,
         };
-        let mut processes = Processes::new(Files::start(rows)?, unwinding);
+        let mut processes = Processes::new(Files::start(rows)?, unwinding, self.config.system_wide);
         let out = Interner::new(records);
         self.object.enable_stats();
         if let Some(why) = self.object.attach_tracepoints()? {
@@ -202,8 +205,8 @@ impl Tracer {
                     collector.nameless,
                 );
                 count_into(&mut lost, "events that could not be decoded", collector.damaged);
-                if let Some(text) = name_refused_tables(collector.processes.files.refused()) {
-                    self.warn("unwind-tables-full", text);
+                for (code, text) in name_shortages(&collector.processes, self.config.unwind_mib) {
+                    self.warn(code, text);
                 }
                 for (id, name) in symbolize::name_frames(&collector.out.unnamed) {
                     collector.out.send(Record::Name(id, name));
@@ -225,14 +228,39 @@ impl Tracer {
     }
 }
 
-/// What it means that files got no unwind table for want of room, and what to do; `None` where all did.
-fn name_refused_tables(refused: usize) -> Option<String> {
-    (refused > 0).then(|| {
-        format!(
-            "the unwind tables of {refused} files found no room in the {MAX_MIB} MiB for all, so native stacks through them are cut \
-             ([no unwind info]); follow fewer programs at once: a command or --pid instead of --all"
-        )
-    })
+/// Has the allocator map large blocks one by one, so that those of files that were read go back to the system at once. Left to itself, glibc
+/// learns from the first large block that is freed to keep the next ones (mallopt(3), `M_MMAP_THRESHOLD`).
+fn return_large_blocks() {
+    const BYTES: i32 = 256 << 10;
+    // SAFETY: sets a number of the allocator, under its own lock; it has no effect on blocks that there are.
+    if unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, BYTES) } == 0 {
+        log::debug!("the allocator keeps its own thresholds");
+    }
+}
+
+/// What it means that unwind tables or mappings found no room, and what to do.
+fn name_shortages(processes: &Processes, mib: u32) -> Vec<(&'static str, String)> {
+    let (without, dropped) = (processes.files.without_room(), processes.files.dropped);
+    let mut out = Vec::new();
+    if without > 0 || dropped > 0 {
+        let text = format!(
+            "unwind tables did not fit into {mib} MiB: {dropped} times one was dropped for another that was needed more, and {without} \
+             files have none at the end; native stacks that met one meanwhile are cut ([unknown: tables not ready]); \
+             --unwind-memory {} gives them twice the room",
+            mib.saturating_mul(2)
+        );
+        out.push(("unwind-tables-full", text));
+    }
+    let crowded = processes.crowded.len();
+    if crowded > 0 {
+        let text = format!(
+            "the code mappings of {crowded} processes found no room ({POOL_PLACES} for all processes, {MAX_PLACES} for one), so that \
+             their native stacks are cut ([unknown: tables not ready] or [unknown: unmapped address]); follow fewer programs at once: a \
+             command or --pid instead of --all"
+        );
+        out.push(("mappings-full", text));
+    }
+    out
 }
 
 /// The loss counters by name, those that are not zero.

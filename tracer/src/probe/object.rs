@@ -128,8 +128,9 @@ impl Object {
     }
 
     /// The map of row tables; can be taken once.
-    pub(super) fn take_rows(&mut self) -> Result<RowMaps, ProbeError> {
-        Ok(RowMaps::new(map(&mut self.ebpf, "ROWS")?))
+    pub(super) fn take_rows(&mut self, mib: u32) -> Result<RowMaps, ProbeError> {
+        let (rows, full) = (map(&mut self.ebpf, "ROWS")?, map(&mut self.ebpf, "FULL_RULES")?);
+        Ok(RowMaps::new(rows, full, (mib as usize) << 20))
     }
 
     /// What follows the life of processes and the time on CPUs. Gives a doubt where the mmap hook is not to be had.

@@ -4,20 +4,20 @@
 
 use super::decode::Head;
 use super::eval_frame::EvalFrame;
-use super::files::Files;
+use super::files::{Files, Mapped, key_of};
 use super::interner::Interner;
 use super::object::Maps;
 use super::pool::Pool;
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, ProcessKey, ThreadKey, Tid};
 use crate::profile::record::{self, Record, Unwinding};
-use crate::unwind::address_space::AddressSpace;
+use crate::unwind::address_space::{AddressSpace, FileKey};
 use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::detect::{Finding, Interpreter, find};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracer_ebpf::wire::{AddressSpace as Block, MAX_PLACES};
 
@@ -55,6 +55,10 @@ pub(super) struct Processes {
     pub(super) files: Files,
     pool: Pool,
     unwinding: Unwinding,
+    /// Processes are looked at when they are sampled, not when they are met.
+    when_sampled: bool,
+    /// Processes whose mappings found no room in the pool, or are too many.
+    pub(super) crowded: HashSet<Pid>,
     next_process: u32,
     next_thread: u32,
 }
@@ -65,9 +69,18 @@ const LOOK_AGAIN_NS: u64 = 50_000_000;
 const SETTLED: Duration = Duration::from_millis(30);
 
 impl Processes {
-    pub(super) fn new(files: Files, unwinding: Unwinding) -> Self {
-        let pool = Pool::default();
-        Self { by_pid: HashMap::new(), files, pool, unwinding, next_process: 0, next_thread: 0 }
+    /// Of nobody yet. `when_sampled`: of the many processes of a machine, only those that are sampled are looked at.
+    pub(super) fn new(files: Files, unwinding: Unwinding, when_sampled: bool) -> Self {
+        Self {
+            by_pid: HashMap::new(),
+            files,
+            pool: Pool::default(),
+            unwinding,
+            when_sampled,
+            crowded: HashSet::new(),
+            next_process: 0,
+            next_thread: 0,
+        }
     }
 
     pub(super) fn get(&self, pid: Pid) -> Option<&Process> {
@@ -121,18 +134,26 @@ impl Processes {
                 let command = read_command(pid);
                 let record = record::Process { key, pid, parent: None, name, command, runtime: None };
                 out.send(Record::Process(record.clone()));
-                place.insert(new_process(record))
+                let launcher = is_this_program(pid);
+                place.insert(new_process(record, launcher))
             }
         }
     }
 
     /// A program begins in a process.
-    fn begin(&mut self, pid: Pid, name: String, command: Vec<String>, parent: Option<Pid>, out: &Interner) {
+    fn begin(
+        &mut self,
+        pid: Pid,
+        (name, command): (String, Vec<String>),
+        parent: Option<Pid>,
+        launcher: bool,
+        out: &Interner,
+    ) {
         let key = next_key(&mut self.next_process);
         let parent_key = parent.and_then(|p| self.by_pid.get(&p)).map(|p| p.record.key);
         let record = record::Process { key, pid, parent: parent_key, name, command, runtime: None };
         out.send(Record::Process(record.clone()));
-        self.by_pid.insert(pid, Process { parent, ..new_process(record) });
+        self.by_pid.insert(pid, Process { parent, ..new_process(record, launcher) });
     }
 
     /// A target made a process: it starts as its parent's copy.
@@ -144,8 +165,9 @@ impl Processes {
         let (name, command) = (origin.record.name.clone(), origin.record.command.clone());
         let runtime = origin.record.runtime.clone();
         let (space, block, interpreter) = (origin.space.clone(), origin.block.clone(), origin.interpreter);
-        let (refused, eval, read_at) = (origin.refused, origin.eval, origin.read_at);
-        self.begin(pid, name, command, Some(parent), out);
+        let (refused, eval, read_at, launcher) =
+            (origin.refused, origin.eval, origin.read_at, origin.launcher);
+        self.begin(pid, (name, command), Some(parent), launcher, out);
         if let Some(child) = self.by_pid.get_mut(&pid) {
             if let Some(block) = &block {
                 maps.point_space(pid, **block);
@@ -165,7 +187,7 @@ impl Processes {
             Some(process) if process.samples == 0 || process.launcher => {
                 let record = record::Process { name, command, runtime: None, ..process.record.clone() };
                 out.send(Record::Process(record.clone()));
-                let old = std::mem::replace(process, new_process(record));
+                let old = std::mem::replace(process, new_process(record, is_this_program(pid)));
                 process.threads = old.threads;
                 process.parent = old.parent;
                 self.release(old.block);
@@ -173,7 +195,7 @@ impl Processes {
             _ => {
                 let old = self.by_pid.remove(&pid);
                 let parent = old.as_ref().and_then(|p| p.parent);
-                self.begin(pid, name, command, parent, out);
+                self.begin(pid, (name, command), parent, is_this_program(pid), out);
                 self.release(old.and_then(|p| p.block));
             }
         }
@@ -198,11 +220,37 @@ impl Processes {
         }
     }
 
-    /// Looks again at the memory of processes that changed, and at all when there is news of files.
-    pub(super) fn refresh(&mut self, maps: &mut Maps, out: &Interner, news: bool, now: KtimeNs) {
+    /// A sample met an address.
+    pub(super) fn hit(&mut self, pid: Pid, pc: u64, at: KtimeNs) {
+        if let Some(mapping) = self.by_pid.get(&pid).and_then(|process| process.space.find(pc)) {
+            self.files.hit(mapping, at);
+        }
+    }
+
+    /// Looks again at the memory of processes that changed, and at those that map a file of which there is news.
+    pub(super) fn refresh(
+        &mut self,
+        maps: &mut Maps,
+        out: &Interner,
+        mut news: HashSet<FileKey>,
+        now: KtimeNs,
+    ) {
+        if self.files.is_tight() {
+            let mapped = self.mapped();
+            news.extend(self.files.make_room(&mapped, now));
+        }
+        let (when_sampled, any) = (self.when_sampled, !news.is_empty());
+        let awake = |p: &Process| !when_sampled || p.samples > 0;
         let due = |p: &Process| p.dirty || p.again.is_some_and(|at| at <= now);
-        let pids: Vec<(Pid, bool)> =
-            self.by_pid.iter().map(|(&pid, p)| (pid, due(p))).filter(|&(_, due)| due || news).collect();
+        let concerned = |p: &Process| {
+            any && p.space.mappings().iter().any(|m| key_of(m).is_some_and(|key| news.contains(&key)))
+        };
+        let awake = self.by_pid.iter().filter(|(_, p)| awake(p));
+        let pids: Vec<(Pid, bool)> = awake
+            .map(|(&pid, p)| (pid, due(p), p))
+            .filter(|(_, due, p)| *due || concerned(p))
+            .map(|(pid, due, _)| (pid, due))
+            .collect();
         for (pid, due) in pids {
             if due && let Ok(space) = AddressSpace::read(pid) {
                 self.with(pid, |process| (process.space, process.read_at) = (space, Some(now)));
@@ -214,6 +262,14 @@ impl Processes {
                 process.again = process.again.filter(|&at| at > now);
             });
         }
+        self.files.carry_out();
+    }
+
+    /// All files that are mapped, with one process for each.
+    fn mapped(&self) -> Mapped {
+        let mappings =
+            self.by_pid.iter().flat_map(|(&pid, p)| p.space.mappings().iter().map(move |m| (pid, m)));
+        mappings.filter_map(|(pid, mapping)| Some((key_of(mapping)?, (pid, mapping.clone())))).collect()
     }
 
     /// Reads the mappings of a sample's process again, if that was not done since the sample was taken; false where they cannot be
@@ -263,7 +319,13 @@ impl Processes {
         for mapping in process.space.mappings().iter().take(MAX_PLACES as usize) {
             mappings.push(self.files.code_mapping(pid, mapping, &program));
         }
-        let Some(block) = self.pool.take(mappings.len()) else { return };
+        if process.space.mappings().len() > mappings.len() {
+            self.crowded.insert(pid);
+        }
+        let Some(block) = self.pool.take(mappings.len()) else {
+            self.crowded.insert(pid);
+            return;
+        };
         let old = process.block.take();
         if maps.set_space(pid, block, &mappings) {
             process.block = Some(Arc::new(block));
@@ -349,12 +411,12 @@ fn next_key(next: &mut u32) -> ProcessKey {
     key
 }
 
-fn new_process(record: record::Process) -> Process {
+fn new_process(record: record::Process, launcher: bool) -> Process {
     Process {
         space: AddressSpace::default(),
         interpreter: None,
         refused: false,
-        launcher: is_this_program(record.pid),
+        launcher,
         eval: None,
         read_at: None,
         codes: HashMap::new(),
@@ -372,8 +434,9 @@ fn new_process(record: record::Process) -> Process {
 
 /// Whether a process runs the same file as this one.
 fn is_this_program(pid: Pid) -> bool {
+    static THIS: OnceLock<Option<(u64, u64)>> = OnceLock::new();
     let program = |of: &str| std::fs::metadata(format!("/proc/{of}/exe")).ok().map(|m| (m.dev(), m.ino()));
-    program("self").is_some_and(|this| program(&pid.to_string()) == Some(this))
+    THIS.get_or_init(|| program("self")).is_some_and(|this| program(&pid.to_string()) == Some(this))
 }
 
 /// The path of the program: the first file that is mapped as code.

@@ -13,7 +13,7 @@ use crate::unwind::merge::RawStack;
 use crate::unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use tracer_ebpf::native::NativeWalk;
+use tracer_ebpf::native::{NativeWalk, place};
 use tracer_ebpf::wire::{FIRST_PC, end, register};
 
 /// A capture that waits for its sample.
@@ -88,9 +88,11 @@ impl RawStacks {
             pc: registers[register::RIP],
             sp: registers[register::RSP],
             bp: registers[register::RBP],
-            ..NativeWalk::default()
+            returned: 0,
+            bx_at: place::INTERRUPTED,
+            others_at: place::INTERRUPTED,
         };
-        let mut rules = ProcessRules { pid, space, files: &self.files };
+        let mut rules = ProcessRules { pid, space, files: &self.files, registers };
         Some(walk(from, anchors, &mut rules, &memory))
     }
 

@@ -1,14 +1,15 @@
 //! Row tables in BPF maps: one inner array a file, filled through mmap.
 //!
 //! 1 M rows take 2 ms this way, 108 ms in batches, seconds one by one (research/unwinding.md §3). All tables together stay below a
-//! cap; a table that finds no room is refused. Leaves out how rows are made (`unwind/cfi.rs`), and making room by dropping tables that
-//! are no longer needed: a later step.
+//! cap; a table that finds no room is refused. Leaves out how rows are made (`unwind/cfi.rs`) and which tables make room (`residents`).
 
-use aya::maps::{ArrayOfMaps, MapData};
+use crate::unwind::cfi::Rows;
+use aya::maps::{Array, ArrayOfMaps, MapData};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use thiserror::Error;
-use tracer_ebpf::rows::{CHUNK_ROWS, FILLER};
+use tracer_ebpf::rows::{CHUNK_ROWS, FILLER, FullRule, MAX_FULL_RULES, Rule, rule};
 use tracer_ebpf::wire::MAX_TABLES;
 
 /// `BPF_F_INNER_MAP | BPF_F_MMAPABLE` (include/uapi/linux/bpf.h, v5.10).
@@ -18,18 +19,14 @@ const ARRAY: u32 = 2;
 /// Bytes of a chunk: a multiple of the page size, so that chunks lie without gaps.
 const CHUNK_BYTES: usize = CHUNK_ROWS * 8;
 
-/// Mebibytes of kernel memory that all tables may take: two and a half times what a PyTorch process with CUDA needs
-/// (research/feasibility.md §2).
-pub(super) const MAX_MIB: usize = 256;
-
 /// Why a file gets no table.
 #[derive(Debug, Error)]
 pub(super) enum RowMapError {
-    /// There is no room for it.
-    #[error("the unwind tables are full ({MAX_MIB} MiB or {MAX_TABLES} tables)")]
-    Full,
+    /// There is no room for this many bytes.
+    #[error("the unwind tables are full: there is no room for {0} bytes")]
+    Full(usize),
     /// It has more rows than the probes can search.
-    #[error("the file has more rows than a table can hold")]
+    #[error("the file has more rows than a table, or all tables together, can hold")]
     TooLarge,
     /// The kernel does not make it.
     #[error("the kernel makes no table: {0}")]
@@ -39,66 +36,144 @@ pub(super) enum RowMapError {
 /// The row tables that the probes can use.
 pub(super) struct RowMaps {
     outer: ArrayOfMaps<MapData, MapData>,
+    full: Array<MapData, FullRule>,
+    /// Place of each rule in full: files share them.
+    places: HashMap<FullRule, u16>,
     room: Room,
+    /// Takes the place of tables that were dropped: it has no rows.
+    empty: Option<MapData>,
 }
 
 /// What tables take.
 #[derive(Debug, Default)]
 struct Room {
-    tables: u32,
+    /// Bytes that all tables may take.
+    capacity: usize,
     bytes: usize,
+    /// The first number that was never given.
+    next: u32,
+    /// Numbers of tables that were dropped, the oldest first, and bytes of those that were not.
+    freed: VecDeque<u32>,
+    sizes: HashMap<u32, usize>,
 }
 
 impl Room {
-    /// The number of the next table, if it fits.
-    const fn find(&self, bytes: usize) -> Result<u32, RowMapError> {
-        if self.tables < MAX_TABLES && self.bytes.saturating_add(bytes) <= MAX_MIB << 20 {
-            return Ok(self.tables);
+    /// The number of the next table, if it fits. Numbers come back as late as they can: a probe or a forked child may still hold an old one.
+    fn find(&self, bytes: usize) -> Result<u32, RowMapError> {
+        if bytes > self.capacity {
+            return Err(RowMapError::TooLarge);
         }
-        Err(RowMapError::Full)
+        let number = if self.next < MAX_TABLES { Some(self.next) } else { self.freed.front().copied() };
+        let fits = self.bytes.saturating_add(bytes) <= self.capacity;
+        number.filter(|_| fits).ok_or(RowMapError::Full(bytes))
     }
 
     /// The table was made.
-    const fn take(&mut self, bytes: usize) {
-        self.tables += 1;
+    fn take(&mut self, table: u32, bytes: usize) {
+        self.next = self.next.max(table + 1);
+        self.freed.retain(|&freed| freed != table);
         self.bytes += bytes;
+        self.sizes.insert(table, bytes);
+    }
+
+    /// The table was dropped.
+    fn give(&mut self, table: u32) {
+        if let Some(bytes) = self.sizes.remove(&table) {
+            self.bytes -= bytes;
+            self.freed.push_back(table);
+        }
     }
 }
 
 impl RowMaps {
-    pub(super) const fn new(outer: ArrayOfMaps<MapData, MapData>) -> Self {
-        Self { outer, room: Room { tables: 0, bytes: 0 } }
+    /// Of the probes' maps, for tables of at most `capacity` bytes together.
+    pub(super) fn new(
+        outer: ArrayOfMaps<MapData, MapData>,
+        full: Array<MapData, FullRule>,
+        capacity: usize,
+    ) -> Self {
+        let room = Room { capacity, ..Room::default() };
+        Self { outer, full, places: HashMap::new(), room, empty: None }
     }
 
-    /// Makes a table of sorted rows; gives its number. The outer map keeps it alive.
-    pub(super) fn add(&mut self, rows: &[u64]) -> Result<u32, RowMapError> {
+    /// Bytes that all tables may take.
+    pub(super) const fn capacity(&self) -> usize {
+        self.room.capacity
+    }
+
+    /// Drops a table that no mapping names any more. A probe that is still walking by it finds no rows.
+    pub(super) fn remove(&mut self, table: u32) -> Result<(), RowMapError> {
+        if self.empty.is_none() {
+            let empty = create(1)?;
+            fill(&empty, 0, std::iter::empty())?;
+            self.empty = Some(empty);
+        }
+        if let Some(empty) = &self.empty {
+            self.outer.set(table, empty, 0).map_err(io::Error::other)?;
+        }
+        self.room.give(table);
+        Ok(())
+    }
+
+    /// Makes a table of sorted rows; gives its number and its bytes. The outer map keeps it alive.
+    pub(super) fn add(&mut self, rows: &Rows) -> Result<(u32, usize), RowMapError> {
+        let shared: Vec<Rule> = rows.full.iter().map(|full| self.share(full)).collect();
+        let rows = &rows.rows;
         let chunks = rows.len().div_ceil(CHUNK_ROWS).max(1);
         if chunks > CHUNK_ROWS {
             return Err(RowMapError::TooLarge);
         }
         let total = (chunks + 1) * CHUNK_BYTES;
         let table = self.room.find(total)?;
-        let entries = u32::try_from(chunks + 1).map_err(io::Error::other)?;
-        let bytes = u32::try_from(CHUNK_BYTES).map_err(io::Error::other)?;
-        let definition = aya_obj::Map::new_from_params(ARRAY, 4, bytes, entries, FLAGS);
-        let inner = MapData::create(definition, "energy_rows", None).map_err(io::Error::other)?;
+        let inner = create(chunks + 1)?;
+        let rows = rows.iter().map(|&row| relocate(row, &shared));
         fill(&inner, chunks, rows)?;
         self.outer.set(table, &inner, 0).map_err(io::Error::other)?;
-        self.room.take(total);
-        Ok(table)
+        self.room.take(table, total);
+        Ok((table, total))
+    }
+
+    /// What leads to a rule in full in all tables; where there is no place for another one, its code cannot be unwound.
+    fn share(&mut self, full: &FullRule) -> Rule {
+        if let Some(&place) = self.places.get(full) {
+            return Rule::full(place);
+        }
+        let next = u16::try_from(self.places.len()).ok().filter(|&place| u32::from(place) < MAX_FULL_RULES);
+        let Some(place) = next.filter(|&place| self.full.set(u32::from(place), full, 0).is_ok()) else {
+            return Rule::UNSUPPORTED;
+        };
+        self.places.insert(*full, place);
+        Rule::full(place)
     }
 }
 
+/// A row of a file as it stands in its table: the number of a rule in full is one of all files.
+fn relocate(row: u64, shared: &[Rule]) -> u64 {
+    let old = Rule((row & 0xffff_ffff) as u32);
+    if old.kind() != rule::FULL {
+        return row;
+    }
+    let new = shared.get(old.index() as usize).copied().unwrap_or(Rule::UNSUPPORTED);
+    row >> 32 << 32 | u64::from(new.0)
+}
+
+/// Makes an inner map.
+fn create(entries: usize) -> io::Result<MapData> {
+    let entries = u32::try_from(entries).map_err(io::Error::other)?;
+    let bytes = u32::try_from(CHUNK_BYTES).map_err(io::Error::other)?;
+    let definition = aya_obj::Map::new_from_params(ARRAY, 4, bytes, entries, FLAGS);
+    MapData::create(definition, "energy_rows", None).map_err(io::Error::other)
+}
+
 /// Writes the index and the chunks.
-fn fill(inner: &MapData, chunks: usize, rows: &[u64]) -> io::Result<()> {
+fn fill(inner: &MapData, chunks: usize, rows: impl ExactSizeIterator<Item = u64> + Clone) -> io::Result<()> {
     let mut options = memmap2::MmapOptions::new();
     options.len((chunks + 1) * CHUNK_BYTES);
     // SAFETY: the map was just created and is not yet in the outer map: nothing else reads or writes it.
     let mut memory = unsafe { options.map_mut(inner.fd().as_fd().as_raw_fd()) }?;
-    let index = rows.iter().step_by(CHUNK_ROWS).copied();
+    let index = rows.clone().step_by(CHUNK_ROWS);
     let filled = index.chain(std::iter::repeat(FILLER)).take(CHUNK_ROWS);
-    let filled =
-        filled.chain(rows.iter().copied().chain(std::iter::repeat(FILLER)).take(chunks * CHUNK_ROWS));
+    let filled = filled.chain(rows.chain(std::iter::repeat(FILLER)).take(chunks * CHUNK_ROWS));
     for (place, row) in memory.chunks_exact_mut(8).zip(filled) {
         place.copy_from_slice(&row.to_ne_bytes());
     }
@@ -107,26 +182,49 @@ fn fill(inner: &MapData, chunks: usize, rows: &[u64]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_MIB, MAX_TABLES, Room, RowMapError};
+    use super::{MAX_TABLES, Room, RowMapError, relocate};
+    use tracer_ebpf::rows::{Rule, rule};
 
-    /// Tables fit up to the cap; one that does not is refused, and a smaller one still finds room.
+    /// Tables fit up to the cap; one that does not is refused until others were dropped, one that never will for good.
     #[test]
     fn room_ends_at_the_cap() {
-        let mut room = Room::default();
-        let most = (MAX_MIB << 20) - 100;
-        assert_eq!(room.find(most).unwrap(), 0);
-        room.take(most);
-        assert!(matches!(room.find(101), Err(RowMapError::Full)));
-        assert!(matches!(room.find(usize::MAX), Err(RowMapError::Full)));
+        let mut room = Room { capacity: 1000, ..Room::default() };
+        assert_eq!(room.find(900).unwrap(), 0);
+        room.take(0, 900);
+        assert!(matches!(room.find(101), Err(RowMapError::Full(101))));
+        assert!(matches!(room.find(1001), Err(RowMapError::TooLarge)));
         assert_eq!(room.find(100).unwrap(), 1);
+        room.take(1, 100);
+        room.give(0);
+        room.give(0); // Twice is once.
+        assert_eq!((room.bytes, room.find(900).unwrap()), (100, 2));
     }
 
-    /// The outer map's places are counted too.
+    /// Numbers end too; then those of dropped tables come back, the oldest first.
     #[test]
-    fn places_end() {
-        let mut room = Room { tables: MAX_TABLES - 1, ..Room::default() };
-        assert_eq!(room.find(1).unwrap(), MAX_TABLES - 1);
-        room.take(1);
-        assert!(matches!(room.find(1), Err(RowMapError::Full)));
+    fn numbers_come_back_last() {
+        let mut room = Room { capacity: usize::MAX, ..Room::default() };
+        for table in 0..MAX_TABLES {
+            assert_eq!(room.find(1).unwrap(), table);
+            room.take(table, 1);
+        }
+        assert!(matches!(room.find(1), Err(RowMapError::Full(1))));
+        room.give(7);
+        room.give(3);
+        assert_eq!(room.find(1).unwrap(), 7);
+        room.take(7, 1);
+        assert_eq!(room.find(1).unwrap(), 3);
+    }
+
+    /// A row that leads to a rule in full leads to its place among those of all files; others stay as they are.
+    #[test]
+    fn rules_in_full_are_shared() {
+        let shared = [Rule::full(40), Rule::UNSUPPORTED];
+        let row = |rule: Rule| 0x1234 << 32 | u64::from(rule.0);
+        assert_eq!(relocate(row(Rule::full(0)), &shared), row(Rule::full(40)));
+        assert_eq!(relocate(row(Rule::full(1)), &shared), row(Rule::UNSUPPORTED));
+        assert_eq!(relocate(row(Rule::full(2)), &shared), row(Rule::UNSUPPORTED));
+        let short = Rule::pack(rule::RSP, 8, 0).unwrap();
+        assert_eq!(relocate(row(short), &shared), row(short));
     }
 }

@@ -9,8 +9,8 @@ use crate::unwind::fde::UnwindFile;
 use crate::unwind::vdso;
 use std::collections::HashMap;
 use tracer_ebpf::native::Tables;
-use tracer_ebpf::rows::Rule;
-use tracer_ebpf::wire::end;
+use tracer_ebpf::rows::{FullRule, Rule, rule};
+use tracer_ebpf::wire::{end, register};
 
 /// Rules that are kept: a walk asks for the same return addresses again and again.
 const KEPT: usize = 1 << 14;
@@ -24,11 +24,20 @@ pub(super) struct UnwindFiles {
     /// By number; `None` for what is no ELF file or could not be opened.
     files: Vec<Option<UnwindFile>>,
     kept: Vec<Option<Kept>>,
+    /// Rules in full of all files, and the place of each.
+    full: Vec<FullRule>,
+    places: HashMap<FullRule, u16>,
 }
 
 impl Default for UnwindFiles {
     fn default() -> Self {
-        Self { numbers: HashMap::new(), files: Vec::new(), kept: vec![None; KEPT] }
+        Self {
+            numbers: HashMap::new(),
+            files: Vec::new(),
+            kept: vec![None; KEPT],
+            full: Vec::new(),
+            places: HashMap::new(),
+        }
     }
 }
 
@@ -65,11 +74,23 @@ impl UnwindFiles {
         {
             return Ok(*rule);
         }
-        let rule = file.rule(svma);
+        let (rule, full) = file.rule(svma);
+        let rule = full.map_or(rule, |full| self.number_full(full));
         if let Some(slot) = self.kept.get_mut(place) {
             *slot = Some((number, svma, rule));
         }
         Ok(rule)
+    }
+
+    /// Leads to a rule in full by its place among those of all files.
+    fn number_full(&mut self, full: FullRule) -> Rule {
+        if let Some(&place) = self.places.get(&full) {
+            return Rule::full(place);
+        }
+        let Ok(place) = u16::try_from(self.full.len()) else { return Rule::UNSUPPORTED };
+        self.full.push(full);
+        self.places.insert(full, place);
+        Rule::full(place)
     }
 
     /// Eight bytes of code at an address of a process, from the file: what the file maps cannot have changed since.
@@ -83,7 +104,7 @@ impl UnwindFiles {
     /// How far below the CFA the function at `pc` saved its caller's `rbp` (0: it did not); `None` where that is not known.
     pub(super) fn saved_rbp(&mut self, pid: Pid, space: &AddressSpace, pc: u64) -> Option<u32> {
         let rule = self.rule(pid, space, pc).ok()?;
-        u32::try_from(-rule.rbp()).ok()
+        u32::try_from(-rule.rbp()).ok().filter(|_| rule.kind() != rule::FULL)
     }
 }
 
@@ -92,10 +113,20 @@ pub(super) struct ProcessRules<'a> {
     pub(super) pid: Pid,
     pub(super) space: &'a AddressSpace,
     pub(super) files: &'a std::cell::RefCell<UnwindFiles>,
+    /// Those of the interrupted code.
+    pub(super) registers: &'a [u64; register::COUNT],
 }
 
 impl Tables for ProcessRules<'_> {
     fn rule(&mut self, pc: u64) -> Result<Rule, u8> {
         self.files.borrow_mut().rule(self.pid, self.space, pc)
+    }
+
+    fn full(&mut self, index: u32) -> Option<FullRule> {
+        self.files.borrow().full.get(index as usize).copied()
+    }
+
+    fn interrupted(&mut self, number: u32) -> Option<u64> {
+        self.registers.get(register::of_dwarf(number)).copied()
     }
 }

@@ -138,6 +138,7 @@ fn load(plan: &RecordPlan) -> Result<Tracer, SessionError> {
         sample_hz: plan.sample_hz,
         system_wide: plan.system_wide,
         unwinding: plan.unwinding,
+        unwind_mib: plan.unwind_mib,
         verbose: plan.screen.verbose,
     };
     Ok(Tracer::load(&config)?)

@@ -1,18 +1,15 @@
 //! `.eh_frame` to unwind rows: what the compiler says about finding the caller, eight bytes for each stretch of code.
 //!
 //! Sources: DWARF 5 §6.4; LSB Core 5.0 §10.6 (`.eh_frame`); System V ABI AMD64 1.0 §3.6 (register numbers). Leaves out every register
-//! but `rsp`, `rbp` and the return address.
+//! but `rsp`, `rbp`, `rbx` and the return address; what a rule means for rows is in `cfi_rule`.
 
+use super::cfi_rule::{Meaning, Reader, SAVED_AT_RBP, meaning_of};
 use super::elf::{EhFrame, ElfFacts, read_eh_frame};
-use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame as Section, EndianSlice, LittleEndian, RegisterRule,
-    UnwindContext, UnwindSection as _, UnwindTableRow, X86_64,
-};
+use gimli::{BaseAddresses, CieOrFde, EhFrame as Section, LittleEndian, UnwindContext, UnwindSection as _};
 use std::collections::HashMap;
 use std::path::Path;
-use tracer_ebpf::rows::{Rule, rule};
+use tracer_ebpf::rows::{FullRule, Operand, Rule, rule};
 
-pub(super) type Reader<'a> = EndianSlice<'a, LittleEndian>;
 type Cies<'a> = HashMap<usize, gimli::CommonInformationEntry<Reader<'a>>>;
 
 /// Rows of one file, sorted, with what could not be expressed.
@@ -20,6 +17,8 @@ type Cies<'a> = HashMap<usize, gimli::CommonInformationEntry<Reader<'a>>>;
 pub struct Rows {
     /// The rows, see `tracer_ebpf::rows`.
     pub rows: Vec<u64>,
+    /// Rules in full, to which rows of kind `FULL` lead by their place here.
+    pub full: Vec<FullRule>,
     /// FDEs that could not be parsed; their code has no rows.
     pub damaged: u64,
     /// Rows whose rule does not fit.
@@ -52,25 +51,24 @@ pub fn build_rows(section: &EhFrame, base: u64) -> Rows {
     let bases = BaseAddresses::default().set_eh_frame(section.svma);
     let mut context = UnwindContext::new();
     let mut cies = Cies::new();
-    let mut out = Rows::default();
+    let mut out = Builder { base, ..Builder::default() };
     let mut entries = eh_frame.entries(&bases);
     loop {
         match entries.next() {
             Ok(Some(CieOrFde::Fde(partial))) => {
                 let fde = parse_fde(&partial, &mut cies);
-                let done = fde.and_then(|fde| add_fde(&eh_frame, &bases, &fde, base, &mut context, &mut out));
-                out.damaged += u64::from(done.is_err());
+                let done = fde.and_then(|fde| out.add_fde(&eh_frame, &bases, &fde, &mut context));
+                out.rows.damaged += u64::from(done.is_err());
             }
             Ok(Some(CieOrFde::Cie(_))) => (),
             Ok(None) => break,
             Err(_) => {
-                out.damaged += 1; // The rest cannot be found without this entry's length.
+                out.rows.damaged += 1; // The rest cannot be found without this entry's length.
                 break;
             }
         }
     }
-    out.rows = tidy(std::mem::take(&mut out.rows));
-    out
+    Rows { rows: tidy(out.rows.rows), ..out.rows }
 }
 
 /// Parses an FDE; its CIE, which most share, once.
@@ -88,31 +86,6 @@ fn parse_fde<'a>(
     })
 }
 
-fn add_fde<'a>(
-    eh_frame: &Section<Reader<'a>>,
-    bases: &BaseAddresses,
-    fde: &gimli::FrameDescriptionEntry<Reader<'a>>,
-    base: u64,
-    context: &mut UnwindContext<usize>,
-    out: &mut Rows,
-) -> gimli::Result<()> {
-    if fde.len() == 0 || fde.initial_address() < base {
-        return Ok(()); // Left behind by the linker for discarded code.
-    }
-    let signal = fde.is_signal_trampoline();
-    let mut table = fde.rows(eh_frame, bases, context)?;
-    while let Some(row) = table.next_row()? {
-        if row.start_address() >= fde.end_address() {
-            break; // Code that was cut off leaves rules behind its end; what follows may have none.
-        }
-        let rule = if signal { Rule::pack(rule::SIGNAL, 0, 0) } else { rule_of(row, eh_frame) };
-        out.unsupported += u64::from(rule.is_none());
-        out.rows.extend(pack(row.start_address(), base, rule.unwrap_or(UNSUPPORTED)));
-    }
-    out.rows.extend(pack(fde.end_address(), base, NONE));
-    Ok(())
-}
-
 /// Bytes of the code at an entry point: the dynamic loader's, the longest, has 60.
 pub(super) const ENTRY_BYTES: u64 = 64;
 
@@ -122,136 +95,144 @@ pub(super) const ENTRY_BYTES: u64 = 64;
 pub fn add_entry(rows: &mut Vec<u64>, entry: u64) {
     let after = rows.partition_point(|row| row >> 32 <= entry);
     let (before, behind) = rows.split_at(after);
-    let is_none = |row: &u64| *row & 0xffff_ffff == u64::from(NONE.0);
+    let is_none = |row: &u64| *row & 0xffff_ffff == u64::from(Rule::NONE.0);
     if entry == 0 || !before.last().is_none_or(is_none) {
         return;
     }
     let next = behind.first().map_or(u64::MAX, |row| row >> 32);
     let end = next.min(entry.saturating_add(ENTRY_BYTES));
-    let mut new: Vec<u64> = pack(entry, 0, OUTERMOST).into_iter().collect();
-    new.extend(pack(end, 0, NONE).filter(|_| end < next));
+    let mut new: Vec<u64> = pack(entry, OUTERMOST).into_iter().collect();
+    new.extend(pack(end, Rule::NONE).filter(|_| end < next));
     let same = before.last().is_some_and(|row| row >> 32 == entry);
     rows.splice(after - usize::from(same)..after, new);
 }
 
-/// The rule of one FDE at an address (SVMA) that lies in it.
+/// The rule of one FDE at an address (SVMA), and what it is in full where it does not fit a row; `rule::NONE` outside it. By all of the
+/// FDE's rows, for what one says may hang on the one before.
 pub(super) fn rule_at<'a>(
     eh_frame: &Section<Reader<'a>>,
     bases: &BaseAddresses,
     fde: &gimli::FrameDescriptionEntry<Reader<'a>>,
     context: &mut UnwindContext<usize>,
     svma: u64,
-) -> gimli::Result<Rule> {
-    let row = fde.unwind_info_for_address(eh_frame, bases, context, svma)?;
-    let rule =
-        if fde.is_signal_trampoline() { Rule::pack(rule::SIGNAL, 0, 0) } else { rule_of(row, eh_frame) };
-    Ok(rule.unwrap_or(UNSUPPORTED))
+) -> gimli::Result<(Rule, Option<FullRule>)> {
+    let base = fde.initial_address();
+    let mut builder = Builder { base, ..Builder::default() };
+    builder.add_fde(eh_frame, bases, fde, context)?;
+    let rows = Rows { rows: tidy(builder.rows.rows), ..builder.rows };
+    Ok(rows.rule(svma.wrapping_sub(base)))
 }
 
-const UNSUPPORTED: Rule = Rule(rule::UNSUPPORTED << 27);
-pub(super) const OUTERMOST: Rule = Rule(rule::OUTERMOST << 27);
-pub(super) const NONE: Rule = Rule(rule::NONE << 27);
+/// The outermost frame.
+pub(super) const OUTERMOST: Rule = Rule(rule::OUTERMOST << 28);
 
-fn pack(svma: u64, base: u64, rule: Rule) -> Option<u64> {
-    let pc = u32::try_from(svma.checked_sub(base)?).ok()?;
-    Some(u64::from(pc) << 32 | u64::from(rule.0))
-}
-
-/// The rule of a row; `None` where it does not fit.
-fn rule_of(row: &UnwindTableRow<usize>, eh_frame: &Section<Reader<'_>>) -> Option<Rule> {
-    match row.register(X86_64::RA) {
-        Some(RegisterRule::Undefined) => return Rule::pack(rule::OUTERMOST, 0, 0),
-        Some(RegisterRule::Offset(-8)) => (),
-        _ => return None,
+impl Rows {
+    /// The rule at a place (relative to the file's lowest address), and what it is in full where it does not fit a row.
+    pub(super) fn rule(&self, place: u64) -> (Rule, Option<FullRule>) {
+        let after = self.rows.partition_point(|row| row >> 32 <= place);
+        let row = after.checked_sub(1).and_then(|last| self.rows.get(last));
+        let rule = row.map_or(Rule::NONE, |row| Rule((row & 0xffff_ffff) as u32));
+        let full = (rule.kind() == rule::FULL).then(|| self.full.get(rule.index() as usize).copied());
+        (rule, full.flatten())
     }
-    match row.cfa() {
-        CfaRule::RegisterAndOffset { register, offset } => {
-            // At the `ret` of a function that realigned its stack, gcc has popped `rbp` and forgets to say so.
-            let popped = (*register, *offset) == (X86_64::RSP, 8) && saved_at_rbp(row, eh_frame);
-            let rbp = if popped { 0 } else { rbp_slot(row)? };
-            let kind = match *register {
-                X86_64::RSP => rule::RSP,
-                X86_64::RBP => rule::RBP,
-                _ => return None,
-            };
-            Rule::pack(kind, *offset, rbp)
+}
+
+fn pack(place: u64, rule: Rule) -> Option<u64> {
+    Some(u64::from(u32::try_from(place).ok()?) << 32 | u64::from(rule.0))
+}
+
+/// Rows that are being made.
+#[derive(Default)]
+struct Builder {
+    base: u64,
+    rows: Rows,
+    /// Place of each rule in full.
+    places: HashMap<FullRule, u16>,
+}
+
+impl Builder {
+    fn add_fde<'a>(
+        &mut self,
+        eh_frame: &Section<Reader<'a>>,
+        bases: &BaseAddresses,
+        fde: &gimli::FrameDescriptionEntry<Reader<'a>>,
+        context: &mut UnwindContext<usize>,
+    ) -> gimli::Result<()> {
+        if fde.len() == 0 || fde.initial_address() < self.base {
+            return Ok(()); // Left behind by the linker for discarded code.
         }
-        CfaRule::Expression(expression) => {
-            let expression = expression.get(eh_frame).ok()?;
-            expression_rule(expression.0.slice(), row, eh_frame)
+        let signal = fde.is_signal_trampoline();
+        let mut table = fde.rows(eh_frame, bases, context)?;
+        let mut before = None;
+        while let Some(row) = table.next_row()? {
+            let start = row.start_address();
+            if start >= fde.end_address() {
+                break; // Code that was cut off leaves rules behind its end; what follows may have none.
+            }
+            let meaning = if signal { Meaning::SIGNAL } else { meaning_of(row, eh_frame) };
+            if let (Some((from, Meaning::Full(full))), Meaning::Popped(_)) = (before, meaning) {
+                self.add_popped(from, start, full);
+            }
+            let rule = self.rule_of(meaning);
+            self.rows.unsupported += u64::from(rule == Rule::UNSUPPORTED);
+            self.add(start, rule);
+            before = Some((start, meaning));
+        }
+        self.add(fde.end_address(), Rule::NONE);
+        Ok(())
+    }
+
+    /// A function that realigned its stack has popped `rbp` and `rbx` before its last `lea -8(%r10), %rsp`, of four bytes, and gcc does not
+    /// say so: from there they are unchanged.
+    fn add_popped(&mut self, from: u64, end: u64, full: FullRule) {
+        const LEA_BYTES: u64 = 4;
+        if full.rbp == SAVED_AT_RBP && !full.cfa.is_word() && end.saturating_sub(from) > LEA_BYTES {
+            let popped = FullRule { rbp: Operand::SAME, rbx: Operand::SAME, ..full };
+            let rule = self.rule_of(Meaning::Full(popped));
+            self.add(end - LEA_BYTES, rule);
         }
     }
-}
 
-/// Bytes from the CFA to where the caller's `rbp` was saved; 0: it is unchanged. `None` where neither holds.
-fn rbp_slot(row: &UnwindTableRow<usize>) -> Option<i64> {
-    match row.register(X86_64::RBP) {
-        Some(RegisterRule::Offset(offset)) if offset != 0 => Some(offset),
-        None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => Some(0),
-        _ => None,
-    }
-}
-
-/// The expressions that occur: the PLT's, and the CFA kept in memory next to `rbp` (stacks realigned by gcc) or `rsp`.
-fn expression_rule(code: &[u8], row: &UnwindTableRow<usize>, eh_frame: &Section<Reader<'_>>) -> Option<Rule> {
-    const BREG6: u8 = 0x76;
-    const BREG7: u8 = 0x77;
-    const DEREF: u8 = 0x06;
-    const PLUS_UCONST: u8 = 0x23;
-    match code {
-        // breg7 8, breg16 0, lit15, and, lit11 | lit10, ge, lit3, shl, plus.
-        [BREG7, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22] => Rule::pack(rule::PLT, 8, 0),
-        [BREG7, 8, 0x80, 0, 0x3f, 0x1a, 0x3a, 0x2a, 0x33, 0x24, 0x22] => Rule::pack(rule::PLT, 0, 0),
-        [BREG6, offset @ .., DEREF] if saved_at_rbp(row, eh_frame) => {
-            Rule::pack(rule::DEREF_RBP, sleb128(offset)?, 0)
+    fn rule_of(&mut self, meaning: Meaning) -> Rule {
+        let full = match meaning {
+            Meaning::Short(rule) | Meaning::Popped(rule) => return rule,
+            Meaning::Full(full) => full,
+            Meaning::Unknown => return Rule::UNSUPPORTED,
+        };
+        if let Some(&place) = self.places.get(&full) {
+            return Rule::full(place);
         }
-        [BREG7, offset @ .., DEREF] => Rule::pack(rule::DEREF_RSP, sleb128(offset)?, rbp_slot(row)?),
-        [BREG7, offset @ .., DEREF, PLUS_UCONST, 8] => {
-            Rule::pack(rule::DEREF_RSP_8, sleb128(offset)?, rbp_slot(row)?)
-        }
-        _ => None,
+        let Ok(place) = u16::try_from(self.rows.full.len()) else { return Rule::UNSUPPORTED };
+        self.rows.full.push(full);
+        self.places.insert(full, place);
+        Rule::full(place)
     }
-}
 
-/// Whether the caller's `rbp` lies where `rbp` points: `DW_OP_breg6 0`, which goes with a realigned stack.
-fn saved_at_rbp(row: &UnwindTableRow<usize>, eh_frame: &Section<Reader<'_>>) -> bool {
-    match row.register(X86_64::RBP) {
-        Some(RegisterRule::Expression(e)) => e.get(eh_frame).is_ok_and(|e| e.0.slice() == [0x76, 0]),
-        _ => false,
+    fn add(&mut self, svma: u64, rule: Rule) {
+        self.rows.rows.extend(svma.checked_sub(self.base).and_then(|place| pack(place, rule)));
     }
-}
-
-/// A signed LEB128 number that fills the slice.
-fn sleb128(bytes: &[u8]) -> Option<i64> {
-    let (last, rest) = bytes.split_last()?;
-    if bytes.len() > 5 || last & 0x80 != 0 || rest.iter().any(|b| b & 0x80 == 0) {
-        return None;
-    }
-    let value = bytes.iter().rev().fold(0i64, |value, byte| value << 7 | i64::from(byte & 0x7f));
-    let bits = 7 * u32::try_from(bytes.len()).ok()?;
-    Some(value << (64 - bits) >> (64 - bits))
 }
 
 /// Sorts, lets a real row win over the end of the stretch before it, and drops rows that repeat their neighbour.
 fn tidy(mut rows: Vec<u64>) -> Vec<u64> {
     let is_none = |row: u64| Rule((row & 0xffff_ffff) as u32).kind() == rule::NONE;
     rows.sort_by_key(|&row| (row >> 32, !is_none(row)));
-    let mut out: Vec<u64> = Vec::with_capacity(rows.len());
-    for row in rows {
-        if out.last().is_some_and(|last| last >> 32 == row >> 32) {
-            out.pop();
+    // In place: the rows of a large library are tens of megabytes.
+    rows.dedup_by(|row, before| {
+        let same = *row >> 32 == *before >> 32;
+        if same {
+            *before = *row;
         }
-        if out.last().is_none_or(|last| last & 0xffff_ffff != row & 0xffff_ffff) {
-            out.push(row);
-        }
-    }
-    out.shrink_to_fit();
-    out
+        same
+    });
+    rows.dedup_by_key(|row| *row & 0xffff_ffff);
+    rows.shrink_to_fit();
+    rows
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ElfFacts, Path, add_entry, build_rows, read_eh_frame, sleb128};
+    use super::{ElfFacts, Path, add_entry, build_rows, read_eh_frame};
     use tracer_ebpf::rows::{Rule, rule};
 
     /// libc's table has thousands of sorted rows, nearly all expressible, and begins below its first function with nothing.
@@ -271,32 +252,10 @@ mod tests {
         }
     }
 
-    /// The packed rule gives back what was put in, negative offsets included.
-    #[test]
-    fn rules_survive_packing() {
-        for (offset, rbp) in [(8, 0), (16, -16), (-8, -8), (32760 * 8, -1024 * 8), (0, 1023 * 8)] {
-            let rule = Rule::pack(rule::RBP, offset, rbp).unwrap();
-            assert_eq!((rule.kind(), rule.offset(), rule.rbp()), (rule::RBP, offset, rbp));
-        }
-        assert_eq!(Rule::pack(rule::RSP, 4, 0), None);
-        assert_eq!(Rule::pack(rule::RSP, 32768 * 8, 0), None);
-    }
-
-    /// Signed LEB128 of one and two bytes; anything that does not fill the slice is refused.
-    #[test]
-    fn leb128() {
-        assert_eq!(sleb128(&[0x78]), Some(-8));
-        assert_eq!(sleb128(&[0xa0, 0x01]), Some(160));
-        assert_eq!(sleb128(&[0x80, 0x7f]), Some(-128));
-        assert_eq!(sleb128(&[0x80]), None);
-        assert_eq!(sleb128(&[0x08, 0x08]), None);
-        assert_eq!(sleb128(&[]), None);
-    }
-
     /// The entry point is the outermost frame, where there is no unwind information for it, up to the next function.
     #[test]
     fn entry_points() {
-        let row = |at: u64, kind: u32| at << 32 | u64::from(kind << 27);
+        let row = |at: u64, kind: u32| at << 32 | u64::from(kind << 28);
         let with = |rows: &[u64], entry| {
             let mut rows = rows.to_vec();
             add_entry(&mut rows, entry);

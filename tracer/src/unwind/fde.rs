@@ -4,7 +4,8 @@
 //! large libraries, only the blocks are read in which entries were asked for. Files without a search table (static programs of some
 //! linkers) get all their rows at once. Sources: LSB Core 5.0 §10.6. Leaves out what a rule means (`tracer_ebpf::native`).
 
-use super::cfi::{ENTRY_BYTES, NONE, OUTERMOST, Reader, build_rows, rule_at};
+use super::cfi::{ENTRY_BYTES, OUTERMOST, Rows, build_rows, rule_at};
+use super::cfi_rule::Reader;
 use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections, path_of, read_eh_frame};
 use gimli::{
     BaseAddresses, EhFrame as Section, EhFrameHdr, EndianSlice, LittleEndian, UnwindContext,
@@ -13,7 +14,7 @@ use gimli::{
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use tracer_ebpf::rows::Rule;
+use tracer_ebpf::rows::{FullRule, Rule, rule};
 
 /// A file that is unwound through.
 pub struct UnwindFile {
@@ -30,7 +31,7 @@ enum Found {
     /// The search table, and the entries.
     Table { header: Vec<u8>, frames: Blocks, bases: BaseAddresses, start: u64 },
     /// All rows (`tracer_ebpf::rows`).
-    Rows(Vec<u64>),
+    Rows(Rows),
 }
 
 impl UnwindFile {
@@ -48,9 +49,7 @@ impl UnwindFile {
         let found = match found {
             Some(found) => found,
             None => Found::Rows(
-                read_eh_frame(&path)?
-                    .map(|section| build_rows(&section, facts.base).rows)
-                    .unwrap_or_default(),
+                read_eh_frame(&path)?.map(|section| build_rows(&section, facts.base)).unwrap_or_default(),
             ),
         };
         let mut new = Self { file, facts, found, entry: 0..0, context: UnwindContext::new() };
@@ -63,10 +62,11 @@ impl UnwindFile {
         self.facts.bias(mapping_start, mapping_offset)
     }
 
-    /// The rule at an address (SVMA); `rule::NONE` where the file has no unwind information for it, or a damaged one.
-    pub fn rule(&mut self, svma: u64) -> Rule {
+    /// The rule at an address (SVMA), and what it is in full where it does not fit a row; `rule::NONE` where the file has no unwind
+    /// information for it, or a damaged one.
+    pub fn rule(&mut self, svma: u64) -> (Rule, Option<FullRule>) {
         let found = self.find(svma);
-        if found == NONE && self.entry.contains(&svma) { OUTERMOST } else { found }
+        if is_none(found) && self.entry.contains(&svma) { (OUTERMOST, None) } else { found }
     }
 
     /// As far as there is no unwind information, see `cfi::add_entry`.
@@ -76,17 +76,17 @@ impl UnwindFile {
             return 0..0;
         }
         let most = entry.saturating_add(ENTRY_BYTES);
-        let end = (entry..most).find(|&svma| self.find(svma) != NONE).unwrap_or(most);
+        let end = (entry..most).find(|&svma| !is_none(self.find(svma))).unwrap_or(most);
         entry..end
     }
 
-    fn find(&mut self, svma: u64) -> Rule {
+    fn find(&mut self, svma: u64) -> (Rule, Option<FullRule>) {
         match &mut self.found {
-            Found::Rows(rows) => rule_of_rows(rows, svma.wrapping_sub(self.facts.base)),
+            Found::Rows(rows) => rows.rule(svma.wrapping_sub(self.facts.base)),
             Found::Table { header, frames, bases, start } => {
                 let found = frames.find(&self.file, header, bases, *start, svma);
                 let rule = found.and_then(|at| frames.rule(bases, at, &mut self.context, svma));
-                rule.unwrap_or(NONE)
+                rule.unwrap_or((Rule::NONE, None))
             }
         }
     }
@@ -114,13 +114,9 @@ fn table(file: &File, frames: Place, header: Place) -> Option<Found> {
     Some(Found::Table { header: bytes, frames: Blocks::new(frames)?, bases, start })
 }
 
-/// The rule at a place (relative to the file's lowest address) of sorted rows.
-fn rule_of_rows(rows: &[u64], place: u64) -> Rule {
-    let after = rows.partition_point(|row| row >> 32 <= place);
-    match after.checked_sub(1).and_then(|last| rows.get(last)) {
-        Some(row) => Rule((row & 0xffff_ffff) as u32),
-        None => NONE,
-    }
+/// Whether there is no unwind information.
+const fn is_none((rule, _): (Rule, Option<FullRule>)) -> bool {
+    rule.kind() == rule::NONE
 }
 
 /// A section of which only those blocks are read that were asked for; the others are zeros that take no memory.
@@ -194,7 +190,7 @@ impl Blocks {
         at: usize,
         context: &mut UnwindContext<usize>,
         svma: u64,
-    ) -> Option<Rule> {
+    ) -> Option<(Rule, Option<FullRule>)> {
         let section: Section<Reader<'_>> = EndianSlice::new(&self.data, LittleEndian).into();
         let fde = section.fde_from_offset(bases, at.into(), Section::cie_from_offset).ok()?;
         if !fde.contains(svma) {
@@ -206,11 +202,12 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
-    use super::{UnwindFile, rule_of_rows};
+    use super::{Rows, UnwindFile};
     use crate::unwind::cfi::{add_entry, build_rows};
     use crate::unwind::elf::{ElfFacts, find_unwind_sections, read_eh_frame};
     use std::fs::File;
     use std::path::Path;
+    use tracer_ebpf::rows::{FullRule, Rule};
 
     /// At every row of the C library, and just before the next, the rule that is looked up is the one of the whole table.
     #[test]
@@ -218,15 +215,16 @@ mod tests {
         let path = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
         let facts = ElfFacts::read(path, &[]).unwrap();
         let base = facts.base;
-        let mut rows = build_rows(&read_eh_frame(path).unwrap().unwrap(), base).rows;
-        add_entry(&mut rows, facts.entry - base);
+        let mut rows = build_rows(&read_eh_frame(path).unwrap().unwrap(), base);
+        add_entry(&mut rows.rows, facts.entry - base);
         let mut file = UnwindFile::open(File::open(path).unwrap()).unwrap();
-        let starts = rows.iter().map(|row| row >> 32);
+        let starts = rows.rows.iter().map(|row| row >> 32);
         for place in starts.flat_map(|start| [start, start.saturating_sub(1)]) {
-            let looked_up = file.rule(base + place);
-            assert_eq!(looked_up, rule_of_rows(&rows, place), "{place:#x}");
+            // Rules in full are numbered by the table that they stand in.
+            let plain = |(rule, full): (Rule, Option<FullRule>)| (full.is_none().then_some(rule), full);
+            assert_eq!(plain(file.rule(base + place)), plain(rows.rule(place)), "{place:#x}");
         }
-        assert!(rows.len() > 10_000);
+        assert!(rows.rows.len() > 10_000);
     }
 
     /// Damaged tables give other rules or none, never a panic.
@@ -260,6 +258,6 @@ mod tests {
     #[test]
     fn files_without_rules() {
         assert!(UnwindFile::open(File::open("/etc/passwd").unwrap()).is_err());
-        assert_eq!(rule_of_rows(&[], 7), super::NONE);
+        assert_eq!(Rows::default().rule(7), (Rule::NONE, None));
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod address_space;
 pub mod cfi;
+mod cfi_rule;
 pub mod cpython;
 pub mod elf;
 pub mod fde;

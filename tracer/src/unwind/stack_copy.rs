@@ -178,7 +178,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
-    const START: NativeWalk = NativeWalk { pc: 0x1010, sp: S, bp: 0, returned: 0 };
+    const START: NativeWalk = NativeWalk { pc: 0x1010, sp: S, bp: 0, returned: 0, bx_at: 0, others_at: 0 };
 
     /// A chain inside the copy is walked to its outermost frame.
     #[test]
@@ -260,7 +260,7 @@ mod tests {
             let stack = bytes(&words);
             let copy = StackCopy::new(base, &stack, limited, |address| (address % 3 == 0).then_some(address));
             let [pc, sp, bp] = registers;
-            let from = NativeWalk { pc, sp, bp, returned: 0 };
+            let from = NativeWalk { pc, sp, bp, ..NativeWalk::default() };
             let walked = walk(from, &Anchors { places, eval_cfa, eval_rbp }, &mut Any(seed), &copy);
             prop_assert!(walked.native.len() <= (MAX_FRAMES as usize + 1) * 7);
             prop_assert!(walked.healed <= 6 && walked.end != end::RUNNING);

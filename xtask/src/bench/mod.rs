@@ -4,6 +4,7 @@
 
 mod cost;
 mod sources;
+mod start;
 
 use crate::workspace::Workspace;
 use anyhow::Result;
@@ -15,6 +16,8 @@ pub(crate) enum Bench {
     Cost(cost::Options),
     /// What reading power costs at 50 and at 1,000 readings a second: CPU, how long a round takes, how late it begins.
     Sources(sources::Options),
+    /// Memory of energy-trace while it records a PyTorch training, and how soon it has its first sample and all unwind tables.
+    Start(start::Options),
 }
 
 /// `cargo xtask bench`.
@@ -22,5 +25,6 @@ pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
     match bench {
         Bench::Cost(options) => cost::chore(workspace, options),
         Bench::Sources(options) => sources::chore(workspace, options),
+        Bench::Start(options) => start::chore(workspace, options),
     }
 }

@@ -1,0 +1,100 @@
+//! Unwind tables under a cap that is too small for all of them: what is needed is made anew, and stacks are right or say that they are cut.
+//!
+//! A program computes in one library, then in another, and both again; the cap holds the tables of either. Leaves out which tables go
+//! first: unit tests of `residents` show that.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
+
+use energy_trace::ids::StackId;
+use energy_trace::profile::record::{FrameKind, Truncation, Verdict};
+use energy_trace::profile::recording::Recording;
+use energy_trace_tests::place::{Place, assert_code};
+
+/// Debian's Python takes 0.6 MiB of tables, libc 0.3, libcrypto 0.8, SQLite 0.4: the last two do not fit together.
+const CAP_MIB: &str = "2";
+/// The library in which each function of the program computes.
+const PHASES: [(&str, &str); 2] = [("crypto", "libcrypto"), ("query", "libsqlite3")];
+
+const PROGRAM: &str = "
+import hashlib, sqlite3, time
+def turn(compute):
+    # Long enough on a busy machine too: tables are made by a thread that competes with everything else.
+    end, enough = time.monotonic() + 4, time.process_time() + 1.5
+    while time.monotonic() < end or time.process_time() < enough: compute()
+def crypto(): hashlib.pbkdf2_hmac('sha256', b'p', b's', 5000)
+db = sqlite3.connect(':memory:')
+count = 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 10000) select sum(i) from n'
+def query(): db.execute(count).fetchone()
+for _ in range(2):
+    turn(crypto)
+    turn(query)
+";
+
+/// Names of the Python frames, outermost first, and modules of the native frames inside the innermost one.
+fn stack(recording: &Recording, stack: StackId) -> (Vec<&str>, Vec<&str>) {
+    let (mut python, mut native) = (Vec::new(), Vec::new());
+    for (_, frame) in recording.frames_of(stack) {
+        match frame.kind {
+            FrameKind::Python => {
+                python.push(frame.name.as_str());
+                native.clear();
+            }
+            FrameKind::Native => native.push(frame.module.as_str()),
+            _ => (),
+        }
+    }
+    (python, native)
+}
+
+/// Each time that a library's turn comes its table is made, in the place of one that is not needed now; until then stacks through it are
+/// cut and say so, and whole stacks are those of the function that runs. A warning counts it.
+#[test]
+fn tables_make_room_for_each_other() {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let options = ["record", "--power", "none", "--no-svg", "-F", "199", "--unwind-memory", CAP_MIB, "--"];
+    let arguments: Vec<&str> = options.into_iter().chain(["/usr/bin/python3", "-c", PROGRAM]).collect();
+    assert_code(&place.run(&arguments), 0);
+    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+
+    // For each turn: its function, whole stacks in its library, and stacks that were cut for want of a table.
+    let mut turns: Vec<(&str, u32, u32)> = Vec::new();
+    for sample in &recording.samples {
+        let (python, native) = stack(&recording, sample.stack);
+        let [.., function] = python[..] else { continue };
+        let Some((_, library)) = PHASES.iter().find(|(name, _)| *name == function) else { continue };
+        if turns.last().is_none_or(|(name, ..)| *name != function) {
+            turns.push((function, 0, 0));
+        }
+        let turn = turns.last_mut().unwrap();
+        match sample.verdict {
+            Verdict::Complete => {
+                assert_eq!(python, ["<module>", "turn", function]);
+                let stranger = |module: &&str| PHASES.iter().any(|(_, l)| l != library && module.contains(l));
+                assert!(!native.iter().any(stranger), "{function} in {native:?}");
+                turn.1 += u32::from(native.iter().any(|module| module.contains(library)));
+            }
+            Verdict::Truncated(Truncation::TablesNotReady) => turn.2 += 1,
+            _ => (),
+        }
+    }
+    assert_eq!(turns.iter().map(|turn| turn.0).collect::<Vec<_>>(), ["crypto", "query", "crypto", "query"]);
+    assert!(turns.iter().all(|(_, whole, _)| *whole > 10), "{turns:?}");
+    // What was dropped in between was missed, and made again.
+    assert!(turns[2].2 > 0 && turns[3].2 > 0, "{turns:?}");
+    let warnings = &recording.summary.as_ref().unwrap().warnings;
+    let full = warnings.iter().find(|w| w.code == "unwind-tables-full").map(|w| w.text.as_str()).unwrap();
+    let dropped =
+        full.split_once("MiB: ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<u32>().ok()).unwrap();
+    eprintln!("{turns:?}; {full}");
+    assert!(full.contains("2 MiB") && dropped >= 2, "{full}");
+}
+
+/// With the usual cap nothing is dropped, and nothing is said.
+#[test]
+fn the_usual_cap_is_enough() {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    assert_code(&place.record("exec /usr/bin/python3 -c 'sum(range(20000000))'").output().unwrap(), 0);
+    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let warnings = &recording.summary.as_ref().unwrap().warnings;
+    assert!(warnings.iter().all(|w| w.code != "unwind-tables-full"), "{warnings:?}");
+}
