@@ -136,7 +136,7 @@ fn better(stack: &RawStack, walked: Walked) -> RawStack {
     if walked.end != end::COMPLETE && walked.native.len() < stack.native.len() {
         return stack.clone();
     }
-    RawStack { native: walked.native, native_end: walked.end, healed: walked.healed as u8, ..stack.clone() }
+    RawStack { native: walked.native, native_end: walked.end, healed: walked.healed, ..stack.clone() }
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ mod tests {
         std::os::unix::fs::symlink("/bin/true", &link).unwrap();
         let found = foresee(&[script.into()], Some(dir.path().as_os_str()));
         let expected = Path::new("/bin/true").canonicalize().unwrap();
-        assert_eq!(found, [expected.clone()]);
+        assert_eq!(found, std::slice::from_ref(&expected));
         assert_eq!(foresee(&["sh".into()], Some(dir.path().as_os_str())), [expected]);
         assert!(foresee(&["nowhere-to-be-found".into()], None).is_empty());
         assert!(foresee(&[], None).is_empty());
