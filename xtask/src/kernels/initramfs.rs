@@ -38,9 +38,22 @@ stty -F /dev/ttyS1 raw
 exec 3>/dev/ttyS1
 cd /tmp
 echo "kernel $(uname -r)" >&3
+# Instructions that the kernel verified for the sampler (a perf event program: type 7), as soon as it runs.
+tell_verified() {
+    for try in $(seq 100); do
+        sleep 1
+        for info in /proc/$(pidof -s energy-trace)/fdinfo/*; do
+            if grep -q "prog_type:.7" $info 2>/dev/null; then
+                echo "verified $1 $(sed -n "s/verified_insns:.//p" $info)" >&3
+                return
+            fi
+        done
+    done
+}
 trace() {
     name=$1
     shift
+    tell_verified $name &
     /work/energy-trace record --power model --no-svg -o /tmp/$name.data -- "$@" >/tmp/$name.log 2>&1
     echo "status $name $?" >&3
     cat /tmp/$name.log

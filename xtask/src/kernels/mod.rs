@@ -17,7 +17,7 @@ use crate::setup::Purpose;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The series that Debian 12 has: its own and that of its backports.
 const SERIES: [&str; 2] = ["6.1.", "6.12."];
@@ -30,6 +30,9 @@ const PROGRAMS: [(&str, &str); 2] =
 pub(crate) struct Options {
     /// Series of kernels, such as 6.1; without any, those of Debian 12 and its backports.
     series: Vec<String>,
+    /// Try this build of energy-trace instead.
+    #[arg(long)]
+    binary: Option<PathBuf>,
 }
 
 /// `cargo xtask kernels`. An error if a kernel fails.
@@ -41,10 +44,13 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     let series: Vec<&str> =
         if given.is_empty() { SERIES.to_vec() } else { given.iter().map(String::as_str).collect() };
     let unpacked = packages::fetch(&folder, &series, &workspace.log())?;
-    product::build(workspace, Purpose::Build)?;
+    if options.binary.is_none() {
+        product::build(workspace, Purpose::Build)?;
+    }
+    let product = options.binary.clone().unwrap_or_else(|| workspace.binary());
     let chain = chain::build(&workspace.target().join("workloads"))?;
     let contents = initramfs::Contents {
-        product: &workspace.binary(),
+        product: &product,
         chain: &chain.program,
         script: &workspace.root().join("tests/workloads/sorted.py"),
         tools: &unpacked.tools,

@@ -19,7 +19,9 @@ const KNOWN: f64 = 99.0;
 /// A line about the programs, or why they fail.
 pub(crate) fn judge(said: &str) -> Result<String> {
     let lines = PROGRAMS.iter().map(|(name, _)| judge_program(said, name)).collect::<Result<Vec<_>>>()?;
-    Ok(lines.join("; "))
+    let verified = said.lines().find_map(|line| line.strip_prefix("verified ")?.split_whitespace().nth(1));
+    let verified = verified.map_or(String::new(), |count| format!("sampler {count} verified instructions; "));
+    Ok(verified + &lines.join("; "))
 }
 
 fn judge_program(said: &str, name: &str) -> Result<String> {

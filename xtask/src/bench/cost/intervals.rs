@@ -14,6 +14,9 @@ pub(super) struct Reading {
     pub(super) taken: u64,
 }
 
+/// Nanoseconds that a run takes at most when it only finds that the thread is no target: it looks into one map.
+const STRANGER_MOST: u64 = 1000;
+
 /// What happened between readings.
 pub(super) struct Intervals {
     first: Reading,
@@ -22,26 +25,36 @@ pub(super) struct Intervals {
     single: Vec<(u64, u64)>,
     /// Nanoseconds of intervals with one run and no sample.
     strangers: Vec<u64>,
+    /// The last interval held one sample, which may not have ended.
+    open: bool,
 }
 
 impl Intervals {
     pub(super) const fn beginning(first: Reading) -> Self {
-        Self { first, last: first, single: Vec::new(), strangers: Vec::new() }
+        Self { first, last: first, single: Vec::new(), strangers: Vec::new(), open: false }
     }
 
     pub(super) fn add(&mut self, now: Reading) {
         let runs = now.runs - self.last.runs;
         let taken = now.taken - self.last.taken;
         let ns = now.run_ns - self.last.run_ns;
+        let stranger = ns <= runs * STRANGER_MOST;
         match (runs, taken) {
-            (1, 0) => self.strangers.push(ns),
-            (1..=3, 1) => self.single.push((runs, ns)),
-            _ => {} // Several samples, or one that ended between the readings of its two counters.
+            // The counter of samples is the first thing that a sample touches, its time the last: a reading may lie between.
+            (1.., 0) if !stranger && self.open => {
+                if let Some((all_runs, all_ns)) = self.single.last_mut() {
+                    (*all_runs, *all_ns) = (*all_runs + runs, *all_ns + ns);
+                }
+            }
+            (1, 0) if stranger => self.strangers.push(ns),
+            (0..=3, 1) => self.single.push((runs, ns)),
+            _ => {} // Several samples.
         }
+        self.open = taken == 1;
         self.last = now;
     }
 
-    /// The usual cost of a run that took no sample. A median: now and then a sample's time stands in an interval before its count.
+    /// The usual cost of a run that took no sample.
     fn stranger(&self) -> u64 {
         let mut sorted = self.strangers.clone();
         sorted.sort_unstable();
@@ -51,8 +64,12 @@ impl Intervals {
     /// Nanoseconds of single samples, sorted.
     pub(super) fn costs(&self) -> Vec<u64> {
         let stranger = self.stranger();
-        let mut costs: Vec<u64> =
-            self.single.iter().map(|&(runs, ns)| ns.saturating_sub((runs - 1) * stranger)).collect();
+        let mut costs: Vec<u64> = self
+            .single
+            .iter()
+            .filter(|(runs, _)| *runs > 0)
+            .map(|&(runs, ns)| ns.saturating_sub((runs - 1) * stranger))
+            .collect();
         costs.sort_unstable();
         costs
     }
@@ -81,5 +98,17 @@ mod tests {
         }
         assert_eq!(intervals.costs(), [5000, 7000]);
         assert_eq!(intervals.mean(), 21_000 / 4);
+    }
+
+    /// A sample that was under way at a reading is put together again, whichever of its counters came first.
+    #[test]
+    fn samples_under_way() {
+        let mut intervals = Intervals::beginning(Reading::default());
+        let mut now = Reading::default();
+        for (ns, runs, taken) in [(200, 1, 0), (150, 1, 1), (90_000, 1, 0), (0, 0, 1), (80_000, 1, 0)] {
+            now = Reading { run_ns: now.run_ns + ns, runs: now.runs + runs, taken: now.taken + taken };
+            intervals.add(now);
+        }
+        assert_eq!(intervals.costs(), [80_000, 89_950]);
     }
 }
