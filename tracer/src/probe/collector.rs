@@ -178,7 +178,7 @@ impl Collector {
             Merged::Native(pc) => self.native_frame(head, pc),
             Merged::Python { code, instruction, class } => {
                 let place = (code, instruction, class);
-                match python_frame(&self.processes, &mut self.modules, head.pid, place) {
+                match python_frame(&self.processes, &mut self.modules, head.pid, head.at, place) {
                     Some(frame) => frame,
                     None => {
                         self.nameless += 1;

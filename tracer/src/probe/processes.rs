@@ -33,6 +33,8 @@ pub(super) struct Process {
     pub(super) eval: Option<EvalFrame>,
     /// Code objects that were read, by address.
     pub(super) codes: HashMap<u64, Arc<CodeObject>>,
+    /// When each of these was last found to be the same, or read.
+    pub(super) checked: HashMap<u64, KtimeNs>,
     /// Guessed names of methods with their classes, by code object and class.
     pub(super) methods: HashMap<(u64, u64), String>,
     pub(super) samples: u64,
@@ -420,6 +422,7 @@ fn new_process(record: record::Process, launcher: bool) -> Process {
         eval: None,
         read_at: None,
         codes: HashMap::new(),
+        checked: HashMap::new(),
         methods: HashMap::new(),
         samples: 0,
         threads: HashMap::new(),

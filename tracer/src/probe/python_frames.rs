@@ -2,11 +2,12 @@
 //!
 //! A code object may be freed and another put in its place: before a cached one is believed, sixteen bytes of it are read again, those
 //! of all frames of a sample in one call. One that differs is read anew; where that fails its name is lost and counted, for what was read
-//! before is certainly not it: the name or the line table is another. A process that has ended cannot be asked: what was true at its last
-//! sample is taken, which would be wrong only for a code object that was freed, and another one put in its place and run, in the
-//! milliseconds between that sample and the end.
+//! before is certainly not it: the name or the line table is another. A process that has ended cannot be asked: a name is given only to
+//! samples from before the last time that its code object was found to be still the same. What was read before and not checked since was
+//! seen to be wrong (a thread's last milliseconds under load, in memory that an import had freed), and is lost and counted too.
 
 use super::processes::{Process, Processes};
+use crate::clock::KtimeNs;
 use crate::ids::Pid;
 use crate::profile::record::{Frame, FrameKind};
 use crate::unwind::cpython::class_name::{MethodName, find_name};
@@ -52,11 +53,19 @@ pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merge
     let memory = ProcessMemory::of(pid);
     let places: Vec<u64> = codes.iter().map(|&c| CodeObject::check_address(&layout, c)).collect();
     let mut checks = vec![[0; 16]; codes.len()];
-    let read = memory.read_pairs(&places, &mut checks);
-    for (&address, check) in codes.iter().zip(&checks).take(read) {
-        if process.codes.get(&address).is_none_or(|code| !code.is_still(check)) {
-            reread(process, &memory, &layout, address);
+    let now = KtimeNs::now(); // Before the check: what is true of the code object then is true of samples until then.
+    let mut done = 0;
+    while let (Some(places), Some(checks)) = (places.get(done..), checks.get_mut(done..))
+        && !places.is_empty()
+    {
+        let read = memory.read_pairs(places, checks);
+        for (&address, check) in codes.iter().skip(done).zip(checks.iter()).take(read) {
+            if process.codes.get(&address).is_none_or(|code| !code.is_still(check)) {
+                reread(process, &memory, &layout, address);
+            }
+            process.checked.insert(address, now);
         }
+        done += read + 1; // One that cannot be read is passed over.
     }
     if layout.copies.is_some() {
         reread_copies(process, &memory, &layout, frames);
@@ -105,15 +114,19 @@ fn find_classes(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayo
     }
 }
 
-/// The frame of a Python function, by its code object, instruction and class; `None` where the code object cannot be read (any more).
+/// The frame of a Python function in a sample taken at `at`, by its code object, instruction and class; `None` where the code object cannot be read (any more).
 pub(super) fn python_frame(
     processes: &Processes,
     modules: &mut ModuleNames,
     pid: Pid,
+    at: KtimeNs,
     (address, instruction, class): (u64, u64, u64),
 ) -> Option<Frame> {
     let process = processes.get(pid)?;
-    let known = process.codes.get(&address).cloned();
+    let known = match process.checked.get(&address) {
+        Some(&checked) if checked < at => return None,
+        _ => process.codes.get(&address).cloned(),
+    };
     let method = process.methods.get(&(address, class));
     let code = known.or_else(|| processes.code_of_parent(pid, address))?;
     Some(Frame {
