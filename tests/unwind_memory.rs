@@ -3,8 +3,6 @@
 //! A program computes in one library, then in another, and both again; the cap holds the tables of either. Leaves out which tables go
 //! first: unit tests of `residents` show that.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace::ids::StackId;
 use energy_trace::profile::record::{FrameKind, Truncation, Verdict};
 use energy_trace::profile::recording::Recording;
