@@ -9,6 +9,7 @@ mod checks;
 mod command;
 mod demo;
 mod frameworks;
+mod fuzz;
 mod kernel;
 mod linker;
 mod product;
@@ -65,6 +66,8 @@ enum Chore {
         /// ELF files; without any, the libc, the interpreters and the frameworks of this machine.
         files: Vec<PathBuf>,
     },
+    /// Build the fuzz targets and run each for a while; fetches `cargo fuzz` where it is missing.
+    Fuzz(fuzz::Options),
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -88,6 +91,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Test => checks::chore(&workspace),
         Chore::Sim { device, args } => sim::chore(&workspace, device, &args),
         Chore::CheckRows { files } => rows::chore(&workspace, &files),
+        Chore::Fuzz(options) => fuzz::chore(&workspace, &options),
         Chore::Tidy => tidy::chore(&workspace),
     }
 }

@@ -4,6 +4,7 @@ use super::{DoctorPlan, Finding};
 use crate::privileges::{Privileges, setcap_command};
 use crate::probe::{TraceConfig, Tracer};
 use crate::session::{is_first_pid_namespace_at, read_kernel_at};
+use crate::symbolize::Detail;
 use std::path::Path;
 
 /// `bpf_loop` came with Linux 5.17; the unwinder is built on it.
@@ -104,7 +105,12 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         let first = error.to_string().lines().next().unwrap_or_default().to_owned();
         return Finding::fail("bpf programs", format!("not tried: {first}"), "mend the above and ask again");
     }
-    match Tracer::load(&TraceConfig { sample_hz: 99, system_wide: false, verbose: false }) {
+    match Tracer::load(&TraceConfig {
+        sample_hz: 99,
+        system_wide: false,
+        verbose: false,
+        names: Detail::default(),
+    }) {
         Ok(_) => Finding::ok("bpf programs", "loaded and verified"),
         Err(error) => {
             let fix = error

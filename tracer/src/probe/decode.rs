@@ -11,16 +11,20 @@ use tracer_ebpf::wire::{EventHead, NATIVE_WORDS, PYTHON_WORDS, SampleHead, Slice
 
 /// Who, where, when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) cpu: CpuId,
-    pub(super) pid: Pid,
-    pub(super) tid: Tid,
-    pub(super) at: KtimeNs,
+pub struct Head {
+    /// Where.
+    pub cpu: CpuId,
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// When.
+    pub at: KtimeNs,
 }
 
 /// What the probes tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub enum Event {
     /// A stack sample.
     Sample(Head, Comm, RawStack),
     /// Time on a CPU, ending at the head's time; pid 0 is not a target.
@@ -37,17 +41,18 @@ pub(super) enum Event {
 
 /// The kernel's name of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Comm([u8; 16]);
+pub struct Comm([u8; 16]);
 
 impl Comm {
-    pub(super) fn text(self) -> String {
+    /// As text, up to its zero.
+    pub fn text(self) -> String {
         let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
         String::from_utf8_lossy(&self.0[..end]).into_owned()
     }
 }
 
 /// Reads one event; `None` if the bytes are not one.
-pub(super) fn decode_event(bytes: &[u8]) -> Option<Event> {
+pub fn decode_event(bytes: &[u8]) -> Option<Event> {
     let head: EventHead = read(bytes)?;
     let place = Head {
         cpu: CpuId::new(head.cpu),

@@ -5,8 +5,8 @@
 use crate::profile::record::{Frame, FrameKind, Process, Thread};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The name of a frame in every report: Python `module.qualname`, native demangled, kernel with `_[k]`, GPU with `_[g]`, a mark in its
-/// brackets.
+/// The name of a frame in every report: Python `module.qualname`, native demangled, kernel with `_[k]`, GPU with `_[g]`, functions that
+/// the compiler put into others with `_[i]`, a mark in its brackets.
 pub(crate) fn frame_name(frame: &Frame) -> String {
     let name = if frame.name.is_empty() { place_name(frame) } else { frame.name.clone() };
     match frame.kind {
@@ -15,6 +15,7 @@ pub(crate) fn frame_name(frame: &Frame) -> String {
         FrameKind::Native | FrameKind::Special => name,
         FrameKind::Kernel => format!("{name}_[k]"),
         FrameKind::Gpu => format!("{name}_[g]"),
+        FrameKind::Inlined => format!("{name}_[i]"),
     }
 }
 
@@ -43,8 +44,8 @@ pub(crate) fn library_name(frame: &Frame) -> String {
             let package = frame.module.split('.').next().unwrap_or_default();
             if package.is_empty() { "[python]".to_owned() } else { format!("{package} (Python)") }
         }
-        FrameKind::Native if frame.module.is_empty() => "[unknown code]".to_owned(),
-        FrameKind::Native => file_name(&frame.module).to_owned(),
+        FrameKind::Native | FrameKind::Inlined if frame.module.is_empty() => "[unknown code]".to_owned(),
+        FrameKind::Native | FrameKind::Inlined => file_name(&frame.module).to_owned(),
         FrameKind::Kernel => "[kernel]".to_owned(),
         FrameKind::Gpu => "[gpu]".to_owned(),
         FrameKind::Special => frame_name(frame),

@@ -136,6 +136,7 @@ fn load(plan: &RecordPlan) -> Result<Tracer, SessionError> {
         sample_hz: plan.sample_hz,
         system_wide: plan.system_wide,
         verbose: plan.screen.verbose,
+        names: plan.names,
     };
     Ok(Tracer::load(&config)?)
 }
