@@ -7,8 +7,8 @@ use energy_trace::clock::{KtimeNs, WallAnchor};
 use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
 use energy_trace::profile::file::RecordingWriter;
 use energy_trace::profile::record::{
-    CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, Occupant, Origin, Process, Quality, Reading, Record, Sample, Scope, Slice,
-    StackNode, Summary, Thread, Verdict,
+    CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, Occupant, Origin, Process,
+    Quality, Reading, Record, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
 };
 use energy_trace::unwind::elf::{ElfFacts, read_eh_frame};
 use energy_trace_fuzz::before_records;
@@ -36,7 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, path) in ["a", "b", "c"].iter().zip(LIBRARIES) {
         let Ok(bytes) = fs::read(path) else { continue };
         put("elf_file", name, &[0; 16], &bytes[..bytes.len().min(MOST)])?;
-        if let (Ok(Some(section)), Ok(facts)) = (read_eh_frame(Path::new(path)), ElfFacts::read(Path::new(path), &[])) {
+        if let (Ok(Some(section)), Ok(facts)) =
+            (read_eh_frame(Path::new(path)), ElfFacts::read(Path::new(path), &[]))
+        {
             let parameters = [section.svma.to_le_bytes(), facts.base.to_le_bytes()].concat();
             put("eh_frame", name, &parameters, &section.data[..section.data.len().min(4000)])?;
         }
@@ -99,7 +101,8 @@ fn recording(folder: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
 }
 
 fn records() -> Vec<Record> {
-    let (at, name) = (KtimeNs::from_ns, |name: &str, line| Name { name: name.into(), file: "f.c".into(), line });
+    let (at, name) =
+        (KtimeNs::from_ns, |name: &str, line| Name { name: name.into(), file: "f.c".into(), line });
     let frame = |kind, name: &str| Frame {
         kind,
         name: name.into(),
@@ -120,31 +123,8 @@ fn records() -> Vec<Record> {
     let sample = |ns| Sample { at: at(ns), cpu: CpuId::new(0), thread, stack, verdict: Verdict::Complete };
     let reading = |ns, uj| Reading { at: at(ns), value: CounterValue::MicroJoules(uj) };
     vec![
-        Record::Header(Header {
-            version: "0".into(),
-            command: vec!["c".into()],
-            anchor: WallAnchor { ktime: at(5), unix_ns: 5 },
-            kernel: "6".into(),
-            cpu_model: "m".into(),
-            sockets: BTreeMap::from([(CpuId::new(0), SocketId::new(0))]),
-            sample_hz: 99,
-            sample_event: "e".into(),
-            system_wide: false,
-            sources: vec![],
-        }),
-        Record::Domain(Domain {
-            id: DomainId::new(0),
-            name: "package-0".into(),
-            class: DomainClass::Package,
-            scope: Scope::Machine,
-            origin: Origin::Counter {
-                source: "s".into(),
-                place: "p".into(),
-                max_range: None,
-                quality: Quality::Measured,
-            },
-            idle: None,
-        }),
+        Record::Header(header()),
+        Record::Domain(domain()),
         Record::Process(Process {
             key: process,
             pid: Pid::new(7),
@@ -167,4 +147,36 @@ fn records() -> Vec<Record> {
         Record::Library(Library { path: "/lib/l.so".into(), build_id: "0011".into() }),
         Record::Summary(Summary { start: at(0), end: at(4000), ..Summary::default() }),
     ]
+}
+
+fn header() -> Header {
+    let at = KtimeNs::from_ns;
+    Header {
+        version: "0".into(),
+        command: vec!["c".into()],
+        anchor: WallAnchor { ktime: at(5), unix_ns: 5 },
+        kernel: "6".into(),
+        cpu_model: "m".into(),
+        sockets: BTreeMap::from([(CpuId::new(0), SocketId::new(0))]),
+        sample_hz: 99,
+        sample_event: "e".into(),
+        system_wide: false,
+        sources: vec![],
+    }
+}
+
+fn domain() -> Domain {
+    Domain {
+        id: DomainId::new(0),
+        name: "package-0".into(),
+        class: DomainClass::Package,
+        scope: Scope::Machine,
+        origin: Origin::Counter {
+            source: "s".into(),
+            place: "p".into(),
+            max_range: None,
+            quality: Quality::Measured,
+        },
+        idle: None,
+    }
 }

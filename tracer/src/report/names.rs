@@ -19,6 +19,15 @@ pub(crate) fn frame_name(frame: &Frame) -> String {
     }
 }
 
+/// A line of a function: its name, and where it is known, file and line.
+pub(crate) fn line_name(frame: &Frame) -> String {
+    let name = frame_name(frame);
+    match (file_name(&frame.file), frame.line) {
+        ("", _) | (_, 0) => name,
+        (file, line) => format!("{name} {file}:{line}"),
+    }
+}
+
 /// Stands in for a name that was not found: `libtorch_cpu.so+0x1f40`.
 fn place_name(frame: &Frame) -> String {
     match (frame.kind, file_name(&frame.module)) {
@@ -123,7 +132,7 @@ fn is_python_mark(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, FrameKind, frame_name, is_nameless, library_name, shorten};
+    use super::{Frame, FrameKind, frame_name, is_nameless, library_name, line_name, shorten};
 
     fn frame(kind: FrameKind, module: &str, name: &str) -> Frame {
         Frame {
@@ -148,6 +157,18 @@ mod tests {
         assert_eq!(name(FrameKind::Kernel, "", "do_syscall_64"), "do_syscall_64_[k]");
         assert_eq!(name(FrameKind::Gpu, "", "sgemm"), "sgemm_[g]");
         assert_eq!(name(FrameKind::Special, "", "[no unwind info]"), "[no unwind info]");
+        assert_eq!(name(FrameKind::Inlined, "/usr/lib/libfoo.so", "at"), "at_[i]");
+    }
+
+    /// A line has its file's name and its number, where both are known.
+    #[test]
+    fn lines() {
+        let mut line = frame(FrameKind::Native, "/l.so", "f");
+        assert_eq!(line_name(&line), "f");
+        (line.file, line.line) = ("/src/f.cc".into(), 7);
+        assert_eq!(line_name(&line), "f f.cc:7");
+        line.line = 0;
+        assert_eq!(line_name(&line), "f");
     }
 
     /// A name that is only a place in a file is told from a symbol.
