@@ -24,7 +24,7 @@ class Dump:
         now = time.monotonic_ns()
         self.file.write(struct.pack("<IIIIIIQQ", 0x4A695444, 1, 40, 62, 0, os.getpid(), now, 0))
         # The mark by which profilers find the file.
-        self.mark = mmap.mmap(self.file.fileno(), mmap.PAGESIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+        self.mark = mmap.mmap(self.file.fileno(), 40, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
 
     def load(self, number, name, address):
         body = struct.pack("<IIQQQQ", os.getpid(), os.getpid(), address, address, len(CODE), number)

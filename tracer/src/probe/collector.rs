@@ -156,9 +156,7 @@ impl Collector {
 
     /// Whether an address is in memory that is no file: code that was made at run time.
     fn is_jit(&self, pid: Pid, pc: u64) -> bool {
-        let mapping = self.processes.get(pid).and_then(|p| p.space.find(pc));
-        let nameless = |m: &&Mapping| m.file.is_none() && (m.path.is_empty() || m.path.starts_with("//anon"));
-        mapping.as_ref().is_some_and(nameless)
+        self.processes.get(pid).and_then(|p| p.space.find(pc)).is_some_and(Mapping::is_anonymous)
     }
 
     /// A frame of its own for each program and address: what is there, and when, is the program's business.

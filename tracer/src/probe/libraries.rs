@@ -12,6 +12,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Open files that are left to others: maps, sensors, the ring buffer.
@@ -60,7 +61,8 @@ impl Libraries {
             // Its places must not be taken for those of another file that is there.
             return free_name(&self.open, &mapping.path);
         };
-        let library = Library::new(file, mapping.path.clone().into(), self.roots.of(pid));
+        let root = self.roots.of(pid);
+        let library = Library::new(file, root.path_inside(Path::new(&mapping.path)), root);
         let known = self.open.get(&mapping.path).and_then(Library::read_build_id);
         if known.is_some() && known == library.read_build_id() {
             return mapping.path.clone();

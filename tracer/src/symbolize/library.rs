@@ -37,7 +37,7 @@ impl Library {
         Self { file, path: PathBuf::new(), root: Root::default() }
     }
 
-    /// A file that a process has mapped, by the path and under the root by which the process knows it.
+    /// A file that a process has mapped, by its path under the process's root, and that root.
     pub const fn new(file: File, path: PathBuf, root: Root) -> Self {
         Self { file, path, root }
     }

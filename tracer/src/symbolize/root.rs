@@ -15,7 +15,14 @@ use std::sync::Arc;
 
 /// The root folder of a process.
 #[derive(Clone, Debug, Default)]
-pub struct Root(Option<Arc<OwnedFd>>);
+pub struct Root(Option<Arc<Folder>>);
+
+#[derive(Debug)]
+struct Folder {
+    open: OwnedFd,
+    /// Where it lies in its mount namespace: `/`, but for a process that called `chroot`.
+    place: PathBuf,
+}
 
 impl Root {
     /// Opens a file under this root by the path that the process knows; regular files only, so that no pipe keeps the reader waiting.
@@ -33,10 +40,16 @@ impl Root {
                 let how = OpenHow::new()
                     .flags(flags)
                     .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-                File::from(openat2(root, path, how)?)
+                File::from(openat2(&root.open, path, how)?)
             }
         };
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+
+    /// A path as `/proc/PID/maps` shows it, from this root: the kernel shows it from the root of the mount namespace.
+    pub fn path_inside(&self, path: &Path) -> PathBuf {
+        let place = self.0.as_ref().and_then(|folder| path.strip_prefix(&folder.place).ok());
+        place.map_or_else(|| path.to_owned(), |below| Path::new("/").join(below))
     }
 
     /// Whether it is this program's own.
@@ -74,7 +87,8 @@ impl Roots {
             .open(format!("/proc/{pid}/root"));
         match opened {
             Ok(folder) => {
-                let root = Root(Some(Arc::new(OwnedFd::from(folder))));
+                let place = std::fs::read_link(format!("/proc/{pid}/root")).unwrap_or_else(|_| "/".into());
+                let root = Root(Some(Arc::new(Folder { open: folder.into(), place })));
                 self.met.insert(identity, root.clone());
                 root
             }
@@ -94,11 +108,10 @@ fn identity(of: &str) -> Option<Identity> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Root, Roots};
+    use super::{Folder, Root, Roots};
     use crate::ids::Pid;
     use std::fs::File;
     use std::io::Read as _;
-    use std::os::fd::OwnedFd;
     use std::path::Path;
     use std::sync::Arc;
 
@@ -117,7 +130,8 @@ mod tests {
         std::fs::write(folder.path().join("inside"), "inside").unwrap();
         std::os::unix::fs::symlink("/inside", folder.path().join("link")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("out")).unwrap();
-        let root = Root(Some(Arc::new(OwnedFd::from(File::open(folder.path()).unwrap()))));
+        let open = File::open(folder.path()).unwrap().into();
+        let root = Root(Some(Arc::new(Folder { open, place: "/jail".into() })));
         let read = |path: &str, follow| {
             let mut text = String::new();
             root.open(Path::new(path), follow).ok()?.read_to_string(&mut text).ok()?;
@@ -129,5 +143,7 @@ mod tests {
         assert_eq!(read("/out", true), None);
         assert_eq!(read("/../../etc/passwd", true), None);
         assert_eq!(read("/", true), None);
+        assert_eq!(root.path_inside(Path::new("/jail/lib/l.so")), Path::new("/lib/l.so"));
+        assert_eq!(Root::default().path_inside(Path::new("/lib/l.so")), Path::new("/lib/l.so"));
     }
 }
