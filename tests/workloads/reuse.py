@@ -1,7 +1,7 @@
 """Code made at run time, twice in one place, and a jitdump that says so.
 
 `first` and `second` call the same address, under the names `old_code` and `new_code`: by the names of the Python functions a test knows
-which name of the machine code is right. Arguments: the folder of the dump, and how long each lasts, in seconds.
+which name of the machine code is right. Arguments: the folder of the dump, and the CPU time of each, in seconds.
 """
 
 import ctypes
@@ -33,12 +33,12 @@ class Dump:
 
 
 def first(code, end):
-    while time.monotonic() < end:
+    while time.process_time() < end:
         code(300_000)
 
 
 def second(code, end):
-    while time.monotonic() < end:
+    while time.process_time() < end:
         code(300_000)
 
 
@@ -50,9 +50,9 @@ def main():
     code = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(address)
     dump = Dump(folder)
     dump.load(1, "old_code", address)
-    first(code, time.monotonic() + seconds)
+    first(code, time.process_time() + seconds)
     dump.load(2, "new_code", address)
-    second(code, time.monotonic() + seconds)
+    second(code, time.process_time() + seconds)
     print("done", flush=True)
     # ctypes holds the memory: it goes with the process.
     os._exit(0)
