@@ -46,7 +46,7 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut broken = Vec::new();
     for target in targets {
         let done = fuzz(&folder, &target, options.seconds)?;
-        println!(
+        eprintln!(
             "{target:>14}: {:>10} executions in {} s: {}",
             done.executions,
             options.seconds,
@@ -103,7 +103,7 @@ fn install(workspace: &Workspace) -> Result<()> {
     if find("cargo-fuzz").is_some() || own.is_file() {
         return Ok(());
     }
-    println!("fetching cargo-fuzz from the crate registry…");
+    eprintln!("fetching cargo-fuzz from the crate registry…");
     let mut cargo = workspace.cargo();
     cargo.args(["install", "cargo-fuzz", "--locked", "--root"]).arg(workspace.tools());
     run_logged(&mut cargo, &workspace.log())

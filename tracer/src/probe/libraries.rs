@@ -38,13 +38,15 @@ impl Libraries {
 
     /// The module of frames in a mapping; its file is opened when it is seen for the first time.
     pub(super) fn module_of(&mut self, pid: Pid, mapping: &Mapping) -> Arc<str> {
-        let key = if vdso::is_vdso(mapping) { Some(vdso::file_key()) } else { mapping.file.clone() };
-        let Some(key) = key else { return mapping.path.as_str().into() };
-        if let Some(module) = self.modules.get(&key) {
+        let of_vdso = vdso::is_vdso(mapping).then(vdso::file_key);
+        let Some(key) = of_vdso.as_ref().or(mapping.file.as_ref()) else {
+            return mapping.path.as_str().into();
+        };
+        if let Some(module) = self.modules.get(key) {
             return Arc::clone(module);
         }
         let module: Arc<str> = self.add(pid, mapping).into();
-        self.modules.insert(key, Arc::clone(&module));
+        self.modules.insert(key.clone(), Arc::clone(&module));
         module
     }
 

@@ -117,7 +117,9 @@ garbage
         assert_eq!(space.mappings()[0].offset, 0x1000);
         let anonymous: Vec<bool> = space.mappings().iter().map(super::Mapping::is_anonymous).collect();
         assert_eq!(anonymous, [false, true, false, false]);
-        assert!(AddressSpace::parse("1000-2000 rwxs 0 00:01 17 /dev/zero (deleted)").mappings()[0].is_anonymous());
+        assert!(
+            AddressSpace::parse("1000-2000 rwxs 0 00:01 17 /dev/zero (deleted)").mappings()[0].is_anonymous()
+        );
     }
 
     /// An address belongs to the mapping that holds it, and to none between two.
