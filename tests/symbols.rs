@@ -205,7 +205,7 @@ fn names_of_cpython() {
             let command = [python.to_str().unwrap(), "-X", option, script.to_str().unwrap()];
             let recording = record(&place, &[], &command);
             let named = |frame: &&Frame| frame.name.starts_with("py::busy:") && frame.module == "[jit]";
-            let samples = stacks(&recording).iter().filter(|stack| stack.iter().any(|f| named(f))).count();
+            let samples = stacks(&recording).iter().filter(|stack| stack.iter().any(named)).count();
             assert!(samples > 0, "{} -X {option}: {samples}", python.display());
         }
     }

@@ -154,9 +154,9 @@ mod tests {
         }
     }
 
-    fn names(frames: impl IntoIterator<Item = Frame>, libraries: BTreeMap<String, Library>) -> Vec<String> {
+    fn names(frames: impl IntoIterator<Item = Frame>, libraries: &BTreeMap<String, Library>) -> Vec<String> {
         let frames: Vec<_> = (0u32..).map(FrameId::new).zip(frames).collect();
-        let mut names = name_frames(&frames, &libraries, Detail::default());
+        let mut names = name_frames(&frames, libraries, Detail::default());
         names.sort_by_key(|FrameNames { frame, .. }| *frame);
         names.into_iter().map(|names| names.name.name).collect()
     }
@@ -169,7 +169,7 @@ mod tests {
         let facts = ElfFacts::read(&path, &["__vdso_gettimeofday"]).unwrap();
         let place = facts.file_offset(facts.symbol("__vdso_gettimeofday").unwrap()).unwrap();
         let libraries = BTreeMap::from([("[vdso]".to_owned(), Library::of(image))]);
-        let names = names([native("[vdso]", place + 1)], libraries);
+        let names = names([native("[vdso]", place + 1)], &libraries);
         assert!(names[0].ends_with("gettimeofday"), "{names:?}");
     }
 
@@ -180,7 +180,7 @@ mod tests {
         let qsort = facts.file_offset(facts.symbol("qsort").unwrap()).unwrap();
         let frames = [native(LIBC, qsort + 1), native(LIBC, 1), native("/gone.so", 0x1234)];
         let libraries = BTreeMap::from([(LIBC.to_owned(), Library::of(std::fs::File::open(LIBC).unwrap()))]);
-        let names = names(frames, libraries);
+        let names = names(frames, &libraries);
         assert!(names[0].starts_with("qsort"), "{names:?}");
         assert_eq!(names[1..], ["libc.so.6+0x1", "gone.so+0x1234"]);
     }
@@ -189,6 +189,6 @@ mod tests {
     #[test]
     fn nameless_kernel() {
         let frame = Frame { kind: FrameKind::Kernel, ..native("", 0x10) };
-        assert_eq!(names([frame], BTreeMap::new()), ["0x10"]);
+        assert_eq!(names([frame], &BTreeMap::new()), ["0x10"]);
     }
 }
