@@ -48,6 +48,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         threads: vec![],
         frames: vec![],
         stacks: vec![],
+        build_ids: BTreeMap::new(),
         slices: vec![],
         samples: vec![],
         summary: Some(Summary { start, end, ..Summary::default() }),

@@ -6,8 +6,8 @@ use energy_trace::clock::{KtimeNs, WallAnchor};
 use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
 use energy_trace::profile::file::{FileError, RecordingWriter, read};
 use energy_trace::profile::record::{
-    CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Name, Occupant, Origin, Process, Quality,
-    Reading, Record, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
+    CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, Occupant, Origin, Process,
+    Quality, Reading, Record, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
 };
 use energy_trace::profile::recording::Recording;
 use energy_trace::units::MicroJoules;
@@ -229,6 +229,26 @@ fn a_channel_is_written_to_the_end() {
     assert!(read(&path).unwrap().summary.is_some());
 }
 
+/// What is learned about a frame after its samples is in their stacks when the file is read, each at its time.
+#[test]
+fn late_findings_are_in_the_stacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.data");
+    let name = |name: &str| Name { name: name.to_owned(), file: "f.c".to_owned(), line: 3 };
+    let mut all = records();
+    all.push(Record::Inlined(FrameId::new(0), vec![name("put in")]));
+    all.push(Record::Renamed(FrameId::new(1), KtimeNs::from_ns(5_000), name("cos")));
+    all.push(Record::Library(Library { path: "libm.so".to_owned(), build_id: "00ff".to_owned() }));
+    write_all(&path, &all);
+    let recording = read(&path).unwrap();
+    let names = |at: usize| -> Vec<&str> {
+        recording.frames_of(recording.samples[at].stack).map(|(_, frame)| frame.name.as_str()).collect()
+    };
+    assert_eq!(names(0), ["main", "put in", "sin"]);
+    assert_eq!(names(1), ["main", "put in", "cos"]);
+    assert_eq!(recording.build_ids["libm.so"], "00ff");
+}
+
 /// Ids that no record defined, holes in a table and circular stacks end the recording there instead of panicking later.
 #[test]
 fn undefined_ids_are_damage() {
@@ -240,6 +260,12 @@ fn undefined_ids_are_damage() {
         Record::Stack(StackId::new(2), StackNode { parent: None, frame: FrameId::new(9) }),
         Record::Stack(StackId::new(1), StackNode { parent: Some(StackId::new(1)), frame: FrameId::new(0) }),
         Record::Name(FrameId::new(u32::MAX), Name { name: String::new(), file: String::new(), line: 0 }),
+        Record::Inlined(FrameId::new(2), vec![]),
+        Record::Renamed(
+            FrameId::new(2),
+            KtimeNs::from_ns(1),
+            Name { name: String::new(), file: String::new(), line: 0 },
+        ),
         Record::Header(header()),
     ];
     for record in bad {

@@ -83,6 +83,7 @@ fn table_of_measured_domains() {
 fn table_by_everything() {
     let run = estimated_training();
     for (name, by) in [
+        ("line", By::Line),
         ("stack", By::Stack),
         ("api", By::Api),
         ("library", By::Library),

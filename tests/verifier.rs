@@ -43,6 +43,7 @@ fn load() -> Tracer {
         verbose: false,
         unwinding: Unwinding::Kernel,
         unwind_mib: 1,
+        names: Default::default(),
     })
     .unwrap()
 }

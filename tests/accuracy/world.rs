@@ -177,6 +177,7 @@ impl World {
             threads: vec![thread(0), thread(1)],
             frames: (0..3).map(|f| frame(&format!("f{f}"))).collect(),
             stacks: (0..3).map(|f| StackNode { parent: None, frame: FrameId::new(f) }).collect(),
+            build_ids: [].into(),
             slices: self.slices(),
             samples: self.samples(hz, &mut random),
             summary: Some(Summary {

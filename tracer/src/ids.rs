@@ -65,6 +65,11 @@ impl BuildId {
     pub const fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
+
+    /// Whether it is long enough to name a file: debug files lie in a folder named by its first byte.
+    pub const fn is_usable(&self) -> bool {
+        self.0.len() > 1
+    }
 }
 
 impl fmt::Display for BuildId {

@@ -7,6 +7,7 @@ use crate::cli::record::{Gpu, RecordArgs};
 use crate::ids::Pid;
 use crate::power::{PowerPlan, SourceChoice};
 use crate::profile::record::Unwinding;
+use crate::symbolize::Detail;
 use crate::target::Target;
 use crate::target::user::{InvokingUser, UserError};
 use std::ffi::OsString;
@@ -43,6 +44,8 @@ pub struct RecordPlan {
     pub environment: Vec<(&'static str, &'static str)>,
     /// To whom the files belong; `None`: to whoever runs energy-trace.
     pub owner: Option<InvokingUser>,
+    /// How much is looked up of native frames.
+    pub names: Detail,
     /// Stack samples a second on each CPU.
     pub sample_hz: u32,
     /// Who unwinds native frames.
@@ -97,6 +100,7 @@ pub fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanErr
         run_as,
         environment: if args.jit_names { JIT_NAMES.to_vec() } else { Vec::new() },
         owner,
+        names: Detail { inlines: args.inlines },
         sample_hz: args.frequency,
         unwinding: args.unwind.into(),
         unwind_mib: args.unwind_memory,

@@ -11,6 +11,7 @@ mod checks;
 mod command;
 mod demo;
 mod frameworks;
+mod fuzz;
 mod kernel;
 mod kernels;
 mod linker;
@@ -84,6 +85,8 @@ enum Chore {
     Oracle(oracle::Options),
     /// Compare the line tables of the standard library of every CPython of this machine with its own word, and print the figures.
     CheckLines,
+    /// Build the fuzz targets and run each for a while; fetches `cargo fuzz` where it is missing.
+    Fuzz(fuzz::Options),
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -112,6 +115,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Verifier => verifier::chore(&workspace),
         Chore::Oracle(options) => oracle::chore(&workspace, &options),
         Chore::CheckLines => oracle::check_lines(&workspace),
+        Chore::Fuzz(options) => fuzz::chore(&workspace, &options),
         Chore::Tidy => tidy::chore(&workspace),
     }
 }

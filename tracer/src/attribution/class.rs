@@ -24,7 +24,9 @@ pub(super) fn classes_of(recording: &Recording, owners: &[OwnerTime]) -> Vec<Cla
         Owner::Other => OTHER_CLASS,
         Owner::Target(_, None) => UNSAMPLED_CLASS,
         Owner::Target(_, Some(stack)) => {
-            let mut frames = recording.frames_of(stack).rev();
+            // What the compiler put into a function is that function: debug information must not change who draws what.
+            let mut frames =
+                recording.frames_of(stack).rev().filter(|(_, frame)| frame.kind != FrameKind::Inlined);
             let innermost = frames.next();
             let python =
                 innermost.into_iter().chain(frames).find(|(_, frame)| frame.kind == FrameKind::Python);
@@ -84,6 +86,7 @@ mod tests {
             threads: vec![],
             frames,
             stacks: nodes,
+            build_ids: BTreeMap::new(),
             slices: vec![],
             samples: vec![],
             summary: None,

@@ -4,6 +4,7 @@ use super::Failure;
 use super::output::{read_profile, write_to};
 use crate::report::DomainChoice;
 use crate::report::folded::{self, FoldedOptions};
+use crate::report::short_names;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,6 +23,11 @@ pub struct ExportArgs {
     /// Where to write it; stdout without it
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+
+    /// Without the arguments of templates: `std::vector<int, std::allocator<int>>` becomes `std::vector<…>`, and what differs in
+    /// nothing else becomes one function
+    #[arg(long)]
+    pub short_names: bool,
 
     /// Whose energy: total, package, dram, gpu or psys
     #[arg(long, default_value = "total")]
@@ -46,7 +52,10 @@ fn parse_format(text: &str) -> Result<Format, String> {
 
 /// Writes a recording in another format.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let (recording, profile) = read_profile(&args.file)?;
+    let (mut recording, profile) = read_profile(&args.file)?;
+    if args.short_names {
+        short_names::shorten(&mut recording);
+    }
     let options = FoldedOptions { domain: args.domain };
     write_to(args.output.as_deref(), |out| match args.format {
         Format::Folded => folded::write(out, &recording, &profile, &options),

@@ -5,6 +5,7 @@ use super::output::{read_profile, write_to};
 use super::report::{View, parse_view};
 use crate::report::DomainChoice;
 use crate::report::flamegraph::{self, FlameOptions};
+use crate::report::short_names;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +29,11 @@ pub struct FlamegraphArgs {
     #[arg(long)]
     pub inverted: bool,
 
+    /// Without the arguments of templates: `std::vector<int, std::allocator<int>>` becomes `std::vector<…>`, and what differs in
+    /// nothing else becomes one function
+    #[arg(long)]
+    pub short_names: bool,
+
     /// Whose joules: physical charges every thread's to itself
     #[arg(long, default_value = "physical", value_parser = parse_view)]
     pub view: View,
@@ -35,7 +41,10 @@ pub struct FlamegraphArgs {
 
 /// Draws a recording.
 pub fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
-    let (recording, profile) = read_profile(&args.file)?;
+    let (mut recording, profile) = read_profile(&args.file)?;
+    if args.short_names {
+        short_names::shorten(&mut recording);
+    }
     let options = FlameOptions { domain: args.domain, inverted: args.inverted };
     let mut svg = Vec::new();
     flamegraph::write(&mut svg, &recording, &profile, &options).map_err(|e| Failure::own(&e))?;

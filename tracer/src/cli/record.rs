@@ -104,6 +104,11 @@ pub struct RecordArgs {
     #[arg(long)]
     pub jit_names: bool,
 
+    /// Source lines of native code, and functions that the compiler put into others as frames of their own, where libraries have debug
+    /// information: in them, or in files under /usr/lib/debug; takes time and memory after the run
+    #[arg(long)]
+    pub inlines: bool,
+
     /// Under sudo, run the command as root instead of as the invoking user
     #[arg(long)]
     pub as_root: bool,

@@ -4,7 +4,7 @@ use super::output::{read_profile, write_to};
 use super::{Common, Failure};
 use crate::report::json::JsonOptions;
 use crate::report::table::TableOptions;
-use crate::report::{By, csv, json, table};
+use crate::report::{By, csv, json, short_names, table};
 use clap::{Args, ValueEnum};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -28,6 +28,10 @@ pub struct ReportArgs {
     /// Whose joules: physical charges every thread's to itself
     #[arg(long, default_value = "physical", value_parser = parse_view)]
     pub view: View,
+
+    /// Without the arguments of templates: `std::vector<int, std::allocator<int>>` becomes `std::vector<…>`; tables only
+    #[arg(long)]
+    pub short_names: bool,
 
     /// Rows of the table
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -66,7 +70,11 @@ pub(super) fn parse_view(text: &str) -> Result<View, String> {
 /// Shows a recording on stdout.
 pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     check_rows(args.format, args.by).map_err(Failure::usage)?;
-    let (recording, profile) = read_profile(&args.file)?;
+    let (mut recording, profile) = read_profile(&args.file)?;
+    // Programs get whole names: JSON and CSV keep what a symbol is.
+    if args.short_names && args.format == Format::Table {
+        short_names::shorten(&mut recording);
+    }
     let stdout = std::io::stdout();
     write_to(None, |out| match args.format {
         Format::Table => {

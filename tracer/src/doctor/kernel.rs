@@ -5,6 +5,7 @@ use crate::privileges::{Privileges, setcap_command};
 use crate::probe::{TraceConfig, Tracer};
 use crate::profile::record::Unwinding;
 use crate::session::{is_first_pid_namespace_at, read_kernel_at};
+use crate::symbolize::Detail;
 use std::path::Path;
 
 /// `bpf_loop` came with Linux 5.17; the unwinder is built on it.
@@ -111,6 +112,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         unwinding: Unwinding::Kernel,
         unwind_mib: 1,
         verbose: false,
+        names: Detail::default(),
     }) {
         Ok(_) => Finding::ok("bpf programs", "loaded and verified"),
         Err(error) => {

@@ -5,14 +5,16 @@
 use super::decode::{Event, Head, decode_event};
 use super::eval_frame::EvalFrames;
 use super::interner::Interner;
+use super::libraries::Libraries;
 use super::object::Maps;
 use super::processes::Processes;
 use super::python_frames::{ModuleNames, python_frame, refresh_codes};
 use super::raw_stacks::RawStacks;
 use crate::clock::KtimeNs;
-use crate::ids::{FrameId, Pid, ThreadKey};
+use crate::ids::{FrameId, Pid, ProcessKey, ThreadKey};
 use crate::profile::record::{Frame, FrameKind, Occupant, PythonLoss, Record, Sample, Slice, Verdict};
-use crate::symbolize::JIT;
+use crate::symbolize::{JIT, JitProcess};
+use crate::unwind::address_space::Mapping;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use crate::unwind::seam::settle;
 use crate::unwind::vdso::is_vdso;
@@ -46,8 +48,10 @@ pub(super) struct Collector {
     since: KtimeNs,
     /// How many tables were last told of.
     said: usize,
-    /// Frames in code that was made at run time: the process and the address.
-    pub(super) jit: HashMap<FrameId, (Pid, u64)>,
+    /// The files of frames, open.
+    pub(super) libraries: Libraries,
+    /// Programs with code that was made at run time.
+    pub(super) jit: HashMap<ProcessKey, JitProcess>,
 }
 
 impl Collector {
@@ -68,6 +72,7 @@ impl Collector {
             sampled: 0,
             since: KtimeNs::now(),
             said: 0,
+            libraries: Libraries::new(),
             jit: HashMap::new(),
         }
     }
@@ -173,6 +178,7 @@ impl Collector {
 
     fn frame(&mut self, head: Head, frame: Merged) -> FrameId {
         let frame = match frame {
+            Merged::Native(pc) if self.is_jit(head.pid, pc) => return self.jit_frame(head, pc),
             Merged::Kernel(address) => bare(FrameKind::Kernel, "", "", address),
             Merged::Mark(mark) => bare(FrameKind::Special, mark, "", 0),
             Merged::Native(pc) => self.native_frame(head, pc),
@@ -188,12 +194,29 @@ impl Collector {
                 }
             }
         };
-        let made_at_run_time = (frame.module == JIT).then_some(frame.address);
-        let id = self.out.frame(frame);
-        if let Some(address) = made_at_run_time {
-            self.jit.entry(id).or_insert((head.pid, address));
+        self.out.frame(frame)
+    }
+
+    /// Whether an address is in memory that is no file: code that was made at run time.
+    fn is_jit(&self, pid: Pid, pc: u64) -> bool {
+        self.processes.get(pid).and_then(|p| p.space.find(pc)).is_some_and(Mapping::is_anonymous)
+    }
+
+    /// A frame of its own for each program and address: what is there, and when, is the program's business.
+    fn jit_frame(&mut self, head: Head, pc: u64) -> FrameId {
+        let Some(process) = self.processes.get(head.pid) else {
+            return self.out.frame(bare(FrameKind::Native, "", JIT, pc));
+        };
+        let roots = &mut self.libraries.roots;
+        let names = (self.jit.entry(process.record.key))
+            .or_insert_with(|| JitProcess::new(head.pid, roots.of(head.pid)));
+        if let Some(frame) = names.see(pc, head.at) {
+            return frame;
         }
-        id
+        names.find_dumps(head.pid, process.space.mappings());
+        let frame = self.out.new_frame(bare(FrameKind::Native, "", JIT, pc));
+        names.add(pc, head.at, frame);
+        frame
     }
 
     /// Normalised while the process lives: the file and the place in it, not the address.
@@ -202,10 +225,8 @@ impl Collector {
         let mapping = self.processes.get(head.pid).and_then(|p| p.space.find(pc));
         match mapping {
             Some(m) if m.file.is_some() || is_vdso(m) => {
-                bare(FrameKind::Native, "", &m.path, pc.wrapping_sub(m.start).wrapping_add(m.offset))
-            }
-            Some(m) if m.path.is_empty() || m.path.starts_with("//anon") => {
-                bare(FrameKind::Native, "", JIT, pc)
+                let module = self.libraries.module_of(head.pid, m);
+                bare(FrameKind::Native, "", &module, pc.wrapping_sub(m.start).wrapping_add(m.offset))
             }
             Some(m) => bare(FrameKind::Native, &m.path.clone(), &m.path.clone(), 0),
             None => {

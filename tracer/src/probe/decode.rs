@@ -13,16 +13,20 @@ use tracer_ebpf::wire::{
 
 /// Who, where, when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) cpu: CpuId,
-    pub(super) pid: Pid,
-    pub(super) tid: Tid,
-    pub(super) at: KtimeNs,
+pub struct Head {
+    /// Where.
+    pub cpu: CpuId,
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// When.
+    pub at: KtimeNs,
 }
 
 /// What the probes tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event<'a> {
+pub enum Event<'a> {
     /// A stack sample.
     Sample(Head, Comm, RawStack),
     /// Time on a CPU, ending at the head's time; pid 0 is not a target.
@@ -41,31 +45,33 @@ pub(super) enum Event<'a> {
 
 /// A raw capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Capture<'a> {
-    pub(super) head: Head,
+pub struct Capture<'a> {
+    /// That of the sample.
+    pub head: Head,
     /// Address of the first byte of the copy.
-    pub(super) base: u64,
+    pub base: u64,
     /// The stack may go on behind the copy.
-    pub(super) limited: bool,
+    pub limited: bool,
     /// By `wire::register`.
-    pub(super) registers: [u64; register::COUNT],
+    pub registers: [u64; register::COUNT],
     /// The copy.
-    pub(super) stack: &'a [u8],
+    pub stack: &'a [u8],
 }
 
 /// The kernel's name of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Comm([u8; 16]);
+pub struct Comm([u8; 16]);
 
 impl Comm {
-    pub(super) fn text(self) -> String {
+    /// As text, up to its zero.
+    pub fn text(self) -> String {
         let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
         String::from_utf8_lossy(&self.0[..end]).into_owned()
     }
 }
 
 /// Reads one event; `None` if the bytes are not one.
-pub(super) fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
+pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
     let head: EventHead = read(bytes)?;
     let place = Head {
         cpu: CpuId::new(head.cpu),

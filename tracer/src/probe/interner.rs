@@ -2,7 +2,6 @@
 
 use crate::ids::{FrameId, StackId};
 use crate::profile::record::{Frame, FrameKind, Record, StackNode};
-use crate::symbolize::JIT;
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 
@@ -10,6 +9,7 @@ use std::sync::mpsc::Sender;
 pub(super) struct Interner {
     records: Sender<Record>,
     frames: HashMap<Frame, FrameId>,
+    next_frame: u32,
     stacks: HashMap<StackNode, StackId>,
     /// Native and kernel frames, whose names are found at the end.
     pub(super) unnamed: Vec<(FrameId, Frame)>,
@@ -17,22 +17,26 @@ pub(super) struct Interner {
 
 impl Interner {
     pub(super) fn new(records: Sender<Record>) -> Self {
-        Self { records, frames: HashMap::new(), stacks: HashMap::new(), unnamed: Vec::new() }
+        Self { records, frames: HashMap::new(), next_frame: 0, stacks: HashMap::new(), unnamed: Vec::new() }
     }
 
     pub(super) fn frame(&mut self, frame: Frame) -> FrameId {
         if let Some(&id) = self.frames.get(&frame) {
             return id;
         }
-        let id = FrameId::new(u32::try_from(self.frames.len()).unwrap_or(u32::MAX));
-        self.send(Record::Frame(id, frame.clone()));
-        if frame.name.is_empty()
-            && frame.module != JIT
-            && matches!(frame.kind, FrameKind::Native | FrameKind::Kernel)
-        {
+        let id = self.new_frame(frame.clone());
+        if frame.name.is_empty() && matches!(frame.kind, FrameKind::Native | FrameKind::Kernel) {
             self.unnamed.push((id, frame.clone()));
         }
         self.frames.insert(frame, id);
+        id
+    }
+
+    /// A frame that is not the same as any other, though it may look so. Nobody else finds its name.
+    pub(super) fn new_frame(&mut self, frame: Frame) -> FrameId {
+        let id = FrameId::new(self.next_frame);
+        self.next_frame = self.next_frame.saturating_add(1);
+        self.send(Record::Frame(id, frame));
         id
     }
 

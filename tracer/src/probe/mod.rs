@@ -5,11 +5,12 @@
 mod btf;
 mod collector;
 mod cpus;
-mod decode;
+pub mod decode;
 mod error;
 mod eval_frame;
 mod files;
 mod interner;
+mod libraries;
 mod object;
 mod pool;
 mod processes;
@@ -27,7 +28,7 @@ pub use object::LoadedProgram;
 
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid};
-use crate::profile::record::{Record, Unwinding, Warning};
+use crate::profile::record::{Library, Name, Record, Unwinding, Warning};
 use crate::symbolize;
 use collector::Collector;
 use files::Files;
@@ -53,6 +54,8 @@ pub struct TraceConfig {
     pub unwind_mib: u32,
     /// Pass on what the BPF side logs.
     pub verbose: bool,
+    /// How much is looked up of native frames.
+    pub names: symbolize::Detail,
 }
 
 /// Counts while it runs, for the progress line.
@@ -208,12 +211,10 @@ impl Tracer {
                 for (code, text) in name_shortages(&collector.processes, self.config.unwind_mib) {
                     self.warn(code, text);
                 }
-                for (id, name) in symbolize::name_frames(&collector.out.unnamed) {
-                    collector.out.send(Record::Name(id, name));
+                if let Some(text) = name_closed_files(collector.libraries.closed) {
+                    self.warn("names-not-looked-up", text);
                 }
-                for (id, name) in symbolize::name_jit_frames(&collector.jit) {
-                    collector.out.send(Record::Name(id, name));
-                }
+                send_names(&collector, self.config.names);
             }
             Some(None) => {
                 self.warn("reader-died", "the reader of events died; the recording ends early".into());
@@ -261,6 +262,39 @@ fn name_shortages(processes: &Processes, mib: u32) -> Vec<(&'static str, String)
         out.push(("mappings-full", text));
     }
     out
+}
+
+/// Finds the names of frames without one, and sends them.
+fn send_names(collector: &Collector, detail: symbolize::Detail) {
+    let out = &collector.out;
+    for (path, library) in collector.libraries.open() {
+        if let Some(id) = library.read_build_id() {
+            out.send(Record::Library(Library { path: path.clone(), build_id: id.to_string() }));
+        }
+    }
+    for names in symbolize::name_frames(&out.unnamed, collector.libraries.open(), detail) {
+        out.send(Record::Name(names.frame, names.name));
+        if !names.inlined.is_empty() {
+            out.send(Record::Inlined(names.frame, names.inlined));
+        }
+    }
+    let of = |name| Name { name, file: String::new(), line: 0 };
+    for names in collector.jit.values().flat_map(symbolize::JitProcess::names) {
+        out.send(Record::Name(names.frame, of(names.first)));
+        for (at, name) in names.later {
+            out.send(Record::Renamed(names.frame, at, of(name)));
+        }
+    }
+}
+
+/// What it means that files could not be kept open; `None` where all were.
+fn name_closed_files(closed: usize) -> Option<String> {
+    (closed > 0).then(|| {
+        format!(
+            "{closed} files could not be kept open, or were gone before they could be opened, so their functions have no names: \
+             a larger `ulimit -n` leaves room for more"
+        )
+    })
 }
 
 /// The loss counters by name, those that are not zero.

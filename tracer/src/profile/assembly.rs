@@ -3,6 +3,7 @@
 //! Ids are positions in tables: a record either defines the next position or replaces one that is there (a process whose interpreter is
 //! learned later). A stack's parent is older than the stack, so chains of callers end. Leaves out bytes and files (`file.rs`).
 
+use super::late_names::LateNames;
 use super::record::{Frame, Name, Occupant, Record, StackNode};
 use super::recording::Recording;
 use crate::ids::{FrameId, StackId, ThreadKey};
@@ -33,14 +34,17 @@ pub(super) enum Nonsense {
 
 /// A recording in the making.
 #[derive(Debug, Default)]
-pub(super) struct Assembly(Option<Recording>);
+pub(super) struct Assembly {
+    recording: Option<Recording>,
+    late: LateNames,
+}
 
 impl Assembly {
     /// Adds one record; on an error everything before it stays as it was.
     pub(super) fn add(&mut self, record: Record) -> Result<(), Nonsense> {
-        match (&mut self.0, record) {
+        match (&mut self.recording, record) {
             (None, Record::Header(header)) => {
-                self.0 = Some(Recording {
+                self.recording = Some(Recording {
                     header,
                     domains: Vec::new(),
                     readings: BTreeMap::new(),
@@ -49,6 +53,7 @@ impl Assembly {
                     threads: Vec::new(),
                     frames: Vec::new(),
                     stacks: Vec::new(),
+                    build_ids: BTreeMap::new(),
                     slices: Vec::new(),
                     samples: Vec::new(),
                     summary: None,
@@ -58,13 +63,14 @@ impl Assembly {
             }
             (None, _) => Err(Nonsense::NoHeader),
             (Some(_), Record::Header(_)) => Err(Nonsense::SecondHeader),
-            (Some(recording), record) => add_to(recording, record),
+            (Some(recording), record) => add_to(recording, &mut self.late, record),
         }
     }
 
     /// The recording with its lists in order, or `None` when there was not even a header.
     pub(super) fn finish(self) -> Option<Recording> {
-        let mut recording = self.0?;
+        let mut recording = self.recording?;
+        self.late.apply(&mut recording);
         recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
         recording.samples.sort_by_key(|sample| sample.at);
         for readings in recording.readings.values_mut() {
@@ -74,7 +80,7 @@ impl Assembly {
     }
 }
 
-fn add_to(to: &mut Recording, record: Record) -> Result<(), Nonsense> {
+fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<(), Nonsense> {
     match record {
         Record::Header(_) => Err(Nonsense::SecondHeader),
         Record::Domain(domain) => place(&mut to.domains, "domain", domain.id.get(), domain),
@@ -116,6 +122,20 @@ fn add_to(to: &mut Recording, record: Record) -> Result<(), Nonsense> {
         Record::Name(id, name) => add_name(&mut to.frames, id, name),
         Record::Summary(summary) => {
             to.summary = Some(summary);
+            Ok(())
+        }
+        Record::Inlined(id, names) => {
+            defined(&to.frames, "frame", id.get())?;
+            late.add_inlined(id, names);
+            Ok(())
+        }
+        Record::Renamed(id, at, name) => {
+            defined(&to.frames, "frame", id.get())?;
+            late.add_renamed(id, at, name);
+            Ok(())
+        }
+        Record::Library(library) => {
+            to.build_ids.insert(library.path, library.build_id);
             Ok(())
         }
     }

@@ -5,6 +5,7 @@ mod assembly;
 mod domain;
 pub mod energy_profile;
 pub mod file;
+mod late_names;
 pub mod record;
 pub mod recording;
 mod wire;

@@ -40,6 +40,13 @@ pub enum Record {
     Summary(Summary),
     /// The machine woke up from sleep: what counters did meanwhile is not the program's.
     Slept(KtimeNs),
+    /// Functions that the compiler put into a frame's function at its address, each into the one before it (debug information). When the
+    /// recording is read they become frames of their own.
+    Inlined(FrameId, Vec<Name>),
+    /// From a moment on a frame has another name: other code was put in its place (JIT).
+    Renamed(FrameId, KtimeNs, Name),
+    /// A file whose code was seen.
+    Library(Library),
 }
 
 /// What is known when the recording starts.
@@ -111,6 +118,8 @@ pub enum FrameKind {
     Gpu,
     /// A mark in brackets that stands for what is not known or not code: `[unsampled]`, `[no unwind info]`.
     Special,
+    /// Machine code of a function that the compiler put into its caller's: a frame by debug information alone.
+    Inlined,
 }
 
 /// A frame: one place in one function.
@@ -141,6 +150,15 @@ pub struct Name {
     pub file: String,
     /// Line; 0 when unknown.
     pub line: u32,
+}
+
+/// A file whose code was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    /// Its path, as `Frame::module` has it.
+    pub path: String,
+    /// Its build id in hex.
+    pub build_id: String,
 }
 
 /// A stack as a linked list: the frame and the stack of its caller.

@@ -28,6 +28,8 @@ pub struct Recording {
     pub frames: Vec<Frame>,
     /// Stacks, by `StackId`.
     pub stacks: Vec<StackNode>,
+    /// Build ids in hex, by `Frame::module`, where files have one.
+    pub build_ids: BTreeMap<String, String>,
     /// On-CPU time, ordered by CPU and start.
     pub slices: Vec<Slice>,
     /// Samples, ordered by time.

@@ -114,7 +114,7 @@ impl ApiNames {
                     .find(|(prefix, ..)| is_symbol(&frame.name, prefix))
                     .map(|&(_, name, rule)| (name, rule))?
             }
-            FrameKind::Kernel | FrameKind::Gpu | FrameKind::Special => return None,
+            FrameKind::Kernel | FrameKind::Gpu | FrameKind::Special | FrameKind::Inlined => return None,
         };
         let (framework, name) = self.names.get(name)?;
         Some(ApiName { framework, name, rule })

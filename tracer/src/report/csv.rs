@@ -59,5 +59,6 @@ const fn kind_word(kind: FrameKind) -> &'static str {
         FrameKind::Kernel => "kernel",
         FrameKind::Gpu => "gpu",
         FrameKind::Special => "special",
+        FrameKind::Inlined => "inlined",
     }
 }

@@ -17,6 +17,7 @@ const fn ends(kind: LabelKind) -> (Rgb, Rgb) {
         LabelKind::Holder => ([196, 204, 214], [208, 214, 222]),
         LabelKind::Frame(FrameKind::Python) => ([104, 160, 220], [150, 194, 238]),
         LabelKind::Frame(FrameKind::Native) => ([240, 150, 60], [250, 196, 112]),
+        LabelKind::Frame(FrameKind::Inlined) => ([244, 186, 120], [252, 214, 160]),
         LabelKind::Frame(FrameKind::Kernel) => ([218, 92, 84], [236, 128, 116]),
         LabelKind::Frame(FrameKind::Gpu) => ([96, 180, 96], [146, 210, 136]),
         LabelKind::Frame(FrameKind::Special) | LabelKind::Ledger => ([206, 206, 206], [222, 222, 222]),

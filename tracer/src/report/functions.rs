@@ -39,6 +39,8 @@ pub struct Function {
     pub line: u32,
     /// Kind of frame.
     pub kind: FrameKind,
+    /// Build id of the library in hex, where it has one.
+    pub build_id: Option<String>,
     /// What it spent itself and in total.
     pub spent: Spent,
     /// 95 % interval of the total energy by sampling error alone (`sampling_error.rs`); psys is left out unless there is nothing else.
@@ -161,6 +163,7 @@ impl<'a> FunctionTable<'a> {
             file: text(|frame| &frame.file),
             line: frame.map_or(0, |frame| if frame.first_line == 0 { frame.line } else { frame.first_line }),
             kind: self.kind(number),
+            build_id: frame.and_then(|frame| self.recording.build_ids.get(&frame.module)).cloned(),
             ci95: judge.interval(&spent.total),
             starts: false,
             name,
@@ -175,7 +178,7 @@ fn identity(frame: &Frame) -> Identity<'_> {
     match kind {
         FrameKind::Python => Identity::Python { module, name, file, first_line: *first_line },
         FrameKind::Special => Identity::Mark(name),
-        FrameKind::Native | FrameKind::Kernel | FrameKind::Gpu => {
+        FrameKind::Native | FrameKind::Kernel | FrameKind::Gpu | FrameKind::Inlined => {
             let address = if name.is_empty() { *address } else { 0 };
             Identity::Symbol { kind: *kind, module, name, address }
         }

@@ -18,6 +18,7 @@ pub mod folded;
 pub mod functions;
 pub mod json;
 pub mod rows;
+pub mod short_names;
 pub mod table;
 
 mod doubts;
@@ -35,6 +36,8 @@ pub enum By {
     /// A function, or a framework's public call where the function stands for one.
     #[default]
     Function,
+    /// A line of a function, where lines are known (native ones with `record --inlines`).
+    Line,
     /// A whole stack.
     Stack,
     /// The framework calls that users name: `torch.autograd.backward`, `optimizer.step`, …

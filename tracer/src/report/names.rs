@@ -5,8 +5,8 @@
 use crate::profile::record::{Frame, FrameKind, Process, Thread};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The name of a frame in every report: Python `module.qualname`, native demangled, kernel with `_[k]`, GPU with `_[g]`, a mark in its
-/// brackets.
+/// The name of a frame in every report: Python `module.qualname`, native demangled, kernel with `_[k]`, GPU with `_[g]`, functions that
+/// the compiler put into others with `_[i]`, a mark in its brackets.
 pub(crate) fn frame_name(frame: &Frame) -> String {
     let name = if frame.name.is_empty() { place_name(frame) } else { frame.name.clone() };
     match frame.kind {
@@ -15,6 +15,16 @@ pub(crate) fn frame_name(frame: &Frame) -> String {
         FrameKind::Native | FrameKind::Special => name,
         FrameKind::Kernel => format!("{name}_[k]"),
         FrameKind::Gpu => format!("{name}_[g]"),
+        FrameKind::Inlined => format!("{name}_[i]"),
+    }
+}
+
+/// A line of a function: its name, and where it is known, file and line.
+pub(crate) fn line_name(frame: &Frame) -> String {
+    let name = frame_name(frame);
+    match (file_name(&frame.file), frame.line) {
+        ("", _) | (_, 0) => name,
+        (file, line) => format!("{name} {file}:{line}"),
     }
 }
 
@@ -43,8 +53,8 @@ pub(crate) fn library_name(frame: &Frame) -> String {
             let package = frame.module.split('.').next().unwrap_or_default();
             if package.is_empty() { "[python]".to_owned() } else { format!("{package} (Python)") }
         }
-        FrameKind::Native if frame.module.is_empty() => "[unknown code]".to_owned(),
-        FrameKind::Native => file_name(&frame.module).to_owned(),
+        FrameKind::Native | FrameKind::Inlined if frame.module.is_empty() => "[unknown code]".to_owned(),
+        FrameKind::Native | FrameKind::Inlined => file_name(&frame.module).to_owned(),
         FrameKind::Kernel => "[kernel]".to_owned(),
         FrameKind::Gpu => "[gpu]".to_owned(),
         FrameKind::Special => frame_name(frame),
@@ -122,7 +132,7 @@ fn is_python_mark(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, FrameKind, frame_name, is_nameless, library_name, shorten};
+    use super::{Frame, FrameKind, frame_name, is_nameless, library_name, line_name, shorten};
 
     fn frame(kind: FrameKind, module: &str, name: &str) -> Frame {
         Frame {
@@ -147,6 +157,18 @@ mod tests {
         assert_eq!(name(FrameKind::Kernel, "", "do_syscall_64"), "do_syscall_64_[k]");
         assert_eq!(name(FrameKind::Gpu, "", "sgemm"), "sgemm_[g]");
         assert_eq!(name(FrameKind::Special, "", "[no unwind info]"), "[no unwind info]");
+        assert_eq!(name(FrameKind::Inlined, "/usr/lib/libfoo.so", "at"), "at_[i]");
+    }
+
+    /// A line has its file's name and its number, where both are known.
+    #[test]
+    fn lines() {
+        let mut line = frame(FrameKind::Native, "/l.so", "f");
+        assert_eq!(line_name(&line), "f");
+        (line.file, line.line) = ("/src/f.cc".into(), 7);
+        assert_eq!(line_name(&line), "f f.cc:7");
+        line.line = 0;
+        assert_eq!(line_name(&line), "f");
     }
 
     /// A name that is only a place in a file is told from a symbol.

@@ -6,7 +6,7 @@ use super::By;
 use super::api_names::ApiNames;
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, Judge, MISSING, UNSAMPLED, functions, order};
-use super::names::{library_name, process_name, thread_name};
+use super::names::{library_name, line_name, process_name, thread_name};
 use crate::ids::{FrameId, ProcessKey, StackId, ThreadKey};
 use crate::profile::energy_profile::EnergyProfile;
 use crate::profile::record::FrameKind;
@@ -41,6 +41,7 @@ pub fn rows(recording: &Recording, profile: &EnergyProfile, by: By) -> Vec<Row> 
     let judge = Judge::new(profile);
     let mut rows = match by {
         By::Function => function_rows(recording, profile),
+        By::Line => line_rows(recording, profile, &judge),
         By::Stack => stack_rows(recording, profile, &judge),
         By::Api => api_rows(recording, profile, &judge),
         By::Library => library_rows(recording, profile, &judge),
@@ -70,6 +71,23 @@ fn function_rows(recording: &Recording, profile: &EnergyProfile) -> Vec<Row> {
         starts: function.starts,
     });
     rows.collect()
+}
+
+/// A line is a function and the place in it where it was seen.
+fn line_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+    let mut names = Interner::new();
+    let unsampled = names.number(UNSAMPLED.to_owned());
+    let missing = names.number(MISSING.to_owned());
+    let of_frame: Vec<usize> = recording.frames.iter().map(|frame| names.number(line_name(frame))).collect();
+    let groups = fold(profile, |row, path| {
+        let Some(stack) = row.stack else { return path.push(unsampled) };
+        let line = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
+        path.extend(recording.frames_of(stack).map(line));
+        if path.is_empty() {
+            path.push(missing);
+        }
+    });
+    labelled(groups, judge, |number| names.labels().get(number).cloned())
 }
 
 fn stack_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {

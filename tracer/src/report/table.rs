@@ -210,6 +210,11 @@ impl Sections<'_> {
                 self.section(out, "Functions by their own energy", "function", functions.clone(), Rank::Own)?;
                 self.section(out, "Functions with all they call", "function", functions, Rank::Total)
             }
+            By::Line => {
+                let lines = rows(By::Line);
+                self.section(out, "Lines by their own energy", "line", lines.clone(), Rank::Own)?;
+                self.section(out, "Lines with all they call", "line", lines, Rank::Total)
+            }
             By::Stack => {
                 self.section(out, "Stacks, innermost frame first", "stack", rows(By::Stack), Rank::Own)
             }

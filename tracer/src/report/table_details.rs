@@ -1,5 +1,6 @@
 //! What `-v` adds to the summary: where the numbers came from, what the tracing itself cost, how whole the stacks are.
 
+use super::names::is_nameless;
 use super::table_cells::{Look, TITLE, seconds};
 use super::{doubts, run};
 use crate::profile::record::Source;
@@ -18,6 +19,12 @@ pub(crate) fn write(out: &mut dyn Write, recording: &Recording, look: Look) -> i
     facts.extend(header.sources.iter().flat_map(source_facts));
     facts.extend(runtimes(recording).into_iter().map(|runtime| format!("interpreter: {runtime}")));
     look.bullets(out, "-", &facts)?;
+    let nameless = nameless_libraries(recording);
+    if !nameless.is_empty() {
+        writeln!(out)?;
+        look.line(out, TITLE, "Libraries with functions that have no name, and their build ids")?;
+        look.bullets(out, "-", &nameless)?;
+    }
     writeln!(out)?;
     look.line(out, TITLE, "Samples and overhead")?;
     look.bullets(out, "-", &sampling_facts(recording))
@@ -27,6 +34,17 @@ pub(crate) fn write(out: &mut dyn Write, recording: &Recording, look: Look) -> i
 pub(crate) fn runtimes(recording: &Recording) -> Vec<String> {
     let runtimes = recording.processes.iter().filter_map(|process| process.runtime.clone());
     runtimes.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+/// Libraries with frames that no symbol was found for: what their debug files are to be found by.
+fn nameless_libraries(recording: &Recording) -> Vec<String> {
+    let nameless = recording.frames.iter().filter(|frame| is_nameless(frame) && !frame.module.is_empty());
+    let modules: std::collections::BTreeSet<&str> = nameless.map(|frame| frame.module.as_str()).collect();
+    let fact = |module: &str| match recording.build_ids.get(module) {
+        Some(id) => format!("{module}: {id}"),
+        None => format!("{module}: it has no build id"),
+    };
+    modules.into_iter().filter(|module| module.starts_with('/')).map(fact).collect()
 }
 
 fn source_facts(source: &Source) -> Vec<String> {

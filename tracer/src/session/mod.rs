@@ -140,6 +140,7 @@ fn load(plan: &RecordPlan) -> Result<Tracer, SessionError> {
         unwinding: plan.unwinding,
         unwind_mib: plan.unwind_mib,
         verbose: plan.screen.verbose,
+        names: plan.names,
     };
     Ok(Tracer::load(&config)?)
 }

@@ -90,7 +90,16 @@ fn parse_line(line: &str) -> Option<Mapping> {
     Some(Mapping { start: hex(start)?, end: hex(end)?, offset, file, path })
 }
 
+/// How `maps` shows memory without a file of its own, apart from an empty path (`is_anon_memory`, tools/perf/util/map.c, v6.1).
+const ANONYMOUS: [&str; 3] = ["//anon", "/dev/zero", "/anon_hugepage"];
+
 impl Mapping {
+    /// Whether it is memory without a file of its own: code in it was made at run time.
+    pub fn is_anonymous(&self) -> bool {
+        let nameless = self.file.is_none() && self.path.is_empty();
+        nameless || ANONYMOUS.iter().any(|path| self.path.starts_with(path))
+    }
+
     /// Paths by which this machine can open the mapped file, the surest first: by the mapping itself (deleted files and other mount
     /// namespaces too), then by its path under the process's root.
     pub fn openable(&self, pid: Pid) -> [PathBuf; 2] {
@@ -120,7 +129,11 @@ garbage
         let paths: Vec<_> = space.mappings().iter().map(|m| m.path.as_str()).collect();
         assert_eq!(paths, ["/usr/bin/my program", "", "/tmp/gone.so", "[vdso]"]);
         assert_eq!(space.mappings()[0].offset, 0x1000);
-        assert!(space.mappings()[1].file.is_none());
+        let anonymous: Vec<bool> = space.mappings().iter().map(super::Mapping::is_anonymous).collect();
+        assert_eq!(anonymous, [false, true, false, false]);
+        assert!(
+            AddressSpace::parse("1000-2000 rwxs 0 00:01 17 /dev/zero (deleted)").mappings()[0].is_anonymous()
+        );
     }
 
     /// An address belongs to the mapping that holds it, and to none between two.

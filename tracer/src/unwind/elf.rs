@@ -135,6 +135,12 @@ impl ElfFacts {
         (svma - segment.svma).checked_add(segment.offset)
     }
 
+    /// Address (SVMA) of a place in its code: the inverse of `file_offset`.
+    pub fn svma(&self, offset: u64) -> Option<u64> {
+        let segment = self.code.iter().find(|s| s.offset <= offset && offset - s.offset < s.size)?;
+        (offset - segment.offset).checked_add(segment.svma)
+    }
+
     /// Address (SVMA) of a symbol that was asked for.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         self.symbols.iter().find(|(n, ..)| n == name).map(|&(_, svma, _)| svma)
@@ -203,6 +209,29 @@ pub fn read_linked(path: &Path) -> Result<Linked, ElfError> {
         }
         Ok(linked)
     })
+}
+
+/// What a file says about names: which of them it has itself, and where else they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DebugSections {
+    /// It has a full symbol table, not only that of the dynamic linker.
+    pub symtab: bool,
+    /// It has debug information (DWARF).
+    pub debug_info: bool,
+    /// Name and CRC-32 of the file that debug information was put into (`.gnu_debuglink`).
+    pub link: Option<(String, u32)>,
+}
+
+impl DebugSections {
+    /// Reads the file's sections.
+    pub fn read(path: &Path) -> Result<Self, ElfError> {
+        with_elf(path, |elf| {
+            let has = |name: &str| elf.section_by_name(name).is_some_and(|section| section.size() > 0);
+            let link = elf.gnu_debuglink().ok().flatten();
+            let link = link.map(|(name, crc)| (String::from_utf8_lossy(name).into_owned(), crc));
+            Ok(Self { symtab: has(".symtab"), debug_info: has(".debug_info"), link })
+        })
+    }
 }
 
 /// An open file as a path, whatever became of its own.

@@ -1,0 +1,182 @@
+//! Writes what the fuzz targets start from: `seeds FOLDER` makes a folder for each target with small inputs of the right form.
+//!
+//! They are made here, of literals and of this machine's own libraries, so that no binary files lie in the repository. Each begins with the
+//! bytes that the target's parameters take (numbers as they are, a zero for an empty list), and ends with the data.
+
+use energy_trace::clock::{KtimeNs, WallAnchor};
+use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
+use energy_trace::profile::file::RecordingWriter;
+use energy_trace::profile::record::{
+    CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, Occupant, Origin, Process,
+    Quality, Reading, Record, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
+};
+use energy_trace::unwind::elf::{ElfFacts, read_eh_frame};
+use energy_trace_fuzz::before_records;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LIBRARIES: [&str; 3] = [
+    "/lib/x86_64-linux-gnu/libgcc_s.so.1",
+    "/lib/x86_64-linux-gnu/libdl.so.2",
+    "/lib/x86_64-linux-gnu/libm.so.6",
+];
+/// Bytes of a library that are of use: its headers, notes and first tables.
+const MOST: usize = 40_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = PathBuf::from(std::env::args_os().nth(1).ok_or("seeds FOLDER")?);
+    let put = |target: &str, name: &str, parameters: &[u8], data: &[u8]| -> Result<(), Box<dyn Error>> {
+        let folder = folder.join(target);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(format!("seed-{name}")), [parameters, data].concat())?;
+        Ok(())
+    };
+    for (name, path) in ["a", "b", "c"].iter().zip(LIBRARIES) {
+        let Ok(bytes) = fs::read(path) else { continue };
+        put("elf_file", name, &[0; 16], &bytes[..bytes.len().min(MOST)])?;
+        if let (Ok(Some(section)), Ok(facts)) =
+            (read_eh_frame(Path::new(path)), ElfFacts::read(Path::new(path), &[]))
+        {
+            let parameters = [section.svma.to_le_bytes(), facts.base.to_le_bytes()].concat();
+            put("eh_frame", name, &parameters, &section.data[..section.data.len().min(4000)])?;
+        }
+    }
+    let tables: [(&str, &[u8]); 3] = [
+        ("lnotab", &[6, 1, 8, 2, 4, 0xfe, 0, 0x7f]),
+        ("ranges", &[2, 0, 8, 1, 6, 0x80, 4, 0xff]),
+        ("locations", &[0x80, 1, 2, 0xd8, 4, 0x10, 0xf3, 1, 2, 3, 4, 0xe8, 5, 0xf8]),
+    ];
+    for (name, table) in tables {
+        put("line_tables", name, &[10, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0], table)?;
+    }
+    put("maps", "a", &[0; 8], MAPS.as_bytes())?;
+    put("perf_map", "a", &[0], b"1000 20 py::f:/t.py\n0x10 8 jit_conv.12\nnonsense\n1008 8 g\n")?;
+    put("jitdump", "a", &[1, 0, 0], &dump())?;
+    put("wire", "a", &[0; 8], &[0; 64])?;
+    put("wire", "sample", &[0; 8], &[&[1, 0, 0, 0][..], &[0; 300]].concat())?;
+    for (target, parameters) in [("code_object", 17), ("debug_offsets", 17)] {
+        let words: Vec<u8> = (0..400_u64).flat_map(|word| (word * 8 % 200).to_le_bytes()).collect();
+        put(target, "a", &vec![0; parameters], &words)?;
+    }
+    for target in ["native_walk", "python_walk"] {
+        let words: Vec<u8> = (0..200_u64).flat_map(|word| (word * 8).to_le_bytes()).collect();
+        put(target, "a", &[], &words)?;
+    }
+    let recording = recording(&folder)?;
+    put("recording", "raw", &[1], &recording)?;
+    put("recording", "records", &[0], &recording[before_records()..])?;
+    put("report", "records", &[], &recording[before_records()..])
+}
+
+const MAPS: &str = "55d0c0001000-55d0c0005000 r-xp 00001000 fe:00 1234   /usr/bin/my program\n\
+    7f0000000000-7f0000010000 rwxp 00000000 00:00 0 \n\
+    7f0000100000-7f0000110000 r-xp 00002000 fe:00 99    /tmp/gone.so (deleted)\n\
+    7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0    [vdso]\n";
+
+/// Records of a jitdump: code loaded, loaded over, and moved.
+fn dump() -> Vec<u8> {
+    let record = |kind: u32, at: u64, words: &[u64], name: &[u8]| {
+        let body = [words.iter().flat_map(|word| word.to_ne_bytes()).collect(), name.to_vec()].concat();
+        let size = 16 + body.len() as u32;
+        [&kind.to_ne_bytes()[..], &size.to_ne_bytes(), &at.to_ne_bytes(), &body].concat()
+    };
+    let load = |at, number, name| record(0, at, &[1 << 32 | 1, 0x1000, 0x1000, 0x20, number], name);
+    let moved = record(1, 30, &[1 << 32 | 1, 0x10, 0x1000, 0x10, 0x20, 1], b"");
+    [load(10, 1, b"f\0code"), load(20, 2, b"g.3\0code"), moved].concat()
+}
+
+/// A whole recording, with a record of nearly every kind.
+fn recording(folder: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
+    let path = folder.join("recording");
+    let mut writer = RecordingWriter::create(&path)?;
+    for record in records() {
+        writer.write(&record)?;
+    }
+    writer.finish()?;
+    let bytes = fs::read(&path)?;
+    fs::remove_file(&path)?;
+    Ok(bytes)
+}
+
+fn records() -> Vec<Record> {
+    let (at, name) =
+        (KtimeNs::from_ns, |name: &str, line| Name { name: name.into(), file: "f.c".into(), line });
+    let frame = |kind, name: &str| Frame {
+        kind,
+        name: name.into(),
+        module: "/lib/l.so".into(),
+        file: String::new(),
+        line: 3,
+        first_line: 1,
+        address: 0x1234,
+    };
+    let node = |parent, frame| StackNode { parent, frame: FrameId::new(frame) };
+    let (process, thread, stack) = (ProcessKey::new(0), ThreadKey::new(0), StackId::new(1));
+    let slice = |start, end| Slice {
+        cpu: CpuId::new(0),
+        who: Occupant::Target(thread),
+        start: at(start),
+        end: at(end),
+    };
+    let sample = |ns| Sample { at: at(ns), cpu: CpuId::new(0), thread, stack, verdict: Verdict::Complete };
+    let reading = |ns, uj| Reading { at: at(ns), value: CounterValue::MicroJoules(uj) };
+    vec![
+        Record::Header(header()),
+        Record::Domain(domain()),
+        Record::Process(Process {
+            key: process,
+            pid: Pid::new(7),
+            parent: None,
+            name: "p".into(),
+            command: vec![],
+            runtime: None,
+        }),
+        Record::Thread(Thread { key: thread, process, tid: Tid::new(7), name: "t".into() }),
+        Record::Frame(FrameId::new(0), frame(FrameKind::Python, "f")),
+        Record::Frame(FrameId::new(1), frame(FrameKind::Native, "")),
+        Record::Stack(StackId::new(0), node(None, 0)),
+        Record::Stack(stack, node(Some(StackId::new(0)), 1)),
+        Record::Slices(vec![slice(10, 1000), slice(1500, 3000)]),
+        Record::Samples(vec![sample(500), sample(2000)]),
+        Record::Readings(DomainId::new(0), vec![reading(0, 5), reading(4000, 900)]),
+        Record::Name(FrameId::new(1), name("g", 2)),
+        Record::Inlined(FrameId::new(1), vec![name("h", 3)]),
+        Record::Renamed(FrameId::new(1), at(1500), name("i", 4)),
+        Record::Library(Library { path: "/lib/l.so".into(), build_id: "0011".into() }),
+        Record::Summary(Summary { start: at(0), end: at(4000), ..Summary::default() }),
+    ]
+}
+
+fn header() -> Header {
+    let at = KtimeNs::from_ns;
+    Header {
+        version: "0".into(),
+        command: vec!["c".into()],
+        anchor: WallAnchor { ktime: at(5), unix_ns: 5 },
+        kernel: "6".into(),
+        cpu_model: "m".into(),
+        sockets: BTreeMap::from([(CpuId::new(0), SocketId::new(0))]),
+        sample_hz: 99,
+        sample_event: "e".into(),
+        system_wide: false,
+        sources: vec![],
+    }
+}
+
+fn domain() -> Domain {
+    Domain {
+        id: DomainId::new(0),
+        name: "package-0".into(),
+        class: DomainClass::Package,
+        scope: Scope::Machine,
+        origin: Origin::Counter {
+            source: "s".into(),
+            place: "p".into(),
+            max_range: None,
+            quality: Quality::Measured,
+        },
+        idle: None,
+    }
+}

@@ -1,0 +1,16 @@
+//! `.eh_frame` of any bytes at any address: rows in order, one for each address, of kinds that the probes know.
+#![no_main]
+
+use energy_trace::unwind::cfi::build_rows;
+use energy_trace::unwind::elf::EhFrame;
+use libfuzzer_sys::fuzz_target;
+use tracer_ebpf::rows::{Rule, rule};
+
+fuzz_target!(|input: (u64, u64, &[u8])| {
+    let (svma, base, data) = input;
+    let rows = build_rows(&EhFrame { data: data.to_vec(), svma }, base).rows;
+    for pair in rows.windows(2) {
+        assert!(pair[0] >> 32 < pair[1] >> 32 && pair[0] as u32 != pair[1] as u32);
+    }
+    assert!(rows.iter().all(|&row| Rule(row as u32).kind() <= rule::DEREF_RSP_8));
+});

@@ -1,0 +1,25 @@
+//! A recording of any records, attributed and reported in every form: whatever a file says, its reader gets a report or an error.
+#![no_main]
+
+use energy_trace::attribution::attribute;
+use energy_trace::profile::file::read;
+use energy_trace::report::flamegraph::FlameOptions;
+use energy_trace::report::folded::FoldedOptions;
+use energy_trace::report::json::JsonOptions;
+use energy_trace::report::{csv, flamegraph, folded, json};
+use energy_trace_fuzz::{file_of, recording_of};
+use libfuzzer_sys::fuzz_target;
+use std::io::sink;
+
+fuzz_target!(|records: &[u8]| {
+    let (_open, path) = file_of(&recording_of(records));
+    let Ok(recording) = read(&path) else { return };
+    let profile = attribute(&recording);
+    for row in &profile.ledger {
+        assert_eq!(row.imbalance().as_uj(), 0, "{row:?}");
+    }
+    let _ = json::write(&mut sink(), &recording, &profile, &JsonOptions::default());
+    let _ = csv::write(&mut sink(), &recording, &profile);
+    let _ = folded::write(&mut sink(), &recording, &profile, &FoldedOptions::default());
+    let _ = flamegraph::write(&mut sink(), &recording, &profile, &FlameOptions::default());
+});

@@ -1,0 +1,21 @@
+//! Any bytes as an event of the probes, and the stack of a sample put together: no more frames than came in.
+#![no_main]
+
+use energy_trace::probe::decode::{Event, decode_event};
+use energy_trace::unwind::merge::{eval_frames, merge};
+use energy_trace::unwind::seam::{Seam, settle};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: (u64, &[u8])| {
+    let (eval, bytes) = input;
+    let Some(Event::Sample(_, comm, raw)) = decode_event(bytes) else { return };
+    comm.text();
+    let most = raw.kernel.len() + raw.python.len() + raw.native.len();
+    for seam in [Seam::Anchors, Seam::AnchorsAboveBase, Seam::AnchorPerFrame, Seam::Counted] {
+        let settled = settle(&raw, seam, |pc| pc & 0xff == eval & 0xff);
+        // Marks for what is missing: at each end of either chain and at each gap.
+        assert!(merge(&settled).0.len() <= 2 * most + 8);
+    }
+    assert!(merge(&raw).0.len() <= 2 * most + 8);
+    eval_frames(&raw);
+});

@@ -1,0 +1,212 @@
+//! Names of machine code, live: inlined functions and lines, split debug files, containers, deleted files, code made at run time.
+//!
+//! Programs are compiled here by the compiler that builds the tests; `objcopy` and `strip` come with its linker. Needs root. Leaves out
+//! stacks as such (`stacks.rs`).
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
+
+use energy_trace::profile::record::{Frame, FrameKind};
+use energy_trace::profile::recording::Recording;
+use energy_trace_tests::place::{Place, assert_code};
+use energy_trace_tests::process::tests_dir;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn place() -> Place {
+    Place::new(env!("CARGO_BIN_EXE_energy-trace"))
+}
+
+/// Runs a command that has to succeed.
+fn must(program: &str, arguments: &[&str]) {
+    let status = Command::new(program).args(arguments).status();
+    assert!(status.is_ok_and(|status| status.success()), "{program} {arguments:?}");
+}
+
+/// Compiles `workloads/inlined.rs` with debug information.
+fn compile(place: &Place, name: &str, flags: &[&str]) -> PathBuf {
+    let (source, program) = (tests_dir().join("workloads/inlined.rs"), place.path(name));
+    let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let fixed = ["--edition", "2024", "-O", "-g", "-o", program.to_str().unwrap(), source.to_str().unwrap()];
+    must(&compiler, &[&fixed[..], flags].concat());
+    program
+}
+
+/// Moves debug information and symbols into `NAME.debug` beside the program, which names it by a link.
+fn split(program: &Path) -> PathBuf {
+    let debug = PathBuf::from(format!("{}.debug", program.display()));
+    let (path, debug_path) = (program.to_str().unwrap(), debug.to_str().unwrap());
+    must("objcopy", &["--only-keep-debug", path, debug_path]);
+    must("strip", &["--strip-all", path]);
+    must("objcopy", &[&format!("--add-gnu-debuglink={debug_path}"), path]);
+    debug
+}
+
+/// Records a command.
+fn record(place: &Place, options: &[&str], command: &[&str]) -> Recording {
+    let first = ["record", "--power", "none", "--no-svg", "-F", "499"];
+    assert_code(&place.run(&[&first[..], options, &["--"], command].concat()), 0);
+    energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap()
+}
+
+/// The frames of each sample's stack, root first.
+fn stacks(recording: &Recording) -> Vec<Vec<&Frame>> {
+    let frames = |stack| recording.frames_of(stack).map(|(_, frame)| frame).collect();
+    recording.samples.iter().map(|sample| frames(sample.stack)).collect()
+}
+
+/// Whether a name is that of a function, with Rust's path before it and arguments behind it.
+fn is(frame: &Frame, function: &str) -> bool {
+    frame.name.split("::").any(|part| part.split(['<', '(']).next() == Some(function))
+}
+
+/// Samples whose innermost frame of the program is this one.
+fn leaves<'a>(recording: &'a Recording, module: &str, function: &str) -> Vec<Vec<&'a Frame>> {
+    let mut out = stacks(recording);
+    out.retain(|stack| {
+        let leaf = stack.iter().rev().find(|frame| frame.module == module);
+        leaf.is_some_and(|leaf| is(leaf, function))
+    });
+    out
+}
+
+/// Functions that the compiler put into others are frames of their own, in the order of their calls, with the lines that ran; without the
+/// option the function that holds them is the leaf.
+#[test]
+fn inlined_functions_and_lines() {
+    let place = place();
+    let program = compile(&place, "inlined", &[]);
+    let path = program.to_str().unwrap();
+    let source = std::fs::read_to_string(tests_dir().join("workloads/inlined.rs")).unwrap();
+    let hot = 1 + source.lines().position(|line| line.contains("this line is hot")).unwrap();
+
+    let plain = record(&place, &[], &[path, "2"]);
+    assert!(leaves(&plain, path, "outermost").len() > 5, "{:?}", plain.frames);
+    assert!(plain.frames.iter().all(|frame| frame.kind != FrameKind::Inlined));
+
+    let recording = record(&place, &["--inlines"], &[path, "2"]);
+    let stacks = leaves(&recording, path, "innermost");
+    assert!(stacks.len() > 5, "{:?}", recording.frames);
+    let mut lines = 0;
+    for stack in &stacks {
+        let own: Vec<&&Frame> = stack.iter().filter(|frame| frame.module == path).collect();
+        let [.., outer, middle, inner] = own[..] else { panic!("{own:?}") };
+        assert!(is(outer, "outermost") && outer.kind == FrameKind::Native, "{outer:?}");
+        assert!(is(middle, "middle") && middle.kind == FrameKind::Inlined, "{middle:?}");
+        assert!(is(inner, "innermost") && inner.kind == FrameKind::Inlined, "{inner:?}");
+        assert!(outer.file.ends_with("inlined.rs") && outer.line > 0, "{outer:?}");
+        lines += usize::from(inner.file.ends_with("inlined.rs") && inner.line as usize == hot);
+    }
+    assert!(lines > stacks.len() / 4, "{lines} of {}", stacks.len());
+    let report = place.run(&["report", "--by", "line"]);
+    let text = String::from_utf8_lossy(&report.stdout).into_owned();
+    assert!(text.contains(&format!("innermost_[i] inlined.rs:{hot}")), "{text}");
+}
+
+/// A stripped program has its names and lines from its debug file, and without one its place and its build id.
+#[test]
+fn split_debug_files() {
+    let place = place();
+    let program = compile(&place, "split", &["-C", "link-arg=-Wl,--build-id"]);
+    let debug = split(&program);
+    let path = program.to_str().unwrap();
+    let recording = record(&place, &["--inlines"], &[path, "2"]);
+    assert!(!leaves(&recording, path, "innermost").is_empty(), "{:?}", recording.frames);
+
+    // Of another build: as if there were none.
+    let mut bytes = std::fs::read(&debug).unwrap();
+    bytes.push(0);
+    std::fs::write(&debug, bytes).unwrap();
+    let recording = record(&place, &["--inlines"], &[path, "2"]);
+    assert!(leaves(&recording, path, "innermost").is_empty());
+    let nameless = |stack: &Vec<&Frame>| stack.iter().any(|frame| frame.name.starts_with("split+0x"));
+    assert!(stacks(&recording).iter().any(nameless), "{:?}", recording.frames);
+    let id = recording.build_ids.get(path).unwrap();
+    assert!(id.len() >= 32, "{id}");
+    let report = place.run(&["report", "-v"]);
+    assert!(String::from_utf8_lossy(&report.stdout).contains(&format!("{path}: {id}")));
+}
+
+/// A file that exists in a container only, and is gone with it, has its names, from a debug file beside it too.
+#[test]
+fn files_of_a_container() {
+    let place = place();
+    let program =
+        compile(&place, "inside", &["-C", "target-feature=+crt-static", "-C", "relocation-model=static"]);
+    let debug = split(&program);
+    let root = place.path("root");
+    std::fs::create_dir(&root).unwrap();
+    let script = format!(
+        "mount -t tmpfs none {root} && cp {program} {debug} {root}/ && exec chroot {root} /inside 2",
+        root = root.display(),
+        program = program.display(),
+        debug = debug.display()
+    );
+    let recording = record(&place, &[], &["unshare", "-m", "sh", "-c", &script]);
+    assert!(!root.join("inside").exists());
+    let path = root.join("inside");
+    assert!(!leaves(&recording, path.to_str().unwrap(), "outermost").is_empty(), "{:?}", recording.frames);
+}
+
+/// A program that was deleted while it ran has its names.
+#[test]
+fn deleted_files() {
+    let place = place();
+    let program = compile(&place, "deleted", &[]);
+    let path = program.to_str().unwrap();
+    let script = format!("{path} 2.5 & sleep 1; rm {path}; wait");
+    let recording = record(&place, &[], &["sh", "-c", &script]);
+    assert!(!program.exists());
+    assert!(!leaves(&recording, path, "outermost").is_empty(), "{:?}", recording.frames);
+}
+
+/// Code that was made in the place of other code has the name of the time when it ran, by the jitdump.
+#[test]
+fn reused_addresses() {
+    let place = place();
+    let script = tests_dir().join("workloads/reuse.py");
+    let folder = place.path("");
+    let command = ["/usr/bin/python3", script.to_str().unwrap(), folder.to_str().unwrap(), "1.5"];
+    let recording = record(&place, &[], &command);
+    for (function, name, other) in [("first", "old_code", "new_code"), ("second", "new_code", "old_code")] {
+        let mut of_function = stacks(&recording);
+        of_function.retain(|stack| {
+            let calls = |frame: &&Frame| frame.kind == FrameKind::Python && frame.name == function;
+            stack.iter().any(calls)
+        });
+        let count = |name: &str| {
+            of_function.iter().filter(|stack| stack.iter().any(|frame| frame.name == name)).count()
+        };
+        assert!(count(name) > 5, "{function}: {} of {}", count(name), of_function.len());
+        assert_eq!(count(other), 0, "{function}");
+    }
+}
+
+/// CPython's own perf support names its functions: by a map from 3.12 on, by a dump from 3.13 on.
+#[test]
+fn names_of_cpython() {
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let versions = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
+    let pythons: Vec<(bool, PathBuf)> = versions
+        .filter_map(|folder| {
+            let name = folder.file_name().into_string().ok()?;
+            let minor: u32 = name.strip_prefix("3.")?.split('.').next()?.parse().ok()?;
+            (minor >= 12).then(|| (minor >= 13, folder.path().join("bin/python3")))
+        })
+        .collect();
+    for (dumps, python) in pythons {
+        for option in [Some("perf"), dumps.then_some("perf_jit")].into_iter().flatten() {
+            let place = place();
+            std::fs::write(
+                place.path("spin.py"),
+                "import time\ndef busy(n):\n    s = 0\n    for i in range(n): s += i * i\n    return s\nwhile time.process_time() < 1.5: busy(3000)\n",
+            )
+            .unwrap();
+            let script = place.path("spin.py");
+            let command = [python.to_str().unwrap(), "-X", option, script.to_str().unwrap()];
+            let recording = record(&place, &[], &command);
+            let named = |frame: &&Frame| frame.name.starts_with("py::busy:") && frame.module == "[jit]";
+            let samples = stacks(&recording).iter().filter(|stack| stack.iter().any(named)).count();
+            assert!(samples > 0, "{} -X {option}: {samples}", python.display());
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Names of code that was made at run time: where a process has written them, and which name a place had when it was seen.
+//!
+//! A `jit-PID.dump` (`jitdump.rs`) is found by its mapping, which the JIT makes for that purpose, and opened while the process lives; what
+//! it does not name a `/tmp/perf-PID.map` (`perf_map.rs`) may. Leaves out code without either: that stays `[jit]`.
+
+use super::jitdump::read_dump;
+use super::perf_map::read_map;
+use super::root::Root;
+use crate::clock::KtimeNs;
+use crate::ids::{FrameId, Pid};
+use crate::unwind::address_space::Mapping;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The module of frames in code that was made at run time, and the name of those that have no other.
+pub const JIT: &str = "[jit]";
+/// Dumps of one process that are kept open.
+const MOST_DUMPS: usize = 4;
+
+/// A program that runs code made at run time, and the files with the names.
+#[derive(Debug)]
+pub struct JitProcess {
+    /// Its process id as it knows it itself, which is in its files' names.
+    own_pid: Pid,
+    root: Root,
+    dumps: Vec<(u64, File)>,
+    /// The places that were seen.
+    places: BTreeMap<u64, JitPlace>,
+}
+
+/// A place in such code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct JitPlace {
+    frame: FrameId,
+    first: KtimeNs,
+    last: KtimeNs,
+}
+
+/// What a frame is called: from each time on, the first from the beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JitNames {
+    /// The frame.
+    pub frame: FrameId,
+    /// Its name at first.
+    pub first: String,
+    /// Its names from later moments on, in order: other code was put in the place.
+    pub later: Vec<(KtimeNs, String)>,
+}
+
+impl JitProcess {
+    /// Of a process that lives.
+    pub fn new(pid: Pid, root: Root) -> Self {
+        let own_pid = read_own_pid(pid).unwrap_or(pid);
+        Self { own_pid, root, dumps: Vec::new(), places: BTreeMap::new() }
+    }
+
+    /// The frame of a place that was seen, if it was seen before.
+    pub fn see(&mut self, address: u64, at: KtimeNs) -> Option<FrameId> {
+        let place = self.places.get_mut(&address)?;
+        place.last = place.last.max(at);
+        place.first = place.first.min(at);
+        Some(place.frame)
+    }
+
+    /// A place that was seen for the first time.
+    pub fn add(&mut self, address: u64, at: KtimeNs, frame: FrameId) {
+        self.places.insert(address, JitPlace { frame, first: at, last: at });
+    }
+
+    /// Opens the dumps among the mappings of the process that are not open yet.
+    pub fn find_dumps(&mut self, pid: Pid, mappings: &[Mapping]) {
+        for mapping in mappings.iter().filter(|mapping| is_dump(&mapping.path)) {
+            let Some(key) = &mapping.file else { continue };
+            let known = self.dumps.iter().any(|(inode, _)| *inode == key.inode);
+            if known || self.dumps.len() >= MOST_DUMPS {
+                continue;
+            }
+            let opened = mapping.openable(pid).into_iter().find_map(|path| File::open(path).ok());
+            let file = opened.filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
+            self.dumps.extend(file.map(|file| (key.inode, file)));
+        }
+    }
+
+    /// The names of all places that were seen.
+    pub fn names(&self) -> Vec<JitNames> {
+        let wanted: Vec<u64> = self.places.keys().copied().collect();
+        let mut histories = BTreeMap::new();
+        for (_, dump) in &self.dumps {
+            // A handle of its own for the place in the file, on the same open file: nobody else reads it.
+            match dump
+                .try_clone()
+                .map_err(Into::into)
+                .and_then(|file| read_dump(BufReader::new(file), &wanted))
+            {
+                Ok(found) => histories.extend(found),
+                Err(error) => log::debug!("no names from a jitdump of process {}: {error}", self.own_pid),
+            }
+        }
+        let map = self.read_map(&wanted);
+        let names = |(address, place): (&u64, &JitPlace)| {
+            let history = histories.get(address);
+            let otherwise = map.get(address).map_or(JIT, String::as_str);
+            names_of(*place, history.map_or(&[], Vec::as_slice), otherwise)
+        };
+        self.places.iter().map(names).collect()
+    }
+
+    fn read_map(&self, wanted: &[u64]) -> BTreeMap<u64, String> {
+        let path = format!("/tmp/perf-{}.map", self.own_pid);
+        match self.root.open(Path::new(&path), false) {
+            Ok(file) => read_map(BufReader::new(file), wanted),
+            Err(_) => BTreeMap::new(), // Most programs write none.
+        }
+    }
+}
+
+/// The process id that a process knows itself by: the last of `NSpid` (Documentation/filesystems/proc.rst, v6.1).
+fn read_own_pid(pid: Pid) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().last()?.parse().ok().map(Pid::new)
+}
+
+/// Whether a path is `…/jit-PID.dump`.
+fn is_dump(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let number = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The names of a place between its first and its last sample. `otherwise` names it before its history begins and in gaps.
+fn names_of(place: JitPlace, history: &[(KtimeNs, Option<Arc<str>>)], otherwise: &str) -> JitNames {
+    let name = |name: &Option<Arc<str>>| name.as_deref().unwrap_or(otherwise).to_owned();
+    let before = history.partition_point(|(at, _)| *at <= place.first);
+    let first = history[..before].last().map_or_else(|| otherwise.to_owned(), |(_, n)| name(n));
+    let mut later: Vec<(KtimeNs, String)> = Vec::new();
+    for (at, found) in history[before..].iter().take_while(|(at, _)| *at <= place.last) {
+        let found = name(found);
+        let last = later.last().map_or(&first, |(_, name)| name);
+        if *last != found {
+            later.push((*at, found));
+        }
+    }
+    JitNames { frame: place.frame, first, later }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{JitPlace, is_dump, names_of};
+    use crate::clock::KtimeNs;
+    use crate::ids::FrameId;
+    use crate::symbolize::jitdump::History;
+
+    fn names(first: u64, last: u64, history: &[(u64, Option<&str>)]) -> (String, Vec<(u64, String)>) {
+        let at = KtimeNs::from_ns;
+        let place = JitPlace { frame: FrameId::new(0), first: at(first), last: at(last) };
+        let history: History = history.iter().map(|&(ns, name)| (at(ns), name.map(Into::into))).collect();
+        let found = names_of(place, &history, "[jit]");
+        (found.first, found.later.into_iter().map(|(at, name)| (at.as_ns(), name)).collect())
+    }
+
+    /// The name is the one of the time of the samples; only a change between the first and the last of them is told.
+    #[test]
+    fn names_by_time() {
+        let history = [(10, Some("f")), (20, Some("g")), (30, Some("g")), (40, None)];
+        assert_eq!(names(12, 15, &history), ("f".into(), vec![]));
+        assert_eq!(names(20, 35, &history), ("g".into(), vec![]));
+        assert_eq!(names(12, 22, &history), ("f".into(), vec![(20, "g".into())]));
+        assert_eq!(names(35, 50, &history), ("g".into(), vec![(40, "[jit]".into())]));
+        assert_eq!(names(5, 12, &history), ("[jit]".into(), vec![(10, "f".into())]));
+        assert_eq!(names(5, 12, &[]), ("[jit]".into(), vec![]));
+    }
+
+    /// A dump is known by its name, whatever folder it is in.
+    #[test]
+    fn dumps_by_name() {
+        assert!(is_dump("/root/.debug/jit/x/jit-12.dump"));
+        for other in ["/tmp/jit-.dump", "/tmp/jit-a.dump", "/tmp/jit-12.dump.so", "jit-12"] {
+            assert!(!is_dump(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The root folder of a process, kept open, so that its files are found after it has ended, under the paths that it knew them by.
+//!
+//! A container has another root than this program. Links are followed inside that root only. What was mounted below the root in the
+//! process's own mount namespace is gone with the namespace: files there are found while one of its processes lives.
+
+use crate::ids::Pid;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The root folder of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Root(Option<Arc<Folder>>);
+
+#[derive(Debug)]
+struct Folder {
+    open: OwnedFd,
+    /// Where it lies in its mount namespace: `/`, but for a process that called `chroot`.
+    place: PathBuf,
+}
+
+impl Root {
+    /// Opens a file under this root by the path that the process knows; regular files only, so that no pipe keeps the reader waiting.
+    ///
+    /// # Errors
+    /// When the system cannot open it, or it is no regular file. `NOFOLLOW` refuses a link in the path's last part.
+    pub fn open(&self, path: &Path, follow: bool) -> io::Result<File> {
+        let mut flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+        if !follow {
+            flags |= OFlag::O_NOFOLLOW;
+        }
+        let file = match &self.0 {
+            None => OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?,
+            Some(root) => {
+                let how = OpenHow::new()
+                    .flags(flags)
+                    .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+                File::from(openat2(&root.open, path, how)?)
+            }
+        };
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+
+    /// A path as `/proc/PID/maps` shows it, from this root: the kernel shows it from the root of the mount namespace.
+    pub fn path_inside(&self, path: &Path) -> PathBuf {
+        let place = self.0.as_ref().and_then(|folder| path.strip_prefix(&folder.place).ok());
+        place.map_or_else(|| path.to_owned(), |below| Path::new("/").join(below))
+    }
+
+    /// Whether it is this program's own.
+    pub const fn is_own(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// What tells two roots apart: the mount namespace, device and inode.
+type Identity = (PathBuf, u64, u64);
+
+/// The roots that were met, each kept open once.
+#[derive(Debug, Default)]
+pub struct Roots {
+    own: Option<Identity>,
+    met: HashMap<Identity, Root>,
+}
+
+impl Roots {
+    /// The root of a process; this program's own where it has ended.
+    pub fn of(&mut self, pid: Pid) -> Root {
+        if self.own.is_none() {
+            self.own = identity("self");
+        }
+        let Some(identity) = identity(&pid.to_string()) else { return Root::default() };
+        if self.own.as_ref() == Some(&identity) {
+            return Root::default();
+        }
+        if let Some(root) = self.met.get(&identity) {
+            return root.clone();
+        }
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
+            .open(format!("/proc/{pid}/root"));
+        match opened {
+            Ok(folder) => {
+                let place = std::fs::read_link(format!("/proc/{pid}/root")).unwrap_or_else(|_| "/".into());
+                let root = Root(Some(Arc::new(Folder { open: folder.into(), place })));
+                self.met.insert(identity, root.clone());
+                root
+            }
+            Err(error) => {
+                log::debug!("no root of process {pid}: {error}");
+                Root::default()
+            }
+        }
+    }
+}
+
+fn identity(of: &str) -> Option<Identity> {
+    let namespace = std::fs::read_link(format!("/proc/{of}/ns/mnt")).ok()?;
+    let root = std::fs::metadata(format!("/proc/{of}/root")).ok()?;
+    Some((namespace, root.dev(), root.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Folder, Root, Roots};
+    use crate::ids::Pid;
+    use std::fs::File;
+    use std::io::Read as _;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    /// This process has this program's root, and so has a process that does not exist.
+    #[test]
+    fn own_root() {
+        let mut roots = Roots::default();
+        assert!(roots.of(Pid::new(std::process::id())).is_own());
+        assert!(roots.of(Pid::new(u32::MAX >> 1)).is_own());
+    }
+
+    /// Under another root paths and absolute links stay inside, a last link is refused on request, and what is no file is refused.
+    #[test]
+    fn files_of_another_root() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("inside"), "inside").unwrap();
+        std::os::unix::fs::symlink("/inside", folder.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("out")).unwrap();
+        let open = File::open(folder.path()).unwrap().into();
+        let root = Root(Some(Arc::new(Folder { open, place: "/jail".into() })));
+        let read = |path: &str, follow| {
+            let mut text = String::new();
+            root.open(Path::new(path), follow).ok()?.read_to_string(&mut text).ok()?;
+            Some(text)
+        };
+        assert_eq!(read("/inside", false).as_deref(), Some("inside"));
+        assert_eq!(read("/link", true).as_deref(), Some("inside"));
+        assert_eq!(read("/link", false), None);
+        assert_eq!(read("/out", true), None);
+        assert_eq!(read("/../../etc/passwd", true), None);
+        assert_eq!(read("/", true), None);
+        assert_eq!(root.path_inside(Path::new("/jail/lib/l.so")), Path::new("/lib/l.so"));
+        assert_eq!(Root::default().path_inside(Path::new("/lib/l.so")), Path::new("/lib/l.so"));
+    }
+}
