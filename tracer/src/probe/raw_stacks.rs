@@ -134,7 +134,9 @@ const fn outcome(stack: &RawStack, walked: &Walked) -> &'static str {
 /// The better of what the probes and what user space walked: one that reached the end, else the longer one.
 fn better(stack: &RawStack, walked: Walked) -> RawStack {
     if walked.end != end::COMPLETE && walked.native.len() < stack.native.len() {
-        return stack.clone();
+        // That the process was gone is why an address of it was not known.
+        let native_end = if walked.end == end::GONE { end::GONE } else { stack.native_end };
+        return RawStack { native_end, ..stack.clone() };
     }
     RawStack { native: walked.native, native_end: walked.end, healed: walked.healed, ..stack.clone() }
 }
@@ -156,5 +158,6 @@ mod tests {
         assert_eq!(ended(1, end::COMPLETE), end::COMPLETE);
         assert_eq!(ended(2, end::BEYOND_COPY), end::FAULT);
         assert_eq!(ended(3, end::BEYOND_COPY), end::BEYOND_COPY);
+        assert_eq!(ended(1, end::GONE), end::GONE);
     }
 }
