@@ -117,7 +117,7 @@ fn callers_are_found_by_other_registers() {
                 *whole.entry(names[at..].join(";")).or_default() += 1;
             }
             Verdict::Truncated(energy_trace::profile::record::Truncation::UnsupportedRule) => {
-                unsupported += 1
+                unsupported += 1;
             }
             _ => (),
         }

@@ -32,6 +32,8 @@ pub(crate) struct Options {
 }
 
 const LOOK: Duration = Duration::from_millis(20);
+/// Flags that row tables alone have: `BPF_F_INNER_MAP | BPF_F_MMAPABLE`.
+const ROW_TABLE: &str = "0x1400";
 const MIB: f64 = 1048576.0;
 
 /// Figures of one run by name, each with its unit in the name.
@@ -173,6 +175,9 @@ fn map_bytes(process: &str) -> f64 {
     for entry in folder {
         let text = fs::read_to_string(entry.path()).unwrap_or_default();
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        if field("map_flags:") == Some(ROW_TABLE) {
+            continue; // Open while it is being filled; counted by energy-trace itself.
+        }
         if let (Some(id), Some(bytes)) = (field("map_id:"), field("memlock:")) {
             maps.extend(id.parse::<u64>().ok().zip(bytes.parse::<f64>().ok()));
         }
