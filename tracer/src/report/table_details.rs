@@ -42,7 +42,7 @@ fn nameless_libraries(recording: &Recording) -> Vec<String> {
     let modules: std::collections::BTreeSet<&str> = nameless.map(|frame| frame.module.as_str()).collect();
     let fact = |module: &str| match recording.build_ids.get(module) {
         Some(id) => format!("{module}: {id}"),
-        None => format!("{module}: it has no build id"),
+        None => format!("{module}: no build id is known"),
     };
     modules.into_iter().filter(|module| module.starts_with('/')).map(fact).collect()
 }
