@@ -34,7 +34,13 @@ impl Tables for Rules<'_> {
 
 fuzz_target!(|input: Input<'_>| {
     let (memory, mut rules) = (Arena::of(input.memory), Rules(&input.rules));
-    let from = NativeWalk { pc: input.pc, sp: input.sp, bp: input.bp, returned: u64::from(input.returned) };
+    let from = NativeWalk {
+        pc: input.pc,
+        sp: input.sp,
+        bp: input.bp,
+        returned: u64::from(input.returned),
+        ..NativeWalk::default()
+    };
     walk(from, &mut rules, &memory);
     if let Some(found) = scan(&from, input.anchor, &mut rules, &memory) {
         walk(found, &mut rules, &memory);
