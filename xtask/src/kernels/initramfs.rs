@@ -42,11 +42,13 @@ echo "kernel $(uname -r)" >&3
 tell_verified() {
     for try in $(seq 100); do
         sleep 1
-        for info in /proc/$(pidof -s energy-trace)/fdinfo/*; do
-            if grep -q "prog_type:.7" $info 2>/dev/null; then
-                echo "verified $1 $(sed -n "s/verified_insns:.//p" $info)" >&3
-                return
-            fi
+        for pid in $(pidof energy-trace); do
+            for info in /proc/$pid/fdinfo/*; do
+                if grep -q "prog_type:.7" $info 2>/dev/null; then
+                    echo "verified $1 $(sed -n "s/verified_insns:.//p" $info)" >&3
+                    return
+                fi
+            done
         done
     done
 }
