@@ -1,7 +1,7 @@
 //! Native walks over stacks made by hand.
 
 use crate::snapshot::{Rules, Snapshot, walk};
-use tracer_ebpf::native::{NativeFrame, NativeWalk, SCAN_WORDS, resume, scan, step};
+use tracer_ebpf::native::{NativeFrame, NativeWalk, SCAN_WORDS, resume, scan, stack_put_away, step};
 use tracer_ebpf::rows::rule;
 use tracer_ebpf::wire::{PythonLayout, end};
 
@@ -161,6 +161,33 @@ fn scan_of_a_leaf() {
     let from = NativeWalk { sp: S + 32, ..at(0x8000, 0xb0) };
     let found = scan(&from, S + 32, &mut &rules, &memory);
     assert_eq!(found, Some(NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb0, returned: 1 }));
+}
+
+/// Code that pushed something else and left rbp alone: where the word below the return address cannot be the caller's rbp, the register is.
+#[test]
+fn scan_of_code_that_leaves_rbp_alone() {
+    let rules = Rules::of(&[
+        (0x2000, rule::RBP, 16, -16),
+        (0x3000, rule::OUTERMOST, 0, 0),
+        (0x4000, rule::NONE, 0, 0),
+    ]);
+    let mut memory = Snapshot::of(&[(S, 1), (S + 8, 0x2050), (S + 0x30, 0), (S + 0x38, 0x3050)]);
+    memory.write(0x2050 - 8, &[0x90, 0x90, 0x90, 0xe8, 1, 2, 3, 4]);
+    let from = NativeWalk { sp: S, ..at(0x8000, S + 0x30) };
+    let walk = NativeWalk { pc: 0x2050, sp: S + 16, bp: S + 0x30, returned: 1 };
+    assert_eq!(scan(&from, S + 8, &mut &rules, &memory), Some(walk));
+    assert_eq!(scan(&NativeWalk { bp: 1, ..from }, S + 8, &mut &rules, &memory), None);
+}
+
+/// A stack pointer at a page's start has the old one 120 bytes above it; any other has not, whatever lies there.
+#[test]
+fn the_stack_that_was_put_away() {
+    let memory = Snapshot::of(&[(0x7000 + 120, S), (0x7008 + 120, S), (0x9000 + 120, 17)]);
+    let put_away = |sp| stack_put_away(&NativeWalk { sp, ..at(0x8000, 0) }, &memory);
+    assert_eq!(put_away(0x7000), Some(S));
+    assert_eq!(put_away(0x7008), None);
+    assert_eq!(put_away(0x9000), None);
+    assert_eq!(put_away(0xa000), None);
 }
 
 /// Every form of near call is one; jumps, far calls and other bytes are not.

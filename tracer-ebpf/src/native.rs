@@ -111,7 +111,8 @@ pub const SCAN_WORDS: u32 = 64;
 ///
 /// Kernels made at run time push registers and call nothing far away: the return address lies a few words above the stack pointer
 /// (within 50 in all stops of oneDNN and MLAS that were looked at, research/workloads.md §3.1). It is believed when it follows a call
-/// instruction, its code has unwind information, and two more steps succeed from there. The callee's first push is its caller's `rbp`.
+/// instruction, its code has unwind information, and two more steps succeed from there. The callee's first push is its caller's `rbp`, or
+/// else the callee leaves `rbp` alone (oneDNN's barrier pushes `rax`).
 #[inline(always)]
 pub fn scan(
     walk: &NativeWalk,
@@ -127,16 +128,38 @@ pub fn scan(
     if !follows_call(pc, memory) {
         return None;
     }
-    let bp = if address > walk.sp { memory.read_word(address.wrapping_sub(8))? } else { walk.bp };
-    let found = NativeWalk { pc, sp: address.wrapping_add(8), bp, returned: 1 };
-    let mut trial = found;
+    let found = NativeWalk { pc, sp: address.wrapping_add(8), bp: walk.bp, returned: 1 };
+    if address > walk.sp {
+        let pushed = NativeWalk { bp: memory.read_word(address.wrapping_sub(8))?, ..found };
+        if goes_on(pushed, tables, memory) {
+            return Some(pushed);
+        }
+    }
+    goes_on(found, tables, memory).then_some(found)
+}
+
+/// Whether two more steps succeed from there.
+#[inline(always)]
+fn goes_on(mut trial: NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> bool {
     if caller(&mut trial, tables, memory).is_err() {
+        return false;
+    }
+    matches!(caller(&mut trial, tables, memory), Ok(_) | Err(end::COMPLETE))
+}
+
+/// Where the stack was before code without unwind information moved `rsp` to a buffer of its own.
+///
+/// oneDNN's kernels for matrix products (also in XLA and TensorFlow) align `rsp` to a page of scratch memory, often not on the stack, and
+/// keep the old value 120 bytes above it (oneDNN `src/cpu/x64/gemm/f32/jit_avx512_common_gemm_f32.cpp`, `ORIG_SP`); in 135 of 135 stops
+/// of JAX the return address lay 6 words above that. Only a place to scan from: what is found there has to hold as anywhere.
+#[inline(always)]
+pub fn stack_put_away(walk: &NativeWalk, memory: &impl Memory) -> Option<u64> {
+    const PAGE: u64 = 4096;
+    const ORIGINAL_SP: u64 = 120;
+    if walk.sp % PAGE != 0 {
         return None;
     }
-    match caller(&mut trial, tables, memory) {
-        Ok(_) | Err(end::COMPLETE) => Some(found),
-        Err(_) => None,
-    }
+    memory.read_word(walk.sp.wrapping_add(ORIGINAL_SP)).filter(|sp| sp % 8 == 0 && *sp >= FIRST_PC)
 }
 
 /// Whether the instruction before `pc` is a call: `e8` with four bytes of distance, or `ff /2` with its operand (Intel SDM vol. 2A, CALL).

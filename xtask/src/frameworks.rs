@@ -97,8 +97,11 @@ pub(crate) fn make_environments(workspace: &Workspace) -> Result<()> {
 
 /// Installs the profilers that the benchmarks compare with; gives py-spy, which is not on the `PATH`.
 pub(crate) fn install_peers(workspace: &Workspace) -> Result<PathBuf> {
-    let packages =
-        [package("linux-perf", "to compare with: perf"), package("bpftrace", "to compare with: bpftrace")];
+    let packages = [
+        package("linux-perf", "to compare with: perf"),
+        package("libc6-dbg", "has perf name the functions in which threads begin"),
+        package("bpftrace", "to compare with: bpftrace"),
+    ];
     apt::install(&packages, &workspace.log())?;
     ensure(workspace, &PY_SPY)?;
     Ok(workspace.venvs().join(PY_SPY.folder).join("bin/py-spy"))

@@ -7,7 +7,7 @@
 use crate::command::run_logged;
 use anyhow::{Context as _, Result, ensure};
 use object::elf::{DT_NEEDED, STT_OBJECT};
-use object::read::elf::{ElfFile64, FileHeader as _, Sym as _};
+use object::read::elf::{ElfFile64, Sym as _};
 use object::{Endianness, ReadRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -62,7 +62,8 @@ pub(crate) fn make(environment: &Path, log: &Path) -> Result<()> {
 
 /// `lib/python3.x/site-packages/torch/lib`.
 fn find_libraries(environment: &Path) -> Result<PathBuf> {
-    let versions = fs::read_dir(environment.join("lib")).context("no libraries in the virtual environment")?;
+    let versions =
+        fs::read_dir(environment.join("lib")).context("no libraries in the virtual environment")?;
     versions
         .flatten()
         .map(|version| version.path().join("site-packages/torch/lib"))
@@ -152,7 +153,8 @@ fn version_script(wanted: &BTreeSet<Wanted>) -> String {
     for (version, name, _) in wanted.iter().filter(|(version, ..)| !version.is_empty()) {
         versions.entry(version).or_default().push(name);
     }
-    let node = |(version, names): (&&str, &Vec<&str>)| format!("{version} {{ global: {}; }};\n", names.join("; "));
+    let node =
+        |(version, names): (&&str, &Vec<&str>)| format!("{version} {{ global: {}; }};\n", names.join("; "));
     versions.iter().map(node).collect()
 }
 

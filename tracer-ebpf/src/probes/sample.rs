@@ -226,7 +226,7 @@ fn heal(code: u8) -> bool {
     let Some(before) = scratch() else { return false };
     before.walk.found = 0;
     if code == end::NO_UNWIND_INFO {
-        repeat(SCAN_WORDS, scan_step);
+        scan(before);
     } else if code == end::NOT_READY {
         return false;
     }
@@ -236,6 +236,34 @@ fn heal(code: u8) -> bool {
     }
     now.head.healed += 1;
     true
+}
+
+/// Looks for the return address of code without unwind information: on the stack that it put away if it did, then where `rsp` points.
+#[inline(always)]
+fn scan(scratch: &mut Scratch) {
+    let sp = scratch.walk.native.sp;
+    if let Some(put_away) = native::stack_put_away(&scratch.walk.native, &UserMemory) {
+        scratch.walk.native.sp = put_away;
+        repeat(SCAN_WORDS, scan_step);
+        if scratch_found() {
+            return;
+        }
+    }
+    restore(sp);
+    repeat(SCAN_WORDS, scan_step);
+}
+
+/// Whether a scan found a caller. Looked up anew, as in `walked`.
+#[inline(always)]
+fn scratch_found() -> bool {
+    scratch().is_some_and(|scratch| scratch.walk.found != 0)
+}
+
+#[inline(always)]
+fn restore(sp: u64) {
+    if let Some(scratch) = scratch() {
+        scratch.walk.native.sp = sp;
+    }
 }
 
 unsafe extern "C" fn scan_step(index: u32, _ctx: *mut c_void) -> i64 {

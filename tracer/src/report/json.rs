@@ -103,6 +103,7 @@ struct Sampling {
     samples: usize,
     lost: u64,
     verdicts: BTreeMap<String, u64>,
+    python_whole: u64,
 }
 
 #[derive(Serialize)]
@@ -194,6 +195,7 @@ impl<'a> Meta<'a> {
                 samples: recording.samples.len(),
                 lost: doubts::lost_total(recording),
                 verdicts: run::verdicts(recording),
+                python_whole: run::python_whole(recording),
             },
             overhead: Overhead {
                 bpf_ns: summary.and_then(|summary| summary.bpf_ns),
