@@ -1,7 +1,9 @@
 //! Native walks over stacks made by hand.
 
 use crate::snapshot::{Rules, Snapshot, walk};
-use tracer_ebpf::native::{NativeFrame, NativeWalk, SCAN_WORDS, resume, scan, stack_put_away, step};
+use tracer_ebpf::native::{
+    NativeFrame, NativeWalk, SCAN_WORDS, frame_pointer, resume, scan, stack_put_away, step,
+};
 use tracer_ebpf::rows::rule;
 use tracer_ebpf::wire::{PythonLayout, end};
 
@@ -188,6 +190,17 @@ fn the_stack_that_was_put_away() {
     assert_eq!(put_away(0x7008), None);
     assert_eq!(put_away(0x9000), None);
     assert_eq!(put_away(0xa000), None);
+}
+
+/// A frame pointer lies above the stack pointer, within 64 KiB, at a multiple of 16.
+#[test]
+fn what_may_be_a_frame_pointer() {
+    let pointer = |bp| frame_pointer(&NativeWalk { bp, ..at(0x8000, 0) });
+    assert_eq!(pointer(S + 0x400), Some(S + 0x400));
+    assert_eq!(pointer(S), None);
+    assert_eq!(pointer(S - 0x400), None);
+    assert_eq!(pointer(S + 0x408), None);
+    assert_eq!(pointer(S + 0x10000), None);
 }
 
 /// Every form of near call is one; jumps, far calls and other bytes are not.

@@ -162,6 +162,14 @@ pub fn stack_put_away(walk: &NativeWalk, memory: &impl Memory) -> Option<u64> {
     memory.read_word(walk.sp.wrapping_add(ORIGINAL_SP)).filter(|sp| sp % 8 == 0 && *sp >= FIRST_PC)
 }
 
+/// Where `rbp` points, if it may be a frame pointer of the innermost frame: above the stack pointer, near, and aligned as a push behind the
+/// return address leaves it (System V ABI, x86-64, 3.2.2).
+#[inline(always)]
+pub fn frame_pointer(walk: &NativeWalk) -> Option<u64> {
+    const NEAR: u64 = 1 << 16;
+    (walk.bp > walk.sp && walk.bp - walk.sp < NEAR && walk.bp % 16 == 0).then_some(walk.bp)
+}
+
 /// Whether the instruction before `pc` is a call: `e8` with four bytes of distance, or `ff /2` with its operand (Intel SDM vol. 2A, CALL).
 #[inline(always)]
 fn follows_call(pc: u64, memory: &impl Memory) -> bool {

@@ -251,6 +251,26 @@ fn scan(scratch: &mut Scratch) {
     }
     restore(sp);
     repeat(SCAN_WORDS, scan_step);
+    if !scratch_found() {
+        scan_frame_pointer(sp);
+    }
+}
+
+/// Looks at the one place where code with a frame pointer keeps its return address, however large its frame (LLVM's kernels in XLA). Code
+/// that leaves its caller's frame pointer alone looks the same, so a mark says that a frame may be missing.
+#[inline(always)]
+fn scan_frame_pointer(sp: u64) {
+    let Some(before) = scratch() else { return };
+    let Some(frame) = native::frame_pointer(&before.walk.native) else { return };
+    before.walk.native.sp = frame;
+    repeat(2, scan_step);
+    match scratch() {
+        Some(now) if now.walk.found != 0 => {
+            let cfa = now.walk.native.sp;
+            push_native(now, u64::from(end::NO_UNWIND_INFO), cfa);
+        }
+        _ => restore(sp),
+    }
 }
 
 /// Whether a scan found a caller. Looked up anew, as in `walked`.
