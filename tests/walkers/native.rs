@@ -118,6 +118,10 @@ fn reasons_to_stop() {
     assert_eq!(frame, NativeFrame { pc: 0x1010, cfa: 0 });
 }
 
+/// An address in code without unwind information, and a call from 0x2050 to where that function begins, 0x4080.
+const CALLEE: u64 = 0x4100;
+const CALL: [u8; 5] = [0xe8, 0x30, 0x20, 0, 0];
+
 /// Code whose callers' chain ends two frames above the return address; `call` ends where that points.
 fn scanned(call: &[u8]) -> (Rules, Snapshot) {
     let rules = Rules::of(&[
@@ -145,7 +149,7 @@ fn scanned(call: &[u8]) -> (Rules, Snapshot) {
 /// What a scan finds, as the probes drive it: by words, upwards.
 fn found(call: &[u8]) -> Option<NativeWalk> {
     let (rules, memory) = scanned(call);
-    let from = at(0x8000, 0xb0);
+    let from = at(CALLEE, 0xb0);
     (0..u64::from(SCAN_WORDS)).find_map(|word| scan(&from, S + word * 8, &mut &rules, &memory))
 }
 
@@ -153,14 +157,14 @@ fn found(call: &[u8]) -> Option<NativeWalk> {
 #[test]
 fn scan_takes_the_first_that_holds() {
     let walk = NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb9, returned: 1 };
-    assert_eq!(found(&[0xe8, 0, 0, 0, 0]), Some(walk));
+    assert_eq!(found(&CALL), Some(walk));
 }
 
 /// A leaf that pushed nothing: the return address lies at the stack pointer, and rbp is still the caller's.
 #[test]
 fn scan_of_a_leaf() {
-    let (rules, memory) = scanned(&[0xe8, 0, 0, 0, 0]);
-    let from = NativeWalk { sp: S + 32, ..at(0x8000, 0xb0) };
+    let (rules, memory) = scanned(&CALL);
+    let from = NativeWalk { sp: S + 32, ..at(CALLEE, 0xb0) };
     let found = scan(&from, S + 32, &mut &rules, &memory);
     assert_eq!(found, Some(NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb0, returned: 1 }));
 }
@@ -174,8 +178,9 @@ fn scan_of_code_that_leaves_rbp_alone() {
         (0x4000, rule::NONE, 0, 0),
     ]);
     let mut memory = Snapshot::of(&[(S, 1), (S + 8, 0x2050), (S + 0x30, 0), (S + 0x38, 0x3050)]);
-    memory.write(0x2050 - 8, &[0x90, 0x90, 0x90, 0xe8, 1, 2, 3, 4]);
-    let from = NativeWalk { sp: S, ..at(0x8000, S + 0x30) };
+    memory.write(0x2050 - 8, &[0x90; 8]);
+    memory.write(0x2050 - 5, &CALL);
+    let from = NativeWalk { sp: S, ..at(CALLEE, S + 0x30) };
     let walk = NativeWalk { pc: 0x2050, sp: S + 16, bp: S + 0x30, returned: 1 };
     assert_eq!(scan(&from, S + 8, &mut &rules, &memory), Some(walk));
     assert_eq!(scan(&NativeWalk { bp: 1, ..from }, S + 8, &mut &rules, &memory), None);
@@ -207,7 +212,7 @@ fn what_may_be_a_frame_pointer() {
 #[test]
 fn scan_wants_a_call() {
     let calls: [&[u8]; 9] = [
-        &[0xe8, 1, 2, 3, 4],
+        &CALL,
         &[0xff, 0xd0],
         &[0x41, 0xff, 0xd3],
         &[0xff, 0x50, 8],
@@ -224,6 +229,25 @@ fn scan_wants_a_call() {
         [&[0xe9, 1, 2, 3, 4], &[0xff, 0xe0], &[0xff, 0x18], &[0xc3], &[0xff, 0x25, 1, 2, 3, 4]];
     for other in others {
         assert!(found(other).is_none(), "{other:02x?}");
+    }
+}
+
+/// A direct call counts only if it leads to the code that the scan left: straight or through an entry of a linkage table, in any form.
+#[test]
+fn scan_wants_the_call_that_led_there() {
+    assert!(found(&[0xe8, 0xb0, 0xef, 0xff, 0xff]).is_none()); // To 0x1000: nowhere.
+    assert!(found(&[0xe8, 0, 0, 0, 0]).is_none()); // To code with unwind information.
+    assert!(found(&[0xe8, 0x30, 0x21, 0, 0]).is_none()); // To a function that begins behind it.
+    for entry in [&[0xff, 0x25][..], &[0xf2, 0xff, 0x25], &[0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25]] {
+        let (rules, mut memory) = scanned(&[0xe8, 0xb0, 0, 0, 0]); // To 0x2100.
+        let from = at(CALLEE, 0xb0);
+        memory.write(0x2100, entry);
+        memory.write(0x2100 + entry.len() as u64, &[0x10, 0, 0, 0, 0, 0, 0, 0]);
+        let slot = 0x2100 + entry.len() as u64 + 4 + 0x10;
+        memory.write(slot, &0x4080u64.to_le_bytes());
+        assert!(scan(&from, S + 32, &mut &rules, &memory).is_some(), "{entry:02x?}");
+        memory.write(slot, &0x5000u64.to_le_bytes());
+        assert!(scan(&from, S + 32, &mut &rules, &memory).is_none(), "{entry:02x?}");
     }
 }
 

@@ -111,7 +111,7 @@ pub const SCAN_WORDS: u32 = 64;
 ///
 /// Kernels made at run time push registers and call nothing far away: the return address lies a few words above the stack pointer
 /// (within 50 in all stops of oneDNN and MLAS that were looked at, research/workloads.md §3.1). It is believed when it follows a call
-/// instruction, its code has unwind information, and two more steps succeed from there. The callee's first push is its caller's `rbp`, or
+/// that may have led here, its code has unwind information, and two more steps succeed from there. The callee's first push is its caller's `rbp`, or
 /// else the callee leaves `rbp` alone (oneDNN's barrier pushes `rax`).
 #[inline(always)]
 pub fn scan(
@@ -125,7 +125,7 @@ pub fn scan(
         return None;
     }
     tables.rule(pc - 1).ok().filter(|rule| rule.kind() != rule::NONE)?;
-    if !follows_call(pc, memory) {
+    if !follows_call(pc, walk.pc.wrapping_sub(walk.returned), tables, memory) {
         return None;
     }
     let found = NativeWalk { pc, sp: address.wrapping_add(8), bp: walk.bp, returned: 1 };
@@ -170,13 +170,52 @@ pub fn frame_pointer(walk: &NativeWalk) -> Option<u64> {
     (walk.bp > walk.sp && walk.bp - walk.sp < NEAR && walk.bp % 16 == 0).then_some(walk.bp)
 }
 
-/// Whether the instruction before `pc` is a call: `e8` with four bytes of distance, or `ff /2` with its operand (Intel SDM vol. 2A, CALL).
+/// Whether the instruction before `pc` is a call that may have led to `callee`: `ff /2` with its operand, whose target is not known any
+/// more, or `e8` with a distance (Intel SDM vol. 2A, CALL) that leads there. Return addresses of earlier calls lie about on the stack in
+/// buffers that nothing has written yet; most are of direct calls to something else.
 #[inline(always)]
-fn follows_call(pc: u64, memory: &impl Memory) -> bool {
+fn follows_call(pc: u64, callee: u64, tables: &mut impl Tables, memory: &impl Memory) -> bool {
     let Some(before) = memory.read_word(pc - 8) else { return false };
     let byte = |back: u64| before >> (8 * (8 - back)) & 0xff;
     let indirect = |back: u64| byte(back) == 0xff && byte(back - 1) >> 3 & 7 == 2;
-    byte(5) == 0xe8 || indirect(2) || indirect(3) || indirect(4) || indirect(6) || indirect(7)
+    if indirect(2) || indirect(3) || indirect(4) || indirect(6) || indirect(7) {
+        return true;
+    }
+    byte(5) == 0xe8
+        && leads_to(pc.wrapping_add_signed(i64::from((before >> 32) as i32)), callee, tables, memory)
+}
+
+/// Whether a call of `target` may have led to `callee`, which has no unwind information: then the function at `target` has none either
+/// and begins a little before it: MKL's kernels take up to 7 KiB here, and further below lie others, whose return addresses are stale.
+#[inline(always)]
+fn leads_to(target: u64, callee: u64, tables: &mut impl Tables, memory: &impl Memory) -> bool {
+    const LARGEST: u64 = 1 << 13;
+    let begin = behind_plt(target, memory).unwrap_or(target);
+    let near = callee.wrapping_sub(begin) < LARGEST;
+    near && match tables.rule(begin) {
+        Ok(rule) => rule.kind() == rule::NONE,
+        Err(code) => code == end::NO_UNWIND_INFO,
+    }
+}
+
+/// Where an entry of a procedure linkage table jumps: `jmp *distance(%rip)`, with or without `endbr64` and `bnd` before it.
+#[inline(always)]
+fn behind_plt(entry: u64, memory: &impl Memory) -> Option<u64> {
+    const ENDBR64: u32 = 0xfa1e_0ff3;
+    let mut at = entry;
+    let mut code = memory.read_word(at)?;
+    if code as u32 == ENDBR64 {
+        at += 4;
+        code = memory.read_word(at)?;
+    }
+    if code & 0xff == 0xf2 {
+        at += 1;
+        code >>= 8;
+    }
+    if code & 0xffff != 0x25ff {
+        return None;
+    }
+    memory.read_word(at.wrapping_add(6).wrapping_add_signed(i64::from((code >> 16) as i32)))
 }
 
 /// Goes on at the interpreter's frame that holds `anchor`, where native frames were lost before it. The distances from the anchor are

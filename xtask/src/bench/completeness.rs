@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// How long each profiler looks, in seconds.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 5)]
     seconds: u32,
     /// Samples a second.
     #[arg(long, default_value_t = 99)]

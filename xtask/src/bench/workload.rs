@@ -32,8 +32,8 @@ pub(crate) const WORKLOADS: [Workload; 6] = [
     Workload { name: "jax", example: "jax_training.py", warm: 6 },
 ];
 
-/// Longer than any use of it: whoever started it ends it.
-const SECONDS: &str = "3600";
+/// Longer than any use of it: whoever started it ends it, and it ends by itself where that one was killed.
+const SECONDS: &str = "600";
 
 /// A workload that runs. Dropping it kills it.
 #[derive(Debug)]
