@@ -2,7 +2,7 @@
 
 use crate::snapshot::{Rules, Snapshot, walk};
 use tracer_ebpf::native::{
-    NativeFrame, NativeWalk, SCAN_WORDS, frame_pointer, resume, scan, stack_put_away, step,
+    NativeFrame, NativeWalk, SCAN_WORDS, resume, scan, scan_frame_pointer, stack_put_away, step,
 };
 use tracer_ebpf::rows::rule;
 use tracer_ebpf::wire::{PythonLayout, end};
@@ -197,15 +197,23 @@ fn the_stack_that_was_put_away() {
     assert_eq!(put_away(0xa000), None);
 }
 
-/// A frame pointer lies above the stack pointer, within 64 KiB, at a multiple of 16.
+/// A frame pointer is believed above the stack pointer, within 64 KiB, at a multiple of 16, and where a return address follows it.
 #[test]
-fn what_may_be_a_frame_pointer() {
-    let pointer = |bp| frame_pointer(&NativeWalk { bp, ..at(0x8000, 0) });
-    assert_eq!(pointer(S + 0x400), Some(S + 0x400));
-    assert_eq!(pointer(S), None);
-    assert_eq!(pointer(S - 0x400), None);
-    assert_eq!(pointer(S + 0x408), None);
-    assert_eq!(pointer(S + 0x10000), None);
+fn scan_at_the_frame_pointer() {
+    let (rules, memory) = scanned(&[0xe8, 0, 0, 0, 0]);
+    let from = NativeWalk { sp: S - 0x8000, ..at(CALLEE, S + 24) };
+    let scanned = |walk| scan_frame_pointer(&walk, &mut &rules, &memory);
+    assert_eq!(S % 16, 0);
+    assert_eq!(scanned(from), None); // Not a multiple of 16.
+    let mut memory = Snapshot::of(&[(S + 32, 0xb9), (S + 40, 0x2050), (S + 48, 0x3050)]);
+    memory.write(0x2050 - 8, &[0x90, 0x90, 0x90, 0xe8, 0, 0, 0, 0]);
+    let scanned = |sp| scan_frame_pointer(&NativeWalk { sp, bp: S + 32, ..from }, &mut &rules, &memory);
+    let walk = NativeWalk { pc: 0x2050, sp: S + 48, bp: 0xb9, returned: 1 };
+    assert_eq!(scanned(S - 0x8000), Some(walk));
+    assert_eq!(scanned(S + 32), None);
+    assert_eq!(scanned(S - 0x10000), None);
+    memory.write(0x2050 - 8, &[0x90; 8]);
+    assert_eq!(scan_frame_pointer(&NativeWalk { bp: S + 32, ..from }, &mut &rules, &memory), None);
 }
 
 /// Every form of near call is one; jumps, far calls and other bytes are not.

@@ -165,9 +165,26 @@ pub fn stack_put_away(walk: &NativeWalk, memory: &impl Memory) -> Option<u64> {
 /// Where `rbp` points, if it may be a frame pointer of the innermost frame: above the stack pointer, near, and aligned as a push behind the
 /// return address leaves it (System V ABI, x86-64, 3.2.2).
 #[inline(always)]
-pub fn frame_pointer(walk: &NativeWalk) -> Option<u64> {
+fn frame_pointer(walk: &NativeWalk) -> Option<u64> {
     const NEAR: u64 = 1 << 16;
     (walk.bp > walk.sp && walk.bp - walk.sp < NEAR && walk.bp % 16 == 0).then_some(walk.bp)
+}
+
+/// The caller of code with a frame pointer, however large its frame: LLVM's kernels in XLA, parts of MKL. Code that leaves its caller's
+/// frame pointer alone looks the same; then a frame is missing, and whoever asks has to say so. Any call will do: the word is where a
+/// return address has to be.
+#[inline(always)]
+pub fn scan_frame_pointer(
+    walk: &NativeWalk,
+    tables: &mut impl Tables,
+    memory: &impl Memory,
+) -> Option<NativeWalk> {
+    let frame = frame_pointer(walk)?;
+    let pc = memory.read_word(frame.wrapping_add(8)).filter(|&pc| pc >= FIRST_PC)?;
+    tables.rule(pc - 1).ok().filter(|rule| rule.kind() != rule::NONE)?;
+    memory.read_word(pc - 8).filter(|&bytes| is_direct(bytes) || is_indirect(bytes))?;
+    let found = NativeWalk { pc, sp: frame.wrapping_add(16), bp: memory.read_word(frame)?, returned: 1 };
+    goes_on(found, tables, memory).then_some(found)
 }
 
 /// Whether the instruction before `pc` is a call that may have led to `callee`: `ff /2` with its operand, whose target is not known any
@@ -176,13 +193,33 @@ pub fn frame_pointer(walk: &NativeWalk) -> Option<u64> {
 #[inline(always)]
 fn follows_call(pc: u64, callee: u64, tables: &mut impl Tables, memory: &impl Memory) -> bool {
     let Some(before) = memory.read_word(pc - 8) else { return false };
-    let byte = |back: u64| before >> (8 * (8 - back)) & 0xff;
-    let indirect = |back: u64| byte(back) == 0xff && byte(back - 1) >> 3 & 7 == 2;
-    if indirect(2) || indirect(3) || indirect(4) || indirect(6) || indirect(7) {
+    if is_indirect(before) {
         return true;
     }
-    byte(5) == 0xe8
+    is_direct(before)
         && leads_to(pc.wrapping_add_signed(i64::from((before >> 32) as i32)), callee, tables, memory)
+}
+
+/// Whether these eight bytes end in an indirect call.
+#[inline(always)]
+const fn is_indirect(bytes: u64) -> bool {
+    indirect_at(bytes, 2)
+        || indirect_at(bytes, 3)
+        || indirect_at(bytes, 4)
+        || indirect_at(bytes, 6)
+        || indirect_at(bytes, 7)
+}
+
+/// Whether `ff /2` stands so many bytes before the end of these eight.
+#[inline(always)]
+const fn indirect_at(bytes: u64, back: u64) -> bool {
+    bytes >> (8 * (8 - back)) & 0xff == 0xff && bytes >> (8 * (9 - back)) >> 3 & 7 == 2
+}
+
+/// Whether these eight bytes end in a direct call.
+#[inline(always)]
+const fn is_direct(bytes: u64) -> bool {
+    bytes >> 24 & 0xff == 0xe8
 }
 
 /// Whether a call of `target` may have led to `callee`, which has no unwind information: then the function at `target` has none either

@@ -2,6 +2,7 @@
 
 pub(crate) mod maps;
 pub(crate) mod sample;
+pub(crate) mod scan;
 pub(crate) mod sched;
 pub(crate) mod tables;
 pub(crate) mod tasks;

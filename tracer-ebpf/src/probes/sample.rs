@@ -4,6 +4,7 @@
 //! cannot go on says why; the sample is sent all the same.
 
 use super::maps::{CPU_STATE, EVENTS, PYTHONS, SCRATCH, Scratch, count, current, head, is_target, settings};
+use super::scan;
 use super::sched::{NO_WAKEUP, WAKEUP};
 use super::tables::ProcessTables;
 use super::user_memory::UserMemory;
@@ -15,7 +16,7 @@ use aya_ebpf::helpers::{
 };
 use aya_ebpf::programs::PerfEventContext;
 use core::ffi::c_void;
-use tracer_ebpf::native::{self, NativeWalk, SCAN_WORDS};
+use tracer_ebpf::native::{self, NativeWalk};
 use tracer_ebpf::python::{self, MAX_THREADS, PythonWalk, Step};
 use tracer_ebpf::wire::{
     MAX_FRAMES, MAX_KERNEL_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
@@ -37,12 +38,12 @@ pub(crate) struct Walks {
     fsbase: u64,
     /// A thread state that is being looked at, then the one that was found.
     thread: u64,
-    native: NativeWalk,
-    tables: ProcessTables,
+    pub(super) native: NativeWalk,
+    pub(super) tables: ProcessTables,
     /// Words of frames so far.
     cursor: u64,
     /// 1: a scan found a caller.
-    found: u64,
+    pub(super) found: u64,
     /// Anchors of Python runs, innermost first, and how many there are; then the one that is next for native frames.
     anchors: [u64; MAX_ANCHORS],
     anchor: u64,
@@ -226,7 +227,7 @@ fn heal(code: u8) -> bool {
     let Some(before) = scratch() else { return false };
     before.walk.found = 0;
     if code == end::NO_UNWIND_INFO {
-        scan(before);
+        scan::scan(before);
     } else if code == end::NOT_READY {
         return false;
     }
@@ -238,55 +239,7 @@ fn heal(code: u8) -> bool {
     true
 }
 
-/// Looks for the return address of code without unwind information: on the stack that it put away if it did, then where `rsp` points.
-#[inline(always)]
-fn scan(scratch: &mut Scratch) {
-    let sp = scratch.walk.native.sp;
-    if let Some(put_away) = native::stack_put_away(&scratch.walk.native, &UserMemory) {
-        scratch.walk.native.sp = put_away;
-        repeat(SCAN_WORDS, scan_step);
-        if scratch_found() {
-            return;
-        }
-    }
-    restore(sp);
-    repeat(SCAN_WORDS, scan_step);
-    if !scratch_found() {
-        scan_frame_pointer(sp);
-    }
-}
-
-/// Looks at the one place where code with a frame pointer keeps its return address, however large its frame (LLVM's kernels in XLA). Code
-/// that leaves its caller's frame pointer alone looks the same, so a mark says that a frame may be missing.
-#[inline(always)]
-fn scan_frame_pointer(sp: u64) {
-    let Some(before) = scratch() else { return };
-    let Some(frame) = native::frame_pointer(&before.walk.native) else { return };
-    before.walk.native.sp = frame;
-    repeat(2, scan_step);
-    match scratch() {
-        Some(now) if now.walk.found != 0 => {
-            let cfa = now.walk.native.sp;
-            push_native(now, u64::from(end::NO_UNWIND_INFO), cfa);
-        }
-        _ => restore(sp),
-    }
-}
-
-/// Whether a scan found a caller. Looked up anew, as in `walked`.
-#[inline(always)]
-fn scratch_found() -> bool {
-    scratch().is_some_and(|scratch| scratch.walk.found != 0)
-}
-
-#[inline(always)]
-fn restore(sp: u64) {
-    if let Some(scratch) = scratch() {
-        scratch.walk.native.sp = sp;
-    }
-}
-
-unsafe extern "C" fn scan_step(index: u32, _ctx: *mut c_void) -> i64 {
+pub(super) unsafe extern "C" fn scan_step(index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
     let address = scratch.walk.native.sp + u64::from(index) * 8;
     let Some(found) = native::scan(&scratch.walk.native, address, &mut scratch.walk.tables, &UserMemory)
@@ -356,7 +309,7 @@ unsafe extern "C" fn native_step(_index: u32, _ctx: *mut c_void) -> i64 {
 }
 
 #[inline(always)]
-fn push_native(scratch: &mut Scratch, pc: u64, cfa: u64) {
+pub(super) fn push_native(scratch: &mut Scratch, pc: u64, cfa: u64) {
     let at = scratch.walk.cursor as usize & (SAMPLE_WORDS - 1);
     scratch.words[at] = pc;
     scratch.words[at + 1] = cfa;
@@ -402,7 +355,7 @@ fn wake_is_due(now: u64) -> bool {
 
 /// This CPU's scratch.
 #[inline(always)]
-fn scratch() -> Option<&'static mut Scratch> {
+pub(super) fn scratch() -> Option<&'static mut Scratch> {
     // SAFETY: reads the CPU number.
     let cpu = unsafe { bpf_get_smp_processor_id() };
     // SAFETY: one program at a time uses this CPU's value: perf events do not nest.
@@ -411,7 +364,7 @@ fn scratch() -> Option<&'static mut Scratch> {
 
 /// Calls `step` until it answers 1, `limit` times at most.
 #[inline(always)]
-fn repeat(limit: u32, step: unsafe extern "C" fn(u32, *mut c_void) -> i64) {
+pub(super) fn repeat(limit: u32, step: unsafe extern "C" fn(u32, *mut c_void) -> i64) {
     // SAFETY: `step` is a static function of the form that the helper expects; the verifier checks it as one.
     unsafe { bpf_loop(limit, step as *mut c_void, core::ptr::null_mut(), 0) };
 }
