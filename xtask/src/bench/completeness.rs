@@ -97,11 +97,11 @@ fn keep(folder: &Path, workload: &Workload) -> Result<()> {
 fn print(options: &Options, seen: &BTreeMap<&str, Vec<Pass>>) {
     println!("Whole stacks in steady state, % of samples ({} Hz, {} s)\n", options.hz, options.seconds);
     println!(
-        "{:<14}{:>9}{:>11}{:>12}{:>9}{:>10}{:>10}{:>12}{:>12}",
+        "{:<14}{:>9}{:>11}{:>12}{:>11}{:>10}{:>10}{:>12}{:>12}",
         "", "samples", "ours", "ours or", ".eh_frame", "perf", "py-spy", "py-spy sees", "py-spy of"
     );
     println!(
-        "{:<14}{:>9}{:>11}{:>12}{:>9}{:>10}{:>10}{:>12}{:>12}",
+        "{:<14}{:>9}{:>11}{:>12}{:>11}{:>10}{:>10}{:>12}{:>12}",
         "workload", "", "native", "all Python", "alone", "dwarf", "--native", "CPU time", "all CPU"
     );
     for workload in WORKLOADS.iter().filter(|workload| seen.contains_key(workload.name)) {
@@ -128,7 +128,7 @@ fn print_row(name: &str, passes: &[Pass]) {
     let shown = median(passes.iter().map(|pass| ratio(pass.py_spy.time_shown, 10)).collect());
     let py_spy = percent(|pass| pass.py_spy.whole, |pass| pass.py_spy.samples);
     println!(
-        "{name:<14}{:>9}{:>11.1}{:>12.1}{:>9.1}{:>10.1}{py_spy:>10.1}{shown:>12.1}{:>12.1}",
+        "{name:<14}{:>9}{:>11.1}{:>12.1}{:>11.1}{:>10.1}{py_spy:>10.1}{shown:>12.1}{:>12.1}",
         passes.iter().map(samples).sum::<u64>(),
         percent(|pass| pass.ours.native_whole(), samples),
         percent(|pass| pass.ours.native_whole() + pass.ours.python_whole, samples),
