@@ -1,7 +1,9 @@
 //! Native walks over stacks made by hand.
 
 use crate::snapshot::{Rules, Snapshot, walk};
-use tracer_ebpf::native::{NativeFrame, NativeWalk, SCAN_WORDS, place, resume, scan, step};
+use tracer_ebpf::native::{
+    NativeFrame, NativeWalk, SCAN_WORDS, place, resume, scan, scan_frame_pointer, stack_put_away, step,
+};
 use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 use tracer_ebpf::wire::{PythonLayout, end};
 
@@ -197,6 +199,10 @@ fn reasons_to_stop() {
     assert_eq!(frame, NativeFrame { pc: 0x1010, cfa: 0 });
 }
 
+/// An address in code without unwind information, and a call from 0x2050 to where that function begins, 0x4080.
+const CALLEE: u64 = 0x4100;
+const CALL: [u8; 5] = [0xe8, 0x30, 0x20, 0, 0];
+
 /// Code whose callers' chain ends two frames above the return address; `call` ends where that points.
 fn scanned(call: &[u8]) -> (Rules, Snapshot) {
     let rules = Rules::of(&[
@@ -224,7 +230,7 @@ fn scanned(call: &[u8]) -> (Rules, Snapshot) {
 /// What a scan finds, as the probes drive it: by words, upwards.
 fn found(call: &[u8]) -> Option<NativeWalk> {
     let (rules, memory) = scanned(call);
-    let from = at(0x8000, 0xb0);
+    let from = at(CALLEE, 0xb0);
     (0..u64::from(SCAN_WORDS)).find_map(|word| scan(&from, S + word * 8, &mut &rules, &memory))
 }
 
@@ -232,14 +238,14 @@ fn found(call: &[u8]) -> Option<NativeWalk> {
 #[test]
 fn scan_takes_the_first_that_holds() {
     let walk = NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb9, returned: 1, ..NativeWalk::default() };
-    assert_eq!(found(&[0xe8, 0, 0, 0, 0]), Some(walk));
+    assert_eq!(found(&CALL), Some(walk));
 }
 
 /// A leaf that pushed nothing: the return address lies at the stack pointer, and rbp is still the caller's.
 #[test]
 fn scan_of_a_leaf() {
-    let (rules, memory) = scanned(&[0xe8, 0, 0, 0, 0]);
-    let from = NativeWalk { sp: S + 32, ..at(0x8000, 0xb0) };
+    let (rules, memory) = scanned(&CALL);
+    let from = NativeWalk { sp: S + 32, ..at(CALLEE, 0xb0) };
     let found = scan(&from, S + 32, &mut &rules, &memory);
     assert_eq!(
         found,
@@ -247,11 +253,58 @@ fn scan_of_a_leaf() {
     );
 }
 
+/// Code that pushed something else and left rbp alone: where the word below the return address cannot be the caller's rbp, the register is.
+#[test]
+fn scan_of_code_that_leaves_rbp_alone() {
+    let rules = Rules::of(&[
+        (0x2000, rule::RBP, 16, -16),
+        (0x3000, rule::OUTERMOST, 0, 0),
+        (0x4000, rule::NONE, 0, 0),
+    ]);
+    let mut memory = Snapshot::of(&[(S, 1), (S + 8, 0x2050), (S + 0x30, 0), (S + 0x38, 0x3050)]);
+    memory.write(0x2050 - 8, &[0x90; 8]);
+    memory.write(0x2050 - 5, &CALL);
+    let from = NativeWalk { sp: S, ..at(CALLEE, S + 0x30) };
+    let walk = NativeWalk { pc: 0x2050, sp: S + 16, bp: S + 0x30, returned: 1, ..NativeWalk::default() };
+    assert_eq!(scan(&from, S + 8, &mut &rules, &memory), Some(walk));
+    assert_eq!(scan(&NativeWalk { bp: 1, ..from }, S + 8, &mut &rules, &memory), None);
+}
+
+/// A stack pointer at a page's start has the old one 120 bytes above it; any other has not, whatever lies there.
+#[test]
+fn the_stack_that_was_put_away() {
+    let memory = Snapshot::of(&[(0x7000 + 120, S), (0x7008 + 120, S), (0x9000 + 120, 17)]);
+    let put_away = |sp| stack_put_away(&NativeWalk { sp, ..at(0x8000, 0) }, &memory);
+    assert_eq!(put_away(0x7000), Some(S));
+    assert_eq!(put_away(0x7008), None);
+    assert_eq!(put_away(0x9000), None);
+    assert_eq!(put_away(0xa000), None);
+}
+
+/// A frame pointer is believed above the stack pointer, within 64 KiB, at a multiple of 16, and where a return address follows it.
+#[test]
+fn scan_at_the_frame_pointer() {
+    let (rules, memory) = scanned(&[0xe8, 0, 0, 0, 0]);
+    let from = NativeWalk { sp: S - 0x8000, ..at(CALLEE, S + 24) };
+    let scanned = |walk| scan_frame_pointer(&walk, &mut &rules, &memory);
+    assert_eq!(S % 16, 0);
+    assert_eq!(scanned(from), None); // Not a multiple of 16.
+    let mut memory = Snapshot::of(&[(S + 32, 0xb9), (S + 40, 0x2050), (S + 48, 0x3050)]);
+    memory.write(0x2050 - 8, &[0x90, 0x90, 0x90, 0xe8, 0, 0, 0, 0]);
+    let scanned = |sp| scan_frame_pointer(&NativeWalk { sp, bp: S + 32, ..from }, &mut &rules, &memory);
+    let walk = NativeWalk { pc: 0x2050, sp: S + 48, bp: 0xb9, returned: 1, ..NativeWalk::default() };
+    assert_eq!(scanned(S - 0x8000), Some(walk));
+    assert_eq!(scanned(S + 32), None);
+    assert_eq!(scanned(S - 0x10000), None);
+    memory.write(0x2050 - 8, &[0x90; 8]);
+    assert_eq!(scan_frame_pointer(&NativeWalk { bp: S + 32, ..from }, &mut &rules, &memory), None);
+}
+
 /// Every form of near call is one; jumps, far calls and other bytes are not.
 #[test]
 fn scan_wants_a_call() {
     let calls: [&[u8]; 9] = [
-        &[0xe8, 1, 2, 3, 4],
+        &CALL,
         &[0xff, 0xd0],
         &[0x41, 0xff, 0xd3],
         &[0xff, 0x50, 8],
@@ -268,6 +321,25 @@ fn scan_wants_a_call() {
         [&[0xe9, 1, 2, 3, 4], &[0xff, 0xe0], &[0xff, 0x18], &[0xc3], &[0xff, 0x25, 1, 2, 3, 4]];
     for other in others {
         assert!(found(other).is_none(), "{other:02x?}");
+    }
+}
+
+/// A direct call counts only if it leads to the code that the scan left: straight or through an entry of a linkage table, in any form.
+#[test]
+fn scan_wants_the_call_that_led_there() {
+    assert!(found(&[0xe8, 0xb0, 0xef, 0xff, 0xff]).is_none()); // To 0x1000: nowhere.
+    assert!(found(&[0xe8, 0, 0, 0, 0]).is_none()); // To code with unwind information.
+    assert!(found(&[0xe8, 0x30, 0x21, 0, 0]).is_none()); // To a function that begins behind it.
+    for entry in [&[0xff, 0x25][..], &[0xf2, 0xff, 0x25], &[0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25]] {
+        let (rules, mut memory) = scanned(&[0xe8, 0xb0, 0, 0, 0]); // To 0x2100.
+        let from = at(CALLEE, 0xb0);
+        memory.write(0x2100, entry);
+        memory.write(0x2100 + entry.len() as u64, &[0x10, 0, 0, 0, 0, 0, 0, 0]);
+        let slot = 0x2100 + entry.len() as u64 + 4 + 0x10;
+        memory.write(slot, &0x4080u64.to_le_bytes());
+        assert!(scan(&from, S + 32, &mut &rules, &memory).is_some(), "{entry:02x?}");
+        memory.write(slot, &0x5000u64.to_le_bytes());
+        assert!(scan(&from, S + 32, &mut &rules, &memory).is_none(), "{entry:02x?}");
     }
 }
 

@@ -1,9 +1,11 @@
-//! What the programs in `examples/` import: Debian's PyTorch for the system's Python, the rest in virtual environments.
+//! What the programs in `examples/` import: Debian's PyTorch for the system's Python, the rest in virtual environments, with the newest
+//! PyTorch too, which the benchmarks measure (its stand-ins for NVIDIA's libraries: `torch_stubs.rs`).
 //!
 //! The versions are pinned to those that the examples were run with.
 
 use crate::apt::{self, Package, package};
 use crate::command::{find, read_output, run_logged};
+use crate::torch_stubs;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -16,22 +18,45 @@ pub(crate) const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 /// One virtual environment.
 struct Environment {
     folder: &'static str,
+    /// Installed without what they ask for: gigabytes that these programs do not use.
+    alone: &'static [&'static str],
     requirements: &'static [&'static str],
     examples: &'static [&'static str],
 }
 
-const ENVIRONMENTS: [Environment; 2] = [
+const ENVIRONMENTS: [Environment; 4] = [
     Environment {
         folder: "tensorflow",
+        alone: &[],
         requirements: &["tensorflow-cpu==2.21.0"],
         examples: &["tf1_session.py", "keras_fit.py"],
     },
     Environment {
         folder: "onnx",
+        alone: &[],
         requirements: &["onnxruntime==1.31.1", "onnx==1.23.2"],
         examples: &["onnx_inference.py"],
     },
+    Environment {
+        folder: TORCH,
+        alone: &["torch==2.15.0"],
+        requirements: &["filelock", "fsspec", "jinja2", "networkx", "numpy", "sympy", "typing-extensions"],
+        examples: &["torch_training.py", "torch_recommender.py"],
+    },
+    Environment {
+        folder: "jax",
+        alone: &[],
+        requirements: &["jax[cpu]==0.10.2"],
+        examples: &["jax_training.py"],
+    },
 ];
+
+/// The environment of PyPI's PyTorch.
+const TORCH: &str = "torch";
+
+/// A profiler to compare with, from PyPI.
+const PY_SPY: Environment =
+    Environment { folder: "py-spy", alone: &[], requirements: &["py-spy==0.4.3"], examples: &[] };
 
 /// The Python versions (3.x) that every pinned package has wheels for.
 const WHEELS_FOR: std::ops::RangeInclusive<u32> = 11..=13;
@@ -51,15 +76,11 @@ pub(crate) fn imports(python: &Path, modules: &[&str]) -> bool {
 
 /// Makes the virtual environments that are not here yet, and says how to run each example.
 pub(crate) fn install(workspace: &Workspace) -> Result<()> {
-    let mut lines = vec![
-        (PathBuf::from(SYSTEM_PYTHON), "torch_training.py"),
-        (PathBuf::from(SYSTEM_PYTHON), "torch_inference.py"),
-    ];
+    make_environments(workspace)?;
+    let debian = ["torch_training.py", "torch_inference.py"];
+    let mut lines: Vec<_> = debian.map(|example| (PathBuf::from(SYSTEM_PYTHON), example)).into();
     for environment in &ENVIRONMENTS {
         let folder = workspace.venvs().join(environment.folder);
-        if !is_complete(&folder, environment) {
-            make(&folder, environment, &workspace.log())?;
-        }
         lines.extend(environment.examples.iter().map(|&example| (folder.join("bin/python"), example)));
     }
     eprintln!("\nThe examples, 20 seconds each (leave sudo and energy-trace out to run one alone):");
@@ -69,6 +90,40 @@ pub(crate) fn install(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
+/// Makes the virtual environments of the examples that are not here yet.
+pub(crate) fn make_environments(workspace: &Workspace) -> Result<()> {
+    ENVIRONMENTS.iter().try_for_each(|environment| ensure(workspace, environment))
+}
+
+/// Installs the profilers that the benchmarks compare with; gives py-spy, which is not on the `PATH`.
+pub(crate) fn install_peers(workspace: &Workspace) -> Result<PathBuf> {
+    let packages = [
+        package("linux-perf", "to compare with: perf"),
+        package("libc6-dbg", "has perf name the functions in which threads begin"),
+        package("bpftrace", "to compare with: bpftrace"),
+    ];
+    apt::install(&packages, &workspace.log())?;
+    ensure(workspace, &PY_SPY)?;
+    Ok(workspace.venvs().join(PY_SPY.folder).join("bin/py-spy"))
+}
+
+fn ensure(workspace: &Workspace, environment: &Environment) -> Result<()> {
+    let folder = workspace.venvs().join(environment.folder);
+    match is_complete(&folder, environment) {
+        true => Ok(()),
+        false => make(&folder, environment, &workspace.log()),
+    }
+}
+
+/// The Python whose environment runs an example of the list above.
+pub(crate) fn python_of(workspace: &Workspace, example: &str) -> Result<PathBuf> {
+    let environment = ENVIRONMENTS
+        .iter()
+        .find(|environment| environment.examples.contains(&example))
+        .with_context(|| format!("no virtual environment is meant for examples/{example}"))?;
+    Ok(workspace.venvs().join(environment.folder).join("bin/python"))
+}
+
 /// A finished environment holds a file with its requirements; one that was cut short, or that an older project made, does not.
 fn is_complete(folder: &Path, environment: &Environment) -> bool {
     fs::read_to_string(folder.join("requirements.txt"))
@@ -76,18 +131,27 @@ fn is_complete(folder: &Path, environment: &Environment) -> bool {
 }
 
 fn requirements_text(environment: &Environment) -> String {
-    environment.requirements.iter().map(|line| format!("{line}\n")).collect()
+    environment.alone.iter().chain(environment.requirements).map(|line| format!("{line}\n")).collect()
 }
 
 fn make(folder: &Path, environment: &Environment, log: &Path) -> Result<()> {
     let python = find_python(log)?;
-    let wanted = environment.requirements.join(" ");
+    let wanted = requirements_text(environment).trim_end().replace('\n', " ");
     eprintln!("setup: installing {wanted} from PyPI into {} with {}", folder.display(), python.display());
     run_logged(Command::new(&python).args(["-m", "venv", "--clear"]).arg(folder), log)?;
     let pip =
         ["-m", "pip", "install", "--quiet", "--no-cache-dir", "--no-input", "--disable-pip-version-check"];
-    run_logged(Command::new(folder.join("bin/python")).args(pip).args(environment.requirements), log)
-        .with_context(|| format!("PyPI gave no {wanted}; is there a network?"))?;
+    let install = |options: &[&str], names: &[&str]| {
+        run_logged(Command::new(folder.join("bin/python")).args(pip).args(options).args(names), log)
+            .with_context(|| format!("PyPI gave no {wanted}; is there a network?"))
+    };
+    if !environment.alone.is_empty() {
+        install(&["--no-deps"], environment.alone)?;
+    }
+    install(&[], environment.requirements)?;
+    if environment.folder == TORCH {
+        torch_stubs::make(folder, log)?;
+    }
     fs::write(folder.join("requirements.txt"), requirements_text(environment))
         .context("cannot finish the virtual environment")
 }

@@ -22,6 +22,7 @@ mod setup;
 mod sim;
 mod tidy;
 mod toolchain;
+mod torch_stubs;
 mod verifier;
 mod workspace;
 

@@ -5,6 +5,7 @@ pub(crate) mod maps;
 pub(crate) mod raw;
 pub(crate) mod rule_cache;
 pub(crate) mod sample;
+pub(crate) mod scan;
 pub(crate) mod sched;
 pub(crate) mod seen_codes;
 pub(crate) mod send;

@@ -7,6 +7,7 @@ use super::kernel_frames::kernel_frames;
 use super::maps::{PYTHONS, SCRATCH, Scratch, count, current, head, is_target, settings};
 use super::raw;
 use super::rule_cache::{CachedTables, RuleCache};
+use super::scan;
 use super::send::send;
 use super::tables::ProcessTables;
 use super::user_memory::{FrameMemory, StackMemory, UserMemory, Window};
@@ -19,7 +20,7 @@ use aya_ebpf::helpers::{
 };
 use aya_ebpf::programs::PerfEventContext;
 use core::ffi::c_void;
-use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, SCAN_WORDS, place};
+use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, place};
 use tracer_ebpf::python::{self, MAX_THREADS, PythonWalk, Step};
 use tracer_ebpf::wire::{
     MAX_FRAMES, MAX_PYTHON_FRAMES, NATIVE_WORDS, PYTHON_WORDS, PythonLayout, SAMPLE_WORDS, SampleHead, end,
@@ -34,7 +35,7 @@ pub(crate) struct Walks {
     fsbase: u64,
     /// A thread state that is being looked at, then the one that was found.
     thread: u64,
-    native: NativeWalk,
+    pub(super) native: NativeWalk,
     /// The registers with which user mode was left.
     registers: [u64; register::COUNT],
     /// The stack pointer at which the native walk began.
@@ -43,7 +44,7 @@ pub(crate) struct Walks {
     /// Words of frames so far.
     pub(crate) cursor: u64,
     /// 1: a scan found a caller.
-    found: u64,
+    pub(super) found: u64,
     /// Anchors of Python runs, innermost first, and how many there are; then the one that is next for native frames.
     anchors: [u64; MAX_ANCHORS],
     anchor: u64,
@@ -273,7 +274,7 @@ fn heal(code: u8) -> bool {
         return false; // So that the words of all parts fit.
     }
     if code == end::NO_UNWIND_INFO {
-        repeat(SCAN_WORDS, scan_step);
+        scan::scan(before);
     } else if raw::is_left_to_user_space(code) {
         return false;
     }
@@ -285,7 +286,7 @@ fn heal(code: u8) -> bool {
     true
 }
 
-unsafe extern "C" fn scan_step(index: u32, _ctx: *mut c_void) -> i64 {
+pub(super) unsafe extern "C" fn scan_step(index: u32, _ctx: *mut c_void) -> i64 {
     let Some(scratch) = scratch() else { return 1 };
     let address = scratch.walk.native.sp + u64::from(index) * 8;
     let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
@@ -371,7 +372,7 @@ unsafe extern "C" fn native_step(_index: u32, _ctx: *mut c_void) -> i64 {
 
 /// What the native walk reads, in parts of the scratch.
 #[inline(always)]
-fn native_world<'a>(
+pub(super) fn native_world<'a>(
     walk: &Walks,
     cache: &'a mut RuleCache,
     window: &mut Window,
@@ -381,7 +382,7 @@ fn native_world<'a>(
 }
 
 #[inline(always)]
-fn push_native(scratch: &mut Scratch, pc: u64, cfa: u64) {
+pub(super) fn push_native(scratch: &mut Scratch, pc: u64, cfa: u64) {
     let at = scratch.walk.cursor as usize & (SAMPLE_WORDS - 1);
     scratch.words[at] = pc;
     scratch.words[at + 1] = cfa;
@@ -400,7 +401,7 @@ pub(crate) fn scratch() -> Option<&'static mut Scratch> {
 
 /// Calls `step` until it answers 1, `limit` times at most.
 #[inline(always)]
-fn repeat(limit: u32, step: unsafe extern "C" fn(u32, *mut c_void) -> i64) {
+pub(super) fn repeat(limit: u32, step: unsafe extern "C" fn(u32, *mut c_void) -> i64) {
     // SAFETY: `step` is a static function of the form that the helper expects; the verifier checks it as one.
     unsafe { bpf_loop(limit, step as *mut c_void, core::ptr::null_mut(), 0) };
 }

@@ -105,6 +105,7 @@ struct Sampling<'a> {
     verdicts: BTreeMap<String, u64>,
     unwind: Option<Unwinding>,
     copies: BTreeMap<&'a str, u64>,
+    python_whole: u64,
 }
 
 #[derive(Serialize)]
@@ -203,6 +204,7 @@ impl<'a> Meta<'a> {
                     .flat_map(|s| &s.raw)
                     .map(|(what, &count)| (what.as_str(), count))
                     .collect(),
+                python_whole: run::python_whole(recording),
             },
             overhead: Overhead {
                 bpf_ns: summary.and_then(|summary| summary.bpf_ns),

@@ -5,7 +5,7 @@
 use super::DomainChoice;
 use crate::clock::KtimeNs;
 use crate::profile::energy_profile::{EnergyByClass, EnergyProfile, LedgerRow};
-use crate::profile::record::{DomainClass, Occupant, PythonLoss, Quality, Truncation, Verdict};
+use crate::profile::record::{DomainClass, FrameKind, Occupant, PythonLoss, Quality, Truncation, Verdict};
 use crate::profile::recording::Recording;
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -90,6 +90,13 @@ pub(crate) fn verdicts(recording: &Recording) -> BTreeMap<String, u64> {
         .into_iter()
         .map(|(word, count): ((&str, &str), u64)| (format!("{}{}", word.0, word.1), count))
         .collect()
+}
+
+/// How many stacks whose native frames end early carry all Python frames of their thread.
+pub(crate) fn python_whole(recording: &Recording) -> u64 {
+    let has_python = |stack| recording.frames_of(stack).any(|(_, frame)| frame.kind == FrameKind::Python);
+    let cut = recording.samples.iter().filter(|sample| matches!(sample.verdict, Verdict::Truncated(_)));
+    cut.filter(|sample| has_python(sample.stack)).count() as u64
 }
 
 /// The name of a verdict, as its group and its reason.

@@ -128,16 +128,8 @@ fn heal<Code: Fn(u64) -> Option<u64>>(
     memory: &StackCopy<'_, Code>,
     out: &mut Walked,
 ) -> bool {
-    if out.end == end::NO_UNWIND_INFO {
-        let words = (0..u64::from(SCAN_WORDS)).map(|word| walk.sp.wrapping_add(8 * word));
-        let found = words.into_iter().find_map(|address| native::scan(walk, address, tables, memory));
-        if let Some(found) = found {
-            *walk = found;
-            if let Some(last) = out.native.last_mut() {
-                last.cfa = found.sp;
-            }
-            return true;
-        }
+    if out.end == end::NO_UNWIND_INFO && scan(walk, tables, memory, out) {
+        return true;
     }
     let layout =
         PythonLayout { eval_cfa: anchors.eval_cfa, eval_rbp: anchors.eval_rbp, ..PythonLayout::default() };
@@ -146,6 +138,33 @@ fn heal<Code: Fn(u64) -> Option<u64>>(
     let Some(resumed) = resumed else { return false };
     *walk = resumed;
     out.native.push(NativeFrame { pc: u64::from(out.end), cfa: resumed.sp });
+    true
+}
+
+/// Looks for the return address of code without unwind information as the probes do (`probes/scan.rs`): on the stack that it put away if it
+/// did, then on its own, then where `rbp` points.
+fn scan<Code: Fn(u64) -> Option<u64>>(
+    walk: &mut NativeWalk,
+    tables: &mut impl Tables,
+    memory: &StackCopy<'_, Code>,
+    out: &mut Walked,
+) -> bool {
+    let put_away = native::stack_put_away(walk, memory).map(|sp| NativeWalk { sp, ..*walk });
+    for from in put_away.into_iter().chain([*walk]) {
+        let words = (0..u64::from(SCAN_WORDS)).map(|word| from.sp.wrapping_add(8 * word));
+        let found = words.into_iter().find_map(|address| native::scan(&from, address, tables, memory));
+        if let Some(found) = found {
+            *walk = found;
+            if let Some(last) = out.native.last_mut() {
+                last.cfa = found.sp;
+            }
+            return true;
+        }
+    }
+    let Some(found) = native::scan_frame_pointer(walk, tables, memory) else { return false };
+    *walk = found;
+    // A frame may be missing here.
+    out.native.push(NativeFrame { pc: u64::from(end::NO_UNWIND_INFO), cfa: found.sp });
     true
 }
 

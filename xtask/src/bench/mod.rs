@@ -2,9 +2,17 @@
 //!
 //! They print tables and assert nothing: machines differ and lose time. One file a benchmark.
 
+mod completeness;
 mod cost;
+mod figures;
+mod ours;
+mod paced;
+mod perf;
+mod py_spy;
+mod slowdown;
 mod sources;
 mod start;
+mod workload;
 
 use crate::workspace::Workspace;
 use anyhow::Result;
@@ -12,6 +20,10 @@ use anyhow::Result;
 /// What can be measured.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Bench {
+    /// How many samples of real machine learning carry a whole stack, beside perf and py-spy on the same processes.
+    Completeness(completeness::Options),
+    /// How much slower a program runs while it is profiled, beside py-spy, perf and bpftrace.
+    Slowdown(slowdown::Options),
     /// What a sample costs in the kernel, by depth of stack, and on PyTorch and numpy.
     Cost(cost::Options),
     /// What reading power costs at 50 and at 1,000 readings a second: CPU, how long a round takes, how late it begins.
@@ -23,6 +35,8 @@ pub(crate) enum Bench {
 /// `cargo xtask bench`.
 pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
     match bench {
+        Bench::Completeness(options) => completeness::chore(workspace, options),
+        Bench::Slowdown(options) => slowdown::chore(workspace, options),
         Bench::Cost(options) => cost::chore(workspace, options),
         Bench::Sources(options) => sources::chore(workspace, options),
         Bench::Start(options) => start::chore(workspace, options),
