@@ -34,6 +34,12 @@ pub mod kind {
     pub const EXIT: u32 = 5;
     /// A `TaskEvent`: a target maps a file as code.
     pub const MMAP: u32 = 6;
+    /// A `SampleHead` with Python frames only: a thread of a target begins to wait, in this stack.
+    pub const WAIT: u32 = 7;
+    /// An `EventHead`: a thread begins to wait in the stack of its last `WAIT`.
+    pub const WAIT_AGAIN: u32 = 8;
+    /// A `WakeEvent`: a thread of a target woke another.
+    pub const WAKE: u32 = 9;
 }
 
 /// What every event begins with.
@@ -60,6 +66,18 @@ pub struct SliceEvent {
     pub head: EventHead,
     /// When it came onto the CPU.
     pub start_ns: u64,
+}
+
+/// The thread of `head` was woken by another.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WakeEvent {
+    /// Kind `WAKE`.
+    pub head: EventHead,
+    /// Thread group of the thread that woke it.
+    pub waker_pid: u32,
+    /// The thread that woke it.
+    pub waker_tid: u32,
 }
 
 /// Something in the life of a process.
@@ -146,6 +164,8 @@ pub struct Settings {
     pub system_wide: u32,
     /// The tracer itself, never a target of `-a`.
     pub tracer_pid: u32,
+    /// Offset of `__state` (`state` before 5.14) in `task_struct`.
+    pub task_state: u32,
 }
 
 /// Counters of what was lost, the index into the `LOST` map.
@@ -162,8 +182,10 @@ pub mod lost {
     pub const KERNEL_STACKS: u32 = 4;
     /// Samples taken (not a loss: what the others are measured against).
     pub const TAKEN: u32 = 5;
+    /// Waits and wake-ups that found no room in the ring buffer.
+    pub const WAITS: u32 = 6;
     /// How many there are.
-    pub const COUNT: u32 = 6;
+    pub const COUNT: u32 = 7;
 }
 
 /// What a CPU is doing, between two switches.
@@ -280,7 +302,8 @@ const _: () = {
     assert!(size_of::<SliceEvent>() == 32);
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 56);
-    assert!(size_of::<Settings>() == 24);
+    assert!(size_of::<WakeEvent>() == 32);
+    assert!(size_of::<Settings>() == 28);
     assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<CodeMapping>() == 32);
     assert!(size_of::<PythonLayout>() == 72);

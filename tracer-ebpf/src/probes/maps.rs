@@ -1,4 +1,4 @@
-//! All maps of the BPF side, the settings, and what is read of `current` everywhere.
+//! The maps of the BPF side (those of `waits.rs` are there), the settings, and what is read of `current` everywhere.
 
 use aya_ebpf::btf_maps::{Array as BtfArray, ArrayOfMaps};
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
@@ -12,8 +12,15 @@ use tracer_ebpf::wire::{
 
 /// Written by user space before loading.
 #[unsafe(no_mangle)]
-static SETTINGS: Settings =
-    Settings { task_tgid: 0, task_pid: 0, task_mm: 0, task_fsbase: 0, system_wide: 0, tracer_pid: 0 };
+static SETTINGS: Settings = Settings {
+    task_tgid: 0,
+    task_pid: 0,
+    task_mm: 0,
+    task_fsbase: 0,
+    system_wide: 0,
+    tracer_pid: 0,
+    task_state: 0,
+};
 
 /// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).
 #[repr(C)]

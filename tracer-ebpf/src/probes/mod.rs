@@ -6,3 +6,4 @@ pub(crate) mod sched;
 pub(crate) mod tables;
 pub(crate) mod tasks;
 pub(crate) mod user_memory;
+pub(crate) mod waits;

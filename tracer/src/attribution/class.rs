@@ -85,6 +85,7 @@ mod tests {
             stacks: nodes,
             slices: vec![],
             samples: vec![],
+            requests: crate::profile::recording::Requests::default(),
             summary: None,
             warnings: vec![],
         };

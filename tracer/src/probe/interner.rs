@@ -1,5 +1,6 @@
 //! Gives frames and stacks their numbers, and tells the recording of each new one.
 
+use super::pool_loops::is_pool_loop;
 use crate::ids::{FrameId, StackId};
 use crate::profile::record::{Frame, FrameKind, Record, StackNode};
 use crate::symbolize::JIT;
@@ -26,6 +27,9 @@ impl Interner {
         }
         let id = FrameId::new(u32::try_from(self.frames.len()).unwrap_or(u32::MAX));
         self.send(Record::Frame(id, frame.clone()));
+        if is_pool_loop(&frame) {
+            self.send(Record::PoolLoop(id));
+        }
         if frame.name.is_empty()
             && frame.module != JIT
             && matches!(frame.kind, FrameKind::Native | FrameKind::Kernel)

@@ -12,6 +12,7 @@ mod files;
 mod interner;
 mod object;
 mod pool;
+mod pool_loops;
 mod processes;
 mod python_frames;
 mod reader;
@@ -211,6 +212,7 @@ fn name_losses(counters: &[u64]) -> BTreeMap<String, u64> {
         (lost::TASKS, "process events: ring buffer full"),
         (lost::TARGETS, "processes: map of targets full"),
         (lost::KERNEL_STACKS, "kernel stacks: not readable"),
+        (lost::WAITS, "waits and wake-ups: ring buffer full"),
     ];
     let mut out = BTreeMap::new();
     for (index, name) in names {

@@ -27,8 +27,9 @@ static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE_PROBES"));
 const RING_BYTES: u32 = 16 << 20;
 
 /// Raw tracepoints: program and tracepoint.
-const TRACEPOINTS: [(&str, &str); 4] = [
+const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_switch", "sched_switch"),
+    ("on_waking", "sched_waking"),
     ("on_fork", "sched_process_fork"),
     ("on_exec", "sched_process_exec"),
     ("on_exit", "sched_process_exit"),
@@ -262,6 +263,8 @@ fn read_settings(system_wide: bool) -> Result<Settings, ProbeError> {
         task_fsbase: offset("thread.fsbase")?,
         system_wide: u32::from(system_wide),
         tracer_pid: std::process::id(),
+        // Renamed in 5.14.
+        task_state: offset("__state").or_else(|_| offset("state"))?,
     })
 }
 

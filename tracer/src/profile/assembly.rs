@@ -4,7 +4,7 @@
 //! learned later). A stack's parent is older than the stack, so chains of callers end. Leaves out bytes and files (`file.rs`).
 
 use super::record::{Frame, Name, Occupant, Record, StackNode};
-use super::recording::Recording;
+use super::recording::{Recording, Requests};
 use crate::ids::{FrameId, StackId, ThreadKey};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -50,6 +50,7 @@ impl Assembly {
                     stacks: Vec::new(),
                     slices: Vec::new(),
                     samples: Vec::new(),
+                    requests: Requests::default(),
                     summary: None,
                     warnings: Vec::new(),
                 });
@@ -66,6 +67,8 @@ impl Assembly {
         let mut recording = self.0?;
         recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
         recording.samples.sort_by_key(|sample| sample.at);
+        recording.requests.waits.sort_by_key(|wait| wait.at);
+        recording.requests.wakes.sort_by_key(|wake| wake.at);
         for readings in recording.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
         }
@@ -109,6 +112,27 @@ fn add_to(to: &mut Recording, record: Record) -> Result<(), Nonsense> {
             Ok(())
         }
         Record::Name(id, name) => add_name(&mut to.frames, id, name),
+        Record::Waits(waits) => {
+            waits.iter().try_for_each(|wait| {
+                thread_defined(to, wait.thread)?;
+                defined(&to.stacks, "stack", wait.stack.get())
+            })?;
+            to.requests.waits.extend(waits);
+            Ok(())
+        }
+        Record::Wakes(wakes) => {
+            wakes.iter().try_for_each(|wake| {
+                thread_defined(to, wake.thread)?;
+                thread_defined(to, wake.waker)
+            })?;
+            to.requests.wakes.extend(wakes);
+            Ok(())
+        }
+        Record::PoolLoop(frame) => {
+            defined(&to.frames, "frame", frame.get())?;
+            to.requests.pool_loops.insert(frame);
+            Ok(())
+        }
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
