@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::output::{read_profile, write_to};
+use super::report::View;
 use crate::report::DomainChoice;
 use crate::report::folded::{self, FoldedOptions};
 use clap::Args;
@@ -26,6 +27,10 @@ pub struct ExportArgs {
     /// Whose energy: total, package, dram, gpu or psys
     #[arg(long, default_value = "total")]
     pub domain: DomainChoice,
+
+    /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
+    #[arg(long, value_enum, default_value = "logical")]
+    pub view: View,
 }
 
 /// A format of another tool.
@@ -46,7 +51,7 @@ fn parse_format(text: &str) -> Result<Format, String> {
 
 /// Writes a recording in another format.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let (recording, profile) = read_profile(&args.file)?;
+    let (recording, profile) = read_profile(&args.file, args.view)?;
     let options = FoldedOptions { domain: args.domain };
     write_to(args.output.as_deref(), |out| match args.format {
         Format::Folded => folded::write(out, &recording, &profile, &options),

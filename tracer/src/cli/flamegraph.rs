@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::output::{read_profile, write_to};
-use super::report::{View, parse_view};
+use super::report::View;
 use crate::report::DomainChoice;
 use crate::report::flamegraph::{self, FlameOptions};
 use clap::Args;
@@ -28,14 +28,14 @@ pub struct FlamegraphArgs {
     #[arg(long)]
     pub inverted: bool,
 
-    /// Whose joules: physical charges every thread's to itself
-    #[arg(long, default_value = "physical", value_parser = parse_view)]
+    /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
+    #[arg(long, value_enum, default_value = "logical")]
     pub view: View,
 }
 
 /// Draws a recording.
 pub fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
-    let (recording, profile) = read_profile(&args.file)?;
+    let (recording, profile) = read_profile(&args.file, args.view)?;
     let options = FlameOptions { domain: args.domain, inverted: args.inverted };
     let mut svg = Vec::new();
     flamegraph::write(&mut svg, &recording, &profile, &options).map_err(|e| Failure::own(&e))?;
