@@ -143,13 +143,16 @@ impl<'a> Asked<'a> {
         }
         match self.phase(Asker { thread, at }) {
             Some((phase, until)) => Answer { paths: vec![vec![Step::Itself(phase.stack)]], until },
-            None => Answer { paths: vec![vec![]], until: at + SOON },
+            None => {
+                let begin = self.threads.doing(thread).and_then(|doing| doing.begins_after(at));
+                Answer { paths: vec![vec![]], until: begin.unwrap_or(NEVER) }
+            }
         }
     }
 
     fn answer(&self, role: Role, thread: ThreadKey, at: KtimeNs, depth: u32) -> Answer {
         let (askers, mut until) = match role {
-            Role::Own | Role::Unseen => (Vec::new(), KtimeNs::from_ns(u64::MAX)),
+            Role::Own | Role::Unseen => (Vec::new(), NEVER),
             Role::Native => self.of_native(thread, at),
             Role::Pooled => self.of_pooled(thread, at),
         };
@@ -158,7 +161,9 @@ impl<'a> Asked<'a> {
             let Some((phase, _)) = self.phase(asker) else { continue };
             if self.threads.makeup(phase.stack).pooled && depth < NESTED {
                 let above = self.answer(Role::Pooled, asker.thread, asker.at, depth + 1);
-                until = until.min(above.until);
+                if asker.at == at {
+                    until = until.min(above.until);
+                }
                 let step = Step::In(asker.thread, phase.stack);
                 paths.extend(above.paths.into_iter().map(|mut path| {
                     path.push(step);
@@ -214,9 +219,8 @@ impl<'a> Asked<'a> {
         if all.is_empty() || self.threads.is_main(thread) {
             return self.of_process_in_pool(process, at);
         }
-        if let Some(submitter) = self.woke_from_idle(thread, at)
-            && all.iter().any(|(asker, _)| asker.thread == submitter)
-        {
+        let submitter = self.woke_from_idle(thread, at);
+        if let Some(submitter) = submitter.filter(|&submitter| self.is_master(submitter)) {
             all.retain(|(asker, _)| asker.thread == submitter);
         }
         all.retain(|(_, phase)| phase.waits);
@@ -237,13 +241,13 @@ impl<'a> Asked<'a> {
         let results = self.results.get(&process).map_or(&[][..], Vec::as_slice);
         let next = results.partition_point(|taker| taker.at < at);
         if let Some(taker) = results.get(next).or_else(|| results.last()) {
-            let until = results.get(next).map_or(KtimeNs::from_ns(u64::MAX), |next| next.at + ONE);
+            let until = results.get(next).map_or(NEVER, |next| next.at + ONE);
             // It slept until it was woken.
             let before =
                 Asker { thread: taker.thread, at: KtimeNs::from_ns(taker.at.as_ns().saturating_sub(1)) };
             return (vec![before], until);
         }
-        let Some(parent) = self.parent(process) else { return (Vec::new(), KtimeNs::from_ns(u64::MAX)) };
+        let Some(parent) = self.parent(process) else { return (Vec::new(), NEVER) };
         let (mut all, until) = self.candidates(parent, ThreadKey::new(u32::MAX), at);
         all.retain(|(_, phase)| phase.waits && !self.threads.makeup(phase.stack).pooled);
         (all.into_iter().map(|(asker, _)| asker).collect(), until)
@@ -251,19 +255,19 @@ impl<'a> Asked<'a> {
 
     /// Python threads of a process that have a task at a moment, but for one; and until when what they do stays the same.
     fn candidates(&self, process: ProcessKey, but: ThreadKey, at: KtimeNs) -> (Vec<(Asker, Phase)>, KtimeNs) {
-        let mut until = KtimeNs::from_ns(u64::MAX);
+        let mut until = NEVER;
         let mut found = Vec::new();
         for &thread in self.of_process.get(&process).map_or(&[][..], Vec::as_slice) {
             let asker = Asker { thread, at };
-            let Some((phase, end)) = self.phase(asker).filter(|_| thread != but) else { continue };
+            let Some((phase, end)) = self.phase(asker).filter(|_| thread != but) else {
+                let begin = self.threads.doing(thread).and_then(|doing| doing.begins_after(at));
+                until = until.min(begin.unwrap_or(NEVER));
+                continue;
+            };
             until = until.min(end);
             if !self.threads.makeup(phase.stack).idle {
                 found.push((asker, phase));
             }
-        }
-        if found.is_empty() && until.as_ns() == u64::MAX {
-            // Nobody is there yet, or nobody any more: asked again soon.
-            until = at + SOON;
         }
         (found, until)
     }
@@ -276,13 +280,18 @@ impl<'a> Asked<'a> {
         self.threads.doing(thread).is_some_and(super::doing::Doing::is_python)
     }
 
+    /// A Python thread that is in no pool.
+    fn is_master(&self, thread: ThreadKey) -> bool {
+        self.threads.doing(thread).is_some_and(|doing| doing.is_python() && doing.pooled * 2 <= doing.python)
+    }
+
     fn parent(&self, process: ProcessKey) -> Option<ProcessKey> {
         self.parents.get(process.index()).copied().flatten()
     }
 }
 
 const ONE: std::time::Duration = std::time::Duration::from_nanos(1);
-const SOON: std::time::Duration = std::time::Duration::from_millis(10);
+const NEVER: KtimeNs = KtimeNs::from_ns(u64::MAX);
 
 /// Keeps what fits, where anything does.
 fn prefer<T>(all: &mut Vec<T>, fits: impl Fn(&T) -> bool) {

@@ -5,7 +5,7 @@
 
 use crate::clock::KtimeNs;
 use crate::ids::{ProcessKey, StackId, ThreadKey};
-use crate::profile::record::{FrameKind, Occupant};
+use crate::profile::record::{FrameKind, Occupant, Verdict};
 use crate::profile::recording::Recording;
 use crate::timeline::Span;
 
@@ -35,6 +35,8 @@ pub(super) struct Doing {
     phases: Vec<Phase>,
     /// When it was last seen.
     end: KtimeNs,
+    /// Its last sample without Python frames.
+    without_python: Option<KtimeNs>,
     /// Facts with Python frames, those of them below a pool's loop, and samples without Python frames.
     pub(super) python: u64,
     pub(super) pooled: u64,
@@ -48,6 +50,11 @@ impl Doing {
         let phase = self.phases.get(next.checked_sub(1)?)?;
         let until = self.phases.get(next).map_or(self.end, |next| next.start);
         (at < until).then_some((*phase, until))
+    }
+
+    /// When the thread is first seen, if that is later.
+    pub(super) fn begins_after(&self, at: KtimeNs) -> Option<KtimeNs> {
+        self.phases.first().map(|first| first.start).filter(|&start| start > at)
     }
 
     /// The last phase that began at a moment or before it and fits.
@@ -90,6 +97,9 @@ impl Threads {
             let Some(thread) = doing.get_mut(sample.thread.index()) else { continue };
             let made = makeup.get(sample.stack.index()).copied().unwrap_or_default();
             thread.count(made);
+            if !made.python && !matches!(sample.verdict, Verdict::PythonLost(_)) {
+                thread.without_python = thread.without_python.max(Some(sample.at));
+            }
             if let (true, Some(facts)) = (made.python, facts.get_mut(sample.thread.index())) {
                 facts.push(Fact { start: sample.at, end: sample.at, stack: sample.stack, waits: false });
             }
@@ -160,7 +170,11 @@ impl Doing {
             }
             reached = Some(reached.map_or(fact.end, |reached| reached.max(fact.end)));
         }
-        self.end = reached.unwrap_or_default().max(left);
+        // The interpreter may end before its thread does.
+        let last = reached.unwrap_or_default();
+        let left =
+            self.without_python.map_or(left, |bare| if bare > last { last.midpoint(bare) } else { left });
+        self.end = last.max(left);
     }
 
     /// Adds a phase in time order; one that lasts no time or says nothing new is left out.

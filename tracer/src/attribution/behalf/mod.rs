@@ -52,10 +52,6 @@ pub(super) struct Logical {
 
 /// Makes an owner of its own of everything that a worker does on behalf of somebody. Conserves time and samples.
 pub(super) fn refine(recording: &Recording, time: &mut CpuTime, span: Span) -> Behalf {
-    let requests = &recording.requests;
-    if requests.waits.is_empty() && requests.wakes.is_empty() && requests.pool_loops.is_empty() {
-        return Behalf::default();
-    }
     let threads = Threads::of(recording, span);
     let mut refiner = Refiner::new(Asked::new(recording, &threads), &time.owners);
     let segments = std::mem::take(&mut time.segments);
@@ -157,8 +153,8 @@ impl<'a> Refiner<'a> {
     }
 }
 
-/// An answer holds for a nanosecond at least: time goes on.
-const NEXT: std::time::Duration = std::time::Duration::from_nanos(1);
+/// An answer holds this long at least, so that pieces are not many more than switches.
+const NEXT: std::time::Duration = std::time::Duration::from_micros(10);
 
 fn move_time(time: &mut CpuTime, from: OwnerId, to: OwnerId, ns: u64) {
     if let Some(from) = time.owners.get_mut(from as usize) {
