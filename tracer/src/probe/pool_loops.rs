@@ -1,4 +1,4 @@
-//! Functions in which a pool's worker waits for its next task: what runs below them was asked for by somebody else.
+//! Functions in which a pool's threads and processes wait for something to do: what runs below them was asked for by somebody else.
 //!
 //! Checked on CPython 3.8 to 3.15, torch 1.13 and 2.x, joblib 1.x. Threads without Python frames need no entry here: that they work for
 //! others is seen from their having none.
@@ -6,12 +6,13 @@
 use crate::profile::record::{Frame, FrameKind};
 
 /// End of the file's path, and the function's name without its class.
-const LOOPS: [(&str, &str); 13] = [
+const LOOPS: [(&str, &str); 14] = [
     ("concurrent/futures/thread.py", "_worker"),
     ("concurrent/futures/process.py", "_process_worker"),
     ("concurrent/futures/process.py", "_queue_management_worker"),
     ("concurrent/futures/process.py", "run"),
     ("multiprocessing/pool.py", "worker"),
+    ("multiprocessing/pool.py", "_handle_workers"),
     ("multiprocessing/pool.py", "_handle_tasks"),
     ("multiprocessing/pool.py", "_handle_results"),
     ("multiprocessing/queues.py", "_feed"),
