@@ -3,8 +3,6 @@
 //! Who asks is known by construction: in each part of the program one function waits for everything that its workers do. Leaves out the
 //! rules themselves (`tests/behalf.rs`).
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace::attribution::{ON_BEHALF_OF, attribute, attribute_logically};
 use energy_trace::profile::energy_profile::EnergyProfile;
 use energy_trace::profile::recording::Recording;

@@ -22,10 +22,13 @@ use tracer_ebpf::wire::{EventHead, PYTHON_WORDS, PythonLayout, SampleHead, WakeE
 const WAIT_WORDS: usize = 1024;
 /// Frames of a wait: as many as fit.
 const WAIT_FRAMES: u32 = 256;
-/// A thread is looked at this often in the long run, and `BURST` times as often for a moment: a long wait that follows short ones at once
+/// A thread is looked at this often in the long run, and sixteen times at once after a rest: a long wait that follows short ones at once
 /// must not be missed.
 const EVERY_NS: u64 = 1_000_000;
-const BURST: u64 = 16;
+const BURST_NS: u64 = 16_000_000;
+/// A CPU looks at this many wake-ups a second in the long run (4,000), and so many at once; more tell nothing new.
+const WAKE_EVERY_NS: u64 = 250_000;
+const WAKE_BURST_NS: u64 = 16_000_000;
 /// A wake-up by the same thread as the last one tells nothing new for this long.
 const SAME_WAKER_NS: u64 = 10_000_000;
 /// A dead thread waits for nothing (`TASK_DEAD`, `EXIT_DEAD | EXIT_ZOMBIE`, include/linux/sched.h, v6.1).
@@ -69,6 +72,10 @@ static WAIT_SCRATCH: PerCpuArray<WaitScratch> = PerCpuArray::with_max_entries(1,
 #[map]
 static WAITERS: LruHashMap<u32, Waiter> = LruHashMap::with_max_entries(16384, 0);
 
+/// When this CPU looks at wake-ups again, as `is_due` keeps it.
+#[map]
+static WAKES_DUE: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
 #[map]
 static WOKEN: LruHashMap<u32, Woken> = LruHashMap::with_max_entries(16384, 0);
 
@@ -97,7 +104,7 @@ pub(crate) fn begin(pid: u32, tid: u32, now: u64) {
     };
     // SAFETY: the thread's own entry, and the thread is here.
     let waiter = unsafe { &mut *waiter };
-    if !is_due(&mut waiter.due_ns, now) {
+    if !is_due(&mut waiter.due_ns, now, EVERY_NS, BURST_NS) {
         return;
     }
     let last = waiter.stack;
@@ -106,14 +113,14 @@ pub(crate) fn begin(pid: u32, tid: u32, now: u64) {
     }
 }
 
-/// Whether something is due that happens every `EVERY_NS` in the long run.
+/// Whether something is due that happens every `every_ns` in the long run, and earlier by up to `burst_ns` in all.
 #[inline(always)]
-fn is_due(due_ns: &mut u64, now: u64) -> bool {
+fn is_due(due_ns: &mut u64, now: u64, every_ns: u64, burst_ns: u64) -> bool {
     let due = if *due_ns > now { *due_ns } else { now };
-    if due - now > BURST * EVERY_NS {
+    if due - now > burst_ns {
         return false;
     }
-    *due_ns = due + EVERY_NS;
+    *due_ns = due + every_ns;
     true
 }
 
@@ -222,13 +229,20 @@ fn again(pid: u32, tid: u32, now: u64) -> bool {
 #[inline(always)]
 pub(crate) fn wake(wakee: *const u8) {
     let (pid, tid) = current();
-    if tid == 0 || !is_target(pid) {
+    if tid == 0 {
         return;
     }
-    let offsets = settings();
-    let Some(woken_tid) = field(wakee, offsets.task_pid) else { return };
     // SAFETY: only reads the clock.
     let now = unsafe { bpf_ktime_get_ns() };
+    let Some(due_ns) = WAKES_DUE.get_ptr_mut(0) else { return };
+    // SAFETY: this CPU's value; the hook runs under the woken thread's lock, with interrupts off.
+    let due_ns = unsafe { &mut *due_ns };
+    if *due_ns > now + WAKE_BURST_NS || !is_target(pid) {
+        return;
+    }
+    is_due(due_ns, now, WAKE_EVERY_NS, WAKE_BURST_NS);
+    let offsets = settings();
+    let Some(woken_tid) = field(wakee, offsets.task_pid) else { return };
     let waker = u64::from(pid) << 32 | u64::from(tid);
     let due_ns = match WOKEN.get_ptr_mut(&woken_tid) {
         Some(woken) => {
@@ -237,7 +251,7 @@ pub(crate) fn wake(wakee: *const u8) {
             if woken.waker == waker && now - woken.sent_ns < SAME_WAKER_NS {
                 return;
             }
-            if !is_due(&mut woken.due_ns, now) {
+            if !is_due(&mut woken.due_ns, now, EVERY_NS, BURST_NS) {
                 return;
             }
             woken.waker = waker;

@@ -3,7 +3,7 @@
 //! Ids are positions in tables: a record either defines the next position or replaces one that is there (a process whose interpreter is
 //! learned later). A stack's parent is older than the stack, so chains of callers end. Leaves out bytes and files (`file.rs`).
 
-use super::record::{Frame, Name, Occupant, Record, StackNode};
+use super::record::{Frame, Name, Occupant, Record, StackNode, Wait, Wake};
 use super::recording::{Recording, Requests};
 use crate::ids::{FrameId, StackId, ThreadKey};
 use std::collections::BTreeMap;
@@ -112,22 +112,8 @@ fn add_to(to: &mut Recording, record: Record) -> Result<(), Nonsense> {
             Ok(())
         }
         Record::Name(id, name) => add_name(&mut to.frames, id, name),
-        Record::Waits(waits) => {
-            waits.iter().try_for_each(|wait| {
-                thread_defined(to, wait.thread)?;
-                defined(&to.stacks, "stack", wait.stack.get())
-            })?;
-            to.requests.waits.extend(waits);
-            Ok(())
-        }
-        Record::Wakes(wakes) => {
-            wakes.iter().try_for_each(|wake| {
-                thread_defined(to, wake.thread)?;
-                thread_defined(to, wake.waker)
-            })?;
-            to.requests.wakes.extend(wakes);
-            Ok(())
-        }
+        Record::Waits(waits) => add_waits(to, waits),
+        Record::Wakes(wakes) => add_wakes(to, wakes),
         Record::PoolLoop(frame) => {
             defined(&to.frames, "frame", frame.get())?;
             to.requests.pool_loops.insert(frame);
@@ -138,6 +124,24 @@ fn add_to(to: &mut Recording, record: Record) -> Result<(), Nonsense> {
             Ok(())
         }
     }
+}
+
+fn add_waits(to: &mut Recording, waits: Vec<Wait>) -> Result<(), Nonsense> {
+    for wait in &waits {
+        thread_defined(to, wait.thread)?;
+        defined(&to.stacks, "stack", wait.stack.get())?;
+    }
+    to.requests.waits.extend(waits);
+    Ok(())
+}
+
+fn add_wakes(to: &mut Recording, wakes: Vec<Wake>) -> Result<(), Nonsense> {
+    for wake in &wakes {
+        thread_defined(to, wake.thread)?;
+        thread_defined(to, wake.waker)?;
+    }
+    to.requests.wakes.extend(wakes);
+    Ok(())
 }
 
 fn thread_defined(recording: &Recording, thread: ThreadKey) -> Result<(), Nonsense> {

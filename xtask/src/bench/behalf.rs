@@ -9,6 +9,7 @@ use crate::command::{read_output, run_logged};
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -111,18 +112,22 @@ struct Shares {
 pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     let chosen =
         WORKLOADS.iter().filter(|workload| options.only.as_deref().is_none_or(|only| only == workload.name));
-    println!(
+    let mut out = std::io::stdout();
+    writeln!(
+        out,
         "Share below the call that the user wrote, steady state, {} s a tracer, median of {}:\n",
         options.seconds, options.rounds
-    );
-    println!(
+    )?;
+    writeln!(
+        out,
         "| workload | call | physical | logical | own Python outside it | workers' energy below it | py-spy |"
-    );
-    println!("|---|---|---|---|---|---|---|");
+    )?;
+    writeln!(out, "|---|---|---|---|---|---|---|")?;
     for workload in chosen {
         let shares = measure(workspace, workload, options)?;
         let part = |of: fn(&Shares) -> f64| median(shares.iter().map(of).collect());
-        println!(
+        writeln!(
+            out,
             "| {} | `{}` | {:.1} % | {:.1} % | {:.1} % | {:.1} % | {:.1} % |",
             workload.name,
             workload.call,
@@ -131,7 +136,7 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
             100.0 * part(|s| s.own),
             100.0 * part(|s| s.workers),
             100.0 * part(|s| s.py_spy),
-        );
+        )?;
     }
     Ok(())
 }
