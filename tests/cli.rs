@@ -31,7 +31,7 @@ fn wrong_usage() {
         "--model-watts fast -- touch ran",
         "-q -v -- touch ran",
         "-o same --svg same -- touch ran",
-        "report f --view logical",
+        "report f --view sideways",
         "report f --by colour",
         "report f --format csv --by stack",
         "export f --format pprof",
