@@ -199,10 +199,13 @@ fn has(stack: &str, call: &[&str]) -> bool {
     stack.split(';').any(|frame| call.iter().any(|part| frame.starts_with(part) || is_path(frame, part)))
 }
 
-/// py-spy's frames are `function (path:line)`, with the path of the file as it was loaded.
+/// py-spy's frames are `Class.function (path:line)` (the class from CPython 3.11 on), with the path of the file as it was loaded.
 fn is_path(frame: &str, part: &str) -> bool {
-    let Some((function, path)) = part.split_once('(') else { return false };
-    frame.starts_with(function) && frame.contains(&format!("/{path}"))
+    let (Some((name, place)), Some((function, path))) = (frame.split_once('('), part.split_once('(')) else {
+        return false;
+    };
+    let fits = function.is_empty() || name == function || name.ends_with(&format!(".{function}"));
+    fits && place.contains(&format!("/{path}"))
 }
 
 fn share<'a>(stacks: impl Iterator<Item = (&'a str, u64)>, call: &[&str]) -> f64 {
@@ -315,6 +318,9 @@ mod tests {
     fn frames_of_py_spy() {
         let call = ["run (tensorflow/python/client/session.py"];
         assert!(has("a (b.py:1);run (/x/site-packages/tensorflow/python/client/session.py:970)", &call));
+        assert!(has("BaseSession.run (/x/site-packages/tensorflow/python/client/session.py:970)", &call));
+        assert!(!has("BaseSession._run (/x/site-packages/tensorflow/python/client/session.py:970)", &call));
         assert!(!has("run (/x/session.py:970)", &call));
+        assert!(has("wrapper (/x/torch/optim/optimizer.py:3)", &["(torch/optim/"]));
     }
 }
