@@ -8,7 +8,7 @@ use energy_trace::profile::record::{
     CounterValue, Domain, DomainClass, Header, IdleBaseline, Occupant, Origin, Quality, Reading, Sample,
     Scope, Slice, Summary, Verdict, Warning,
 };
-use energy_trace::profile::recording::Recording;
+use energy_trace::profile::recording::{Recording, Requests};
 use energy_trace::units::{MicroJoules, MicroWatts};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -51,6 +51,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         build_ids: BTreeMap::new(),
         slices: vec![],
         samples: vec![],
+        requests: Requests::default(),
         summary: Some(Summary { start, end, ..Summary::default() }),
         warnings: vec![],
     }

@@ -6,7 +6,7 @@ use energy_trace::profile::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, Occupant, Origin, Process,
     Quality, Reading, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
 };
-use energy_trace::profile::recording::Recording;
+use energy_trace::profile::recording::{Recording, Requests};
 use energy_trace::units::{MicroJoules, MicroWatts};
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -180,6 +180,7 @@ impl World {
             build_ids: [].into(),
             slices: self.slices(),
             samples: self.samples(hz, &mut random),
+            requests: Requests::default(),
             summary: Some(Summary {
                 start: KtimeNs::from_ns(BOOT + MS),
                 end: KtimeNs::from_ns(BOOT + self.length),

@@ -11,7 +11,7 @@ mod probes;
 mod hooks {
     //! One attribute and one call each.
 
-    use crate::probes::{sample, sched, tasks};
+    use crate::probes::{sample, sched, tasks, waits};
     use aya_ebpf::macros::{perf_event, raw_tracepoint, tracepoint};
     use aya_ebpf::programs::{PerfEventContext, RawTracePointContext, TracePointContext};
 
@@ -24,6 +24,12 @@ mod hooks {
     #[raw_tracepoint(tracepoint = "sched_switch")]
     fn on_switch(_ctx: RawTracePointContext) -> i32 {
         sched::leave_cpu();
+        0
+    }
+
+    #[raw_tracepoint(tracepoint = "sched_waking")]
+    fn on_waking(ctx: RawTracePointContext) -> i32 {
+        waits::wake(ctx.arg::<*const u8>(0));
         0
     }
 

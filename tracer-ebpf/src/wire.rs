@@ -38,6 +38,12 @@ pub mod kind {
     pub const MMAP: u32 = 6;
     /// A `RawHead` with a copy of the user stack; the sample that it belongs to follows, with the same CPU, thread and time.
     pub const RAW: u32 = 7;
+    /// A `SampleHead` with Python frames only: a thread of a target begins to wait, in this stack.
+    pub const WAIT: u32 = 8;
+    /// An `EventHead`: a thread begins to wait in the stack of its last `WAIT`.
+    pub const WAIT_AGAIN: u32 = 9;
+    /// A `WakeEvent`: a thread of a target woke another.
+    pub const WAKE: u32 = 10;
 }
 
 /// What every event begins with.
@@ -64,6 +70,18 @@ pub struct SliceEvent {
     pub head: EventHead,
     /// When it came onto the CPU.
     pub start_ns: u64,
+}
+
+/// The thread of `head` was woken by another.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WakeEvent {
+    /// Kind `WAKE`.
+    pub head: EventHead,
+    /// Thread group of the thread that woke it.
+    pub waker_pid: u32,
+    /// The thread that woke it.
+    pub waker_tid: u32,
 }
 
 /// Something in the life of a process.
@@ -211,6 +229,8 @@ pub struct Settings {
     pub tracer_pid: u32,
     /// 1: native frames are found by user space alone, from raw captures.
     pub unwind_user: u32,
+    /// Offset of `__state` (`state` before 5.14) in `task_struct`.
+    pub task_state: u32,
 }
 
 /// Counters of what was lost, the index into the `LOST` map.
@@ -229,8 +249,10 @@ pub mod lost {
     pub const TAKEN: u32 = 5;
     /// Raw captures that found no room in the ring buffer; their samples are sent all the same.
     pub const RAWS: u32 = 6;
+    /// Waits and wake-ups that found no room in the ring buffer.
+    pub const WAITS: u32 = 7;
     /// How many there are.
-    pub const COUNT: u32 = 7;
+    pub const COUNT: u32 = 8;
 }
 
 /// What a CPU is doing, between two switches.
@@ -358,7 +380,8 @@ const _: () = {
     assert!(size_of::<SliceEvent>() == 32);
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 56);
-    assert!(size_of::<Settings>() == 28);
+    assert!(size_of::<WakeEvent>() == 32);
+    assert!(size_of::<Settings>() == 32);
     assert!(size_of::<RawHead>() == 208);
     assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<AddressSpace>() == 12);

@@ -1,4 +1,4 @@
-//! All maps of the BPF side, the settings, and what is read of `current` everywhere.
+//! The maps of the BPF side (those of `waits.rs` are there), the settings, and what is read of `current` everywhere.
 
 use super::rule_cache::RuleCache;
 use super::seen_codes::SeenCodes;
@@ -23,6 +23,7 @@ static SETTINGS: Settings = Settings {
     system_wide: 0,
     tracer_pid: 0,
     unwind_user: 0,
+    task_state: 0,
 };
 
 /// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).

@@ -12,3 +12,4 @@ pub(crate) mod send;
 pub(crate) mod tables;
 pub(crate) mod tasks;
 pub(crate) mod user_memory;
+pub(crate) mod waits;

@@ -4,6 +4,7 @@
 //! are not targets are merged and sent when something else follows: a busy machine with a quiet target costs one lookup a switch.
 
 use super::maps::{CPU_STATE, EVENTS, count, current, head, is_target};
+use super::waits;
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use tracer_ebpf::wire::{CpuState, SliceEvent, kind, lost};
 
@@ -30,6 +31,7 @@ pub(crate) fn leave_cpu() {
         if start != 0 {
             send(pid, tid, start, now);
         }
+        waits::begin(pid, tid, now);
     } else if start != 0 {
         if state.other_start_ns == 0 {
             state.other_start_ns = start;

@@ -89,6 +89,7 @@ mod tests {
             build_ids: BTreeMap::new(),
             slices: vec![],
             samples: vec![],
+            requests: crate::profile::recording::Requests::default(),
             summary: None,
             warnings: vec![],
         };

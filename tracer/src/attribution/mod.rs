@@ -12,7 +12,8 @@
 //!    so a thread that migrates is charged on each socket for the time it spent there.
 //! 4. `intensity`: how much power each function draws, where the run shows it.
 //! 5. `share`: idle apart, the rest split by weight × time, in integers; `border` says when one function gave way to the next.
-//! 6. `ledger`: the row of each domain; `doubts`: what the reader must know about it.
+//! 6. `behalf`: for whom workers work, where a view asks for it.
+//! 7. `ledger`: the row of each domain; `doubts`: what the reader must know about it.
 //!
 //! DRAM and psys are split by CPU time as packages are: DRAM by the CPUs of its socket, psys by all. GPUs have no CPU time to be split by;
 //! their energy above idle is `unattributed` until launches are recorded. A gap adds nothing to any number, since nothing was measured.
@@ -20,6 +21,7 @@
 //! Pure: no files, no clock, no symbols. Names are compared (`class`), never read. Sources: the split by CPU time is that of Kepler
 //! (CLOUD 2023) and Chappie (FSE 2020), with idle apart and exact time; the conservation law and the weights are explained where they stand.
 
+mod behalf;
 mod border;
 mod class;
 mod doubts;
@@ -29,24 +31,44 @@ mod occupancy;
 mod share;
 mod time;
 
+pub use behalf::ON_BEHALF_OF;
+
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, SocketId};
-use crate::profile::energy_profile::{EnergyByClass, EnergyProfile, ProfileRow};
+use crate::profile::energy_profile::{EnergyByClass, EnergyProfile, ProfileRow, View};
 use crate::profile::record::Scope;
 use crate::profile::recording::Recording;
 use crate::timeline::Span;
+use behalf::{Behalf, Logical};
 use ledger::{Account, Basis, account};
 use std::collections::{BTreeMap, BTreeSet};
-use time::{CpuTime, Owner};
+use time::{CpuTime, Owner, OwnerId, OwnerTime};
 
-/// Attributes the energy of a recording: the ledger of each domain and the joules of each thread and stack.
+/// Attributes the energy of a recording: the ledger of each domain and the joules of each thread and stack, in the physical view.
 ///
 /// Exact for every recording whose energy stays below 9.2 TJ: each row's `imbalance` is zero, Σ rows = Σ ledger targets per class, and the
 /// rows' time is the target's on-CPU time within the recording's span. Never panics, also on nonsense.
 pub fn attribute(recording: &Recording) -> EnergyProfile {
+    let (profile, owners, _) = attribute_to_owners(recording);
+    EnergyProfile { rows: behalf::physical(owners.into_iter().map(|(_, row)| row).collect()), ..profile }
+}
+
+/// The same in the logical view: workers are charged to the Python stack that they work for (`behalf`). The recording gets the joined
+/// stacks that the rows name; each thread's sums are those of the physical view, to the microjoule.
+pub fn attribute_logically(recording: &mut Recording) -> EnergyProfile {
+    let (profile, owners, behalf) = attribute_to_owners(recording);
+    let Logical { frames, stacks, rows } = behalf::logical(recording, &behalf, &owners);
+    recording.frames.extend(frames);
+    recording.stacks.extend(stacks);
+    EnergyProfile { rows, view: View::Logical, ..profile }
+}
+
+/// The ledger, a row for each owner with its number, and for whom owners work.
+fn attribute_to_owners(recording: &Recording) -> (EnergyProfile, Vec<(OwnerId, ProfileRow)>, Behalf) {
     let span = span_of(recording);
     let cpus = Cpus::of(recording);
-    let time = CpuTime::new(&recording.slices, &recording.samples, span);
+    let mut time = CpuTime::new(&recording.slices, &recording.samples, span);
+    let behalf = behalf::refine(recording, &mut time, span);
     let class_of = class::classes_of(recording, &time.owners);
     let half_period_ns = 500_000_000 / u64::from(recording.header.sample_hz.max(1));
     let basis = Basis {
@@ -69,8 +91,9 @@ pub fn attribute(recording: &Recording) -> EnergyProfile {
         })
         .collect();
     warnings.extend(doubts::of_recording(time.overlaps, cpus.time_without_socket(&time)));
-    let rows = rows_of(&time, &accounts);
-    EnergyProfile { ledger: accounts.into_iter().map(|account| account.row).collect(), rows, warnings }
+    let owners = rows_of(&time, &accounts);
+    let ledger = accounts.into_iter().map(|account| account.row).collect();
+    (EnergyProfile { ledger, warnings, ..EnergyProfile::default() }, owners, behalf)
 }
 
 /// The recording's time. One that was cut off ends with the last thing in it.
@@ -86,18 +109,18 @@ fn span_of(recording: &Recording) -> Span {
     Span::new(start, last)
 }
 
-/// One row for each thread and stack that has time, samples or energy.
-fn rows_of(time: &CpuTime, accounts: &[Account]) -> Vec<ProfileRow> {
+/// A row for each owner in the target.
+fn rows_of(time: &CpuTime, accounts: &[Account]) -> Vec<(OwnerId, ProfileRow)> {
     let mut rows = Vec::with_capacity(time.owners.len());
-    for (number, owner) in time.owners.iter().enumerate() {
+    for (number, owner) in (0..).zip(&time.owners) {
         let Owner::Target(thread, stack) = owner.owner else { continue };
         let mut energy = EnergyByClass::default();
         for account in accounts {
-            energy[account.row.class] += account.of_owner.get(number).copied().unwrap_or_default();
+            energy[account.row.class] += account.of_owner.get(number as usize).copied().unwrap_or_default();
         }
-        rows.push(ProfileRow { thread, stack, energy, time_ns: owner.time_ns, samples: owner.samples });
+        let OwnerTime { time_ns, samples, .. } = *owner;
+        rows.push((number, ProfileRow { thread, stack, energy, time_ns, samples, on_behalf_of: None }));
     }
-    rows.sort_unstable_by_key(|row| (row.thread, row.stack));
     rows
 }
 

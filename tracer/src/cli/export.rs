@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::output::{read_profile, write_to};
+use super::report::View;
 use crate::report::DomainChoice;
 use crate::report::folded::{self, FoldedOptions};
 use crate::report::short_names;
@@ -32,6 +33,10 @@ pub struct ExportArgs {
     /// Whose energy: total, package, dram, gpu or psys
     #[arg(long, default_value = "total")]
     pub domain: DomainChoice,
+
+    /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
+    #[arg(long, value_enum, default_value = "logical")]
+    pub view: View,
 }
 
 /// A format of another tool.
@@ -52,7 +57,7 @@ fn parse_format(text: &str) -> Result<Format, String> {
 
 /// Writes a recording in another format.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let (mut recording, profile) = read_profile(&args.file)?;
+    let (mut recording, profile) = read_profile(&args.file, args.view)?;
     if args.short_names {
         short_names::shorten(&mut recording);
     }

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::output::{read_profile, write_to};
-use super::report::{View, parse_view};
+use super::report::View;
 use crate::report::DomainChoice;
 use crate::report::flamegraph::{self, FlameOptions};
 use crate::report::short_names;
@@ -34,14 +34,14 @@ pub struct FlamegraphArgs {
     #[arg(long)]
     pub short_names: bool,
 
-    /// Whose joules: physical charges every thread's to itself
-    #[arg(long, default_value = "physical", value_parser = parse_view)]
+    /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
+    #[arg(long, value_enum, default_value = "logical")]
     pub view: View,
 }
 
 /// Draws a recording.
 pub fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
-    let (mut recording, profile) = read_profile(&args.file)?;
+    let (mut recording, profile) = read_profile(&args.file, args.view)?;
     if args.short_names {
         short_names::shorten(&mut recording);
     }

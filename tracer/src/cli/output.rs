@@ -1,6 +1,7 @@
 //! Where a verb writes: stdout or a file. A reader that closes the pipe early (`| head`) is no failure.
 
 use super::Failure;
+use super::report::View;
 use crate::attribution;
 use crate::profile::energy_profile::EnergyProfile;
 use crate::profile::file;
@@ -18,9 +19,12 @@ struct WriteError {
 }
 
 /// Reads a recording and attributes its energy.
-pub(super) fn read_profile(path: &Path) -> Result<(Recording, EnergyProfile), Failure> {
-    let recording = file::read(path).map_err(|e| Failure::own(&e))?;
-    let profile = attribution::attribute(&recording);
+pub(super) fn read_profile(path: &Path, view: View) -> Result<(Recording, EnergyProfile), Failure> {
+    let mut recording = file::read(path).map_err(|e| Failure::own(&e))?;
+    let profile = match view {
+        View::Logical => attribution::attribute_logically(&mut recording),
+        View::Physical => attribution::attribute(&recording),
+    };
     Ok((recording, profile))
 }
 

@@ -25,8 +25,8 @@ pub struct ReportArgs {
     #[arg(long, value_enum, default_value = "function")]
     pub by: By,
 
-    /// Whose joules: physical charges every thread's to itself
-    #[arg(long, default_value = "physical", value_parser = parse_view)]
+    /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
+    #[arg(long, value_enum, default_value = "logical")]
     pub view: View,
 
     /// Without the arguments of templates: `std::vector<int, std::allocator<int>>` becomes `std::vector<…>`; tables only
@@ -50,27 +50,18 @@ pub enum Format {
 }
 
 /// Whose joules a worker thread's are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum View {
-    /// The thread's own.
+    /// Those of the Python call that it works for.
+    Logical,
+    /// Its own.
     Physical,
-}
-
-/// Reads a view, and says why there is only one.
-pub(super) fn parse_view(text: &str) -> Result<View, String> {
-    match text {
-        "physical" => Ok(View::Physical),
-        "logical" => Err("not in this version: the logical view charges worker threads to the Python code that they work for, \
-                          and this version does not follow that yet; use --view physical"
-            .into()),
-        _ => Err("expected physical".into()),
-    }
 }
 
 /// Shows a recording on stdout.
 pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     check_rows(args.format, args.by).map_err(Failure::usage)?;
-    let (mut recording, profile) = read_profile(&args.file)?;
+    let (mut recording, profile) = read_profile(&args.file, args.view)?;
     // Programs get whole names: JSON and CSV keep what a symbol is.
     if args.short_names && args.format == Format::Table {
         short_names::shorten(&mut recording);

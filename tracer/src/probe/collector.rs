@@ -11,8 +11,10 @@ use super::processes::Processes;
 use super::python_frames::{ModuleNames, python_frame, refresh_codes};
 use super::raw_stacks::RawStacks;
 use crate::clock::KtimeNs;
-use crate::ids::{FrameId, Pid, ProcessKey, ThreadKey};
-use crate::profile::record::{Frame, FrameKind, Occupant, PythonLoss, Record, Sample, Slice, Verdict};
+use crate::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey};
+use crate::profile::record::{
+    Frame, FrameKind, Occupant, PythonLoss, Record, Sample, Slice, Verdict, Wait, Wake,
+};
 use crate::symbolize::{JIT, JitProcess};
 use crate::unwind::address_space::Mapping;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
@@ -38,6 +40,10 @@ pub(super) struct Collector {
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
     held: Vec<(Head, ThreadKey, RawStack)>,
+    waits: Vec<Wait>,
+    wakes: Vec<Wake>,
+    /// Where each thread last began to wait.
+    waited_in: HashMap<ThreadKey, StackId>,
     ended: HashMap<Pid, KtimeNs>,
     /// Events that could not be read: none, unless the build is inconsistent.
     pub(super) damaged: u64,
@@ -66,6 +72,9 @@ impl Collector {
             slices: Vec::new(),
             samples: Vec::new(),
             held: Vec::new(),
+            waits: Vec::new(),
+            wakes: Vec::new(),
+            waited_in: HashMap::new(),
             ended: HashMap::new(),
             damaged: 0,
             nameless: 0,
@@ -97,9 +106,16 @@ impl Collector {
             }
             Some(Event::Mmap(head)) => self.processes.touch(head.pid, head.at),
             Some(Event::Raw(capture)) => self.raw.keep(&capture),
+            Some(Event::Wait(head, comm, stack)) => self.wait(head, comm.text(), &stack),
+            Some(Event::WaitAgain(head)) => self.wait_again(head),
+            Some(Event::Wake(head, pid, tid)) => {
+                let waker = self.processes.thread(pid, tid, None, &self.out);
+                let thread = self.processes.thread(head.pid, head.tid, None, &self.out);
+                self.wakes.push(Wake { at: head.at, thread, waker });
+            }
             None => self.damaged += 1,
         }
-        if self.slices.len() + self.samples.len() >= BATCH {
+        if self.slices.len() + self.samples.len() + self.waits.len() + self.wakes.len() >= BATCH {
             self.flush();
         }
     }
@@ -161,6 +177,25 @@ impl Collector {
         let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, frame)).collect();
         if let Some(stack) = self.out.stack(&ids) {
             self.samples.push(Sample { at: head.at, cpu: head.cpu, thread, stack, verdict });
+        }
+    }
+
+    /// A Python thread goes to sleep.
+    fn wait(&mut self, head: Head, comm: String, raw: &RawStack) {
+        let thread = self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
+        let (frames, _) = merge(raw);
+        refresh_codes(&mut self.processes, head.pid, &frames);
+        let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, frame)).collect();
+        if let Some(stack) = self.out.stack(&ids) {
+            self.waited_in.insert(thread, stack);
+            self.waits.push(Wait { at: head.at, thread, stack });
+        }
+    }
+
+    fn wait_again(&mut self, head: Head) {
+        let thread = self.processes.thread(head.pid, head.tid, None, &self.out);
+        if let Some(&stack) = self.waited_in.get(&thread) {
+            self.waits.push(Wait { at: head.at, thread, stack });
         }
     }
 
@@ -313,6 +348,12 @@ impl Collector {
         }
         if !self.samples.is_empty() {
             self.out.send(Record::Samples(std::mem::take(&mut self.samples)));
+        }
+        if !self.waits.is_empty() {
+            self.out.send(Record::Waits(std::mem::take(&mut self.waits)));
+        }
+        if !self.wakes.is_empty() {
+            self.out.send(Record::Wakes(std::mem::take(&mut self.wakes)));
         }
     }
 }

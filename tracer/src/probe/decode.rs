@@ -8,7 +8,8 @@ use crate::unwind::merge::RawStack;
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
 use tracer_ebpf::wire::{
-    EventHead, NATIVE_WORDS, PYTHON_WORDS, RawHead, SampleHead, SliceEvent, TaskEvent, kind, register,
+    EventHead, NATIVE_WORDS, PYTHON_WORDS, RawHead, SampleHead, SliceEvent, TaskEvent, WakeEvent, kind,
+    register,
 };
 
 /// Who, where, when.
@@ -41,6 +42,12 @@ pub enum Event<'a> {
     Mmap(Head),
     /// Registers and a copy of the stack of the sample that follows.
     Raw(Capture<'a>),
+    /// A thread begins to wait in a Python stack.
+    Wait(Head, Comm, RawStack),
+    /// A thread begins to wait where it last did.
+    WaitAgain(Head),
+    /// A thread was woken by this thread of this process.
+    Wake(Head, Pid, Tid),
 }
 
 /// A raw capture.
@@ -80,7 +87,19 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
         at: KtimeNs::from_ns(head.at_ns),
     };
     Some(match head.kind {
-        kind::SAMPLE => return decode_sample(place, bytes),
+        kind::SAMPLE => {
+            let (comm, stack) = decode_stack(bytes)?;
+            Event::Sample(place, comm, stack)
+        }
+        kind::WAIT => {
+            let (comm, stack) = decode_stack(bytes)?;
+            Event::Wait(place, comm, stack)
+        }
+        kind::WAIT_AGAIN => Event::WaitAgain(place),
+        kind::WAKE => {
+            let wake: WakeEvent = read(bytes)?;
+            Event::Wake(place, Pid::new(wake.waker_pid), Tid::new(wake.waker_tid))
+        }
         kind::SLICE => Event::Slice(place, KtimeNs::from_ns(read::<SliceEvent>(bytes)?.start_ns)),
         kind::FORK => Event::Fork(place, Pid::new(read::<TaskEvent>(bytes)?.other)),
         kind::EXEC => Event::Exec(place, Comm(read::<TaskEvent>(bytes)?.comm)),
@@ -98,7 +117,7 @@ fn decode_capture(head: Head, bytes: &[u8]) -> Option<Event<'_>> {
     Some(Event::Raw(Capture { head, base, limited, registers, stack }))
 }
 
-fn decode_sample(place: Head, bytes: &[u8]) -> Option<Event<'_>> {
+fn decode_stack(bytes: &[u8]) -> Option<(Comm, RawStack)> {
     let head: SampleHead = read(bytes)?;
     let mut words = bytes[size_of::<SampleHead>()..]
         .chunks_exact(8)
@@ -119,7 +138,7 @@ fn decode_sample(place: Head, bytes: &[u8]) -> Option<Event<'_>> {
         native_end: head.native_end,
         healed: head.healed,
     };
-    Some(Event::Sample(place, Comm(head.comm), stack))
+    Some((Comm(head.comm), stack))
 }
 
 /// Marks the wire structs that may be read from bytes.
@@ -133,6 +152,8 @@ unsafe impl Plain for EventHead {}
 unsafe impl Plain for SliceEvent {}
 // SAFETY: as above.
 unsafe impl Plain for TaskEvent {}
+// SAFETY: as above.
+unsafe impl Plain for WakeEvent {}
 // SAFETY: as above.
 unsafe impl Plain for SampleHead {}
 // SAFETY: as above.

@@ -1,5 +1,6 @@
 //! Gives frames and stacks their numbers, and tells the recording of each new one.
 
+use super::pool_loops::is_pool_loop;
 use crate::ids::{FrameId, StackId};
 use crate::profile::record::{Frame, FrameKind, Record, StackNode};
 use std::collections::HashMap;
@@ -25,6 +26,9 @@ impl Interner {
             return id;
         }
         let id = self.new_frame(frame.clone());
+        if is_pool_loop(&frame) {
+            self.send(Record::PoolLoop(id));
+        }
         if frame.name.is_empty() && matches!(frame.kind, FrameKind::Native | FrameKind::Kernel) {
             self.unnamed.push((id, frame.clone()));
         }

@@ -13,6 +13,7 @@ mod interner;
 mod libraries;
 mod object;
 mod pool;
+mod pool_loops;
 mod processes;
 mod python_frames;
 mod raw_stacks;
@@ -306,6 +307,7 @@ fn name_losses(counters: &[u64]) -> BTreeMap<String, u64> {
         (lost::TARGETS, "processes: map of targets full"),
         (lost::KERNEL_STACKS, "kernel stacks: not readable"),
         (lost::RAWS, "copies of stacks: ring buffer full"),
+        (lost::WAITS, "waits and wake-ups: ring buffer full"),
     ];
     let mut out = BTreeMap::new();
     for (index, name) in names {

@@ -37,8 +37,9 @@ fn ring_bytes(unwinding: Unwinding, cpus: u32) -> u32 {
 }
 
 /// Raw tracepoints: program and tracepoint.
-const TRACEPOINTS: [(&str, &str); 4] = [
+const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_switch", "sched_switch"),
+    ("on_waking", "sched_waking"),
     ("on_fork", "sched_process_fork"),
     ("on_exec", "sched_process_exec"),
     ("on_exit", "sched_process_exit"),
@@ -303,6 +304,8 @@ fn read_settings(config: &TraceConfig) -> Result<Settings, ProbeError> {
         system_wide: u32::from(config.system_wide),
         tracer_pid: std::process::id(),
         unwind_user: u32::from(config.unwinding == Unwinding::User),
+        // Renamed in 5.14.
+        task_state: offset("__state").or_else(|_| offset("state"))?,
     })
 }
 

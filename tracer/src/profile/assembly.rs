@@ -4,8 +4,8 @@
 //! learned later). A stack's parent is older than the stack, so chains of callers end. Leaves out bytes and files (`file.rs`).
 
 use super::late_names::LateNames;
-use super::record::{Frame, Name, Occupant, Record, StackNode};
-use super::recording::Recording;
+use super::record::{Frame, Name, Occupant, Record, StackNode, Wait, Wake};
+use super::recording::{Recording, Requests};
 use crate::ids::{FrameId, StackId, ThreadKey};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -56,6 +56,7 @@ impl Assembly {
                     build_ids: BTreeMap::new(),
                     slices: Vec::new(),
                     samples: Vec::new(),
+                    requests: Requests::default(),
                     summary: None,
                     warnings: Vec::new(),
                 });
@@ -73,6 +74,8 @@ impl Assembly {
         self.late.apply(&mut recording);
         recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
         recording.samples.sort_by_key(|sample| sample.at);
+        recording.requests.waits.sort_by_key(|wait| wait.at);
+        recording.requests.wakes.sort_by_key(|wake| wake.at);
         for readings in recording.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
         }
@@ -120,6 +123,13 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             Ok(())
         }
         Record::Name(id, name) => add_name(&mut to.frames, id, name),
+        Record::Waits(waits) => add_waits(to, waits),
+        Record::Wakes(wakes) => add_wakes(to, wakes),
+        Record::PoolLoop(frame) => {
+            defined(&to.frames, "frame", frame.get())?;
+            to.requests.pool_loops.insert(frame);
+            Ok(())
+        }
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -139,6 +149,24 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             Ok(())
         }
     }
+}
+
+fn add_waits(to: &mut Recording, waits: Vec<Wait>) -> Result<(), Nonsense> {
+    for wait in &waits {
+        thread_defined(to, wait.thread)?;
+        defined(&to.stacks, "stack", wait.stack.get())?;
+    }
+    to.requests.waits.extend(waits);
+    Ok(())
+}
+
+fn add_wakes(to: &mut Recording, wakes: Vec<Wake>) -> Result<(), Nonsense> {
+    for wake in &wakes {
+        thread_defined(to, wake.thread)?;
+        thread_defined(to, wake.waker)?;
+    }
+    to.requests.wakes.extend(wakes);
+    Ok(())
 }
 
 fn thread_defined(recording: &Recording, thread: ThreadKey) -> Result<(), Nonsense> {

@@ -95,6 +95,18 @@ pub struct ProfileRow {
     pub time_ns: u64,
     /// The samples that saw it.
     pub samples: u64,
+    /// The thread on whose stack it stands, where that is another one (logical view).
+    pub on_behalf_of: Option<ThreadKey>,
+}
+
+/// Whose joules a worker thread's are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    /// The thread's own.
+    #[default]
+    Physical,
+    /// Those of the Python stack that it works for.
+    Logical,
 }
 
 /// Joules per thread and stack. Per class, exactly: Σ rows = Σ ledger targets.
@@ -104,6 +116,8 @@ pub struct EnergyProfile {
     pub ledger: Vec<LedgerRow>,
     /// One row a thread and stack.
     pub rows: Vec<ProfileRow>,
+    /// The view that the rows show.
+    pub view: View,
     /// Doubts of the attribution itself, for the reader.
     pub warnings: Vec<super::record::Warning>,
 }

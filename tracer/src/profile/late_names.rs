@@ -232,6 +232,7 @@ mod tests {
             build_ids: BTreeMap::new(),
             slices: vec![],
             samples: times.iter().flat_map(|&at| [sample(at, 1), sample(at, 2)]).collect(),
+            requests: Default::default(),
             summary: None,
             warnings: vec![],
         }

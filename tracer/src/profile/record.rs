@@ -47,6 +47,12 @@ pub enum Record {
     Renamed(FrameId, KtimeNs, Name),
     /// A file whose code was seen.
     Library(Library),
+    /// Python threads that went to sleep.
+    Waits(Vec<Wait>),
+    /// Threads that were woken by others.
+    Wakes(Vec<Wake>),
+    /// A frame in which a pool's worker waits for tasks: what is below it was asked for by another thread.
+    PoolLoop(FrameId),
 }
 
 /// What is known when the recording starts.
@@ -205,6 +211,29 @@ pub struct Sample {
     pub stack: StackId,
     /// How whole the stack is.
     pub verdict: Verdict,
+}
+
+/// A Python thread goes to sleep; its next slice ends the wait. Not every wait is recorded: short ones that follow each other closely
+/// are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// When.
+    pub at: KtimeNs,
+    /// Who.
+    pub thread: ThreadKey,
+    /// What it waits in: Python frames only.
+    pub stack: StackId,
+}
+
+/// A thread of the target wakes another. Not every wake-up is recorded: a waker that is the same again is left out for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wake {
+    /// When.
+    pub at: KtimeNs,
+    /// Who was woken.
+    pub thread: ThreadKey,
+    /// Who woke it. Where an interrupt did, this is the thread that was interrupted.
+    pub waker: ThreadKey,
 }
 
 /// How whole a stack is.

@@ -3,11 +3,11 @@
 //! Leaves out how it lies in a file (`file.rs`).
 
 use super::record::{
-    Domain, Frame, Header, Process, Reading, Sample, Slice, StackNode, Summary, Thread, Warning,
+    Domain, Frame, Header, Process, Reading, Sample, Slice, StackNode, Summary, Thread, Wait, Wake, Warning,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{DomainId, FrameId, StackId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One run, whole in memory. Ids are positions in the tables.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,10 +34,23 @@ pub struct Recording {
     pub slices: Vec<Slice>,
     /// Samples, ordered by time.
     pub samples: Vec<Sample>,
+    /// What tells for whom threads work.
+    pub requests: Requests,
     /// Counters and doubts; `None` when the recording was cut off.
     pub summary: Option<Summary>,
     /// Doubts that arose when it was read: where it was cut off. `attribute` hands them on in its profile.
     pub warnings: Vec<Warning>,
+}
+
+/// What tells for whom threads work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Python threads that went to sleep, ordered by time.
+    pub waits: Vec<Wait>,
+    /// Threads that were woken, ordered by time.
+    pub wakes: Vec<Wake>,
+    /// Frames in which workers of pools wait for tasks.
+    pub pool_loops: BTreeSet<FrameId>,
 }
 
 impl Recording {

@@ -3,9 +3,11 @@
 //! Gathers the recording's and the attribution's own warnings and adds those that only show in the whole: lost samples, time without
 //! samples, an energy that no domain measured. Leaves out how sure each single number is (`sampling_error.rs`, flags).
 
+use super::functions::UNSAMPLED;
 use super::{DomainChoice, run};
+use crate::ids::StackId;
 use crate::profile::energy_profile::EnergyProfile;
-use crate::profile::record::{DomainClass, Quality, Warning};
+use crate::profile::record::{DomainClass, FrameKind, Quality, Warning};
 use crate::profile::recording::Recording;
 use crate::units::MicroJoules;
 
@@ -17,7 +19,7 @@ pub(crate) fn doubts(recording: &Recording, profile: &EnergyProfile) -> Vec<Warn
         cut_off(recording),
         lost(recording),
         no_energy(profile),
-        unsampled(profile),
+        unsampled(recording, profile),
         few_samples(profile),
         residual(profile),
         imbalance(profile),
@@ -75,10 +77,17 @@ fn no_energy(profile: &EnergyProfile) -> Option<Warning> {
 }
 
 /// Time that no sample saw, where it is more than a twentieth.
-fn unsampled(profile: &EnergyProfile) -> Option<Warning> {
+fn unsampled(recording: &Recording, profile: &EnergyProfile) -> Option<Warning> {
+    // In the logical view it may stand below its callers.
+    let is_unseen = |stack: StackId| {
+        let innermost = recording.stacks.get(stack.index()).map(|node| node.frame.index());
+        let frame = innermost.and_then(|frame| recording.frames.get(frame));
+        frame.is_some_and(|frame| frame.kind == FrameKind::Special && frame.name == UNSAMPLED)
+    };
     let time = |rows: &mut dyn Iterator<Item = u64>| rows.fold(0, u64::saturating_add);
     let all = time(&mut profile.rows.iter().map(|row| row.time_ns));
-    let unseen = time(&mut profile.rows.iter().filter(|row| row.stack.is_none()).map(|row| row.time_ns));
+    let unseen =
+        time(&mut profile.rows.iter().filter(|row| row.stack.is_none_or(is_unseen)).map(|row| row.time_ns));
     if unseen <= all / 20 {
         return None;
     }

@@ -103,7 +103,14 @@ mod tests {
             let mut energy = EnergyByClass::default();
             energy[DomainClass::Package] = MicroJoules::from_uj(uj);
             let stack = Some(StackId::new(u32::try_from(number).unwrap()));
-            ProfileRow { thread: ThreadKey::new(0), stack, energy, time_ns: 10, samples: 1 }
+            ProfileRow {
+                thread: ThreadKey::new(0),
+                stack,
+                energy,
+                time_ns: 10,
+                samples: 1,
+                on_behalf_of: None,
+            }
         };
         EnergyProfile { rows: weights.iter().enumerate().map(row).collect(), ..EnergyProfile::default() }
     }

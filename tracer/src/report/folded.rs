@@ -95,7 +95,9 @@ impl<'a> Folded<'a> {
             .collect();
         let mut sums: BTreeMap<Vec<Label<'a>>, (MicroJoules, u64)> = BTreeMap::new();
         for row in &profile.rows {
-            let sum = sums.entry(labels(recording, &frames, row.thread, row.stack)).or_default();
+            let sum = sums
+                .entry(labels(recording, &frames, row.on_behalf_of.unwrap_or(row.thread), row.stack))
+                .or_default();
             sum.0 += run::chosen(&row.energy, domain);
             sum.1 = sum.1.saturating_add(row.time_ns);
         }

@@ -7,7 +7,7 @@ use super::functions::{Function, functions};
 use super::rows::{by_process, by_thread};
 use super::table_details::runtimes;
 use super::{doubts, run};
-use crate::profile::energy_profile::{EnergyByClass, EnergyProfile, LedgerRow};
+use crate::profile::energy_profile::{EnergyByClass, EnergyProfile, LedgerRow, View};
 use crate::profile::record::{FrameKind, Ignored, Process, Quality, Source, Thread, Unwinding};
 use crate::profile::recording::Recording;
 use serde::Serialize;
@@ -185,8 +185,10 @@ impl<'a> Meta<'a> {
         let warnings = doubts::doubts(recording, profile).into_iter();
         Self {
             command: &header.command,
-            // Workers are not yet charged to the frames that they work for: that would be the logical view.
-            view: "physical",
+            view: match profile.view {
+                View::Physical => "physical",
+                View::Logical => "logical",
+            },
             start: humantime::format_rfc3339_nanos(unix).to_string(),
             duration_ns: end.ns_since(start),
             kernel: &header.kernel,

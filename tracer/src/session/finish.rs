@@ -116,8 +116,8 @@ async fn work(plan: &RecordPlan) -> Result<Results, SessionError> {
 }
 
 fn results(plan: &RecordPlan) -> Result<Results, SessionError> {
-    let recording = file::read(&plan.recording)?;
-    let profile = attribution::attribute(&recording);
+    let mut recording = file::read(&plan.recording)?;
+    let profile = attribution::attribute_logically(&mut recording);
     let mut no_flame_graph = None;
     if let Some(path) = &plan.svg {
         let options = FlameOptions { domain: DomainChoice::Total, inverted: false };

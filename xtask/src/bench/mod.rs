@@ -2,6 +2,7 @@
 //!
 //! They print tables and assert nothing: machines differ and lose time. One file a benchmark.
 
+mod behalf;
 mod completeness;
 mod cost;
 mod figures;
@@ -30,6 +31,8 @@ pub(crate) enum Bench {
     Sources(sources::Options),
     /// Memory of energy-trace while it records a PyTorch training, and how soon it has its first sample and all unwind tables.
     Start(start::Options),
+    /// How much of a program's energy is charged to the framework call that its user wrote, beside py-spy's samples of the same process.
+    Behalf(behalf::Options),
 }
 
 /// `cargo xtask bench`.
@@ -40,5 +43,6 @@ pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
         Bench::Cost(options) => cost::chore(workspace, options),
         Bench::Sources(options) => sources::chore(workspace, options),
         Bench::Start(options) => start::chore(workspace, options),
+        Bench::Behalf(options) => behalf::chore(workspace, options),
     }
 }

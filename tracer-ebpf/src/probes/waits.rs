@@ -1,0 +1,291 @@
+//! What tells for whom a worker thread works: where Python threads wait, and who woke whom.
+//!
+//! A sleeping thread's stack cannot be read from outside, so it is taken at the switch at which the thread goes to sleep: Python frames
+//! only, because they are what a worker's energy is charged to, and they cost a tenth of a whole sample. Threads without Python state and
+//! threads that were seen too often pay one map lookup. A stack that is the same as the thread's last one is sent as a word.
+//! Leaves out how long the wait is (the thread's next slice says it) and what it means (user space).
+
+use super::maps::{EVENTS, PYTHONS, count, current, head, is_target, settings};
+use super::sched::NO_WAKEUP;
+use super::user_memory::UserMemory;
+use aya_ebpf::helpers::generated::{bpf_loop, bpf_ringbuf_output};
+use aya_ebpf::helpers::{
+    bpf_get_current_comm, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
+};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{LruHashMap, PerCpuArray};
+use core::ffi::c_void;
+use tracer_ebpf::python::{self, PythonWalk, Step};
+use tracer_ebpf::wire::{EventHead, PYTHON_WORDS, PythonLayout, SampleHead, WakeEvent, end, kind, lost};
+
+/// Words of Python frames that a wait can hold: a power of two.
+const WAIT_WORDS: usize = 1024;
+/// Frames of a wait: as many as fit.
+const WAIT_FRAMES: u32 = 256;
+/// A thread is looked at this often in the long run, and sixteen times at once after a rest: a long wait that follows short ones at once
+/// must not be missed.
+const EVERY_NS: u64 = 1_000_000;
+const BURST_NS: u64 = 16_000_000;
+/// A CPU looks at this many wake-ups a second in the long run (4,000), and so many at once; more tell nothing new.
+const WAKE_EVERY_NS: u64 = 250_000;
+const WAKE_BURST_NS: u64 = 16_000_000;
+/// A wake-up by the same thread as the last one tells nothing new for this long.
+const SAME_WAKER_NS: u64 = 10_000_000;
+/// A dead thread waits for nothing (`TASK_DEAD`, `EXIT_DEAD | EXIT_ZOMBIE`, include/linux/sched.h, v6.1).
+const DEAD: u32 = 0x80 | 0x10 | 0x20;
+
+/// What is remembered of a thread that waits.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Waiter {
+    /// The theoretical arrival time of its next look (GCRA, ITU-T I.371).
+    due_ns: u64,
+    /// Hash of the last stack that was sent.
+    stack: u64,
+}
+
+/// What is remembered of a thread that is woken.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Woken {
+    due_ns: u64,
+    /// When it was last sent.
+    sent_ns: u64,
+    /// Thread group and thread of its last waker.
+    waker: u64,
+}
+
+/// Where a CPU builds a wait. Not the samples': a sample may interrupt this.
+#[repr(C)]
+struct WaitScratch {
+    head: SampleHead,
+    words: [u64; WAIT_WORDS + 8],
+    layout: PythonLayout,
+    walk: PythonWalk,
+    cursor: u64,
+    hash: u64,
+}
+
+#[map]
+static WAIT_SCRATCH: PerCpuArray<WaitScratch> = PerCpuArray::with_max_entries(1, 0);
+
+#[map]
+static WAITERS: LruHashMap<u32, Waiter> = LruHashMap::with_max_entries(16384, 0);
+
+/// When this CPU looks at wake-ups again, as `is_due` keeps it.
+#[map]
+static WAKES_DUE: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
+#[map]
+static WOKEN: LruHashMap<u32, Woken> = LruHashMap::with_max_entries(16384, 0);
+
+/// `current`, a thread of a target, leaves its CPU: if it goes to sleep and has a Python stack, that is sent.
+#[inline(always)]
+pub(crate) fn begin(pid: u32, tid: u32, now: u64) {
+    // SAFETY: the helper checks the address.
+    let state = unsafe {
+        let task = bpf_get_current_task() as *const u8;
+        bpf_probe_read_kernel(task.add(settings().task_state as usize).cast::<u32>())
+    };
+    match state {
+        Ok(state) if state != 0 && state & DEAD == 0 => (),
+        _ => return, // Preempted, or dead.
+    }
+    let waiter = match WAITERS.get_ptr_mut(&tid) {
+        Some(waiter) => waiter,
+        None => {
+            let fresh = Waiter { due_ns: now, stack: 0 };
+            if WAITERS.insert(&tid, &fresh, 0).is_err() {
+                return;
+            }
+            let Some(waiter) = WAITERS.get_ptr_mut(&tid) else { return };
+            waiter
+        }
+    };
+    // SAFETY: the thread's own entry, and the thread is here.
+    let waiter = unsafe { &mut *waiter };
+    if !is_due(&mut waiter.due_ns, now, EVERY_NS, BURST_NS) {
+        return;
+    }
+    let last = waiter.stack;
+    if let Some(sent) = python_stack(pid, tid, now, last) {
+        waiter.stack = sent;
+    }
+}
+
+/// Whether something is due that happens every `every_ns` in the long run, and earlier by up to `burst_ns` in all.
+#[inline(always)]
+fn is_due(due_ns: &mut u64, now: u64, every_ns: u64, burst_ns: u64) -> bool {
+    let due = if *due_ns > now { *due_ns } else { now };
+    if due - now > burst_ns {
+        return false;
+    }
+    *due_ns = due + every_ns;
+    true
+}
+
+/// Sends the Python stack of `current`; its hash, 0 where it could not be sent, `None` where there is none.
+#[inline(always)]
+fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
+    // SAFETY: the value is copied at once.
+    let layout = unsafe { PYTHONS.get(&pid) }?;
+    let begun = scratch()?;
+    begun.layout = *layout;
+    // SAFETY: the helper checks the address.
+    let fsbase = unsafe {
+        let task = bpf_get_current_task() as *const u8;
+        bpf_probe_read_kernel(task.add(settings().task_fsbase as usize).cast::<u64>())
+    };
+    // The list of threads is not searched: it costs too much for a thread that may not be there.
+    let thread = python::thread_by_key(&begun.layout, fsbase.ok()?, &UserMemory)?;
+    begun.cursor = 0;
+    begun.hash = 0;
+    begun.head = SampleHead { head: head(kind::WAIT, pid, tid), ..SampleHead::default() };
+    begun.head.head.at_ns = now;
+    begun.head.native_end = end::NOTHING;
+    python::begin(&begun.layout, thread, &mut begun.walk, &UserMemory).ok()?;
+    begun.head.python_end = end::RUNNING;
+    // SAFETY: `step` is a static function of the form that the helper expects; the verifier checks it as one.
+    unsafe { bpf_loop(WAIT_FRAMES, step as *mut c_void, core::ptr::null_mut(), 0) };
+    let done = scratch()?;
+    if done.head.python == 0 {
+        return None;
+    }
+    if done.head.python_end == end::RUNNING {
+        done.head.python_end = end::TOO_DEEP;
+    }
+    let hash = done.hash | 1;
+    if hash == last { again(pid, tid, now) } else { send(done) }.then_some(hash).or(Some(0))
+}
+
+unsafe extern "C" fn step(_index: u32, _ctx: *mut c_void) -> i64 {
+    let Some(scratch) = scratch() else { return 1 };
+    match python::step(&scratch.layout, &mut scratch.walk, &UserMemory) {
+        Step::Frame(frame) => {
+            let at = scratch.cursor as usize & (WAIT_WORDS - 1);
+            scratch.words[at] = frame.code;
+            scratch.words[at + 1] = frame.instruction;
+            scratch.words[at + 2] = frame.anchor;
+            scratch.cursor = (at + PYTHON_WORDS) as u64;
+            scratch.head.python += 1;
+            mix(&mut scratch.hash, frame.code);
+            mix(&mut scratch.hash, frame.instruction);
+            0
+        }
+        Step::Restart => {
+            scratch.head.python = 0;
+            scratch.cursor = 0;
+            scratch.hash = 0;
+            0
+        }
+        Step::End(code) => {
+            scratch.head.python_end = code;
+            1
+        }
+    }
+}
+
+/// A word into a hash: multiply and rotate with the constant of FxHash (Firefox, rustc).
+#[inline(always)]
+fn mix(hash: &mut u64, word: u64) {
+    *hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x51_7c_c1_b7_27_22_0a_95);
+}
+
+/// Sends the wait that was built.
+#[inline(always)]
+fn send(scratch: &mut WaitScratch) -> bool {
+    scratch.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
+    let words = scratch.cursor & (WAIT_WORDS as u64 - 1);
+    let bytes = size_of::<SampleHead>() as u64 + words * 8;
+    // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.
+    let sent = unsafe {
+        bpf_ringbuf_output(
+            (&raw const EVENTS).cast_mut().cast(),
+            (&raw mut scratch.head).cast(),
+            bytes,
+            NO_WAKEUP,
+        )
+    } == 0;
+    if !sent {
+        count(lost::WAITS);
+    }
+    sent
+}
+
+/// Says that the thread waits where it last did.
+#[inline(always)]
+fn again(pid: u32, tid: u32, now: u64) -> bool {
+    let mut event = head(kind::WAIT_AGAIN, pid, tid);
+    event.at_ns = now;
+    let sent = EVENTS.output::<EventHead>(&event, NO_WAKEUP).is_ok();
+    if !sent {
+        count(lost::WAITS);
+    }
+    sent
+}
+
+/// `current` wakes a thread. From an interrupt `current` is whoever was interrupted: such a waker is wrong, and user space follows wake-ups
+/// only where one of several waiting threads must be chosen.
+#[inline(always)]
+pub(crate) fn wake(wakee: *const u8) {
+    let (pid, tid) = current();
+    if tid == 0 {
+        return;
+    }
+    // SAFETY: only reads the clock.
+    let now = unsafe { bpf_ktime_get_ns() };
+    let Some(due_ns) = WAKES_DUE.get_ptr_mut(0) else { return };
+    // SAFETY: this CPU's value; the hook runs under the woken thread's lock, with interrupts off.
+    let due_ns = unsafe { &mut *due_ns };
+    if *due_ns > now + WAKE_BURST_NS || !is_target(pid) {
+        return;
+    }
+    is_due(due_ns, now, WAKE_EVERY_NS, WAKE_BURST_NS);
+    let offsets = settings();
+    let Some(woken_tid) = field(wakee, offsets.task_pid) else { return };
+    let waker = u64::from(pid) << 32 | u64::from(tid);
+    let due_ns = match WOKEN.get_ptr_mut(&woken_tid) {
+        Some(woken) => {
+            // SAFETY: a thread is woken by one at a time, under its own lock (`p->pi_lock`).
+            let woken = unsafe { &mut *woken };
+            if woken.waker == waker && now - woken.sent_ns < SAME_WAKER_NS {
+                return;
+            }
+            if !is_due(&mut woken.due_ns, now, EVERY_NS, BURST_NS) {
+                return;
+            }
+            woken.waker = waker;
+            woken.sent_ns = now;
+            0
+        }
+        None => now + EVERY_NS,
+    };
+    if due_ns != 0 {
+        let _full = WOKEN.insert(&woken_tid, &Woken { due_ns, sent_ns: now, waker }, 0);
+    }
+    let Some(woken_pid) = field(wakee, offsets.task_tgid) else { return };
+    // SAFETY: the value is not kept.
+    if woken_tid == tid || !is_target(woken_pid) || unsafe { PYTHONS.get(&woken_pid) }.is_none() {
+        return;
+    }
+    let mut event =
+        WakeEvent { head: head(kind::WAKE, woken_pid, woken_tid), waker_pid: pid, waker_tid: tid };
+    event.head.at_ns = now;
+    if EVENTS.output::<WakeEvent>(&event, NO_WAKEUP).is_err() {
+        count(lost::WAITS);
+    }
+}
+
+/// A 32-bit field of a kernel struct.
+#[inline(always)]
+fn field(base: *const u8, offset: u32) -> Option<u32> {
+    // SAFETY: the helper checks the address; it fails rather than faults.
+    unsafe { bpf_probe_read_kernel(base.wrapping_add(offset as usize).cast::<u32>()) }.ok()
+}
+
+/// This CPU's scratch.
+#[inline(always)]
+fn scratch() -> Option<&'static mut WaitScratch> {
+    // SAFETY: this CPU's value; the hook runs with interrupts off, and nothing else uses it.
+    WAIT_SCRATCH.get_ptr_mut(0).map(|scratch| unsafe { &mut *scratch })
+}

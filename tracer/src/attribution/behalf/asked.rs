@@ -1,0 +1,301 @@
+//! For whom a thread works: the rules, by evidence and without names.
+//!
+//! A thread without Python frames (OpenMP, Eigen, XLA, autograd) works for a Python thread of its process:
+//!
+//! 1. the only one that has a task;
+//! 2. of several, the one at the end of its chain of wake-ups: who woke it last, who had woken that one before, …;
+//! 3. where the chain leads nowhere: those that wake such threads at all, of these those that wait, in equal parts. A Python thread that
+//!    runs is the master of an OpenMP region, which works in it like the others; one that waits has handed its work over.
+//!
+//! A Python thread below a pool's loop (`ThreadPoolExecutor`, …) works for the thread that woke it from its idle wait, if that thread now
+//! waits; else for those Python threads of its process that wait. A submitter that does not wait is not charged.
+//! A process whose main thread is below a pool's loop (a `DataLoader`'s worker) works for the thread of its parent that next takes a result
+//! from it: the one that it wakes.
+//!
+//! Interrupts make wrong wake-ups (`Wake::waker`). Rule 2 therefore stops at threads that have no task, and rule 3 leaves out wakers that
+//! are rare beside others.
+
+use super::doing::{Makeup, Phase, Threads};
+use crate::clock::KtimeNs;
+use crate::ids::{ProcessKey, StackId, ThreadKey};
+use crate::profile::recording::Recording;
+use std::collections::HashMap;
+
+/// Wake-ups that a chain is followed.
+const CHAIN: usize = 64;
+/// Pools that work for pools that work for pools.
+const NESTED: u32 = 4;
+/// A waker that is this much rarer than another is chance.
+const RARE: u64 = 10;
+
+/// A thread at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asker {
+    thread: ThreadKey,
+    at: KtimeNs,
+}
+
+/// One step from the one who asked to the one who works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Step {
+    /// This thread in this stack.
+    In(ThreadKey, StackId),
+    /// The thread itself, in this stack.
+    Itself(StackId),
+    /// Nobody is known who asked this thread.
+    Pool(ThreadKey),
+}
+
+/// Who asked: each path from the outermost one, all of equal worth; and until when that holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) paths: Vec<Vec<Step>>,
+    pub(super) until: KtimeNs,
+}
+
+/// Why a thread's time may be somebody else's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It works for itself.
+    Own,
+    /// It works for itself, and no sample saw it, but where it sleeps before and after says what it is in.
+    Unseen,
+    /// It has no Python frames, in a process with Python.
+    Native,
+    /// It is below a pool's loop.
+    Pooled,
+}
+
+/// Who woke whom, and who has Python.
+pub(super) struct Asked<'a> {
+    pub(super) threads: &'a Threads,
+    of_process: HashMap<ProcessKey, Vec<ThreadKey>>,
+    parents: Vec<Option<ProcessKey>>,
+    /// Who woke a thread, in time order.
+    wakes: HashMap<ThreadKey, Vec<Asker>>,
+    /// Whom a process woke in its parent, in time order.
+    results: HashMap<ProcessKey, Vec<Asker>>,
+    /// How often a Python thread woke threads without Python frames.
+    hands_over: HashMap<ThreadKey, u64>,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn new(recording: &Recording, threads: &'a Threads) -> Self {
+        let mut this = Self {
+            threads,
+            of_process: HashMap::new(),
+            parents: recording.processes.iter().map(|process| process.parent).collect(),
+            wakes: HashMap::new(),
+            results: HashMap::new(),
+            hands_over: HashMap::new(),
+        };
+        for thread in threads.with_python() {
+            if let Some(process) = threads.process(thread) {
+                this.of_process.entry(process).or_default().push(thread);
+            }
+        }
+        for wake in &recording.requests.wakes {
+            let waker = Asker { thread: wake.waker, at: wake.at };
+            this.wakes.entry(wake.thread).or_default().push(waker);
+            let (from, to) = (threads.process(wake.waker), threads.process(wake.thread));
+            if from == to && this.is_python(wake.waker) && !this.is_python(wake.thread) {
+                *this.hands_over.entry(wake.waker).or_default() += 1;
+            }
+            if let Some(from) = from
+                && to.is_some()
+                && this.parent(from) == to
+                && this.is_python(wake.thread)
+            {
+                let taker = Asker { thread: wake.thread, at: wake.at };
+                this.results.entry(from).or_default().push(taker);
+            }
+        }
+        this
+    }
+
+    /// Why the time of a thread in a stack (`None`: no sample saw it) may be somebody else's.
+    pub(super) fn role(&self, thread: ThreadKey, stack: Option<StackId>) -> Role {
+        let Some(doing) = self.threads.doing(thread) else { return Role::Own };
+        let made = match stack {
+            Some(stack) => self.threads.makeup(stack),
+            None => {
+                Makeup { python: doing.is_python(), pooled: doing.pooled * 2 > doing.python, idle: false }
+            }
+        };
+        let process = self.threads.process(thread);
+        if made.pooled {
+            Role::Pooled
+        } else if stack.is_none() && doing.is_python() {
+            Role::Unseen
+        } else if made.python || doing.is_python() || self.threads.is_main(thread) {
+            Role::Own
+        } else if process.is_some_and(|process| self.of_process.contains_key(&process)) {
+            Role::Native
+        } else {
+            Role::Own
+        }
+    }
+
+    /// Who asked for what a thread does at a moment.
+    pub(super) fn who(&self, role: Role, thread: ThreadKey, at: KtimeNs) -> Answer {
+        if role != Role::Unseen {
+            return self.answer(role, thread, at, 0);
+        }
+        match self.phase(Asker { thread, at }) {
+            Some((phase, until)) => Answer { paths: vec![vec![Step::Itself(phase.stack)]], until },
+            None => {
+                let begin = self.threads.doing(thread).and_then(|doing| doing.begins_after(at));
+                Answer { paths: vec![vec![]], until: begin.unwrap_or(NEVER) }
+            }
+        }
+    }
+
+    fn answer(&self, role: Role, thread: ThreadKey, at: KtimeNs, depth: u32) -> Answer {
+        let (askers, mut until) = match role {
+            Role::Own | Role::Unseen => (Vec::new(), NEVER),
+            Role::Native => self.of_native(thread, at),
+            Role::Pooled => self.of_pooled(thread, at),
+        };
+        let mut paths = Vec::new();
+        for asker in askers {
+            let Some((phase, _)) = self.phase(asker) else { continue };
+            if self.threads.makeup(phase.stack).pooled && depth < NESTED {
+                let above = self.answer(Role::Pooled, asker.thread, asker.at, depth + 1);
+                if asker.at == at {
+                    until = until.min(above.until);
+                }
+                let step = Step::In(asker.thread, phase.stack);
+                paths.extend(above.paths.into_iter().map(|mut path| {
+                    path.push(step);
+                    path
+                }));
+            } else {
+                paths.push(vec![Step::In(asker.thread, phase.stack)]);
+            }
+        }
+        if paths.is_empty() {
+            paths.push(vec![Step::Pool(thread)]);
+        }
+        Answer { paths, until }
+    }
+
+    fn of_native(&self, thread: ThreadKey, at: KtimeNs) -> (Vec<Asker>, KtimeNs) {
+        let Some(process) = self.threads.process(thread) else { return (Vec::new(), at) };
+        let (mut all, until) = self.candidates(process, thread, at);
+        if all.len() > 1
+            && let Some(found) = self.chain(thread, at)
+            && all.iter().any(|(asker, _)| asker.thread == found)
+        {
+            all.retain(|(asker, _)| asker.thread == found);
+        }
+        if all.len() > 1 {
+            let often = |asker: &Asker| self.hands_over.get(&asker.thread).copied().unwrap_or(0);
+            let most = all.iter().map(|(asker, _)| often(asker)).max().unwrap_or(0);
+            prefer(&mut all, |(asker, _)| often(asker) > 0 && often(asker).saturating_mul(RARE) >= most);
+            prefer(&mut all, |(_, phase)| !self.threads.makeup(phase.stack).pooled);
+            prefer(&mut all, |(_, phase)| phase.waits);
+        }
+        (all.into_iter().map(|(asker, _)| asker).collect(), until)
+    }
+
+    /// The Python thread at the end of the chain of wake-ups that led to a thread's running.
+    fn chain(&self, thread: ThreadKey, at: KtimeNs) -> Option<ThreadKey> {
+        let (mut thread, mut at) = (thread, at);
+        for _ in 0..CHAIN {
+            let wakes = self.wakes.get(&thread)?;
+            let last = wakes.get(wakes.partition_point(|wake| wake.at <= at).checked_sub(1)?)?;
+            if self.is_python(last.thread) {
+                return Some(last.thread);
+            }
+            (thread, at) = (last.thread, last.at);
+        }
+        None
+    }
+
+    fn of_pooled(&self, thread: ThreadKey, at: KtimeNs) -> (Vec<Asker>, KtimeNs) {
+        let Some(process) = self.threads.process(thread) else { return (Vec::new(), at) };
+        let (mut all, until) = self.candidates(process, thread, at);
+        all.retain(|(_, phase)| !self.threads.makeup(phase.stack).pooled);
+        if all.is_empty() || self.threads.is_main(thread) {
+            return self.of_process_in_pool(process, at);
+        }
+        let submitter = self.woke_from_idle(thread, at);
+        if let Some(submitter) = submitter.filter(|&submitter| self.is_master(submitter)) {
+            all.retain(|(asker, _)| asker.thread == submitter);
+        }
+        all.retain(|(_, phase)| phase.waits);
+        (all.into_iter().map(|(asker, _)| asker).collect(), until)
+    }
+
+    /// Who gave a thread of a pool its task: the first to wake it from its last idle wait. (Later ones hand it the interpreter lock.)
+    fn woke_from_idle(&self, thread: ThreadKey, at: KtimeNs) -> Option<ThreadKey> {
+        let is_idle = |phase: &Phase| phase.waits && self.threads.makeup(phase.stack).idle;
+        let idle = self.threads.doing(thread)?.last(at, is_idle)?;
+        let wakes = self.wakes.get(&thread)?;
+        let first = wakes.get(wakes.partition_point(|wake| wake.at < idle.start))?;
+        (first.at <= at).then_some(first.thread)
+    }
+
+    /// Who takes the result of a process that is a pool's worker: the next in its parent that it wakes, else the last; else who waits there.
+    fn of_process_in_pool(&self, process: ProcessKey, at: KtimeNs) -> (Vec<Asker>, KtimeNs) {
+        let results = self.results.get(&process).map_or(&[][..], Vec::as_slice);
+        let next = results.partition_point(|taker| taker.at < at);
+        if let Some(taker) = results.get(next).or_else(|| results.last()) {
+            let until = results.get(next).map_or(NEVER, |next| next.at + ONE);
+            // It slept until it was woken.
+            let before =
+                Asker { thread: taker.thread, at: KtimeNs::from_ns(taker.at.as_ns().saturating_sub(1)) };
+            return (vec![before], until);
+        }
+        let Some(parent) = self.parent(process) else { return (Vec::new(), NEVER) };
+        let (mut all, until) = self.candidates(parent, ThreadKey::new(u32::MAX), at);
+        all.retain(|(_, phase)| phase.waits && !self.threads.makeup(phase.stack).pooled);
+        (all.into_iter().map(|(asker, _)| asker).collect(), until)
+    }
+
+    /// Python threads of a process that have a task at a moment, but for one; and until when what they do stays the same.
+    fn candidates(&self, process: ProcessKey, but: ThreadKey, at: KtimeNs) -> (Vec<(Asker, Phase)>, KtimeNs) {
+        let mut until = NEVER;
+        let mut found = Vec::new();
+        for &thread in self.of_process.get(&process).map_or(&[][..], Vec::as_slice) {
+            let asker = Asker { thread, at };
+            let Some((phase, end)) = self.phase(asker).filter(|_| thread != but) else {
+                let begin = self.threads.doing(thread).and_then(|doing| doing.begins_after(at));
+                until = until.min(begin.unwrap_or(NEVER));
+                continue;
+            };
+            until = until.min(end);
+            if !self.threads.makeup(phase.stack).idle {
+                found.push((asker, phase));
+            }
+        }
+        (found, until)
+    }
+
+    fn phase(&self, asker: Asker) -> Option<(Phase, KtimeNs)> {
+        self.threads.doing(asker.thread)?.at(asker.at)
+    }
+
+    fn is_python(&self, thread: ThreadKey) -> bool {
+        self.threads.doing(thread).is_some_and(super::doing::Doing::is_python)
+    }
+
+    /// A Python thread that is in no pool.
+    fn is_master(&self, thread: ThreadKey) -> bool {
+        self.threads.doing(thread).is_some_and(|doing| doing.is_python() && doing.pooled * 2 <= doing.python)
+    }
+
+    fn parent(&self, process: ProcessKey) -> Option<ProcessKey> {
+        self.parents.get(process.index()).copied().flatten()
+    }
+}
+
+const ONE: std::time::Duration = std::time::Duration::from_nanos(1);
+const NEVER: KtimeNs = KtimeNs::from_ns(u64::MAX);
+
+/// Keeps what fits, where anything does.
+fn prefer<T>(all: &mut Vec<T>, fits: impl Fn(&T) -> bool) {
+    if all.iter().any(&fits) {
+        all.retain(fits);
+    }
+}

@@ -1,0 +1,234 @@
+//! On behalf of: whose Python code a worker's energy is charged to.
+//!
+//! Between 31 and 95 % of the CPU time of machine-learning programs is spent on threads that have no Python frames, or in a pool's loop,
+//! while the Python thread that wants the result sleeps. The physical view charges each thread for itself; the logical view joins the
+//! worker's stack to that of the thread that it works for (blame shifting, as HPCToolkit names it: Tallent, Mellor-Crummey, PPoPP 2009).
+//!
+//! Both views come from one attribution. A worker's segments of time are cut where the answer to "for whom?" changes (`asked`), and each
+//! answer becomes an owner of its own, of the same class as before; energy is split among owners as always. The physical view adds these
+//! owners up again, the logical view gives each to its joined stack (`joint`), in equal parts where several threads wait. So energy counts
+//! once, and the views agree to the microjoule for each thread and domain.
+//!
+//! `doing` says what Python threads did at every moment. Leaves out how the facts are found (`probe/`).
+
+mod asked;
+mod doing;
+mod joint;
+
+pub use joint::ON_BEHALF_OF;
+
+use super::time::{CpuTime, Owner, OwnerId, OwnerTime, Segment};
+use crate::clock::KtimeNs;
+use crate::ids::{StackId, ThreadKey};
+use crate::profile::energy_profile::{EnergyByClass, ProfileRow};
+use crate::profile::record::{DomainClass, Frame, StackNode};
+use crate::profile::recording::Recording;
+use crate::timeline::Span;
+use crate::units::MicroJoules;
+use asked::{Answer, Asked, Role, Step};
+use doing::Threads;
+use joint::Joints;
+use std::collections::HashMap;
+
+/// Position in `Behalf::sets`.
+type SetId = u32;
+
+/// For whom owners work.
+#[derive(Debug, Default)]
+pub(super) struct Behalf {
+    /// By owner; beyond its end and where `None`: for itself.
+    of_owner: Vec<Option<SetId>>,
+    /// Paths of equal worth.
+    sets: Vec<Vec<Vec<Step>>>,
+}
+
+/// What the logical view adds to a recording, and its rows.
+#[derive(Debug, Default)]
+pub(super) struct Logical {
+    pub(super) frames: Vec<Frame>,
+    pub(super) stacks: Vec<StackNode>,
+    pub(super) rows: Vec<ProfileRow>,
+}
+
+/// Makes an owner of its own of everything that a worker does on behalf of somebody. Conserves time and samples.
+pub(super) fn refine(recording: &Recording, time: &mut CpuTime, span: Span) -> Behalf {
+    let threads = Threads::of(recording, span);
+    let mut refiner = Refiner::new(Asked::new(recording, &threads), &time.owners);
+    let segments = std::mem::take(&mut time.segments);
+    time.segments = Vec::with_capacity(segments.len());
+    for segment in segments {
+        refiner.cut(segment, time);
+    }
+    for sample in &recording.samples {
+        refiner.recount(sample.thread, sample.stack, sample.at, time);
+    }
+    refiner.behalf
+}
+
+struct Refiner<'a> {
+    asked: Asked<'a>,
+    roles: Vec<Role>,
+    /// The owners that there were, and for each of them and each set the new one.
+    numbers: HashMap<Owner, OwnerId>,
+    refined: HashMap<(OwnerId, SetId), OwnerId>,
+    set_ids: HashMap<Vec<Vec<Step>>, SetId>,
+    behalf: Behalf,
+}
+
+impl<'a> Refiner<'a> {
+    fn new(asked: Asked<'a>, owners: &[OwnerTime]) -> Self {
+        let role = |owner: &OwnerTime| match owner.owner {
+            Owner::Target(thread, stack) => asked.role(thread, stack),
+            Owner::Other => Role::Own,
+        };
+        let roles = owners.iter().map(role).collect();
+        let numbers = (0..).zip(owners).map(|(number, owner)| (owner.owner, number)).collect();
+        let (refined, set_ids, behalf) = (HashMap::new(), HashMap::new(), Behalf::default());
+        Self { asked, roles, numbers, refined, set_ids, behalf }
+    }
+
+    fn role(&self, owner: OwnerId) -> Role {
+        self.roles.get(owner as usize).copied().unwrap_or(Role::Own)
+    }
+
+    /// Cuts a segment where the answer changes.
+    fn cut(&mut self, segment: Segment, time: &mut CpuTime) {
+        let (role, Span { start, end }) = (self.role(segment.owner), segment.span);
+        let thread = match time.owners.get(segment.owner as usize).map(|owner| owner.owner) {
+            Some(Owner::Target(thread, _)) if role != Role::Own => thread,
+            _ => return time.segments.push(segment),
+        };
+        let mut at = start;
+        while at < end {
+            let Answer { paths, until } = self.asked.who(role, thread, at);
+            let until = until.max(at + NEXT).min(end);
+            let owner = self.refined(segment.owner, paths, time);
+            move_time(time, segment.owner, owner, until.ns_since(at));
+            match time.segments.last_mut() {
+                Some(last)
+                    if last.cpu == segment.cpu
+                        && last.owner == owner
+                        && last.span.end == at
+                        && at > start =>
+                {
+                    last.span.end = until;
+                }
+                _ => time.segments.push(Segment { owner, span: Span { start: at, end: until }, ..segment }),
+            }
+            at = until;
+        }
+    }
+
+    /// Counts a sample to the owner that it became.
+    fn recount(&mut self, thread: ThreadKey, stack: StackId, at: KtimeNs, time: &mut CpuTime) {
+        let Some(&from) = self.numbers.get(&Owner::Target(thread, Some(stack))) else { return };
+        let role = self.role(from);
+        if role == Role::Own {
+            return;
+        }
+        let paths = self.asked.who(role, thread, at).paths;
+        let to = self.refined(from, paths, time);
+        for (owner, change) in [(from, u64::wrapping_sub as fn(u64, u64) -> u64), (to, u64::wrapping_add)] {
+            if let Some(owner) = time.owners.get_mut(owner as usize) {
+                owner.samples = change(owner.samples, 1);
+            }
+        }
+    }
+
+    fn refined(&mut self, owner: OwnerId, paths: Vec<Vec<Step>>, time: &mut CpuTime) -> OwnerId {
+        let next = SetId::try_from(self.behalf.sets.len()).unwrap_or(SetId::MAX);
+        let set = *self.set_ids.entry(paths).or_insert_with_key(|paths| {
+            self.behalf.sets.push(paths.clone());
+            next
+        });
+        *self.refined.entry((owner, set)).or_insert_with(|| {
+            let number = time.owners.len();
+            let Some(whose) = time.owners.get(owner as usize).map(|owner| owner.owner) else { return owner };
+            let Ok(id) = OwnerId::try_from(number) else { return owner };
+            time.owners.push(OwnerTime { owner: whose, time_ns: 0, samples: 0 });
+            self.behalf.of_owner.resize(number, None);
+            self.behalf.of_owner.push(Some(set));
+            id
+        })
+    }
+}
+
+/// An answer holds this long at least, so that pieces are not many more than switches.
+const NEXT: std::time::Duration = std::time::Duration::from_micros(10);
+
+fn move_time(time: &mut CpuTime, from: OwnerId, to: OwnerId, ns: u64) {
+    if let Some(from) = time.owners.get_mut(from as usize) {
+        from.time_ns = from.time_ns.saturating_sub(ns);
+    }
+    if let Some(to) = time.owners.get_mut(to as usize) {
+        to.time_ns = to.time_ns.saturating_add(ns);
+    }
+}
+
+/// The physical view: one row for each thread and stack, whoever it worked for.
+pub(super) fn physical(owners: Vec<ProfileRow>) -> Vec<ProfileRow> {
+    merged(owners)
+}
+
+/// The logical view. `owners` holds a row for each owner, by its number (0 is `Owner::Other`, which has none).
+pub(super) fn logical(recording: &Recording, behalf: &Behalf, owners: &[(OwnerId, ProfileRow)]) -> Logical {
+    let mut joints = Joints::new(recording);
+    let mut above: HashMap<(SetId, usize, ThreadKey), Option<StackId>> = HashMap::new();
+    let mut rows = Vec::with_capacity(owners.len());
+    for &(owner, row) in owners {
+        let set = behalf.of_owner.get(owner as usize).copied().flatten();
+        let Some((set, paths)) = set.and_then(|set| Some((set, behalf.sets.get(set as usize)?))) else {
+            rows.push(row);
+            continue;
+        };
+        for (at, (path, part)) in paths.iter().zip(parts(&row, paths.len())).enumerate() {
+            let above = *above.entry((set, at, row.thread)).or_insert_with(|| joints.above(row.thread, path));
+            let stack = if path.is_empty() { row.stack } else { Some(joints.join(above, row.stack)) };
+            let on_behalf_of = match path.first() {
+                Some(Step::In(thread, _)) => Some(*thread),
+                _ => None,
+            };
+            rows.push(ProfileRow { stack, on_behalf_of, ..part });
+        }
+    }
+    let (frames, stacks) = joints.into_new();
+    Logical { frames, stacks, rows: merged(rows) }
+}
+
+/// A row in `count` equal parts that sum to it, exactly.
+fn parts(row: &ProfileRow, count: usize) -> Vec<ProfileRow> {
+    let equal = vec![1; count];
+    let nobody = ProfileRow { energy: EnergyByClass::default(), time_ns: 0, samples: 0, ..*row };
+    let mut parts = vec![nobody; count];
+    for class in DomainClass::ALL {
+        let split = row.energy[class].split(&equal).unwrap_or_default();
+        parts.iter_mut().zip(split).for_each(|(part, energy): (_, MicroJoules)| part.energy[class] = energy);
+    }
+    let count = count.max(1) as u64;
+    for (at, part) in (0..).zip(&mut parts) {
+        part.time_ns = row.time_ns / count + u64::from(at < row.time_ns % count);
+        part.samples = row.samples / count + u64::from(at < row.samples % count);
+    }
+    parts
+}
+
+/// One row for each thread, stack and holder; rows of nothing are left out.
+fn merged(mut rows: Vec<ProfileRow>) -> Vec<ProfileRow> {
+    rows.sort_by_key(|row| (row.thread, row.stack, row.on_behalf_of));
+    let mut merged: Vec<ProfileRow> = Vec::with_capacity(rows.len());
+    for row in rows {
+        match merged.last_mut() {
+            Some(last)
+                if (last.thread, last.stack, last.on_behalf_of)
+                    == (row.thread, row.stack, row.on_behalf_of) =>
+            {
+                last.energy += row.energy;
+                last.time_ns = last.time_ns.saturating_add(row.time_ns);
+                last.samples = last.samples.saturating_add(row.samples);
+            }
+            _ => merged.push(row),
+        }
+    }
+    merged.retain(|row| row.energy != EnergyByClass::default() || row.time_ns > 0 || row.samples > 0);
+    merged
+}
