@@ -20,21 +20,31 @@
 //! Pure: no files, no clock, no symbols. Names are compared (`class`), never read. Sources: the split by CPU time is that of Kepler
 //! (CLOUD 2023) and Chappie (FSE 2020), with idle apart and exact time; the conservation law and the weights are explained where they stand.
 
-mod border;
+mod bridge;
+mod chain;
 mod class;
+mod design;
+mod doubt_of_watts;
 mod doubts;
+mod idle;
 mod intensity;
 mod ledger;
+mod linear;
 mod occupancy;
+mod posterior;
+mod resample;
 mod share;
 mod time;
 
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, SocketId};
+use crate::profile::accounting::Accounting;
+use crate::profile::certainty::{Certainty, DomainCertainty};
 use crate::profile::energy_profile::{EnergyByClass, EnergyProfile, ProfileRow};
 use crate::profile::record::Scope;
 use crate::profile::recording::Recording;
 use crate::timeline::Span;
+use crate::units::MicroJoules;
 use ledger::{Account, Basis, account};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{CpuTime, Owner};
@@ -44,12 +54,16 @@ use time::{CpuTime, Owner};
 /// Exact for every recording whose energy stays below 9.2 TJ: each row's `imbalance` is zero, Σ rows = Σ ledger targets per class, and the
 /// rows' time is the target's on-CPU time within the recording's span. Never panics, also on nonsense.
 pub fn attribute(recording: &Recording) -> EnergyProfile {
+    attribute_as(recording, Accounting::default())
+}
+
+/// As `attribute`, accounting as the reader chose.
+pub fn attribute_as(recording: &Recording, accounting: Accounting) -> EnergyProfile {
     let span = span_of(recording);
     let cpus = Cpus::of(recording);
     let time = CpuTime::new(&recording.slices, &recording.samples, span);
     let class_of = class::classes_of(recording, &time.owners);
-    let half_period_ns = 500_000_000 / u64::from(recording.header.sample_hz.max(1));
-    let basis = Basis { span, time: &time, class_of: &class_of, cpus: &cpus, half_period_ns };
+    let basis = Basis { span, time: &time, class_of: &class_of, cpus: &cpus, accounting };
     let mut warnings = recording.warnings.clone();
     let accounts: Vec<Account> = recording
         .domains
@@ -62,8 +76,10 @@ pub fn attribute(recording: &Recording) -> EnergyProfile {
         })
         .collect();
     warnings.extend(doubts::of_recording(time.overlaps, cpus.time_without_socket(&time)));
-    let rows = rows_of(&time, &accounts);
-    EnergyProfile { ledger: accounts.into_iter().map(|account| account.row).collect(), rows, warnings }
+    let (rows, owners) = rows_of(&time, &accounts);
+    let domains = accounts.iter().map(|account| certainty_of(account, &owners)).collect();
+    let ledger = accounts.into_iter().map(|account| account.row).collect();
+    EnergyProfile { accounting, ledger, rows, certainty: Certainty { domains }, warnings }
 }
 
 /// The recording's time. One that was cut off ends with the last thing in it.
@@ -79,19 +95,44 @@ fn span_of(recording: &Recording) -> Span {
     Span::new(start, last)
 }
 
-/// One row for each thread and stack that has time, samples or energy.
-fn rows_of(time: &CpuTime, accounts: &[Account]) -> Vec<ProfileRow> {
+/// One row for each thread and stack that has time, samples or energy, and the number of its owner.
+fn rows_of(time: &CpuTime, accounts: &[Account]) -> (Vec<ProfileRow>, Vec<usize>) {
     let mut rows = Vec::with_capacity(time.owners.len());
     for (number, owner) in time.owners.iter().enumerate() {
         let Owner::Target(thread, stack) = owner.owner else { continue };
-        let mut energy = EnergyByClass::default();
+        let (mut energy, mut by_time) = (EnergyByClass::default(), EnergyByClass::default());
         for account in accounts {
-            energy[account.row.class] += account.of_owner.get(number).copied().unwrap_or_default();
+            let at = |list: &[MicroJoules]| list.get(number).copied().unwrap_or_default();
+            energy[account.row.class] += at(&account.of_owner);
+            by_time[account.row.class] += at(&account.by_time);
         }
-        rows.push(ProfileRow { thread, stack, energy, time_ns: owner.time_ns, samples: owner.samples });
+        let row = ProfileRow { thread, stack, energy, by_time, time_ns: owner.time_ns, samples: owner.samples };
+        let nothing = EnergyByClass::default();
+        if (row.time_ns, row.samples, row.energy, row.by_time) != (0, 0, nothing, nothing) {
+            rows.push((row, number));
+        }
     }
-    rows.sort_unstable_by_key(|row| (row.thread, row.stack));
-    rows
+    rows.sort_unstable_by_key(|(row, _)| (row.thread, row.stack));
+    rows.into_iter().unzip()
+}
+
+/// A domain's certainty by row instead of by owner.
+fn certainty_of(account: &Account, owners: &[usize]) -> DomainCertainty {
+    let of = &account.certainty;
+    let pick = |list: &[f64]| owners.iter().map(|&o| list.get(o).copied().unwrap_or(0.0)).collect::<Vec<_>>();
+    let energy = owners.iter().map(|&o| account.of_owner.get(o).map_or(0.0, |energy| energy.as_joules()));
+    DomainCertainty {
+        class: Some(account.row.class),
+        energy: energy.collect(),
+        seconds: pick(&of.seconds),
+        variance: pick(&of.variance),
+        all_variance: of.variance.iter().sum(),
+        column: owners.iter().map(|&o| of.column.get(o).copied().unwrap_or(0)).collect(),
+        columns: of.columns.clone(),
+        relative: of.relative.clone(),
+        idle_joules: account.idle_joules,
+        all_seconds: of.seconds.iter().sum(),
+    }
 }
 
 /// Which CPUs belong to which socket.

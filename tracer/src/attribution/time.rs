@@ -14,6 +14,7 @@
 //! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later one begins, because the later
 //! one's start was seen. What the earlier one claimed beyond that is dropped and the overlap counted.
 
+use super::bridge::{Mark, Piece, Run, pieces_of_thread};
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, StackId, ThreadKey};
 use crate::profile::record::{Occupant, Sample, Slice};
@@ -22,7 +23,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// A sample further away than this says nothing about a slice.
-const NEAREST_NS: u64 = 50_000_000;
+pub(super) const NEAREST_NS: u64 = 50_000_000;
 
 /// Position in `CpuTime::owners`.
 pub(super) type OwnerId = u32;
@@ -62,6 +63,10 @@ pub(super) struct CpuTime {
     pub(super) segments: Vec<Segment>,
     /// Owners; the first is `Owner::Other`.
     pub(super) owners: Vec<OwnerTime>,
+    /// The same time between neighbouring samples, ordered by CPU and start.
+    pub(super) pieces: Vec<Piece>,
+    /// Samples that fell into slices, by thread and time.
+    pub(super) marks: Vec<Mark>,
     /// Slices that began before the one before them ended.
     pub(super) overlaps: u64,
 }
@@ -91,7 +96,58 @@ impl CpuTime {
                 }
             }
         }
-        Self { segments, owners: owners.list, overlaps }
+        let (pieces, marks) = bridges(&slices, &by_thread, &ranges, &mut owners);
+        Self { segments, pieces, marks, owners: owners.list, overlaps }
+    }
+}
+
+/// The slices' time between neighbouring samples, and the samples that lie in slices.
+fn bridges(
+    slices: &[Slice],
+    by_thread: &[&Sample],
+    ranges: &HashMap<ThreadKey, Range<usize>>,
+    owners: &mut Owners,
+) -> (Vec<Piece>, Vec<Mark>) {
+    let (mut pieces, mut marks) = (Vec::with_capacity(slices.len() + by_thread.len()), Vec::new());
+    let mut runs: Vec<(ThreadKey, Run)> = Vec::new();
+    for slice in slices {
+        let span = Span { start: slice.start, end: slice.end };
+        match slice.who {
+            Occupant::Other => pieces.push(Piece::certain(slice.cpu, span, OTHER)),
+            Occupant::Target(thread) => runs.push((thread, Run { cpu: slice.cpu, span, cpu_ns: 0 })),
+        }
+    }
+    runs.sort_by_key(|(thread, run)| (*thread, run.span, run.cpu));
+    let mut number = 0;
+    for of_thread in runs.chunk_by(|a, b| a.0 == b.0) {
+        let Some(&(thread, _)) = of_thread.first() else { continue };
+        let mut of_thread: Vec<Run> = of_thread.iter().map(|&(_, run)| run).collect();
+        let range = ranges.get(&thread).cloned().unwrap_or_default();
+        let samples = by_thread.get(range).unwrap_or_default();
+        let first = marks.len();
+        mark(&mut of_thread, samples, number, owners, &mut marks);
+        // Only threads with marks have a number.
+        number += u32::from(marks.len() > first);
+        let unseen = owners.number(Owner::Target(thread, None));
+        pieces_of_thread(&of_thread, marks.get(first..).unwrap_or_default(), unseen, &mut pieces);
+    }
+    pieces.sort_by_key(|piece| (piece.cpu, piece.span));
+    (pieces, marks)
+}
+
+/// Puts a thread's runs and samples on its CPU time.
+fn mark(runs: &mut [Run], samples: &[&Sample], thread: u32, owners: &mut Owners, marks: &mut Vec<Mark>) {
+    let mut samples = samples.iter().peekable();
+    let mut before = 0_u64;
+    for run in runs {
+        run.cpu_ns = before;
+        while samples.next_if(|sample| sample.at < run.span.start).is_some() {}
+        while let Some(sample) = samples.next_if(|sample| sample.at < run.span.end) {
+            let owner = owners.number(Owner::Target(sample.thread, Some(sample.stack)));
+            let cpu_ns = before.saturating_add(sample.at.ns_since(run.span.start));
+            marks.push(Mark { thread, at: sample.at, cpu_ns, owner });
+        }
+        before = before.saturating_add(run.span.ns());
     }
 }
 
