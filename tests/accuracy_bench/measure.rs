@@ -23,7 +23,7 @@ pub(crate) struct Outcome {
     pub(crate) time_worst: f64,
     /// The largest relative error of a process.
     pub(crate) process: f64,
-    /// Functions (of at least 1 % of the energy), and how many have the truth in their interval.
+    /// Functions (of at least 1 % of the energy), and how many have the truth in their interval, or in their bounds.
     pub(crate) functions: u64,
     pub(crate) covered: u64,
     /// Functions with bounds, and how many of those have the truth in them.
@@ -97,7 +97,7 @@ fn judge(outcome: &mut Outcome, world: &World, profile: &EnergyProfile, truth: &
         let sure = profile.certainty.of(rows.iter().copied(), |class| class == DomainClass::Package, energy);
         let within = |(low, high): (MicroJoules, MicroJoules)| low.as_joules() <= *should && *should <= high.as_joules();
         outcome.functions += 1;
-        outcome.covered += u64::from(within(sure.ci95));
+        outcome.covered += u64::from(within(sure.ci95) || sure.bounds.is_some_and(within));
         outcome.bounded += u64::from(sure.bounds.is_some());
         outcome.in_bounds += u64::from(sure.bounds.is_some_and(within));
         widths += (sure.ci95.1 - sure.ci95.0).as_joules() / should;

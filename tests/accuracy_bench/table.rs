@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 /// The table's head.
 pub(crate) const HEAD: &str = "\
-| scenario | asked | TV % | worst function %, median (most) | by CPU time: TV %, worst % | worst process % | in 95 % interval | flagged | truth in bounds | ΔµJ |
+| scenario | asked | TV % | worst function %, median (most) | by CPU time: TV %, worst % | worst process % | in 95 % interval or bounds | flagged | truth in bounds | ΔµJ |
 |---|---|---|---|---|---|---|---|---|---|
 ";
 

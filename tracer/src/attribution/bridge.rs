@@ -13,7 +13,7 @@
 //! nonlinear models, 2006, §1.4), where times with sampling noise in them pull all watts to the mean. For slow chains it is a
 //! border that is anywhere between two samples with equal probability.
 //!
-//! Distances are in the thread's own CPU time: who sleeps does not change function. Leaves out how λ and π are found (`chain.rs`).
+//! Distances are in the thread's own CPU time, or in time on the clock where its samples say that it forgets while it sleeps. Leaves out how λ and π are found (`chain.rs`).
 
 use super::time::{NEAREST_NS, OTHER, OwnerId};
 use crate::clock::KtimeNs;
@@ -40,6 +40,8 @@ pub(super) struct Mark {
 pub(super) struct End {
     pub(super) owner: OwnerId,
     pub(super) ns: u64,
+    /// Time off the CPU between the piece and the sample.
+    pub(super) slept_ns: u64,
 }
 
 /// Time of one thread on one CPU between two neighbouring samples.
@@ -55,7 +57,7 @@ pub(super) struct Piece {
 impl Piece {
     /// Time whose owner is certain.
     pub(super) const fn certain(cpu: CpuId, span: Span, owner: OwnerId) -> Self {
-        let end = End { owner, ns: 0 };
+        let end = End { owner, ns: 0, slept_ns: 0 };
         Self { cpu, span, thread: NO_THREAD, left: end, right: end }
     }
 }
@@ -100,9 +102,14 @@ fn piece(
     let moment = |cpu_ns: u64| KtimeNs::from_ns(run.span.start.as_ns() + (cpu_ns - run.cpu_ns));
     let span = Span { start: moment(from), end: moment(to) };
     let Some(any) = left.or(right) else { return Piece::certain(run.cpu, span, unseen) };
-    let nobody = End { owner: NOBODY, ns: 0 };
-    let left = left.map_or(nobody, |mark| End { owner: mark.owner, ns: from.saturating_sub(mark.cpu_ns) });
-    let right = right.map_or(nobody, |mark| End { owner: mark.owner, ns: mark.cpu_ns.saturating_sub(to) });
+    let nobody = End { owner: NOBODY, ns: 0, slept_ns: 0 };
+    let end = |owner, ns: u64, apart: u64| End { owner, ns, slept_ns: apart.saturating_sub(ns) };
+    let left = left.map_or(nobody, |mark| {
+        end(mark.owner, from.saturating_sub(mark.cpu_ns), span.start.ns_since(mark.at))
+    });
+    let right = right.map_or(nobody, |mark| {
+        end(mark.owner, mark.cpu_ns.saturating_sub(to), mark.at.ns_since(span.end))
+    });
     Piece { cpu: run.cpu, span, thread: any.thread, left, right }
 }
 
@@ -119,6 +126,9 @@ pub(super) struct Part {
     pub(super) before_ns: u64,
     pub(super) ns: u64,
     pub(super) after_ns: u64,
+    /// How long the thread was off its CPU between the part and the sample on either side.
+    pub(super) slept_before_ns: u64,
+    pub(super) slept_after_ns: u64,
 }
 
 /// The parts of pieces in intervals, by interval. `pieces` are ordered by CPU and start.
@@ -157,13 +167,25 @@ fn part(interval: usize, piece: &Piece, common: Span) -> Part {
         before_ns,
         ns: common.ns(),
         after_ns,
+        slept_before_ns: piece.left.slept_ns,
+        slept_after_ns: piece.right.slept_ns,
     };
     if part.left == NOBODY {
         // Backwards in time the chain is the same: what is known stands on the left.
         (part.left, part.right) = (part.right, NOBODY);
         (part.before_ns, part.after_ns) = (after_ns, before_ns);
+        (part.slept_before_ns, part.slept_after_ns) = (part.slept_after_ns, part.slept_before_ns);
     }
     part
+}
+
+/// How fast a thread forgets what it was doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Rate {
+    /// Per nanosecond.
+    pub(super) rate: f64,
+    /// Whether it forgets while it sleeps, too.
+    pub(super) asleep: bool,
 }
 
 /// Mean probabilities over a part: of the left sample's function, of the right one's, of the thread's mix.
@@ -182,11 +204,13 @@ impl Blend {
     /// Of a part whose chain forgets at `rate` (per nanosecond). `same` is the mix's probability of the function that both samples show;
     /// `None` where they differ.
     #[expect(clippy::cast_precision_loss, reason = "probabilities")]
-    pub(super) fn new(part: &Part, rate: f64, same: Option<f64>) -> Self {
+    pub(super) fn new(part: &Part, Rate { rate, asleep }: Rate, same: Option<f64>) -> Self {
         if part.thread == NO_THREAD {
             return Self::CERTAIN;
         }
-        let (before, ns, after) = (part.before_ns as f64, part.ns as f64, part.after_ns as f64);
+        let asleep = |ns: u64| if asleep { ns as f64 } else { 0.0 };
+        let before = part.before_ns as f64 + asleep(part.slept_before_ns);
+        let (ns, after) = (part.ns as f64, part.after_ns as f64 + asleep(part.slept_after_ns));
         let mean_decay = if rate * ns < 1e-9 { 1.0 } else { -(-rate * ns).exp_m1() / (rate * ns) };
         let (from_left, from_right) = ((-rate * before).exp() * mean_decay, (-rate * after).exp() * mean_decay);
         let both = (-rate * (before + ns + after)).exp();
@@ -216,17 +240,23 @@ impl Blend {
 
 #[cfg(test)]
 mod tests {
-    use super::{Blend, KtimeNs, NOBODY, Part};
+    use super::{Blend, KtimeNs, NOBODY, Part, Rate};
+
+    const fn awake(rate: f64) -> Rate {
+        Rate { rate, asleep: false }
+    }
 
     fn part(right: u32, before_ns: u64, ns: u64, after_ns: u64) -> Part {
-        Part { interval: 0, thread: 0, at: KtimeNs::default(), left: 1, right, before_ns, ns, after_ns }
+        let (slept_before_ns, slept_after_ns) = (0, 0);
+        let at = KtimeNs::default();
+        Part { interval: 0, thread: 0, at, left: 1, right, before_ns, ns, after_ns, slept_before_ns, slept_after_ns }
     }
 
     /// Between two different samples of a slow chain the border is anywhere: a quarter of the way in, three quarters are still the left
     /// one's. Nothing goes to others.
     #[test]
     fn slow_chains_have_one_border() {
-        let blend = Blend::new(&part(2, 0, 5_000_000, 5_000_000), 1e-12, None);
+        let blend = Blend::new(&part(2, 0, 5_000_000, 5_000_000), awake(1e-12), None);
         assert!((blend.left - 0.75).abs() < 1e-3 && (blend.right - 0.25).abs() < 1e-3, "{blend:?}");
         assert!(blend.mix < 1e-3 && (blend.stray - 1.0 / 3.0).abs() < 1e-2, "{blend:?}");
     }
@@ -234,11 +264,11 @@ mod tests {
     /// Far from any sample of a fast chain only the mix is known; probabilities always sum to one.
     #[test]
     fn fast_chains_forget() {
-        let far = Blend::new(&part(2, 5_000_000, 1_000_000, 5_000_000), 1e-5, None);
+        let far = Blend::new(&part(2, 5_000_000, 1_000_000, 5_000_000), awake(1e-5), None);
         assert!(far.mix > 0.999_999, "{far:?}");
         for (right, same) in [(1, Some(0.3)), (2, None), (NOBODY, None)] {
             for rate in [1e-10, 1e-7, 1e-6, 1e-5] {
-                let blend = Blend::new(&part(right, 300_000, 900_000, 2_000_000), rate, same);
+                let blend = Blend::new(&part(right, 300_000, 900_000, 2_000_000), awake(rate), same);
                 let sum = blend.left + blend.right + blend.mix;
                 assert!((sum - 1.0).abs() < 1e-6, "{right} {rate}: {blend:?}");
             }

@@ -5,7 +5,7 @@
 //! the timer, samples cannot say how much, and the energy decides (`intensity.rs`). The mix is that of the whole run or of the last
 //! second or quarter of one, whichever makes the samples likeliest, each pair judged by a mix without itself.
 
-use super::bridge::{Mark, NO_THREAD};
+use super::bridge::{Mark, NO_THREAD, Rate};
 use crate::clock::KtimeNs;
 
 /// Mean times after which a thread forgets, in nanoseconds, slowest first.
@@ -34,6 +34,8 @@ pub(super) struct Chains {
     samples: Vec<f64>,
     /// For each thread the log-likelihood of each rate, relative to the best.
     likelihood: Vec<[f64; RATES]>,
+    /// Whether each thread forgets while it sleeps.
+    asleep: Vec<bool>,
 }
 
 impl Chains {
@@ -59,7 +61,7 @@ impl Chains {
         width_ns: u64,
     ) -> (Self, f64) {
         let mut chains =
-            Self { start, width_ns, columns, first: vec![], mixes: vec![], samples: vec![], likelihood: vec![] };
+            Self { start, width_ns, columns, first: vec![], mixes: vec![], samples: vec![], likelihood: vec![], asleep: vec![] };
         let mut sum = 0.0;
         for run in marks.chunk_by(|a, b| a.thread == b.thread) {
             sum += chains.add_thread(run, column);
@@ -86,7 +88,7 @@ impl Chains {
         let around = |bin: usize, c: usize| {
             (bin.saturating_sub(1)..(bin + 2).min(bins)).map(|bin| counts[bin * columns + c]).sum::<f64>()
         };
-        let mut likelihood = [0.0; RATES];
+        let mut likelihoods = [[0.0; RATES]; 2];
         let sums: Vec<f64> = (0..bins).map(|bin| (0..columns).map(|c| around(bin, c)).sum()).collect();
         for pair in marks.windows(2) {
             let &[a, b] = pair else { continue };
@@ -97,11 +99,13 @@ impl Chains {
                 / (sums[bin] - 2.0 + PRIOR_SAMPLES).max(1.0);
             let pi = pi.clamp(1e-6, 1.0);
             #[expect(clippy::cast_precision_loss, reason = "a time")]
-            let apart = b.cpu_ns.saturating_sub(a.cpu_ns) as f64;
-            for (sum, memory) in likelihood.iter_mut().zip(MEMORIES_NS) {
-                let kept = (-apart / memory).exp();
-                let alike = if ca == cb { kept } else { 0.0 };
-                *sum += (alike + (1.0 - kept) * pi).max(1e-300).ln();
+            let apart = [b.cpu_ns.saturating_sub(a.cpu_ns) as f64, b.at.ns_since(a.at) as f64];
+            for (likelihood, apart) in likelihoods.iter_mut().zip(apart) {
+                for (sum, memory) in likelihood.iter_mut().zip(MEMORIES_NS) {
+                    let kept = (-apart / memory).exp();
+                    let alike = if ca == cb { kept } else { 0.0 };
+                    *sum += (alike + (1.0 - kept) * pi).max(1e-300).ln();
+                }
             }
         }
         self.samples.push(all);
@@ -110,7 +114,10 @@ impl Chains {
             let mix = |c| (around(bin, c) + PRIOR_SAMPLES * share(c)) / (sum + PRIOR_SAMPLES);
             self.mixes.extend((0..columns).map(mix));
         }
-        let best = likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let best = likelihoods.map(|likelihood| likelihood.into_iter().fold(f64::NEG_INFINITY, f64::max));
+        let asleep = best[1] > best[0];
+        let (likelihood, best) = (likelihoods[usize::from(asleep)], best[usize::from(asleep)]);
+        self.asleep.push(asleep);
         self.likelihood.push(likelihood.map(|l| l - best));
         best
     }
@@ -145,15 +152,29 @@ impl Chains {
 
     /// The rates for a choice: each thread's is as near to it as its samples allow. With the log-likelihood of all samples, relative to
     /// the best.
-    pub(super) fn rates(&self, choice: usize) -> (Vec<f64>, f64) {
+    pub(super) fn rates(&self, choice: usize) -> (Vec<Rate>, f64) {
         let mut sum = 0.0;
-        let rate = |likelihood: &[f64; RATES]| {
+        let rate = |(likelihood, &asleep): (&[f64; RATES], &bool)| {
             let possible = || (0..RATES).filter(|&rate| likelihood[rate] > -POSSIBLE);
             let nearest = possible().min_by_key(|rate| rate.abs_diff(choice)).unwrap_or(choice);
             sum += likelihood[nearest];
-            1.0 / MEMORIES_NS[nearest]
+            Rate { rate: 1.0 / MEMORIES_NS[nearest], asleep }
         };
-        (self.likelihood.iter().map(rate).collect(), sum)
+        (self.likelihood.iter().zip(&self.asleep).map(rate).collect(), sum)
+    }
+
+    /// Whether some thread is so fast that its samples do not say how fast: the quickest rate is as possible as others. Then what a run
+    /// shows of its watts beyond the changes of its mix rests on the chain's own assumptions.
+    pub(super) fn outrun(&self) -> bool {
+        let fast = |likelihood: &[f64; RATES]| likelihood[RATES - 1] > -POSSIBLE;
+        self.likelihood.iter().any(fast)
+    }
+
+    /// Rates at which nothing is known between samples but the mix.
+    pub(super) fn forgetful(&self) -> Vec<Rate> {
+        let (now, _) = self.rates(RATES - 1);
+        let last = self.likelihood.iter().map(|likelihood| likelihood[RATES - 1] > -POSSIBLE);
+        now.into_iter().zip(last).map(|(rate, fast)| if fast { Rate { rate: 1.0, ..rate } } else { rate }).collect()
     }
 
     /// The choices that lead to different rates.
@@ -161,7 +182,7 @@ impl Chains {
         let mut seen: Vec<Vec<u64>> = vec![];
         let mut choices = vec![];
         for choice in 0..RATES {
-            let rates: Vec<u64> = self.rates(choice).0.iter().map(|rate| rate.to_bits()).collect();
+            let rates: Vec<u64> = self.rates(choice).0.iter().map(|rate| rate.rate.to_bits()).collect();
             if !seen.contains(&rates) {
                 seen.push(rates);
                 choices.push(choice);

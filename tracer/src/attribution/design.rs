@@ -3,7 +3,7 @@
 //! Windows are intervals between readings, put together where they are shorter than 15 ms, because the counter's own steps (1 ms) say
 //! little about less. Leaves out solving (`intensity.rs`).
 
-use super::bridge::{Blend, NO_THREAD, NOBODY, Part};
+use super::bridge::{Blend, NO_THREAD, NOBODY, Part, Rate};
 use super::chain::Chains;
 use crate::timeline::EnergyInterval;
 use crate::units::MicroJoules;
@@ -35,6 +35,8 @@ pub(super) struct Design {
     pub(super) shares: Vec<Share>,
     /// The window of each interval.
     pub(super) window_of: Vec<u32>,
+    /// How much more than its average all power was in each window (`speed.rs`); already in `seconds`.
+    pub(super) speed: Vec<f64>,
 }
 
 /// The windows, without times.
@@ -65,7 +67,7 @@ impl Design {
         (window_of, joules, ns): (Vec<u32>, Vec<f64>, Vec<u64>),
         parts: &[Part],
         chains: &Chains,
-        rates: &[f64],
+        rates: &[Rate],
         columns: usize,
         column: impl Fn(u32) -> usize,
     ) -> Self {
@@ -83,11 +85,27 @@ impl Design {
             }
             shares.push(share);
         }
-        Self { columns, joules, ns, seconds, shares, window_of }
+        let speed = vec![1.0; joules.len()];
+        Self { columns, joules, ns, seconds, shares, window_of, speed }
     }
 
     pub(super) fn row(&self, window: usize) -> &[f64] {
         self.seconds.get(window * self.columns..(window + 1) * self.columns).unwrap_or_default()
+    }
+
+    /// How much more than its average all power was in an interval.
+    pub(super) fn speed_of(&self, interval: usize) -> f64 {
+        let window = self.window_of.get(interval).copied().unwrap_or(u32::MAX);
+        self.speed.get(window as usize).copied().unwrap_or(1.0)
+    }
+
+    /// Takes all power in each window to be so many times what it was taken to be.
+    pub(super) fn rescale(&mut self, factors: &[f64]) {
+        for (window, factor) in factors.iter().enumerate() {
+            self.speed[window] *= factor;
+            let row = self.seconds.get_mut(window * self.columns..(window + 1) * self.columns);
+            row.into_iter().flatten().for_each(|seconds| *seconds *= factor);
+        }
     }
 
     /// Number of windows.
@@ -102,7 +120,8 @@ impl Design {
         for share in self.shares.iter().filter(|share| share.blend.stray > 0.0) {
             let (mean, square) = share.moments(watts, &moments);
             if let Some(sum) = variances.get_mut(share.window as usize) {
-                *sum += share.seconds.powi(2) * share.blend.stray * (square - mean * mean).max(0.0);
+                let seconds = share.seconds * self.speed[share.window as usize];
+                *sum += seconds.powi(2) * share.blend.stray * (square - mean * mean).max(0.0);
             }
         }
         variances
@@ -130,12 +149,12 @@ pub(super) fn share(
     part: &Part,
     window: u32,
     chains: &Chains,
-    rates: &[f64],
+    rates: &[Rate],
     column: &impl Fn(u32) -> usize,
 ) -> Share {
     let left = column(part.left);
     let right = if part.right == NOBODY { left } else { column(part.right) };
-    let rate = rates.get(part.thread as usize).copied().unwrap_or(0.0);
+    let rate = rates.get(part.thread as usize).copied().unwrap_or_default();
     let alike = left == right && part.right != NOBODY && part.thread != NO_THREAD;
     let same = alike.then(|| chains.mix(part.thread, part.at).get(left).copied().unwrap_or(1.0));
     let blend = Blend::new(part, rate, same);

@@ -125,8 +125,11 @@ fn relative(model: &Model, covariance: &[f64]) -> Vec<f64> {
 /// Whether each column's watts are known, and what else its energy may be.
 fn columns(model: &Model, covariance: &[f64], weighted: bool) -> Vec<Column> {
     let (fit, n) = (&model.fit, model.design.columns);
+    // Where a thread outruns the timer, watts that the changes of its mix do not show are the chain's assumption.
+    let assumed = |c: usize| model.by_mix.as_ref().is_some_and(|by_mix| by_mix[c] > IDENTIFIED * fit.watts[c]);
     let range = |c: usize| {
-        let (watts, reach) = (fit.watts[c], REACH * covariance[c * n + c].max(0.0).sqrt());
+        let reach = if assumed(c) { f64::INFINITY } else { REACH * covariance[c * n + c].max(0.0).sqrt() };
+        let watts = fit.watts[c];
         let (least, most) = (PLAUSIBLE.0 * fit.mean, PLAUSIBLE.1 * fit.mean);
         let low = (watts - reach).max(least).min(watts).max(FLOOR * fit.mean);
         (low, (watts + reach).min(most).max(watts))
@@ -135,7 +138,7 @@ fn columns(model: &Model, covariance: &[f64], weighted: bool) -> Vec<Column> {
     let used = if weighted { fit.watts.clone() } else { vec![fit.mean; n] };
     let base = energies(model, &used);
     let column = |c: usize| {
-        let identified = covariance[c * n + c].max(0.0).sqrt() <= IDENTIFIED * fit.watts[c];
+        let identified = !assumed(c) && covariance[c * n + c].max(0.0).sqrt() <= IDENTIFIED * fit.watts[c];
         let mix = |own: fn(&(f64, f64)) -> f64, others: fn(&(f64, f64)) -> f64| {
             let watts: Vec<f64> =
                 ranges.iter().enumerate().map(|(j, range)| if j == c { own(range) } else { others(range) }).collect();

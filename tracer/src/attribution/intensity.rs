@@ -20,12 +20,13 @@
 //!
 //! Leaves out how sure the watts are (`resample.rs`), frequency and hyperthreads.
 
-use super::bridge::{Mark, Part};
+use super::bridge::{Mark, Part, Rate};
 use super::chain::Chains;
 use super::class::ClassId;
 use super::design::{Design, windows_of};
 use super::linear::Normal;
 use super::occupancy::Presence;
+use super::speed;
 use crate::clock::KtimeNs;
 use crate::timeline::EnergyInterval;
 use crate::units::MicroJoules;
@@ -79,11 +80,13 @@ pub(super) struct Model {
     pub(super) column_of: Vec<usize>,
     pub(super) chains: Chains,
     /// Each thread's rate of forgetting.
-    pub(super) rates: Vec<f64>,
+    pub(super) rates: Vec<Rate>,
     pub(super) design: Design,
     pub(super) fit: Fit,
     /// The watts at other possible rates, with their probability.
     pub(super) others: Vec<(f64, Vec<f64>)>,
+    /// The standard deviation of each column's watts by what the changes of mixes show alone, where a thread outruns the timer.
+    pub(super) by_mix: Option<Vec<f64>>,
 }
 
 /// Watts, and how windows stray from them.
@@ -95,7 +98,7 @@ pub(super) struct Fit {
     pub(super) noise: f64,
     /// What each window counts for: 1 / variance, less where it is far off.
     pub(super) trust: Vec<f64>,
-    likelihood: f64,
+    pub(super) likelihood: f64,
 }
 
 /// What a domain's watts are learned from.
@@ -124,7 +127,7 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
     if windows.1.len() < FEWEST_WINDOWS {
         return Intensity::Unidentified(None);
     }
-    let mut tried: Vec<(f64, Vec<f64>, Design, Fit)> = Vec::new();
+    let mut tried: Vec<(f64, Vec<Rate>, Design, Fit)> = Vec::new();
     for choice in chains.choices() {
         let (rates, likelihood) = chains.rates(choice);
         let design = Design::new(windows.clone(), evidence.parts, &chains, &rates, columns, column);
@@ -136,9 +139,22 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
     let (top, rates, design, fit) = tried.swap_remove(best);
     let others = tried.into_iter().map(|(likelihood, _, _, fit)| ((likelihood - top).exp(), fit.watts));
     let others = others.filter(|(probability, _)| *probability > 1e-3).collect();
+    let (design, fit) = speed::follow(design, fit, &chains);
     let proven = predicts_better(&design, &fit);
-    let model = Model { column_of, chains, rates, design, fit, others };
+    let by_mix = chains.outrun().then(|| {
+        let forgetful = chains.forgetful();
+        by_mix(&Design::new(windows, evidence.parts, &chains, &forgetful, columns, column), &chains)
+    });
+    let model = Model { column_of, chains, rates, design, fit, others, by_mix };
     if proven { Intensity::Known(model) } else { Intensity::Unidentified(Some(model)) }
+}
+
+/// Standard deviations of the watts that a design allows; those believed before where it allows none.
+fn by_mix(design: &Design, chains: &Chains) -> Vec<f64> {
+    let n = design.columns;
+    let inverse = Fit::new(design, chains).and_then(|fit| Some(fit.normal(design, |_| true).factor()?.inverse()));
+    let deviation = |c: usize| inverse.as_ref().map_or(f64::INFINITY, |inverse| inverse[c * n + c].max(0.0).sqrt());
+    (0..n).map(deviation).collect()
 }
 
 /// The column of each class: one each for those with enough time, one for all others together.
@@ -165,7 +181,7 @@ fn columns_of(presences: &[Presence], class_of: &[ClassId]) -> Vec<usize> {
 }
 
 impl Fit {
-    fn new(design: &Design, chains: &Chains) -> Option<Self> {
+    pub(super) fn new(design: &Design, chains: &Chains) -> Option<Self> {
         let (joules, seconds) = (design.joules.iter().sum::<f64>(), design.seconds.iter().sum::<f64>());
         let mean = Some(joules / seconds).filter(|mean| mean.is_finite() && *mean > 0.0)?;
         let edge = mean * seconds / design.len() as f64 / (0.02 / EDGE_SECONDS);

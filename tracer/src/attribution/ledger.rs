@@ -9,11 +9,12 @@ use super::intensity::{Evidence, Intensity, learn};
 use super::occupancy::{Presence, presences};
 use super::posterior::Splitter;
 use super::share::{Shares, by_time, idle_of, split};
-use super::time::{CpuTime, OTHER};
+use super::time::{CpuTime, OTHER, Segment};
+use super::uncore::{activity, calibrate, take};
 use crate::profile::accounting::{Accounting, Method};
 use crate::profile::energy_profile::LedgerRow;
 use crate::profile::record::{Domain, Origin, Quality, Reading, Scope};
-use crate::timeline::{Span, Timeline, intervals_of_model, intervals_of_readings};
+use crate::timeline::{EnergyInterval, Span, Timeline, intervals_of_model, intervals_of_readings};
 use crate::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
 
@@ -89,22 +90,31 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     let present = presences(&account.timeline.intervals, of_scope);
     let of_scope = pieces.iter().filter(|piece| basis.cpus.covers(domain.scope, piece.cpu));
     let parts = parts(&account.timeline.intervals, of_scope);
+    let evidence = Evidence {
+        intervals: &account.timeline.intervals,
+        dynamic,
+        presences: &present,
+        parts: &parts,
+        marks,
+        start: basis.span.start,
+        class_of: basis.class_of,
+    };
+    let mut dynamic = dynamic.to_vec();
     if let Origin::Counter { .. } = domain.origin {
         // A model gives every CPU the same power: there is nothing to learn from it.
-        account.intensity = learn(&Evidence {
-            intervals: &account.timeline.intervals,
-            dynamic,
-            presences: &present,
-            parts: &parts,
-            marks,
-            start: basis.span.start,
-            class_of: basis.class_of,
-        });
+        account.intensity = learn(&evidence);
+        let active = activity(evidence.intervals, of_domain(basis, domain));
+        if let Some(power) = calibrate(&account.intensity, &active, basis.accounting) {
+            account.row.uncore = take(power, &active, &mut dynamic);
+            account.intensity = learn(&Evidence { dynamic: &dynamic, ..evidence });
+        }
     }
+    let dynamic = dynamic.as_slice();
+    let steps = steps_of(&account.timeline.intervals);
     let plain = split(dynamic, &present, owners.len());
     let settled = account.intensity.model().map(|model| {
         let splitter = Splitter { model, class_of: basis.class_of, owners };
-        splitter.split(dynamic, &parts, |interval| by_time(&present, interval))
+        splitter.split(dynamic, &steps, &parts, |interval| by_time(&present, interval))
     });
     let weighted = matches!(account.intensity, Intensity::Known(_))
         && basis.accounting.method == Method::Weighted;
@@ -136,6 +146,23 @@ fn charge(account: &mut Account, shares: Shares, plain: Shares, present: &[Prese
     account.row.residual = shares.residual;
     account.negative = shares.negative;
     (account.of_owner, account.by_time) = (of_owner, by_time);
+}
+
+fn of_domain<'a>(basis: &Basis<'a>, domain: &Domain) -> impl Iterator<Item = &'a Segment> {
+    let (cpus, scope) = (basis.cpus, domain.scope);
+    basis.time.segments.iter().filter(move |segment| cpus.covers(scope, segment.cpu))
+}
+
+/// By how many watts each interval differs from the one before it.
+#[expect(clippy::cast_precision_loss, reason = "a statistic")]
+fn steps_of(intervals: &[EnergyInterval]) -> Vec<f64> {
+    let watts = |interval: &EnergyInterval| interval.energy.as_joules() * 1e9 / interval.span.ns().max(1) as f64;
+    let mut before = intervals.first().map_or(0.0, watts);
+    let step = |interval| {
+        let now = watts(interval);
+        (now - std::mem::replace(&mut before, now)).abs()
+    };
+    intervals.iter().map(step).collect()
 }
 
 /// CPU seconds of each owner.

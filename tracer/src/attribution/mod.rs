@@ -34,7 +34,9 @@ mod occupancy;
 mod posterior;
 mod resample;
 mod share;
+mod speed;
 mod time;
+mod uncore;
 
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, SocketId};

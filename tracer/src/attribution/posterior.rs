@@ -1,21 +1,22 @@
 //! Splits a domain's energy by what functions draw and by where the counter puts the borders between them.
 //!
 //! Samples give each part of an interval expected times of functions, and a variance: the border between two samples may be anywhere. The
-//! interval's energy D says more: 450 mJ in 20 ms are 10 ms at 40 W and 10 ms at 5 W, wherever samples put the border. The expectation
-//! given both is the linear update (Kalman's) of the times x of a part with mean power m:
+//! interval's energy D says more: 450 mJ in 20 ms are 10 ms at 40 W and 10 ms at 5 W, wherever samples put the border. What is expected
+//! given both is taken to be the least change of the probabilities p (in relative entropy) that explains D up to its noise:
 //!
 //! ```text
-//! x_i + v · p_i (w_i − m) · (D − ŵ) / (Σ_parts v · Var w + s²)        v: variance scale of the part, ŵ: energy expected in the interval
+//! p'_i ∝ p_i · exp(g · v t w_i)         t: the part's time, v: how far it may stray; one g for all parts of an interval
+//! Σ_parts t Σ_i p'_i w_i = D − s² g     s²: variance of the interval's energy beside that of its times; solved by Newton's steps
 //! ```
 //!
-//! never below zero. Energy is then split by x_i w_i, in integers, the whole always conserved. This moves energy only: the times
-//! that are reported stay as sampled.
+//! Energy is then split by t p'_i w_i, in integers, the whole always conserved. This moves energy only: the times that are reported
+//! stay as sampled.
 //!
 //! Time that a function probably had between two samples of others goes to the stacks of that function in the same thread, by their time.
 
 use super::bridge::{NOBODY, Part};
 use super::class::ClassId;
-use super::design::{moments, share};
+use super::design::share;
 use super::intensity::Model;
 use super::share::{Shares, whole};
 use super::time::{Owner, OwnerTime};
@@ -25,6 +26,54 @@ use std::collections::BTreeMap;
 
 /// An interval's energy never settles more than this leaves of a variance: the counter's watts are not that sure.
 const LEFT_OPEN: f64 = 0.05;
+/// A counter that moves each millisecond is up to one late: where power steps, that much of the step is in the wrong interval.
+const LATE_SECONDS: f64 = 1e-3;
+
+/// The variance of windows is that of the ordinary ones; of a single interval less is sure.
+const CAUTION: f64 = 4.0;
+/// Steps of Newton's method.
+const TILTS: usize = 4;
+/// Less of a mix than this is left out.
+const LEAST_MIX: f64 = 1e-4;
+
+/// Who may have had a part's time.
+struct Holder {
+    /// Slot of an owner or of a thread's mix.
+    place: usize,
+    column: usize,
+    before: f64,
+    now: f64,
+}
+
+/// Probabilities of a part's time.
+struct PartTimes {
+    seconds: f64,
+    stray: f64,
+    holders: Vec<Holder>,
+    /// Seconds of each column that come of the thread's mix.
+    mixed: Vec<(usize, f64)>,
+}
+
+impl PartTimes {
+    /// Tilts the probabilities towards high watts (or low ones, below zero); the mean and mean square of the watts after it.
+    fn tilt(&mut self, watts: &[f64], tilt: f64) -> (f64, f64) {
+        let slope = tilt * self.stray * self.seconds;
+        let steepest = self.holders.iter().map(|holder| slope * watts[holder.column]);
+        let most = steepest.fold(f64::NEG_INFINITY, f64::max);
+        let mut sum = 0.0;
+        for holder in &mut self.holders {
+            holder.now = holder.before * (slope * watts[holder.column] - most).exp();
+            sum += holder.now;
+        }
+        let (mut mean, mut square) = (0.0, 0.0);
+        for holder in self.holders.iter_mut().filter(|_| sum > 0.0) {
+            holder.now /= sum;
+            let watts = watts[holder.column];
+            (mean, square) = (mean + holder.now * watts, square + holder.now * watts * watts);
+        }
+        (mean, square)
+    }
+}
 
 /// Everything that a split needs beside the model.
 pub(super) struct Splitter<'a> {
@@ -77,9 +126,20 @@ impl Doubts {
         self.variance.get_mut(slot).into_iter().for_each(|sum| *sum += variance);
     }
 
-    fn add_mix(&mut self, thread: u32, column: usize, seconds: f64) {
-        let place = thread as usize * self.columns + column;
-        self.mixed.get_mut(place).into_iter().for_each(|sum| *sum += seconds);
+    /// A variance of an interval's energy, to those who share it.
+    fn add_edge(&mut self, variance: f64, who: &[usize], weights: &[u64]) {
+        let sum = weights.iter().fold(0.0, |sum, &weight| sum + weight as f64).max(1.0);
+        for (&slot, &weight) in who.iter().zip(weights) {
+            self.add(slot, variance * weight as f64 / sum);
+        }
+    }
+
+    /// Counts the time that a thread's mix stands for.
+    fn add_mixes(&mut self, thread: u32, times: &PartTimes) {
+        for (column, seconds) in &times.mixed {
+            let place = thread as usize * self.columns + column;
+            self.mixed.get_mut(place).into_iter().for_each(|sum| *sum += seconds);
+        }
     }
 
     /// Adds that a mix itself is known from a number of samples only.
@@ -107,6 +167,7 @@ impl Splitter<'_> {
     pub(super) fn split(
         &self,
         dynamic: &[MicroJoules],
+        steps: &[f64],
         parts: &[Part],
         plain: impl Fn(usize) -> (Vec<u32>, Vec<u64>),
     ) -> Settled {
@@ -116,14 +177,16 @@ impl Splitter<'_> {
         let mut doubts = Doubts { variance: vec![0.0; slots], mixed: vec![0.0; slots - owners], columns };
         let mut scratch = Slots { weights: vec![0.0; slots], used: vec![] };
         let mut shares = Shares::default();
-        let of_mixes: Vec<_> =
-            self.model.chains.mixes().map(|mix| moments(mix, &self.model.fit.watts)).collect();
         let mut rest = parts;
         for (i, &whole) in dynamic.iter().enumerate() {
             let (here, later) = rest.split_at(rest.partition_point(|part| part.interval as usize <= i));
             rest = later;
-            self.weigh(whole.as_joules(), here, &of_mixes, &mut scratch, &mut doubts);
+            let speed = self.model.design.speed_of(i);
+            let step = |i: usize| steps.get(i).copied().unwrap_or(0.0);
+            let noise = CAUTION * self.model.fit.noise + (LATE_SECONDS * (step(i) + step(i + 1))).powi(2);
+            self.weigh(whole.as_joules(), noise, speed, here, &mut scratch, &mut doubts);
             let (mut who, mut weights) = scratch.take();
+            doubts.add_edge((LATE_SECONDS * steps.get(i).copied().unwrap_or(0.0)).powi(2), &who, &weights);
             if weights.iter().all(|weight| *weight == 0) {
                 let (plain_who, plain_weights) = plain(i);
                 (who, weights) = (plain_who.into_iter().map(|owner| owner as usize).collect(), plain_weights);
@@ -148,63 +211,65 @@ impl Splitter<'_> {
     }
 
     /// Writes an interval's weights into `slots`.
-    fn weigh(
-        &self,
-        joules: f64,
-        here: &[Part],
-        of_mixes: &[(f64, f64)],
-        slots: &mut Slots,
-        doubts: &mut Doubts,
-    ) {
-        let Model { chains, rates, fit, .. } = self.model;
-        let column = |owner| self.column(owner);
-        let shares: Vec<_> = here.iter().map(|part| share(part, 0, chains, rates, &column)).collect();
-        let (mut expected, mut stray) = (0.0, 0.0);
-        for share in &shares {
-            let (mean, square) = share.moments(&fit.watts, of_mixes);
-            expected += share.seconds * mean;
-            stray += share.seconds.powi(2) * share.blend.stray * (square - mean * mean).max(0.0);
+    fn weigh(&self, joules: f64, noise: f64, speed: f64, here: &[Part], slots: &mut Slots, doubts: &mut Doubts) {
+        let watts: Vec<f64> = self.model.fit.watts.iter().map(|watts| speed * watts).collect();
+        let mut times: Vec<PartTimes> = here.iter().map(|part| self.times_of(part)).collect();
+        let (mut tilt, mut all) = (0.0, noise);
+        for _ in 0..TILTS {
+            let (mut energy, mut variance) = (0.0, 0.0);
+            for part in &mut times {
+                let (mean, square) = part.tilt(&watts, tilt);
+                energy += part.seconds * mean;
+                variance += part.seconds.powi(2) * part.stray * (square - mean * mean).max(0.0);
+            }
+            all = variance + noise;
+            tilt += (joules - energy - noise * tilt) / all;
         }
-        let gain = (joules - expected) / (stray + fit.noise);
-        let open = (fit.noise / (stray + fit.noise)).max(LEFT_OPEN);
-        for (part, share) in here.iter().zip(&shares) {
-            let (mean, _) = share.moments(&fit.watts, of_mixes);
-            let scale = share.seconds.powi(2) * share.blend.stray;
-            let weight = |column: usize, p: f64| {
-                let watts = fit.watts[column];
-                watts * p * (share.seconds + scale * (watts - mean) * gain).max(0.0)
-            };
-            let mut left = share.blend.left;
-            let mut right = share.blend.right;
-            if share.blend.mix > 0.0 {
-                let first = self.owners.len() + part.thread as usize * self.model.design.columns;
-                for (c, pi) in chains.mix(part.thread, part.at).iter().enumerate() {
-                    let p = share.blend.mix * pi;
-                    doubts.add_mix(part.thread, c, share.seconds * p);
-                    if c == share.left {
-                        left += p;
-                    } else if c == share.right && part.right != NOBODY {
-                        right += p;
-                    } else {
-                        slots.add(first + c, weight(c, p));
-                        doubts.add(first + c, scale * p * (1.0 - p).max(0.0) * fit.watts[c].powi(2) * open);
-                    }
+        for (part, times) in here.iter().zip(&mut times) {
+            let (mean, _) = times.tilt(&watts, tilt);
+            let scale = times.seconds.powi(2) * times.stray;
+            for &Holder { place, column, now: p, .. } in &times.holders {
+                slots.add(place, watts[column] * p * times.seconds);
+                let own = scale * p * (1.0 - p).max(0.0);
+                // What is left of the variance when the interval's energy is known.
+                let told = (scale * p * (watts[column] - mean)).powi(2) / all;
+                doubts.add(place, (own - told).max(LEFT_OPEN * own) * watts[column].powi(2));
+            }
+            doubts.add_mixes(part.thread, times);
+        }
+    }
+
+    /// Who may have had a part's time, before its energy is looked at.
+    fn times_of(&self, part: &Part) -> PartTimes {
+        let Model { chains, rates, design, .. } = self.model;
+        let share = share(part, 0, chains, rates, &|owner| self.column(owner));
+        let (mut left, mut right) = (share.blend.left, share.blend.right);
+        let mut times =
+            PartTimes { seconds: share.seconds, stray: share.blend.stray, holders: vec![], mixed: vec![] };
+        if share.blend.mix > LEAST_MIX {
+            let first = self.owners.len() + part.thread as usize * design.columns;
+            for (column, pi) in chains.mix(part.thread, part.at).iter().enumerate() {
+                let p = share.blend.mix * pi;
+                times.mixed.push((column, share.seconds * p));
+                if column == share.left {
+                    left += p;
+                } else if column == share.right && part.right != NOBODY {
+                    right += p;
+                } else if p > 0.0 {
+                    times.holders.push(Holder { place: first + column, column, before: p, now: p });
                 }
             }
-            if share.left == share.right && part.right != NOBODY && part.right != part.left {
-                // Two stacks of one function: half each.
-                let both = left + right;
-                (left, right) = (both / 2.0, both / 2.0);
-            }
-            slots.add(part.left as usize, weight(share.left, left));
-            if part.right != NOBODY && right > 0.0 {
-                slots.add(part.right as usize, weight(share.right, right));
-            }
-            for (owner, column, p) in [(part.left, share.left, left), (part.right, share.right, right)] {
-                let own = scale * p * (1.0 - p).max(0.0) * fit.watts[column].powi(2);
-                doubts.add(owner as usize, own * open);
+        }
+        if share.left == share.right && part.right != NOBODY && part.right != part.left {
+            // Two stacks of one function: half each.
+            (left, right) = (f64::midpoint(left, right), f64::midpoint(left, right));
+        }
+        for (owner, column, p) in [(part.left, share.left, left), (part.right, share.right, right)] {
+            if p > 0.0 && owner != NOBODY {
+                times.holders.push(Holder { place: owner as usize, column, before: p, now: p });
             }
         }
+        times
     }
 
     /// Gives what a thread's mix got to the stacks of the same function.

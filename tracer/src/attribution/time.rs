@@ -8,7 +8,7 @@
 //! owned by   [aaaaaaaaaaaaaa|bbbbbbb|cccccccccc)      Voronoi: cut half-way between neighbours, clipped to the slice
 //! ```
 //!
-//! A slice that no sample fell into takes the stack of the same thread's nearest sample, if that is within 50 ms; else its time is
+//! A slice that no sample fell into takes the stack of the same thread's nearest sample, if that is within half a second; else its time is
 //! `[unsampled]`. So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but is counted.
 //!
 //! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later one begins, because the later
@@ -22,8 +22,8 @@ use crate::timeline::Span;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A sample further away than this says nothing about a slice.
-pub(super) const NEAREST_NS: u64 = 50_000_000;
+/// A sample further away than this says nothing about a slice. Nearer ones are, on average over slices, the mix that the thread was in.
+pub(super) const NEAREST_NS: u64 = 500_000_000;
 
 /// Position in `CpuTime::owners`.
 pub(super) type OwnerId = u32;
@@ -296,10 +296,10 @@ mod tests {
         assert_eq!(owned(&time), [(Some(1), 65, 2), (Some(2), 35, 1)]);
     }
 
-    /// A slice without a sample takes the nearest one of its thread within 50 ms, on either side, else nobody's.
+    /// A slice without a sample takes the nearest one of its thread within half a second, on either side, else nobody's.
     #[test]
     fn empty_slices_take_the_nearest_sample() {
-        let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 300, 307)];
+        let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 700, 707)];
         let time = CpuTime::new(&slices, &[sample(90, 1), sample(160, 2)], ALWAYS);
         assert_eq!(owned(&time), [(Some(1), 10, 1), (Some(2), 1, 1), (None, 7, 0)]);
     }
