@@ -1,6 +1,7 @@
 //! `energy-trace export FILE --format folded`: a recording for another tool.
 
 use super::Failure;
+use super::accounting::AccountingArgs;
 use super::output::{read_profile, write_to};
 use crate::report::DomainChoice;
 use crate::report::folded::{self, FoldedOptions};
@@ -26,6 +27,10 @@ pub struct ExportArgs {
     /// Whose energy: total, package, dram, gpu or psys
     #[arg(long, default_value = "total")]
     pub domain: DomainChoice,
+
+    /// How energy is accounted for
+    #[command(flatten)]
+    pub accounting: AccountingArgs,
 }
 
 /// A format of another tool.
@@ -46,7 +51,7 @@ fn parse_format(text: &str) -> Result<Format, String> {
 
 /// Writes a recording in another format.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let (recording, profile) = read_profile(&args.file)?;
+    let (recording, profile) = read_profile(&args.file, args.accounting)?;
     let options = FoldedOptions { domain: args.domain };
     write_to(args.output.as_deref(), |out| match args.format {
         Format::Folded => folded::write(out, &recording, &profile, &options),

@@ -1,6 +1,7 @@
 //! `energy-trace flamegraph FILE -o out.svg`: a recording as a flame graph of joules.
 
 use super::Failure;
+use super::accounting::AccountingArgs;
 use super::output::{read_profile, write_to};
 use super::report::{View, parse_view};
 use crate::report::DomainChoice;
@@ -31,11 +32,15 @@ pub struct FlamegraphArgs {
     /// Whose joules: physical charges every thread's to itself
     #[arg(long, default_value = "physical", value_parser = parse_view)]
     pub view: View,
+
+    /// How energy is accounted for
+    #[command(flatten)]
+    pub accounting: AccountingArgs,
 }
 
 /// Draws a recording.
 pub fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
-    let (recording, profile) = read_profile(&args.file)?;
+    let (recording, profile) = read_profile(&args.file, args.accounting)?;
     let options = FlameOptions { domain: args.domain, inverted: args.inverted };
     let mut svg = Vec::new();
     flamegraph::write(&mut svg, &recording, &profile, &options).map_err(|e| Failure::own(&e))?;

@@ -1,6 +1,7 @@
 //! Where a verb writes: stdout or a file. A reader that closes the pipe early (`| head`) is no failure.
 
 use super::Failure;
+use super::accounting::AccountingArgs;
 use crate::attribution;
 use crate::profile::energy_profile::EnergyProfile;
 use crate::profile::file;
@@ -17,10 +18,10 @@ struct WriteError {
     source: io::Error,
 }
 
-/// Reads a recording and attributes its energy.
-pub(super) fn read_profile(path: &Path) -> Result<(Recording, EnergyProfile), Failure> {
+/// Reads a recording and attributes its energy as the user chose.
+pub(super) fn read_profile(path: &Path, accounting: AccountingArgs) -> Result<(Recording, EnergyProfile), Failure> {
     let recording = file::read(path).map_err(|e| Failure::own(&e))?;
-    let profile = attribution::attribute(&recording);
+    let profile = attribution::attribute_as(&recording, accounting.into());
     Ok((recording, profile))
 }
 

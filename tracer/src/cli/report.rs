@@ -1,5 +1,6 @@
 //! `energy-trace report FILE`: a recording as a table, JSON or CSV.
 
+use super::accounting::AccountingArgs;
 use super::output::{read_profile, write_to};
 use super::{Common, Failure};
 use crate::report::json::JsonOptions;
@@ -32,6 +33,10 @@ pub struct ReportArgs {
     /// Rows of the table
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
+
+    /// How energy is accounted for
+    #[command(flatten)]
+    pub accounting: AccountingArgs,
 }
 
 /// The form of a report.
@@ -66,7 +71,7 @@ pub(super) fn parse_view(text: &str) -> Result<View, String> {
 /// Shows a recording on stdout.
 pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     check_rows(args.format, args.by).map_err(Failure::usage)?;
-    let (recording, profile) = read_profile(&args.file)?;
+    let (recording, profile) = read_profile(&args.file, args.accounting)?;
     let stdout = std::io::stdout();
     write_to(None, |out| match args.format {
         Format::Table => {
