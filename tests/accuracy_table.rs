@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "accuracy_bench/mod.rs"]
 mod accuracy_bench;
 
 use accuracy_bench::measure::{self, Outcome};
@@ -29,7 +30,10 @@ fn recorded() -> BTreeMap<String, Vec<Outcome>> {
 #[test]
 fn table_is_what_was_recorded() {
     let outcomes = recorded();
-    let lines = scenarios::all().iter().map(|scenario| table::line(scenario, &outcomes[scenario.name]) + "\n").collect::<String>();
+    let lines = scenarios::all()
+        .iter()
+        .map(|scenario| table::line(scenario, &outcomes[scenario.name]) + "\n")
+        .collect::<String>();
     assert_eq!(fixture("accuracy_table.md"), format!("{}{lines}", table::HEAD));
 }
 

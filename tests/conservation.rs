@@ -100,12 +100,20 @@ fn assert_conserved(profile: &EnergyProfile) {
 /// Every way of accounting: conserved, the same measured energy, the same time; and what one of them does not give to anybody stays idle.
 fn assert_all_accountings(recording: &Recording) {
     let plain = attribute(recording);
-    let policies =
-        [IdlePolicy::Separate, IdlePolicy::Exclude, IdlePolicy::Proportional, IdlePolicy::ActiveTime, IdlePolicy::Equal];
-    for (idle, method) in policies.into_iter().flat_map(|idle| [(idle, Method::Time), (idle, Method::Weighted)]) {
+    let policies = [
+        IdlePolicy::Separate,
+        IdlePolicy::Exclude,
+        IdlePolicy::Proportional,
+        IdlePolicy::ActiveTime,
+        IdlePolicy::Equal,
+    ];
+    for (idle, method) in
+        policies.into_iter().flat_map(|idle| [(idle, Method::Time), (idle, Method::Weighted)])
+    {
         let profile = attribute_as(recording, Accounting { idle, method });
         assert_conserved(&profile);
-        let measured = |profile: &EnergyProfile| profile.ledger.iter().map(|row| row.measured).collect::<Vec<_>>();
+        let measured =
+            |profile: &EnergyProfile| profile.ledger.iter().map(|row| row.measured).collect::<Vec<_>>();
         assert_eq!(measured(&profile), measured(&plain));
         let time = |profile: &EnergyProfile| profile.rows.iter().map(|row| row.time_ns).sum::<u64>();
         assert_eq!(time(&profile), time(&plain));
@@ -116,7 +124,10 @@ fn assert_all_accountings(recording: &Recording) {
         for (row, separate) in profile.ledger.iter().zip(&plain.ledger) {
             let kept = row.idle == separate.idle;
             let handed_out = row.idle == MicroJoules::ZERO;
-            assert!(kept || (handed_out && idle != IdlePolicy::Separate && idle != IdlePolicy::Exclude), "{row:?}");
+            assert!(
+                kept || (handed_out && idle != IdlePolicy::Separate && idle != IdlePolicy::Exclude),
+                "{row:?}"
+            );
         }
     }
 }

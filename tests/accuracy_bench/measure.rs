@@ -92,10 +92,13 @@ fn judge(outcome: &mut Outcome, world: &World, profile: &EnergyProfile, truth: &
     let mut widths = 0.0;
     for (function, should) in truth.iter().enumerate().filter(|(_, should)| **should >= 0.01 * sum) {
         let of_function = |row: &ProfileRow| row.stack.map(StackId::index) == Some(function);
-        let rows: Vec<usize> = (0..profile.rows.len()).filter(|&row| of_function(&profile.rows[row])).collect();
+        let rows: Vec<usize> =
+            (0..profile.rows.len()).filter(|&row| of_function(&profile.rows[row])).collect();
         let energy = rows.iter().map(|&row| profile.rows[row].energy[DomainClass::Package]).sum();
         let sure = profile.certainty.of(rows.iter().copied(), |class| class == DomainClass::Package, energy);
-        let within = |(low, high): (MicroJoules, MicroJoules)| low.as_joules() <= *should && *should <= high.as_joules();
+        let within = |(low, high): (MicroJoules, MicroJoules)| {
+            low.as_joules() <= *should && *should <= high.as_joules()
+        };
         outcome.functions += 1;
         outcome.covered += u64::from(within(sure.ci95) || sure.bounds.is_some_and(within));
         outcome.bounded += u64::from(sure.bounds.is_some());

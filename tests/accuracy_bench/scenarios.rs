@@ -44,7 +44,9 @@ pub(crate) fn all() -> Vec<Scenario> {
     vec![
         scenario("B1", "one thread, phases of 1 s", Identifiable, |r| one(phases(r, 1e9), WIDE)),
         scenario("B2", "one thread, phases of 0.5 ms, mix changes each 2 s, 499 Hz", Identifiable, b2),
-        scenario("B3a", "one thread, phases of 0.5 ms, one mix", Unidentifiable, |r| one(phases(r, 5e5), WIDE)),
+        scenario("B3a", "one thread, phases of 0.5 ms, one mix", Unidentifiable, |r| {
+            one(phases(r, 5e5), WIDE)
+        }),
         scenario("B3b", "4 threads, one function each, no pause", Unidentifiable, |r| fixed(r, 0.0)),
         scenario("B3c", "training loop, step of 9 ms", Unidentifiable, training),
         scenario("B4a", "4 threads on a socket, phases of 20 ms", Identifiable, |r| {
@@ -151,9 +153,8 @@ fn training(random: &mut Random) -> World {
 /// Six CPUs, three on each socket; pairs of threads change places across the sockets.
 fn b5(random: &mut Random) -> World {
     let mut stretches = vec![];
-    let walks: Vec<Vec<Stretch>> = (0..6)
-        .map(|thread| walk(random, thread, 0.0, |random| (random.below(6) as usize, 1e7)))
-        .collect();
+    let walks: Vec<Vec<Stretch>> =
+        (0..6).map(|thread| walk(random, thread, 0.0, |random| (random.below(6) as usize, 1e7))).collect();
     let mut places = vec![];
     let mut at = 0;
     let mut cpus: Vec<u32> = (0..6).collect();

@@ -4,6 +4,7 @@
 //! `cargo xtask demo` and `cargo xtask test` are whole commands on a machine that has nothing but Rust.
 
 mod apt;
+mod bench;
 mod bpf;
 mod checks;
 mod command;
@@ -65,6 +66,11 @@ enum Chore {
         /// ELF files; without any, the libc, the interpreters and the frameworks of this machine.
         files: Vec<PathBuf>,
     },
+    /// Measure something and print a table.
+    Bench {
+        #[command(subcommand)]
+        what: bench::Bench,
+    },
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -88,6 +94,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Test => checks::chore(&workspace),
         Chore::Sim { device, args } => sim::chore(&workspace, device, &args),
         Chore::CheckRows { files } => rows::chore(&workspace, &files),
+        Chore::Bench { what } => bench::chore(&workspace, &what),
         Chore::Tidy => tidy::chore(&workspace),
     }
 }

@@ -70,8 +70,13 @@ pub(super) struct Run {
     pub(super) cpu_ns: u64,
 }
 
-/// The pieces of one thread's runs between its marks, both in time order; `unseen` owns what is near no sample.
-pub(super) fn pieces_of_thread(runs: &[Run], marks: &[Mark], unseen: OwnerId, pieces: &mut Vec<Piece>) {
+/// The pieces of one thread's runs between its marks, both in time order; `unseen` names who owns what is near no sample.
+pub(super) fn pieces_of_thread(
+    runs: &[Run],
+    marks: &[Mark],
+    mut unseen: impl FnMut() -> OwnerId,
+    pieces: &mut Vec<Piece>,
+) {
     for run in runs {
         let end_ns = run.cpu_ns.saturating_add(run.span.ns());
         let first = marks.partition_point(|mark| mark.cpu_ns < run.cpu_ns);
@@ -84,7 +89,7 @@ pub(super) fn pieces_of_thread(runs: &[Run], marks: &[Mark], unseen: OwnerId, pi
         for right in inside.iter().map(Some).chain([behind]) {
             let to = right.map_or(end_ns, |mark| mark.cpu_ns).min(end_ns);
             if from < to {
-                pieces.push(piece(run, from, to, left, right, unseen));
+                pieces.push(piece(run, from, to, left, right, &mut unseen));
             }
             (from, left) = (to, right);
         }
@@ -97,19 +102,18 @@ fn piece(
     to: u64,
     left: Option<&Mark>,
     right: Option<&Mark>,
-    unseen: OwnerId,
+    unseen: &mut impl FnMut() -> OwnerId,
 ) -> Piece {
     let moment = |cpu_ns: u64| KtimeNs::from_ns(run.span.start.as_ns() + (cpu_ns - run.cpu_ns));
     let span = Span { start: moment(from), end: moment(to) };
-    let Some(any) = left.or(right) else { return Piece::certain(run.cpu, span, unseen) };
+    let Some(any) = left.or(right) else { return Piece::certain(run.cpu, span, unseen()) };
     let nobody = End { owner: NOBODY, ns: 0, slept_ns: 0 };
     let end = |owner, ns: u64, apart: u64| End { owner, ns, slept_ns: apart.saturating_sub(ns) };
     let left = left.map_or(nobody, |mark| {
         end(mark.owner, from.saturating_sub(mark.cpu_ns), span.start.ns_since(mark.at))
     });
-    let right = right.map_or(nobody, |mark| {
-        end(mark.owner, mark.cpu_ns.saturating_sub(to), mark.at.ns_since(span.end))
-    });
+    let right = right
+        .map_or(nobody, |mark| end(mark.owner, mark.cpu_ns.saturating_sub(to), mark.at.ns_since(span.end)));
     Piece { cpu: run.cpu, span, thread: any.thread, left, right }
 }
 
@@ -212,7 +216,8 @@ impl Blend {
         let before = part.before_ns as f64 + asleep(part.slept_before_ns);
         let (ns, after) = (part.ns as f64, part.after_ns as f64 + asleep(part.slept_after_ns));
         let mean_decay = if rate * ns < 1e-9 { 1.0 } else { -(-rate * ns).exp_m1() / (rate * ns) };
-        let (from_left, from_right) = ((-rate * before).exp() * mean_decay, (-rate * after).exp() * mean_decay);
+        let (from_left, from_right) =
+            ((-rate * before).exp() * mean_decay, (-rate * after).exp() * mean_decay);
         let both = (-rate * (before + ns + after)).exp();
         let neither = (1.0 - from_left - from_right + both).max(0.0);
         let x = rate * ns;
@@ -249,7 +254,18 @@ mod tests {
     fn part(right: u32, before_ns: u64, ns: u64, after_ns: u64) -> Part {
         let (slept_before_ns, slept_after_ns) = (0, 0);
         let at = KtimeNs::default();
-        Part { interval: 0, thread: 0, at, left: 1, right, before_ns, ns, after_ns, slept_before_ns, slept_after_ns }
+        Part {
+            interval: 0,
+            thread: 0,
+            at,
+            left: 1,
+            right,
+            before_ns,
+            ns,
+            after_ns,
+            slept_before_ns,
+            slept_after_ns,
+        }
     }
 
     /// Between two different samples of a slow chain the border is anywhere: a quarter of the way in, three quarters are still the left

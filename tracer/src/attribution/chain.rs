@@ -40,7 +40,12 @@ pub(super) struct Chains {
 
 impl Chains {
     /// From all marks, ordered by thread and time, and the column of each owner.
-    pub(super) fn new(marks: &[Mark], start: KtimeNs, column: impl Fn(&Mark) -> usize, columns: usize) -> Self {
+    pub(super) fn new(
+        marks: &[Mark],
+        start: KtimeNs,
+        column: impl Fn(&Mark) -> usize,
+        columns: usize,
+    ) -> Self {
         let of_width = |width| Self::with_width(marks, start, &column, columns, width);
         let mut all = WIDTHS_NS.into_iter().map(of_width);
         let (mut best, mut best_sum) = all.next().unwrap_or_else(|| of_width(u64::MAX));
@@ -60,8 +65,16 @@ impl Chains {
         columns: usize,
         width_ns: u64,
     ) -> (Self, f64) {
-        let mut chains =
-            Self { start, width_ns, columns, first: vec![], mixes: vec![], samples: vec![], likelihood: vec![], asleep: vec![] };
+        let mut chains = Self {
+            start,
+            width_ns,
+            columns,
+            first: vec![],
+            mixes: vec![],
+            samples: vec![],
+            likelihood: vec![],
+            asleep: vec![],
+        };
         let mut sum = 0.0;
         for run in marks.chunk_by(|a, b| a.thread == b.thread) {
             sum += chains.add_thread(run, column);
@@ -174,7 +187,10 @@ impl Chains {
     pub(super) fn forgetful(&self) -> Vec<Rate> {
         let (now, _) = self.rates(RATES - 1);
         let last = self.likelihood.iter().map(|likelihood| likelihood[RATES - 1] > -POSSIBLE);
-        now.into_iter().zip(last).map(|(rate, fast)| if fast { Rate { rate: 1.0, ..rate } } else { rate }).collect()
+        now.into_iter()
+            .zip(last)
+            .map(|(rate, fast)| if fast { Rate { rate: 1.0, ..rate } } else { rate })
+            .collect()
     }
 
     /// The choices that lead to different rates.

@@ -40,7 +40,10 @@ pub(super) struct Design {
 }
 
 /// The windows, without times.
-pub(super) fn windows_of(intervals: &[EnergyInterval], dynamic: &[MicroJoules]) -> (Vec<u32>, Vec<f64>, Vec<u64>) {
+pub(super) fn windows_of(
+    intervals: &[EnergyInterval],
+    dynamic: &[MicroJoules],
+) -> (Vec<u32>, Vec<f64>, Vec<u64>) {
     let (mut window_of, mut joules, mut ns) = (Vec::new(), Vec::<f64>::new(), Vec::<u64>::new());
     let mut end = None;
     for (interval, energy) in intervals.iter().zip(dynamic) {

@@ -126,7 +126,8 @@ fn relative(model: &Model, covariance: &[f64]) -> Vec<f64> {
 fn columns(model: &Model, covariance: &[f64], weighted: bool) -> Vec<Column> {
     let (fit, n) = (&model.fit, model.design.columns);
     // Where a thread outruns the timer, watts that the changes of its mix do not show are the chain's assumption.
-    let assumed = |c: usize| model.by_mix.as_ref().is_some_and(|by_mix| by_mix[c] > IDENTIFIED * fit.watts[c]);
+    let assumed =
+        |c: usize| model.by_mix.as_ref().is_some_and(|by_mix| by_mix[c] > IDENTIFIED * fit.watts[c]);
     let range = |c: usize| {
         let reach = if assumed(c) { f64::INFINITY } else { REACH * covariance[c * n + c].max(0.0).sqrt() };
         let watts = fit.watts[c];
@@ -140,8 +141,11 @@ fn columns(model: &Model, covariance: &[f64], weighted: bool) -> Vec<Column> {
     let column = |c: usize| {
         let identified = !assumed(c) && covariance[c * n + c].max(0.0).sqrt() <= IDENTIFIED * fit.watts[c];
         let mix = |own: fn(&(f64, f64)) -> f64, others: fn(&(f64, f64)) -> f64| {
-            let watts: Vec<f64> =
-                ranges.iter().enumerate().map(|(j, range)| if j == c { own(range) } else { others(range) }).collect();
+            let watts: Vec<f64> = ranges
+                .iter()
+                .enumerate()
+                .map(|(j, range)| if j == c { own(range) } else { others(range) })
+                .collect();
             energies(model, &watts)[c] / base[c]
         };
         let bounds = (mix(|range| range.0, |range| range.1), mix(|range| range.1, |range| range.0));

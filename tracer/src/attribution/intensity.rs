@@ -120,8 +120,9 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
     if columns < 2 {
         return Intensity::Single;
     }
-    let column =
-        |owner: u32| evidence.class_of.get(owner as usize).and_then(|&c| column_of.get(c)).copied().unwrap_or(0);
+    let column = |owner: u32| {
+        evidence.class_of.get(owner as usize).and_then(|&c| column_of.get(c)).copied().unwrap_or(0)
+    };
     let chains = Chains::new(evidence.marks, evidence.start, |mark| column(mark.owner), columns);
     let windows = windows_of(evidence.intervals, evidence.dynamic);
     if windows.1.len() < FEWEST_WINDOWS {
@@ -152,8 +153,10 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
 /// Standard deviations of the watts that a design allows; those believed before where it allows none.
 fn by_mix(design: &Design, chains: &Chains) -> Vec<f64> {
     let n = design.columns;
-    let inverse = Fit::new(design, chains).and_then(|fit| Some(fit.normal(design, |_| true).factor()?.inverse()));
-    let deviation = |c: usize| inverse.as_ref().map_or(f64::INFINITY, |inverse| inverse[c * n + c].max(0.0).sqrt());
+    let inverse =
+        Fit::new(design, chains).and_then(|fit| Some(fit.normal(design, |_| true).factor()?.inverse()));
+    let deviation =
+        |c: usize| inverse.as_ref().map_or(f64::INFINITY, |inverse| inverse[c * n + c].max(0.0).sqrt());
     (0..n).map(deviation).collect()
 }
 

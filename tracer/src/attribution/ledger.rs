@@ -1,8 +1,8 @@
 //! The ledger row of one domain: what its counter or model says, and where that went.
 
 use super::Cpus;
-use super::class::ClassId;
 use super::bridge::parts;
+use super::class::ClassId;
 use super::doubt_of_watts::{OwnerCertainty, certainty};
 use super::idle::hand_out;
 use super::intensity::{Evidence, Intensity, learn};
@@ -116,8 +116,8 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
         let splitter = Splitter { model, class_of: basis.class_of, owners };
         splitter.split(dynamic, &steps, &parts, |interval| by_time(&present, interval))
     });
-    let weighted = matches!(account.intensity, Intensity::Known(_))
-        && basis.accounting.method == Method::Weighted;
+    let weighted =
+        matches!(account.intensity, Intensity::Known(_)) && basis.accounting.method == Method::Weighted;
     let variance = settled.as_ref().map(|settled| settled.variance.clone());
     let shares = match settled {
         Some(settled) if weighted => settled.shares,
@@ -156,7 +156,8 @@ fn of_domain<'a>(basis: &Basis<'a>, domain: &Domain) -> impl Iterator<Item = &'a
 /// By how many watts each interval differs from the one before it.
 #[expect(clippy::cast_precision_loss, reason = "a statistic")]
 fn steps_of(intervals: &[EnergyInterval]) -> Vec<f64> {
-    let watts = |interval: &EnergyInterval| interval.energy.as_joules() * 1e9 / interval.span.ns().max(1) as f64;
+    let watts =
+        |interval: &EnergyInterval| interval.energy.as_joules() * 1e9 / interval.span.ns().max(1) as f64;
     let mut before = intervals.first().map_or(0.0, watts);
     let step = |interval| {
         let now = watts(interval);
@@ -169,7 +170,9 @@ fn steps_of(intervals: &[EnergyInterval]) -> Vec<f64> {
 fn seconds_of(present: &[Presence], owners: usize) -> Vec<f64> {
     let mut ns = vec![0_u64; owners];
     for presence in present {
-        ns.get_mut(presence.owner as usize).into_iter().for_each(|sum| *sum = sum.saturating_add(presence.ns));
+        ns.get_mut(presence.owner as usize)
+            .into_iter()
+            .for_each(|sum| *sum = sum.saturating_add(presence.ns));
     }
     #[expect(clippy::cast_precision_loss, reason = "a statistic")]
     ns.into_iter().map(|ns| ns as f64 / 1e9).collect()

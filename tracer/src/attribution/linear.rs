@@ -51,8 +51,7 @@ impl Normal {
                 if diagonal <= 0.0 {
                     continue;
                 }
-                let others =
-                    row.iter().zip(&found).map(|(g, w)| g * w).sum::<f64>() - diagonal * found[i];
+                let others = row.iter().zip(&found).map(|(g, w)| g * w).sum::<f64>() - diagonal * found[i];
                 let better = ((self.target[i] - others) / diagonal).max(floor);
                 moved = moved.max((better - found[i]).abs());
                 found[i] = better;

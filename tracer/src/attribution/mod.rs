@@ -10,9 +10,13 @@
 //! 2. `timeline` (its own room): readings become intervals of energy; a model stands in where there is no counter.
 //! 3. `occupancy`: who was on the domain's CPUs in each interval, for how long. The socket is a property of the CPU, not of the process,
 //!    so a thread that migrates is charged on each socket for the time it spent there.
-//! 4. `intensity`: how much power each function draws, where the run shows it.
-//! 5. `share`: idle apart, the rest split by weight × time, in integers; `border` says when one function gave way to the next.
-//! 6. `ledger`: the row of each domain; `doubts`: what the reader must know about it.
+//! 4. `bridge` and `chain`: what threads were probably doing between two samples; `design`: the times that this makes of each window.
+//! 5. `intensity`: how much power each function draws, where the run shows it; `speed`: when all drew more or less at once; `uncore`: the
+//!    shared parts of a socket.
+//! 6. `share`: idle apart, the rest split by time, in integers; `posterior`: by time, watts and what the counter says about borders;
+//!    `idle`: what becomes of the baseline.
+//! 7. `resample` and `doubt_of_watts`: how sure all of that is (`profile::certainty`).
+//! 8. `ledger`: the row of each domain; `doubts`: what the reader must know about it.
 //!
 //! DRAM and psys are split by CPU time as packages are: DRAM by the CPUs of its socket, psys by all. GPUs have no CPU time to be split by;
 //! their energy above idle is `unattributed` until launches are recorded. A gap adds nothing to any number, since nothing was measured.
@@ -108,7 +112,8 @@ fn rows_of(time: &CpuTime, accounts: &[Account]) -> (Vec<ProfileRow>, Vec<usize>
             energy[account.row.class] += at(&account.of_owner);
             by_time[account.row.class] += at(&account.by_time);
         }
-        let row = ProfileRow { thread, stack, energy, by_time, time_ns: owner.time_ns, samples: owner.samples };
+        let row =
+            ProfileRow { thread, stack, energy, by_time, time_ns: owner.time_ns, samples: owner.samples };
         let nothing = EnergyByClass::default();
         if (row.time_ns, row.samples, row.energy, row.by_time) != (0, 0, nothing, nothing) {
             rows.push((row, number));

@@ -31,6 +31,8 @@ const LATE_SECONDS: f64 = 1e-3;
 
 /// The variance of windows is that of the ordinary ones; of a single interval less is sure.
 const CAUTION: f64 = 4.0;
+/// How much of what an interval's energy tells about one part's variance is believed: neighbouring parts share one border.
+const BELIEVED: f64 = 0.5;
 /// Steps of Newton's method.
 const TILTS: usize = 4;
 /// Less of a mix than this is left out.
@@ -211,7 +213,15 @@ impl Splitter<'_> {
     }
 
     /// Writes an interval's weights into `slots`.
-    fn weigh(&self, joules: f64, noise: f64, speed: f64, here: &[Part], slots: &mut Slots, doubts: &mut Doubts) {
+    fn weigh(
+        &self,
+        joules: f64,
+        noise: f64,
+        speed: f64,
+        here: &[Part],
+        slots: &mut Slots,
+        doubts: &mut Doubts,
+    ) {
         let watts: Vec<f64> = self.model.fit.watts.iter().map(|watts| speed * watts).collect();
         let mut times: Vec<PartTimes> = here.iter().map(|part| self.times_of(part)).collect();
         let (mut tilt, mut all) = (0.0, noise);
@@ -232,7 +242,7 @@ impl Splitter<'_> {
                 slots.add(place, watts[column] * p * times.seconds);
                 let own = scale * p * (1.0 - p).max(0.0);
                 // What is left of the variance when the interval's energy is known.
-                let told = (scale * p * (watts[column] - mean)).powi(2) / all;
+                let told = BELIEVED * (scale * p * (watts[column] - mean)).powi(2) / all;
                 doubts.add(place, (own - told).max(LEFT_OPEN * own) * watts[column].powi(2));
             }
             doubts.add_mixes(part.thread, times);
@@ -303,9 +313,11 @@ impl Splitter<'_> {
                 continue;
             }
             let (thread, column) = (slot / columns, slot % columns);
-            let owners = thread_of.get(thread).copied().flatten().and_then(|key| owners_of.get(&(key, column)));
+            let owners =
+                thread_of.get(thread).copied().flatten().and_then(|key| owners_of.get(&(key, column)));
             let owners = owners.map_or(&[][..], Vec::as_slice);
-            let time = |owner: &usize| self.owners[*owner].time_ns.saturating_add(self.owners[*owner].samples);
+            let time =
+                |owner: &usize| self.owners[*owner].time_ns.saturating_add(self.owners[*owner].samples);
             let weights: Vec<u64> = owners.iter().map(time).collect();
             let sum = weights.iter().fold(0.0, |sum, weight| sum + *weight as f64).max(1.0);
             owners.iter().zip(&weights).for_each(|(&o, &weight)| variance[o] += doubt * weight as f64 / sum);
@@ -314,7 +326,8 @@ impl Splitter<'_> {
                 // No stack of that function has time: whoever the thread's first owner is keeps the sum exact.
                 None => {
                     let any = thread_of.get(thread).copied().flatten();
-                    let any = any.and_then(|key| owners_of.range((key, 0)..).next()).and_then(|o| o.1.first());
+                    let any =
+                        any.and_then(|key| owners_of.range((key, 0)..).next()).and_then(|o| o.1.first());
                     match any {
                         Some(&owner) => shares.of_owner[owner] += energy,
                         None => shares.residual += energy,

@@ -128,7 +128,7 @@ fn bridges(
         mark(&mut of_thread, samples, number, owners, &mut marks);
         // Only threads with marks have a number.
         number += u32::from(marks.len() > first);
-        let unseen = owners.number(Owner::Target(thread, None));
+        let unseen = || owners.number(Owner::Target(thread, None));
         pieces_of_thread(&of_thread, marks.get(first..).unwrap_or_default(), unseen, &mut pieces);
     }
     pieces.sort_by_key(|piece| (piece.cpu, piece.span));

@@ -12,8 +12,8 @@
 use super::intensity::{BELIEF, Intensity, Model, predicted};
 use super::linear::Normal;
 use super::time::Segment;
-use crate::profile::accounting::{Accounting, Method};
 use crate::clock::KtimeNs;
+use crate::profile::accounting::{Accounting, Method};
 use crate::timeline::{EnergyInterval, Span};
 use crate::units::{MicroJoules, MicroWatts};
 
@@ -57,21 +57,28 @@ pub(super) fn activity<'a>(
             }
             let ns = interval.span.overlap(span).map_or(0, Span::ns);
             activity[i].any_ns = activity[i].any_ns.saturating_add(ns);
-            activity[i].pairs_ns = activity[i].pairs_ns.saturating_add(ns.saturating_mul(busy * (busy - 1) / 2));
+            activity[i].pairs_ns =
+                activity[i].pairs_ns.saturating_add(ns.saturating_mul(busy * (busy - 1) / 2));
         }
     }
     activity
 }
 
 /// The power of the shared parts, where the run shows it.
-pub(super) fn calibrate(intensity: &Intensity, activity: &[Activity], accounting: Accounting) -> Option<MicroWatts> {
+pub(super) fn calibrate(
+    intensity: &Intensity,
+    activity: &[Activity],
+    accounting: Accounting,
+) -> Option<MicroWatts> {
     let Intensity::Known(model) = intensity else { return None };
     if accounting.method == Method::Time || model.design.speed.iter().any(|speed| *speed != 1.0) {
         return None;
     }
     let (watts, deviation, gain) = fit(model, activity.iter().map(|activity| activity.any_ns))?;
     let (_, _, of_pairs) = fit(model, activity.iter().map(|activity| activity.pairs_ns))?;
-    (watts > ERRORS * deviation && gain > GAIN && gain > of_pairs).then(|| MicroWatts::from_watts(watts)).flatten()
+    (watts > ERRORS * deviation && gain > GAIN && gain > of_pairs)
+        .then(|| MicroWatts::from_watts(watts))
+        .flatten()
 }
 
 /// Watts, their standard error, and by how much the weighted sum of squares falls.
@@ -139,7 +146,11 @@ mod tests {
     #[test]
     fn taken_is_returned() {
         let mut dynamic = vec![MicroJoules::from_uj(1_000); 3];
-        let taken = take(MicroWatts::from_watts(1.0).unwrap(), &[Activity { any_ns: 400, pairs_ns: 0 }; 3], &mut dynamic);
+        let taken = take(
+            MicroWatts::from_watts(1.0).unwrap(),
+            &[Activity { any_ns: 400, pairs_ns: 0 }; 3],
+            &mut dynamic,
+        );
         assert_eq!(taken, MicroJoules::from_uj(1));
         assert_eq!(dynamic.into_iter().sum::<MicroJoules>(), MicroJoules::from_uj(2_999));
     }

@@ -2,8 +2,8 @@
 //!
 //! Leaves out what it resolves to on this machine (`plan`) and doing it (`session`, `report`, `doctor`).
 
-pub mod doctor;
 mod accounting;
+pub mod doctor;
 pub mod export;
 mod failure;
 pub mod flamegraph;

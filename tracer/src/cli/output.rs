@@ -19,7 +19,10 @@ struct WriteError {
 }
 
 /// Reads a recording and attributes its energy as the user chose.
-pub(super) fn read_profile(path: &Path, accounting: AccountingArgs) -> Result<(Recording, EnergyProfile), Failure> {
+pub(super) fn read_profile(
+    path: &Path,
+    accounting: AccountingArgs,
+) -> Result<(Recording, EnergyProfile), Failure> {
     let recording = file::read(path).map_err(|e| Failure::own(&e))?;
     let profile = attribution::attribute_as(&recording, accounting.into());
     Ok((recording, profile))

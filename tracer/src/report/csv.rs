@@ -29,9 +29,18 @@ fn columns() -> Vec<String> {
         DomainClass::ALL.into_iter().map(move |class| format!("{prefix}_{}_uj", class.name()))
     };
     let names = ["name", "symbol", "module", "file", "line", "kind"].into_iter().map(str::to_owned);
-    let rest = ["self_ns", "total_ns", "samples", "ci95_low_uj", "ci95_high_uj", "bounds_low_uj", "bounds_high_uj", "flags"]
-        .into_iter()
-        .map(str::to_owned);
+    let rest = [
+        "self_ns",
+        "total_ns",
+        "samples",
+        "ci95_low_uj",
+        "ci95_high_uj",
+        "bounds_low_uj",
+        "bounds_high_uj",
+        "flags",
+    ]
+    .into_iter()
+    .map(str::to_owned);
     names.chain(classes("self")).chain(classes("total")).chain(classes("self_time")).chain(rest).collect()
 }
 

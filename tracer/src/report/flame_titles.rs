@@ -67,7 +67,11 @@ impl<'a> Axis<'a> {
         let share = 100.0 * width as f64 / self.end.max(1) as f64;
         let seconds = time as f64 / 1e9;
         let sure = (self.sureness)(self.lines(start, start.saturating_add(width)));
-        format!("{name} ({energy}{}{sure}, {share:.2} %, {} W, {seconds:.3} s)", self.word, watts(energy, time))
+        format!(
+            "{name} ({energy}{}{sure}, {share:.2} %, {} W, {seconds:.3} s)",
+            self.word,
+            watts(energy, time)
+        )
     }
 }
 

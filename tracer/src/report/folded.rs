@@ -238,8 +238,9 @@ mod tests {
     /// Energy below zero is left out and said: drawn plus left out is what was measured.
     #[test]
     fn negative_energy_is_said() {
-        let entry =
-            |name: &'static str, uj| (vec![(LabelKind::Ledger, name.into())], (MicroJoules::from_uj(uj), 0, vec![]));
+        let entry = |name: &'static str, uj| {
+            (vec![(LabelKind::Ledger, name.into())], (MicroJoules::from_uj(uj), 0, vec![]))
+        };
         let folded = Folded::of(BTreeMap::from([entry("a", 100), entry("b", -7), entry("c", 0)]));
         assert_eq!(folded.lines.len(), 1);
         let note = folded.note().unwrap();

@@ -41,7 +41,10 @@ impl<'a> Judge<'a> {
     fn sureness_in(&self, choice: DomainChoice, cost: &Cost, rows: &[usize]) -> Sureness {
         let energy = run::chosen(&cost.energy, choice);
         if self.profile.certainty.domains.is_empty() {
-            return Sureness { ci95: sampling_error::interval(energy, cost.samples, self.samples), bounds: None };
+            return Sureness {
+                ci95: sampling_error::interval(energy, cost.samples, self.samples),
+                bounds: None,
+            };
         }
         self.profile.certainty.of(rows.iter().copied(), |class| choice.includes(class), energy)
     }
@@ -54,7 +57,8 @@ impl<'a> Judge<'a> {
         });
         let due = u128::from(cost.time_ns) * u128::from(self.hz) / 1_000_000_000;
         let seen = u128::from(cost.samples);
-        let stolen = due >= u128::from(STOLEN_FROM) && seen * u128::from(STOLEN.1) < due * u128::from(STOLEN.0);
+        let stolen =
+            due >= u128::from(STOLEN_FROM) && seen * u128::from(STOLEN.1) < due * u128::from(STOLEN.0);
         let flags = [
             ("low-samples", (1..FEW_SAMPLES).contains(&cost.samples)),
             ("estimated", estimated),
@@ -71,7 +75,9 @@ pub(crate) fn tooltip(profile: &EnergyProfile, choice: DomainChoice, rows: &[usi
     if profile.certainty.domains.is_empty() || rows.is_empty() {
         return String::new();
     }
-    let energy = |row: &usize| profile.rows.get(*row).map_or(MicroJoules::ZERO, |row| run::chosen(&row.energy, choice));
+    let energy = |row: &usize| {
+        profile.rows.get(*row).map_or(MicroJoules::ZERO, |row| run::chosen(&row.energy, choice))
+    };
     let energy = rows.iter().map(energy).sum();
     let sure = profile.certainty.of(rows.iter().copied(), |class| choice.includes(class), energy);
     match sure.bounds {
