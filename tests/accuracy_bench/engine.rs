@@ -133,7 +133,6 @@ pub(crate) struct World {
 pub(crate) struct Truth {
     pub(crate) functions: Vec<f64>,
     pub(crate) processes: Vec<f64>,
-    pub(crate) idle: f64,
 }
 
 /// A socket's energy over time: joules at moments between which power is even.
@@ -147,7 +146,6 @@ impl World {
         let mut truth = Truth {
             functions: vec![0.0; self.watts.len()],
             processes: vec![0.0; processes],
-            idle: self.idle_watts * self.length as f64 / 1e9 * f64::from(sockets),
         };
         let tracks = (0..sockets).map(|socket| self.integrate_socket(socket, &mut truth)).collect();
         (truth, tracks)

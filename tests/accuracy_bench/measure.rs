@@ -95,7 +95,7 @@ fn judge(outcome: &mut Outcome, world: &World, profile: &EnergyProfile, truth: &
         let rows: Vec<usize> =
             (0..profile.rows.len()).filter(|&row| of_function(&profile.rows[row])).collect();
         let energy = rows.iter().map(|&row| profile.rows[row].energy[DomainClass::Package]).sum();
-        let sure = profile.certainty.of(rows.iter().copied(), |class| class == DomainClass::Package, energy);
+        let sure = profile.certainty.of(&rows, |class| class == DomainClass::Package, energy);
         let within = |(low, high): (MicroJoules, MicroJoules)| {
             low.as_joules() <= *should && *should <= high.as_joules()
         };

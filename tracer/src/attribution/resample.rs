@@ -65,13 +65,13 @@ fn steps_of(design: &Design, trust: &[f64]) -> Vec<Normal> {
     let step_ns = (BLOCK_NS / STEPS as u64).max(whole / MOST_STEPS);
     let mut steps = vec![Normal::new(design.columns)];
     let mut filled = 0_u64;
-    for window in 0..design.len() {
+    for (window, trust) in trust.iter().enumerate().take(design.len()) {
         if filled >= step_ns {
             steps.push(Normal::new(design.columns));
             filled = 0;
         }
         if let Some(step) = steps.last_mut() {
-            step.observe(design.row(window), design.joules[window], trust[window]);
+            step.observe(design.row(window), design.joules[window], *trust);
         }
         filled = filled.saturating_add(design.ns[window]);
     }

@@ -127,14 +127,14 @@ impl Certainty {
     /// How sure the energy of these rows (each once) is, over the domains whose class is `included`. `energy` is their sum.
     pub fn of(
         &self,
-        rows: impl Iterator<Item = usize> + Clone,
+        rows: &[usize],
         included: impl Fn(DomainClass) -> bool,
         energy: MicroJoules,
     ) -> Sureness {
         let (mut variance, mut low, mut high, mut open) = (0.0, 0.0, 0.0, false);
         for domain in self.domains.iter().filter(|domain| domain.class.is_some_and(&included)) {
             let mut collector = Collector::new(domain);
-            rows.clone().for_each(|row| collector.add(row));
+            rows.iter().for_each(|&row| collector.add(row));
             variance += collector.variance();
             let own: f64 = collector.by_column.iter().sum();
             let bounds = collector.bounds();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn sure(certainty: &Certainty, rows: &[usize], joules: i64) -> super::Sureness {
-        certainty.of(rows.iter().copied(), |_| true, MicroJoules::from_uj(joules * 1_000_000))
+        certainty.of(rows, |_| true, MicroJoules::from_uj(joules * 1_000_000))
     }
 
     /// A part has the doubts of watts (1 J) and of sampling (√½ J); everything together has none.

@@ -46,7 +46,7 @@ impl<'a> Judge<'a> {
                 bounds: None,
             };
         }
-        self.profile.certainty.of(rows.iter().copied(), |class| choice.includes(class), energy)
+        self.profile.certainty.of(rows, |class| choice.includes(class), energy)
     }
 
     /// Words for the reader about a group.
@@ -79,7 +79,7 @@ pub(crate) fn tooltip(profile: &EnergyProfile, choice: DomainChoice, rows: &[usi
         profile.rows.get(*row).map_or(MicroJoules::ZERO, |row| run::chosen(&row.energy, choice))
     };
     let energy = rows.iter().map(energy).sum();
-    let sure = profile.certainty.of(rows.iter().copied(), |class| choice.includes(class), energy);
+    let sure = profile.certainty.of(rows, |class| choice.includes(class), energy);
     match sure.bounds {
         Some((low, high)) => format!(", not identified: {low} to {high}"),
         None if sure.ci95.0 == sure.ci95.1 => String::new(),
