@@ -143,10 +143,7 @@ impl World {
     pub(crate) fn integrate(&self) -> (Truth, Vec<Track>) {
         let processes = self.process_of.iter().max().map_or(0, |most| *most as usize + 1);
         let sockets = self.socket_of.iter().max().map_or(1, |most| most + 1);
-        let mut truth = Truth {
-            functions: vec![0.0; self.watts.len()],
-            processes: vec![0.0; processes],
-        };
+        let mut truth = Truth { functions: vec![0.0; self.watts.len()], processes: vec![0.0; processes] };
         let tracks = (0..sockets).map(|socket| self.integrate_socket(socket, &mut truth)).collect();
         (truth, tracks)
     }
