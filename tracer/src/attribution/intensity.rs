@@ -1,97 +1,163 @@
 //! How much power each class of stacks draws, learned from the run itself.
 //!
-//! CPU time says who ran; it does not say that one function heats the socket eight times as much as another. Where an interval holds two
-//! of them, a split by CPU time alone gives both the same watts. With phases of 300 ms and readings every 20 ms that charges a 5 W function
-//! next to a 40 W one with about 10 % too much (ΔP · T / 6 for each border), and with 50 % beside a stranger on the socket
-//! (tests/accuracy.rs). But the mix
-//! differs from interval to interval, and so the powers can be told apart by regression:
+//! CPU time says who ran; it does not say that one function heats the socket eight times as much as another. But the mix of functions
+//! differs from window to window, and so their powers can be told apart by regression:
 //!
 //! ```text
-//! D_k = Σ_c w_c · τ_kc + ε_k        D: energy above idle, τ: CPU time of class c in window k, w ≥ 0: watts of the class
-//! min  Σ_k (D_k − Σ_c w_c τ_kc)² + ρ Σ_c ‖τ_c‖² (w_c − w̄)²        w̄ = ΣD / Στ
+//! D_k = Σ_c w_c · τ_kc + ε_k        D: energy above idle, τ: expected CPU time of class c in window k, w: watts of the class
+//! Var ε_k = V_k(w) + s²             V: the times are expectations (`bridge.rs`), s: the counter's edges and what the model lacks
+//! w_c ~ N(w̄, (0.6 w̄)²)              what is believed before: about the mean watts w̄ = ΣD / Στ
 //! ```
 //!
-//! This is the power-model regression of Bircher and John (ISPASS 2007) and of SmartWatts (CCGRID 2020) on the run's own functions, solved
-//! by coordinate descent with a floor (Lawson, Hanson: Solving least squares problems, 1974, ch. 23 states the problem). Windows are
-//! 50 ms, longer than the intervals, because samples place a border only to within half their period, and such errors in τ pull w towards
-//! w̄; longer ones leave less to see of who ran beside whom. The ridge ρ settles what the data leave open (two functions that always run together) at w̄, that is at CPU time.
+//! This is the power-model regression of Bircher and John (ISPASS 2007) and of SmartWatts (CCGRID 2020) on the run's own functions, by
+//! reweighted least squares with a floor. The belief settles what the data leave open (two functions that always run together) at w̄,
+//! that is at CPU time, and says how open it is.
 //!
-//! The weights are used only if they predict windows they were not fitted to better than w̄ does: five-fold cross-validation in blocks
-//! of ten windows, mean gain above two standard errors. Otherwise the split is by CPU time alone, and the profile says so. Conservation
-//! never depends on the fit: weights only divide an interval's energy, whose sum is the counter's.
+//! How fast threads forget (`chain.rs`) is chosen by the likelihood of samples and energy together. The weights are used only if they
+//! predict windows they were not fitted to better than w̄ does: five-fold cross-validation in blocks of half a second, mean gain above two
+//! standard errors. Otherwise the split is by CPU time alone, and the profile says so. Conservation never depends on the fit: weights
+//! only divide an interval's energy, whose sum is the counter's.
 //!
-//! Leaves out confidence intervals, frequency and hyperthreads.
+//! Leaves out how sure the watts are (`resample.rs`), frequency and hyperthreads.
 
+use super::bridge::{Mark, Part, Rate};
+use super::chain::Chains;
 use super::class::ClassId;
+use super::design::{Design, windows_of};
+use super::linear::Normal;
 use super::occupancy::Presence;
+use super::speed;
+use crate::clock::KtimeNs;
 use crate::timeline::EnergyInterval;
 use crate::units::MicroJoules;
 
-/// Windows of the regression in nanoseconds.
-const WINDOW_NS: u64 = 50_000_000;
 /// Classes with less than this part of the CPU time share one weight.
 const SMALLEST_PART: f64 = 0.01;
 /// Classes with a weight of their own, at most.
 const MOST_COLUMNS: usize = 32;
-const RIDGE: f64 = 1e-5;
-/// Rounds of reweighting, and from how many standard deviations on a window counts less (Huber: Robust statistics, 1981: 95 % efficient).
-const ROUNDS: usize = 5;
-const HUBER: f64 = 1.345;
-/// The standard deviation of a normal distribution in median absolute deviations.
-const MAD_TO_SIGMA: f64 = 1.4826;
+/// What is believed of a class's watts before: standard deviation in parts of the mean.
+pub(super) const BELIEF: f64 = 0.6;
 /// No class is taken to draw less than this part of the mean.
-const FLOOR: f64 = 0.05;
+pub(super) const FLOOR: f64 = 0.05;
+/// A counter that moves each millisecond is read 0.4 ms off (standard deviation of the difference of two even distributions).
+const EDGE_SECONDS: f64 = 4e-4;
+/// Rounds of reweighting.
+const ROUNDS: usize = 4;
+/// From how many standard deviations on a window counts less (Huber: Robust statistics, 1981).
+const HUBER: f64 = 2.5;
+/// The median of the square of a standard normal variable.
+const MEDIAN_SQUARE: f64 = 0.4549;
 const FOLDS: usize = 5;
-const BLOCK: usize = 10;
+const BLOCK_NS: u64 = 500_000_000;
 /// Fewer windows than this prove nothing.
-const FEWEST_WINDOWS: usize = 40;
-const SWEEPS: usize = 2_000;
+const FEWEST_WINDOWS: usize = 100;
 
 /// What the regression says about a domain.
 #[derive(Debug)]
 pub(super) enum Intensity {
-    /// Watts of each class, by its number.
-    Known(Vec<f64>),
+    /// Watts of each class, believed.
+    Known(Model),
     /// One class has all the time: nothing to tell apart.
     Single,
-    /// Several classes whose powers cannot be told apart.
-    Unidentified,
+    /// Several classes whose powers cannot be told apart; what the fit found all the same, where there was one.
+    Unidentified(Option<Model>),
 }
 
-/// One window: energy in joules, CPU time of each column in seconds.
-struct Window {
-    joules: f64,
-    seconds: Vec<f64>,
-}
-
-impl Window {
-    fn predicted(&self, watts: &[f64]) -> f64 {
-        self.seconds.iter().zip(watts).map(|(seconds, watts)| seconds * watts).sum()
+impl Intensity {
+    /// What was fitted, believed or not.
+    pub(super) const fn model(&self) -> Option<&Model> {
+        match self {
+            Self::Known(model) | Self::Unidentified(Some(model)) => Some(model),
+            Self::Single | Self::Unidentified(None) => None,
+        }
     }
 }
 
-/// Learns the watts of each class from a domain's intervals, their energy above idle, and who was present.
-pub(super) fn learn(
-    intervals: &[EnergyInterval],
-    dynamic: &[MicroJoules],
-    presences: &[Presence],
-    class_of: &[ClassId],
-) -> Intensity {
-    let columns = columns_of(presences, class_of);
-    let count = columns.iter().copied().max().map_or(0, |most| most + 1);
-    if count < 2 {
+/// A fitted model of a domain.
+#[derive(Debug)]
+pub(super) struct Model {
+    /// The column of each class.
+    pub(super) column_of: Vec<usize>,
+    pub(super) chains: Chains,
+    /// Each thread's rate of forgetting.
+    pub(super) rates: Vec<Rate>,
+    pub(super) design: Design,
+    pub(super) fit: Fit,
+    /// The watts at other possible rates, with their probability.
+    pub(super) others: Vec<(f64, Vec<f64>)>,
+    /// The standard deviation of each column's watts by what the changes of mixes show alone, where a thread outruns the timer.
+    pub(super) by_mix: Option<Vec<f64>>,
+}
+
+/// Watts, and how windows stray from them.
+#[derive(Clone, Debug)]
+pub(super) struct Fit {
+    pub(super) mean: f64,
+    pub(super) watts: Vec<f64>,
+    /// Variance of a window's energy beside that of its times (J²).
+    pub(super) noise: f64,
+    /// What each window counts for: 1 / variance, less where it is far off.
+    pub(super) trust: Vec<f64>,
+    pub(super) likelihood: f64,
+}
+
+/// What a domain's watts are learned from.
+pub(super) struct Evidence<'a> {
+    pub(super) intervals: &'a [EnergyInterval],
+    /// Energy above idle of each interval.
+    pub(super) dynamic: &'a [MicroJoules],
+    pub(super) presences: &'a [Presence],
+    pub(super) parts: &'a [Part],
+    pub(super) marks: &'a [Mark],
+    pub(super) start: KtimeNs,
+    pub(super) class_of: &'a [ClassId],
+}
+
+/// Learns the watts of each class.
+pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
+    let column_of = columns_of(evidence.presences, evidence.class_of);
+    let columns = column_of.iter().copied().max().map_or(0, |most| most + 1);
+    if columns < 2 {
         return Intensity::Single;
     }
-    let windows = windows_of(intervals, dynamic, presences, class_of, &columns, count);
-    if windows.len() < FEWEST_WINDOWS || !predicts_better(&windows, count) {
-        return Intensity::Unidentified;
+    let column = |owner: u32| {
+        evidence.class_of.get(owner as usize).and_then(|&c| column_of.get(c)).copied().unwrap_or(0)
+    };
+    let chains = Chains::new(evidence.marks, evidence.start, |mark| column(mark.owner), columns);
+    let windows = windows_of(evidence.intervals, evidence.dynamic);
+    if windows.1.len() < FEWEST_WINDOWS {
+        return Intensity::Unidentified(None);
     }
-    match fit(&windows.iter().collect::<Vec<_>>(), count) {
-        Some(watts) => Intensity::Known(
-            columns.iter().map(|&column| watts.get(column).copied().unwrap_or(1.0)).collect(),
-        ),
-        None => Intensity::Unidentified,
+    let mut tried: Vec<(f64, Vec<Rate>, Design, Fit)> = Vec::new();
+    for choice in chains.choices() {
+        let (rates, likelihood) = chains.rates(choice);
+        let design = Design::new(windows.clone(), evidence.parts, &chains, &rates, columns, column);
+        let Some(fit) = Fit::new(&design, &chains) else { return Intensity::Unidentified(None) };
+        tried.push((likelihood + fit.likelihood, rates, design, fit));
     }
+    let best = (0..tried.len()).max_by(|&a, &b| tried[a].0.total_cmp(&tried[b].0));
+    let Some(best) = best else { return Intensity::Unidentified(None) };
+    let (top, rates, design, fit) = tried.swap_remove(best);
+    let others = tried.into_iter().map(|(likelihood, _, _, fit)| ((likelihood - top).exp(), fit.watts));
+    let others = others.filter(|(probability, _)| *probability > 1e-3).collect();
+    let (design, fit) = speed::follow(design, fit, &chains);
+    let proven = predicts_better(&design, &fit);
+    let by_mix = chains.outrun().then(|| {
+        let forgetful = chains.forgetful();
+        by_mix(&Design::new(windows, evidence.parts, &chains, &forgetful, columns, column), &chains)
+    });
+    let model = Model { column_of, chains, rates, design, fit, others, by_mix };
+    if proven { Intensity::Known(model) } else { Intensity::Unidentified(Some(model)) }
+}
+
+/// Standard deviations of the watts that a design allows; those believed before where it allows none.
+fn by_mix(design: &Design, chains: &Chains) -> Vec<f64> {
+    let n = design.columns;
+    let inverse =
+        Fit::new(design, chains).and_then(|fit| Some(fit.normal(design, |_| true).factor()?.inverse()));
+    let deviation =
+        |c: usize| inverse.as_ref().map_or(f64::INFINITY, |inverse| inverse[c * n + c].max(0.0).sqrt());
+    (0..n).map(deviation).collect()
 }
 
 /// The column of each class: one each for those with enough time, one for all others together.
@@ -117,128 +183,83 @@ fn columns_of(presences: &[Presence], class_of: &[ClassId]) -> Vec<usize> {
     (0..time.len()).map(column).collect()
 }
 
-/// Adds consecutive intervals up to windows of `WINDOW_NS`; a gap ends a window, and what is too short at its end is left out.
-#[expect(clippy::cast_precision_loss, reason = "a statistic: exactness is the ledger's")]
-fn windows_of(
-    intervals: &[EnergyInterval],
-    dynamic: &[MicroJoules],
-    presences: &[Presence],
-    class_of: &[ClassId],
-    columns: &[usize],
-    count: usize,
-) -> Vec<Window> {
-    let mut windows = Vec::new();
-    let mut open = Window { joules: 0.0, seconds: vec![0.0; count] };
-    let (mut open_ns, mut end) = (0_u64, None);
-    let mut rest = presences;
-    for (i, (interval, energy)) in intervals.iter().zip(dynamic).enumerate() {
-        let here = rest.partition_point(|presence| presence.interval <= i);
-        let (now, later) = rest.split_at(here);
-        rest = later;
-        if end.is_some_and(|end| end != interval.span.start) {
-            (open, open_ns) = (Window { joules: 0.0, seconds: vec![0.0; count] }, 0);
+impl Fit {
+    pub(super) fn new(design: &Design, chains: &Chains) -> Option<Self> {
+        let (joules, seconds) = (design.joules.iter().sum::<f64>(), design.seconds.iter().sum::<f64>());
+        let mean = Some(joules / seconds).filter(|mean| mean.is_finite() && *mean > 0.0)?;
+        let edge = mean * seconds / design.len() as f64 / (0.02 / EDGE_SECONDS);
+        let floor = (edge * edge).max(1e-12);
+        let mut fit =
+            Self { mean, watts: vec![mean; design.columns], noise: floor, trust: vec![], likelihood: 0.0 };
+        for _ in 0..ROUNDS {
+            let variances = design.variances(&fit.watts, chains);
+            fit.weigh(design, &variances, floor);
+            fit.watts = fit.normal(design, |_| true).descend(mean, FLOOR * mean);
         }
-        end = Some(interval.span.end);
-        open.joules += energy.as_joules();
-        open_ns = open_ns.saturating_add(interval.span.ns());
-        for presence in now {
-            let column = class_of.get(presence.owner as usize).and_then(|&class| columns.get(class));
-            if let Some(seconds) = column.and_then(|&column| open.seconds.get_mut(column)) {
-                *seconds += presence.ns as f64 / 1e9;
-            }
-        }
-        if open_ns >= WINDOW_NS {
-            windows.push(std::mem::replace(&mut open, Window { joules: 0.0, seconds: vec![0.0; count] }));
-            open_ns = 0;
-        }
+        let variances = design.variances(&fit.watts, chains);
+        fit.weigh(design, &variances, floor);
+        Some(fit)
     }
-    // A window in which nobody ran says nothing about anybody's power.
-    windows.retain(|window| window.seconds.iter().any(|seconds| *seconds > 0.0));
-    windows
-}
 
-/// Joules over CPU seconds of all windows; `None` unless positive.
-fn mean_watts(windows: &[&Window]) -> Option<f64> {
-    let (joules, seconds) = windows.iter().fold((0.0, 0.0), |(joules, seconds), window| {
-        (joules + window.joules, seconds + window.seconds.iter().sum::<f64>())
-    });
-    Some(joules / seconds).filter(|mean| mean.is_finite() && *mean > 0.0)
-}
+    /// What is observed and believed, from the windows that are wanted.
+    pub(super) fn normal(&self, design: &Design, wanted: impl Fn(usize) -> bool) -> Normal {
+        let mut normal = Normal::new(design.columns);
+        for window in (0..design.len()).filter(|&window| wanted(window)) {
+            normal.observe(design.row(window), design.joules[window], self.trust[window]);
+        }
+        normal.believe(self.mean, 1.0 / (BELIEF * self.mean).powi(2));
+        normal
+    }
 
-/// The watts of each column, robustly: windows far off the prediction (a border that samples misplaced) count less in the next round.
-fn fit(windows: &[&Window], count: usize) -> Option<Vec<f64>> {
-    let mean = mean_watts(windows)?;
-    let mut trust = vec![1.0; windows.len()];
-    let mut watts = solve(windows, &trust, mean, count);
-    for _ in 0..ROUNDS {
+    /// Finds the noise, what each window counts for, and how likely all of it is.
+    fn weigh(&mut self, design: &Design, variances: &[f64], floor: f64) {
         let errors: Vec<f64> =
-            windows.iter().map(|window| (window.joules - window.predicted(&watts)).abs()).collect();
-        let limit = HUBER * MAD_TO_SIGMA * median(&errors);
-        trust = errors.iter().map(|error| if *error > limit { limit / error } else { 1.0 }).collect();
-        watts = solve(windows, &trust, mean, count);
+            (0..design.len()).map(|k| design.joules[k] - predicted(design.row(k), &self.watts)).collect();
+        let mut beyond: Vec<f64> = errors.iter().zip(variances).map(|(e, v)| e * e - v).collect();
+        beyond.sort_by(f64::total_cmp);
+        let median = beyond.get(beyond.len() / 2).copied().unwrap_or(0.0);
+        self.noise = (median / MEDIAN_SQUARE).max(floor);
+        self.likelihood = 0.0;
+        self.trust = errors
+            .iter()
+            .zip(variances)
+            .map(|(error, variance)| {
+                let all = variance + self.noise;
+                let z = error.abs() / all.sqrt();
+                let cost = if z > HUBER { HUBER * (2.0 * z - HUBER) } else { z * z };
+                self.likelihood -= 0.5 * (cost + all.ln());
+                (HUBER / z).min(1.0) / all
+            })
+            .collect();
     }
-    Some(watts)
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut ordered = values.to_vec();
-    ordered.sort_by(f64::total_cmp);
-    ordered.get(ordered.len() / 2).copied().unwrap_or(0.0)
-}
-
-/// Weighted ridge regression with a floor.
-fn solve(windows: &[&Window], trust: &[f64], mean: f64, count: usize) -> Vec<f64> {
-    let mut gram = vec![vec![0.0; count]; count];
-    let mut target = vec![0.0; count];
-    for (window, trust) in windows.iter().zip(trust) {
-        for (i, x) in window.seconds.iter().enumerate().filter(|(_, x)| **x > 0.0) {
-            target[i] += trust * x * window.joules;
-            gram[i].iter_mut().zip(&window.seconds).for_each(|(sum, other)| *sum += trust * x * other);
-        }
-    }
-    for i in 0..count {
-        let ridge = RIDGE * gram[i][i];
-        gram[i][i] += ridge;
-        target[i] += ridge * mean;
-    }
-    descend(&gram, &target, mean)
-}
-
-/// Coordinate descent on `½ wᵀGw − tᵀw` with `w ≥ FLOOR · mean`, from the mean.
-fn descend(gram: &[Vec<f64>], target: &[f64], mean: f64) -> Vec<f64> {
-    let mut watts = vec![mean; target.len()];
-    for _ in 0..SWEEPS {
-        let mut moved = 0.0_f64;
-        for (i, row) in gram.iter().enumerate().filter(|(i, row)| row[*i] > 0.0) {
-            let others: f64 = row.iter().zip(&watts).map(|(g, w)| g * w).sum::<f64>() - row[i] * watts[i];
-            let better = ((target[i] - others) / row[i]).max(FLOOR * mean);
-            moved = moved.max((better - watts[i]).abs());
-            watts[i] = better;
-        }
-        if moved < 1e-9 * mean {
-            break;
-        }
-    }
-    watts
+pub(super) fn predicted(seconds: &[f64], watts: &[f64]) -> f64 {
+    seconds.iter().zip(watts).map(|(seconds, watts)| seconds * watts).sum()
 }
 
 /// Whether weights fitted on the other folds predict a fold better than the mean does, by more than two standard errors.
-#[expect(clippy::cast_precision_loss, reason = "a count of windows")]
-fn predicts_better(windows: &[Window], count: usize) -> bool {
-    let mut gains = Vec::with_capacity(windows.len());
+#[expect(clippy::cast_precision_loss, reason = "a count of blocks")]
+fn predicts_better(design: &Design, fit: &Fit) -> bool {
+    let mut begin = 0_u64;
+    let mut next = |ns: &u64| {
+        begin = begin.saturating_add(*ns);
+        usize::try_from((begin - ns) / BLOCK_NS).unwrap_or(0)
+    };
+    let blocks: Vec<usize> = design.ns.iter().map(&mut next).collect();
+    let mut gains = vec![0.0; blocks.last().map_or(0, |last| last + 1)];
     for fold in 0..FOLDS {
-        let in_fold = |i: usize| (i / BLOCK) % FOLDS == fold;
-        let (held_out, others): (Vec<_>, Vec<_>) = windows.iter().enumerate().partition(|(i, _)| in_fold(*i));
-        let others: Vec<&Window> = others.into_iter().map(|(_, window)| window).collect();
-        let (Some(mean), Some(watts)) = (mean_watts(&others), fit(&others, count)) else { return false };
-        for (_, window) in held_out {
-            let by_mean = window.joules - mean * window.seconds.iter().sum::<f64>();
-            let by_watts = window.joules - window.predicted(&watts);
-            gains.push(by_mean.powi(2) - by_watts.powi(2));
+        let watts =
+            fit.normal(design, |window| blocks[window] % FOLDS != fold).descend(fit.mean, FLOOR * fit.mean);
+        for window in (0..design.len()).filter(|&window| blocks[window] % FOLDS == fold) {
+            let row = design.row(window);
+            let by_mean = design.joules[window] - fit.mean * row.iter().sum::<f64>();
+            let by_watts = design.joules[window] - predicted(row, &watts);
+            gains[blocks[window]] += fit.trust[window] * (by_mean.powi(2) - by_watts.powi(2));
         }
     }
     let n = gains.len() as f64;
     let mean = gains.iter().sum::<f64>() / n;
-    let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
     mean > 2.0 * (variance / n).sqrt()
 }

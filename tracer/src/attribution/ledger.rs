@@ -1,17 +1,28 @@
 //! The ledger row of one domain: what its counter or model says, and where that went.
 
 use super::Cpus;
+use super::bridge::parts;
 use super::class::ClassId;
-use super::intensity::{Intensity, learn};
-use super::occupancy::presences;
-use super::share::{Weigher, idle_of, split};
-use super::time::{CpuTime, OTHER};
+use super::doubt_of_watts::{OwnerCertainty, certainty};
+use super::idle::hand_out;
+use super::intensity::{Evidence, Intensity, learn};
+use super::occupancy::{Presence, presences};
+use super::posterior::Splitter;
+use super::share::{Shares, by_time, idle_of, split};
+use super::time::{CpuTime, OTHER, Segment};
+use super::uncore::{activity, calibrate, take};
 use crate::clock::KtimeNs;
+use crate::profile::accounting::{Accounting, Method};
 use crate::profile::energy_profile::LedgerRow;
 use crate::profile::record::{Domain, Origin, Quality, Reading, Scope};
-use crate::timeline::{Lag, Span, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift};
+use crate::timeline::{
+    EnergyInterval, Lag, Span, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift,
+};
 use crate::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
+
+/// A baseline measured for a second before the start is taken to be this sure.
+const IDLE_DOUBT: f64 = 0.01;
 
 /// Why a GPU's energy above idle is in nobody's row.
 pub(super) const NO_LAUNCH_DATA: &str = "no launch data";
@@ -20,11 +31,16 @@ pub(super) const NO_LAUNCH_DATA: &str = "no launch data";
 pub(super) struct Account {
     pub(super) row: LedgerRow,
     pub(super) of_owner: Vec<MicroJoules>,
+    /// The same if all drew the same power.
+    pub(super) by_time: Vec<MicroJoules>,
+    pub(super) certainty: OwnerCertainty,
     pub(super) timeline: Timeline,
     pub(super) intensity: Intensity,
     pub(super) negative: MicroJoules,
     /// How late the log of a foreign meter was, where that showed.
     pub(super) lag: Option<Lag>,
+    /// Standard deviation of the idle energy in joules.
+    pub(super) idle_joules: f64,
 }
 
 /// What all domains of a recording share.
@@ -33,7 +49,7 @@ pub(super) struct Basis<'a> {
     pub(super) time: &'a CpuTime,
     pub(super) class_of: &'a [ClassId],
     pub(super) cpus: &'a Cpus,
-    pub(super) half_period_ns: u64,
+    pub(super) accounting: Accounting,
     /// When the machine woke up from sleep.
     pub(super) woke: &'a [KtimeNs],
 }
@@ -60,11 +76,15 @@ pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) 
             unattributed: BTreeMap::new(),
         },
         of_owner: vec![MicroJoules::ZERO; basis.time.owners.len()],
+        by_time: vec![MicroJoules::ZERO; basis.time.owners.len()],
+        certainty: OwnerCertainty::default(),
         intensity: Intensity::Single,
         negative: MicroJoules::ZERO,
         lag,
+        idle_joules: 0.0,
         timeline,
     };
+    account.idle_joules = idle_doubt(domain, account.row.idle);
     if matches!(domain.scope, Scope::Gpu(_)) {
         // CPU time says nothing about a GPU: who launched what is not recorded yet.
         account.row.unattributed.insert(NO_LAUNCH_DATA.to_owned(), dynamic.into_iter().sum());
@@ -75,26 +95,97 @@ pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) 
 }
 
 fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], basis: &Basis<'_>) {
-    let CpuTime { segments, owners, .. } = basis.time;
+    let CpuTime { segments, pieces, marks, owners, .. } = basis.time;
     let of_scope = segments.iter().filter(|segment| basis.cpus.covers(domain.scope, segment.cpu));
     let present = presences(&account.timeline.intervals, of_scope);
+    let of_scope = pieces.iter().filter(|piece| basis.cpus.covers(domain.scope, piece.cpu));
+    let parts = parts(&account.timeline.intervals, of_scope);
+    let evidence = Evidence {
+        intervals: &account.timeline.intervals,
+        dynamic,
+        presences: &present,
+        parts: &parts,
+        marks,
+        start: basis.span.start,
+        class_of: basis.class_of,
+    };
+    let mut dynamic = dynamic.to_vec();
     if let Origin::Counter { .. } = domain.origin {
         // A model gives every CPU the same power: there is nothing to learn from it.
-        account.intensity = learn(&account.timeline.intervals, dynamic, &present, basis.class_of);
+        account.intensity = learn(&evidence);
+        let active = activity(evidence.intervals, of_domain(basis, domain));
+        if let Some(power) = calibrate(&account.intensity, &active, basis.accounting) {
+            account.row.uncore = take(power, &active, &mut dynamic);
+            account.intensity = learn(&Evidence { dynamic: &dynamic, ..evidence });
+        }
     }
-    let weigher = Weigher {
-        intensity: &account.intensity,
-        class_of: basis.class_of,
-        half_period_ns: basis.half_period_ns,
+    let dynamic = dynamic.as_slice();
+    let steps = steps_of(&account.timeline.intervals);
+    let plain = split(dynamic, &present, owners.len());
+    let settled = account.intensity.model().map(|model| {
+        let splitter = Splitter { model, class_of: basis.class_of, owners };
+        splitter.split(dynamic, &steps, &parts, |interval| by_time(&present, interval))
+    });
+    let weighted =
+        matches!(account.intensity, Intensity::Known(_)) && basis.accounting.method == Method::Weighted;
+    let variance = settled.as_ref().map(|settled| settled.variance.clone());
+    let shares = match settled {
+        Some(settled) if weighted => settled.shares,
+        _ => plain.clone(),
     };
-    let mut shares = split(dynamic, &present, owners, &weigher);
-    if let Some(other) = shares.of_owner.get_mut(OTHER as usize) {
+    account.certainty = certainty(&account.intensity, weighted, variance, &shares.of_owner, basis);
+    account.certainty.seconds = seconds_of(&present, owners.len());
+    charge(account, shares, plain, &present, basis);
+}
+
+/// Enters the shares into the row, and hands out the idle baseline as was chosen.
+fn charge(account: &mut Account, shares: Shares, plain: Shares, present: &[Presence], basis: &Basis<'_>) {
+    let (owners, policy) = (&basis.time.owners, basis.accounting.idle);
+    let mut of_owner = shares.of_owner;
+    let mut by_time = plain.of_owner;
+    let kept = hand_out(policy, account.row.idle, &mut of_owner, present, owners);
+    hand_out(policy, account.row.idle, &mut by_time, present, owners);
+    account.row.idle = kept;
+    if let Some(other) = of_owner.get_mut(OTHER as usize) {
         account.row.other = std::mem::take(other);
     }
-    account.row.target = shares.of_owner.iter().copied().sum();
+    if let Some(other) = by_time.get_mut(OTHER as usize) {
+        *other = MicroJoules::ZERO;
+    }
+    account.row.target = of_owner.iter().copied().sum();
     account.row.residual = shares.residual;
     account.negative = shares.negative;
-    account.of_owner = shares.of_owner;
+    (account.of_owner, account.by_time) = (of_owner, by_time);
+}
+
+fn of_domain<'a>(basis: &Basis<'a>, domain: &Domain) -> impl Iterator<Item = &'a Segment> {
+    let (cpus, scope) = (basis.cpus, domain.scope);
+    basis.time.segments.iter().filter(move |segment| cpus.covers(scope, segment.cpu))
+}
+
+/// By how many watts each interval differs from the one before it.
+#[expect(clippy::cast_precision_loss, reason = "a statistic")]
+fn steps_of(intervals: &[EnergyInterval]) -> Vec<f64> {
+    let watts =
+        |interval: &EnergyInterval| interval.energy.as_joules() * 1e9 / interval.span.ns().max(1) as f64;
+    let mut before = intervals.first().map_or(0.0, watts);
+    let step = |interval| {
+        let now = watts(interval);
+        (now - std::mem::replace(&mut before, now)).abs()
+    };
+    intervals.iter().map(step).collect()
+}
+
+/// CPU seconds of each owner.
+fn seconds_of(present: &[Presence], owners: usize) -> Vec<f64> {
+    let mut ns = vec![0_u64; owners];
+    for presence in present {
+        ns.get_mut(presence.owner as usize)
+            .into_iter()
+            .for_each(|sum| *sum = sum.saturating_add(presence.ns));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a statistic")]
+    ns.into_iter().map(|ns| ns as f64 / 1e9).collect()
 }
 
 /// How late the log of a foreign meter is. The machine's own counters are read on its one clock, and a GPU's work is not the CPUs'.
@@ -128,6 +219,13 @@ fn idle_power(domain: &Domain) -> MicroWatts {
         (Some(baseline), Origin::Counter { .. }) => baseline.power,
         (None, Origin::Counter { .. }) => MicroWatts::default(),
     }
+}
+
+/// How far the idle energy may be off (a standard deviation, in joules): what was measured before the start by one part in a hundred,
+/// what was given or is a model's parameter by nothing.
+fn idle_doubt(domain: &Domain, idle: MicroJoules) -> f64 {
+    let measured = domain.idle.as_ref().is_some_and(|baseline| baseline.how.starts_with("measured"));
+    if measured { idle.as_joules() * IDLE_DOUBT } else { 0.0 }
 }
 
 /// Where a domain's numbers come from. Shares of a counter are at best apportioned: `LedgerRow::split_quality`.

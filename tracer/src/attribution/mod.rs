@@ -10,10 +10,14 @@
 //! 2. `timeline` (its own room): readings become intervals of energy; a model stands in where there is no counter.
 //! 3. `occupancy`: who was on the domain's CPUs in each interval, for how long. The socket is a property of the CPU, not of the process,
 //!    so a thread that migrates is charged on each socket for the time it spent there.
-//! 4. `intensity`: how much power each function draws, where the run shows it.
-//! 5. `share`: idle apart, the rest split by weight × time, in integers; `border` says when one function gave way to the next.
-//! 6. `behalf`: for whom workers work, where a view asks for it.
-//! 7. `ledger`: the row of each domain; `doubts`: what the reader must know about it.
+//! 4. `bridge` and `chain`: what threads were probably doing between two samples; `design`: the times that this makes of each window.
+//! 5. `intensity`: how much power each function draws, where the run shows it; `speed`: when all drew more or less at once; `uncore`: the
+//!    shared parts of a socket.
+//! 6. `share`: idle apart, the rest split by time, in integers; `posterior`: by time, watts and what the counter says about borders;
+//!    `idle`: what becomes of the baseline.
+//! 7. `resample` and `doubt_of_watts`: how sure all of that is (`profile::certainty`).
+//! 8. `behalf`: for whom workers work, where a view asks for it.
+//! 9. `rows`: what each thread and stack gets; `ledger`: the row of each domain; `doubts`: what the reader must know about it.
 //!
 //! DRAM and psys are split by CPU time as packages are: DRAM by the CPUs of its socket, psys by all. GPUs have no CPU time to be split by;
 //! their energy above idle is `unattributed` until launches are recorded. A gap adds nothing to any number, since nothing was measured.
@@ -22,78 +26,108 @@
 //! (CLOUD 2023) and Chappie (FSE 2020), with idle apart and exact time; the conservation law and the weights are explained where they stand.
 
 mod behalf;
-mod border;
+mod bridge;
+mod chain;
 mod class;
+mod design;
+mod doubt_of_watts;
 mod doubts;
+mod idle;
 mod intensity;
 mod ledger;
+mod linear;
 mod occupancy;
+mod posterior;
+mod resample;
+mod rows;
 mod share;
+mod speed;
 mod time;
+mod uncore;
 
 pub use behalf::ON_BEHALF_OF;
 
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, SocketId};
-use crate::profile::energy_profile::{EnergyByClass, EnergyProfile, ProfileRow, View};
-use crate::profile::record::Scope;
+use crate::profile::accounting::Accounting;
+use crate::profile::energy_profile::{EnergyProfile, View};
+use crate::profile::record::{Scope, Warning};
 use crate::profile::recording::Recording;
 use crate::timeline::Span;
 use behalf::{Behalf, Logical};
 use ledger::{Account, Basis, account};
 use std::collections::{BTreeMap, BTreeSet};
-use time::{CpuTime, Owner, OwnerId, OwnerTime};
+use time::CpuTime;
 
 /// Attributes the energy of a recording: the ledger of each domain and the joules of each thread and stack, in the physical view.
 ///
 /// Exact for every recording whose energy stays below 9.2 TJ: each row's `imbalance` is zero, Σ rows = Σ ledger targets per class, and the
 /// rows' time is the target's on-CPU time within the recording's span. Never panics, also on nonsense.
 pub fn attribute(recording: &Recording) -> EnergyProfile {
-    let (profile, owners, _) = attribute_to_owners(recording);
-    EnergyProfile { rows: behalf::physical(owners.into_iter().map(|(_, row)| row).collect()), ..profile }
+    attribute_as(recording, Accounting::default())
+}
+
+/// As `attribute`, accounting as the reader chose.
+pub fn attribute_as(recording: &Recording, accounting: Accounting) -> EnergyProfile {
+    let found = Found::of(recording, accounting);
+    let rows = behalf::physical(&rows::by_owner(&found.time, &found.accounts));
+    found.into_profile(rows, View::Physical, accounting)
 }
 
 /// The same in the logical view: workers are charged to the Python stack that they work for (`behalf`). The recording gets the joined
 /// stacks that the rows name; each thread's sums are those of the physical view, to the microjoule.
 pub fn attribute_logically(recording: &mut Recording) -> EnergyProfile {
-    let (profile, owners, behalf) = attribute_to_owners(recording);
-    let Logical { frames, stacks, rows } = behalf::logical(recording, &behalf, &owners);
-    recording.frames.extend(frames);
-    recording.stacks.extend(stacks);
-    EnergyProfile { rows, view: View::Logical, ..profile }
+    attribute_logically_as(recording, Accounting::default())
 }
 
-/// The ledger, a row for each owner with its number, and for whom owners work.
-fn attribute_to_owners(recording: &Recording) -> (EnergyProfile, Vec<(OwnerId, ProfileRow)>, Behalf) {
-    let span = span_of(recording);
-    let cpus = Cpus::of(recording);
-    let mut time = CpuTime::new(&recording.slices, &recording.samples, span);
-    let behalf = behalf::refine(recording, &mut time, span);
-    let class_of = class::classes_of(recording, &time.owners);
-    let half_period_ns = 500_000_000 / u64::from(recording.header.sample_hz.max(1));
-    let basis = Basis {
-        span,
-        time: &time,
-        class_of: &class_of,
-        cpus: &cpus,
-        half_period_ns,
-        woke: &recording.sleeps,
-    };
-    let mut warnings = recording.warnings.clone();
-    let accounts: Vec<Account> = recording
-        .domains
-        .iter()
-        .map(|domain| {
-            let readings = recording.readings.get(&domain.id).map_or(&[][..], Vec::as_slice);
-            let account = account(domain, readings, &basis);
-            warnings.extend(doubts::of_domain(domain, &account, span));
-            account
-        })
-        .collect();
-    warnings.extend(doubts::of_recording(time.overlaps, cpus.time_without_socket(&time)));
-    let owners = rows_of(&time, &accounts);
-    let ledger = accounts.into_iter().map(|account| account.row).collect();
-    (EnergyProfile { ledger, warnings, ..EnergyProfile::default() }, owners, behalf)
+/// As `attribute_logically`, accounting as the reader chose.
+pub fn attribute_logically_as(recording: &mut Recording, accounting: Accounting) -> EnergyProfile {
+    let found = Found::of(recording, accounting);
+    let owners = rows::by_owner(&found.time, &found.accounts);
+    let Logical { frames, stacks, rows } = behalf::logical(recording, &found.behalf, &owners);
+    recording.frames.extend(frames);
+    recording.stacks.extend(stacks);
+    found.into_profile(rows, View::Logical, accounting)
+}
+
+/// What is found out before anybody asks for rows.
+struct Found {
+    time: CpuTime,
+    behalf: Behalf,
+    accounts: Vec<Account>,
+    warnings: Vec<Warning>,
+}
+
+impl Found {
+    fn of(recording: &Recording, accounting: Accounting) -> Self {
+        let span = span_of(recording);
+        let cpus = Cpus::of(recording);
+        let mut time = CpuTime::new(&recording.slices, &recording.samples, span);
+        let behalf = behalf::refine(recording, &mut time, span);
+        let class_of = class::classes_of(recording, &time.owners);
+        let woke = &recording.sleeps;
+        let basis = Basis { span, time: &time, class_of: &class_of, cpus: &cpus, accounting, woke };
+        let mut warnings = recording.warnings.clone();
+        let accounts: Vec<Account> = recording
+            .domains
+            .iter()
+            .map(|domain| {
+                let readings = recording.readings.get(&domain.id).map_or(&[][..], Vec::as_slice);
+                let account = account(domain, readings, &basis);
+                warnings.extend(doubts::of_domain(domain, &account, span));
+                account
+            })
+            .collect();
+        warnings.extend(doubts::of_recording(time.overlaps, cpus.time_without_socket(&time)));
+        Self { time, behalf, accounts, warnings }
+    }
+
+    fn into_profile(self, rows: Vec<behalf::Sourced>, view: View, accounting: Accounting) -> EnergyProfile {
+        let (rows, sources): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        let certainty = rows::certainty(&self.accounts, &sources);
+        let ledger = self.accounts.into_iter().map(|account| account.row).collect();
+        EnergyProfile { accounting, ledger, rows, view, certainty, warnings: self.warnings }
+    }
 }
 
 /// The recording's time. One that was cut off ends with the last thing in it.
@@ -107,21 +141,6 @@ fn span_of(recording: &Recording) -> Span {
     let readings = recording.readings.values().flatten().map(|reading| reading.at);
     let last = slices.chain(samples).chain(readings).max().unwrap_or(KtimeNs::default());
     Span::new(start, last)
-}
-
-/// A row for each owner in the target.
-fn rows_of(time: &CpuTime, accounts: &[Account]) -> Vec<(OwnerId, ProfileRow)> {
-    let mut rows = Vec::with_capacity(time.owners.len());
-    for (number, owner) in (0..).zip(&time.owners) {
-        let Owner::Target(thread, stack) = owner.owner else { continue };
-        let mut energy = EnergyByClass::default();
-        for account in accounts {
-            energy[account.row.class] += account.of_owner.get(number as usize).copied().unwrap_or_default();
-        }
-        let OwnerTime { time_ns, samples, .. } = *owner;
-        rows.push((number, ProfileRow { thread, stack, energy, time_ns, samples, on_behalf_of: None }));
-    }
-    rows
 }
 
 /// Which CPUs belong to which socket.

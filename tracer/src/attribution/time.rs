@@ -8,12 +8,13 @@
 //! owned by   [aaaaaaaaaaaaaa|bbbbbbb|cccccccccc)      Voronoi: cut half-way between neighbours, clipped to the slice
 //! ```
 //!
-//! A slice that no sample fell into takes the stack of the same thread's nearest sample, if that is within 50 ms; else its time is
+//! A slice that no sample fell into takes the stack of the same thread's nearest sample, if that is within half a second; else its time is
 //! `[unsampled]`. So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but is counted.
 //!
 //! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later one begins, because the later
 //! one's start was seen. What the earlier one claimed beyond that is dropped and the overlap counted.
 
+use super::bridge::{Mark, Piece, Run, pieces_of_thread};
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, StackId, ThreadKey};
 use crate::profile::record::{Occupant, Sample, Slice};
@@ -21,8 +22,8 @@ use crate::timeline::Span;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A sample further away than this says nothing about a slice.
-const NEAREST_NS: u64 = 50_000_000;
+/// A sample further away than this says nothing about a slice. Nearer ones are, on average over slices, the mix that the thread was in.
+pub(super) const NEAREST_NS: u64 = 500_000_000;
 
 /// Position in `CpuTime::owners`.
 pub(super) type OwnerId = u32;
@@ -62,6 +63,12 @@ pub(super) struct CpuTime {
     pub(super) segments: Vec<Segment>,
     /// Owners; the first is `Owner::Other`.
     pub(super) owners: Vec<OwnerTime>,
+    /// The same time between neighbouring samples, ordered by CPU and start.
+    pub(super) pieces: Vec<Piece>,
+    /// Samples that fell into slices, by thread and time.
+    pub(super) marks: Vec<Mark>,
+    /// What pieces are made of.
+    bridged: Bridged,
     /// Slices that began before the one before them ended.
     pub(super) overlaps: u64,
 }
@@ -91,7 +98,86 @@ impl CpuTime {
                 }
             }
         }
-        Self { segments, owners: owners.list, overlaps }
+        let (mut bridged, marks) = bridges(&slices, &by_thread, &ranges, &mut owners);
+        let pieces = bridged.pieces(&marks, |thread| owners.number(Owner::Target(thread, None)));
+        Self { segments, pieces, marks, owners: owners.list, bridged, overlaps }
+    }
+
+    /// Makes the pieces again, after marks were given to other owners.
+    pub(super) fn bridge_again(&mut self) {
+        self.pieces = self.bridged.pieces(&self.marks, |_| OTHER);
+    }
+}
+
+/// The slices of strangers, and those of each thread with its marks.
+#[derive(Debug, Default)]
+struct Bridged {
+    strangers: Vec<Piece>,
+    threads: Vec<(ThreadKey, Vec<Run>, Range<usize>)>,
+    /// Who owns what is near no sample of a thread, where there was any.
+    unseen: HashMap<ThreadKey, OwnerId>,
+}
+
+impl Bridged {
+    /// Time between neighbouring samples, ordered by CPU and start. `number` gives the owner of a thread's time that is near no sample; it
+    /// is asked once for each thread.
+    fn pieces(&mut self, marks: &[Mark], mut number: impl FnMut(ThreadKey) -> OwnerId) -> Vec<Piece> {
+        let mut pieces = self.strangers.clone();
+        for (thread, runs, range) in &self.threads {
+            let marks = marks.get(range.clone()).unwrap_or_default();
+            let unseen = || *self.unseen.entry(*thread).or_insert_with(|| number(*thread));
+            pieces_of_thread(runs, marks, unseen, &mut pieces);
+        }
+        pieces.sort_by_key(|piece| (piece.cpu, piece.span));
+        pieces
+    }
+}
+
+/// What pieces are made of, and the samples that lie in slices.
+fn bridges(
+    slices: &[Slice],
+    by_thread: &[&Sample],
+    ranges: &HashMap<ThreadKey, Range<usize>>,
+    owners: &mut Owners,
+) -> (Bridged, Vec<Mark>) {
+    let (mut bridged, mut marks) = (Bridged::default(), Vec::new());
+    let mut runs: Vec<(ThreadKey, Run)> = Vec::new();
+    for slice in slices {
+        let span = Span { start: slice.start, end: slice.end };
+        match slice.who {
+            Occupant::Other => bridged.strangers.push(Piece::certain(slice.cpu, span, OTHER)),
+            Occupant::Target(thread) => runs.push((thread, Run { cpu: slice.cpu, span, cpu_ns: 0 })),
+        }
+    }
+    runs.sort_by_key(|(thread, run)| (*thread, run.span, run.cpu));
+    let mut number = 0;
+    for of_thread in runs.chunk_by(|a, b| a.0 == b.0) {
+        let Some(&(thread, _)) = of_thread.first() else { continue };
+        let mut of_thread: Vec<Run> = of_thread.iter().map(|&(_, run)| run).collect();
+        let range = ranges.get(&thread).cloned().unwrap_or_default();
+        let samples = by_thread.get(range).unwrap_or_default();
+        let first = marks.len();
+        mark(&mut of_thread, samples, number, owners, &mut marks);
+        // Only threads with marks have a number.
+        number += u32::from(marks.len() > first);
+        bridged.threads.push((thread, of_thread, first..marks.len()));
+    }
+    (bridged, marks)
+}
+
+/// Puts a thread's runs and samples on its CPU time.
+fn mark(runs: &mut [Run], samples: &[&Sample], thread: u32, owners: &mut Owners, marks: &mut Vec<Mark>) {
+    let mut samples = samples.iter().peekable();
+    let mut before = 0_u64;
+    for run in runs {
+        run.cpu_ns = before;
+        while samples.next_if(|sample| sample.at < run.span.start).is_some() {}
+        while let Some(sample) = samples.next_if(|sample| sample.at < run.span.end) {
+            let owner = owners.number(Owner::Target(sample.thread, Some(sample.stack)));
+            let cpu_ns = before.saturating_add(sample.at.ns_since(run.span.start));
+            marks.push(Mark { thread, at: sample.at, cpu_ns, owner });
+        }
+        before = before.saturating_add(run.span.ns());
     }
 }
 
@@ -240,10 +326,10 @@ mod tests {
         assert_eq!(owned(&time), [(Some(1), 65, 2), (Some(2), 35, 1)]);
     }
 
-    /// A slice without a sample takes the nearest one of its thread within 50 ms, on either side, else nobody's.
+    /// A slice without a sample takes the nearest one of its thread within half a second, on either side, else nobody's.
     #[test]
     fn empty_slices_take_the_nearest_sample() {
-        let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 300, 307)];
+        let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 700, 707)];
         let time = CpuTime::new(&slices, &[sample(90, 1), sample(160, 2)], ALWAYS);
         assert_eq!(owned(&time), [(Some(1), 10, 1), (Some(2), 1, 1), (None, 7, 0)]);
     }

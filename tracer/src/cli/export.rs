@@ -1,6 +1,7 @@
 //! `energy-trace export FILE --format folded`: a recording for another tool.
 
 use super::Failure;
+use super::accounting::AccountingArgs;
 use super::output::{read_profile, write_to};
 use super::report::View;
 use crate::report::DomainChoice;
@@ -37,6 +38,10 @@ pub struct ExportArgs {
     /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
     #[arg(long, value_enum, default_value = "logical")]
     pub view: View,
+
+    /// How energy is accounted for
+    #[command(flatten)]
+    pub accounting: AccountingArgs,
 }
 
 /// A format of another tool.
@@ -57,7 +62,7 @@ fn parse_format(text: &str) -> Result<Format, String> {
 
 /// Writes a recording in another format.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let (mut recording, profile) = read_profile(&args.file, args.view)?;
+    let (mut recording, profile) = read_profile(&args.file, args.view, args.accounting)?;
     if args.short_names {
         short_names::shorten(&mut recording);
     }

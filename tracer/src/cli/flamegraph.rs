@@ -1,6 +1,7 @@
 //! `energy-trace flamegraph FILE -o out.svg`: a recording as a flame graph of joules.
 
 use super::Failure;
+use super::accounting::AccountingArgs;
 use super::output::{read_profile, write_to};
 use super::report::View;
 use crate::report::DomainChoice;
@@ -37,11 +38,15 @@ pub struct FlamegraphArgs {
     /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
     #[arg(long, value_enum, default_value = "logical")]
     pub view: View,
+
+    /// How energy is accounted for
+    #[command(flatten)]
+    pub accounting: AccountingArgs,
 }
 
 /// Draws a recording.
 pub fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
-    let (mut recording, profile) = read_profile(&args.file, args.view)?;
+    let (mut recording, profile) = read_profile(&args.file, args.view, args.accounting)?;
     if args.short_names {
         short_names::shorten(&mut recording);
     }

@@ -2,6 +2,7 @@
 //!
 //! Leaves out what it resolves to on this machine (`plan`) and doing it (`session`, `report`, `doctor`).
 
+mod accounting;
 pub mod doctor;
 pub mod export;
 mod failure;

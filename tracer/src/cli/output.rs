@@ -1,6 +1,7 @@
 //! Where a verb writes: stdout or a file. A reader that closes the pipe early (`| head`) is no failure.
 
 use super::Failure;
+use super::accounting::AccountingArgs;
 use super::report::View;
 use crate::attribution;
 use crate::profile::energy_profile::EnergyProfile;
@@ -18,12 +19,16 @@ struct WriteError {
     source: io::Error,
 }
 
-/// Reads a recording and attributes its energy.
-pub(super) fn read_profile(path: &Path, view: View) -> Result<(Recording, EnergyProfile), Failure> {
+/// Reads a recording and attributes its energy as the user chose.
+pub(super) fn read_profile(
+    path: &Path,
+    view: View,
+    accounting: AccountingArgs,
+) -> Result<(Recording, EnergyProfile), Failure> {
     let mut recording = file::read(path).map_err(|e| Failure::own(&e))?;
     let profile = match view {
-        View::Logical => attribution::attribute_logically(&mut recording),
-        View::Physical => attribution::attribute(&recording),
+        View::Logical => attribution::attribute_logically_as(&mut recording, accounting.into()),
+        View::Physical => attribution::attribute_as(&recording, accounting.into()),
     };
     Ok((recording, profile))
 }

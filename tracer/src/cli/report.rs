@@ -1,5 +1,6 @@
 //! `energy-trace report FILE`: a recording as a table, JSON or CSV.
 
+use super::accounting::AccountingArgs;
 use super::output::{read_profile, write_to};
 use super::{Common, Failure};
 use crate::report::json::JsonOptions;
@@ -36,6 +37,10 @@ pub struct ReportArgs {
     /// Rows of the table
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
+
+    /// How energy is accounted for
+    #[command(flatten)]
+    pub accounting: AccountingArgs,
 }
 
 /// The form of a report.
@@ -61,7 +66,7 @@ pub enum View {
 /// Shows a recording on stdout.
 pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     check_rows(args.format, args.by).map_err(Failure::usage)?;
-    let (mut recording, profile) = read_profile(&args.file, args.view)?;
+    let (mut recording, profile) = read_profile(&args.file, args.view, args.accounting)?;
     // Programs get whole names: JSON and CSV keep what a symbol is.
     if args.short_names && args.format == Format::Table {
         short_names::shorten(&mut recording);

@@ -1,5 +1,7 @@
 //! Joules per thread and stack, and the ledger that they add up in: what `attribution/` makes and `report/` shows.
 
+use super::accounting::Accounting;
+use super::certainty::Certainty;
 use super::record::{DomainClass, Quality};
 use crate::ids::{StackId, ThreadKey};
 use crate::units::MicroJoules;
@@ -91,6 +93,8 @@ pub struct ProfileRow {
     pub stack: Option<StackId>,
     /// Its energy.
     pub energy: EnergyByClass,
+    /// Its energy if all who ran at the same time drew the same power: what a split by CPU time alone gives.
+    pub by_time: EnergyByClass,
     /// Its time on a CPU in nanoseconds.
     pub time_ns: u64,
     /// The samples that saw it.
@@ -110,14 +114,18 @@ pub enum View {
 }
 
 /// Joules per thread and stack. Per class, exactly: Σ rows = Σ ledger targets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EnergyProfile {
+    /// How energy was accounted for.
+    pub accounting: Accounting,
     /// One row a domain.
     pub ledger: Vec<LedgerRow>,
     /// One row a thread and stack.
     pub rows: Vec<ProfileRow>,
     /// The view that the rows show.
     pub view: View,
+    /// How sure the rows are.
+    pub certainty: Certainty,
     /// Doubts of the attribution itself, for the reader.
     pub warnings: Vec<super::record::Warning>,
 }

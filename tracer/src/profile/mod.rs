@@ -1,7 +1,9 @@
 //! The recording and what comes out of it: its facts (`record`), their tables (`recording`), how they lie in a file (`file`), joules per
-//! stack (`energy_profile`).
+//! stack (`energy_profile`), how sure they are (`certainty`) and what a reader chose (`accounting`).
 
+pub mod accounting;
 mod assembly;
+pub mod certainty;
 mod domain;
 pub mod energy_profile;
 pub mod file;

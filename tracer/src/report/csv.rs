@@ -3,9 +3,11 @@
 //! Leaves out the ledger and everything about the run: those are in the JSON.
 
 use super::functions::{Function, functions};
+use crate::profile::certainty::Sureness;
 use crate::profile::energy_profile::EnergyProfile;
 use crate::profile::record::{DomainClass, FrameKind};
 use crate::profile::recording::Recording;
+use crate::units::MicroJoules;
 use std::io::{self, Write};
 
 /// Writes the functions, those with the most energy of their own first, below a line of column names. Energies are integer
@@ -27,10 +29,19 @@ fn columns() -> Vec<String> {
         DomainClass::ALL.into_iter().map(move |class| format!("{prefix}_{}_uj", class.name()))
     };
     let names = ["name", "symbol", "module", "file", "line", "kind"].into_iter().map(str::to_owned);
-    let rest = ["self_ns", "total_ns", "samples", "ci95_low_uj", "ci95_high_uj", "flags"]
-        .into_iter()
-        .map(str::to_owned);
-    names.chain(classes("self")).chain(classes("total")).chain(rest).collect()
+    let rest = [
+        "self_ns",
+        "total_ns",
+        "samples",
+        "ci95_low_uj",
+        "ci95_high_uj",
+        "bounds_low_uj",
+        "bounds_high_uj",
+        "flags",
+    ]
+    .into_iter()
+    .map(str::to_owned);
+    names.chain(classes("self")).chain(classes("total")).chain(classes("self_time")).chain(rest).collect()
 }
 
 fn fields(function: &Function) -> Vec<String> {
@@ -46,8 +57,12 @@ fn fields(function: &Function) -> Vec<String> {
     fields.extend(
         [own, total].iter().flat_map(|cost| cost.energy.iter().map(|(_, energy)| energy.as_uj().to_string())),
     );
+    fields.extend(own.by_time.iter().map(|(_, energy)| energy.as_uj().to_string()));
     fields.extend([own.time_ns, total.time_ns, total.samples].iter().map(u64::to_string));
-    fields.extend([function.ci95.0, function.ci95.1].iter().map(|bound| bound.as_uj().to_string()));
+    let Sureness { ci95, bounds } = function.sureness;
+    fields.extend([ci95.0, ci95.1].iter().map(|bound| bound.as_uj().to_string()));
+    let bound = |of: Option<MicroJoules>| of.map_or_else(String::new, |bound| bound.as_uj().to_string());
+    fields.extend([bound(bounds.map(|bounds| bounds.0)), bound(bounds.map(|bounds| bounds.1))]);
     fields.push(function.flags.join(" "));
     fields
 }

@@ -13,7 +13,7 @@ use quick_xml::{Reader, Writer};
 use std::io::Write;
 
 /// Running sums over the drawn lines, to look up what lies between two places of the axis.
-pub(crate) struct Axis {
+pub(crate) struct Axis<'a> {
     /// Where each line begins, and the CPU time of all lines before it.
     marks: Vec<(u64, u64)>,
     /// Length of the axis.
@@ -22,9 +22,11 @@ pub(crate) struct Axis {
     duration_ns: u64,
     /// Put behind each energy: ` estimated`, or nothing.
     word: &'static str,
+    /// How sure the energy of a range of lines is, as it stands in the tooltip.
+    sureness: Box<dyn Fn(std::ops::Range<usize>) -> String + 'a>,
 }
 
-impl Axis {
+impl<'a> Axis<'a> {
     /// `lines`: weight and CPU time of each drawn line, in the order in which they are drawn.
     pub(crate) fn new(lines: impl Iterator<Item = (u64, u64)>, duration_ns: u64, word: &'static str) -> Self {
         let (mut end, mut time) = (0_u64, 0_u64);
@@ -35,7 +37,19 @@ impl Axis {
             time = time.saturating_add(time_ns);
         }
         marks.push((end, time));
-        Self { marks, end, duration_ns, word }
+        Self { marks, end, duration_ns, word, sureness: Box::new(|_| String::new()) }
+    }
+
+    /// With words on how sure the energy of a range of lines is.
+    pub(crate) fn with_sureness(mut self, words: impl Fn(std::ops::Range<usize>) -> String + 'a) -> Self {
+        self.sureness = Box::new(words);
+        self
+    }
+
+    /// The lines that begin between two places.
+    fn lines(&self, start: u64, end: u64) -> std::ops::Range<usize> {
+        let from = |place| self.marks.partition_point(|&(start, _)| start < place);
+        from(start)..from(end).min(self.marks.len().saturating_sub(1))
     }
 
     fn time_before(&self, place: u64) -> u64 {
@@ -52,7 +66,12 @@ impl Axis {
         let time = if is_root { self.duration_ns } else { between() };
         let share = 100.0 * width as f64 / self.end.max(1) as f64;
         let seconds = time as f64 / 1e9;
-        format!("{name} ({energy}{}, {share:.2} %, {} W, {seconds:.3} s)", self.word, watts(energy, time))
+        let sure = (self.sureness)(self.lines(start, start.saturating_add(width)));
+        format!(
+            "{name} ({energy}{}{sure}, {share:.2} %, {} W, {seconds:.3} s)",
+            self.word,
+            watts(energy, time)
+        )
     }
 }
 
@@ -64,7 +83,7 @@ struct Pending<'a> {
 }
 
 /// Copies the picture from `svg` to `out`, with new tooltips.
-pub(crate) fn rewrite(svg: &str, out: impl Write, axis: &Axis) -> Result<(), ReportError> {
+pub(crate) fn rewrite(svg: &str, out: impl Write, axis: &Axis<'_>) -> Result<(), ReportError> {
     let mut reader = Reader::from_str(svg);
     let mut writer = Writer::new(out);
     let mut pending = Pending::default();
@@ -134,7 +153,7 @@ fn place(rect: &BytesStart<'_>) -> Result<(u64, u64), ReportError> {
 mod tests {
     use super::{Axis, rewrite};
 
-    fn rewritten(body: &str, axis: &Axis) -> String {
+    fn rewritten(body: &str, axis: &Axis<'_>) -> String {
         let mut out = Vec::new();
         rewrite(&format!("<svg>{body}</svg>"), &mut out, axis).unwrap();
         String::from_utf8(out).unwrap()

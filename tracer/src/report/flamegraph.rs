@@ -7,6 +7,7 @@
 use super::flame_colors::{LEGEND, color};
 use super::flame_titles::{Axis, rewrite};
 use super::folded::{Folded, Line};
+use super::sureness::tooltip;
 use super::{DomainChoice, ReportError, run};
 use crate::profile::energy_profile::EnergyProfile;
 use crate::profile::record::Quality;
@@ -71,7 +72,12 @@ pub fn write(
     from_lines(&mut drawing, lines.iter().map(String::as_str), &mut svg)?;
     let svg = String::from_utf8(svg).map_err(|error| ReportError::Svg(error.to_string()))?;
     let weights = folded.lines.iter().map(|line| (line.energy.as_uj().unsigned_abs(), line.time_ns));
-    let axis = Axis::new(weights, run::duration_ns(recording), word);
+    let sureness = |lines: std::ops::Range<usize>| {
+        let lines = folded.lines.get(lines).unwrap_or_default();
+        let rows: Vec<usize> = lines.iter().flat_map(|line| line.rows.iter().copied()).collect();
+        tooltip(profile, domain, &rows)
+    };
+    let axis = Axis::new(weights, run::duration_ns(recording), word).with_sureness(sureness);
     let mut buffered = std::io::BufWriter::new(out);
     rewrite(&svg, &mut buffered, &axis)?;
     buffered.flush()?;

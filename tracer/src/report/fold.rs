@@ -12,6 +12,8 @@ use std::ops::AddAssign;
 pub struct Cost {
     /// Energy by class of domain.
     pub energy: EnergyByClass,
+    /// The same if all who ran at one time drew the same power.
+    pub by_time: EnergyByClass,
     /// Time on a CPU in nanoseconds.
     pub time_ns: u64,
     /// Stack samples.
@@ -20,13 +22,14 @@ pub struct Cost {
 
 impl From<&ProfileRow> for Cost {
     fn from(row: &ProfileRow) -> Self {
-        Self { energy: row.energy, time_ns: row.time_ns, samples: row.samples }
+        Self { energy: row.energy, by_time: row.by_time, time_ns: row.time_ns, samples: row.samples }
     }
 }
 
 impl AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
         self.energy += other.energy;
+        self.by_time += other.by_time;
         self.time_ns = self.time_ns.saturating_add(other.time_ns);
         self.samples = self.samples.saturating_add(other.samples);
     }
@@ -39,6 +42,29 @@ pub struct Spent {
     pub own: Cost,
     /// Where the group is anywhere in the stack, once a stack however often it occurs there (recursion).
     pub total: Cost,
+}
+
+/// As `fold`, with the rows in which each group is anywhere, each once.
+pub(crate) fn fold_with_rows<K: Copy + Ord>(
+    profile: &EnergyProfile,
+    mut labels: impl FnMut(&ProfileRow, &mut Vec<K>),
+) -> BTreeMap<K, (Spent, Vec<usize>)> {
+    let mut members: BTreeMap<K, Vec<usize>> = BTreeMap::new();
+    let mut number = 0;
+    let groups = fold(profile, |row, path| {
+        labels(row, path);
+        for &group in path.iter() {
+            let rows = members.entry(group).or_default();
+            if rows.last() != Some(&number) {
+                rows.push(number);
+            }
+        }
+        number += 1;
+    });
+    groups
+        .into_iter()
+        .map(|(group, spent)| (group, (spent, members.remove(&group).unwrap_or_default())))
+        .collect()
 }
 
 /// Folds all rows. `labels` writes the groups of a row, root first, into the (empty) vector; a row without a group is left out.
@@ -107,6 +133,7 @@ mod tests {
                 thread: ThreadKey::new(0),
                 stack,
                 energy,
+                by_time: energy,
                 time_ns: 10,
                 samples: 1,
                 on_behalf_of: None,

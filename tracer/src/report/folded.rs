@@ -1,7 +1,8 @@
 //! Folded stacks: one line a stack, root first, `process;thread;frame;frame weight`, the weight in whole microjoules.
 //!
 //! What no stack was charged with stands beside the stacks as roots of its own: `[idle package-0]`, `[other processes]`, `[uncore]`,
-//! `[residual]`, `[unattributed: reason]`. So the file sums to what the domains measured, exactly.
+//! `[residual]`, `[unattributed: reason]`. So the file sums to what the domains measured, exactly; with
+//! `--idle exclude` to that without the idle baseline.
 //!
 //! A weight below zero cannot be drawn, and readers of the format refuse it. Equal lines are added up first; what is still negative is
 //! left out and counted in a comment at the end, with the difference that this makes: drawn - left out = measured. Lines of zero are
@@ -11,6 +12,7 @@ use super::functions::{MISSING, UNSAMPLED};
 use super::names::{frame_name, process_name, thread_name};
 use super::{DomainChoice, run};
 use crate::ids::{StackId, ThreadKey};
+use crate::profile::accounting::IdlePolicy;
 use crate::profile::energy_profile::EnergyProfile;
 use crate::profile::record::FrameKind;
 use crate::profile::recording::Recording;
@@ -67,6 +69,8 @@ pub(crate) struct Line<'a> {
     pub(crate) energy: MicroJoules,
     /// CPU time that the energy was spent in; for a part of the ledger, the time over which it counts.
     pub(crate) time_ns: u64,
+    /// The rows of the profile that it holds.
+    pub(crate) rows: Vec<usize>,
 }
 
 impl Line<'_> {
@@ -93,27 +97,28 @@ impl<'a> Folded<'a> {
         let frames: Vec<Label<'a>> = (recording.frames.iter())
             .map(|frame| (LabelKind::Frame(frame.kind), escape(frame_name(frame).into())))
             .collect();
-        let mut sums: BTreeMap<Vec<Label<'a>>, (MicroJoules, u64)> = BTreeMap::new();
-        for row in &profile.rows {
+        let mut sums: BTreeMap<Vec<Label<'a>>, (MicroJoules, u64, Vec<usize>)> = BTreeMap::new();
+        for (number, row) in profile.rows.iter().enumerate() {
             let sum = sums
                 .entry(labels(recording, &frames, row.on_behalf_of.unwrap_or(row.thread), row.stack))
                 .or_default();
             sum.0 += run::chosen(&row.energy, domain);
             sum.1 = sum.1.saturating_add(row.time_ns);
+            sum.2.push(number);
         }
         let (duration, others) = (run::duration_ns(recording), run::other_ns(recording));
         for (name, energy) in ledger_parts(profile, domain) {
             let time = if name == OTHERS { others } else { duration };
-            sums.insert(vec![(LabelKind::Ledger, escape(name.into()))], (energy, time));
+            sums.insert(vec![(LabelKind::Ledger, escape(name.into()))], (energy, time, vec![]));
         }
         Self::of(sums)
     }
 
-    fn of(sums: BTreeMap<Vec<Label<'a>>, (MicroJoules, u64)>) -> Self {
+    fn of(sums: BTreeMap<Vec<Label<'a>>, (MicroJoules, u64, Vec<usize>)>) -> Self {
         let mut folded = Self { lines: Vec::new(), negative: 0, negative_energy: MicroJoules::ZERO };
-        for (labels, (energy, time_ns)) in sums {
+        for (labels, (energy, time_ns, rows)) in sums {
             if energy > MicroJoules::ZERO {
-                folded.lines.push(Line { labels, energy, time_ns });
+                folded.lines.push(Line { labels, energy, time_ns, rows });
             } else if energy < MicroJoules::ZERO {
                 folded.negative += 1;
                 folded.negative_energy += energy;
@@ -148,7 +153,9 @@ fn ledger_parts(profile: &EnergyProfile, domain: DomainChoice) -> BTreeMap<Strin
     let mut parts: BTreeMap<String, MicroJoules> = BTreeMap::new();
     let mut add = |name: String, energy| *parts.entry(name).or_default() += energy;
     for row in run::ledger_of(profile, domain) {
-        add(format!("[idle {}]", row.domain), row.idle);
+        if profile.accounting.idle != IdlePolicy::Exclude {
+            add(format!("[idle {}]", row.domain), row.idle);
+        }
         add(OTHERS.to_owned(), row.other);
         add("[uncore]".to_owned(), row.uncore);
         add("[residual]".to_owned(), row.residual);
@@ -233,8 +240,9 @@ mod tests {
     /// Energy below zero is left out and said: drawn plus left out is what was measured.
     #[test]
     fn negative_energy_is_said() {
-        let entry =
-            |name: &'static str, uj| (vec![(LabelKind::Ledger, name.into())], (MicroJoules::from_uj(uj), 0));
+        let entry = |name: &'static str, uj| {
+            (vec![(LabelKind::Ledger, name.into())], (MicroJoules::from_uj(uj), 0, vec![]))
+        };
         let folded = Folded::of(BTreeMap::from([entry("a", 100), entry("b", -7), entry("c", 0)]));
         assert_eq!(folded.lines.len(), 1);
         let note = folded.note().unwrap();

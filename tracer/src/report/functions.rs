@@ -6,14 +6,14 @@
 //! Time that no sample saw is the row `[unsampled]`, so that for each class of domain Σ own energy = Σ targets of the ledger, exactly.
 
 use super::api_names::{ApiName, ApiNames};
-use super::fold::{Cost, Interner, Spent, fold};
+use super::fold::{Cost, Interner, Spent, fold_with_rows};
 use super::names::{frame_name, is_nameless};
-use super::sampling_error;
+use super::sureness::Judge;
 use super::{DomainChoice, run};
+use crate::profile::certainty::Sureness;
 use crate::profile::energy_profile::{EnergyProfile, ProfileRow};
-use crate::profile::record::{Frame, FrameKind, Quality};
+use crate::profile::record::{Frame, FrameKind};
 use crate::profile::recording::Recording;
-use crate::units::MicroJoules;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,8 +21,6 @@ use std::collections::{BTreeSet, HashMap};
 pub(crate) const UNSAMPLED: &str = "[unsampled]";
 /// The frame that stands for an entry that a damaged recording lacks.
 pub(crate) const MISSING: &str = "[missing frame]";
-/// Fewer samples than this make a number too uncertain to act on.
-const FEW_SAMPLES: u64 = 100;
 
 /// One function (or one public API name) and what it spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,11 +41,12 @@ pub struct Function {
     pub build_id: Option<String>,
     /// What it spent itself and in total.
     pub spent: Spent,
-    /// 95 % interval of the total energy by sampling error alone (`sampling_error.rs`); psys is left out unless there is nothing else.
-    pub ci95: (MicroJoules, MicroJoules),
+    /// How sure the total energy is; psys is left out unless there is nothing else.
+    pub sureness: Sureness,
     /// Whether it only starts the interpreter: it calls the outermost Python frame in nearly all stacks that have it.
     pub starts: bool,
-    /// Words for the reader: `low-samples` (under 100), `estimated` (no energy counter), `no-symbol`.
+    /// Words for the reader: `low-samples` (under 100), `estimated` (no energy counter), `no-symbol`, `unidentified` (the run does not
+    /// show how much it draws), `stolen-time` (it ran for longer than samples saw), `dram:time` (memory's energy is split by CPU time).
     pub flags: Vec<&'static str>,
 }
 
@@ -149,11 +148,12 @@ impl<'a> FunctionTable<'a> {
         self.speakers.get(number).copied().flatten().map(|(_, frame)| frame)
     }
 
-    fn function(&self, number: usize, spent: Spent, judge: &Judge<'_>) -> Function {
+    fn function(&self, number: usize, spent: Spent, rows: &[usize], judge: &Judge<'_>) -> Function {
         let frame = self.speaker(number);
         let text = |field: fn(&Frame) -> &str| frame.map(field).unwrap_or_default().to_owned();
         let name = self.name(number);
-        let mut flags = judge.flags(&spent.total);
+        let sureness = judge.sureness(&spent.total, rows);
+        let mut flags = judge.flags(&spent.total, &sureness);
         if frame.is_some_and(is_nameless) {
             flags.push("no-symbol");
         }
@@ -164,7 +164,7 @@ impl<'a> FunctionTable<'a> {
             line: frame.map_or(0, |frame| if frame.first_line == 0 { frame.line } else { frame.first_line }),
             kind: self.kind(number),
             build_id: frame.and_then(|frame| self.recording.build_ids.get(&frame.module)).cloned(),
-            ci95: judge.interval(&spent.total),
+            sureness,
             starts: false,
             name,
             spent,
@@ -188,12 +188,12 @@ fn identity(frame: &Frame) -> Identity<'_> {
 /// All functions that spent time or energy, those with the most energy of their own first.
 pub fn functions(recording: &Recording, profile: &EnergyProfile) -> Vec<Function> {
     let table = FunctionTable::new(recording);
-    let judge = Judge::new(profile);
-    let groups = fold(profile, |row, path| table.path(row, path));
+    let judge = Judge::new(recording, profile);
+    let groups = fold_with_rows(profile, |row, path| table.path(row, path));
     let inside = table.beyond_start(profile);
-    let function = |(number, spent): (usize, Spent)| Function {
+    let function = |(number, (spent, rows)): (usize, (Spent, Vec<usize>))| Function {
         starts: only_starts(inside.get(&number).copied().unwrap_or(0), &spent),
-        ..table.function(number, spent, &judge)
+        ..table.function(number, spent, &rows, &judge)
     };
     let mut functions: Vec<Function> = groups.into_iter().map(function).collect();
     let choice = judge.choice;
@@ -217,32 +217,4 @@ pub(crate) fn order(choice: DomainChoice, spent: &Spent, name: &str) -> impl Ord
         Reverse(spent.total.time_ns),
         name.to_owned(),
     )
-}
-
-/// Says how sure a number is: its interval and its flags.
-pub(crate) struct Judge<'a> {
-    profile: &'a EnergyProfile,
-    /// The energy that intervals are of.
-    pub(crate) choice: DomainChoice,
-    samples: u64,
-}
-
-impl<'a> Judge<'a> {
-    pub(crate) fn new(profile: &'a EnergyProfile) -> Self {
-        let samples = profile.rows.iter().map(|row| row.samples).fold(0, u64::saturating_add);
-        Self { profile, choice: run::headline(profile), samples }
-    }
-
-    pub(crate) fn interval(&self, cost: &Cost) -> (MicroJoules, MicroJoules) {
-        sampling_error::interval(run::chosen(&cost.energy, self.choice), cost.samples, self.samples)
-    }
-
-    pub(crate) fn flags(&self, cost: &Cost) -> Vec<&'static str> {
-        let estimated = cost.energy.iter().any(|(class, energy)| {
-            let worst = run::quality(self.profile, DomainChoice::Class(class));
-            energy != MicroJoules::ZERO && worst == Some(Quality::Estimated)
-        });
-        let flags = [("low-samples", (1..FEW_SAMPLES).contains(&cost.samples)), ("estimated", estimated)];
-        flags.into_iter().filter(|&(_, holds)| holds).map(|(flag, _)| flag).collect()
-    }
 }

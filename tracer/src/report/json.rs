@@ -71,6 +71,8 @@ struct Report<'a> {
 struct Meta<'a> {
     command: &'a [String],
     view: &'static str,
+    idle: &'static str,
+    attribution: &'static str,
     start: String,
     duration_ns: u64,
     kernel: &'a str,
@@ -145,6 +147,8 @@ struct FunctionLine<'a> {
     build_id: Option<&'a str>,
     self_uj: ByClass,
     total_uj: ByClass,
+    self_time_uj: ByClass,
+    total_time_uj: ByClass,
     self_ns: u64,
     total_ns: u64,
     samples: u64,
@@ -189,6 +193,8 @@ impl<'a> Meta<'a> {
                 View::Physical => "physical",
                 View::Logical => "logical",
             },
+            idle: profile.accounting.idle.name(),
+            attribution: profile.accounting.method.name(),
             start: humantime::format_rfc3339_nanos(unix).to_string(),
             duration_ns: end.ns_since(start),
             kernel: &header.kernel,
@@ -266,13 +272,15 @@ impl<'a> From<&'a Function> for FunctionLine<'a> {
             build_id: function.build_id.as_deref(),
             self_uj: by_class(&own.energy),
             total_uj: by_class(&total.energy),
+            self_time_uj: by_class(&own.by_time),
+            total_time_uj: by_class(&total.by_time),
             self_ns: own.time_ns,
             total_ns: total.time_ns,
             samples: total.samples,
-            // Calls are not counted and weights are not fitted yet: nothing is known about either.
+            // Calls are not counted.
             calls: None,
-            ci95_uj: [function.ci95.0.as_uj(), function.ci95.1.as_uj()],
-            bounds_uj: None,
+            ci95_uj: [function.sureness.ci95.0.as_uj(), function.sureness.ci95.1.as_uj()],
+            bounds_uj: function.sureness.bounds.map(|(low, high)| [low.as_uj(), high.as_uj()]),
             flags: &function.flags,
         }
     }

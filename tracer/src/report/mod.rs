@@ -27,6 +27,7 @@ mod flame_titles;
 mod names;
 mod run;
 mod sampling_error;
+mod sureness;
 mod table_cells;
 mod table_details;
 

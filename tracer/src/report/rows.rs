@@ -4,14 +4,15 @@
 
 use super::By;
 use super::api_names::ApiNames;
-use super::fold::{Interner, Spent, fold};
-use super::functions::{FunctionTable, Judge, MISSING, UNSAMPLED, functions, order};
+use super::fold::{Interner, Spent, fold, fold_with_rows};
+use super::functions::{FunctionTable, MISSING, UNSAMPLED, functions, order};
 use super::names::{library_name, line_name, process_name, thread_name};
+use super::sureness::Judge;
 use crate::ids::{FrameId, ProcessKey, StackId, ThreadKey};
-use crate::profile::energy_profile::EnergyProfile;
+use crate::profile::certainty::Sureness;
+use crate::profile::energy_profile::{EnergyProfile, ProfileRow};
 use crate::profile::record::FrameKind;
 use crate::profile::recording::Recording;
-use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 
 /// Stands for stacks in which no frame is a framework's public call.
@@ -26,8 +27,8 @@ pub struct Row {
     pub callers: Vec<String>,
     /// What it spent itself and in total.
     pub spent: Spent,
-    /// 95 % interval of the total energy by sampling error alone, as in `functions::Function`.
-    pub ci95: (MicroJoules, MicroJoules),
+    /// How sure the total energy is, as in `functions::Function`.
+    pub sureness: Sureness,
     /// Words for the reader, as in `functions::Function`.
     pub flags: Vec<&'static str>,
     /// Whether it stands for something that is no code: `[unsampled]`.
@@ -38,7 +39,7 @@ pub struct Row {
 
 /// The rows of a profile, those with the most energy of their own first.
 pub fn rows(recording: &Recording, profile: &EnergyProfile, by: By) -> Vec<Row> {
-    let judge = Judge::new(profile);
+    let judge = Judge::new(recording, profile);
     let mut rows = match by {
         By::Function => function_rows(recording, profile),
         By::Line => line_rows(recording, profile, &judge),
@@ -53,10 +54,11 @@ pub fn rows(recording: &Recording, profile: &EnergyProfile, by: By) -> Vec<Row> 
 }
 
 impl Row {
-    fn new(name: String, spent: Spent, judge: &Judge<'_>) -> Self {
+    fn new(name: String, (spent, rows): (Spent, Vec<usize>), judge: &Judge<'_>) -> Self {
         let special = name.starts_with('[') && name.ends_with(']');
-        let (ci95, flags) = (judge.interval(&spent.total), judge.flags(&spent.total));
-        Self { name, callers: Vec::new(), spent, ci95, flags, special, starts: false }
+        let sureness = judge.sureness(&spent.total, &rows);
+        let flags = judge.flags(&spent.total, &sureness);
+        Self { name, callers: Vec::new(), spent, sureness, flags, special, starts: false }
     }
 }
 
@@ -65,7 +67,7 @@ fn function_rows(recording: &Recording, profile: &EnergyProfile) -> Vec<Row> {
         name: function.name,
         callers: Vec::new(),
         spent: function.spent,
-        ci95: function.ci95,
+        sureness: function.sureness,
         flags: function.flags,
         special: function.kind == FrameKind::Special,
         starts: function.starts,
@@ -79,7 +81,7 @@ fn line_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) 
     let unsampled = names.number(UNSAMPLED.to_owned());
     let missing = names.number(MISSING.to_owned());
     let of_frame: Vec<usize> = recording.frames.iter().map(|frame| names.number(line_name(frame))).collect();
-    let groups = fold(profile, |row, path| {
+    let groups = fold_with_rows(profile, |row, path| {
         let Some(stack) = row.stack else { return path.push(unsampled) };
         let line = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
         path.extend(recording.frames_of(stack).map(line));
@@ -93,12 +95,12 @@ fn line_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) 
 fn stack_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
     let table = FunctionTable::of_symbols(recording);
     let mut stacks = Interner::new();
-    let groups = fold(profile, |row, path| {
+    let groups = fold_with_rows(profile, |row, path| {
         let mut stack = Vec::new();
         table.path(row, &mut stack);
         path.push(stacks.number(stack));
     });
-    let row = |(number, spent): (usize, Spent)| {
+    let row = |(number, spent): (usize, (Spent, Vec<usize>))| {
         let frames = stacks.labels().get(number).map(Vec::as_slice).unwrap_or_default();
         let mut names = frames.iter().rev().map(|&function| table.name(function));
         let mut row = Row::new(names.next().unwrap_or_else(|| MISSING.to_owned()), spent, judge);
@@ -115,7 +117,7 @@ fn api_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -
     let of_frame: Vec<_> = recording.frames.iter().map(|frame| table.name_of(frame)).collect();
     let mut names = Interner::new();
     let mut memo: BTreeMap<StackId, Vec<usize>> = BTreeMap::new();
-    let groups = fold(profile, |row, path| {
+    let groups = fold_with_rows(profile, |row, path| {
         let Some(stack) = row.stack else { return path.push(names.number(UNSAMPLED)) };
         let calls = memo.entry(stack).or_insert_with(|| {
             let mut seen: Vec<(&str, usize)> = Vec::new();
@@ -142,7 +144,7 @@ fn library_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_
     let of_frame: Vec<usize> =
         recording.frames.iter().map(|frame| names.number(library_name(frame))).collect();
     let library = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
-    let groups = fold(profile, |row, path| {
+    let groups = fold_with_rows(profile, |row, path| {
         let Some(stack) = row.stack else { return path.push(unsampled) };
         path.extend(recording.frames_of(stack).map(library));
         if path.is_empty() {
@@ -153,14 +155,16 @@ fn library_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_
 }
 
 fn thread_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
-    labelled(by_thread(profile), judge, |key| {
+    let groups = fold_with_rows(profile, |row, path| path.push(row.thread));
+    labelled(groups, judge, |key| {
         let thread = recording.threads.get(key.index())?;
         Some(format!("{} (tid {})", thread_name(Some(thread)), thread.tid))
     })
 }
 
 fn process_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
-    labelled(by_process(recording, profile), judge, |key| {
+    let groups = fold_with_rows(profile, |row, path| path.push(process_of(recording, row)));
+    labelled(groups, judge, |key: Option<ProcessKey>| {
         let process = recording.processes.get(key?.index())?;
         Some(format!("{} (pid {})", process_name(Some(process)), process.pid))
     })
@@ -176,13 +180,15 @@ pub(crate) fn by_process(
     recording: &Recording,
     profile: &EnergyProfile,
 ) -> BTreeMap<Option<ProcessKey>, Spent> {
-    fold(profile, |row, path| {
-        path.push(recording.threads.get(row.thread.index()).map(|thread| thread.process));
-    })
+    fold(profile, |row, path| path.push(process_of(recording, row)))
+}
+
+fn process_of(recording: &Recording, row: &ProfileRow) -> Option<ProcessKey> {
+    recording.threads.get(row.thread.index()).map(|thread| thread.process)
 }
 
 fn labelled<K>(
-    groups: BTreeMap<K, Spent>,
+    groups: BTreeMap<K, (Spent, Vec<usize>)>,
     judge: &Judge<'_>,
     name: impl Fn(K) -> Option<String>,
 ) -> Vec<Row> {

@@ -265,7 +265,9 @@ impl Sections<'_> {
         grid.write(out, self.look)?;
         let hidden = (hidden > 0).then(|| format!("and {hidden} more"));
         let rough = rows.iter().any(is_rough).then(|| "~ fewer than 100 samples".to_owned());
-        let notes: Vec<String> = hidden.into_iter().chain(rough).collect();
+        let open = "? how much it draws is not shown by this run: the interval holds all that it may be";
+        let open = rows.iter().any(is_open).then(|| open.to_owned());
+        let notes: Vec<String> = hidden.into_iter().chain(rough).chain(open).collect();
         if notes.is_empty() { Ok(()) } else { self.look.line(out, DIM, &format!(" {}", notes.join("; "))) }
     }
 
@@ -296,7 +298,8 @@ impl Sections<'_> {
             seconds(time),
         ];
         if self.wide() {
-            cells.push(format!("{} to {}", scale.show(row.ci95.0), scale.show(row.ci95.1)));
+            let (low, high) = row.sureness.bounds.unwrap_or(row.sureness.ci95);
+            cells.push(format!("{} to {}", scale.show(low), scale.show(high)));
         }
         cells.push(self.name(row));
         GridRow { cells, style: if row.special { DIM } else { Style::new() } }
@@ -304,7 +307,8 @@ impl Sections<'_> {
 
     fn name(&self, row: &Row) -> String {
         let rough = if is_rough(row) { "~" } else { "" };
-        let mut text = format!("{rough}{}", row.name);
+        let open = if is_open(row) { "?" } else { "" };
+        let mut text = format!("{rough}{open}{}", row.name);
         for caller in row.callers.iter().take(STACK_LINES) {
             text.push_str("\n  ");
             text.push_str(caller);
@@ -322,6 +326,10 @@ impl Sections<'_> {
 
 fn is_rough(row: &Row) -> bool {
     row.flags.contains(&"low-samples")
+}
+
+fn is_open(row: &Row) -> bool {
+    row.flags.contains(&"unidentified")
 }
 
 fn ranked(row: &Row, rank: Rank) -> Cost {

@@ -232,7 +232,9 @@ mod tests {
     #[test]
     fn a_scan() {
         let stack = bytes(&[7, 0x2021, 0x3031]);
-        let call = |address: u64| (address == 0x2021 - 8).then_some(0xe8 << 24);
+        // `call` of the page of the code that was interrupted.
+        let distance = u64::from((0x1000_u32).wrapping_sub(0x2021));
+        let call = |address: u64| (address == 0x2021 - 8).then_some(distance << 32 | 0xe8 << 24);
         let copy = StackCopy::new(S, &stack, true, call);
         let mut rules = pages(&[(1, rule::NONE, 0), (2, rule::RSP, 8), (3, rule::OUTERMOST, 0)]);
         let walked = walk(START, &Anchors::default(), &mut rules, &copy);

@@ -2,10 +2,12 @@
 //!
 //! They print tables and assert nothing: machines differ and lose time. One file a benchmark.
 
+mod accuracy;
 mod behalf;
 mod completeness;
 mod cost;
 mod figures;
+mod live;
 mod ours;
 mod paced;
 mod perf;
@@ -21,6 +23,10 @@ use anyhow::Result;
 /// What can be measured.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Bench {
+    /// How far attribution is from a known truth, on a virtual clock, beside a split by CPU time alone.
+    Accuracy(accuracy::Options),
+    /// The same live: real BPF programs, simulated power counters, and the workload's own truth.
+    Live(live::Options),
     /// How many samples of real machine learning carry a whole stack, beside perf and py-spy on the same processes.
     Completeness(completeness::Options),
     /// How much slower a program runs while it is profiled, beside py-spy, perf and bpftrace.
@@ -38,6 +44,8 @@ pub(crate) enum Bench {
 /// `cargo xtask bench`.
 pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
     match bench {
+        Bench::Accuracy(options) => accuracy::chore(workspace, options),
+        Bench::Live(options) => live::chore(workspace, options),
         Bench::Completeness(options) => completeness::chore(workspace, options),
         Bench::Slowdown(options) => slowdown::chore(workspace, options),
         Bench::Cost(options) => cost::chore(workspace, options),

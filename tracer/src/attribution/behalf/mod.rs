@@ -17,6 +17,7 @@ mod joint;
 
 pub use joint::ON_BEHALF_OF;
 
+use super::bridge::Piece;
 use super::time::{CpuTime, Owner, OwnerId, OwnerTime, Segment};
 use crate::clock::KtimeNs;
 use crate::ids::{StackId, ThreadKey};
@@ -47,7 +48,7 @@ pub(super) struct Behalf {
 pub(super) struct Logical {
     pub(super) frames: Vec<Frame>,
     pub(super) stacks: Vec<StackNode>,
-    pub(super) rows: Vec<ProfileRow>,
+    pub(super) rows: Vec<Sourced>,
 }
 
 /// Makes an owner of its own of everything that a worker does on behalf of somebody. Conserves time and samples.
@@ -62,6 +63,7 @@ pub(super) fn refine(recording: &Recording, time: &mut CpuTime, span: Span) -> B
     for sample in &recording.samples {
         refiner.recount(sample.thread, sample.stack, sample.at, time);
     }
+    refiner.pieces(time);
     refiner.behalf
 }
 
@@ -93,29 +95,60 @@ impl<'a> Refiner<'a> {
 
     /// Cuts a segment where the answer changes.
     fn cut(&mut self, segment: Segment, time: &mut CpuTime) {
-        let (role, Span { start, end }) = (self.role(segment.owner), segment.span);
-        let thread = match time.owners.get(segment.owner as usize).map(|owner| owner.owner) {
+        for (owner, span) in self.stretches(segment.owner, segment.span, time) {
+            if owner != segment.owner {
+                move_time(time, segment.owner, owner, span.ns());
+            }
+            time.segments.push(Segment { owner, span, ..segment });
+        }
+    }
+
+    /// Who owns an owner's time when, in time order.
+    fn stretches(&mut self, owner: OwnerId, span: Span, time: &mut CpuTime) -> Vec<(OwnerId, Span)> {
+        let role = self.role(owner);
+        let thread = match time.owners.get(owner as usize).map(|owner| owner.owner) {
             Some(Owner::Target(thread, _)) if role != Role::Own => thread,
-            _ => return time.segments.push(segment),
+            _ => return vec![(owner, span)],
         };
-        let mut at = start;
-        while at < end {
+        let mut stretches: Vec<(OwnerId, Span)> = Vec::new();
+        let mut at = span.start;
+        while at < span.end {
             let Answer { paths, until } = self.asked.who(role, thread, at);
-            let until = until.max(at + NEXT).min(end);
-            let owner = self.refined(segment.owner, paths, time);
-            move_time(time, segment.owner, owner, until.ns_since(at));
-            match time.segments.last_mut() {
-                Some(last)
-                    if last.cpu == segment.cpu
-                        && last.owner == owner
-                        && last.span.end == at
-                        && at > start =>
-                {
-                    last.span.end = until;
-                }
-                _ => time.segments.push(Segment { owner, span: Span { start: at, end: until }, ..segment }),
+            let until = until.max(at + NEXT).min(span.end);
+            let refined = self.refined(owner, paths, time);
+            match stretches.last_mut() {
+                Some((last, stretch)) if *last == refined => stretch.end = until,
+                _ => stretches.push((refined, Span { start: at, end: until })),
             }
             at = until;
+        }
+        stretches
+    }
+
+    /// Gives marks and pieces to the owners that they became.
+    fn pieces(&mut self, time: &mut CpuTime) {
+        let mut marks = std::mem::take(&mut time.marks);
+        for mark in &mut marks {
+            let (role, whose) =
+                (self.role(mark.owner), time.owners.get(mark.owner as usize).map(|o| o.owner));
+            if let Some(Owner::Target(thread, _)) = whose.filter(|_| role != Role::Own) {
+                let paths = self.asked.who(role, thread, mark.at).paths;
+                mark.owner = self.refined(mark.owner, paths, time);
+            }
+        }
+        time.marks = marks;
+        time.bridge_again();
+        let pieces = std::mem::take(&mut time.pieces);
+        for piece in pieces {
+            match piece.known_owner() {
+                Some(owner) => {
+                    let stretches = self.stretches(owner, piece.span, time);
+                    let certain =
+                        stretches.into_iter().map(|(owner, span)| Piece::certain(piece.cpu, span, owner));
+                    time.pieces.extend(certain);
+                }
+                None => time.pieces.push(piece),
+            }
         }
     }
 
@@ -165,22 +198,26 @@ fn move_time(time: &mut CpuTime, from: OwnerId, to: OwnerId, ns: u64) {
     }
 }
 
+/// A row, and the owners that it is made of, each with its part.
+pub(super) type Sourced = (ProfileRow, Vec<(OwnerId, f64)>);
+
 /// The physical view: one row for each thread and stack, whoever it worked for.
-pub(super) fn physical(owners: Vec<ProfileRow>) -> Vec<ProfileRow> {
-    merged(owners)
+pub(super) fn physical(owners: &[(OwnerId, ProfileRow)]) -> Vec<Sourced> {
+    merged(owners.iter().map(|&(owner, row)| (row, vec![(owner, 1.0)])).collect())
 }
 
 /// The logical view. `owners` holds a row for each owner, by its number (0 is `Owner::Other`, which has none).
 pub(super) fn logical(recording: &Recording, behalf: &Behalf, owners: &[(OwnerId, ProfileRow)]) -> Logical {
     let mut joints = Joints::new(recording);
     let mut above: HashMap<(SetId, usize, ThreadKey), Option<StackId>> = HashMap::new();
-    let mut rows = Vec::with_capacity(owners.len());
+    let mut rows: Vec<Sourced> = Vec::with_capacity(owners.len());
     for &(owner, row) in owners {
         let set = behalf.of_owner.get(owner as usize).copied().flatten();
         let Some((set, paths)) = set.and_then(|set| Some((set, behalf.sets.get(set as usize)?))) else {
-            rows.push(row);
+            rows.push((row, vec![(owner, 1.0)]));
             continue;
         };
+        let share = 1.0 / f64::from(u32::try_from(paths.len().max(1)).unwrap_or(u32::MAX));
         for (at, (path, part)) in paths.iter().zip(parts(&row, paths.len())).enumerate() {
             let above = *above.entry((set, at, row.thread)).or_insert_with(|| joints.above(row.thread, path));
             let stack = if path.is_empty() { row.stack } else { Some(joints.join(above, row.stack)) };
@@ -188,7 +225,7 @@ pub(super) fn logical(recording: &Recording, behalf: &Behalf, owners: &[(OwnerId
                 Some(Step::In(thread, _)) => Some(*thread),
                 _ => None,
             };
-            rows.push(ProfileRow { stack, on_behalf_of, ..part });
+            rows.push((ProfileRow { stack, on_behalf_of, ..part }, vec![(owner, share)]));
         }
     }
     let (frames, stacks) = joints.into_new();
@@ -198,11 +235,17 @@ pub(super) fn logical(recording: &Recording, behalf: &Behalf, owners: &[(OwnerId
 /// A row in `count` equal parts that sum to it, exactly.
 fn parts(row: &ProfileRow, count: usize) -> Vec<ProfileRow> {
     let equal = vec![1; count];
-    let nobody = ProfileRow { energy: EnergyByClass::default(), time_ns: 0, samples: 0, ..*row };
+    let nothing = EnergyByClass::default();
+    let nobody = ProfileRow { energy: nothing, by_time: nothing, time_ns: 0, samples: 0, ..*row };
     let mut parts = vec![nobody; count];
     for class in DomainClass::ALL {
-        let split = row.energy[class].split(&equal).unwrap_or_default();
-        parts.iter_mut().zip(split).for_each(|(part, energy): (_, MicroJoules)| part.energy[class] = energy);
+        let split = |energy: MicroJoules| energy.split(&equal).unwrap_or_default();
+        for (part, energy) in parts.iter_mut().zip(split(row.energy[class])) {
+            part.energy[class] = energy;
+        }
+        for (part, energy) in parts.iter_mut().zip(split(row.by_time[class])) {
+            part.by_time[class] = energy;
+        }
     }
     let count = count.max(1) as u64;
     for (at, part) in (0..).zip(&mut parts) {
@@ -213,22 +256,23 @@ fn parts(row: &ProfileRow, count: usize) -> Vec<ProfileRow> {
 }
 
 /// One row for each thread, stack and holder; rows of nothing are left out.
-fn merged(mut rows: Vec<ProfileRow>) -> Vec<ProfileRow> {
-    rows.sort_by_key(|row| (row.thread, row.stack, row.on_behalf_of));
-    let mut merged: Vec<ProfileRow> = Vec::with_capacity(rows.len());
-    for row in rows {
+fn merged(mut rows: Vec<Sourced>) -> Vec<Sourced> {
+    let key = |row: &ProfileRow| (row.thread, row.stack, row.on_behalf_of);
+    rows.sort_by_key(|(row, _)| key(row));
+    let mut merged: Vec<Sourced> = Vec::with_capacity(rows.len());
+    for (row, sources) in rows {
         match merged.last_mut() {
-            Some(last)
-                if (last.thread, last.stack, last.on_behalf_of)
-                    == (row.thread, row.stack, row.on_behalf_of) =>
-            {
+            Some((last, of_last)) if key(last) == key(&row) => {
                 last.energy += row.energy;
+                last.by_time += row.by_time;
                 last.time_ns = last.time_ns.saturating_add(row.time_ns);
                 last.samples = last.samples.saturating_add(row.samples);
+                of_last.extend(sources);
             }
-            _ => merged.push(row),
+            _ => merged.push((row, sources)),
         }
     }
-    merged.retain(|row| row.energy != EnergyByClass::default() || row.time_ns > 0 || row.samples > 0);
+    let nothing = EnergyByClass::default();
+    merged.retain(|(row, _)| (row.time_ns, row.samples, row.energy, row.by_time) != (0, 0, nothing, nothing));
     merged
 }

@@ -1,0 +1,308 @@
+//! A world on a virtual clock: functions with known watts on CPUs, and what a counter, a sampling timer and `sched_switch` see of it.
+//!
+//! The truth is the exact integral of each function's watts. Leaves out which worlds there are (`scenarios.rs`).
+
+use energy_trace::clock::KtimeNs;
+use energy_trace::ids::{CpuId, DomainId, StackId, ThreadKey};
+use energy_trace::profile::record::{CounterValue, Occupant, Reading, Sample, Slice, Verdict};
+use energy_trace::profile::recording::Recording;
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000 * MS;
+/// The virtual clock does not begin at zero, as no machine's does.
+pub(crate) const BOOT: u64 = 5_000 * SECOND;
+/// Power changes with frequency in steps of this length.
+const FREQUENCY_STEP: u64 = MS;
+
+/// SplitMix64 (Steele, Lea, Flood: OOPSLA 2014): the same on every machine.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Evenly from `0..below`.
+    pub(crate) fn below(&mut self, below: u64) -> u64 {
+        self.next() % below.max(1)
+    }
+
+    /// Evenly from `0.0..1.0`.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// `mean` plus or minus up to `spread`.
+    pub(crate) fn around(&mut self, mean: u64, spread: u64) -> u64 {
+        mean - spread + self.below(2 * spread + 1)
+    }
+
+    /// Nanoseconds, exponentially distributed, at least 50 µs.
+    pub(crate) fn dwell(&mut self, mean_ns: f64) -> u64 {
+        ((-(1.0 - self.unit()).ln() * mean_ns) as u64).max(50_000)
+    }
+}
+
+/// Who is on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// A thread of the target in a function.
+    Target { thread: u32, function: usize },
+    /// Another process, which draws this many watts.
+    Stranger { watts: u32 },
+}
+
+/// What one CPU did from one moment to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) cpu: u32,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) who: Who,
+}
+
+/// How the counter is made and read.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    /// Its unit in nanojoules.
+    pub(crate) unit_nj: u64,
+    /// How far an update strays from its millisecond, in nanoseconds.
+    pub(crate) update_jitter: u64,
+    /// How late a reading is, at most.
+    pub(crate) read_jitter: u64,
+    /// One reading in so many comes a hundred milliseconds late; 0: none.
+    pub(crate) late_every: u64,
+    /// One reading in so many finds the counter as it was at the reading before; 0: none.
+    pub(crate) stuck_every: u64,
+    /// The counter turns over after so many microjoules.
+    pub(crate) range_uj: u64,
+    /// Readings are handed over out of order.
+    pub(crate) shuffled: bool,
+}
+
+impl Default for Counter {
+    fn default() -> Self {
+        Self {
+            unit_nj: 61_035,
+            update_jitter: MS / 10,
+            read_jitter: 200_000,
+            late_every: 0,
+            stuck_every: 0,
+            range_uj: 262_143_328_788,
+            shuffled: false,
+        }
+    }
+}
+
+/// How the timer samples.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampler {
+    pub(crate) hz: u64,
+    /// How far a sample strays from its due time, in periods.
+    pub(crate) jitter: f64,
+    /// How many samples get lost, in percent.
+    pub(crate) lost_percent: u64,
+}
+
+/// Everything that happens.
+pub(crate) struct World {
+    pub(crate) stretches: Vec<Stretch>,
+    pub(crate) length: u64,
+    /// The socket of each CPU.
+    pub(crate) socket_of: Vec<u32>,
+    /// Watts of each function.
+    pub(crate) watts: Vec<f64>,
+    /// The process of each thread.
+    pub(crate) process_of: Vec<u32>,
+    pub(crate) idle_watts: f64,
+    /// Power of a socket's shared parts while any of its CPUs is busy.
+    pub(crate) uncore_watts: f64,
+    /// CPUs 2n and 2n + 1 are siblings: both busy, each draws (1 + this) / 2 of its watts.
+    pub(crate) smt: Option<f64>,
+    /// Period of a swing of the frequency between half and whole.
+    pub(crate) frequency_period: Option<u64>,
+    pub(crate) counter: Counter,
+    pub(crate) sampler: Sampler,
+}
+
+/// What really was spent, in joules above idle.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Truth {
+    pub(crate) functions: Vec<f64>,
+    pub(crate) processes: Vec<f64>,
+}
+
+/// A socket's energy over time: joules at moments between which power is even.
+type Track = Vec<(u64, f64)>;
+
+impl World {
+    /// Integrates every socket.
+    pub(crate) fn integrate(&self) -> (Truth, Vec<Track>) {
+        let processes = self.process_of.iter().max().map_or(0, |most| *most as usize + 1);
+        let sockets = self.socket_of.iter().max().map_or(1, |most| most + 1);
+        let mut truth = Truth { functions: vec![0.0; self.watts.len()], processes: vec![0.0; processes] };
+        let tracks = (0..sockets).map(|socket| self.integrate_socket(socket, &mut truth)).collect();
+        (truth, tracks)
+    }
+
+    fn integrate_socket(&self, socket: u32, truth: &mut Truth) -> Track {
+        let mut changes: Vec<(u64, u32, Option<Who>)> = vec![];
+        for stretch in self.stretches.iter().filter(|s| self.socket_of[s.cpu as usize] == socket) {
+            changes.push((stretch.from, stretch.cpu, Some(stretch.who)));
+            changes.push((stretch.to, stretch.cpu, None));
+        }
+        if self.frequency_period.is_some() {
+            let steps = (0..self.length / FREQUENCY_STEP).map(|i| (i * FREQUENCY_STEP, u32::MAX, None));
+            changes.extend(steps);
+        }
+        // A CPU's end of one stretch comes before its begin of the next.
+        changes.sort_by_key(|change| (change.0, change.2.is_some()));
+        changes.push((self.length + 200 * MS, u32::MAX, None));
+        let mut now: Vec<Option<Who>> = vec![None; self.socket_of.len()];
+        let (mut at, mut joules) = (0, 0.0);
+        let mut track = vec![(0, 0.0)];
+        for (next, cpu, who) in changes {
+            if next > at {
+                joules += self.spend(&now, at, next, truth);
+                track.push((next, joules));
+                at = next;
+            }
+            if let Some(slot) = now.get_mut(cpu as usize) {
+                *slot = who;
+            }
+        }
+        track
+    }
+
+    /// What a socket spends while nothing changes, charged to the truth.
+    fn spend(&self, now: &[Option<Who>], from: u64, to: u64, truth: &mut Truth) -> f64 {
+        let seconds = (to - from) as f64 / 1e9;
+        let speed = self.frequency_period.map_or(1.0, |period| {
+            let turn = std::f64::consts::TAU * (from % period) as f64 / period as f64;
+            (0.75 + 0.25 * turn.sin()).powf(2.5)
+        });
+        let mut power = self.idle_watts;
+        if now.iter().any(Option::is_some) {
+            power += self.uncore_watts;
+        }
+        for (cpu, who) in now.iter().enumerate() {
+            let Some(who) = who else { continue };
+            let sibling = now.get(cpu ^ 1).is_some_and(Option::is_some);
+            let shared = self.smt.filter(|_| sibling).map_or(1.0, |eta| (1.0 + eta) / 2.0);
+            let watts = speed * shared * self.watts_of(*who);
+            power += watts;
+            if let Who::Target { thread, function } = who {
+                truth.functions[*function] += watts * seconds;
+                truth.processes[self.process_of[*thread as usize] as usize] += watts * seconds;
+            }
+        }
+        power * seconds
+    }
+
+    fn watts_of(&self, who: Who) -> f64 {
+        match who {
+            Who::Target { function, .. } => self.watts[function],
+            Who::Stranger { watts } => f64::from(watts),
+        }
+    }
+
+    /// What a socket's counter shows at each reading.
+    fn readings(&self, track: &Track, random: &mut Random) -> Vec<Reading> {
+        let c = &self.counter;
+        let (mut readings, mut shown, mut tick, mut place, mut number) = (vec![], 0_u64, 0_u64, 0, 0_u64);
+        let (mut due, mut last) = (0, 0);
+        while due <= self.length + 40 * MS {
+            number += 1;
+            let late = c.late_every > 0 && number.is_multiple_of(c.late_every);
+            let at = (due + random.below(c.read_jitter) + if late { 100 * MS } else { 0 }).max(last + 1);
+            last = at;
+            while tick <= at {
+                while track.get(place + 1).is_some_and(|next| next.0 <= tick) {
+                    place += 1;
+                }
+                let (from, joules) = track[place];
+                let joules = track.get(place + 1).map_or(joules, |next| {
+                    joules + (next.1 - joules) * (tick - from) as f64 / (next.0 - from) as f64
+                });
+                let units = (joules * 1e9 / c.unit_nj as f64) as u64;
+                shown = (units * c.unit_nj / 1000) % (c.range_uj + (c.range_uj / u64::from(u32::MAX)).max(1));
+                tick += random.around(MS, c.update_jitter);
+            }
+            let stuck = c.stuck_every > 0 && number.is_multiple_of(c.stuck_every);
+            let value = if stuck { CounterValue::Failed } else { CounterValue::MicroJoules(shown) };
+            readings.push(Reading { at: KtimeNs::from_ns(BOOT + at), value });
+            due += 20 * MS;
+        }
+        if c.shuffled {
+            readings.chunks_mut(3).for_each(<[Reading]>::reverse);
+        }
+        readings
+    }
+
+    /// What a timer on each CPU sees of the target.
+    fn samples(&self, random: &mut Random) -> Vec<Sample> {
+        let Sampler { hz, jitter, lost_percent } = self.sampler;
+        let period = SECOND / hz;
+        let spread = (jitter * period as f64) as u64;
+        let mut samples = vec![];
+        for cpu in 0..self.socket_of.len() as u32 {
+            let mut due = random.below(period) + spread;
+            let mut at = due;
+            let mut of_cpu: Vec<&Stretch> = self.stretches.iter().filter(|s| s.cpu == cpu).collect();
+            of_cpu.sort_by_key(|stretch| stretch.from);
+            for stretch in of_cpu {
+                while at < stretch.to {
+                    if at >= stretch.from
+                        && let Who::Target { thread, function } = stretch.who
+                        && random.below(100) >= lost_percent
+                    {
+                        samples.push(Sample {
+                            at: KtimeNs::from_ns(BOOT + at),
+                            cpu: CpuId::new(cpu),
+                            thread: ThreadKey::new(thread),
+                            stack: StackId::new(function as u32),
+                            verdict: Verdict::Complete,
+                        });
+                    }
+                    due += period;
+                    at = random.around(due, spread);
+                }
+            }
+        }
+        samples.sort_by_key(|sample| sample.at);
+        samples
+    }
+
+    /// What `sched_switch` sees: a thread going from one function to the next is no switch.
+    fn slices(&self) -> Vec<Slice> {
+        let mut ordered: Vec<&Stretch> = self.stretches.iter().collect();
+        ordered.sort_by_key(|stretch| (stretch.cpu, stretch.from));
+        let mut slices: Vec<Slice> = vec![];
+        for stretch in ordered {
+            let who = match stretch.who {
+                Who::Target { thread, .. } => Occupant::Target(ThreadKey::new(thread)),
+                Who::Stranger { .. } => Occupant::Other,
+            };
+            let (start, end) = (KtimeNs::from_ns(BOOT + stretch.from), KtimeNs::from_ns(BOOT + stretch.to));
+            let cpu = CpuId::new(stretch.cpu);
+            match slices.last_mut() {
+                Some(before) if (before.cpu, before.end, before.who) == (cpu, start, who) => before.end = end,
+                _ => slices.push(Slice { cpu, who, start, end }),
+            }
+        }
+        slices
+    }
+
+    /// Fills in what was seen of the world.
+    pub(crate) fn observe(&self, recording: &mut Recording, tracks: &[Track], seed: u64) {
+        let mut random = Random(seed ^ 0x5eed);
+        for (socket, track) in (0..).zip(tracks) {
+            recording.readings.insert(DomainId::new(socket), self.readings(track, &mut random));
+        }
+        recording.samples = self.samples(&mut random);
+        recording.slices = self.slices();
+    }
+}

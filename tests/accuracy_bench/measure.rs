@@ -1,0 +1,110 @@
+//! One run of a scenario through the shipped attribution, held against the truth.
+
+use super::engine::{Random, World};
+use super::recording;
+use super::scenarios::Scenario;
+use energy_trace::attribution::attribute;
+use energy_trace::ids::StackId;
+use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile, ProfileRow};
+use energy_trace::profile::record::DomainClass;
+use energy_trace::units::MicroJoules;
+use serde::{Deserialize, Serialize};
+
+/// What one run says, in percent unless it is a count.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) seed: u64,
+    /// Total variation between the functions' charged and true energies, by their sum.
+    pub(crate) tv: f64,
+    /// The largest relative error of a function with at least 5 % of the energy.
+    pub(crate) worst: f64,
+    /// The same two for a split by CPU time alone.
+    pub(crate) time_tv: f64,
+    pub(crate) time_worst: f64,
+    /// The largest relative error of a process.
+    pub(crate) process: f64,
+    /// Functions (of at least 1 % of the energy), and how many have the truth in their interval, or in their bounds.
+    pub(crate) functions: u64,
+    pub(crate) covered: u64,
+    /// Functions with bounds, and how many of those have the truth in them.
+    pub(crate) bounded: u64,
+    pub(crate) in_bounds: u64,
+    /// Mean width of the intervals, in percent of the energy.
+    pub(crate) width: f64,
+    /// What the ledger and the rows do not add up to, in microjoules.
+    pub(crate) imbalance_uj: i64,
+}
+
+/// Runs a scenario once.
+pub(crate) fn run(scenario: &Scenario, seed: u64) -> Outcome {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9).wrapping_add(11));
+    let world = (scenario.world)(&mut random);
+    let (truth, tracks) = world.integrate();
+    let mut recording = recording::of(&world);
+    world.observe(&mut recording, &tracks, seed);
+    let profile = attribute(&recording);
+    let mut outcome = Outcome { seed, imbalance_uj: imbalance(&profile), ..Outcome::default() };
+    let charged = by_function(&world, &profile, |row| row.energy);
+    let by_time = by_function(&world, &profile, |row| row.by_time);
+    (outcome.tv, outcome.worst) = errors(&charged, &truth.functions);
+    (outcome.time_tv, outcome.time_worst) = errors(&by_time, &truth.functions);
+    let mut processes = vec![0.0; truth.processes.len()];
+    for row in &profile.rows {
+        let process = recording.threads[row.thread.index()].process.index();
+        processes[process] += row.energy[DomainClass::Package].as_joules();
+    }
+    outcome.process = errors(&processes, &truth.processes).1;
+    judge(&mut outcome, &world, &profile, &truth.functions);
+    outcome
+}
+
+fn by_function(world: &World, profile: &EnergyProfile, of: fn(&ProfileRow) -> EnergyByClass) -> Vec<f64> {
+    let mut joules = vec![0.0; world.watts.len()];
+    for row in &profile.rows {
+        if let Some(function) = row.stack.map(StackId::index) {
+            joules[function] += of(row)[DomainClass::Package].as_joules();
+        }
+    }
+    joules
+}
+
+/// Total variation, and the worst relative error of what is at least 5 % of the whole, in percent.
+fn errors(charged: &[f64], truth: &[f64]) -> (f64, f64) {
+    let sum: f64 = truth.iter().sum();
+    let distance: f64 = charged.iter().zip(truth).map(|(is, should)| (is - should).abs()).sum();
+    let large = charged.iter().zip(truth).filter(|(_, should)| **should >= 0.05 * sum);
+    let worst = large.map(|(is, should)| (is - should).abs() / should).fold(0.0, f64::max);
+    (50.0 * distance / sum, 100.0 * worst)
+}
+
+fn imbalance(profile: &EnergyProfile) -> i64 {
+    let ledger: i64 = profile.ledger.iter().map(|row| row.imbalance().as_uj().abs()).sum();
+    let target: MicroJoules = profile.ledger.iter().map(|row| row.target).sum();
+    let rows = |of: fn(&ProfileRow) -> EnergyByClass| -> MicroJoules {
+        profile.rows.iter().map(|row| of(row)[DomainClass::Package]).sum()
+    };
+    ledger + (rows(|row| row.energy) - target).as_uj().abs()
+}
+
+/// Intervals and bounds of each function against the truth.
+fn judge(outcome: &mut Outcome, world: &World, profile: &EnergyProfile, truth: &[f64]) {
+    let sum: f64 = truth.iter().sum();
+    let mut widths = 0.0;
+    for (function, should) in truth.iter().enumerate().filter(|(_, should)| **should >= 0.01 * sum) {
+        let of_function = |row: &ProfileRow| row.stack.map(StackId::index) == Some(function);
+        let rows: Vec<usize> =
+            (0..profile.rows.len()).filter(|&row| of_function(&profile.rows[row])).collect();
+        let energy = rows.iter().map(|&row| profile.rows[row].energy[DomainClass::Package]).sum();
+        let sure = profile.certainty.of(&rows, |class| class == DomainClass::Package, energy);
+        let within = |(low, high): (MicroJoules, MicroJoules)| {
+            low.as_joules() <= *should && *should <= high.as_joules()
+        };
+        outcome.functions += 1;
+        outcome.covered += u64::from(within(sure.ci95) || sure.bounds.is_some_and(within));
+        outcome.bounded += u64::from(sure.bounds.is_some());
+        outcome.in_bounds += u64::from(sure.bounds.is_some_and(within));
+        widths += (sure.ci95.1 - sure.ci95.0).as_joules() / should;
+    }
+    outcome.width = 100.0 * widths / outcome.functions.max(1) as f64;
+    debug_assert_eq!(truth.len(), world.watts.len());
+}

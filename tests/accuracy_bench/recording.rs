@@ -1,0 +1,106 @@
+//! The recording of a virtual world: everything in it that is not observed but known beforehand.
+
+use super::engine::{BOOT, World};
+use energy_trace::clock::{KtimeNs, WallAnchor};
+use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, ThreadKey, Tid};
+use energy_trace::profile::record::{
+    Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, Origin, Process, Quality, Scope, StackNode,
+    Summary, Thread,
+};
+use energy_trace::profile::recording::Recording;
+use energy_trace::units::{MicroJoules, MicroWatts};
+use std::collections::BTreeMap;
+
+/// An empty recording of the world: one stack a function, one domain a socket.
+pub(crate) fn of(world: &World) -> Recording {
+    let sockets = (0..).zip(&world.socket_of).map(|(cpu, s)| (CpuId::new(cpu), SocketId::new(*s))).collect();
+    let count = world.socket_of.iter().max().map_or(1, |most| most + 1);
+    let functions = world.watts.len() as u32;
+    let processes = world.process_of.iter().max().map_or(1, |most| most + 1);
+    Recording {
+        build_ids: Default::default(),
+        requests: Default::default(),
+        sleeps: Vec::new(),
+        header: header(sockets, world.sampler.hz),
+        domains: (0..count).map(|socket| package(socket, world)).collect(),
+        readings: BTreeMap::new(),
+        processes: (0..processes).map(process).collect(),
+        threads: (0..).zip(&world.process_of).map(|(key, process)| thread(key, *process)).collect(),
+        frames: (0..functions).map(frame).collect(),
+        stacks: (0..functions).map(|f| StackNode { parent: None, frame: FrameId::new(f) }).collect(),
+        slices: vec![],
+        samples: vec![],
+        summary: Some(Summary {
+            start: KtimeNs::from_ns(BOOT),
+            end: KtimeNs::from_ns(BOOT + world.length),
+            ..Summary::default()
+        }),
+        warnings: vec![],
+    }
+}
+
+fn header(sockets: BTreeMap<CpuId, SocketId>, hz: u64) -> Header {
+    Header {
+        version: "virtual".to_owned(),
+        command: vec![],
+        anchor: WallAnchor { ktime: KtimeNs::from_ns(BOOT), unix_ns: 0 },
+        kernel: String::new(),
+        cpu_model: String::new(),
+        sockets,
+        sample_hz: hz as u32,
+        sample_event: "cpu-clock".to_owned(),
+        system_wide: false,
+        sources: vec![],
+    }
+}
+
+fn package(socket: u32, world: &World) -> Domain {
+    Domain {
+        id: DomainId::new(socket),
+        name: format!("package-{socket}"),
+        class: DomainClass::Package,
+        scope: Scope::Socket(SocketId::new(socket)),
+        origin: Origin::Counter {
+            source: "powercap".to_owned(),
+            place: String::new(),
+            max_range: Some(MicroJoules::from_uj(world.counter.range_uj as i64)),
+            quality: Quality::Measured,
+        },
+        idle: Some(IdleBaseline {
+            power: MicroWatts::from_uw((world.idle_watts * 1e6) as u64),
+            how: "known".to_owned(),
+        }),
+    }
+}
+
+fn process(key: u32) -> Process {
+    Process {
+        key: ProcessKey::new(key),
+        pid: Pid::new(40 + key),
+        parent: None,
+        name: format!("p{key}"),
+        command: vec![],
+        runtime: None,
+    }
+}
+
+fn thread(key: u32, process: u32) -> Thread {
+    Thread {
+        key: ThreadKey::new(key),
+        process: ProcessKey::new(process),
+        tid: Tid::new(400 + key),
+        name: format!("t{key}"),
+    }
+}
+
+fn frame(function: u32) -> Frame {
+    Frame {
+        kind: FrameKind::Native,
+        name: format!("f{function}"),
+        module: "virtual".to_owned(),
+        file: String::new(),
+        line: 0,
+        first_line: 0,
+        address: 0,
+    }
+}

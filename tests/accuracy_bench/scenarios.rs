@@ -1,0 +1,248 @@
+//! The scenarios B1 to B12 of the accuracy benchmark: what runs, how it is sampled and read, and what is asked of the answer.
+//!
+//! A minute each, six functions of 2 to 16 W (`WIDE`) or 6 to 12 W (`MILD`) above 20 W idle, samples at 199 Hz a CPU with 30 % jitter,
+//! readings each 20 ms of a counter that moves each millisecond, unless the scenario says otherwise. Leaves out B13, whom a worker's
+//! energy is charged to: that is the logical view's.
+
+use super::engine::{Counter, MS, Random, SECOND, Sampler, Stretch, Who, World};
+
+pub(crate) const WIDE: [f64; 6] = [2.0, 4.0, 6.0, 9.0, 12.0, 16.0];
+pub(crate) const MILD: [f64; 6] = [6.0, 7.0, 8.0, 9.0, 10.0, 12.0];
+const MINUTE: u64 = 60 * SECOND;
+
+/// What is asked of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The run shows how much each function draws.
+    Identifiable,
+    /// It does not, or not well: that must be flagged.
+    Unidentifiable,
+    /// Something else goes wrong: conservation and honest intervals are asked.
+    Hostile,
+}
+
+/// One scenario.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) asked: Asked,
+    pub(crate) world: fn(&mut Random) -> World,
+}
+
+const fn scenario(
+    name: &'static str,
+    what: &'static str,
+    asked: Asked,
+    world: fn(&mut Random) -> World,
+) -> Scenario {
+    Scenario { name, what, asked, world }
+}
+
+/// All of them, in the order of the table.
+pub(crate) fn all() -> Vec<Scenario> {
+    use Asked::{Hostile, Identifiable, Unidentifiable};
+    vec![
+        scenario("B1", "one thread, phases of 1 s", Identifiable, |r| one(phases(r, 1e9), WIDE)),
+        scenario("B2", "one thread, phases of 0.5 ms, mix changes each 2 s, 499 Hz", Identifiable, b2),
+        scenario("B3a", "one thread, phases of 0.5 ms, one mix", Unidentifiable, |r| {
+            one(phases(r, 5e5), WIDE)
+        }),
+        scenario("B3b", "4 threads, one function each, no pause", Unidentifiable, |r| fixed(r, 0.0)),
+        scenario("B3c", "training loop, step of 9 ms", Unidentifiable, training),
+        scenario("B4a", "4 threads on a socket, phases of 20 ms", Identifiable, |r| {
+            one(threads(r, 4, 2e7, 0.0), WIDE)
+        }),
+        scenario("B4b", "4 threads, one function each, pauses", Identifiable, |r| fixed(r, 0.4)),
+        scenario("B4c", "as B4a, 6 to 12 W", Identifiable, |r| one(threads(r, 4, 2e7, 0.0), MILD)),
+        scenario("B5", "2 sockets, 6 threads, phases of 10 ms, migration each 50 ms", Identifiable, b5),
+        scenario("B6", "one thread, phases of 5 ms, pauses for half of the time", Identifiable, |r| {
+            one(threads(r, 1, 5e6, 0.5), WIDE)
+        }),
+        scenario("B7", "as B4a, frequency swings between half and whole, not recorded", Identifiable, b7),
+        scenario("B8", "as B4a, 15.3 µJ, wrap each 7 s, failed and jittery readings", Identifiable, b8),
+        scenario("B9", "as B4a, readings 0 to 5 ms late, some 100 ms, out of order", Identifiable, b9),
+        scenario("B10a", "as B4a, 30 % of samples lost", Identifiable, b10a),
+        scenario("B10b", "loop of 10 ms locked to a 100 Hz timer", Hostile, |r| locked(r, 100)),
+        scenario("B10c", "the same loop, 99 Hz, the default", Hostile, |r| locked(r, 99)),
+        scenario("B11", "2 processes beside a stranger on 40 % of the socket", Identifiable, b11),
+        scenario("B12a", "as B4a on 2 cores with 2 hyperthreads each (15 %)", Hostile, b12a),
+        scenario("B12b", "as B4b, 8 W hidden uncore", Hostile, b12b),
+    ]
+}
+
+fn one(stretches: Vec<Stretch>, watts: [f64; 6]) -> World {
+    World {
+        stretches,
+        length: MINUTE,
+        socket_of: vec![0; 6],
+        watts: watts.to_vec(),
+        process_of: vec![0; 6],
+        idle_watts: 20.0,
+        uncore_watts: 0.0,
+        smt: None,
+        frequency_period: None,
+        counter: Counter::default(),
+        sampler: Sampler { hz: 199, jitter: 0.3, lost_percent: 0 },
+    }
+}
+
+/// One thread that goes from function to function, each drawn anew by `next`, pausing for part of the time.
+fn walk(
+    random: &mut Random,
+    thread: u32,
+    pause: f64,
+    mut next: impl FnMut(&mut Random) -> (usize, f64),
+) -> Vec<Stretch> {
+    let mut stretches = vec![];
+    let mut from = 0;
+    while from < MINUTE {
+        if pause > 0.0 && random.unit() < pause {
+            from += random.dwell(2e7);
+            continue;
+        }
+        let (function, mean_ns) = next(random);
+        let to = (from + random.dwell(mean_ns)).min(MINUTE);
+        stretches.push(Stretch { cpu: thread, from, to, who: Who::Target { thread, function } });
+        from = to;
+    }
+    stretches
+}
+
+fn phases(random: &mut Random, mean_ns: f64) -> Vec<Stretch> {
+    walk(random, 0, 0.0, |random| (random.below(6) as usize, mean_ns))
+}
+
+fn threads(random: &mut Random, count: u32, mean_ns: f64, pause: f64) -> Vec<Stretch> {
+    let of = |thread| walk(random, thread, pause, |random| (random.below(6) as usize, mean_ns));
+    (0..count).flat_map(of).collect()
+}
+
+fn fixed(random: &mut Random, pause: f64) -> World {
+    let of = |(thread, function)| walk(random, thread, pause, |_| (function, 5e7));
+    one((0..).zip([0, 2, 3, 5]).flat_map(of).collect(), WIDE)
+}
+
+/// Three of six functions at a time.
+fn b2(random: &mut Random) -> World {
+    let (mut mix, mut left) = ([0, 1, 2], 0.0);
+    let stretches = walk(random, 0, 0.0, |random| {
+        left -= 5e5;
+        if left <= 0.0 {
+            left = random.dwell(2e9) as f64;
+            let first = random.below(6) as usize;
+            let second = (first + 1 + random.below(5) as usize) % 6;
+            let third = (0..6).cycle().skip(random.below(6) as usize).find(|f| *f != first && *f != second);
+            mix = [first, second, third.unwrap_or(0)];
+        }
+        (mix[random.below(3) as usize], 5e5)
+    });
+    let world = one(stretches, WIDE);
+    World { sampler: Sampler { hz: 499, ..world.sampler }, ..world }
+}
+
+fn training(random: &mut Random) -> World {
+    let means = [2e6, 1.5e6, 4e6, 3e5, 1e6, 5e5];
+    let mut step = 0;
+    let stretches = walk(random, 0, 0.0, |_| {
+        step += 1;
+        ((step - 1) % 6, means[(step - 1) % 6])
+    });
+    one(stretches, WIDE)
+}
+
+/// Six CPUs, three on each socket; pairs of threads change places across the sockets.
+fn b5(random: &mut Random) -> World {
+    let mut stretches = vec![];
+    let walks: Vec<Vec<Stretch>> =
+        (0..6).map(|thread| walk(random, thread, 0.0, |random| (random.below(6) as usize, 1e7))).collect();
+    let mut places = vec![];
+    let mut at = 0;
+    let mut cpus: Vec<u32> = (0..6).collect();
+    while at < MINUTE {
+        let to = at + random.around(50 * MS, 30 * MS);
+        places.push((at, to, cpus.clone()));
+        let (a, b) = (random.below(6) as usize, random.below(6) as usize);
+        cpus.swap(a, b);
+        at = to;
+    }
+    for (thread, walk) in walks.iter().enumerate() {
+        let mut place = 0;
+        for stretch in walk {
+            let mut from = stretch.from;
+            while from < stretch.to {
+                while places[place].1 <= from {
+                    place += 1;
+                }
+                let to = stretch.to.min(places[place].1);
+                stretches.push(Stretch { cpu: places[place].2[thread], from, to, who: stretch.who });
+                from = to;
+            }
+        }
+    }
+    World { socket_of: vec![0, 0, 0, 1, 1, 1], ..one(stretches, WIDE) }
+}
+
+fn b7(random: &mut Random) -> World {
+    World { frequency_period: Some(3 * SECOND), ..one(threads(random, 4, 2e7, 0.0), WIDE) }
+}
+
+fn b8(random: &mut Random) -> World {
+    let counter = Counter {
+        unit_nj: 15_259,
+        update_jitter: 3 * MS / 10,
+        stuck_every: 17,
+        range_uj: 370_000_000,
+        ..Counter::default()
+    };
+    World { counter, ..one(threads(random, 4, 2e7, 0.0), WIDE) }
+}
+
+fn b9(random: &mut Random) -> World {
+    let counter = Counter { read_jitter: 5 * MS, late_every: 50, shuffled: true, ..Counter::default() };
+    World { counter, ..one(threads(random, 4, 2e7, 0.0), WIDE) }
+}
+
+fn b10a(random: &mut Random) -> World {
+    let world = one(threads(random, 4, 2e7, 0.0), WIDE);
+    World { sampler: Sampler { lost_percent: 30, ..world.sampler }, ..world }
+}
+
+/// Three functions in a loop of exactly 10 ms, sampled without jitter.
+fn locked(random: &mut Random, hz: u64) -> World {
+    let offset = random.below(10 * MS);
+    let mut stretches = vec![];
+    let mut from = 0;
+    let parts = [(5, 3 * MS), (0, 3 * MS), (2, 4 * MS)];
+    let mut part = 0;
+    while from < MINUTE {
+        let (function, length) = parts[part % 3];
+        let to = (from + if from == 0 { offset.max(1) } else { length }).min(MINUTE);
+        stretches.push(Stretch { cpu: 0, from, to, who: Who::Target { thread: 0, function } });
+        part += 1;
+        from = to;
+    }
+    let world = one(stretches, WIDE);
+    World { sampler: Sampler { hz, jitter: 0.0, lost_percent: 0 }, ..world }
+}
+
+/// Two threads of two processes, and a stranger of 12 W in bursts on two other CPUs: 40 % of five CPUs' time.
+fn b11(random: &mut Random) -> World {
+    let mut stretches = threads(random, 2, 2e7, 0.2);
+    for cpu in 2..4 {
+        let mut from = random.around(6 * MS, 4 * MS);
+        while from < MINUTE {
+            let to = (from + random.around(4 * MS, 3 * MS)).min(MINUTE);
+            stretches.push(Stretch { cpu, from, to, who: Who::Stranger { watts: 12 } });
+            from = to + random.around(6 * MS, 4 * MS);
+        }
+    }
+    World { process_of: vec![0, 1], ..one(stretches, WIDE) }
+}
+
+fn b12a(random: &mut Random) -> World {
+    World { smt: Some(0.15), ..one(threads(random, 4, 2e7, 0.4), WIDE) }
+}
+
+fn b12b(random: &mut Random) -> World {
+    World { uncore_watts: 8.0, ..fixed(random, 0.4) }
+}

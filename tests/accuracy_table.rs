@@ -1,0 +1,98 @@
+//! The accuracy benchmark's table is true: what stands in the repository is what the attribution of today gives.
+//!
+//! `cargo xtask bench accuracy --write` makes the table anew; look at the difference before it is committed. Here the first seeds of each
+//! scenario are run again and compared number by number, and the table is compared with what the recorded numbers say.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "accuracy_bench/mod.rs"]
+mod accuracy_bench;
+
+use accuracy_bench::measure::{self, Outcome};
+use accuracy_bench::scenarios::{self, Asked};
+use accuracy_bench::table;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Seeds that are run again; the table has more.
+const AGAIN: usize = 1;
+
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn recorded() -> BTreeMap<String, Vec<Outcome>> {
+    serde_json::from_str(&fixture("accuracy_table.json")).unwrap()
+}
+
+/// The table is what the recorded outcomes say, scenario by scenario.
+#[test]
+fn table_is_what_was_recorded() {
+    let outcomes = recorded();
+    let lines = scenarios::all()
+        .iter()
+        .map(|scenario| table::line(scenario, &outcomes[scenario.name]) + "\n")
+        .collect::<String>();
+    assert_eq!(fixture("accuracy_table.md"), format!("{}{lines}", table::HEAD));
+}
+
+/// Two numbers are one but for the last digits, which another machine's logarithm may change.
+fn same(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 0.05 + 0.01 * other.abs()
+}
+
+/// Attribution gives today what was recorded; energy and every row sum to the microjoule.
+#[test]
+fn recorded_outcomes_are_still_true() {
+    let outcomes = recorded();
+    for scenario in scenarios::all() {
+        for before in outcomes[scenario.name].iter().take(AGAIN) {
+            let now = measure::run(&scenario, before.seed);
+            assert_eq!(now.imbalance_uj, 0, "{}", scenario.name);
+            let pairs = [
+                (now.tv, before.tv),
+                (now.worst, before.worst),
+                (now.time_tv, before.time_tv),
+                (now.time_worst, before.time_worst),
+                (now.process, before.process),
+                (now.width, before.width),
+            ];
+            let close = pairs.iter().all(|&(now, before)| same(now, before));
+            assert!(close, "{}: {now:?} was {before:?}; `cargo xtask bench accuracy --write`", scenario.name);
+        }
+    }
+}
+
+/// The goals that hold, held: conservation everywhere; where a run shows joules, worst functions and processes; where it does not, flags
+/// and bounds with the truth in them; never much worse than a split by CPU time.
+#[test]
+fn goals_that_hold() {
+    let outcomes = recorded();
+    for scenario in scenarios::all() {
+        let all = &outcomes[scenario.name];
+        let median = |of: fn(&Outcome) -> f64| {
+            let mut values: Vec<f64> = all.iter().map(of).collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        assert!(all.len() >= 20 && all.iter().all(|outcome| outcome.imbalance_uj == 0), "{}", scenario.name);
+        assert!(median(|o| o.tv) <= median(|o| o.time_tv) + 1.0, "{}", scenario.name);
+        match scenario.asked {
+            Asked::Identifiable => {
+                assert!(median(|o| o.process) <= 2.0, "{}", scenario.name);
+                // 0.5 ms at 499 Hz and 2 s a function at 199 Hz are bounded by what samples see.
+                let most = if ["B2", "B6"].contains(&scenario.name) { 10.0 } else { 3.0 };
+                assert!(median(|o| o.worst) <= most, "{}: {}", scenario.name, median(|o| o.worst));
+            }
+            Asked::Unidentifiable => {
+                let flagged = all.iter().filter(|outcome| outcome.bounded > 0).count();
+                assert!(flagged * 100 >= all.len() * 95, "{}: {flagged}", scenario.name);
+                let (bounded, inside): (u64, u64) =
+                    all.iter().fold((0, 0), |sum, o| (sum.0 + o.bounded, sum.1 + o.in_bounds));
+                assert!(inside * 100 >= bounded * 95, "{}: {inside} of {bounded}", scenario.name);
+            }
+            Asked::Hostile => {}
+        }
+    }
+}

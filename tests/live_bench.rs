@@ -1,0 +1,129 @@
+//! The closed loops as a benchmark: real BPF programs and simulated power counters, what the program says beside what was really spent.
+//!
+//! `cargo xtask bench live [--seconds N] [--only NAME]`. Needs root, BPF, /dev/fuse, two CPUs and util-linux. A loop that fails says so in
+//! its line. Leaves out the virtual clock (`accuracy_run.rs`), which no busy machine can upset.
+
+#![expect(clippy::print_stdout, reason = "a program for the terminal")]
+
+use anyhow::{Context as _, ensure};
+use energy_trace_tests::declare::SOCKET_VARIABLE;
+use energy_trace_tests::powercap::{Options, Simulation};
+use energy_trace_tests::process::{self, Guard};
+use energy_trace_tests::report::Report;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// One loop: its name, simulated sockets, the target's command line, a stranger's.
+struct Loop {
+    name: &'static str,
+    sockets: u32,
+    target: Vec<String>,
+    stranger: Option<Vec<String>>,
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let (mut seconds, mut only) = (20, None);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--seconds" => seconds = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(seconds),
+            "--only" => only = arguments.next(),
+            _ => {}
+        }
+    }
+    println!("| loop | worst function % | by CPU time: worst % | target's total % | ΔµJ |");
+    println!("|---|---|---|---|---|");
+    for one in loops(seconds).iter().filter(|one| only.as_ref().is_none_or(|only| one.name.starts_with(only)))
+    {
+        match run(one) {
+            Ok(line) => println!("| {} | {line} |", one.name),
+            Err(error) => println!("| {} | failed: {error:#} | | | |", one.name),
+        }
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn loops(seconds: u32) -> Vec<Loop> {
+    let alone = process::alone_on(1).join(" ");
+    let script = process::phases_script();
+    let phases = |ms: u32| format!("python3 {} {seconds} --phase-ms {ms}", script.display());
+    let threads = binary("threads");
+    let threads = threads.display();
+    let four = format!("{threads} {seconds} first=5 second=10 third=20 fourth=40");
+    let two =
+        format!("{threads} {seconds} first=8 second=20 & {threads} {seconds} third=12 fourth=30 & wait");
+    let storm = format!(
+        "(end=$(($(date +%s) + {seconds})); while [ $(date +%s) -lt $end ]; do /bin/true; done) & {threads} {seconds} first=8 second=30; wait"
+    );
+    let shell = |text: String| vec!["sh".to_owned(), "-c".to_owned(), text];
+    let simple = |name, sockets, target| Loop { name, sockets, target, stranger: None };
+    vec![
+        simple("phases of 300 ms", 2, words(&format!("{alone} {}", phases(300)))),
+        simple("phases of 20 ms", 2, words(&format!("{alone} {}", phases(20)))),
+        simple("phases of 5 ms", 2, words(&format!("{alone} {}", phases(5)))),
+        simple("four threads", 1, words(&four)),
+        simple("two processes", 1, shell(two)),
+        Loop {
+            name: "a stranger",
+            sockets: 1,
+            target: words(&format!("{threads} {seconds} first=8 second=20")),
+            stranger: Some(words(&format!("{threads} {} stranger=12", seconds + 6))),
+        },
+        simple("fork storm", 1, shell(storm)),
+    ]
+}
+
+/// A workload of the tests' package, beside the simulator in the debug folder; `cargo build -p energy-trace-tests` makes it.
+fn binary(name: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let built = ["release", "debug"].map(|profile| target.join(profile).join(name));
+    built.iter().find(|path| path.exists()).unwrap_or(&built[1]).clone()
+}
+
+/// Runs a loop and returns its line of the table.
+fn run(one: &Loop) -> anyhow::Result<String> {
+    let simulation = Simulation::start(&Options { sockets: one.sockets, step_uj: 61, ..Options::default() })?;
+    let folder = tempfile::tempdir()?;
+    let data = folder.path().join("energy-trace.data");
+    let stranger = one.stranger.as_ref().map(|words| {
+        let mut command = Command::new(&words[0]);
+        Guard::spawn(command.args(&words[1..]).env(SOCKET_VARIABLE, simulation.socket()))
+    });
+    let stranger = stranger.transpose().context("the stranger")?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+    command.args(["record", "--no-svg", "--idle-watts", "10", "--power", "powercap", "--path.sysfs"]);
+    command.arg(simulation.sysfs()).arg("-o").arg(&data).arg("--").args(&one.target);
+    for variable in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
+        command.env_remove(variable);
+    }
+    let finished = Guard::spawn(command.env(SOCKET_VARIABLE, simulation.socket()))?.finish(LIMIT)?;
+    ensure!(finished.status.success(), "{}", finished.stderr);
+    let truth = simulation.truth();
+    drop(stranger);
+    let mut read = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let report = Guard::spawn(read.args(["report", "--format", "json"]).arg(&data))?.finish(LIMIT)?;
+    let weighted = Report::parse(&report.stdout)?;
+    let mut read = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let by_time = ["report", "--format", "json", "--attribution", "time"];
+    let report = Guard::spawn(read.args(by_time).arg(&data))?.finish(LIMIT)?;
+    let by_time = Report::parse(&report.stdout)?;
+    let own = truth.functions.iter().filter(|(name, _)| name.as_str() != "stranger");
+    let sum: u64 = own.clone().map(|(_, spent)| spent.uj).sum();
+    let worst = |report: &Report| {
+        let large = own.clone().filter(|(_, spent)| spent.uj * 20 >= sum);
+        let error = |(name, spent): (&String, &energy_trace_tests::powercap::meter::FunctionTruth)| {
+            100.0 * (report.total_uj(name, "package") as f64 / spent.uj as f64 - 1.0).abs()
+        };
+        large.map(error).fold(0.0, f64::max)
+    };
+    let target: i64 = weighted.ledger.iter().map(|row| row.target_uj).sum();
+    let imbalance: i64 = weighted.ledger.iter().map(|row| row.imbalance_uj().abs()).sum();
+    let total = 100.0 * (target as f64 / sum as f64 - 1.0);
+    Ok(format!("{:.1} | {:.1} | {total:+.1} | {imbalance}", worst(&weighted), worst(&by_time)))
+}

@@ -1,0 +1,95 @@
+//! A native workload of the closed loop: threads of one function each, of different watts, that work and sleep by turns.
+//!
+//! `threads SECONDS NAME=WATTS…`, where a name is one of `first`, `second`, `third`, `fourth` and `stranger`. Work is 10 to 30 ms, sleep 5 to
+//! 40 ms, each thread in its own rhythm. Without `POWER_SIM_SOCKET` in the environment it does the same and declares nothing.
+
+use anyhow::{Context as _, bail};
+use energy_trace_tests::declare::Declaration;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+type Work = fn(&mut Option<Declaration>, Duration) -> anyhow::Result<()>;
+
+fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let seconds: f64 = arguments.next().context("how many seconds?")?.parse()?;
+    let threads: Vec<(String, f64)> = arguments
+        .map(|argument| {
+            let (name, watts) = argument.split_once('=').context("NAME=WATTS")?;
+            Ok((name.to_owned(), watts.parse()?))
+        })
+        .collect::<anyhow::Result<_>>()?;
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let running: Vec<_> = (1..)
+        .zip(threads)
+        .map(|(number, (name, watts))| std::thread::spawn(move || thread(&name, watts, number, end)))
+        .collect();
+    for thread in running {
+        thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+    }
+    Ok(())
+}
+
+fn thread(name: &str, watts: f64, mut random: u64, end: Instant) -> anyhow::Result<()> {
+    let work: Work = match name {
+        "first" => first,
+        "second" => second,
+        "third" => third,
+        "fourth" => fourth,
+        "stranger" => stranger,
+        _ => bail!("no function `{name}`"),
+    };
+    let mut declaration = Declaration::connect()?;
+    declaration.as_mut().map_or(Ok(()), |d| d.function(name, watts))?;
+    let mut next = |from: u64, to: u64| {
+        // Knuth's MMIX generator; its high bits are random enough for a rhythm.
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Duration::from_micros(1_000 * from + (random >> 33) % (1_000 * (to - from)))
+    };
+    while Instant::now() < end {
+        work(&mut declaration, next(10, 30))?;
+        std::thread::sleep(next(5, 40));
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn first(declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
+    run("first", declaration, time)
+}
+
+#[inline(never)]
+fn second(declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
+    run("second", declaration, time)
+}
+
+#[inline(never)]
+fn third(declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
+    run("third", declaration, time)
+}
+
+#[inline(never)]
+fn fourth(declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
+    run("fourth", declaration, time)
+}
+
+#[inline(never)]
+fn stranger(declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
+    run("stranger", declaration, time)
+}
+
+/// Inlined, so that the time is in the function by whose name it is declared, and each is code of its own.
+#[inline(always)]
+fn run(name: &str, declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
+    declaration.as_mut().map_or(Ok(()), |d| d.enter(name))?;
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        let mut x = black_box(1_u64);
+        for i in 0..10_000_u64 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i);
+        }
+        black_box((x, name));
+    }
+    declaration.as_mut().map_or(Ok(()), Declaration::leave)?;
+    Ok(())
+}

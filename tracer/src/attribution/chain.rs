@@ -1,0 +1,209 @@
+//! How fast each thread forgets what it was doing, and the mix that it draws from.
+//!
+//! Both are read off the samples: pairs of neighbouring ones are alike more often than the mix makes them when the thread stays where it
+//! is for longer than the time between them. The likelihood of all pairs says which rates are possible; where the thread is faster than
+//! the timer, samples cannot say how much, and the energy decides (`intensity.rs`). The mix is that of the whole run or of the last
+//! second or quarter of one, whichever makes the samples likeliest, each pair judged by a mix without itself.
+
+use super::bridge::{Mark, NO_THREAD, Rate};
+use crate::clock::KtimeNs;
+
+/// Mean times after which a thread forgets, in nanoseconds, slowest first.
+const MEMORIES_NS: [f64; 14] =
+    [3e10, 3e9, 1e9, 3e8, 1.5e8, 7e7, 3.5e7, 1.8e7, 9e6, 4.5e6, 2.2e6, 1.1e6, 5.5e5, 2.7e5];
+/// Widths of the mixes; a mix is taken over three of them.
+const WIDTHS_NS: [u64; 3] = [u64::MAX, 1_000_000_000, 250_000_000];
+/// So many samples of the whole run's mix are added to a narrower one.
+const PRIOR_SAMPLES: f64 = 3.0;
+/// A rate whose log-likelihood is this much below the best is not possible: about three standard errors.
+const POSSIBLE: f64 = 4.5;
+
+/// Number of rates there are to choose from.
+pub(super) const RATES: usize = MEMORIES_NS.len();
+
+/// The chains of all threads.
+#[derive(Debug)]
+pub(super) struct Chains {
+    start: KtimeNs,
+    width_ns: u64,
+    columns: usize,
+    /// Where each thread's mixes begin, and how many it has.
+    first: Vec<(usize, usize)>,
+    mixes: Vec<f64>,
+    /// Number of samples of each thread.
+    samples: Vec<f64>,
+    /// For each thread the log-likelihood of each rate, relative to the best.
+    likelihood: Vec<[f64; RATES]>,
+    /// Whether each thread forgets while it sleeps.
+    asleep: Vec<bool>,
+}
+
+impl Chains {
+    /// From all marks, ordered by thread and time, and the column of each owner.
+    pub(super) fn new(
+        marks: &[Mark],
+        start: KtimeNs,
+        column: impl Fn(&Mark) -> usize,
+        columns: usize,
+    ) -> Self {
+        let of_width = |width| Self::with_width(marks, start, &column, columns, width);
+        let mut all = WIDTHS_NS.into_iter().map(of_width);
+        let (mut best, mut best_sum) = all.next().unwrap_or_else(|| of_width(u64::MAX));
+        for (chains, sum) in all {
+            if sum > best_sum + POSSIBLE {
+                (best, best_sum) = (chains, sum);
+            }
+        }
+        best
+    }
+
+    /// The chains, and the log-likelihood of all pairs at each thread's best rate.
+    fn with_width(
+        marks: &[Mark],
+        start: KtimeNs,
+        column: &impl Fn(&Mark) -> usize,
+        columns: usize,
+        width_ns: u64,
+    ) -> (Self, f64) {
+        let mut chains = Self {
+            start,
+            width_ns,
+            columns,
+            first: vec![],
+            mixes: vec![],
+            samples: vec![],
+            likelihood: vec![],
+            asleep: vec![],
+        };
+        let mut sum = 0.0;
+        for run in marks.chunk_by(|a, b| a.thread == b.thread) {
+            sum += chains.add_thread(run, column);
+        }
+        (chains, sum)
+    }
+
+    fn bin(&self, at: KtimeNs) -> usize {
+        usize::try_from(at.ns_since(self.start) / self.width_ns).unwrap_or(0)
+    }
+
+    fn add_thread(&mut self, marks: &[Mark], column: &impl Fn(&Mark) -> usize) -> f64 {
+        let Some(last) = marks.last() else { return 0.0 };
+        let (bins, columns) = (self.bin(last.at) + 1, self.columns);
+        let mut counts = vec![0.0; bins * columns];
+        let mut whole = vec![0.0; columns];
+        for mark in marks {
+            counts[self.bin(mark.at) * columns + column(mark)] += 1.0;
+            whole[column(mark)] += 1.0;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a count")]
+        let all = marks.len() as f64;
+        let share = |c: usize| whole[c] / all;
+        let around = |bin: usize, c: usize| {
+            (bin.saturating_sub(1)..(bin + 2).min(bins)).map(|bin| counts[bin * columns + c]).sum::<f64>()
+        };
+        let mut likelihoods = [[0.0; RATES]; 2];
+        let sums: Vec<f64> = (0..bins).map(|bin| (0..columns).map(|c| around(bin, c)).sum()).collect();
+        for pair in marks.windows(2) {
+            let &[a, b] = pair else { continue };
+            let (bin, ca, cb) = (self.bin(b.at), column(&a), column(&b));
+            // Its own two samples do not testify.
+            let own = 1.0 + f64::from(u8::from(ca == cb));
+            let pi = ((around(bin, cb) - own).max(0.0) + PRIOR_SAMPLES * share(cb))
+                / (sums[bin] - 2.0 + PRIOR_SAMPLES).max(1.0);
+            let pi = pi.clamp(1e-6, 1.0);
+            #[expect(clippy::cast_precision_loss, reason = "a time")]
+            let apart = [b.cpu_ns.saturating_sub(a.cpu_ns) as f64, b.at.ns_since(a.at) as f64];
+            for (likelihood, apart) in likelihoods.iter_mut().zip(apart) {
+                for (sum, memory) in likelihood.iter_mut().zip(MEMORIES_NS) {
+                    let kept = (-apart / memory).exp();
+                    let alike = if ca == cb { kept } else { 0.0 };
+                    *sum += (alike + (1.0 - kept) * pi).max(1e-300).ln();
+                }
+            }
+        }
+        self.samples.push(all);
+        self.first.push((self.mixes.len(), bins));
+        for (bin, sum) in sums.iter().enumerate() {
+            let mix = |c| (around(bin, c) + PRIOR_SAMPLES * share(c)) / (sum + PRIOR_SAMPLES);
+            self.mixes.extend((0..columns).map(mix));
+        }
+        let best = likelihoods.map(|likelihood| likelihood.into_iter().fold(f64::NEG_INFINITY, f64::max));
+        let asleep = best[1] > best[0];
+        let (likelihood, best) = (likelihoods[usize::from(asleep)], best[usize::from(asleep)]);
+        self.asleep.push(asleep);
+        self.likelihood.push(likelihood.map(|l| l - best));
+        best
+    }
+
+    /// The mix of a thread at a moment; empty for time that is not in doubt.
+    pub(super) fn mix(&self, thread: u32, at: KtimeNs) -> &[f64] {
+        let Some(&(first, bins)) = self.first.get(thread as usize) else { return &[] };
+        let from = first + self.bin(at).min(bins.saturating_sub(1)) * self.columns;
+        self.mixes.get(from..from + self.columns).unwrap_or_default()
+    }
+
+    /// The number of a thread's mix at a moment, to look up what was computed once for each.
+    pub(super) fn mix_number(&self, thread: u32, at: KtimeNs) -> Option<usize> {
+        let &(first, bins) = self.first.get(thread as usize).filter(|_| thread != NO_THREAD)?;
+        Some(first / self.columns.max(1) + self.bin(at).min(bins.saturating_sub(1)))
+    }
+
+    /// All mixes by number.
+    pub(super) fn mixes(&self) -> impl Iterator<Item = &[f64]> {
+        self.mixes.chunks(self.columns.max(1))
+    }
+
+    /// How many samples a thread has.
+    pub(super) fn samples(&self, thread: usize) -> f64 {
+        self.samples.get(thread).copied().unwrap_or(0.0)
+    }
+
+    /// Number of threads with samples.
+    pub(super) const fn threads(&self) -> usize {
+        self.first.len()
+    }
+
+    /// The rates for a choice: each thread's is as near to it as its samples allow. With the log-likelihood of all samples, relative to
+    /// the best.
+    pub(super) fn rates(&self, choice: usize) -> (Vec<Rate>, f64) {
+        let mut sum = 0.0;
+        let rate = |(likelihood, &asleep): (&[f64; RATES], &bool)| {
+            let possible = || (0..RATES).filter(|&rate| likelihood[rate] > -POSSIBLE);
+            let nearest = possible().min_by_key(|rate| rate.abs_diff(choice)).unwrap_or(choice);
+            sum += likelihood[nearest];
+            Rate { rate: 1.0 / MEMORIES_NS[nearest], asleep }
+        };
+        (self.likelihood.iter().zip(&self.asleep).map(rate).collect(), sum)
+    }
+
+    /// Whether some thread is so fast that its samples do not say how fast: the quickest rate is as possible as others. Then what a run
+    /// shows of its watts beyond the changes of its mix rests on the chain's own assumptions.
+    pub(super) fn outrun(&self) -> bool {
+        let fast = |likelihood: &[f64; RATES]| likelihood[RATES - 1] > -POSSIBLE;
+        self.likelihood.iter().any(fast)
+    }
+
+    /// Rates at which nothing is known between samples but the mix.
+    pub(super) fn forgetful(&self) -> Vec<Rate> {
+        let (now, _) = self.rates(RATES - 1);
+        let last = self.likelihood.iter().map(|likelihood| likelihood[RATES - 1] > -POSSIBLE);
+        now.into_iter()
+            .zip(last)
+            .map(|(rate, fast)| if fast { Rate { rate: 1.0, ..rate } } else { rate })
+            .collect()
+    }
+
+    /// The choices that lead to different rates.
+    pub(super) fn choices(&self) -> Vec<usize> {
+        let mut seen: Vec<Vec<u64>> = vec![];
+        let mut choices = vec![];
+        for choice in 0..RATES {
+            let rates: Vec<u64> = self.rates(choice).0.iter().map(|rate| rate.rate.to_bits()).collect();
+            if !seen.contains(&rates) {
+                seen.push(rates);
+                choices.push(choice);
+            }
+        }
+        choices
+    }
+}

@@ -1,0 +1,158 @@
+//! From how sure a domain's watts are to how sure its owners' energies are.
+//!
+//! ```text
+//! ∂E_c / ∂ ln w_j = Σ_k D_k q_kc (δ_cj − q_kj),    q_kc = w_c τ_kc / Σ w τ_k                the split's own derivative
+//! bounds of E_c: watts of c at one end of what cannot be ruled out, those of all others at the other end
+//! ```
+//!
+//! What cannot be ruled out are watts within three standard deviations of the fit, and in no case less than a fifth or more than three
+//! times the mean. Where a run shows nothing, that is what is left.
+
+use super::intensity::{FLOOR, Intensity, Model};
+use super::ledger::Basis;
+use super::resample::covariance;
+use super::time::Owner;
+use crate::profile::certainty::Column;
+use crate::units::MicroJoules;
+
+/// Watts with a larger relative standard deviation are not identified.
+const IDENTIFIED: f64 = 0.12;
+/// Watts within so many standard deviations cannot be ruled out.
+const REACH: f64 = 3.0;
+/// Nor can watts between these parts of the mean, whatever the fit says, where it says little.
+const PLAUSIBLE: (f64, f64) = (0.2, 3.0);
+
+/// How sure each owner's energy in one domain is: `profile::certainty::DomainCertainty` by owner.
+#[derive(Debug, Default)]
+pub(super) struct OwnerCertainty {
+    pub(super) seconds: Vec<f64>,
+    pub(super) variance: Vec<f64>,
+    pub(super) column: Vec<usize>,
+    pub(super) columns: Vec<Column>,
+    pub(super) relative: Vec<f64>,
+}
+
+/// Of the energies of all owners. `sampling` is their variance by sampling, where a model gave it; `weighted` says whether its watts
+/// split the energy.
+pub(super) fn certainty(
+    intensity: &Intensity,
+    weighted: bool,
+    sampling: Option<Vec<f64>>,
+    of_owner: &[MicroJoules],
+    basis: &Basis<'_>,
+) -> OwnerCertainty {
+    let variance = sampling.unwrap_or_else(|| multinomial(of_owner, basis));
+    let open = matches!(intensity, Intensity::Unidentified(None));
+    let Some(model) = intensity.model() else {
+        let (least, most) = PLAUSIBLE;
+        let bounds = if open { (least / most, most / least) } else { (1.0, 1.0) };
+        let columns = vec![Column { identified: !open, bounds }];
+        return OwnerCertainty { variance, columns, relative: vec![0.0], ..OwnerCertainty::default() };
+    };
+    let covariance = covariance(model);
+    let class_of = basis.class_of.iter();
+    OwnerCertainty {
+        variance,
+        column: class_of.map(|&class| model.column_of.get(class).copied().unwrap_or(0)).collect(),
+        columns: columns(model, &covariance, weighted),
+        relative: if weighted { relative(model, &covariance) } else { vec![0.0; covariance.len()] },
+        seconds: vec![],
+    }
+}
+
+/// The relative variance of a share p of n samples, (1 − p) / n p.
+#[expect(clippy::cast_precision_loss, reason = "a statistic")]
+fn multinomial(of_owner: &[MicroJoules], basis: &Basis<'_>) -> Vec<f64> {
+    let owners = &basis.time.owners;
+    let all = owners.iter().map(|owner| owner.samples).fold(0, u64::saturating_add) as f64;
+    let variance = |(number, owner): (usize, &super::time::OwnerTime)| match owner.owner {
+        Owner::Target(_, Some(_)) if owner.samples > 0 => {
+            let seen = owner.samples as f64;
+            of_owner[number].as_joules().powi(2) * (1.0 - seen / all) / seen
+        }
+        _ => 0.0,
+    };
+    owners.iter().enumerate().map(variance).collect()
+}
+
+/// What a window's energy is split into by these watts.
+fn parts<'a>(row: &'a [f64], watts: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+    let sum: f64 = row.iter().zip(watts).map(|(seconds, watts)| seconds * watts).sum();
+    row.iter().zip(watts).map(move |(seconds, watts)| if sum > 0.0 { seconds * watts / sum } else { 0.0 })
+}
+
+/// Energy of each column, split by these watts.
+fn energies(model: &Model, watts: &[f64]) -> Vec<f64> {
+    let mut energies = vec![0.0; watts.len()];
+    for window in 0..model.design.len() {
+        let joules = model.design.joules[window];
+        let parts = parts(model.design.row(window), watts);
+        energies.iter_mut().zip(parts).for_each(|(sum, part)| *sum += joules * part);
+    }
+    energies
+}
+
+/// Relative covariance of the columns' energies.
+fn relative(model: &Model, covariance: &[f64]) -> Vec<f64> {
+    let (design, watts, n) = (&model.design, &model.fit.watts, model.design.columns);
+    let mut slope = vec![0.0; n * n];
+    for window in 0..design.len() {
+        let q: Vec<f64> = parts(design.row(window), watts).collect();
+        for c in (0..n).filter(|&c| q[c] > 0.0) {
+            for j in 0..n {
+                let own = f64::from(u8::from(c == j));
+                slope[c * n + j] += design.joules[window] * q[c] * (own - q[j]);
+            }
+        }
+    }
+    let energies = energies(model, watts);
+    let scaled = |c: usize, j: usize| slope[c * n + j] / energies[c].abs().max(1e-9) / watts[j];
+    let mut half = vec![0.0; n * n];
+    for c in 0..n {
+        for k in 0..n {
+            half[c * n + k] = (0..n).map(|j| scaled(c, j) * covariance[j * n + k]).sum();
+        }
+    }
+    let mut relative = vec![0.0; n * n];
+    for c in 0..n {
+        for d in 0..n {
+            relative[c * n + d] = (0..n).map(|k| half[c * n + k] * scaled(d, k)).sum();
+        }
+    }
+    relative
+}
+
+/// Whether each column's watts are known, and what else its energy may be.
+fn columns(model: &Model, covariance: &[f64], weighted: bool) -> Vec<Column> {
+    let (fit, n) = (&model.fit, model.design.columns);
+    // Where a thread outruns the timer, watts that the changes of its mix do not show are the chain's assumption.
+    let assumed =
+        |c: usize| model.by_mix.as_ref().is_some_and(|by_mix| by_mix[c] > IDENTIFIED * fit.watts[c]);
+    let range = |c: usize| {
+        let reach = if assumed(c) { f64::INFINITY } else { REACH * covariance[c * n + c].max(0.0).sqrt() };
+        let watts = fit.watts[c];
+        let (least, most) = (PLAUSIBLE.0 * fit.mean, PLAUSIBLE.1 * fit.mean);
+        let low = (watts - reach).max(least).min(watts).max(FLOOR * fit.mean);
+        (low, (watts + reach).min(most).max(watts))
+    };
+    let ranges: Vec<(f64, f64)> = (0..n).map(range).collect();
+    let used = if weighted { fit.watts.clone() } else { vec![fit.mean; n] };
+    let base = energies(model, &used);
+    let column = |c: usize| {
+        let identified = !assumed(c) && covariance[c * n + c].max(0.0).sqrt() <= IDENTIFIED * fit.watts[c];
+        let mix = |own: fn(&(f64, f64)) -> f64, others: fn(&(f64, f64)) -> f64| {
+            let watts: Vec<f64> = ranges
+                .iter()
+                .enumerate()
+                .map(|(j, range)| if j == c { own(range) } else { others(range) })
+                .collect();
+            energies(model, &watts)[c] / base[c]
+        };
+        let bounds = (mix(|range| range.0, |range| range.1), mix(|range| range.1, |range| range.0));
+        let sane = bounds.0.is_finite() && bounds.1.is_finite();
+        let bounds = if sane { (bounds.0.min(bounds.1), bounds.1.max(bounds.0)) } else { (0.0, 1.0) };
+        // Watts that are known and did not split the energy (by choice, or because they gain nothing) are no doubt of the split's method.
+        Column { identified, bounds }
+    };
+    (0..n).map(column).collect()
+}

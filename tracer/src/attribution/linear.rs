@@ -1,0 +1,146 @@
+//! The little linear algebra that the regression of watts needs: symmetric, positive definite, at most some dozens of rows.
+
+/// Weighted normal equations of a least-squares problem.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Normal {
+    size: usize,
+    /// XᵀX, row by row.
+    pub(super) gram: Vec<f64>,
+    /// Xᵀy.
+    pub(super) target: Vec<f64>,
+}
+
+impl Normal {
+    pub(super) fn new(size: usize) -> Self {
+        Self { size, gram: vec![0.0; size * size], target: vec![0.0; size] }
+    }
+
+    /// Adds one observation.
+    pub(super) fn observe(&mut self, row: &[f64], value: f64, trust: f64) {
+        for (i, x) in row.iter().enumerate().filter(|(_, x)| **x != 0.0) {
+            let scaled = trust * x;
+            self.target[i] += scaled * value;
+            let of_row = &mut self.gram[i * self.size..][..self.size];
+            of_row.iter_mut().zip(row).for_each(|(sum, other)| *sum += scaled * other);
+        }
+    }
+
+    /// Adds another's sums, times `factor`.
+    pub(super) fn add(&mut self, other: &Self, factor: f64) {
+        self.gram.iter_mut().zip(&other.gram).for_each(|(sum, x)| *sum += factor * x);
+        self.target.iter_mut().zip(&other.target).for_each(|(sum, x)| *sum += factor * x);
+    }
+
+    /// Adds the belief that each unknown is `mean`, with this precision (1 / variance).
+    pub(super) fn believe(&mut self, mean: f64, precision: f64) {
+        for i in 0..self.size {
+            self.gram[i * self.size + i] += precision;
+            self.target[i] += precision * mean;
+        }
+    }
+
+    /// Coordinate descent on `½ wᵀGw − tᵀw` with every `w ≥ floor`, from `start`.
+    pub(super) fn descend(&self, start: f64, floor: f64) -> Vec<f64> {
+        const SWEEPS: usize = 2_000;
+        let mut found = vec![start; self.size];
+        for _ in 0..SWEEPS {
+            let mut moved = 0.0_f64;
+            for i in 0..self.size {
+                let row = &self.gram[i * self.size..][..self.size];
+                let diagonal = row[i];
+                if diagonal <= 0.0 {
+                    continue;
+                }
+                let others = row.iter().zip(&found).map(|(g, w)| g * w).sum::<f64>() - diagonal * found[i];
+                let better = ((self.target[i] - others) / diagonal).max(floor);
+                moved = moved.max((better - found[i]).abs());
+                found[i] = better;
+            }
+            if moved < 1e-9 * start.abs() {
+                break;
+            }
+        }
+        found
+    }
+
+    /// The Cholesky factor of the gram matrix, lower triangle; `None` unless it is positive definite.
+    pub(super) fn factor(&self) -> Option<Factor> {
+        let n = self.size;
+        let mut lower = vec![0.0; n * n];
+        for i in 0..n {
+            for j in 0..=i {
+                let dot: f64 = (0..j).map(|k| lower[i * n + k] * lower[j * n + k]).sum();
+                let rest = self.gram[i * n + j] - dot;
+                if i == j {
+                    if rest.is_nan() || rest <= 0.0 {
+                        return None;
+                    }
+                    lower[i * n + i] = rest.sqrt();
+                } else {
+                    lower[i * n + j] = rest / lower[j * n + j];
+                }
+            }
+        }
+        Some(Factor { size: n, lower })
+    }
+}
+
+/// A Cholesky factor.
+pub(super) struct Factor {
+    size: usize,
+    lower: Vec<f64>,
+}
+
+impl Factor {
+    /// Solves for one right-hand side.
+    pub(super) fn solve(&self, target: &[f64]) -> Vec<f64> {
+        let n = self.size;
+        let mut x = target.to_vec();
+        for i in 0..n {
+            let dot: f64 = (0..i).map(|k| self.lower[i * n + k] * x[k]).sum();
+            x[i] = (x[i] - dot) / self.lower[i * n + i];
+        }
+        for i in (0..n).rev() {
+            let dot: f64 = (i + 1..n).map(|k| self.lower[k * n + i] * x[k]).sum();
+            x[i] = (x[i] - dot) / self.lower[i * n + i];
+        }
+        x
+    }
+
+    /// The inverse matrix, row by row.
+    pub(super) fn inverse(&self) -> Vec<f64> {
+        let unit = |i: usize| (0..self.size).map(|j| f64::from(u8::from(i == j))).collect::<Vec<_>>();
+        (0..self.size).flat_map(|i| self.solve(&unit(i))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Normal;
+
+    /// Two unknowns from three observations without noise, by descent and by factor; the inverse times the matrix is one.
+    #[test]
+    fn solves_what_is_given() {
+        let mut normal = Normal::new(2);
+        for (row, value) in [([1.0, 2.0], 12.0), ([3.0, 1.0], 11.0), ([1.0, 1.0], 7.0)] {
+            normal.observe(&row, value, 2.0);
+        }
+        let near = |found: &[f64]| (found[0] - 2.0).abs() < 1e-6 && (found[1] - 5.0).abs() < 1e-6;
+        assert!(near(&normal.descend(1.0, 0.0)), "{:?}", normal.descend(1.0, 0.0));
+        let factor = normal.factor().unwrap();
+        assert!(near(&factor.solve(&normal.target)));
+        let inverse = factor.inverse();
+        let product = normal.gram[0] * inverse[0] + normal.gram[1] * inverse[2];
+        assert!((product - 1.0).abs() < 1e-9);
+    }
+
+    /// A floor holds, and a matrix that is not positive definite has no factor.
+    #[test]
+    fn floors_and_singular_matrices() {
+        let mut normal = Normal::new(2);
+        normal.observe(&[1.0, 0.0], -3.0, 1.0);
+        assert!(normal.factor().is_none());
+        normal.believe(4.0, 1e-6);
+        assert!((normal.descend(4.0, 0.5)[0] - 0.5).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,22 @@
+//! How energy is accounted for, chosen when a recording is read: the same options for every verb that shows one.
+
+use crate::profile::accounting::{Accounting, IdlePolicy, Method};
+use clap::Args;
+
+/// What the user chose.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct AccountingArgs {
+    /// What becomes of the idle power; every choice keeps the sum
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "separate")]
+    pub idle: IdlePolicy,
+
+    /// How energy is split among those who ran at once: by CPU time alone, or by time and learned watts where the run shows them
+    #[arg(long, value_enum, value_name = "METHOD", default_value = "weighted")]
+    pub attribution: Method,
+}
+
+impl From<AccountingArgs> for Accounting {
+    fn from(args: AccountingArgs) -> Self {
+        Self { idle: args.idle, method: args.attribution }
+    }
+}

@@ -1,0 +1,206 @@
+//! How sure the energy of any set of rows is: what `attribution/` found out, kept so that a report can ask for each function.
+//!
+//! ```text
+//! Var E(S) = eᵀ R e  +  v (1 − v / v_all)  +  (σ_idle · T · time(S) / time)²      e: energy of S by column, v: Σ variance of its rows
+//! ```
+//!
+//! R: relative covariance of the columns' energies, from the covariance of the watts. v: variance by times that only samples saw; what
+//! one function of two has too much the other has too little, so that the variance of everything together is zero. Leaves out the
+//! sensor's own error, which no counter shows.
+
+use super::record::DomainClass;
+use crate::units::MicroJoules;
+
+/// 97.5 % of a normal distribution lie below this.
+const Z: f64 = 1.959_964;
+/// The variance is that of an idealised model; against known truth (`cargo xtask bench accuracy`) deviations are this much larger.
+const WIDEN: f64 = 1.6;
+/// Bounds reach this many standard deviations of sampling beyond what watts allow.
+const BOUND_SDS: f64 = 3.0;
+
+/// What is known about one domain. All lists over rows are in the order of `EnergyProfile::rows`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DomainCertainty {
+    /// Its class; `None` in an empty one.
+    pub class: Option<DomainClass>,
+    /// Energy of each row in joules.
+    pub energy: Vec<f64>,
+    /// CPU time of each row on the domain's CPUs, in seconds.
+    pub seconds: Vec<f64>,
+    /// Variance of each row's energy by sampling, in J².
+    pub variance: Vec<f64>,
+    /// Sum of all rows' variances.
+    pub all_variance: f64,
+    /// Which weight each row shares.
+    pub column: Vec<usize>,
+    /// Each column's doubts.
+    pub columns: Vec<Column>,
+    /// Relative covariance of the columns' energies, row by row.
+    pub relative: Vec<f64>,
+    /// Standard deviation of the idle energy, in joules.
+    pub idle_joules: f64,
+    /// CPU seconds of everybody on the domain's CPUs.
+    pub all_seconds: f64,
+}
+
+/// How sure a column's watts are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Column {
+    /// Whether the run shows its watts.
+    pub identified: bool,
+    /// Least and most energy that any watts that cannot be ruled out give it, as parts of what it was given.
+    pub bounds: (f64, f64),
+}
+
+/// What is known about all domains.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Certainty {
+    /// One entry a domain, in the order of the ledger.
+    pub domains: Vec<DomainCertainty>,
+}
+
+/// How sure the energy of some rows is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sureness {
+    /// 95 % interval.
+    pub ci95: (MicroJoules, MicroJoules),
+    /// Least and most that the run allows, where it does not show what functions draw.
+    pub bounds: Option<(MicroJoules, MicroJoules)>,
+}
+
+/// Collects rows, and says how sure their sum is.
+#[derive(Clone, Debug)]
+pub struct Collector<'a> {
+    of: &'a DomainCertainty,
+    by_column: Vec<f64>,
+    variance: f64,
+    seconds: f64,
+}
+
+impl<'a> Collector<'a> {
+    fn new(of: &'a DomainCertainty) -> Self {
+        Self { of, by_column: vec![0.0; of.columns.len().max(1)], variance: 0.0, seconds: 0.0 }
+    }
+
+    fn add(&mut self, row: usize) {
+        let at = |list: &[f64]| list.get(row).copied().unwrap_or(0.0);
+        let column = self.of.column.get(row).copied().unwrap_or(0);
+        self.by_column.get_mut(column).into_iter().for_each(|sum| *sum += at(&self.of.energy));
+        self.variance += at(&self.of.variance);
+        self.seconds += at(&self.of.seconds);
+    }
+
+    fn variance(&self) -> f64 {
+        let n = self.of.columns.len();
+        let mut by_watts = 0.0;
+        for i in 0..n {
+            for j in 0..n {
+                let relative = self.of.relative.get(i * n + j).copied().unwrap_or(0.0);
+                by_watts += self.by_column[i] * self.by_column[j] * relative;
+            }
+        }
+        let idle = self.of.idle_joules * self.seconds / self.of.all_seconds.max(1e-9);
+        by_watts.max(0.0) + self.sampling() + idle * idle
+    }
+
+    fn sampling(&self) -> f64 {
+        let all = self.of.all_variance;
+        if all > 0.0 { self.variance * (1.0 - self.variance / all).max(0.0) } else { 0.0 }
+    }
+
+    /// Least and most energy; `None` where all watts are known.
+    fn bounds(&self) -> Option<(f64, f64)> {
+        let open = |&(energy, column): &(&f64, &Column)| *energy != 0.0 && !column.identified;
+        if !self.by_column.iter().zip(&self.of.columns).any(|pair| open(&pair)) {
+            return None;
+        }
+        let slack = BOUND_SDS * self.sampling().sqrt();
+        let sum = |part: fn(&Column) -> f64| {
+            let parts = self.by_column.iter().zip(&self.of.columns);
+            parts.map(|(energy, column)| energy * part(column)).sum::<f64>()
+        };
+        Some((sum(|column| column.bounds.0) - slack, sum(|column| column.bounds.1) + slack))
+    }
+}
+
+impl Certainty {
+    /// How sure the energy of these rows (each once) is, over the domains whose class is `included`. `energy` is their sum.
+    pub fn of(
+        &self,
+        rows: &[usize],
+        included: impl Fn(DomainClass) -> bool,
+        energy: MicroJoules,
+    ) -> Sureness {
+        let (mut variance, mut low, mut high, mut open) = (0.0, 0.0, 0.0, false);
+        for domain in self.domains.iter().filter(|domain| domain.class.is_some_and(&included)) {
+            let mut collector = Collector::new(domain);
+            rows.iter().for_each(|&row| collector.add(row));
+            variance += collector.variance();
+            let own: f64 = collector.by_column.iter().sum();
+            let bounds = collector.bounds();
+            open |= bounds.is_some();
+            let slack = BOUND_SDS * collector.sampling().sqrt();
+            let (least, most) = bounds.unwrap_or((own - slack, own + slack));
+            (low, high) = (low + least, high + most);
+        }
+        let half = joules(WIDEN * Z * f64::sqrt(variance));
+        let at_least = |bound: MicroJoules| {
+            if energy < MicroJoules::ZERO { bound } else { bound.max(MicroJoules::ZERO) }
+        };
+        Sureness {
+            ci95: (at_least(energy - half), energy + half),
+            bounds: open.then(|| (at_least(joules(low)).min(energy), joules(high).max(energy))),
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates; statistics")]
+fn joules(joules: f64) -> MicroJoules {
+    MicroJoules::from_uj((joules * 1e6).round() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Certainty, Column, DomainCertainty, MicroJoules};
+    use crate::profile::record::DomainClass;
+
+    fn certainty(identified: bool) -> Certainty {
+        let column = |bounds| Column { identified, bounds };
+        let domain = DomainCertainty {
+            class: Some(DomainClass::Package),
+            energy: vec![10.0, 30.0],
+            seconds: vec![1.0, 1.0],
+            variance: vec![1.0, 1.0],
+            all_variance: 2.0,
+            column: vec![0, 1],
+            columns: vec![column((0.5, 2.0)), column((0.9, 1.1))],
+            // What the first column has too much the second has too little: 10 % of 10 J, a thirtieth of 30 J.
+            relative: vec![0.01, -0.01 / 3.0, -0.01 / 3.0, 0.01 / 9.0],
+            ..DomainCertainty::default()
+        };
+        Certainty { domains: vec![domain] }
+    }
+
+    fn sure(certainty: &Certainty, rows: &[usize], joules: i64) -> super::Sureness {
+        certainty.of(rows, |_| true, MicroJoules::from_uj(joules * 1_000_000))
+    }
+
+    /// A part has the doubts of watts (1 J) and of sampling (√½ J); everything together has none.
+    #[test]
+    fn the_whole_is_sure() {
+        let of_part = sure(&certainty(true), &[0], 10);
+        let half = 1.6 * 1.959_964 * f64::sqrt(1.0 + 0.5);
+        assert!((of_part.ci95.1.as_joules() - 10.0 - half).abs() < 1e-3, "{of_part:?}");
+        let whole = sure(&certainty(true), &[0, 1], 40);
+        assert!((whole.ci95.1 - whole.ci95.0).as_uj() < 10, "{whole:?}");
+        assert_eq!(whole.bounds, None);
+    }
+
+    /// Bounds are given where watts are not identified, hold the energy itself, and never go below zero.
+    #[test]
+    fn bounds_where_watts_are_open() {
+        let (low, high) = sure(&certainty(false), &[0], 10).bounds.unwrap();
+        assert!(low.as_joules() < 5.0 && low >= MicroJoules::ZERO, "{low}");
+        assert!(high.as_joules() > 20.0, "{high}");
+    }
+}

@@ -1,0 +1,33 @@
+//! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/accuracy_run.rs`, built for speed.
+
+use crate::command::run;
+use crate::workspace::Workspace;
+use anyhow::Result;
+
+/// What is run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Runs of each scenario.
+    #[arg(long, default_value_t = 20)]
+    seeds: u64,
+    /// Scenarios whose name begins so.
+    #[arg(long)]
+    only: Option<String>,
+    /// Write the table and its numbers to tests/fixtures, where a test keeps them true.
+    #[arg(long)]
+    write: bool,
+}
+
+/// Prints the table as Markdown.
+pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "accuracy", "--"]);
+    cargo.args(["--seeds", &options.seeds.to_string()]);
+    if let Some(only) = &options.only {
+        cargo.args(["--only", only]);
+    }
+    if options.write {
+        cargo.arg("--write").arg(workspace.root().join("tests/fixtures"));
+    }
+    run(&mut cargo)
+}

@@ -1,0 +1,27 @@
+//! `cargo xtask bench live`: runs the closed loops of `tests/live_bench.rs`. Needs root, /dev/fuse and two CPUs.
+
+use crate::command::run;
+use crate::workspace::Workspace;
+use anyhow::Result;
+
+/// What is run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Length of each loop in seconds.
+    #[arg(long, default_value_t = 20)]
+    seconds: u32,
+    /// Loops whose name begins so.
+    #[arg(long)]
+    only: Option<String>,
+}
+
+/// Prints the table as Markdown.
+pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "live", "--"]);
+    cargo.args(["--seconds", &options.seconds.to_string()]);
+    if let Some(only) = &options.only {
+        cargo.args(["--only", only]);
+    }
+    run(&mut cargo)
+}
