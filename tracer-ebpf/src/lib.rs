@@ -8,6 +8,7 @@
 pub mod memory;
 pub mod native;
 pub mod python;
+pub mod register;
 pub mod rows;
 pub mod window;
 pub mod wire;

@@ -14,6 +14,7 @@ mod libraries;
 mod object;
 mod pool;
 mod pool_loops;
+mod process;
 mod processes;
 mod python_frames;
 mod raw_stacks;

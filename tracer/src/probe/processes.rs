@@ -8,48 +8,18 @@ use super::files::{Files, Mapped, key_of};
 use super::interner::Interner;
 use super::object::Maps;
 use super::pool::Pool;
+use super::process::{Process, is_this_program, new_process, program_of, read_command, read_text};
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, ProcessKey, ThreadKey, Tid};
 use crate::profile::record::{self, Record, Unwinding};
 use crate::unwind::address_space::{AddressSpace, FileKey};
 use crate::unwind::cpython::code::CodeObject;
-use crate::unwind::cpython::detect::{Finding, Interpreter, find};
+use crate::unwind::cpython::detect::{Finding, find};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tracer_ebpf::wire::{AddressSpace as Block, MAX_PLACES};
-
-/// A program in a process.
-pub(super) struct Process {
-    pub(super) record: record::Process,
-    pub(super) space: AddressSpace,
-    pub(super) interpreter: Option<Interpreter>,
-    pub(super) refused: bool,
-    /// It is this program, about to execute the command.
-    launcher: bool,
-    /// Where its evaluation frames end, once that is known; then its probes know too.
-    pub(super) eval: Option<EvalFrame>,
-    /// Code objects that were read, by address.
-    pub(super) codes: HashMap<u64, Arc<CodeObject>>,
-    /// When each of these was last found to be the same, or read.
-    pub(super) checked: HashMap<u64, KtimeNs>,
-    /// Guessed names of methods with their classes, by code object and class.
-    pub(super) methods: HashMap<(u64, u64), String>,
-    pub(super) samples: u64,
-    threads: HashMap<Tid, (ThreadKey, String)>,
-    parent: Option<Pid>,
-    block: Option<Arc<Block>>,
-    /// When its mappings were read.
-    read_at: Option<KtimeNs>,
-    /// Its mappings may have changed.
-    dirty: bool,
-    /// When to look once more: the event of a mapping comes before the mapping.
-    again: Option<KtimeNs>,
-    /// When its memory was last looked at; it is not looked at again for every strange address.
-    looked_at: KtimeNs,
-}
 
 /// All of them.
 pub(super) struct Processes {
@@ -411,50 +381,4 @@ fn next_key(next: &mut u32) -> ProcessKey {
     let key = ProcessKey::new(*next);
     *next += 1;
     key
-}
-
-fn new_process(record: record::Process, launcher: bool) -> Process {
-    Process {
-        space: AddressSpace::default(),
-        interpreter: None,
-        refused: false,
-        launcher,
-        eval: None,
-        read_at: None,
-        codes: HashMap::new(),
-        checked: HashMap::new(),
-        methods: HashMap::new(),
-        samples: 0,
-        threads: HashMap::new(),
-        parent: None,
-        block: None,
-        dirty: true,
-        again: None,
-        looked_at: KtimeNs::default(),
-        record,
-    }
-}
-
-/// Whether a process runs the same file as this one.
-fn is_this_program(pid: Pid) -> bool {
-    static THIS: OnceLock<Option<(u64, u64)>> = OnceLock::new();
-    let program = |of: &str| std::fs::metadata(format!("/proc/{of}/exe")).ok().map(|m| (m.dev(), m.ino()));
-    THIS.get_or_init(|| program("self")).is_some_and(|this| program(&pid.to_string()) == Some(this))
-}
-
-/// The path of the program: the first file that is mapped as code.
-fn program_of(space: &AddressSpace) -> String {
-    space.mappings().iter().find(|m| m.file.is_some()).map(|m| m.path.clone()).unwrap_or_default()
-}
-
-fn read_text(path: &str) -> String {
-    std::fs::read(path).map(|b| String::from_utf8_lossy(&b).trim_end().to_owned()).unwrap_or_default()
-}
-
-fn read_command(pid: Pid) -> Vec<String> {
-    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let arguments = bytes.split(|&b| b == 0).map(|a| String::from_utf8_lossy(a).into_owned());
-    let mut command: Vec<String> = arguments.collect();
-    command.pop(); // Behind the last zero.
-    command
 }

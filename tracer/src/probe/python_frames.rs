@@ -6,7 +6,8 @@
 //! samples from before the last time that its code object was found to be still the same. What was read before and not checked since was
 //! seen to be wrong (a thread's last milliseconds under load, in memory that an import had freed), and is lost and counted too.
 
-use super::processes::{Process, Processes};
+use super::process::Process;
+use super::processes::Processes;
 use crate::clock::KtimeNs;
 use crate::ids::Pid;
 use crate::profile::record::{Frame, FrameKind};

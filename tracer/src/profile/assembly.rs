@@ -4,7 +4,7 @@
 //! learned later). A stack's parent is older than the stack, so chains of callers end. Leaves out bytes and files (`file.rs`).
 
 use super::late_names::LateNames;
-use super::record::{Frame, Name, Occupant, Record, StackNode, Wait, Wake};
+use super::record::{Frame, Name, Occupant, Record, Sample, Slice, StackNode, Wait, Wake};
 use super::recording::{Recording, Requests};
 use crate::ids::{FrameId, StackId, ThreadKey};
 use std::collections::BTreeMap;
@@ -102,22 +102,8 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         }
         Record::Frame(id, frame) => place(&mut to.frames, "frame", id.get(), frame),
         Record::Stack(id, node) => add_stack(to, id, node),
-        Record::Slices(slices) => {
-            slices.iter().try_for_each(|slice| match slice.who {
-                Occupant::Target(thread) => thread_defined(to, thread),
-                Occupant::Other => Ok(()),
-            })?;
-            to.slices.extend(slices);
-            Ok(())
-        }
-        Record::Samples(samples) => {
-            samples.iter().try_for_each(|sample| {
-                thread_defined(to, sample.thread)?;
-                defined(&to.stacks, "stack", sample.stack.get())
-            })?;
-            to.samples.extend(samples);
-            Ok(())
-        }
+        Record::Slices(slices) => add_slices(to, slices),
+        Record::Samples(samples) => add_samples(to, samples),
         Record::Slept(at) => {
             to.sleeps.push(at);
             Ok(())
@@ -149,6 +135,24 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             Ok(())
         }
     }
+}
+
+fn add_slices(to: &mut Recording, slices: Vec<Slice>) -> Result<(), Nonsense> {
+    slices.iter().try_for_each(|slice| match slice.who {
+        Occupant::Target(thread) => thread_defined(to, thread),
+        Occupant::Other => Ok(()),
+    })?;
+    to.slices.extend(slices);
+    Ok(())
+}
+
+fn add_samples(to: &mut Recording, samples: Vec<Sample>) -> Result<(), Nonsense> {
+    for sample in &samples {
+        thread_defined(to, sample.thread)?;
+        defined(&to.stacks, "stack", sample.stack.get())?;
+    }
+    to.samples.extend(samples);
+    Ok(())
 }
 
 fn add_waits(to: &mut Recording, waits: Vec<Wait>) -> Result<(), Nonsense> {
