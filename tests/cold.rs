@@ -5,7 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
 use energy_trace::ids::StackId;
-use energy_trace::profile::record::{Truncation, Unwinding, Verdict};
+use energy_trace::profile::record::{FrameKind, Truncation, Unwinding, Verdict};
 use energy_trace::profile::recording::Recording;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
@@ -21,8 +21,9 @@ fn record(unwind: &str, command: &[&str]) -> Recording {
 
 /// The names of a stack, outermost first.
 fn names(recording: &Recording, stack: StackId) -> String {
-    let names: Vec<&str> = recording.frames_of(stack).map(|(_, frame)| frame.name.as_str()).collect();
-    names.join(";")
+    // The kernel's frames come after these, and differ from one moment to the next.
+    let of_user = recording.frames_of(stack).filter(|(_, frame)| frame.kind != FrameKind::Kernel);
+    of_user.map(|(_, frame)| frame.name.as_str()).collect::<Vec<_>>().join(";")
 }
 
 const fn is_whole(verdict: Verdict) -> bool {

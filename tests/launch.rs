@@ -249,7 +249,7 @@ fn attached_until_the_end() {
 #[test]
 fn attached_to_one_that_ends_meanwhile() {
     let mut codes = Vec::new();
-    for delay in ["0", "0.01", "0.03", "0.06", "0.1", "0.2", "0.4", "0.8"] {
+    for delay in ["0", "0.01", "0.03", "0.06", "0.1", "0.2", "0.4", "0.8", "10"] {
         let place = place();
         // Not this test's child, so that nobody leaves it a zombie.
         let script = format!("sleep {delay} >/dev/null 2>&1 & echo $!");
