@@ -300,6 +300,7 @@ fn read_settings(config: &TraceConfig) -> Result<Settings, ProbeError> {
         task_pid: offset("pid")?,
         task_mm: offset("mm")?,
         task_fsbase: offset("thread.fsbase")?,
+        task_stack: 0,
         system_wide: u32::from(config.system_wide),
         tracer_pid: std::process::id(),
         unwind_user: u32::from(config.unwinding == Unwinding::User),
