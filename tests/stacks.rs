@@ -107,6 +107,45 @@ fn native_frames_reach_the_start() {
     assert!(roots.contains("_start"), "{roots:?}");
 }
 
+/// Samples inside lists in each other that are being written out, a recursion of C functions: their verdicts and native frames.
+fn nested(lists: usize, options: &[&str]) -> Vec<(Verdict, usize)> {
+    let script = format!(
+        "import time
+class Spin:
+    def __repr__(self):
+        end = time.time() + 1
+        while time.time() < end: pass
+        return ''
+inner = Spin()
+for _ in range({lists}): inner = [inner]
+repr(inner)"
+    );
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let mut arguments = vec!["record", "--power", "none", "--no-svg", "-F", "199"];
+    arguments.extend(options);
+    arguments.extend(["--", "/usr/bin/python3", "-c", &script]);
+    assert_code(&place.run(&arguments), 0);
+    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let native = |stack| recording.frames_of(stack).filter(|(_, f)| f.kind == FrameKind::Native).count();
+    let inside = |stack| recording.frames_of(stack).any(|(_, frame)| frame.name.ends_with("__repr__"));
+    let samples = recording.samples.iter().filter(|sample| inside(sample.stack));
+    samples.map(|sample| (sample.verdict, native(sample.stack))).collect()
+}
+
+/// More than 400 native frames are whole down to the thread's start, with this kernel's helpers and with those of the oldest.
+#[test]
+fn deep_native_recursion_is_whole() {
+    let shallow = nested(100, &[]).iter().map(|(_, frames)| *frames).min().unwrap();
+    // Compilers make one frame or two of each list.
+    let lists = if shallow > 200 { 220 } else { 440 };
+    for options in [&[][..], &["--oldest-kernel"]] {
+        let samples = nested(lists, options);
+        let whole = |(verdict, frames): &&(Verdict, usize)| *verdict == Verdict::Complete && *frames >= 440;
+        let whole = samples.iter().filter(whole).count();
+        assert!(whole > 50 && whole * 100 >= samples.len() * 98, "{whole} of {}: {samples:?}", samples.len());
+    }
+}
+
 /// A version whose layout is not known is refused by name, its native frames stay, and every sample says so.
 #[test]
 fn unknown_versions_are_refused_by_name() {

@@ -1,6 +1,6 @@
 //! What the BPF side and user space share: the wire types, and the stack walkers, generic over the memory that they read.
 //!
-//! The walkers are plain Rust without allocation: the BPF programs drive them with `bpf_loop` over the memory of the interrupted
+//! The walkers are plain Rust without allocation: the BPF programs drive them step by step over the memory of the interrupted
 //! thread, tests and the user-space unwinder drive them with a `for` loop over a snapshot. Leaves out maps, hooks and helpers
 //! (`main.rs` and the modules beside it), which exist only in the BPF binary.
 #![no_std]

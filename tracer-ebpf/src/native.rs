@@ -38,6 +38,16 @@ pub trait Tables {
     fn interrupted(&mut self, _register: u32) -> Option<u64> {
         None
     }
+
+    /// Moves to the caller by a rule of kind `SIGNAL` or `FULL`: `rare_caller`. The probes put a function of its own here, so that the
+    /// verifier does not look at it wherever a frame is taken.
+    #[inline(always)]
+    fn rare(&mut self, walk: &mut NativeWalk, rule: Rule, memory: &impl Memory) -> Result<u64, u8>
+    where
+        Self: Sized,
+    {
+        rare_caller(walk, rule, self, memory)
+    }
 }
 
 /// Where registers of the current frame are: at this address, or one of the two below.
@@ -90,22 +100,21 @@ pub fn step(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memor
 #[inline(always)]
 fn caller(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Result<u64, u8> {
     let rule = tables.rule(walk.pc.wrapping_sub(walk.returned))?;
-    let cfa = match rule.kind() {
-        rule::RSP => walk.sp.wrapping_add_signed(rule.offset()),
-        rule::RBP => walk.bp.wrapping_add_signed(rule.offset()),
-        rule::DEREF_RBP => read(memory, walk.bp.wrapping_add_signed(rule.offset()))?,
-        rule::DEREF_RSP => read(memory, walk.sp.wrapping_add_signed(rule.offset()))?,
-        rule::DEREF_RSP_8 => read(memory, walk.sp.wrapping_add_signed(rule.offset()))?.wrapping_add(8),
+    let mut cfa = match rule.kind() {
+        rule::RSP | rule::DEREF_RSP | rule::DEREF_RSP_8 => walk.sp.wrapping_add_signed(rule.offset()),
+        rule::RBP | rule::DEREF_RBP => walk.bp.wrapping_add_signed(rule.offset()),
         rule::PLT => {
             let pushed = if rule.offset() != 0 { 11 } else { 10 };
             walk.sp.wrapping_add(if walk.pc & 15 >= pushed { 16 } else { 8 })
         }
-        rule::SIGNAL => return signal_return(walk, memory),
+        rule::SIGNAL | rule::FULL => return tables.rare(walk, rule, memory),
         rule::OUTERMOST => return Err(end::COMPLETE),
         rule::NONE => return Err(end::NO_UNWIND_INFO),
-        rule::FULL => return caller_in_full(walk, rule, tables, memory),
         _ => return Err(end::UNSUPPORTED),
     };
+    if matches!(rule.kind(), rule::DEREF_RBP | rule::DEREF_RSP | rule::DEREF_RSP_8) {
+        cfa = read(memory, cfa)?.wrapping_add(if rule.kind() == rule::DEREF_RSP_8 { 8 } else { 0 });
+    }
     if cfa <= walk.sp {
         return Err(end::BAD_FRAME);
     }
@@ -121,6 +130,23 @@ fn caller(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory)
         walk.bp = read(memory, cfa.wrapping_add_signed(rule.rbp()))?;
     }
     arrive(walk, pc, cfa)
+}
+
+/// Moves to the caller by a rule that few frames have; gives the CFA, which is the caller's stack pointer.
+///
+/// # Errors
+/// An `end` code.
+#[inline(always)]
+pub fn rare_caller(
+    walk: &mut NativeWalk,
+    rule: Rule,
+    tables: &mut impl Tables,
+    memory: &impl Memory,
+) -> Result<u64, u8> {
+    match rule.kind() {
+        rule::SIGNAL => signal_return(walk, memory),
+        _ => caller_in_full(walk, rule, tables, memory),
+    }
 }
 
 /// The caller is found.

@@ -62,7 +62,7 @@ mod tests {
         fn words(word in 0..u64::MAX / 8 - 1024) {
             let address = word * 8;
             let stretch = up_from(address);
-            prop_assert!(holds(stretch, address, 8) && stretch.base % 8 == 0);
+            prop_assert!(holds(stretch, address, 8) && stretch.base.is_multiple_of(8));
             prop_assert_eq!(pages(stretch.base, stretch.bytes), pages(address, 8));
         }
 
@@ -70,7 +70,7 @@ mod tests {
         #[test]
         fn frames(address in PAGE..u64::MAX - PAGE, words in 1u64..16, close: bool) {
             let stretch = down_from(address, words * 8, close);
-            prop_assert!(holds(stretch, address, words * 8) && (address - stretch.base) % 8 == 0);
+            prop_assert!(holds(stretch, address, words * 8) && (address - stretch.base).is_multiple_of(8));
             prop_assert_eq!(pages(stretch.base, stretch.bytes), pages(address, words * 8));
         }
     }

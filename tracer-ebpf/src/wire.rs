@@ -196,6 +196,8 @@ pub struct Settings {
     pub task_mm: u32,
     /// Offset of `thread.fsbase` in `task_struct`.
     pub task_fsbase: u32,
+    /// Offset of `stack` in `task_struct` where the registers of user mode are to be looked for there; 0: the kernel has a helper for it.
+    pub task_stack: u32,
     /// 1: every process is a target.
     pub system_wide: u32,
     /// The tracer itself, never a target of `-a`.
@@ -354,7 +356,7 @@ const _: () = {
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 56);
     assert!(size_of::<WakeEvent>() == 32);
-    assert!(size_of::<Settings>() == 32);
+    assert!(size_of::<Settings>() == 36);
     assert!(size_of::<RawHead>() == 208);
     assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<AddressSpace>() == 12);

@@ -20,6 +20,7 @@ static SETTINGS: Settings = Settings {
     task_pid: 0,
     task_mm: 0,
     task_fsbase: 0,
+    task_stack: 0,
     system_wide: 0,
     tracer_pid: 0,
     unwind_user: 0,

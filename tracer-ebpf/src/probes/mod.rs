@@ -2,7 +2,10 @@
 
 pub(crate) mod kernel_frames;
 pub(crate) mod maps;
+pub(crate) mod native_walk;
+pub(crate) mod python_walk;
 pub(crate) mod raw;
+pub(crate) mod registers;
 pub(crate) mod rule_cache;
 pub(crate) mod sample;
 pub(crate) mod scan;

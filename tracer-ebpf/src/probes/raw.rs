@@ -5,11 +5,10 @@
 //! places are what the verifier follows without a word. Leaves out kernel and Python frames, which the sample has.
 
 use super::maps::{EVENTS, RAW, RawScratch, count};
+use super::registers::user_registers;
 use super::sched::{NO_WAKEUP, WAKEUP};
-use aya_ebpf::helpers::generated::{
-    bpf_probe_read_kernel, bpf_probe_read_user, bpf_ringbuf_output, bpf_ringbuf_query, bpf_task_pt_regs,
-};
-use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_get_smp_processor_id};
+use aya_ebpf::helpers::bpf_get_smp_processor_id;
+use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_ringbuf_output, bpf_ringbuf_query};
 use tracer_ebpf::wire::{EventHead, PAGE_BYTES, RAW_PAGES, RawHead, end, kind, lost, register};
 
 /// `BPF_RB_AVAIL_DATA`: bytes that wait for user space.
@@ -30,14 +29,24 @@ pub(crate) fn is_left_to_user_space(native_end: u8) -> bool {
     matches!(native_end, end::NOT_READY | end::UNMAPPED)
 }
 
-/// Sends the capture that belongs to a sample.
+/// Sends the capture that belongs to the sample in the making. A function with a global name, which the verifier looks at once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn send_capture() -> u32 {
+    if let Some(scratch) = super::sample::scratch() {
+        send(&scratch.head.head);
+    }
+    0
+}
+
 #[inline(always)]
-pub(crate) fn send(sample: &EventHead) {
+fn send(sample: &EventHead) {
     let Some(scratch) = scratch() else { return };
     scratch.head.head = EventHead { kind: kind::RAW, ..*sample };
-    if !registers(&mut scratch.head) {
+    if !user_registers(&mut scratch.head.registers) {
         return;
     }
+    scratch.head.base = scratch.head.registers[register::RSP] & !(PAGE_BYTES as u64 - 1);
     let bytes = copy(scratch);
     scratch.head.bytes = bytes as u32;
     scratch.head.limited = (bytes == (RAW_PAGES * PAGE_BYTES) as u64) as u32;
@@ -54,20 +63,6 @@ pub(crate) fn send(sample: &EventHead) {
     if sent != 0 {
         count(lost::RAWS);
     }
-}
-
-/// The registers with which user mode was left.
-#[inline(always)]
-fn registers(head: &mut RawHead) -> bool {
-    // SAFETY: the pt_regs of a user task lie at the top of its kernel stack; the helper checks the address and writes as many bytes as
-    // the array has.
-    let failed = unsafe {
-        let from = bpf_task_pt_regs(bpf_get_current_task_btf());
-        let bytes = size_of::<[u64; register::COUNT]>() as u32;
-        bpf_probe_read_kernel((&raw mut head.registers).cast(), bytes, from as *const _)
-    };
-    head.base = head.registers[register::RSP] & !(PAGE_BYTES as u64 - 1);
-    failed == 0
 }
 
 /// Copies pages until one cannot be read; gives their bytes.

@@ -5,10 +5,12 @@
 //! mappings of a process, and a process that executes another program has none until then. Leaves out that a number of a row table
 //! comes back: who drops a table must write anew the mappings that named it, and only then may reuse its number.
 
-use super::sample::{interrupted_register, scratch};
+use super::native_walk::{interrupted_register, rare_step};
+use super::sample::scratch;
 use super::tables::full_rule;
 use core::arch::asm;
-use tracer_ebpf::native::Tables;
+use tracer_ebpf::memory::Memory;
+use tracer_ebpf::native::{NativeWalk, Tables};
 use tracer_ebpf::rows::{FullRule, Rule};
 use tracer_ebpf::wire::end;
 
@@ -60,6 +62,16 @@ impl Tables for CachedTables<'_> {
     #[inline(always)]
     fn interrupted(&mut self, register: u32) -> Option<u64> {
         interrupted_register(register)
+    }
+
+    #[inline(always)]
+    fn rare(&mut self, walk: &mut NativeWalk, rule: Rule, _memory: &impl Memory) -> Result<u64, u8> {
+        let Some(before) = scratch() else { return Err(end::NOTHING) };
+        before.walk.rare = *walk;
+        let code = rare_step(rule.0) as u8;
+        let Some(after) = scratch() else { return Err(end::NOTHING) };
+        *walk = after.walk.rare;
+        if code == end::RUNNING { Ok(walk.sp) } else { Err(code) }
     }
 }
 

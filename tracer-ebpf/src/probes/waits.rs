@@ -6,22 +6,22 @@
 //! Leaves out how long the wait is (the thread's next slice says it) and what it means (user space).
 
 use super::maps::{EVENTS, PYTHONS, count, current, head, is_target, settings};
+use super::sample::repeat;
 use super::sched::NO_WAKEUP;
 use super::user_memory::UserMemory;
-use aya_ebpf::helpers::generated::{bpf_loop, bpf_ringbuf_output};
+use aya_ebpf::helpers::generated::bpf_ringbuf_output;
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{LruHashMap, PerCpuArray};
-use core::ffi::c_void;
 use tracer_ebpf::python::{self, PythonWalk, Step};
 use tracer_ebpf::wire::{EventHead, PYTHON_WORDS, PythonLayout, SampleHead, WakeEvent, end, kind, lost};
 
 /// Words of Python frames that a wait can hold: a power of two.
 const WAIT_WORDS: usize = 1024;
 /// Frames of a wait: as many as fit.
-const WAIT_FRAMES: u32 = 256;
+const WAIT_FRAMES: u32 = WAIT_WORDS as u32 / PYTHON_WORDS as u32 - 1;
 /// A thread is looked at this often in the long run, and sixteen times at once after a rest: a long wait that follows short ones at once
 /// must not be missed.
 const EVERY_NS: u64 = 1_000_000;
@@ -136,8 +136,7 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
         let task = bpf_get_current_task() as *const u8;
         bpf_probe_read_kernel(task.add(settings().task_fsbase as usize).cast::<u64>())
     };
-    // The list of threads is not searched: it costs too much for a thread that may not be there.
-    let thread = python::thread_by_key(&begun.layout, fsbase.ok()?, &UserMemory)?;
+    let thread = state_of(&begun.layout, fsbase.ok()?)?;
     begun.cursor = 0;
     begun.hash = 0;
     begun.head = SampleHead { head: head(kind::WAIT, pid, tid), ..SampleHead::default() };
@@ -145,8 +144,7 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     begun.head.native_end = end::NOTHING;
     python::begin(&begun.layout, thread, &mut begun.walk, &UserMemory).ok()?;
     begun.head.python_end = end::RUNNING;
-    // SAFETY: `step` is a static function of the form that the helper expects; the verifier checks it as one.
-    unsafe { bpf_loop(WAIT_FRAMES, step as *mut c_void, core::ptr::null_mut(), 0) };
+    repeat(WAIT_FRAMES, |_| wait_step());
     let done = scratch()?;
     if done.head.python == 0 {
         return None;
@@ -158,7 +156,22 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     if hash == last { again(pid, tid, now) } else { send(done) }.then_some(hash).or(Some(0))
 }
 
-unsafe extern "C" fn step(_index: u32, _ctx: *mut c_void) -> i64 {
+/// The state of the thread, where it is beyond doubt (as in `python_walk.rs`). The list of threads is not searched: it costs too much for a
+/// thread that may not be there.
+#[inline(always)]
+fn state_of(layout: &PythonLayout, fsbase: u64) -> Option<u64> {
+    if let Some(thread) = python::running_thread(layout, fsbase, &UserMemory) {
+        return Some(thread);
+    }
+    let thread = python::thread_by_key(layout, fsbase, &UserMemory)?;
+    let sure = layout.key_follows == 1 || !python::has_sub_interpreters(layout, &UserMemory);
+    sure.then_some(thread)
+}
+
+/// Takes one frame; 1 at the end of the walk. It has a global name so that the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn wait_step() -> u32 {
     let Some(scratch) = scratch() else { return 1 };
     match python::step(&scratch.layout, &mut scratch.walk, &UserMemory) {
         Step::Frame(frame) => {
@@ -166,6 +179,7 @@ unsafe extern "C" fn step(_index: u32, _ctx: *mut c_void) -> i64 {
             scratch.words[at] = frame.code;
             scratch.words[at + 1] = frame.instruction;
             scratch.words[at + 2] = frame.anchor;
+            scratch.words[at + 3] = frame.class;
             scratch.cursor = (at + PYTHON_WORDS) as u64;
             scratch.head.python += 1;
             mix(&mut scratch.hash, frame.code);

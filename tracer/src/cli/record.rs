@@ -63,6 +63,10 @@ pub struct RecordArgs {
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub unwind_memory: u32,
 
+    /// Have the BPF programs use only what Linux 5.10 has, whatever this kernel has
+    #[arg(long, hide = true)]
+    pub oldest_kernel: bool,
+
     /// Where joules come from: auto, powercap, perf, nvml, hwmon, model, replay:FILE or none; may be repeated
     #[arg(long, value_name = "SOURCE")]
     pub power: Vec<SourceChoice>,

@@ -8,8 +8,8 @@ use crate::session::{is_first_pid_namespace_at, read_kernel_at};
 use crate::symbolize::Detail;
 use std::path::Path;
 
-/// `bpf_loop` came with Linux 5.17; the unwinder is built on it.
-const OLDEST_KERNEL: (u32, u32) = (5, 17);
+/// Maps of unwind tables differ in size, which Linux allows from 5.10 on (`BPF_F_INNER_MAP`); all else that has no other way is older.
+const OLDEST_KERNEL: (u32, u32) = (5, 10);
 
 /// All findings about the kernel, in the order in which a recording needs them.
 pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
@@ -38,13 +38,15 @@ fn version(release: &str) -> Finding {
     let text = format!("Linux {release}");
     match parse_release(release) {
         Some(version) if version >= OLDEST_KERNEL => Finding::ok("kernel", text),
-        Some(_) => {
-            Finding::fail("kernel", text, "energy-trace needs Linux 5.17 or newer (Debian 12 has 6.1)")
-        }
+        Some(_) => Finding::fail(
+            "kernel",
+            text,
+            "energy-trace needs Linux 5.10 or newer (Debian 11 has it, Ubuntu 22.04 has 5.15)",
+        ),
         None => Finding::warn(
             "kernel",
             format!("unknown version {release:?}"),
-            "energy-trace needs Linux 5.17 or newer",
+            "energy-trace needs Linux 5.10 or newer",
         ),
     }
 }
@@ -113,6 +115,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         unwind_mib: 1,
         verbose: false,
         names: Detail::default(),
+        oldest_kernel: false,
     }) {
         Ok(_) => Finding::ok("bpf programs", "loaded and verified"),
         Err(error) => {
@@ -193,8 +196,8 @@ mod tests {
         assert_eq!(parse_release("6.1.0-28-amd64"), Some((6, 1)));
         assert_eq!(parse_release("6.18-rc1"), Some((6, 18)));
         assert_eq!(parse_release("linux"), None);
-        assert_eq!(version("5.15.0-91-generic").level, Level::Fail);
-        assert_eq!(version("5.17.0").level, Level::Ok);
+        assert_eq!(version("5.4.0-91-generic").level, Level::Fail);
+        assert_eq!(version("5.10.0-28-amd64").level, Level::Ok);
     }
 
     /// On an empty tree tracefs is missed and says how to mount it; hidden kernel addresses say which sysctl.

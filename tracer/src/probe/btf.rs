@@ -1,7 +1,7 @@
 //! Where fields lie in the running kernel's structs, from `/sys/kernel/btf/vmlinux`.
 //!
 //! rustc emits no CO-RE relocations, so the BPF side takes these offsets as settings. Leaves out everything of BTF but structs and
-//! their members. Format: Documentation/bpf/btf.rst, v6.1.
+//! their members, and the names of enumerations' values. Format: Documentation/bpf/btf.rst, v6.1.
 
 use std::path::Path;
 use thiserror::Error;
@@ -36,6 +36,7 @@ pub enum BtfError {
 const MAGIC: u16 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
+const KIND_ENUM: u32 = 6;
 
 /// The kernel's structs.
 pub struct KernelTypes {
@@ -83,6 +84,23 @@ impl KernelTypes {
             at = self.resolve(type_id).unwrap_or(0);
         }
         Ok(bits / 8)
+    }
+
+    /// Whether an enumeration of 32-bit values, such as `bpf_func_id`, names a value, such as `BPF_FUNC_loop`.
+    pub fn has_value(&self, enumeration: &str, value: &str) -> bool {
+        let named =
+            |at: usize| kind(self.info(at)) == KIND_ENUM && self.name(at) == Some(enumeration.as_bytes());
+        let names = |at: usize| {
+            let places = (0..self.vlen(at)).map(move |index| at + 12 + index * 8);
+            places.filter_map(|place| self.string(u32_at(&self.data, place)?))
+        };
+        self.types
+            .iter()
+            .copied()
+            .skip(1)
+            .filter(|&at| named(at))
+            .flat_map(names)
+            .any(|name| name == value.as_bytes())
     }
 
     fn find_struct(&self, name: &str) -> Option<usize> {
@@ -180,6 +198,9 @@ mod tests {
         assert!(types.offset_of("task_struct", "thread.fsbase").unwrap() > pid);
         assert!(types.offset_of("task_struct", "no_such_field").is_err());
         assert!(types.offset_of("no_such_struct", "pid").is_err());
+        assert!(types.has_value("bpf_func_id", "BPF_FUNC_ringbuf_output"));
+        assert!(!types.has_value("bpf_func_id", "BPF_FUNC_no_such_helper"));
+        assert!(!types.has_value("no_such_enum", "BPF_FUNC_ringbuf_output"));
     }
 
     /// Bytes that are not BTF, and BTF cut off anywhere, give `None` or missing fields, never a panic.

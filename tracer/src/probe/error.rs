@@ -84,7 +84,7 @@ impl ProbeError {
             Self::Load { errno, .. } | Self::Verify { errno, .. } | Self::Attach { errno, .. } => match *errno {
                 Some(libc::EPERM | libc::EACCES) => Some(PERMITTED.into()),
                 Some(libc::ENOSYS) => Some("this kernel was built without the bpf system call (CONFIG_BPF_SYSCALL)".into()),
-                Some(libc::EINVAL) => Some("energy-trace needs Linux 5.17 or newer (bpf_loop)".into()),
+                Some(libc::EINVAL) => Some("energy-trace needs Linux 5.10 or newer".into()),
                 _ => None,
             },
             Self::Object(_) => Some("build it again: cargo xtask build".into()),

@@ -21,6 +21,7 @@ mod raw_stacks;
 mod reader;
 mod residents;
 mod row_maps;
+mod settings;
 mod unwind_files;
 
 pub use btf::{BtfError, KernelTypes};
@@ -58,6 +59,8 @@ pub struct TraceConfig {
     pub verbose: bool,
     /// How much is looked up of native frames.
     pub names: symbolize::Detail,
+    /// Use only what the oldest kernel has that the probes run on: for tests on newer ones.
+    pub oldest_kernel: bool,
 }
 
 /// Counts while it runs, for the progress line.

@@ -2,8 +2,8 @@
 //!
 //! This room is the only one that names `aya`. Leaves out what the events mean (`decode`, `collector`).
 
-use super::btf::KernelTypes;
 use super::row_maps::RowMaps;
+use super::settings::read_settings;
 use super::{ProbeError, TraceConfig};
 use crate::ids::{CpuId, Pid};
 use crate::profile::record::Unwinding;
@@ -20,10 +20,10 @@ use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tracer_ebpf::wire::{AddressSpace, CodeMapping, PythonLayout, Settings, lost};
+use tracer_ebpf::wire::{AddressSpace, CodeMapping, PythonLayout, lost};
 
 /// The object that `cargo xtask build` makes of `tracer-ebpf`.
-static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE_PROBES"));
+pub(super) static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE_PROBES"));
 
 /// Bytes of the ring buffer: four seconds of 1 kHz samples of two busy CPUs.
 const RING_BYTES: u32 = 16 << 20;
@@ -291,22 +291,6 @@ fn twice(ebpf: &mut Ebpf, name: &str) -> Result<(Targets, Targets), ProbeError> 
 fn map<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, ProbeError> {
     let map = ebpf.take_map(name).ok_or_else(|| ProbeError::Object(format!("it has no map {name}")))?;
     T::try_from(map).map_err(|e| ProbeError::Object(e.to_string()))
-}
-
-fn read_settings(config: &TraceConfig) -> Result<Settings, ProbeError> {
-    let types = KernelTypes::read(Path::new("/sys/kernel/btf/vmlinux"))?;
-    let offset = |field| types.offset_of("task_struct", field);
-    Ok(Settings {
-        task_tgid: offset("tgid")?,
-        task_pid: offset("pid")?,
-        task_mm: offset("mm")?,
-        task_fsbase: offset("thread.fsbase")?,
-        system_wide: u32::from(config.system_wide),
-        tracer_pid: std::process::id(),
-        unwind_user: u32::from(config.unwinding == Unwinding::User),
-        // Renamed in 5.14.
-        task_state: offset("__state").or_else(|_| offset("state"))?,
-    })
 }
 
 /// `run_time_ns` of a program, from its fdinfo (Documentation/bpf/bpf_design_QA.rst; kernel/bpf/syscall.c `bpf_prog_show_fdinfo`).

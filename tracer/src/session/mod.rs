@@ -141,6 +141,7 @@ fn load(plan: &RecordPlan) -> Result<Tracer, SessionError> {
         unwind_mib: plan.unwind_mib,
         verbose: plan.screen.verbose,
         names: plan.names,
+        oldest_kernel: plan.oldest_kernel,
     };
     Ok(Tracer::load(&config)?)
 }

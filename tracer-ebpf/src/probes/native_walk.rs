@@ -1,0 +1,197 @@
+//! The native part of a sample: walks by row tables from the user registers on, and bridges gaps.
+//!
+//! Leaves out what a rule is (`tracer_ebpf::native`) and how it is found (`tables.rs`).
+
+use super::maps::{Scratch, settings};
+use super::raw;
+use super::registers::user_registers;
+use super::rule_cache::{CachedTables, RuleCache};
+use super::sample::{MAX_ANCHORS, STEPS, Walks, repeat, scratch, walked};
+use super::scan;
+use super::tables::ProcessTables;
+use super::user_memory::{StackMemory, UserMemory, Window};
+use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, place};
+use tracer_ebpf::rows::Rule;
+use tracer_ebpf::wire::{MAX_FRAMES, NATIVE_WORDS, SAMPLE_WORDS, end, register};
+
+/// Native frames; why they end. A walk that ends early goes on where it can: `heal`.
+/// Like all functions here that have a global name the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(super) extern "C" fn native_frames(pid: u32) -> u32 {
+    u32::from(frames(pid))
+}
+
+#[inline(always)]
+fn frames(pid: u32) -> u8 {
+    let Some(begun) = scratch() else { return end::NOTHING };
+    if !begin(&mut begun.walk) {
+        return end::NOTHING;
+    }
+    let tables = if settings().unwind_user == 0 { ProcessTables::of(pid) } else { None };
+    let Some(tables) = tables else {
+        push_native(begun, begun.walk.native.pc, 0);
+        return end::NOT_READY;
+    };
+    begun.walk.tables = tables;
+    begun.walk.lowest = begun.walk.native.sp;
+    begun.window.clear();
+    begun.walk.anchor = 0;
+    let mut code = end::NOTHING;
+    for _ in 0..=MAX_HEALED {
+        code = walk_native() as u8;
+        if matches!(code, end::COMPLETE | end::TOO_DEEP) || heal_native(u32::from(code)) == 0 {
+            break;
+        }
+    }
+    code
+}
+
+/// Walks until the walk ends; why it does.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_native() -> u32 {
+    let Some(scratch) = scratch() else { return u32::from(end::NOTHING) };
+    scratch.head.native_end = end::RUNNING;
+    repeat(MAX_FRAMES / STEPS, |_| native_step());
+    u32::from(walked(|head| head.native_end))
+}
+
+/// Bridges a gap where it can; says whether.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn heal_native(code: u32) -> u32 {
+    u32::from(heal(code as u8))
+}
+
+/// Bridges a gap: by the return address of code without unwind information, else at the interpreter's next frame.
+#[inline(always)]
+fn heal(code: u8) -> bool {
+    let Some(before) = scratch() else { return false };
+    before.walk.found = 0;
+    if u32::from(before.head.native) >= MAX_FRAMES {
+        return false; // So that the words of all parts fit.
+    }
+    if code == end::NO_UNWIND_INFO {
+        scan::scan(before);
+    } else if raw::is_left_to_user_space(code) {
+        return false;
+    }
+    let Some(now) = scratch() else { return false };
+    if now.walk.found == 0 && !resume(now, code) {
+        return false;
+    }
+    now.head.healed += 1;
+    true
+}
+
+/// Looks at one word of the stack; 1 where it is a return address to go on at.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(super) extern "C" fn scan_step(index: u32) -> u32 {
+    let Some(scratch) = scratch() else { return 1 };
+    let address = scratch.walk.native.sp + u64::from(index) * 8;
+    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
+    let Some(found) = native::scan(&scratch.walk.native, address, &mut tables, &memory) else { return 0 };
+    scratch.walk.native = found;
+    scratch.walk.found = 1;
+    // The frame without unwind information ends behind its return address.
+    let last = (scratch.walk.cursor as usize).wrapping_sub(1) & (SAMPLE_WORDS - 1);
+    scratch.words[last] = found.sp;
+    1
+}
+
+/// Goes on at the first interpreter frame above the stack pointer.
+#[inline(always)]
+fn resume(scratch: &mut Scratch, code: u8) -> bool {
+    if scratch.walk.layout.eval_cfa == 0 || scratch.head.python == 0 {
+        return false;
+    }
+    let mut anchor = 0;
+    for _ in 0..MAX_ANCHORS {
+        let at = scratch.walk.anchor as usize & (MAX_ANCHORS - 1);
+        anchor = scratch.walk.anchors[at];
+        if anchor == 0 || anchor > scratch.walk.native.sp {
+            break;
+        }
+        scratch.walk.anchor += 1;
+    }
+    if anchor <= scratch.walk.native.sp {
+        return false;
+    }
+    let Some(walk) = native::resume(anchor, &scratch.walk.layout, &UserMemory) else { return false };
+    scratch.walk.native = walk;
+    push_native(scratch, u64::from(code), walk.sp);
+    true
+}
+
+/// Where the walk begins; false for a kernel thread, which has no user registers.
+#[inline(always)]
+fn begin(walk: &mut Walks) -> bool {
+    if !user_registers(&mut walk.registers) {
+        return false;
+    }
+    walk.native = NativeWalk {
+        pc: walk.registers[register::RIP],
+        sp: walk.registers[register::RSP],
+        bp: walk.registers[register::RBP],
+        returned: 0,
+        bx_at: place::INTERRUPTED,
+        others_at: place::INTERRUPTED,
+    };
+    true
+}
+
+/// A register of the code that was interrupted, by DWARF's number.
+#[inline(always)]
+pub(crate) fn interrupted_register(number: u32) -> Option<u64> {
+    scratch()?.walk.registers.get(register::of_dwarf(number)).copied()
+}
+
+/// Takes frames; 1 at the end of the walk.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn native_step() -> u32 {
+    let Some(scratch) = scratch() else { return 1 };
+    for _ in 0..STEPS {
+        let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
+        let (frame, code) = native::step(&mut scratch.walk.native, &mut tables, &memory);
+        push_native(scratch, frame.pc, frame.cfa);
+        if code != end::RUNNING {
+            scratch.head.native_end = code;
+            return 1;
+        }
+    }
+    0
+}
+
+/// What the native walk reads, in parts of the scratch.
+#[inline(always)]
+pub(super) fn native_world<'a>(
+    walk: &Walks,
+    cache: &'a mut RuleCache,
+    window: &mut Window,
+) -> (CachedTables<'a>, StackMemory) {
+    let tables = CachedTables { generation: walk.tables.generation(), cache };
+    (tables, StackMemory { window, lowest: walk.lowest })
+}
+
+#[inline(always)]
+pub(super) fn push_native(scratch: &mut Scratch, pc: u64, cfa: u64) {
+    let at = scratch.walk.cursor as usize & (SAMPLE_WORDS - 1);
+    scratch.words[at] = pc;
+    scratch.words[at + 1] = cfa;
+    scratch.walk.cursor = (at + NATIVE_WORDS) as u64;
+    scratch.head.native += 1;
+}
+
+/// Moves `Walks::rare` to its caller by a rule that few frames have; an `end` code. It reads word by word: a
+/// window would be more for the verifier to look at than for these frames to gain.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(super) extern "C" fn rare_step(rule: u32) -> u32 {
+    let Some(scratch) = scratch() else { return u32::from(end::NOTHING) };
+    let mut tables = CachedTables { generation: 0, cache: &mut scratch.rules };
+    let moved = native::rare_caller(&mut scratch.walk.rare, Rule(rule), &mut tables, &UserMemory);
+    u32::from(moved.err().unwrap_or(end::RUNNING))
+}

@@ -1,0 +1,168 @@
+//! The Python part of a sample: finds the state of the thread, and takes its frames.
+//!
+//! Leaves out what a frame is (`tracer_ebpf::python`).
+
+use super::maps::{PYTHONS, Scratch, settings};
+use super::sample::{MAX_ANCHORS, STEPS, Walks, repeat, scratch, walked};
+use super::user_memory::{FrameMemory, UserMemory};
+use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel};
+use tracer_ebpf::memory::Memory as _;
+use tracer_ebpf::python::{self, MAX_THREADS, Step};
+use tracer_ebpf::wire::{MAX_PYTHON_FRAMES, PYTHON_WORDS, SAMPLE_WORDS, end};
+
+/// Frames of a loop that another loop repeats.
+const STRETCH: u32 = 64;
+
+/// Python frames of a process's thread; why they end. Like all functions here that have a global name the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(super) extern "C" fn python_frames(pid: u32) -> u32 {
+    u32::from(frames(pid))
+}
+
+#[inline(always)]
+fn frames(pid: u32) -> u8 {
+    let Some(scratch) = scratch() else { return end::NOTHING };
+    // SAFETY: the value is copied at once.
+    let Some(layout) = (unsafe { PYTHONS.get(&pid) }) else { return end::NO_INTERPRETER };
+    let walk = &mut scratch.walk;
+    walk.layout = *layout;
+    walk.anchor = 0;
+    walk.anchors[0] = 0;
+    // SAFETY: the helper checks the address.
+    let fsbase = unsafe {
+        let task = bpf_get_current_task() as *const u8;
+        bpf_probe_read_kernel(task.add(settings().task_fsbase as usize).cast::<u64>())
+    };
+    let Ok(fsbase) = fsbase else { return end::FAULT };
+    walk.fsbase = fsbase;
+    walk.thread = python::running_thread(&walk.layout, fsbase, &UserMemory).unwrap_or(0);
+    if walk.thread == 0 {
+        match find_state() as u8 {
+            end::RUNNING => (),
+            code => return code,
+        }
+    }
+    walk_python() as u8
+}
+
+/// Looks for the state of a thread that nothing names as running; `RUNNING` where it is found, else why the walk ends.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_state() -> u32 {
+    let Some(scratch) = scratch() else { return u32::from(end::NOTHING) };
+    let walk = &mut scratch.walk;
+    if let Some(thread) = python::thread_by_key(&walk.layout, walk.fsbase, &UserMemory) {
+        walk.thread = thread;
+        if walk.layout.key_follows == 1 {
+            return u32::from(end::RUNNING);
+        }
+    } else {
+        walk.thread = python::first_thread(&walk.layout, &UserMemory).unwrap_or(0);
+        repeat(MAX_THREADS, |_| thread_step());
+    }
+    u32::from(settle())
+}
+
+/// Whether what was found is the thread's state: it counts only where there is one interpreter.
+#[inline(always)]
+fn settle() -> u8 {
+    let Some(scratch) = scratch() else { return end::NOTHING };
+    let walk = &scratch.walk;
+    if !python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {
+        return end::NOTHING;
+    }
+    if python::has_sub_interpreters(&walk.layout, &UserMemory) {
+        return end::AMBIGUOUS;
+    }
+    end::RUNNING
+}
+
+/// Walks from the thread's state; why the walk ends.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_python() -> u32 {
+    let Some(scratch) = scratch() else { return u32::from(end::NOTHING) };
+    let walk = &mut scratch.walk;
+    if let Err(code) = python::begin(&walk.layout, walk.thread, &mut walk.python, &UserMemory) {
+        return u32::from(code);
+    }
+    scratch.head.python_end = end::RUNNING;
+    scratch.window.clear();
+    repeat(MAX_PYTHON_FRAMES / STRETCH, |_| python_stretch());
+    u32::from(walked(|head| head.python_end))
+}
+
+/// Goes on to the next thread; 1 where it is found, or there is none.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn thread_step() -> u32 {
+    let Some(scratch) = scratch() else { return 1 };
+    let walk = &mut scratch.walk;
+    if walk.thread == 0 || python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {
+        return 1;
+    }
+    walk.thread = UserMemory.read_word(walk.thread + u64::from(walk.layout.thread_next)).unwrap_or(0);
+    0
+}
+
+/// Takes as many frames as `STRETCH`; 1 at the end of the walk. A loop over short loops is less to verify than one long loop.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn python_stretch() -> u32 {
+    u32::from(repeat(STRETCH / STEPS, |_| python_step()))
+}
+
+/// Takes frames; 1 at the end of the walk.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn python_step() -> u32 {
+    let Some(scratch) = scratch() else { return 1 };
+    for _ in 0..STEPS {
+        if take_python(scratch) {
+            return 1;
+        }
+    }
+    0
+}
+
+/// Takes one Python frame; true at the end of the walk.
+#[inline(always)]
+fn take_python(scratch: &mut Scratch) -> bool {
+    let memory = FrameMemory { window: &raw mut scratch.window };
+    match python::step(&scratch.walk.layout, &mut scratch.walk.python, &memory) {
+        Step::Frame(frame) => {
+            let at = scratch.walk.cursor as usize & (SAMPLE_WORDS - 1);
+            scratch.words[at] = frame.code;
+            scratch.words[at + 1] = frame.instruction;
+            scratch.words[at + 2] = frame.anchor;
+            scratch.words[at + 3] = frame.class;
+            scratch.walk.cursor = (at + PYTHON_WORDS) as u64;
+            scratch.head.python += 1;
+            keep_anchor(&mut scratch.walk, frame.anchor);
+            scratch.seen.add(frame.code, scratch.head.head.pid);
+        }
+        Step::Restart => {
+            scratch.head.python = 0;
+            scratch.walk.cursor = u64::from(scratch.head.kernel);
+            scratch.walk.anchor = 0;
+            scratch.walk.anchors[0] = 0;
+        }
+        Step::End(code) => {
+            scratch.head.python_end = code;
+            return true;
+        }
+    }
+    false
+}
+
+/// Keeps an anchor for the native walk, and a zero behind it.
+#[inline(always)]
+fn keep_anchor(walk: &mut Walks, anchor: u64) {
+    if anchor != 0 && walk.anchor < MAX_ANCHORS as u64 - 1 {
+        let at = walk.anchor as usize & (MAX_ANCHORS - 1);
+        walk.anchors[at] = anchor;
+        walk.anchors[(at + 1) & (MAX_ANCHORS - 1)] = 0;
+        walk.anchor += 1;
+    }
+}

@@ -1,0 +1,45 @@
+//! The registers with which user mode was left.
+
+use super::maps::settings;
+use aya_ebpf::helpers::generated::{bpf_probe_read_kernel as bpf_probe_read_kernel_raw, bpf_task_pt_regs};
+use aya_ebpf::helpers::{bpf_get_current_task, bpf_get_current_task_btf, bpf_probe_read_kernel};
+use tracer_ebpf::wire::register;
+
+/// Bytes of a kernel stack: `THREAD_SIZE` (arch/x86/include/asm/page_64_types.h, v5.10; twice that with KASAN only).
+const STACK_BYTES: u64 = 16384;
+
+/// `struct pt_regs` of a user task.
+type Registers = [u64; register::COUNT];
+
+/// Reads the registers with which `current` left user mode; false for a kernel thread, which has none.
+#[inline(always)]
+pub(crate) fn user_registers(into: &mut Registers) -> bool {
+    // SAFETY: the helpers check the addresses, and write as many bytes as there are.
+    unsafe {
+        let task = bpf_get_current_task() as *const u8;
+        let mm = bpf_probe_read_kernel(task.add(settings().task_mm as usize).cast::<u64>());
+        if mm.unwrap_or(0) == 0 {
+            return false;
+        }
+        let bytes = size_of::<Registers>() as u32;
+        bpf_probe_read_kernel_raw(into.as_mut_ptr().cast(), bytes, saved_at(task) as *const _) == 0
+    }
+}
+
+/// Where they lie. Before 5.15 there is no helper to ask, and they are at the top of the kernel stack (`task_pt_regs`,
+/// arch/x86/include/asm/processor.h, v5.10); the verifier knows the setting and does not look at the way that is not taken.
+///
+/// # Safety
+/// `task` is the current task.
+#[inline(always)]
+unsafe fn saved_at(task: *const u8) -> u64 {
+    let stack_field = settings().task_stack;
+    // SAFETY: helpers on the current task; a read that fails gives an address that cannot be read either.
+    unsafe {
+        if stack_field == 0 {
+            return bpf_task_pt_regs(bpf_get_current_task_btf()) as u64;
+        }
+        let stack = bpf_probe_read_kernel(task.add(stack_field as usize).cast::<u64>()).unwrap_or(0);
+        stack + STACK_BYTES - size_of::<Registers>() as u64
+    }
+}
