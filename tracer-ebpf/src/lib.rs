@@ -10,5 +10,6 @@ pub mod native;
 pub mod python;
 pub mod register;
 pub mod rows;
+pub mod scan;
 pub mod window;
 pub mod wire;

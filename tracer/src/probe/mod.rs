@@ -251,8 +251,8 @@ fn name_shortages(processes: &Processes, mib: u32) -> Vec<(&'static str, String)
     if without > 0 || dropped > 0 {
         let text = format!(
             "unwind tables did not fit into {mib} MiB: {dropped} times one was dropped for another that was needed more, and {without} \
-             files have none at the end; native stacks that met one meanwhile are cut ([unknown: tables not ready]); \
-             --unwind-memory {} gives them twice the room",
+             files have none at the end; meanwhile native stacks through them are unwound in user space, from copies, which costs \
+             more; --unwind-memory {} gives them twice the room",
             mib.saturating_mul(2)
         );
         out.push(("unwind-tables-full", text));

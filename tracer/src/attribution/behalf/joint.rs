@@ -171,7 +171,7 @@ impl<'a> Natives<'a> {
                 // Where frames are missing, another sample may know more.
                 FrameKind::Special => return,
                 FrameKind::Native | FrameKind::Inlined | FrameKind::Kernel | FrameKind::Gpu => {
-                    natives.push(id)
+                    natives.push(id);
                 }
             }
         }
