@@ -13,7 +13,7 @@
 //! caller's `rbx` was saved (`DEREF_RBP`: below where `rbp` points), 0: unchanged; it is followed because some code finds its CFA by it.
 //! The return address always lies at CFA − 8, except in signal frames. What this cannot say is a `FullRule` elsewhere, to which
 //! `offset` of kind `FULL` leads: 0.2 % of the code of PyTorch, and no space in any other row. Rows of one file are sorted and cut
-//! into chunks of `CHUNK_ROWS`; chunk 0 is the index: the first row of each chunk.
+//! into chunks of `CHUNK_ROWS`; where there is more than one, chunk 0 is the index: the first row of each chunk.
 
 /// Rows of a chunk.
 pub const CHUNK_ROWS: usize = 8192;

@@ -269,8 +269,8 @@ pub struct CodeMapping {
     pub bias: u64,
     /// Number of the row table; `NO_TABLE` while there is none, `NO_INFO` where there will never be one.
     pub table: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// 1: the table is one chunk of rows, and has no index before it.
+    pub one_chunk: u32,
 }
 
 impl CodeMapping {
@@ -279,7 +279,7 @@ impl CodeMapping {
     /// The code has no unwind information at all (JIT, damaged file).
     pub const NO_INFO: u32 = u32::MAX - 1;
     /// An unused place.
-    pub const UNUSED: Self = Self { start: u64::MAX, end: 0, bias: 0, table: Self::NO_INFO, reserved: 0 };
+    pub const UNUSED: Self = Self { start: u64::MAX, end: 0, bias: 0, table: Self::NO_INFO, one_chunk: 0 };
 }
 
 /// Where CPython keeps its state in one process: addresses and offsets in bytes unless said otherwise.

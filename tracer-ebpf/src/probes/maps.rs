@@ -58,9 +58,9 @@ pub(crate) static RAW: Array<RawScratch> = Array::with_max_entries(1, 0);
 #[map]
 pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 24, 0);
 
-/// The processes that are targets, and when they became it.
+/// The processes that are targets, and when they became it: as many as have an address space.
 #[map]
-pub(crate) static TARGETS: HashMap<u32, u64> = HashMap::with_max_entries(65536, 0);
+pub(crate) static TARGETS: HashMap<u32, u64> = HashMap::with_max_entries(16384, 0);
 
 /// What each CPU is doing.
 #[map]

@@ -64,9 +64,13 @@ impl Tables for ProcessTables {
             return Err(end::NO_UNWIND_INFO);
         }
         let key = (pc.wrapping_sub(self.last.bias)) << 32 | 0xffff_ffff;
-        let index = ROWS.get_value(table, &0).ok_or(end::NOT_READY)?;
-        let chunk = search(index, key);
-        let rows = ROWS.get_value(table, &(chunk as u32 + 1)).ok_or(end::NO_UNWIND_INFO)?;
+        let first = ROWS.get_value(table, &0).ok_or(end::NOT_READY)?;
+        let rows = if self.last.one_chunk == 1 {
+            first
+        } else {
+            let chunk = search(first, key);
+            ROWS.get_value(table, &(chunk as u32 + 1)).ok_or(end::NO_UNWIND_INFO)?
+        };
         let row = rows_at(rows, search(rows, key));
         if row > key {
             return Err(end::NO_UNWIND_INFO); // Below the first row.

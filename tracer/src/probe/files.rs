@@ -5,7 +5,7 @@
 
 use super::reader::hurry;
 use super::residents::{Resident, victims};
-use super::row_maps::{RowMapError, RowMaps};
+use super::row_maps::{RowMapError, RowMaps, is_one_chunk};
 use crate::clock::KtimeNs;
 use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
@@ -279,8 +279,9 @@ impl Files {
     /// What the probes must know of a mapping.
     pub(super) fn code_mapping(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> CodeMapping {
         let (start, end) = (mapping.start, mapping.end);
-        let mut out = CodeMapping { start, end, bias: 0, table: CodeMapping::NO_INFO, reserved: 0 };
+        let mut out = CodeMapping { start, end, bias: 0, table: CodeMapping::NO_INFO, one_chunk: 0 };
         let Some(file) = self.of(pid, mapping, program) else { return out };
+        out.one_chunk = u32::from(is_one_chunk(file.bytes));
         let bias =
             file.facts.as_ref().and_then(|f| Some(f.bias(start, mapping.offset)?.wrapping_add(f.base)));
         out.table = match (file.table, bias) {

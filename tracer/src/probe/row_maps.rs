@@ -105,7 +105,7 @@ impl RowMaps {
     pub(super) fn remove(&mut self, table: u32) -> Result<(), RowMapError> {
         if self.empty.is_none() {
             let empty = create(1)?;
-            fill(&empty, 0, std::iter::empty())?;
+            fill(&empty, 1, std::iter::empty())?;
             self.empty = Some(empty);
         }
         if let Some(empty) = &self.empty {
@@ -123,9 +123,9 @@ impl RowMaps {
         if chunks > CHUNK_ROWS {
             return Err(RowMapError::TooLarge);
         }
-        let total = (chunks + 1) * CHUNK_BYTES;
+        let total = with_index(chunks) * CHUNK_BYTES;
         let table = self.room.find(total)?;
-        let inner = create(chunks + 1)?;
+        let inner = create(with_index(chunks))?;
         let rows = rows.iter().map(|&row| relocate(row, &shared));
         fill(&inner, chunks, rows)?;
         self.outer.set(table, &inner, 0).map_err(io::Error::other)?;
@@ -157,6 +157,16 @@ fn relocate(row: u64, shared: &[Rule]) -> u64 {
     row >> 32 << 32 | u64::from(new.0)
 }
 
+/// Chunks that a table of so many chunks of rows has: a single one needs no index, and most files of a process have no more.
+const fn with_index(chunks: usize) -> usize {
+    if chunks == 1 { 1 } else { chunks + 1 }
+}
+
+/// Whether a table of so many bytes is one chunk of rows without an index.
+pub(super) const fn is_one_chunk(bytes: usize) -> bool {
+    bytes == CHUNK_BYTES
+}
+
 /// Makes an inner map.
 fn create(entries: usize) -> io::Result<MapData> {
     let entries = u32::try_from(entries).map_err(io::Error::other)?;
@@ -165,14 +175,15 @@ fn create(entries: usize) -> io::Result<MapData> {
     MapData::create(definition, "energy_rows", None).map_err(io::Error::other)
 }
 
-/// Writes the index and the chunks.
+/// Writes the index, where there is one, and the chunks.
 fn fill(inner: &MapData, chunks: usize, rows: impl ExactSizeIterator<Item = u64> + Clone) -> io::Result<()> {
     let mut options = memmap2::MmapOptions::new();
-    options.len((chunks + 1) * CHUNK_BYTES);
+    options.len(with_index(chunks) * CHUNK_BYTES);
     // SAFETY: the map was just created and is not yet in the outer map: nothing else reads or writes it.
     let mut memory = unsafe { options.map_mut(inner.fd().as_fd().as_raw_fd()) }?;
     let index = rows.clone().step_by(CHUNK_ROWS);
-    let filled = index.chain(std::iter::repeat(FILLER)).take(CHUNK_ROWS);
+    let index_rows = (with_index(chunks) - chunks) * CHUNK_ROWS;
+    let filled = index.chain(std::iter::repeat(FILLER)).take(index_rows);
     let filled = filled.chain(rows.chain(std::iter::repeat(FILLER)).take(chunks * CHUNK_ROWS));
     for (place, row) in memory.chunks_exact_mut(8).zip(filled) {
         place.copy_from_slice(&row.to_ne_bytes());
