@@ -15,8 +15,9 @@
 //! `offset` of kind `FULL` leads: 0.2 % of the code of PyTorch, and no space in any other row. Rows of one file are sorted and cut
 //! into chunks of `CHUNK_ROWS`; where there is more than one, chunk 0 is the index: the first row of each chunk.
 
-/// Rows of a chunk.
-pub const CHUNK_ROWS: usize = 8192;
+/// Rows of a chunk: a power of two, whose square is the most that a file can have (16 million; `libtorch_cpu` has 2.6). All values of inner
+/// maps have one size, so that small files waste what they do not fill.
+pub const CHUNK_ROWS: usize = 4096;
 /// What fills the unused places of a chunk: above every address.
 pub const FILLER: u64 = u64::MAX;
 

@@ -1,6 +1,6 @@
 //! Remembers the rule of each address by CPU: most return addresses of a stack were there in the sample before.
 //!
-//! A hit replaces the search for the mapping and two binary searches of 13 steps in rows that the target's work has pushed out of the
+//! A hit replaces the search for the mapping and two binary searches of 12 steps in rows that the target's work has pushed out of the
 //! caches. What is remembered holds for one generation of one address space only: user space gives a new one whenever it writes the
 //! mappings of a process, and a process that executes another program has none until then. Leaves out that a number of a row table
 //! comes back: who drops a table must write anew the mappings that named it, and only then may reuse its number.

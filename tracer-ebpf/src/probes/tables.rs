@@ -100,8 +100,9 @@ fn search(rows: &Chunk, key: u64) -> u64 {
 #[inline(always)]
 fn rows_at(rows: &Chunk, at: u64) -> u64 {
     let mut at = at;
+    const { assert!(CHUNK_ROWS == 4096) };
     // SAFETY: a mask; hidden from the compiler so that it stays where the verifier needs it.
-    unsafe { asm!("{0} &= 8191", inout(reg) at) };
+    unsafe { asm!("{0} &= 4095", inout(reg) at) };
     // SAFETY: the mask keeps it below CHUNK_ROWS.
     unsafe { *rows.as_ptr().add(at as usize) }
 }
