@@ -7,6 +7,7 @@
 
 use crate::memory::Memory;
 use crate::rows::{FullRule, Operand, Rule, base, rule};
+use crate::scan;
 use crate::wire::{PythonLayout, end};
 
 pub use crate::scan::{SCAN_WORDS, scan, scan_frame_pointer, stack_put_away};
@@ -49,6 +50,15 @@ pub trait Tables {
         Self: Sized,
     {
         rare_caller(walk, rule, self, memory)
+    }
+
+    /// Whether two more steps succeed from there. The probes have functions of their own for this too.
+    #[inline(always)]
+    fn goes_on(&mut self, trial: NativeWalk, memory: &impl Memory) -> bool
+    where
+        Self: Sized,
+    {
+        scan::goes_on(trial, self, memory)
     }
 }
 

@@ -35,16 +35,16 @@ pub fn scan(
         NativeWalk { pc, sp: address.wrapping_add(8), bp: walk.bp, returned: 1, ..NativeWalk::default() };
     if address > walk.sp {
         let pushed = NativeWalk { bp: memory.read_word(address.wrapping_sub(8))?, ..found };
-        if goes_on(pushed, tables, memory) {
+        if tables.goes_on(pushed, memory) {
             return Some(pushed);
         }
     }
-    goes_on(found, tables, memory).then_some(found)
+    tables.goes_on(found, memory).then_some(found)
 }
 
 /// Whether two more steps succeed from there.
 #[inline(always)]
-fn goes_on(mut trial: NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> bool {
+pub(crate) fn goes_on(mut trial: NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> bool {
     if caller(&mut trial, tables, memory).is_err() {
         return false;
     }
@@ -94,7 +94,7 @@ pub fn scan_frame_pointer(
         returned: 1,
         ..NativeWalk::default()
     };
-    goes_on(found, tables, memory).then_some(found)
+    tables.goes_on(found, memory).then_some(found)
 }
 
 /// Whether the instruction before `pc` is a call that may have led to `callee`: `ff /2` with its operand, whose target is not known any

@@ -185,6 +185,15 @@ pub(super) fn push_native(scratch: &mut Scratch, pc: u64, cfa: u64) {
     scratch.head.native += 1;
 }
 
+/// Moves `Walks::trial` to its caller; an `end` code.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(super) extern "C" fn trial_step() -> u32 {
+    let Some(scratch) = scratch() else { return u32::from(end::NOTHING) };
+    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
+    u32::from(native::step(&mut scratch.walk.trial, &mut tables, &memory).1)
+}
+
 /// Moves `Walks::rare` to its caller by a rule that few frames have; an `end` code. It reads word by word: a
 /// window would be more for the verifier to look at than for these frames to gain.
 #[unsafe(no_mangle)]

@@ -5,7 +5,7 @@
 //! mappings of a process, and a process that executes another program has none until then. Leaves out that a number of a row table
 //! comes back: who drops a table must write anew the mappings that named it, and only then may reuse its number.
 
-use super::native_walk::{interrupted_register, rare_step};
+use super::native_walk::{interrupted_register, rare_step, trial_step};
 use super::sample::scratch;
 use super::tables::full_rule;
 use core::arch::asm;
@@ -72,6 +72,13 @@ impl Tables for CachedTables<'_> {
         let Some(after) = scratch() else { return Err(end::NOTHING) };
         *walk = after.walk.rare;
         if code == end::RUNNING { Ok(walk.sp) } else { Err(code) }
+    }
+
+    #[inline(always)]
+    fn goes_on(&mut self, trial: NativeWalk, _memory: &impl Memory) -> bool {
+        let Some(scratch) = scratch() else { return false };
+        scratch.walk.trial = trial;
+        trial_step() as u8 == end::RUNNING && matches!(trial_step() as u8, end::RUNNING | end::COMPLETE)
     }
 }
 

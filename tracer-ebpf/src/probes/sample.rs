@@ -27,6 +27,8 @@ pub(crate) struct Walks {
     pub(super) native: NativeWalk,
     /// A walk that takes a step by a rule that few frames have.
     pub(super) rare: NativeWalk,
+    /// A walk that a scan tries.
+    pub(super) trial: NativeWalk,
     /// The registers with which user mode was left.
     pub(super) registers: [u64; register::COUNT],
     /// The stack pointer at which the native walk began.

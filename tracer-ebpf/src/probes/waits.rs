@@ -108,8 +108,9 @@ pub(crate) fn begin(pid: u32, tid: u32, now: u64) {
         return;
     }
     let last = waiter.stack;
-    if let Some(sent) = python_stack(pid, tid, now, last) {
-        waiter.stack = sent;
+    match wait_stack(pid, tid, now, last) {
+        NO_STACK => (),
+        sent => waiter.stack = sent,
     }
 }
 
@@ -124,6 +125,16 @@ fn is_due(due_ns: &mut u64, now: u64, every_ns: u64, burst_ns: u64) -> bool {
     true
 }
 
+/// Hashes are odd.
+const NO_STACK: u64 = 2;
+
+/// `python_stack`, in a function with a global name: the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn wait_stack(pid: u32, tid: u32, now: u64, last: u64) -> u64 {
+    python_stack(pid, tid, now, last).unwrap_or(NO_STACK)
+}
+
 /// Sends the Python stack of `current`; its hash, 0 where it could not be sent, `None` where there is none.
 #[inline(always)]
 fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
@@ -136,7 +147,11 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
         let task = bpf_get_current_task() as *const u8;
         bpf_probe_read_kernel(task.add(settings().task_fsbase as usize).cast::<u64>())
     };
-    let thread = state_of(&begun.layout, fsbase.ok()?)?;
+    let thread = wait_state(fsbase.ok()?);
+    if thread == 0 {
+        return None;
+    }
+    let begun = scratch()?;
     begun.cursor = 0;
     begun.hash = 0;
     begun.head = SampleHead { head: head(kind::WAIT, pid, tid), ..SampleHead::default() };
@@ -144,7 +159,7 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     begun.head.native_end = end::NOTHING;
     python::begin(&begun.layout, thread, &mut begun.walk, &UserMemory).ok()?;
     begun.head.python_end = end::RUNNING;
-    repeat(WAIT_FRAMES, |_| wait_step());
+    walk_wait();
     let done = scratch()?;
     if done.head.python == 0 {
         return None;
@@ -154,6 +169,13 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     }
     let hash = done.hash | 1;
     if hash == last { again(pid, tid, now) } else { send(done) }.then_some(hash).or(Some(0))
+}
+
+/// The state of the thread with this thread pointer, by the layout in the scratch; 0 where there is none.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn wait_state(fsbase: u64) -> u64 {
+    scratch().and_then(|scratch| state_of(&scratch.layout, fsbase)).unwrap_or(0)
 }
 
 /// The state of the thread, where it is beyond doubt (as in `python_walk.rs`). The list of threads is not searched: it costs too much for a
@@ -168,7 +190,14 @@ fn state_of(layout: &PythonLayout, fsbase: u64) -> Option<u64> {
     sure.then_some(thread)
 }
 
-/// Takes one frame; 1 at the end of the walk. It has a global name so that the verifier looks at it once.
+/// Takes the frames of a wait; 1 where it came to their end. Like `wait_step` it has a global name so that the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_wait() -> u32 {
+    u32::from(repeat(WAIT_FRAMES, |_| wait_step()))
+}
+
+/// Takes one frame; 1 at the end of the walk.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn wait_step() -> u32 {
