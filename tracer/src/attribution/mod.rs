@@ -36,6 +36,7 @@ mod idle;
 mod intensity;
 mod ledger;
 mod linear;
+mod lockstep;
 mod occupancy;
 mod posterior;
 mod resample;
