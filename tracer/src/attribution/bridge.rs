@@ -216,7 +216,13 @@ impl Asleep {
         match self {
             Self::Nothing => 0.0,
             Self::AsAwake => slept_ns as f64,
-            Self::All => if slept_ns > SLEEP_NS { FAR_NS } else { 0.0 },
+            Self::All => {
+                if slept_ns > SLEEP_NS {
+                    FAR_NS
+                } else {
+                    0.0
+                }
+            }
         }
     }
 }

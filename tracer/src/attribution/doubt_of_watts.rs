@@ -8,11 +8,11 @@
 //! What cannot be ruled out are watts within three standard deviations of the fit, and in no case less than a fifth or more than three
 //! times the mean. Where a run shows nothing, that is what is left.
 
+use super::bridge::Mark;
 use super::intensity::{FLOOR, Intensity, Model};
 use super::ledger::Basis;
 use super::lockstep::{Step, steps_of};
 use super::resample::covariance;
-use super::bridge::Mark;
 use super::time::Owner;
 use crate::profile::certainty::Column;
 use crate::units::MicroJoules;
@@ -56,7 +56,13 @@ pub(super) fn certainty(
             (false, false) => (1.0, 1.0),
         };
         let columns = vec![Column { identified: !open && !in_step, bounds }];
-        return OwnerCertainty { variance, columns, relative: vec![0.0], in_step, ..OwnerCertainty::default() };
+        return OwnerCertainty {
+            variance,
+            columns,
+            relative: vec![0.0],
+            in_step,
+            ..OwnerCertainty::default()
+        };
     };
     let covariance = covariance(model);
     let column_of = |owner: u32| {
@@ -153,7 +159,8 @@ fn bounds_in_step(c: usize, steps: &[Step], base: &[f64], model: &Model) -> (f64
         let seconds: f64 = model.design.seconds.iter().skip(column).step_by(n).sum();
         *(if column == c { &mut own } else { &mut others }) += seconds;
     }
-    let part = |mine: f64, theirs: f64| joules * own * mine / (own * mine + others * theirs).max(1e-9) / base[c];
+    let part =
+        |mine: f64, theirs: f64| joules * own * mine / (own * mine + others * theirs).max(1e-9) / base[c];
     let (least, most) = PLAUSIBLE;
     (part(least, most).min(1.0), part(most, least).max(1.0))
 }
@@ -190,7 +197,11 @@ fn columns(model: &Model, covariance: &[f64], weighted: bool, steps: &[Step]) ->
         let sane = bounds.0.is_finite() && bounds.1.is_finite();
         let bounds = if steps[c] != Step::Free && base[c] > 0.0 {
             bounds_in_step(c, steps, &base, model)
-        } else if sane { (bounds.0.min(bounds.1), bounds.1.max(bounds.0)) } else { (0.0, 1.0) };
+        } else if sane {
+            (bounds.0.min(bounds.1), bounds.1.max(bounds.0))
+        } else {
+            (0.0, 1.0)
+        };
         // Watts that are known and did not split the energy (by choice, or because they gain nothing) are no doubt of the split's method.
         Column { identified, bounds }
     };

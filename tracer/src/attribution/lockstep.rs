@@ -78,12 +78,7 @@ pub(super) fn steps_of(
     doubted.iter().zip(&all).map(of_column).collect()
 }
 
-fn step_of(
-    marks: &[Mark],
-    column: &impl Fn(&Mark) -> usize,
-    counts: &[f64],
-    watts: Option<&[f64]>,
-) -> Step {
+fn step_of(marks: &[Mark], column: &impl Fn(&Mark) -> usize, counts: &[f64], watts: Option<&[f64]>) -> Step {
     let Some(period) = even_period(marks) else { return Step::Free };
     let rounded = (period / ROUND_NS).round() * ROUND_NS;
     if (period - rounded).abs() <= NEARLY * period && in_one_place(marks) {
@@ -127,7 +122,12 @@ fn in_one_place(marks: &[Mark]) -> bool {
 }
 
 /// Whether samples are unlike those some turns of the timer before, and alike again those more turns before.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "turns of a timer")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "turns of a timer"
+)]
 fn recurs(marks: &[Mark], period: f64, column: &impl Fn(&Mark) -> usize, counts: &[f64]) -> bool {
     let Some(first) = marks.first() else { return false };
     let turn = |mark: &Mark| (mark.at.ns_since(first.at) as f64 / period).round() as usize;
@@ -143,7 +143,8 @@ fn recurs(marks: &[Mark], period: f64, column: &impl Fn(&Mark) -> usize, counts:
     let sum: f64 = counts.iter().sum();
     let chance: f64 = counts.iter().map(|count| (count / sum).powi(2)).sum();
     let alike = |lag: usize| {
-        let pairs = seen.iter().zip(seen.iter().skip(lag)).filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)));
+        let pairs =
+            seen.iter().zip(seen.iter().skip(lag)).filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)));
         let (same, all) =
             pairs.fold((0_u32, 0_u32), |(same, all), (a, b)| (same + u32::from(a == b), all + 1));
         (all as usize >= FEWEST / 2).then(|| (f64::from(same) / f64::from(all) - chance) / (1.0 - chance))
