@@ -167,7 +167,8 @@ mod tests {
 
     /// Samples each `period_ns`, perhaps later by up to `late_ns`, of what `owner` says ran at that moment.
     fn marks(period_ns: u64, late_ns: u64, owner: impl Fn(u64) -> u32) -> Vec<Mark> {
-        let late = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (late_ns + 1);
+        let mixed = |i: u64| (i ^ (i << 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let late = |i: u64| (mixed(i) ^ (mixed(i) >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) % (late_ns + 1);
         let at = |i: u64| i * period_ns + late(i);
         let mark = |i| Mark { thread: 0, at: KtimeNs::from_ns(at(i)), cpu_ns: at(i), owner: owner(at(i)) };
         (0..2_000).map(mark).collect()
