@@ -71,11 +71,15 @@ pub(super) fn certainty(
     };
     let column = |mark: &Mark| column_of(mark.owner);
     let steps = steps_of(&basis.time.marks, column, model.design.columns, Some(&model.fit.watts));
+    let mut charged = vec![0.0; model.design.columns];
+    for (owner, energy) in (0..).zip(of_owner) {
+        charged[column_of(owner)] += energy.as_joules();
+    }
     let class_of = basis.class_of.iter();
     OwnerCertainty {
         variance,
         column: class_of.map(|&class| model.column_of.get(class).copied().unwrap_or(0)).collect(),
-        columns: columns(model, &covariance, weighted, &steps),
+        columns: columns(model, &covariance, weighted, &steps, &charged),
         relative: if weighted { relative(model, &covariance) } else { vec![0.0; covariance.len()] },
         seconds: vec![],
         in_step: steps.iter().any(|step| *step != Step::Free),
@@ -166,7 +170,13 @@ fn bounds_in_step(c: usize, steps: &[Step], base: &[f64], model: &Model) -> (f64
 }
 
 /// Whether each column's watts are known, and what else its energy may be.
-fn columns(model: &Model, covariance: &[f64], weighted: bool, steps: &[Step]) -> Vec<Column> {
+fn columns(
+    model: &Model,
+    covariance: &[f64],
+    weighted: bool,
+    steps: &[Step],
+    charged: &[f64],
+) -> Vec<Column> {
     let (fit, n) = (&model.fit, model.design.columns);
     // Where a thread outruns the timer, watts that the changes of its mix do not show are the chain's assumption.
     let assumed = |c: usize| {
@@ -195,8 +205,8 @@ fn columns(model: &Model, covariance: &[f64], weighted: bool, steps: &[Step]) ->
         };
         let bounds = (mix(|range| range.0, |range| range.1), mix(|range| range.1, |range| range.0));
         let sane = bounds.0.is_finite() && bounds.1.is_finite();
-        let bounds = if steps[c] != Step::Free && base[c] > 0.0 {
-            bounds_in_step(c, steps, &base, model)
+        let bounds = if steps[c] != Step::Free && charged[c] > 0.0 {
+            bounds_in_step(c, steps, charged, model)
         } else if sane {
             (bounds.0.min(bounds.1), bounds.1.max(bounds.0))
         } else {
