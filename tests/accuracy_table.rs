@@ -64,6 +64,25 @@ fn recorded_outcomes_are_still_true() {
     }
 }
 
+/// Flagged in 95 % of runs, with bounds that hold the truth in 95 %.
+fn flags(name: &str, all: &[Outcome]) {
+    let flagged = all.iter().filter(|outcome| outcome.bounded > 0).count();
+    assert!(flagged * 100 >= all.len() * 95, "{name}: {flagged}");
+    let (bounded, inside): (u64, u64) =
+        all.iter().fold((0, 0), |sum, o| (sum.0 + o.bounded, sum.1 + o.in_bounds));
+    assert!(inside * 100 >= bounded * 95, "{name}: {inside} of {bounded}");
+}
+
+/// Intervals that hold the truth in 90 to 99 % (and a half: they are tuned on other seeds) of functions.
+fn covers(name: &str, all: &[Outcome]) {
+    let (functions, covered): (u64, u64) =
+        all.iter().fold((0, 0), |sum, o| (sum.0 + o.functions, sum.1 + o.covered));
+    assert!(
+        covered * 100 >= functions * 90 && covered * 1000 <= functions * 995,
+        "{name}: {covered} of {functions}"
+    );
+}
+
 /// The goals that hold, held: conservation everywhere; where a run shows joules, worst functions and processes; where it does not, flags
 /// and bounds with the truth in them; never much worse than a split by CPU time.
 #[test]
@@ -81,18 +100,22 @@ fn goals_that_hold() {
         match scenario.asked {
             Asked::Identifiable => {
                 assert!(median(|o| o.process) <= 2.0, "{}", scenario.name);
-                // 0.5 ms at 499 Hz and 2 s a function at 199 Hz are bounded by what samples see.
-                let most = if ["B2", "B6"].contains(&scenario.name) { 10.0 } else { 3.0 };
-                assert!(median(|o| o.worst) <= most, "{}: {}", scenario.name, median(|o| o.worst));
+                // What samples see bounds these two: ten of them a window tell which three of six functions of 0.5 ms it held (B2),
+                // and 400 of a function say how long it ran (B6: of the twelve seconds that the thread runs at all).
+                let (usual, most) = match scenario.name {
+                    "B2" => (6.0, 14.0),
+                    "B6" => (4.0, 7.0),
+                    _ => (3.0, 7.0),
+                };
+                let worst = all.iter().map(|outcome| outcome.worst).fold(0.0, f64::max);
+                assert!(median(|o| o.worst) <= usual, "{}: {}", scenario.name, median(|o| o.worst));
+                assert!(worst <= most, "{}: {worst}", scenario.name);
+                covers(scenario.name, all);
             }
-            Asked::Unidentifiable => {
-                let flagged = all.iter().filter(|outcome| outcome.bounded > 0).count();
-                assert!(flagged * 100 >= all.len() * 95, "{}: {flagged}", scenario.name);
-                let (bounded, inside): (u64, u64) =
-                    all.iter().fold((0, 0), |sum, o| (sum.0 + o.bounded, sum.1 + o.in_bounds));
-                assert!(inside * 100 >= bounded * 95, "{}: {inside} of {bounded}", scenario.name);
-            }
-            Asked::Hostile => {}
+            Asked::Unidentifiable => flags(scenario.name, all),
+            // Samples in step with the program show nothing about it.
+            Asked::Hostile if ["B10b", "B10c"].contains(&scenario.name) => flags(scenario.name, all),
+            Asked::Hostile => covers(scenario.name, all),
         }
     }
 }

@@ -13,7 +13,8 @@
 //! nonlinear models, 2006, §1.4), where times with sampling noise in them pull all watts to the mean. For slow chains it is a
 //! border that is anywhere between two samples with equal probability.
 //!
-//! Distances are in the thread's own CPU time, or in time on the clock where its samples say that it forgets while it sleeps. Leaves out how λ and π are found (`chain.rs`).
+//! Distances are in the thread's own CPU time, or in time on the clock where its samples say that it forgets while it sleeps, or endless
+//! across any sleep where they say that it begins something else each time. Leaves out how λ and π are found (`chain.rs`).
 
 use super::time::{NEAREST_NS, OTHER, OwnerId};
 use crate::clock::KtimeNs;
@@ -193,9 +194,43 @@ fn part(interval: usize, piece: &Piece, common: Span) -> Part {
 pub(super) struct Rate {
     /// Per nanosecond.
     pub(super) rate: f64,
-    /// Whether it forgets while it sleeps, too.
-    pub(super) asleep: bool,
+    pub(super) asleep: Asleep,
 }
+
+/// What a thread forgets while it is off its CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Asleep {
+    /// Nothing: it goes on where it was.
+    #[default]
+    Nothing,
+    /// As much as on the CPU.
+    AsAwake,
+    /// All: whenever it comes back it begins something.
+    All,
+}
+
+impl Asleep {
+    /// The distance that a sleep stands for, in nanoseconds.
+    #[expect(clippy::cast_precision_loss, reason = "a time for a probability")]
+    pub(super) const fn distance(self, slept_ns: u64) -> f64 {
+        match self {
+            Self::Nothing => 0.0,
+            Self::AsAwake => slept_ns as f64,
+            Self::All => {
+                if slept_ns > SLEEP_NS {
+                    FAR_NS
+                } else {
+                    0.0
+                }
+            }
+        }
+    }
+}
+
+/// Shorter than this no thread sleeps: two clocks were read one after the other.
+const SLEEP_NS: u64 = 1_000;
+/// Further than any chain remembers.
+const FAR_NS: f64 = 1e15;
 
 /// Mean probabilities over a part: of the left sample's function, of the right one's, of the thread's mix.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -217,7 +252,7 @@ impl Blend {
         if part.thread == NO_THREAD {
             return Self::CERTAIN;
         }
-        let asleep = |ns: u64| if asleep { ns as f64 } else { 0.0 };
+        let asleep = |ns: u64| asleep.distance(ns);
         let before = part.before_ns as f64 + asleep(part.slept_before_ns);
         let (ns, after) = (part.ns as f64, part.after_ns as f64 + asleep(part.slept_after_ns));
         let mean_decay = if rate * ns < 1e-9 { 1.0 } else { -(-rate * ns).exp_m1() / (rate * ns) };
@@ -250,10 +285,10 @@ impl Blend {
 
 #[cfg(test)]
 mod tests {
-    use super::{Blend, KtimeNs, NOBODY, Part, Rate};
+    use super::{Asleep, Blend, KtimeNs, NOBODY, Part, Rate};
 
     const fn awake(rate: f64) -> Rate {
-        Rate { rate, asleep: false }
+        Rate { rate, asleep: Asleep::Nothing }
     }
 
     fn part(right: u32, before_ns: u64, ns: u64, after_ns: u64) -> Part {

@@ -5,7 +5,7 @@
 //! the timer, samples cannot say how much, and the energy decides (`intensity.rs`). The mix is that of the whole run or of the last
 //! second or quarter of one, whichever makes the samples likeliest, each pair judged by a mix without itself.
 
-use super::bridge::{Mark, NO_THREAD, Rate};
+use super::bridge::{Asleep, Mark, NO_THREAD, Rate};
 use crate::clock::KtimeNs;
 
 /// Mean times after which a thread forgets, in nanoseconds, slowest first.
@@ -13,6 +13,8 @@ const MEMORIES_NS: [f64; 14] =
     [3e10, 3e9, 1e9, 3e8, 1.5e8, 7e7, 3.5e7, 1.8e7, 9e6, 4.5e6, 2.2e6, 1.1e6, 5.5e5, 2.7e5];
 /// Widths of the mixes; a mix is taken over three of them.
 const WIDTHS_NS: [u64; 3] = [u64::MAX, 1_000_000_000, 250_000_000];
+/// What threads may forget while they sleep.
+const SLEEPERS: [Asleep; 3] = [Asleep::Nothing, Asleep::AsAwake, Asleep::All];
 /// So many samples of the whole run's mix are added to a narrower one.
 const PRIOR_SAMPLES: f64 = 3.0;
 /// A rate whose log-likelihood is this much below the best is not possible: about three standard errors.
@@ -34,8 +36,8 @@ pub(super) struct Chains {
     samples: Vec<f64>,
     /// For each thread the log-likelihood of each rate, relative to the best.
     likelihood: Vec<[f64; RATES]>,
-    /// Whether each thread forgets while it sleeps.
-    asleep: Vec<bool>,
+    /// What each thread forgets while it sleeps.
+    asleep: Vec<Asleep>,
 }
 
 impl Chains {
@@ -101,7 +103,7 @@ impl Chains {
         let around = |bin: usize, c: usize| {
             (bin.saturating_sub(1)..(bin + 2).min(bins)).map(|bin| counts[bin * columns + c]).sum::<f64>()
         };
-        let mut likelihoods = [[0.0; RATES]; 2];
+        let mut likelihoods = [[0.0; RATES]; SLEEPERS.len()];
         let sums: Vec<f64> = (0..bins).map(|bin| (0..columns).map(|c| around(bin, c)).sum()).collect();
         for pair in marks.windows(2) {
             let &[a, b] = pair else { continue };
@@ -111,9 +113,11 @@ impl Chains {
             let pi = ((around(bin, cb) - own).max(0.0) + PRIOR_SAMPLES * share(cb))
                 / (sums[bin] - 2.0 + PRIOR_SAMPLES).max(1.0);
             let pi = pi.clamp(1e-6, 1.0);
-            #[expect(clippy::cast_precision_loss, reason = "a time")]
-            let apart = [b.cpu_ns.saturating_sub(a.cpu_ns) as f64, b.at.ns_since(a.at) as f64];
-            for (likelihood, apart) in likelihoods.iter_mut().zip(apart) {
+            let awake = b.cpu_ns.saturating_sub(a.cpu_ns);
+            let slept = b.at.ns_since(a.at).saturating_sub(awake);
+            for (likelihood, sleeper) in likelihoods.iter_mut().zip(SLEEPERS) {
+                #[expect(clippy::cast_precision_loss, reason = "a time")]
+                let apart = awake as f64 + sleeper.distance(slept);
                 for (sum, memory) in likelihood.iter_mut().zip(MEMORIES_NS) {
                     let kept = (-apart / memory).exp();
                     let alike = if ca == cb { kept } else { 0.0 };
@@ -128,9 +132,10 @@ impl Chains {
             self.mixes.extend((0..columns).map(mix));
         }
         let best = likelihoods.map(|likelihood| likelihood.into_iter().fold(f64::NEG_INFINITY, f64::max));
-        let asleep = best[1] > best[0];
-        let (likelihood, best) = (likelihoods[usize::from(asleep)], best[usize::from(asleep)]);
-        self.asleep.push(asleep);
+        // The first of several that are as likely.
+        let likeliest = (1..best.len()).fold(0, |most, i| if best[i] > best[most] { i } else { most });
+        let (likelihood, best) = (likelihoods[likeliest], best[likeliest]);
+        self.asleep.push(SLEEPERS[likeliest]);
         self.likelihood.push(likelihood.map(|l| l - best));
         best
     }
@@ -167,7 +172,7 @@ impl Chains {
     /// the best.
     pub(super) fn rates(&self, choice: usize) -> (Vec<Rate>, f64) {
         let mut sum = 0.0;
-        let rate = |(likelihood, &asleep): (&[f64; RATES], &bool)| {
+        let rate = |(likelihood, &asleep): (&[f64; RATES], &Asleep)| {
             let possible = || (0..RATES).filter(|&rate| likelihood[rate] > -POSSIBLE);
             let nearest = possible().min_by_key(|rate| rate.abs_diff(choice)).unwrap_or(choice);
             sum += likelihood[nearest];

@@ -8,8 +8,10 @@
 //! What cannot be ruled out are watts within three standard deviations of the fit, and in no case less than a fifth or more than three
 //! times the mean. Where a run shows nothing, that is what is left.
 
+use super::bridge::Mark;
 use super::intensity::{FLOOR, Intensity, Model};
 use super::ledger::Basis;
+use super::lockstep::{Step, steps_of};
 use super::resample::covariance;
 use super::time::Owner;
 use crate::profile::certainty::Column;
@@ -30,6 +32,8 @@ pub(super) struct OwnerCertainty {
     pub(super) column: Vec<usize>,
     pub(super) columns: Vec<Column>,
     pub(super) relative: Vec<f64>,
+    /// Whether samples came in step with the program somewhere.
+    pub(super) in_step: bool,
 }
 
 /// Of the energies of all owners. `sampling` is their variance by sampling, where a model gave it; `weighted` says whether its watts
@@ -45,18 +49,40 @@ pub(super) fn certainty(
     let open = matches!(intensity, Intensity::Unidentified(None));
     let Some(model) = intensity.model() else {
         let (least, most) = PLAUSIBLE;
-        let bounds = if open { (least / most, most / least) } else { (1.0, 1.0) };
-        let columns = vec![Column { identified: !open, bounds }];
-        return OwnerCertainty { variance, columns, relative: vec![0.0], ..OwnerCertainty::default() };
+        let in_step = steps_of(&basis.time.marks, |_| 0, 1, None).contains(&Step::OnePlace);
+        let bounds = match (in_step, open) {
+            (true, _) => (0.0, 1.0),
+            (false, true) => (least / most, most / least),
+            (false, false) => (1.0, 1.0),
+        };
+        let columns = vec![Column { identified: !open && !in_step, bounds }];
+        return OwnerCertainty {
+            variance,
+            columns,
+            relative: vec![0.0],
+            in_step,
+            ..OwnerCertainty::default()
+        };
     };
     let covariance = covariance(model);
+    let column_of = |owner: u32| {
+        let class = basis.class_of.get(owner as usize);
+        class.and_then(|&class| model.column_of.get(class)).copied().unwrap_or(0)
+    };
+    let column = |mark: &Mark| column_of(mark.owner);
+    let steps = steps_of(&basis.time.marks, column, model.design.columns, Some(&model.fit.watts));
+    let mut charged = vec![0.0; model.design.columns];
+    for (owner, energy) in (0..).zip(of_owner) {
+        charged[column_of(owner)] += energy.as_joules();
+    }
     let class_of = basis.class_of.iter();
     OwnerCertainty {
         variance,
         column: class_of.map(|&class| model.column_of.get(class).copied().unwrap_or(0)).collect(),
-        columns: columns(model, &covariance, weighted),
+        columns: columns(model, &covariance, weighted, &steps, &charged),
         relative: if weighted { relative(model, &covariance) } else { vec![0.0; covariance.len()] },
         seconds: vec![],
+        in_step: steps.iter().any(|step| *step != Step::Free),
     }
 }
 
@@ -122,12 +148,41 @@ fn relative(model: &Model, covariance: &[f64]) -> Vec<f64> {
     relative
 }
 
+/// Least and most energy of a column whose samples came in step with the program, as parts of what it was given.
+fn bounds_in_step(c: usize, steps: &[Step], base: &[f64], model: &Model) -> (f64, f64) {
+    if steps[c] == Step::OnePlace {
+        // It may have had nothing, or all.
+        return (0.0, (base.iter().sum::<f64>() / base[c]).max(1.0));
+    }
+    // Samples that creep through a loop show for how long each function ran, but not when: windows tell nothing.
+    let n = model.design.columns;
+    let recurring = (0..n).filter(|&c| steps[c] == Step::Recurs);
+    let (mut joules, mut own, mut others) = (0.0, 0.0, 0.0);
+    for column in recurring {
+        joules += base[column];
+        let seconds: f64 = model.design.seconds.iter().skip(column).step_by(n).sum();
+        *(if column == c { &mut own } else { &mut others }) += seconds;
+    }
+    let part =
+        |mine: f64, theirs: f64| joules * own * mine / (own * mine + others * theirs).max(1e-9) / base[c];
+    let (least, most) = PLAUSIBLE;
+    (part(least, most).min(1.0), part(most, least).max(1.0))
+}
+
 /// Whether each column's watts are known, and what else its energy may be.
-fn columns(model: &Model, covariance: &[f64], weighted: bool) -> Vec<Column> {
+fn columns(
+    model: &Model,
+    covariance: &[f64],
+    weighted: bool,
+    steps: &[Step],
+    charged: &[f64],
+) -> Vec<Column> {
     let (fit, n) = (&model.fit, model.design.columns);
     // Where a thread outruns the timer, watts that the changes of its mix do not show are the chain's assumption.
-    let assumed =
-        |c: usize| model.by_mix.as_ref().is_some_and(|by_mix| by_mix[c] > IDENTIFIED * fit.watts[c]);
+    let assumed = |c: usize| {
+        let by_chain = model.by_mix.as_ref().is_some_and(|by_mix| by_mix[c] > IDENTIFIED * fit.watts[c]);
+        by_chain || steps[c] != Step::Free
+    };
     let range = |c: usize| {
         let reach = if assumed(c) { f64::INFINITY } else { REACH * covariance[c * n + c].max(0.0).sqrt() };
         let watts = fit.watts[c];
@@ -150,7 +205,13 @@ fn columns(model: &Model, covariance: &[f64], weighted: bool) -> Vec<Column> {
         };
         let bounds = (mix(|range| range.0, |range| range.1), mix(|range| range.1, |range| range.0));
         let sane = bounds.0.is_finite() && bounds.1.is_finite();
-        let bounds = if sane { (bounds.0.min(bounds.1), bounds.1.max(bounds.0)) } else { (0.0, 1.0) };
+        let bounds = if steps[c] != Step::Free && charged[c] > 0.0 {
+            bounds_in_step(c, steps, charged, model)
+        } else if sane {
+            (bounds.0.min(bounds.1), bounds.1.max(bounds.0))
+        } else {
+            (0.0, 1.0)
+        };
         // Watts that are known and did not split the energy (by choice, or because they gain nothing) are no doubt of the split's method.
         Column { identified, bounds }
     };

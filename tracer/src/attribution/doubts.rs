@@ -58,6 +58,16 @@ pub(super) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<W
             ),
         ));
     }
+    if account.certainty.in_step {
+        doubts.push(warning(
+            "samples-in-step",
+            format!(
+                "{}: samples came in step with the program, so that they show one moment of its loop or creep through it; record \
+                 again with another rate (-F 97, -F 499) to see what runs",
+                domain.name
+            ),
+        ));
+    }
     doubts.extend(of_negative(domain, account));
     doubts.extend(account.lag.map(|lag| of_lag(domain, lag)));
     doubts

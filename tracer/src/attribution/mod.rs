@@ -13,9 +13,9 @@
 //! 4. `bridge` and `chain`: what threads were probably doing between two samples; `design`: the times that this makes of each window.
 //! 5. `intensity`: how much power each function draws, where the run shows it; `speed`: when all drew more or less at once; `uncore`: the
 //!    shared parts of a socket.
-//! 6. `share`: idle apart, the rest split by time, in integers; `posterior`: by time, watts and what the counter says about borders;
+//! 6. `share`: idle apart, the rest split by time, in integers; `posterior`: by expected time and watts;
 //!    `idle`: what becomes of the baseline.
-//! 7. `resample` and `doubt_of_watts`: how sure all of that is (`profile::certainty`).
+//! 7. `resample`, `doubt_of_watts` and `lockstep`: how sure all of that is (`profile::certainty`).
 //! 8. `behalf`: for whom workers work, where a view asks for it.
 //! 9. `rows`: what each thread and stack gets; `ledger`: the row of each domain; `doubts`: what the reader must know about it.
 //!
@@ -36,6 +36,7 @@ mod idle;
 mod intensity;
 mod ledger;
 mod linear;
+mod lockstep;
 mod occupancy;
 mod posterior;
 mod resample;

@@ -1,16 +1,15 @@
-//! Splits a domain's energy by what functions draw and by where the counter puts the borders between them.
-//!
-//! Samples give each part of an interval expected times of functions, and a variance: the border between two samples may be anywhere. The
-//! interval's energy D says more: 450 mJ in 20 ms are 10 ms at 40 W and 10 ms at 5 W, wherever samples put the border. What is expected
-//! given both is taken to be the least change of the probabilities p (in relative entropy) that explains D up to its noise:
+//! Splits a domain's energy by expected times and watts, and says how far that may be off.
 //!
 //! ```text
-//! p'_i ∝ p_i · exp(g · v t w_i)         t: the part's time, v: how far it may stray; one g for all parts of an interval
-//! Σ_parts t Σ_i p'_i w_i = D − s² g     s²: variance of the interval's energy beside that of its times; solved by Newton's steps
+//! q_i = Σ_parts t p_i w_i / Σ_parts t Σ_j p_j w_j        p: probability of function i in a part of the interval (`bridge.rs`), t: its time
+//! E_i = D q_i                                            in integers, the whole always conserved
+//! Var (D q_i − truth) = Σ_parts (V_ii − 2 q_i V_i) + q_i² V      V_ii = v t² p_i (1 − p_i) w_i², V_i = v t² p_i w_i (w_i − w̄), V = Σ V_i
 //! ```
 //!
-//! Energy is then split by t p'_i w_i, in integers, the whole always conserved. This moves energy only: the times that are reported
-//! stay as sampled.
+//! v is how far a part's time may stray from its mean. The shares depend on samples only, not on D: so what the counter shows too late or
+//! too early, and what borders between functions do to D, falls on all alike and is zero on average. An interval's energy could say more
+//! about borders (450 mJ in 20 ms are 10 ms at 40 W and 10 ms at 5 W), but shares that follow D count its errors twice: with them functions
+//! of many watts had up to 8 % too much (scenario B6).
 //!
 //! Time that a function probably had between two samples of others goes to the stacks of that function in the same thread, by their time.
 
@@ -24,17 +23,8 @@ use crate::ids::ThreadKey;
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 
-/// An interval's energy never settles more than this leaves of a variance: the counter's watts are not that sure.
-const LEFT_OPEN: f64 = 0.05;
 /// A counter that moves each millisecond is up to one late: where power steps, that much of the step is in the wrong interval.
 const LATE_SECONDS: f64 = 1e-3;
-
-/// The variance of windows is that of the ordinary ones; of a single interval less is sure.
-const CAUTION: f64 = 4.0;
-/// How much of what an interval's energy tells about one part's variance is believed: neighbouring parts share one border.
-const BELIEVED: f64 = 0.5;
-/// Steps of Newton's method.
-const TILTS: usize = 4;
 /// Less of a mix than this is left out.
 const LEAST_MIX: f64 = 1e-4;
 
@@ -43,8 +33,7 @@ struct Holder {
     /// Slot of an owner or of a thread's mix.
     place: usize,
     column: usize,
-    before: f64,
-    now: f64,
+    p: f64,
 }
 
 /// Probabilities of a part's time.
@@ -57,23 +46,11 @@ struct PartTimes {
 }
 
 impl PartTimes {
-    /// Tilts the probabilities towards high watts (or low ones, below zero); the mean and mean square of the watts after it.
-    fn tilt(&mut self, watts: &[f64], tilt: f64) -> (f64, f64) {
-        let slope = tilt * self.stray * self.seconds;
-        let steepest = self.holders.iter().map(|holder| slope * watts[holder.column]);
-        let most = steepest.fold(f64::NEG_INFINITY, f64::max);
-        let mut sum = 0.0;
-        for holder in &mut self.holders {
-            holder.now = holder.before * (slope * watts[holder.column] - most).exp();
-            sum += holder.now;
-        }
-        let (mut mean, mut square) = (0.0, 0.0);
-        for holder in self.holders.iter_mut().filter(|_| sum > 0.0) {
-            holder.now /= sum;
-            let watts = watts[holder.column];
-            (mean, square) = (mean + holder.now * watts, square + holder.now * watts * watts);
-        }
-        (mean, square)
+    /// The mean and mean square of the watts.
+    fn moments(&self, watts: &[f64]) -> (f64, f64) {
+        self.holders.iter().fold((0.0, 0.0), |(mean, square), &Holder { column, p, .. }| {
+            (mean + p * watts[column], square + p * watts[column].powi(2))
+        })
     }
 }
 
@@ -184,9 +161,7 @@ impl Splitter<'_> {
             let (here, later) = rest.split_at(rest.partition_point(|part| part.interval as usize <= i));
             rest = later;
             let speed = self.model.design.speed_of(i);
-            let step = |i: usize| steps.get(i).copied().unwrap_or(0.0);
-            let noise = CAUTION * self.model.fit.noise + (LATE_SECONDS * (step(i) + step(i + 1))).powi(2);
-            self.weigh(whole.as_joules(), noise, speed, here, &mut scratch, &mut doubts);
+            self.weigh(speed, here, &mut scratch, &mut doubts);
             let (mut who, mut weights) = scratch.take();
             doubts.add_edge((LATE_SECONDS * steps.get(i).copied().unwrap_or(0.0)).powi(2), &who, &weights);
             if weights.iter().all(|weight| *weight == 0) {
@@ -212,44 +187,33 @@ impl Splitter<'_> {
         Settled { shares, variance }
     }
 
-    /// Writes an interval's weights into `slots`.
-    fn weigh(
-        &self,
-        joules: f64,
-        noise: f64,
-        speed: f64,
-        here: &[Part],
-        slots: &mut Slots,
-        doubts: &mut Doubts,
-    ) {
+    /// Writes an interval's weights into `slots`, and how far the shares may be off into `doubts`.
+    fn weigh(&self, speed: f64, here: &[Part], slots: &mut Slots, doubts: &mut Doubts) {
         let watts: Vec<f64> = self.model.fit.watts.iter().map(|watts| speed * watts).collect();
-        let mut times: Vec<PartTimes> = here.iter().map(|part| self.times_of(part)).collect();
-        let (mut tilt, mut all) = (0.0, noise);
-        for _ in 0..TILTS {
-            let (mut energy, mut variance) = (0.0, 0.0);
-            for part in &mut times {
-                let (mean, square) = part.tilt(&watts, tilt);
-                energy += part.seconds * mean;
-                variance += part.seconds.powi(2) * part.stray * (square - mean * mean).max(0.0);
-            }
-            all = variance + noise;
-            tilt += (joules - energy - noise * tilt) / all;
-        }
-        for (part, times) in here.iter().zip(&mut times) {
-            let (mean, _) = times.tilt(&watts, tilt);
-            let scale = times.seconds.powi(2) * times.stray;
-            for &Holder { place, column, now: p, .. } in &times.holders {
+        let times: Vec<PartTimes> = here.iter().map(|part| self.times_of(part)).collect();
+        for (part, times) in here.iter().zip(&times) {
+            for &Holder { place, column, p } in &times.holders {
                 slots.add(place, watts[column] * p * times.seconds);
-                let own = scale * p * (1.0 - p).max(0.0);
-                // What is left of the variance when the interval's energy is known.
-                let told = BELIEVED * (scale * p * (watts[column] - mean)).powi(2) / all;
-                doubts.add(place, (own - told).max(LEFT_OPEN * own) * watts[column].powi(2));
             }
             doubts.add_mixes(part.thread, times);
         }
+        let all = slots.used.iter().map(|&slot| slots.weights[slot]).sum::<f64>();
+        let share = |slot: usize| slots.weights.get(slot).filter(|_| all > 0.0).map_or(0.0, |own| own / all);
+        let mut variance = 0.0;
+        for times in &times {
+            let (mean, square) = times.moments(&watts);
+            let scale = times.seconds.powi(2) * times.stray;
+            variance += scale * (square - mean * mean).max(0.0);
+            for &Holder { place, column, p } in &times.holders {
+                let own = scale * p * (1.0 - p).max(0.0) * watts[column].powi(2);
+                let with_all = scale * p * watts[column] * (watts[column] - mean);
+                doubts.add(place, own - 2.0 * share(place) * with_all);
+            }
+        }
+        slots.used.iter().for_each(|&slot| doubts.add(slot, share(slot).powi(2) * variance));
     }
 
-    /// Who may have had a part's time, before its energy is looked at.
+    /// Who may have had a part's time.
     fn times_of(&self, part: &Part) -> PartTimes {
         let Model { chains, rates, design, .. } = self.model;
         let share = share(part, 0, chains, rates, &|owner| self.column(owner));
@@ -266,7 +230,7 @@ impl Splitter<'_> {
                 } else if column == share.right && part.right != NOBODY {
                     right += p;
                 } else if p > 0.0 {
-                    times.holders.push(Holder { place: first + column, column, before: p, now: p });
+                    times.holders.push(Holder { place: first + column, column, p });
                 }
             }
         }
@@ -276,7 +240,7 @@ impl Splitter<'_> {
         }
         for (owner, column, p) in [(part.left, share.left, left), (part.right, share.right, right)] {
             if p > 0.0 && owner != NOBODY {
-                times.holders.push(Holder { place: owner as usize, column, before: p, now: p });
+                times.holders.push(Holder { place: owner as usize, column, p });
             }
         }
         times
