@@ -37,6 +37,21 @@ fn table_is_what_was_recorded() {
     assert_eq!(fixture("accuracy_table.md"), format!("{}{lines}", table::HEAD));
 }
 
+/// The README shows this table and no other.
+#[test]
+fn readme_has_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = std::fs::read_to_string(&path).unwrap();
+    let (begin, end) =
+        ("<!-- accuracy table: tests/fixtures/accuracy_table.md -->\n", "<!-- end of the accuracy table -->");
+    let shown = readme.split_once(begin).and_then(|(_, rest)| rest.split_once(end)).map(|(table, _)| table);
+    assert_eq!(
+        shown,
+        Some(fixture("accuracy_table.md").as_str()),
+        "copy tests/fixtures/accuracy_table.md into README.md"
+    );
+}
+
 /// Two numbers are one but for the last digits, which another machine's logarithm may change.
 fn same(one: f64, other: f64) -> bool {
     (one - other).abs() <= 0.05 + 0.01 * other.abs()

@@ -176,7 +176,9 @@ fn settle(tracer: u32) -> Result<Sampler> {
             return Ok(sampler);
         }
     }
-    bail!("energy-trace did not come to rest in a minute")
+    // Deep stacks at a high rate keep it busy; the sampler's own time is counted all the same.
+    eprintln!("bench: energy-trace was still busy after a minute");
+    Sampler::of(tracer)
 }
 
 /// CPU time of a process in ticks: fields 14 and 15 of its stat, counted from behind the name, which may hold anything.
