@@ -58,6 +58,11 @@ const TORCH: &str = "torch";
 const PY_SPY: Environment =
     Environment { folder: "py-spy", alone: &[], requirements: &["py-spy==0.4.3"], examples: &[] };
 
+/// An energy meter to compare with, from PyPI, and another one, from crates.io.
+const CODECARBON: Environment =
+    Environment { folder: "codecarbon", alone: &[], requirements: &["codecarbon==3.3.2"], examples: &[] };
+const SCAPHANDRE: &str = "1.0.0";
+
 /// The Python versions (3.x) that every pinned package has wheels for.
 const WHEELS_FOR: std::ops::RangeInclusive<u32> = 11..=13;
 
@@ -105,6 +110,22 @@ pub(crate) fn install_peers(workspace: &Workspace) -> Result<PathBuf> {
     apt::install(&packages, &workspace.log())?;
     ensure(workspace, &PY_SPY)?;
     Ok(workspace.venvs().join(PY_SPY.folder).join("bin/py-spy"))
+}
+
+/// Installs the energy meters that the benchmarks compare with: a Python with CodeCarbon, and Scaphandre (minutes: it is compiled).
+pub(crate) fn install_meters(workspace: &Workspace) -> Result<(PathBuf, PathBuf)> {
+    ensure(workspace, &CODECARBON)?;
+    let scaphandre = workspace.tools().join("bin/scaphandre");
+    if !scaphandre.is_file() {
+        eprintln!(
+            "setup: building Scaphandre {SCAPHANDRE} from crates.io into {}",
+            workspace.tools().display()
+        );
+        let options =
+            ["install", "scaphandre", "--version", SCAPHANDRE, "--no-default-features", "--features", "json"];
+        run_logged(workspace.cargo().args(options).arg("--root").arg(workspace.tools()), &workspace.log())?;
+    }
+    Ok((workspace.venvs().join(CODECARBON.folder).join("bin/python"), scaphandre))
 }
 
 fn ensure(workspace: &Workspace, environment: &Environment) -> Result<()> {

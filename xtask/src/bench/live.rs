@@ -1,6 +1,8 @@
 //! `cargo xtask bench live`: runs the closed loops of `tests/live_bench.rs`. Needs root, /dev/fuse and two CPUs.
 
+use crate::bpf::{self, Warnings};
 use crate::command::run;
+use crate::setup::{self, Purpose};
 use crate::workspace::Workspace;
 use anyhow::Result;
 
@@ -17,6 +19,9 @@ pub(crate) struct Options {
 
 /// Prints the table as Markdown.
 pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+    let tools = setup::run(workspace, Purpose::Test)?;
+    bpf::build(workspace, &tools, Warnings::Shown)?;
+    run(workspace.cargo().args(["build", "--quiet", "--package", "energy-trace-tests", "--bins"]))?;
     let mut cargo = workspace.cargo();
     cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "live", "--"]);
     cargo.args(["--seconds", &options.seconds.to_string()]);

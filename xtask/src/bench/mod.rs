@@ -15,6 +15,7 @@ mod py_spy;
 mod slowdown;
 mod sources;
 mod start;
+mod totals;
 mod workload;
 
 use crate::workspace::Workspace;
@@ -35,6 +36,8 @@ pub(crate) enum Bench {
     Cost(cost::Options),
     /// What reading power costs at 50 and at 1,000 readings a second: CPU, how long a round takes, how late it begins.
     Sources(sources::Options),
+    /// What energy-trace, CodeCarbon and Scaphandre say a run spent, against the one simulated counter that all of them read.
+    Totals(totals::Options),
     /// Memory of energy-trace while it records a PyTorch training, and how soon it has its first sample and all unwind tables.
     Start(start::Options),
     /// How much of a program's energy is charged to the framework call that its user wrote, beside py-spy's samples of the same process.
@@ -50,6 +53,7 @@ pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
         Bench::Slowdown(options) => slowdown::chore(workspace, options),
         Bench::Cost(options) => cost::chore(workspace, options),
         Bench::Sources(options) => sources::chore(workspace, options),
+        Bench::Totals(options) => totals::chore(workspace, options),
         Bench::Start(options) => start::chore(workspace, options),
         Bench::Behalf(options) => behalf::chore(workspace, options),
     }

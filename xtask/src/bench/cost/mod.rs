@@ -15,7 +15,7 @@ use crate::command::{is_root, read_output};
 use crate::product;
 use crate::setup::Purpose;
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use intervals::Intervals;
 use probe_stats::Sampler;
 use std::fs;
