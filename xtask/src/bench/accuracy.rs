@@ -1,6 +1,8 @@
 //! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/accuracy_run.rs`, built for speed.
 
+use crate::bpf::{self, Warnings};
 use crate::command::run;
+use crate::setup::{self, Purpose};
 use crate::workspace::Workspace;
 use anyhow::Result;
 
@@ -20,6 +22,8 @@ pub(crate) struct Options {
 
 /// Prints the table as Markdown.
 pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+    let tools = setup::run(workspace, Purpose::Build)?;
+    bpf::build(workspace, &tools, Warnings::Shown)?;
     let mut cargo = workspace.cargo();
     cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "accuracy", "--"]);
     cargo.args(["--seeds", &options.seeds.to_string()]);
