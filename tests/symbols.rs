@@ -136,12 +136,17 @@ fn files_of_a_container() {
     let root = place.path("root");
     std::fs::create_dir(&root).unwrap();
     let script = format!(
-        "mount -t tmpfs none {root} && cp {program} {debug} {root}/ && exec chroot {root} /inside 2",
+        "mount --bind {root} {root} && mount --make-private {root} && mount -t tmpfs none {root} && cp {program} {debug} {root}/ && exec chroot {root} /inside 2",
         root = root.display(),
         program = program.display(),
         debug = debug.display()
     );
-    let recording = record(&place, &[], &["unshare", "-m", "sh", "-c", &script]);
+    let mut unshare = vec!["unshare", "--mount"];
+    if !Command::new("unshare").args(["--mount", "true"]).status().unwrap().success() {
+        // In a chroot that is no mount point: there the new mount has to be kept apart by a mount of its own.
+        unshare.extend(["--propagation", "unchanged"]);
+    }
+    let recording = record(&place, &[], &[&unshare[..], &["sh", "-c", &script]].concat());
     assert!(!root.join("inside").exists());
     let path = root.join("inside");
     assert!(!leaves(&recording, path.to_str().unwrap(), "outermost").is_empty(), "{:?}", recording.frames);

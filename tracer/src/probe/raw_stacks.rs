@@ -122,11 +122,11 @@ fn lacks_mapping(walked: &Walked) -> bool {
 const fn outcome(stack: &RawStack, walked: &Walked) -> &'static str {
     match (stack.native_end, walked.end, walked.healed) {
         (end::FAULT, end::COMPLETE, _) => "whole at the second try, after a page fault",
+        (_, end::GONE, _) => "not unwound: the process was gone",
         (end::FAULT, ..) => "not whole at the second try either, after a page fault",
         (_, end::COMPLETE, 0) => "whole",
         (_, end::COMPLETE, _) => "whole but for gaps that were bridged",
         (_, end::BEYOND_COPY, _) => "cut: the stack is deeper than the copy",
-        (_, end::GONE, _) => "not unwound: the process was gone",
         _ => "cut for another reason",
     }
 }
@@ -134,8 +134,9 @@ const fn outcome(stack: &RawStack, walked: &Walked) -> &'static str {
 /// The better of what the probes and what user space walked: one that reached the end, else the longer one.
 fn better(stack: &RawStack, walked: Walked) -> RawStack {
     if walked.end != end::COMPLETE && walked.native.len() < stack.native.len() {
-        // That the process was gone is why an address of it was not known.
-        let native_end = if walked.end == end::GONE { end::GONE } else { stack.native_end };
+        // That the process was gone is why an address of it was not known; and where tables were missing, why it ends is user space's word.
+        let asked = walked.end == end::GONE || stack.native_end == end::NOT_READY;
+        let native_end = if asked { walked.end } else { stack.native_end };
         return RawStack { native_end, ..stack.clone() };
     }
     RawStack { native: walked.native, native_end: walked.end, healed: walked.healed, ..stack.clone() }
