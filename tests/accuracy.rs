@@ -18,7 +18,8 @@ use energy_trace::ids::{DomainId, FrameId, StackId};
 use energy_trace::profile::energy_profile::EnergyProfile;
 use energy_trace::profile::record::{DomainClass, StackNode};
 use energy_trace::units::MicroJoules;
-use world::{FUNCTIONS, MS, Random, SECOND, Stretch, World};
+use energy_trace_tests::random::Random;
+use world::{FUNCTIONS, MS, SECOND, Stretch, World};
 
 /// Joules charged to each function.
 fn charged(profile: &EnergyProfile) -> [f64; 3] {

@@ -8,6 +8,7 @@ use energy_trace::profile::record::{
 };
 use energy_trace::profile::recording::{Recording, Requests};
 use energy_trace::units::{MicroJoules, MicroWatts};
+use energy_trace_tests::random::Random;
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
@@ -15,28 +16,6 @@ const BOOT: u64 = 5_000 * SECOND;
 const IDLE_WATTS: f64 = 20.0;
 /// Watts of the three functions, by number.
 pub(crate) const FUNCTIONS: [f64; 3] = [5.0, 15.0, 40.0];
-
-/// SplitMix64 (Steele, Lea, Flood: OOPSLA 2014): enough randomness for jitter, the same on every machine.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Evenly from `0..below`.
-    pub(crate) fn below(&mut self, below: u64) -> u64 {
-        self.next() % below.max(1)
-    }
-
-    /// `mean` plus or minus up to `spread`.
-    pub(crate) fn around(&mut self, mean: u64, spread: u64) -> u64 {
-        mean - spread + self.below(2 * spread + 1)
-    }
-}
 
 /// What one CPU did in a stretch of time: a function of the target's thread, or a stranger.
 #[derive(Clone, Copy)]

@@ -6,6 +6,7 @@ use energy_trace::clock::KtimeNs;
 use energy_trace::ids::{CpuId, DomainId, StackId, ThreadKey};
 use energy_trace::profile::record::{CounterValue, Occupant, Reading, Sample, Slice, Verdict};
 use energy_trace::profile::recording::Recording;
+use energy_trace_tests::random::Random;
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
@@ -14,36 +15,9 @@ pub(crate) const BOOT: u64 = 5_000 * SECOND;
 /// Power changes with frequency in steps of this length.
 const FREQUENCY_STEP: u64 = MS;
 
-/// SplitMix64 (Steele, Lea, Flood: OOPSLA 2014): the same on every machine.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Evenly from `0..below`.
-    pub(crate) fn below(&mut self, below: u64) -> u64 {
-        self.next() % below.max(1)
-    }
-
-    /// Evenly from `0.0..1.0`.
-    pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// `mean` plus or minus up to `spread`.
-    pub(crate) fn around(&mut self, mean: u64, spread: u64) -> u64 {
-        mean - spread + self.below(2 * spread + 1)
-    }
-
-    /// Nanoseconds, exponentially distributed, at least 50 µs.
-    pub(crate) fn dwell(&mut self, mean_ns: f64) -> u64 {
-        ((-(1.0 - self.unit()).ln() * mean_ns) as u64).max(50_000)
-    }
+/// Nanoseconds, exponentially distributed, at least 50 µs.
+pub(crate) fn dwell(random: &mut Random, mean_ns: f64) -> u64 {
+    ((-(1.0 - random.unit()).ln() * mean_ns) as u64).max(50_000)
 }
 
 /// Who is on a CPU.

@@ -1,6 +1,6 @@
 //! One run of a scenario through the shipped attribution, held against the truth.
 
-use super::engine::{Random, World};
+use super::engine::World;
 use super::recording;
 use super::scenarios::Scenario;
 use energy_trace::attribution::attribute;
@@ -8,6 +8,7 @@ use energy_trace::ids::StackId;
 use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile, ProfileRow};
 use energy_trace::profile::record::DomainClass;
 use energy_trace::units::MicroJoules;
+use energy_trace_tests::random::Random;
 use serde::{Deserialize, Serialize};
 
 /// What one run says, in percent unless it is a count.

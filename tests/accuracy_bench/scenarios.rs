@@ -4,7 +4,8 @@
 //! readings each 20 ms of a counter that moves each millisecond, unless the scenario says otherwise. Leaves out B13, whom a worker's
 //! energy is charged to: that is the logical view's.
 
-use super::engine::{Counter, MS, Random, SECOND, Sampler, Stretch, Who, World};
+use super::engine::{Counter, MS, SECOND, Sampler, Stretch, Who, World, dwell};
+use energy_trace_tests::random::Random;
 
 pub(crate) const WIDE: [f64; 6] = [2.0, 4.0, 6.0, 9.0, 12.0, 16.0];
 pub(crate) const MILD: [f64; 6] = [6.0, 7.0, 8.0, 9.0, 10.0, 12.0];
@@ -97,11 +98,11 @@ fn walk(
     let mut from = 0;
     while from < MINUTE {
         if pause > 0.0 && random.unit() < pause {
-            from += random.dwell(2e7);
+            from += dwell(random, 2e7);
             continue;
         }
         let (function, mean_ns) = next(random);
-        let to = (from + random.dwell(mean_ns)).min(MINUTE);
+        let to = (from + dwell(random, mean_ns)).min(MINUTE);
         stretches.push(Stretch { cpu: thread, from, to, who: Who::Target { thread, function } });
         from = to;
     }
@@ -128,7 +129,7 @@ fn b2(random: &mut Random) -> World {
     let stretches = walk(random, 0, 0.0, |random| {
         left -= 5e5;
         if left <= 0.0 {
-            left = random.dwell(2e9) as f64;
+            left = dwell(random, 2e9) as f64;
             let first = random.below(6) as usize;
             let second = (first + 1 + random.below(5) as usize) % 6;
             let third = (0..6).cycle().skip(random.below(6) as usize).find(|f| *f != first && *f != second);

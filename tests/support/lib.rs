@@ -1,7 +1,8 @@
 //! Simulated power hardware and the support code of the integration tests.
 //!
 //! `powercap` is a RAPL tree on FUSE whose counters are what the workload's threads really spent; `declare` is how a workload tells it;
-//! `interpreters` are the CPythons of this machine; `process` and `report` start programs and read what they wrote; `nvml` scripts the stand-in for `libnvidia-ml.so.1`. Leaves out every
+//! `interpreters` are the CPythons of this machine; `process` and `report` start programs and read what they wrote; `nvml` scripts the stand-in for `libnvidia-ml.so.1`;
+//! `work` is what native workloads compute and `random` what simulated worlds draw from. Leaves out every
 //! line of energy-trace: the truth must not come from the code under test.
 
 pub mod declare;
@@ -10,4 +11,6 @@ pub mod nvml;
 pub mod place;
 pub mod powercap;
 pub mod process;
+pub mod random;
 pub mod report;
+pub mod work;

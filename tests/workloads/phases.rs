@@ -3,7 +3,8 @@
 //! `phases SECONDS [PHASE_MS]`. Without `POWER_SIM_SOCKET` in the environment it does the same work and declares nothing.
 
 use energy_trace_tests::declare::Declaration;
-use std::hint::black_box;
+use energy_trace_tests::work;
+use std::io;
 use std::time::{Duration, Instant};
 
 fn main() -> anyhow::Result<()> {
@@ -24,32 +25,16 @@ fn main() -> anyhow::Result<()> {
 }
 
 #[inline(never)]
-fn five_watts(declaration: &mut Option<Declaration>, phase: Duration) -> anyhow::Result<()> {
-    run("five_watts", declaration, phase)
+fn five_watts(declaration: &mut Option<Declaration>, phase: Duration) -> io::Result<()> {
+    work::run("five_watts", declaration, phase)
 }
 
 #[inline(never)]
-fn fifteen_watts(declaration: &mut Option<Declaration>, phase: Duration) -> anyhow::Result<()> {
-    run("fifteen_watts", declaration, phase)
+fn fifteen_watts(declaration: &mut Option<Declaration>, phase: Duration) -> io::Result<()> {
+    work::run("fifteen_watts", declaration, phase)
 }
 
 #[inline(never)]
-fn forty_watts(declaration: &mut Option<Declaration>, phase: Duration) -> anyhow::Result<()> {
-    run("forty_watts", declaration, phase)
-}
-
-/// Inlined, so that the time is in the function by whose name it is declared, and each is code of its own.
-#[inline(always)]
-fn run(name: &str, declaration: &mut Option<Declaration>, phase: Duration) -> anyhow::Result<()> {
-    declaration.as_mut().map_or(Ok(()), |d| d.enter(name))?;
-    let end = Instant::now() + phase;
-    while Instant::now() < end {
-        let mut x = black_box(1_u64);
-        for i in 0..10_000_u64 {
-            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i);
-        }
-        black_box((x, name));
-    }
-    declaration.as_mut().map_or(Ok(()), Declaration::leave)?;
-    Ok(())
+fn forty_watts(declaration: &mut Option<Declaration>, phase: Duration) -> io::Result<()> {
+    work::run("forty_watts", declaration, phase)
 }

@@ -5,10 +5,11 @@
 
 use anyhow::{Context as _, bail};
 use energy_trace_tests::declare::Declaration;
-use std::hint::black_box;
+use energy_trace_tests::work;
+use std::io;
 use std::time::{Duration, Instant};
 
-type Work = fn(&mut Option<Declaration>, Duration) -> anyhow::Result<()>;
+type Work = fn(&mut Option<Declaration>, Duration) -> io::Result<()>;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -54,42 +55,26 @@ fn thread(name: &str, watts: f64, mut random: u64, end: Instant) -> anyhow::Resu
 }
 
 #[inline(never)]
-fn first(declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
-    run("first", declaration, time)
+fn first(declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
+    work::run("first", declaration, time)
 }
 
 #[inline(never)]
-fn second(declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
-    run("second", declaration, time)
+fn second(declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
+    work::run("second", declaration, time)
 }
 
 #[inline(never)]
-fn third(declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
-    run("third", declaration, time)
+fn third(declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
+    work::run("third", declaration, time)
 }
 
 #[inline(never)]
-fn fourth(declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
-    run("fourth", declaration, time)
+fn fourth(declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
+    work::run("fourth", declaration, time)
 }
 
 #[inline(never)]
-fn stranger(declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
-    run("stranger", declaration, time)
-}
-
-/// Inlined, so that the time is in the function by whose name it is declared, and each is code of its own.
-#[inline(always)]
-fn run(name: &str, declaration: &mut Option<Declaration>, time: Duration) -> anyhow::Result<()> {
-    declaration.as_mut().map_or(Ok(()), |d| d.enter(name))?;
-    let end = Instant::now() + time;
-    while Instant::now() < end {
-        let mut x = black_box(1_u64);
-        for i in 0..10_000_u64 {
-            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i);
-        }
-        black_box((x, name));
-    }
-    declaration.as_mut().map_or(Ok(()), Declaration::leave)?;
-    Ok(())
+fn stranger(declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
+    work::run("stranger", declaration, time)
 }
