@@ -7,7 +7,7 @@
 use super::counter_file::CounterFile;
 use super::{Attempt, PowerSource, measured_source};
 use crate::ids::{DomainId, SocketId};
-use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
+use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -128,12 +128,7 @@ fn domain(sensor: &Sensor, name: String, class: DomainClass, scope: Scope) -> Do
         name,
         class,
         scope,
-        origin: Origin::Counter {
-            source: NAME.to_owned(),
-            place: sensor.title(),
-            max_range: None,
-            quality: Quality::Measured,
-        },
+        origin: Origin::measured(NAME, sensor.title(), None),
         idle: None,
     }
 }

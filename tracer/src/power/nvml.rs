@@ -7,7 +7,7 @@
 use super::{Attempt, PowerSource, measured_source};
 use crate::clock::KtimeNs;
 use crate::ids::DomainId;
-use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
+use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use std::path::Path;
@@ -91,12 +91,7 @@ fn domain(name: &str, index: u32, device: &Device<'_>, notes: &mut Vec<String>) 
         name: name.to_owned(),
         class: DomainClass::Gpu,
         scope: Scope::Gpu(index),
-        origin: Origin::Counter {
-            source: NAME.to_owned(),
-            place: format!("{model} ({uuid})"),
-            max_range: None,
-            quality: Quality::Measured,
-        },
+        origin: Origin::measured(NAME, format!("{model} ({uuid})"), None),
         idle: None,
     })
 }

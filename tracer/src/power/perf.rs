@@ -11,7 +11,7 @@ use super::topology::{Place, read_place_at};
 use super::{Attempt, PowerSource, measured_source};
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, SocketId};
-use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
+use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
 use perf_event::events::Event;
 use perf_event::{Builder, Counter};
 use perf_event_open_sys::bindings::perf_event_attr;
@@ -160,12 +160,7 @@ fn domain(name: String, class: DomainClass, place: &Place, where_read: String) -
         name,
         class,
         scope,
-        origin: Origin::Counter {
-            source: NAME.to_owned(),
-            place: where_read,
-            max_range: None,
-            quality: Quality::Measured,
-        },
+        origin: Origin::measured(NAME, where_read, None),
         idle: None,
     }
 }

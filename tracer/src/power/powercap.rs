@@ -8,7 +8,7 @@ use super::counter_file::{CounterFile, read_counter};
 use super::zones::{Chosen, Zone, choose, read_zones_at};
 use super::{Attempt, PowerSource, measured_source};
 use crate::ids::{DomainId, SocketId};
-use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
+use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
 use crate::units::MicroJoules;
 use std::fs::{self, File};
 use std::io;
@@ -88,12 +88,11 @@ impl Powercap {
             name: chosen.domain.clone(),
             class: chosen.class,
             scope,
-            origin: Origin::Counter {
-                source: NAME.to_owned(),
-                place: counter.path().display().to_string(),
-                max_range: max_range.map(MicroJoules::from_uj),
-                quality: Quality::Measured,
-            },
+            origin: Origin::measured(
+                NAME,
+                counter.path().display().to_string(),
+                max_range.map(MicroJoules::from_uj),
+            ),
             idle: None,
         });
         self.counters.push(counter);

@@ -247,12 +247,7 @@ impl Parser<'_> {
             name: name.to_owned(),
             class,
             scope,
-            origin: Origin::Counter {
-                source: NAME.to_owned(),
-                place: self.path.display().to_string(),
-                max_range: None,
-                quality: Quality::Measured,
-            },
+            origin: Origin::measured(NAME, self.path.display().to_string(), None),
             idle: None,
         }
     }

@@ -136,6 +136,13 @@ pub enum Origin {
     },
 }
 
+impl Origin {
+    /// A counter that hardware measures.
+    pub(crate) fn measured(source: &str, place: String, max_range: Option<MicroJoules>) -> Self {
+        Self::Counter { source: source.to_owned(), place, max_range, quality: Quality::Measured }
+    }
+}
+
 /// Power of a domain when nothing runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleBaseline {
