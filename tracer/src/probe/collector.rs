@@ -201,10 +201,10 @@ impl Collector {
 
     /// Learns from whole stacks, until this process's probes know.
     fn learn_eval_frame(&mut self, pid: Pid, raw: &RawStack) {
-        let Some(space) = self.processes.unlearned(pid).cloned() else { return };
+        let Some(space) = self.processes.unlearned(pid) else { return };
         for (distance, pc) in eval_frames(raw) {
-            let saved_rbp = || self.raw.saved_rbp(pid, &space, pc);
-            if let Some(learned) = self.eval_frames.observe(&space, distance, pc, saved_rbp) {
+            let saved_rbp = || self.raw.saved_rbp(pid, space, pc);
+            if let Some(learned) = self.eval_frames.observe(space, distance, pc, saved_rbp) {
                 self.processes.learn_eval_frame(pid, learned, &mut self.maps);
                 return;
             }

@@ -77,11 +77,14 @@ pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merge
 }
 
 fn reread(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, address: u64) {
-    match CodeObject::read(memory, layout, address) {
+    let old = match CodeObject::read(memory, layout, address) {
         Some(code) => process.codes.insert(address, Arc::new(code)),
         None => process.codes.remove(&address),
     };
-    process.methods.retain(|&(code, _), _| code != address);
+    // Methods are only found of a code object that was read: a first reading has none to forget.
+    if old.is_some() {
+        process.methods.retain(|&(code, _), _| code != address);
+    }
 }
 
 /// Reads again what runs in a copy of its bytecode that was made since.

@@ -139,7 +139,14 @@ fn better(stack: &RawStack, walked: Walked) -> RawStack {
         let native_end = if asked { walked.end } else { stack.native_end };
         return RawStack { native_end, ..stack.clone() };
     }
-    RawStack { native: walked.native, native_end: walked.end, healed: walked.healed, ..stack.clone() }
+    RawStack {
+        native: walked.native,
+        native_end: walked.end,
+        healed: walked.healed,
+        kernel: stack.kernel.clone(),
+        python: stack.python.clone(),
+        python_end: stack.python_end,
+    }
 }
 
 #[cfg(test)]

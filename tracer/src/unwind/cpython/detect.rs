@@ -22,9 +22,6 @@ const EVAL: &str = "_PyEval_EvalFrameDefault";
 /// Only builds that count references (`--with-pydebug`) have it (Objects/object.c, 3.8 to 3.13).
 const DEBUG_ONLY: &str = "_Py_NegativeRefcount";
 
-/// Why a version is refused.
-const NOT_KNOWN: &str = "a version that is not known to this version of energy-trace";
-
 /// An interpreter that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interpreter {
@@ -104,7 +101,7 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
         return Finding::None; // Not mapped yet, and something else in its place.
     }
     let what = format!("CPython {version}");
-    let Some(runtime) = runtime else { return refused(&what, NOT_KNOWN) };
+    let Some(runtime) = runtime else { return refused(&what, &TableError::Unknown.to_string()) };
     if elf.symbol(DEBUG_ONLY).is_some() || name.ends_with('d') && name.contains("3.") {
         return refused(&what, "a debug build, whose layout is not known");
     }
