@@ -141,12 +141,24 @@ impl<'a> Oracle<'a> {
 
     fn row(&mut self, pc: u64) -> gimli::Result<&UnwindTableRow<usize>> {
         let cie = EhFrame::cie_from_offset;
+        let misled = self.finds_empty(pc);
         match self.header.as_ref().and_then(ParsedEhFrameHdr::table) {
-            Some(table) => {
+            Some(table) if !misled => {
                 table.unwind_info_for_address(&self.section, &self.bases, &mut self.context, pc, cie)
             }
-            None => self.section.unwind_info_for_address(&self.bases, &mut self.context, pc, cie),
+            _ => self.section.unwind_info_for_address(&self.bases, &mut self.context, pc, cie),
         }
+    }
+
+    /// Whether the header's table leads to an entry without code: clang writes one for a function that cannot be reached, at the address
+    /// of the next function, and a search by address may meet either.
+    fn finds_empty(&self, pc: u64) -> bool {
+        let Some(table) = self.header.as_ref().and_then(ParsedEhFrameHdr::table) else { return false };
+        let fde = table.lookup(pc, &self.bases).and_then(|found| {
+            let offset = table.pointer_to_offset(found)?;
+            self.section.fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset)
+        });
+        fde.is_ok_and(|fde| fde.len() == 0)
     }
 }
 
