@@ -38,6 +38,8 @@ def check_positions(code, lines):
 FORM = "Lnotab" if sys.version_info < (3, 10) else "Ranges" if sys.version_info < (3, 11) else "Locations"
 library = os.path.dirname(os.__file__)
 for path in sorted(glob.glob(library + sys.argv[1], recursive=True)):
+    if path.startswith((library + "/site-packages/", library + "/dist-packages/")):
+        continue  # What somebody installed beside the library; gigabytes on some machines.
     try:
         with open(path, encoding="utf-8") as file:
             whole = compile(file.read(), path, "exec")

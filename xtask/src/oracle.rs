@@ -64,7 +64,7 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
 pub(crate) fn check_lines(workspace: &Workspace) -> Result<()> {
     let tools = setup::run(workspace, Purpose::Build)?;
     bpf::build(workspace, &tools, Warnings::Shown)?;
-    let test = ["test", "--quiet", "--package", "energy-trace", "--test", "lines", "--"];
+    let test = ["test", "--quiet", "--release", "--package", "energy-trace", "--test", "lines", "--"];
     run(workspace.cargo().args(test).args(["--ignored", "--exact", "--nocapture", "whole_library"]))
 }
 
