@@ -7,9 +7,10 @@
 
 use anyhow::{Context as _, ensure};
 use energy_trace_tests::declare::SOCKET_VARIABLE;
+use energy_trace_tests::powercap::meter::{FunctionTruth, Truth};
 use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::process::{self, Guard};
-use energy_trace_tests::report::Report;
+use energy_trace_tests::report::{Function, Report};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -34,13 +35,15 @@ fn main() {
             _ => {}
         }
     }
-    println!("| loop | worst function % | by CPU time: worst % | target's total % | ΔµJ |");
-    println!("|---|---|---|---|---|");
+    println!(
+        "| loop | worst function % | flagged unidentified | truth in interval or bounds | by CPU time: worst % | target's total % | ΔµJ |"
+    );
+    println!("|---|---|---|---|---|---|---|");
     for one in loops(seconds).iter().filter(|one| only.as_ref().is_none_or(|only| one.name.starts_with(only)))
     {
         match run(one) {
             Ok(line) => println!("| {} | {line} |", one.name),
-            Err(error) => println!("| {} | failed: {error:#} | | | |", one.name),
+            Err(error) => println!("| {} | failed: {error:#} | | | | | |", one.name),
         }
     }
 }
@@ -106,24 +109,43 @@ fn run(one: &Loop) -> anyhow::Result<String> {
     ensure!(finished.status.success(), "{}", finished.stderr);
     let truth = simulation.truth();
     drop(stranger);
-    let mut read = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
-    let report = Guard::spawn(read.args(["report", "--format", "json"]).arg(&data))?.finish(LIMIT)?;
-    let weighted = Report::parse(&report.stdout)?;
-    let mut read = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
-    let by_time = ["report", "--format", "json", "--attribution", "time"];
-    let report = Guard::spawn(read.args(by_time).arg(&data))?.finish(LIMIT)?;
-    let by_time = Report::parse(&report.stdout)?;
-    let own = truth.functions.iter().filter(|(name, _)| name.as_str() != "stranger");
-    let sum: u64 = own.clone().map(|(_, spent)| spent.uj).sum();
+    let weighted = report(&data, &[])?;
+    let by_time = report(&data, &["--attribution", "time"])?;
+    Ok(compare(&truth, &weighted, &by_time))
+}
+
+/// The report of a recording.
+fn report(data: &Path, options: &[&str]) -> anyhow::Result<Report> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let report =
+        Guard::spawn(command.args(["report", "--format", "json"]).args(options).arg(data))?.finish(LIMIT)?;
+    Ok(Report::parse(&report.stdout)?)
+}
+
+/// The columns of a loop: functions with at least 5 % of the target's energy, beside the truth.
+fn compare(truth: &Truth, weighted: &Report, by_time: &Report) -> String {
+    let own = || truth.functions.iter().filter(|(name, _)| name.as_str() != "stranger");
+    let sum: u64 = own().map(|(_, spent)| spent.uj).sum();
+    let large: Vec<_> = own().filter(|(_, spent)| spent.uj * 20 >= sum).collect();
     let worst = |report: &Report| {
-        let large = own.clone().filter(|(_, spent)| spent.uj * 20 >= sum);
-        let error = |(name, spent): (&String, &energy_trace_tests::powercap::meter::FunctionTruth)| {
+        let error = |(name, spent): &(&String, &FunctionTruth)| {
             100.0 * (report.total_uj(name, "package") as f64 / spent.uj as f64 - 1.0).abs()
         };
-        large.map(error).fold(0.0, f64::max)
+        large.iter().map(error).fold(0.0, f64::max)
     };
+    let count = |holds: &dyn Fn(&Function, u64) -> bool| {
+        let one =
+            |(name, spent): &&(&String, &FunctionTruth)| weighted.named(name).any(|f| holds(f, spent.uj));
+        format!("{} of {}", large.iter().filter(one).count(), large.len())
+    };
+    let flagged = count(&|function, _| function.flags.iter().any(|flag| flag == "unidentified"));
+    let inside = count(&|function, uj| {
+        let holds = |range: [i64; 2]| (range[0]..=range[1]).contains(&(uj as i64));
+        function.bounds_uj.or(function.ci95_uj).is_some_and(holds)
+    });
     let target: i64 = weighted.ledger.iter().map(|row| row.target_uj).sum();
     let imbalance: i64 = weighted.ledger.iter().map(|row| row.imbalance_uj().abs()).sum();
     let total = 100.0 * (target as f64 / sum as f64 - 1.0);
-    Ok(format!("{:.1} | {:.1} | {total:+.1} | {imbalance}", worst(&weighted), worst(&by_time)))
+    let (ours, split) = (worst(weighted), worst(by_time));
+    format!("{ours:.1} | {flagged} | {inside} | {split:.1} | {total:+.1} | {imbalance}")
 }

@@ -42,6 +42,12 @@ pub struct Function {
     pub self_ns: u64,
     pub total_ns: u64,
     pub samples: u64,
+    #[serde(default)]
+    pub ci95_uj: Option<[i64; 2]>,
+    #[serde(default)]
+    pub bounds_uj: Option<[i64; 2]>,
+    #[serde(default)]
+    pub flags: Vec<String>,
 }
 
 impl Report {
@@ -53,11 +59,16 @@ impl Report {
         serde_json::from_str(text)
     }
 
-    /// The functions whose name is `name` or ends in `.name`, summed over kinds: total energy of a class in microjoules.
+    /// The functions whose name is `name` or ends in `.name` or `::name`, summed over kinds: total energy of a class in microjoules.
     pub fn total_uj(&self, name: &str, class: &str) -> i64 {
-        let suffix = format!(".{name}");
-        let same = |f: &&Function| f.name == name || f.name.ends_with(&suffix);
-        self.functions.iter().filter(same).filter_map(|f| f.total_uj.get(class)).sum()
+        self.named(name).filter_map(|f| f.total_uj.get(class)).sum()
+    }
+
+    /// The functions whose name is `name` or ends in `.name` or `::name`.
+    pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Function> {
+        let qualified =
+            move |whole: &str| whole.strip_suffix(name).is_some_and(|path| path.ends_with(['.', ':']));
+        self.functions.iter().filter(move |f| f.name == name || qualified(&f.name))
     }
 
     /// Energy of all functions by themselves in a class: what the ledger's targets of that class sum to.
