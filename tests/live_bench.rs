@@ -82,11 +82,9 @@ fn loops(seconds: u32) -> Vec<Loop> {
     ]
 }
 
-/// A workload of the tests' package, beside the simulator in the debug folder; `cargo build -p energy-trace-tests` makes it.
+/// A workload of the tests' package, which `cargo build --release -p energy-trace-tests` makes.
 fn binary(name: &str) -> PathBuf {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
-    let built = ["release", "debug"].map(|profile| target.join(profile).join(name));
-    built.iter().find(|path| path.exists()).unwrap_or(&built[1]).clone()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release").join(name)
 }
 
 /// Runs a loop and returns its line of the table.

@@ -17,7 +17,7 @@ pub fn run(name: &str, declaration: &mut Option<Declaration>, time: Duration) ->
     let end = Instant::now() + time;
     while Instant::now() < end {
         let mut x = black_box(1_u64);
-        for i in 0..10_000_u64 {
+        for i in 0..100_000_u64 {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i);
         }
         black_box((x, name));

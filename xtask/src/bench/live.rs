@@ -21,7 +21,10 @@ pub(crate) struct Options {
 pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     let tools = setup::run(workspace, Purpose::Test)?;
     bpf::build(workspace, &tools, Warnings::Shown)?;
-    run(workspace.cargo().args(["build", "--quiet", "--package", "energy-trace-tests", "--bins"]))?;
+    // For release, so that a workload's function is one piece of code, which draws what the simulator is told: without optimisation most
+    // of the time is in parts of the standard library that functions of different watts share.
+    let package = ["--package", "energy-trace-tests", "--bins"];
+    run(workspace.cargo().args(["build", "--quiet", "--release"]).args(package))?;
     let mut cargo = workspace.cargo();
     cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "live", "--"]);
     cargo.args(["--seconds", &options.seconds.to_string()]);
