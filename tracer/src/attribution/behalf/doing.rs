@@ -52,6 +52,12 @@ impl Doing {
         (at < until).then_some((*phase, until))
     }
 
+    /// All phases in time order, each with its end.
+    pub(super) fn phases(&self) -> impl Iterator<Item = (Phase, KtimeNs)> + '_ {
+        let ends = self.phases.iter().skip(1).map(|next| next.start).chain([self.end]);
+        self.phases.iter().copied().zip(ends)
+    }
+
     /// When the thread is first seen, if that is later.
     pub(super) fn begins_after(&self, at: KtimeNs) -> Option<KtimeNs> {
         self.phases.first().map(|first| first.start).filter(|&start| start > at)
