@@ -13,8 +13,8 @@
 //!
 //! A Python thread below a pool's loop (`ThreadPoolExecutor`, …) works for the thread that woke it from its idle wait, if that thread now
 //! waits; else for those Python threads of its process that wait. A submitter that does not wait is not charged.
-//! A process whose main thread is below a pool's loop (a `DataLoader`'s worker) works for the thread of its parent that next takes a result
-//! from it: the one that it wakes.
+//! A process whose main thread is below a pool's loop (a `DataLoader`'s worker) works, with all threads that it has for itself, for the thread
+//! of its parent that next takes a result from it: the one that it wakes.
 //!
 //! Interrupts make wrong wake-ups (`Wake::waker`). Rule 2 therefore stops at threads that have no task, and rule 3 leaves out wakers that
 //! are rare beside others.
@@ -25,7 +25,7 @@ use super::doing::{Makeup, Phase, Threads};
 use crate::clock::KtimeNs;
 use crate::ids::{ProcessKey, StackId, ThreadKey};
 use crate::profile::recording::Recording;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Wake-ups that a chain is followed.
 const CHAIN: usize = 64;
@@ -89,6 +89,8 @@ pub(super) struct Asked<'a> {
     pub(super) awake: Awake,
     of_process: HashMap<ProcessKey, Vec<ThreadKey>>,
     parents: Vec<Option<ProcessKey>>,
+    /// Processes that are a pool's workers.
+    workers: HashSet<ProcessKey>,
     /// Who woke a thread, in time order.
     wakes: HashMap<ThreadKey, Vec<Asker>>,
     /// Whom a process woke in its parent, in time order.
@@ -109,6 +111,7 @@ impl<'a> Asked<'a> {
             awake,
             of_process: HashMap::new(),
             parents: recording.processes.iter().map(|process| process.parent).collect(),
+            workers: HashSet::new(),
             wakes: HashMap::new(),
             results: HashMap::new(),
             hands_over: HashMap::new(),
@@ -117,6 +120,10 @@ impl<'a> Asked<'a> {
         for thread in threads.with_python() {
             if let Some(process) = threads.process(thread) {
                 this.of_process.entry(process).or_default().push(thread);
+                let pooled = threads.doing(thread).is_some_and(super::doing::Doing::is_pooled);
+                if pooled && threads.is_main(thread) && this.parent(process).is_some() {
+                    this.workers.insert(process);
+                }
             }
         }
         for wake in &recording.requests.wakes {
@@ -154,9 +161,7 @@ impl<'a> Asked<'a> {
         let Some(doing) = self.threads.doing(thread) else { return Role::Own };
         let made = match stack {
             Some(stack) => self.threads.makeup(stack),
-            None => {
-                Makeup { python: doing.is_python(), pooled: doing.pooled * 2 > doing.python, idle: false }
-            }
+            None => Makeup { python: doing.is_python(), pooled: doing.is_pooled(), idle: false },
         };
         let process = self.threads.process(thread);
         if made.pooled {
@@ -164,7 +169,8 @@ impl<'a> Asked<'a> {
         } else if stack.is_none() && doing.is_python() {
             Role::Unseen
         } else if made.python || doing.is_python() || self.threads.is_main(thread) {
-            Role::Own
+            let helps = process.is_some_and(|process| self.workers.contains(&process));
+            if helps && !self.threads.is_main(thread) { Role::Pooled } else { Role::Own }
         } else if process.is_some_and(|process| self.of_process.contains_key(&process)) {
             Role::Native
         } else {
@@ -232,7 +238,8 @@ impl<'a> Asked<'a> {
             let often = |asker: &Asker| self.hands_over.get(&asker.thread).copied().unwrap_or(0);
             let most = all.iter().map(|(asker, _)| often(asker)).max().unwrap_or(0);
             prefer(&mut all, |(asker, _)| often(asker) > 0 && often(asker).saturating_mul(RARE) >= most);
-            prefer(&mut all, |(_, phase)| !self.threads.makeup(phase.stack).pooled);
+            let serves = self.workers.contains(&process);
+            prefer(&mut all, |(_, phase)| self.threads.makeup(phase.stack).pooled == serves);
             prefer(&mut all, |(_, phase)| phase.waits);
         }
         (all.into_iter().map(|(asker, _)| asker).collect(), until)
@@ -260,7 +267,7 @@ impl<'a> Asked<'a> {
         let Some(process) = self.threads.process(thread) else { return (Vec::new(), at) };
         let (mut all, until) = self.candidates(process, thread, at);
         all.retain(|(_, phase)| !self.threads.makeup(phase.stack).pooled);
-        if all.is_empty() || self.threads.is_main(thread) {
+        if all.is_empty() || self.threads.is_main(thread) || self.workers.contains(&process) {
             return self.of_process_in_pool(process, at);
         }
         let submitter = self.woke_from_idle(thread, at);
@@ -331,7 +338,7 @@ impl<'a> Asked<'a> {
 
     /// A Python thread that is in no pool.
     fn is_master(&self, thread: ThreadKey) -> bool {
-        self.threads.doing(thread).is_some_and(|doing| doing.is_python() && doing.pooled * 2 <= doing.python)
+        self.threads.doing(thread).is_some_and(|doing| doing.is_python() && !doing.is_pooled())
     }
 
     fn parent(&self, process: ProcessKey) -> Option<ProcessKey> {

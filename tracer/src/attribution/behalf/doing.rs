@@ -69,6 +69,11 @@ impl Doing {
         self.phases.get(..next)?.iter().rev().find(|phase| fits(phase)).copied()
     }
 
+    /// Whether it is mostly below a pool's loop.
+    pub(super) const fn is_pooled(&self) -> bool {
+        self.pooled * 2 > self.python
+    }
+
     /// Whether it is a Python thread, rather than one that now and then calls Python.
     pub(super) const fn is_python(&self) -> bool {
         self.python > self.native
