@@ -11,7 +11,7 @@ use super::sureness::Judge;
 use crate::ids::{FrameId, ProcessKey, StackId, ThreadKey};
 use crate::profile::certainty::Sureness;
 use crate::profile::energy_profile::{EnergyProfile, ProfileRow};
-use crate::profile::record::FrameKind;
+use crate::profile::record::{Frame, FrameKind};
 use crate::profile::recording::Recording;
 use std::collections::BTreeMap;
 
@@ -42,10 +42,10 @@ pub fn rows(recording: &Recording, profile: &EnergyProfile, by: By) -> Vec<Row> 
     let judge = Judge::new(recording, profile);
     let mut rows = match by {
         By::Function => function_rows(recording, profile),
-        By::Line => line_rows(recording, profile, &judge),
+        By::Line => frame_rows(recording, profile, &judge, line_name),
         By::Stack => stack_rows(recording, profile, &judge),
         By::Api => api_rows(recording, profile, &judge),
-        By::Library => library_rows(recording, profile, &judge),
+        By::Library => frame_rows(recording, profile, &judge, library_name),
         By::Thread => thread_rows(recording, profile, &judge),
         By::Process => process_rows(recording, profile, &judge),
     };
@@ -75,16 +75,21 @@ fn function_rows(recording: &Recording, profile: &EnergyProfile) -> Vec<Row> {
     rows.collect()
 }
 
-/// A line is a function and the place in it where it was seen.
-fn line_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+/// Rows of what `name` makes of each frame of a stack.
+fn frame_rows(
+    recording: &Recording,
+    profile: &EnergyProfile,
+    judge: &Judge<'_>,
+    name: impl Fn(&Frame) -> String,
+) -> Vec<Row> {
     let mut names = Interner::new();
     let unsampled = names.number(UNSAMPLED.to_owned());
     let missing = names.number(MISSING.to_owned());
-    let of_frame: Vec<usize> = recording.frames.iter().map(|frame| names.number(line_name(frame))).collect();
+    let of_frame: Vec<usize> = recording.frames.iter().map(|frame| names.number(name(frame))).collect();
     let groups = fold(profile, |row, path| {
         let Some(stack) = row.stack else { return path.push(unsampled) };
-        let line = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
-        path.extend(recording.frames_of(stack).map(line));
+        let named = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
+        path.extend(recording.frames_of(stack).map(named));
         if path.is_empty() {
             path.push(missing);
         }
@@ -135,23 +140,6 @@ fn api_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -
         }
     });
     labelled(groups, judge, |number| names.labels().get(number).map(ToString::to_string))
-}
-
-fn library_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
-    let mut names = Interner::new();
-    let unsampled = names.number(UNSAMPLED.to_owned());
-    let missing = names.number(MISSING.to_owned());
-    let of_frame: Vec<usize> =
-        recording.frames.iter().map(|frame| names.number(library_name(frame))).collect();
-    let library = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
-    let groups = fold(profile, |row, path| {
-        let Some(stack) = row.stack else { return path.push(unsampled) };
-        path.extend(recording.frames_of(stack).map(library));
-        if path.is_empty() {
-            path.push(missing);
-        }
-    });
-    labelled(groups, judge, |number| names.labels().get(number).cloned())
 }
 
 fn thread_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
