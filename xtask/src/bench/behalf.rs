@@ -61,9 +61,19 @@ const CASES: [Case; 6] = [
     },
     Case {
         workload: Workload { name: "torch-dataloader", example: "torch_dataloader.py", warm: 5 },
-        call: "for … in DataLoader",
-        ours: &["torch.utils.data.dataloader."],
-        py_spy: &["(torch/utils/data/dataloader.py"],
+        call: "for … in DataLoader, forward, backward, step",
+        ours: &[
+            "torch.utils.data.dataloader.",
+            "torch.nn.modules.module.Module._call_impl",
+            "torch._tensor.Tensor.backward",
+            "torch.optim.",
+        ],
+        py_spy: &[
+            "(torch/utils/data/dataloader.py",
+            "_call_impl (torch/nn/modules/module.py",
+            "backward (torch/_tensor.py",
+            "(torch/optim/",
+        ],
     },
     Case {
         workload: Workload { name: "jax", example: "jax_training.py", warm: 8 },
