@@ -169,8 +169,9 @@ impl<'a> Asked<'a> {
         } else if stack.is_none() && doing.is_python() {
             Role::Unseen
         } else if made.python || doing.is_python() || self.threads.is_main(thread) {
+            // In a pool's worker even where Python frames are missing, as they are in its first moments.
             let helps = process.is_some_and(|process| self.workers.contains(&process));
-            if helps && !self.threads.is_main(thread) { Role::Pooled } else { Role::Own }
+            if helps && !(self.threads.is_main(thread) && made.python) { Role::Pooled } else { Role::Own }
         } else if process.is_some_and(|process| self.of_process.contains_key(&process)) {
             Role::Native
         } else {
