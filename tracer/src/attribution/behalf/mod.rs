@@ -9,7 +9,8 @@
 //! owners up again, the logical view gives each to its joined stack (`joint`), in equal parts where several threads wait. So energy counts
 //! once, and the views agree to the microjoule for each thread and domain.
 //!
-//! `doing` says what Python threads did at every moment. Leaves out how the facts are found (`probe/`).
+//! `doing` says what Python threads did at every moment, `code` in whose code they were, `awake` when workers slept; `asked` and `native` hold
+//! the rules. Leaves out how the facts are found (`probe/`).
 
 mod asked;
 mod awake;
