@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
+#[path = "behalf/after_the_call.rs"]
+mod after_the_call;
 #[path = "behalf/world.rs"]
 mod world;
 
@@ -187,6 +189,36 @@ fn a_loader_process() {
     );
 }
 
+/// What helps a loader's process (a thread that hands its files over, a native thread) works for whom that process works for, not for its
+/// other threads that happen to sleep.
+#[test]
+fn helpers_of_a_loader_process() {
+    let mut world = World::new();
+    let parent = world.process(None);
+    let main = world.thread(parent, "python");
+    let child = world.process(Some(parent));
+    let (loader, server) = (world.thread(child, "python"), world.thread(child, "python"));
+    let native = world.thread(child, "omp");
+    world.waits(main, 0, "p:main p:next_batch");
+    // The first sample of its own came before Python frames could be read.
+    world.runs(loader, 0, 10, "n:decode");
+    world.runs(loader, 10, 40, "p:loop l:worker_loop p:decode");
+    world.waits(loader, 40, "p:loop l:worker_loop p:decode");
+    world.waits(server, 0, "p:serve p:accept");
+    world.runs(native, 40, 70, "n:gemm");
+    world.runs(server, 70, 100, "p:serve p:send");
+    world.wakes(loader, main, 100);
+    assert_eq!(
+        world.logical(),
+        expect(&[
+            ("main;next_batch;[on behalf of];decode", 10_000),
+            ("main;next_batch;[on behalf of];loop;worker_loop;decode", 30_000),
+            ("main;next_batch;[on behalf of];loop;worker_loop;decode;[on behalf of];gemm", 30_000),
+            ("main;next_batch;[on behalf of];serve;send", 30_000),
+        ])
+    );
+}
+
 /// Time of a Python thread that no sample saw stands below the Python stack in which it next fell asleep.
 #[test]
 fn unseen_time_has_its_callers() {
@@ -203,12 +235,14 @@ prop_compose! {
     fn any_world()(
         threads in prop::collection::vec(0_usize..3, 1..6),
         slices in prop::collection::vec((0_usize..6, 0_u64..100, 1_u64..40), 0..20),
-        samples in prop::collection::vec((0_usize..6, 0_u64..100, 0_usize..6), 0..20),
-        waits in prop::collection::vec((0_usize..6, 0_u64..100, 0_usize..6), 0..20),
+        samples in prop::collection::vec((0_usize..6, 0_u64..100, 0_usize..8), 0..20),
+        waits in prop::collection::vec((0_usize..6, 0_u64..100, 0_usize..8), 0..20),
         wakes in prop::collection::vec((0_usize..6, 0_usize..6, 0_u64..100), 0..20),
     ) -> World {
-        const STACKS: [&str; 6] =
-            ["p:main", "p:main p:run", "n:start n:gemm", "p:run l:loop", "p:run l:loop p:task n:gemm", "n:gemm"];
+        const STACKS: [&str; 8] = [
+            "p:main", "p:main p:run", "n:start n:gemm", "p:run l:loop", "p:run l:loop p:task n:gemm", "n:gemm",
+            "n:c/start p:main p:run n:pool/gemm", "n:c/start n:pool/gemm",
+        ];
         let mut world = World::new();
         let parent = world.process(None);
         let processes = [parent, world.process(Some(parent)), world.process(Some(parent))];

@@ -32,12 +32,7 @@ struct Run {
 }
 
 /// Records the program under one interpreter: `hz` samples a second, each region `seconds` of CPU time.
-fn record(python: &Path, hz: &str, seconds: &str, regions: &[&str]) -> Run {
-    record_by(&[], python, hz, seconds, regions)
-}
-
-/// The same, with more options.
-fn record_by(options: &[&str], python: &Path, hz: &str, seconds: &str, regions: &[&str]) -> Run {
+fn record(options: &[&str], python: &Path, hz: &str, seconds: &str, regions: &[&str]) -> Run {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let script = tests_dir().join("workloads/oracle.py");
     let mut arguments = vec!["record", "--power", "none", "--no-svg", "-F", hz];
@@ -142,7 +137,7 @@ fn the_oldest_kernel_does_as_well() {
 }
 
 fn compare(options: &[&str], python: &Path) {
-    let run = record_by(options, python, "997", "0.06", &[]);
+    let run = record(options, python, "997", "0.06", &[]);
     let tally = tally(&run);
     show(python, &run, &tally);
     let python = python.display();
@@ -163,7 +158,7 @@ fn matrix() {
     let regions: Vec<&str> = regions.split_whitespace().collect();
     let mut failed = Vec::new();
     for python in pythons() {
-        let run = record(&python, "997", &seconds, &regions);
+        let run = record(&[], &python, "997", &seconds, &regions);
         let tally = tally(&run);
         show(&python, &run, &tally);
         let refused = tally.inside() - tally.equals() - tally.different.len();

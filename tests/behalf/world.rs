@@ -92,7 +92,7 @@ impl World {
         key
     }
 
-    /// A stack of `p:name` (Python), `l:name` (the loop of a pool, Python) and `n:name` (native) frames, root first.
+    /// A stack of `p:name` (Python), `l:name` (the loop of a pool, Python) and `n:name` or `n:library/name` (native) frames, root first.
     pub(crate) fn stack(&mut self, text: &str) -> StackId {
         let mut parent = None;
         for word in text.split(' ') {
@@ -111,10 +111,11 @@ impl World {
 
     pub(crate) fn frame(&mut self, kind: &str, name: &str) -> FrameId {
         let python = kind != "n";
+        let (module, name) = name.split_once('/').unwrap_or(("", name));
         let frame = Frame {
             kind: if python { FrameKind::Python } else { FrameKind::Native },
             name: name.to_owned(),
-            module: String::new(),
+            module: module.to_owned(),
             file: String::new(),
             line: 0,
             first_line: 0,
@@ -144,6 +145,13 @@ impl World {
 
     pub(crate) fn runs_unseen(&mut self, thread: ThreadKey, from: u64, to: u64) {
         let (cpu, who) = (CpuId::new(thread.get()), Occupant::Target(thread));
+        self.recording.slices.push(Slice { cpu, who, start: ms(from), end: ms(to) });
+        self.recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
+    }
+
+    /// A thread has another one's CPU for a while.
+    pub(crate) fn pushes_off(&mut self, thread: ThreadKey, other: ThreadKey, from: u64, to: u64) {
+        let (cpu, who) = (CpuId::new(other.get()), Occupant::Target(thread));
         self.recording.slices.push(Slice { cpu, who, start: ms(from), end: ms(to) });
         self.recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
     }

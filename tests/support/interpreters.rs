@@ -2,6 +2,7 @@
 //!
 //! Leaves out installing any (`xtask/pythons`, `cargo xtask oracle`).
 
+use crate::cache;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,9 +12,9 @@ const SYSTEM: &str = "/usr/bin/python3";
 
 /// Interpreters with a given range of minor versions, of pyenv and of `xtask/pythons`, by path.
 pub fn found(minors: RangeInclusive<u32>) -> Vec<PathBuf> {
-    let home = home();
-    let places = [home.join(".pyenv/versions"), home.join(".cache/energy-trace/pythons")];
-    let folders = places.iter().flat_map(std::fs::read_dir).flatten().flatten().map(|f| f.path());
+    let pyenv = std::env::var_os("HOME").map(|home| Path::new(&home).join(".pyenv/versions"));
+    let places = [pyenv, cache::folder().map(|cache| cache.join("pythons"))];
+    let folders = places.iter().flatten().flat_map(std::fs::read_dir).flatten().flatten().map(|f| f.path());
     let mut out: Vec<PathBuf> = folders
         .filter(|folder| minor_of(folder).is_some_and(|minor| minors.contains(&minor)))
         .map(|folder| folder.join("bin/python3"))
@@ -40,12 +41,8 @@ pub fn version(python: &Path) -> String {
 
 /// Where `cargo xtask oracle` puts numpy and greenlet for a version; `None` where it did not.
 pub fn packages(version: &str) -> Option<PathBuf> {
-    let folder = home().join(".cache/energy-trace/oracle").join(version);
+    let folder = cache::folder()?.join("oracle").join(version);
     (!version.is_empty() && folder.is_dir()).then_some(folder)
-}
-
-fn home() -> PathBuf {
-    PathBuf::from(std::env::var_os("HOME").unwrap_or_default())
 }
 
 /// The x of a folder `…3.x.y`, `…-3.xt`.

@@ -5,6 +5,8 @@
 //! `work` is what native workloads compute and `random` what simulated worlds draw from. Leaves out every
 //! line of energy-trace: the truth must not come from the code under test.
 
+#[path = "../../xtask/src/cache.rs"]
+mod cache;
 pub mod declare;
 pub mod interpreters;
 pub mod nvml;

@@ -24,20 +24,21 @@ impl KtimeNs {
 
     /// The time now. Used at the ends (`power/`, `probe/`, `session`) only; the pure rooms are handed times.
     pub fn now() -> Self {
+        Self::read(libc::CLOCK_MONOTONIC)
+    }
+
+    fn read(clock: libc::clockid_t) -> Self {
         let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `ts` is a valid, writable timespec, and CLOCK_MONOTONIC exists on every Linux.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut ts) };
+        // SAFETY: `ts` is a valid, writable timespec, and the clocks asked for (monotonic, boot time) exist since Linux 2.6.39.
+        unsafe { libc::clock_gettime(clock, &raw mut ts) };
         Self(ts.tv_sec.cast_unsigned() * 1_000_000_000 + ts.tv_nsec.cast_unsigned())
     }
 
     /// How long the machine has slept since it started, in nanoseconds: what `CLOCK_BOOTTIME` counts and `CLOCK_MONOTONIC` leaves out.
     /// Two clocks are read, so it is true to a microsecond or so.
     pub fn read_slept_ns() -> u64 {
-        let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let before = Self::now();
-        // SAFETY: `ts` is a valid, writable timespec, and CLOCK_BOOTTIME exists since Linux 2.6.39.
-        unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut ts) };
-        let boot = Self(ts.tv_sec.cast_unsigned() * 1_000_000_000 + ts.tv_nsec.cast_unsigned());
+        let boot = Self::read(libc::CLOCK_BOOTTIME);
         boot.ns_since(before.midpoint(Self::now()))
     }
 

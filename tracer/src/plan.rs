@@ -104,7 +104,7 @@ pub fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanErr
         owner,
         names: Detail { inlines: args.inlines },
         sample_hz: args.frequency,
-        unwinding: args.unwind.into(),
+        unwinding: args.unwind,
         unwind_mib: args.unwind_memory,
         oldest_kernel: args.oldest_kernel,
         power: power(args),

@@ -41,7 +41,7 @@ const ENVIRONMENTS: [Environment; 4] = [
         folder: TORCH,
         alone: &["torch==2.15.0"],
         requirements: &["filelock", "fsspec", "jinja2", "networkx", "numpy", "sympy", "typing-extensions"],
-        examples: &["torch_training.py", "torch_recommender.py"],
+        examples: &["torch_training.py", "torch_recommender.py", "torch_dataloader.py"],
     },
     Environment {
         folder: "jax",

@@ -6,6 +6,7 @@
 mod apt;
 mod bench;
 mod bpf;
+mod cache;
 mod chain;
 mod checks;
 mod command;

@@ -5,10 +5,10 @@
 //! says which regions that leaves out.
 
 use crate::apt::{self, package};
-use crate::bpf::{self, Warnings};
 use crate::command::{run, run_logged};
 use crate::kernel;
-use crate::setup::{self, Purpose};
+use crate::product::{Compiled, build_probes, ignored_test};
+use crate::setup::Purpose;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -39,8 +39,7 @@ pub(crate) struct Options {
 /// `cargo xtask oracle`.
 pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     kernel::check_bpf()?;
-    let tools = setup::run(workspace, Purpose::Build)?;
-    bpf::build(workspace, &tools, Warnings::Shown)?;
+    build_probes(workspace, Purpose::Build)?;
     if options.fetch {
         apt::install(&[package("clang-19", "builds one of the interpreters")], &workspace.log())?;
         run(Command::new(workspace.root().join("xtask/pythons")).args(["3.13t", "clang"]))?;
@@ -49,11 +48,7 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
         fetch_packages(workspace, version);
     }
     let pythons: Vec<String> = options.pythons.iter().map(|path| path.display().to_string()).collect();
-    let test = ["test", "--quiet", "--package", "energy-trace", "--test", "oracle", "--"];
-    run(workspace
-        .cargo()
-        .args(test)
-        .args(["--ignored", "--exact", "--nocapture", "matrix"])
+    run(ignored_test(workspace, Compiled::Debug, "oracle", "matrix")
         .env("ENERGY_TRACE_ORACLE_SECONDS", options.seconds.to_string())
         .env("ENERGY_TRACE_ORACLE_REGIONS", &options.regions)
         .env("ENERGY_TRACE_PYTHONS", pythons.join("\n")))
@@ -62,10 +57,8 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
 
 /// `cargo xtask check-lines`: the line tables of the standard library of each interpreter.
 pub(crate) fn check_lines(workspace: &Workspace) -> Result<()> {
-    let tools = setup::run(workspace, Purpose::Build)?;
-    bpf::build(workspace, &tools, Warnings::Shown)?;
-    let test = ["test", "--quiet", "--release", "--package", "energy-trace", "--test", "lines", "--"];
-    run(workspace.cargo().args(test).args(["--ignored", "--exact", "--nocapture", "whole_library"]))
+    build_probes(workspace, Purpose::Build)?;
+    run(&mut ignored_test(workspace, Compiled::Release, "lines", "whole_library"))
 }
 
 /// Puts the packages for a version into the cache; says so where it cannot.

@@ -1,10 +1,11 @@
-//! Building the product for use.
+//! Building the product for use, and its tests that are chores.
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;
 use crate::setup::{self, Purpose};
 use crate::workspace::Workspace;
 use anyhow::Result;
+use std::process::Command;
 
 /// `cargo xtask build`.
 pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
@@ -15,9 +16,32 @@ pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
 
 /// Sets up for `purpose`, builds the BPF programs and the release binary.
 pub(crate) fn build(workspace: &Workspace, purpose: Purpose) -> Result<()> {
-    let tools = setup::run(workspace, purpose)?;
-    eprintln!("build: the BPF programs");
-    bpf::build(workspace, &tools, Warnings::Shown)?;
+    build_probes(workspace, purpose)?;
     eprintln!("build: energy-trace (release)");
     run(workspace.cargo().args(["build", "--release", "--package", "energy-trace"]))
+}
+
+/// Sets up for `purpose` and builds the BPF programs, without which the product cannot be compiled.
+pub(crate) fn build_probes(workspace: &Workspace, purpose: Purpose) -> Result<()> {
+    let tools = setup::run(workspace, purpose)?;
+    eprintln!("build: the BPF programs");
+    bpf::build(workspace, &tools, Warnings::Shown)
+}
+
+/// How a test is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compiled {
+    Debug,
+    Release,
+}
+
+/// Runs one test that `cargo test` leaves out: `test` of `tests/FILE.rs`. The caller adds what it is told by its environment.
+pub(crate) fn ignored_test(workspace: &Workspace, compiled: Compiled, file: &str, test: &str) -> Command {
+    let mut cargo = workspace.cargo();
+    cargo.args(["test", "--quiet", "--package", "energy-trace", "--test", file]);
+    if compiled == Compiled::Release {
+        cargo.arg("--release");
+    }
+    cargo.args(["--", "--ignored", "--exact", "--nocapture", test]);
+    cargo
 }

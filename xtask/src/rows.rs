@@ -3,9 +3,9 @@
 //! The check itself is the test `rows_of_given_files` (`tests/rows.rs`), built for release because large libraries have millions of
 //! rows. This finds the files.
 
-use crate::bpf::{self, Warnings};
 use crate::command::run;
-use crate::setup::{self, Purpose};
+use crate::product::{Compiled, build_probes, ignored_test};
+use crate::setup::Purpose;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
@@ -24,15 +24,10 @@ pub(crate) fn chore(workspace: &Workspace, files: &[PathBuf]) -> Result<()> {
             .collect::<Result<_>>()?,
     };
     ensure!(!files.is_empty(), "found no libraries; name some: cargo xtask check-rows FILE…");
-    let tools = setup::run(workspace, Purpose::Build)?;
-    bpf::build(workspace, &tools, Warnings::Shown)?;
+    build_probes(workspace, Purpose::Build)?;
     let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
-    let test = ["test", "--quiet", "--release", "--package", "energy-trace", "--test", "rows", "--"];
-    run(workspace
-        .cargo()
-        .args(test)
-        .args(["--ignored", "--exact", "--nocapture", "rows_of_given_files"])
-        .env("ENERGY_TRACE_ELF_FILES", names.join("\n")))
+    let mut test = ignored_test(workspace, Compiled::Release, "rows", "rows_of_given_files");
+    run(test.env("ENERGY_TRACE_ELF_FILES", names.join("\n")))
 }
 
 /// libc and its like, and the interpreters and frameworks of this machine; equal files once.

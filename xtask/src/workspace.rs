@@ -1,8 +1,8 @@
 //! Where things are: the project's folder, its build outputs, and the cache folder for tools and frameworks.
 
+use crate::cache;
 use anyhow::{Context as _, Result};
 use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,8 +20,8 @@ impl Workspace {
             .parent()
             .context("xtask/ has a parent folder")?
             .to_path_buf();
-        let cache = cache_folder(|name| env::var_os(name).filter(|value| !value.is_empty()))
-            .context("no folder for tools: set HOME, XDG_CACHE_HOME or ENERGY_TRACE_CACHE")?;
+        let cache =
+            cache::folder().context("no folder for tools: set HOME, XDG_CACHE_HOME or ENERGY_TRACE_CACHE")?;
         Ok(Self { root, cache })
     }
 
@@ -92,34 +92,5 @@ impl Workspace {
             }
         }
         cargo
-    }
-}
-
-/// The cache folder: `ENERGY_TRACE_CACHE`, else `XDG_CACHE_HOME/energy-trace`, else `HOME/.cache/energy-trace`.
-fn cache_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    if let Some(own) = variable("ENERGY_TRACE_CACHE") {
-        return Some(PathBuf::from(own));
-    }
-    if let Some(xdg) = variable("XDG_CACHE_HOME") {
-        return Some(Path::new(&xdg).join("energy-trace"));
-    }
-    variable("HOME").map(|home| Path::new(&home).join(".cache/energy-trace"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::cache_folder;
-    use std::path::Path;
-
-    /// The project's own variable beats XDG, which beats HOME.
-    #[test]
-    fn the_nearest_variable_names_the_cache() {
-        let all = |name: &str| Some(format!("/{name}").into());
-        assert_eq!(cache_folder(all).unwrap(), Path::new("/ENERGY_TRACE_CACHE"));
-        let no_own = |name: &str| all(name).filter(|_| name != "ENERGY_TRACE_CACHE");
-        assert_eq!(cache_folder(no_own).unwrap(), Path::new("/XDG_CACHE_HOME/energy-trace"));
-        let home_only = |name: &str| all(name).filter(|_| name == "HOME");
-        assert_eq!(cache_folder(home_only).unwrap(), Path::new("/HOME/.cache/energy-trace"));
-        assert_eq!(cache_folder(|_| None), None);
     }
 }

@@ -46,7 +46,7 @@ mod speed;
 mod time;
 mod uncore;
 
-pub use behalf::ON_BEHALF_OF;
+pub use behalf::{AFTER_THE_CALL, ON_BEHALF_OF};
 
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, SocketId};

@@ -3,7 +3,7 @@
 use super::Failure;
 use super::accounting::AccountingArgs;
 use super::output::{read_profile, write_to};
-use super::report::View;
+use crate::profile::energy_profile::View;
 use crate::report::DomainChoice;
 use crate::report::folded::{self, FoldedOptions};
 use crate::report::short_names;

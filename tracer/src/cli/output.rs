@@ -2,9 +2,8 @@
 
 use super::Failure;
 use super::accounting::AccountingArgs;
-use super::report::View;
 use crate::attribution;
-use crate::profile::energy_profile::EnergyProfile;
+use crate::profile::energy_profile::{EnergyProfile, View};
 use crate::profile::file;
 use crate::profile::recording::Recording;
 use std::io::{self, BufWriter, Write};

@@ -8,7 +8,7 @@ use crate::power::SourceChoice;
 use crate::profile::record::Unwinding;
 use crate::session;
 use crate::units::MicroWatts;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,8 +56,8 @@ pub struct RecordArgs {
 
     /// Who finds the callers of native code: the kernel, by BPF programs with tables made of .eh_frame, or user, this program in user
     /// space, from copies of the stack that the kernel makes at each sample
-    #[arg(long, value_name = "WHERE", value_enum, default_value_t = Unwind::Kernel)]
-    pub unwind: Unwind,
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t = Unwinding::Kernel)]
+    pub unwind: Unwinding,
 
     /// Kernel memory for the tables that native stacks are unwound by, of all programs together; a PyTorch process needs 50 to 110
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
@@ -116,24 +116,6 @@ pub struct RecordArgs {
     /// Under sudo, run the command as root instead of as the invoking user
     #[arg(long)]
     pub as_root: bool,
-}
-
-/// Who unwinds native frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Unwind {
-    /// BPF programs; user space where they cannot yet
-    Kernel,
-    /// User space alone
-    User,
-}
-
-impl From<Unwind> for Unwinding {
-    fn from(unwind: Unwind) -> Self {
-        match unwind {
-            Unwind::Kernel => Self::Kernel,
-            Unwind::User => Self::User,
-        }
-    }
 }
 
 /// How far to look into GPUs.

@@ -3,6 +3,7 @@
 use super::accounting::AccountingArgs;
 use super::output::{read_profile, write_to};
 use super::{Common, Failure};
+use crate::profile::energy_profile::View;
 use crate::report::json::JsonOptions;
 use crate::report::table::TableOptions;
 use crate::report::{By, csv, json, short_names, table};
@@ -52,15 +53,6 @@ pub enum Format {
     Json,
     /// For spreadsheets.
     Csv,
-}
-
-/// Whose joules a worker thread's are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum View {
-    /// Those of the Python call that it works for.
-    Logical,
-    /// Its own.
-    Physical,
 }
 
 /// Shows a recording on stdout.

@@ -61,8 +61,7 @@ pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
             set.add_replay(Replay::open(file)?)?;
         }
     }
-    let no_cpu_counter = !set.domains.iter().any(|d| d.class == DomainClass::Package);
-    if asked(&SourceChoice::Model) || (auto && no_cpu_counter && !plan.measured_only) {
+    if asked(&SourceChoice::Model) || (auto && set.why_no_model(plan).is_none()) {
         set.add_model(plan)?;
     }
     if plan.measured_only && set.domains.is_empty() {
@@ -75,7 +74,7 @@ pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
 }
 
 impl PowerSet {
-    fn empty(period: Duration) -> Self {
+    pub(super) fn empty(period: Duration) -> Self {
         Self {
             sources: Vec::new(),
             domains: Vec::new(),
@@ -172,6 +171,22 @@ impl PowerSet {
         }
     }
 
+    /// Adds a source that was looked at and gives nothing.
+    pub(super) fn add_source(&mut self, source: Source) {
+        self.sources.push(source);
+    }
+
+    /// Why `auto` leaves the model out; `None`: it takes it.
+    pub(super) fn why_no_model(&self, plan: &PowerPlan) -> Option<&'static str> {
+        if self.domains.iter().any(|d| d.class == DomainClass::Package) {
+            Some("the CPUs have a counter")
+        } else if plan.measured_only {
+            Some("--measured-only refuses estimates")
+        } else {
+            None
+        }
+    }
+
     /// `--idle-watts` is the power of all sockets together.
     fn give_idle(&mut self, power: MicroWatts) {
         let is_counter = |d: &Domain| matches!(d.origin, Origin::Counter { .. });
@@ -183,7 +198,7 @@ impl PowerSet {
         }
     }
 
-    fn add_powercap(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+    pub(super) fn add_powercap(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
         let mut found = powercap::find(&plan.sysfs, plan.period);
         if found.powercap.is_some() {
             found.source.notes.extend(filter::describe_here());
@@ -195,7 +210,7 @@ impl PowerSet {
     }
 
     /// What powercap reads already is compared with it and not read twice.
-    fn add_perf(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+    pub(super) fn add_perf(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
         let perf::Found { perf, mut source } = perf::find(&plan.sysfs, plan.period);
         let Some(perf) = perf else {
             return self.add_nothing(perf::NAME, source, asked);
@@ -225,7 +240,7 @@ impl PowerSet {
         }
     }
 
-    fn add_hwmon(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+    pub(super) fn add_hwmon(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
         let gpus = self.domains.iter().filter(|d| d.class == DomainClass::Gpu).count();
         let first = u32::try_from(gpus).unwrap_or(u32::MAX);
         let hwmon::Found { hwmon, mut source } = hwmon::find(&plan.sysfs, first, plan.period);
@@ -259,7 +274,7 @@ impl PowerSet {
         Ok(())
     }
 
-    fn add_nvml(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+    pub(super) fn add_nvml(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
         let found = nvml::find(plan.nvml_lib.as_deref(), plan.period);
         match found.gpus {
             Some(gpus) => self.add_live(Box::new(gpus), found.source),
@@ -281,7 +296,7 @@ impl PowerSet {
         Ok(())
     }
 
-    fn add_replay(&mut self, replay: Replay) -> Result<(), PowerError> {
+    pub(super) fn add_replay(&mut self, replay: Replay) -> Result<(), PowerError> {
         let source = replay.describe();
         let ids = self.add_domains(&replay.domains, &source)?;
         self.replays.push(LiveReplay { replay, ids });
@@ -289,7 +304,7 @@ impl PowerSet {
         Ok(())
     }
 
-    fn add_model(&mut self, plan: &PowerPlan) -> Result<(), PowerError> {
+    pub(super) fn add_model(&mut self, plan: &PowerPlan) -> Result<(), PowerError> {
         let model = model::model_at(&plan.sysfs, plan.model_idle.or(plan.idle), plan.model_core);
         self.add_domains(&model.domains, &model.source)?;
         self.sources.push(model.source);

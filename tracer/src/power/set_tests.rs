@@ -3,8 +3,9 @@
 use super::{PowerError, open};
 use crate::power::survey::survey;
 use crate::power::{PowerPlan, SourceChoice};
-use crate::profile::record::{DomainClass, Origin, Scope};
+use crate::profile::record::{DomainClass, Origin, Scope, Source};
 use crate::units::MicroWatts;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -174,6 +175,33 @@ fn survey_never_fails() {
     );
     assert!(sources[4].ignored[0].why.contains("/nonexistent.csv"));
     assert!(sources[5].domains.is_empty() && sources[5].ignored[0].why.contains("have a counter"));
+}
+
+/// What the survey shows as taken is what a run takes: a socket that powercap reads is not taken from hwmon too, and with GPUs switched
+/// off no GPU is.
+#[test]
+fn survey_shows_what_a_run_takes() {
+    let tree = tree(SERVER);
+    let hwmon = [("hwmon0", "amd_energy", "Esocket0", "1000"), ("hwmon1", "i915", "energy", "1000")];
+    for (folder, name, label, counter) in hwmon {
+        let folder = tree.path().join("class/hwmon").join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        for (file, text) in [("name", name), ("energy1_label", label), ("energy1_input", counter)] {
+            fs::write(folder.join(file), text).unwrap();
+        }
+    }
+    for plan in [plan(tree.path(), &[]), PowerPlan { gpu: true, ..plan(tree.path(), &[]) }] {
+        let taken = |sources: Vec<Source>| -> BTreeMap<String, Vec<String>> {
+            let measured = sources.into_iter().filter(|s| !s.domains.is_empty());
+            measured.map(|source| (source.name, source.domains)).collect()
+        };
+        let surveyed = taken(survey(&plan));
+        assert_eq!(surveyed, taken(open(&plan).unwrap().sources()));
+        assert!(
+            surveyed["powercap"].len() == 4 && surveyed.contains_key("hwmon") == plan.gpu,
+            "{surveyed:?}"
+        );
+    }
 }
 
 /// A powercap zone and a perf PMU over one supply: the zone's file is kept up to date at 25 W, the PMU is the kernel's CPU clock.

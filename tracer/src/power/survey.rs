@@ -1,57 +1,58 @@
 //! What `doctor` shows: every source that this version knows, what it would give and why not.
 //!
-//! Leaves out the choice for a run (`set.rs`); a survey never fails and keeps nothing open.
+//! The sources are chosen by the same code as for a run (`set.rs`), as `auto` does. Leaves out reading them: a survey never fails and keeps
+//! nothing open.
 
+use super::error::PowerError;
 use super::plan::{PowerPlan, SourceChoice};
 use super::replay::{self, Replay};
-use super::{filter, hwmon, model, nvml, perf, powercap};
+use super::set::PowerSet;
+use super::{hwmon, model, nvml, perf, powercap};
 use crate::profile::record::{Ignored, Quality, Source};
 
 /// Every source with its domains, and what is ignored and why. The model comes last, with a remark on whether `auto` would use it.
 pub fn survey(plan: &PowerPlan) -> Vec<Source> {
-    let mut sources = vec![powercap::find(&plan.sysfs, plan.period).source];
-    let mut pmus = perf::find(&plan.sysfs, plan.period).source;
-    let known = sources.iter().flat_map(|s| s.domains.clone()).collect::<Vec<_>>();
-    let (same, new) = pmus.domains.drain(..).partition::<Vec<_>, _>(|name| known.contains(name));
-    pmus.domains = new;
-    let why = "powercap reads it; the two are compared before the start";
-    pmus.ignored.extend(same.into_iter().map(|domain| Ignored { domain, why: why.to_owned() }));
-    sources.push(pmus);
-    if let Some(rapl) = sources.iter_mut().find(|source| !source.domains.is_empty()) {
-        rapl.notes.extend(filter::describe_here());
+    let mut set = PowerSet::empty(plan.period);
+    offer(&mut set, powercap::NAME, |set| set.add_powercap(plan, false));
+    offer(&mut set, perf::NAME, |set| set.add_perf(plan, false));
+    if plan.gpu {
+        offer(&mut set, nvml::NAME, |set| set.add_nvml(plan, false));
+    } else {
+        let gpus = nvml::find(plan.nvml_lib.as_deref(), plan.period).source;
+        set.add_source(without(gpus, "GPUs are switched off (--gpu off)"));
     }
-    let mut gpus = nvml::find(plan.nvml_lib.as_deref(), plan.period).source;
-    if !plan.gpu {
-        let why = "GPUs are switched off (--gpu off)".to_owned();
-        gpus.ignored.extend(gpus.domains.drain(..).map(|domain| Ignored { domain, why: why.clone() }));
+    offer(&mut set, hwmon::NAME, |set| set.add_hwmon(plan, false));
+    for choice in &plan.choices {
+        if let SourceChoice::Replay(file) = choice {
+            offer(&mut set, replay::NAME, |set| set.add_replay(Replay::open(file)?));
+        }
     }
-    let first_gpu = u32::try_from(gpus.domains.len()).unwrap_or(u32::MAX);
-    sources.push(gpus);
-    sources.push(hwmon::find(&plan.sysfs, first_gpu, plan.period).source);
-    sources.extend(plan.choices.iter().filter_map(survey_replay));
-    let counted =
-        sources.iter().any(|s| s.domains.iter().any(|d| d.starts_with("package") || d.starts_with("cpu")));
-    let mut model = model::model_at(&plan.sysfs, plan.model_idle.or(plan.idle), plan.model_core).source;
-    if counted || plan.measured_only {
-        let why = if counted { "the CPUs have a counter" } else { "--measured-only refuses estimates" };
-        model.ignored.extend(model.domains.drain(..).map(|domain| Ignored { domain, why: why.to_owned() }));
+    match set.why_no_model(plan) {
+        None => offer(&mut set, model::NAME, |set| set.add_model(plan)),
+        Some(why) => {
+            let model = model::model_at(&plan.sysfs, plan.model_idle.or(plan.idle), plan.model_core).source;
+            set.add_source(without(model, why));
+        }
     }
-    sources.push(model);
-    sources
+    set.sources()
 }
 
-fn survey_replay(choice: &SourceChoice) -> Option<Source> {
-    let SourceChoice::Replay(file) = choice else { return None };
-    Some(Replay::open(file).map_or_else(|e| unusable(e.to_string()), |replay| replay.describe()))
+/// Adds a source; one that cannot be taken says why.
+fn offer(set: &mut PowerSet, name: &str, add: impl FnOnce(&mut PowerSet) -> Result<(), PowerError>) {
+    if let Err(error) = add(set) {
+        set.add_source(Source {
+            name: name.to_owned(),
+            domains: Vec::new(),
+            period_ns: 0,
+            quality: Quality::Measured,
+            ignored: vec![Ignored { domain: name.to_owned(), why: error.to_string() }],
+            notes: Vec::new(),
+        });
+    }
 }
 
-fn unusable(why: String) -> Source {
-    Source {
-        name: replay::NAME.to_owned(),
-        domains: Vec::new(),
-        period_ns: 0,
-        quality: Quality::Measured,
-        ignored: vec![Ignored { domain: replay::NAME.to_owned(), why }],
-        notes: Vec::new(),
-    }
+/// A source of which nothing is taken.
+fn without(mut source: Source, why: &str) -> Source {
+    source.ignored.extend(source.domains.drain(..).map(|domain| Ignored { domain, why: why.to_owned() }));
+    source
 }

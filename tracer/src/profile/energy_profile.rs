@@ -104,13 +104,13 @@ pub struct ProfileRow {
 }
 
 /// Whose joules a worker thread's are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum View {
-    /// The thread's own.
+    /// Those of the Python call that it works for.
+    Logical,
+    /// Its own.
     #[default]
     Physical,
-    /// Those of the Python stack that it works for.
-    Logical,
 }
 
 /// Joules per thread and stack. Per class, exactly: Σ rows = Σ ledger targets.

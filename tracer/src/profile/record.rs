@@ -273,13 +273,13 @@ pub enum Truncation {
 }
 
 /// Who unwinds native frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Unwinding {
-    /// The BPF programs, from tables of rows; user space where they cannot.
+    /// BPF programs; user space where they cannot yet.
     #[default]
     Kernel,
-    /// User space alone, from copies of the stack.
+    /// User space alone.
     User,
 }
 

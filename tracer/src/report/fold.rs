@@ -44,47 +44,27 @@ pub struct Spent {
     pub total: Cost,
 }
 
-/// As `fold`, with the rows in which each group is anywhere, each once.
-pub(crate) fn fold_with_rows<K: Copy + Ord>(
-    profile: &EnergyProfile,
-    mut labels: impl FnMut(&ProfileRow, &mut Vec<K>),
-) -> BTreeMap<K, (Spent, Vec<usize>)> {
-    let mut members: BTreeMap<K, Vec<usize>> = BTreeMap::new();
-    let mut number = 0;
-    let groups = fold(profile, |row, path| {
-        labels(row, path);
-        for &group in path.iter() {
-            let rows = members.entry(group).or_default();
-            if rows.last() != Some(&number) {
-                rows.push(number);
-            }
-        }
-        number += 1;
-    });
-    groups
-        .into_iter()
-        .map(|(group, spent)| (group, (spent, members.remove(&group).unwrap_or_default())))
-        .collect()
-}
-
-/// Folds all rows. `labels` writes the groups of a row, root first, into the (empty) vector; a row without a group is left out.
+/// Folds all rows, and says in which rows each group is anywhere, each once. `labels` writes the groups of a row, root first, into the
+/// (empty) vector; a row without a group is left out.
 pub(crate) fn fold<K: Copy + Ord>(
     profile: &EnergyProfile,
     mut labels: impl FnMut(&ProfileRow, &mut Vec<K>),
-) -> BTreeMap<K, Spent> {
-    let mut groups: BTreeMap<K, Spent> = BTreeMap::new();
+) -> BTreeMap<K, (Spent, Vec<usize>)> {
+    let mut groups: BTreeMap<K, (Spent, Vec<usize>)> = BTreeMap::new();
     let mut path = Vec::new();
-    for row in &profile.rows {
+    for (number, row) in profile.rows.iter().enumerate() {
         path.clear();
         labels(row, &mut path);
         let cost = Cost::from(row);
         if let Some(&innermost) = path.last() {
-            groups.entry(innermost).or_default().own += cost;
+            groups.entry(innermost).or_default().0.own += cost;
         }
         path.sort_unstable();
         path.dedup();
         for &group in &path {
-            groups.entry(group).or_default().total += cost;
+            let (spent, rows) = groups.entry(group).or_default();
+            spent.total += cost;
+            rows.push(number);
         }
     }
     groups
@@ -150,12 +130,13 @@ mod tests {
             path.extend_from_slice(stacks[row.stack.unwrap().index()]);
         });
         let package = |name| {
-            let spent = groups[&name];
+            let spent = groups[&name].0;
             [spent.own, spent.total].map(|cost| cost.energy[DomainClass::Package].as_uj())
         };
         assert_eq!(package('a'), [100, 107]);
         assert_eq!(package('b'), [7, 107]);
-        assert_eq!(groups[&'a'].total.time_ns, 20);
-        assert_eq!(groups[&'b'].own.samples, 1);
+        assert_eq!(groups[&'a'].0.total.time_ns, 20);
+        assert_eq!(groups[&'b'].0.own.samples, 1);
+        assert_eq!((&groups[&'a'].1, &groups[&'b'].1), (&vec![0, 1], &vec![0, 1]));
     }
 }

@@ -6,7 +6,7 @@
 //! Time that no sample saw is the row `[unsampled]`, so that for each class of domain Σ own energy = Σ targets of the ledger, exactly.
 
 use super::api_names::{ApiName, ApiNames};
-use super::fold::{Cost, Interner, Spent, fold_with_rows};
+use super::fold::{Cost, Interner, Spent, fold};
 use super::names::{frame_name, is_nameless};
 use super::sureness::Judge;
 use super::{DomainChoice, run};
@@ -189,7 +189,7 @@ fn identity(frame: &Frame) -> Identity<'_> {
 pub fn functions(recording: &Recording, profile: &EnergyProfile) -> Vec<Function> {
     let table = FunctionTable::new(recording);
     let judge = Judge::new(recording, profile);
-    let groups = fold_with_rows(profile, |row, path| table.path(row, path));
+    let groups = fold(profile, |row, path| table.path(row, path));
     let inside = table.beyond_start(profile);
     let function = |(number, (spent, rows)): (usize, (Spent, Vec<usize>))| Function {
         starts: only_starts(inside.get(&number).copied().unwrap_or(0), &spent),

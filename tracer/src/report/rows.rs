@@ -4,14 +4,14 @@
 
 use super::By;
 use super::api_names::ApiNames;
-use super::fold::{Interner, Spent, fold, fold_with_rows};
+use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, UNSAMPLED, functions, order};
 use super::names::{library_name, line_name, process_name, thread_name};
 use super::sureness::Judge;
 use crate::ids::{FrameId, ProcessKey, StackId, ThreadKey};
 use crate::profile::certainty::Sureness;
 use crate::profile::energy_profile::{EnergyProfile, ProfileRow};
-use crate::profile::record::FrameKind;
+use crate::profile::record::{Frame, FrameKind};
 use crate::profile::recording::Recording;
 use std::collections::BTreeMap;
 
@@ -42,10 +42,10 @@ pub fn rows(recording: &Recording, profile: &EnergyProfile, by: By) -> Vec<Row> 
     let judge = Judge::new(recording, profile);
     let mut rows = match by {
         By::Function => function_rows(recording, profile),
-        By::Line => line_rows(recording, profile, &judge),
+        By::Line => frame_rows(recording, profile, &judge, line_name),
         By::Stack => stack_rows(recording, profile, &judge),
         By::Api => api_rows(recording, profile, &judge),
-        By::Library => library_rows(recording, profile, &judge),
+        By::Library => frame_rows(recording, profile, &judge, library_name),
         By::Thread => thread_rows(recording, profile, &judge),
         By::Process => process_rows(recording, profile, &judge),
     };
@@ -75,16 +75,21 @@ fn function_rows(recording: &Recording, profile: &EnergyProfile) -> Vec<Row> {
     rows.collect()
 }
 
-/// A line is a function and the place in it where it was seen.
-fn line_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+/// Rows of what `name` makes of each frame of a stack.
+fn frame_rows(
+    recording: &Recording,
+    profile: &EnergyProfile,
+    judge: &Judge<'_>,
+    name: impl Fn(&Frame) -> String,
+) -> Vec<Row> {
     let mut names = Interner::new();
     let unsampled = names.number(UNSAMPLED.to_owned());
     let missing = names.number(MISSING.to_owned());
-    let of_frame: Vec<usize> = recording.frames.iter().map(|frame| names.number(line_name(frame))).collect();
-    let groups = fold_with_rows(profile, |row, path| {
+    let of_frame: Vec<usize> = recording.frames.iter().map(|frame| names.number(name(frame))).collect();
+    let groups = fold(profile, |row, path| {
         let Some(stack) = row.stack else { return path.push(unsampled) };
-        let line = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
-        path.extend(recording.frames_of(stack).map(line));
+        let named = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
+        path.extend(recording.frames_of(stack).map(named));
         if path.is_empty() {
             path.push(missing);
         }
@@ -95,7 +100,7 @@ fn line_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) 
 fn stack_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
     let table = FunctionTable::of_symbols(recording);
     let mut stacks = Interner::new();
-    let groups = fold_with_rows(profile, |row, path| {
+    let groups = fold(profile, |row, path| {
         let mut stack = Vec::new();
         table.path(row, &mut stack);
         path.push(stacks.number(stack));
@@ -117,7 +122,7 @@ fn api_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -
     let of_frame: Vec<_> = recording.frames.iter().map(|frame| table.name_of(frame)).collect();
     let mut names = Interner::new();
     let mut memo: BTreeMap<StackId, Vec<usize>> = BTreeMap::new();
-    let groups = fold_with_rows(profile, |row, path| {
+    let groups = fold(profile, |row, path| {
         let Some(stack) = row.stack else { return path.push(names.number(UNSAMPLED)) };
         let calls = memo.entry(stack).or_insert_with(|| {
             let mut seen: Vec<(&str, usize)> = Vec::new();
@@ -137,25 +142,8 @@ fn api_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -
     labelled(groups, judge, |number| names.labels().get(number).map(ToString::to_string))
 }
 
-fn library_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
-    let mut names = Interner::new();
-    let unsampled = names.number(UNSAMPLED.to_owned());
-    let missing = names.number(MISSING.to_owned());
-    let of_frame: Vec<usize> =
-        recording.frames.iter().map(|frame| names.number(library_name(frame))).collect();
-    let library = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
-    let groups = fold_with_rows(profile, |row, path| {
-        let Some(stack) = row.stack else { return path.push(unsampled) };
-        path.extend(recording.frames_of(stack).map(library));
-        if path.is_empty() {
-            path.push(missing);
-        }
-    });
-    labelled(groups, judge, |number| names.labels().get(number).cloned())
-}
-
 fn thread_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
-    let groups = fold_with_rows(profile, |row, path| path.push(row.thread));
+    let groups = fold(profile, |row, path| path.push(row.thread));
     labelled(groups, judge, |key| {
         let thread = recording.threads.get(key.index())?;
         Some(format!("{} (tid {})", thread_name(Some(thread)), thread.tid))
@@ -163,7 +151,7 @@ fn thread_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>
 }
 
 fn process_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
-    let groups = fold_with_rows(profile, |row, path| path.push(process_of(recording, row)));
+    let groups = fold(profile, |row, path| path.push(process_of(recording, row)));
     labelled(groups, judge, |key: Option<ProcessKey>| {
         let process = recording.processes.get(key?.index())?;
         Some(format!("{} (pid {})", process_name(Some(process)), process.pid))
@@ -172,7 +160,7 @@ fn process_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_
 
 /// What each thread spent.
 pub(crate) fn by_thread(profile: &EnergyProfile) -> BTreeMap<ThreadKey, Spent> {
-    fold(profile, |row, path| path.push(row.thread))
+    spent(fold(profile, |row, path| path.push(row.thread)))
 }
 
 /// What each process spent; `None` gathers threads that a damaged recording does not define.
@@ -180,7 +168,11 @@ pub(crate) fn by_process(
     recording: &Recording,
     profile: &EnergyProfile,
 ) -> BTreeMap<Option<ProcessKey>, Spent> {
-    fold(profile, |row, path| path.push(process_of(recording, row)))
+    spent(fold(profile, |row, path| path.push(process_of(recording, row))))
+}
+
+fn spent<K: Ord>(groups: BTreeMap<K, (Spent, Vec<usize>)>) -> BTreeMap<K, Spent> {
+    groups.into_iter().map(|(group, (spent, _))| (group, spent)).collect()
 }
 
 fn process_of(recording: &Recording, row: &ProfileRow) -> Option<ProcessKey> {

@@ -5,15 +5,16 @@
 //! time, and the two views come from one recording. py-spy counts samples of threads that hold Python frames and are on a CPU, which is
 //! what it shows by default. Leaves out how deep and whole stacks are.
 
+use super::figures::{median, ratio};
+use super::workload::{Running, Workload};
 use crate::command::{read_output, run_logged};
+use crate::frameworks;
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
+use std::path::Path;
+use std::process::Command;
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
@@ -30,14 +31,8 @@ pub(crate) struct Options {
 }
 
 /// A program and the call that its user wrote.
-struct Workload {
-    name: &'static str,
-    /// Its interpreter: a virtual environment in the cache, or a path.
-    python: &'static str,
-    /// Its file in `examples/`.
-    example: &'static str,
-    /// CPU seconds after which it trains or infers.
-    warm: u64,
+struct Case {
+    workload: Workload,
     /// The call as tables show it.
     call: &'static str,
     /// Frames that are it, in our names and in py-spy's.
@@ -45,48 +40,49 @@ struct Workload {
     py_spy: &'static [&'static str],
 }
 
-const WORKLOADS: [Workload; 5] = [
-    Workload {
-        name: "tf1-session",
-        python: "tensorflow",
-        example: "tf1_session.py",
-        warm: 10,
+const CASES: [Case; 6] = [
+    Case {
+        workload: Workload { name: "tf1-session", example: "tf1_session.py", warm: 10 },
         call: "tf.Session.run",
         ours: &["tensorflow.python.client.session.BaseSession.run"],
         py_spy: &["run (tensorflow/python/client/session.py"],
     },
-    Workload {
-        name: "keras-fit",
-        python: "tensorflow",
-        example: "keras_fit.py",
-        warm: 14,
+    Case {
+        workload: Workload { name: "keras-fit", example: "keras_fit.py", warm: 14 },
         call: "keras.Model.fit",
         ours: &["keras.src.backend.tensorflow.trainer.TensorFlowTrainer.fit"],
         py_spy: &["fit (keras/src/backend/tensorflow/trainer.py"],
     },
-    Workload {
-        name: "torch-training",
-        python: "/usr/bin/python3",
-        example: "torch_training.py",
-        warm: 5,
+    Case {
+        workload: Workload { name: "torch-training", example: "torch_training.py", warm: 5 },
         call: "forward, backward, step",
         ours: &["torch.nn.modules.module.Module._call_impl", "torch._tensor.Tensor.backward", "torch.optim."],
         py_spy: &["_call_impl (torch/nn/modules/module.py", "backward (torch/_tensor.py", "(torch/optim/"],
     },
-    Workload {
-        name: "jax",
-        python: "jax",
-        example: "jax_training.py",
-        warm: 8,
+    Case {
+        workload: Workload { name: "torch-dataloader", example: "torch_dataloader.py", warm: 5 },
+        call: "for … in DataLoader, forward, backward, step",
+        ours: &[
+            "torch.utils.data.dataloader.",
+            "torch.nn.modules.module.Module._call_impl",
+            "torch._tensor.Tensor.backward",
+            "torch.optim.",
+        ],
+        py_spy: &[
+            "(torch/utils/data/dataloader.py",
+            "_call_impl (torch/nn/modules/module.py",
+            "backward (torch/_tensor.py",
+            "(torch/optim/",
+        ],
+    },
+    Case {
+        workload: Workload { name: "jax", example: "jax_training.py", warm: 8 },
         call: "any call of jax",
         ours: &["jax."],
         py_spy: &["(jax/"],
     },
-    Workload {
-        name: "onnxruntime",
-        python: "onnx",
-        example: "onnx_inference.py",
-        warm: 4,
+    Case {
+        workload: Workload { name: "onnxruntime", example: "onnx_inference.py", warm: 4 },
         call: "InferenceSession.run",
         ours: &["onnxruntime.capi.onnxruntime_inference_collection.Session.run"],
         py_spy: &["run (onnxruntime/capi/onnxruntime_inference_collection.py"],
@@ -104,14 +100,17 @@ struct Shares {
     own: f64,
     /// Of the energy of all other threads, what the logical view has below the call.
     workers: f64,
+    /// Of the energy of all other threads, what they burned after the call that they served was over: below it or not.
+    after: f64,
     /// py-spy's samples below the call.
     py_spy: f64,
 }
 
 /// `cargo xtask bench behalf`.
 pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+    let py_spy = frameworks::install_peers(workspace)?;
     let chosen =
-        WORKLOADS.iter().filter(|workload| options.only.as_deref().is_none_or(|only| only == workload.name));
+        CASES.iter().filter(|case| options.only.as_deref().is_none_or(|only| only == case.workload.name));
     let mut out = std::io::stdout();
     writeln!(
         out,
@@ -120,39 +119,40 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     )?;
     writeln!(
         out,
-        "| workload | call | physical | logical | own Python outside it | workers' energy below it | py-spy |"
+        "| workload | call | physical | logical | own Python outside it | workers' energy below it | workers' after a call | py-spy |"
     )?;
-    writeln!(out, "|---|---|---|---|---|---|---|")?;
-    for workload in chosen {
-        let shares = measure(workspace, workload, options)?;
-        let part = |of: fn(&Shares) -> f64| median(shares.iter().map(of).collect());
+    writeln!(out, "|---|---|---|---|---|---|---|---|")?;
+    for case in chosen {
+        let shares = measure(workspace, case, options, &py_spy)?;
+        let middle = |of: fn(&Shares) -> f64| 100.0 * median(shares.iter().map(of).collect());
         writeln!(
             out,
-            "| {} | `{}` | {:.1} % | {:.1} % | {:.1} % | {:.1} % | {:.1} % |",
-            workload.name,
-            workload.call,
-            100.0 * part(|s| s.physical),
-            100.0 * part(|s| s.logical),
-            100.0 * part(|s| s.own),
-            100.0 * part(|s| s.workers),
-            100.0 * part(|s| s.py_spy),
+            "| {} | `{}` | {:.1} % | {:.1} % | {:.1} % | {:.1} % | {:.1} % | {:.1} % |",
+            case.workload.name,
+            case.call,
+            middle(|s| s.physical),
+            middle(|s| s.logical),
+            middle(|s| s.own),
+            middle(|s| s.workers),
+            middle(|s| s.after),
+            middle(|s| s.py_spy),
         )?;
     }
     Ok(())
 }
 
-fn measure(workspace: &Workspace, workload: &Workload, options: &Options) -> Result<Vec<Shares>> {
+fn measure(workspace: &Workspace, case: &Case, options: &Options, py_spy: &Path) -> Result<Vec<Shares>> {
     let folder = workspace.target().join("bench-behalf");
     fs::create_dir_all(&folder)?;
-    let running = Running::start(workspace, workload)?;
-    running.wait_warm(workload.warm)?;
+    let mut running = Running::start(workspace, &case.workload)?;
+    running.wait_warm(case.workload.warm)?;
     let mut rounds = Vec::new();
     for _ in 0..options.rounds {
         let (physical, logical) = record(workspace, &folder, running.pid(), options.seconds)?;
-        let py_spy = record_py_spy(workspace, &folder, running.pid(), options.seconds)?;
+        let theirs = record_py_spy(py_spy, &workspace.log(), &folder, running.pid(), options.seconds)?;
         rounds.push(Shares {
-            py_spy: share(lines(&py_spy), workload.py_spy),
-            ..shares(&physical, &logical, workload.ours)
+            py_spy: share(lines(&theirs), case.py_spy),
+            ..shares(&physical, &logical, case.ours)
         });
     }
     Ok(rounds)
@@ -172,16 +172,12 @@ fn record(workspace: &Workspace, folder: &Path, pid: u32, seconds: u32) -> Resul
     Ok((view("physical")?, view("logical")?))
 }
 
-fn record_py_spy(workspace: &Workspace, folder: &Path, pid: u32, seconds: u32) -> Result<String> {
-    let program = workspace.venvs().join("py-spy/bin/py-spy");
-    if !program.exists() {
-        bail!("no py-spy at {}; run `cargo xtask setup --frameworks`", program.display());
-    }
+fn record_py_spy(program: &Path, log: &Path, folder: &Path, pid: u32, seconds: u32) -> Result<String> {
     let file = folder.join("py-spy.raw");
     let mut record = Command::new(program);
-    record.args(["record", "--full-filenames", "--format", "raw", "--rate", "99", "--pid", &pid.to_string()]);
-    record.args(["--duration", &seconds.to_string(), "--output"]).arg(&file);
-    run_logged(&mut record, &workspace.log())?;
+    record.args(["record", "--full-filenames", "--subprocesses", "--format", "raw", "--rate", "99"]);
+    record.args(["--pid", &pid.to_string(), "--duration", &seconds.to_string(), "--output"]).arg(&file);
+    run_logged(&mut record, log)?;
     fs::read_to_string(&file).context("py-spy wrote nothing")
 }
 
@@ -214,88 +210,31 @@ fn share<'a>(stacks: impl Iterator<Item = (&'a str, u64)>, call: &[&str]) -> f64
         all += weight;
         below += if has(stack, call) { weight } else { 0 };
     }
-    part(below, all)
+    ratio(below, all)
 }
 
 fn shares(physical: &str, logical: &str, call: &[&str]) -> Shares {
-    const JOINTS: [&str; 2] = ["[on behalf of]", "[pool: "];
+    const AFTER: &str = "[on behalf of, after the call]";
+    const JOINTS: [&str; 3] = ["[on behalf of]", AFTER, "[pool: "];
     let mut shares = Shares {
         physical: share(lines(physical), call),
         logical: share(lines(logical), call),
         ..Shares::default()
     };
-    let (mut all, mut own, mut workers, mut below) = (0, 0, 0, 0);
+    let (mut all, mut own, mut workers, mut below, mut after) = (0, 0, 0, 0, 0);
     for (stack, weight) in lines(logical) {
         all += weight;
         if stack.split(';').any(|frame| JOINTS.iter().any(|joint| frame.starts_with(joint))) {
             workers += weight;
             below += if has(stack, call) { weight } else { 0 };
+            after += if stack.contains(AFTER) { weight } else { 0 };
         } else if !has(stack, call) {
             own += weight;
         }
     }
-    (shares.own, shares.workers) = (part(own, all), part(below, workers));
+    shares.own = ratio(own, all);
+    (shares.workers, shares.after) = (ratio(below, workers), ratio(after, workers));
     shares
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shares, to be shown")]
-fn part(of: u64, all: u64) -> f64 {
-    of as f64 / all.max(1) as f64
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// A workload that runs, two threads wide where it asks OpenMP. Dropping it kills it.
-struct Running {
-    child: Child,
-}
-
-impl Running {
-    fn start(workspace: &Workspace, workload: &Workload) -> Result<Self> {
-        let python = match workload.python {
-            path if path.starts_with('/') => PathBuf::from(path),
-            folder => workspace.venvs().join(folder).join("bin/python"),
-        };
-        if !python.exists() {
-            bail!("no {}; run `cargo xtask setup --frameworks`", python.display());
-        }
-        let mut command = Command::new(python);
-        command.arg(workspace.root().join("examples").join(workload.example)).arg("3600");
-        // Threads that wait sleep: by spinning they would be most of what is measured on a machine that others use too.
-        command.env("OMP_WAIT_POLICY", "passive").env("OMP_NUM_THREADS", "2");
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        Ok(Self { child: child.with_context(|| format!("cannot start {}", workload.name))? })
-    }
-
-    fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Waits until it has used that many CPU seconds.
-    fn wait_warm(&self, seconds: u64) -> Result<()> {
-        while self.cpu_seconds().context("the workload ended too early; run it alone to see why")? < seconds {
-            sleep(Duration::from_millis(200));
-        }
-        Ok(())
-    }
-
-    /// User and system time, fields 14 and 15 of `/proc/PID/stat` (man 5 proc); `None` once it is gone.
-    fn cpu_seconds(&self) -> Option<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/stat", self.pid())).ok()?;
-        let fields: Vec<&str> = text.rsplit(") ").next()?.split(' ').collect();
-        let ticks: u64 = [11, 12].iter().filter_map(|&at| fields.get(at)?.parse::<u64>().ok()).sum();
-        (fields.first() != Some(&"Z")).then_some(ticks / 100)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[cfg(test)]
@@ -306,11 +245,11 @@ mod tests {
     #[test]
     fn shares_of_two_views() {
         let physical = "p;t;main;run 10\np;t;main 5\np;w;gemm 85\n[idle package-0] 1000\n# note\n";
-        let logical =
-            "p;t;main;run 10\np;t;main 5\np;t;main;run;[on behalf of];gemm 80\np;w;[pool: w];gemm 5\n";
+        let logical = "p;t;main;run 10\np;t;main 5\np;t;main;run;[on behalf of];gemm 60\n\
+                       p;t;main;run;[on behalf of, after the call];gemm 20\np;w;[pool: w];gemm 5\n";
         let shares = shares(physical, logical, &["run"]);
         assert_eq!((shares.physical, shares.logical, shares.own), (0.10, 0.90, 0.05));
-        assert!((shares.workers - 80.0 / 85.0).abs() < 1e-9);
+        assert_eq!((shares.workers, shares.after), (80.0 / 85.0, 20.0 / 85.0));
     }
 
     /// py-spy's frames are known by function and the end of their path.

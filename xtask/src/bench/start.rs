@@ -3,6 +3,7 @@
 //! Memory is what the kernel says: `VmHWM` and `VmRSS` of the process, `memlock` of its BPF maps; the row tables, whose maps no descriptor
 //! keeps, are what energy-trace says with `-v`. Leaves out other profilers.
 
+use super::figures::median;
 use crate::frameworks::SYSTEM_PYTHON;
 use crate::product;
 use crate::setup::Purpose;
@@ -71,10 +72,10 @@ fn print(runs: &[Figures]) {
     let names: BTreeSet<_> = runs.iter().flat_map(|run| run.keys()).collect();
     println!("{:<44} {:>9} {:>9} {:>9}", "", "median", "least", "most");
     for name in names {
-        let mut values: Vec<f64> = runs.iter().filter_map(|run| run.get(*name).copied()).collect();
-        values.sort_by(f64::total_cmp);
-        let (Some(least), Some(most)) = (values.first(), values.last()) else { continue };
-        println!("{name:<44} {:>9.1} {least:>9.1} {most:>9.1}", values[values.len() / 2]);
+        let values: Vec<f64> = runs.iter().filter_map(|run| run.get(*name).copied()).collect();
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        println!("{name:<44} {:>9.1} {least:>9.1} {most:>9.1}", median(values));
     }
 }
 

@@ -52,6 +52,12 @@ impl Doing {
         (at < until).then_some((*phase, until))
     }
 
+    /// All phases in time order, each with its end.
+    pub(super) fn phases(&self) -> impl Iterator<Item = (Phase, KtimeNs)> + '_ {
+        let ends = self.phases.iter().skip(1).map(|next| next.start).chain([self.end]);
+        self.phases.iter().copied().zip(ends)
+    }
+
     /// When the thread is first seen, if that is later.
     pub(super) fn begins_after(&self, at: KtimeNs) -> Option<KtimeNs> {
         self.phases.first().map(|first| first.start).filter(|&start| start > at)
@@ -61,6 +67,11 @@ impl Doing {
     pub(super) fn last(&self, at: KtimeNs, fits: impl Fn(&Phase) -> bool) -> Option<Phase> {
         let next = self.phases.partition_point(|phase| phase.start <= at);
         self.phases.get(..next)?.iter().rev().find(|phase| fits(phase)).copied()
+    }
+
+    /// Whether it is mostly below a pool's loop.
+    pub(super) const fn is_pooled(&self) -> bool {
+        self.pooled * 2 > self.python
     }
 
     /// Whether it is a Python thread, rather than one that now and then calls Python.

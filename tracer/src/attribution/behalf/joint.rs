@@ -12,6 +12,8 @@ use std::collections::HashMap;
 
 /// The frame between the one who asked and the one who works.
 pub const ON_BEHALF_OF: &str = "[on behalf of]";
+/// The same where the call is over, and its worker spins on or still works.
+pub const AFTER_THE_CALL: &str = "[on behalf of, after the call]";
 /// The frame that stands for time on a CPU that no sample saw.
 const UNSAMPLED: &str = "[unsampled]";
 
@@ -21,7 +23,7 @@ type Place = u32;
 /// Makes joined stacks of one recording.
 pub(super) struct Joints<'a> {
     recording: &'a Recording,
-    /// Frames that the recording lacks; the first is the joint, the second stands for unsampled time.
+    /// Frames that the recording lacks: the joint, what stands for unsampled time, the joint after the call, pools.
     frames: Vec<Frame>,
     stacks: Vec<StackNode>,
     known: HashMap<StackNode, StackId>,
@@ -35,7 +37,7 @@ impl<'a> Joints<'a> {
         let nodes = (0..).map(StackId::new).zip(&recording.stacks);
         Self {
             recording,
-            frames: vec![mark(ON_BEHALF_OF.to_owned()), mark(UNSAMPLED.to_owned())],
+            frames: [ON_BEHALF_OF, UNSAMPLED, AFTER_THE_CALL].map(|name| mark(name.to_owned())).into(),
             stacks: Vec::new(),
             known: nodes.map(|(id, &node)| (node, id)).collect(),
             pools: HashMap::new(),
@@ -46,11 +48,11 @@ impl<'a> Joints<'a> {
 
     /// The stack of who asked, up to the joint.
     pub(super) fn above(&mut self, worker: ThreadKey, path: &[Step]) -> Option<StackId> {
-        let joint = self.new_frame(0);
         let mut stack = None;
         for &step in path {
             match step {
-                Step::In(thread, own) => {
+                Step::In(thread, own) | Step::After(thread, own) => {
+                    let joint = self.new_frame(if matches!(step, Step::In(..)) { 0 } else { 2 });
                     for frame in self.asker(thread, own) {
                         stack = Some(self.call(stack, frame));
                     }

@@ -9,13 +9,17 @@
 //! owners up again, the logical view gives each to its joined stack (`joint`), in equal parts where several threads wait. So energy counts
 //! once, and the views agree to the microjoule for each thread and domain.
 //!
-//! `doing` says what Python threads did at every moment. Leaves out how the facts are found (`probe/`).
+//! `doing` says what Python threads did at every moment, `code` in whose code they were, `awake` when workers slept; `asked` and `native` hold
+//! the rules. Leaves out how the facts are found (`probe/`).
 
 mod asked;
+mod awake;
+mod code;
 mod doing;
 mod joint;
+mod native;
 
-pub use joint::ON_BEHALF_OF;
+pub use joint::{AFTER_THE_CALL, ON_BEHALF_OF};
 
 use super::bridge::Piece;
 use super::time::{CpuTime, Owner, OwnerId, OwnerTime, Segment};
@@ -222,7 +226,7 @@ pub(super) fn logical(recording: &Recording, behalf: &Behalf, owners: &[(OwnerId
             let above = *above.entry((set, at, row.thread)).or_insert_with(|| joints.above(row.thread, path));
             let stack = if path.is_empty() { row.stack } else { Some(joints.join(above, row.stack)) };
             let on_behalf_of = match path.first() {
-                Some(Step::In(thread, _)) => Some(*thread),
+                Some(Step::In(thread, _) | Step::After(thread, _)) => Some(*thread),
                 _ => None,
             };
             rows.push((ProfileRow { stack, on_behalf_of, ..part }, vec![(owner, share)]));
