@@ -9,9 +9,9 @@ use super::row_maps::{RowMapError, RowMaps, is_one_chunk};
 use crate::clock::KtimeNs;
 use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::cfi::{Rows, add_entry, build_rows};
+use crate::unwind::cfi::{Rows, add_entry, read_rows};
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
-use crate::unwind::elf::{ElfError, ElfFacts, path_of, read_eh_frame};
+use crate::unwind::elf::{ElfError, ElfFacts, path_of};
 use crate::unwind::vdso;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -352,12 +352,12 @@ fn make_table(job: &Job, place: (u64, u64), maps: &mut RowMaps) -> Made {
         log::debug!("no unwind rows: {error}");
         Rows::default()
     });
-    let (table, bytes) = table_of(&rows, maps);
+    let (table, bytes) = table_of(rows, maps);
     Made { table, bytes }
 }
 
 /// What becomes of rows, and the bytes of their table.
-fn table_of(rows: &Rows, maps: &mut RowMaps) -> (Table, usize) {
+fn table_of(rows: Rows, maps: &mut RowMaps) -> (Table, usize) {
     if rows.rows.is_empty() {
         return (Table::Absent, 0);
     }
@@ -377,8 +377,7 @@ impl Made {
 
 /// Makes the rows of a file, whose lowest address and entry point these are.
 fn build(job: &Job, (base, entry): (u64, u64)) -> Result<Rows, ElfError> {
-    let Some(section) = read_eh_frame(&path_of(&job.file))? else { return Ok(Rows::default()) };
-    let mut rows = build_rows(&section, base);
+    let mut rows = read_rows(&job.file, base)?;
     if !rows.rows.is_empty() {
         add_entry(&mut rows.rows, entry.saturating_sub(base));
     }
