@@ -125,6 +125,7 @@ impl RowMaps {
         }
         let total = with_index(chunks) * CHUNK_BYTES;
         let table = self.room.find(total)?;
+        log::debug!("unwind table {table} takes {total} bytes");
         let inner = create(with_index(chunks))?;
         rows.iter_mut().for_each(|row| *row = relocate(*row, &shared));
         fill(&inner, chunks, rows)?;
