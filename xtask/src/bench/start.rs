@@ -144,9 +144,9 @@ impl Watch {
             eprintln!("{}", line.trim());
         } else if let Some(bytes) = number(" takes ").filter(|_| line.contains("unwind table ")) {
             self.tables += bytes;
+            self.figures.insert("row tables, MiB", self.tables / MIB);
         } else if let Some(tables) = number("unwind tables: ") {
             self.figures.insert("row tables", tables);
-            self.figures.extend(number(" in ").map(|mib| ("row tables, MiB", mib)));
             self.figures.extend(number("MiB, ").map(|ms| ("sampling to all row tables, ms", ms)));
         }
     }
@@ -155,7 +155,8 @@ impl Watch {
     fn look(&mut self, pid: u32) {
         let process = format!("/proc/{pid}");
         let status = fs::read_to_string(format!("{process}/status")).unwrap_or_default();
-        let bytes = |name: &str| Some(kib(status.lines().find_map(|line| line.strip_prefix(name))?)? * 1024.0);
+        let bytes =
+            |name: &str| Some(kib(status.lines().find_map(|line| line.strip_prefix(name))?)? * 1024.0);
         let (Some(peak), Some(resident)) = (bytes("VmHWM:"), bytes("VmRSS:")) else { return };
         // Where that is not to be had the peak is too high, never too low.
         let _kept = fs::write(format!("{process}/clear_refs"), "5");
