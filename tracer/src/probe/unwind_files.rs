@@ -6,7 +6,7 @@ use super::files::open;
 use crate::ids::Pid;
 use crate::unwind::address_space::{AddressSpace, FileKey, Mapping};
 use crate::unwind::fde::UnwindFile;
-use crate::unwind::vdso;
+use crate::unwind::vdso::key_of;
 use std::collections::HashMap;
 use tracer_ebpf::native::Tables;
 use tracer_ebpf::rows::{FullRule, Rule, rule};
@@ -44,8 +44,8 @@ impl Default for UnwindFiles {
 impl UnwindFiles {
     /// The number of the file behind a mapping; `None` for memory without a file.
     fn number(&mut self, pid: Pid, mapping: &Mapping) -> Option<u32> {
-        let key = if vdso::is_vdso(mapping) { vdso::file_key() } else { mapping.file.clone()? };
-        if let Some(&number) = self.numbers.get(&key) {
+        let key = key_of(mapping)?;
+        if let Some(&number) = self.numbers.get(key) {
             return Some(number);
         }
         let Some(opened) = open(pid, mapping) else {
@@ -56,7 +56,7 @@ impl UnwindFiles {
         let file = UnwindFile::open(opened).inspect_err(|e| log::debug!("no unwind information: {e}")).ok();
         let number = u32::try_from(self.files.len()).ok()?;
         self.files.push(file);
-        self.numbers.insert(key, number);
+        self.numbers.insert(key.clone(), number);
         Some(number)
     }
 
