@@ -62,7 +62,7 @@ fn rows_of(section: &mut impl FrameBytes, base: u64) -> Rows {
         out.rows.damaged += u64::from(done.is_err());
     });
     out.rows.damaged += u64::from(!whole);
-    Rows { rows: tidy(out.rows.rows), ..out.rows }
+    out.finish()
 }
 
 /// Gives the FDEs of a section in their order. Whether it could be read to its end.
@@ -142,8 +142,7 @@ pub(super) fn rule_at<'a>(
     let base = fde.initial_address();
     let mut builder = Builder { base, ..Builder::default() };
     builder.add_fde(eh_frame, bases, fde, context)?;
-    let rows = Rows { rows: tidy(builder.rows.rows), ..builder.rows };
-    Ok(rows.rule(svma.wrapping_sub(base)))
+    Ok(builder.finish().rule(svma.wrapping_sub(base)))
 }
 
 /// The outermost frame.
@@ -164,16 +163,45 @@ fn pack(place: u64, rule: Rule) -> Option<u64> {
     Some(u64::from(u32::try_from(place).ok()?) << 32 | u64::from(rule.0))
 }
 
+/// Rules in full, each once.
+#[derive(Debug, Default)]
+pub struct FullRules {
+    rules: Vec<FullRule>,
+    places: HashMap<FullRule, u16>,
+}
+
+impl FullRules {
+    /// Leads to a rule by its place here; where there is no place for another one, its code cannot be unwound.
+    pub fn number(&mut self, full: FullRule) -> Rule {
+        if let Some(&place) = self.places.get(&full) {
+            return Rule::full(place);
+        }
+        let Ok(place) = u16::try_from(self.rules.len()) else { return Rule::UNSUPPORTED };
+        self.rules.push(full);
+        self.places.insert(full, place);
+        Rule::full(place)
+    }
+
+    /// The rule at a place.
+    pub fn get(&self, place: u32) -> Option<FullRule> {
+        self.rules.get(place as usize).copied()
+    }
+}
+
 /// Rows that are being made.
 #[derive(Default)]
 struct Builder {
     base: u64,
     rows: Rows,
-    /// Place of each rule in full.
-    places: HashMap<FullRule, u16>,
+    full: FullRules,
 }
 
 impl Builder {
+    /// The rows, in order.
+    fn finish(self) -> Rows {
+        Rows { rows: tidy(self.rows.rows), full: self.full.rules, ..self.rows }
+    }
+
     fn add_fde<'a>(
         &mut self,
         eh_frame: &Section<Reader<'a>>,
@@ -222,13 +250,7 @@ impl Builder {
             Meaning::Full(full) => full,
             Meaning::Unknown => return Rule::UNSUPPORTED,
         };
-        if let Some(&place) = self.places.get(&full) {
-            return Rule::full(place);
-        }
-        let Ok(place) = u16::try_from(self.rows.full.len()) else { return Rule::UNSUPPORTED };
-        self.rows.full.push(full);
-        self.places.insert(full, place);
-        Rule::full(place)
+        self.full.number(full)
     }
 
     fn add(&mut self, svma: u64, rule: Rule) {
