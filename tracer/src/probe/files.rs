@@ -9,10 +9,10 @@ use super::row_maps::{RowMapError, RowMaps, is_one_chunk};
 use crate::clock::KtimeNs;
 use crate::ids::Pid;
 use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::cfi::{Rows, add_entry, build_rows};
+use crate::unwind::cfi::{Rows, add_entry, read_rows};
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
-use crate::unwind::elf::{ElfError, ElfFacts, path_of, read_eh_frame};
-use crate::unwind::vdso;
+use crate::unwind::elf::{ElfError, ElfFacts, path_of};
+use crate::unwind::vdso::{self, key_of};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -82,7 +82,7 @@ struct Made {
 }
 
 /// Living processes that map a file, one for each.
-pub(super) type Mapped = HashMap<FileKey, (Pid, Mapping)>;
+pub(super) type Mapped<'a> = HashMap<&'a FileKey, (Pid, &'a Mapping)>;
 
 /// All mapped files.
 pub(super) struct Files {
@@ -135,11 +135,11 @@ impl Files {
     /// The file behind a mapping; its reading begins when it is met for the first time.
     pub(super) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
         let key = key_of(mapping)?;
-        if !self.files.contains_key(&key) {
+        if !self.files.contains_key(key) {
             let python = may_hold_interpreter(&mapping.path, program);
             self.begin(key.clone(), open(pid, mapping), python);
         }
-        self.files.get(&key)
+        self.files.get(key)
     }
 
     /// Begins to read a file that a process will map, by its path here.
@@ -191,12 +191,12 @@ impl Files {
     /// A sample met a file: its table is in use, or needed.
     pub(super) fn hit(&mut self, mapping: &Mapping, at: KtimeNs) {
         let Some(key) = key_of(mapping) else { return };
-        let Some(file) = self.files.get_mut(&key) else { return };
+        let Some(file) = self.files.get_mut(key) else { return };
         file.hit = at;
         let missing = matches!(file.table, Table::Refused | Table::Dropped);
         if missing && at.ns_since(file.tried) > TRY_AGAIN_NS {
             file.tried = at;
-            self.wanted.push(key);
+            self.wanted.push(key.clone());
         }
     }
 
@@ -207,18 +207,18 @@ impl Files {
 
     /// Takes room from tables that are needed less for those that are wanted. Gives the files whose mappings must be told to the probes, who
     /// must know before `carry_out`.
-    pub(super) fn make_room(&mut self, mapped: &Mapped, now: KtimeNs) -> HashSet<FileKey> {
+    pub(super) fn make_room(&mut self, mapped: &Mapped<'_>, now: KtimeNs) -> HashSet<FileKey> {
         let mut changed = HashSet::new();
         for key in std::mem::take(&mut self.wanted) {
             let Some(file) = self.files.get(&key) else { continue };
             let Some(place) = file.facts.as_ref().map(|facts| (facts.base, facts.entry)) else { continue };
-            let Some((pid, mapping)) = mapped.get(&key) else { continue };
+            let Some(&(pid, mapping)) = mapped.get(&key) else { continue };
             let needed = (self.used + file.bytes).saturating_sub(self.capacity);
             let demanded = file.hit != KtimeNs::default();
             let gone = victims(self.residents(mapped), needed, demanded, now);
             log::debug!("{}: a table of {} bytes, {needed} to free: {gone:?}", mapping.path, file.bytes);
             let Some(gone) = gone else { continue };
-            let Some(opened) = open(*pid, mapping) else { continue };
+            let Some(opened) = open(pid, mapping) else { continue };
             for victim in gone {
                 self.drop_table(&victim);
                 changed.insert(victim);
@@ -231,7 +231,7 @@ impl Files {
         changed
     }
 
-    fn residents(&self, mapped: &Mapped) -> Vec<Resident> {
+    fn residents(&self, mapped: &Mapped<'_>) -> Vec<Resident> {
         let resident = |(key, file): (&FileKey, &MappedFile)| Resident {
             key: key.clone(),
             bytes: file.bytes,
@@ -294,17 +294,12 @@ impl Files {
     }
 }
 
-/// What a mapping's file is called here; `None` for code that is in no file.
-pub(super) fn key_of(mapping: &Mapping) -> Option<FileKey> {
-    if vdso::is_vdso(mapping) { Some(vdso::file_key()) } else { mapping.file.clone() }
-}
-
 /// Opens the file behind a mapping.
 pub(super) fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
     if vdso::is_vdso(mapping) {
         return vdso::open_image().inspect_err(|error| log::debug!("no image of the vDSO: {error}")).ok();
     }
-    mapping.openable(pid).into_iter().find_map(|path| File::open(path).ok())
+    mapping.open(pid)
 }
 
 /// The thread that reads what files say of themselves, and passes them on.
@@ -352,12 +347,12 @@ fn make_table(job: &Job, place: (u64, u64), maps: &mut RowMaps) -> Made {
         log::debug!("no unwind rows: {error}");
         Rows::default()
     });
-    let (table, bytes) = table_of(&rows, maps);
+    let (table, bytes) = table_of(rows, maps);
     Made { table, bytes }
 }
 
 /// What becomes of rows, and the bytes of their table.
-fn table_of(rows: &Rows, maps: &mut RowMaps) -> (Table, usize) {
+fn table_of(rows: Rows, maps: &mut RowMaps) -> (Table, usize) {
     if rows.rows.is_empty() {
         return (Table::Absent, 0);
     }
@@ -377,8 +372,7 @@ impl Made {
 
 /// Makes the rows of a file, whose lowest address and entry point these are.
 fn build(job: &Job, (base, entry): (u64, u64)) -> Result<Rows, ElfError> {
-    let Some(section) = read_eh_frame(&path_of(&job.file))? else { return Ok(Rows::default()) };
-    let mut rows = build_rows(&section, base);
+    let mut rows = read_rows(&job.file, base)?;
     if !rows.rows.is_empty() {
         add_entry(&mut rows.rows, entry.saturating_sub(base));
     }

@@ -4,10 +4,11 @@
 //! module only if they have the same path and the same build id; a second file of a path is `path (2)`. A file that is open cannot be
 //! confused with another that has its inode later.
 
+use super::files;
 use crate::ids::Pid;
 use crate::symbolize::{Library, Roots};
 use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::vdso;
+use crate::unwind::vdso::key_of;
 use nix::sys::resource::{Resource, getrlimit};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -38,8 +39,7 @@ impl Libraries {
 
     /// The module of frames in a mapping; its file is opened when it is seen for the first time.
     pub(super) fn module_of(&mut self, pid: Pid, mapping: &Mapping) -> Arc<str> {
-        let of_vdso = vdso::is_vdso(mapping).then(vdso::file_key);
-        let Some(key) = of_vdso.as_ref().or(mapping.file.as_ref()) else {
+        let Some(key) = key_of(mapping) else {
             return mapping.path.as_str().into();
         };
         if let Some(module) = self.modules.get(key) {
@@ -85,11 +85,7 @@ fn free_name(open: &BTreeMap<String, Library>, path: &str) -> String {
 }
 
 fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
-    if vdso::is_vdso(mapping) {
-        return vdso::open_image().ok();
-    }
-    let mapped = mapping.openable(pid).into_iter().find_map(|path| File::open(path).ok());
-    let file = mapped.or_else(|| {
+    let file = files::open(pid, mapping).or_else(|| {
         // The process has ended meanwhile: the path is good if it still leads to the same inode.
         let file = File::open(&mapping.path).ok()?;
         let same = file.metadata().ok()?.ino() == mapping.file.as_ref()?.inode;

@@ -113,6 +113,7 @@ impl Tracer {
         let cpus = read_online_cpus()?;
         let highest = cpus.iter().map(|c| c.get()).max().unwrap_or(0);
         let mut object = Object::load(config, highest + 1)?;
+        trim();
         let logger = if config.verbose { cpus::LogPump::start(&mut object) } else { None };
         Ok(Self {
             object,
@@ -242,6 +243,12 @@ fn return_large_blocks() {
     if unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, BYTES) } == 0 {
         log::debug!("the allocator keeps its own thresholds");
     }
+}
+
+/// Has the allocator give back what is free in small blocks: megabytes once the types of the kernel were read.
+fn trim() {
+    // SAFETY: works on free memory only, under the allocator's own locks.
+    let _some = unsafe { libc::malloc_trim(0) };
 }
 
 /// What it means that unwind tables or mappings found no room, and what to do.

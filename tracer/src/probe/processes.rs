@@ -4,7 +4,7 @@
 
 use super::decode::Head;
 use super::eval_frame::EvalFrame;
-use super::files::{Files, Mapped, key_of};
+use super::files::{Files, Mapped};
 use super::interner::Interner;
 use super::object::Maps;
 use super::pool::Pool;
@@ -15,6 +15,7 @@ use crate::profile::record::{self, Record, Unwinding};
 use crate::unwind::address_space::{AddressSpace, FileKey};
 use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::detect::{Finding, find};
+use crate::unwind::vdso::key_of;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -208,14 +209,13 @@ impl Processes {
         now: KtimeNs,
     ) {
         if self.files.is_tight() {
-            let mapped = self.mapped();
-            news.extend(self.files.make_room(&mapped, now));
+            news.extend(self.files.make_room(&mapped(&self.by_pid), now));
         }
         let (when_sampled, any) = (self.when_sampled, !news.is_empty());
         let awake = |p: &Process| !when_sampled || p.samples > 0;
         let due = |p: &Process| p.dirty || p.again.is_some_and(|at| at <= now);
         let concerned = |p: &Process| {
-            any && p.space.mappings().iter().any(|m| key_of(m).is_some_and(|key| news.contains(&key)))
+            any && p.space.mappings().iter().any(|m| key_of(m).is_some_and(|key| news.contains(key)))
         };
         let awake = self.by_pid.iter().filter(|(_, p)| awake(p));
         let pids: Vec<(Pid, bool)> = awake
@@ -235,13 +235,6 @@ impl Processes {
             });
         }
         self.files.carry_out();
-    }
-
-    /// All files that are mapped, with one process for each.
-    fn mapped(&self) -> Mapped {
-        let mappings =
-            self.by_pid.iter().flat_map(|(&pid, p)| p.space.mappings().iter().map(move |m| (pid, m)));
-        mappings.filter_map(|(pid, mapping)| Some((key_of(mapping)?, (pid, mapping.clone())))).collect()
     }
 
     /// Reads the mappings of a sample's process again, if that was not done since the sample was taken; false where they cannot be
@@ -314,16 +307,13 @@ impl Processes {
 
     /// Looks for CPython among the mapped files.
     fn find_interpreter(&mut self, pid: Pid, maps: &mut Maps, out: &Interner) {
-        let unsettled = self.by_pid.get(&pid).filter(|p| p.interpreter.is_none() && !p.refused);
-        let Some(space) = unsettled.map(|p| p.space.clone()) else { return };
-        let program = program_of(&space);
-        for mapping in space.mappings() {
-            let Some(facts) = self.files.of(pid, mapping, &program).and_then(|f| f.facts.clone()) else {
-                continue;
-            };
-            let finding = find(pid, mapping, &facts);
-            let Some(process) = self.by_pid.get_mut(&pid) else { return };
-            process.record.runtime = match finding {
+        let unsettled = self.by_pid.get_mut(&pid).filter(|p| p.interpreter.is_none() && !p.refused);
+        let Some(process) = unsettled else { return };
+        let program = program_of(&process.space);
+        for mapping in process.space.mappings() {
+            let facts = self.files.of(pid, mapping, &program).and_then(|file| file.facts.as_ref());
+            let Some(facts) = facts else { continue };
+            process.record.runtime = match find(pid, mapping, facts) {
                 Finding::None => continue,
                 Finding::Known(interpreter) => {
                     maps.set_python(pid, &interpreter.layout.walker(interpreter.runtime));
@@ -375,6 +365,12 @@ impl Processes {
         let parent = self.by_pid.get(&pid)?.parent?;
         self.by_pid.get(&parent)?.codes.get(&address).cloned()
     }
+}
+
+/// All files that are mapped, with one process for each.
+fn mapped(processes: &HashMap<Pid, Process>) -> Mapped<'_> {
+    let mappings = processes.iter().flat_map(|(&pid, p)| p.space.mappings().iter().map(move |m| (pid, m)));
+    mappings.filter_map(|(pid, mapping)| Some((key_of(mapping)?, (pid, mapping)))).collect()
 }
 
 fn next_key(next: &mut u32) -> ProcessKey {

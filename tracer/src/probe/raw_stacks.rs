@@ -14,7 +14,7 @@ use crate::unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use tracer_ebpf::native::{NativeWalk, place};
-use tracer_ebpf::wire::{FIRST_PC, end, register};
+use tracer_ebpf::wire::{end, register};
 
 /// A capture that waits for its sample.
 struct Waiting {
@@ -114,8 +114,8 @@ fn anchors(pid: Pid, stack: &RawStack, processes: &Processes) -> Anchors {
 
 /// Whether a walk met an address outside the mappings that are known.
 fn lacks_mapping(walked: &Walked) -> bool {
-    let gap = |pc: u64| pc < FIRST_PC && pc == u64::from(end::UNMAPPED);
-    walked.end == end::UNMAPPED || walked.native.iter().any(|frame| gap(frame.pc))
+    let unmapped = u64::from(end::UNMAPPED);
+    walked.end == end::UNMAPPED || walked.native.iter().any(|frame| frame.pc == unmapped)
 }
 
 /// The name under which a capture is counted.

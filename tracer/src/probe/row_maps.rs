@@ -105,7 +105,7 @@ impl RowMaps {
     pub(super) fn remove(&mut self, table: u32) -> Result<(), RowMapError> {
         if self.empty.is_none() {
             let empty = create(1)?;
-            fill(&empty, 1, std::iter::empty())?;
+            fill(&empty, 1, Vec::new())?;
             self.empty = Some(empty);
         }
         if let Some(empty) = &self.empty {
@@ -116,17 +116,18 @@ impl RowMaps {
     }
 
     /// Makes a table of sorted rows; gives its number and its bytes. The outer map keeps it alive.
-    pub(super) fn add(&mut self, rows: &Rows) -> Result<(u32, usize), RowMapError> {
+    pub(super) fn add(&mut self, rows: Rows) -> Result<(u32, usize), RowMapError> {
         let shared: Vec<Rule> = rows.full.iter().map(|full| self.share(full)).collect();
-        let rows = &rows.rows;
+        let mut rows = rows.rows;
         let chunks = rows.len().div_ceil(CHUNK_ROWS).max(1);
         if chunks > CHUNK_ROWS {
             return Err(RowMapError::TooLarge);
         }
         let total = with_index(chunks) * CHUNK_BYTES;
         let table = self.room.find(total)?;
+        log::debug!("unwind table {table} takes {total} bytes");
         let inner = create(with_index(chunks))?;
-        let rows = rows.iter().map(|&row| relocate(row, &shared));
+        rows.iter_mut().for_each(|row| *row = relocate(*row, &shared));
         fill(&inner, chunks, rows)?;
         self.outer.set(table, &inner, 0).map_err(io::Error::other)?;
         self.room.take(table, total);
@@ -175,17 +176,32 @@ fn create(entries: usize) -> io::Result<MapData> {
     MapData::create(definition, "energy_rows", None).map_err(io::Error::other)
 }
 
-/// Writes the index, where there is one, and the chunks.
-fn fill(inner: &MapData, chunks: usize, rows: impl ExactSizeIterator<Item = u64> + Clone) -> io::Result<()> {
+/// Chunks that are mapped at once.
+const WINDOW: usize = 32;
+
+/// Writes the index, where there is one, and the chunks: from the last to the first, and each part is let go when it is written, so that
+/// rows are not in memory twice.
+fn fill(inner: &MapData, chunks: usize, mut rows: Vec<u64>) -> io::Result<()> {
+    let ahead = with_index(chunks) - chunks;
+    if ahead > 0 {
+        write(inner, 0, 1, rows.iter().copied().step_by(CHUNK_ROWS))?;
+    }
+    for first in (0..chunks).step_by(WINDOW).rev() {
+        let start = (first * CHUNK_ROWS).min(rows.len());
+        write(inner, ahead + first, WINDOW.min(chunks - first), rows.iter().copied().skip(start))?;
+        rows.truncate(start);
+        rows.shrink_to_fit();
+    }
+    Ok(())
+}
+
+/// Writes so many chunks from one on, and fills what is left of them.
+fn write(inner: &MapData, first: usize, chunks: usize, rows: impl Iterator<Item = u64>) -> io::Result<()> {
     let mut options = memmap2::MmapOptions::new();
-    options.len(with_index(chunks) * CHUNK_BYTES);
+    options.offset((first * CHUNK_BYTES) as u64).len(chunks * CHUNK_BYTES);
     // SAFETY: the map was just created and is not yet in the outer map: nothing else reads or writes it.
     let mut memory = unsafe { options.map_mut(inner.fd().as_fd().as_raw_fd()) }?;
-    let index = rows.clone().step_by(CHUNK_ROWS);
-    let index_rows = (with_index(chunks) - chunks) * CHUNK_ROWS;
-    let filled = index.chain(std::iter::repeat(FILLER)).take(index_rows);
-    let filled = filled.chain(rows.chain(std::iter::repeat(FILLER)).take(chunks * CHUNK_ROWS));
-    for (place, row) in memory.chunks_exact_mut(8).zip(filled) {
+    for (place, row) in memory.chunks_exact_mut(8).zip(rows.chain(std::iter::repeat(FILLER))) {
         place.copy_from_slice(&row.to_ne_bytes());
     }
     Ok(())

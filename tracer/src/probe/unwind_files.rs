@@ -5,8 +5,9 @@
 use super::files::open;
 use crate::ids::Pid;
 use crate::unwind::address_space::{AddressSpace, FileKey, Mapping};
+use crate::unwind::cfi::FullRules;
 use crate::unwind::fde::UnwindFile;
-use crate::unwind::vdso;
+use crate::unwind::vdso::key_of;
 use std::collections::HashMap;
 use tracer_ebpf::native::Tables;
 use tracer_ebpf::rows::{FullRule, Rule, rule};
@@ -24,9 +25,8 @@ pub(super) struct UnwindFiles {
     /// By number; `None` for what is no ELF file or could not be opened.
     files: Vec<Option<UnwindFile>>,
     kept: Vec<Option<Kept>>,
-    /// Rules in full of all files, and the place of each.
-    full: Vec<FullRule>,
-    places: HashMap<FullRule, u16>,
+    /// Rules in full of all files.
+    full: FullRules,
 }
 
 impl Default for UnwindFiles {
@@ -35,8 +35,7 @@ impl Default for UnwindFiles {
             numbers: HashMap::new(),
             files: Vec::new(),
             kept: vec![None; KEPT],
-            full: Vec::new(),
-            places: HashMap::new(),
+            full: FullRules::default(),
         }
     }
 }
@@ -44,8 +43,8 @@ impl Default for UnwindFiles {
 impl UnwindFiles {
     /// The number of the file behind a mapping; `None` for memory without a file.
     fn number(&mut self, pid: Pid, mapping: &Mapping) -> Option<u32> {
-        let key = if vdso::is_vdso(mapping) { vdso::file_key() } else { mapping.file.clone()? };
-        if let Some(&number) = self.numbers.get(&key) {
+        let key = key_of(mapping)?;
+        if let Some(&number) = self.numbers.get(key) {
             return Some(number);
         }
         let Some(opened) = open(pid, mapping) else {
@@ -56,7 +55,7 @@ impl UnwindFiles {
         let file = UnwindFile::open(opened).inspect_err(|e| log::debug!("no unwind information: {e}")).ok();
         let number = u32::try_from(self.files.len()).ok()?;
         self.files.push(file);
-        self.numbers.insert(key, number);
+        self.numbers.insert(key.clone(), number);
         Some(number)
     }
 
@@ -75,22 +74,11 @@ impl UnwindFiles {
             return Ok(*rule);
         }
         let (rule, full) = file.rule(svma);
-        let rule = full.map_or(rule, |full| self.number_full(full));
+        let rule = full.map_or(rule, |full| self.full.number(full));
         if let Some(slot) = self.kept.get_mut(place) {
             *slot = Some((number, svma, rule));
         }
         Ok(rule)
-    }
-
-    /// Leads to a rule in full by its place among those of all files.
-    fn number_full(&mut self, full: FullRule) -> Rule {
-        if let Some(&place) = self.places.get(&full) {
-            return Rule::full(place);
-        }
-        let Ok(place) = u16::try_from(self.full.len()) else { return Rule::UNSUPPORTED };
-        self.full.push(full);
-        self.places.insert(full, place);
-        Rule::full(place)
     }
 
     /// Eight bytes of code at an address of a process, from the file: what the file maps cannot have changed since.
@@ -123,7 +111,7 @@ impl Tables for ProcessRules<'_> {
     }
 
     fn full(&mut self, index: u32) -> Option<FullRule> {
-        self.files.borrow().full.get(index as usize).copied()
+        self.files.borrow().full.get(index)
     }
 
     fn interrupted(&mut self, number: u32) -> Option<u64> {

@@ -78,8 +78,7 @@ impl JitProcess {
             if known || self.dumps.len() >= MOST_DUMPS {
                 continue;
             }
-            let opened = mapping.openable(pid).into_iter().find_map(|path| File::open(path).ok());
-            let file = opened.filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
+            let file = mapping.open(pid).filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
             self.dumps.extend(file.map(|file| (key.inode, file)));
         }
     }

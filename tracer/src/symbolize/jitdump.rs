@@ -96,7 +96,7 @@ pub fn read_dump(mut from: impl Read + Seek, wanted: &[u64]) -> Result<BTreeMap<
 /// Reads the header; whether its times are of `CLOCK_MONOTONIC`.
 fn read_header(from: &mut (impl Read + Seek)) -> Result<bool, JitDumpError> {
     let mut bytes = [0; HEADER];
-    if read_up_to(from, &mut bytes)? < HEADER || half(&bytes, 0) != MAGIC {
+    if !read_whole(from, &mut bytes)? || half(&bytes, 0) != MAGIC {
         return Err(JitDumpError::NotADump);
     }
     if half(&bytes, 4) != VERSION {
@@ -113,7 +113,7 @@ fn read_header(from: &mut (impl Read + Seek)) -> Result<bool, JitDumpError> {
 /// Reads one record; false where the file ends, or is of no use from here on.
 fn read_record(from: &mut (impl Read + Seek), reading: &mut Reading<'_>) -> io::Result<bool> {
     let mut head = [0; RECORD_HEAD];
-    if read_up_to(from, &mut head)? < RECORD_HEAD {
+    if !read_whole(from, &mut head)? {
         return Ok(false);
     }
     let (kind, size) = (half(&head, 0), half(&head, 4) as usize);
@@ -128,7 +128,7 @@ fn read_record(from: &mut (impl Read + Seek), reading: &mut Reading<'_>) -> io::
         _ => 0,
     };
     let mut bytes = vec![0; wanted];
-    if read_up_to(from, &mut bytes)? < wanted {
+    if !read_whole(from, &mut bytes)? {
         return Ok(false); // Cut off.
     }
     match kind {
@@ -203,18 +203,12 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
-/// Fills the slice as far as the file goes.
-fn read_up_to(from: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < out.len() {
-        match from.read(&mut out[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-            Err(error) => return Err(error),
-        }
+/// Fills the slice; false where the file ends before.
+fn read_whole(from: &mut impl Read, out: &mut [u8]) -> io::Result<bool> {
+    match from.read_exact(out) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        done => done.map(|()| true),
     }
-    Ok(filled)
 }
 
 #[cfg(test)]

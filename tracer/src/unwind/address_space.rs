@@ -3,7 +3,7 @@
 //! Leaves out mappings without execute permission, but for the file behind each, whose identity they share.
 
 use crate::ids::Pid;
-use std::path::PathBuf;
+use std::fs::File;
 
 /// Which file is mapped: device and inode name it while it is mapped, whatever its path says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,12 +100,12 @@ impl Mapping {
         nameless || ANONYMOUS.iter().any(|path| self.path.starts_with(path))
     }
 
-    /// Paths by which this machine can open the mapped file, the surest first: by the mapping itself (deleted files and other mount
-    /// namespaces too), then by its path under the process's root.
-    pub fn openable(&self, pid: Pid) -> [PathBuf; 2] {
+    /// Opens the mapped file: by the mapping itself (deleted files and other mount namespaces too), or by its path under the process's
+    /// root.
+    pub fn open(&self, pid: Pid) -> Option<File> {
         let by_mapping = format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end);
         let by_path = format!("/proc/{pid}/root{}", self.path);
-        [by_mapping.into(), by_path.into()]
+        [by_mapping, by_path].into_iter().find_map(|path| File::open(path).ok())
     }
 }
 

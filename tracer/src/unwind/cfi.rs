@@ -4,12 +4,15 @@
 //! but `rsp`, `rbp`, `rbx` and the return address; what a rule means for rows is in `cfi_rule`.
 
 use super::cfi_rule::{Meaning, Reader, SAVED_AT_RBP, meaning_of};
-use super::elf::{EhFrame, ElfFacts, read_eh_frame};
-use gimli::{BaseAddresses, CieOrFde, EhFrame as Section, LittleEndian, UnwindContext, UnwindSection as _};
+use super::eh_frame::{FrameBytes, FrameFile, Next, read_entries};
+use super::elf::{EhFrame, ElfError, ElfFacts};
+use gimli::{BaseAddresses, EhFrame as Section, LittleEndian, UnwindContext, UnwindSection as _};
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::Path;
 use tracer_ebpf::rows::{FullRule, Operand, Rule, rule};
 
+type Fde<'a> = gimli::FrameDescriptionEntry<Reader<'a>>;
 type Cies<'a> = HashMap<usize, gimli::CommonInformationEntry<Reader<'a>>>;
 
 /// Rows of one file, sorted, with what could not be expressed.
@@ -27,55 +30,75 @@ pub struct Rows {
 
 /// Where the functions of a file begin, as file offsets in order, by its unwind information; empty where there is none.
 pub fn function_starts(path: &Path) -> Vec<u64> {
-    let (Ok(facts), Ok(Some(section))) = (ElfFacts::read(path, &[]), read_eh_frame(path)) else {
-        return Vec::new();
-    };
-    let eh_frame = Section::new(&section.data, LittleEndian);
-    let bases = BaseAddresses::default().set_eh_frame(section.svma);
-    let mut cies = Cies::new();
+    let (Ok(facts), Ok(file)) = (ElfFacts::read(path, &[]), File::open(path)) else { return Vec::new() };
+    let Ok(Some(mut section)) = FrameFile::find(&file) else { return Vec::new() };
     let mut starts = Vec::new();
-    let mut entries = eh_frame.entries(&bases);
-    while let Ok(Some(entry)) = entries.next() {
-        let CieOrFde::Fde(partial) = entry else { continue };
-        if let Ok(fde) = parse_fde(&partial, &mut cies) {
-            starts.extend(facts.file_offset(fde.initial_address()));
-        }
-    }
+    each_fde(&mut section, |_, _, fde| {
+        starts.extend(fde.ok().and_then(|fde| facts.file_offset(fde.initial_address())));
+    });
     starts.sort_unstable();
     starts
 }
 
 /// Makes rows of a section. `base` is the lowest address of the file (SVMA): rows are relative to it.
-pub fn build_rows(section: &EhFrame, base: u64) -> Rows {
-    let eh_frame = Section::new(&section.data, LittleEndian);
-    let bases = BaseAddresses::default().set_eh_frame(section.svma);
+pub fn build_rows(mut section: &EhFrame, base: u64) -> Rows {
+    rows_of(&mut section, base)
+}
+
+/// Makes rows of a file, of which only a part is in memory at a time; none where it has no unwind information.
+///
+/// # Errors
+/// Where it cannot be read, or is no ELF file.
+pub fn read_rows(file: &File, base: u64) -> Result<Rows, ElfError> {
+    let section = FrameFile::find(file)?;
+    Ok(section.map(|mut section| rows_of(&mut section, base)).unwrap_or_default())
+}
+
+fn rows_of(section: &mut impl FrameBytes, base: u64) -> Rows {
     let mut context = UnwindContext::new();
-    let mut cies = Cies::new();
     let mut out = Builder { base, ..Builder::default() };
-    let mut entries = eh_frame.entries(&bases);
-    loop {
-        match entries.next() {
-            Ok(Some(CieOrFde::Fde(partial))) => {
-                let fde = parse_fde(&partial, &mut cies);
-                let done = fde.and_then(|fde| out.add_fde(&eh_frame, &bases, &fde, &mut context));
-                out.rows.damaged += u64::from(done.is_err());
+    let whole = each_fde(section, |frames, bases, fde| {
+        let done = fde.and_then(|fde| out.add_fde(frames, bases, &fde, &mut context));
+        out.rows.damaged += u64::from(done.is_err());
+    });
+    out.rows.damaged += u64::from(!whole);
+    out.finish()
+}
+
+/// Gives the FDEs of a section in their order. Whether it could be read to its end.
+fn each_fde(
+    section: &mut impl FrameBytes,
+    mut take: impl FnMut(&Section<Reader<'_>>, &BaseAddresses, gimli::Result<Fde<'_>>),
+) -> bool {
+    let bases = BaseAddresses::default().set_eh_frame(section.svma());
+    let mut entries = Vec::new();
+    let mut next = Next::At(0);
+    while let Next::At(at) = next {
+        next = read_entries(section, at, &mut entries);
+        let frames = Section::new(section.bytes(), LittleEndian);
+        let mut cies = Cies::new();
+        for entry in &entries {
+            if entry.common {
+                if frames.cie_from_offset(&bases, entry.at.into()).is_err() {
+                    return false;
+                }
+                continue;
             }
-            Ok(Some(CieOrFde::Cie(_))) => (),
-            Ok(None) => break,
-            Err(_) => {
-                out.rows.damaged += 1; // The rest cannot be found without this entry's length.
-                break;
-            }
+            let Ok(partial) = frames.partial_fde_from_offset(&bases, entry.at.into()) else { return false };
+            take(&frames, &bases, parse_fde(&partial, &mut cies));
+        }
+        if let Next::At(at) = next {
+            section.forget(at);
         }
     }
-    Rows { rows: tidy(out.rows.rows), ..out.rows }
+    next == Next::End
 }
 
 /// Parses an FDE; its CIE, which most share, once.
 fn parse_fde<'a>(
     partial: &gimli::PartialFrameDescriptionEntry<'_, Section<Reader<'a>>, Reader<'a>>,
     cies: &mut Cies<'a>,
-) -> gimli::Result<gimli::FrameDescriptionEntry<Reader<'a>>> {
+) -> gimli::Result<Fde<'a>> {
     partial.parse(|section, bases, offset| {
         if let Some(cie) = cies.get(&offset.0) {
             return Ok(cie.clone());
@@ -112,15 +135,14 @@ pub fn add_entry(rows: &mut Vec<u64>, entry: u64) {
 pub(super) fn rule_at<'a>(
     eh_frame: &Section<Reader<'a>>,
     bases: &BaseAddresses,
-    fde: &gimli::FrameDescriptionEntry<Reader<'a>>,
+    fde: &Fde<'a>,
     context: &mut UnwindContext<usize>,
     svma: u64,
 ) -> gimli::Result<(Rule, Option<FullRule>)> {
     let base = fde.initial_address();
     let mut builder = Builder { base, ..Builder::default() };
     builder.add_fde(eh_frame, bases, fde, context)?;
-    let rows = Rows { rows: tidy(builder.rows.rows), ..builder.rows };
-    Ok(rows.rule(svma.wrapping_sub(base)))
+    Ok(builder.finish().rule(svma.wrapping_sub(base)))
 }
 
 /// The outermost frame.
@@ -141,21 +163,50 @@ fn pack(place: u64, rule: Rule) -> Option<u64> {
     Some(u64::from(u32::try_from(place).ok()?) << 32 | u64::from(rule.0))
 }
 
+/// Rules in full, each once.
+#[derive(Debug, Default)]
+pub struct FullRules {
+    rules: Vec<FullRule>,
+    places: HashMap<FullRule, u16>,
+}
+
+impl FullRules {
+    /// Leads to a rule by its place here; where there is no place for another one, its code cannot be unwound.
+    pub fn number(&mut self, full: FullRule) -> Rule {
+        if let Some(&place) = self.places.get(&full) {
+            return Rule::full(place);
+        }
+        let Ok(place) = u16::try_from(self.rules.len()) else { return Rule::UNSUPPORTED };
+        self.rules.push(full);
+        self.places.insert(full, place);
+        Rule::full(place)
+    }
+
+    /// The rule at a place.
+    pub fn get(&self, place: u32) -> Option<FullRule> {
+        self.rules.get(place as usize).copied()
+    }
+}
+
 /// Rows that are being made.
 #[derive(Default)]
 struct Builder {
     base: u64,
     rows: Rows,
-    /// Place of each rule in full.
-    places: HashMap<FullRule, u16>,
+    full: FullRules,
 }
 
 impl Builder {
+    /// The rows, in order.
+    fn finish(self) -> Rows {
+        Rows { rows: tidy(self.rows.rows), full: self.full.rules, ..self.rows }
+    }
+
     fn add_fde<'a>(
         &mut self,
         eh_frame: &Section<Reader<'a>>,
         bases: &BaseAddresses,
-        fde: &gimli::FrameDescriptionEntry<Reader<'a>>,
+        fde: &Fde<'a>,
         context: &mut UnwindContext<usize>,
     ) -> gimli::Result<()> {
         if fde.len() == 0 || fde.initial_address() < self.base {
@@ -199,13 +250,7 @@ impl Builder {
             Meaning::Full(full) => full,
             Meaning::Unknown => return Rule::UNSUPPORTED,
         };
-        if let Some(&place) = self.places.get(&full) {
-            return Rule::full(place);
-        }
-        let Ok(place) = u16::try_from(self.rows.full.len()) else { return Rule::UNSUPPORTED };
-        self.rows.full.push(full);
-        self.places.insert(full, place);
-        Rule::full(place)
+        self.full.number(full)
     }
 
     fn add(&mut self, svma: u64, rule: Rule) {
@@ -232,7 +277,8 @@ fn tidy(mut rows: Vec<u64>) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ElfFacts, Path, add_entry, build_rows, read_eh_frame};
+    use super::{ElfFacts, File, Path, add_entry, build_rows, read_rows};
+    use crate::unwind::elf::read_eh_frame;
     use tracer_ebpf::rows::{Rule, rule};
 
     /// libc's table has thousands of sorted rows, nearly all expressible, and begins below its first function with nothing.
@@ -250,6 +296,18 @@ mod tests {
         for kind in [rule::RSP, rule::RBP, rule::SIGNAL, rule::OUTERMOST, rule::NONE] {
             assert!(kinds.contains(&kind), "{kind}");
         }
+    }
+
+    /// Read by parts, a file has the rows of its whole section, in little memory.
+    #[test]
+    fn rows_by_parts() {
+        // This program: one part is not several.
+        let path = std::env::current_exe().unwrap();
+        let section = read_eh_frame(&path).unwrap().unwrap();
+        assert!(section.data.len() > 1 << 20, "{}", section.data.len());
+        let (whole, parts) = (build_rows(&section, 0), read_rows(&File::open(path).unwrap(), 0).unwrap());
+        assert!(whole.rows.len() > 10_000 && whole.rows == parts.rows && whole.full == parts.full);
+        assert_eq!((whole.damaged, whole.unsupported), (parts.damaged, parts.unsupported));
     }
 
     /// The entry point is the outermost frame, where there is no unwind information for it, up to the next function.

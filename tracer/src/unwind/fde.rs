@@ -4,9 +4,10 @@
 //! large libraries, only the blocks are read in which entries were asked for. Files without a search table (static programs of some
 //! linkers) get all their rows at once. Sources: LSB Core 5.0 §10.6. Leaves out what a rule means (`tracer_ebpf::native`).
 
-use super::cfi::{ENTRY_BYTES, OUTERMOST, Rows, build_rows, rule_at};
+use super::cfi::{ENTRY_BYTES, OUTERMOST, Rows, read_rows, rule_at};
 use super::cfi_rule::Reader;
-use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections, path_of, read_eh_frame};
+use super::eh_frame::Blocks;
+use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections, path_of};
 use gimli::{
     BaseAddresses, EhFrame as Section, EhFrameHdr, EndianSlice, LittleEndian, UnwindContext,
     UnwindSection as _,
@@ -48,9 +49,7 @@ impl UnwindFile {
         };
         let found = match found {
             Some(found) => found,
-            None => Found::Rows(
-                read_eh_frame(&path)?.map(|section| build_rows(&section, facts.base)).unwrap_or_default(),
-            ),
+            None => Found::Rows(read_rows(&file, facts.base)?),
         };
         let mut new = Self { file, facts, found, entry: 0..0, context: UnwindContext::new() };
         new.entry = new.entry_code();
@@ -111,7 +110,7 @@ fn table(file: &File, frames: Place, header: Place) -> Option<Found> {
     let bases = BaseAddresses::default().set_eh_frame(frames.svma).set_eh_frame_hdr(header.svma);
     EhFrameHdr::new(&bytes, LittleEndian).parse(&bases, 8).ok()?.table()?;
     let start = frames.svma;
-    Some(Found::Table { header: bytes, frames: Blocks::new(frames)?, bases, start })
+    Some(Found::Table { header: bytes, frames: Blocks::new(file, frames)?, bases, start })
 }
 
 /// Whether there is no unwind information.
@@ -119,39 +118,10 @@ const fn is_none((rule, _): (Rule, Option<FullRule>)) -> bool {
     rule.kind() == rule::NONE
 }
 
-/// A section of which only those blocks are read that were asked for; the others are zeros that take no memory.
-struct Blocks {
-    offset: u64,
-    data: Vec<u8>,
-    read: Vec<bool>,
-}
-
-/// Bytes of a block.
-const BLOCK: usize = 16 << 10;
 /// Bytes that an entry may have: the largest of PyTorch's has some 20 KiB.
 const MAX_ENTRY: usize = 4 << 20;
 
 impl Blocks {
-    fn new(place: Place) -> Option<Self> {
-        let size = usize::try_from(place.size).ok()?;
-        // The allocator gives large zeroed memory as pages that exist when they are written to.
-        Some(Self { offset: place.offset, data: vec![0; size], read: vec![false; size.div_ceil(BLOCK)] })
-    }
-
-    /// Has these bytes read; `None` where they are not in the section or not in the file any more.
-    fn need(&mut self, file: &File, at: usize, bytes: usize) -> Option<&[u8]> {
-        let end = at.checked_add(bytes).filter(|&end| end <= self.data.len())?;
-        for block in at / BLOCK..end.div_ceil(BLOCK) {
-            if !*self.read.get(block)? {
-                let from = block * BLOCK;
-                let to = (from + BLOCK).min(self.data.len());
-                file.read_exact_at(self.data.get_mut(from..to)?, self.offset + from as u64).ok()?;
-                *self.read.get_mut(block)? = true;
-            }
-        }
-        self.data.get(at..end)
-    }
-
     /// Has a whole entry read; gives its place in the section behind its length.
     fn need_entry(&mut self, file: &File, at: usize) -> Option<usize> {
         let length = u32::from_le_bytes(self.need(file, at, 4)?.try_into().ok()?) as usize;
@@ -191,7 +161,7 @@ impl Blocks {
         context: &mut UnwindContext<usize>,
         svma: u64,
     ) -> Option<(Rule, Option<FullRule>)> {
-        let section: Section<Reader<'_>> = EndianSlice::new(&self.data, LittleEndian).into();
+        let section: Section<Reader<'_>> = EndianSlice::new(self.bytes(), LittleEndian).into();
         let fde = section.fde_from_offset(bases, at.into(), Section::cie_from_offset).ok()?;
         if !fde.contains(svma) {
             return None;

@@ -7,6 +7,7 @@ pub mod address_space;
 pub mod cfi;
 mod cfi_rule;
 pub mod cpython;
+mod eh_frame;
 pub mod elf;
 pub mod fde;
 pub mod merge;

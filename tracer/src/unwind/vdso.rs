@@ -9,6 +9,7 @@ use crate::ids::Pid;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::sync::LazyLock;
 
 /// Its path in `/proc/PID/maps`.
 pub const PATH: &str = "[vdso]";
@@ -21,8 +22,11 @@ pub fn is_vdso(mapping: &Mapping) -> bool {
 }
 
 /// What stands for a file's identity. No device is called so.
-pub fn file_key() -> FileKey {
-    FileKey { device: PATH.to_owned(), inode: 0 }
+static FILE_KEY: LazyLock<FileKey> = LazyLock::new(|| FileKey { device: PATH.to_owned(), inode: 0 });
+
+/// What a mapping's file is called; `None` for code that is in no file.
+pub fn key_of(mapping: &Mapping) -> Option<&FileKey> {
+    if is_vdso(mapping) { Some(&FILE_KEY) } else { mapping.file.as_ref() }
 }
 
 /// The image, in a file that lives until it is closed.

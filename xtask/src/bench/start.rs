@@ -1,7 +1,9 @@
 //! Memory and start: what energy-trace takes while it records a PyTorch training, and how soon it sees something.
 //!
-//! Memory is what the kernel says: `VmHWM` and `VmRSS` of the process, `memlock` of its BPF maps; the row tables, whose maps no descriptor
-//! keeps, are what energy-trace says with `-v`. Leaves out other profilers.
+//! Memory is what the kernel says: `VmRSS` and `VmHWM` of the process, `memlock` of its BPF maps; the row tables, whose maps no descriptor
+//! keeps, are what energy-trace says with `-v`. Pages of BPF maps that the process has mapped, those of the ring buffer twice
+//! (kernel/bpf/ringbuf.c, v6.18), are resident too and counted once, as maps. The peak is of what was there at the same time: the kernel
+//! keeps it between two looks (`clear_refs`, Documentation/filesystems/proc.rst). Leaves out other profilers.
 
 use super::figures::median;
 use crate::frameworks::SYSTEM_PYTHON;
@@ -13,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -85,10 +87,12 @@ fn measure(mut command: Command) -> Result<Figures> {
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("it does not start")?;
     let lines = child.stderr.take().map(|stderr| read_lines(stderr, began)).context("no stderr")?;
-    let mut figures = Figures::new();
+    let mut watch = Watch::default();
     let status = loop {
-        look(&child, &mut figures);
-        take_lines(&lines, &mut figures);
+        while let Ok((at, line)) = lines.try_recv() {
+            watch.take_line(&line, at);
+        }
+        watch.look(child.id());
         if let Some(status) = child.try_wait()? {
             break status;
         }
@@ -96,20 +100,15 @@ fn measure(mut command: Command) -> Result<Figures> {
     };
     // Its end is behind the last lines.
     while let Ok((at, line)) = lines.recv() {
-        take_line(&line, at, &mut figures);
+        watch.take_line(&line, at);
     }
     if !status.success() {
         bail!("energy-trace ended with {status}");
     }
-    let maps = figures.get("BPF maps but row tables, MiB").copied().unwrap_or(0.0)
-        + figures.get("row tables, MiB").copied().unwrap_or(0.0);
-    for (all, resident) in
-        [("in all, peak, MiB", "resident memory, peak, MiB"), ("in all, MiB", "resident memory, MiB")]
-    {
-        let resident = figures.get(resident).copied().unwrap_or(0.0);
-        figures.insert(all, resident + maps);
-    }
-    Ok(figures)
+    let parts = ["resident memory, MiB", "BPF maps but row tables, MiB", "row tables, MiB"];
+    let all = parts.iter().filter_map(|part| watch.figures.get(part)).sum();
+    watch.figures.insert("in all, MiB", all);
+    Ok(watch.figures)
 }
 
 /// Lines with the time when they came.
@@ -125,48 +124,82 @@ fn read_lines(stderr: impl Read + Send + 'static, began: Instant) -> Receiver<(f
     receive
 }
 
-fn take_lines(lines: &Receiver<(f64, String)>, figures: &mut Figures) {
-    while let Ok((at, line)) = lines.try_recv() {
-        take_line(&line, at, figures);
+/// What was seen of one run.
+#[derive(Default)]
+struct Watch {
+    figures: Figures,
+    /// Bytes of the row tables so far.
+    tables: f64,
+    /// Resident pages of BPF maps at the last look, in bytes.
+    mapped: f64,
+}
+
+impl Watch {
+    fn take_line(&mut self, line: &str, at: f64) {
+        let number = |after: &str| -> Option<f64> {
+            line.split_once(after)?.1.split_whitespace().next()?.parse().ok()
+        };
+        if let Some(ms) = number("first sample: ") {
+            self.figures.insert("sampling to first sample, ms", ms);
+            self.figures.insert("process start to first sample, ms", at);
+            eprintln!("{}", line.trim());
+        } else if let Some(bytes) = number(" takes ").filter(|_| line.contains("unwind table ")) {
+            self.tables += bytes;
+            self.figures.insert("row tables, MiB", self.tables / MIB);
+        } else if let Some(tables) = number("unwind tables: ") {
+            self.figures.insert("row tables", tables);
+            self.figures.extend(number("MiB, ").map(|ms| ("sampling to all row tables, ms", ms)));
+        }
+    }
+
+    /// What the kernel says of it now, and of the most since the last look.
+    fn look(&mut self, pid: u32) {
+        let process = format!("/proc/{pid}");
+        let status = fs::read_to_string(format!("{process}/status")).unwrap_or_default();
+        let bytes =
+            |name: &str| Some(kib(status.lines().find_map(|line| line.strip_prefix(name))?)? * 1024.0);
+        let (Some(peak), Some(resident)) = (bytes("VmHWM:"), bytes("VmRSS:")) else { return };
+        // Where that is not to be had the peak is too high, never too low.
+        let _kept = fs::write(format!("{process}/clear_refs"), "5");
+        let mapped = mapped_bytes(&process);
+        let maps = map_bytes(&process);
+        let most = peak - mapped.max(std::mem::replace(&mut self.mapped, mapped)) + maps + self.tables;
+        self.raise("in all, peak, MiB", most);
+        self.raise("as the kernel counts it, with mapped BPF maps: peak, MiB", peak);
+        // Once the ring buffer is gone it finds names: what it takes then shows in the peak.
+        if maps * 2.0 > self.raise("BPF maps but row tables, MiB", maps) {
+            let anonymous = bytes("RssAnon:").unwrap_or(0.0);
+            self.figures.insert("resident memory, MiB", (resident - mapped) / MIB);
+            self.figures.insert("  of it anonymous, MiB", anonymous / MIB);
+            self.figures.insert("  of it files and shared, MiB", (resident - mapped - anonymous) / MIB);
+        }
+    }
+
+    /// Keeps the most; gives it in bytes.
+    fn raise(&mut self, name: &'static str, bytes: f64) -> f64 {
+        let most = self.figures.entry(name).or_default();
+        *most = most.max(bytes / MIB);
+        *most * MIB
     }
 }
 
-fn take_line(line: &str, at: f64, figures: &mut Figures) {
-    let number =
-        |after: &str| -> Option<f64> { line.split_once(after)?.1.split_whitespace().next()?.parse().ok() };
-    if let Some(ms) = number("first sample: ") {
-        figures.insert("sampling to first sample, ms", ms);
-        figures.insert("process start to first sample, ms", at);
-        eprintln!("{}", line.trim());
-    } else if let Some(tables) = number("unwind tables: ") {
-        figures.insert("row tables", tables);
-        figures.extend(number(" in ").map(|mib| ("row tables, MiB", mib)));
-        figures.extend(number("MiB, ").map(|ms| ("sampling to all row tables, ms", ms)));
-    }
+/// The number of a line of `status` or `smaps` behind its name.
+fn kib(rest: &str) -> Option<f64> {
+    rest.split_whitespace().next()?.parse().ok()
 }
 
-/// What the kernel says of it now.
-fn look(child: &Child, figures: &mut Figures) {
-    let process = format!("/proc/{}", child.id());
-    let status = fs::read_to_string(format!("{process}/status")).unwrap_or_default();
-    let kib = |name: &str| -> Option<f64> {
-        status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
-    };
-    let (Some(peak), Some(resident)) = (kib("VmHWM:"), kib("VmRSS:")) else { return };
-    let (anonymous, file) = (kib("RssAnon:").unwrap_or(0.0), kib("RssFile:").unwrap_or(0.0));
-    figures.insert("resident memory, peak, MiB", peak / 1024.0);
-    // Once the ring buffer is gone it finds names: what it takes then shows in the peak.
-    let maps = map_bytes(&process) / MIB;
-    let most = figures.get("BPF maps but row tables, MiB").copied().unwrap_or(0.0);
-    if maps > most / 2.0 {
-        figures.insert("BPF maps but row tables, MiB", maps.max(most));
-        figures.insert("resident memory, MiB", resident / 1024.0);
-        figures.insert("  of it anonymous, MiB", anonymous / 1024.0);
-        figures.insert(
-            "  of it files and shared, MiB",
-            file / 1024.0 + kib("RssShmem:").unwrap_or(0.0) / 1024.0,
-        );
+/// Resident bytes of the BPF maps that a process has mapped, each as often as it has.
+fn mapped_bytes(process: &str) -> f64 {
+    let text = fs::read_to_string(format!("{process}/smaps")).unwrap_or_default();
+    let (mut sum, mut counts) = (0.0, false);
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("Rss:") {
+            sum += kib(rest).filter(|_| counts).unwrap_or(0.0) * 1024.0;
+        } else if line.split_once(' ').is_some_and(|(range, _)| range.contains('-')) {
+            counts = line.ends_with("anon_inode:bpf-map");
+        }
     }
+    sum
 }
 
 /// Bytes of the BPF maps that a process has open (kernel/bpf/syscall.c, `bpf_map_show_fdinfo`), each once.
