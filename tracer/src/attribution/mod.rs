@@ -41,6 +41,7 @@ mod occupancy;
 mod posterior;
 mod resample;
 mod rows;
+mod segments;
 mod share;
 mod speed;
 mod time;
