@@ -91,12 +91,11 @@ fn shift(pair: &mut [Stretch], columns_of: &[usize], end: usize, cell: usize) {
     }
     let (mut best, mut best_sum) = (b.first, f64::NEG_INFINITY);
     let mut found = (a.counts.clone(), b.counts.clone());
-    for border in from..to {
+    for (border, &column) in columns_of.iter().enumerate().take(to).skip(from) {
         let sum = likelihood(&left) + likelihood(&right);
         if sum > best_sum {
             (best, best_sum, found) = (border, sum, (left.clone(), right.clone()));
         }
-        let column = columns_of[border];
         (left[column], right[column]) = (left[column] + 1.0, right[column] - 1.0);
     }
     (*a, *b) = (Stretch::new(a.first, found.0), Stretch::new(best, found.1));
