@@ -49,7 +49,7 @@ const ROUNDS: usize = 4;
 /// From how many standard deviations on a window counts less (Huber: Robust statistics, 1981).
 const HUBER: f64 = 2.5;
 /// The median of the square of a standard normal variable.
-const MEDIAN_SQUARE: f64 = 0.4549;
+pub(super) const MEDIAN_SQUARE: f64 = 0.4549;
 const FOLDS: usize = 5;
 const BLOCK_NS: u64 = 500_000_000;
 /// Fewer windows than this prove nothing.
@@ -128,11 +128,11 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
     let column = |owner: u32| {
         evidence.class_of.get(owner as usize).and_then(|&c| column_of.get(c)).copied().unwrap_or(0)
     };
-    let chains = Chains::new(evidence.marks, evidence.start, |mark| column(mark.owner), columns);
     let windows = windows_of(evidence.intervals, evidence.dynamic);
     if windows.1.len() < FEWEST_WINDOWS {
         return Intensity::Unidentified(None);
     }
+    let chains = Chains::new(evidence.marks, evidence.start, |mark| column(mark.owner), columns);
     let mut tried: Vec<(f64, Vec<Rate>, Design, Fit)> = Vec::new();
     for choice in chains.choices() {
         let (rates, likelihood) = chains.rates(choice);
