@@ -1,6 +1,6 @@
 //! The accuracy benchmark: every scenario through the shipped attribution, many seeds, beside a split by CPU time alone.
 //!
-//! `cargo xtask bench accuracy [--seeds N] [--only NAME] [--write]`. Leaves out the comparison with the table in the repository: that is
+//! `cargo xtask bench accuracy [--from SEED] [--seeds N] [--only NAME] [--write]`. Leaves out the comparison with the table in the repository: that is
 //! a test (`accuracy_table.rs`).
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
@@ -13,10 +13,11 @@ use std::collections::BTreeMap;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let (mut seeds, mut only, mut write) = (20, None, None);
+    let (mut from, mut seeds, mut only, mut write) = (0, 20, None, None);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--seeds" => seeds = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(seeds),
+            "--from" => from = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(from),
             "--only" => only = arguments.next(),
             "--write" => write = arguments.next(),
             // What `cargo bench` adds.
@@ -29,7 +30,7 @@ fn main() {
         if only.as_ref().is_some_and(|only| !scenario.name.starts_with(only.as_str())) {
             continue;
         }
-        let outcomes: Vec<_> = (0..seeds).map(|seed| measure::run(&scenario, seed)).collect();
+        let outcomes: Vec<_> = (from..from + seeds).map(|seed| measure::run(&scenario, seed)).collect();
         let line = table::line(&scenario, &outcomes);
         println!("{line}");
         text.push_str(&line);

@@ -3,16 +3,27 @@
 //! Both are read off the samples: pairs of neighbouring ones are alike more often than the mix makes them when the thread stays where it
 //! is for longer than the time between them. The likelihood of all pairs says which rates are possible; where the thread is faster than
 //! the timer, samples cannot say how much, and the energy decides (`intensity.rs`). The mix is that of the whole run or of the last
-//! second or quarter of one, whichever makes the samples likeliest, each pair judged by a mix without itself.
+//! second or quarter of one, or that between two borders which the samples show (`segments.rs`), whichever makes the samples likeliest, each pair judged by a mix without itself.
 
 use super::bridge::{Asleep, Mark, NO_THREAD, Rate};
+use super::segments::borders;
 use crate::clock::KtimeNs;
 
 /// Mean times after which a thread forgets, in nanoseconds, slowest first.
 const MEMORIES_NS: [f64; 14] =
     [3e10, 3e9, 1e9, 3e8, 1.5e8, 7e7, 3.5e7, 1.8e7, 9e6, 4.5e6, 2.2e6, 1.1e6, 5.5e5, 2.7e5];
-/// Widths of the mixes; a mix is taken over three of them.
-const WIDTHS_NS: [u64; 3] = [u64::MAX, 1_000_000_000, 250_000_000];
+/// What mixes are taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    /// Three times this many nanoseconds around a moment.
+    Width(u64),
+    /// What lies between two borders.
+    Segment,
+}
+
+/// In order of trust: a later one must explain more.
+const OVER: [Over; 4] =
+    [Over::Width(u64::MAX), Over::Width(1_000_000_000), Over::Width(250_000_000), Over::Segment];
 /// What threads may forget while they sleep.
 const SLEEPERS: [Asleep; 3] = [Asleep::Nothing, Asleep::AsAwake, Asleep::All];
 /// So many samples of the whole run's mix are added to a narrower one.
@@ -27,7 +38,9 @@ pub(super) const RATES: usize = MEMORIES_NS.len();
 #[derive(Debug)]
 pub(super) struct Chains {
     start: KtimeNs,
-    width_ns: u64,
+    over: Over,
+    /// Where each thread's segments but the first begin.
+    borders: Vec<Vec<KtimeNs>>,
     columns: usize,
     /// Where each thread's mixes begin, and how many it has.
     first: Vec<(usize, usize)>,
@@ -48,9 +61,9 @@ impl Chains {
         column: impl Fn(&Mark) -> usize,
         columns: usize,
     ) -> Self {
-        let of_width = |width| Self::with_width(marks, start, &column, columns, width);
-        let mut all = WIDTHS_NS.into_iter().map(of_width);
-        let (mut best, mut best_sum) = all.next().unwrap_or_else(|| of_width(u64::MAX));
+        let with = |over| Self::with_mixes_over(over, marks, start, &column, columns);
+        let mut all = OVER.into_iter().map(with);
+        let (mut best, mut best_sum) = all.next().unwrap_or_else(|| with(OVER[0]));
         for (chains, sum) in all {
             if sum > best_sum + POSSIBLE {
                 (best, best_sum) = (chains, sum);
@@ -60,16 +73,17 @@ impl Chains {
     }
 
     /// The chains, and the log-likelihood of all pairs at each thread's best rate.
-    fn with_width(
+    fn with_mixes_over(
+        over: Over,
         marks: &[Mark],
         start: KtimeNs,
         column: &impl Fn(&Mark) -> usize,
         columns: usize,
-        width_ns: u64,
     ) -> (Self, f64) {
         let mut chains = Self {
             start,
-            width_ns,
+            over,
+            borders: vec![],
             columns,
             first: vec![],
             mixes: vec![],
@@ -84,30 +98,55 @@ impl Chains {
         (chains, sum)
     }
 
-    fn bin(&self, at: KtimeNs) -> usize {
-        usize::try_from(at.ns_since(self.start) / self.width_ns).unwrap_or(0)
+    /// Which of a thread's mixes holds at a moment.
+    fn bin(&self, thread: usize, at: KtimeNs) -> usize {
+        match self.over {
+            Over::Width(width_ns) => usize::try_from(at.ns_since(self.start) / width_ns).unwrap_or(0),
+            Over::Segment => {
+                self.borders.get(thread).map_or(0, |borders| borders.partition_point(|border| *border <= at))
+            }
+        }
+    }
+
+    /// Finds a thread's borders, and what it costs to say where they are.
+    #[expect(clippy::cast_precision_loss, reason = "counts")]
+    fn add_borders(&mut self, marks: &[Mark], column: &impl Fn(&Mark) -> usize) -> f64 {
+        if self.over != Over::Segment {
+            return 0.0;
+        }
+        let columns_of: Vec<usize> = marks.iter().map(column).collect();
+        let at = |border: usize| marks[border - 1].at.midpoint(marks[border].at);
+        let borders: Vec<KtimeNs> = borders(&columns_of, self.columns).into_iter().map(at).collect();
+        let cost = borders.len() as f64 * (marks.len() as f64).ln();
+        self.borders.push(borders);
+        cost
     }
 
     fn add_thread(&mut self, marks: &[Mark], column: &impl Fn(&Mark) -> usize) -> f64 {
         let Some(last) = marks.last() else { return 0.0 };
-        let (bins, columns) = (self.bin(last.at) + 1, self.columns);
+        let thread = self.first.len();
+        let cost = self.add_borders(marks, column);
+        let (bins, columns) = (self.bin(thread, last.at) + 1, self.columns);
         let mut counts = vec![0.0; bins * columns];
         let mut whole = vec![0.0; columns];
         for mark in marks {
-            counts[self.bin(mark.at) * columns + column(mark)] += 1.0;
+            counts[self.bin(thread, mark.at) * columns + column(mark)] += 1.0;
             whole[column(mark)] += 1.0;
         }
         #[expect(clippy::cast_precision_loss, reason = "a count")]
         let all = marks.len() as f64;
         let share = |c: usize| whole[c] / all;
+        let near = usize::from(self.over != Over::Segment);
         let around = |bin: usize, c: usize| {
-            (bin.saturating_sub(1)..(bin + 2).min(bins)).map(|bin| counts[bin * columns + c]).sum::<f64>()
+            (bin.saturating_sub(near)..(bin + 1 + near).min(bins))
+                .map(|bin| counts[bin * columns + c])
+                .sum::<f64>()
         };
         let mut likelihoods = [[0.0; RATES]; SLEEPERS.len()];
         let sums: Vec<f64> = (0..bins).map(|bin| (0..columns).map(|c| around(bin, c)).sum()).collect();
         for pair in marks.windows(2) {
             let &[a, b] = pair else { continue };
-            let (bin, ca, cb) = (self.bin(b.at), column(&a), column(&b));
+            let (bin, ca, cb) = (self.bin(thread, b.at), column(&a), column(&b));
             // Its own two samples do not testify.
             let own = 1.0 + f64::from(u8::from(ca == cb));
             let pi = ((around(bin, cb) - own).max(0.0) + PRIOR_SAMPLES * share(cb))
@@ -137,20 +176,20 @@ impl Chains {
         let (likelihood, best) = (likelihoods[likeliest], best[likeliest]);
         self.asleep.push(SLEEPERS[likeliest]);
         self.likelihood.push(likelihood.map(|l| l - best));
-        best
+        best - cost
     }
 
     /// The mix of a thread at a moment; empty for time that is not in doubt.
     pub(super) fn mix(&self, thread: u32, at: KtimeNs) -> &[f64] {
         let Some(&(first, bins)) = self.first.get(thread as usize) else { return &[] };
-        let from = first + self.bin(at).min(bins.saturating_sub(1)) * self.columns;
+        let from = first + self.bin(thread as usize, at).min(bins.saturating_sub(1)) * self.columns;
         self.mixes.get(from..from + self.columns).unwrap_or_default()
     }
 
     /// The number of a thread's mix at a moment, to look up what was computed once for each.
     pub(super) fn mix_number(&self, thread: u32, at: KtimeNs) -> Option<usize> {
         let &(first, bins) = self.first.get(thread as usize).filter(|_| thread != NO_THREAD)?;
-        Some(first / self.columns.max(1) + self.bin(at).min(bins.saturating_sub(1)))
+        Some(first / self.columns.max(1) + self.bin(thread as usize, at).min(bins.saturating_sub(1)))
     }
 
     /// All mixes by number.

@@ -24,7 +24,7 @@ pub(super) struct Share {
 }
 
 /// All windows of a domain.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Design {
     pub(super) columns: usize,
     pub(super) joules: Vec<f64>,

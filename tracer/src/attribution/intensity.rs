@@ -13,6 +13,8 @@
 //! reweighted least squares with a floor. The belief settles what the data leave open (two functions that always run together) at w̄,
 //! that is at CPU time, and says how open it is.
 //!
+//! Windows in which nothing changed say more than their expected times (`steady.rs`), and the watts are fitted again with that.
+//!
 //! How fast threads forget (`chain.rs`) is chosen by the likelihood of samples and energy together. The weights are used only if they
 //! predict windows they were not fitted to better than w̄ does: five-fold cross-validation in blocks of half a second, mean gain above two
 //! standard errors. Otherwise the split is by CPU time alone, and the profile says so. Conservation never depends on the fit: weights
@@ -27,6 +29,7 @@ use super::design::{Design, windows_of};
 use super::linear::Normal;
 use super::occupancy::Presence;
 use super::speed;
+use super::steady::{Steady, sharpen};
 use crate::clock::KtimeNs;
 use crate::timeline::EnergyInterval;
 use crate::units::MicroJoules;
@@ -46,7 +49,7 @@ const ROUNDS: usize = 4;
 /// From how many standard deviations on a window counts less (Huber: Robust statistics, 1981).
 const HUBER: f64 = 2.5;
 /// The median of the square of a standard normal variable.
-const MEDIAN_SQUARE: f64 = 0.4549;
+pub(super) const MEDIAN_SQUARE: f64 = 0.4549;
 const FOLDS: usize = 5;
 const BLOCK_NS: u64 = 500_000_000;
 /// Fewer windows than this prove nothing.
@@ -99,6 +102,8 @@ pub(super) struct Fit {
     /// What each window counts for: 1 / variance, less where it is far off.
     pub(super) trust: Vec<f64>,
     pub(super) likelihood: f64,
+    /// What windows say beyond their expected times.
+    pub(super) steady: Option<Steady>,
 }
 
 /// What a domain's watts are learned from.
@@ -123,11 +128,11 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
     let column = |owner: u32| {
         evidence.class_of.get(owner as usize).and_then(|&c| column_of.get(c)).copied().unwrap_or(0)
     };
-    let chains = Chains::new(evidence.marks, evidence.start, |mark| column(mark.owner), columns);
     let windows = windows_of(evidence.intervals, evidence.dynamic);
     if windows.1.len() < FEWEST_WINDOWS {
         return Intensity::Unidentified(None);
     }
+    let chains = Chains::new(evidence.marks, evidence.start, |mark| column(mark.owner), columns);
     let mut tried: Vec<(f64, Vec<Rate>, Design, Fit)> = Vec::new();
     for choice in chains.choices() {
         let (rates, likelihood) = chains.rates(choice);
@@ -140,7 +145,8 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
     let (top, rates, design, fit) = tried.swap_remove(best);
     let others = tried.into_iter().map(|(likelihood, _, _, fit)| ((likelihood - top).exp(), fit.watts));
     let others = others.filter(|(probability, _)| *probability > 1e-3).collect();
-    let (design, fit) = speed::follow(design, fit, &chains);
+    let (design, mut fit) = speed::follow(design, fit, &chains);
+    sharpen(&mut fit, &design, &chains, &rates, evidence);
     let proven = predicts_better(&design, &fit);
     let by_mix = chains.outrun().then(|| {
         let forgetful = chains.forgetful();
@@ -189,8 +195,14 @@ impl Fit {
         let mean = Some(joules / seconds).filter(|mean| mean.is_finite() && *mean > 0.0)?;
         let edge = mean * seconds / design.len() as f64 / (0.02 / EDGE_SECONDS);
         let floor = (edge * edge).max(1e-12);
-        let mut fit =
-            Self { mean, watts: vec![mean; design.columns], noise: floor, trust: vec![], likelihood: 0.0 };
+        let mut fit = Self {
+            mean,
+            watts: vec![mean; design.columns],
+            noise: floor,
+            trust: vec![],
+            likelihood: 0.0,
+            steady: None,
+        };
         for _ in 0..ROUNDS {
             let variances = design.variances(&fit.watts, chains);
             fit.weigh(design, &variances, floor);
@@ -205,10 +217,19 @@ impl Fit {
     pub(super) fn normal(&self, design: &Design, wanted: impl Fn(usize) -> bool) -> Normal {
         let mut normal = Normal::new(design.columns);
         for window in (0..design.len()).filter(|&window| wanted(window)) {
-            normal.observe(design.row(window), design.joules[window], self.trust[window]);
+            self.observe(design, window, &mut normal);
         }
         normal.believe(self.mean, 1.0 / (BELIEF * self.mean).powi(2));
         normal
+    }
+
+    /// Adds what one window says.
+    pub(super) fn observe(&self, design: &Design, window: usize, normal: &mut Normal) {
+        let joules = design.joules[window];
+        if !self.steady.as_ref().is_some_and(|steady| steady.observe(window, design.columns, joules, normal))
+        {
+            normal.observe(design.row(window), joules, self.trust[window]);
+        }
     }
 
     /// Finds the noise, what each window counts for, and how likely all of it is.

@@ -9,6 +9,7 @@ use super::intensity::{Evidence, Intensity, learn};
 use super::occupancy::{Presence, presences};
 use super::posterior::Splitter;
 use super::share::{Shares, by_time, idle_of, split};
+use super::steady::Edges;
 use super::time::{CpuTime, OTHER, Segment};
 use super::uncore::{activity, calibrate, take};
 use crate::clock::KtimeNs;
@@ -123,7 +124,8 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     let steps = steps_of(&account.timeline.intervals);
     let plain = split(dynamic, &present, owners.len());
     let settled = account.intensity.model().map(|model| {
-        let splitter = Splitter { model, class_of: basis.class_of, owners };
+        let edges = Edges::new(evidence.intervals, dynamic, &parts, model);
+        let splitter = Splitter { model, class_of: basis.class_of, owners, edges };
         splitter.split(dynamic, &steps, &parts, |interval| by_time(&present, interval))
     });
     let weighted =

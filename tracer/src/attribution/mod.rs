@@ -13,8 +13,9 @@
 //! 4. `bridge` and `chain`: what threads were probably doing between two samples; `design`: the times that this makes of each window.
 //! 5. `intensity`: how much power each function draws, where the run shows it; `speed`: when all drew more or less at once; `uncore`: the
 //!    shared parts of a socket.
-//! 6. `share`: idle apart, the rest split by time, in integers; `posterior`: by expected time and watts;
-//!    `idle`: what becomes of the baseline.
+//!    `segments`: where a thread's mix changed; `steady`: windows in which no thread changed its function.
+//! 6. `share`: idle apart, the rest split by time, in integers; `posterior`: by expected time and watts; `update`: what an interval's
+//!    energy says about times; `idle`: what becomes of the baseline.
 //! 7. `resample`, `doubt_of_watts` and `lockstep`: how sure all of that is (`profile::certainty`).
 //! 8. `behalf`: for whom workers work, where a view asks for it.
 //! 9. `rows`: what each thread and stack gets; `ledger`: the row of each domain; `doubts`: what the reader must know about it.
@@ -41,10 +42,13 @@ mod occupancy;
 mod posterior;
 mod resample;
 mod rows;
+mod segments;
 mod share;
 mod speed;
+mod steady;
 mod time;
 mod uncore;
+mod update;
 
 pub use behalf::{AFTER_THE_CALL, ON_BEHALF_OF};
 

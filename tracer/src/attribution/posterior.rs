@@ -1,15 +1,11 @@
 //! Splits a domain's energy by expected times and watts, and says how far that may be off.
 //!
 //! ```text
-//! q_i = Σ_parts t p_i w_i / Σ_parts t Σ_j p_j w_j        p: probability of function i in a part of the interval (`bridge.rs`), t: its time
-//! E_i = D q_i                                            in integers, the whole always conserved
-//! Var (D q_i − truth) = Σ_parts (V_ii − 2 q_i V_i) + q_i² V      V_ii = v t² p_i (1 − p_i) w_i², V_i = v t² p_i w_i (w_i − w̄), V = Σ V_i
+//! Ē_i = Σ_parts t p_i w_i           p: probability of function i in a part of the interval (`bridge.rs`), t: its time
+//! Var E_i = Σ_parts v t² p_i (1 − p_i) w_i²        Cov (E_i, E) = Σ_parts v t² p_i w_i (w_i − w̄)        v: how far its time may stray
 //! ```
 //!
-//! v is how far a part's time may stray from its mean. The shares depend on samples only, not on D: so what the counter shows too late or
-//! too early, and what borders between functions do to D, falls on all alike and is zero on average. An interval's energy could say more
-//! about borders (450 mJ in 20 ms are 10 ms at 40 W and 10 ms at 5 W), but shares that follow D count its errors twice: with them functions
-//! of many watts had up to 8 % too much (scenario B6).
+//! What the interval's energy adds to that is `update.rs`. The sum is the counter's, in integers.
 //!
 //! Time that a function probably had between two samples of others goes to the stacks of that function in the same thread, by their time.
 
@@ -17,8 +13,10 @@ use super::bridge::{NOBODY, Part};
 use super::class::ClassId;
 use super::design::share;
 use super::intensity::Model;
-use super::share::{Shares, whole};
+use super::share::Shares;
+use super::steady::{Edges, hold};
 use super::time::{Owner, OwnerTime};
+use super::update::{Settlement, Slots};
 use crate::ids::ThreadKey;
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -43,6 +41,10 @@ struct PartTimes {
     holders: Vec<Holder>,
     /// Seconds of each column that come of the thread's mix.
     mixed: Vec<(usize, f64)>,
+    /// Columns of its samples, and how probably it was the one or the other throughout (`steady::hold`).
+    left: usize,
+    right: usize,
+    hold: (f64, bool),
 }
 
 impl PartTimes {
@@ -59,32 +61,7 @@ pub(super) struct Splitter<'a> {
     pub(super) model: &'a Model,
     pub(super) class_of: &'a [ClassId],
     pub(super) owners: &'a [OwnerTime],
-}
-
-/// Weights of an interval by slot: an owner, or a column of a thread's mix.
-#[derive(Default)]
-struct Slots {
-    weights: Vec<f64>,
-    used: Vec<usize>,
-}
-
-impl Slots {
-    fn add(&mut self, slot: usize, weight: f64) {
-        if let Some(sum) = self.weights.get_mut(slot) {
-            if *sum == 0.0 && weight > 0.0 {
-                self.used.push(slot);
-            }
-            *sum += weight.max(0.0);
-        }
-    }
-
-    fn take(&mut self) -> (Vec<usize>, Vec<u64>) {
-        let mut used = std::mem::take(&mut self.used);
-        used.sort_unstable();
-        let weight = |&slot: &usize| whole(std::mem::take(&mut self.weights[slot]) * 1e9);
-        let weights = used.iter().map(weight).collect();
-        (used, weights)
-    }
+    pub(super) edges: Edges,
 }
 
 /// The shares, and for each owner the variance (J²) of its energy that comes of times seen only in samples.
@@ -105,11 +82,11 @@ impl Doubts {
         self.variance.get_mut(slot).into_iter().for_each(|sum| *sum += variance);
     }
 
-    /// A variance of an interval's energy, to those who share it.
-    fn add_edge(&mut self, variance: f64, who: &[usize], weights: &[u64]) {
-        let sum = weights.iter().fold(0.0, |sum, &weight| sum + weight as f64).max(1.0);
-        for (&slot, &weight) in who.iter().zip(weights) {
-            self.add(slot, variance * weight as f64 / sum);
+    /// The doubts about an interval's settlements, and the variance of its own energy, to those who share it.
+    fn add_settled(&mut self, settled: &[Settlement], edge: f64) {
+        let sum = settled.iter().map(|one| one.joules.abs()).sum::<f64>().max(f64::MIN_POSITIVE);
+        for one in settled {
+            self.add(one.place, one.variance + edge * one.joules.abs() / sum);
         }
     }
 
@@ -136,6 +113,24 @@ impl Doubts {
     }
 }
 
+/// Settlements in whole microjoules: what rounding leaves goes to the largest, so that the sum is exact. `None` where there are none.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "`as` saturates, and what is cut off is left to the largest"
+)]
+fn apportion(whole: MicroJoules, settled: &[Settlement]) -> Option<Vec<(usize, MicroJoules)>> {
+    let largest = (0..settled.len()).max_by(|&a, &b| settled[a].joules.total_cmp(&settled[b].joules))?;
+    let mut left = whole;
+    let round = |one: &Settlement| {
+        let energy = MicroJoules::from_uj((one.joules * 1e6).round() as i64);
+        left -= energy;
+        (one.place, energy)
+    };
+    let mut parts: Vec<_> = settled.iter().map(round).collect();
+    parts[largest].1 += left;
+    Some(parts)
+}
+
 impl Splitter<'_> {
     fn column(&self, owner: u32) -> usize {
         let class = self.class_of.get(owner as usize);
@@ -154,28 +149,32 @@ impl Splitter<'_> {
         let slots = owners + self.model.chains.threads() * columns;
         let mut energy = vec![MicroJoules::ZERO; slots];
         let mut doubts = Doubts { variance: vec![0.0; slots], mixed: vec![0.0; slots - owners], columns };
-        let mut scratch = Slots { weights: vec![0.0; slots], used: vec![] };
+        let mut scratch = Slots::new(slots);
         let mut shares = Shares::default();
+        let fit = &self.model.fit;
+        let stray = fit.steady.as_ref().map(|steady| steady.stray);
         let mut rest = parts;
         for (i, &whole) in dynamic.iter().enumerate() {
             let (here, later) = rest.split_at(rest.partition_point(|part| part.interval as usize <= i));
             rest = later;
             let speed = self.model.design.speed_of(i);
             self.weigh(speed, here, &mut scratch, &mut doubts);
-            let (mut who, mut weights) = scratch.take();
-            doubts.add_edge((LATE_SECONDS * steps.get(i).copied().unwrap_or(0.0)).powi(2), &who, &weights);
-            if weights.iter().all(|weight| *weight == 0) {
-                let (plain_who, plain_weights) = plain(i);
-                (who, weights) = (plain_who.into_iter().map(|owner| owner as usize).collect(), plain_weights);
-            }
-            let Some(split) = whole.split(&weights) else {
+            let edge = self.edges.variance(i.checked_sub(1), i);
+            let settled = scratch.settle(whole.as_joules(), edge, fit.noise, stray);
+            let step = (LATE_SECONDS * steps.get(i).copied().unwrap_or(0.0)).powi(2);
+            doubts.add_settled(&settled, step);
+            let split = apportion(whole, &settled).or_else(|| {
+                let (who, weights) = plain(i);
+                Some(who.into_iter().map(|owner| owner as usize).zip(whole.split(&weights)?).collect())
+            });
+            let Some(split) = split else {
                 shares.residual += whole;
                 continue;
             };
             if whole < MicroJoules::ZERO {
                 shares.negative += whole;
             }
-            for (slot, part) in who.into_iter().zip(split) {
+            for (slot, part) in split {
                 energy[slot] += part;
             }
         }
@@ -187,30 +186,26 @@ impl Splitter<'_> {
         Settled { shares, variance }
     }
 
-    /// Writes an interval's weights into `slots`, and how far the shares may be off into `doubts`.
+    /// Writes an interval's expected energies into `slots`, and how long mixes stand for its threads into `doubts`.
     fn weigh(&self, speed: f64, here: &[Part], slots: &mut Slots, doubts: &mut Doubts) {
         let watts: Vec<f64> = self.model.fit.watts.iter().map(|watts| speed * watts).collect();
-        let times: Vec<PartTimes> = here.iter().map(|part| self.times_of(part)).collect();
-        for (part, times) in here.iter().zip(&times) {
-            for &Holder { place, column, p } in &times.holders {
-                slots.add(place, watts[column] * p * times.seconds);
-            }
-            doubts.add_mixes(part.thread, times);
-        }
-        let all = slots.used.iter().map(|&slot| slots.weights[slot]).sum::<f64>();
-        let share = |slot: usize| slots.weights.get(slot).filter(|_| all > 0.0).map_or(0.0, |own| own / all);
-        let mut variance = 0.0;
-        for times in &times {
-            let (mean, square) = times.moments(&watts);
+        for part in here {
+            let times = self.times_of(part);
+            let (mean, _) = times.moments(&watts);
             let scale = times.seconds.powi(2) * times.stray;
-            variance += scale * (square - mean * mean).max(0.0);
             for &Holder { place, column, p } in &times.holders {
-                let own = scale * p * (1.0 - p).max(0.0) * watts[column].powi(2);
-                let with_all = scale * p * watts[column] * (watts[column] - mean);
-                doubts.add(place, own - 2.0 * share(place) * with_all);
+                let Some(slot) = slots.at(place) else { continue };
+                slot.expected += watts[column] * p * times.seconds;
+                slot.own += scale * p * (1.0 - p).max(0.0) * watts[column].powi(2);
+                slot.with_all += scale * p * watts[column] * (watts[column] - mean);
             }
+            let (logarithm, is_right) = times.hold;
+            slots.logarithm += logarithm;
+            let (owner, column) = if is_right { (part.right, times.right) } else { (part.left, times.left) };
+            let slot = slots.at(owner as usize);
+            slot.into_iter().for_each(|slot| slot.held += watts[column] * times.seconds);
+            doubts.add_mixes(part.thread, &times);
         }
-        slots.used.iter().for_each(|&slot| doubts.add(slot, share(slot).powi(2) * variance));
     }
 
     /// Who may have had a part's time.
@@ -218,8 +213,15 @@ impl Splitter<'_> {
         let Model { chains, rates, design, .. } = self.model;
         let share = share(part, 0, chains, rates, &|owner| self.column(owner));
         let (mut left, mut right) = (share.blend.left, share.blend.right);
-        let mut times =
-            PartTimes { seconds: share.seconds, stray: share.blend.stray, holders: vec![], mixed: vec![] };
+        let mut times = PartTimes {
+            seconds: share.seconds,
+            stray: share.blend.stray,
+            holders: vec![],
+            mixed: vec![],
+            left: share.left,
+            right: share.right,
+            hold: hold(part, &share, rates, chains),
+        };
         if share.blend.mix > LEAST_MIX {
             let first = self.owners.len() + part.thread as usize * design.columns;
             for (column, pi) in chains.mix(part.thread, part.at).iter().enumerate() {

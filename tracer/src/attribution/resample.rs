@@ -6,7 +6,7 @@
 //! over the other rates of forgetting that samples and energy allow.
 
 use super::design::Design;
-use super::intensity::{BELIEF, FLOOR, Model};
+use super::intensity::{BELIEF, FLOOR, Fit, Model};
 use super::linear::Normal;
 
 const RESAMPLES: usize = 500;
@@ -32,7 +32,7 @@ pub(super) fn covariance(model: &Model) -> Vec<f64> {
             }
         }
     }
-    let steps = steps_of(design, fit.trust.as_slice());
+    let steps = steps_of(design, fit);
     if steps.len() > STEPS {
         all = Normal::new(n);
         all.believe(fit.mean, 1.0 / (BELIEF * fit.mean).powi(2));
@@ -60,18 +60,18 @@ fn add_square(covariance: &mut [f64], one: &[f64], other: &[f64], factor: f64) {
 }
 
 /// The normal equations of each step, without belief.
-fn steps_of(design: &Design, trust: &[f64]) -> Vec<Normal> {
+fn steps_of(design: &Design, fit: &Fit) -> Vec<Normal> {
     let whole = design.ns.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
     let step_ns = (BLOCK_NS / STEPS as u64).max(whole / MOST_STEPS);
     let mut steps = vec![Normal::new(design.columns)];
     let mut filled = 0_u64;
-    for (window, trust) in trust.iter().enumerate().take(design.len()) {
+    for window in 0..design.len() {
         if filled >= step_ns {
             steps.push(Normal::new(design.columns));
             filled = 0;
         }
         if let Some(step) = steps.last_mut() {
-            step.observe(design.row(window), design.joules[window], *trust);
+            fit.observe(design, window, step);
         }
         filled = filled.saturating_add(design.ns[window]);
     }

@@ -17,9 +17,6 @@ use super::time::OwnerId;
 use crate::timeline::EnergyInterval;
 use crate::units::{MicroJoules, MicroWatts};
 
-/// Weights are integers of this many parts of the mean: exact sums, and the same result on every machine.
-const UNIT: f64 = 65_536.0;
-
 /// Energy of each interval that is the idle baseline's, in order. Rounded as a running total, so that the sum is the rounded whole.
 pub(super) fn idle_of(power: MicroWatts, intervals: &[EnergyInterval]) -> Vec<MicroJoules> {
     let (mut covered, mut charged) = (0_u64, MicroJoules::ZERO);
@@ -68,12 +65,6 @@ pub(super) fn by_time(presences: &[Presence], interval: usize) -> (Vec<OwnerId>,
     let from = presences.partition_point(|presence| presence.interval < interval);
     let here = presences.iter().skip(from).take_while(|presence| presence.interval == interval);
     here.map(|presence| (presence.owner, presence.ns)).unzip()
-}
-
-/// A weight as an integer. `as` saturates, and takes what is no number for 0.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturation is meant")]
-pub(super) fn whole(weight: f64) -> u64 {
-    (weight * UNIT) as u64
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 
 use super::chain::Chains;
 use super::design::Design;
-use super::intensity::{Fit, predicted};
+use super::intensity::{Fit, MEDIAN_SQUARE, predicted};
 
 const STRETCH_NS: u64 = 250_000_000;
 const ROUNDS: usize = 6;
@@ -24,15 +24,7 @@ pub(super) fn follow(design: Design, fit: Fit, chains: &Chains) -> (Design, Fit)
     if strays(&design, &fit, &stretches) < STRAY {
         return (design, fit);
     }
-    let mut scaled = Design {
-        joules: design.joules.clone(),
-        ns: design.ns.clone(),
-        seconds: design.seconds.clone(),
-        shares: design.shares.clone(),
-        window_of: design.window_of.clone(),
-        speed: design.speed.clone(),
-        columns: design.columns,
-    };
+    let mut scaled = design.clone();
     let mut best = fit.clone();
     for _ in 0..ROUNDS {
         scaled.rescale(&factors(&scaled, &best, &stretches));
@@ -82,7 +74,7 @@ fn strays(design: &Design, fit: &Fit, stretches: &[usize]) -> f64 {
     let square = |(is, should, variance): (f64, f64, f64)| (is - should).powi(2) / variance;
     let mut squares: Vec<f64> = sums(design, fit, stretches).into_iter().map(square).collect();
     squares.sort_by(f64::total_cmp);
-    squares.get(squares.len() / 2).copied().unwrap_or(0.0) / 0.4549
+    squares.get(squares.len() / 2).copied().unwrap_or(0.0) / MEDIAN_SQUARE
 }
 
 /// By how much each window's power exceeds what is expected of it, as a mean over three stretches, with mean 1.

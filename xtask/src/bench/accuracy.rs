@@ -12,6 +12,9 @@ pub(crate) struct Options {
     /// Runs of each scenario.
     #[arg(long, default_value_t = 20)]
     seeds: u64,
+    /// The first of their seeds: what is tuned is tuned on other seeds than the table's.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
     /// Scenarios whose name begins so.
     #[arg(long)]
     only: Option<String>,
@@ -27,6 +30,7 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "accuracy", "--"]);
     cargo.args(["--seeds", &options.seeds.to_string()]);
+    cargo.args(["--from", &options.from.to_string()]);
     if let Some(only) = &options.only {
         cargo.args(["--only", only]);
     }

@@ -1,0 +1,293 @@
+//! Windows in which no thread changed its function: their energy shows a function's watts without any doubt about times.
+//!
+//! Expected times (`bridge.rs`) are all that a linear regression can use, and the doubt about where a function ended is most of what
+//! keeps its watts uncertain. But a window's energy is a mixture: with a probability that the chain gives, every thread stayed where its
+//! samples saw it, and then the energy is Σ w t to within the counter's own error; else it is spread widely about its mean.
+//!
+//! ```text
+//! P(c throughout | a, b) = P_ac(s) · e^(−λ (1 − π_c) t) · P_cb(u) / P_ab(s + t + u)
+//! D ~ ρ N(Σ w t⁰, N) + (1 − ρ) N((Σ w t̄ − ρ Σ w t⁰) / (1 − ρ), V¹ + N)        V = (1 − ρ) V¹ + ρ (1 − ρ) (m⁰ − m¹)²
+//! ```
+//!
+//! N is what a counter that moves each millisecond may be late by at either end, as power was there, and a part of the energy, which is
+//! found with the watts by expectation and maximisation in turns (Dempster, Laird, Rubin: Maximum likelihood from incomplete data, 1977).
+//! Where that part is large, functions do not draw the same power each time (hyperthreads, frequency), and none of this is believed.
+
+use super::bridge::{NO_THREAD, NOBODY, Part, Rate};
+use super::chain::Chains;
+use super::design::{Design, Share, moments};
+use super::intensity::{Evidence, FLOOR, Fit, Model, predicted};
+use super::linear::Normal;
+use crate::timeline::EnergyInterval;
+use crate::units::MicroJoules;
+
+/// A counter that moves each millisecond is up to one late.
+pub(super) const LATE_NS: u64 = 1_000_000;
+/// Windows that are less probably steady than this are left as they are.
+pub(super) const LEAST: f64 = 0.02;
+/// What steady windows stray by, in parts of their energy: at most, and at least.
+const STRAY: (f64, f64) = (0.05, 0.002);
+/// At least this much of a window's variance is that of windows with changes.
+const LEAST_VARIANCE: f64 = 0.1;
+/// The unit of a counter, in joules.
+const UNIT_JOULES: f64 = 1e-4;
+const ROUNDS: usize = 10;
+
+/// Variance of a steady window's energy, from that of its edges.
+pub(super) fn noise_of(edge: f64, stray: f64, of_steady: f64) -> f64 {
+    edge + stray * of_steady.powi(2) + UNIT_JOULES.powi(2)
+}
+
+/// What a window's energy may be made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mixture {
+    /// Probability that nothing changed, before the energy is seen.
+    pub(super) steady: f64,
+    /// Expected energy where nothing changed, and over all.
+    pub(super) of_steady: f64,
+    pub(super) mean: f64,
+    /// Variance over all by times, and by the counter.
+    pub(super) variance: f64,
+    pub(super) noise: f64,
+}
+
+impl Mixture {
+    /// What an energy of so many joules says.
+    pub(super) fn seen(&self, joules: f64) -> Seen {
+        let rest = (1.0 - self.steady).max(1e-9);
+        let mean = (self.mean - self.steady * self.of_steady) / rest;
+        let apart = self.steady * rest * (self.of_steady - mean).powi(2);
+        let variance = ((self.variance - apart) / rest).max(LEAST_VARIANCE * self.variance);
+        let density = |mean: f64, variance: f64| -0.5 * ((joules - mean).powi(2) / variance + variance.ln());
+        let more = density(mean, variance + self.noise) - density(self.of_steady, self.noise);
+        let odds = rest / self.steady.max(1e-12) * more.min(700.0).exp();
+        Seen { steady: 1.0 / (1.0 + odds), variance }
+    }
+}
+
+/// What a window's energy says about it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// Probability that nothing changed.
+    pub(super) steady: f64,
+    /// Variance, by times, of the energy where something did.
+    pub(super) variance: f64,
+}
+
+/// The logarithm of the probability that a part's thread was in one function throughout, and whether that is its right sample's.
+pub(super) fn hold(part: &Part, share: &Share, rates: &[Rate], chains: &Chains) -> (f64, bool) {
+    if part.thread == NO_THREAD {
+        return (0.0, false);
+    }
+    let Rate { rate, asleep } = rates.get(part.thread as usize).copied().unwrap_or_default();
+    let mix = chains.mix(part.thread, part.at);
+    let of_mix = |column: usize| mix.get(column).copied().unwrap_or(1.0);
+    #[expect(clippy::cast_precision_loss, reason = "probabilities")]
+    let kept = |ns: u64, slept: u64| (-rate * (ns as f64 + asleep.distance(slept))).exp();
+    let from_to =
+        |from: usize, to: usize, kept: f64| (if from == to { kept } else { 0.0 }) + (1.0 - kept) * of_mix(to);
+    let (before, after) =
+        (kept(part.before_ns, part.slept_before_ns), kept(part.after_ns, part.slept_after_ns));
+    #[expect(clippy::cast_precision_loss, reason = "a probability")]
+    let throughout = |column: usize| {
+        let stays = (-rate * (1.0 - of_mix(column)).max(0.0) * part.ns as f64).exp();
+        let here = from_to(share.left, column, before) * stays;
+        if part.right == NOBODY {
+            return here;
+        }
+        let all = before * kept(part.ns, 0) * after;
+        here * from_to(column, share.right, after) / from_to(share.left, share.right, all).max(1e-300)
+    };
+    let (left, right) = (throughout(share.left), throughout(share.right));
+    let is_right = part.right != NOBODY && right > left;
+    (left.max(if is_right { right } else { 0.0 }).clamp(1e-300, 1.0).ln(), is_right)
+}
+
+/// How far a counter's edges may put an interval's energy off.
+#[derive(Debug)]
+pub(super) struct Edges {
+    /// Energy of the idle baseline in a millisecond.
+    idle: f64,
+    /// Energy above it that the last millisecond of each interval is expected to hold, which the counter may show too late.
+    late: Vec<f64>,
+}
+
+impl Edges {
+    #[expect(clippy::cast_precision_loss, reason = "a statistic")]
+    fn with(
+        intervals: &[EnergyInterval],
+        dynamic: &[MicroJoules],
+        parts: &[Part],
+        shares: &[Share],
+        power: impl Fn(&Share) -> f64,
+    ) -> Self {
+        let mut late = vec![0.0; intervals.len()];
+        for (part, share) in parts.iter().zip(shares) {
+            let place = part.interval as usize;
+            let Some(interval) = intervals.get(place) else { continue };
+            let before_end = interval.span.end.ns_since(part.at).saturating_sub(part.ns / 2);
+            let ns = part.ns.min(LATE_NS.saturating_sub(before_end));
+            late[place] += power(share) * ns as f64 / 1e9;
+        }
+        let measured: f64 = intervals.iter().map(|interval| interval.energy.as_joules()).sum();
+        let above: f64 = dynamic.iter().map(|energy| energy.as_joules()).sum();
+        let ns: f64 = intervals.iter().map(|interval| interval.span.ns() as f64).sum();
+        Self { idle: (measured - above).max(0.0) * LATE_NS as f64 / ns.max(1.0), late }
+    }
+
+    /// With the power that a model expects.
+    pub(super) fn new(
+        intervals: &[EnergyInterval],
+        dynamic: &[MicroJoules],
+        parts: &[Part],
+        model: &Model,
+    ) -> Self {
+        let moments = of_mixes(&model.chains, &model.fit.watts);
+        let power = |share: &Share| share.moments(&model.fit.watts, &moments).0;
+        Self::with(intervals, dynamic, parts, &model.design.shares, power)
+    }
+
+    /// Mean square (J²) of what the ends of an interval, or of several, put its energy off: u A − v B, A and B what the millisecond before
+    /// either end held, u and v evenly distributed between nothing and all of it.
+    pub(super) fn variance(&self, before: Option<usize>, last: usize) -> f64 {
+        let held = |interval: usize| self.idle + self.late.get(interval).copied().unwrap_or(0.0);
+        let (a, b) = (before.map_or(self.idle, held), held(last));
+        (a * a + b * b) / 12.0 + (a - b).powi(2) / 4.0
+    }
+}
+
+fn of_mixes(chains: &Chains, watts: &[f64]) -> Vec<(f64, f64)> {
+    chains.mixes().map(|mix| moments(mix, watts)).collect()
+}
+
+/// What windows say beyond their expected times.
+#[derive(Clone, Debug)]
+pub(super) struct Steady {
+    /// Of each window: seconds of each column where nothing changed, the logarithm of how probable that is, and what it counts for.
+    seconds: Vec<f64>,
+    logarithm: Vec<f64>,
+    trust: Vec<f64>,
+    /// The same of windows where something changed.
+    changed: Vec<f64>,
+    trust_changed: Vec<f64>,
+    /// Variance of steady windows in parts of their energy.
+    pub(super) stray: f64,
+}
+
+impl Steady {
+    fn new(design: &Design, parts: &[Part], chains: &Chains, rates: &[Rate]) -> Self {
+        let (n, windows) = (design.columns, design.len());
+        let (mut seconds, mut logarithm) = (vec![0.0; windows * n], vec![0.0; windows]);
+        for (part, share) in parts.iter().zip(&design.shares) {
+            let window = share.window as usize;
+            let (probability, is_right) = hold(part, share, rates, chains);
+            let column = if is_right { share.right } else { share.left };
+            logarithm[window] += probability;
+            seconds[window * n + column] += share.seconds * design.speed[window];
+        }
+        let (trust, trust_changed) = (vec![0.0; windows], vec![0.0; windows]);
+        Self {
+            seconds,
+            logarithm,
+            trust,
+            changed: vec![0.0; windows * n],
+            trust_changed,
+            stray: STRAY.0.powi(2),
+        }
+    }
+
+    /// How probably each window was steady, and what that says of how far such windows stray.
+    fn expect(&mut self, fit: &Fit, design: &Design, variances: &[f64], edges: &Edges) {
+        let n = design.columns;
+        let (mut squares, mut energies, mut begin) = (0.0, 1e-9, 0);
+        for (k, &variance) in variances.iter().enumerate().take(design.len()) {
+            let last = design.window_of.partition_point(|window| (*window as usize) <= k).saturating_sub(1);
+            let edge = edges.variance(usize::checked_sub(begin, 1), last);
+            begin = last + 1;
+            let (row, held) = (design.row(k), &self.seconds[k * n..][..n]);
+            let (steady, of_steady) = (self.logarithm[k].exp().min(0.999), predicted(held, &fit.watts));
+            if steady < LEAST || of_steady <= 0.0 {
+                continue;
+            }
+            let noise = noise_of(edge, self.stray, of_steady);
+            let mean = predicted(row, &fit.watts);
+            let mixture = Mixture { steady, of_steady, mean, variance, noise };
+            let Seen { steady: seen, variance } = mixture.seen(design.joules[k]);
+            let changed: Vec<f64> = row
+                .iter()
+                .zip(held)
+                .map(|(all, held)| ((all - steady * held) / (1.0 - steady)).max(0.0))
+                .collect();
+            self.trust[k] = seen / noise;
+            self.trust_changed[k] = (1.0 - seen) / (variance + fit.noise.max(noise));
+            self.changed[k * n..][..n].copy_from_slice(&changed);
+            squares += seen * ((design.joules[k] - of_steady).powi(2) - edge);
+            energies += seen * of_steady.powi(2);
+        }
+        self.stray = (squares / energies).max(STRAY.1.powi(2));
+    }
+
+    /// Adds what a window says; `false` where it says nothing beyond its expected times.
+    pub(super) fn observe(&self, window: usize, columns: usize, joules: f64, normal: &mut Normal) -> bool {
+        if self.trust[window] + self.trust_changed[window] <= 0.0 {
+            return false;
+        }
+        normal.observe(&self.seconds[window * columns..][..columns], joules, self.trust[window]);
+        normal.observe(&self.changed[window * columns..][..columns], joules, self.trust_changed[window]);
+        true
+    }
+}
+
+/// Fits the watts again with what steady windows say; not where these stray so far that functions do not draw the same power each time.
+pub(super) fn sharpen(
+    fit: &mut Fit,
+    design: &Design,
+    chains: &Chains,
+    rates: &[Rate],
+    evidence: &Evidence<'_>,
+) {
+    let mut steady = Steady::new(design, evidence.parts, chains, rates);
+    let before = fit.watts.clone();
+    if !steady.logarithm.iter().any(|logarithm| *logarithm > LEAST.ln()) {
+        return;
+    }
+    for _ in 0..ROUNDS {
+        let moments = of_mixes(chains, &fit.watts);
+        let power = |share: &Share| share.moments(&fit.watts, &moments).0;
+        let edges = Edges::with(evidence.intervals, evidence.dynamic, evidence.parts, &design.shares, power);
+        steady.stray = steady.stray.min(STRAY.0.powi(2));
+        steady.expect(fit, design, &design.variances(&fit.watts, chains), &edges);
+        fit.steady = Some(steady);
+        fit.watts = fit.normal(design, |_| true).descend(fit.mean, FLOOR * fit.mean);
+        let Some(again) = fit.steady.take() else { return };
+        steady = again;
+    }
+    if steady.stray > STRAY.0.powi(2) {
+        fit.watts = before;
+    } else {
+        fit.steady = Some(steady);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Edges, Mixture};
+
+    /// An energy that is just what nothing's changing makes says that nothing changed; one far away says that something did.
+    #[test]
+    fn energies_tell_steady_windows() {
+        let mixture = Mixture { steady: 0.3, of_steady: 0.08, mean: 0.1, variance: 1e-3, noise: 1e-6 };
+        assert!(mixture.seen(0.0805).steady > 0.9, "{:?}", mixture.seen(0.0805));
+        assert!(mixture.seen(0.12).steady < 1e-3, "{:?}", mixture.seen(0.12));
+        let blurred = Mixture { noise: 1e-2, ..mixture };
+        assert!((blurred.seen(0.0805).steady - 0.3).abs() < 0.05, "{:?}", blurred.seen(0.0805));
+    }
+
+    /// Power that is the same at both ends blurs an interval less than power at one of them only.
+    #[test]
+    fn edges_cancel_in_part() {
+        let edges = Edges { idle: 0.02, late: vec![0.01, 0.01, 0.0] };
+        assert!((edges.variance(Some(0), 1) - 0.03 * 0.03 / 6.0).abs() < 1e-12);
+        assert!(edges.variance(Some(1), 2) > (0.03 * 0.03 + 0.02 * 0.02) / 12.0);
+    }
+}
