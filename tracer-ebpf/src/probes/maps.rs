@@ -30,11 +30,12 @@ static SETTINGS: Settings = Settings {
 /// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).
 #[repr(C)]
 pub(crate) struct Scratch {
+    // What every sample touches lies together: between two samples the target's work pushes each page's address out of the TLB.
+    pub(crate) walk: super::sample::Walks,
+    pub(crate) window: Window,
     pub(crate) head: SampleHead,
     /// The frames, and room behind the mask for the last one's words.
     pub(crate) words: [u64; SAMPLE_WORDS + 8],
-    pub(crate) walk: super::sample::Walks,
-    pub(crate) window: Window,
     pub(crate) rules: KnownRules,
     pub(crate) seen: SeenCodes,
 }
