@@ -74,7 +74,7 @@ impl Finding {
     #[inline(always)]
     pub const fn between(pc: u64, first: u64, end: u64, answer: Answer) -> Self {
         let block = pc >> WIDE << WIDE;
-        Self::within(pc, if first > block { first } else { block }, block | (1 << WIDE) - 1, end, answer)
+        Self::within(pc, if first > block { first } else { block }, block | ((1 << WIDE) - 1), end, answer)
     }
 
     /// Of the code around `pc` that one row is about. `relative` is `pc` as the table counts, `row` and `next` the places of its row and of
