@@ -4,7 +4,9 @@
 //! thread, tests and the user-space unwinder drive them with a `for` loop over a snapshot. Leaves out maps, hooks and helpers
 //! (`main.rs` and the modules beside it), which exist only in the BPF binary.
 #![no_std]
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
+pub mod known_rules;
 pub mod memory;
 pub mod native;
 pub mod python;

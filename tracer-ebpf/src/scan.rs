@@ -10,6 +10,9 @@ use crate::wire::{FIRST_PC, end};
 /// Words above the stack pointer that are looked through for a return address where code has no unwind information.
 pub const SCAN_WORDS: u32 = 64;
 
+/// Bits that an address of user space has at most (Intel SDM vol. 1, 3.3.7.1: 57 with five levels of pages, the kernel's half above).
+const USER_BITS: u32 = 56;
+
 /// The caller of code without unwind information, if the word at `address` is its return address.
 ///
 /// Kernels made at run time push registers and call nothing far away: the return address lies a few words above the stack pointer
@@ -24,8 +27,8 @@ pub fn scan(
     memory: &impl Memory,
 ) -> Option<NativeWalk> {
     let pc = memory.read_word(address)?;
-    if pc < FIRST_PC {
-        return None;
+    if pc < FIRST_PC || pc >> USER_BITS != 0 {
+        return None; // Small numbers and floating-point ones: most of what lies on such a stack.
     }
     tables.rule(pc - 1).ok().filter(|rule| rule.kind() != rule::NONE)?;
     if !follows_call(pc, walk.pc.wrapping_sub(walk.returned), tables, memory) {

@@ -1,12 +1,12 @@
 //! The maps of the BPF side (those of `waits.rs` are there), the settings, and what is read of `current` everywhere.
 
-use super::rule_cache::RuleCache;
 use super::seen_codes::SeenCodes;
 use super::user_memory::Window;
 use aya_ebpf::btf_maps::{Array as BtfArray, ArrayOfMaps};
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
+use tracer_ebpf::known_rules::KnownRules;
 use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, MAX_FULL_RULES};
 use tracer_ebpf::wire::{
     AddressSpace, CodeMapping, CpuState, EventHead, MAX_TABLES, PAGE_BYTES, POOL_PLACES, PythonLayout,
@@ -30,12 +30,13 @@ static SETTINGS: Settings = Settings {
 /// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).
 #[repr(C)]
 pub(crate) struct Scratch {
+    // What every sample touches lies together: between two samples the target's work pushes each page's address out of the TLB.
+    pub(crate) walk: super::sample::Walks,
+    pub(crate) window: Window,
     pub(crate) head: SampleHead,
     /// The frames, and room behind the mask for the last one's words.
     pub(crate) words: [u64; SAMPLE_WORDS + 8],
-    pub(crate) walk: super::sample::Walks,
-    pub(crate) window: Window,
-    pub(crate) rules: RuleCache,
+    pub(crate) rules: KnownRules,
     pub(crate) seen: SeenCodes,
 }
 

@@ -5,11 +5,12 @@
 use super::maps::{Scratch, settings};
 use super::raw;
 use super::registers::user_registers;
-use super::rule_cache::{CachedTables, RuleCache};
+use super::rule_cache::CachedTables;
 use super::sample::{MAX_ANCHORS, STEPS, Walks, repeat, scratch, walked};
 use super::scan;
 use super::tables::ProcessTables;
 use super::user_memory::{StackMemory, UserMemory, Window};
+use tracer_ebpf::known_rules::KnownRules;
 use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, place};
 use tracer_ebpf::rows::Rule;
 use tracer_ebpf::wire::{MAX_FRAMES, NATIVE_WORDS, SAMPLE_WORDS, end, register};
@@ -169,7 +170,7 @@ extern "C" fn native_step() -> u32 {
 #[inline(always)]
 pub(super) fn native_world<'a>(
     walk: &Walks,
-    cache: &'a mut RuleCache,
+    cache: &'a mut KnownRules,
     window: &mut Window,
 ) -> (CachedTables<'a>, StackMemory) {
     let tables = CachedTables { generation: walk.tables.generation(), cache };

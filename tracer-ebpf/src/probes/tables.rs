@@ -5,8 +5,8 @@
 
 use super::maps::{ADDRESS_SPACES, Chunk, FULL_RULES, MAPPINGS, ROWS};
 use core::arch::asm;
-use tracer_ebpf::native::Tables;
-use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, Rule};
+use tracer_ebpf::known_rules::{Answer, Finding};
+use tracer_ebpf::rows::{CHUNK_ROWS, FILLER, FullRule, Rule};
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, MAX_PLACES, end};
 
 /// The tables of one process during one walk. It keeps the last mapping: callers often lie in the same library.
@@ -32,50 +32,75 @@ impl ProcessTables {
         self.space.generation
     }
 
-    /// The mapping that holds `pc`, into `last`.
+    /// What the tables say of `pc`, and of which addresses around it the same.
     #[inline(always)]
-    fn find(&mut self, pc: u64) -> Result<(), u8> {
-        if self.last.start <= pc && pc < self.last.end {
-            return Ok(());
+    pub(crate) fn look_up(&mut self, pc: u64) -> Finding {
+        if let Some(gap) = self.find(pc) {
+            return gap;
         }
+        let CodeMapping { start, end, table, .. } = self.last;
+        match table {
+            CodeMapping::NO_TABLE => Finding::only(pc, Answer::none(end::NOT_READY)),
+            CodeMapping::NO_INFO => Finding::between(pc, start, end, Answer::none(end::NO_UNWIND_INFO)),
+            _ => self.row(pc).unwrap_or(Finding::only(pc, Answer::none(end::NOT_READY))),
+        }
+    }
+
+    /// The mapping that holds `pc`, into `last`; where there is none, the gap.
+    #[inline(always)]
+    fn find(&mut self, pc: u64) -> Option<Finding> {
+        if self.last.start <= pc && pc < self.last.end {
+            return None;
+        }
+        let unmapped = Answer::none(end::UNMAPPED);
         let mut at = self.space.first;
         let mut step = MAX_PLACES / 2;
         while step > 0 {
             if step < self.space.places {
-                let probe = MAPPINGS.get(at + step).ok_or(end::UNMAPPED)?;
+                let Some(probe) = MAPPINGS.get(at + step) else { return Some(Finding::only(pc, unmapped)) };
                 at += at_most(probe.start, pc) as u32 * step;
             }
             step /= 2;
         }
-        self.last = *MAPPINGS.get(at).ok_or(end::UNMAPPED)?;
-        if self.last.start <= pc && pc < self.last.end { Ok(()) } else { Err(end::UNMAPPED) }
+        let Some(found) = MAPPINGS.get(at) else { return Some(Finding::only(pc, unmapped)) };
+        if found.start <= pc && pc < found.end {
+            self.last = *found;
+            return None;
+        }
+        if found.start > pc {
+            return Some(Finding::between(pc, 0, found.start, unmapped));
+        }
+        let is_last = at + 1 >= self.space.first + self.space.places;
+        let behind = if is_last { None } else { MAPPINGS.get(at + 1) };
+        Some(Finding::between(pc, found.end, behind.map_or(u64::MAX, |next| next.start), unmapped))
     }
-}
 
-impl Tables for ProcessTables {
+    /// The row at `pc` in the table of `last`; `None` where the table is not there.
     #[inline(always)]
-    fn rule(&mut self, pc: u64) -> Result<Rule, u8> {
-        self.find(pc)?;
-        let table = self.last.table;
-        if table == CodeMapping::NO_TABLE {
-            return Err(end::NOT_READY);
-        }
-        if table == CodeMapping::NO_INFO {
-            return Err(end::NO_UNWIND_INFO);
-        }
-        let key = (pc.wrapping_sub(self.last.bias)) << 32 | 0xffff_ffff;
-        let first = ROWS.get_value(table, &0).ok_or(end::NOT_READY)?;
-        let rows = if self.last.one_chunk == 1 {
+    fn row(&self, pc: u64) -> Option<Finding> {
+        let CodeMapping { start, end, bias, table, one_chunk } = self.last;
+        let relative = pc.wrapping_sub(bias) as u32;
+        let key = u64::from(relative) << 32 | 0xffff_ffff;
+        let nothing = Finding::only(pc, Answer::none(end::NO_UNWIND_INFO));
+        let first = ROWS.get_value(table, &0)?;
+        let rows = if one_chunk == 1 {
             first
         } else {
-            let chunk = search(first, key);
-            ROWS.get_value(table, &(chunk as u32 + 1)).ok_or(end::NO_UNWIND_INFO)?
+            match ROWS.get_value(table, &(search(first, key) as u32 + 1)) {
+                Some(rows) => rows,
+                None => return Some(nothing),
+            }
         };
-        let row = rows_at(rows, search(rows, key));
+        let at = search(rows, key);
+        let row = rows_at(rows, at);
         if row > key {
-            return Err(end::NO_UNWIND_INFO); // Below the first row.
+            return Some(nothing); // Below the first row.
         }
-        Ok(Rule(row as u32))
+        // Behind the last row of a chunk nothing is known without another search, and behind the table's last row lies the filler.
+        let behind = if at + 1 < CHUNK_ROWS as u64 { rows_at(rows, at + 1) } else { FILLER };
+        let next = if behind == FILLER { relative.saturating_add(1) } else { (behind >> 32) as u32 };
+        let answer = Answer::rule(Rule(row as u32));
+        Some(Finding::row(pc, [relative, (row >> 32) as u32, next], [start, end], answer))
     }
 }
 

@@ -1,0 +1,371 @@
+//! Remembers what row tables said, with the stretch of code of which they say the same: most of a stack was there in the sample before.
+//!
+//! Between two samples the target's work pushes everything out of the caches, so that what counts is how many cache lines and pages an
+//! answer touches. Answers lie one behind the other in the order in which they were first asked for, and each knows which one came next
+//! last time: a walk up a known stack reads them in order, and needs the indexes only where it leaves the way of the walk before.
+//! Addresses without unwind information or without a mapping are remembered too: a scan of the stack asks for many, the same each time.
+//!
+//! What is remembered holds for one generation of one address space only (`AddressSpace::generation`). Leaves out the tables themselves
+//! (`probes/tables.rs`), and what may not be remembered: `NOT_READY`.
+
+use crate::rows::Rule;
+
+/// Answers that are kept, a power of two: several times the return addresses that the threads of a CPU go through.
+const PLACES: usize = 4096;
+/// Places of the index by address: a power of two.
+const ADDRESSES: usize = 4096;
+/// Places of the index by block of addresses: a power of two.
+const BLOCKS: usize = 1024;
+/// A block of code, in bits of an address: the leaf of a hot loop is in the same one, at another instruction.
+const CODE: u32 = 7;
+/// A block of addresses that have no rules, in bits: buffers for code made at run time, the heap.
+const WIDE: u32 = 21;
+
+/// A rule, or an `end` code why there is none, in four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer(u32);
+
+impl Answer {
+    /// A kind that no rule has (`rows::rule`).
+    const NO_RULE: u32 = 0xf << 28;
+
+    /// A rule.
+    pub const fn rule(rule: Rule) -> Self {
+        Self(rule.0)
+    }
+
+    /// Why there is none.
+    pub const fn none(code: u8) -> Self {
+        Self(Self::NO_RULE | code as u32)
+    }
+
+    const fn is_rule(self) -> bool {
+        self.0 < Self::NO_RULE
+    }
+
+    /// What `Tables::rule` answers.
+    ///
+    /// # Errors
+    /// The `end` code.
+    #[expect(clippy::cast_possible_truncation, reason = "an end code is a byte")]
+    pub const fn get(self) -> Result<Rule, u8> {
+        if self.is_rule() { Ok(Rule(self.0)) } else { Err(self.0 as u8) }
+    }
+}
+
+/// What the tables say of `length` addresses from `start` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The first address.
+    pub start: u64,
+    /// How many.
+    pub length: u32,
+    /// The same for each.
+    pub answer: Answer,
+}
+
+impl Finding {
+    /// Of one address.
+    pub const fn only(pc: u64, answer: Answer) -> Self {
+        Self { start: pc, length: 1, answer }
+    }
+
+    /// Of the addresses around `pc` which lie between these two, the second excluded, and in the same block of 2 MiB.
+    #[inline(always)]
+    pub const fn between(pc: u64, first: u64, end: u64, answer: Answer) -> Self {
+        let block = pc >> WIDE << WIDE;
+        Self::within(pc, if first > block { first } else { block }, block | ((1 << WIDE) - 1), end, answer)
+    }
+
+    /// Of the code around `pc` that one row is about. `relative` is `pc` as the table counts, `row` and `next` the places of its row and of
+    /// the one behind it. It ends where the mapping does.
+    #[inline(always)]
+    pub const fn row(
+        pc: u64,
+        [relative, row, next]: [u32; 3],
+        [first, end]: [u64; 2],
+        answer: Answer,
+    ) -> Self {
+        if row > relative || next <= relative {
+            return Self::only(pc, answer);
+        }
+        let start = pc.saturating_sub((relative - row) as u64);
+        let start = if first > start { first } else { start };
+        Self::within(pc, start, pc.saturating_add((next - relative) as u64), end, answer)
+    }
+
+    /// From `start` to the nearer one of two ends; of `pc` alone where that is not so.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "compared before")]
+    const fn within(pc: u64, start: u64, end: u64, other_end: u64, answer: Answer) -> Self {
+        let end = if other_end < end { other_end } else { end };
+        if start > pc || end <= pc || end - start > u32::MAX as u64 {
+            return Self::only(pc, answer);
+        }
+        Self { start, length: (end - start) as u32, answer }
+    }
+}
+
+/// A finding that is kept.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Known {
+    start: u64,
+    length: u32,
+    /// 0 in a place that was never filled.
+    generation: u32,
+    answer: u32,
+    /// The place of the answer that followed this one last time.
+    next: u32,
+}
+
+impl Known {
+    #[inline(always)]
+    const fn holds(&self, pc: u64, generation: u32) -> bool {
+        pc.wrapping_sub(self.start) < self.length as u64 && self.generation == generation
+    }
+}
+
+/// What one CPU remembers. All zero is empty; it is too large for a stack.
+#[repr(C)]
+pub struct KnownRules {
+    /// The place of the last rule that was asked for.
+    last: u32,
+    /// The place that was filled last.
+    newest: u32,
+    known: [Known; PLACES],
+    by_address: [u16; ADDRESSES],
+    by_block: [u16; BLOCKS],
+}
+
+impl KnownRules {
+    /// The answer that followed the last one, if it is about this address.
+    #[inline(always)]
+    pub fn follow(&mut self, pc: u64, generation: u32) -> Option<Answer> {
+        let next = self.place(self.last).next;
+        let known = self.place(next);
+        if !known.holds(pc, generation) {
+            return None;
+        }
+        let answer = Answer(known.answer);
+        self.last = next;
+        Some(answer)
+    }
+
+    /// The answer about an address, wherever it is.
+    #[inline(always)]
+    pub fn recall(&mut self, pc: u64, generation: u32) -> Option<Answer> {
+        let place = u32::from(*self.address(pc, generation));
+        if let Some(answer) = self.arrive(place, pc, generation) {
+            return Some(answer);
+        }
+        let place = u32::from(*self.block(pc >> CODE, generation));
+        if let Some(answer) = self.arrive(place, pc, generation) {
+            return Some(answer);
+        }
+        let place = u32::from(*self.block(!(pc >> WIDE), generation));
+        self.arrive(place, pc, generation)
+    }
+
+    /// Keeps what the tables say of `pc`, in the place of the oldest.
+    #[inline(always)]
+    pub fn learn(&mut self, pc: u64, generation: u32, finding: Finding) {
+        let Finding { start, length, answer } = finding;
+        let newest = self.newest.wrapping_add(1);
+        self.newest = newest;
+        *self.place(newest) =
+            Known { start, length, generation, answer: answer.0, next: newest.wrapping_add(1) };
+        let place = newest as u16;
+        if answer.is_rule() {
+            *self.address(pc, generation) = place;
+            *self.block(pc >> CODE, generation) = place;
+            self.link(newest);
+        } else {
+            *self.block(!(pc >> WIDE), generation) = place;
+        }
+    }
+
+    /// The answer at a place, if it is about this address.
+    #[inline(always)]
+    fn arrive(&mut self, place: u32, pc: u64, generation: u32) -> Option<Answer> {
+        let known = self.place(place);
+        if !known.holds(pc, generation) {
+            return None;
+        }
+        let answer = Answer(known.answer);
+        if answer.is_rule() {
+            self.link(place);
+        }
+        Some(answer)
+    }
+
+    /// A rule follows the one before. Addresses without one do not count: a scan asks for them between two frames.
+    #[inline(always)]
+    fn link(&mut self, place: u32) {
+        self.place(self.last).next = place;
+        self.last = place;
+    }
+
+    #[inline(always)]
+    fn place(&mut self, place: u32) -> &mut Known {
+        const { assert!(PLACES == 1 << 12) };
+        // SAFETY: the mask keeps it below PLACES.
+        unsafe { &mut *self.known.as_mut_ptr().add(low::<12>(u64::from(place))) }
+    }
+
+    #[inline(always)]
+    fn address(&mut self, pc: u64, generation: u32) -> &mut u16 {
+        const { assert!(ADDRESSES == 1 << 12) };
+        // SAFETY: the mask keeps it below ADDRESSES.
+        unsafe { &mut *self.by_address.as_mut_ptr().add(low::<12>(mixed(pc, generation))) }
+    }
+
+    #[inline(always)]
+    fn block(&mut self, block: u64, generation: u32) -> &mut u16 {
+        const { assert!(BLOCKS == 1 << 10) };
+        // SAFETY: the mask keeps it below BLOCKS.
+        unsafe { &mut *self.by_block.as_mut_ptr().add(low::<10>(mixed(block, generation))) }
+    }
+}
+
+/// Spreads keys. The multiplier is 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
+#[inline(always)]
+const fn mixed(key: u64, generation: u32) -> u64 {
+    (key ^ (generation as u64) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52
+}
+
+/// The lowest bits.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a few bits are left")]
+fn low<const BITS: u32>(value: u64) -> usize {
+    let mut value = value;
+    // SAFETY: a mask; hidden from the compiler so that it stays where the verifier needs it.
+    #[cfg(target_arch = "bpf")]
+    unsafe {
+        core::arch::asm!("{0} &= {1}", inout(reg) value, const (1u64 << BITS) - 1);
+    }
+    #[cfg(not(target_arch = "bpf"))]
+    {
+        value &= (1 << BITS) - 1;
+    }
+    value as usize
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate alloc;
+
+    use super::{Answer, Finding, KnownRules, PLACES};
+    use crate::rows::Rule;
+    use crate::wire::end;
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn empty() -> Box<KnownRules> {
+        // SAFETY: integers, of which all zero is a value.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    /// Tables of two address spaces: stretches of 1 to 300 bytes, now and then without a rule.
+    fn table(pc: u64, generation: u32) -> Finding {
+        let block = pc / 300 * 300;
+        let cut = block + 1 + (block / 7 * u64::from(generation)) % 299;
+        let (first, end) = if pc < cut { (block, cut) } else { (cut, block + 300) };
+        let word = (first * 31 + u64::from(generation)) as u32 & 0xffff;
+        let answer = match first % 5 {
+            0 => Answer::none(end::NO_UNWIND_INFO),
+            1 => Answer::none(end::UNMAPPED),
+            _ => Answer::rule(Rule(word)),
+        };
+        if answer.is_rule() {
+            let [relative, row, next] = [pc, first, end].map(|at| (at - block) as u32);
+            Finding::row(pc, [relative, row, next], [0, u64::MAX], answer)
+        } else {
+            Finding::between(pc, first, end, answer)
+        }
+    }
+
+    /// As the probes ask.
+    fn ask(known: &mut KnownRules, pc: u64, generation: u32) -> Answer {
+        if let Some(answer) = known.follow(pc, generation).or_else(|| known.recall(pc, generation)) {
+            return answer;
+        }
+        let finding = table(pc, generation);
+        known.learn(pc, generation, finding);
+        finding.answer
+    }
+
+    proptest! {
+        /// Whatever was asked before, in whichever address space, the answer is the tables'.
+        #[test]
+        fn answers_are_the_tables(
+            stacks in prop::collection::vec((1u32..4, prop::collection::vec(0u64..40_000, 1..40)), 1..6),
+            order in prop::collection::vec(any::<prop::sample::Index>(), 1..400),
+        ) {
+            let mut known = empty();
+            for (generation, stack) in order.iter().map(|at| at.get(&stacks)) {
+                for &pc in stack {
+                    prop_assert_eq!(ask(&mut known, pc, *generation), table(pc, *generation).answer);
+                }
+            }
+        }
+
+        /// A finding is about the address that was asked for, and reaches over neither the row nor the mapping.
+        #[test]
+        fn stretches(pc in 0u64..1 << 40, before in 0u64..1 << 33, behind in 1u64..1 << 33, row: bool, relative: u32) {
+            let [first, end] = [pc.saturating_sub(before), pc + behind];
+            let answer = Answer::none(end::UNMAPPED);
+            let found = if row {
+                Finding::row(pc, [relative, relative / 2, relative.saturating_add(9)], [first, end], answer)
+            } else {
+                Finding::between(pc, first, end, answer)
+            };
+            let found_end = found.start + u64::from(found.length);
+            prop_assert!(found.start <= pc && pc < found_end);
+            prop_assert!(first <= found.start && found_end <= end);
+            if row {
+                prop_assert!(found.length <= relative - relative / 2 + 9);
+            } else {
+                prop_assert_eq!(found.start >> 21, (found_end - 1) >> 21);
+            }
+        }
+    }
+
+    /// A stack that was walked before is followed without an index, even where another one has the same callers and was walked in between.
+    #[test]
+    fn known_stacks_are_followed() {
+        let mut known = empty();
+        let pcs: Vec<u64> = (0..60).map(|frame| 1 << 30 | frame << 10).collect();
+        let rule = |pc| Finding::only(pc, Answer::rule(Rule((pc >> 10) as u32 & 0xfff)));
+        for &pc in &pcs {
+            known.learn(pc, 1, rule(pc));
+        }
+        for other in [(1 << 31, 30), (1 << 32, 40)] {
+            known.learn(other.0, 1, rule(other.0));
+            let shared = &pcs[other.1..];
+            assert_eq!(known.recall(shared[0], 1), Some(rule(shared[0]).answer));
+            assert!(shared[1..].iter().all(|&pc| known.follow(pc, 1) == Some(rule(pc).answer)));
+        }
+        assert_eq!(known.recall(pcs[0], 1), Some(rule(pcs[0]).answer));
+        assert!(pcs[1..].iter().all(|&pc| known.follow(pc, 1) == Some(rule(pc).answer)));
+    }
+
+    /// Another generation, an address behind the stretch, and what was pushed out are not known.
+    #[test]
+    fn what_is_not_known() {
+        let mut known = empty();
+        assert_eq!((known.follow(0, 1), known.recall(0, 1)), (None, None));
+        let answer = Answer::rule(Rule(7));
+        known.learn(0x1010, 1, Finding { start: 0x1000, length: 0x20, answer });
+        assert_eq!(known.recall(0x101f, 1), Some(answer));
+        assert_eq!(
+            (known.recall(0x1020, 1), known.recall(0x1010, 2), known.recall(0xfff, 1)),
+            (None, None, None)
+        );
+        for more in 0..PLACES as u64 {
+            known.learn(more << 30, 1, Finding::only(more << 30, answer));
+        }
+        assert_eq!(known.recall(0x1010, 1), None);
+    }
+}
