@@ -3,8 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
-use energy_trace_tests::gpu::{Gpu, Meter, Place, by_tag};
-use energy_trace_tests::process::Guard;
+use energy_trace_tests::gpu::{Device, Gpu, Meter, Place, Prologue, Scenario, WORKLOADS, by_tag};
+use energy_trace_tests::process::{Guard, tests_dir};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use simgpu::clock::now_ns;
 use std::path::Path;
 use std::time::Duration;
@@ -126,4 +127,56 @@ fn no_machine() {
     let ended = Guard::spawn(gpu.command(&program).env_remove("SIMGPU_DIR")).unwrap().finish(LIMIT).unwrap();
     assert_eq!(ended.status.code(), Some(3), "{ended:?}");
     assert!(ended.stderr.contains("says 100"), "{ended:?}");
+}
+
+/// Python launches through ctypes, and its backward pass from a thread of its own.
+#[test]
+fn python_with_a_device_thread() {
+    let gpu = gpu();
+    let script = tests_dir().join("workloads/gpu_train.py");
+    run(&gpu, Path::new("python3"), &[script.to_str().unwrap(), "0.5"]);
+    let launches = gpu.truth().unwrap();
+    let tids = |tag: &str| {
+        let own = launches.iter().filter(|l| l.tag == tag);
+        own.map(|l| l.tid).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!((tids("forward").len(), tids("gemm_backward").len()), (1, 1));
+    assert!(tids("forward").is_disjoint(&tids("gemm_backward")));
+}
+
+/// `CUDA_VISIBLE_DEVICES` reorders: what the program calls its first device is the machine's second.
+#[test]
+fn devices_are_reordered() {
+    let mut scenario = Scenario::new(Meter::default(), &WORKLOADS);
+    scenario.devices = vec![Device::default(), Device::default()];
+    let gpu = Gpu::new(&scenario, Prologue::Jump).unwrap();
+    let program = gpu.workload("gpu_mix", &[]).unwrap();
+    let mut command = gpu.command(&program);
+    let ended =
+        Guard::spawn(command.arg("0.1").env("CUDA_VISIBLE_DEVICES", "1,0")).unwrap().finish(LIMIT).unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let launches = gpu.truth().unwrap();
+    assert!(!launches.is_empty() && launches.iter().all(|l| l.gpu == 1));
+}
+
+/// The functions of a face begin as was asked, and the launch functions of both libraries are there.
+#[test]
+fn prologues() {
+    for (prologue, first) in [
+        (Prologue::EndbrPush, [0xf3, 0x0f, 0x1e, 0xfa, 0x55]),
+        (Prologue::Push, [0x55, 0x48, 0x89, 0xe5, 0x5d]),
+        (Prologue::Sub, [0x48, 0x83, 0xec, 0x08, 0x48]),
+    ] {
+        let gpu = Gpu::new(&Scenario::new(Meter::default(), &WORKLOADS), prologue).unwrap();
+        for (library, function) in
+            [("libcuda.so.1", "cuLaunchKernel"), ("libcudart.so.12", "cudaLaunchKernel")]
+        {
+            let bytes = std::fs::read(gpu.libraries().join(library)).unwrap();
+            let file = object::File::parse(&*bytes).unwrap();
+            let symbol = file.dynamic_symbols().find(|s| s.name() == Ok(function)).unwrap();
+            let text = file.section_by_name(".text").unwrap();
+            let begun = text.data_range(symbol.address(), 5).unwrap().unwrap();
+            assert_eq!(begun, first, "{library} {prologue:?}");
+        }
+    }
 }

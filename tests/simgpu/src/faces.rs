@@ -44,7 +44,7 @@ pub struct Face {
 }
 
 /// All of them.
-pub const FACES: [Face; 2] = [
+pub const FACES: [Face; 3] = [
     Face {
         file: "libcuda.so.1",
         functions: "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid cuDeviceGetUuid_v2
@@ -72,6 +72,14 @@ pub const FACES: [Face; 2] = [
             cudaEventQuery cudaEventElapsedTime cudaMemcpyAsync cudaMemcpy cudaMemsetAsync cudaMemset cudaStreamBeginCapture
             cudaStreamEndCapture cudaStreamIsCapturing cudaGraphInstantiate cudaGraphInstantiateWithFlags cudaGraphLaunch
             cudaGraphLaunch_ptsz cudaGraphDestroy cudaGraphExecDestroy",
+    },
+    Face {
+        file: "libnvidia-ml.so.1",
+        functions: "nvmlInit_v2 nvmlInitWithFlags nvmlShutdown nvmlErrorString nvmlSystemGetDriverVersion
+            nvmlSystemGetCudaDriverVersion nvmlSystemGetCudaDriverVersion_v2 nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2
+            nvmlDeviceGetHandleByUUID nvmlDeviceGetName nvmlDeviceGetUUID nvmlDeviceGetIndex nvmlDeviceGetPciInfo_v3
+            nvmlDeviceGetMigMode nvmlDeviceGetVirtualizationMode nvmlDeviceGetTotalEnergyConsumption nvmlDeviceGetPowerUsage
+            nvmlDeviceGetFieldValues nvmlDeviceGetSamples nvmlDeviceGetProcessUtilization nvmlDeviceGetComputeRunningProcesses_v3",
     },
 ];
 

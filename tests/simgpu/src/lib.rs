@@ -18,6 +18,7 @@ pub mod truth;
 
 mod calls;
 mod driver;
+mod nvml;
 mod raw;
 mod runtime;
 mod world;

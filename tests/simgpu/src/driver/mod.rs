@@ -12,7 +12,7 @@ mod modules;
 mod streams;
 mod symbols;
 
-pub(crate) use contexts::{current, primary};
+pub(crate) use contexts::{bus_id, current, primary};
 
 use crate::raw::{Handle, number};
 use crate::world::{self, CURRENT, Outcome, Stream, Tables, World};

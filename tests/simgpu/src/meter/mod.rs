@@ -70,6 +70,14 @@ impl Default for Meter {
     }
 }
 
+/// What a counter with a window has summed up so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    first: u64,
+    next: u64,
+    uj: f64,
+}
+
 /// The models that `Meter::model` knows.
 pub const MODELS: [&str; 6] = ["V100", "A100", "H100", "MIG", "AVERAGED", "IDEAL"];
 
@@ -110,30 +118,35 @@ impl Meter {
         (steps, steps * tick_ns)
     }
 
-    /// The counter in millijoules.
-    pub fn counter_mj(&self, place: &Place, device: usize, now_ns: u64) -> u64 {
+    /// The counter in millijoules; `seen` is the caller's memory between two calls for the same device.
+    pub fn counter_mj(&self, place: &Place, device: usize, now_ns: u64, seen: &mut Seen) -> u64 {
         let (steps, until_ns) = self.step(place, now_ns);
         let since = self.reset_after_s.map_or(0, |s| whole(s * 1e9));
         let passed = now_ns.saturating_sub(place.shared.start_ns());
         let (from, base) = if since > 0 && passed >= since { (since, 0) } else { (0, self.start_mj) };
-        let tick_ns = u64::from(self.tick_ms.max(1)) * 1_000_000;
         let uj = if self.window_ms >= self.tick_ms {
             self.energy_uj(place, device, from.min(until_ns), until_ns)
         } else {
-            (from / tick_ns..steps).map(|step| self.seen_uj(place, device, step)).sum()
+            let first = from / (u64::from(self.tick_ms.max(1)) * 1_000_000);
+            if seen.first != first || seen.next > steps {
+                *seen = Seen { first, next: first, uj: 0.0 };
+            }
+            while seen.next < steps {
+                seen.uj += self.seen_uj(place, device, seen.next);
+                seen.next += 1;
+            }
+            seen.uj
         };
         base + whole(uj * self.gain / 1000.0)
     }
 
     /// What the sensor takes one step for: the power at its end times its length.
     fn seen_uj(&self, place: &Place, device: usize, step: u64) -> f64 {
-        let (tick, window) = (
-            u64::from(self.tick_ms.max(1)),
-            u64::from(self.window_ms.max(1)).min(self.tick_ms.max(1).into()),
-        );
-        let end_ns = (step + 1) * tick * 1_000_000;
-        let ratio = f64::from(self.tick_ms.max(1)) / f64::from(self.window_ms.clamp(1, self.tick_ms.max(1)));
-        self.energy_uj(place, device, end_ns - window * 1_000_000, end_ns) * ratio
+        let tick_ms = self.tick_ms.max(1);
+        let window_ms = self.window_ms.clamp(1, tick_ms);
+        let end_ns = (step + 1) * u64::from(tick_ms) * 1_000_000;
+        let seen = self.energy_uj(place, device, end_ns - u64::from(window_ms) * 1_000_000, end_ns);
+        seen * f64::from(tick_ms) / f64::from(window_ms)
     }
 
     fn energy_uj(&self, place: &Place, device: usize, from_ns: u64, to_ns: u64) -> f64 {
@@ -205,4 +218,107 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Meter, D
         all.extend(fields);
     }
     serde_json::from_value(all).map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Meter, Seen, deserialize};
+    use crate::shared::{Engine, Job, WHOLE};
+    use crate::{Place, Scenario};
+
+    const MS: u64 = 1_000_000;
+
+    /// A machine that idles at 60 W and is to work at 200 W above that for some stretches, each from and to in milliseconds.
+    fn machine(folder: &tempfile::TempDir, meter: Meter, work_ms: &[(u64, u64)]) -> Place {
+        let place = Place::create(folder.path(), &Scenario::new(meter, &[])).unwrap();
+        for &(from, to) in work_ms {
+            let job = Job {
+                ready_ns: place.shared.start_ns() + from * MS,
+                duration_ns: (to - from) * MS,
+                engine: Engine::Compute,
+                share: WHOLE,
+                microwatts: 200_000_000,
+                pid: 1,
+            };
+            // The machine is younger than the first stretch, so nothing is late.
+            let (start, _) = place.shared.schedule(0, &job).unwrap();
+            assert_eq!(start, job.ready_ns);
+        }
+        place
+    }
+
+    fn counter_mj(place: &Place, at_ms: u64) -> u64 {
+        let meter = &place.scenario.devices[0].meter;
+        meter.counter_mj(place, 0, place.shared.start_ns() + at_ms * MS, &mut Seen::default())
+    }
+
+    /// The counter steps with its tick, shows what was true a lag ago, and with a full window it loses nothing.
+    #[test]
+    fn steps_and_lags() {
+        let folder = tempfile::tempdir().unwrap();
+        let meter = Meter { start_mj: 1000, ..Meter::default() }.full_duty();
+        let place = machine(&folder, meter, &[(10_050, 10_150)]);
+        assert_eq!(counter_mj(&place, 10_129), 1000 + 60 * 10_000);
+        assert_eq!(counter_mj(&place, 10_130), 1000 + 60 * 10_100 + 200 * 50);
+        assert_eq!(counter_mj(&place, 10_229), counter_mj(&place, 10_130));
+        assert_eq!(counter_mj(&place, 10_230), 1000 + 60 * 10_200 + 200 * 100);
+        assert_eq!(place.energy_uj(0, place.shared.start_ns() + 10_200 * MS).round(), 632_000_000.0);
+    }
+
+    /// A sensor that looks at a quarter of the time takes that for all of it: work beside its window is not seen, work in it four times.
+    #[test]
+    fn windows() {
+        let folder = tempfile::tempdir().unwrap();
+        let meter = Meter { start_mj: 0, lag_ms: 0, ..Meter::default() };
+        let place = machine(&folder, meter, &[(10_000, 10_075), (10_175, 10_200)]);
+        assert_eq!(counter_mj(&place, 10_100), 60 * 10_100);
+        assert_eq!(counter_mj(&place, 10_200), 60 * 10_200 + 200 * 100);
+    }
+
+    /// The gain multiplies, a reset begins at zero again, a lost device stays lost.
+    #[test]
+    fn gain_reset_loss() {
+        let folder = tempfile::tempdir().unwrap();
+        let meter = Meter {
+            gain: 1.05,
+            lag_ms: 0,
+            start_mj: 500,
+            reset_after_s: Some(20.0),
+            lost_after_s: Some(30.0),
+            ..Meter::default()
+        };
+        let place = machine(&folder, meter.full_duty(), &[]);
+        assert_eq!(counter_mj(&place, 10_000), 500 + 630_000);
+        assert_eq!(counter_mj(&place, 20_100), 6_300);
+        let meter = &place.scenario.devices[0].meter;
+        let lost = |at_ms: u64| meter.is_lost(&place, place.shared.start_ns() + at_ms * MS);
+        assert_eq!((lost(29_999), lost(30_000)), (false, true));
+    }
+
+    /// Power averaged over a second rises for a second; instant power is there at the next step.
+    #[test]
+    fn averages() {
+        let folder = tempfile::tempdir().unwrap();
+        let meter = Meter { lag_ms: 0, ..Meter::model("H100").unwrap() };
+        let place = machine(&folder, meter, &[(10_000, 14_000)]);
+        let meter = &place.scenario.devices[0].meter;
+        let at = |ms: u64| place.shared.start_ns() + ms * MS;
+        assert_eq!(meter.instant_mw(&place, 0, at(10_100)), 260_000);
+        assert_eq!(meter.usage_mw(&place, 0, at(10_100)), 80_000);
+        assert_eq!(meter.usage_mw(&place, 0, at(11_000)), 260_000);
+        let ring = meter.ring(&place, 0, at(10_040));
+        assert_eq!(ring.last(), Some(&(at(10_040), 260_000)));
+        assert_eq!(ring.len(), 101);
+    }
+
+    /// In a scenario a meter is a name, or a name with differences; a wrong name is an error.
+    #[test]
+    fn scenarios_name_models() {
+        let read = |text: &str| deserialize(&mut serde_json::Deserializer::from_str(text));
+        assert_eq!(read("\"V100\"").unwrap().tick_ms, 20);
+        let changed = read(r#"{ "model": "H100", "lag_ms": 55 }"#).unwrap();
+        assert_eq!((changed.average_ms, changed.lag_ms), (1000, 55));
+        assert!(read("\"H300\"").is_err());
+        assert!(read(r#"{ "lagms": 55 }"#).is_err());
+    }
 }
