@@ -18,13 +18,13 @@ pub(crate) enum Call {
     GraphLaunchPtsz = 515,
     CopyHtoD = 276,
     CopyDtoH = 278,
-    CopyHtoDAsync = 288,
-    CopyDtoHAsync = 290,
-    CopyDtoDAsync = 292,
-    Copy = 324,
-    CopyAsync = 305,
-    SetD8Async = 211,
-    SetD32Async = 213,
+    CopyHtoDAsync = 277,
+    CopyDtoHAsync = 279,
+    CopyDtoDAsync = 281,
+    Copy = 305,
+    CopyAsync = 306,
+    SetD8Async = 216,
+    SetD32Async = 220,
 }
 
 /// Runs a call under its correlation number.

@@ -89,7 +89,6 @@ pub(crate) enum Work {
 pub(crate) struct Node {
     pub(crate) work: Work,
     pub(crate) tag: String,
-    pub(crate) id: u64,
 }
 
 /// What happened to a piece of work.
@@ -197,7 +196,7 @@ impl World {
         let mut tables = self.tables();
         let capture = tables.streams.get(&stream)?.capture.clone();
         if let Some(capture) = capture {
-            let node = Node { work, tag: tag(), id: next_number() };
+            let node = Node { work, tag: tag() };
             capture.lock().unwrap_or_else(PoisonError::into_inner).push(node);
             return Some(Outcome::Captured);
         }
