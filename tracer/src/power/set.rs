@@ -7,12 +7,13 @@ use super::error::PowerError;
 use super::plan::{PowerPlan, SourceChoice};
 use super::reader::{Live, LiveReplay, PowerTask};
 use super::replay::Replay;
-use super::{PowerSource, filter, hwmon, idle, model, nvml, perf, powercap, reader};
+use super::{PowerSource, Remark, filter, hwmon, idle, model, nvml, perf, powercap, reader};
 use crate::ids::DomainId;
 use crate::profile::record::{Domain, DomainClass, IdleBaseline, Ignored, Origin, Record, Source, Warning};
 use crate::units::MicroWatts;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 /// Power sources, open and ready to be read.
 pub struct PowerSet {
@@ -108,6 +109,7 @@ impl PowerSet {
         if let Some((live, check)) = self.checked() {
             check.begin(live.source.as_mut());
         }
+        let calibrations = self.start_calibrations(over);
         let ticks_before = idle::read_cpu_ticks();
         let end = tokio::time::Instant::now() + over;
         let mut interval = tokio::time::interval(Duration::from_millis(idle::STEP_MS));
@@ -124,7 +126,27 @@ impl PowerSet {
             how.push_str(&busy_remark(idle::busy_percent(before, after)));
         }
         self.set_idle(&tracks, &how);
+        self.finish_calibrations(calibrations).await;
         self.finish_check();
+    }
+
+    /// Lets every source that can read its meters quickly do so meanwhile, on threads of their own.
+    fn start_calibrations(&self, over: Duration) -> Vec<(usize, JoinHandle<Vec<idle::Track>>)> {
+        let able = self.live.iter().enumerate();
+        let able = able.filter_map(|(place, live)| Some((place, live.source.calibrator()?)));
+        able.map(|(place, calibrator)| (place, tokio::task::spawn_blocking(move || calibrator(over))))
+            .collect()
+    }
+
+    /// Hands what was read to its source, and the source's sentences to the report.
+    async fn finish_calibrations(&mut self, calibrations: Vec<(usize, JoinHandle<Vec<idle::Track>>)>) {
+        for (place, reading) in calibrations {
+            let (Ok(tracks), Some(live)) = (reading.await, self.live.get_mut(place)) else { continue };
+            let notes = live.source.learn(tracks);
+            if let Some(source) = self.sources.iter_mut().find(|s| s.name == live.name) {
+                source.notes.extend(notes);
+            }
+        }
     }
 
     fn checked(&mut self) -> Option<(&mut Live, &mut CrossCheck)> {
@@ -260,7 +282,12 @@ impl PowerSet {
     }
 
     fn add_nvml(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let found = nvml::find(plan.nvml_lib.as_deref(), plan.period);
+        let found = nvml::find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only);
+        let warning = |remark: Remark| Warning {
+            code: remark.code.to_owned(),
+            text: format!("{}; {}", remark.text, remark.advice),
+        };
+        self.warnings.extend(found.remarks.into_iter().map(warning));
         match found.gpus {
             Some(gpus) => self.add_live(Box::new(gpus), found.source),
             None if asked => self.add_nothing(nvml::NAME, found.source, true),
@@ -276,7 +303,7 @@ impl PowerSet {
         let domains = ids.into_iter().zip(hardware.domains()).map(|(id, d)| (id, d.name.clone())).collect();
         let only_psys = hardware.domains().iter().all(|d| d.class == DomainClass::Psys);
         let shown = hardware.domains().iter().map(|d| only_psys || d.class.adds_up()).collect();
-        self.live.push(Live { source: hardware, domains, shown });
+        self.live.push(Live { source: hardware, name: source.name.clone(), domains, shown });
         self.sources.push(source);
         Ok(())
     }

@@ -167,7 +167,7 @@ fn survey_never_fails() {
     let client = tree(CLIENT);
     let mut plan = plan(client.path(), &[]);
     plan.choices.push(SourceChoice::Replay(PathBuf::from("/nonexistent.csv")));
-    let sources = survey(&plan);
+    let sources = survey(&plan).sources;
     assert_eq!(
         sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
         ["powercap", "perf", "nvml", "hwmon", "replay", "model"]

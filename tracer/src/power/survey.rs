@@ -4,11 +4,24 @@
 
 use super::plan::{PowerPlan, SourceChoice};
 use super::replay::{self, Replay};
-use super::{filter, hwmon, model, nvml, perf, powercap};
+use super::{PowerSource, Remark, filter, hwmon, model, nvml, perf, powercap};
 use crate::profile::record::{Ignored, Quality, Source};
+use std::time::Duration;
 
-/// Every source with its domains, and what is ignored and why. The model comes last, with a remark on whether `auto` would use it.
-pub fn survey(plan: &PowerPlan) -> Vec<Source> {
+/// How long meters are watched: five steps of the slowest.
+const WATCHED: Duration = Duration::from_millis(650);
+
+/// What there is, and what to know of it.
+#[derive(Debug)]
+pub struct Survey {
+    /// Every source with its domains, and what is ignored and why. The model comes last, with a remark on whether `auto` would use it.
+    pub sources: Vec<Source>,
+    /// What a reader should know before believing their numbers.
+    pub remarks: Vec<Remark>,
+}
+
+/// Looks at everything; GPUs for half a second, to see how their meters step.
+pub fn survey(plan: &PowerPlan) -> Survey {
     let mut sources = vec![powercap::find(&plan.sysfs, plan.period).source];
     let mut pmus = perf::find(&plan.sysfs, plan.period).source;
     let known = sources.iter().flat_map(|s| s.domains.clone()).collect::<Vec<_>>();
@@ -20,7 +33,11 @@ pub fn survey(plan: &PowerPlan) -> Vec<Source> {
     if let Some(rapl) = sources.iter_mut().find(|source| !source.domains.is_empty()) {
         rapl.notes.extend(filter::describe_here());
     }
-    let mut gpus = nvml::find(plan.nvml_lib.as_deref(), plan.period).source;
+    let found = nvml::find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only);
+    let (mut gpus, remarks) = (found.source, found.remarks);
+    if let (Some(mut hardware), true) = (found.gpus, plan.gpu) {
+        gpus.notes.extend(calibrate(&mut hardware));
+    }
     if !plan.gpu {
         let why = "GPUs are switched off (--gpu off)".to_owned();
         gpus.ignored.extend(gpus.domains.drain(..).map(|domain| Ignored { domain, why: why.clone() }));
@@ -37,7 +54,13 @@ pub fn survey(plan: &PowerPlan) -> Vec<Source> {
         model.ignored.extend(model.domains.drain(..).map(|domain| Ignored { domain, why: why.to_owned() }));
     }
     sources.push(model);
-    sources
+    Survey { sources, remarks }
+}
+
+/// Watches meters for a moment and returns what can be said of them.
+fn calibrate(hardware: &mut dyn PowerSource) -> Vec<String> {
+    let tracks = hardware.calibrator().map(|calibrator| calibrator(WATCHED));
+    tracks.map(|tracks| hardware.learn(tracks)).unwrap_or_default()
 }
 
 fn survey_replay(choice: &SourceChoice) -> Option<Source> {

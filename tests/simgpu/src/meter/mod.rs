@@ -20,6 +20,8 @@ pub struct Meter {
     pub window_ms: u32,
     /// What the sensor says over what is true.
     pub gain: f64,
+    /// What the counter says over what the sensor says, where the two disagree.
+    pub counter_gain: f64,
     /// The counter at the start in millijoules.
     pub start_mj: u64,
     /// Whether there is an energy counter.
@@ -54,6 +56,7 @@ impl Default for Meter {
             lag_ms: 30,
             window_ms: 25,
             gain: 1.0,
+            counter_gain: 1.0,
             start_mj: 123_456,
             counter: true,
             instant: true,
@@ -137,7 +140,7 @@ impl Meter {
             }
             seen.uj
         };
-        base + whole(uj * self.gain / 1000.0)
+        base + whole(uj * self.gain * self.counter_gain / 1000.0)
     }
 
     /// What the sensor takes one step for: the power at its end times its length.
