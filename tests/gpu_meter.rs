@@ -286,3 +286,33 @@ fn doctor_names_findings() {
     }
     assert!(words.join(" ").contains("gpu-2: the meter steps every"), "{said}");
 }
+
+/// The whole program: the ledger's GPU row is what the device spent, and the meter, its findings and the process are in the report.
+#[test]
+fn a_whole_recording() {
+    let gpu = machine(vec![Meter { mig: true, ..model("A100") }.full_duty()]);
+    let program = gpu.workload("gpu_mix", &[]).unwrap();
+    let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let library = gpu.libraries().join("libnvidia-ml.so.1");
+    let mut record = place.command(&["record", "--power", "nvml", "--no-svg", "--nvml-lib"]);
+    let output = gpu.env(&mut record).arg(&library).arg("--").arg(&program).arg("4").output().unwrap();
+    energy_trace_tests::place::assert_code(&output, 0);
+    let report = place.run(&["report", "--format", "json", "energy-trace.data"]);
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let row = &json["ledger"][0];
+    assert_eq!((row["domain"].as_str(), row["quality"].as_str()), (Some("gpu-0"), Some("measured")));
+    let measured = row["measured_uj"].as_f64().unwrap();
+    let worked: f64 = gpu.truth().unwrap().iter().map(|l| l.uj).sum();
+    let idle = 60e6 * json["meta"]["duration_ns"].as_f64().unwrap() / 1e9;
+    // A step at either end is 100 ms of some hundred watts, of a run of seconds.
+    let error = measured / (worked + idle) - 1.0;
+    assert!(error.abs() < 0.08, "{error:+.3}: {row}");
+    let warnings = json["meta"]["warnings"].to_string();
+    assert!(warnings.contains("gpu-mig"), "{warnings}");
+    let details = place.run(&["report", "-v", "energy-trace.data"]);
+    let said = String::from_utf8_lossy(&details.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let pid = gpu.truth().unwrap()[0].pid;
+    for words in ["gpu-0: the meter steps every", &format!("gpu-0: process {pid} kept it")] {
+        assert!(said.contains(words), "{words} is not in {said}");
+    }
+}
