@@ -44,7 +44,7 @@ pub struct Face {
 }
 
 /// All of them.
-pub const FACES: [Face; 3] = [
+pub const FACES: [Face; 4] = [
     Face {
         file: "libcuda.so.1",
         functions: "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid cuDeviceGetUuid_v2
@@ -80,6 +80,13 @@ pub const FACES: [Face; 3] = [
             nvmlDeviceGetHandleByUUID nvmlDeviceGetName nvmlDeviceGetUUID nvmlDeviceGetIndex nvmlDeviceGetPciInfo_v3
             nvmlDeviceGetMigMode nvmlDeviceGetVirtualizationMode nvmlDeviceGetTotalEnergyConsumption nvmlDeviceGetPowerUsage
             nvmlDeviceGetFieldValues nvmlDeviceGetSamples nvmlDeviceGetProcessUtilization nvmlDeviceGetComputeRunningProcesses_v3",
+    },
+    Face {
+        file: "libcupti.so.13",
+        functions: "cuptiGetVersion cuptiGetTimestamp cuptiGetResultString cuptiSubscribe cuptiUnsubscribe cuptiEnableCallback
+            cuptiEnableDomain cuptiActivityRegisterCallbacks cuptiActivityRegisterTimestampCallback cuptiActivityEnable
+            cuptiActivityDisable cuptiActivityFlushAll cuptiActivityFlushPeriod cuptiActivityGetNextRecord
+            cuptiActivityGetNumDroppedRecords cuptiActivitySetAttribute cuptiSetThreadIdType",
     },
 ];
 

@@ -17,6 +17,7 @@ pub mod shared;
 pub mod truth;
 
 mod calls;
+mod cupti;
 mod driver;
 mod nvml;
 mod raw;

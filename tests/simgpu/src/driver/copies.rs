@@ -11,7 +11,7 @@ use std::ffi::{c_uchar, c_uint};
 fn copy(call: Call, kind: &'static str, bytes: usize, handle: Handle) -> Code {
     on_world(|world| {
         let Some(stream) = stream(world, handle, false) else { return INVALID_CONTEXT };
-        called(world, call, None, |correlation| {
+        called(call, None, 0, |correlation| {
             let outcome = world.submit(stream, Work::Copy { kind, bytes: bytes as u64 }, correlation);
             (code(outcome.as_ref()), outcome.into_iter().collect())
         })
@@ -22,7 +22,7 @@ fn copy(call: Call, kind: &'static str, bytes: usize, handle: Handle) -> Code {
 fn copy_now(call: Call, kind: &'static str, bytes: usize) -> Code {
     on_world(|world| {
         let Some(stream) = stream(world, std::ptr::null_mut(), false) else { return INVALID_CONTEXT };
-        called(world, call, None, |correlation| {
+        called(call, None, 0, |correlation| {
             let outcome = world.submit(stream, Work::Copy { kind, bytes: bytes as u64 }, correlation);
             if let Some(Outcome::Ran(launch)) = &outcome {
                 wait_until(launch.end_ns, world.place.scenario.spin);

@@ -99,18 +99,25 @@ extern "C" fn simgpu_cuGraphInstantiateWithParams(
     simgpu_cuGraphInstantiateWithFlags(executable, graph, 0)
 }
 
+/// A graph's identity is its handle's number.
+fn graph_id(executable: Handle) -> u32 {
+    u32::try_from(number(executable)).unwrap_or(0)
+}
+
 fn launch(call: Call, executable: Handle, handle: Handle, thread_default: bool) -> Code {
     on_world(|world| {
         let Some(nodes) = world.tables().graphs.get(&number(executable)).cloned() else {
             return INVALID_VALUE;
         };
         let Some(stream) = stream(world, handle, thread_default) else { return INVALID_CONTEXT };
-        called(world, call, None, |correlation| match world.replay(stream, &nodes, correlation) {
-            Some(outcomes) => {
-                let late = outcomes.iter().any(|outcome| matches!(outcome, Outcome::TooLate));
-                (if late { LAUNCH_TIMEOUT } else { SUCCESS }, outcomes)
+        called(call, None, graph_id(executable), |correlation| {
+            match world.replay(stream, &nodes, correlation) {
+                Some(outcomes) => {
+                    let late = outcomes.iter().any(|outcome| matches!(outcome, Outcome::TooLate));
+                    (if late { LAUNCH_TIMEOUT } else { SUCCESS }, outcomes)
+                }
+                None => (INVALID_HANDLE, Vec::new()),
             }
-            None => (INVALID_HANDLE, Vec::new()),
         })
     })
 }
@@ -154,9 +161,8 @@ extern "C" fn simgpu_cuGraphGetNodes(graph: Handle, _nodes: Handle, count: Out<u
     })
 }
 
-/// A graph's identity is its handle's number.
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuGraphExecGetId(executable: Handle, id: Out<c_uint>) -> Code {
-    id.put(u32::try_from(number(executable)).unwrap_or(0));
+    id.put(graph_id(executable));
     SUCCESS
 }

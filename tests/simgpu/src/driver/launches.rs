@@ -26,7 +26,7 @@ fn launch(call: Call, function: Handle, grid: [c_uint; 3], handle: Handle, threa
         let Some(stream) = stream(world, handle, thread_default) else { return INVALID_CONTEXT };
         let blocks = grid.iter().map(|&n| u64::from(n)).product();
         let name = function.c_name.clone();
-        called(world, call, Some(&name), |correlation| {
+        called(call, Some(&name), 0, |correlation| {
             let outcome = world.submit(stream, Work::Kernel { function, blocks }, correlation);
             (code(outcome.as_ref()), outcome.into_iter().collect())
         })

@@ -1,6 +1,6 @@
 //! Graphs of the runtime. Leaves out what the driver's part leaves out.
 
-use super::{driver, in_context, outer};
+use super::{Outer, driver, in_context, outer};
 use crate::driver::Code;
 use crate::raw::{Handle, Out};
 use std::ffi::{c_int, c_ulonglong};
@@ -42,12 +42,16 @@ extern "C" fn simgpu_cudaGraphInstantiateWithFlags(
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cudaGraphLaunch(executable: Handle, stream: Handle) -> Code {
-    in_context(|| outer(|| driver!(cuGraphLaunch(executable => Handle, stream => Handle))))
+    in_context(|| {
+        outer(Outer::GraphLaunch, || driver!(cuGraphLaunch(executable => Handle, stream => Handle)))
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cudaGraphLaunch_ptsz(executable: Handle, stream: Handle) -> Code {
-    in_context(|| outer(|| driver!(cuGraphLaunch_ptsz(executable => Handle, stream => Handle))))
+    in_context(|| {
+        outer(Outer::GraphLaunchPtsz, || driver!(cuGraphLaunch_ptsz(executable => Handle, stream => Handle)))
+    })
 }
 
 #[unsafe(no_mangle)]

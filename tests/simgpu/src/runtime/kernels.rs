@@ -1,6 +1,6 @@
 //! Kernels of the runtime: registered by host stub and name, as nvcc's start-up code does it, and launched by stub. Leaves out symbols and textures.
 
-use super::{driver, in_context, outer};
+use super::{Outer, driver, in_context, outer};
 use crate::driver::{Code, INVALID_VALUE, SUCCESS};
 use crate::raw::{Handle, Out, Text, handle};
 use crate::world;
@@ -94,9 +94,9 @@ fn function(stub: Handle) -> Result<Handle, Code> {
 }
 
 macro_rules! launch {
-    ($driver:ident, $stub:expr, $grid:expr, $block:expr, $shared:expr, $stream:expr) => {
+    ($driver:ident, $call:ident, $stub:expr, $grid:expr, $block:expr, $shared:expr, $stream:expr) => {
         in_context(|| {
-            outer(|| match function($stub) {
+            outer(Outer::$call, || match function($stub) {
                 Ok(function) => driver!($driver(
                     function => Handle,
                     $grid.x => c_uint, $grid.y => c_uint, $grid.z => c_uint,
@@ -113,7 +113,7 @@ macro_rules! launch {
 }
 
 macro_rules! launch_kernel {
-    ($name:ident, $driver:ident) => {
+    ($name:ident, $driver:ident, $call:ident) => {
         #[unsafe(no_mangle)]
         extern "C" fn $name(
             stub: Handle,
@@ -123,15 +123,19 @@ macro_rules! launch_kernel {
             shared: usize,
             stream: Handle,
         ) -> Code {
-            launch!($driver, stub, grid, block, shared, stream)
+            launch!($driver, $call, stub, grid, block, shared, stream)
         }
     };
 }
 
-launch_kernel!(simgpu_cudaLaunchKernel, cuLaunchKernel);
-launch_kernel!(simgpu_cudaLaunchKernel_ptsz, cuLaunchKernel_ptsz);
-launch_kernel!(simgpu_cudaLaunchCooperativeKernel, cuLaunchCooperativeKernel);
-launch_kernel!(simgpu_cudaLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel_ptsz);
+launch_kernel!(simgpu_cudaLaunchKernel, cuLaunchKernel, LaunchKernel);
+launch_kernel!(simgpu_cudaLaunchKernel_ptsz, cuLaunchKernel_ptsz, LaunchKernelPtsz);
+launch_kernel!(simgpu_cudaLaunchCooperativeKernel, cuLaunchCooperativeKernel, LaunchCooperative);
+launch_kernel!(
+    simgpu_cudaLaunchCooperativeKernel_ptsz,
+    cuLaunchCooperativeKernel_ptsz,
+    LaunchCooperativePtsz
+);
 
 /// `CUlaunchConfig` as the driver reads it.
 #[repr(C)]
@@ -145,12 +149,12 @@ struct DriverConfig {
 }
 
 macro_rules! launch_configured {
-    ($name:ident, $driver:ident) => {
+    ($name:ident, $driver:ident, $call:ident) => {
         #[unsafe(no_mangle)]
         extern "C" fn $name(config: Out<Config>, stub: Handle, _parameters: Handle) -> Code {
             let Some(config) = config.get() else { return INVALID_VALUE };
             in_context(|| {
-                outer(|| {
+                outer(Outer::$call, || {
                     let driver_config = DriverConfig {
                         grid: config.grid,
                         block: config.block,
@@ -174,8 +178,8 @@ macro_rules! launch_configured {
     };
 }
 
-launch_configured!(simgpu_cudaLaunchKernelExC, cuLaunchKernelEx);
-launch_configured!(simgpu_cudaLaunchKernelExC_ptsz, cuLaunchKernelEx_ptsz);
+launch_configured!(simgpu_cudaLaunchKernelExC, cuLaunchKernelEx, LaunchKernelExC);
+launch_configured!(simgpu_cudaLaunchKernelExC_ptsz, cuLaunchKernelEx_ptsz, LaunchKernelExCPtsz);
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu___cudaPushCallConfiguration(

@@ -8,6 +8,7 @@ mod graphs;
 mod kernels;
 mod streams;
 
+use crate::cupti::{Domain, Told};
 use crate::driver::{Code, INVALID_DEVICE, SUCCESS, on_world, primary};
 use crate::raw::symbol;
 use crate::world::{self, CURRENT, OUTER};
@@ -81,11 +82,52 @@ fn enter(ordinal: usize) -> Code {
     })
 }
 
-/// Runs a call under a correlation number that the driver's calls inside share.
-pub(crate) fn outer(run: impl FnOnce() -> Code) -> Code {
+/// A call of the runtime that profilers are told of; the numbers are CUPTI's (`CUpti_runtime_api_trace_cbid`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Outer {
+    Memcpy = 31,
+    MemcpyAsync = 41,
+    MemsetAsync = 51,
+    LaunchKernel = 211,
+    LaunchKernelPtsz = 214,
+    LaunchCooperative = 269,
+    LaunchCooperativePtsz = 270,
+    GraphLaunch = 311,
+    GraphLaunchPtsz = 312,
+    LaunchKernelExC = 430,
+    LaunchKernelExCPtsz = 431,
+}
+
+impl Outer {
+    const fn name(self) -> &'static CStr {
+        match self {
+            Self::Memcpy => c"cudaMemcpy_v3020",
+            Self::MemcpyAsync => c"cudaMemcpyAsync_v3020",
+            Self::MemsetAsync => c"cudaMemsetAsync_v3020",
+            Self::LaunchKernel => c"cudaLaunchKernel_v7000",
+            Self::LaunchKernelPtsz => c"cudaLaunchKernel_ptsz_v7000",
+            Self::LaunchCooperative => c"cudaLaunchCooperativeKernel_v9000",
+            Self::LaunchCooperativePtsz => c"cudaLaunchCooperativeKernel_ptsz_v9000",
+            Self::GraphLaunch => c"cudaGraphLaunch_v10000",
+            Self::GraphLaunchPtsz => c"cudaGraphLaunch_ptsz_v10000",
+            Self::LaunchKernelExC => c"cudaLaunchKernelExC_v11060",
+            Self::LaunchKernelExCPtsz => c"cudaLaunchKernelExC_ptsz_v11060",
+        }
+    }
+}
+
+/// Runs a call under a correlation number that the driver's calls inside share, and tells of it.
+pub(crate) fn outer(call: Outer, run: impl FnOnce() -> Code) -> Code {
     let before = OUTER.get();
-    OUTER.set(world::next_correlation());
+    let correlation = world::next_correlation();
+    OUTER.set(correlation);
+    let function = call.name();
+    let told = Told { domain: Domain::Runtime, cbid: call as u32, function, symbol: None, correlation };
+    let mut own = 0;
+    told.tell(false, &mut own);
     let code = run();
+    told.tell(true, &mut own);
     OUTER.set(before);
     code
 }

@@ -1,6 +1,6 @@
 //! Streams, events, copies and sets of the runtime. Leaves out what the driver's part leaves out.
 
-use super::{driver, in_context, outer};
+use super::{Outer, driver, in_context, outer};
 use crate::driver::{Code, INVALID_VALUE};
 use crate::raw::{Handle, Out};
 use std::ffi::{c_int, c_uchar, c_uint};
@@ -88,7 +88,7 @@ extern "C" fn simgpu_cudaEventElapsedTime(milliseconds: Out<f32>, start: Handle,
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cudaMemcpyAsync(to: u64, from: u64, bytes: usize, kind: c_int, stream: Handle) -> Code {
     in_context(|| {
-        outer(|| match kind {
+        outer(Outer::MemcpyAsync, || match kind {
             1 => driver!(cuMemcpyHtoDAsync_v2(to => u64, from => u64, bytes => usize, stream => Handle)),
             2 => driver!(cuMemcpyDtoHAsync_v2(to => u64, from => u64, bytes => usize, stream => Handle)),
             3 => driver!(cuMemcpyDtoDAsync_v2(to => u64, from => u64, bytes => usize, stream => Handle)),
@@ -101,7 +101,7 @@ extern "C" fn simgpu_cudaMemcpyAsync(to: u64, from: u64, bytes: usize, kind: c_i
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cudaMemcpy(to: u64, from: u64, bytes: usize, kind: c_int) -> Code {
     in_context(|| {
-        outer(|| match kind {
+        outer(Outer::Memcpy, || match kind {
             1 => driver!(cuMemcpyHtoD_v2(to => u64, from => u64, bytes => usize)),
             2 => driver!(cuMemcpyDtoH_v2(to => u64, from => u64, bytes => usize)),
             3 | 4 => driver!(cuMemcpy(to => u64, from => u64, bytes => usize)),
@@ -114,7 +114,10 @@ extern "C" fn simgpu_cudaMemcpy(to: u64, from: u64, bytes: usize, kind: c_int) -
 extern "C" fn simgpu_cudaMemsetAsync(to: u64, value: c_int, bytes: usize, stream: Handle) -> Code {
     let value = c_uchar::try_from(value & 0xff).unwrap_or(0);
     in_context(|| {
-        outer(|| driver!(cuMemsetD8Async(to => u64, value => c_uchar, bytes => usize, stream => Handle)))
+        outer(
+            Outer::MemsetAsync,
+            || driver!(cuMemsetD8Async(to => u64, value => c_uchar, bytes => usize, stream => Handle)),
+        )
     })
 }
 
