@@ -32,6 +32,9 @@ pub struct Scenario {
     /// The version of CUDA that the driver says it has: 1000 × major + 10 × minor.
     #[serde(default = "default_cuda")]
     pub cuda: i32,
+    /// The version that CUPTI says it has.
+    #[serde(default = "default_cupti")]
+    pub cupti: u32,
     /// Whether waiting for the device burns a CPU (CUDA's default) or sleeps.
     #[serde(default = "default_true")]
     pub spin: bool,
@@ -165,6 +168,7 @@ impl Scenario {
         Self {
             driver: default_driver(),
             cuda: default_cuda(),
+            cupti: default_cupti(),
             spin: true,
             seed: 0,
             queue: default_queue(),
@@ -190,6 +194,10 @@ fn default_driver() -> String {
 
 const fn default_cuda() -> i32 {
     12_080
+}
+
+const fn default_cupti() -> u32 {
+    130_000
 }
 
 const fn default_true() -> bool {

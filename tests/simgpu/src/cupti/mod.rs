@@ -8,7 +8,7 @@ mod delivery;
 mod records;
 
 use crate::raw::{Handle, Out, handle};
-use crate::world::{CURRENT, Outcome};
+use crate::world::{self, CURRENT, Outcome};
 use delivery::{Delivery, delivery};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -24,9 +24,6 @@ const INVALID_PARAMETER: Code = 1;
 const MAX_LIMIT_REACHED: Code = 12;
 const INVALID_KIND: Code = 21;
 const MULTIPLE_SUBSCRIBERS: Code = 39;
-
-/// `CUPTI_API_VERSION` of 13.0.
-const VERSION: u32 = 130_000;
 
 /// `CUpti_CallbackDomain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,7 +121,9 @@ pub(crate) fn record(graph: u32, outcomes: &[Outcome]) {
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuptiGetVersion(version: Out<u32>) -> Code {
-    version.put(VERSION);
+    // CUPTI_ERROR_NOT_INITIALIZED
+    let Some(world) = world::open() else { return 15 };
+    version.put(world.place.scenario.cupti);
     SUCCESS
 }
 
