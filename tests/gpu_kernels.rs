@@ -106,8 +106,10 @@ fn truth(launches: &[Launch]) -> BTreeMap<(u32, String), (u64, u64)> {
 }
 
 fn last_tick(frames: &[Frame]) -> &Tick {
-    let tick = |frame| if let &Frame::Tick(ref tick) = frame { Some(tick) } else { None };
-    frames.iter().rev().find_map(tick).expect("a tick")
+    let mut last_first = frames.iter().rev();
+    last_first
+        .find_map(|frame| if let Frame::Tick(tick) = frame { Some(tick) } else { None })
+        .expect("a tick")
 }
 
 fn trouble(frames: &[Frame]) -> &str {
