@@ -2,10 +2,11 @@
 //!
 //! A source turns hardware (or a file) into readings of counters; it never computes a difference. Differences, wraps and gaps are
 //! `timeline/`'s. One file for each source: `powercap` (RAPL through sysfs), `perf` (RAPL through the kernel's PMUs), `hwmon` (sensors),
-//! `nvml` (NVIDIA GPUs), `model` (no counter at all), `replay` (a log of another meter). `set` chooses among them, `cross_check` compares
+//! `nvml` (NVIDIA GPUs), `amdgpu` (AMD GPUs), `model` (no counter at all), `replay` (a log of another meter). `set` chooses among them, `cross_check` compares
 //! two readers of one counter, `filter` says whether the processor blurs it, `idle` measures the baseline, `reader` reads while the run
 //! lasts, `survey` tells `doctor` what there is.
 
+mod amdgpu;
 mod counter_file;
 mod cpu_model;
 mod cross_check;

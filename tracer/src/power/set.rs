@@ -7,7 +7,7 @@ use super::error::PowerError;
 use super::plan::{PowerPlan, SourceChoice};
 use super::reader::{Live, LiveReplay, PowerTask};
 use super::replay::Replay;
-use super::{PowerSource, Remark, filter, hwmon, idle, model, nvml, perf, powercap, reader};
+use super::{PowerSource, Remark, amdgpu, filter, hwmon, idle, model, nvml, perf, powercap, reader};
 use crate::ids::DomainId;
 use crate::profile::record::{Domain, DomainClass, IdleBaseline, Ignored, Origin, Record, Source, Warning};
 use crate::units::MicroWatts;
@@ -29,7 +29,7 @@ pub struct PowerSet {
 
 /// Opens what the plan asks for.
 ///
-/// `auto` takes every counter that can be read: powercap; perf for what powercap lacks, and for the rest to compare with; GPUs by NVML and
+/// `auto` takes every counter that can be read: powercap; perf for what powercap lacks, and for the rest to compare with; GPUs by NVML, amdgpu and
 /// hwmon unless they are off; hwmon's sockets where nothing else has them; and the model where no counter covers the CPUs, unless estimates
 /// are refused. What a source offers and is not used is in its `ignored`, with the reason.
 ///
@@ -53,6 +53,9 @@ pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
     }
     if (auto && plan.gpu) || asked(&SourceChoice::Nvml) {
         set.add_nvml(plan, asked(&SourceChoice::Nvml))?;
+    }
+    if (auto && plan.gpu) || asked(&SourceChoice::AmdGpu) {
+        set.add_amdgpu(plan, asked(&SourceChoice::AmdGpu))?;
     }
     if auto || asked(&SourceChoice::Hwmon) {
         set.add_hwmon(plan, asked(&SourceChoice::Hwmon))?;
@@ -247,9 +250,31 @@ impl PowerSet {
         }
     }
 
-    fn add_hwmon(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+    /// A machine without such a card has no line for it, unless it was asked for.
+    fn add_amdgpu(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+        let amdgpu::Found { gpus, mut source } = amdgpu::find(&plan.sysfs, self.next_gpu(), plan.period);
+        match gpus {
+            Some(gpus) => self.add_live(Box::new(gpus), source),
+            None if source.ignored.is_empty() && !asked => Ok(()),
+            None => {
+                if source.ignored.is_empty() {
+                    let why =
+                        format!("{} has no card with gpu_metrics", plan.sysfs.join("class/drm").display());
+                    source.ignored.push(Ignored { domain: amdgpu::NAME.to_owned(), why });
+                }
+                self.add_nothing(amdgpu::NAME, source, asked)
+            }
+        }
+    }
+
+    /// The number of the next GPU: sources count on where others ended.
+    fn next_gpu(&self) -> u32 {
         let gpus = self.domains.iter().filter(|d| d.class == DomainClass::Gpu).count();
-        let first = u32::try_from(gpus).unwrap_or(u32::MAX);
+        u32::try_from(gpus).unwrap_or(u32::MAX)
+    }
+
+    fn add_hwmon(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+        let first = self.next_gpu();
         let hwmon::Found { hwmon, mut source } = hwmon::find(&plan.sysfs, first, plan.period);
         let has_package = self.domains.iter().any(|d| d.class == DomainClass::Package);
         let mut left_out = Vec::new();

@@ -4,7 +4,7 @@
 
 use super::plan::{PowerPlan, SourceChoice};
 use super::replay::{self, Replay};
-use super::{PowerSource, Remark, filter, hwmon, model, nvml, perf, powercap};
+use super::{PowerSource, Remark, amdgpu, filter, hwmon, model, nvml, perf, powercap};
 use crate::profile::record::{Ignored, Quality, Source};
 use std::time::Duration;
 
@@ -42,8 +42,16 @@ pub fn survey(plan: &PowerPlan) -> Survey {
         let why = "GPUs are switched off (--gpu off)".to_owned();
         gpus.ignored.extend(gpus.domains.drain(..).map(|domain| Ignored { domain, why: why.clone() }));
     }
-    let first_gpu = u32::try_from(gpus.domains.len()).unwrap_or(u32::MAX);
+    let mut first_gpu = u32::try_from(gpus.domains.len()).unwrap_or(u32::MAX);
     sources.push(gpus);
+    let mut cards = amdgpu::find(&plan.sysfs, first_gpu, plan.period).source;
+    if !plan.gpu {
+        let why = "GPUs are switched off (--gpu off)".to_owned();
+        cards.ignored.extend(cards.domains.drain(..).map(|domain| Ignored { domain, why: why.clone() }));
+    }
+    first_gpu = first_gpu.saturating_add(u32::try_from(cards.domains.len()).unwrap_or(u32::MAX));
+    // A machine without such a card has no line for it.
+    sources.extend(Some(cards).filter(|cards| !cards.domains.is_empty() || !cards.ignored.is_empty()));
     sources.push(hwmon::find(&plan.sysfs, first_gpu, plan.period).source);
     sources.extend(plan.choices.iter().filter_map(survey_replay));
     let counted =
