@@ -180,3 +180,20 @@ fn prologues() {
         }
     }
 }
+
+/// From the first context on a device takes what its scenario says on top.
+#[test]
+fn contexts_raise_the_idle_power() {
+    let mut scenario = Scenario::new(Meter::default(), &WORKLOADS);
+    scenario.devices[0].context_watts = 20.0;
+    let gpu = Gpu::new(&scenario, Prologue::Push).unwrap();
+    let place = gpu.place();
+    let power_w =
+        |from: u64, to: u64| (place.energy_uj(0, to) - place.energy_uj(0, from)) / ((to - from) as f64 / 1e3);
+    let start = place.shared.start_ns();
+    let before = now_ns();
+    assert!((power_w(start, before) - 60.0).abs() < 1e-6);
+    run(&gpu, &gpu.workload("gpu_mix", &[]).unwrap(), &["0.1"]);
+    let after = now_ns();
+    assert!((power_w(after, after + 1_000_000_000) - 80.0).abs() < 1e-6);
+}

@@ -5,8 +5,7 @@
 //! can be chosen; each function jumps to `simgpu_` and its name in here. All processes of a run share one device file in a folder
 //! (`place`) that `SIMGPU_DIR` names, with the scenario (`scenario`) and the log (`truth`) beside it.
 //!
-//! Nothing is computed: memory is not copied and kernels leave no results. Left out too: frequencies and temperatures, contexts that
-//! raise the idle power, textures, peer copies, device-side launches, and everything that profilers do not look at.
+//! Nothing is computed: memory is not copied and kernels leave no results. Left out too: frequencies and temperatures, textures, peer copies, device-side launches, and everything that profilers do not look at.
 
 pub mod clock;
 pub mod faces;

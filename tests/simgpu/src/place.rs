@@ -62,11 +62,14 @@ impl Place {
         &self.folder
     }
 
-    /// The energy that a device really spent from the start to a moment, in microjoules: idle and everything that ran.
+    /// The energy that a device really spent from the start to a moment, in microjoules: idle, with a context and without, and everything
+    /// that ran.
     pub fn energy_uj(&self, device: usize, at_ns: u64) -> f64 {
         let Some(spec) = self.scenario.devices.get(device) else { return 0.0 };
         let seconds = seconds(at_ns.saturating_sub(self.shared.start_ns()));
-        spec.idle_watts * 1e6 * seconds + self.shared.active_uj(device, at_ns)
+        let with_context = self::seconds(self.shared.entered_for_ns(device, at_ns));
+        let idle_uj = (spec.idle_watts * seconds + spec.context_watts * with_context) * 1e6;
+        idle_uj + self.shared.active_uj(device, at_ns)
     }
 }
 

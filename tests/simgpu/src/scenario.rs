@@ -64,6 +64,9 @@ pub struct Device {
     /// Power while nothing runs, in watts.
     #[serde(default = "default_idle")]
     pub idle_watts: f64,
+    /// Watts on top from the first context on, to the end: clocks rise when a program opens the device.
+    #[serde(default)]
+    pub context_watts: f64,
     /// Copies from the host.
     #[serde(default = "Copy::pcie")]
     pub h2d: Copy,
@@ -143,6 +146,7 @@ impl Default for Device {
             name: default_name(),
             uuid: None,
             idle_watts: default_idle(),
+            context_watts: 0.0,
             h2d: Copy::pcie(),
             d2h: Copy::pcie(),
             d2d: Copy::memory(),

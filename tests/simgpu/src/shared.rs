@@ -32,7 +32,7 @@ const PROCESSES: usize = 64;
 const STRIDE: usize = 1024;
 /// Buckets are final when they are this old: whoever schedules may be held up for a while.
 const FINAL_NS: u64 = 2_000_000_000;
-const MAGIC: u64 = 0x7369_6d67_7075_3031;
+const MAGIC: u64 = 0x7369_6d67_7075_3032;
 
 /// What works on a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,8 @@ struct Block {
     lock: UnsafeCell<libc::pthread_mutex_t>,
     pending: UnsafeCell<[Pending; PENDING]>,
     pending_length: UnsafeCell<usize>,
+    /// When the first context was made; 0 before.
+    entered_ns: AtomicU64,
     pids: [AtomicU32; PROCESSES],
     energy_pj: [AtomicU64; BUCKETS],
     busy_ns: [[AtomicU32; SLOTS]; PROCESSES],
@@ -234,7 +236,16 @@ impl Shared {
 
     /// Notes that a process uses a device, from its first context on.
     pub fn enter(&self, device: usize, pid: u32) {
-        let _ = self.block(device).map(|block| block.process(pid));
+        let Some(block) = self.block(device) else { return };
+        block.process(pid);
+        // Whoever was first stays first.
+        let _ = block.entered_ns.compare_exchange(0, now_ns(), Relaxed, Relaxed);
+    }
+
+    /// How long a device has had a context at a moment, in nanoseconds.
+    pub fn entered_for_ns(&self, device: usize, at_ns: u64) -> u64 {
+        let entered = self.block(device).map_or(0, |block| block.entered_ns.load(Relaxed));
+        if entered == 0 { 0 } else { at_ns.saturating_sub(entered) }
     }
 }
 

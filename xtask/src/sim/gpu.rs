@@ -58,10 +58,11 @@ pub(super) fn run(workspace: &Workspace, args: &[OsString]) -> Result<()> {
         .status()
         .with_context(|| format!("cannot start {}", program.display()))?;
     show(&place, &machine)?;
-    match status.success() {
-        true => Ok(()),
-        false => bail!("the command ended with {status}"),
+    if !status.success() {
+        // Ended by a signal it has no code; 125 is what `timeout` and its like say of themselves.
+        std::process::exit(status.code().unwrap_or(125));
     }
+    Ok(())
 }
 
 fn prologue(word: &str) -> Result<Prologue> {
