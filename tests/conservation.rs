@@ -45,6 +45,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         domains,
         readings: BTreeMap::new(),
         sleeps: vec![],
+        gpu_facts: Default::default(),
         processes: vec![],
         threads: vec![],
         frames: vec![],

@@ -87,7 +87,7 @@ fn machines_have_the_right_domains() {
 #[test]
 fn doctor_sees_the_same() {
     for machine in machines() {
-        let sources = survey(&plan(&machine));
+        let sources = survey(&plan(&machine)).sources;
         let told: Vec<&String> = sources
             .iter()
             .filter(|s| s.name != "model" && s.name != "nvml")

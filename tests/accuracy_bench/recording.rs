@@ -21,6 +21,7 @@ pub(crate) fn of(world: &World) -> Recording {
         build_ids: Default::default(),
         requests: Default::default(),
         sleeps: Vec::new(),
+        gpu_facts: Default::default(),
         header: header(sockets, world.sampler.hz),
         domains: (0..count).map(|socket| package(socket, world)).collect(),
         readings: BTreeMap::new(),

@@ -59,6 +59,7 @@ impl World {
         let recording = Recording {
             build_ids: BTreeMap::new(),
             sleeps: vec![],
+            gpu_facts: Default::default(),
             header,
             domains: vec![domain],
             readings: BTreeMap::from([(id, (0..=10).map(reading).collect())]),

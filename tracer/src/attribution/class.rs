@@ -82,6 +82,7 @@ mod tests {
             domains: vec![],
             readings: BTreeMap::new(),
             sleeps: Vec::new(),
+            gpu_facts: Default::default(),
             processes: vec![],
             threads: vec![],
             frames,

@@ -67,7 +67,7 @@ pub struct RecordArgs {
     #[arg(long, hide = true)]
     pub oldest_kernel: bool,
 
-    /// Where joules come from: auto, powercap, perf, nvml, hwmon, model, replay:FILE or none; may be repeated
+    /// Where joules come from: auto, powercap, perf, nvml, amdgpu, hwmon, model, replay:FILE or none; may be repeated
     #[arg(long, value_name = "SOURCE")]
     pub power: Vec<SourceChoice>,
 

@@ -1,18 +1,25 @@
 //! Power: every source that was found, what it offers, what is not used and why.
 
 use super::{DoctorPlan, Finding};
-use crate::power::PowerPlan;
 use crate::power::survey::survey;
+use crate::power::{PowerPlan, Remark};
 use crate::profile::record::{Quality, Source};
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
 pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
-    let sources = survey(&PowerPlan {
+    let survey = survey(&PowerPlan {
         sysfs: plan.sysfs.clone(),
         nvml_lib: plan.nvml_lib.clone(),
         ..PowerPlan::default()
     });
-    describe(&sources)
+    let mut findings = describe(&survey.sources);
+    findings.extend(survey.remarks.iter().map(of_remark));
+    findings
+}
+
+/// A finding with its word, by which reports name it too.
+fn of_remark(remark: &Remark) -> Finding {
+    Finding::warn("power", format!("{} [{}]", remark.text, remark.code), remark.advice.clone())
 }
 
 fn describe(sources: &[Source]) -> Vec<Finding> {

@@ -2,10 +2,12 @@
 //!
 //! A source turns hardware (or a file) into readings of counters; it never computes a difference. Differences, wraps and gaps are
 //! `timeline/`'s. One file for each source: `powercap` (RAPL through sysfs), `perf` (RAPL through the kernel's PMUs), `hwmon` (sensors),
-//! `nvml` (NVIDIA GPUs), `model` (no counter at all), `replay` (a log of another meter). `set` chooses among them, `cross_check` compares
+//! `nvml` (NVIDIA GPUs), `amdgpu` (AMD GPUs), `model` (no counter at all), `replay` (a log of another meter). `set` chooses among them, `cross_check` compares
 //! two readers of one counter, `filter` says whether the processor blurs it, `idle` measures the baseline, `reader` reads while the run
 //! lasts, `survey` tells `doctor` what there is.
 
+mod amdgpu;
+mod before;
 mod counter_file;
 mod cpu_model;
 mod cross_check;
@@ -33,7 +35,7 @@ pub use replay::ReplayError;
 pub use set::{PowerSet, open};
 
 use crate::clock::KtimeNs;
-use crate::profile::record::{Domain, Quality, Source};
+use crate::profile::record::{Domain, GpuMeter, GpuUse, Quality, Source, Warning};
 use std::time::Duration;
 
 /// A source of energy counters that are read while the run lasts. One file of this room implements it for one kind of hardware.
@@ -44,6 +46,49 @@ pub trait PowerSource: Send {
     /// Reads every domain once, in the order of `domains`, and appends one attempt for each. A domain that cannot be read gives a text
     /// and is tried again at the next call; it never ends the run.
     fn read(&mut self, attempts: &mut Vec<Attempt>);
+
+    /// Something that reads the meters quickly for a while, beside `read` and on another thread, to find out how they step.
+    fn calibrator(&self) -> Option<Calibrator> {
+        None
+    }
+
+    /// Takes what the calibrator has read, in the order of `domains`, and says what follows, one sentence each.
+    fn learn(&mut self, _tracks: Vec<Vec<(KtimeNs, u64)>>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What was learned beside the readings since the last call: the place in `domains`, and what.
+    fn extras(&mut self) -> Vec<(usize, Extra)> {
+        Vec::new()
+    }
+
+    /// What the whole run has shown: extras, and doubts for the reader.
+    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<Warning>) {
+        (self.extras(), Vec::new())
+    }
+}
+
+/// Reads meters as fast as makes sense for so long, and returns what it read of each.
+pub type Calibrator = Box<dyn FnOnce(Duration) -> Vec<Vec<(KtimeNs, u64)>> + Send>;
+
+/// A fact beside the readings of a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// How a GPU's meter behaves.
+    GpuMeter(GpuMeter),
+    /// Which processes kept a GPU busy.
+    GpuUses(Vec<GpuUse>),
+}
+
+/// What a reader should know before believing a source's numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// A stable word for scripts: `gpu-mig`.
+    pub code: &'static str,
+    /// What is so.
+    pub text: String,
+    /// What to do about it.
+    pub advice: String,
 }
 
 /// A source of counters of which nothing was found yet; `ignored` and `domains` tell what was.

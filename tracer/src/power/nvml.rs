@@ -1,17 +1,32 @@
-//! NVIDIA GPUs through NVML: the energy counter of each device. The only file that names `nvml_wrapper`.
+//! NVIDIA GPUs through NVML: which devices there are, and their readings. This file and its folder are the only ones that name `nvml_wrapper`.
 //!
 //! The counter is `nvmlDeviceGetTotalEnergyConsumption` (Volta and later): millijoules since the driver was loaded, moving in steps of
-//! about 100 ms, so a reading without a step is no proof that nothing was spent. Leaves out devices without a counter, instances of MIG
-//! (NVIDIA gives energy for the whole device only), and everything about kernels and processes.
+//! 20 to 100 ms, so a reading without a step is no proof that nothing was spent. Where a device has none, what it offers instead decides
+//! (`nvml/offer.rs`): the counter of its module, or its power, summed up (`nvml/power_sum.rs`). `nvml/watch.rs` looks at the meter while it is
+//! read, `nvml/calibration.rs` says from that how it behaves, `nvml/findings.rs` has the sentences. Leaves out instances of MIG (NVIDIA gives
+//! energy for the whole device only), and everything about kernels.
 
-use super::{Attempt, PowerSource, measured_source};
+mod calibration;
+mod findings;
+mod offer;
+mod power_sum;
+mod watch;
+
+use super::{Attempt, Calibrator, Extra, PowerSource, Remark, measured_source};
 use crate::clock::KtimeNs;
 use crate::ids::DomainId;
-use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
+use crate::profile::record::{
+    Domain, DomainClass, GpuMeter, GpuMeterKind, Ignored, Origin, Quality, Scope, Source, Warning,
+};
+use calibration::Track;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
+use offer::Offer;
+use power_sum::PowerSum;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+use watch::Watch;
 
 /// The source's name.
 pub(super) const NAME: &str = "nvml";
@@ -19,98 +34,147 @@ pub(super) const NAME: &str = "nvml";
 /// The library that the driver installs.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
+/// Time between two readings while the meter's step is measured: much shorter than any step.
+const FAST: Duration = Duration::from_millis(2);
+
 /// What NVML offers on this machine.
 pub(super) struct Found {
     /// The devices that can be read; `None` when there is none.
     pub(super) gpus: Option<Gpus>,
     /// The same for the reader of a report.
     pub(super) source: Source,
+    /// What a reader should know before believing the numbers.
+    pub(super) remarks: Vec<Remark>,
 }
 
-/// Looks for NVIDIA devices. No library, no driver or no device is an ordinary result, with the reason in `source.ignored`.
-pub(super) fn find(library: Option<&Path>, period: Duration) -> Found {
+/// Looks for NVIDIA devices. No library, no driver or no device is an ordinary result, with the reason in `source.ignored`. Devices whose
+/// energy would be a sum of power readings are left out where only what is `measured` is wanted.
+pub(super) fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Found {
     let mut source = measured_source(NAME, period);
+    let mut remarks = Vec::new();
     let path = library.unwrap_or_else(|| Path::new(LIBRARY));
-    match open(path, &mut source) {
-        Ok(gpus) => {
-            source.domains = gpus.domains.iter().map(|d| d.name.clone()).collect();
-            Found { gpus: (!gpus.domains.is_empty()).then_some(gpus), source }
-        }
+    let gpus = match open(path, measured_only, &mut source, &mut remarks) {
+        Ok(gpus) => gpus,
         Err(e) => {
-            source.ignored.push(Ignored { domain: NAME.to_owned(), why: explain(path, &e) });
-            Found { gpus: None, source }
+            source.ignored.push(Ignored { domain: NAME.to_owned(), why: findings::explain(path, &e) });
+            return Found { gpus: None, source, remarks };
         }
+    };
+    source.domains = gpus.domains.iter().map(|d| d.name.clone()).collect();
+    if !gpus.gpus.is_empty() && gpus.gpus.iter().all(|gpu| !is_counter(gpu.meter.kind)) {
+        source.quality = Quality::Estimated;
     }
+    Found { gpus: (!gpus.domains.is_empty()).then_some(gpus), source, remarks }
 }
 
-fn open(library: &Path, source: &mut Source) -> Result<Gpus, NvmlError> {
+fn open(
+    library: &Path,
+    measured_only: bool,
+    source: &mut Source,
+    remarks: &mut Vec<Remark>,
+) -> Result<Gpus, NvmlError> {
     let nvml = Nvml::builder().lib_path(library.as_os_str()).init()?;
     let count = nvml.device_count()?;
     if count == 0 {
-        source
-            .ignored
-            .push(Ignored { domain: NAME.to_owned(), why: "the driver shows no device".to_owned() });
+        let why = "the driver shows no device".to_owned();
+        source.ignored.push(Ignored { domain: NAME.to_owned(), why });
     }
     if let Ok(version) = nvml.sys_driver_version() {
         source.notes.push(format!("NVIDIA driver {version}"));
     }
-    let (mut domains, mut devices) = (Vec::new(), Vec::new());
+    let (mut domains, mut gpus) = (Vec::new(), Vec::new());
     for index in 0..count {
         let name = format!("gpu-{index}");
-        match nvml.device_by_index(index).and_then(|device| domain(&name, index, &device, &mut source.notes))
-        {
-            Ok(domain) => {
-                domains.push(domain);
-                devices.push(index);
+        let offer = nvml.device_by_index(index).and_then(|device| Offer::read(&nvml, &device, index));
+        match offer {
+            Ok(offer) => {
+                remarks.extend(findings::of_offer(&name, &offer));
+                match offer.meter(measured_only) {
+                    Ok(kind) => {
+                        source.notes.extend(offer.notes(&name));
+                        domains.push(domain(&name, index, &offer, kind));
+                        gpus.push(Gpu::new(index, name, kind, &offer));
+                    }
+                    Err(why) => source.ignored.push(Ignored { domain: name, why }),
+                }
             }
-            Err(e) => source.ignored.push(Ignored { domain: name, why: explain_device(&e) }),
+            Err(e) => source.ignored.push(Ignored { domain: name, why: findings::explain_device(&e) }),
         }
     }
-    Ok(Gpus { nvml, domains, devices })
+    Ok(Gpus { nvml: Arc::new(nvml), domains, gpus })
 }
 
-/// The domain of a device whose counter can be read.
-fn domain(name: &str, index: u32, device: &Device<'_>, notes: &mut Vec<String>) -> Result<Domain, NvmlError> {
-    device.total_energy_consumption()?;
-    let model = device.name().unwrap_or_else(|_| "unnamed device".to_owned());
-    let uuid = device.uuid().unwrap_or_else(|_| format!("index {index}"));
-    notes.push(format!("{name}: {model}"));
-    // `current` is 1 while MIG is on (NVML_DEVICE_MIG_ENABLE).
-    if device.mig_mode().is_ok_and(|mode| mode.current == 1) {
-        notes.push(format!(
-            "{name}: MIG is on, and the counter is that of the whole device: all instances share it"
-        ));
-    }
-    if ["GH200", "GB200", "GB300"].iter().any(|superchip| model.contains(superchip)) {
-        notes.push(format!(
-            "{name}: on this module the counter may include its CPU; do not add it to the package"
-        ));
-    }
-    Ok(Domain {
+const fn is_counter(kind: GpuMeterKind) -> bool {
+    matches!(kind, GpuMeterKind::Counter | GpuMeterKind::ModuleCounter)
+}
+
+fn domain(name: &str, index: u32, offer: &Offer, kind: GpuMeterKind) -> Domain {
+    let place = format!("{} ({})", offer.model, offer.uuid);
+    let quality = if is_counter(kind) { Quality::Measured } else { Quality::Estimated };
+    Domain {
         id: DomainId::default(),
         name: name.to_owned(),
         class: DomainClass::Gpu,
         scope: Scope::Gpu(index),
-        origin: Origin::measured(NAME, format!("{model} ({uuid})"), None),
+        origin: Origin::Counter { source: NAME.to_owned(), place, max_range: None, quality },
         idle: None,
-    })
+    }
 }
 
 /// The devices that are read.
 pub(super) struct Gpus {
-    nvml: Nvml,
+    nvml: Arc<Nvml>,
     domains: Vec<Domain>,
-    /// NVML's index of each domain's device.
-    devices: Vec<u32>,
+    gpus: Vec<Gpu>,
 }
 
-impl Gpus {
-    fn attempt(&self, index: u32) -> Attempt {
+/// A device that is read.
+struct Gpu {
+    /// NVML's index of it.
+    index: u32,
+    name: String,
+    meter: GpuMeter,
+    sum: PowerSum,
+    watch: Watch,
+}
+
+impl Gpu {
+    fn new(index: u32, name: String, kind: GpuMeterKind, offer: &Offer) -> Self {
+        let meter = GpuMeter { kind, tick_ns: None, lag_ns: None, window_ns: None, agreement_permille: None };
+        Self { index, name, meter, sum: PowerSum::default(), watch: Watch::new(offer, kind) }
+    }
+
+    /// The counter in microjoules, of whichever kind it is.
+    fn counter_uj(&mut self, nvml: &Nvml, device: &Device<'_>) -> Result<u64, NvmlError> {
+        match self.meter.kind {
+            GpuMeterKind::InstantPower | GpuMeterKind::AveragedPower => {
+                let power_mw = offer::read_power_mw(nvml, device, self.meter.kind)?;
+                Ok(self.sum.add(KtimeNs::now(), power_mw))
+            }
+            kind => Ok(offer::read_energy_mj(nvml, device, kind)?.saturating_mul(1000)),
+        }
+    }
+
+    fn attempt(&mut self, nvml: &Nvml) -> Attempt {
         let before = KtimeNs::now();
-        let energy_mj = self.nvml.device_by_index(index).and_then(|d| d.total_energy_consumption());
+        let read = nvml.device_by_index(self.index).and_then(|device| {
+            let uj = self.counter_uj(nvml, &device)?;
+            Ok((device, uj))
+        });
         let at = before.midpoint(KtimeNs::now());
-        let counter_uj = energy_mj.map(|mj| mj.saturating_mul(1000)).map_err(|e| format!("gpu-{index}: {e}"));
-        Attempt { at, counter_uj }
+        match read {
+            Ok((device, uj)) => {
+                let stepped = self.watch.see_counter(at, uj);
+                self.watch.look(nvml, &device, at, stepped);
+                Attempt { at, counter_uj: Ok(uj) }
+            }
+            Err(e) => {
+                if matches!(e, NvmlError::GpuLost) {
+                    self.watch.see_loss(at);
+                }
+                Attempt { at, counter_uj: Err(format!("{}: {e}", self.name)) }
+            }
+        }
     }
 }
 
@@ -120,33 +184,50 @@ impl PowerSource for Gpus {
     }
 
     fn read(&mut self, attempts: &mut Vec<Attempt>) {
-        attempts.extend(self.devices.iter().map(|&index| self.attempt(index)));
+        attempts.extend(self.gpus.iter_mut().map(|gpu| gpu.attempt(&self.nvml)));
     }
-}
 
-fn explain(library: &Path, error: &NvmlError) -> String {
-    let library = library.display();
-    match error {
-        NvmlError::LibloadingError(e) => {
-            format!(
-                "{library} cannot be loaded ({e}): no NVIDIA driver is installed, or it is elsewhere (--nvml-lib FILE)"
-            )
-        }
-        NvmlError::FailedToLoadSymbol(e) => format!("{library} is not an NVML library ({e})"),
-        NvmlError::DriverNotLoaded => {
-            format!("{library}: the NVIDIA driver is not loaded (`sudo modprobe nvidia`)")
-        }
-        NvmlError::LibRmVersionMismatch => {
-            format!("{library} and the loaded driver have different versions: reboot or reload the driver")
-        }
-        other => format!("{library}: {other}"),
+    fn calibrator(&self) -> Option<Calibrator> {
+        let nvml = Arc::clone(&self.nvml);
+        let devices: Vec<(u32, GpuMeterKind)> = self.gpus.iter().map(|g| (g.index, g.meter.kind)).collect();
+        Some(Box::new(move |over| {
+            let end = KtimeNs::now().as_ns() + u64::try_from(over.as_nanos()).unwrap_or(u64::MAX);
+            let mut tracks = vec![Track::new(); devices.len()];
+            while KtimeNs::now().as_ns() < end {
+                for (&(index, kind), track) in devices.iter().zip(&mut tracks) {
+                    let value = nvml.device_by_index(index).and_then(|d| offer::read_meter(&nvml, &d, kind));
+                    track.extend(value.ok().map(|value| (KtimeNs::now(), value)));
+                }
+                std::thread::sleep(FAST);
+            }
+            tracks
+        }))
     }
-}
 
-fn explain_device(error: &NvmlError) -> String {
-    match error {
-        NvmlError::NotSupported => "has no energy counter (devices before Volta, virtual GPUs)".to_owned(),
-        other => format!("its energy counter cannot be read: {other}"),
+    fn learn(&mut self, tracks: Vec<Track>) -> Vec<String> {
+        for (gpu, track) in self.gpus.iter_mut().zip(tracks) {
+            gpu.meter.tick_ns = calibration::tick_ns(&track);
+            gpu.meter.agreement_permille = gpu.watch.agreement_permille();
+        }
+        self.gpus.iter().flat_map(|gpu| findings::describe(&gpu.name, &gpu.meter)).collect()
+    }
+
+    fn extras(&mut self) -> Vec<(usize, Extra)> {
+        let uses = |(place, gpu): (usize, &mut Gpu)| {
+            let uses = gpu.watch.take_uses();
+            (!uses.is_empty()).then_some((place, Extra::GpuUses(uses)))
+        };
+        self.gpus.iter_mut().enumerate().filter_map(uses).collect()
+    }
+
+    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<Warning>) {
+        let (mut extras, mut warnings) = (self.extras(), Vec::new());
+        for (place, gpu) in self.gpus.iter_mut().enumerate() {
+            gpu.watch.conclude(&mut gpu.meter);
+            warnings.extend(findings::of_run(&gpu.name, &gpu.meter, &gpu.watch));
+            extras.push((place, Extra::GpuMeter(gpu.meter)));
+        }
+        (extras, warnings)
     }
 }
 
@@ -159,7 +240,7 @@ mod tests {
     /// A library that does not exist is an ordinary result that names the library and the option.
     #[test]
     fn no_library() {
-        let found = find(Some(Path::new("/nonexistent/libnvidia-ml.so.1")), Duration::from_millis(20));
+        let found = find(Some(Path::new("/nonexistent/libnvidia-ml.so.1")), Duration::from_millis(20), false);
         assert!(found.gpus.is_none());
         let why = &found.source.ignored[0].why;
         assert!(why.contains("/nonexistent/libnvidia-ml.so.1") && why.contains("--nvml-lib"), "{why}");

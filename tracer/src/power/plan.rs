@@ -17,6 +17,8 @@ pub enum SourceChoice {
     Perf,
     /// NVIDIA GPUs through `libnvidia-ml`.
     Nvml,
+    /// AMD GPUs through the amdgpu driver's tables.
+    AmdGpu,
     /// Energy sensors of `/sys/class/hwmon`.
     Hwmon,
     /// No counter: power estimated from CPU time.
@@ -28,7 +30,7 @@ pub enum SourceChoice {
 }
 
 /// The words that `--power` takes, for help and errors.
-const WORDS: &str = "auto, powercap, perf, nvml, hwmon, model, replay:FILE, none";
+const WORDS: &str = "auto, powercap, perf, nvml, amdgpu, hwmon, model, replay:FILE, none";
 
 /// A `--power` word that is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +52,7 @@ impl FromStr for SourceChoice {
             "powercap" => Ok(Self::Powercap),
             "perf" => Ok(Self::Perf),
             "nvml" => Ok(Self::Nvml),
+            "amdgpu" => Ok(Self::AmdGpu),
             "hwmon" => Ok(Self::Hwmon),
             "model" => Ok(Self::Model),
             "none" => Ok(Self::None),
@@ -69,6 +72,7 @@ impl fmt::Display for SourceChoice {
             Self::Powercap => f.write_str("powercap"),
             Self::Perf => f.write_str("perf"),
             Self::Nvml => f.write_str("nvml"),
+            Self::AmdGpu => f.write_str("amdgpu"),
             Self::Hwmon => f.write_str("hwmon"),
             Self::Model => f.write_str("model"),
             Self::Replay(file) => write!(f, "replay:{}", file.display()),
@@ -124,7 +128,8 @@ mod tests {
     /// Every word is understood and printed as it was typed.
     #[test]
     fn words_round_trip() {
-        for word in ["auto", "powercap", "perf", "nvml", "hwmon", "model", "replay:a:b.csv", "none"] {
+        for word in ["auto", "powercap", "perf", "nvml", "amdgpu", "hwmon", "model", "replay:a:b.csv", "none"]
+        {
             assert_eq!(word.parse::<SourceChoice>().unwrap().to_string(), word);
         }
     }

@@ -5,7 +5,7 @@
 //! the progress line shows.
 
 use super::replay::{Replay, ReplayError};
-use super::{Attempt, PowerSource};
+use super::{Attempt, Extra, PowerSource};
 use crate::clock::{KtimeNs, WallAnchor};
 use crate::ids::DomainId;
 use crate::profile::record::{CounterValue, Histogram, Reading, Record, Warning};
@@ -30,6 +30,8 @@ const NAP_NS: u64 = 200_000_000;
 pub(super) struct Live {
     /// The hardware.
     pub(super) source: Box<dyn PowerSource>,
+    /// The source's name.
+    pub(super) name: String,
     /// Each domain's id and name, in the source's order.
     pub(super) domains: Vec<(DomainId, String)>,
     /// Whether a domain's power counts in the progress line: psys holds the others, and would count them twice.
@@ -293,18 +295,40 @@ impl Reader {
                 let _ = self.records.send(Record::Readings(*id, std::mem::take(&mut track.batch)));
             }
         }
+        let extras = self.live.source.extras();
+        self.hand_on(extras);
         let shown = self.tracks.iter().zip(&self.live.shown).filter(|&(_, &shown)| shown);
         let watts = shown.filter_map(|(track, _)| track.watts).reduce(u64::saturating_add);
         self.gauge.store(watts.unwrap_or(UNKNOWN), Ordering::Relaxed);
     }
 
+    /// Hands on what the source has learned beside its readings.
+    fn hand_on(&self, extras: Vec<(usize, Extra)>) {
+        for (place, extra) in extras {
+            let Some(&(id, _)) = self.live.domains.get(place) else { continue };
+            let record = match extra {
+                Extra::GpuMeter(meter) => Record::GpuMeter(id, meter),
+                Extra::GpuUses(uses) => Record::GpuUses(id, uses),
+            };
+            // A writer that is gone has told the session why; there is nobody to tell here.
+            let _ = self.records.send(record);
+        }
+    }
+
     fn into_end(mut self) -> ReaderEnd {
+        let (extras, found) = self.live.source.finish();
+        self.hand_on(extras);
+        // A device that is lost fails at every reading after; that is said once.
+        let lost = |name: &str| {
+            found.iter().any(|w| w.code == "gpu-lost" && w.text.starts_with(&format!("{name}:")))
+        };
         for (track, (_, name)) in self.tracks.iter().zip(&self.live.domains) {
-            if let Some(first) = &track.first_failure {
+            if let Some(first) = track.first_failure.as_ref().filter(|_| !lost(name)) {
                 let text = format!("{name}: {} of {} readings failed ({first})", track.failed, self.rounds);
                 self.end.warnings.push(warning("power-read-failed", text));
             }
         }
+        self.end.warnings.extend(found);
         self.end
     }
 }

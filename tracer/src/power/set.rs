@@ -1,13 +1,14 @@
 //! Choosing the sources: what `auto` takes, what was asked for by name, and how they become one list of domains.
 //!
-//! Leaves out how each source reads its hardware, and the reading itself (`reader.rs`).
+//! Leaves out how each source reads its hardware, what is learned of the meters before the start (`before.rs`), and the reading itself
+//! (`reader.rs`).
 
 use super::cross_check::CrossCheck;
 use super::error::PowerError;
 use super::plan::{PowerPlan, SourceChoice};
 use super::reader::{Live, LiveReplay, PowerTask};
 use super::replay::Replay;
-use super::{PowerSource, filter, hwmon, idle, model, nvml, perf, powercap, reader};
+use super::{PowerSource, Remark, amdgpu, filter, hwmon, model, nvml, perf, powercap, reader};
 use crate::ids::DomainId;
 use crate::profile::record::{Domain, DomainClass, IdleBaseline, Ignored, Origin, Record, Source, Warning};
 use crate::units::MicroWatts;
@@ -16,19 +17,21 @@ use std::time::Duration;
 
 /// Power sources, open and ready to be read.
 pub struct PowerSet {
-    sources: Vec<Source>,
-    domains: Vec<Domain>,
-    live: Vec<Live>,
+    pub(super) sources: Vec<Source>,
+    pub(super) domains: Vec<Domain>,
+    pub(super) live: Vec<Live>,
     replays: Vec<LiveReplay>,
     period: Duration,
     /// A second reader of the counters of one live source, and that source's place.
-    check: Option<(usize, CrossCheck)>,
-    warnings: Vec<Warning>,
+    pub(super) check: Option<(usize, CrossCheck)>,
+    pub(super) warnings: Vec<Warning>,
+    /// What to know of devices before believing their numbers.
+    pub(super) remarks: Vec<Remark>,
 }
 
 /// Opens what the plan asks for.
 ///
-/// `auto` takes every counter that can be read: powercap; perf for what powercap lacks, and for the rest to compare with; GPUs by NVML and
+/// `auto` takes every counter that can be read: powercap; perf for what powercap lacks, and for the rest to compare with; GPUs by NVML, amdgpu and
 /// hwmon unless they are off; hwmon's sockets where nothing else has them; and the model where no counter covers the CPUs, unless estimates
 /// are refused. What a source offers and is not used is in its `ignored`, with the reason.
 ///
@@ -52,6 +55,9 @@ pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
     }
     if (auto && plan.gpu) || asked(&SourceChoice::Nvml) {
         set.add_nvml(plan, asked(&SourceChoice::Nvml))?;
+    }
+    if (auto && plan.gpu) || asked(&SourceChoice::AmdGpu) {
+        set.add_amdgpu(plan, asked(&SourceChoice::AmdGpu))?;
     }
     if auto || asked(&SourceChoice::Hwmon) {
         set.add_hwmon(plan, asked(&SourceChoice::Hwmon))?;
@@ -83,6 +89,7 @@ impl PowerSet {
             period,
             check: None,
             warnings: Vec::new(),
+            remarks: Vec::new(),
         }
     }
 
@@ -96,79 +103,14 @@ impl PowerSet {
         &self.domains
     }
 
-    /// Measures the idle power of every counter that has none yet, over a period before the run starts. Returns at once when there is
-    /// none. Needs a tokio runtime.
-    pub async fn measure_idle(&mut self, over: Duration) {
-        if over.is_zero() || !self.live.iter().any(|live| self.lacks_idle(live)) {
-            return;
-        }
-        let mut tracks: Vec<Vec<idle::Track>> =
-            self.live.iter().map(|live| vec![idle::Track::new(); live.domains.len()]).collect();
-        if let Some((live, check)) = self.checked() {
-            check.begin(live.source.as_mut());
-        }
-        let ticks_before = idle::read_cpu_ticks();
-        let end = tokio::time::Instant::now() + over;
-        let mut interval = tokio::time::interval(Duration::from_millis(idle::STEP_MS));
-        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        while interval.tick().await < end {
-            for (live, tracks) in self.live.iter_mut().zip(&mut tracks) {
-                let mut attempts = Vec::new();
-                live.source.read(&mut attempts);
-                idle::extend(tracks, &attempts);
-            }
-        }
-        let mut how = format!("measured over {:.1} s before the start", over.as_secs_f64());
-        if let Some((before, after)) = ticks_before.zip(idle::read_cpu_ticks()) {
-            how.push_str(&busy_remark(idle::busy_percent(before, after)));
-        }
-        self.set_idle(&tracks, &how);
-        self.finish_check();
-    }
-
-    fn checked(&mut self) -> Option<(&mut Live, &mut CrossCheck)> {
-        let (place, check) = self.check.as_mut()?;
-        Some((self.live.get_mut(*place)?, check))
-    }
-
-    /// Says in the source's notes how well perf agrees with powercap, and warns where it does not.
-    fn finish_check(&mut self) {
-        let Some((live, check)) = self.checked() else { return };
-        let agreements = check.compare(live.source.as_mut());
-        for agreement in &agreements {
-            let (domain, percent) = (&agreement.domain, agreement.percent());
-            let text = format!(
-                "{domain}: perf differs from powercap by {percent:+.1} %, as compared before the start"
-            );
-            if agreement.is_broken() {
-                let advice = "one of the two drivers has the wrong unit; --power perf reads the other one";
-                let text = format!("{text}; {advice}");
-                self.warnings.push(Warning { code: "sources-disagree".to_owned(), text });
-            } else if let Some(source) = self.sources.iter_mut().find(|s| s.name == powercap::NAME) {
-                source.notes.push(text);
-            }
-        }
-        self.check = None;
-    }
-
     /// Takes the first readings and keeps reading on tokio tasks until `PowerTask::stop`. Needs a tokio runtime.
     pub fn start(self, records: Sender<Record>) -> PowerTask {
-        reader::start(self.live, self.replays, self.period, self.warnings, records)
-    }
-
-    fn lacks_idle(&self, live: &Live) -> bool {
-        live.domains.iter().any(|(id, _)| self.domains.get(id.index()).is_some_and(|d| d.idle.is_none()))
-    }
-
-    fn set_idle(&mut self, tracks: &[Vec<idle::Track>], how: &str) {
-        for (live, tracks) in self.live.iter().zip(tracks) {
-            for ((id, _), track) in live.domains.iter().zip(tracks) {
-                if let Some(domain) = self.domains.get_mut(id.index()).filter(|d| d.idle.is_none()) {
-                    domain.idle =
-                        idle::baseline(track).map(|power| IdleBaseline { power, how: how.to_owned() });
-                }
-            }
-        }
+        let said = |remark: Remark| Warning {
+            code: remark.code.to_owned(),
+            text: format!("{}; {}", remark.text, remark.advice),
+        };
+        let warnings = self.warnings.into_iter().chain(self.remarks.into_iter().map(said)).collect();
+        reader::start(self.live, self.replays, self.period, warnings, records)
     }
 
     /// Adds a source that was looked at and gives nothing.
@@ -240,9 +182,31 @@ impl PowerSet {
         }
     }
 
-    pub(super) fn add_hwmon(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+    /// A machine without such a card has no line for it, unless it was asked for.
+    pub(super) fn add_amdgpu(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+        let amdgpu::Found { gpus, mut source } = amdgpu::find(&plan.sysfs, self.next_gpu(), plan.period);
+        match gpus {
+            Some(gpus) => self.add_live(Box::new(gpus), source),
+            None if source.ignored.is_empty() && !asked => Ok(()),
+            None => {
+                if source.ignored.is_empty() {
+                    let why =
+                        format!("{} has no card with gpu_metrics", plan.sysfs.join("class/drm").display());
+                    source.ignored.push(Ignored { domain: amdgpu::NAME.to_owned(), why });
+                }
+                self.add_nothing(amdgpu::NAME, source, asked)
+            }
+        }
+    }
+
+    /// The number of the next GPU: sources count on where others ended.
+    fn next_gpu(&self) -> u32 {
         let gpus = self.domains.iter().filter(|d| d.class == DomainClass::Gpu).count();
-        let first = u32::try_from(gpus).unwrap_or(u32::MAX);
+        u32::try_from(gpus).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn add_hwmon(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
+        let first = self.next_gpu();
         let hwmon::Found { hwmon, mut source } = hwmon::find(&plan.sysfs, first, plan.period);
         let has_package = self.domains.iter().any(|d| d.class == DomainClass::Package);
         let mut left_out = Vec::new();
@@ -275,7 +239,8 @@ impl PowerSet {
     }
 
     pub(super) fn add_nvml(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let found = nvml::find(plan.nvml_lib.as_deref(), plan.period);
+        let found = nvml::find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only);
+        self.remarks.extend(found.remarks);
         match found.gpus {
             Some(gpus) => self.add_live(Box::new(gpus), found.source),
             None if asked => self.add_nothing(nvml::NAME, found.source, true),
@@ -291,7 +256,7 @@ impl PowerSet {
         let domains = ids.into_iter().zip(hardware.domains()).map(|(id, d)| (id, d.name.clone())).collect();
         let only_psys = hardware.domains().iter().all(|d| d.class == DomainClass::Psys);
         let shown = hardware.domains().iter().map(|d| only_psys || d.class.adds_up()).collect();
-        self.live.push(Live { source: hardware, domains, shown });
+        self.live.push(Live { source: hardware, name: source.name.clone(), domains, shown });
         self.sources.push(source);
         Ok(())
     }
@@ -334,14 +299,6 @@ fn missing(name: &'static str, source: &Source) -> PowerError {
 fn ignored_reasons(sources: &[Source]) -> String {
     let reasons = sources.iter().flat_map(|s| &s.ignored).map(|i| format!("{}: {}", i.domain, i.why));
     reasons.collect::<Vec<_>>().join("; ")
-}
-
-/// What a baseline is worth that was measured on CPUs this busy; a tenth is what a desktop does at rest.
-fn busy_remark(percent: u64) -> String {
-    if percent < 10 {
-        return String::new();
-    }
-    format!(", while the CPUs were {percent} % busy: too high, so stop other work or give --idle-watts")
 }
 
 #[cfg(test)]

@@ -168,7 +168,7 @@ fn survey_never_fails() {
     let client = tree(CLIENT);
     let mut plan = plan(client.path(), &[]);
     plan.choices.push(SourceChoice::Replay(PathBuf::from("/nonexistent.csv")));
-    let sources = survey(&plan);
+    let sources = survey(&plan).sources;
     assert_eq!(
         sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
         ["powercap", "perf", "nvml", "hwmon", "replay", "model"]
@@ -195,7 +195,7 @@ fn survey_shows_what_a_run_takes() {
             let measured = sources.into_iter().filter(|s| !s.domains.is_empty());
             measured.map(|source| (source.name, source.domains)).collect()
         };
-        let surveyed = taken(survey(&plan));
+        let surveyed = taken(survey(&plan).sources);
         assert_eq!(surveyed, taken(open(&plan).unwrap().sources()));
         assert!(
             surveyed["powercap"].len() == 4 && surveyed.contains_key("hwmon") == plan.gpu,

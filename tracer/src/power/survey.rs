@@ -7,19 +7,32 @@ use super::error::PowerError;
 use super::plan::{PowerPlan, SourceChoice};
 use super::replay::{self, Replay};
 use super::set::PowerSet;
-use super::{hwmon, model, nvml, perf, powercap};
+use super::{Remark, amdgpu, hwmon, model, nvml, perf, powercap};
 use crate::profile::record::{Ignored, Quality, Source};
+use std::time::Duration;
 
-/// Every source with its domains, and what is ignored and why. The model comes last, with a remark on whether `auto` would use it.
-pub fn survey(plan: &PowerPlan) -> Vec<Source> {
+/// How long meters are watched: five steps of the slowest.
+const WATCHED: Duration = Duration::from_millis(650);
+
+/// What there is, and what to know of it.
+#[derive(Debug)]
+pub struct Survey {
+    /// Every source with its domains, and what is ignored and why. The model comes last, with a remark on whether `auto` would use it.
+    pub sources: Vec<Source>,
+    /// What a reader should know before believing their numbers.
+    pub remarks: Vec<Remark>,
+}
+
+/// Looks at everything; GPUs for half a second, to see how their meters step.
+pub fn survey(plan: &PowerPlan) -> Survey {
     let mut set = PowerSet::empty(plan.period);
     offer(&mut set, powercap::NAME, |set| set.add_powercap(plan, false));
     offer(&mut set, perf::NAME, |set| set.add_perf(plan, false));
     if plan.gpu {
         offer(&mut set, nvml::NAME, |set| set.add_nvml(plan, false));
+        offer(&mut set, amdgpu::NAME, |set| set.add_amdgpu(plan, false));
     } else {
-        let gpus = nvml::find(plan.nvml_lib.as_deref(), plan.period).source;
-        set.add_source(without(gpus, "GPUs are switched off (--gpu off)"));
+        add_switched_off(&mut set, plan);
     }
     offer(&mut set, hwmon::NAME, |set| set.add_hwmon(plan, false));
     for choice in &plan.choices {
@@ -34,7 +47,21 @@ pub fn survey(plan: &PowerPlan) -> Vec<Source> {
             set.add_source(without(model, why));
         }
     }
-    set.sources()
+    let (sources, remarks) = set.examine(WATCHED);
+    Survey { sources, remarks }
+}
+
+/// Shows the GPUs that a run with `--gpu off` leaves alone; a machine without an AMD card has no line for it.
+fn add_switched_off(set: &mut PowerSet, plan: &PowerPlan) {
+    const WHY: &str = "GPUs are switched off (--gpu off)";
+    set.add_source(without(
+        nvml::find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only).source,
+        WHY,
+    ));
+    let cards = amdgpu::find(&plan.sysfs, 0, plan.period).source;
+    if !cards.domains.is_empty() || !cards.ignored.is_empty() {
+        set.add_source(without(cards, WHY));
+    }
 }
 
 /// Adds a source; one that cannot be taken says why.

@@ -4,9 +4,9 @@
 //! learned later). A stack's parent is older than the stack, so chains of callers end. Leaves out bytes and files (`file.rs`).
 
 use super::late_names::LateNames;
-use super::record::{Frame, Name, Occupant, Record, Sample, Slice, StackNode, Wait, Wake};
-use super::recording::{Recording, Requests};
-use crate::ids::{FrameId, StackId, ThreadKey};
+use super::record::{Frame, GpuMeter, GpuUse, Name, Occupant, Record, Sample, Slice, StackNode, Wait, Wake};
+use super::recording::{GpuFacts, Recording, Requests};
+use crate::ids::{DomainId, FrameId, StackId, ThreadKey};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -49,6 +49,7 @@ impl Assembly {
                     domains: Vec::new(),
                     readings: BTreeMap::new(),
                     sleeps: Vec::new(),
+                    gpu_facts: GpuFacts::default(),
                     processes: Vec::new(),
                     threads: Vec::new(),
                     frames: Vec::new(),
@@ -104,6 +105,8 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::Stack(id, node) => add_stack(to, id, node),
         Record::Slices(slices) => add_slices(to, slices),
         Record::Samples(samples) => add_samples(to, samples),
+        Record::GpuMeter(domain, meter) => add_meter(to, domain, meter),
+        Record::GpuUses(domain, uses) => add_uses(to, domain, uses),
         Record::Slept(at) => {
             to.sleeps.push(at);
             Ok(())
@@ -135,6 +138,18 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             Ok(())
         }
     }
+}
+
+fn add_meter(to: &mut Recording, domain: DomainId, meter: GpuMeter) -> Result<(), Nonsense> {
+    defined(&to.domains, "domain", domain.get())?;
+    to.gpu_facts.meters.insert(domain, meter);
+    Ok(())
+}
+
+fn add_uses(to: &mut Recording, domain: DomainId, uses: Vec<GpuUse>) -> Result<(), Nonsense> {
+    defined(&to.domains, "domain", domain.get())?;
+    to.gpu_facts.uses.entry(domain).or_default().extend(uses);
+    Ok(())
 }
 
 fn add_slices(to: &mut Recording, slices: Vec<Slice>) -> Result<(), Nonsense> {

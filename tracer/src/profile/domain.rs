@@ -3,7 +3,7 @@
 //! Leaves out reading them (`power/`) and what the readings mean (`timeline/`).
 
 use crate::clock::KtimeNs;
-use crate::ids::{CpuId, DomainId, SocketId};
+use crate::ids::{CpuId, DomainId, Pid, SocketId};
 use crate::units::{MicroJoules, MicroWatts};
 use serde::{Deserialize, Serialize};
 
@@ -150,6 +150,47 @@ pub struct IdleBaseline {
     pub power: MicroWatts,
     /// How it was found, for the reader: `measured over 1.0 s before the start`, `--idle-watts`, …
     pub how: String,
+}
+
+/// What the energy of a GPU is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GpuMeterKind {
+    /// The device's energy counter.
+    Counter,
+    /// The counter of its module, CPU included.
+    ModuleCounter,
+    /// A sum of power readings that are not averaged.
+    InstantPower,
+    /// A sum of power readings, each the mean of a second.
+    AveragedPower,
+}
+
+/// How the meter of a GPU behaves, as far as it was found out. A later record of the same domain replaces an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuMeter {
+    /// What it is.
+    pub kind: GpuMeterKind,
+    /// Time between two steps in nanoseconds.
+    pub tick_ns: Option<u64>,
+    /// How much later a step is than what it measured, against the driver's own power samples, in nanoseconds.
+    pub lag_ns: Option<u64>,
+    /// The part at the end of each step that the sensor looks at, in nanoseconds.
+    pub window_ns: Option<u64>,
+    /// The counter's energy over that of the instant power, in thousandths.
+    pub agreement_permille: Option<u32>,
+}
+
+/// How busy a process kept a GPU's multiprocessors over a stretch of time, as the driver samples it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuUse {
+    /// From here.
+    pub from: KtimeNs,
+    /// To here.
+    pub to: KtimeNs,
+    /// The process, as the driver's own pid namespace numbers it.
+    pub pid: Pid,
+    /// Percent of the time.
+    pub sm_percent: u8,
 }
 
 /// One reading of a counter.

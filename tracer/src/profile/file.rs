@@ -32,7 +32,7 @@ use thiserror::Error;
 /// As PNG's: a byte that is no text, the name, and line ends that a careless copy would change.
 const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// Counts up whenever an older reader would misread a newer file.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const KIND_RECORDS: u8 = 1;
 const CHUNK_BYTES: usize = 64 * 1024;
 const FLUSH_EVERY: Duration = Duration::from_secs(1);

@@ -222,6 +222,7 @@ mod tests {
         };
         Recording {
             sleeps: Vec::new(),
+            gpu_facts: Default::default(),
             header,
             domains: vec![],
             readings: BTreeMap::new(),

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use super::domain::{
-    CounterValue, Domain, DomainClass, IdleBaseline, Ignored, Origin, Quality, Reading, Scope, Source,
+    CounterValue, Domain, DomainClass, GpuMeter, GpuMeterKind, GpuUse, IdleBaseline, Ignored, Origin,
+    Quality, Reading, Scope, Source,
 };
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
@@ -53,6 +54,10 @@ pub enum Record {
     Wakes(Vec<Wake>),
     /// A frame in which a pool's worker waits for tasks: what is below it was asked for by another thread.
     PoolLoop(FrameId),
+    /// How the meter of a GPU behaves: once at the start, and again at the end.
+    GpuMeter(DomainId, GpuMeter),
+    /// Which processes kept a GPU busy, of the target or not.
+    GpuUses(DomainId, Vec<GpuUse>),
 }
 
 /// What is known when the recording starts.

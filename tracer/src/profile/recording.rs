@@ -3,7 +3,8 @@
 //! Leaves out how it lies in a file (`file.rs`).
 
 use super::record::{
-    Domain, Frame, Header, Process, Reading, Sample, Slice, StackNode, Summary, Thread, Wait, Wake, Warning,
+    Domain, Frame, GpuMeter, GpuUse, Header, Process, Reading, Sample, Slice, StackNode, Summary, Thread,
+    Wait, Wake, Warning,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{DomainId, FrameId, StackId};
@@ -18,6 +19,8 @@ pub struct Recording {
     pub domains: Vec<Domain>,
     /// Readings of each counter domain, in time order.
     pub readings: BTreeMap<DomainId, Vec<Reading>>,
+    /// What was learned of the GPUs beside their readings.
+    pub gpu_facts: GpuFacts,
     /// When the machine woke up from sleep.
     pub sleeps: Vec<KtimeNs>,
     /// Programs, by `ProcessKey`.
@@ -40,6 +43,15 @@ pub struct Recording {
     pub summary: Option<Summary>,
     /// Doubts that arose when it was read: where it was cut off. `attribute` hands them on in its profile.
     pub warnings: Vec<Warning>,
+}
+
+/// What was learned of GPUs beside their readings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuFacts {
+    /// How the meter of each behaves.
+    pub meters: BTreeMap<DomainId, GpuMeter>,
+    /// Which processes kept each busy, in the order in which it was sampled.
+    pub uses: BTreeMap<DomainId, Vec<GpuUse>>,
 }
 
 /// What tells for whom threads work.

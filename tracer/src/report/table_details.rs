@@ -3,8 +3,9 @@
 use super::names::is_nameless;
 use super::table_cells::{Look, TITLE, seconds};
 use super::{doubts, run};
-use crate::profile::record::Source;
+use crate::profile::record::{GpuMeter, GpuUse, Source};
 use crate::profile::recording::Recording;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Writes the details.
@@ -17,6 +18,7 @@ pub(crate) fn write(out: &mut dyn Write, recording: &Recording, look: Look) -> i
         format!("stacks sampled by {} at {} Hz", header.sample_event, header.sample_hz),
     ];
     facts.extend(header.sources.iter().flat_map(source_facts));
+    facts.extend(gpu_facts(recording));
     facts.extend(runtimes(recording).into_iter().map(|runtime| format!("interpreter: {runtime}")));
     look.bullets(out, "-", &facts)?;
     let nameless = nameless_libraries(recording);
@@ -58,6 +60,41 @@ fn source_facts(source: &Source) -> Vec<String> {
         ignored.map(|ignored| format!("{}: ignored {}: {}", source.name, ignored.domain, ignored.why)),
     );
     facts
+}
+
+/// What the run has shown of each GPU's meter, and which processes the driver saw on it.
+fn gpu_facts(recording: &Recording) -> Vec<String> {
+    let mut facts = Vec::new();
+    for domain in &recording.domains {
+        let name = &domain.name;
+        if let Some(GpuMeter { lag_ns: Some(lag), window_ns: Some(window), .. }) =
+            recording.gpu_facts.meters.get(&domain.id)
+        {
+            facts.push(format!(
+                "{name}: the counter is {} ms behind the driver's power samples and sees the last {} ms of each step",
+                lag / 1_000_000,
+                window / 1_000_000
+            ));
+        }
+        facts.extend(recording.gpu_facts.uses.get(&domain.id).into_iter().flat_map(|uses| {
+            let by_pid = busy_by_pid(uses).into_iter();
+            by_pid.map(move |(pid, percent)| {
+                format!("{name}: process {pid} kept it {percent} % busy, as the driver samples it")
+            })
+        }));
+    }
+    facts
+}
+
+/// How busy each process was over all of its samples, in percent of their time.
+fn busy_by_pid(uses: &[GpuUse]) -> BTreeMap<u32, u64> {
+    let mut sums = BTreeMap::<u32, (u64, u64)>::new();
+    for one in uses {
+        let ns = one.to.ns_since(one.from);
+        let sum = sums.entry(one.pid.get()).or_default();
+        *sum = (sum.0 + ns, sum.1 + ns.saturating_mul(u64::from(one.sm_percent)));
+    }
+    sums.into_iter().map(|(pid, (ns, busy))| (pid, busy / ns.max(1))).collect()
 }
 
 fn sampling_facts(recording: &Recording) -> Vec<String> {

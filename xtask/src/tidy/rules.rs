@@ -28,7 +28,7 @@ const FUNCTION_LINES: usize = 60;
 const DOORS: [(&str, &[&str]); 5] = [
     ("aya", &["tracer/src/probe", "tracer-ebpf"]),
     ("aya_log", &["tracer/src/probe", "tracer-ebpf"]),
-    ("nvml_wrapper", &["tracer/src/power/nvml.rs"]),
+    ("nvml_wrapper", &["tracer/src/power/nvml.rs", "tracer/src/power/nvml"]),
     ("blazesym", &["tracer/src/symbolize", "tracer/src/symbolize.rs"]),
     ("inferno", &["tracer/src/report/flamegraph.rs"]),
 ];

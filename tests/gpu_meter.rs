@@ -1,0 +1,318 @@
+//! The GPU meter against simulated GPUs: totals, what is found out of each kind of meter, and everything that can be wrong with one.
+//!
+//! Leaves out who launched what.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use energy_trace::ids::DomainId;
+use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
+use energy_trace::profile::record::{
+    CounterValue, GpuMeter, GpuMeterKind, GpuUse, Origin, Quality, Reading, Record,
+};
+use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, Scenario, VARIABLE, WORKLOADS};
+use energy_trace_tests::process::Guard;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// The machine is handed over in the environment: one test at a time.
+static ENVIRONMENT: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn machine(meters: Vec<Meter>) -> Gpu {
+    let mut scenario = Scenario::new(Meter::default(), &WORKLOADS);
+    scenario.devices = meters.into_iter().map(|meter| Device { meter, ..Device::default() }).collect();
+    Gpu::new(&scenario, Prologue::Jump).unwrap()
+}
+
+fn model(name: &str) -> Meter {
+    Meter::model(name).unwrap()
+}
+
+fn plan(gpu: &Gpu) -> PowerPlan {
+    // SAFETY: the only writer of the environment in this program, under the lock of `ENVIRONMENT`; the only reader outside the standard
+    // library is the simulated driver, which is initialised by the same test afterwards.
+    unsafe { std::env::set_var(VARIABLE, gpu.machine()) };
+    let nvml_lib = Some(gpu.libraries().join("libnvidia-ml.so.1"));
+    let period = Duration::from_millis(5);
+    PowerPlan { nvml_lib, choices: vec![SourceChoice::Nvml], period, ..PowerPlan::default() }
+}
+
+/// A run that is going on.
+struct Run {
+    task: PowerTask,
+    records: Receiver<Record>,
+}
+
+/// What a run has left.
+struct Ended {
+    readings: BTreeMap<DomainId, Vec<Reading>>,
+    meters: BTreeMap<DomainId, GpuMeter>,
+    uses: Vec<(DomainId, GpuUse)>,
+    end: PowerEnd,
+}
+
+impl Run {
+    fn start(set: PowerSet) -> Self {
+        let (sender, records) = channel();
+        Self { task: set.start(sender), records }
+    }
+
+    async fn stop(self) -> Ended {
+        let end = self.task.stop().await;
+        let (mut readings, mut meters, mut uses) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for record in self.records {
+            match record {
+                Record::Readings(id, batch) => readings.entry(id).or_insert_with(Vec::new).extend(batch),
+                Record::GpuMeter(id, meter) => drop(meters.insert(id, meter)),
+                Record::GpuUses(id, batch) => uses.extend(batch.into_iter().map(|one| (id, one))),
+                other => panic!("not of a power source: {other:?}"),
+            }
+        }
+        Ended { readings, meters, uses, end }
+    }
+}
+
+impl Ended {
+    fn codes(&self) -> Vec<&str> {
+        self.end.warnings.iter().map(|w| w.code.as_str()).collect()
+    }
+
+    fn text(&self, code: &str) -> &str {
+        &self.end.warnings.iter().find(|w| w.code == code).expect(code).text
+    }
+}
+
+fn good(readings: &[Reading]) -> Vec<(u64, u64)> {
+    let value = |r: &Reading| match r.value {
+        CounterValue::MicroJoules(uj) => Some((r.at.as_ns(), uj)),
+        CounterValue::Failed => None,
+    };
+    readings.iter().filter_map(value).collect()
+}
+
+/// Runs a workload to its end beside a run of the meter.
+async fn with_workload(gpu: &Gpu, set: PowerSet, arguments: &[&str]) -> Ended {
+    let program = gpu.workload("gpu_mix", &[]).unwrap();
+    let mut command = gpu.command(&program);
+    command.args(arguments);
+    let run = Run::start(set);
+    let work = tokio::task::spawn_blocking(move || Guard::spawn(&mut command)?.finish(LIMIT));
+    let ended = work.await.unwrap().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    run.stop().await
+}
+
+/// The counter's readings differ by what the device really spent between them: idle and the workload.
+#[tokio::test(flavor = "multi_thread")]
+async fn totals_are_the_truth() {
+    let _one = ENVIRONMENT.lock().await;
+    let gpu = machine(vec![model("IDEAL")]);
+    let set = power::open(&plan(&gpu)).unwrap();
+    let ended = with_workload(&gpu, set, &["1"]).await;
+    let values = good(&ended.readings[&DomainId::new(0)]);
+    let ((from, first), (to, last)) = (values[0], values[values.len() - 1]);
+    let truth = gpu.place().energy_uj(0, to) - gpu.place().energy_uj(0, from);
+    let error = (last - first) as f64 / truth - 1.0;
+    assert!(error.abs() < 0.01, "{error:+.4}");
+    assert!(truth > 1.5 * 60e6 * (to - from) as f64 / 1e9, "the workload shows");
+    assert_eq!(ended.codes(), [""; 0]);
+}
+
+/// Each device's step is found before the start and written down; constant power shows no lag, and none is made up.
+#[tokio::test(flavor = "multi_thread")]
+async fn steps_are_calibrated() {
+    let _one = ENVIRONMENT.lock().await;
+    let gpu = machine(vec![model("V100"), model("A100"), model("H100")]);
+    let mut set = power::open(&plan(&gpu)).unwrap();
+    set.measure_idle(Duration::from_secs(1)).await;
+    let notes = set.sources()[0].notes.join("\n");
+    let ended = Run::start(set).stop().await;
+    for (place, tick_ms) in [(0_u32, 20_u64), (1, 100), (2, 100)] {
+        let meter = ended.meters[&DomainId::new(place)];
+        let tick = meter.tick_ns.unwrap();
+        assert!(tick.abs_diff(tick_ms * 1_000_000) < tick_ms * 200_000, "{meter:?}");
+        assert_eq!((meter.kind, meter.lag_ns, meter.window_ns), (GpuMeterKind::Counter, None, None));
+        assert!(notes.contains(&format!("gpu-{place}: the meter steps every")), "{notes}");
+    }
+    assert!(notes.contains("gpu-2: its power reading is a mean over a second and is not used"), "{notes}");
+}
+
+/// Under a load that changes, lag and window are found against the driver's own samples.
+#[tokio::test(flavor = "multi_thread")]
+async fn lag_is_found_under_load() {
+    let _one = ENVIRONMENT.lock().await;
+    let meter = Meter { tick_ms: 60, lag_ms: 70, window_ms: 60, sample_ms: 10, ..Meter::default() };
+    let gpu = machine(vec![meter]);
+    let mut set = power::open(&plan(&gpu)).unwrap();
+    set.measure_idle(Duration::from_secs(1)).await;
+    let ended = with_workload(&gpu, set, &["5"]).await;
+    let found = ended.meters[&DomainId::new(0)];
+    let lag = found.lag_ns.expect("a lag");
+    assert!(lag.abs_diff(70_000_000) <= 20_000_000, "{found:?}");
+    assert_eq!(found.window_ns, found.tick_ns, "{found:?}");
+}
+
+/// A counter that says a third more than the device's own power is told of.
+#[tokio::test(flavor = "multi_thread")]
+async fn sensors_that_disagree() {
+    let _one = ENVIRONMENT.lock().await;
+    let gpu = machine(vec![Meter { counter_gain: 1.33, ..Meter::default() }]);
+    let mut set = power::open(&plan(&gpu)).unwrap();
+    set.measure_idle(Duration::from_secs(1)).await;
+    let ended = Run::start(set).stop().await;
+    assert_eq!(ended.codes(), ["gpu-sensors-disagree"]);
+    let text = ended.text("gpu-sensors-disagree");
+    assert!(text.contains("gpu-0: the counter differs from the device's own power by +3"), "{text}");
+}
+
+/// Without a counter, power is summed up: an estimate, said so, and left out where only what is measured is wanted; averaged power says
+/// that it is averaged.
+#[tokio::test(flavor = "multi_thread")]
+async fn power_without_a_counter() {
+    let _one = ENVIRONMENT.lock().await;
+    let no_counter = Meter { counter: false, lag_ms: 0, ..model("V100") }.full_duty();
+    let gpu = machine(vec![no_counter, model("AVERAGED")]);
+    let plan = plan(&gpu);
+    let set = power::open(&plan).unwrap();
+    assert_eq!(set.sources()[0].quality, Quality::Estimated);
+    for domain in set.domains() {
+        assert!(matches!(domain.origin, Origin::Counter { quality: Quality::Estimated, .. }), "{domain:?}");
+    }
+    let ended = with_workload(&gpu, set, &["1"]).await;
+    let kinds: Vec<_> = ended.meters.values().map(|meter| meter.kind).collect();
+    assert_eq!(kinds, [GpuMeterKind::InstantPower, GpuMeterKind::AveragedPower]);
+    assert_eq!(ended.codes(), ["gpu-no-counter", "gpu-averaged-power", "gpu-unsupported"]);
+    let values = good(&ended.readings[&DomainId::new(0)]);
+    let ((from, first), (to, last)) = (values[0], values[values.len() - 1]);
+    let truth = gpu.place().energy_uj(0, to) - gpu.place().energy_uj(0, from);
+    let error = (last - first) as f64 / truth - 1.0;
+    assert!(error.abs() < 0.1, "{error:+.4}");
+    let refusing = PowerPlan { measured_only: true, ..plan };
+    let refused = power::open(&refusing).err().expect("nothing is measured").to_string();
+    assert!(refused.contains("--measured-only refuses sums of power"), "{refused}");
+}
+
+/// MIG, a virtual GPU and a module's counter each have their finding.
+#[tokio::test(flavor = "multi_thread")]
+async fn shared_devices() {
+    let _one = ENVIRONMENT.lock().await;
+    let virtual_gpu = Meter { vgpu: true, ..Meter::default() };
+    let gpu = machine(vec![model("MIG"), virtual_gpu, Meter { module: true, ..Meter::default() }]);
+    let ended = Run::start(power::open(&plan(&gpu)).unwrap()).stop().await;
+    let codes = ended.codes();
+    for code in ["gpu-mig", "gpu-virtual", "gpu-module"] {
+        assert!(codes.contains(&code), "{code} is not in {codes:?}");
+    }
+    assert!(ended.text("gpu-unsupported").contains("gpu-0: not supported here: utilisation by process"));
+    assert_eq!(ended.meters[&DomainId::new(2)].kind, GpuMeterKind::ModuleCounter);
+    assert!(good(&ended.readings[&DomainId::new(2)]).iter().all(|v| v.1 >= 123_456_000));
+}
+
+/// A device that is lost during the run gives failed readings and one finding; the other goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_during_the_run() {
+    let _one = ENVIRONMENT.lock().await;
+    let gpu = machine(vec![Meter { lost_after_s: Some(1.0), ..Meter::default() }, Meter::default()]);
+    let run = Run::start(power::open(&plan(&gpu)).unwrap());
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let ended = run.stop().await;
+    assert_eq!(ended.codes(), ["gpu-lost"]);
+    let (first, second) = (&ended.readings[&DomainId::new(0)], &ended.readings[&DomainId::new(1)]);
+    assert_eq!(first.last().unwrap().value, CounterValue::Failed);
+    assert!(second.iter().all(|r| r.value != CounterValue::Failed));
+}
+
+/// A counter that begins again is a finding, and the energy of that step is a gap and no number.
+#[tokio::test(flavor = "multi_thread")]
+async fn counter_that_is_reset() {
+    let _one = ENVIRONMENT.lock().await;
+    let gpu = machine(vec![Meter { reset_after_s: Some(1.0), ..Meter::default() }.full_duty()]);
+    let run = Run::start(power::open(&plan(&gpu)).unwrap());
+    tokio::time::sleep(Duration::from_millis(1700)).await;
+    let ended = run.stop().await;
+    assert_eq!(ended.codes(), ["gpu-counter-reset"]);
+    let readings = &ended.readings[&DomainId::new(0)];
+    let span = energy_trace::timeline::Span::new(readings[0].at, readings[readings.len() - 1].at);
+    let timeline = energy_trace::timeline::intervals_of_readings(readings, None, true, span);
+    assert_eq!(timeline.gaps.len(), 1, "{:?}", timeline.gaps);
+    assert!(timeline.intervals.iter().all(|i| i.energy.as_uj() < 100_000_000));
+}
+
+/// A device that has no meter at all is left out with its reason, and is no zero.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_supported() {
+    let _one = ENVIRONMENT.lock().await;
+    let bare = Meter { counter: false, instant: false, average_ms: 0, ..Meter::default() };
+    let broken = Meter { lost_after_s: Some(0.0), ..Meter::default() };
+    let gpu = machine(vec![bare, broken, Meter::default()]);
+    let set = power::open(&plan(&gpu)).unwrap();
+    let source = &set.sources()[0];
+    assert_eq!(source.domains, ["gpu-2"]);
+    let reasons: Vec<_> = source.ignored.iter().map(|i| i.why.as_str()).collect();
+    assert!(reasons[0].contains("no energy counter") && reasons[1].contains("cannot be read"), "{reasons:?}");
+}
+
+/// The driver's word on which process keeps the device busy is in the recording, by pid and in percent.
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_have_their_use() {
+    let _one = ENVIRONMENT.lock().await;
+    let gpu = machine(vec![Meter::default()]);
+    let ended = with_workload(&gpu, power::open(&plan(&gpu)).unwrap(), &["3"]).await;
+    let pid = gpu.truth().unwrap()[0].pid;
+    let own: Vec<_> = ended.uses.iter().filter(|(_, one)| one.pid.get() == pid).collect();
+    assert!(!own.is_empty(), "{:?}", ended.uses);
+    assert!(own.iter().any(|(_, one)| one.sm_percent > 30), "{own:?}");
+    assert!(own.iter().all(|(_, one)| one.from < one.to));
+    assert_eq!(own.len(), ended.uses.len());
+}
+
+/// `doctor` names what is wrong with each device by the same words as a report.
+#[test]
+fn doctor_names_findings() {
+    let gpu = machine(vec![model("MIG"), model("AVERAGED"), model("A100")]);
+    let mut command = gpu.command(env!("CARGO_BIN_EXE_energy-trace"));
+    let output = command
+        .args(["doctor", "--nvml-lib"])
+        .arg(gpu.libraries().join("libnvidia-ml.so.1"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
+    let words: Vec<&str> = said.split_whitespace().collect();
+    for code in ["[gpu-mig]", "[gpu-averaged-power]", "[gpu-unsupported]"] {
+        assert!(words.contains(&code), "{code} is not in {said}");
+    }
+    assert!(words.join(" ").contains("gpu-2: the meter steps every"), "{said}");
+}
+
+/// The whole program: the ledger's GPU row is what the device spent, and the meter, its findings and the process are in the report.
+#[test]
+fn a_whole_recording() {
+    let gpu = machine(vec![Meter { mig: true, ..model("A100") }.full_duty()]);
+    let program = gpu.workload("gpu_mix", &[]).unwrap();
+    let place = energy_trace_tests::place::Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let library = gpu.libraries().join("libnvidia-ml.so.1");
+    let mut record = place.command(&["record", "--power", "nvml", "--no-svg", "--nvml-lib"]);
+    let output = gpu.env(&mut record).arg(&library).arg("--").arg(&program).arg("4").output().unwrap();
+    energy_trace_tests::place::assert_code(&output, 0);
+    let report = place.run(&["report", "--format", "json", "energy-trace.data"]);
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let row = &json["ledger"][0];
+    assert_eq!((row["domain"].as_str(), row["quality"].as_str()), (Some("gpu-0"), Some("measured")));
+    let measured = row["measured_uj"].as_f64().unwrap();
+    let worked: f64 = gpu.truth().unwrap().iter().map(|l| l.uj).sum();
+    let idle = 60e6 * json["meta"]["duration_ns"].as_f64().unwrap() / 1e9;
+    // A step at either end is 100 ms of some hundred watts, of a run of seconds.
+    let error = measured / (worked + idle) - 1.0;
+    assert!(error.abs() < 0.08, "{error:+.3}: {row}");
+    let warnings = json["meta"]["warnings"].to_string();
+    assert!(warnings.contains("gpu-mig"), "{warnings}");
+    let details = place.run(&["report", "-v", "energy-trace.data"]);
+    let said = String::from_utf8_lossy(&details.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let pid = gpu.truth().unwrap()[0].pid;
+    for words in ["gpu-0: the meter steps every", &format!("gpu-0: process {pid} kept it")] {
+        assert!(said.contains(words), "{words} is not in {said}");
+    }
+}

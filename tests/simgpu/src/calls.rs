@@ -1,0 +1,77 @@
+//! The calls that profilers are told of, and their numbers. The telling is `cupti`'s.
+
+use crate::cupti::{self, Domain, Told};
+use crate::driver::Code;
+use crate::world::{self, Outcome};
+use std::ffi::CStr;
+
+/// A function whose calls give a device something to do. The numbers are CUPTI's (`CUpti_driver_api_trace_cbid`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Call {
+    LaunchKernel = 307,
+    LaunchKernelPtsz = 442,
+    LaunchKernelEx = 652,
+    LaunchKernelExPtsz = 653,
+    LaunchCooperative = 477,
+    LaunchCooperativePtsz = 478,
+    GraphLaunch = 514,
+    GraphLaunchPtsz = 515,
+    CopyHtoD = 276,
+    CopyDtoH = 278,
+    CopyHtoDAsync = 277,
+    CopyDtoHAsync = 279,
+    CopyDtoDAsync = 281,
+    Copy = 305,
+    CopyAsync = 306,
+    SetD8Async = 216,
+    SetD32Async = 220,
+}
+
+impl Call {
+    /// Its name, as CUPTI gives it.
+    const fn name(self) -> &'static CStr {
+        match self {
+            Self::LaunchKernel => c"cuLaunchKernel",
+            Self::LaunchKernelPtsz => c"cuLaunchKernel_ptsz",
+            Self::LaunchKernelEx => c"cuLaunchKernelEx",
+            Self::LaunchKernelExPtsz => c"cuLaunchKernelEx_ptsz",
+            Self::LaunchCooperative => c"cuLaunchCooperativeKernel",
+            Self::LaunchCooperativePtsz => c"cuLaunchCooperativeKernel_ptsz",
+            Self::GraphLaunch => c"cuGraphLaunch",
+            Self::GraphLaunchPtsz => c"cuGraphLaunch_ptsz",
+            Self::CopyHtoD => c"cuMemcpyHtoD_v2",
+            Self::CopyDtoH => c"cuMemcpyDtoH_v2",
+            Self::CopyHtoDAsync => c"cuMemcpyHtoDAsync_v2",
+            Self::CopyDtoHAsync => c"cuMemcpyDtoHAsync_v2",
+            Self::CopyDtoDAsync => c"cuMemcpyDtoDAsync_v2",
+            Self::Copy => c"cuMemcpy",
+            Self::CopyAsync => c"cuMemcpyAsync",
+            Self::SetD8Async => c"cuMemsetD8Async",
+            Self::SetD32Async => c"cuMemsetD32Async",
+        }
+    }
+}
+
+/// Runs a call under its correlation number, tells of it, and records what it made the device do; `graph` is the graph that it launches, or 0.
+pub(crate) fn called(
+    call: Call,
+    kernel: Option<&CStr>,
+    graph: u32,
+    run: impl FnOnce(u32) -> (Code, Vec<Outcome>),
+) -> Code {
+    let correlation = world::next_correlation();
+    let told = Told {
+        domain: Domain::Driver,
+        cbid: call as u32,
+        function: call.name(),
+        symbol: kernel,
+        correlation,
+    };
+    let mut own = 0;
+    told.tell(false, &mut own);
+    let (code, outcomes) = run(correlation);
+    cupti::record(graph, &outcomes);
+    told.tell(true, &mut own);
+    code
+}

@@ -1,0 +1,272 @@
+//! CUPTI 13.0: the functions of `libcupti.so.13` that a tracer of kernels needs, each under `simgpu_` and its name.
+//!
+//! One subscriber at a time, as before 13.2. Records are made when the work is launched, as start and end are known then, and handed out
+//! when it has ended (`records`, `delivery`). Leaves out the functions with `_v2` in their names, events and metrics, callbacks about
+//! resources (and with them graph nodes as they are captured), and records of API calls.
+
+mod delivery;
+mod records;
+
+use crate::raw::{Handle, Out, handle};
+use crate::world::{self, CURRENT, Outcome};
+use delivery::{Delivery, delivery};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// `CUptiResult`.
+type Code = c_int;
+
+const SUCCESS: Code = 0;
+const INVALID_PARAMETER: Code = 1;
+const MAX_LIMIT_REACHED: Code = 12;
+const INVALID_KIND: Code = 21;
+const MULTIPLE_SUBSCRIBERS: Code = 39;
+
+/// `CUpti_CallbackDomain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub(crate) enum Domain {
+    Driver = 1,
+    Runtime = 2,
+}
+
+/// `CUpti_CallbackFunc`.
+type Callback = extern "C" fn(*mut c_void, u32, u32, *const CallbackData);
+
+/// `CUpti_CallbackData`.
+#[repr(C)]
+struct CallbackData {
+    /// 0 on entry, 1 on exit.
+    site: u32,
+    function_name: *const c_char,
+    parameters: *const c_void,
+    return_value: *const c_void,
+    symbol_name: *const c_char,
+    context: Handle,
+    context_number: u32,
+    correlation_data: *mut u64,
+    correlation: u32,
+}
+
+#[derive(Clone)]
+struct Subscriber {
+    callback: Callback,
+    user: usize,
+    enabled: BTreeSet<(u32, u32)>,
+    domains: BTreeSet<u32>,
+}
+
+static SUBSCRIBER: Mutex<Option<Subscriber>> = Mutex::new(None);
+/// Whether anybody listens at all: launches look here first.
+static LISTENING: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Whether this thread is in a callback, whose own calls are not told of.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+fn subscriber() -> MutexGuard<'static, Option<Subscriber>> {
+    SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call that is told of, from its entry to its exit.
+pub(crate) struct Told<'a> {
+    pub(crate) domain: Domain,
+    pub(crate) cbid: u32,
+    pub(crate) function: &'a CStr,
+    pub(crate) symbol: Option<&'a CStr>,
+    pub(crate) correlation: u32,
+}
+
+impl Told<'_> {
+    /// Tells the subscriber of the entry (`false`) or the exit.
+    pub(crate) fn tell(&self, exit: bool, own: &mut u64) {
+        if !LISTENING.load(Relaxed) || INSIDE.get() {
+            return;
+        }
+        let Some(listener) = subscriber().clone() else { return };
+        let domain = self.domain as u32;
+        if !listener.domains.contains(&domain) && !listener.enabled.contains(&(domain, self.cbid)) {
+            return;
+        }
+        let data = CallbackData {
+            site: u32::from(exit),
+            function_name: self.function.as_ptr(),
+            parameters: std::ptr::null(),
+            return_value: std::ptr::null(),
+            symbol_name: self.symbol.map_or(std::ptr::null(), CStr::as_ptr),
+            context: handle(CURRENT.get()),
+            context_number: 1,
+            correlation_data: own,
+            correlation: self.correlation,
+        };
+        INSIDE.set(true);
+        (listener.callback)(
+            std::ptr::without_provenance_mut(listener.user),
+            domain,
+            self.cbid,
+            &raw const data,
+        );
+        INSIDE.set(false);
+    }
+}
+
+/// Takes what a call has made the device do.
+pub(crate) fn record(graph: u32, outcomes: &[Outcome]) {
+    delivery().record(graph, outcomes);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiGetVersion(version: Out<u32>) -> Code {
+    // CUPTI_ERROR_NOT_INITIALIZED
+    let Some(world) = world::open() else { return 15 };
+    version.put(world.place.scenario.cupti);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiGetTimestamp(timestamp: Out<u64>) -> Code {
+    timestamp.put(delivery().stamp());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiGetResultString(code: Code, text: Out<*const c_char>) -> Code {
+    let known: &CStr = match code {
+        SUCCESS => c"CUPTI_SUCCESS",
+        INVALID_PARAMETER => c"CUPTI_ERROR_INVALID_PARAMETER",
+        MAX_LIMIT_REACHED => c"CUPTI_ERROR_MAX_LIMIT_REACHED",
+        INVALID_KIND => c"CUPTI_ERROR_INVALID_KIND",
+        MULTIPLE_SUBSCRIBERS => c"CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
+        _ => c"CUPTI_ERROR_UNKNOWN",
+    };
+    text.put(known.as_ptr());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiSubscribe(out: Out<Handle>, callback: Option<Callback>, user: Handle) -> Code {
+    let Some(callback) = callback else { return INVALID_PARAMETER };
+    let mut current = subscriber();
+    if current.is_some() {
+        return MULTIPLE_SUBSCRIBERS;
+    }
+    let (enabled, domains) = (BTreeSet::new(), BTreeSet::new());
+    *current = Some(Subscriber { callback, user: user.addr(), enabled, domains });
+    LISTENING.store(true, Relaxed);
+    out.put(handle(1));
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiUnsubscribe(_subscriber: Handle) -> Code {
+    *subscriber() = None;
+    LISTENING.store(false, Relaxed);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiEnableCallback(enable: u32, _subscriber: Handle, domain: u32, cbid: u32) -> Code {
+    let mut current = subscriber();
+    let Some(listener) = current.as_mut() else { return INVALID_PARAMETER };
+    match enable {
+        0 => drop(listener.enabled.remove(&(domain, cbid))),
+        _ => drop(listener.enabled.insert((domain, cbid))),
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiEnableDomain(enable: u32, _subscriber: Handle, domain: u32) -> Code {
+    let mut current = subscriber();
+    let Some(listener) = current.as_mut() else { return INVALID_PARAMETER };
+    match enable {
+        0 => drop(listener.domains.remove(&domain)),
+        _ => drop(listener.domains.insert(domain)),
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiActivityRegisterCallbacks(
+    request: Option<delivery::Request>,
+    complete: Option<delivery::Complete>,
+) -> Code {
+    let (Some(request), Some(complete)) = (request, complete) else { return INVALID_PARAMETER };
+    delivery().set_callbacks(request, complete);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiActivityRegisterTimestampCallback(clock: Option<delivery::Clock>) -> Code {
+    let Some(clock) = clock else { return INVALID_PARAMETER };
+    delivery().set_clock(clock);
+    SUCCESS
+}
+
+/// Copies (1), sets (2), kernels (3 and 10).
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiActivityEnable(kind: u32) -> Code {
+    if !records::KINDS.contains(&kind) {
+        return INVALID_KIND;
+    }
+    delivery().enable(kind, true);
+    delivery::start_worker();
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiActivityDisable(kind: u32) -> Code {
+    delivery().enable(kind, false);
+    SUCCESS
+}
+
+/// With flag 1 (forced) work that has not ended is handed out without times.
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiActivityFlushAll(flag: u32) -> Code {
+    let full = delivery().flush(flag & 1 == 1);
+    Delivery::hand_out(full);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiActivityFlushPeriod(milliseconds: u32) -> Code {
+    delivery().set_period(milliseconds);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiActivityGetNextRecord(buffer: Handle, valid: usize, record: Out<Handle>) -> Code {
+    match records::next(buffer, valid, record.get().unwrap_or(std::ptr::null_mut())) {
+        Some(found) => {
+            record.put(found);
+            SUCCESS
+        }
+        None => MAX_LIMIT_REACHED,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiActivityGetNumDroppedRecords(
+    _context: Handle,
+    _stream: u32,
+    dropped: Out<usize>,
+) -> Code {
+    dropped.put(delivery().take_dropped());
+    SUCCESS
+}
+
+/// Attributes are taken and change nothing.
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiActivitySetAttribute(_attribute: u32, _size: Handle, _value: Handle) -> Code {
+    SUCCESS
+}
+
+/// Records carry no thread here; the choice is taken and changes nothing.
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiSetThreadIdType(_kind: u32) -> Code {
+    SUCCESS
+}

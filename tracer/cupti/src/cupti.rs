@@ -1,0 +1,127 @@
+//! The target's own CUPTI, by name: which library, which version, and the functions that are used. Leaves out what they are used for (`listen`).
+//!
+//! CUPTI must match the program's CUDA, so one that is mapped already comes first, then those that the loader finds. Versions: 12.x count
+//! `CUPTI_API_VERSION` from 18 on, 13.x say 130000 and more (cupti_version.h); what is used here has had the same layouts in both.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+
+/// `CUptiResult`.
+pub(crate) type Code = c_int;
+
+/// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
+pub(crate) const TAKEN: Code = 39;
+
+/// `CUpti_CallbackFunc`.
+pub(crate) type Callback = extern "C" fn(*mut c_void, u32, u32, *const CallbackData);
+/// `CUpti_BuffersCallbackRequestFunc`.
+pub(crate) type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+/// `CUpti_BuffersCallbackCompleteFunc`.
+pub(crate) type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
+
+/// `CUpti_CallbackData`, as in 12.0 to 13.5.
+#[repr(C)]
+pub(crate) struct CallbackData {
+    /// 0 on entry, 1 on exit.
+    pub(crate) site: u32,
+    pub(crate) function_name: *const c_char,
+    pub(crate) parameters: *const c_void,
+    pub(crate) return_value: *const c_void,
+    pub(crate) symbol_name: *const c_char,
+    pub(crate) context: *mut c_void,
+    pub(crate) context_number: u32,
+    pub(crate) correlation_data: *mut u64,
+    pub(crate) correlation: u32,
+}
+
+type Subscribe = extern "C" fn(*mut *mut c_void, Callback, *mut c_void) -> Code;
+type EnableCallback = extern "C" fn(u32, *mut c_void, u32, u32) -> Code;
+type RegisterCallbacks = extern "C" fn(Request, Complete) -> Code;
+type Number = extern "C" fn(u32) -> Code;
+type NextRecord = extern "C" fn(*mut u8, usize, *mut *mut u8) -> Code;
+type Dropped = extern "C" fn(*mut c_void, u32, *mut usize) -> Code;
+type RegisterClock = extern "C" fn(extern "C" fn() -> u64) -> Code;
+
+/// The functions.
+#[derive(Clone, Copy)]
+pub(crate) struct Cupti {
+    pub(crate) version: u32,
+    pub(crate) subscribe: Subscribe,
+    pub(crate) enable_callback: EnableCallback,
+    pub(crate) register_callbacks: RegisterCallbacks,
+    pub(crate) enable: Number,
+    pub(crate) next_record: NextRecord,
+    pub(crate) flush_all: Number,
+    pub(crate) dropped: Dropped,
+    pub(crate) register_clock: RegisterClock,
+}
+
+/// The names by which CUPTI is looked for, in this order.
+const NAMES: [&CStr; 3] = [c"libcupti.so.13", c"libcupti.so.12", c"libcupti.so"];
+
+impl Cupti {
+    /// Opens it, or says why there is none.
+    pub(crate) fn open() -> Result<Self, String> {
+        let library = find().ok_or_else(|| {
+            format!(
+                "no libcupti was found: install CUPTI for the program's CUDA (pip install nvidia-cuda-cupti-cu12), or name it in {}",
+                crate::LIBRARY
+            )
+        })?;
+        let version = version_of(library)?;
+        if !(18..100).contains(&version) && !(130_000..140_000).contains(&version) {
+            return Err(format!("CUPTI says version {version}, and 12.x and 13.x are known"));
+        }
+        /// Casts an address to the type of the field that it is for.
+        macro_rules! function {
+            ($kind:ty, $name:literal) => {{
+                let address = symbol(library, $name)?;
+                // SAFETY: the function of this name in cupti_activity.h or cupti_callbacks.h takes and returns what the field says.
+                unsafe { std::mem::transmute::<*mut c_void, $kind>(address) }
+            }};
+        }
+        Ok(Self {
+            version,
+            subscribe: function!(Subscribe, c"cuptiSubscribe"),
+            enable_callback: function!(EnableCallback, c"cuptiEnableCallback"),
+            register_callbacks: function!(RegisterCallbacks, c"cuptiActivityRegisterCallbacks"),
+            enable: function!(Number, c"cuptiActivityEnable"),
+            next_record: function!(NextRecord, c"cuptiActivityGetNextRecord"),
+            flush_all: function!(Number, c"cuptiActivityFlushAll"),
+            dropped: function!(Dropped, c"cuptiActivityGetNumDroppedRecords"),
+            register_clock: function!(RegisterClock, c"cuptiActivityRegisterTimestampCallback"),
+        })
+    }
+}
+
+fn find() -> Option<*mut c_void> {
+    let open = |name: &CStr, flags: c_int| {
+        // SAFETY: the text has its zero; CUPTI's own start-up code is what the program would run as well.
+        let library = unsafe { libc::dlopen(name.as_ptr(), flags) };
+        (!library.is_null()).then_some(library)
+    };
+    if let Some(given) = std::env::var(crate::LIBRARY).ok().and_then(|path| CString::new(path).ok()) {
+        return open(&given, libc::RTLD_NOW);
+    }
+    let mapped = NAMES.iter().find_map(|name| open(name, libc::RTLD_NOW | libc::RTLD_NOLOAD));
+    mapped.or_else(|| NAMES.iter().find_map(|name| open(name, libc::RTLD_NOW)))
+}
+
+fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void, String> {
+    // SAFETY: the library is open and never closed, and the name has its zero.
+    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+    match address.is_null() {
+        true => Err(format!("this CUPTI has no {}: it is too old", name.to_string_lossy())),
+        false => Ok(address),
+    }
+}
+
+fn version_of(library: *mut c_void) -> Result<u32, String> {
+    let address = symbol(library, c"cuptiGetVersion")?;
+    // SAFETY: `CUptiResult cuptiGetVersion(uint32_t *)` (cupti_version.h).
+    let ask = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(*mut u32) -> Code>(address) };
+    let mut version = 0;
+    match ask(&raw mut version) {
+        0 => Ok(version),
+        wrong => Err(format!("CUPTI does not say its version (error {wrong})")),
+    }
+}

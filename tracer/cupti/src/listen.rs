@@ -1,0 +1,152 @@
+//! Listening to CUPTI: the calls of launches, and the records of what they did. Leaves out what becomes of the sums (`ship`).
+
+use crate::cupti::{CallbackData, Code, Cupti, TAKEN};
+use crate::records::{CONCURRENT_KERNEL, COPY, SET, decode};
+use crate::tally::Tally;
+use crate::{energy_trace_launched, guarded, is_forked};
+use std::alloc::{Layout, alloc, dealloc};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// `CUPTI_CB_DOMAIN_DRIVER_API` and the calls that are told of: kernels, graphs, copies and sets (cupti_driver_cbid.h). The runtime's calls pass
+/// here as well, under the same correlation number.
+const DRIVER: u32 = 1;
+const CALLS: [u32; 17] =
+    [307, 442, 652, 653, 477, 478, 514, 515, 276, 277, 278, 279, 281, 305, 306, 216, 220];
+
+/// A buffer of records: 256 KiB hold 1,200 kernels.
+const BUFFER: Layout = match Layout::from_size_align(256 * 1024, 8) {
+    Ok(layout) => layout,
+    Err(_) => Layout::new::<u64>(),
+};
+/// More memory is never given to buffers: records are dropped, and counted, instead.
+const MOST_BUFFERS: u64 = 256;
+
+static CUPTI: OnceLock<Cupti> = OnceLock::new();
+static TALLY: Mutex<Tally> = Mutex::new(Tally::new());
+static LAUNCHES: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+static BUFFERS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static LAST: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The sums so far.
+pub(crate) fn tally() -> MutexGuard<'static, Tally> {
+    TALLY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens CUPTI and begins. The version, or why nothing is recorded.
+pub(crate) fn start() -> Result<u32, String> {
+    let cupti = Cupti::open()?;
+    let cupti = CUPTI.get_or_init(|| cupti);
+    let mut subscriber = std::ptr::null_mut();
+    match (cupti.subscribe)(&raw mut subscriber, on_call, std::ptr::null_mut()) {
+        0 => {}
+        TAKEN => {
+            let why = "another profiler has CUPTI's only slot (torch.profiler, Nsight, a debugger): switch it off, or use --gpu launch";
+            return Err(why.to_owned());
+        }
+        wrong => return Err(format!("cuptiSubscribe says error {wrong}")),
+    }
+    expect("cuptiActivityRegisterTimestampCallback", (cupti.register_clock)(monotonic_ns))?;
+    expect("cuptiActivityRegisterCallbacks", (cupti.register_callbacks)(on_request, on_complete))?;
+    for kind in [CONCURRENT_KERNEL, COPY, SET] {
+        expect("cuptiActivityEnable", (cupti.enable)(kind))?;
+    }
+    for call in CALLS {
+        // A call that this version does not know is not made either.
+        (cupti.enable_callback)(1, subscriber, DRIVER, call);
+    }
+    Ok(cupti.version)
+}
+
+fn expect(name: &str, code: Code) -> Result<(), String> {
+    if code == 0 { Ok(()) } else { Err(format!("{name} says error {code}")) }
+}
+
+/// Makes CUPTI hand out what has ended; `forced`, everything. Never from a callback.
+pub(crate) fn flush(forced: bool) {
+    let Some(cupti) = CUPTI.get() else { return };
+    (cupti.flush_all)(u32::from(forced));
+    let mut dropped = 0;
+    if (cupti.dropped)(std::ptr::null_mut(), 0, &raw mut dropped) == 0 {
+        DROPPED.fetch_add(dropped as u64, Relaxed);
+    }
+}
+
+/// Launches that were told of, and records that CUPTI dropped.
+pub(crate) fn counts() -> (u64, u64) {
+    (LAUNCHES.load(Relaxed), DROPPED.load(Relaxed))
+}
+
+/// `CLOCK_MONOTONIC`: CUPTI puts its records on this clock.
+pub(crate) extern "C" fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is writable, and this clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec.cast_unsigned())
+}
+
+extern "C" fn on_call(_user: *mut c_void, _domain: u32, call: u32, data: *const CallbackData) {
+    guarded(|| {
+        if is_forked() || data.is_null() {
+            return;
+        }
+        // SAFETY: not null, and CUPTI's for the length of the callback.
+        let (site, correlation) = unsafe { ((*data).site, (*data).correlation) };
+        // The stack is taken when the device works already. A call inside a call has the same number and is the same launch.
+        if site == 1 && LAST.replace(correlation) != correlation {
+            LAUNCHES.fetch_add(1, Relaxed);
+            energy_trace_launched(correlation, call);
+        }
+    });
+}
+
+extern "C" fn on_request(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
+    guarded(|| {
+        let given = if is_forked() || BUFFERS.load(Relaxed) >= MOST_BUFFERS {
+            std::ptr::null_mut()
+        } else {
+            // SAFETY: the layout's size is not zero.
+            unsafe { alloc(BUFFER) }
+        };
+        if !given.is_null() {
+            BUFFERS.fetch_add(1, Relaxed);
+        }
+        // SAFETY: CUPTI asks with three writable places.
+        unsafe {
+            buffer.write(given);
+            size.write(if given.is_null() { 0 } else { BUFFER.size() });
+            most.write(0);
+        }
+    });
+}
+
+extern "C" fn on_complete(_context: *mut c_void, _stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
+    guarded(|| {
+        if buffer.is_null() {
+            return;
+        }
+        if let (Some(cupti), false) = (CUPTI.get(), is_forked()) {
+            read(cupti, buffer, valid.min(BUFFER.size()));
+        }
+        // SAFETY: the buffer is one that `on_request` made with this layout, and CUPTI gives each back once.
+        unsafe { dealloc(buffer, BUFFER) };
+        BUFFERS.fetch_sub(1, Relaxed);
+    });
+}
+
+fn read(cupti: &Cupti, buffer: *mut u8, valid: usize) {
+    let mut tally = tally();
+    let mut record = std::ptr::null_mut();
+    while (cupti.next_record)(buffer, valid, &raw mut record) == 0 && !record.is_null() {
+        // SAFETY: the record is what CUPTI has just given, in a buffer that has not gone back.
+        if let Some(activity) = unsafe { decode(record) } {
+            tally.add(&activity);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What one device offers: a call for each thing, and what follows from it for the choice of its meter. Leaves out what the meter does then.
+//!
+//! Power is read as a field: `NVML_FI_DEV_POWER_INSTANT` (186) is not averaged, `NVML_FI_DEV_POWER_AVERAGE` (185) is the mean over a second
+//! (nvml.h, driver 570). `nvmlDeviceGetPowerUsage` is one or the other by architecture, so it is not used. On a module of CPU and GPU
+//! (GH200, GB200) the energy may exist for the module only, as field 83 with scope 1.
+
+use crate::profile::record::GpuMeterKind;
+use nvml_wrapper::enum_wrappers::device::{GpuVirtualizationMode, Sampling};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+use std::ffi::c_int;
+
+const FIELD_ENERGY: u32 = 83;
+const FIELD_AVERAGE: u32 = 185;
+const FIELD_INSTANT: u32 = 186;
+const SCOPE_GPU: u32 = 0;
+const SCOPE_MODULE: u32 = 1;
+
+/// What one device offers.
+#[expect(clippy::struct_excessive_bools, reason = "each is an answer of one call")]
+pub(super) struct Offer {
+    pub(super) model: String,
+    pub(super) uuid: String,
+    pub(super) counter: bool,
+    pub(super) module_counter: bool,
+    /// Power without averaging.
+    pub(super) instant: bool,
+    /// Power averaged over a second.
+    pub(super) averaged: bool,
+    /// The driver's own ring of power samples.
+    pub(super) ring: bool,
+    /// How busy each process keeps the device.
+    pub(super) utilization: bool,
+    pub(super) mig: bool,
+    pub(super) virtual_gpu: bool,
+}
+
+impl Offer {
+    /// Asks a device for everything. A device that says anything but "not supported" to the first question is not read.
+    pub(super) fn read(nvml: &Nvml, device: &Device<'_>, index: u32) -> Result<Self, NvmlError> {
+        let counter = is_offered(device.total_energy_consumption())?;
+        let field = |field, scope| read_field(nvml, device, field, scope).is_ok();
+        Ok(Self {
+            model: device.name().unwrap_or_else(|_| "unnamed device".to_owned()),
+            uuid: device.uuid().unwrap_or_else(|_| format!("index {index}")),
+            counter,
+            module_counter: field(FIELD_ENERGY, SCOPE_MODULE),
+            instant: field(FIELD_INSTANT, SCOPE_GPU),
+            averaged: field(FIELD_AVERAGE, SCOPE_GPU),
+            // No sample and no process yet is no refusal.
+            ring: !matches!(device.samples(Sampling::Power, None), Err(ref e) if is_missing(e)),
+            utilization: !matches!(device.process_utilization_stats(None), Err(ref e) if is_missing(e)),
+            // `current` is 1 while MIG is on (NVML_DEVICE_MIG_ENABLE).
+            mig: device.mig_mode().is_ok_and(|mode| mode.current == 1),
+            virtual_gpu: matches!(device.virtualization_mode(), Ok(GpuVirtualizationMode::Vgpu)),
+        })
+    }
+
+    /// What its energy is made of, or why it is not read.
+    pub(super) fn meter(&self, measured_only: bool) -> Result<GpuMeterKind, String> {
+        if self.counter {
+            return Ok(GpuMeterKind::Counter);
+        }
+        if self.module_counter {
+            return Ok(GpuMeterKind::ModuleCounter);
+        }
+        let summed = match (self.instant, self.averaged) {
+            (true, _) => GpuMeterKind::InstantPower,
+            (false, true) => GpuMeterKind::AveragedPower,
+            (false, false) => {
+                let why = "has no energy counter (devices before Volta, virtual GPUs), and no power that says what it is a mean of";
+                return Err(why.to_owned());
+            }
+        };
+        match measured_only {
+            true => Err("has no energy counter, and --measured-only refuses sums of power".to_owned()),
+            false => Ok(summed),
+        }
+    }
+
+    /// What a reader of the report should know of the device itself.
+    pub(super) fn notes(&self, name: &str) -> Vec<String> {
+        let mut notes = vec![format!("{name}: {}", self.model)];
+        if self.mig {
+            notes.push(format!(
+                "{name}: MIG is on, and the counter is that of the whole device: all instances share it"
+            ));
+        }
+        if self.counter && self.averaged {
+            notes.push(format!("{name}: its power reading is a mean over a second and is not used"));
+        }
+        if ["GH200", "GB200", "GB300"].iter().any(|superchip| self.model.contains(superchip)) {
+            notes.push(format!(
+                "{name}: on this module the counter may include its CPU; do not add it to the package"
+            ));
+        }
+        notes
+    }
+
+    /// What the device does not offer and would be used, by name.
+    pub(super) fn missing(&self) -> Vec<&'static str> {
+        let all = [
+            (self.instant, "instant power (field 186)"),
+            (self.ring, "the driver's power samples"),
+            (self.utilization, "utilisation by process"),
+        ];
+        all.into_iter().filter(|(offered, _)| !offered).map(|(_, what)| what).collect()
+    }
+}
+
+/// Whether an error says that the device or the library does not have this, rather than that something is wrong.
+pub(super) fn is_missing(error: &NvmlError) -> bool {
+    matches!(error, NvmlError::NotSupported | NvmlError::FunctionNotFound | NvmlError::FailedToLoadSymbol(_))
+}
+
+fn is_offered<T>(answer: Result<T, NvmlError>) -> Result<bool, NvmlError> {
+    match answer {
+        Ok(_) => Ok(true),
+        Err(e) if is_missing(&e) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// A counter, in millijoules.
+pub(super) fn read_energy_mj(nvml: &Nvml, device: &Device<'_>, kind: GpuMeterKind) -> Result<u64, NvmlError> {
+    match kind {
+        GpuMeterKind::ModuleCounter => read_field(nvml, device, FIELD_ENERGY, SCOPE_MODULE),
+        _ => device.total_energy_consumption(),
+    }
+}
+
+/// Power, in milliwatts.
+pub(super) fn read_power_mw(nvml: &Nvml, device: &Device<'_>, kind: GpuMeterKind) -> Result<u64, NvmlError> {
+    let field = if kind == GpuMeterKind::AveragedPower { FIELD_AVERAGE } else { FIELD_INSTANT };
+    let scope = if kind == GpuMeterKind::ModuleCounter { SCOPE_MODULE } else { SCOPE_GPU };
+    read_field(nvml, device, field, scope)
+}
+
+/// Whatever the meter steps with: a counter in millijoules, or power in milliwatts.
+pub(super) fn read_meter(nvml: &Nvml, device: &Device<'_>, kind: GpuMeterKind) -> Result<u64, NvmlError> {
+    match kind {
+        GpuMeterKind::Counter | GpuMeterKind::ModuleCounter => read_energy_mj(nvml, device, kind),
+        _ => read_power_mw(nvml, device, kind),
+    }
+}
+
+/// A field of a scope. `nvml_wrapper` 0.13 has no scopes, so the call is made here. Field numbers 83, 185 and 186 are the same in all drivers.
+fn read_field(nvml: &Nvml, device: &Device<'_>, field: u32, scope: u32) -> Result<u64, NvmlError> {
+    let call = nvml.lib().nvmlDeviceGetFieldValues.as_ref();
+    let call = *call.map_err(|e| NvmlError::FailedToLoadSymbol(e.to_string()))?;
+    let mut value = zeroed_argument(call);
+    (value.fieldId, value.scopeId) = (field, scope);
+    // SAFETY: the handle is the device's own, and `value` is one writable element of the array that the call takes.
+    let (code, handle_code) = unsafe { (call(device.handle(), 1, &raw mut value), value.nvmlReturn) };
+    // NVML_SUCCESS is 0, NVML_ERROR_NOT_SUPPORTED 3 and NVML_ERROR_GPU_IS_LOST 15.
+    match [code, handle_code].into_iter().find(|code| *code != 0) {
+        None => {}
+        Some(15) => return Err(NvmlError::GpuLost),
+        Some(_) => return Err(NvmlError::NotSupported),
+    }
+    // SAFETY: NVML_VALUE_TYPE_UNSIGNED_INT is 1, NVML_VALUE_TYPE_UNSIGNED_LONG is 2 and NVML_VALUE_TYPE_UNSIGNED_LONG_LONG is 3; the
+    // union holds what the type says.
+    match unsafe { (value.valueType, value.value.uiVal, value.value.ullVal) } {
+        (1, small, _) => Ok(u64::from(small)),
+        (2 | 3, _, large) => Ok(large),
+        (other, ..) => Err(NvmlError::UnexpectedVariant(other)),
+    }
+}
+
+/// The structure that a call takes, with all its bytes zero. The type has no name outside `nvml_wrapper`.
+fn zeroed_argument<D, T: Copy, R>(_call: unsafe extern "C" fn(D, c_int, *mut T) -> R) -> T {
+    // SAFETY: used for `nvmlFieldValue_t` only, a C structure of numbers and a union of numbers.
+    unsafe { std::mem::zeroed() }
+}

@@ -1,0 +1,188 @@
+//! Looking at a meter while it is read: its steps, the driver's own samples, power beside the counter, and which process is how busy.
+//!
+//! Leaves out what follows from it (`calibration.rs`). What is kept for that is bounded: of a long run, its first ten minutes.
+
+use super::calibration::{self, Track};
+use super::offer::{self, Offer};
+use crate::clock::{KtimeNs, WallAnchor};
+use crate::ids::Pid;
+use crate::profile::record::{GpuMeter, GpuMeterKind, GpuUse};
+use nvml_wrapper::enum_wrappers::device::Sampling;
+use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::{Device, Nvml};
+
+/// Time between two looks at the driver's samples, which hold some seconds, and at the processes, which are sampled each second or so.
+const RING_NS: u64 = 500_000_000;
+const USES_NS: u64 = 1_000_000_000;
+/// The most steps and samples that are kept: ten minutes of 100 ms, and of 20 ms.
+const MOST_EDGES: usize = 6_000;
+const MOST_SAMPLES: usize = 30_000;
+/// A shorter time with both is no comparison of two sensors.
+const COMPARED_NS: u64 = 500_000_000;
+
+/// What was seen of one device's meter.
+pub(super) struct Watch {
+    instant: bool,
+    ring: bool,
+    utilization: bool,
+    last: Option<(KtimeNs, u64)>,
+    edges: Track,
+    samples: Track,
+    compared: Compared,
+    /// Readings since the last step that repeated it.
+    repeats: u32,
+    stamps_us: (u64, u64),
+    next_ring: KtimeNs,
+    next_uses: KtimeNs,
+    uses: Vec<GpuUse>,
+    /// The counter went back: when first, from and to which value in microjoules, and how often in all.
+    pub(super) reset: Option<(KtimeNs, u64, u64, u32)>,
+    /// When the device was found to be lost.
+    pub(super) lost: Option<KtimeNs>,
+}
+
+/// The counter and the sum of instant power over the same steps.
+#[derive(Default)]
+struct Compared {
+    ns: u64,
+    counted_uj: u64,
+    /// Milliwatts times nanoseconds.
+    power_pj: u128,
+}
+
+impl Watch {
+    /// Nothing seen yet. Only a counter is compared with power: a sum of power agrees with itself.
+    pub(super) fn new(offer: &Offer, kind: GpuMeterKind) -> Self {
+        let never = KtimeNs::from_ns(0);
+        Self {
+            instant: offer.instant && kind == GpuMeterKind::Counter,
+            ring: offer.ring,
+            utilization: offer.utilization,
+            last: None,
+            edges: Track::new(),
+            samples: Track::new(),
+            compared: Compared::default(),
+            repeats: 0,
+            stamps_us: (0, 0),
+            next_ring: never,
+            next_uses: never,
+            uses: Vec::new(),
+            reset: None,
+            lost: None,
+        }
+    }
+
+    /// Takes a good reading. True when the meter has made a step, and surely one: it was read between this one and the one before.
+    pub(super) fn see_counter(&mut self, at: KtimeNs, uj: u64) -> bool {
+        let Some((before, old)) = self.last.replace((at, uj)) else { return false };
+        if uj == old {
+            self.repeats = self.repeats.saturating_add(1);
+            return false;
+        }
+        let seen_singly = std::mem::take(&mut self.repeats) > 0;
+        if uj < old {
+            let (first, from, to, times) = self.reset.unwrap_or((at, old, uj, 0));
+            self.reset = Some((first, from, to, times + 1));
+        }
+        let kept = self.edges.len() < MOST_EDGES;
+        if kept {
+            self.edges.push((before.midpoint(at), uj));
+        }
+        seen_singly && kept
+    }
+
+    /// Notes that the device is lost.
+    pub(super) fn see_loss(&mut self, at: KtimeNs) {
+        self.lost.get_or_insert(at);
+    }
+
+    /// Asks for what is due. Whatever fails is not there this time.
+    pub(super) fn look(&mut self, nvml: &Nvml, device: &Device<'_>, at: KtimeNs, stepped: bool) {
+        if stepped && self.instant {
+            self.compare(nvml, device);
+        }
+        if self.ring && at >= self.next_ring && self.samples.len() < MOST_SAMPLES {
+            self.next_ring = after(at, RING_NS);
+            self.read_ring(device);
+        }
+        if self.utilization && at >= self.next_uses {
+            self.next_uses = after(at, USES_NS);
+            self.read_uses(device);
+        }
+    }
+
+    /// Adds the power since the last step, taking the instant power at the step for all of it: that is when the sensor looked.
+    fn compare(&mut self, nvml: &Nvml, device: &Device<'_>) {
+        let &[.., (from, from_uj), (to, to_uj)] = self.edges.as_slice() else { return };
+        let Some(counted_uj) = to_uj.checked_sub(from_uj) else { return };
+        let Ok(mw) = offer::read_power_mw(nvml, device, GpuMeterKind::InstantPower) else { return };
+        let ns = to.ns_since(from);
+        self.compared.ns += ns;
+        self.compared.counted_uj += counted_uj;
+        self.compared.power_pj += u128::from(mw) * u128::from(ns);
+    }
+
+    /// The counter over the power, in thousandths; `None` where too little of both was seen.
+    pub(super) fn agreement_permille(&self) -> Option<u32> {
+        let Compared { ns, counted_uj, power_pj } = self.compared;
+        if ns < COMPARED_NS {
+            return None;
+        }
+        let permille = (u128::from(counted_uj) * 1_000_000_000).checked_div(power_pj)?;
+        u32::try_from(permille).ok()
+    }
+
+    fn read_ring(&mut self, device: &Device<'_>) {
+        let anchor = WallAnchor::now();
+        let Ok(samples) = device.samples(Sampling::Power, self.stamps_us.0) else { return };
+        for sample in samples {
+            let mw = match sample.value {
+                SampleValue::U32(mw) => u64::from(mw),
+                SampleValue::U64(mw) => mw,
+                _ => continue,
+            };
+            self.stamps_us.0 = self.stamps_us.0.max(sample.timestamp);
+            self.samples.push((moment(anchor, sample.timestamp), mw));
+        }
+    }
+
+    fn read_uses(&mut self, device: &Device<'_>) {
+        let anchor = WallAnchor::now();
+        let Ok(samples) = device.process_utilization_stats(self.stamps_us.1) else { return };
+        let earlier = self.stamps_us.1;
+        for sample in samples {
+            let to = moment(anchor, sample.timestamp);
+            // The first look back is over the driver's own second.
+            let from = match earlier {
+                0 => KtimeNs::from_ns(to.as_ns().saturating_sub(USES_NS)),
+                stamp => moment(anchor, stamp),
+            };
+            self.stamps_us.1 = self.stamps_us.1.max(sample.timestamp);
+            let sm_percent = u8::try_from(sample.sm_util.min(100)).unwrap_or(100);
+            self.uses.push(GpuUse { from, to, pid: Pid::new(sample.pid), sm_percent });
+        }
+    }
+
+    pub(super) fn take_uses(&mut self) -> Vec<GpuUse> {
+        std::mem::take(&mut self.uses)
+    }
+
+    /// Writes into the meter what the whole run has shown of it.
+    pub(super) fn conclude(&self, meter: &mut GpuMeter) {
+        meter.agreement_permille = self.agreement_permille().or(meter.agreement_permille);
+        let Some(tick_ns) = meter.tick_ns else { return };
+        if let Some(fit) = calibration::fit(&self.edges, &self.samples, tick_ns) {
+            (meter.lag_ns, meter.window_ns) = (Some(fit.lag_ns), Some(fit.window_ns));
+        }
+    }
+}
+
+/// A stamp in microseconds since 1970, on the one clock.
+fn moment(anchor: WallAnchor, stamp_us: u64) -> KtimeNs {
+    let ago = anchor.unix_ns.saturating_sub(stamp_us.saturating_mul(1000));
+    KtimeNs::from_ns(anchor.ktime.as_ns().saturating_sub(ago))
+}
+
+fn after(at: KtimeNs, ns: u64) -> KtimeNs {
+    KtimeNs::from_ns(at.as_ns().saturating_add(ns))
+}
