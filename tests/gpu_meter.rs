@@ -121,7 +121,7 @@ async fn totals_are_the_truth() {
     assert_eq!(ended.codes(), [""; 0]);
 }
 
-/// Each device's step is found before the start and written down; constant power shows no lag, and none is made up.
+/// Each device's step and idle power are found before the start and written down; constant power shows no lag, and none is made up.
 #[tokio::test(flavor = "multi_thread")]
 async fn steps_are_calibrated() {
     let _one = ENVIRONMENT.lock().await;
@@ -129,6 +129,10 @@ async fn steps_are_calibrated() {
     let mut set = power::open(&plan(&gpu)).unwrap();
     set.measure_idle(Duration::from_secs(1)).await;
     let notes = set.sources()[0].notes.join("\n");
+    for domain in set.domains() {
+        let idle = domain.idle.as_ref().expect("a baseline");
+        assert!((58.0..62.0).contains(&idle.power.as_watts()), "{}: {idle:?}", domain.name);
+    }
     let ended = Run::start(set).stop().await;
     for (place, tick_ms) in [(0_u32, 20_u64), (1, 100), (2, 100)] {
         let meter = ended.meters[&DomainId::new(place)];

@@ -38,8 +38,8 @@ impl PowerSet {
         if let Some((before, after)) = ticks_before.zip(idle::read_cpu_ticks()) {
             how.push_str(&busy_remark(idle::busy_percent(before, after)));
         }
+        self.finish_calibrations(calibrations, &how).await;
         self.set_idle(&tracks, &how);
-        self.finish_calibrations(calibrations).await;
         self.finish_check();
     }
 
@@ -51,13 +51,23 @@ impl PowerSet {
             .collect()
     }
 
-    /// Hands what was read to its source, and the source's sentences to the report.
-    async fn finish_calibrations(&mut self, calibrations: Vec<(usize, JoinHandle<Vec<idle::Track>>)>) {
+    /// Hands what was read to its source, and what that has learned to the report and the baselines.
+    async fn finish_calibrations(
+        &mut self,
+        calibrations: Vec<(usize, JoinHandle<Vec<idle::Track>>)>,
+        how: &str,
+    ) {
         for (place, reading) in calibrations {
             let (Ok(tracks), Some(live)) = (reading.await, self.live.get_mut(place)) else { continue };
-            let notes = live.source.learn(tracks);
+            let learned = live.source.learn(tracks);
             if let Some(source) = self.sources.iter_mut().find(|s| s.name == live.name) {
-                source.notes.extend(notes);
+                source.notes.extend(learned.notes);
+            }
+            for ((id, _), power) in live.domains.iter().zip(learned.idle) {
+                let domain = self.domains.get_mut(id.index()).filter(|d| d.idle.is_none());
+                if let (Some(domain), Some(power)) = (domain, power) {
+                    domain.idle = Some(IdleBaseline { power, how: how.to_owned() });
+                }
             }
         }
     }
@@ -66,7 +76,7 @@ impl PowerSet {
     pub(super) fn examine(mut self, over: Duration) -> (Vec<Source>, Vec<Remark>) {
         for live in &mut self.live {
             let Some(calibrator) = live.source.calibrator() else { continue };
-            let notes = live.source.learn(calibrator(over));
+            let notes = live.source.learn(calibrator(over)).notes;
             if let Some(source) = self.sources.iter_mut().find(|s| s.name == live.name) {
                 source.notes.extend(notes);
             }

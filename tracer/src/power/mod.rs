@@ -36,6 +36,7 @@ pub use set::{PowerSet, open};
 
 use crate::clock::KtimeNs;
 use crate::profile::record::{Domain, GpuMeter, GpuUse, Quality, Source, Warning};
+use crate::units::MicroWatts;
 use std::time::Duration;
 
 /// A source of energy counters that are read while the run lasts. One file of this room implements it for one kind of hardware.
@@ -52,9 +53,9 @@ pub trait PowerSource: Send {
         None
     }
 
-    /// Takes what the calibrator has read, in the order of `domains`, and says what follows, one sentence each.
-    fn learn(&mut self, _tracks: Vec<Vec<(KtimeNs, u64)>>) -> Vec<String> {
-        Vec::new()
+    /// Takes what the calibrator has read, in the order of `domains`, and says what follows.
+    fn learn(&mut self, _tracks: Vec<Vec<(KtimeNs, u64)>>) -> Learned {
+        Learned::default()
     }
 
     /// What was learned beside the readings since the last call: the place in `domains`, and what.
@@ -70,6 +71,15 @@ pub trait PowerSource: Send {
 
 /// Reads meters as fast as makes sense for so long, and returns what it read of each.
 pub type Calibrator = Box<dyn FnOnce(Duration) -> Vec<Vec<(KtimeNs, u64)>> + Send>;
+
+/// What quick readings of meters have shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
+    /// For the reader of a report, one sentence each.
+    pub notes: Vec<String>,
+    /// The power of each domain meanwhile, in the order of `domains`, where it is known better than by readings at the usual rate.
+    pub idle: Vec<Option<MicroWatts>>,
+}
 
 /// A fact beside the readings of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,8 @@ mod offer;
 mod power_sum;
 mod watch;
 
-use super::{Attempt, Calibrator, Extra, PowerSource, Remark, measured_source};
+use super::idle::baseline;
+use super::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark, measured_source};
 use crate::clock::KtimeNs;
 use crate::ids::DomainId;
 use crate::profile::record::{
@@ -204,12 +205,17 @@ impl PowerSource for Gpus {
         }))
     }
 
-    fn learn(&mut self, tracks: Vec<Track>) -> Vec<String> {
+    fn learn(&mut self, tracks: Vec<Track>) -> Learned {
+        let mut idle = Vec::new();
         for (gpu, track) in self.gpus.iter_mut().zip(tracks) {
             gpu.meter.tick_ns = calibration::tick_ns(&track);
             gpu.meter.agreement_permille = gpu.watch.agreement_permille();
+            // A counter's steps are seen to 2 ms here, and to 20 ms at the usual rate: of 100 ms, that is a matter of percents.
+            let counter_uj: Track = track.into_iter().map(|(at, mj)| (at, mj.saturating_mul(1000))).collect();
+            idle.push(is_counter(gpu.meter.kind).then(|| baseline(&counter_uj)).flatten());
         }
-        self.gpus.iter().flat_map(|gpu| findings::describe(&gpu.name, &gpu.meter)).collect()
+        let notes = self.gpus.iter().flat_map(|gpu| findings::describe(&gpu.name, &gpu.meter)).collect();
+        Learned { notes, idle }
     }
 
     fn extras(&mut self) -> Vec<(usize, Extra)> {
