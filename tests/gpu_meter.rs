@@ -210,7 +210,7 @@ async fn shared_devices() {
     for code in ["gpu-mig", "gpu-virtual", "gpu-module"] {
         assert!(codes.contains(&code), "{code} is not in {codes:?}");
     }
-    assert!(ended.text("gpu-unsupported").contains("gpu-0: not supported here: utilisation by process"));
+    assert!(ended.text("gpu-unsupported").contains("gpu-0: not offered here: utilisation by process"));
     assert_eq!(ended.meters[&DomainId::new(2)].kind, GpuMeterKind::ModuleCounter);
     assert!(good(&ended.readings[&DomainId::new(2)]).iter().all(|v| v.1 >= 123_456_000));
 }

@@ -70,8 +70,12 @@ pub(super) fn of_offer(name: &str, offer: &Offer) -> Vec<Remark> {
     }
     let missing = offer.missing();
     if !missing.is_empty() {
-        let text = format!("not supported here: {}; what depends on it is left out", missing.join(", "));
-        add("gpu-unsupported", text, "a newer driver may have it; MIG and virtual GPUs do not");
+        let text = format!("not offered here: {}; what depends on it is left out", missing.join(", "));
+        add(
+            "gpu-unsupported",
+            text,
+            "run as root, or use a newer driver; MIG and virtual GPUs do not have it",
+        );
     }
     remarks
 }

@@ -47,9 +47,8 @@ impl Offer {
             module_counter: field(FIELD_ENERGY, SCOPE_MODULE),
             instant: field(FIELD_INSTANT, SCOPE_GPU),
             averaged: field(FIELD_AVERAGE, SCOPE_GPU),
-            // No sample and no process yet is no refusal.
-            ring: !matches!(device.samples(Sampling::Power, None), Err(ref e) if is_missing(e)),
-            utilization: !matches!(device.process_utilization_stats(None), Err(ref e) if is_missing(e)),
+            ring: is_answered(&device.samples(Sampling::Power, None)),
+            utilization: is_answered(&device.process_utilization_stats(None)),
             // `current` is 1 while MIG is on (NVML_DEVICE_MIG_ENABLE).
             mig: device.mig_mode().is_ok_and(|mode| mode.current == 1),
             virtual_gpu: matches!(device.virtualization_mode(), Ok(GpuVirtualizationMode::Vgpu)),
@@ -109,8 +108,13 @@ impl Offer {
 }
 
 /// Whether an error says that the device or the library does not have this, rather than that something is wrong.
-pub(super) fn is_missing(error: &NvmlError) -> bool {
+fn is_missing(error: &NvmlError) -> bool {
     matches!(error, NvmlError::NotSupported | NvmlError::FunctionNotFound | NvmlError::FailedToLoadSymbol(_))
+}
+
+/// Whether a list is there: no sample and no process yet is no refusal, and one more than a moment ago no error.
+fn is_answered<T>(answer: &Result<T, NvmlError>) -> bool {
+    matches!(answer, Ok(_) | Err(NvmlError::NotFound | NvmlError::InsufficientSize(_)))
 }
 
 fn is_offered<T>(answer: Result<T, NvmlError>) -> Result<bool, NvmlError> {
