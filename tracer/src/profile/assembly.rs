@@ -4,7 +4,9 @@
 //! learned later). A stack's parent is older than the stack, so chains of callers end. Leaves out bytes and files (`file.rs`).
 
 use super::late_names::LateNames;
-use super::record::{Frame, Name, Occupant, Record, Sample, Slice, StackNode, Wait, Wake};
+use super::record::{
+    Frame, GpuWait, GpuWork, Launches, Name, Occupant, Record, Sample, Slice, StackNode, Wait, Wake,
+};
 use super::recording::{Recording, Requests};
 use crate::ids::{FrameId, StackId, ThreadKey};
 use std::collections::BTreeMap;
@@ -57,6 +59,7 @@ impl Assembly {
                     slices: Vec::new(),
                     samples: Vec::new(),
                     requests: Requests::default(),
+                    gpu: GpuWork::default(),
                     summary: None,
                     warnings: Vec::new(),
                 });
@@ -76,6 +79,8 @@ impl Assembly {
         recording.samples.sort_by_key(|sample| sample.at);
         recording.requests.waits.sort_by_key(|wait| wait.at);
         recording.requests.wakes.sort_by_key(|wake| wake.at);
+        recording.gpu.launches.sort_by_key(|launches| launches.from);
+        recording.gpu.waits.sort_by_key(|wait| wait.until);
         for readings in recording.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
         }
@@ -116,6 +121,8 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             to.requests.pool_loops.insert(frame);
             Ok(())
         }
+        Record::Launches(launches) => add_launches(to, launches),
+        Record::GpuWaits(waits) => add_gpu_waits(to, waits),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -170,6 +177,21 @@ fn add_wakes(to: &mut Recording, wakes: Vec<Wake>) -> Result<(), Nonsense> {
         thread_defined(to, wake.waker)?;
     }
     to.requests.wakes.extend(wakes);
+    Ok(())
+}
+
+fn add_launches(to: &mut Recording, launches: Launches) -> Result<(), Nonsense> {
+    for launched in &launches.work {
+        thread_defined(to, launched.thread)?;
+        defined(&to.stacks, "stack", launched.stack.get())?;
+    }
+    to.gpu.launches.push(launches);
+    Ok(())
+}
+
+fn add_gpu_waits(to: &mut Recording, waits: Vec<GpuWait>) -> Result<(), Nonsense> {
+    waits.iter().try_for_each(|wait| thread_defined(to, wait.thread))?;
+    to.gpu.waits.extend(waits);
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod domain;
 pub mod energy_profile;
 pub mod file;
 mod late_names;
+mod launches;
 pub mod record;
 pub mod recording;
 mod wire;

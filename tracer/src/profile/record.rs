@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 pub use super::domain::{
     CounterValue, Domain, DomainClass, IdleBaseline, Ignored, Origin, Quality, Reading, Scope, Source,
 };
+pub use super::launches::{GpuWait, GpuWork, Launched, Launches};
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +54,10 @@ pub enum Record {
     Wakes(Vec<Wake>),
     /// A frame in which a pool's worker waits for tasks: what is below it was asked for by another thread.
     PoolLoop(FrameId),
+    /// Work that was launched on a GPU.
+    Launches(Launches),
+    /// Threads that waited for a GPU.
+    GpuWaits(Vec<GpuWait>),
 }
 
 /// What is known when the recording starts.
