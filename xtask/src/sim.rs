@@ -1,5 +1,7 @@
 //! Starting the simulated hardware of `tests/` by hand.
 
+mod gpu;
+
 use crate::command::run;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
@@ -15,6 +17,8 @@ use std::process::Command;
 pub(crate) enum Device {
     /// A powercap tree on FUSE, until Ctrl-C; the words that follow go to `powercap-sim`, the first is the folder to mount on.
     Powercap,
+    /// A GPU with its libraries: `[--scenario FILE] [--model A100] [--dir FOLDER] -- COMMAND…` runs a command on it and leaves the truth log.
+    Gpu,
     /// A `libnvidia-ml.so.1`; one word may follow, the file of its script (`tests/nvml/src/script.rs` says what it may hold).
     Nvml,
 }
@@ -28,6 +32,7 @@ const NVML_SCRIPT: &str = r#"{ "devices": [ { "name": "Simulated GPU", "uuid": "
 pub(crate) fn chore(workspace: &Workspace, device: Device, args: &[OsString]) -> Result<()> {
     match device {
         Device::Powercap => powercap(workspace, args),
+        Device::Gpu => gpu::run(workspace, args),
         Device::Nvml => nvml(workspace, args),
     }
 }

@@ -1,0 +1,162 @@
+//! The four libraries as programs see them: names, and first instructions of one's choice, in front of the engine.
+//!
+//! A face is made of assembler by `cc`: each function starts with the chosen instructions and jumps to the engine's, with all arguments in
+//! place. What a probe at its entry sees is what it would see in NVIDIA's library. x86-64 only. Leaves out versions of symbols.
+
+use std::fmt::Write as _;
+use std::io::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How the functions of a face begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prologue {
+    /// `endbr64`, `push %rbp`, as compiled with `-fcf-protection`.
+    EndbrPush,
+    /// `push %rbp`.
+    Push,
+    /// `endbr64`, `sub $8, %rsp`: no instruction that a kernel emulates.
+    EndbrSub,
+    /// `sub $8, %rsp`: the same without.
+    Sub,
+    /// A jump at once, as in a function that only passes on.
+    Jump,
+}
+
+impl Prologue {
+    fn code(self) -> &'static str {
+        const PUSH: &str = "    pushq %rbp\n    .cfi_def_cfa_offset 16\n    .cfi_offset 6, -16\n    movq %rsp, %rbp\n    popq %rbp\n    .cfi_def_cfa_offset 8\n    .cfi_restore 6\n";
+        const SUB: &str =
+            "    subq $8, %rsp\n    .cfi_def_cfa_offset 16\n    addq $8, %rsp\n    .cfi_def_cfa_offset 8\n";
+        match self {
+            Self::EndbrPush | Self::Push => PUSH,
+            Self::EndbrSub | Self::Sub => SUB,
+            Self::Jump => "",
+        }
+    }
+}
+
+/// A library: its file's name, and its functions.
+pub struct Face {
+    /// The file's name, which is its soname too.
+    pub file: &'static str,
+    functions: &'static str,
+}
+
+/// All of them.
+pub const FACES: [Face; 3] = [
+    Face {
+        file: "libcuda.so.1",
+        functions: "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid cuDeviceGetUuid_v2
+            cuDeviceGetPCIBusId cuDeviceGetAttribute cuDeviceTotalMem_v2 cuCtxCreate_v2 cuCtxCreate_v3 cuDevicePrimaryCtxRetain
+            cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxSetFlags_v2 cuCtxSetCurrent cuCtxGetCurrent cuCtxGetDevice cuCtxDestroy_v2
+            cuCtxSynchronize cuModuleLoadData cuModuleLoadDataEx cuModuleUnload cuModuleGetFunction cuFuncGetName cuMemAlloc_v2
+            cuMemFree_v2 cuMemHostAlloc cuMemFreeHost cuLaunchKernel cuLaunchKernel_ptsz cuLaunchKernelEx cuLaunchKernelEx_ptsz
+            cuLaunchCooperativeKernel cuLaunchCooperativeKernel_ptsz cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2 cuMemcpyDtoDAsync_v2
+            cuMemcpyAsync cuMemcpyHtoD_v2 cuMemcpyDtoH_v2 cuMemcpy cuMemsetD8Async cuMemsetD32Async cuMemsetD8_v2 cuStreamCreate
+            cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamSynchronize cuStreamSynchronize_ptsz cuStreamQuery cuStreamWaitEvent
+            cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventSynchronize cuEventQuery cuEventElapsedTime cuStreamBeginCapture_v2
+            cuStreamEndCapture cuStreamIsCapturing cuGraphInstantiateWithFlags cuGraphInstantiate_v2 cuGraphInstantiateWithParams
+            cuGraphLaunch cuGraphLaunch_ptsz cuGraphDestroy cuGraphExecDestroy cuGraphGetNodes cuGraphExecGetId cuGetProcAddress
+            cuGetProcAddress_v2 cuGetErrorName cuGetErrorString",
+    },
+    Face {
+        file: "libcudart.so.12",
+        functions: "cudaRuntimeGetVersion cudaDriverGetVersion cudaGetDeviceCount cudaSetDevice cudaGetDevice cudaDeviceSynchronize
+            cudaDeviceReset cudaMalloc cudaFree cudaMallocHost cudaFreeHost cudaGetLastError cudaPeekAtLastError cudaGetErrorString
+            cudaGetErrorName __cudaRegisterFatBinary __cudaRegisterFatBinaryEnd __cudaUnregisterFatBinary __cudaRegisterFunction
+            cudaLaunchKernel cudaLaunchKernel_ptsz cudaLaunchCooperativeKernel cudaLaunchCooperativeKernel_ptsz cudaLaunchKernelExC
+            cudaLaunchKernelExC_ptsz __cudaPushCallConfiguration __cudaPopCallConfiguration cudaStreamCreate cudaStreamCreateWithFlags
+            cudaStreamCreateWithPriority cudaStreamDestroy cudaStreamSynchronize cudaStreamSynchronize_ptsz cudaStreamQuery
+            cudaStreamWaitEvent cudaEventCreate cudaEventCreateWithFlags cudaEventDestroy cudaEventRecord cudaEventSynchronize
+            cudaEventQuery cudaEventElapsedTime cudaMemcpyAsync cudaMemcpy cudaMemsetAsync cudaMemset cudaStreamBeginCapture
+            cudaStreamEndCapture cudaStreamIsCapturing cudaGraphInstantiate cudaGraphInstantiateWithFlags cudaGraphLaunch
+            cudaGraphLaunch_ptsz cudaGraphDestroy cudaGraphExecDestroy",
+    },
+    Face {
+        file: "libnvidia-ml.so.1",
+        functions: "nvmlInit_v2 nvmlInitWithFlags nvmlShutdown nvmlErrorString nvmlSystemGetDriverVersion
+            nvmlSystemGetCudaDriverVersion nvmlSystemGetCudaDriverVersion_v2 nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2
+            nvmlDeviceGetHandleByUUID nvmlDeviceGetName nvmlDeviceGetUUID nvmlDeviceGetIndex nvmlDeviceGetPciInfo_v3
+            nvmlDeviceGetMigMode nvmlDeviceGetVirtualizationMode nvmlDeviceGetTotalEnergyConsumption nvmlDeviceGetPowerUsage
+            nvmlDeviceGetFieldValues nvmlDeviceGetSamples nvmlDeviceGetProcessUtilization nvmlDeviceGetComputeRunningProcesses_v3",
+    },
+];
+
+/// Where cargo put the engine for a test or a program that it built: beside it, or in `deps` beside it.
+pub fn engine() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let folders = program.ancestors().skip(1).take(2).flat_map(|f| [f.to_owned(), f.join("deps")]);
+    folders.map(|folder| folder.join("libsimgpu.so")).find(|file| file.exists())
+}
+
+/// Makes all libraries in a folder, with a copy of the engine, ready for `LD_LIBRARY_PATH`. `libX.so` links lie beside them for linkers.
+///
+/// # Errors
+/// When a file cannot be written or `cc` fails, with what it said.
+pub fn build(folder: &Path, engine: &Path, prologue: Prologue) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let copy = folder.join("libsimgpu.so");
+    // A new file, not the old one written over: a process may have the old one mapped.
+    let _ = std::fs::remove_file(&copy);
+    std::fs::copy(engine, &copy)?;
+    for face in &FACES {
+        build_face(folder, face, prologue)?;
+    }
+    Ok(())
+}
+
+fn build_face(folder: &Path, face: &Face, prologue: Prologue) -> Result<()> {
+    let source = folder.join(format!("{}.s", face.file));
+    std::fs::write(&source, assembler(face, prologue))?;
+    let library = folder.join(face.file);
+    let _ = std::fs::remove_file(&library);
+    let soname = format!("-Wl,-soname,{}", face.file);
+    let output = Command::new("cc")
+        .args(["-shared", "-nostdlib", "-Wl,-z,defs,-z,now", "-Wl,-rpath,$ORIGIN", &soname, "-o"])
+        .args([&library, &source])
+        .arg(folder.join("libsimgpu.so"))
+        .output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::other(format!("cc cannot make {}: {said}", face.file)));
+    }
+    if let Some(plain) = face.file.split_once(".so.").map(|(name, _)| folder.join(format!("{name}.so"))) {
+        let _ = std::fs::remove_file(&plain);
+        std::os::unix::fs::symlink(face.file, plain)?;
+    }
+    Ok(())
+}
+
+fn assembler(face: &Face, prologue: Prologue) -> String {
+    let mut text = String::from("    .text\n    .section .note.GNU-stack,\"\",@progbits\n    .text\n");
+    let endbr = matches!(prologue, Prologue::EndbrPush | Prologue::EndbrSub);
+    for name in face.functions.split_whitespace() {
+        let first = if endbr { "    endbr64\n" } else { "" };
+        let code = prologue.code();
+        let _ = write!(
+            text,
+            "    .globl {name}\n    .type {name}, @function\n    .p2align 4\n{name}:\n    .cfi_startproc\n{first}{code}    jmp *simgpu_{name}@GOTPCREL(%rip)\n    .cfi_endproc\n    .size {name}, .-{name}\n"
+        );
+    }
+    text
+}
+
+/// Builds a workload of `tests/workloads` with `cc`: a C file, more arguments, and the libraries of a folder that it links.
+///
+/// # Errors
+/// When `cc` fails, with what it said.
+pub fn compile(source: &Path, program: &Path, faces: &Path, arguments: &[&str]) -> Result<()> {
+    let output = Command::new("cc")
+        .args(["-g", "-O1", "-fno-optimize-sibling-calls", "-o"])
+        .args([program, source])
+        .arg(format!("-L{}", faces.display()))
+        // The engine is found by the faces' own path; linkers ask for it as well.
+        .arg(format!("-Wl,-rpath-link,{}", faces.display()))
+        .args(arguments)
+        .output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
+}

@@ -1,0 +1,98 @@
+//! The runtime API: the functions of `libcudart.so.12`, each under `simgpu_` and its name. It calls the driver through `libcuda.so.1`'s own
+//! symbols, as the real one does, so that a launch passes both libraries.
+//!
+//! Errors are the driver's numbers, which are the same for what happens here. Leaves out what the head of the crate says.
+
+mod devices;
+mod graphs;
+mod kernels;
+mod streams;
+
+use crate::driver::{Code, INVALID_DEVICE, SUCCESS, on_world, primary};
+use crate::raw::symbol;
+use crate::world::{self, CURRENT, OUTER};
+use std::cell::Cell;
+use std::ffi::{CStr, c_uint};
+use std::sync::OnceLock;
+
+thread_local! {
+    static LAST: Cell<Code> = const { Cell::new(SUCCESS) };
+    /// The device that `cudaSetDevice` chose, as an ordinal.
+    static DEVICE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A function of the driver as its face exports it, found once. Its type is the caller's to get right.
+pub(crate) struct Driver(&'static CStr, OnceLock<usize>);
+
+impl Driver {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self(name, OnceLock::new())
+    }
+
+    /// Its address; 0 without a driver.
+    pub(crate) fn address(&self) -> usize {
+        *self.1.get_or_init(|| symbol(c"libcuda.so.1", self.0).map_or(0, |address| address.addr()))
+    }
+}
+
+/// Calls a function of the driver by name: `driver!(cuInit(flags: c_uint))`. Without a driver it says "not initialised".
+macro_rules! driver {
+    ($name:ident ( $($value:expr => $kind:ty),* $(,)? )) => {{
+        static FUNCTION: $crate::runtime::Driver = $crate::runtime::Driver::new(
+            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => c"",
+            },
+        );
+        match FUNCTION.address() {
+            0 => $crate::driver::NOT_INITIALIZED,
+            address => {
+                // SAFETY: the face exports this function of cuda.h, whose arguments are of these types.
+                let function = unsafe {
+                    std::mem::transmute::<usize, extern "C" fn($($kind),*) -> $crate::driver::Code>(address)
+                };
+                function($($value),*)
+            }
+        }
+    }};
+}
+pub(crate) use driver;
+
+/// Runs a call of the runtime that needs a context: initialises the driver and takes the primary context where there is none.
+pub(crate) fn in_context(run: impl FnOnce() -> Code) -> Code {
+    if CURRENT.get() == 0 {
+        let wrong = match driver!(cuInit(0 => c_uint)) {
+            SUCCESS => enter(DEVICE.get()),
+            wrong => wrong,
+        };
+        if wrong != SUCCESS {
+            return remember(wrong);
+        }
+    }
+    remember(run())
+}
+
+/// Makes the primary context of an ordinal the thread's.
+fn enter(ordinal: usize) -> Code {
+    on_world(|world| {
+        let Some(&place) = world.visible.get(ordinal) else { return INVALID_DEVICE };
+        let context = primary(world, place);
+        driver!(cuCtxSetCurrent(crate::raw::handle(context) => crate::raw::Handle))
+    })
+}
+
+/// Runs a call under a correlation number that the driver's calls inside share.
+pub(crate) fn outer(run: impl FnOnce() -> Code) -> Code {
+    let before = OUTER.get();
+    OUTER.set(world::next_correlation());
+    let code = run();
+    OUTER.set(before);
+    code
+}
+
+fn remember(code: Code) -> Code {
+    if code != SUCCESS {
+        LAST.set(code);
+    }
+    code
+}

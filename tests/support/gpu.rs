@@ -1,0 +1,109 @@
+//! A simulated GPU for one test: its folder, its libraries, workloads that use it, and what they really spent. Leaves out the engine (`tests/simgpu`).
+
+pub use simgpu::faces::Prologue;
+pub use simgpu::meter::Meter;
+pub use simgpu::scenario::{Device, Kernel, Scenario, WORKLOADS};
+pub use simgpu::truth::Launch;
+pub use simgpu::{Place, VARIABLE};
+use std::collections::BTreeMap;
+use std::io::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// A simulated machine with GPUs.
+pub struct Gpu {
+    dir: TempDir,
+    place: Place,
+}
+
+impl Gpu {
+    /// A machine with this scenario, whose libraries begin their functions so.
+    ///
+    /// # Errors
+    /// When the engine was not built, a file cannot be written, or there is no `cc`.
+    pub fn new(scenario: &Scenario, prologue: Prologue) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        // The target may run as somebody else.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), open)?;
+        let engine =
+            simgpu::faces::engine().ok_or_else(|| Error::other("no libsimgpu.so beside the tests"))?;
+        simgpu::faces::build(&dir.path().join("lib"), &engine, prologue)?;
+        let place = Place::create(&dir.path().join("machine"), scenario)?;
+        Ok(Self { dir, place })
+    }
+
+    /// One GPU with this meter, and the kernels of the workloads.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn with_meter(meter: Meter) -> Result<Self> {
+        Self::new(&Scenario::new(meter, &WORKLOADS), Prologue::EndbrPush)
+    }
+
+    /// The folder with the libraries.
+    pub fn libraries(&self) -> PathBuf {
+        self.dir.path().join("lib")
+    }
+
+    /// The folder for `SIMGPU_DIR`.
+    pub fn machine(&self) -> &Path {
+        self.place.folder()
+    }
+
+    /// The machine itself: its energy, its clock.
+    pub const fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Sets what a command needs to find the GPU.
+    pub fn env<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("LD_LIBRARY_PATH", self.libraries()).env(VARIABLE, self.machine())
+    }
+
+    /// A command that finds the GPU.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        self.env(&mut command);
+        command
+    }
+
+    /// Compiles a workload of `tests/workloads`, `gpu_mix` or another, with more arguments for `cc`. `gpu_mix` is linked with the runtime.
+    ///
+    /// # Errors
+    /// When `cc` fails, with what it said.
+    pub fn workload(&self, name: &str, arguments: &[&str]) -> Result<PathBuf> {
+        let source = super::process::tests_dir().join("workloads").join(format!("{name}.c"));
+        let program = self.dir.path().join(name);
+        let mut all = arguments.to_vec();
+        let faces = self.libraries();
+        let runtime = faces.join("libcudart.so.12");
+        let engine = faces.join("libsimgpu.so");
+        if name == "gpu_mix" {
+            all.extend([&runtime, &engine].map(|file| file.to_str().unwrap_or_default()));
+        } else {
+            all.push("-ldl");
+        }
+        simgpu::faces::compile(&source, &program, &faces, &all)?;
+        Ok(program)
+    }
+
+    /// All that the GPUs did so far.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn truth(&self) -> Result<Vec<Launch>> {
+        simgpu::truth::read(self.machine())
+    }
+}
+
+/// Energy above idle by what launched it, in microjoules: the tag of the capture where there is one, else of the launch; and the kernel.
+pub fn by_tag(launches: &[Launch]) -> BTreeMap<(String, String), f64> {
+    let mut sums = BTreeMap::new();
+    for launch in launches {
+        let tag = if launch.capture_tag.is_empty() { &launch.tag } else { &launch.capture_tag };
+        *sums.entry((tag.clone(), launch.name.clone())).or_default() += launch.uj;
+    }
+    sums
+}
