@@ -5,6 +5,7 @@
 //! (`main.rs` and the modules beside it), which exist only in the BPF binary.
 #![no_std]
 
+pub mod gpu;
 pub mod memory;
 pub mod native;
 pub mod python;

@@ -24,6 +24,7 @@ pub(super) fn read_settings(config: &TraceConfig) -> Result<Settings, ProbeError
         unwind_user: u32::from(config.unwinding == Unwinding::User),
         // Renamed in 5.14.
         task_state: offset("__state").or_else(|_| offset("state"))?,
+        gpu: 0,
     })
 }
 

@@ -5,7 +5,7 @@
 //! these agree on is idle power from the first launch to the end of the last. What is above it there was somebody else's work.
 
 use super::batches::{Batches, Stretch};
-use super::meter::{Meter, Window};
+use super::meter::{Meter, Step, Window};
 use crate::timeline::EnergyInterval;
 use crate::units::{MicroJoules, MicroWatts};
 
@@ -23,7 +23,7 @@ const MOST_WATTS: f64 = 100.0;
 
 /// Takes it from the energy above the baseline of each interval, and returns its sum.
 pub(super) fn take(
-    steps: &[Stretch],
+    steps: &[Step],
     intervals: &[EnergyInterval],
     windows: &[Window],
     batches: &Batches,
@@ -36,7 +36,7 @@ pub(super) fn take(
     };
     let mut sum = MicroJoules::ZERO;
     for ((step, interval), energy) in steps.iter().zip(intervals).zip(dynamic) {
-        let Stretch { from, until } = meter.looked(*step);
+        let Stretch { from, until } = meter.looked(step.time);
         if from >= open.from && until <= open.until {
             let idle = power.over_ns(interval.span.ns());
             *energy -= idle;

@@ -14,11 +14,13 @@ use crate::units::MicroJoules;
 /// Windows shorter than this are put together: the moment of reading would be most of them.
 const SHORTEST: f64 = 0.09;
 /// Steps shorter than this come as fast as readings: no grid is to be seen.
-const SHORTEST_GRID: f64 = 0.05;
+const SHORTEST_GRID: f64 = 0.015;
 /// Intervals of a run in which a grid is looked for.
 const FEWEST_ON_GRID: usize = 20;
-/// How far from the grid steps may be seen, in steps.
-const OFF_GRID: f64 = 0.3;
+/// Where a period is looked for, in parts of the usual distance of steps; how many steps say it, and how much they must agree.
+const PERIODS: (f64, f64) = (0.55, 1.1);
+const ENOUGH: usize = 600;
+const AGREEMENT: f64 = 0.5;
 
 /// How a meter is behind.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,6 +46,8 @@ impl Meter {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
     pub(super) time: Stretch,
+    /// Steps in it.
+    pub(super) ticks: u32,
     /// Energy above idle.
     pub(super) joules: f64,
 }
@@ -57,43 +61,87 @@ pub(super) fn stretch_of(span: Span, start: KtimeNs) -> Stretch {
     Stretch { from: seconds(span.start, start), until: seconds(span.end, start) }
 }
 
+/// One or more steps of the counter that one interval holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Step {
+    pub(super) time: Stretch,
+    /// How many, where the counter is seen to be regular; else 1.
+    pub(super) ticks: u32,
+}
+
 /// When the steps of each interval were made.
-pub(super) fn steps_of(intervals: &[EnergyInterval], start: KtimeNs) -> Vec<Stretch> {
-    let mut steps: Vec<Stretch> = intervals.iter().map(|interval| stretch_of(interval.span, start)).collect();
-    for run in steps.chunk_by_mut(|before, after| (before.until - after.from).abs() < 1e-9) {
+pub(super) fn steps_of(intervals: &[EnergyInterval], start: KtimeNs) -> Vec<Step> {
+    let step = |interval: &EnergyInterval| Step { time: stretch_of(interval.span, start), ticks: 1 };
+    let mut steps: Vec<Step> = intervals.iter().map(step).collect();
+    for run in steps.chunk_by_mut(|before, after| (before.time.until - after.time.from).abs() < 1e-9) {
         put_on_grid(run);
     }
     steps
 }
 
-/// Puts the steps of a run without gaps on a grid, if they are near one.
-fn put_on_grid(run: &mut [Stretch]) {
+/// Puts the steps of a run without gaps on a grid, if they fit one. A step is seen after it was made, at the next reading.
+fn put_on_grid(run: &mut [Step]) {
     // The ends of a run are readings, not steps.
     let Some(inner) = run.len().checked_sub(1).filter(|inner| *inner >= FEWEST_ON_GRID) else { return };
-    let mut lengths: Vec<f64> = run.iter().map(|step| step.length()).collect();
-    lengths.sort_by(f64::total_cmp);
-    let mut period = lengths[lengths.len() / 2];
-    if period < SHORTEST_GRID {
+    let seen: Vec<f64> = run[..inner].iter().map(|step| step.time.until).collect();
+    let Some((first, period)) = grid_of(&seen) else { return };
+    let number: Vec<f64> = seen.iter().map(|at| ((at - first) / period).floor()).collect();
+    // Two steps that were seen within one period cannot both be on this grid.
+    if number.windows(2).filter(|pair| pair[1] - pair[0] < 0.5).count() * 20 > inner {
         return;
     }
-    let seen: Vec<f64> = run[..inner].iter().map(|step| step.until).collect();
-    let mut first = seen[0];
-    let mut number = vec![0.0; inner];
-    for _ in 0..2 {
-        for i in 1..inner {
-            number[i] = number[i - 1] + ((seen[i] - seen[i - 1]) / period).round().max(1.0);
+    for i in 0..inner {
+        if i > 0 && number[i] - number[i - 1] < 0.5 {
+            continue;
         }
-        (first, period) = line(&number, &seen);
+        let at = first + number[i] * period;
+        run[i].time.until = at;
+        run[i + 1].time.from = at;
+        let ticks = if i == 0 { 1.0 } else { (number[i] - number[i - 1]).clamp(1.0, 100.0) };
+        run[i].ticks =
+            [1, 2, 3, 4, 5, 6, 7, 8].into_iter().find(|&n| f64::from(n) >= ticks - 0.5).unwrap_or(9);
     }
-    let on_grid: Vec<f64> = number.iter().map(|n| first + n * period).collect();
-    let off = on_grid.iter().zip(&seen).filter(|(grid, seen)| (*grid - *seen).abs() > OFF_GRID * period);
-    if off.count() * 20 > inner {
-        return;
+}
+
+/// The first step and the time between two, of steps that were seen at these times.
+fn grid_of(seen: &[f64]) -> Option<(f64, f64)> {
+    let mut lengths: Vec<f64> = seen.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    lengths.sort_by(f64::total_cmp);
+    let usual = lengths.get(lengths.len() / 2).copied().filter(|usual| *usual >= SHORTEST_GRID)?;
+    let mut period = period_of(&seen[..seen.len().min(ENOUGH)], usual)?;
+    for _ in 0..2 {
+        let number: Vec<f64> = seen.iter().map(|at| ((at - seen[0]) / period).round()).collect();
+        let (_, better) = line(&number, seen);
+        // A longer run tells the period better, if it was not miscounted.
+        period = if (better / period - 1.0).abs() < 1e-3 { better } else { period };
     }
-    for (i, at) in on_grid.into_iter().enumerate() {
-        run[i].until = at;
-        run[i + 1].from = at;
+    let mut phases: Vec<f64> = seen.iter().map(|at| (at - seen[0]).rem_euclid(period)).collect();
+    phases.sort_by(f64::total_cmp);
+    // Steps are seen after they were made: behind the widest gap between phases, around the circle, is the least late of them.
+    let around = phases.iter().skip(1).copied().chain([phases[0] + period]);
+    let gap = around.zip(&phases).map(|(next, phase)| (next - phase, next));
+    let (_, first) = gap.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((seen[0] + first - 2.0 * period, period))
+}
+
+/// The period in which these times come, near their usual distance: the one whose phases agree most (Rayleigh's statistic), if they do.
+fn period_of(seen: &[f64], usual: f64) -> Option<f64> {
+    let (from, until) = PERIODS;
+    let length = (seen.last()? - seen[0]).max(usual);
+    let step = usual * usual / (8.0 * length);
+    let agreement = |period: f64| {
+        let angle = |at: &f64| ((at - seen[0]) / period * std::f64::consts::TAU).sin_cos();
+        let (x, y) = seen.iter().map(angle).fold((0.0, 0.0), |sum, (sin, cos)| (sum.0 + cos, sum.1 + sin));
+        f64::hypot(x, y) / seen.len() as f64
+    };
+    let mut best = (0.0, usual);
+    let mut period = from * usual;
+    while period <= until * usual {
+        let agrees = agreement(period);
+        best = if agrees > best.0 { (agrees, period) } else { best };
+        period += step;
     }
+    (best.0 >= AGREEMENT).then_some(best.1)
 }
 
 /// The straight line through points, by least squares: value at zero and slope.
@@ -110,15 +158,16 @@ fn line(x: &[f64], y: &[f64]) -> (f64, f64) {
 }
 
 /// Windows to learn from: steps, put together where they are short.
-pub(super) fn windows_of(steps: &[Stretch], dynamic: &[MicroJoules]) -> Vec<Window> {
+pub(super) fn windows_of(steps: &[Step], dynamic: &[MicroJoules]) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::with_capacity(steps.len());
-    for (&step, energy) in steps.iter().zip(dynamic) {
+    for (&Step { time, ticks }, energy) in steps.iter().zip(dynamic) {
         match windows.last_mut() {
-            Some(last) if last.time.until == step.from && last.time.length() < SHORTEST => {
-                last.time.until = step.until;
+            Some(last) if last.time.until == time.from && last.time.length() < SHORTEST => {
+                last.time.until = time.until;
+                last.ticks += ticks;
                 last.joules += energy.as_joules();
             }
-            _ => windows.push(Window { time: step, joules: energy.as_joules() }),
+            _ => windows.push(Window { time, ticks, joules: energy.as_joules() }),
         }
     }
     windows
@@ -128,15 +177,21 @@ pub(super) fn windows_of(steps: &[Stretch], dynamic: &[MicroJoules]) -> Vec<Wind
 pub(super) fn units_of(windows: &[Window], batches: &Batches, meter: Meter, columns: usize) -> Vec<f64> {
     let mut units = vec![0.0; windows.len() * columns];
     for (window, row) in windows.iter().zip(units.chunks_mut(columns.max(1))) {
-        let Stretch { from, until } = meter.looked(window.time);
-        batches.between(from, until, |cell, part| row[cell.column] += part / meter.duty);
+        // A meter that looks all the time sees one stretch; one that does not, a stretch of each step.
+        let parts = if meter.duty < 1.0 { window.ticks.max(1) } else { 1 };
+        let length = window.time.length() / f64::from(parts);
+        for part in 0..parts {
+            let from = window.time.from + f64::from(part) * length;
+            let Stretch { from, until } = meter.looked(Stretch { from, until: from + length });
+            batches.between(from, until, |cell, part| row[cell.column] += part / meter.duty);
+        }
     }
     units
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Stretch, steps_of};
+    use super::{Step, steps_of};
     use crate::clock::KtimeNs;
     use crate::timeline::{EnergyInterval, Span};
     use crate::units::MicroJoules;
@@ -144,7 +199,7 @@ mod tests {
     /// Steps of 100 ms that are seen up to 20 ms late lie on their grid afterwards; irregular ones stay where they were seen.
     #[test]
     fn regular_steps_are_put_on_their_grid() {
-        let seen = |late: &dyn Fn(u64) -> u64| -> Vec<Stretch> {
+        let seen = |late: &dyn Fn(u64) -> u64| -> Vec<Step> {
             let at = |i: u64| KtimeNs::from_ns((100 * i + late(i)) * 1_000_000);
             let interval = |i: u64| EnergyInterval {
                 span: Span { start: at(i), end: at(i + 1) },
@@ -153,10 +208,25 @@ mod tests {
             steps_of(&(0..50).map(interval).collect::<Vec<_>>(), KtimeNs::from_ns(0))
         };
         for step in &seen(&|i| i * 7 % 20)[1..48] {
-            let off = (step.until * 10.0).fract();
-            assert!((0.05..0.14).contains(&off), "{step:?}");
+            let off = (step.time.until * 10.0).fract();
+            assert!(!(0.02..0.98).contains(&off) && step.ticks == 1, "{step:?}");
         }
         let irregular = seen(&|i| i * i % 90);
-        assert!((irregular[6].until - 0.749).abs() < 1e-9, "{:?}", irregular[6]);
+        assert!((irregular[6].time.until - 0.749).abs() < 1e-9, "{:?}", irregular[6]);
+    }
+
+    /// Where every third step was seen with the one after it, the grid is the same and the interval holds two steps.
+    #[test]
+    fn steps_that_were_not_seen_are_counted() {
+        let at = |i: u64| KtimeNs::from_ns((100 * i + i % 7) * 1_000_000);
+        let times: Vec<u64> = (0..60).filter(|i| i % 3 != 2).collect();
+        let interval = |pair: &[u64]| EnergyInterval {
+            span: Span { start: at(pair[0]), end: at(pair[1]) },
+            energy: MicroJoules::ZERO,
+        };
+        let intervals: Vec<EnergyInterval> = times.windows(2).map(interval).collect();
+        let ticks: Vec<u32> =
+            steps_of(&intervals, KtimeNs::from_ns(0)).iter().map(|step| step.ticks).collect();
+        assert_eq!(ticks[2..8], [1, 2, 1, 2, 1, 2], "{ticks:?}");
     }
 }

@@ -33,7 +33,7 @@ use batches::{Batch, Batches, Stretch};
 use columns::Columns;
 use drain::Queue;
 use energies::{BELIEF, Fit, Problem, find_meter, fit, fit_parts, over_time};
-use meter::{Meter, Window, steps_of, stretch_of, windows_of};
+use meter::{Meter, Step, Window, steps_of, stretch_of, windows_of};
 use split::{Costs, Split, Splitter};
 use std::collections::{BTreeSet, HashMap};
 use sureness::{Sureness, sureness};
@@ -172,7 +172,7 @@ impl Gpu<'_> {
 
 /// Windows to learn from, and joules of a unit of each column if all power were the same (or all launches, where no durations are known).
 fn learnable(
-    steps: &[Stretch],
+    steps: &[Step],
     dynamic: &[MicroJoules],
     batches: &Batches,
     shape: &[f64],
@@ -208,7 +208,7 @@ impl Found {
     fn finish(
         self,
         learning: &Learning,
-        (steps, dynamic): (&[Stretch], &[MicroJoules]),
+        (steps, dynamic): (&[Step], &[MicroJoules]),
         owners: usize,
         idle: MicroJoules,
     ) -> Charged {
@@ -218,10 +218,12 @@ impl Found {
         let costs = self.costs(problem, fit, believed);
         let noise = believed.then(|| self.watts_of(fit.noise));
         let shown: Vec<Stretch> =
-            steps.iter().map(|&step| Meter { duty: 1.0, ..self.meter }.looked(step)).collect();
+            steps.iter().map(|step| Meter { duty: 1.0, ..self.meter }.looked(step.time)).collect();
         let split = |costs: &Costs, noise| {
             let block = BLOCK / (self.meter.duty * self.meter.duty);
-            Splitter { batches: &self.batches, costs, shown: &shown, block, noise }.split(dynamic, owners)
+            let partial = self.meter.duty < 1.0;
+            let splitter = Splitter { batches: &self.batches, costs, shown: &shown, block, partial, noise };
+            splitter.split(dynamic, owners)
         };
         let Split { of_owner, residual, negative } = split(&costs, noise);
         let mut by_prior = split(&Costs(vec![(0.0, self.prior.clone())]), None).of_owner;

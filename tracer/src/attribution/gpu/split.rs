@@ -62,6 +62,8 @@ pub(super) struct Splitter<'a> {
     pub(super) shown: &'a [Stretch],
     /// Intervals are shared out together until they are this long, in seconds.
     pub(super) block: f64,
+    /// The meter looks at a part of each step only.
+    pub(super) partial: bool,
     /// Standard deviation of a window in watts, where what launches cost is known.
     pub(super) noise: Option<f64>,
 }
@@ -103,7 +105,9 @@ impl Splitter<'_> {
 
     /// What of an interval's energy is the target's or nobody's, and what is another process's.
     fn ours(&self, energy: MicroJoules, weights: &Weights, shown: Stretch) -> (MicroJoules, MicroJoules) {
-        let Some(watts) = self.noise else { return (energy, MicroJoules::ZERO) };
+        // A meter that looks at a part of each step may have looked at the hungriest part of this one.
+        let partial = self.partial && weights.joules > 0.0;
+        let Some(watts) = self.noise.filter(|_| !partial) else { return (energy, MicroJoules::ZERO) };
         let limit = EXCESS * weights.joules + DEVIATIONS * watts * shown.length();
         if energy.as_joules() <= limit {
             return (energy, MicroJoules::ZERO);
@@ -165,8 +169,14 @@ mod tests {
         let batches = Batches::new(vec![batch(0.05), batch(1.05)]);
         let shown = [0.0, 1.0, 2.0, 3.0].map(|from| Stretch { from, until: from + 1.0 });
         let costs = Costs(vec![(9.0, vec![2.0, 1.0])]);
-        let splitter =
-            Splitter { batches: &batches, costs: &costs, shown: &shown, block: 1.0, noise: Some(0.1) };
+        let splitter = Splitter {
+            batches: &batches,
+            costs: &costs,
+            shown: &shown,
+            block: 1.0,
+            partial: false,
+            noise: Some(0.1),
+        };
         let split = splitter.split(&[uj(3_300_001), uj(9_000_000), uj(700_000), uj(-70)], 3);
         assert_eq!(
             split.of_owner,
