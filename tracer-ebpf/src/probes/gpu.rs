@@ -1,16 +1,17 @@
 //! Calls of GPU libraries: each launch is one event, and its stack is taken where it is new or due.
 //!
 //! A launch costs a few lookups and one event; a stack costs a whole sample. So counts are never thinned and stacks are: a site (the caller's
-//! address, its stack pointer and the function) has its stack taken when it is met, then every 10 ms, and a thread at most 1,000 times a
-//! second in the long run. A call of the runtime library calls the driver's: both are sent, and the inner one is marked while the outer
-//! one's return address still lies where it was. Leaves out what the calls mean (user space).
+//! address, its stack pointer and the function) has its stack taken when it is met; then launches are drawn at random, a thousand of each
+//! thread a second, so that sites which several callers share are seen in proportion. A call of the runtime library calls the driver's:
+//! both are sent, and the inner one is marked while the outer one's return address still lies where it was. Leaves out what the calls
+//! mean (user space).
 
 use super::gpu_stack::launch_stack;
 use super::maps::{EVENTS, count, current, head, is_target};
 use super::sched::NO_WAKEUP;
 use super::waits::is_due;
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_probe_read_user};
+use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_get_prandom_u32, bpf_probe_read_user};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::LruHashMap;
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
@@ -19,12 +20,12 @@ use tracer_ebpf::gpu::{
 };
 use tracer_ebpf::wire::{kind, lost};
 
-/// A thread's stacks, in the long run and at once; where sites are new, many more at once.
+/// A thread's stacks: so many in each window.
+const WINDOW_NS: u64 = 10_000_000;
+const IN_WINDOW: u64 = 10;
+/// Stacks of new sites, by thread: in the long run and at once.
 const EVERY_NS: u64 = 1_000_000;
-const BURST_NS: u64 = 64_000_000;
-const NEW_BURST_NS: u64 = 4_000_000_000;
-/// A site's stacks.
-const SITE_EVERY_NS: u64 = 10_000_000;
+const BURST_NS: u64 = 4_000_000_000;
 /// Shorter waits tell nothing.
 const SHORTEST_WAIT_NS: u64 = 20_000;
 
@@ -36,6 +37,12 @@ struct Caller {
     at: u64,
     returns_to: u64,
     due_ns: u64,
+    /// Since when launches are counted, how many there are, and how many there were in the window before.
+    since_ns: u64,
+    count: u64,
+    before: u64,
+    /// 1 while it captures a graph: what is captured runs many times, so that every stack counts.
+    capturing: u64,
 }
 
 /// A call that has not returned.
@@ -50,9 +57,9 @@ struct OpenCall {
 #[map]
 static CALLERS: LruHashMap<u32, Caller> = LruHashMap::with_max_entries(16384, 0);
 
-/// When a site's stack is due again.
+/// Sites whose stack was taken.
 #[map]
-static SITES: LruHashMap<u64, u64> = LruHashMap::with_max_entries(65536, 0);
+static SITES: LruHashMap<u64, u8> = LruHashMap::with_max_entries(65536, 0);
 
 #[map]
 static OPEN_CALLS: LruHashMap<u64, OpenCall> = LruHashMap::with_max_entries(16384, 0);
@@ -102,12 +109,33 @@ pub(crate) fn enter(ctx: &ProbeContext) {
         call::BEGIN_CAPTURE | call::SET_CONTEXT => {
             let mut event = GpuEvent { head: head(kind::GPU, pid, tid), call: what, ..GpuEvent::default() };
             event.a = first;
+            if what == call::BEGIN_CAPTURE {
+                set_capturing(tid, 1);
+            }
             send(&event);
+        }
+        call::END_CAPTURE => {
+            set_capturing(tid, 0);
+            open(what, tid, first, second);
         }
         call::NAME => open(what, tid, first, third),
         call::CONTEXT_THIRD => open(what, tid, first, third),
         call::CONTEXT_FOURTH => open(what, tid, first, fourth),
         _ => open(what, tid, first, second),
+    }
+}
+
+/// A thread begins or ends a capture.
+#[inline(always)]
+fn set_capturing(tid: u32, capturing: u64) {
+    match CALLERS.get_ptr_mut(&tid) {
+        // SAFETY: the thread's own entry, and the thread is here.
+        Some(caller) => unsafe { (*caller).capturing = capturing },
+        None => {
+            let fresh =
+                Caller { at: 0, returns_to: 0, due_ns: 0, since_ns: 0, count: 0, before: 0, capturing };
+            let _full = CALLERS.insert(&tid, &fresh, 0);
+        }
     }
 }
 
@@ -162,7 +190,8 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
     let now = event_head.at_ns;
     let caller = CALLERS.get_ptr_mut(&tid);
     let mut event = GpuEvent { head: event_head, call: what, flags: 0, a, b, site, stream };
-    let mut fresh = Caller { at: 0, returns_to: 0, due_ns: now };
+    let mut fresh =
+        Caller { at: 0, returns_to: 0, due_ns: now, since_ns: now, count: 0, before: 0, capturing: 0 };
     // SAFETY: the thread's own entry, and the thread is here.
     let state = match caller {
         Some(caller) => unsafe { &mut *caller },
@@ -176,7 +205,7 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
         event.flags |= NESTED;
     }
     if event.flags & NESTED == 0 {
-        let due = stack_is_due(site ^ u64::from(tid), now, &mut state.due_ns);
+        let due = stack_is_due(site ^ u64::from(tid), now, state);
         if due != NOT_DUE && launch_stack(pid, tid, now, due) == 0 {
             event.flags |= WITH_STACK;
         }
@@ -192,23 +221,26 @@ const NOT_DUE: u32 = 2;
 const KNOWN: u32 = 0;
 const NEW: u32 = 1;
 
-/// Whether a site's stack is to be taken.
+/// Whether a launch's stack is to be taken.
 #[inline(always)]
-fn stack_is_due(site: u64, now: u64, thread_due_ns: &mut u64) -> u32 {
-    if let Some(due_ns) = SITES.get_ptr_mut(&site) {
-        // SAFETY: the entry of one thread's site.
-        let due_ns = unsafe { &mut *due_ns };
-        if *due_ns > now || !is_due(thread_due_ns, now, EVERY_NS, BURST_NS) {
+fn stack_is_due(site: u64, now: u64, state: &mut Caller) -> u32 {
+    if now - state.since_ns > WINDOW_NS {
+        // A rest longer than a window tells nothing of the rate before it.
+        state.before = if now - state.since_ns > 2 * WINDOW_NS { 0 } else { state.count };
+        (state.since_ns, state.count) = (now, 0);
+    }
+    state.count += 1;
+    if SITES.get_ptr(&site).is_none() || state.capturing != 0 {
+        if !is_due(&mut state.due_ns, now, EVERY_NS, BURST_NS) {
             return NOT_DUE;
         }
-        *due_ns = now + SITE_EVERY_NS;
-        return KNOWN;
+        let _full = SITES.insert(&site, &1, 0);
+        return NEW;
     }
-    if !is_due(thread_due_ns, now, EVERY_NS, NEW_BURST_NS) {
-        return NOT_DUE;
-    }
-    let _full = SITES.insert(&site, &(now + SITE_EVERY_NS), 0);
-    NEW
+    let most = if state.before > state.count { state.before } else { state.count };
+    // SAFETY: the helper takes nothing.
+    let drawn = most <= IN_WINDOW || u64::from(unsafe { bpf_get_prandom_u32() }) % most < IN_WINDOW;
+    if drawn { KNOWN } else { NOT_DUE }
 }
 
 #[inline(always)]

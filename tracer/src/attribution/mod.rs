@@ -109,8 +109,7 @@ impl Found {
         let behalf = behalf::refine(recording, &mut time, span);
         let class_of = class::classes_of(recording, &time.owners);
         let woke = &recording.sleeps;
-        let launchers = gpu::launchers(recording, &time);
-        let launchers = &launchers;
+        let launchers = &behalf.launchers;
         let basis = Basis {
             span,
             time: &time,

@@ -9,14 +9,15 @@ use super::object::LaunchProbes;
 use super::process::read_text;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, StackId, Tid};
-use crate::profile::record::{FrameKind, Warning};
+use crate::profile::record::{FrameKind, Verdict, Warning};
 use crate::unwind::merge::RawStack;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, WITH_STACK, call};
 
-/// A call of the runtime library in which the driver's was not seen for so long is a launch of its own.
-const PATIENCE_NS: u64 = 100_000_000;
+/// A call of the runtime library in which the driver's was not seen for so long is a launch of its own. The first call of a process sets
+/// the driver up before it launches, which takes seconds on large machines.
+const PATIENCE_NS: u64 = 20_000_000_000;
 /// At a site whose stack was not taken.
 const NO_STACK: &str = "[unknown: launch stack not taken]";
 
@@ -26,7 +27,7 @@ pub(super) struct GpuCalls {
     libraries: Option<GpuLibraries>,
     pub(super) launches: Launches,
     /// The last stack of each thread, with its time: the call that it belongs to follows.
-    taken: HashMap<Tid, (KtimeNs, Option<StackId>)>,
+    taken: HashMap<Tid, (KtimeNs, Option<(StackId, bool)>)>,
     /// When the mappings of each process were last looked at.
     looked_at: HashMap<Pid, KtimeNs>,
     /// Indices of the GPUs that a process sees, in its order; `None`: all, in theirs.
@@ -68,8 +69,9 @@ impl Collector {
         self.processes.meet(head.pid, &self.out).samples += 1;
         self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
         let unwound = self.raw.unwind(head, raw, &mut self.processes);
-        let (stack, _) = self.whole_stack(head, unwound.as_ref().unwrap_or(raw));
-        self.gpu.taken.insert(head.tid, (head.at, stack));
+        let (stack, verdict) = self.whole_stack(head, unwound.as_ref().unwrap_or(raw));
+        let whole = matches!(verdict, Verdict::Complete | Verdict::Healed(_));
+        self.gpu.taken.insert(head.tid, (head.at, stack.map(|stack| (stack, whole))));
     }
 
     /// A call of a GPU library.
@@ -86,10 +88,10 @@ impl Collector {
             return;
         }
         if event.flags & WITH_STACK != 0
-            && let Some((at, Some(stack))) = self.gpu.taken.get(&head.tid).copied()
+            && let Some((at, Some((stack, whole)))) = self.gpu.taken.get(&head.tid).copied()
             && at == head.at
         {
-            self.gpu.launches.set_stack(head.tid, event.site, stack);
+            self.gpu.launches.set_stack(head.tid, event.site, stack, whole);
         }
         let of_runtime = event.flags & OF_RUNTIME != 0;
         let is_stub = of_runtime && matches!(event.call, call::STUB | call::STUB_EX);

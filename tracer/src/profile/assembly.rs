@@ -3,6 +3,7 @@
 //! Ids are positions in tables: a record either defines the next position or replaces one that is there (a process whose interpreter is
 //! learned later). A stack's parent is older than the stack, so chains of callers end. Leaves out bytes and files (`file.rs`).
 
+use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
     Frame, GpuWait, GpuWork, Launches, Name, Occupant, Record, Sample, Slice, StackNode, Wait, Wake,
@@ -75,6 +76,7 @@ impl Assembly {
     pub(super) fn finish(self) -> Option<Recording> {
         let mut recording = self.recording?;
         self.late.apply(&mut recording);
+        mark_gpu_waits(&mut recording);
         recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
         recording.samples.sort_by_key(|sample| sample.at);
         recording.requests.waits.sort_by_key(|wait| wait.at);

@@ -7,6 +7,7 @@ pub mod certainty;
 mod domain;
 pub mod energy_profile;
 pub mod file;
+mod gpu_waits;
 mod late_names;
 mod launches;
 pub mod record;

@@ -35,7 +35,7 @@ use drain::Queue;
 use energies::{BELIEF, Fit, Problem, find_meter, fit, fit_parts, over_time};
 use meter::{Meter, Step, Window, steps_of, stretch_of, windows_of};
 use split::{Costs, Split, Splitter};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use sureness::{Sureness, sureness};
 
 /// Seconds that are shared out together, for a meter that looks all the time.
@@ -90,18 +90,6 @@ pub(super) fn enlist(recording: &Recording, time: &mut CpuTime) {
         .collect();
     let new = whose.difference(&known).map(|&(thread, stack)| Owner::Target(thread, Some(stack)));
     time.owners.extend(new.map(|owner| OwnerTime { owner, time_ns: 0, samples: 0 }));
-}
-
-/// Who launched what, where nobody works for anybody else: by the first owner of each thread and stack.
-pub(super) fn launchers(recording: &Recording, time: &CpuTime) -> Launchers {
-    let mut numbers: HashMap<Owner, OwnerId> = HashMap::new();
-    for (number, owner) in (0..).zip(&time.owners) {
-        numbers.entry(owner.owner).or_insert(number);
-    }
-    let owner = |launched: &crate::profile::record::Launched| {
-        numbers.get(&Owner::Target(launched.thread, Some(launched.stack))).copied().unwrap_or(OTHER)
-    };
-    recording.gpu.launches.iter().map(|batch| batch.work.iter().map(owner).collect()).collect()
 }
 
 /// A GPU's side of a recording.

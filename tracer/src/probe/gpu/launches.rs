@@ -47,8 +47,8 @@ pub(in crate::probe) struct Launches {
     held: HashMap<Tid, Launch>,
     /// The outer call of the last nested one.
     outer: HashMap<Tid, Launch>,
-    /// The stack that was taken last at a site of a thread, without what was launched.
-    sites: HashMap<(Tid, u64), StackId>,
+    /// The stack that was taken last at a site of a thread, without what was launched, and whether it is whole.
+    sites: HashMap<(Tid, u64), (StackId, bool)>,
     names: HashMap<(Pid, u64), String>,
     devices: HashMap<(Pid, u64), u32>,
     current: HashMap<Tid, u64>,
@@ -89,12 +89,16 @@ impl Launches {
         old.iter().filter_map(|tid| self.held.remove(tid)).collect()
     }
 
-    pub(in crate::probe) fn set_stack(&mut self, tid: Tid, site: u64, stack: StackId) {
-        self.sites.insert((tid, site), stack);
+    /// A stack was taken at a site. One that is cut off does not take the place of a whole one.
+    pub(in crate::probe) fn set_stack(&mut self, tid: Tid, site: u64, stack: StackId, whole: bool) {
+        let known = self.sites.entry((tid, site)).or_insert((stack, whole));
+        if whole || !known.1 {
+            *known = (stack, whole);
+        }
     }
 
     pub(in crate::probe) fn stack_of(&self, launch: &Launch) -> Option<StackId> {
-        self.sites.get(&(launch.head.tid, launch.site)).copied()
+        self.sites.get(&(launch.head.tid, launch.site)).map(|(stack, _)| *stack)
     }
 
     pub(in crate::probe) fn set_name(&mut self, pid: Pid, function: u64, name: String) {
