@@ -18,7 +18,7 @@ const SHORTEST_GRID: f64 = 0.015;
 /// Intervals of a run in which a grid is looked for.
 const FEWEST_ON_GRID: usize = 20;
 /// Where a period is looked for, in parts of the usual distance of steps; how many steps say it, and how much they must agree.
-const PERIODS: (f64, f64) = (0.55, 1.1);
+const PERIODS: (f64, f64) = (0.55, 1.2);
 const ENOUGH: usize = 600;
 const AGREEMENT: f64 = 0.5;
 
@@ -107,7 +107,8 @@ fn put_on_grid(run: &mut [Step]) {
 fn grid_of(seen: &[f64]) -> Option<(f64, f64)> {
     let mut lengths: Vec<f64> = seen.windows(2).map(|pair| pair[1] - pair[0]).collect();
     lengths.sort_by(f64::total_cmp);
-    let usual = lengths.get(lengths.len() / 2).copied().filter(|usual| *usual >= SHORTEST_GRID)?;
+    // Some steps are seen with the one after them.
+    let usual = lengths.get(lengths.len() / 4).copied().filter(|usual| *usual >= SHORTEST_GRID)?;
     let mut period = period_of(&seen[..seen.len().min(ENOUGH)], usual)?;
     for _ in 0..2 {
         let number: Vec<f64> = seen.iter().map(|at| ((at - seen[0]) / period).round()).collect();
