@@ -43,3 +43,83 @@ pub(super) fn mark_gpu_waits(to: &mut Recording) {
         to.frames.push(Frame { kind, name, module, file, line: 0, first_line: 0, address: 0 });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::clock::{KtimeNs, WallAnchor};
+    use crate::ids::{CpuId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+    use crate::profile::assembly::Assembly;
+    use crate::profile::record::{
+        Frame, FrameKind, GpuWait, Header, Process, Record, Sample, StackNode, Thread, Verdict,
+    };
+    use std::collections::BTreeMap;
+
+    fn header() -> Header {
+        Header {
+            version: String::new(),
+            command: vec![],
+            anchor: WallAnchor { ktime: KtimeNs::default(), unix_ns: 0 },
+            kernel: String::new(),
+            cpu_model: String::new(),
+            sockets: BTreeMap::new(),
+            sample_hz: 99,
+            sample_event: String::new(),
+            system_wide: false,
+            sources: vec![],
+        }
+    }
+
+    /// Samples within a wait of their own thread get the mark, at its first moment too; those after it and of other threads do not.
+    #[test]
+    fn samples_in_waits_are_marked() {
+        let (process, stack, at) = (ProcessKey::new(0), StackId::new(0), KtimeNs::from_ns);
+        let name = String::new;
+        let thread = |key| Thread { key: ThreadKey::new(key), process, tid: Tid::new(7 + key), name: name() };
+        let frame = Frame {
+            kind: FrameKind::Native,
+            name: "spin".to_owned(),
+            module: name(),
+            file: name(),
+            line: 0,
+            first_line: 0,
+            address: 0,
+        };
+        let sample = |ns, key| Sample {
+            at: at(ns),
+            cpu: CpuId::new(0),
+            thread: ThreadKey::new(key),
+            stack,
+            verdict: Verdict::Complete,
+        };
+        let wait = GpuWait { thread: ThreadKey::new(0), device: 0, from: at(10), until: at(20) };
+        let records = [
+            Record::Header(header()),
+            Record::Process(Process {
+                key: process,
+                pid: Pid::new(7),
+                parent: None,
+                name: name(),
+                command: vec![],
+                runtime: None,
+            }),
+            Record::Thread(thread(0)),
+            Record::Thread(thread(1)),
+            Record::Frame(FrameId::new(0), frame),
+            Record::Stack(stack, StackNode { parent: None, frame: FrameId::new(0) }),
+            Record::Samples(vec![sample(10, 0), sample(15, 1), sample(19, 0), sample(20, 0)]),
+            Record::GpuWaits(vec![wait]),
+        ];
+        let mut assembly = Assembly::default();
+        records.into_iter().for_each(|record| assembly.add(record).unwrap());
+        let recording = assembly.finish().unwrap();
+        let text = |sample: &Sample| {
+            recording
+                .frames_of(sample.stack)
+                .map(|(_, frame)| frame.name.clone())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let seen: Vec<String> = recording.samples.iter().map(text).collect();
+        assert_eq!(seen, ["spin [GPU wait]", "spin", "spin [GPU wait]", "spin"]);
+    }
+}

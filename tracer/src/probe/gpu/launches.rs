@@ -210,3 +210,52 @@ impl Launches {
         self.outer.retain(|_, outer| outer.head.pid != pid);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Head, KtimeNs, Launch, Launches, Pid, Record, StackId, ThreadKey, Tid, Work, call};
+    use crate::ids::CpuId;
+
+    fn launch(ns: u64, what: u32, function: u64, stub: u64) -> Launch {
+        let (pid, tid, at) = (Pid::new(1), Tid::new(1), KtimeNs::from_ns(ns));
+        let head = Head { cpu: CpuId::new(0), pid, tid, at };
+        Launch { head, call: what, function, stub, amount: 64, site: stub, stream: 0 }
+    }
+
+    /// A runtime call and the driver's within it are one launch with the stub and the site of the outer one; a second one within the same is
+    /// another; a runtime call in which none was seen is a launch of its own once the next call comes.
+    #[test]
+    fn layers_are_one_launch() {
+        let mut launches = Launches::default();
+        assert_eq!(launches.hold(launch(1, call::STUB, 0, 70)), None);
+        let (before, now) = launches.merge(launch(2, call::LAUNCH, 9, 0), true);
+        assert_eq!((before, now.stub, now.site, now.function), (None, 70, 70, 9));
+        assert_eq!(launches.merge(launch(3, call::LAUNCH, 9, 0), true).1.stub, 70);
+        launches.hold(launch(4, call::STUB, 0, 71));
+        let (before, now) = launches.merge(launch(5, call::LAUNCH, 8, 0), false);
+        assert_eq!((before.map(|launch| launch.stub), now.stub), (Some(71), 0));
+        launches.hold(launch(6, call::STUB, 0, 72));
+        assert!(launches.release(KtimeNs::from_ns(6)).is_empty());
+        assert_eq!(launches.release(KtimeNs::from_ns(7)).len(), 1);
+    }
+
+    /// Launches of two milliseconds are one batch; the end of a wait ends it too.
+    #[test]
+    fn batches_end_with_ticks_and_waits() {
+        let mut launches = Launches::default();
+        let work = Work { thread: ThreadKey::new(0), stack: StackId::new(0) };
+        for ns in [0, 1_000_000, 1_500_000, 2_500_000, 2_600_000] {
+            launches.count(&launch(ns, call::LAUNCH, 1, 0), work);
+        }
+        let waited = launch(3_000_000, call::WAIT, 0, 0).head;
+        launches.tell(waited, (call::WAIT, 2_700_000, 0), ThreadKey::new(0), |number| number);
+        launches.count(&launch(3_100_000, call::LAUNCH, 1, 0), work);
+        let counts = |record: &Record| match record {
+            Record::Launches(batch) => batch.work.iter().map(|launched| launched.count).sum::<u64>(),
+            _ => 0,
+        };
+        let records = launches.take(None);
+        assert_eq!(records.iter().map(counts).collect::<Vec<_>>(), [3, 2, 1, 0]);
+        assert!(matches!(records.last(), Some(Record::GpuWaits(waits)) if waits.len() == 1));
+    }
+}
