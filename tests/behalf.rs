@@ -11,7 +11,7 @@ mod world;
 
 use energy_trace::attribution::{attribute, attribute_logically};
 use energy_trace::ids::{CpuId, StackId, ThreadKey};
-use energy_trace::profile::record::{Sample, Verdict, Wait};
+use energy_trace::profile::record::{DomainClass, Launched, Launches, Sample, Scope, Verdict, Wait};
 use proptest::prelude::*;
 use world::{World, assert_agree, expect, ms};
 
@@ -290,4 +290,21 @@ fn nonsense_is_survived() {
     world.recording.requests.waits.push(Wait { at: ms(50), thread: strange, stack: StackId::new(99) });
     world.recording.requests.waits.push(Wait { at: ms(60), thread: main, stack: StackId::new(99) });
     assert_eq!(world.logical(), expect(&[("main", 100_000)]));
+}
+
+/// What a thread without Python launches on a GPU (autograd's device threads) is charged to the Python thread that waits for it.
+#[test]
+fn launches_are_charged_to_those_who_wait() {
+    let mut world = World::new();
+    let process = world.process(None);
+    let (main, device) = (world.thread(process, "python"), world.thread(process, "autograd"));
+    world.waits(main, 0, "p:main p:backward");
+    world.runs(device, 1, 2, "n:engine");
+    let domain = &mut world.recording.domains[0];
+    (domain.class, domain.scope) = (DomainClass::Gpu, Scope::Gpu(0));
+    let stack = world.stack("n:engine n:gemm_grad");
+    let work = vec![Launched { thread: device, stack, count: 1, amount: 0 }];
+    world.recording.gpu.launches = vec![Launches { device: 0, from: ms(1), until: ms(99), work }];
+    let seen = world.logical();
+    assert_eq!(seen["main;backward;[on behalf of];engine;gemm_grad"], 100_000);
 }

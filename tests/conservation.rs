@@ -6,8 +6,8 @@ use energy_trace::ids::{CpuId, DomainId, SocketId, StackId, ThreadKey};
 use energy_trace::profile::accounting::{Accounting, IdlePolicy, Method};
 use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile};
 use energy_trace::profile::record::{
-    CounterValue, Domain, DomainClass, Header, IdleBaseline, Occupant, Origin, Quality, Reading, Sample,
-    Scope, Slice, Summary, Verdict, Warning,
+    CounterValue, Domain, DomainClass, GpuWork, Header, IdleBaseline, Occupant, Origin, Quality, Reading,
+    Sample, Scope, Slice, Summary, Verdict, Warning,
 };
 use energy_trace::profile::recording::{Recording, Requests};
 use energy_trace::units::{MicroJoules, MicroWatts};
@@ -54,6 +54,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         slices: vec![],
         samples: vec![],
         requests: Requests::default(),
+        gpu: GpuWork::default(),
         summary: Some(Summary { start, end, ..Summary::default() }),
         warnings: vec![],
     }

@@ -44,6 +44,7 @@ fn load(oldest_kernel: bool) -> Tracer {
         unwinding: Unwinding::Kernel,
         unwind_mib: 1,
         names: Default::default(),
+        gpu: true,
         oldest_kernel,
     })
     .unwrap()

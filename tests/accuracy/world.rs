@@ -3,8 +3,8 @@
 use energy_trace::clock::{KtimeNs, WallAnchor};
 use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
 use energy_trace::profile::record::{
-    CounterValue, Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, Occupant, Origin, Process,
-    Quality, Reading, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
+    CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, IdleBaseline, Occupant, Origin,
+    Process, Quality, Reading, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
 };
 use energy_trace::profile::recording::{Recording, Requests};
 use energy_trace::units::{MicroJoules, MicroWatts};
@@ -161,6 +161,7 @@ impl World {
             slices: self.slices(),
             samples: self.samples(hz, &mut random),
             requests: Requests::default(),
+            gpu: GpuWork::default(),
             summary: Some(Summary {
                 start: KtimeNs::from_ns(BOOT + MS),
                 end: KtimeNs::from_ns(BOOT + self.length),

@@ -20,6 +20,7 @@ pub(crate) fn of(world: &World) -> Recording {
     Recording {
         build_ids: Default::default(),
         requests: Default::default(),
+        gpu: Default::default(),
         sleeps: Vec::new(),
         gpu_facts: Default::default(),
         header: header(sockets, world.sampler.hz),

@@ -5,8 +5,8 @@ use energy_trace::clock::{KtimeNs, WallAnchor};
 use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
 use energy_trace::profile::energy_profile::{EnergyProfile, View};
 use energy_trace::profile::record::{
-    CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Occupant, Origin, Process, Quality, Reading,
-    Sample, Scope, Slice, StackNode, Summary, Thread, Verdict, Wait, Wake,
+    CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, Occupant, Origin, Process, Quality,
+    Reading, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict, Wait, Wake,
 };
 use energy_trace::profile::recording::{Recording, Requests};
 use energy_trace::units::MicroJoules;
@@ -70,6 +70,7 @@ impl World {
             slices: vec![],
             samples: vec![],
             requests: Requests::default(),
+            gpu: GpuWork::default(),
             summary: Some(Summary { start: ms(0), end: ms(100), ..Summary::default() }),
             warnings: vec![],
         };

@@ -11,9 +11,11 @@ mod probes;
 mod hooks {
     //! One attribute and one call each.
 
-    use crate::probes::{sample, sched, tasks, waits};
-    use aya_ebpf::macros::{perf_event, raw_tracepoint, tracepoint};
-    use aya_ebpf::programs::{PerfEventContext, RawTracePointContext, TracePointContext};
+    use crate::probes::{gpu, sample, sched, tasks, waits};
+    use aya_ebpf::macros::{perf_event, raw_tracepoint, tracepoint, uprobe, uretprobe};
+    use aya_ebpf::programs::{
+        PerfEventContext, ProbeContext, RawTracePointContext, RetProbeContext, TracePointContext,
+    };
 
     #[perf_event]
     fn on_sample(ctx: PerfEventContext) -> u32 {
@@ -54,6 +56,18 @@ mod hooks {
     #[tracepoint(category = "syscalls", name = "sys_enter_mmap")]
     fn on_mmap(ctx: TracePointContext) -> u32 {
         tasks::mmap(&ctx);
+        0
+    }
+
+    #[uprobe]
+    fn on_gpu_call(ctx: ProbeContext) -> u32 {
+        gpu::enter(&ctx);
+        0
+    }
+
+    #[uretprobe]
+    fn on_gpu_return(ctx: RetProbeContext) -> u32 {
+        gpu::leave(&ctx);
         0
     }
 

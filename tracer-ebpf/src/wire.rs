@@ -44,6 +44,12 @@ pub mod kind {
     pub const WAIT_AGAIN: u32 = 9;
     /// A `WakeEvent`: a thread of a target woke another.
     pub const WAKE: u32 = 10;
+    /// A `gpu::GpuEvent`: a call of a GPU library.
+    pub const GPU: u32 = 11;
+    /// A `SampleHead` with its frames: the stack of the call of a GPU library that follows, with the same thread and time.
+    pub const GPU_STACK: u32 = 12;
+    /// A `gpu::GpuName`.
+    pub const GPU_NAME: u32 = 13;
 }
 
 /// What every event begins with.
@@ -206,6 +212,8 @@ pub struct Settings {
     pub unwind_user: u32,
     /// Offset of `__state` (`state` before 5.14) in `task_struct`.
     pub task_state: u32,
+    /// Where the scratches of launches begin: behind those of all CPUs; 0: launches on GPUs are not traced.
+    pub gpu: u32,
 }
 
 /// Counters of what was lost, the index into the `LOST` map.
@@ -226,8 +234,12 @@ pub mod lost {
     pub const RAWS: u32 = 6;
     /// Waits and wake-ups that found no room in the ring buffer.
     pub const WAITS: u32 = 7;
+    /// Calls of GPU libraries that found no room in the ring buffer.
+    pub const LAUNCHES: u32 = 8;
+    /// Stacks of launches that were not taken because another thread's was being taken.
+    pub const LAUNCH_STACKS: u32 = 9;
     /// How many there are.
-    pub const COUNT: u32 = 8;
+    pub const COUNT: u32 = 10;
 }
 
 /// What a CPU is doing, between two switches.
@@ -356,7 +368,7 @@ const _: () = {
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 56);
     assert!(size_of::<WakeEvent>() == 32);
-    assert!(size_of::<Settings>() == 36);
+    assert!(size_of::<Settings>() == 40);
     assert!(size_of::<RawHead>() == 208);
     assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<AddressSpace>() == 12);

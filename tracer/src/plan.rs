@@ -52,6 +52,8 @@ pub struct RecordPlan {
     pub unwinding: Unwinding,
     /// Mebibytes of kernel memory that unwind tables may take.
     pub unwind_mib: u32,
+    /// Trace launches, where there is a GPU.
+    pub launches: bool,
     /// Have the probes use only what the oldest kernel has that they run on.
     pub oldest_kernel: bool,
     /// Where joules come from.
@@ -106,6 +108,7 @@ pub fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanErr
         sample_hz: args.frequency,
         unwinding: args.unwind,
         unwind_mib: args.unwind_memory,
+        launches: args.gpu == Gpu::Launch,
         oldest_kernel: args.oldest_kernel,
         power: power(args),
         duration: args.duration,

@@ -25,6 +25,7 @@ static SETTINGS: Settings = Settings {
     tracer_pid: 0,
     unwind_user: 0,
     task_state: 0,
+    gpu: 0,
 };
 
 /// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).

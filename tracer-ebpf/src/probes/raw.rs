@@ -4,6 +4,7 @@
 //! upwards: one read of all would fail for every stack that is shorter (research/feasibility.md §3), and constant sizes at constant
 //! places are what the verifier follows without a word. Leaves out kernel and Python frames, which the sample has.
 
+use super::gpu_stack::scratch_offset;
 use super::maps::{EVENTS, RAW, RawScratch, count};
 use super::registers::user_registers;
 use super::sched::{NO_WAKEUP, WAKEUP};
@@ -100,6 +101,6 @@ fn is_filling() -> bool {
 fn scratch() -> Option<&'static mut RawScratch> {
     // SAFETY: reads the CPU number.
     let cpu = unsafe { bpf_get_smp_processor_id() };
-    // SAFETY: one program at a time uses this CPU's value: perf events do not nest.
-    RAW.get_ptr_mut(cpu).map(|scratch| unsafe { &mut *scratch })
+    // SAFETY: one program at a time uses this CPU's value: perf events do not nest, and launches have values of their own.
+    RAW.get_ptr_mut(cpu + scratch_offset()).map(|scratch| unsafe { &mut *scratch })
 }

@@ -3,6 +3,7 @@
 //! The state of the walks is in the scratch map, and each step is a function with a global name: the verifier looks at it once, whatever
 //! the depth, and a walk is a plain loop over its step (`repeat`). A walk that cannot go on says why; the sample is sent all the same.
 
+use super::gpu_stack;
 use super::kernel_frames::kernel_frames;
 use super::maps::{SCRATCH, Scratch, count, current, head, is_target};
 use super::native_walk::native_frames;
@@ -56,6 +57,13 @@ pub(crate) fn take(ctx: &PerfEventContext) {
         return;
     }
     count(lost::TAKEN);
+    let paused = gpu_stack::pause();
+    sample(ctx, pid, tid);
+    gpu_stack::resume(paused);
+}
+
+#[inline(always)]
+fn sample(ctx: &PerfEventContext, pid: u32, tid: u32) {
     let Some(begun) = scratch() else { return };
     begun.head = SampleHead { head: head(kind::SAMPLE, pid, tid), ..SampleHead::default() };
     begun.seen.begin();
@@ -87,8 +95,8 @@ pub(super) fn walked(ended: impl Fn(&SampleHead) -> u8) -> u8 {
 pub(crate) fn scratch() -> Option<&'static mut Scratch> {
     // SAFETY: reads the CPU number.
     let cpu = unsafe { bpf_get_smp_processor_id() };
-    // SAFETY: one program at a time uses this CPU's value: perf events do not nest.
-    SCRATCH.get_ptr_mut(cpu).map(|scratch| unsafe { &mut *scratch })
+    // SAFETY: one program at a time uses this CPU's value: perf events do not nest, and launches have values of their own.
+    SCRATCH.get_ptr_mut(cpu + gpu_stack::scratch_offset()).map(|scratch| unsafe { &mut *scratch })
 }
 
 /// Calls `step` until it answers 1, `limit` times at most; says whether it did.

@@ -116,7 +116,7 @@ pub(crate) fn begin(pid: u32, tid: u32, now: u64) {
 
 /// Whether something is due that happens every `every_ns` in the long run, and earlier by up to `burst_ns` in all.
 #[inline(always)]
-fn is_due(due_ns: &mut u64, now: u64, every_ns: u64, burst_ns: u64) -> bool {
+pub(super) fn is_due(due_ns: &mut u64, now: u64, every_ns: u64, burst_ns: u64) -> bool {
     let due = if *due_ns > now { *due_ns } else { now };
     if due - now > burst_ns {
         return false;

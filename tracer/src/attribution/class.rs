@@ -91,6 +91,7 @@ mod tests {
             slices: vec![],
             samples: vec![],
             requests: crate::profile::recording::Requests::default(),
+            gpu: crate::profile::record::GpuWork::default(),
             summary: None,
             warnings: vec![],
         };

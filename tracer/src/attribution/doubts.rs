@@ -1,5 +1,6 @@
 //! What a reader must know about an attribution: each doubt a stable word and a sentence.
 
+use super::gpu::Learned;
 use super::intensity::Intensity;
 use super::ledger::Account;
 use crate::profile::record::{Domain, Origin, Scope, Warning};
@@ -39,11 +40,13 @@ pub(super) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<W
             ),
         ));
     }
-    if matches!(domain.scope, Scope::Gpu(_)) {
+    if let Some(learned) = &account.launched {
+        doubts.extend(of_launches(&domain.name, learned));
+    } else if matches!(domain.scope, Scope::Gpu(_)) {
         doubts.push(warning(
             "gpu-unattributed",
             format!(
-                "{}: its energy above idle is not charged to functions, as launches are not recorded",
+                "{}: its energy above idle is not charged to functions, as no launches on it are recorded",
                 domain.name
             ),
         ));
@@ -70,6 +73,36 @@ pub(super) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<W
     }
     doubts.extend(of_negative(domain, account));
     doubts.extend(account.lag.map(|lag| of_lag(domain, lag)));
+    doubts
+}
+
+/// How a GPU's energy was split, and what could not be told apart.
+fn of_launches(name: &str, learned: &Learned) -> Vec<Warning> {
+    let Learned { kinds, windows, late, duty, condition, .. } = learned;
+    let how = if learned.believed {
+        let looks = if *duty < 1.0 {
+            format!(" and looks at {:.0} % of the time", duty * 100.0)
+        } else {
+            String::new()
+        };
+        format!(
+            "its energy is split by launches; what each of {kinds} kinds takes was learned from {windows} steps of the counter, which \
+             is {:.0} ms late{looks} (condition number {condition:.0})",
+            late * 1e3
+        )
+    } else {
+        let alike = if learned.durations { "by the time that it runs" } else { "as if each took the same" };
+        format!(
+            "its energy is split by launches {alike}: the run does not show what each of {kinds} kinds takes ({windows} steps of the \
+             counter)"
+        )
+    };
+    let mut doubts = vec![warning("gpu-by-launches", format!("{name}: {how}"))];
+    for group in &learned.groups {
+        let names = group.join(", ");
+        let text = format!("{name}: these run in such proportions that only their sum is known: {names}");
+        doubts.push(warning("gpu-not-told-apart", text));
+    }
     doubts
 }
 

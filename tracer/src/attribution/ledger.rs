@@ -4,6 +4,7 @@ use super::Cpus;
 use super::bridge::parts;
 use super::class::ClassId;
 use super::doubt_of_watts::{OwnerCertainty, certainty};
+use super::gpu::{Charged, Gpu, Launchers, Learned};
 use super::idle::hand_out;
 use super::intensity::{Evidence, Intensity, learn};
 use super::occupancy::{Presence, presences};
@@ -16,6 +17,7 @@ use crate::clock::KtimeNs;
 use crate::profile::accounting::{Accounting, Method};
 use crate::profile::energy_profile::LedgerRow;
 use crate::profile::record::{Domain, Origin, Quality, Reading, Scope};
+use crate::profile::recording::Recording;
 use crate::timeline::{
     EnergyInterval, Lag, Span, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift,
 };
@@ -42,6 +44,8 @@ pub(super) struct Account {
     pub(super) lag: Option<Lag>,
     /// Standard deviation of the idle energy in joules.
     pub(super) idle_joules: f64,
+    /// What launches on a GPU showed.
+    pub(super) launched: Option<Learned>,
 }
 
 /// What all domains of a recording share.
@@ -53,6 +57,8 @@ pub(super) struct Basis<'a> {
     pub(super) accounting: Accounting,
     /// When the machine woke up from sleep.
     pub(super) woke: &'a [KtimeNs],
+    pub(super) recording: &'a Recording,
+    pub(super) launchers: &'a Launchers,
 }
 
 /// Accounts for one domain.
@@ -83,16 +89,33 @@ pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) 
         negative: MicroJoules::ZERO,
         lag,
         idle_joules: 0.0,
+        launched: None,
         timeline,
     };
     account.idle_joules = idle_doubt(domain, account.row.idle);
-    if matches!(domain.scope, Scope::Gpu(_)) {
-        // CPU time says nothing about a GPU: who launched what is not recorded yet.
-        account.row.unattributed.insert(NO_LAUNCH_DATA.to_owned(), dynamic.into_iter().sum());
+    if let Scope::Gpu(device) = domain.scope {
+        share_gpu(&mut account, device, &dynamic, basis);
     } else {
         share_out(&mut account, domain, &dynamic, basis);
     }
     account
+}
+
+/// CPU time says nothing about a GPU: its energy goes to those who launched, where launches were recorded.
+fn share_gpu(account: &mut Account, device: u32, dynamic: &[MicroJoules], basis: &Basis<'_>) {
+    let Basis { recording, launchers, span, .. } = *basis;
+    let gpu = Gpu { recording, device, launchers, start: span.start, intervals: &account.timeline.intervals };
+    let Some(charged) = gpu.charge(dynamic, basis.time.owners.len()) else {
+        account.row.unattributed.insert(NO_LAUNCH_DATA.to_owned(), dynamic.iter().copied().sum());
+        return;
+    };
+    let Charged { mut of_owner, by_prior, residual, negative, idle, certainty, learned } = charged;
+    account.row.other = std::mem::take(&mut of_owner[OTHER as usize]);
+    account.row.target = of_owner.iter().copied().sum();
+    account.row.idle += idle;
+    (account.row.residual, account.negative) = (residual, negative);
+    (account.of_owner, account.by_time) = (of_owner, by_prior);
+    (account.certainty, account.launched) = (certainty, Some(learned));
 }
 
 fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], basis: &Basis<'_>) {

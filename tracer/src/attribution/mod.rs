@@ -20,8 +20,8 @@
 //! 8. `behalf`: for whom workers work, where a view asks for it.
 //! 9. `rows`: what each thread and stack gets; `ledger`: the row of each domain; `doubts`: what the reader must know about it.
 //!
-//! DRAM and psys are split by CPU time as packages are: DRAM by the CPUs of its socket, psys by all. GPUs have no CPU time to be split by;
-//! their energy above idle is `unattributed` until launches are recorded. A gap adds nothing to any number, since nothing was measured.
+//! DRAM and psys are split by CPU time as packages are: DRAM by the CPUs of its socket, psys by all. A GPU's energy above idle is split by
+//! what was launched on it (`gpu`); where no launches are recorded it is `unattributed`. A gap adds nothing to any number, since nothing was measured.
 //!
 //! Pure: no files, no clock, no symbols. Names are compared (`class`), never read. Sources: the split by CPU time is that of Kepler
 //! (CLOUD 2023) and Chappie (FSE 2020), with idle apart and exact time; the conservation law and the weights are explained where they stand.
@@ -33,6 +33,7 @@ mod class;
 mod design;
 mod doubt_of_watts;
 mod doubts;
+mod gpu;
 mod idle;
 mod intensity;
 mod ledger;
@@ -108,10 +109,21 @@ impl Found {
         let span = span_of(recording);
         let cpus = Cpus::of(recording);
         let mut time = CpuTime::new(&recording.slices, &recording.samples, span);
+        gpu::enlist(recording, &mut time);
         let behalf = behalf::refine(recording, &mut time, span);
         let class_of = class::classes_of(recording, &time.owners);
         let woke = &recording.sleeps;
-        let basis = Basis { span, time: &time, class_of: &class_of, cpus: &cpus, accounting, woke };
+        let launchers = &behalf.launchers;
+        let basis = Basis {
+            span,
+            time: &time,
+            class_of: &class_of,
+            cpus: &cpus,
+            accounting,
+            woke,
+            recording,
+            launchers,
+        };
         let mut warnings = recording.warnings.clone();
         let accounts: Vec<Account> = recording
             .domains

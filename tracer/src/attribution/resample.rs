@@ -50,7 +50,7 @@ pub(super) fn covariance(model: &Model) -> Vec<f64> {
     covariance
 }
 
-fn add_square(covariance: &mut [f64], one: &[f64], other: &[f64], factor: f64) {
+pub(super) fn add_square(covariance: &mut [f64], one: &[f64], other: &[f64], factor: f64) {
     let n = one.len();
     for i in 0..n {
         for j in 0..n {
@@ -78,7 +78,7 @@ fn steps_of(design: &Design, fit: &Fit) -> Vec<Normal> {
     steps
 }
 
-fn resampled(steps: &[Normal], belief: &Normal, floor: f64) -> Vec<Vec<f64>> {
+pub(super) fn resampled(steps: &[Normal], belief: &Normal, floor: f64) -> Vec<Vec<f64>> {
     let blocks: Vec<Normal> = steps
         .windows(STEPS)
         .map(|of_block| {
@@ -89,21 +89,34 @@ fn resampled(steps: &[Normal], belief: &Normal, floor: f64) -> Vec<Vec<f64>> {
         .collect();
     let draws = steps.len().div_ceil(STEPS);
     let scale = steps.len() as f64 / (draws * STEPS) as f64;
-    let mut random = SEED;
+    let mut random = Xorshift::new();
     let mut drawn = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
         let mut sum = belief.clone();
         for _ in 0..draws {
-            // Xorshift64 (Marsaglia: Xorshift RNGs, Journal of Statistical Software 2003).
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            let block = usize::try_from(random % blocks.len() as u64).unwrap_or(0);
-            sum.add(&blocks[block], scale);
+            sum.add(&blocks[random.below(blocks.len())], scale);
         }
         if let Some(factor) = sum.factor() {
             drawn.push(factor.solve(&sum.target).into_iter().map(|watts| watts.max(floor)).collect());
         }
     }
     drawn
+}
+
+/// Xorshift64 (Marsaglia: Xorshift RNGs, Journal of Statistical Software 2003).
+pub(super) struct Xorshift(u64);
+
+impl Xorshift {
+    /// The same in every run.
+    pub(super) const fn new() -> Self {
+        Self(SEED)
+    }
+
+    /// From `0..below`; 0 where that is empty.
+    pub(super) fn below(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % (below.max(1) as u64)).unwrap_or(0)
+    }
 }

@@ -87,8 +87,8 @@ pub struct RecordArgs {
     #[arg(long, value_name = "FILE")]
     pub nvml_lib: Option<PathBuf>,
 
-    /// How far to look into GPUs: off, or device (each device's energy as a whole)
-    #[arg(long, value_name = "TIER", default_value = "device", value_parser = parse_gpu)]
+    /// How far to look into GPUs: off, device (each device's energy as a whole), or launch (by the stacks that launch work)
+    #[arg(long, value_name = "TIER", default_value = "launch", value_parser = parse_gpu)]
     pub gpu: Gpu,
 
     /// Idle power of the machine, instead of measuring it for a second before the start
@@ -125,6 +125,8 @@ pub enum Gpu {
     Off,
     /// The energy of each device.
     Device,
+    /// By the stacks that launch work.
+    Launch,
 }
 
 /// The model's parameters that were given.
@@ -164,8 +166,9 @@ fn parse_gpu(text: &str) -> Result<Gpu, String> {
     match text {
         "off" => Ok(Gpu::Off),
         "device" => Ok(Gpu::Device),
-        "launch" | "kernel" => Err("not in this version, which has: off, device".into()),
-        _ => Err("expected off or device".into()),
+        "launch" => Ok(Gpu::Launch),
+        "kernel" => Err("not in this version, which has: off, device, launch".into()),
+        _ => Err("expected off, device or launch".into()),
     }
 }
 

@@ -115,6 +115,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         unwind_mib: 1,
         verbose: false,
         names: Detail::default(),
+        gpu: false,
         oldest_kernel: false,
     }) {
         Ok(_) => Finding::ok("bpf programs", "loaded and verified"),

@@ -4,6 +4,7 @@
 
 use super::decode::{Event, Head, decode_event};
 use super::eval_frame::EvalFrames;
+use super::gpu_calls::GpuCalls;
 use super::interner::Interner;
 use super::libraries::Libraries;
 use super::object::Maps;
@@ -40,6 +41,8 @@ pub(super) struct Collector {
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
     held: Vec<(Head, ThreadKey, RawStack)>,
+    /// Launches on GPUs.
+    pub(super) gpu: GpuCalls,
     waits: Vec<Wait>,
     wakes: Vec<Wake>,
     /// Where each thread last began to wait.
@@ -72,6 +75,7 @@ impl Collector {
             slices: Vec::new(),
             samples: Vec::new(),
             held: Vec::new(),
+            gpu: GpuCalls::default(),
             waits: Vec::new(),
             wakes: Vec::new(),
             waited_in: HashMap::new(),
@@ -112,6 +116,11 @@ impl Collector {
                 let waker = self.processes.thread(pid, tid, None, &self.out);
                 let thread = self.processes.thread(head.pid, head.tid, None, &self.out);
                 self.wakes.push(Wake { at: head.at, thread, waker });
+            }
+            Some(Event::Gpu(head, event)) => self.gpu_call(head, &event),
+            Some(Event::GpuStack(head, comm, stack)) => self.gpu_stack(head, comm.text(), &stack),
+            Some(Event::GpuName(head, function, name)) => {
+                self.gpu.launches.set_name(head.pid, function, name);
             }
             None => self.damaged += 1,
         }
@@ -157,6 +166,14 @@ impl Collector {
     }
 
     fn record(&mut self, head: Head, thread: ThreadKey, raw: &RawStack) {
+        let (stack, verdict) = self.whole_stack(head, raw);
+        if let Some(stack) = stack {
+            self.samples.push(Sample { at: head.at, cpu: head.cpu, thread, stack, verdict });
+        }
+    }
+
+    /// The stack with native and Python frames in their places, and how whole it is.
+    pub(super) fn whole_stack(&mut self, head: Head, raw: &RawStack) -> (Option<StackId>, Verdict) {
         let interpreter = self.processes.get(head.pid).and_then(|p| p.interpreter);
         let one_chain = || self.processes.has_one_chain(head.pid);
         let settled = interpreter.map(|i| settle(raw, i.layout.seam, |pc| i.is_eval(pc), one_chain));
@@ -175,9 +192,7 @@ impl Collector {
         self.learn_eval_frame(head.pid, raw);
         self.processes.find_thread_variables(head.pid, &mut self.maps);
         let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, frame)).collect();
-        if let Some(stack) = self.out.stack(&ids) {
-            self.samples.push(Sample { at: head.at, cpu: head.cpu, thread, stack, verdict });
-        }
+        (self.out.stack(&ids), verdict)
     }
 
     /// A Python thread goes to sleep.
@@ -255,7 +270,7 @@ impl Collector {
     }
 
     /// Normalised while the process lives: the file and the place in it, not the address.
-    fn native_frame(&mut self, head: Head, pc: u64) -> Frame {
+    pub(super) fn native_frame(&mut self, head: Head, pc: u64) -> Frame {
         self.processes.hit(head.pid, pc, head.at);
         let mapping = self.processes.get(head.pid).and_then(|p| p.space.find(pc));
         match mapping {
@@ -290,6 +305,7 @@ impl Collector {
         let news = self.processes.files.take_news(false);
         self.processes.refresh(&mut self.maps, &self.out, news, now);
         self.release(now, None);
+        self.rest_gpu(now);
         self.say_tables();
         self.forget_ended(now);
         self.flush();
@@ -330,6 +346,7 @@ impl Collector {
                 self.maps.remove_process(pid, at.as_ns());
                 self.processes.forget(pid);
                 self.modules.forget(pid);
+                self.gpu.launches.forget(pid);
             }
         }
     }
@@ -338,6 +355,7 @@ impl Collector {
     pub(super) fn finish(&mut self) {
         // Later than any waits.
         self.release(KtimeNs::from_ns(u64::MAX), None);
+        self.finish_gpu();
         self.flush();
     }
 
@@ -359,7 +377,7 @@ impl Collector {
 }
 
 /// A frame without lines.
-fn bare(kind: FrameKind, name: &str, module: &str, address: u64) -> Frame {
+pub(super) fn bare(kind: FrameKind, name: &str, module: &str, address: u64) -> Frame {
     Frame {
         kind,
         name: name.into(),

@@ -5,6 +5,7 @@
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid, Tid};
 use crate::unwind::merge::RawStack;
+use tracer_ebpf::gpu::{GpuEvent, GpuName};
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
 use tracer_ebpf::wire::{
@@ -48,6 +49,12 @@ pub enum Event<'a> {
     WaitAgain(Head),
     /// A thread was woken by this thread of this process.
     Wake(Head, Pid, Tid),
+    /// A call of a GPU library.
+    Gpu(Head, GpuEvent),
+    /// The stack of the call of a GPU library that follows.
+    GpuStack(Head, Comm, RawStack),
+    /// A function of a GPU library's module, and its name.
+    GpuName(Head, u64, String),
 }
 
 /// A raw capture.
@@ -99,6 +106,16 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
         kind::WAKE => {
             let wake: WakeEvent = read(bytes)?;
             Event::Wake(place, Pid::new(wake.waker_pid), Tid::new(wake.waker_tid))
+        }
+        kind::GPU => Event::Gpu(place, read(bytes)?),
+        kind::GPU_STACK => {
+            let (comm, stack) = decode_stack(bytes)?;
+            Event::GpuStack(place, comm, stack)
+        }
+        kind::GPU_NAME => {
+            let named: GpuName = read(bytes)?;
+            let end = named.name.iter().position(|&byte| byte == 0).unwrap_or(named.name.len());
+            Event::GpuName(place, named.function, String::from_utf8_lossy(&named.name[..end]).into_owned())
         }
         kind::SLICE => Event::Slice(place, KtimeNs::from_ns(read::<SliceEvent>(bytes)?.start_ns)),
         kind::FORK => Event::Fork(place, Pid::new(read::<TaskEvent>(bytes)?.other)),
@@ -158,6 +175,10 @@ unsafe impl Plain for WakeEvent {}
 unsafe impl Plain for SampleHead {}
 // SAFETY: as above.
 unsafe impl Plain for RawHead {}
+// SAFETY: as above.
+unsafe impl Plain for GpuEvent {}
+// SAFETY: as above.
+unsafe impl Plain for GpuName {}
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
     let bytes = bytes.get(..size_of::<T>())?;

@@ -12,7 +12,7 @@ pub(super) struct Interner {
     frames: HashMap<Frame, FrameId>,
     next_frame: u32,
     stacks: HashMap<StackNode, StackId>,
-    /// Native and kernel frames, whose names are found at the end.
+    /// Native, kernel and GPU frames, whose names are found at the end.
     pub(super) unnamed: Vec<(FrameId, Frame)>,
 }
 
@@ -29,7 +29,7 @@ impl Interner {
         if is_pool_loop(&frame) {
             self.send(Record::PoolLoop(id));
         }
-        if frame.name.is_empty() && matches!(frame.kind, FrameKind::Native | FrameKind::Kernel) {
+        if frame.name.is_empty() && !matches!(frame.kind, FrameKind::Python | FrameKind::Special) {
             self.unnamed.push((id, frame.clone()));
         }
         self.frames.insert(frame, id);
@@ -55,6 +55,15 @@ impl Interner {
             });
         }
         stack
+    }
+
+    /// A stack with one more frame, its innermost.
+    pub(super) fn stack_on(&mut self, parent: Option<StackId>, frame: FrameId) -> StackId {
+        let node = StackNode { parent, frame };
+        match self.stacks.get(&node) {
+            Some(&id) => id,
+            None => self.new_stack(node),
+        }
     }
 
     fn new_stack(&mut self, node: StackNode) -> StackId {

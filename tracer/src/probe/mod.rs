@@ -9,6 +9,8 @@ pub mod decode;
 mod error;
 mod eval_frame;
 mod files;
+mod gpu;
+mod gpu_calls;
 mod interner;
 mod libraries;
 mod object;
@@ -59,6 +61,8 @@ pub struct TraceConfig {
     pub verbose: bool,
     /// How much is looked up of native frames.
     pub names: symbolize::Detail,
+    /// Trace launches on GPUs.
+    pub gpu: bool,
     /// Use only what the oldest kernel has that the probes run on: for tests on newer ones.
     pub oldest_kernel: bool,
 }
@@ -96,6 +100,7 @@ pub struct Tracer {
     config: TraceConfig,
     followed: Vec<Pid>,
     foreseen: Vec<PathBuf>,
+    gpu_search: Vec<PathBuf>,
     event: &'static str,
     reader: Option<Reader>,
     warnings: Vec<Warning>,
@@ -121,6 +126,7 @@ impl Tracer {
             config: *config,
             followed: Vec::new(),
             foreseen: Vec::new(),
+            gpu_search: Vec::new(),
             event: "",
             reader: None,
             warnings: Vec::new(),
@@ -149,6 +155,11 @@ impl Tracer {
         self.foreseen = files;
     }
 
+    /// Where targets look for libraries before they look in the usual places (`LD_LIBRARY_PATH`).
+    pub fn foresee_libraries(&mut self, folders: Vec<PathBuf>) {
+        self.gpu_search = folders;
+    }
+
     /// Attaches the programs. From now on events become records, on a thread of its own; gives the start of what is seen.
     ///
     /// # Errors
@@ -174,6 +185,12 @@ impl Tracer {
             processes.meet(pid, &out);
         }
         let mut collector = Collector::new(maps, processes, out);
+        if let Err(why) = &self.object.launches {
+            let text = format!("launches on GPUs are not traced: {why}");
+            self.warn("gpu-probes-failed", text);
+        } else if let Some(probes) = self.object.launch_probes() {
+            collector.gpu.start(probes, &self.gpu_search);
+        }
         // What runs already is known before the first sample.
         collector.ready_tables();
         cpus::visit(&self.cpus);
@@ -214,6 +231,8 @@ impl Tracer {
                     collector.nameless,
                 );
                 count_into(&mut lost, "events that could not be decoded", collector.damaged);
+                count_into(&mut lost, "launches: GPU not known", collector.gpu.launches.strays);
+                self.warnings.extend(collector.gpu.doubts());
                 for (code, text) in name_shortages(&collector.processes, self.config.unwind_mib) {
                     self.warn(code, text);
                 }
@@ -319,6 +338,8 @@ fn name_losses(counters: &[u64]) -> BTreeMap<String, u64> {
         (lost::KERNEL_STACKS, "kernel stacks: not readable"),
         (lost::RAWS, "copies of stacks: ring buffer full"),
         (lost::WAITS, "waits and wake-ups: ring buffer full"),
+        (lost::LAUNCHES, "calls of GPU libraries: ring buffer full"),
+        (lost::LAUNCH_STACKS, "stacks of GPU launches: another thread's was being taken"),
     ];
     let mut out = BTreeMap::new();
     for (index, name) in names {

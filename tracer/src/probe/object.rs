@@ -14,11 +14,13 @@ use aya::programs::perf_event::{
 };
 use aya::programs::raw_trace_point::RawTracePointLink;
 use aya::programs::trace_point::TracePointLink;
-use aya::programs::{PerfEvent, Program, ProgramError, RawTracePoint, TracePoint};
+use aya::programs::uprobe::{UProbeAttachPoint, UProbeScope};
+use aya::programs::{PerfEvent, Program, ProgramError, RawTracePoint, TracePoint, UProbe};
 use aya::sys::Stats;
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, PythonLayout, lost};
 
@@ -50,7 +52,10 @@ type Targets = HashMap<MapData, u32, u64>;
 
 /// Loaded programs and the maps that user space writes.
 pub(super) struct Object {
-    ebpf: Ebpf,
+    /// Shared with whoever attaches to libraries that are loaded later.
+    ebpf: Arc<Mutex<Ebpf>>,
+    /// Whether launches on GPUs are traced, or why they are not.
+    pub(super) launches: Result<bool, String>,
     /// The maps, until the collector takes them.
     pub(super) maps: Option<Maps>,
     /// The map of targets once more: processes become targets while the collector has `maps`.
@@ -92,14 +97,15 @@ pub(super) struct Maps {
 impl Object {
     /// Loads and verifies everything; nothing runs yet.
     pub(super) fn load(config: &TraceConfig, cpus: u32) -> Result<Self, ProbeError> {
-        let settings = read_settings(config)?;
+        let mut settings = read_settings(config)?;
+        settings.gpu = if config.gpu { cpus } else { 0 };
         let level = if log::log_enabled!(log::Level::Debug) { 5u8 } else { 0 };
         let mut ebpf = EbpfLoader::new()
             .verifier_log_level(VerifierLogLevel::STATS)
             .override_global("SETTINGS", &settings, true)
             .override_global(aya_log::LEVEL, &level, false)
-            .map_max_entries("SCRATCH", cpus)
-            .map_max_entries("RAW", cpus)
+            .map_max_entries("SCRATCH", if config.gpu { 2 * cpus } else { cpus })
+            .map_max_entries("RAW", if config.gpu { 2 * cpus } else { cpus })
             .map_max_entries("EVENTS", ring_bytes(config.unwinding, cpus))
             .load(PROBES)
             .map_err(|e| ProbeError::load(&e))?;
@@ -108,6 +114,7 @@ impl Object {
             loaded.push(load::<RawTracePoint>(&mut ebpf, name, RawTracePoint::load)?);
         }
         loaded.push(load::<TracePoint>(&mut ebpf, "on_mmap", TracePoint::load)?);
+        let launches = if config.gpu { load_launches(&mut ebpf, &mut loaded) } else { Ok(false) };
         let (targets, again) = twice(&mut ebpf, "TARGETS")?;
         let maps = Maps {
             targets: again,
@@ -115,12 +122,18 @@ impl Object {
             mappings: map(&mut ebpf, "MAPPINGS")?,
             pythons: map(&mut ebpf, "PYTHONS")?,
         };
-        Ok(Self { ebpf, maps: Some(maps), targets, links: Vec::new(), stats: None, loaded })
+        let ebpf = Arc::new(Mutex::new(ebpf));
+        Ok(Self { ebpf, launches, maps: Some(maps), targets, links: Vec::new(), stats: None, loaded })
+    }
+
+    /// To attach to GPU libraries; `None` where launches are not traced.
+    pub(super) fn launch_probes(&self) -> Option<LaunchProbes> {
+        (self.launches == Ok(true)).then(|| LaunchProbes(Arc::clone(&self.ebpf)))
     }
 
     /// The ring buffer of events; can be taken once.
     pub(super) fn take_events(&mut self) -> Result<RingBuf<MapData>, ProbeError> {
-        map(&mut self.ebpf, "EVENTS")
+        map(&mut lock(&self.ebpf), "EVENTS")
     }
 
     /// Makes a process a target.
@@ -130,19 +143,21 @@ impl Object {
 
     /// The map of row tables; can be taken once.
     pub(super) fn take_rows(&mut self, mib: u32) -> Result<RowMaps, ProbeError> {
-        let (rows, full) = (map(&mut self.ebpf, "ROWS")?, map(&mut self.ebpf, "FULL_RULES")?);
+        let mut ebpf = lock(&self.ebpf);
+        let (rows, full) = (map(&mut ebpf, "ROWS")?, map(&mut ebpf, "FULL_RULES")?);
         Ok(RowMaps::new(rows, full, (mib as usize) << 20))
     }
 
     /// What follows the life of processes and the time on CPUs. Gives a doubt where the mmap hook is not to be had.
     pub(super) fn attach_tracepoints(&mut self) -> Result<Option<String>, ProbeError> {
+        let mut ebpf = lock(&self.ebpf);
         for (name, tracepoint) in TRACEPOINTS {
-            let raw: &mut RawTracePoint = program(&mut self.ebpf, name)?;
+            let raw: &mut RawTracePoint = program(&mut ebpf, name)?;
             let link = raw.attach(tracepoint).and_then(|id| raw.take_link(id));
             self.links.push(Link::Raw(link.map_err(|e| ProbeError::attach(tracepoint, &e))?));
         }
         mount_tracefs();
-        let mmap: &mut TracePoint = program(&mut self.ebpf, "on_mmap")?;
+        let mmap: &mut TracePoint = program(&mut ebpf, "on_mmap")?;
         match mmap.attach("syscalls", "sys_enter_mmap").and_then(|id| mmap.take_link(id)) {
             Ok(link) => self.links.push(Link::Classic(link)),
             Err(error) => return Ok(Some(error.to_string())),
@@ -172,7 +187,8 @@ impl Object {
         cpus: &[CpuId],
         policy: SamplePolicy,
     ) -> Result<(), ProgramError> {
-        let program = self.ebpf.program_mut("on_sample").ok_or(ProgramError::NotLoaded)?;
+        let mut ebpf = lock(&self.ebpf);
+        let program = ebpf.program_mut("on_sample").ok_or(ProgramError::NotLoaded)?;
         let perf: &mut PerfEvent = program.try_into()?;
         for cpu in cpus {
             let id =
@@ -195,7 +211,8 @@ impl Object {
     /// Sums of the loss counters over all CPUs, by `wire::lost`.
     pub(super) fn read_lost(&self) -> [u64; lost::COUNT as usize] {
         let mut sums = [0; lost::COUNT as usize];
-        let Some(Ok(counters)) = self.ebpf.map("LOST").map(PerCpuArray::<_, u64>::try_from) else {
+        let ebpf = lock(&self.ebpf);
+        let Some(Ok(counters)) = ebpf.map("LOST").map(PerCpuArray::<_, u64>::try_from) else {
             return sums;
         };
         for (index, sum) in (0u32..).zip(&mut sums) {
@@ -207,7 +224,7 @@ impl Object {
     /// Time that all programs took since `enable_stats`; `None` where the kernel does not keep it.
     pub(super) fn read_run_time_ns(&self) -> Option<u64> {
         self.stats.as_ref()?;
-        Some(self.ebpf.programs().filter_map(|(_, program)| read_program_ns(program)).sum())
+        Some(lock(&self.ebpf).programs().filter_map(|(_, program)| read_program_ns(program)).sum())
     }
 
     /// Passes on what the BPF side logs.
@@ -215,9 +232,43 @@ impl Object {
         if !log::log_enabled!(log::Level::Debug) {
             return None;
         }
-        aya_log::EbpfLogger::init(&mut self.ebpf)
+        aya_log::EbpfLogger::init(&mut lock(&self.ebpf))
             .inspect_err(|e| log::debug!("no log of the BPF side: {e}"))
             .ok()
+    }
+}
+
+/// What a panic on another thread left behind is whole: every change is one call.
+fn lock(ebpf: &Mutex<Ebpf>) -> MutexGuard<'_, Ebpf> {
+    ebpf.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Loads the programs on GPU libraries. They need Linux 5.15 (cookies of attachments); without them everything else goes on.
+fn load_launches(ebpf: &mut Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<bool, String> {
+    for name in [ON_CALL, ON_RETURN] {
+        loaded.push(load::<UProbe>(ebpf, name, UProbe::load).map_err(|error| error.to_string())?);
+    }
+    Ok(true)
+}
+
+const ON_CALL: &str = "on_gpu_call";
+const ON_RETURN: &str = "on_gpu_return";
+
+/// Attaches to functions of GPU libraries.
+pub(super) struct LaunchProbes(Arc<Mutex<Ebpf>>);
+
+impl LaunchProbes {
+    /// Probes a place in a file for all processes, and its function's return where that is wanted; says why it cannot.
+    pub(super) fn attach(&self, path: &Path, offset: u64, cookie: u64, returns: bool) -> Result<(), String> {
+        let mut ebpf = lock(&self.0);
+        for name in [ON_CALL, ON_RETURN].into_iter().take(1 + usize::from(returns)) {
+            let point = UProbeAttachPoint { location: offset.into(), cookie: Some(cookie) };
+            let uprobe: &mut UProbe = program(&mut ebpf, name).map_err(|error| error.to_string())?;
+            let _held_by_the_program = uprobe
+                .attach(point, path, UProbeScope::AllProcesses)
+                .map_err(|error| ProbeError::attach(name, &error).to_string())?;
+        }
+        Ok(())
     }
 }
 
@@ -299,6 +350,7 @@ fn read_program_ns(program: &Program) -> Option<u64> {
         Program::PerfEvent(p) => p.fd(),
         Program::RawTracePoint(p) => p.fd(),
         Program::TracePoint(p) => p.fd(),
+        Program::UProbe(p) => p.fd(),
         _ => return None,
     };
     let path = format!("/proc/self/fdinfo/{}", fd.ok()?.as_fd().as_raw_fd());

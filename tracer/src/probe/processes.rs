@@ -12,7 +12,7 @@ use super::process::{Process, is_this_program, new_process, program_of, read_com
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, ProcessKey, ThreadKey, Tid};
 use crate::profile::record::{self, Record, Unwinding};
-use crate::unwind::address_space::{AddressSpace, FileKey};
+use crate::unwind::address_space::{AddressSpace, FileKey, Mapping};
 use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::detect::{Finding, find};
 use crate::unwind::vdso::key_of;
@@ -62,6 +62,11 @@ impl Processes {
 
     pub(super) fn get_mut(&mut self, pid: Pid) -> Option<&mut Process> {
         self.by_pid.get_mut(&pid)
+    }
+
+    /// The mappings of all processes that were read, and when.
+    pub(super) fn spaces(&self) -> impl Iterator<Item = (Pid, KtimeNs, &[Mapping])> {
+        self.by_pid.iter().filter_map(|(&pid, p)| Some((pid, p.read_at?, p.space.mappings())))
     }
 
     /// The memory of a process whose probes do not know yet where evaluation frames end.

@@ -3,8 +3,12 @@
 //! Ids are positions in tables: a record either defines the next position or replaces one that is there (a process whose interpreter is
 //! learned later). A stack's parent is older than the stack, so chains of callers end. Leaves out bytes and files (`file.rs`).
 
+use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
-use super::record::{Frame, GpuMeter, GpuUse, Name, Occupant, Record, Sample, Slice, StackNode, Wait, Wake};
+use super::record::{
+    Frame, GpuMeter, GpuUse, GpuWait, GpuWork, Launches, Name, Occupant, Record, Sample, Slice, StackNode,
+    Wait, Wake,
+};
 use super::recording::{GpuFacts, Recording, Requests};
 use crate::ids::{DomainId, FrameId, StackId, ThreadKey};
 use std::collections::BTreeMap;
@@ -58,6 +62,7 @@ impl Assembly {
                     slices: Vec::new(),
                     samples: Vec::new(),
                     requests: Requests::default(),
+                    gpu: GpuWork::default(),
                     summary: None,
                     warnings: Vec::new(),
                 });
@@ -73,10 +78,13 @@ impl Assembly {
     pub(super) fn finish(self) -> Option<Recording> {
         let mut recording = self.recording?;
         self.late.apply(&mut recording);
+        mark_gpu_waits(&mut recording);
         recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
         recording.samples.sort_by_key(|sample| sample.at);
         recording.requests.waits.sort_by_key(|wait| wait.at);
         recording.requests.wakes.sort_by_key(|wake| wake.at);
+        recording.gpu.launches.sort_by_key(|launches| launches.from);
+        recording.gpu.waits.sort_by_key(|wait| wait.until);
         for readings in recording.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
         }
@@ -119,6 +127,8 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             to.requests.pool_loops.insert(frame);
             Ok(())
         }
+        Record::Launches(launches) => add_launches(to, launches),
+        Record::GpuWaits(waits) => add_gpu_waits(to, waits),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -185,6 +195,21 @@ fn add_wakes(to: &mut Recording, wakes: Vec<Wake>) -> Result<(), Nonsense> {
         thread_defined(to, wake.waker)?;
     }
     to.requests.wakes.extend(wakes);
+    Ok(())
+}
+
+fn add_launches(to: &mut Recording, launches: Launches) -> Result<(), Nonsense> {
+    for launched in &launches.work {
+        thread_defined(to, launched.thread)?;
+        defined(&to.stacks, "stack", launched.stack.get())?;
+    }
+    to.gpu.launches.push(launches);
+    Ok(())
+}
+
+fn add_gpu_waits(to: &mut Recording, waits: Vec<GpuWait>) -> Result<(), Nonsense> {
+    waits.iter().try_for_each(|wait| thread_defined(to, wait.thread))?;
+    to.gpu.waits.extend(waits);
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! name from that time on. Both are worked into the stacks when a recording is read, so that whoever uses it afterwards sees plain
 //! stacks. Leaves out where names come from (`symbolize/`).
 
-use super::record::{Frame, FrameKind, Name, Sample, StackNode};
+use super::record::{Frame, FrameKind, Name, StackNode};
 use super::recording::Recording;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, StackId};
@@ -39,11 +39,18 @@ impl LateNames {
             return;
         }
         let mut samples = std::mem::take(&mut to.samples);
+        let mut launches = std::mem::take(&mut to.gpu.launches);
         let mut rewriting = Rewriting::new(self, to);
         for sample in &mut samples {
-            sample.stack = rewriting.stack_of(sample);
+            sample.stack = rewriting.stack_at(sample.stack, sample.at);
+        }
+        for batch in &mut launches {
+            for launched in &mut batch.work {
+                launched.stack = rewriting.stack_at(launched.stack, batch.from);
+            }
         }
         to.samples = samples;
+        to.gpu.launches = launches;
     }
 }
 
@@ -99,11 +106,11 @@ impl<'a> Rewriting<'a> {
         }
     }
 
-    /// What a sample's stack becomes.
-    fn stack_of(&mut self, sample: &Sample) -> StackId {
+    /// What a stack becomes that was seen at a moment.
+    fn stack_at(&mut self, seen: StackId, at: KtimeNs) -> StackId {
         // From the leaf up to the first stack that is the same at all times, and back.
         let mut frames = Vec::new();
-        let mut next = Some(sample.stack);
+        let mut next = Some(seen);
         let mut below = None;
         while let Some(stack) = next {
             if let Some(Some(known)) = self.becomes.get(stack.index()) {
@@ -116,7 +123,7 @@ impl<'a> Rewriting<'a> {
         }
         for frame in frames.into_iter().rev() {
             let renamed = self.instead.get(&frame).and_then(|names| {
-                let before = names.partition_point(|(at, _)| *at <= sample.at);
+                let before = names.partition_point(|(since, _)| *since <= at);
                 names[..before].last().map(|&(_, frame)| frame)
             });
             below = Some(match renamed {
@@ -124,7 +131,7 @@ impl<'a> Rewriting<'a> {
                 None => self.push(below, frame),
             });
         }
-        below.unwrap_or(sample.stack)
+        below.unwrap_or(seen)
     }
 
     /// The stack of a frame and of the functions that were put into it.
@@ -234,6 +241,7 @@ mod tests {
             slices: vec![],
             samples: times.iter().flat_map(|&at| [sample(at, 1), sample(at, 2)]).collect(),
             requests: Default::default(),
+            gpu: Default::default(),
             summary: None,
             warnings: vec![],
         }

@@ -13,6 +13,7 @@ pub use super::domain::{
     CounterValue, Domain, DomainClass, GpuMeter, GpuMeterKind, GpuUse, IdleBaseline, Ignored, Origin,
     Quality, Reading, Scope, Source,
 };
+pub use super::launches::{GpuWait, GpuWork, Launched, Launches};
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +59,10 @@ pub enum Record {
     GpuMeter(DomainId, GpuMeter),
     /// Which processes kept a GPU busy, of the target or not.
     GpuUses(DomainId, Vec<GpuUse>),
+    /// Work that was launched on a GPU.
+    Launches(Launches),
+    /// Threads that waited for a GPU.
+    GpuWaits(Vec<GpuWait>),
 }
 
 /// What is known when the recording starts.

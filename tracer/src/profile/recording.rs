@@ -3,8 +3,8 @@
 //! Leaves out how it lies in a file (`file.rs`).
 
 use super::record::{
-    Domain, Frame, GpuMeter, GpuUse, Header, Process, Reading, Sample, Slice, StackNode, Summary, Thread,
-    Wait, Wake, Warning,
+    Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading, Sample, Slice, StackNode, Summary,
+    Thread, Wait, Wake, Warning,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{DomainId, FrameId, StackId};
@@ -39,6 +39,8 @@ pub struct Recording {
     pub samples: Vec<Sample>,
     /// What tells for whom threads work.
     pub requests: Requests,
+    /// What GPUs were given to do.
+    pub gpu: GpuWork,
     /// Counters and doubts; `None` when the recording was cut off.
     pub summary: Option<Summary>,
     /// Doubts that arose when it was read: where it was cut off. `attribute` hands them on in its profile.

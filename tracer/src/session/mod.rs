@@ -28,7 +28,7 @@ use crate::plan::RecordPlan;
 use crate::power::{self, PowerSet, PowerTask};
 use crate::probe::{TraceConfig, Tracer};
 use crate::profile::file::{FileError, RecordingWriter};
-use crate::profile::record::Record;
+use crate::profile::record::{DomainClass, Record};
 use crate::target::foresee::foresee;
 use crate::target::signals::Signals;
 use control::{Control, Event};
@@ -114,10 +114,12 @@ async fn start_stages(plan: &RecordPlan, control: &mut Control) -> Result<Starte
     let mut power = power::open(&plan.power)?;
     say_sources(plan, &power);
     control.set_up(power.measure_idle(IDLE_BASELINE)).await?;
-    let mut tracer = load(plan)?;
+    let mut tracer = load(plan, &power)?;
     control.check()?;
     let mut quarry = Quarry::find(plan, control)?;
     quarry.follow(&mut tracer)?;
+    let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    tracer.foresee_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
     tracer.foresee(foresee(plan.target.command(), std::env::var_os("PATH").as_deref()));
 
     let (records, receiver) = channel();
@@ -133,7 +135,7 @@ async fn start_stages(plan: &RecordPlan, control: &mut Control) -> Result<Starte
     Ok((Stage { tracer, power, prey, records, writer: oneshot::channel().1, start }, opening, receiver))
 }
 
-fn load(plan: &RecordPlan) -> Result<Tracer, SessionError> {
+fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
     let config = TraceConfig {
         sample_hz: plan.sample_hz,
         system_wide: plan.system_wide,
@@ -141,6 +143,7 @@ fn load(plan: &RecordPlan) -> Result<Tracer, SessionError> {
         unwind_mib: plan.unwind_mib,
         verbose: plan.screen.verbose,
         names: plan.names,
+        gpu: plan.launches && power.domains().iter().any(|domain| domain.class == DomainClass::Gpu),
         oldest_kernel: plan.oldest_kernel,
     };
     Ok(Tracer::load(&config)?)

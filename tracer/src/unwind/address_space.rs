@@ -4,6 +4,7 @@
 
 use crate::ids::Pid;
 use std::fs::File;
+use std::path::PathBuf;
 
 /// Which file is mapped: device and inode name it while it is mapped, whatever its path says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,9 +104,14 @@ impl Mapping {
     /// Opens the mapped file: by the mapping itself (deleted files and other mount namespaces too), or by its path under the process's
     /// root.
     pub fn open(&self, pid: Pid) -> Option<File> {
+        self.paths(pid).into_iter().find_map(|path| File::open(path).ok())
+    }
+
+    /// The paths by which the mapped file may be reached from here, the best first.
+    pub fn paths(&self, pid: Pid) -> [PathBuf; 2] {
         let by_mapping = format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end);
         let by_path = format!("/proc/{pid}/root{}", self.path);
-        [by_mapping, by_path].into_iter().find_map(|path| File::open(path).ok())
+        [by_mapping, by_path].map(PathBuf::from)
     }
 }
 

@@ -22,11 +22,12 @@ mod native;
 pub use joint::{AFTER_THE_CALL, ON_BEHALF_OF};
 
 use super::bridge::Piece;
-use super::time::{CpuTime, Owner, OwnerId, OwnerTime, Segment};
+use super::gpu::Launchers;
+use super::time::{CpuTime, OTHER, Owner, OwnerId, OwnerTime, Segment};
 use crate::clock::KtimeNs;
 use crate::ids::{StackId, ThreadKey};
 use crate::profile::energy_profile::{EnergyByClass, ProfileRow};
-use crate::profile::record::{DomainClass, Frame, StackNode};
+use crate::profile::record::{DomainClass, Frame, Launched, Launches, StackNode};
 use crate::profile::recording::Recording;
 use crate::timeline::Span;
 use crate::units::MicroJoules;
@@ -45,6 +46,8 @@ pub(super) struct Behalf {
     of_owner: Vec<Option<SetId>>,
     /// Paths of equal worth.
     sets: Vec<Vec<Vec<Step>>>,
+    /// The owner of each launch on a GPU, in the order of the recording.
+    pub(super) launchers: Launchers,
 }
 
 /// What the logical view adds to a recording, and its rows.
@@ -68,7 +71,9 @@ pub(super) fn refine(recording: &Recording, time: &mut CpuTime, span: Span) -> B
         refiner.recount(sample.thread, sample.stack, sample.at, time);
     }
     refiner.pieces(time);
-    refiner.behalf
+    let launches = recording.gpu.launches.iter();
+    let launchers = launches.map(|batch| refiner.launchers(batch, time)).collect();
+    Behalf { launchers, ..refiner.behalf }
 }
 
 struct Refiner<'a> {
@@ -127,6 +132,21 @@ impl<'a> Refiner<'a> {
             at = until;
         }
         stretches
+    }
+
+    /// The owners of launches: whoever is worked for at the time pays for them.
+    fn launchers(&mut self, batch: &Launches, time: &mut CpuTime) -> Vec<OwnerId> {
+        let mut owner = |launched: &Launched| {
+            let whose = Owner::Target(launched.thread, Some(launched.stack));
+            let Some(&number) = self.numbers.get(&whose) else { return OTHER };
+            let role = self.role(number);
+            if role == Role::Own {
+                return number;
+            }
+            let paths = self.asked.who(role, launched.thread, batch.from).paths;
+            self.refined(number, paths, time)
+        };
+        batch.work.iter().map(&mut owner).collect()
     }
 
     /// Gives marks and pieces to the owners that they became.

@@ -1,0 +1,156 @@
+//! A simulated GPU on a virtual clock: a host that launches ahead, a queue, kernels with known watts, and a meter that is late.
+//!
+//! Kernels run one after the other in the order of their launches, each with its own duration (± 15 %) and power. Power is additive; clocks,
+//! heat and kernels side by side are not simulated.
+
+use energy_trace_tests::random::Random;
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000 * MS;
+
+/// Launches that the driver queues before a call blocks.
+const QUEUE: usize = 1024;
+
+/// A kernel.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) ns: u64,
+    pub(crate) watts: f64,
+}
+
+/// One launch, and what became of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Launch {
+    pub(crate) at: u64,
+    pub(crate) site: usize,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    pub(crate) watts: f64,
+}
+
+impl Launch {
+    pub(crate) fn joules(&self) -> f64 {
+        self.watts * (self.until - self.from) as f64 / 1e9
+    }
+}
+
+/// How a counter shows energy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MeterModel {
+    pub(crate) name: &'static str,
+    pub(crate) tick: u64,
+    pub(crate) lag: u64,
+    /// The part of a tick that it looks at.
+    pub(crate) duty: f64,
+    /// Standard deviation of a step, in parts.
+    pub(crate) noise: f64,
+    /// How often it is read.
+    pub(crate) poll: u64,
+}
+
+/// A host, a queue and what ran.
+pub(crate) struct World {
+    pub(crate) random: Random,
+    pub(crate) host: u64,
+    free: u64,
+    pub(crate) launches: Vec<Launch>,
+    /// From call to return.
+    pub(crate) waits: Vec<(u64, u64)>,
+    /// What runs beside the target.
+    pub(crate) strangers: Vec<(u64, u64, f64)>,
+    pub(crate) idle_watts: f64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let (launches, waits, strangers) = (Vec::new(), Vec::new(), Vec::new());
+        Self { random: Random(seed), host: 0, free: 0, launches, waits, strangers, idle_watts: 75.0 }
+    }
+
+    /// Launches a kernel; the call takes the host this long, or until the queue has room.
+    pub(crate) fn launch(&mut self, site: usize, kind: Kind, call_ns: u64) {
+        let full = self.launches.len().checked_sub(QUEUE).and_then(|first| self.launches.get(first));
+        self.host = self.host.max(full.map_or(0, |first| first.from));
+        let from = self.free.max(self.host + 4_000);
+        let until = from + self.random.around(kind.ns, kind.ns * 15 / 100);
+        self.launches.push(Launch { at: self.host, site, from, until, watts: kind.watts });
+        (self.free, self.host) = (until, self.host + call_ns);
+    }
+
+    /// Waits until everything is done.
+    pub(crate) fn synchronize(&mut self) {
+        let until = self.free.max(self.host) + 5_000;
+        self.waits.push((self.host, until));
+        self.host = until;
+    }
+
+    pub(crate) fn sleep(&mut self, ns: u64) {
+        self.host += ns;
+    }
+
+    /// When everything was done.
+    pub(crate) fn end(&self) -> u64 {
+        self.free.max(self.host)
+    }
+
+    /// Joules of each site, exactly.
+    pub(crate) fn truth(&self, sites: usize) -> Vec<f64> {
+        let mut joules = vec![0.0; sites];
+        self.launches.iter().for_each(|launch| joules[launch.site] += launch.joules());
+        joules
+    }
+
+    /// What the counter shows at each reading: time and microjoules.
+    pub(crate) fn readings(&mut self, meter: MeterModel) -> Vec<(u64, u64)> {
+        let power = Power::of(self);
+        let end = self.end() + 3 * meter.tick;
+        let mut steps = vec![];
+        let (mut shown, mut at) = (1e9, 0);
+        while at <= end {
+            let until = at.saturating_sub(meter.lag);
+            let looked = (meter.duty * meter.tick as f64) as u64;
+            let from = until.saturating_sub(looked);
+            let error = 1.0 + meter.noise * (self.random.unit() + self.random.unit() - 1.0) * 2.449;
+            shown += (power.joules_at(until) - power.joules_at(from)) / meter.duty * error * 1e6;
+            steps.push((at, (shown / 1000.0) as u64 * 1000));
+            at += meter.tick;
+        }
+        let mut readings = vec![];
+        let mut due = 0;
+        while due <= end {
+            let read_at = due + self.random.below(500_000);
+            let step = steps.partition_point(|(at, _)| *at <= read_at).max(1) - 1;
+            readings.push((read_at, steps[step].1));
+            due += meter.poll;
+        }
+        readings
+    }
+}
+
+/// Power over time, as running sums of energy at its changes.
+struct Power(Vec<(u64, f64, f64)>);
+
+impl Power {
+    fn of(world: &World) -> Self {
+        let mut changes = vec![(0, world.idle_watts)];
+        let launches = world.launches.iter().map(|launch| (launch.from, launch.until, launch.watts));
+        for (from, until, watts) in launches.chain(world.strangers.iter().copied()) {
+            changes.extend([(from, watts), (until, -watts)]);
+        }
+        changes.sort_by_key(|change| change.0);
+        let (mut joules, mut watts, mut now) = (0.0, 0.0, 0);
+        let sum = |(at, change): (u64, f64)| {
+            joules += watts * (at - now) as f64 / 1e9;
+            (now, watts) = (at, watts + change);
+            (at, joules, watts)
+        };
+        Self(changes.into_iter().map(sum).collect())
+    }
+
+    fn joules_at(&self, at: u64) -> f64 {
+        let last = self.0.partition_point(|(since, ..)| *since <= at).max(1) - 1;
+        let (since, joules, watts) = self.0[last];
+        joules + watts * (at - since) as f64 / 1e9
+    }
+}

@@ -1,0 +1,196 @@
+//! Launches on the simulated GPU as energy-trace sees them, against the simulator's own log: every launch once, in its stack.
+//!
+//! Runs the real binary as root; BPF programs load, and probe the simulator's libcuda and libcudart. Counts are exact whatever the machine
+//! does. Leaves out how well joules are split (`gpu_accuracy.rs`).
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot be set up fails")]
+
+use energy_trace::profile::file::read;
+use energy_trace::profile::record::FrameKind;
+use energy_trace::profile::recording::Recording;
+use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS};
+use energy_trace_tests::process::{Guard, tests_dir};
+use energy_trace_tests::report::Report;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(180);
+/// What launches in the workloads.
+const SITES: [&str; 11] = [
+    "forward",
+    "backward",
+    "optimizer",
+    "upload",
+    "download",
+    "clear",
+    "attention",
+    "linear",
+    "gemm_backward",
+    "optimizer_step",
+    "rate",
+];
+
+type Counts = BTreeMap<(String, String), u64>;
+
+fn machine(model: &str, prologue: Prologue) -> Gpu {
+    let meter = Meter::model(model).unwrap().full_duty();
+    Gpu::new(&Scenario::new(meter, &WORKLOADS), prologue).unwrap()
+}
+
+/// Records a command on the simulated GPU.
+fn record(gpu: &Gpu, folder: &Path, program: &Path, arguments: &[&str]) -> PathBuf {
+    let data = folder.join("energy-trace.data");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+    command.args(["record", "--no-svg", "--as-root", "--power", "nvml", "--power-hz", "50", "-o"]).arg(&data);
+    command.arg("--").arg(program).args(arguments);
+    let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
+    assert!(done.status.success(), "{}", done.stderr);
+    data
+}
+
+fn record_workload(gpu: &Gpu, folder: &Path, name: &str, arguments: &[&str]) -> Recording {
+    let program = gpu.workload(name, &[]).unwrap();
+    read(&record(gpu, folder, &program, arguments)).unwrap()
+}
+
+/// Launches by the site in their stack and what was launched.
+fn seen(recording: &Recording) -> Counts {
+    let mut counts = Counts::new();
+    for launched in recording.gpu.launches.iter().flat_map(|batch| &batch.work) {
+        let frames: Vec<_> = recording.frames_of(launched.stack).map(|(_, frame)| frame).collect();
+        let leaf = frames.last().unwrap();
+        assert!(matches!(leaf.kind, FrameKind::Gpu | FrameKind::Special), "{leaf:?}");
+        let site = frames.iter().rev().find(|frame| SITES.contains(&frame.name.as_str()));
+        let site = site.map_or("no site", |frame| frame.name.as_str());
+        *counts.entry((site.to_owned(), leaf.name.clone())).or_default() += launched.count;
+    }
+    counts
+}
+
+/// The same by the simulator's log.
+fn truth(launches: &[Launch]) -> Counts {
+    let mut counts = Counts::new();
+    for launch in launches {
+        let site = if launch.capture_tag.is_empty() { &launch.tag } else { &launch.capture_tag };
+        let what = match launch.kind.as_str() {
+            "kernel" => &launch.name,
+            "memset" => "[GPU memset]",
+            _ => "[GPU copy]",
+        };
+        *counts.entry((site.clone(), what.to_owned())).or_default() += 1;
+    }
+    counts
+}
+
+/// Each kind is counted exactly, and nearly all of it in the stacks that launched it: where two callers launch the same from one place of
+/// one helper, their stacks are drawn at random, and what is launched between two of them goes with the one before.
+#[track_caller]
+fn assert_counts(seen: &Counts, truth: &Counts) {
+    let by_kind = |counts: &Counts| {
+        let mut sums = BTreeMap::new();
+        counts.iter().for_each(|((_, what), count)| *sums.entry(what.clone()).or_insert(0) += count);
+        sums
+    };
+    assert_eq!(by_kind(seen), by_kind(truth), "{seen:?} instead of {truth:?}");
+    let missed: u64 =
+        truth.iter().map(|(key, &count)| count.saturating_sub(seen.get(key).copied().unwrap_or(0))).sum();
+    println!("{missed} of {} launches in another stack than their own", total(truth));
+    assert!(missed * 20 <= total(truth), "{seen:?} instead of {truth:?}");
+}
+
+/// Each launch through the runtime is counted once although it passes both libraries, in its own stack and under the kernel's name,
+/// whatever their functions begin with.
+#[test]
+fn launches_are_counted_once_in_their_stacks() {
+    for prologue in [Prologue::EndbrPush, Prologue::Push, Prologue::Jump] {
+        let (gpu, folder) = (machine("IDEAL", prologue), tempfile::tempdir().unwrap());
+        let recording = record_workload(&gpu, folder.path(), "gpu_mix", &["2"]);
+        assert_counts(&seen(&recording), &truth(&gpu.truth().unwrap()));
+        let warnings = &recording.summary.unwrap().warnings;
+        // The simulator's jump goes through memory, which no kernel emulates.
+        assert!(
+            prologue == Prologue::Jump || !warnings.iter().any(|warning| warning.code.starts_with("gpu-")),
+            "{warnings:?}"
+        );
+    }
+}
+
+/// What is captured is not counted; what is replayed is counted in the stacks that captured it.
+#[test]
+fn replays_belong_to_the_stacks_that_captured() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let recording = record_workload(&gpu, folder.path(), "gpu_mix", &["2", "graph"]);
+    let counts = seen(&recording);
+    assert_counts(&counts, &truth(&gpu.truth().unwrap()));
+    assert!(counts[&("forward".to_owned(), "gemm".to_owned())] > 4);
+}
+
+/// A driver that is loaded late and whose functions are found by `cuGetProcAddress` is seen, with the kernels' names and the device.
+#[test]
+fn a_driver_that_is_found_late_is_seen() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let recording = record_workload(&gpu, folder.path(), "gpu_driver", &["2"]);
+    assert_counts(&seen(&recording), &truth(&gpu.truth().unwrap()));
+    assert!(recording.gpu.launches.iter().all(|batch| batch.device == 0));
+    assert!(!recording.gpu.waits.is_empty());
+}
+
+/// Instructions that the kernel must step through are probed all the same, counted right, and warned of by name.
+#[test]
+fn slow_probes_are_named() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrSub), tempfile::tempdir().unwrap());
+    let recording = record_workload(&gpu, folder.path(), "gpu_mix", &["1"]);
+    assert_counts(&seen(&recording), &truth(&gpu.truth().unwrap()));
+    let warnings = recording.summary.unwrap().warnings;
+    let slow = warnings.iter().find(|warning| warning.code == "gpu-slow-probes").unwrap();
+    assert!(slow.text.contains("cuLaunchKernel"), "{}", slow.text);
+}
+
+/// At 20,000 launches a second none is lost, and the stack of the one place that launches is known.
+#[test]
+fn many_launches_are_counted() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let recording = record_workload(&gpu, folder.path(), "gpu_mix", &["2", "rate", "20000"]);
+    let (seen, truth) = (seen(&recording), truth(&gpu.truth().unwrap()));
+    assert_counts(&seen, &truth);
+    assert!(seen[&("rate".to_owned(), "tiny".to_owned())] > 10_000, "{seen:?}");
+}
+
+/// Python: each function launches in its own stack, the backward pass on its worker thread; joules balance, and waiting costs CPU time
+/// that is marked.
+#[test]
+fn python_launches_in_python_stacks() {
+    let (gpu, folder) = (machine("H100", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let script = tests_dir().join("workloads/gpu_train.py");
+    let arguments = [script.to_str().unwrap(), "15"];
+    let data = record(&gpu, folder.path(), Path::new("/usr/bin/python3"), &arguments);
+    let recording = read(&data).unwrap();
+    assert_eq!(total(&seen(&recording)), total(&truth(&gpu.truth().unwrap())));
+    let mut seen = seen(&recording);
+    seen.retain(|(site, _), _| site != "no site");
+    assert!(total(&seen) * 50 > total(&truth(&gpu.truth().unwrap())) * 49, "{seen:?}");
+    assert!(seen.contains_key(&("gemm_backward".to_owned(), "gemm_grad".to_owned())), "{seen:?}");
+    let report = report(&data);
+    let row = report.ledger.iter().find(|row| row.domain == "gpu-0").unwrap();
+    println!("{row:?}");
+    assert_eq!(row.target_uj + row.other_uj + row.idle_uj + row.residual_uj, row.measured_uj);
+    let active: f64 = gpu.truth().unwrap().iter().map(|launch| launch.uj).sum();
+    let error = row.target_uj as f64 / active - 1.0;
+    assert!(error.abs() < 0.1, "{error}: {row:?}");
+    assert!(report.functions.iter().any(|function| function.name == "[GPU wait]"));
+}
+
+fn total(counts: &Counts) -> u64 {
+    counts.values().sum()
+}
+
+fn report(data: &Path) -> Report {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let arguments = [OsStr::new("report"), OsStr::new("--format"), OsStr::new("json"), data.as_os_str()];
+    let done = Guard::spawn(command.args(arguments)).unwrap().finish(LIMIT).unwrap();
+    assert!(done.status.success(), "{}", done.stderr);
+    Report::parse(&done.stdout).unwrap()
+}

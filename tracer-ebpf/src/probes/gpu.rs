@@ -1,0 +1,310 @@
+//! Calls of GPU libraries: each launch is one event, and its stack is taken where it is new or due.
+//!
+//! A launch costs a few lookups and one event; a stack costs a whole sample. So counts are never thinned and stacks are: a site (the caller's
+//! address, its stack pointer and the function) has its stack taken when it is met; then launches are drawn at random, a thousand of each
+//! thread a second, so that sites which several callers share are seen in proportion. A call of the runtime library calls the driver's:
+//! both are sent, and the inner one is marked while the outer one's return address still lies where it was. Leaves out what the calls
+//! mean (user space).
+
+use super::gpu_stack::launch_stack;
+use super::maps::{EVENTS, count, current, head, is_target};
+use super::sched::NO_WAKEUP;
+use super::waits::is_due;
+use aya_ebpf::EbpfContext as _;
+use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_get_prandom_u32, bpf_probe_read_user};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::LruHashMap;
+use aya_ebpf::programs::{ProbeContext, RetProbeContext};
+use tracer_ebpf::gpu::{
+    ELEMENT_SHIFT, GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, STREAM_SHIFT, WITH_STACK, call,
+};
+use tracer_ebpf::wire::{kind, lost};
+
+/// A thread's stacks: so many in each window.
+const WINDOW_NS: u64 = 10_000_000;
+const IN_WINDOW: u64 = 10;
+/// Stacks of new sites, by thread: in the long run and at once.
+const EVERY_NS: u64 = 1_000_000;
+const BURST_NS: u64 = 4_000_000_000;
+/// Shorter waits tell nothing.
+const SHORTEST_WAIT_NS: u64 = 20_000;
+
+/// The last call of the runtime library by a thread, and what limits its stacks.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Caller {
+    /// Where its return address lies, and what it is.
+    at: u64,
+    returns_to: u64,
+    due_ns: u64,
+    /// Since when launches are counted, how many there are, and how many there were in the window before.
+    since_ns: u64,
+    count: u64,
+    before: u64,
+    /// 1 while it captures a graph: what is captured runs many times, so that every stack counts.
+    capturing: u64,
+}
+
+/// A call that has not returned.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct OpenCall {
+    since_ns: u64,
+    a: u64,
+    b: u64,
+}
+
+#[map]
+static CALLERS: LruHashMap<u32, Caller> = LruHashMap::with_max_entries(16384, 0);
+
+/// Sites whose stack was taken.
+#[map]
+static SITES: LruHashMap<u64, u8> = LruHashMap::with_max_entries(65536, 0);
+
+#[map]
+static OPEN_CALLS: LruHashMap<u64, OpenCall> = LruHashMap::with_max_entries(16384, 0);
+
+/// The registers and the words on the stack that a call's arguments may be in.
+struct Arguments {
+    registers: [u64; 6],
+    sp: u64,
+    /// The return address, and three arguments.
+    stack: [u64; 4],
+}
+
+#[inline(always)]
+fn arguments(ctx: &ProbeContext) -> Arguments {
+    // SAFETY: the program's own context.
+    let regs = unsafe { &*ctx.regs };
+    let (registers, sp) = ([regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, regs.r9], regs.rsp);
+    let mut stack = [0_u64; 4];
+    // SAFETY: the helper checks the user address and fails rather than faults; `stack` has room for 32 bytes.
+    let _failed = unsafe { bpf_probe_read_user(stack.as_mut_ptr().cast(), 32, sp as *const _) };
+    Arguments { registers, sp, stack }
+}
+
+/// A word of the process; 0 where it cannot be read.
+#[inline(always)]
+fn word(address: u64) -> u64 {
+    let mut word = 0_u64;
+    // SAFETY: as above, 8 bytes.
+    let _failed = unsafe { bpf_probe_read_user((&raw mut word).cast(), 8, address as *const _) };
+    word
+}
+
+/// A function of a GPU library is called.
+#[inline(always)]
+pub(crate) fn enter(ctx: &ProbeContext) {
+    let (pid, tid) = current();
+    if !is_target(pid) {
+        return;
+    }
+    // SAFETY: the helper reads the context.
+    let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+    let what = (cookie & 0xff) as u32;
+    let arguments = arguments(ctx);
+    let [first, second, third, fourth, ..] = arguments.registers;
+    match what {
+        call::LAUNCH..=call::MEMSET => launch(what, cookie, &arguments, pid, tid),
+        call::BEGIN_CAPTURE | call::SET_CONTEXT => {
+            let mut event = GpuEvent { head: head(kind::GPU, pid, tid), call: what, ..GpuEvent::default() };
+            event.a = first;
+            if what == call::BEGIN_CAPTURE {
+                set_capturing(tid, 1);
+            }
+            send(&event);
+        }
+        call::END_CAPTURE => {
+            set_capturing(tid, 0);
+            open(what, tid, first, second);
+        }
+        call::NAME => open(what, tid, first, third),
+        call::CONTEXT_THIRD => open(what, tid, first, third),
+        call::CONTEXT_FOURTH => open(what, tid, first, fourth),
+        _ => open(what, tid, first, second),
+    }
+}
+
+/// A thread begins or ends a capture.
+#[inline(always)]
+fn set_capturing(tid: u32, capturing: u64) {
+    match CALLERS.get_ptr_mut(&tid) {
+        // SAFETY: the thread's own entry, and the thread is here.
+        Some(caller) => unsafe { (*caller).capturing = capturing },
+        None => {
+            let fresh =
+                Caller { at: 0, returns_to: 0, due_ns: 0, since_ns: 0, count: 0, before: 0, capturing };
+            let _full = CALLERS.insert(&tid, &fresh, 0);
+        }
+    }
+}
+
+#[inline(always)]
+fn open(what: u32, tid: u32, a: u64, b: u64) {
+    let since_ns = head(kind::GPU, 0, tid).at_ns;
+    let key = u64::from(tid) << 8 | u64::from(what);
+    let _full = OPEN_CALLS.insert(&key, &OpenCall { since_ns, a, b }, 0);
+}
+
+/// The function, the GPU threads or bytes, and the stream of a launch.
+#[inline(always)]
+fn launched(what: u32, cookie: u64, arguments: &Arguments) -> (u64, u64, u64) {
+    let [a, b, c, d, e, f] = arguments.registers;
+    let stack = &arguments.stack;
+    let low = |word: u64| word & 0xffff_ffff;
+    match what {
+        call::LAUNCH => {
+            let threads = low(b).wrapping_mul(low(c)).wrapping_mul(low(d)).wrapping_mul(low(e));
+            (a, threads.wrapping_mul(low(f)).wrapping_mul(low(stack[1])), stack[3])
+        }
+        call::STUB => {
+            let grid = low(b).wrapping_mul(b >> 32).wrapping_mul(low(c));
+            (a, grid.wrapping_mul(low(d)).wrapping_mul(d >> 32).wrapping_mul(low(e)), stack[2])
+        }
+        call::LAUNCH_EX | call::STUB_EX => {
+            let (x, y, z) = (word(a), word(a.wrapping_add(8)), word(a.wrapping_add(16)));
+            let threads = low(x).wrapping_mul(x >> 32).wrapping_mul(low(y));
+            let threads = threads.wrapping_mul(y >> 32).wrapping_mul(low(z)).wrapping_mul(z >> 32);
+            (b, threads, word(a.wrapping_add(32)))
+        }
+        call::GRAPH => (a, 0, b),
+        _ => {
+            let element = if what == call::MEMSET { cookie >> ELEMENT_SHIFT & 0xff } else { 1 };
+            let stream = match cookie >> STREAM_SHIFT & 7 {
+                4 => d,
+                5 => e,
+                _ => 0,
+            };
+            (0, c.wrapping_mul(element), stream)
+        }
+    }
+}
+
+#[inline(always)]
+fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
+    let (a, b, stream) = launched(what, cookie, arguments);
+    let of_runtime = cookie & RUNTIME != 0;
+    let returns_to = arguments.stack[0];
+    let site = hash(hash(hash(u64::from(what), returns_to), arguments.sp), a);
+    let event_head = head(kind::GPU, pid, tid);
+    let now = event_head.at_ns;
+    let caller = CALLERS.get_ptr_mut(&tid);
+    let mut event = GpuEvent { head: event_head, call: what, flags: 0, a, b, site, stream };
+    let mut fresh =
+        Caller { at: 0, returns_to: 0, due_ns: now, since_ns: now, count: 0, before: 0, capturing: 0 };
+    // SAFETY: the thread's own entry, and the thread is here.
+    let state = match caller {
+        Some(caller) => unsafe { &mut *caller },
+        None => &mut fresh,
+    };
+    let known = caller.is_some();
+    if of_runtime {
+        event.flags |= OF_RUNTIME;
+        (state.at, state.returns_to) = (arguments.sp, returns_to);
+    } else if state.at > arguments.sp && word(state.at) == state.returns_to {
+        event.flags |= NESTED;
+    }
+    if event.flags & NESTED == 0 {
+        let due = stack_is_due(site ^ u64::from(tid), now, state);
+        if due != NOT_DUE && launch_stack(pid, tid, now, due) == 0 {
+            event.flags |= WITH_STACK;
+        }
+    }
+    if !known {
+        let _full = CALLERS.insert(&tid, &fresh, 0);
+    }
+    send(&event);
+}
+
+/// No stack; one of a site that is known; one of a new site.
+const NOT_DUE: u32 = 2;
+const KNOWN: u32 = 0;
+const NEW: u32 = 1;
+
+/// Whether a launch's stack is to be taken.
+#[inline(always)]
+fn stack_is_due(site: u64, now: u64, state: &mut Caller) -> u32 {
+    if now - state.since_ns > WINDOW_NS {
+        // A rest longer than a window tells nothing of the rate before it.
+        state.before = if now - state.since_ns > 2 * WINDOW_NS { 0 } else { state.count };
+        (state.since_ns, state.count) = (now, 0);
+    }
+    state.count += 1;
+    if SITES.get_ptr(&site).is_none() || state.capturing != 0 {
+        if !is_due(&mut state.due_ns, now, EVERY_NS, BURST_NS) {
+            return NOT_DUE;
+        }
+        let _full = SITES.insert(&site, &1, 0);
+        return NEW;
+    }
+    let most = if state.before > state.count { state.before } else { state.count };
+    // SAFETY: the helper takes nothing.
+    let drawn = most <= IN_WINDOW || u64::from(unsafe { bpf_get_prandom_u32() }) % most < IN_WINDOW;
+    if drawn { KNOWN } else { NOT_DUE }
+}
+
+#[inline(always)]
+fn hash(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(5) ^ word).wrapping_mul(0x51_7c_c1_b7_27_22_0a_95)
+}
+
+/// A function of a GPU library returns.
+#[inline(always)]
+pub(crate) fn leave(ctx: &RetProbeContext) {
+    let (pid, tid) = current();
+    if !is_target(pid) {
+        return;
+    }
+    // SAFETY: the helper reads the context.
+    let what = (unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } & 0xff) as u32;
+    let key = u64::from(tid) << 8 | u64::from(what);
+    // SAFETY: the value is copied at once.
+    let Some(&OpenCall { since_ns, a, b }) = (unsafe { OPEN_CALLS.get(&key) }) else { return };
+    let _gone = OPEN_CALLS.remove(&key);
+    let mut event = GpuEvent { head: head(kind::GPU, pid, tid), call: what, ..GpuEvent::default() };
+    match what {
+        call::WAIT => {
+            if event.head.at_ns - since_ns < SHORTEST_WAIT_NS {
+                return;
+            }
+            event.a = since_ns;
+        }
+        call::NAME => {
+            send_name(pid, tid, word(a), b);
+            return;
+        }
+        call::END_CAPTURE => (event.a, event.b) = (a, word(b)),
+        call::CONTEXT | call::CONTEXT_THIRD | call::CONTEXT_FOURTH => {
+            (event.call, event.a, event.b) = (call::CONTEXT, word(a), b & 0xffff_ffff);
+        }
+        _ => (event.a, event.b) = (word(a), b),
+    }
+    send(&event);
+}
+
+/// Sends the name of a function.
+#[inline(always)]
+fn send_name(pid: u32, tid: u32, function: u64, name: u64) {
+    let Some(mut entry) = EVENTS.reserve::<GpuName>(0) else {
+        count(lost::LAUNCHES);
+        return;
+    };
+    let place = entry.as_mut_ptr();
+    // SAFETY: the entry is ours until it is submitted, and every byte of it is written; the helper fails rather than faults.
+    unsafe {
+        (*place).head = head(kind::GPU_NAME, pid, tid);
+        (*place).function = function;
+        (*place).name = [0; NAME_BYTES];
+        let text = (&raw mut (*place).name).cast();
+        let _failed =
+            aya_ebpf::helpers::generated::bpf_probe_read_user_str(text, NAME_BYTES as u32, name as *const _);
+    }
+    entry.submit(NO_WAKEUP);
+}
+
+#[inline(always)]
+fn send(event: &GpuEvent) {
+    if EVENTS.output::<GpuEvent>(event, NO_WAKEUP).is_err() {
+        count(lost::LAUNCHES);
+    }
+}

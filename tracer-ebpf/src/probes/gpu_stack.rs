@@ -1,0 +1,91 @@
+//! The stack of a launch, by the walkers of samples.
+//!
+//! A sample may interrupt this: the timer's interrupt comes in the middle of a program on a uprobe. So launches have a scratch of their own
+//! behind those of samples, and `WALKING` says whose turn it is on a CPU. Another thread that takes this one's CPU meanwhile finds it
+//! taken, and its launch has no stack this time. Leaves out kernel frames, as there are none.
+
+use super::maps::{count, head, settings};
+use super::native_walk::native_frames;
+use super::python_walk::python_frames;
+use super::raw;
+use super::sample::scratch;
+use super::send::send;
+use aya_ebpf::helpers::bpf_get_current_comm;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::PerCpuArray;
+use tracer_ebpf::wire::{SampleHead, kind, lost};
+
+/// 1 while a launch's stack is walked on this CPU, and no sample is taken in the middle of it.
+#[map]
+static WALKING: PerCpuArray<u32> = PerCpuArray::with_max_entries(1, 0);
+
+/// Takes the stack of `current` and sends it; 0 where it could. `fresh`: its site is new, so that a copy for user space is worth its
+/// bytes where the walk ends early. A function with a global name: the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(super) extern "C" fn launch_stack(pid: u32, tid: u32, now: u64, fresh: u32) -> u32 {
+    let Some(walking) = walking() else { return 1 };
+    if *walking != 0 {
+        count(lost::LAUNCH_STACKS);
+        return 1;
+    }
+    *walking = 1;
+    let taken = take(pid, tid, now, fresh != 0);
+    *walking = 0;
+    u32::from(!taken)
+}
+
+#[inline(always)]
+fn take(pid: u32, tid: u32, now: u64, fresh: bool) -> bool {
+    let Some(begun) = scratch() else { return false };
+    begun.head = SampleHead { head: head(kind::GPU_STACK, pid, tid), ..SampleHead::default() };
+    begun.head.head.at_ns = now;
+    begun.seen.begin();
+    begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
+    begun.walk.cursor = 0;
+    let python_end = python_frames(pid);
+    let native_end = native_frames(pid);
+    let Some(done) = scratch() else { return false };
+    done.head.python_end = python_end as u8;
+    done.head.native_end = native_end as u8;
+    if (fresh || settings().unwind_user != 0) && raw::is_left_to_user_space(native_end as u8) {
+        raw::send_capture();
+    }
+    let Some(done) = scratch() else { return false };
+    send(done);
+    true
+}
+
+/// A sample begins on this CPU: the walkers are its own until `resume`, which gets what this gives.
+#[inline(always)]
+pub(super) fn pause() -> u32 {
+    if settings().gpu == 0 {
+        return 0;
+    }
+    walking().map_or(0, |walking| core::mem::replace(walking, 0))
+}
+
+/// The sample ended.
+#[inline(always)]
+pub(super) fn resume(paused: u32) {
+    if settings().gpu != 0
+        && let Some(walking) = walking()
+    {
+        *walking = paused;
+    }
+}
+
+/// By how many places the scratch of who walks now lies behind that of samples.
+#[inline(always)]
+pub(super) fn scratch_offset() -> u32 {
+    if settings().gpu == 0 {
+        return 0;
+    }
+    if walking().is_some_and(|walking| *walking != 0) { settings().gpu } else { 0 }
+}
+
+#[inline(always)]
+fn walking() -> Option<&'static mut u32> {
+    // SAFETY: this CPU's value; who interrupts puts back what it found.
+    WALKING.get_ptr_mut(0).map(|walking| unsafe { &mut *walking })
+}

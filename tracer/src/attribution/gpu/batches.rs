@@ -1,0 +1,99 @@
+//! When launches were executed, as far as that is known, and how much of them falls into each stretch of the meter.
+//!
+//! Times are seconds since the recording's start: a statistic, the ledger is exact elsewhere. Leaves out where the times come from
+//! (`drain`).
+
+use super::columns::Cell;
+
+/// A launch is taken to be executed this much before or after the moment that is known for it.
+const BLUR: f64 = 1e-3;
+
+/// A stretch of time in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Stretch {
+    pub(super) from: f64,
+    pub(super) until: f64,
+}
+
+impl Stretch {
+    pub(super) fn length(self) -> f64 {
+        (self.until - self.from).max(0.0)
+    }
+}
+
+/// Launches that were counted together.
+#[derive(Clone, Debug)]
+pub(super) struct Batch {
+    pub(super) launched: Stretch,
+    pub(super) executed: Stretch,
+    pub(super) cells: Vec<Cell>,
+}
+
+impl Batch {
+    /// The part of it that was executed between two moments.
+    fn part(&self, from: f64, until: f64) -> f64 {
+        let (start, end) = (self.executed.from - BLUR, self.executed.until + BLUR);
+        ((until.min(end) - from.max(start)) / (end - start)).max(0.0)
+    }
+}
+
+/// All batches, ordered by the start of their execution.
+#[derive(Debug, Default)]
+pub(super) struct Batches {
+    pub(super) list: Vec<Batch>,
+    /// The latest end of execution up to each.
+    reach: Vec<f64>,
+}
+
+impl Batches {
+    pub(super) fn new(mut list: Vec<Batch>) -> Self {
+        list.sort_by(|a, b| a.executed.from.total_cmp(&b.executed.from));
+        let mut latest = f64::NEG_INFINITY;
+        let mut reach = |batch: &Batch| {
+            latest = latest.max(batch.executed.until);
+            latest
+        };
+        let reach = list.iter().map(&mut reach).collect();
+        Self { list, reach }
+    }
+
+    /// Calls `each` with every cell that was executed between two moments, at least in part, and its units in that time.
+    pub(super) fn between(&self, from: f64, until: f64, mut each: impl FnMut(&Cell, f64)) {
+        let first = self.reach.partition_point(|&end| end + BLUR <= from);
+        for batch in self.list[first..].iter().take_while(|batch| batch.executed.from - BLUR < until) {
+            let part = batch.part(from, until);
+            if part > 0.0 {
+                batch.cells.iter().for_each(|cell| each(cell, part * cell.units));
+            }
+        }
+    }
+
+    /// First launch and end of the last execution.
+    pub(super) fn extent(&self) -> Option<Stretch> {
+        let from = self.list.iter().map(|batch| batch.launched.from).reduce(f64::min)?;
+        Some(Stretch { from, until: *self.reach.last()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Batch, Batches, Cell, Stretch};
+
+    /// What falls into neighbouring stretches sums to the whole, also where executions overlap.
+    #[test]
+    fn parts_sum_to_the_whole() {
+        let batch = |from: f64, until: f64, units: f64| Batch {
+            launched: Stretch { from, until },
+            executed: Stretch { from, until },
+            cells: vec![Cell { owner: 1, column: 0, units }],
+        };
+        let batches = Batches::new(vec![batch(0.3, 0.3, 5.0), batch(0.1, 0.9, 8.0), batch(0.5, 0.6, 1.0)]);
+        let mut parts = vec![0.0; 10];
+        for (i, sum) in (0_u8..).zip(&mut parts) {
+            let from = f64::from(i) / 10.0;
+            batches.between(from, from + 0.1, |_, units| *sum += units);
+        }
+        assert!((parts.iter().sum::<f64>() - 14.0).abs() < 1e-9, "{parts:?}");
+        assert!((parts[3] - 1.0 - 2.5).abs() < 0.01, "a moment lies on both sides of a border: {parts:?}");
+    }
+}

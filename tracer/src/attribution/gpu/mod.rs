@@ -1,0 +1,272 @@
+//! A GPU's joules by the stacks that launched its work.
+//!
+//! No durations of kernels are known, only how many of each were launched when, and a counter that steps every 20 to 100 ms. So the energy
+//! of a launch of each kernel is learned from the run itself, by regression of the counter's steps on the launches in them:
+//!
+//! 1. `columns`: launches that are expected to take the same energy each.
+//! 2. `drain`: when queued launches were executed, and how long each took, where waits tell.
+//! 3. `meter` and `energies`: how late the meter is and what part of each step it looks at; what a launch costs.
+//! 4. `idle`: what the GPU draws beyond its baseline whenever nothing runs, because a program has it open.
+//! 5. `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly.
+//! 6. `sureness`: how sure that is, and which kernels cannot be told apart.
+//!
+//! Launches of a capture execute nothing and are not recorded; replays of a graph are recorded as launches of what was captured. Several
+//! streams are taken for one queue. Another process that works at the same time all the time cannot be told from the target: only what is
+//! far beyond its launches is seen to be another's.
+
+mod batches;
+mod columns;
+mod drain;
+mod energies;
+mod idle;
+mod meter;
+mod split;
+mod sureness;
+
+use super::doubt_of_watts::OwnerCertainty;
+use super::time::{CpuTime, OTHER, Owner, OwnerId, OwnerTime};
+use crate::clock::KtimeNs;
+use crate::profile::recording::Recording;
+use crate::timeline::EnergyInterval;
+use crate::units::MicroJoules;
+use batches::{Batch, Batches, Stretch};
+use columns::Columns;
+use drain::Queue;
+use energies::{BELIEF, Fit, Problem, find_meter, fit, fit_parts, over_time};
+use meter::{Meter, Step, Window, steps_of, stretch_of, windows_of};
+use split::{Costs, Split, Splitter};
+use std::collections::BTreeSet;
+use sureness::{Sureness, sureness};
+
+/// Seconds that are shared out together, for a meter that looks all the time.
+const BLOCK: f64 = 1.0;
+
+/// The owner of every launch, in the order of `Recording::gpu`.
+pub(super) type Launchers = Vec<Vec<OwnerId>>;
+
+/// What a GPU's energy above idle became.
+pub(super) struct Charged {
+    /// By owner; `OTHER` has what other processes took.
+    pub(super) of_owner: Vec<MicroJoules>,
+    /// The same by what was believed before: every launch alike, or by its duration.
+    pub(super) by_prior: Vec<MicroJoules>,
+    pub(super) residual: MicroJoules,
+    pub(super) negative: MicroJoules,
+    /// What the GPU drew beyond its baseline because it was open.
+    pub(super) idle: MicroJoules,
+    pub(super) certainty: OwnerCertainty,
+    pub(super) learned: Learned,
+}
+
+/// What the reader has to know about the regression.
+#[derive(Debug, Default)]
+pub(super) struct Learned {
+    /// Kinds of launches, and windows that they were learned from.
+    pub(super) kinds: usize,
+    pub(super) windows: usize,
+    /// Whether what was learned predicts better than equal energies.
+    pub(super) believed: bool,
+    pub(super) condition: f64,
+    /// How late the meter is, in seconds, and the part of each step that it looks at.
+    pub(super) late: f64,
+    pub(super) duty: f64,
+    /// Whether waits showed durations.
+    pub(super) durations: bool,
+    /// Names of what cannot be told apart.
+    pub(super) groups: Vec<Vec<String>>,
+}
+
+/// Makes an owner of everybody who launched something. Call it before owners are refined.
+pub(super) fn enlist(recording: &Recording, time: &mut CpuTime) {
+    let launched = recording.gpu.launches.iter().flat_map(|batch| &batch.work);
+    let whose: BTreeSet<_> = launched.map(|launched| (launched.thread, launched.stack)).collect();
+    let known: BTreeSet<_> = time
+        .owners
+        .iter()
+        .filter_map(|owner| match owner.owner {
+            Owner::Target(thread, Some(stack)) => Some((thread, stack)),
+            _ => None,
+        })
+        .collect();
+    let new = whose.difference(&known).map(|&(thread, stack)| Owner::Target(thread, Some(stack)));
+    time.owners.extend(new.map(|owner| OwnerTime { owner, time_ns: 0, samples: 0 }));
+}
+
+/// A GPU's side of a recording.
+pub(super) struct Gpu<'a> {
+    pub(super) recording: &'a Recording,
+    pub(super) device: u32,
+    pub(super) launchers: &'a Launchers,
+    pub(super) start: KtimeNs,
+    pub(super) intervals: &'a [EnergyInterval],
+}
+
+impl Gpu<'_> {
+    /// Charges a GPU's energy above idle (`dynamic`, one for each interval); `None` where nothing was launched on it.
+    pub(super) fn charge(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
+        let of_device = || self.recording.gpu.launches.iter().filter(|batch| batch.device == self.device);
+        let columns = Columns::of(self.recording, of_device());
+        if columns.len() == 0 {
+            return None;
+        }
+        let mut list = self.batches(&columns);
+        let queue = Queue::new(&list, &self.waits(), columns.len());
+        let durations = queue.durations.clone();
+        queue.drain(&mut list, durations.as_deref());
+        let batches = Batches::new(list.clone());
+        let steps = steps_of(self.intervals, self.start);
+        let mut dynamic = dynamic.to_vec();
+        let belief = if durations.is_some() { BELIEF.0 } else { BELIEF.1 };
+        let shape = durations.clone().unwrap_or_else(|| vec![1.0; columns.len()]);
+        let (mut windows, mut prior) = learnable(&steps, &dynamic, &batches, &shape);
+        let mut meter = find_meter(&windows, &batches, &prior, belief);
+        let idle = idle::take(&steps, self.intervals, &windows, &batches, meter, &mut dynamic);
+        if idle > MicroJoules::ZERO {
+            (windows, prior) = learnable(&steps, &dynamic, &batches, &shape);
+            meter = find_meter(&windows, &batches, &prior, belief);
+        }
+        let problem = Problem::new(&windows, &batches, meter, &prior, belief);
+        let fit = fit(&problem);
+        let others = queue.others.iter().map(|durations| {
+            queue.drain(&mut list, Some(durations));
+            fit_parts(&Problem::new(&windows, &Batches::new(list.clone()), meter, &prior, belief))
+        });
+        let others: Vec<Vec<f64>> = others.collect();
+        let found = Found { columns, batches, windows, meter, prior, durations: durations.is_some() };
+        Some(found.finish(&Learning { problem, fit, others }, (&steps, &dynamic), owners, idle))
+    }
+
+    fn batches(&self, columns: &Columns) -> Vec<Batch> {
+        let all = self.recording.gpu.launches.iter().zip(self.launchers);
+        let of_device = all.filter(|(batch, _)| batch.device == self.device);
+        let batch = |(batch, owners): (&crate::profile::record::Launches, &Vec<OwnerId>)| {
+            let span = crate::timeline::Span::new(batch.from, batch.until);
+            let launched = stretch_of(span, self.start);
+            let cells = batch.work.iter().zip(owners);
+            let cells =
+                cells.filter_map(|(work, &owner)| columns.cell(self.recording, work, owner)).collect();
+            Batch { launched, executed: launched, cells }
+        };
+        of_device.map(batch).collect()
+    }
+
+    fn waits(&self) -> Vec<Stretch> {
+        let of_device = self.recording.gpu.waits.iter().filter(|wait| wait.device == self.device);
+        let stretch =
+            |wait: &crate::profile::record::GpuWait| crate::timeline::Span::new(wait.from, wait.until);
+        of_device.map(|wait| stretch_of(stretch(wait), self.start)).collect()
+    }
+}
+
+/// Windows to learn from, and joules of a unit of each column if all power were the same (or all launches, where no durations are known).
+fn learnable(
+    steps: &[Step],
+    dynamic: &[MicroJoules],
+    batches: &Batches,
+    shape: &[f64],
+) -> (Vec<Window>, Vec<f64>) {
+    let windows = windows_of(steps, dynamic);
+    let mut work = 0.0;
+    for batch in &batches.list {
+        work += batch.cells.iter().map(|cell| cell.units * shape[cell.column]).sum::<f64>();
+    }
+    let joules: f64 = windows.iter().map(|window| window.joules).sum();
+    let each = (joules / work.max(1e-12)).max(1e-9);
+    (windows, shape.iter().map(|part| part * each).collect())
+}
+
+/// A fit, and what other durations would have made of it.
+struct Learning {
+    problem: Problem,
+    fit: Fit,
+    others: Vec<Vec<f64>>,
+}
+
+/// What was found out about a GPU before its energy is split.
+struct Found {
+    columns: Columns,
+    batches: Batches,
+    windows: Vec<Window>,
+    meter: Meter,
+    prior: Vec<f64>,
+    durations: bool,
+}
+
+impl Found {
+    fn finish(
+        self,
+        learning: &Learning,
+        (steps, dynamic): (&[Step], &[MicroJoules]),
+        owners: usize,
+        idle: MicroJoules,
+    ) -> Charged {
+        let Learning { problem, fit, others } = learning;
+        let believed = self.columns.len() < 2 || problem.predicts_better(fit);
+        let sure = sureness(problem, fit, others, believed);
+        let costs = self.costs(problem, fit, believed);
+        let noise = believed.then(|| self.watts_of(fit.noise));
+        let shown: Vec<Stretch> =
+            steps.iter().map(|step| Meter { duty: 1.0, ..self.meter }.looked(step.time)).collect();
+        let split = |costs: &Costs, noise| {
+            let block = BLOCK / (self.meter.duty * self.meter.duty);
+            let partial = self.meter.duty < 1.0;
+            let splitter = Splitter { batches: &self.batches, costs, shown: &shown, block, partial, noise };
+            splitter.split(dynamic, owners)
+        };
+        let Split { of_owner, residual, negative } = split(&costs, noise);
+        let mut by_prior = split(&Costs(vec![(0.0, self.prior.clone())]), None).of_owner;
+        by_prior[OTHER as usize] = MicroJoules::ZERO;
+        Charged {
+            certainty: sure.of_owners(self.columns_of(owners)),
+            learned: self.learned(&sure, believed),
+            of_owner,
+            by_prior,
+            residual,
+            negative,
+            idle,
+        }
+    }
+
+    /// What launches cost: what was learned, if it is believed.
+    fn costs(&self, problem: &Problem, fit: &Fit, believed: bool) -> Costs {
+        if !believed {
+            return Costs(vec![(f64::INFINITY, self.prior.clone())]);
+        }
+        let joules =
+            |parts: Vec<f64>| parts.iter().zip(&self.prior).map(|(part, prior)| part * prior).collect();
+        let until = |window: usize| self.windows.get(window).map_or(f64::INFINITY, |window| window.time.from);
+        let over_time = over_time(problem, fit).into_iter();
+        Costs(over_time.map(|(window, parts)| (until(window), joules(parts))).collect())
+    }
+
+    /// A window's joules as watts.
+    fn watts_of(&self, joules: f64) -> f64 {
+        let all: f64 = self.windows.iter().map(|window| window.time.length()).sum();
+        joules * self.windows.len() as f64 / all.max(1e-9)
+    }
+
+    /// The column in which each owner launched most.
+    fn columns_of(&self, owners: usize) -> Vec<usize> {
+        let mut most = vec![(0, 0.0); owners];
+        for cell in self.batches.list.iter().flat_map(|batch| &batch.cells) {
+            if let Some(best) = most.get_mut(cell.owner as usize).filter(|best| cell.units > best.1) {
+                *best = (cell.column, cell.units);
+            }
+        }
+        most.into_iter().map(|(column, _)| column).collect()
+    }
+
+    fn learned(&self, sure: &Sureness, believed: bool) -> Learned {
+        let name = |&column: &usize| self.columns.names[column].clone();
+        Learned {
+            kinds: self.columns.len(),
+            windows: self.windows.len(),
+            believed,
+            condition: sure.condition,
+            late: self.meter.late,
+            duty: self.meter.duty,
+            durations: self.durations,
+            groups: sure.groups.iter().map(|group| group.iter().map(name).collect()).collect(),
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Counts launches by thread, stack and stretches of two milliseconds, one for each launch however many layers it went through.
+//!
+//! A call of the runtime library is held until it is known whether the driver was called within it: then the two are one launch. A launch's
+//! stack is the last one that was taken at its site; at a site without one it is a mark. Graphs are counted as what was captured into
+//! them. Leaves out frames (the collector makes them) and joules.
+
+use super::graphs::Graphs;
+use crate::clock::KtimeNs;
+use crate::ids::{Pid, StackId, ThreadKey, Tid};
+use crate::probe::decode::Head;
+use crate::profile::record::{GpuWait, Launched, Launches as Batch, Record};
+use std::collections::{BTreeMap, HashMap};
+use tracer_ebpf::gpu::call;
+
+/// A batch of launches is this long at most.
+const TICK_NS: u64 = 2_000_000;
+
+/// Who launches where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::probe) struct Work {
+    pub(in crate::probe) thread: ThreadKey,
+    pub(in crate::probe) stack: StackId,
+}
+
+/// A launch as it will be counted, but for its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::probe) struct Launch {
+    pub(in crate::probe) head: Head,
+    pub(in crate::probe) call: u32,
+    /// The driver's function or what can be launched; 0: not known.
+    pub(in crate::probe) function: u64,
+    /// The runtime's host stub; 0: none.
+    pub(in crate::probe) stub: u64,
+    pub(in crate::probe) amount: u64,
+    pub(in crate::probe) site: u64,
+    pub(in crate::probe) stream: u64,
+}
+
+/// Launches of each, and their amounts together.
+type Sums = BTreeMap<Work, (u64, u64)>;
+
+/// All launches that are not yet sent.
+#[derive(Debug, Default)]
+pub(in crate::probe) struct Launches {
+    pub(super) graphs: Graphs,
+    /// A call of the runtime library by each thread that the driver has not been called in yet.
+    held: HashMap<Tid, Launch>,
+    /// The outer call of the last nested one.
+    outer: HashMap<Tid, Launch>,
+    /// The stack that was taken last at a site of a thread, without what was launched, and whether it is whole.
+    sites: HashMap<(Tid, u64), (StackId, bool)>,
+    names: HashMap<(Pid, u64), String>,
+    devices: HashMap<(Pid, u64), u32>,
+    current: HashMap<Tid, u64>,
+    open: BTreeMap<u32, (Batch, Sums)>,
+    waits: Vec<GpuWait>,
+    ready: Vec<Record>,
+    /// Launches whose device is not known.
+    pub(in crate::probe) strays: u64,
+}
+
+impl Launches {
+    /// A launch by the runtime library; gives one that was held before.
+    pub(in crate::probe) fn hold(&mut self, launch: Launch) -> Option<Launch> {
+        self.outer.remove(&launch.head.tid);
+        self.held.insert(launch.head.tid, launch)
+    }
+
+    /// A launch by the driver's library: what is to be counted now. `nested`: within the last call of the runtime library.
+    pub(in crate::probe) fn merge(&mut self, mut launch: Launch, nested: bool) -> (Option<Launch>, Launch) {
+        let tid = launch.head.tid;
+        let held = self.held.remove(&tid);
+        if !nested {
+            self.outer.remove(&tid);
+            return (held, launch);
+        }
+        let outer = held.or_else(|| self.outer.get(&tid).copied());
+        if let Some(outer) = outer {
+            (launch.stub, launch.site) = (outer.stub, outer.site);
+            self.outer.insert(tid, outer);
+        }
+        (None, launch)
+    }
+
+    /// Runtime calls in which the driver's was not seen for so long that it will not be: those of a thread, or all that are older.
+    pub(in crate::probe) fn release(&mut self, before: KtimeNs) -> Vec<Launch> {
+        let old: Vec<Tid> =
+            self.held.iter().filter(|(_, held)| held.head.at < before).map(|(&tid, _)| tid).collect();
+        old.iter().filter_map(|tid| self.held.remove(tid)).collect()
+    }
+
+    /// A stack was taken at a site. One that is cut off does not take the place of a whole one.
+    pub(in crate::probe) fn set_stack(&mut self, tid: Tid, site: u64, stack: StackId, whole: bool) {
+        let known = self.sites.entry((tid, site)).or_insert((stack, whole));
+        if whole || !known.1 {
+            *known = (stack, whole);
+        }
+    }
+
+    pub(in crate::probe) fn stack_of(&self, launch: &Launch) -> Option<StackId> {
+        self.sites.get(&(launch.head.tid, launch.site)).map(|(stack, _)| *stack)
+    }
+
+    pub(in crate::probe) fn set_name(&mut self, pid: Pid, function: u64, name: String) {
+        self.names.insert((pid, function), name);
+    }
+
+    pub(in crate::probe) fn name_of(&self, launch: &Launch) -> Option<&str> {
+        self.names.get(&(launch.head.pid, launch.function)).map(String::as_str)
+    }
+
+    /// What a call says that launches nothing; `index_of` gives the index of a GPU by its number in a process.
+    pub(in crate::probe) fn tell(
+        &mut self,
+        head: Head,
+        (what, a, b): (u32, u64, u64),
+        thread: ThreadKey,
+        index_of: impl FnOnce(u32) -> u32,
+    ) {
+        match what {
+            call::BEGIN_CAPTURE => self.graphs.begin(head.pid, head.tid, a),
+            call::END_CAPTURE => self.graphs.end(head.pid, a, b),
+            call::INSTANTIATE => self.graphs.instantiate(head.pid, a, b),
+            call::SET_CONTEXT => {
+                self.current.insert(head.tid, a);
+            }
+            call::CONTEXT => {
+                let number = u32::try_from(b).unwrap_or(u32::MAX);
+                self.devices.insert((head.pid, a), index_of(number));
+            }
+            call::WAIT => self.wait(head, KtimeNs::from_ns(a), thread),
+            _ => (),
+        }
+    }
+
+    /// A thread waited until now; what is launched from now on is another batch.
+    fn wait(&mut self, head: Head, from: KtimeNs, thread: ThreadKey) {
+        let device = self.device_of(head);
+        self.waits.push(GpuWait { thread, device, from, until: head.at });
+        if let Some((batch, work)) = self.open.remove(&device) {
+            self.close(batch, work);
+        }
+    }
+
+    /// The GPU of a thread's current context: its own, or the only one of its process.
+    fn device_of(&self, head: Head) -> u32 {
+        let own = self.current.get(&head.tid).and_then(|context| self.devices.get(&(head.pid, *context)));
+        let mut of_process = self.devices.iter().filter(|((pid, _), _)| *pid == head.pid);
+        let any = || of_process.next().map(|(_, device)| *device);
+        own.copied().or_else(any).unwrap_or(0)
+    }
+
+    /// Counts a launch of a frame in a stack, or puts it into a capture.
+    pub(in crate::probe) fn count(&mut self, launch: &Launch, work: Work) {
+        let Launch { head, stream, amount, .. } = *launch;
+        let device = self.device_of(head);
+        if device == u32::MAX {
+            self.strays += 1;
+            return;
+        }
+        if launch.call == call::GRAPH
+            && let Some(captured) = self.graphs.work_of(head.pid, launch.function).cloned()
+        {
+            captured.into_iter().for_each(|(work, sum)| self.add(device, head.at, work, sum));
+        } else if !self.graphs.capture(head.pid, head.tid, stream, work, amount) {
+            self.add(device, head.at, work, (1, amount));
+        }
+    }
+
+    fn add(&mut self, device: u32, at: KtimeNs, work: Work, (count, amount): (u64, u64)) {
+        if self.open.get(&device).is_some_and(|(batch, _)| at.ns_since(batch.from) >= TICK_NS)
+            && let Some((batch, work)) = self.open.remove(&device)
+        {
+            self.close(batch, work);
+        }
+        let new = || (Batch { device, from: at, until: at, work: Vec::new() }, BTreeMap::new());
+        let (batch, sums) = self.open.entry(device).or_insert_with(new);
+        (batch.from, batch.until) = (batch.from.min(at), batch.until.max(at));
+        let sum: &mut (u64, u64) = sums.entry(work).or_default();
+        *sum = (sum.0 + count, sum.1.saturating_add(amount));
+    }
+
+    fn close(&mut self, mut batch: Batch, sums: Sums) {
+        let launched = |(Work { thread, stack }, (count, amount))| Launched { thread, stack, count, amount };
+        batch.work = sums.into_iter().map(launched).collect();
+        self.ready.push(Record::Launches(batch));
+    }
+
+    /// Records that are complete before a moment; with `None` all.
+    pub(in crate::probe) fn take(&mut self, before: Option<KtimeNs>) -> Vec<Record> {
+        let done = |batch: &Batch| before.is_none_or(|before| before.ns_since(batch.from) >= TICK_NS);
+        let devices: Vec<u32> =
+            self.open.iter().filter(|(_, (batch, _))| done(batch)).map(|(&device, _)| device).collect();
+        for device in devices {
+            if let Some((batch, work)) = self.open.remove(&device) {
+                self.close(batch, work);
+            }
+        }
+        if !self.waits.is_empty() {
+            self.ready.push(Record::GpuWaits(std::mem::take(&mut self.waits)));
+        }
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Forgets a process that ended.
+    pub(in crate::probe) fn forget(&mut self, pid: Pid) {
+        self.names.retain(|(of, _), _| *of != pid);
+        self.devices.retain(|(of, _), _| *of != pid);
+        self.held.retain(|_, held| held.head.pid != pid);
+        self.outer.retain(|_, outer| outer.head.pid != pid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Head, KtimeNs, Launch, Launches, Pid, Record, StackId, ThreadKey, Tid, Work, call};
+    use crate::ids::CpuId;
+
+    fn launch(ns: u64, what: u32, function: u64, stub: u64) -> Launch {
+        let (pid, tid, at) = (Pid::new(1), Tid::new(1), KtimeNs::from_ns(ns));
+        let head = Head { cpu: CpuId::new(0), pid, tid, at };
+        Launch { head, call: what, function, stub, amount: 64, site: stub, stream: 0 }
+    }
+
+    /// A runtime call and the driver's within it are one launch with the stub and the site of the outer one; a second one within the same is
+    /// another; a runtime call in which none was seen is a launch of its own once the next call comes.
+    #[test]
+    fn layers_are_one_launch() {
+        let mut launches = Launches::default();
+        assert_eq!(launches.hold(launch(1, call::STUB, 0, 70)), None);
+        let (before, now) = launches.merge(launch(2, call::LAUNCH, 9, 0), true);
+        assert_eq!((before, now.stub, now.site, now.function), (None, 70, 70, 9));
+        assert_eq!(launches.merge(launch(3, call::LAUNCH, 9, 0), true).1.stub, 70);
+        launches.hold(launch(4, call::STUB, 0, 71));
+        let (before, now) = launches.merge(launch(5, call::LAUNCH, 8, 0), false);
+        assert_eq!((before.map(|launch| launch.stub), now.stub), (Some(71), 0));
+        launches.hold(launch(6, call::STUB, 0, 72));
+        assert!(launches.release(KtimeNs::from_ns(6)).is_empty());
+        assert_eq!(launches.release(KtimeNs::from_ns(7)).len(), 1);
+    }
+
+    /// Launches of two milliseconds are one batch; the end of a wait ends it too.
+    #[test]
+    fn batches_end_with_ticks_and_waits() {
+        let mut launches = Launches::default();
+        let work = Work { thread: ThreadKey::new(0), stack: StackId::new(0) };
+        for ns in [0, 1_000_000, 1_500_000, 2_500_000, 2_600_000] {
+            launches.count(&launch(ns, call::LAUNCH, 1, 0), work);
+        }
+        let waited = launch(3_000_000, call::WAIT, 0, 0).head;
+        launches.tell(waited, (call::WAIT, 2_700_000, 0), ThreadKey::new(0), |number| number);
+        launches.count(&launch(3_100_000, call::LAUNCH, 1, 0), work);
+        let counts = |record: &Record| match record {
+            Record::Launches(batch) => batch.work.iter().map(|launched| launched.count).sum::<u64>(),
+            _ => 0,
+        };
+        let records = launches.take(None);
+        assert_eq!(records.iter().map(counts).collect::<Vec<_>>(), [3, 2, 1, 0]);
+        assert!(matches!(records.last(), Some(Record::GpuWaits(waits)) if waits.len() == 1));
+    }
+}

@@ -1,0 +1,136 @@
+//! Which GPU libraries are probed: each file once, when it is foreseen or when a process maps it.
+//!
+//! A probe is on a file's inode, so that it holds for every process that maps it; the programs themselves look whose process it is. The
+//! driver's library is foreseen where loaders find it. Leaves out what probes say (`launches`).
+
+use super::functions::{Function, functions_of};
+use super::prologue::{Spot, spot};
+use crate::ids::Pid;
+use crate::probe::object::LaunchProbes;
+use crate::profile::record::Warning;
+use crate::unwind::address_space::{FileKey, Mapping};
+use crate::unwind::elf::ElfFacts;
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+/// Where the driver's installer and distributions put its library.
+const PLACES: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/lib/wsl/lib",
+    "/usr/local/cuda/lib64",
+];
+/// Files in them.
+const FILES: [&str; 3] = ["libcuda.so.1", "libcudart.so.12", "libcudart.so.13"];
+/// Functions that are named in a warning.
+const NAMED: usize = 4;
+
+/// The probed files.
+pub(in crate::probe) struct Libraries {
+    probes: LaunchProbes,
+    known: HashSet<(u64, u64)>,
+    seen: HashSet<FileKey>,
+    /// Functions on whose first instruction the kernel has to step.
+    steps: Vec<String>,
+    failed: Vec<String>,
+    attached: usize,
+}
+
+impl Libraries {
+    pub(in crate::probe) fn new(probes: LaunchProbes) -> Self {
+        let (known, seen) = (HashSet::new(), HashSet::new());
+        Self { probes, known, seen, steps: Vec::new(), failed: Vec::new(), attached: 0 }
+    }
+
+    /// Probes the libraries that a program will find, by the search path of the dynamic loader (`LD_LIBRARY_PATH`) and the usual places.
+    pub(in crate::probe) fn foresee(&mut self, search: &[PathBuf]) {
+        for folder in search.iter().map(PathBuf::as_path).chain(PLACES.map(Path::new)) {
+            for file in FILES {
+                let path = folder.join(file);
+                if path.exists() {
+                    self.probe(&path, file);
+                }
+            }
+        }
+    }
+
+    /// Probes what a process maps.
+    pub(in crate::probe) fn look(&mut self, pid: Pid, mappings: &[Mapping]) {
+        for mapping in mappings {
+            let name = mapping.path.rsplit('/').next().unwrap_or_default();
+            if !name.starts_with("libcuda") {
+                continue;
+            }
+            let Some(key) = &mapping.file else { continue };
+            if self.seen.insert(key.clone())
+                && let Some(path) = mapping.paths(pid).into_iter().find(|path| File::open(path).is_ok())
+            {
+                self.probe(&path, name);
+            }
+        }
+    }
+
+    fn probe(&mut self, path: &Path, name: &str) {
+        let functions = functions_of(name);
+        let Ok(facts) = std::fs::metadata(path) else { return };
+        if functions.is_empty() || !self.known.insert((facts.dev(), facts.ino())) {
+            return;
+        }
+        let wanted: Vec<&str> = functions.iter().map(|function| function.name).collect();
+        let (facts, file) = match (ElfFacts::read(path, &wanted), File::open(path)) {
+            (Ok(facts), Ok(file)) => (facts, file),
+            (facts, _) => {
+                self.failed.push(format!("{name}: {}", facts.err().map_or(String::new(), |e| e.to_string())));
+                return;
+            }
+        };
+        for function in functions {
+            let place = facts.symbol(function.name).and_then(|svma| facts.file_offset(svma));
+            if let Some(offset) = place {
+                self.probe_function(path, &file, function, offset);
+            }
+        }
+        log::info!("GPU launches: {} probes, the last ones in {}", self.attached, path.display());
+    }
+
+    fn probe_function(&mut self, path: &Path, file: &File, function: Function, offset: u64) {
+        let mut code = [0; 16];
+        let read = file.read_at(&mut code, offset).unwrap_or(0);
+        let Spot { offset: within, steps } = spot(code.get(..read).unwrap_or_default());
+        if steps {
+            self.steps.push(function.name.to_owned());
+        }
+        match self.probes.attach(path, offset + within, function.cookie, function.returns) {
+            Ok(()) => self.attached += 1,
+            Err(why) => self.failed.push(format!("{}: {why}", function.name)),
+        }
+    }
+
+    /// What the reader must know.
+    pub(in crate::probe) fn doubts(&self) -> Vec<Warning> {
+        let named = |names: &[String]| {
+            let more = names.len().saturating_sub(NAMED);
+            let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            if more > 0 { format!("{first} and {more} more") } else { first }
+        };
+        let mut doubts = Vec::new();
+        if !self.steps.is_empty() {
+            let text = format!(
+                "the kernel has to step through the first instruction of {}, which makes each call of it some ten microseconds slower in a \
+                 virtual machine; --gpu device leaves launches alone",
+                named(&self.steps)
+            );
+            doubts.push(Warning { code: "gpu-slow-probes".into(), text });
+        }
+        if !self.failed.is_empty() {
+            let text =
+                format!("some launches on GPUs are not seen, as probes failed on {}", named(&self.failed));
+            doubts.push(Warning { code: "gpu-probes-failed".into(), text });
+        }
+        doubts
+    }
+}

@@ -1,0 +1,175 @@
+//! Turns calls of GPU libraries into launches: the collector's part of it, which needs frames, threads and processes.
+//!
+//! Leaves out counting (`gpu/launches`), graphs (`gpu/graphs`) and which libraries are probed (`gpu/libraries`).
+
+use super::collector::{Collector, bare};
+use super::decode::Head;
+use super::gpu::{GpuLibraries, Launch, Launches, Work};
+use super::object::LaunchProbes;
+use super::process::read_text;
+use crate::clock::KtimeNs;
+use crate::ids::{FrameId, Pid, StackId, Tid};
+use crate::profile::record::{FrameKind, Verdict, Warning};
+use crate::unwind::merge::RawStack;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, WITH_STACK, call};
+
+/// A call of the runtime library in which the driver's was not seen for so long is a launch of its own. The first call of a process sets
+/// the driver up before it launches, which takes seconds on large machines.
+const PATIENCE_NS: u64 = 20_000_000_000;
+/// At a site whose stack was not taken.
+const NO_STACK: &str = "[unknown: launch stack not taken]";
+
+/// What is known of GPU libraries and launches.
+#[derive(Default)]
+pub(super) struct GpuCalls {
+    libraries: Option<GpuLibraries>,
+    pub(super) launches: Launches,
+    /// The last stack of each thread, with its time: the call that it belongs to follows.
+    taken: HashMap<Tid, (KtimeNs, Option<(StackId, bool)>)>,
+    /// When the mappings of each process were last looked at.
+    looked_at: HashMap<Pid, KtimeNs>,
+    /// Indices of the GPUs that a process sees, in its order; `None`: all, in theirs.
+    visible: HashMap<Pid, Option<Vec<u32>>>,
+}
+
+impl GpuCalls {
+    /// Begins to probe, first what targets will find.
+    pub(super) fn start(&mut self, probes: LaunchProbes, search: &[PathBuf]) {
+        let mut libraries = GpuLibraries::new(probes);
+        libraries.foresee(search);
+        self.libraries = Some(libraries);
+    }
+
+    pub(super) fn doubts(&self) -> Vec<Warning> {
+        self.libraries.as_ref().map(GpuLibraries::doubts).unwrap_or_default()
+    }
+
+    /// The index of a GPU by its number in a process; `u32::MAX`: not known.
+    fn index_of(&mut self, pid: Pid, number: u32) -> u32 {
+        let visible = self.visible.entry(pid).or_insert_with(|| read_visible(pid));
+        match visible {
+            Some(indices) => indices.get(number as usize).copied().unwrap_or(u32::MAX),
+            None => number,
+        }
+    }
+}
+
+/// `CUDA_VISIBLE_DEVICES` of a process, as far as it is numbers: GPUs that it names by UUID are not known by index (`u32::MAX`).
+fn read_visible(pid: Pid) -> Option<Vec<u32>> {
+    let environment = read_text(&format!("/proc/{pid}/environ"));
+    let value = environment.split('\0').find_map(|entry| entry.strip_prefix("CUDA_VISIBLE_DEVICES="))?;
+    Some(value.split(',').map(|word| word.trim().parse().unwrap_or(u32::MAX)).collect())
+}
+
+impl Collector {
+    /// A stack of the call that follows.
+    pub(super) fn gpu_stack(&mut self, head: Head, comm: String, raw: &RawStack) {
+        self.processes.meet(head.pid, &self.out).samples += 1;
+        self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
+        let unwound = self.raw.unwind(head, raw, &mut self.processes);
+        let (stack, verdict) = self.whole_stack(head, unwound.as_ref().unwrap_or(raw));
+        let whole = matches!(verdict, Verdict::Complete | Verdict::Healed(_));
+        self.gpu.taken.insert(head.tid, (head.at, stack.map(|stack| (stack, whole))));
+    }
+
+    /// A call of a GPU library.
+    pub(super) fn gpu_call(&mut self, head: Head, event: &GpuEvent) {
+        if !(call::LAUNCH..=call::MEMSET).contains(&event.call) {
+            let thread = self.processes.thread(head.pid, head.tid, None, &self.out);
+            let what = (event.call, event.a, event.b);
+            let index = if event.call == call::CONTEXT {
+                self.gpu.index_of(head.pid, u32::try_from(event.b).unwrap_or(u32::MAX))
+            } else {
+                0
+            };
+            self.gpu.launches.tell(head, what, thread, |_| index);
+            return;
+        }
+        if event.flags & WITH_STACK != 0
+            && let Some((at, Some((stack, whole)))) = self.gpu.taken.get(&head.tid).copied()
+            && at == head.at
+        {
+            self.gpu.launches.set_stack(head.tid, event.site, stack, whole);
+        }
+        let of_runtime = event.flags & OF_RUNTIME != 0;
+        let is_stub = of_runtime && matches!(event.call, call::STUB | call::STUB_EX);
+        let (function, stub) = if is_stub { (0, event.a) } else { (event.a, 0) };
+        let GpuEvent { call, b: amount, site, stream, .. } = *event;
+        let launch = Launch { head, call, function, stub, amount, site, stream };
+        if of_runtime {
+            let before = self.gpu.launches.hold(launch);
+            before.iter().for_each(|launch| self.count_launch(launch));
+        } else {
+            let (before, now) = self.gpu.launches.merge(launch, event.flags & NESTED != 0);
+            before.iter().for_each(|launch| self.count_launch(launch));
+            self.count_launch(&now);
+        }
+    }
+
+    fn count_launch(&mut self, launch: &Launch) {
+        let thread = self.processes.thread(launch.head.pid, launch.head.tid, None, &self.out);
+        let frame = self.launched_frame(launch);
+        let above = self.gpu.launches.stack_of(launch);
+        let above = above.unwrap_or_else(|| {
+            let mark = self.out.frame(bare(FrameKind::Special, NO_STACK, "", 0));
+            self.out.stack_on(None, mark)
+        });
+        let stack = self.out.stack_on(Some(above), frame);
+        self.gpu.launches.count(launch, Work { thread, stack });
+    }
+
+    /// The frame of what is launched: a kernel by the driver's name or by its host stub, or a mark.
+    fn launched_frame(&mut self, launch: &Launch) -> FrameId {
+        let mark = match launch.call {
+            call::COPY => Some("[GPU copy]"),
+            call::MEMSET => Some("[GPU memset]"),
+            call::GRAPH => Some("[GPU graph]"),
+            _ => None,
+        };
+        if let Some(mark) = mark {
+            return self.out.frame(bare(FrameKind::Special, mark, "", 0));
+        }
+        if let Some(name) = self.gpu.launches.name_of(launch) {
+            let frame = bare(FrameKind::Gpu, name, "", 0);
+            return self.out.frame(frame);
+        }
+        if launch.stub != 0 {
+            let place = self.native_frame(launch.head, launch.stub);
+            if place.kind == FrameKind::Native {
+                let frame = bare(FrameKind::Gpu, &place.name, &place.module, place.address);
+                return self.out.frame(frame);
+            }
+        }
+        // Functions are numbers of a process: those of two processes are not the same.
+        let number = if launch.function != 0 { launch.function } else { launch.stub };
+        let name = format!("[unknown: kernel {number:#x} of process {}]", launch.head.pid);
+        self.out.frame(bare(FrameKind::Gpu, &name, "", 0))
+    }
+
+    /// What is done between two looks at the ring buffer.
+    pub(super) fn rest_gpu(&mut self, now: KtimeNs) {
+        let Some(libraries) = self.gpu.libraries.as_mut() else { return };
+        for (pid, read_at, mappings) in self.processes.spaces() {
+            if self.gpu.looked_at.insert(pid, read_at) != Some(read_at) {
+                libraries.look(pid, mappings);
+            }
+        }
+        let patience = KtimeNs::from_ns(now.as_ns().saturating_sub(PATIENCE_NS));
+        self.send_launches(patience, Some(now));
+    }
+
+    /// Nothing comes any more.
+    pub(super) fn finish_gpu(&mut self) {
+        self.send_launches(KtimeNs::from_ns(u64::MAX), None);
+    }
+
+    fn send_launches(&mut self, held_before: KtimeNs, done_before: Option<KtimeNs>) {
+        let released = self.gpu.launches.release(held_before);
+        released.iter().for_each(|launch| self.count_launch(launch));
+        for record in self.gpu.launches.take(done_before) {
+            self.out.send(record);
+        }
+    }
+}
