@@ -1,7 +1,7 @@
 //! Splits each interval's energy above idle among those whose launches it holds, to the microjoule.
 //!
 //! What the launches in an interval are predicted to take are its weights; the energy itself is the counter's. Where the counter shows far
-//! more than the launches explain, another process was at work: the excess goes to it. Where there are no launches, energy beyond the
+//! more than the launches explain, another process was at work: the excess goes to it. Where there are no launches and none near, energy beyond the
 //! noise is another process's, and the rest a residual. Neighbouring intervals are shared out together, because what a meter has too much in
 //! one (it looked at the hungry part of it, or was read late) it has too little in another. Leaves out idle power.
 
@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 /// More than so many times the prediction, and so many standard deviations of a window beyond it, is not ours.
 const EXCESS: f64 = 2.0;
 const DEVIATIONS: f64 = 5.0;
+/// What is shown so near to launches, in seconds, is theirs too.
+const NEAR: f64 = 0.03;
+/// But not a long interval.
+const LONG: f64 = 0.15;
 
 /// What the energy above idle of all intervals was split into.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +78,10 @@ impl Splitter<'_> {
         let (mut shared, mut of_block, mut seconds) = (MicroJoules::ZERO, Weights::default(), 0.0);
         for (&energy, &shown) in dynamic.iter().zip(self.shown) {
             let weights = self.weights(shown);
+            if weights.joules <= 0.0 && self.is_near(shown) {
+                shared += energy;
+                continue;
+            }
             let (ours, theirs) = self.ours(energy, &weights, shown);
             split.give(OTHER, theirs);
             if weights.joules > 0.0 {
@@ -89,6 +97,16 @@ impl Splitter<'_> {
         }
         split.share(shared, &of_block);
         split
+    }
+
+    /// Whether launches ran just before or after: the meter's lag is not known better than that.
+    fn is_near(&self, shown: Stretch) -> bool {
+        let mut near = false;
+        if shown.length() > LONG {
+            return false;
+        }
+        self.batches.between(shown.from - NEAR, shown.until + NEAR, |_, _| near = true);
+        near
     }
 
     fn weights(&self, shown: Stretch) -> Weights {
