@@ -37,6 +37,8 @@ pub(super) struct Account {
     pub(super) certainty: OwnerCertainty,
     pub(super) timeline: Timeline,
     pub(super) intensity: Intensity,
+    /// Whether its watts split the energy.
+    pub(super) weighted: bool,
     pub(super) negative: MicroJoules,
     /// How late the log of a foreign meter was, where that showed.
     pub(super) lag: Option<Lag>,
@@ -80,6 +82,7 @@ pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) 
         by_time: vec![MicroJoules::ZERO; basis.time.owners.len()],
         certainty: OwnerCertainty::default(),
         intensity: Intensity::Single,
+        weighted: false,
         negative: MicroJoules::ZERO,
         lag,
         idle_joules: 0.0,
@@ -130,6 +133,7 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     });
     let weighted =
         matches!(account.intensity, Intensity::Known(_)) && basis.accounting.method == Method::Weighted;
+    account.weighted = weighted;
     let variance = settled.as_ref().map(|settled| settled.variance.clone());
     let shares = match settled {
         Some(settled) if weighted => settled.shares,

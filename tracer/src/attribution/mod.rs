@@ -12,7 +12,7 @@
 //!    so a thread that migrates is charged on each socket for the time it spent there.
 //! 4. `bridge` and `chain`: what threads were probably doing between two samples; `design`: the times that this makes of each window.
 //! 5. `intensity`: how much power each function draws, where the run shows it; `speed`: when all drew more or less at once; `uncore`: the
-//!    shared parts of a socket.
+//!    shared parts of a socket. `gates`: whether that may be used at all.
 //!    `segments`: where a thread's mix changed; `steady`: windows in which no thread changed its function.
 //! 6. `share`: idle apart, the rest split by time, in integers; `posterior`: by expected time and watts; `update`: what an interval's
 //!    energy says about times; `idle`: what becomes of the baseline.
@@ -33,6 +33,7 @@ mod class;
 mod design;
 mod doubt_of_watts;
 mod doubts;
+mod gates;
 mod idle;
 mod intensity;
 mod ledger;
