@@ -117,6 +117,8 @@ pub(super) struct Evidence<'a> {
     pub(super) marks: &'a [Mark],
     pub(super) start: KtimeNs,
     pub(super) class_of: &'a [ClassId],
+    /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`late.rs`).
+    pub(super) late: &'a [f64],
 }
 
 /// Learns the watts of each class.

@@ -6,6 +6,7 @@ use super::class::ClassId;
 use super::doubt_of_watts::{OwnerCertainty, certainty};
 use super::idle::hand_out;
 use super::intensity::{Evidence, Intensity, learn};
+use super::late;
 use super::occupancy::{Presence, presences};
 use super::posterior::Splitter;
 use super::share::{Shares, by_time, idle_of, split};
@@ -112,8 +113,16 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
         marks,
         start: basis.span.start,
         class_of: basis.class_of,
+        late: &[],
     };
     let mut dynamic = dynamic.to_vec();
+    let mut late = vec![];
+    if let Origin::Counter { .. } = domain.origin {
+        let busy = of_domain(basis, domain).map(|segment| segment.span);
+        late = late::settle(&account.timeline.intervals, account.row.idle, &mut dynamic, busy);
+    }
+    let straight = dynamic.clone();
+    let evidence = Evidence { dynamic: &straight, late: &late, ..evidence };
     if let Origin::Counter { .. } = domain.origin {
         // A model gives every CPU the same power: there is nothing to learn from it.
         account.intensity = learn(&evidence);
@@ -127,7 +136,7 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     let steps = steps_of(&account.timeline.intervals);
     let plain = split(dynamic, &present, owners.len());
     let settled = account.intensity.model().map(|model| {
-        let edges = Edges::new(evidence.intervals, dynamic, &parts, model);
+        let edges = Edges::new(evidence.intervals, dynamic, evidence.late, &parts, model);
         let splitter = Splitter { model, class_of: basis.class_of, owners, edges };
         splitter.split(dynamic, &steps, &parts, |interval| by_time(&present, interval))
     });
