@@ -87,7 +87,8 @@ fn functions_get_what_they_spent() {
 #[test]
 fn counter_that_vanishes_meanwhile() {
     let faults = vec!["intel-rapl:1@2..3:vanish".parse().unwrap()];
-    let simulation = Simulation::start(&Options { sockets: 2, faults, ..Options::default() }).unwrap();
+    let options = Options { sockets: 2, faults, faults_from_work: true, ..Options::default() };
+    let simulation = Simulation::start(&options).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (finished, report) = record(&simulation, folder.path(), 5);
     assert!(finished.stderr.contains("package-1: "), "{}", finished.stderr);

@@ -2,6 +2,7 @@
 //!
 //! The truth is the exact integral of each function's watts. Leaves out which worlds there are (`scenarios.rs`).
 
+use super::asks::Asks;
 use energy_trace::clock::KtimeNs;
 use energy_trace::ids::{CpuId, DomainId, StackId, ThreadKey};
 use energy_trace::profile::record::{CounterValue, Occupant, Reading, Sample, Slice, Verdict};
@@ -55,7 +56,24 @@ pub(crate) struct Counter {
     pub(crate) range_uj: u64,
     /// Readings are handed over out of order.
     pub(crate) shuffled: bool,
+    /// When a socket's counter cannot be read.
+    pub(crate) outage: Option<Outage>,
 }
+
+/// A time in which nobody reads a socket's counter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outage {
+    pub(crate) socket: u32,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Afterwards the counter begins at zero, as when its driver was loaded again.
+    pub(crate) anew: bool,
+}
+
+/// A socket, and a time of which its readings say nothing.
+pub(crate) type Blind = (u32, u64, u64);
+/// Readings further apart leave out what was between them: an outage, not a late reading.
+const OUTAGE: u64 = SECOND;
 
 impl Default for Counter {
     fn default() -> Self {
@@ -67,6 +85,7 @@ impl Default for Counter {
             stuck_every: 0,
             range_uj: 262_143_328_788,
             shuffled: false,
+            outage: None,
         }
     }
 }
@@ -100,6 +119,8 @@ pub(crate) struct World {
     pub(crate) frequency_period: Option<u64>,
     pub(crate) counter: Counter,
     pub(crate) sampler: Sampler,
+    /// Who asks whom for work, where that is the question.
+    pub(crate) asks: Option<Asks>,
 }
 
 /// What really was spent, in joules above idle.
@@ -110,19 +131,35 @@ pub(crate) struct Truth {
 }
 
 /// A socket's energy over time: joules at moments between which power is even.
-type Track = Vec<(u64, f64)>;
+pub(crate) type Track = Vec<(u64, f64)>;
+
+/// The outages that the readings of a recording have.
+pub(crate) fn blind_of(recording: &Recording) -> Vec<Blind> {
+    let mut blind = vec![];
+    for (socket, readings) in &recording.readings {
+        let mut good: Vec<u64> = readings
+            .iter()
+            .filter(|reading| reading.value != CounterValue::Failed)
+            .map(|reading| reading.at.as_ns() - BOOT)
+            .collect();
+        good.sort_unstable();
+        let outages = good.windows(2).filter(|pair| pair[1] - pair[0] > OUTAGE);
+        blind.extend(outages.map(|pair| (socket.get(), pair[0], pair[1])));
+    }
+    blind
+}
 
 impl World {
-    /// Integrates every socket.
-    pub(crate) fn integrate(&self) -> (Truth, Vec<Track>) {
+    /// Integrates every socket; what was spent in `blind` is no part of the truth that a report could know.
+    pub(crate) fn integrate(&self, blind: &[Blind]) -> (Truth, Vec<Track>) {
         let processes = self.process_of.iter().max().map_or(0, |most| *most as usize + 1);
         let sockets = self.socket_of.iter().max().map_or(1, |most| most + 1);
         let mut truth = Truth { functions: vec![0.0; self.watts.len()], processes: vec![0.0; processes] };
-        let tracks = (0..sockets).map(|socket| self.integrate_socket(socket, &mut truth)).collect();
+        let tracks = (0..sockets).map(|socket| self.integrate_socket(socket, blind, &mut truth)).collect();
         (truth, tracks)
     }
 
-    fn integrate_socket(&self, socket: u32, truth: &mut Truth) -> Track {
+    fn integrate_socket(&self, socket: u32, blind: &[Blind], truth: &mut Truth) -> Track {
         let mut changes: Vec<(u64, u32, Option<Who>)> = vec![];
         for stretch in self.stretches.iter().filter(|s| self.socket_of[s.cpu as usize] == socket) {
             changes.push((stretch.from, stretch.cpu, Some(stretch.who)));
@@ -132,6 +169,10 @@ impl World {
             let steps = (0..self.length / FREQUENCY_STEP).map(|i| (i * FREQUENCY_STEP, u32::MAX, None));
             changes.extend(steps);
         }
+        let blind: Vec<Blind> = blind.iter().copied().filter(|&(of, ..)| of == socket).collect();
+        changes
+            .extend(blind.iter().flat_map(|&(_, from, to)| [(from, u32::MAX, None), (to, u32::MAX, None)]));
+        let mut unknown = truth.clone();
         // A CPU's end of one stretch comes before its begin of the next.
         changes.sort_by_key(|change| (change.0, change.2.is_some()));
         changes.push((self.length + 200 * MS, u32::MAX, None));
@@ -140,7 +181,8 @@ impl World {
         let mut track = vec![(0, 0.0)];
         for (next, cpu, who) in changes {
             if next > at {
-                joules += self.spend(&now, at, next, truth);
+                let seen = !blind.iter().any(|&(_, from, to)| from <= at && at < to);
+                joules += self.spend(&now, at, next, if seen { &mut *truth } else { &mut unknown });
                 track.push((next, joules));
                 at = next;
             }
@@ -184,8 +226,10 @@ impl World {
     }
 
     /// What a socket's counter shows at each reading.
-    fn readings(&self, track: &Track, random: &mut Random) -> Vec<Reading> {
+    fn readings(&self, socket: u32, track: &Track, random: &mut Random) -> Vec<Reading> {
         let c = &self.counter;
+        let outage = c.outage.filter(|outage| outage.socket == socket);
+        let mut before = 0;
         let (mut readings, mut shown, mut tick, mut place, mut number) = (vec![], 0_u64, 0_u64, 0, 0_u64);
         let (mut due, mut last) = (0, 0);
         while due <= self.length + 40 * MS {
@@ -206,9 +250,13 @@ impl World {
                 tick += random.around(MS, c.update_jitter);
             }
             let stuck = c.stuck_every > 0 && number.is_multiple_of(c.stuck_every);
-            let value = if stuck { CounterValue::Failed } else { CounterValue::MicroJoules(shown) };
-            readings.push(Reading { at: KtimeNs::from_ns(BOOT + at), value });
             due += 20 * MS;
+            if outage.is_some_and(|outage| (outage.from..outage.to).contains(&at)) {
+                before = if outage.is_some_and(|outage| outage.anew) { shown } else { 0 };
+                continue;
+            }
+            let value = if stuck { CounterValue::Failed } else { CounterValue::MicroJoules(shown - before) };
+            readings.push(Reading { at: KtimeNs::from_ns(BOOT + at), value });
         }
         if c.shuffled {
             readings.chunks_mut(3).for_each(<[Reading]>::reverse);
@@ -274,9 +322,10 @@ impl World {
     pub(crate) fn observe(&self, recording: &mut Recording, tracks: &[Track], seed: u64) {
         let mut random = Random(seed ^ 0x5eed);
         for (socket, track) in (0..).zip(tracks) {
-            recording.readings.insert(DomainId::new(socket), self.readings(track, &mut random));
+            recording.readings.insert(DomainId::new(socket), self.readings(socket, track, &mut random));
         }
         recording.samples = self.samples(&mut random);
         recording.slices = self.slices();
+        self.asks.iter().for_each(|asks| asks.observe(recording));
     }
 }

@@ -1,12 +1,14 @@
 //! One run of a scenario through the shipped attribution, held against the truth.
 
-use super::engine::World;
+use super::asks::{group_of, is_right};
+use super::engine::blind_of;
 use super::recording;
 use super::scenarios::Scenario;
-use energy_trace::attribution::attribute;
+use energy_trace::attribution::{attribute, attribute_logically};
 use energy_trace::ids::StackId;
 use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile, ProfileRow};
 use energy_trace::profile::record::DomainClass;
+use energy_trace::profile::recording::Recording;
 use energy_trace::units::MicroJoules;
 use energy_trace_tests::random::Random;
 use serde::{Deserialize, Serialize};
@@ -34,36 +36,70 @@ pub(crate) struct Outcome {
     pub(crate) width: f64,
     /// What the ledger and the rows do not add up to, in microjoules.
     pub(crate) imbalance_uj: i64,
+    /// How much of the workers' energy is charged to the Python call that it was spent for; 0 where nobody works for another.
+    #[serde(default)]
+    pub(crate) right_parent: f64,
 }
 
 /// Runs a scenario once.
 pub(crate) fn run(scenario: &Scenario, seed: u64) -> Outcome {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9).wrapping_add(11));
     let world = (scenario.world)(&mut random);
-    let (truth, tracks) = world.integrate();
+    let (_, tracks) = world.integrate(&[]);
     let mut recording = recording::of(&world);
     world.observe(&mut recording, &tracks, seed);
-    let profile = attribute(&recording);
+    let mut truth = world.integrate(&blind_of(&recording)).0;
+    let physical = attribute(&recording);
+    let profile = match &world.asks {
+        None => physical.clone(),
+        Some(asks) => {
+            truth.functions.clone_from(&asks.truth);
+            attribute_logically(&mut recording)
+        }
+    };
+    let group = |row: &ProfileRow| match &world.asks {
+        None => row.stack.map(StackId::index),
+        Some(_) => row.stack.and_then(|stack| group_of(&recording, stack)),
+    };
     let mut outcome = Outcome { seed, imbalance_uj: imbalance(&profile), ..Outcome::default() };
-    let charged = by_function(&world, &profile, |row| row.energy);
-    let by_time = by_function(&world, &profile, |row| row.by_time);
+    let charged = by_group(truth.functions.len(), &profile, group, |row| row.energy);
+    let by_time = by_group(truth.functions.len(), &physical, group, |row| row.by_time);
     (outcome.tv, outcome.worst) = errors(&charged, &truth.functions);
     (outcome.time_tv, outcome.time_worst) = errors(&by_time, &truth.functions);
+    outcome.right_parent = right_parent(&recording, &profile);
     let mut processes = vec![0.0; truth.processes.len()];
     for row in &profile.rows {
         let process = recording.threads[row.thread.index()].process.index();
         processes[process] += row.energy[DomainClass::Package].as_joules();
     }
     outcome.process = errors(&processes, &truth.processes).1;
-    judge(&mut outcome, &world, &profile, &truth.functions);
+    judge(&mut outcome, &profile, group, &truth.functions);
     outcome
 }
 
-fn by_function(world: &World, profile: &EnergyProfile, of: fn(&ProfileRow) -> EnergyByClass) -> Vec<f64> {
-    let mut joules = vec![0.0; world.watts.len()];
+/// How much of the workers' energy, in percent, stands below the call that it was spent for.
+fn right_parent(recording: &Recording, profile: &EnergyProfile) -> f64 {
+    let (mut right, mut all) = (0.0, 0.0);
     for row in &profile.rows {
-        if let Some(function) = row.stack.map(StackId::index) {
-            joules[function] += of(row)[DomainClass::Package].as_joules();
+        let Some(is_right) = row.stack.and_then(|stack| is_right(recording, stack)) else { continue };
+        let joules = row.energy[DomainClass::Package].as_joules();
+        all += joules;
+        right += if is_right { joules } else { 0.0 };
+    }
+    if all > 0.0 { 100.0 * right / all } else { 0.0 }
+}
+
+/// Joules of each function, or of each Python call where workers are charged to calls.
+fn by_group(
+    count: usize,
+    profile: &EnergyProfile,
+    group: impl Fn(&ProfileRow) -> Option<usize>,
+    of: fn(&ProfileRow) -> EnergyByClass,
+) -> Vec<f64> {
+    let mut joules = vec![0.0; count];
+    for row in &profile.rows {
+        if let Some(sum) = group(row).and_then(|group| joules.get_mut(group)) {
+            *sum += of(row)[DomainClass::Package].as_joules();
         }
     }
     joules
@@ -88,11 +124,16 @@ fn imbalance(profile: &EnergyProfile) -> i64 {
 }
 
 /// Intervals and bounds of each function against the truth.
-fn judge(outcome: &mut Outcome, world: &World, profile: &EnergyProfile, truth: &[f64]) {
+fn judge(
+    outcome: &mut Outcome,
+    profile: &EnergyProfile,
+    group: impl Fn(&ProfileRow) -> Option<usize>,
+    truth: &[f64],
+) {
     let sum: f64 = truth.iter().sum();
     let mut widths = 0.0;
     for (function, should) in truth.iter().enumerate().filter(|(_, should)| **should >= 0.01 * sum) {
-        let of_function = |row: &ProfileRow| row.stack.map(StackId::index) == Some(function);
+        let of_function = |row: &ProfileRow| group(row) == Some(function);
         let rows: Vec<usize> =
             (0..profile.rows.len()).filter(|&row| of_function(&profile.rows[row])).collect();
         let energy = rows.iter().map(|&row| profile.rows[row].energy[DomainClass::Package]).sum();
@@ -107,5 +148,4 @@ fn judge(outcome: &mut Outcome, world: &World, profile: &EnergyProfile, truth: &
         widths += (sure.ci95.1 - sure.ci95.0).as_joules() / should;
     }
     outcome.width = 100.0 * widths / outcome.functions.max(1) as f64;
-    debug_assert_eq!(truth.len(), world.watts.len());
 }

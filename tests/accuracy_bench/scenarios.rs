@@ -1,23 +1,25 @@
-//! The scenarios B1 to B12 of the accuracy benchmark: what runs, how it is sampled and read, and what is asked of the answer.
+//! The scenarios B1 to B13 of the accuracy benchmark: what runs, how it is sampled and read, and what is asked of the answer.
 //!
 //! A minute each, six functions of 2 to 16 W (`WIDE`) or 6 to 12 W (`MILD`) above 20 W idle, samples at 199 Hz a CPU with 30 % jitter,
-//! readings each 20 ms of a counter that moves each millisecond, unless the scenario says otherwise. Leaves out B13, whom a worker's
-//! energy is charged to: that is the logical view's.
+//! readings each 20 ms of a counter that moves each millisecond, unless the scenario says otherwise. Leaves out who asks whom in B13 (`asks.rs`).
 
-use super::engine::{Counter, MS, SECOND, Sampler, Stretch, Who, World, dwell};
+use super::asks;
+use super::engine::{Counter, MS, Outage, SECOND, Sampler, Stretch, Who, World, dwell};
 use energy_trace_tests::random::Random;
 
 pub(crate) const WIDE: [f64; 6] = [2.0, 4.0, 6.0, 9.0, 12.0, 16.0];
 pub(crate) const MILD: [f64; 6] = [6.0, 7.0, 8.0, 9.0, 10.0, 12.0];
-const MINUTE: u64 = 60 * SECOND;
+pub(crate) const MINUTE: u64 = 60 * SECOND;
 
 /// What is asked of a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Asked {
     /// The run shows how much each function draws.
     Identifiable,
     /// It does not, or not well: that must be flagged.
     Unidentifiable,
+    /// Workers' energy is charged to the Python call that asked: at least so many percent of it to the right one.
+    Parent { percent: f64 },
     /// Something else goes wrong: conservation and honest intervals are asked.
     Hostile,
 }
@@ -41,7 +43,7 @@ const fn scenario(
 
 /// All of them, in the order of the table.
 pub(crate) fn all() -> Vec<Scenario> {
-    use Asked::{Hostile, Identifiable, Unidentifiable};
+    use Asked::{Hostile, Identifiable, Parent, Unidentifiable};
     vec![
         scenario("B1", "one thread, phases of 1 s", Identifiable, |r| one(phases(r, 1e9), WIDE)),
         scenario("B2", "one thread, phases of 0.5 ms, mix changes each 2 s, 499 Hz", Identifiable, b2),
@@ -61,17 +63,31 @@ pub(crate) fn all() -> Vec<Scenario> {
         }),
         scenario("B7", "as B4a, frequency swings between half and whole, not recorded", Identifiable, b7),
         scenario("B8", "as B4a, 15.3 µJ, wrap each 7 s, failed and jittery readings", Identifiable, b8),
+        scenario("B8b", "as B8, 16 s without a reading: two wraps unseen", Identifiable, b8b),
         scenario("B9", "as B4a, readings 0 to 5 ms late, some 100 ms, out of order", Identifiable, b9),
+        scenario("B9b", "as B5, one socket not read for 8 s, its counter begins anew", Identifiable, b9b),
         scenario("B10a", "as B4a, 30 % of samples lost", Identifiable, b10a),
         scenario("B10b", "loop of 10 ms locked to a 100 Hz timer", Hostile, |r| locked(r, 100)),
         scenario("B10c", "the same loop, 99 Hz, the default", Hostile, |r| locked(r, 99)),
         scenario("B11", "2 processes beside a stranger on 40 % of the socket", Identifiable, b11),
         scenario("B12a", "as B4a on 2 cores with 2 hyperthreads each (15 %)", Hostile, b12a),
         scenario("B12b", "as B4b, 8 W hidden uncore", Hostile, b12b),
+        scenario(
+            "B13a",
+            "on behalf of: 4 workers, one Python thread that asks",
+            Parent { percent: 98.0 },
+            asks::one_caller,
+        ),
+        scenario(
+            "B13b",
+            "on behalf of: the same pool, two that ask at once",
+            Parent { percent: 90.0 },
+            asks::two_callers,
+        ),
     ]
 }
 
-fn one(stretches: Vec<Stretch>, watts: [f64; 6]) -> World {
+pub(crate) fn one(stretches: Vec<Stretch>, watts: [f64; 6]) -> World {
     World {
         stretches,
         length: MINUTE,
@@ -84,6 +100,7 @@ fn one(stretches: Vec<Stretch>, watts: [f64; 6]) -> World {
         frequency_period: None,
         counter: Counter::default(),
         sampler: Sampler { hz: 199, jitter: 0.3, lost_percent: 0 },
+        asks: None,
     }
 }
 
@@ -196,6 +213,21 @@ fn b8(random: &mut Random) -> World {
         ..Counter::default()
     };
     World { counter, ..one(threads(random, 4, 2e7, 0.0), WIDE) }
+}
+
+/// The counter turns over twice while nobody looks.
+fn b8b(random: &mut Random) -> World {
+    let from = 10 * SECOND + random.below(30 * SECOND);
+    let world = b8(random);
+    let outage = Some(Outage { socket: 0, from, to: from + 16 * SECOND, anew: false });
+    World { counter: Counter { outage, ..world.counter }, ..world }
+}
+
+fn b9b(random: &mut Random) -> World {
+    let from = 10 * SECOND + random.below(30 * SECOND);
+    let world = b5(random);
+    let outage = Some(Outage { socket: 1, from, to: from + 8 * SECOND, anew: true });
+    World { counter: Counter { outage, ..world.counter }, ..world }
 }
 
 fn b9(random: &mut Random) -> World {

@@ -21,9 +21,13 @@ pub(crate) fn line(scenario: &Scenario, outcomes: &[Outcome]) -> String {
     let most = |of: fn(&Outcome) -> f64| outcomes.iter().map(of).fold(0.0, f64::max);
     let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     let asked = match scenario.asked {
-        Asked::Identifiable => "joules",
-        Asked::Unidentifiable => "a flag",
-        Asked::Hostile => "honesty",
+        Asked::Identifiable => "joules".to_owned(),
+        Asked::Unidentifiable => "a flag".to_owned(),
+        Asked::Hostile => "honesty".to_owned(),
+        Asked::Parent { percent } => {
+            let least = outcomes.iter().map(|outcome| outcome.right_parent).fold(100.0, f64::min);
+            format!("{percent} % to the right parent: {:.1} ({least:.1})", median(|o| o.right_parent))
+        }
     };
     let flagged = outcomes.iter().filter(|outcome| outcome.bounded > 0).count();
     let (bounded, in_bounds) = (sum(|o| o.bounded), sum(|o| o.in_bounds));

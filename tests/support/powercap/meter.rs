@@ -63,6 +63,7 @@ struct Thread {
 pub struct Meter {
     started: Instant,
     first_read: Option<Instant>,
+    first_work: Option<Instant>,
     idle_uw: u64,
     sockets: usize,
     functions: BTreeMap<String, Function>,
@@ -97,6 +98,7 @@ impl Meter {
         Self {
             started: Instant::now(),
             first_read: None,
+            first_work: None,
             idle_uw: microwatts(options.idle_watts),
             sockets,
             functions: BTreeMap::new(),
@@ -129,6 +131,7 @@ impl Meter {
     /// When the function was not declared or the thread is not followed.
     pub fn switch(&mut self, key: u64, function: Option<&str>, cpu_ns: u64) -> Result<(), String> {
         if let Some(name) = function {
+            self.first_work.get_or_insert_with(Instant::now);
             self.functions
                 .get_mut(name)
                 .ok_or_else(|| format!("function {name} was not declared"))?
@@ -213,9 +216,14 @@ impl Meter {
         (at_ns, active.into_iter().zip(before).map(line).collect())
     }
 
-    /// Seconds since the first read of a counter.
+    /// Seconds since the first read of a counter; 0 before.
     pub fn since_first_read_s(&self) -> f64 {
         self.first_read.map_or(0.0, |first| first.elapsed().as_secs_f64())
+    }
+
+    /// Seconds since a workload entered its first function; `None` before.
+    pub fn since_first_work_s(&self) -> Option<f64> {
+        self.first_work.map(|first| first.elapsed().as_secs_f64())
     }
 
     /// What was really spent up to now, open stretches included.

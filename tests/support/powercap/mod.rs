@@ -44,6 +44,9 @@ pub struct Options {
     /// `error`, `stuck` or `backwards=UJ`. Example: intel-rapl:0@2..3:vanish. Repeatable.
     #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<Fault>,
+    /// Faults are timed from the first function that a workload enters, and there are none before.
+    #[arg(long)]
+    pub faults_from_work: bool,
 }
 
 impl Default for Options {
@@ -56,6 +59,7 @@ impl Default for Options {
             step_uj: 1,
             update_us: 0,
             faults: Vec::new(),
+            faults_from_work: false,
         }
     }
 }

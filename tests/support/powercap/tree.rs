@@ -165,7 +165,11 @@ impl Tree {
     }
 
     fn fault(&self, zone: &str) -> Option<FaultKind> {
-        let at_s = lock(&self.meter).since_first_read_s();
+        let at_s = if self.options.faults_from_work {
+            lock(&self.meter).since_first_work_s()?
+        } else {
+            lock(&self.meter).since_first_read_s()
+        };
         self.options.faults.iter().find(|f: &&Fault| f.holds(zone, at_s)).map(|f| f.kind)
     }
 

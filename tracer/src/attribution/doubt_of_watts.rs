@@ -178,10 +178,10 @@ fn columns(
     charged: &[f64],
 ) -> Vec<Column> {
     let (fit, n) = (&model.fit, model.design.columns);
-    // Where a thread outruns the timer, watts that the changes of its mix do not show are the chain's assumption.
+    // Watts that failed a gate are nobody's, and how sure the fit is of them is no guide. Where a thread outruns the timer, watts that the changes of its mix do not show are the chain's assumption.
     let assumed = |c: usize| {
         let by_chain = model.by_mix.as_ref().is_some_and(|by_mix| by_mix[c] > IDENTIFIED * fit.watts[c]);
-        by_chain || steps[c] != Step::Free
+        by_chain || steps[c] != Step::Free || !model.gates.sound()
     };
     let range = |c: usize| {
         let reach = if assumed(c) { f64::INFINITY } else { REACH * covariance[c * n + c].max(0.0).sqrt() };

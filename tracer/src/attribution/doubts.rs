@@ -3,6 +3,7 @@
 use super::gpu::Learned;
 use super::intensity::Intensity;
 use super::ledger::Account;
+use crate::profile::gates::Gate;
 use crate::profile::record::{Domain, Origin, Scope, Warning};
 use crate::timeline::{GapReason, Lag, Span};
 use crate::units::MicroJoules;
@@ -51,16 +52,7 @@ pub(super) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<W
             ),
         ));
     }
-    if matches!(account.intensity, Intensity::Unidentified(_)) {
-        doubts.push(warning(
-            "model-cpu-time",
-            format!(
-                "{}: the run does not show how much power each function draws, so functions that ran at the same time are \
-                 split by CPU time alone",
-                domain.name
-            ),
-        ));
-    }
+    doubts.extend(of_weights(domain, &account.intensity));
     if account.certainty.in_step {
         doubts.push(warning(
             "samples-in-step",
@@ -104,6 +96,25 @@ fn of_launches(name: &str, learned: &Learned) -> Vec<Warning> {
         doubts.push(warning("gpu-not-told-apart", text));
     }
     doubts
+}
+
+/// The run does not show watts; where there was a fit, at which gate it failed.
+fn of_weights(domain: &Domain, intensity: &Intensity) -> Option<Warning> {
+    let Intensity::Unidentified(model) = intensity else { return None };
+    let reason = |gate: &Gate| match gate.name {
+        "cross_validation" => "watts predict no other part of the run",
+        "condition_number" => "the times of some functions depend on each other",
+        _ => "two halves of the run show different watts",
+    };
+    let failed = model.iter().flat_map(|model| model.gates.each()).filter(|gate| !gate.passed);
+    let reasons: Vec<_> = failed.map(|gate| reason(&gate)).collect();
+    let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
+    let text = format!(
+        "{}: the run does not show how much power each function draws{reasons}, so functions that ran at the same time are split by \
+         CPU time alone",
+        domain.name
+    );
+    Some(warning("model-cpu-time", text))
 }
 
 /// The log of a meter was moved in time.

@@ -15,10 +15,9 @@
 //!
 //! Windows in which nothing changed say more than their expected times (`steady.rs`), and the watts are fitted again with that.
 //!
-//! How fast threads forget (`chain.rs`) is chosen by the likelihood of samples and energy together. The weights are used only if they
-//! predict windows they were not fitted to better than w̄ does: five-fold cross-validation in blocks of half a second, mean gain above two
-//! standard errors. Otherwise the split is by CPU time alone, and the profile says so. Conservation never depends on the fit: weights
-//! only divide an interval's energy, whose sum is the counter's.
+//! How fast threads forget (`chain.rs`) is chosen by the likelihood of samples and energy together. The weights are used only if they pass
+//! three gates (`gates.rs`): cross-validation, condition number, split half. Otherwise the split is by CPU time alone, and the profile says
+//! so. Conservation never depends on the fit: weights only divide an interval's energy, whose sum is the counter's.
 //!
 //! Leaves out how sure the watts are (`resample.rs`), frequency and hyperthreads.
 
@@ -26,11 +25,13 @@ use super::bridge::{Mark, Part, Rate};
 use super::chain::Chains;
 use super::class::ClassId;
 use super::design::{Design, windows_of};
+use super::gates::gates_of;
 use super::linear::Normal;
 use super::occupancy::Presence;
 use super::speed;
 use super::steady::{Steady, sharpen};
 use crate::clock::KtimeNs;
+use crate::profile::gates::Gates;
 use crate::timeline::EnergyInterval;
 use crate::units::MicroJoules;
 
@@ -50,8 +51,6 @@ const ROUNDS: usize = 4;
 const HUBER: f64 = 2.5;
 /// The median of the square of a standard normal variable.
 pub(super) const MEDIAN_SQUARE: f64 = 0.4549;
-const FOLDS: usize = 5;
-const BLOCK_NS: u64 = 500_000_000;
 /// Fewer windows than this prove nothing.
 const FEWEST_WINDOWS: usize = 100;
 
@@ -90,6 +89,8 @@ pub(super) struct Model {
     pub(super) others: Vec<(f64, Vec<f64>)>,
     /// The standard deviation of each column's watts by what the changes of mixes show alone, where a thread outruns the timer.
     pub(super) by_mix: Option<Vec<f64>>,
+    /// Whether the watts may split energy.
+    pub(super) gates: Gates,
 }
 
 /// Watts, and how windows stray from them.
@@ -116,6 +117,8 @@ pub(super) struct Evidence<'a> {
     pub(super) marks: &'a [Mark],
     pub(super) start: KtimeNs,
     pub(super) class_of: &'a [ClassId],
+    /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`late.rs`).
+    pub(super) late: &'a [f64],
 }
 
 /// Learns the watts of each class.
@@ -147,13 +150,13 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
     let others = others.filter(|(probability, _)| *probability > 1e-3).collect();
     let (design, mut fit) = speed::follow(design, fit, &chains);
     sharpen(&mut fit, &design, &chains, &rates, evidence);
-    let proven = predicts_better(&design, &fit);
+    let gates = gates_of(&design, &fit);
     let by_mix = chains.outrun().then(|| {
         let forgetful = chains.forgetful();
         by_mix(&Design::new(windows, evidence.parts, &chains, &forgetful, columns, column), &chains)
     });
-    let model = Model { column_of, chains, rates, design, fit, others, by_mix };
-    if proven { Intensity::Known(model) } else { Intensity::Unidentified(Some(model)) }
+    let model = Model { column_of, chains, rates, design, fit, others, by_mix, gates };
+    if gates.open() { Intensity::Known(model) } else { Intensity::Unidentified(Some(model)) }
 }
 
 /// Standard deviations of the watts that a design allows; those believed before where it allows none.
@@ -257,30 +260,4 @@ impl Fit {
 
 pub(super) fn predicted(seconds: &[f64], watts: &[f64]) -> f64 {
     seconds.iter().zip(watts).map(|(seconds, watts)| seconds * watts).sum()
-}
-
-/// Whether weights fitted on the other folds predict a fold better than the mean does, by more than two standard errors.
-#[expect(clippy::cast_precision_loss, reason = "a count of blocks")]
-fn predicts_better(design: &Design, fit: &Fit) -> bool {
-    let mut begin = 0_u64;
-    let mut next = |ns: &u64| {
-        begin = begin.saturating_add(*ns);
-        usize::try_from((begin - ns) / BLOCK_NS).unwrap_or(0)
-    };
-    let blocks: Vec<usize> = design.ns.iter().map(&mut next).collect();
-    let mut gains = vec![0.0; blocks.last().map_or(0, |last| last + 1)];
-    for fold in 0..FOLDS {
-        let watts =
-            fit.normal(design, |window| blocks[window] % FOLDS != fold).descend(fit.mean, FLOOR * fit.mean);
-        for window in (0..design.len()).filter(|&window| blocks[window] % FOLDS == fold) {
-            let row = design.row(window);
-            let by_mean = design.joules[window] - fit.mean * row.iter().sum::<f64>();
-            let by_watts = design.joules[window] - predicted(row, &watts);
-            gains[blocks[window]] += fit.trust[window] * (by_mean.powi(2) - by_watts.powi(2));
-        }
-    }
-    let n = gains.len() as f64;
-    let mean = gains.iter().sum::<f64>() / n;
-    let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    mean > 2.0 * (variance / n).sqrt()
 }

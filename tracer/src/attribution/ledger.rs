@@ -7,6 +7,7 @@ use super::doubt_of_watts::{OwnerCertainty, certainty};
 use super::gpu::{Charged, Gpu, Launchers, Learned};
 use super::idle::hand_out;
 use super::intensity::{Evidence, Intensity, learn};
+use super::late;
 use super::occupancy::{Presence, presences};
 use super::posterior::Splitter;
 use super::share::{Shares, by_time, idle_of, split};
@@ -39,6 +40,8 @@ pub(super) struct Account {
     pub(super) certainty: OwnerCertainty,
     pub(super) timeline: Timeline,
     pub(super) intensity: Intensity,
+    /// Whether its watts split the energy.
+    pub(super) weighted: bool,
     pub(super) negative: MicroJoules,
     /// How late the log of a foreign meter was, where that showed.
     pub(super) lag: Option<Lag>,
@@ -86,6 +89,7 @@ pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) 
         by_time: vec![MicroJoules::ZERO; basis.time.owners.len()],
         certainty: OwnerCertainty::default(),
         intensity: Intensity::Single,
+        weighted: false,
         negative: MicroJoules::ZERO,
         lag,
         idle_joules: 0.0,
@@ -132,8 +136,16 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
         marks,
         start: basis.span.start,
         class_of: basis.class_of,
+        late: &[],
     };
     let mut dynamic = dynamic.to_vec();
+    let mut late = vec![];
+    if let Origin::Counter { .. } = domain.origin {
+        let busy = of_domain(basis, domain).map(|segment| segment.span);
+        late = late::settle(&account.timeline.intervals, account.row.idle, &mut dynamic, busy);
+    }
+    let straight = dynamic.clone();
+    let evidence = Evidence { dynamic: &straight, late: &late, ..evidence };
     if let Origin::Counter { .. } = domain.origin {
         // A model gives every CPU the same power: there is nothing to learn from it.
         account.intensity = learn(&evidence);
@@ -147,12 +159,13 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     let steps = steps_of(&account.timeline.intervals);
     let plain = split(dynamic, &present, owners.len());
     let settled = account.intensity.model().map(|model| {
-        let edges = Edges::new(evidence.intervals, dynamic, &parts, model);
+        let edges = Edges::new(evidence.intervals, dynamic, evidence.late, &parts, model);
         let splitter = Splitter { model, class_of: basis.class_of, owners, edges };
         splitter.split(dynamic, &steps, &parts, |interval| by_time(&present, interval))
     });
     let weighted =
         matches!(account.intensity, Intensity::Known(_)) && basis.accounting.method == Method::Weighted;
+    account.weighted = weighted;
     let variance = settled.as_ref().map(|settled| settled.variance.clone());
     let shares = match settled {
         Some(settled) if weighted => settled.shares,

@@ -1,5 +1,10 @@
 //! The little linear algebra that the regression of watts needs: symmetric, positive definite, at most some dozens of rows.
 
+/// Eigenvalues below this part of the largest are rounding.
+const NOTHING: f64 = 1e-12;
+/// Cyclic Jacobi needs six to ten sweeps for matrices of this size.
+const SWEEPS_OF_JACOBI: usize = 30;
+
 /// Weighted normal equations of a least-squares problem.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Normal {
@@ -63,6 +68,23 @@ impl Normal {
         found
     }
 
+    /// The condition number of X with each column scaled to length one; endless where columns depend on each other, 1 where there is
+    /// nothing. Columns without any observation have no part in it.
+    pub(super) fn condition(&self) -> f64 {
+        let n = self.size;
+        let seen: Vec<usize> = (0..n).filter(|&i| self.gram[i * n + i] > 0.0).collect();
+        let length = |i: usize| self.gram[i * n + i].sqrt();
+        let scaled = |(&i, &j): (&usize, &usize)| self.gram[i * n + j] / (length(i) * length(j));
+        let matrix = seen.iter().flat_map(|i| seen.iter().map(move |j| (i, j))).map(scaled).collect();
+        let values = eigenvalues(matrix, seen.len());
+        let (least, most) =
+            values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), &v| (least.min(v), most.max(v)));
+        if values.is_empty() {
+            return 1.0;
+        }
+        if least > NOTHING * most { (most / least).sqrt() } else { f64::INFINITY }
+    }
+
     /// The Cholesky factor of the gram matrix, lower triangle; `None` unless it is positive definite.
     pub(super) fn factor(&self) -> Option<Factor> {
         let n = self.size;
@@ -82,6 +104,43 @@ impl Normal {
             }
         }
         Some(Factor { size: n, lower })
+    }
+}
+
+/// The eigenvalues of a symmetric matrix of `n` rows, in no order: cyclic Jacobi rotations (Golub, Van Loan: Matrix computations, §8.5).
+fn eigenvalues(mut a: Vec<f64>, n: usize) -> Vec<f64> {
+    for _ in 0..SWEEPS_OF_JACOBI {
+        let mut off = 0.0_f64;
+        for p in 0..n {
+            for q in p + 1..n {
+                off = off.max(a[p * n + q].abs());
+                rotate(&mut a, n, p, q);
+            }
+        }
+        if off < NOTHING {
+            break;
+        }
+    }
+    (0..n).map(|i| a[i * n + i]).collect()
+}
+
+/// Turns rows and columns `p` and `q` so that the element where they meet is zero.
+fn rotate(a: &mut [f64], n: usize, p: usize, q: usize) {
+    let apart = a[p * n + q];
+    if apart == 0.0 {
+        return;
+    }
+    let half = (a[q * n + q] - a[p * n + p]) / (2.0 * apart);
+    let tan = half.signum() / (half.abs() + half.hypot(1.0));
+    let cos = 1.0 / tan.hypot(1.0);
+    let sin = tan * cos;
+    for k in 0..n {
+        let (x, y) = (a[k * n + p], a[k * n + q]);
+        (a[k * n + p], a[k * n + q]) = (cos * x - sin * y, sin * x + cos * y);
+    }
+    for k in 0..n {
+        let (x, y) = (a[p * n + k], a[q * n + k]);
+        (a[p * n + k], a[q * n + k]) = (cos * x - sin * y, sin * x + cos * y);
     }
 }
 
@@ -132,6 +191,22 @@ mod tests {
         let inverse = factor.inverse();
         let product = normal.gram[0] * inverse[0] + normal.gram[1] * inverse[2];
         assert!((product - 1.0).abs() < 1e-9);
+    }
+
+    /// Columns at right angles have the condition number 1, whatever their lengths; two columns at an angle φ have cot (φ / 2); a column that is
+    /// the sum of two others has none.
+    #[test]
+    fn condition_numbers() {
+        let of = |rows: &[[f64; 3]]| {
+            let mut normal = Normal::new(3);
+            rows.iter().for_each(|row| normal.observe(row, 0.0, 1.0));
+            normal.condition()
+        };
+        assert!((of(&[[1.0, 0.0, 0.0], [0.0, 300.0, 0.0], [0.0, 0.0, 1e-4]]) - 1.0).abs() < 1e-9);
+        let angle = 0.1_f64;
+        let two = of(&[[1.0, angle.cos(), 0.0], [0.0, angle.sin(), 0.0]]);
+        assert!((two - 1.0 / (angle / 2.0).tan()).abs() < 1e-6, "{two}");
+        assert_eq!(of(&[[1.0, 0.0, 1.0], [0.0, 2.0, 2.0], [3.0, 1.0, 4.0], [2.0, 7.0, 9.0]]), f64::INFINITY);
     }
 
     /// A floor holds, and a matrix that is not positive definite has no factor.

@@ -4,7 +4,7 @@
 
 use super::ledger::Account;
 use super::time::{CpuTime, Owner, OwnerId, OwnerTime};
-use crate::profile::certainty::{Certainty, DomainCertainty};
+use crate::profile::certainty::{Certainty, DomainCertainty, Weights};
 use crate::profile::energy_profile::{EnergyByClass, ProfileRow};
 use crate::units::MicroJoules;
 
@@ -56,5 +56,9 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
         relative: of.relative.clone(),
         idle_joules: account.idle_joules,
         all_seconds: of.seconds.iter().sum(),
+        weights: account
+            .intensity
+            .model()
+            .map(|model| Weights { gates: model.gates, used: account.weighted }),
     }
 }

@@ -17,6 +17,7 @@ use super::bridge::{NO_THREAD, NOBODY, Part, Rate};
 use super::chain::Chains;
 use super::design::{Design, Share, moments};
 use super::intensity::{Evidence, FLOOR, Fit, Model, predicted};
+use super::late::UNKNOWN;
 use super::linear::Normal;
 use crate::timeline::EnergyInterval;
 use crate::units::MicroJoules;
@@ -110,6 +111,8 @@ pub(super) struct Edges {
     idle: f64,
     /// Energy above it that the last millisecond of each interval is expected to hold, which the counter may show too late.
     late: Vec<f64>,
+    /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`late.rs`).
+    unsure: Vec<f64>,
 }
 
 impl Edges {
@@ -117,6 +120,7 @@ impl Edges {
     fn with(
         intervals: &[EnergyInterval],
         dynamic: &[MicroJoules],
+        unsure: &[f64],
         parts: &[Part],
         shares: &[Share],
         power: impl Fn(&Share) -> f64,
@@ -132,19 +136,24 @@ impl Edges {
         let measured: f64 = intervals.iter().map(|interval| interval.energy.as_joules()).sum();
         let above: f64 = dynamic.iter().map(|energy| energy.as_joules()).sum();
         let ns: f64 = intervals.iter().map(|interval| interval.span.ns() as f64).sum();
-        Self { idle: (measured - above).max(0.0) * LATE_NS as f64 / ns.max(1.0), late }
+        Self {
+            idle: (measured - above).max(0.0) * LATE_NS as f64 / ns.max(1.0),
+            late,
+            unsure: unsure.to_vec(),
+        }
     }
 
     /// With the power that a model expects.
     pub(super) fn new(
         intervals: &[EnergyInterval],
         dynamic: &[MicroJoules],
+        unsure: &[f64],
         parts: &[Part],
         model: &Model,
     ) -> Self {
         let moments = of_mixes(&model.chains, &model.fit.watts);
         let power = |share: &Share| share.moments(&model.fit.watts, &moments).0;
-        Self::with(intervals, dynamic, parts, &model.design.shares, power)
+        Self::with(intervals, dynamic, unsure, parts, &model.design.shares, power)
     }
 
     /// Mean square (J²) of what the ends of an interval, or of several, put its energy off: u A − v B, A and B what the millisecond before
@@ -152,7 +161,10 @@ impl Edges {
     pub(super) fn variance(&self, before: Option<usize>, last: usize) -> f64 {
         let held = |interval: usize| self.idle + self.late.get(interval).copied().unwrap_or(0.0);
         let (a, b) = (before.map_or(self.idle, held), held(last));
-        (a * a + b * b) / 12.0 + (a - b).powi(2) / 4.0
+        let unsure = |boundary: usize| self.unsure.get(boundary).copied().unwrap_or(UNKNOWN);
+        a * a * unsure(before.map_or(0, |before| before + 1))
+            + b * b * unsure(last + 1)
+            + (a - b).powi(2) / 4.0
     }
 }
 
@@ -254,7 +266,14 @@ pub(super) fn sharpen(
     for _ in 0..ROUNDS {
         let moments = of_mixes(chains, &fit.watts);
         let power = |share: &Share| share.moments(&fit.watts, &moments).0;
-        let edges = Edges::with(evidence.intervals, evidence.dynamic, evidence.parts, &design.shares, power);
+        let edges = Edges::with(
+            evidence.intervals,
+            evidence.dynamic,
+            evidence.late,
+            evidence.parts,
+            &design.shares,
+            power,
+        );
         steady.stray = steady.stray.min(STRAY.0.powi(2));
         steady.expect(fit, design, &design.variances(&fit.watts, chains), &edges);
         fit.steady = Some(steady);
@@ -286,7 +305,7 @@ mod tests {
     /// Power that is the same at both ends blurs an interval less than power at one of them only.
     #[test]
     fn edges_cancel_in_part() {
-        let edges = Edges { idle: 0.02, late: vec![0.01, 0.01, 0.0] };
+        let edges = Edges { idle: 0.02, late: vec![0.01, 0.01, 0.0], unsure: vec![] };
         assert!((edges.variance(Some(0), 1) - 0.03 * 0.03 / 6.0).abs() < 1e-12);
         assert!(edges.variance(Some(1), 2) > (0.03 * 0.03 + 0.02 * 0.02) / 12.0);
     }

@@ -8,6 +8,7 @@
 //! one function of two has too much the other has too little, so that the variance of everything together is zero. Leaves out the
 //! sensor's own error, which no counter shows.
 
+use super::gates::Gates;
 use super::record::DomainClass;
 use crate::units::MicroJoules;
 
@@ -41,6 +42,18 @@ pub struct DomainCertainty {
     pub idle_joules: f64,
     /// CPU seconds of everybody on the domain's CPUs.
     pub all_seconds: f64,
+    /// What became of the learned watts; `None` where there was nothing to learn: a model's energy, a GPU's, one function alone, or too few
+    /// readings.
+    pub weights: Option<Weights>,
+}
+
+/// What became of a domain's learned watts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weights {
+    /// What was found at the gates.
+    pub gates: Gates,
+    /// Whether they split the energy: they passed all gates, and the reader did not choose otherwise.
+    pub used: bool,
 }
 
 /// How sure a column's watts are.

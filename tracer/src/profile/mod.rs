@@ -1,5 +1,6 @@
 //! The recording and what comes out of it: its facts (`record`), their tables (`recording`), how they lie in a file (`file`), joules per
-//! stack (`energy_profile`), how sure they are (`certainty`) and what a reader chose (`accounting`).
+//! stack (`energy_profile`), how sure they are (`certainty`), whether learned watts may be used (`gates`) and what a reader chose
+//! (`accounting`).
 
 pub mod accounting;
 mod assembly;
@@ -7,6 +8,7 @@ pub mod certainty;
 mod domain;
 pub mod energy_profile;
 pub mod file;
+pub mod gates;
 mod gpu_waits;
 mod late_names;
 mod launches;

@@ -7,7 +7,9 @@ use super::functions::{Function, functions};
 use super::rows::{by_process, by_thread};
 use super::table_details::runtimes;
 use super::{doubts, run};
+use crate::profile::certainty::Weights;
 use crate::profile::energy_profile::{EnergyByClass, EnergyProfile, LedgerRow, View};
+use crate::profile::gates::Gate;
 use crate::profile::record::{FrameKind, Ignored, Process, Quality, Source, Thread, Unwinding};
 use crate::profile::recording::Recording;
 use serde::Serialize;
@@ -39,7 +41,7 @@ pub fn write(
     let report = Report {
         schema: SCHEMA,
         meta: Meta::new(recording, profile),
-        ledger: profile.ledger.iter().map(LedgerLine::from).collect(),
+        ledger: ledger_lines(profile),
         functions: functions.iter().map(FunctionLine::from).collect(),
         processes: process_lines(recording, profile),
         threads: thread_lines(recording, profile),
@@ -134,6 +136,21 @@ struct LedgerLine<'a> {
     uncore_uj: i64,
     residual_uj: i64,
     unattributed: BTreeMap<&'a str, i64>,
+    weights: Option<WeightsLine>,
+}
+
+#[derive(Serialize)]
+struct WeightsLine {
+    used: bool,
+    gates: BTreeMap<&'static str, GateLine>,
+}
+
+#[derive(Serialize)]
+struct GateLine {
+    /// A number that is none, or endless, is `null` in JSON.
+    value: f64,
+    limit: f64,
+    passed: bool,
 }
 
 #[derive(Serialize)]
@@ -238,9 +255,24 @@ impl<'a> From<&'a Source> for SourceLine<'a> {
     }
 }
 
-impl<'a> From<&'a LedgerRow> for LedgerLine<'a> {
-    fn from(row: &'a LedgerRow) -> Self {
+impl From<&Weights> for WeightsLine {
+    fn from(weights: &Weights) -> Self {
+        let line = |Gate { name, value, limit, passed }| (name, GateLine { value, limit, passed });
+        Self { used: weights.used, gates: weights.gates.each().map(line).into() }
+    }
+}
+
+fn ledger_lines(profile: &EnergyProfile) -> Vec<LedgerLine<'_>> {
+    // What is known of domains has their order; a profile that was not attributed has none of it.
+    let weights = profile.certainty.domains.iter().map(|domain| domain.weights.as_ref());
+    let lines = profile.ledger.iter().zip(weights.chain(std::iter::repeat(None)));
+    lines.map(|(row, weights)| LedgerLine::new(row, weights)).collect()
+}
+
+impl<'a> LedgerLine<'a> {
+    fn new(row: &'a LedgerRow, weights: Option<&Weights>) -> Self {
         Self {
+            weights: weights.map(WeightsLine::from),
             domain: &row.domain,
             class: row.class.name(),
             quality: row.quality,

@@ -63,7 +63,7 @@ pub fn write(
     let sections = Sections { recording, profile, options, look };
     sections.write(out)?;
     if options.verbose {
-        super::table_details::write(out, recording, look)?;
+        super::table_details::write(out, recording, profile, look)?;
     }
     let doubts: Vec<String> =
         doubts::doubts(recording, profile).into_iter().map(|doubt| doubt.text).collect();

@@ -1,15 +1,24 @@
-//! What `-v` adds to the summary: where the numbers came from, what the tracing itself cost, how whole the stacks are.
+//! What `-v` adds to the summary: where the numbers came from, whether learned watts split them, what the tracing itself cost, how whole the
+//! stacks are.
 
 use super::names::is_nameless;
 use super::table_cells::{Look, TITLE, seconds};
 use super::{doubts, run};
+use crate::profile::certainty::DomainCertainty;
+use crate::profile::energy_profile::{EnergyProfile, LedgerRow};
+use crate::profile::gates::Gate;
 use crate::profile::record::{GpuMeter, GpuUse, Source};
 use crate::profile::recording::Recording;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Writes the details.
-pub(crate) fn write(out: &mut dyn Write, recording: &Recording, look: Look) -> io::Result<()> {
+pub(crate) fn write(
+    out: &mut dyn Write,
+    recording: &Recording,
+    profile: &EnergyProfile,
+    look: Look,
+) -> io::Result<()> {
     writeln!(out)?;
     look.line(out, TITLE, "Machine and sources")?;
     let header = &recording.header;
@@ -21,6 +30,12 @@ pub(crate) fn write(out: &mut dyn Write, recording: &Recording, look: Look) -> i
     facts.extend(gpu_facts(recording));
     facts.extend(runtimes(recording).into_iter().map(|runtime| format!("interpreter: {runtime}")));
     look.bullets(out, "-", &facts)?;
+    let weights = weights_facts(profile);
+    if !weights.is_empty() {
+        writeln!(out)?;
+        look.line(out, TITLE, "Watts of functions, as learned from the run")?;
+        look.bullets(out, "-", &weights)?;
+    }
     let nameless = nameless_libraries(recording);
     if !nameless.is_empty() {
         writeln!(out)?;
@@ -47,6 +62,33 @@ fn nameless_libraries(recording: &Recording) -> Vec<String> {
         None => format!("{module}: no build id is known"),
     };
     modules.into_iter().filter(|module| module.starts_with('/')).map(fact).collect()
+}
+
+/// What was found at the gates that learned watts must pass, a line a domain.
+fn weights_facts(profile: &EnergyProfile) -> Vec<String> {
+    let of_domains = profile.ledger.iter().zip(&profile.certainty.domains);
+    let fact = |(row, domain): (&LedgerRow, &DomainCertainty)| {
+        let weights = domain.weights?;
+        let verdict = match (weights.used, weights.gates.open()) {
+            (true, _) => "they split the energy",
+            (false, true) => "not used, as was chosen",
+            (false, false) => "not used",
+        };
+        let [gain, condition, halves] = weights.gates.each().map(|gate| gate_fact(&gate));
+        Some(format!(
+            "{}: {verdict}; cross-validation gains {gain} standard errors; condition number {condition}; split halves {halves} \
+             standard deviations apart",
+            row.domain
+        ))
+    };
+    of_domains.filter_map(fact).collect()
+}
+
+fn gate_fact(gate: &Gate) -> String {
+    let asked = if gate.name == "cross_validation" { "more than" } else { "less than" };
+    let failed = if gate.passed { "" } else { ", failed" };
+    let value = if gate.value.is_finite() { format!("{:.1}", gate.value) } else { "endless".to_owned() };
+    format!("{value} (asked: {asked} {}{failed})", gate.limit)
 }
 
 fn source_facts(source: &Source) -> Vec<String> {
