@@ -12,9 +12,11 @@ fuzz_target!(|input: (u64, &[u8])| {
     comm.text();
     let most = raw.kernel.len() + raw.python.len() + raw.native.len();
     for seam in [Seam::Anchors, Seam::AnchorsAboveBase, Seam::AnchorPerFrame, Seam::Counted] {
-        let settled = settle(&raw, seam, |pc| pc & 0xff == eval & 0xff);
-        // Marks for what is missing: at each end of either chain and at each gap.
-        assert!(merge(&settled).0.len() <= 2 * most + 8);
+        for one_chain in [false, true] {
+            let settled = settle(&raw, seam, |pc| pc & 0xff == eval & 0xff, || one_chain);
+            // Marks for what is missing: at each end of either chain and at each gap.
+            assert!(merge(&settled).0.len() <= 2 * most + 8);
+        }
     }
     assert!(merge(&raw).0.len() <= 2 * most + 8);
     eval_frames(&raw);
