@@ -1,5 +1,5 @@
-//! The driver API without linking it: `gpu_driver SECONDS [DEVICE [mixed|matmul|softmax|rate N|idle]]`. libcuda is loaded late by dlopen and its functions found by
-//! cuGetProcAddress_v2, as a program with a static cudart does. Each function launches under its own name as tag. The kernels are PTX, so it runs on real
+//! The driver API without linking it: `gpu_driver SECONDS [DEVICE [mixed|matmul|softmax|rate N|idle]]`. libcuda is loaded late by
+//! dlopen and its functions found by cuGetProcAddress_v2, as a program with a static cudart does. Each function launches under its own name as tag. The kernels are PTX, so it runs on real
 //! devices from Volta on as well: one that multiplies and one that reads memory.
 //!
 //! mixed: phases of both in changing proportions; matmul, softmax: one of them alone; rate N: N launches a second of an empty kernel; idle: a
