@@ -13,8 +13,8 @@ use energy_trace::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
 use energy_trace::power::{self, PowerEnd, PowerPlan, SourceChoice};
 use energy_trace::profile::file::read;
 use energy_trace::profile::record::{
-    CounterValue, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, Launched, Launches, Process, Record,
-    StackNode, Summary, Thread,
+    CounterValue, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, Launched, Launches, Process,
+    Record, StackNode, Summary, Thread,
 };
 use energy_trace::profile::recording::Recording;
 use serde_json::{Value, json};
