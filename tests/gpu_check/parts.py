@@ -1,5 +1,6 @@
 """The parts of the check. Each takes the place and returns what it found, or raises `Skipped`. Leaves out how they are run and written down."""
 
+import datetime
 import json
 import os
 import shutil
@@ -61,7 +62,8 @@ def totals(place):
         try:
             data, _ = place.record("totals-" + mode, place.driver(mode, place.seconds(15)))
             ours = next(row for row in place.report(data)["ledger"] if row["domain"] == "gpu-0")["measured_uj"] / 1e6
-            seconds = place.report(data)["meta"]["duration_ns"] / 1e9
+            meta = place.report(data)["meta"]
+            seconds, start_ns = meta["duration_ns"] / 1e9, monotonic_of(meta["start"])
         except Skipped as why:
             run(place.driver(mode, place.seconds(15)), 120)
             ours, seconds = {"skipped": str(why)}, None
@@ -69,20 +71,25 @@ def totals(place):
             stop.set(), reader.join()
             if smi:
                 smi.terminate()
-        end = rows[-1][0] - 100_000_000
         loop = nvml.summary(rows)
         entry = {"energy_trace_j": ours, "energy_trace_seconds": seconds, "nvml_loop": loop}
         if seconds:
-            # The recording lies at the end of the loop, but for the writing of its file.
-            inside = [row for row in rows if row[0] >= end - seconds * 1e9]
+            inside = [row for row in rows if 0 <= row[0] - start_ns <= seconds * 1e9]
             entry["nvml_j_over_as_long"] = (inside[-1][1] - inside[0][1]) / 1e3
-            entry["note"] = "the two spans differ by the start and the end of energy-trace"
+            entry["note"] = "each span ends within a step of the counter"
         if smi:
             watts = [float(word) for word in smi.communicate()[0].split() if word.replace(".", "", 1).isdigit()]
             entry["nvidia_smi_mean_watts"] = sum(watts) / len(watts) if watts else None
             entry["nvml_mean_watts"] = loop["counter_j"] / loop["seconds"]
         result[mode] = entry
     return result
+
+
+def monotonic_of(moment):
+    """Nanoseconds of CLOCK_MONOTONIC of a moment in RFC 3339 (UTC)."""
+    whole, _, fraction = moment.rstrip("Z").replace("+00:00", "").partition(".")
+    unix_ns = int(datetime.datetime.fromisoformat(whole + "+00:00").timestamp()) * 10**9 + int(fraction[:9].ljust(9, "0") or 0)
+    return unix_ns - (time.time_ns() - time.monotonic_ns())
 
 
 def meter(place):
