@@ -1,0 +1,213 @@
+//! `gpu_facts`: what `tests/gpu_check` needs of energy-trace's own code and no command prints. Writes one object of JSON.
+//!
+//! `launches FILE` counts the launches of a recording by what was launched. `meter LIBRARY LOG -- COMMAND…` reads the GPUs' meters through the
+//! product's sources while a command runs, needs no BPF, and splits the first GPU's joules by the launches that the command has logged
+//! (`workloads/gpu_driver.c`), as if the probes had seen them. Leaves out everything that `report` says.
+
+#![expect(clippy::print_stdout, reason = "its output is what it is for")]
+
+use anyhow::{Context as _, Result, bail, ensure};
+use energy_trace::attribution::attribute;
+use energy_trace::clock::{KtimeNs, WallAnchor};
+use energy_trace::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+use energy_trace::power::{self, PowerEnd, PowerPlan, SourceChoice};
+use energy_trace::profile::file::read;
+use energy_trace::profile::record::{
+    CounterValue, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, Launched, Launches, Process,
+    Record, StackNode, Summary, Thread,
+};
+use energy_trace::profile::recording::Recording;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// The probes' tick.
+const TICK_NS: u64 = 2_000_000;
+/// How long the idle power is measured.
+const IDLE: Duration = Duration::from_secs(2);
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let found = match words.as_slice() {
+        ["launches", file] => launches(Path::new(file))?,
+        ["meter", library, log, "--", command @ ..] => meter(library, Path::new(log), command)?,
+        _ => bail!("gpu_facts launches FILE | gpu_facts meter LIBRARY LOG -- COMMAND…"),
+    };
+    println!("{found}");
+    Ok(())
+}
+
+/// Launches, waits and meters of a recording.
+fn launches(file: &Path) -> Result<Value> {
+    let recording = read(file)?;
+    let mut counts = BTreeMap::<String, u64>::new();
+    for launched in recording.gpu.launches.iter().flat_map(|batch| &batch.work) {
+        let leaf = recording.frames_of(launched.stack).last().map(|(_, frame)| frame.name.clone());
+        *counts.entry(leaf.unwrap_or_default()).or_default() += launched.count;
+    }
+    Ok(json!({ "launches": counts, "waits": recording.gpu.waits.len(), "meters": meters(&recording) }))
+}
+
+fn meters(recording: &Recording) -> Value {
+    let named = recording.domains.iter().filter_map(|domain| {
+        let meter = recording.gpu_facts.meters.get(&domain.id)?;
+        let idle = domain.idle.as_ref().map(|idle| idle.power.as_watts());
+        Some((domain.name.clone(), json!({ "behaviour": meter, "idle_watts": idle })))
+    });
+    Value::Object(named.collect())
+}
+
+/// Runs the command beside the meters, and splits.
+fn meter(library: &str, log: &Path, command: &[&str]) -> Result<Value> {
+    let (program, arguments) = command.split_first().context("no command")?;
+    let nvml_lib = (library != "default").then(|| library.into());
+    let plan = PowerPlan { nvml_lib, choices: vec![SourceChoice::Nvml], ..PowerPlan::default() };
+    let (mut recording, end, said) = tokio::runtime::Runtime::new()?.block_on(async {
+        let mut set = power::open(&plan)?;
+        set.measure_idle(IDLE).await;
+        let mut recording = empty();
+        recording.domains = set.domains().to_vec();
+        recording.header.sources = set.sources();
+        let (sender, records) = channel();
+        let task = set.start(sender);
+        let start = KtimeNs::now();
+        let work = Command::new(program).args(arguments).env("GPU_DRIVER_LOG", log).output();
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let summary = Summary { start, end: KtimeNs::now(), ..Summary::default() };
+        recording.summary = Some(summary);
+        let end = task.stop().await;
+        records.into_iter().for_each(|record| keep(record, &mut recording));
+        anyhow::Ok((recording, end, work.context("the command")?))
+    })?;
+    ensure!(said.status.success(), "{program} failed: {}", String::from_utf8_lossy(&said.stderr));
+    let text = std::fs::read_to_string(log).with_context(|| format!("no log {}", log.display()))?;
+    let kernels = add_launches(&mut recording, &text)?;
+    Ok(split(&recording, &end, &kernels))
+}
+
+fn keep(record: Record, recording: &mut Recording) {
+    match record {
+        Record::Readings(id, batch) => recording.readings.entry(id).or_default().extend(batch),
+        Record::GpuMeter(id, meter) => drop(recording.gpu_facts.meters.insert(id, meter)),
+        Record::GpuUses(id, uses) => recording.gpu_facts.uses.entry(id).or_default().extend(uses),
+        _ => {}
+    }
+}
+
+fn split(recording: &Recording, end: &PowerEnd, kernels: &[String]) -> Value {
+    let profile = attribute(recording);
+    let joules = |stack: u32| -> f64 {
+        let rows = profile.rows.iter().filter(|row| row.stack == Some(StackId::new(stack)));
+        rows.map(|row| row.energy[DomainClass::Gpu].as_joules()).sum()
+    };
+    let split: BTreeMap<_, _> =
+        (1_u32..).zip(kernels).map(|(stack, name)| (name.clone(), joules(stack))).collect();
+    let ledger = profile.ledger.iter().map(|row| {
+        let parts = [row.measured, row.target, row.other, row.idle, row.residual].map(|part| part.as_joules());
+        let [measured, target, other, idle, residual] = parts;
+        json!({ "domain": row.domain, "measured_j": measured, "target_j": target, "other_j": other, "idle_j": idle,
+                "residual_j": residual, "balanced": row.imbalance().as_joules() == 0.0 })
+    });
+    let readings = recording.readings.values().flatten();
+    let good = readings.filter(|reading| matches!(reading.value, CounterValue::MicroJoules(_))).count();
+    let warned = profile.warnings.iter().map(|w| json!([w.code, w.text]));
+    json!({
+        "ledger": ledger.collect::<Vec<_>>(), "kernels_j": split, "meters": meters(recording), "readings": good,
+        "notes": recording.header.sources.iter().flat_map(|source| &source.notes).collect::<Vec<_>>(),
+        "ignored": recording.header.sources.iter().flat_map(|s| &s.ignored).map(|i| json!([i.domain, i.why])).collect::<Vec<_>>(),
+        "warnings": end.warnings.iter().map(|w| json!([w.code, w.text])).chain(warned).collect::<Vec<_>>(),
+    })
+}
+
+/// Puts the lines of a log into the recording as if probes had seen them, and returns the kernels: the first has stack 1.
+fn add_launches(recording: &mut Recording, log: &str) -> Result<Vec<String>> {
+    let mut kernels: Vec<String> = Vec::new();
+    let mut work = GpuWork::default();
+    let mut boundary = 0;
+    for line in log.lines() {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [kernel, from, until] = fields.as_slice() else { bail!("{line:?} is no line of a launch log") };
+        let (from, until): (u64, u64) = (from.parse()?, until.parse()?);
+        let place = kernels.iter().position(|known| known == kernel).unwrap_or_else(|| {
+            kernels.push((*kernel).to_owned());
+            kernels.len() - 1
+        });
+        if from >= boundary {
+            boundary = (from / TICK_NS + 1) * TICK_NS;
+            let at = KtimeNs::from_ns(from);
+            work.launches.push(Launches { device: 0, from: at, until: at, work: vec![] });
+        }
+        // Each launch is waited for, and a batch ends where a wait does.
+        boundary = boundary.min(until);
+        let (at, until) = (KtimeNs::from_ns(from), KtimeNs::from_ns(until));
+        let thread = ThreadKey::new(0);
+        work.waits.push(GpuWait { thread, device: 0, from: at, until });
+        let stack = StackId::new(u32::try_from(place + 1)?);
+        if let Some(batch) = work.launches.last_mut() {
+            batch.until = at;
+            batch.work.push(Launched { thread, stack, count: 1, amount: 0 });
+        }
+    }
+    recording.gpu = work;
+    for (number, kernel) in (1_u32..).zip(&kernels) {
+        recording.frames.push(frame(FrameKind::Gpu, kernel));
+        recording.stacks.push(StackNode { parent: Some(StackId::new(0)), frame: FrameId::new(number) });
+    }
+    Ok(kernels)
+}
+
+fn frame(kind: FrameKind, name: &str) -> Frame {
+    let (module, file) = (String::new(), String::new());
+    Frame { kind, name: name.to_owned(), module, file, line: 1, first_line: 1, address: 0 }
+}
+
+/// A recording of one thread that has no samples.
+fn empty() -> Recording {
+    let process = ProcessKey::new(0);
+    let program = Process {
+        key: process,
+        pid: Pid::new(7),
+        parent: None,
+        name: "logged".to_owned(),
+        command: vec![],
+        runtime: None,
+    };
+    let thread = Thread { key: ThreadKey::new(0), process, tid: Tid::new(7), name: "main".to_owned() };
+    Recording {
+        header: header(),
+        domains: vec![],
+        readings: BTreeMap::new(),
+        sleeps: vec![],
+        processes: vec![program],
+        threads: vec![thread],
+        frames: vec![frame(FrameKind::Native, "main")],
+        stacks: vec![StackNode { parent: None, frame: FrameId::new(0) }],
+        build_ids: BTreeMap::new(),
+        slices: vec![],
+        samples: vec![],
+        requests: Default::default(),
+        gpu: GpuWork::default(),
+        gpu_facts: Default::default(),
+        summary: None,
+        warnings: vec![],
+    }
+}
+
+fn header() -> Header {
+    Header {
+        version: String::new(),
+        command: vec![],
+        anchor: WallAnchor { ktime: KtimeNs::now(), unix_ns: 0 },
+        kernel: String::new(),
+        cpu_model: String::new(),
+        sockets: BTreeMap::new(),
+        sample_hz: 99,
+        sample_event: "cpu-clock".to_owned(),
+        system_wide: false,
+        sources: vec![],
+    }
+}
