@@ -91,7 +91,8 @@ pub fn thread_by_key(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) -
     if key >= 32 {
         return None; // The second-level blocks: the list of threads serves.
     }
-    let thread = memory.read_word(fsbase.wrapping_add(u64::from(layout.tsd_block)) + 16 * key + 8)?;
+    let block = fsbase.wrapping_add(u64::from(layout.tsd_block));
+    let thread = memory.read_word(block.wrapping_add(16 * key + 8))?;
     is_thread(layout, thread, fsbase, memory).then_some(thread)
 }
 
