@@ -4,7 +4,7 @@
 //! first: unit tests of `residents` show that.
 
 use energy_trace::ids::StackId;
-use energy_trace::profile::record::{FrameKind, Truncation, Verdict};
+use energy_trace::profile::record::{Frame, FrameKind, Truncation, Verdict};
 use energy_trace::profile::recording::Recording;
 use energy_trace_tests::place::{Place, assert_code};
 
@@ -69,7 +69,10 @@ fn tables_make_room_for_each_other() {
         let turn = turns.last_mut().unwrap();
         match sample.verdict {
             Verdict::Complete => {
-                assert_eq!(python, ["<module>", "turn", function]);
+                // At the very end the process may be gone before a function is seen to be still the one that was sampled.
+                let gone = |(_, frame): (_, &Frame)| frame.name == "[unknown: Python function that is gone]";
+                let nameless = recording.frames_of(sample.stack).any(gone);
+                assert!(nameless || python == ["<module>", "turn", function], "{python:?}");
                 let stranger = |module: &&str| PHASES.iter().any(|(_, l)| l != library && module.contains(l));
                 assert!(!native.iter().any(stranger), "{function} in {native:?}");
                 turn.1 += u32::from(native.iter().any(|module| module.contains(library)));
