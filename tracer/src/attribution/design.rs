@@ -96,6 +96,11 @@ impl Design {
         self.seconds.get(window * self.columns..(window + 1) * self.columns).unwrap_or_default()
     }
 
+    /// Each window's row, and its energy in joules.
+    pub(super) fn windows(&self) -> impl Iterator<Item = (&[f64], f64)> {
+        self.joules.iter().enumerate().map(|(window, &joules)| (self.row(window), joules))
+    }
+
     /// How much more than its average all power was in an interval.
     pub(super) fn speed_of(&self, interval: usize) -> f64 {
         let window = self.window_of.get(interval).copied().unwrap_or(u32::MAX);

@@ -1,7 +1,7 @@
 //! From how sure a domain's watts are to how sure its owners' energies are.
 //!
 //! ```text
-//! ∂E_c / ∂ ln w_j = Σ_k D_k q_kc (δ_cj − q_kj),    q_kc = w_c τ_kc / Σ w τ_k                the split's own derivative
+//! relative covariance: that of the watts, by the split's own derivative (`derivative.rs`)
 //! bounds of E_c: watts of c at one end of what cannot be ruled out, those of all others at the other end
 //! ```
 //!
@@ -9,6 +9,7 @@
 //! times the mean. Where a run shows nothing, that is what is left.
 
 use super::bridge::Mark;
+use super::derivative;
 use super::intensity::{FLOOR, Intensity, Model};
 use super::ledger::Basis;
 use super::lockstep::{Step, steps_of};
@@ -101,51 +102,11 @@ fn multinomial(of_owner: &[MicroJoules], basis: &Basis<'_>) -> Vec<f64> {
     owners.iter().enumerate().map(variance).collect()
 }
 
-/// What a window's energy is split into by these watts.
-fn parts<'a>(row: &'a [f64], watts: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
-    let sum: f64 = row.iter().zip(watts).map(|(seconds, watts)| seconds * watts).sum();
-    row.iter().zip(watts).map(move |(seconds, watts)| if sum > 0.0 { seconds * watts / sum } else { 0.0 })
-}
-
-/// Energy of each column, split by these watts.
-fn energies(model: &Model, watts: &[f64]) -> Vec<f64> {
-    let mut energies = vec![0.0; watts.len()];
-    for window in 0..model.design.len() {
-        let joules = model.design.joules[window];
-        let parts = parts(model.design.row(window), watts);
-        energies.iter_mut().zip(parts).for_each(|(sum, part)| *sum += joules * part);
-    }
-    energies
-}
-
 /// Relative covariance of the columns' energies.
 fn relative(model: &Model, covariance: &[f64]) -> Vec<f64> {
-    let (design, watts, n) = (&model.design, &model.fit.watts, model.design.columns);
-    let mut slope = vec![0.0; n * n];
-    for window in 0..design.len() {
-        let q: Vec<f64> = parts(design.row(window), watts).collect();
-        for c in (0..n).filter(|&c| q[c] > 0.0) {
-            for j in 0..n {
-                let own = f64::from(u8::from(c == j));
-                slope[c * n + j] += design.joules[window] * q[c] * (own - q[j]);
-            }
-        }
-    }
-    let energies = energies(model, watts);
-    let scaled = |c: usize, j: usize| slope[c * n + j] / energies[c].abs().max(1e-9) / watts[j];
-    let mut half = vec![0.0; n * n];
-    for c in 0..n {
-        for k in 0..n {
-            half[c * n + k] = (0..n).map(|j| scaled(c, j) * covariance[j * n + k]).sum();
-        }
-    }
-    let mut relative = vec![0.0; n * n];
-    for c in 0..n {
-        for d in 0..n {
-            relative[c * n + d] = (0..n).map(|k| half[c * n + k] * scaled(d, k)).sum();
-        }
-    }
-    relative
+    let (design, watts) = (&model.design, &model.fit.watts);
+    let energies = derivative::energies(design.windows(), watts);
+    derivative::relative(design.windows(), watts, watts, &energies, covariance)
 }
 
 /// Least and most energy of a column whose samples came in step with the program, as parts of what it was given.
@@ -192,7 +153,7 @@ fn columns(
     };
     let ranges: Vec<(f64, f64)> = (0..n).map(range).collect();
     let used = if weighted { fit.watts.clone() } else { vec![fit.mean; n] };
-    let base = energies(model, &used);
+    let base = derivative::energies(model.design.windows(), &used);
     let column = |c: usize| {
         let identified = !assumed(c) && covariance[c * n + c].max(0.0).sqrt() <= IDENTIFIED * fit.watts[c];
         let mix = |own: fn(&(f64, f64)) -> f64, others: fn(&(f64, f64)) -> f64| {
@@ -201,7 +162,7 @@ fn columns(
                 .enumerate()
                 .map(|(j, range)| if j == c { own(range) } else { others(range) })
                 .collect();
-            energies(model, &watts)[c] / base[c]
+            derivative::energies(model.design.windows(), &watts)[c] / base[c]
         };
         let bounds = (mix(|range| range.0, |range| range.1), mix(|range| range.1, |range| range.0));
         let sane = bounds.0.is_finite() && bounds.1.is_finite();

@@ -31,6 +31,7 @@ mod behalf;
 mod bridge;
 mod chain;
 mod class;
+mod derivative;
 mod design;
 mod doubt_of_watts;
 mod doubts;

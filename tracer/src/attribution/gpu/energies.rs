@@ -88,6 +88,11 @@ impl Problem {
         self.rows.get(window * self.columns..(window + 1) * self.columns).unwrap_or_default()
     }
 
+    /// Each window's row, and its energy in joules.
+    pub(super) fn windows(&self) -> impl Iterator<Item = (&[f64], f64)> {
+        self.joules.iter().enumerate().map(|(window, &joules)| (self.row(window), joules))
+    }
+
     fn error(&self, window: usize, parts: &[f64]) -> f64 {
         self.joules[window] - predicted(self.row(window), parts)
     }

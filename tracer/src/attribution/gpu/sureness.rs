@@ -1,15 +1,12 @@
 //! How sure the energy of each column is, which columns cannot be told apart, and how well the windows tell at all.
 //!
 //! Spread comes from a moving-block bootstrap (`resample`), and from how far the belief has pulled (`A⁻¹ Λ A⁻¹`). It becomes a spread of
-//! energies by the split's own derivative, so that what one column has too much the others have too little:
-//!
-//! ```text
-//! ∂E_c / ∂ ln e_j = Σ_k D_k q_kc (δ_cj − q_kj),    q_kc = e_c n_kc / Σ e n_k
-//! ```
+//! energies by the split's own derivative (`derivative`), so that what one column has too much the others have too little.
 //!
 //! Kernels that always run together in the same proportions share one sum, which is known, and its parts are not: their errors go against
 //! each other. Such columns are a group, and each may have anything from nothing to the whole of it.
 
+use super::super::derivative;
 use super::super::doubt_of_watts::OwnerCertainty;
 use super::super::linear::Normal;
 use super::super::resample::{add_square, resampled};
@@ -24,8 +21,8 @@ const AGAINST: f64 = -0.5;
 const REACH: f64 = 3.0;
 /// Windows of a step of the bootstrap.
 const STEP: usize = 5;
-/// Steps of the power method.
-const TURNS: usize = 200;
+/// What is less is taken for so much where errors are made relative.
+const LEAST: f64 = 1e-3;
 
 /// What is known about columns.
 #[derive(Debug, Default)]
@@ -52,7 +49,7 @@ pub(super) fn sureness(problem: &Problem, fit: &Fit, others: &[Vec<f64>], believ
     let unsure: Vec<bool> =
         (0..n).map(|c| !believed || deviation[c] > IDENTIFIED * fit.parts[c].max(1e-9)).collect();
     let groups = groups_of(&covariance, &deviation, &unsure);
-    let energies = energies(problem, fit);
+    let energies = derivative::energies(problem.windows(), &fit.parts);
     let all: f64 = energies.iter().sum();
     let column = |c: usize| {
         let group = groups.iter().find(|group| group.contains(&c));
@@ -61,11 +58,12 @@ pub(super) fn sureness(problem: &Problem, fit: &Fit, others: &[Vec<f64>], believ
         let most = (most / energies[c].max(1e-9)).max(1.0);
         Column { identified: !unsure[c], bounds: ((1.0 - reach).max(0.0), (1.0 + reach).min(most)) }
     };
+    let held: Vec<f64> = fit.parts.iter().map(|part| part.max(LEAST)).collect();
     Sureness {
         columns: (0..n).map(column).collect(),
-        relative: relative(problem, fit, &covariance, &energies),
+        relative: derivative::relative(problem.windows(), &fit.parts, &held, &energies, &covariance),
         groups,
-        condition: condition(&problem.normal(&fit.trust, |_| true)),
+        condition: problem.normal(&fit.trust, |_| true).condition().powi(2),
     }
 }
 
@@ -134,81 +132,4 @@ fn groups_of(covariance: &[f64], deviation: &[f64], unsure: &[bool]) -> Vec<Vec<
     }
     let members = |group: usize| (0..n).filter(|&c| group_of[c] == group).collect::<Vec<_>>();
     (0..n).map(members).filter(|members| members.len() > 1).collect()
-}
-
-/// What a window's energy is split into.
-fn parts_of<'a>(row: &'a [f64], parts: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
-    let sum: f64 = row.iter().zip(parts).map(|(joules, part)| joules * part).sum();
-    row.iter().zip(parts).map(move |(joules, part)| if sum > 0.0 { joules * part / sum } else { 0.0 })
-}
-
-fn energies(problem: &Problem, fit: &Fit) -> Vec<f64> {
-    let mut energies = vec![0.0; problem.columns];
-    for window in 0..problem.len() {
-        let parts = parts_of(problem.row(window), &fit.parts);
-        energies.iter_mut().zip(parts).for_each(|(sum, part)| *sum += problem.joules[window] * part);
-    }
-    energies
-}
-
-/// Relative covariance of the columns' energies.
-fn relative(problem: &Problem, fit: &Fit, covariance: &[f64], energies: &[f64]) -> Vec<f64> {
-    let n = problem.columns;
-    let mut slope = vec![0.0; n * n];
-    for window in 0..problem.len() {
-        let q: Vec<f64> = parts_of(problem.row(window), &fit.parts).collect();
-        for c in (0..n).filter(|&c| q[c] > 0.0) {
-            for j in 0..n {
-                let own = f64::from(u8::from(c == j));
-                slope[c * n + j] += problem.joules[window] * q[c] * (own - q[j]);
-            }
-        }
-    }
-    let scaled = |c: usize, j: usize| slope[c * n + j] / energies[c].abs().max(1e-9) / fit.parts[j].max(1e-3);
-    let mut half = vec![0.0; n * n];
-    for c in 0..n {
-        for k in 0..n {
-            half[c * n + k] = (0..n).map(|j| scaled(c, j) * covariance[j * n + k]).sum();
-        }
-    }
-    let mut relative = vec![0.0; n * n];
-    for c in 0..n {
-        for d in 0..n {
-            relative[c * n + d] = (0..n).map(|k| half[c * n + k] * scaled(d, k)).sum();
-        }
-    }
-    relative
-}
-
-/// Largest over smallest eigenvalue of the matrix, scaled to a unit diagonal, by the power method.
-fn condition(normal: &Normal) -> f64 {
-    let mut scaled = normal.clone();
-    let n = scaled.target.len();
-    for i in 0..n {
-        for j in 0..n {
-            let scale = (normal.gram[i * n + i] * normal.gram[j * n + j]).sqrt();
-            scaled.gram[i * n + j] /= scale.max(1e-300);
-        }
-    }
-    let Some(factor) = scaled.factor() else { return f64::INFINITY };
-    let times = |v: &[f64]| -> Vec<f64> {
-        scaled.gram.chunks(n).map(|row| row.iter().zip(v).map(|(a, b)| a * b).sum()).collect()
-    };
-    largest(n, times) * largest(n, |v| factor.solve(v))
-}
-
-/// The largest eigenvalue of a symmetric, positive map.
-fn largest(n: usize, map: impl Fn(&[f64]) -> Vec<f64>) -> f64 {
-    // A start that is no eigenvector's opposite for any likely matrix.
-    let mut vector: Vec<f64> = (0..n).map(|i| 1.0 + (i as f64 * 0.618).fract()).collect();
-    let mut value = 0.0;
-    for _ in 0..TURNS {
-        let next = map(&vector);
-        value = next.iter().map(|x| x * x).sum::<f64>().sqrt();
-        if value <= 0.0 || !value.is_finite() {
-            break;
-        }
-        vector = next.into_iter().map(|x| x / value).collect();
-    }
-    value
 }
