@@ -30,15 +30,11 @@ fn ms(n: u64) -> KtimeNs {
 fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
     let header = Header {
         version: "test".to_owned(),
-        command: vec![],
         anchor: WallAnchor { ktime: start, unix_ns: 0 },
-        kernel: String::new(),
-        cpu_model: String::new(),
         sockets: [(CpuId::new(0), SocketId::new(0)), (CpuId::new(1), SocketId::new(1))].into(),
         sample_hz: 99,
         sample_event: "cpu-clock".to_owned(),
-        system_wide: false,
-        sources: vec![],
+        ..Header::default()
     };
     Recording {
         header,

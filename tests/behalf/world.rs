@@ -30,15 +30,10 @@ impl World {
     pub(crate) fn new() -> Self {
         let header = Header {
             version: "test".to_owned(),
-            command: vec![],
             anchor: WallAnchor { ktime: ms(0), unix_ns: 0 },
-            kernel: String::new(),
-            cpu_model: String::new(),
-            sockets: BTreeMap::new(),
             sample_hz: 99,
             sample_event: "cpu-clock".to_owned(),
-            system_wide: false,
-            sources: vec![],
+            ..Header::default()
         };
         let id = DomainId::new(0);
         let origin = Origin::Counter {

@@ -66,16 +66,10 @@ pub(crate) fn recording(
 
 fn header() -> Header {
     Header {
-        version: String::new(),
-        command: vec![],
         anchor: WallAnchor { ktime: at(0), unix_ns: 0 },
-        kernel: String::new(),
-        cpu_model: String::new(),
-        sockets: BTreeMap::new(),
         sample_hz: 99,
         sample_event: "cpu-clock".to_owned(),
-        system_wide: false,
-        sources: vec![],
+        ..Header::default()
     }
 }
 

@@ -199,15 +199,9 @@ fn empty() -> Recording {
 
 fn header() -> Header {
     Header {
-        version: String::new(),
-        command: vec![],
         anchor: WallAnchor { ktime: KtimeNs::now(), unix_ns: 0 },
-        kernel: String::new(),
-        cpu_model: String::new(),
-        sockets: BTreeMap::new(),
         sample_hz: 99,
         sample_event: "cpu-clock".to_owned(),
-        system_wide: false,
-        sources: vec![],
+        ..Header::default()
     }
 }

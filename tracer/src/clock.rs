@@ -74,7 +74,7 @@ impl fmt::Display for KtimeNs {
 }
 
 /// One moment read on both clocks: how a recording's times become dates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WallAnchor {
     /// The moment on the one clock.
     pub ktime: KtimeNs,

@@ -42,7 +42,6 @@ pub(super) fn classes_of(recording: &Recording, owners: &[OwnerTime]) -> Vec<Cla
 mod tests {
     use super::classes_of;
     use crate::attribution::time::{Owner, OwnerTime};
-    use crate::clock::{KtimeNs, WallAnchor};
     use crate::ids::{FrameId, StackId, ThreadKey};
     use crate::profile::record::{Frame, FrameKind, Header, StackNode};
     use crate::profile::recording::Recording;
@@ -55,18 +54,7 @@ mod tests {
 
     /// A recording with one stack for each list of frames, outermost first.
     fn recording(stacks: &[&[Frame]]) -> (Recording, Vec<StackId>) {
-        let header = Header {
-            version: String::new(),
-            command: vec![],
-            anchor: WallAnchor { ktime: KtimeNs::default(), unix_ns: 0 },
-            kernel: String::new(),
-            cpu_model: String::new(),
-            sockets: BTreeMap::new(),
-            sample_hz: 99,
-            sample_event: String::new(),
-            system_wide: false,
-            sources: vec![],
-        };
+        let header = Header { sample_hz: 99, ..Header::default() };
         let (mut frames, mut nodes, mut leaves) = (vec![], vec![], vec![]);
         for stack in stacks {
             let mut parent = None;

@@ -46,27 +46,15 @@ pub(super) fn mark_gpu_waits(to: &mut Recording) {
 
 #[cfg(test)]
 mod tests {
-    use crate::clock::{KtimeNs, WallAnchor};
+    use crate::clock::KtimeNs;
     use crate::ids::{CpuId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
     use crate::profile::assembly::Assembly;
     use crate::profile::record::{
         Frame, FrameKind, GpuWait, Header, Process, Record, Sample, StackNode, Thread, Verdict,
     };
-    use std::collections::BTreeMap;
 
     fn header() -> Header {
-        Header {
-            version: String::new(),
-            command: vec![],
-            anchor: WallAnchor { ktime: KtimeNs::default(), unix_ns: 0 },
-            kernel: String::new(),
-            cpu_model: String::new(),
-            sockets: BTreeMap::new(),
-            sample_hz: 99,
-            sample_event: String::new(),
-            system_wide: false,
-            sources: vec![],
-        }
+        Header { sample_hz: 99, ..Header::default() }
     }
 
     /// Samples within a wait of their own thread get the mark, at its first moment too; those after it and of other threads do not.

@@ -183,7 +183,7 @@ fn push_frame(recording: &mut Recording, frame: Frame) -> FrameId {
 #[cfg(test)]
 mod tests {
     use super::LateNames;
-    use crate::clock::{KtimeNs, WallAnchor};
+    use crate::clock::KtimeNs;
     use crate::ids::{CpuId, FrameId, StackId, ThreadKey};
     use crate::profile::record::{Frame, FrameKind, Header, Name, Sample, StackNode, Verdict};
     use crate::profile::recording::Recording;
@@ -195,18 +195,7 @@ mod tests {
 
     /// Frames `main` and `f`; `f` under `main`, and `f` under itself; one sample in each stack at each time.
     fn recording(times: &[u64]) -> Recording {
-        let header = Header {
-            version: String::new(),
-            command: vec![],
-            anchor: WallAnchor { ktime: KtimeNs::default(), unix_ns: 0 },
-            kernel: String::new(),
-            cpu_model: String::new(),
-            sockets: BTreeMap::new(),
-            sample_hz: 99,
-            sample_event: String::new(),
-            system_wide: false,
-            sources: vec![],
-        };
+        let header = Header { sample_hz: 99, ..Header::default() };
         let frame = |name: &str| Frame {
             kind: FrameKind::Native,
             name: name.into(),

@@ -66,7 +66,7 @@ pub enum Record {
 }
 
 /// What is known when the recording starts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// Version of energy-trace that wrote it.
     pub version: String,
