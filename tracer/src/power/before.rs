@@ -60,9 +60,7 @@ impl PowerSet {
         for (place, reading) in calibrations {
             let (Ok(tracks), Some(live)) = (reading.await, self.live.get_mut(place)) else { continue };
             let learned = live.source.learn(tracks);
-            if let Some(source) = self.sources.iter_mut().find(|s| s.name == live.name) {
-                source.notes.extend(learned.notes);
-            }
+            add_notes(&mut self.sources, &live.name, learned.notes);
             for ((id, _), power) in live.domains.iter().zip(learned.idle) {
                 let domain = self.domains.get_mut(id.index()).filter(|d| d.idle.is_none());
                 if let (Some(domain), Some(power)) = (domain, power) {
@@ -77,9 +75,7 @@ impl PowerSet {
         for live in &mut self.live {
             let Some(calibrator) = live.source.calibrator() else { continue };
             let notes = live.source.learn(calibrator(over)).notes;
-            if let Some(source) = self.sources.iter_mut().find(|s| s.name == live.name) {
-                source.notes.extend(notes);
-            }
+            add_notes(&mut self.sources, &live.name, notes);
         }
         (self.sources, self.remarks)
     }
@@ -122,6 +118,13 @@ impl PowerSet {
                 }
             }
         }
+    }
+}
+
+/// Gives what was learned to the source of that name.
+fn add_notes(sources: &mut [Source], name: &str, notes: Vec<String>) {
+    if let Some(source) = sources.iter_mut().find(|source| source.name == name) {
+        source.notes.extend(notes);
     }
 }
 
