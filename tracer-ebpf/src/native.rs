@@ -32,6 +32,11 @@ pub trait Tables {
     /// The rule that holds at `pc`, or an `end` code why there is none.
     fn rule(&mut self, pc: u64) -> Result<Rule, u8>;
 
+    /// Whether it is known without a search that nothing holds at `pc`.
+    fn is_known_none(&mut self, _pc: u64) -> bool {
+        false
+    }
+
     /// A rule in full, by its number.
     fn full(&mut self, _index: u32) -> Option<FullRule> {
         None
@@ -88,6 +93,14 @@ pub struct NativeWalk {
     pub others_at: u64,
 }
 
+impl NativeWalk {
+    /// Address in the instruction that runs or that called: a return address less one, for it belongs to the call before it.
+    #[inline(always)]
+    pub const fn at(&self) -> u64 {
+        self.pc.wrapping_sub(self.returned)
+    }
+}
+
 /// One frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NativeFrame {
@@ -100,7 +113,7 @@ pub struct NativeFrame {
 /// The current frame, and an `end` code: `RUNNING` when `walk` has moved on to its caller.
 #[inline(always)]
 pub fn step(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> (NativeFrame, u8) {
-    let pc = walk.pc.wrapping_sub(walk.returned);
+    let pc = walk.at();
     match caller(walk, tables, memory) {
         Ok(cfa) => (NativeFrame { pc, cfa }, end::RUNNING),
         Err(end::COMPLETE) => (NativeFrame { pc, cfa: u64::MAX }, end::COMPLETE),
@@ -115,7 +128,7 @@ pub(crate) fn caller(
     tables: &mut impl Tables,
     memory: &impl Memory,
 ) -> Result<u64, u8> {
-    let rule = tables.rule(walk.pc.wrapping_sub(walk.returned))?;
+    let rule = tables.rule(walk.at())?;
     let mut cfa = match rule.kind() {
         rule::RSP | rule::DEREF_RSP | rule::DEREF_RSP_8 => walk.sp.wrapping_add_signed(rule.offset()),
         rule::RBP | rule::DEREF_RBP => walk.bp.wrapping_add_signed(rule.offset()),

@@ -30,8 +30,11 @@ pub fn scan(
     if pc < FIRST_PC || pc >> USER_BITS != 0 {
         return None; // Small numbers and floating-point ones: most of what lies on such a stack.
     }
+    if tables.is_known_none(pc - 1) {
+        return None;
+    }
     tables.rule(pc - 1).ok().filter(|rule| rule.kind() != rule::NONE)?;
-    if !follows_call(pc, walk.pc.wrapping_sub(walk.returned), tables, memory) {
+    if !follows_call(pc, walk.at(), tables, memory) {
         return None;
     }
     let found =

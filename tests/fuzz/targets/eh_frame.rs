@@ -14,5 +14,7 @@ fuzz_target!(|input: (u64, u64, &[u8])| {
     }
     let rules = || rows.iter().map(|&row| Rule(row as u32));
     assert!(rules().all(|rule| rule.kind() <= rule::FULL));
-    assert!(rules().filter(|rule| rule.kind() == rule::FULL).all(|rule| (rule.index() as usize) < full.len()));
+    assert!(
+        rules().filter(|rule| rule.kind() == rule::FULL).all(|rule| (rule.index() as usize) < full.len())
+    );
 });

@@ -92,7 +92,7 @@ fn heal(code: u8) -> bool {
 pub(super) extern "C" fn scan_step(index: u32) -> u32 {
     let Some(scratch) = scratch() else { return 1 };
     let address = scratch.walk.native.sp + u64::from(index) * 8;
-    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
+    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
     let Some(found) = native::scan(&scratch.walk.native, address, &mut tables, &memory) else { return 0 };
     scratch.walk.native = found;
     scratch.walk.found = 1;
@@ -155,7 +155,7 @@ pub(crate) fn interrupted_register(number: u32) -> Option<u64> {
 extern "C" fn native_step() -> u32 {
     let Some(scratch) = scratch() else { return 1 };
     for _ in 0..STEPS {
-        let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
+        let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
         let (frame, code) = native::step(&mut scratch.walk.native, &mut tables, &memory);
         push_native(scratch, frame.pc, frame.cfa);
         if code != end::RUNNING {
@@ -171,10 +171,10 @@ extern "C" fn native_step() -> u32 {
 pub(super) fn native_world<'a>(
     walk: &Walks,
     cache: &'a mut KnownRules,
-    window: &mut Window,
+    window: &Window,
 ) -> (CachedTables<'a>, StackMemory) {
     let tables = CachedTables { generation: walk.tables.generation(), cache };
-    (tables, StackMemory { window, lowest: walk.lowest })
+    (tables, StackMemory { window })
 }
 
 #[inline(always)]
@@ -191,7 +191,7 @@ pub(super) fn push_native(scratch: &mut Scratch, pc: u64, cfa: u64) {
 #[inline(never)]
 pub(super) extern "C" fn trial_step() -> u32 {
     let Some(scratch) = scratch() else { return u32::from(end::NOTHING) };
-    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
+    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
     u32::from(native::step(&mut scratch.walk.trial, &mut tables, &memory).1)
 }
 

@@ -31,6 +31,11 @@ impl Tables for CachedTables<'_> {
     }
 
     #[inline(always)]
+    fn is_known_none(&mut self, pc: u64) -> bool {
+        self.cache.recall_none(pc, self.generation).is_some_and(|answer| answer.get().is_err())
+    }
+
+    #[inline(always)]
     fn full(&mut self, index: u32) -> Option<FullRule> {
         full_rule(index)
     }

@@ -31,7 +31,7 @@ pub(super) fn scan(scratch: &mut Scratch) {
 #[inline(never)]
 extern "C" fn scan_frame_pointer() -> u32 {
     let Some(scratch) = scratch() else { return 0 };
-    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &mut scratch.window);
+    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
     let Some(found) = native::scan_frame_pointer(&scratch.walk.native, &mut tables, &memory) else {
         return 0;
     };

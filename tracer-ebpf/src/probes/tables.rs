@@ -54,7 +54,7 @@ impl ProcessTables {
         }
         let unmapped = Answer::none(end::UNMAPPED);
         let mut at = self.space.first;
-        let mut step = MAX_PLACES / 2;
+        let mut step = kept(u64::from(MAX_PLACES / 2)) as u32;
         while step > 0 {
             if step < self.space.places {
                 let Some(probe) = MAPPINGS.get(at + step) else { return Some(Finding::only(pc, unmapped)) };
@@ -114,7 +114,7 @@ pub(crate) fn full_rule(index: u32) -> Option<FullRule> {
 #[inline(always)]
 fn search(rows: &Chunk, key: u64) -> u64 {
     let mut at = 0u64;
-    let mut step = (CHUNK_ROWS / 2) as u64;
+    let mut step = kept((CHUNK_ROWS / 2) as u64);
     while step > 0 {
         at += at_most(rows_at(rows, at + step), key) * step;
         step /= 2;
@@ -130,6 +130,16 @@ fn rows_at(rows: &Chunk, at: u64) -> u64 {
     unsafe { asm!("{0} &= 4095", inout(reg) at) };
     // SAFETY: the mask keeps it below CHUNK_ROWS.
     unsafe { *rows.as_ptr().add(at as usize) }
+}
+
+/// The number, of which the compiler does not know that it is: else it writes the turns of a loop one behind the other, and cold code costs
+/// more than the jump. The verifier still knows.
+#[inline(always)]
+fn kept(number: u64) -> u64 {
+    let mut number = number;
+    // SAFETY: changes nothing.
+    unsafe { asm!("{0} |= 0", inout(reg) number) };
+    number
 }
 
 /// 1 if `value <= limit`, else 0, without a branch. Holds for values and limits whose difference fits 63 bits, and for the filler.

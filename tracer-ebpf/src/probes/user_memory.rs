@@ -3,6 +3,7 @@
 //! A read costs far more by its call than by its bytes: where the next reads are likely to be close, a stretch of memory is copied at
 //! once (`window.rs`). The thread is interrupted, so that the copy stays true for the length of a sample.
 
+use super::sample::scratch;
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use core::arch::asm;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
@@ -19,6 +20,8 @@ pub(crate) struct Window {
     base: u64,
     /// Bytes that were copied; 0: none.
     bytes: u64,
+    /// The word that was asked for last and was not there.
+    asked: u64,
     /// The bytes, and room behind the mask for a whole Python frame.
     words: [u64; WINDOW_WORDS + FRAME_WORDS],
 }
@@ -86,34 +89,49 @@ impl Memory for UserMemory {
 /// Memory of `current` for the native walk: it goes up the stack.
 pub(crate) struct StackMemory {
     /// The window of this CPU: valid for as long as the program runs.
-    pub(crate) window: *mut Window,
-    /// The stack pointer at which the walk began.
-    pub(crate) lowest: u64,
+    pub(crate) window: *const Window,
 }
 
 impl Memory for StackMemory {
     #[inline(always)]
     fn read_word(&self, address: u64) -> Option<u64> {
-        // SAFETY: the scratch of this CPU, which one program at a time uses.
-        let window = unsafe { &mut *self.window };
-        if let Some(word) = window.at(address, 8) {
+        // SAFETY: the scratch of this CPU, which one program at a time uses; no reference outlives the statement.
+        if let Some(word) = unsafe { (*self.window).at(address, 8) } {
             // SAFETY: `at` gives a place in the window.
             return Some(unsafe { *word });
         }
-        if address & 7 != 0 || address.wrapping_sub(self.lowest) > STACK_REACH {
-            return UserMemory.read_word(address);
-        }
-        if !window.fill(window::up_from(address)) {
+        if stack_word(address) != 0 {
             return None;
         }
-        // SAFETY: as above.
-        window.at(address, 8).map(|word| unsafe { *word })
+        // SAFETY: as above; volatile, for the function wrote it behind the back of any reference.
+        Some(unsafe { core::ptr::read_volatile(&raw const (*self.window).asked) })
     }
 
     #[inline(always)]
     fn read_frame(&self, address: u64, bytes: u32, out: &mut [u64; FRAME_WORDS]) -> bool {
         UserMemory.read_frame(address, bytes, out)
     }
+}
+
+/// Reads a word that the window does not hold into `Window::asked`, with what lies above it where it is of the stack; 0 where it could.
+///
+/// A function of its own, because walkers read in many places: what a sample costs after other work is mostly that its code has left the
+/// caches.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn stack_word(address: u64) -> u32 {
+    let Some(scratch) = scratch() else { return 1 };
+    let word = if address & 7 != 0 || address.wrapping_sub(scratch.walk.lowest) > STACK_REACH {
+        UserMemory.read_word(address)
+    } else if scratch.window.fill(window::up_from(address)) {
+        // SAFETY: `at` gives a place in the window.
+        scratch.window.at(address, 8).map(|word| unsafe { *word })
+    } else {
+        None
+    };
+    let Some(word) = word else { return 1 };
+    scratch.window.asked = word;
+    0
 }
 
 /// Memory of `current` for the Python walk. From 3.11 on frames lie one above the other, the caller's below; where the last frame was
