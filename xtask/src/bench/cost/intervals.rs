@@ -14,12 +14,28 @@ pub(super) struct Reading {
     pub(super) taken: u64,
 }
 
+impl Reading {
+    /// What came since an earlier one.
+    pub(super) const fn since(self, earlier: Self) -> Self {
+        Self {
+            run_ns: self.run_ns - earlier.run_ns,
+            runs: self.runs - earlier.runs,
+            taken: self.taken - earlier.taken,
+        }
+    }
+
+    /// Nanoseconds a sample, where each run that took none costs so much.
+    pub(super) fn mean_less(self, stranger: u64) -> u64 {
+        let others = self.runs.saturating_sub(self.taken);
+        self.run_ns.saturating_sub(others * stranger).checked_div(self.taken).unwrap_or(0)
+    }
+}
+
 /// Nanoseconds that a run takes at most when it only finds that the thread is no target: it looks into one map.
 const STRANGER_MOST: u64 = 1000;
 
 /// What happened between readings.
 pub(super) struct Intervals {
-    first: Reading,
     last: Reading,
     /// Runs and nanoseconds of intervals with one sample.
     single: Vec<(u64, u64)>,
@@ -31,13 +47,11 @@ pub(super) struct Intervals {
 
 impl Intervals {
     pub(super) const fn beginning(first: Reading) -> Self {
-        Self { first, last: first, single: Vec::new(), strangers: Vec::new(), open: false }
+        Self { last: first, single: Vec::new(), strangers: Vec::new(), open: false }
     }
 
     pub(super) fn add(&mut self, now: Reading) {
-        let runs = now.runs - self.last.runs;
-        let taken = now.taken - self.last.taken;
-        let ns = now.run_ns - self.last.run_ns;
+        let Reading { run_ns: ns, runs, taken } = now.since(self.last);
         let stranger = ns <= runs * STRANGER_MOST;
         match (runs, taken) {
             // The counter of samples is the first thing that a sample touches, its time the last: a reading may lie between.
@@ -55,7 +69,7 @@ impl Intervals {
     }
 
     /// The usual cost of a run that took no sample.
-    fn stranger(&self) -> u64 {
+    pub(super) fn stranger(&self) -> u64 {
         let mut sorted = self.strangers.clone();
         sorted.sort_unstable();
         sorted.get(sorted.len() / 2).copied().unwrap_or(0)
@@ -73,21 +87,13 @@ impl Intervals {
         costs.sort_unstable();
         costs
     }
-
-    /// Nanoseconds a sample, over all of them.
-    pub(super) fn mean(&self) -> u64 {
-        let taken = self.last.taken - self.first.taken;
-        let others = (self.last.runs - self.first.runs).saturating_sub(taken);
-        let ns = self.last.run_ns - self.first.run_ns;
-        ns.saturating_sub(others * self.stranger()).checked_div(taken).unwrap_or(0)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Intervals, Reading};
 
-    /// Strangers' runs are taken off, intervals with several samples count in the mean alone.
+    /// Strangers' runs are taken off, intervals with several samples have no cost each.
     #[test]
     fn strangers_are_taken_off() {
         let mut intervals = Intervals::beginning(Reading::default());
@@ -97,7 +103,7 @@ mod tests {
             intervals.add(now);
         }
         assert_eq!(intervals.costs(), [5000, 7000]);
-        assert_eq!(intervals.mean(), 21_000 / 4);
+        assert_eq!(now.mean_less(intervals.stranger()), (21_200 - 2 * 100) / 4);
     }
 
     /// A sample that was under way at a reading is put together again, whichever of its counters came first.

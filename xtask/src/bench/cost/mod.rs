@@ -1,7 +1,9 @@
 //! `bench cost`: nanoseconds of the sampler per sample, by the kernel's own count (bpf_stats), of the product as it is.
 //!
 //! The time is the program's alone, without the interrupt around it and without the reader in user space; the kernel's bookkeeping
-//! (40 to 80 ns a run) is in it. Programs of known depth have a CPU to themselves, above all others by `SCHED_FIFO`, so that what is
+//! (40 to 80 ns a run) is in it. The mean is of a time in which nobody looked. Median and p99 need a reading between any two samples, and
+//! each reading interrupts the workload and takes room in its caches: with a workload of several threads they come out higher than
+//! without. Programs of known depth have a CPU to themselves, above all others by `SCHED_FIFO`, so that what is
 //! measured is the sampler and not what strangers did to the caches; PyTorch and numpy run as they do. Leaves out `sched_switch`.
 
 #![expect(clippy::print_stdout, reason = "the table is the result")]
@@ -16,7 +18,7 @@ use crate::product;
 use crate::setup::Purpose;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
-use intervals::Intervals;
+use intervals::{Intervals, Reading};
 use probe_stats::Sampler;
 use std::fs;
 use std::io;
@@ -64,13 +66,15 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     );
     for workload in workloads.iter().filter(|workload| workload.name.contains(&options.only)) {
         for hz in RATES {
-            for binary in &binaries {
-                let mut rounds: Vec<Figures> = Vec::new();
-                for _ in 0..options.rounds.max(1) {
-                    let seconds = options.seconds * if hz < 500 { 2.0 } else { 1.0 };
-                    rounds.push(measure(binary, workload, hz, seconds, &folder)?);
+            let seconds = options.seconds * if hz < 500 { 2.0 } else { 1.0 };
+            let mut rounds: Vec<Vec<Figures>> = vec![Vec::new(); binaries.len()];
+            for _ in 0..options.rounds.max(1) {
+                for (binary, figures) in binaries.iter().zip(&mut rounds) {
+                    figures.push(measure(binary, workload, hz, seconds, &folder)?);
                 }
-                print_line(workload, hz, &rounds, binary);
+            }
+            for (binary, figures) in binaries.iter().zip(&rounds) {
+                print_line(workload, hz, figures, binary);
             }
         }
     }
@@ -88,7 +92,7 @@ fn hurry() -> Result<()> {
     Ok(())
 }
 
-/// What one measurement gave, in nanoseconds.
+/// What one measurement gave, in nanoseconds; the mean is of another time than the rest.
 #[derive(Clone, Copy)]
 struct Figures {
     samples: usize,
@@ -122,15 +126,17 @@ fn measure(binary: &Path, workload: &Workload, hz: u32, seconds: f64, folder: &P
     let mut target = Running(workload.start()?);
     sleep(Duration::from_secs_f64(workload.warm_up));
     let mut tracer = Running(start(binary, target.0.id(), hz, folder)?);
-    let intervals =
-        watch(tracer.0.id(), hz, seconds).with_context(|| format!("{} at {hz} Hz", workload.name))?;
+    let sampler = settle(tracer.0.id()).with_context(|| format!("{} at {hz} Hz", workload.name))?;
+    let undisturbed = leave_alone(&sampler, seconds)?;
+    let intervals = watch(&sampler, hz, seconds)?;
     target.0.kill()?;
     tracer.0.wait()?; // It ends when its target does.
     let costs = intervals.costs();
     ensure!(!costs.is_empty(), "no interval held exactly one sample of {}", workload.name);
     let at = |share: f64| costs[((costs.len() as f64 * share) as usize).min(costs.len() - 1)];
     let complete = read_complete(binary, &folder.join("cost.data"))?;
-    Ok(Figures { samples: costs.len(), median: at(0.5), p99: at(0.99), mean: intervals.mean(), complete })
+    let mean = undisturbed.mean_less(intervals.stranger());
+    Ok(Figures { samples: costs.len(), median: at(0.5), p99: at(0.99), mean, complete })
 }
 
 fn start(binary: &Path, pid: u32, hz: u32, folder: &Path) -> Result<Child> {
@@ -146,9 +152,15 @@ fn start(binary: &Path, pid: u32, hz: u32, folder: &Path) -> Result<Child> {
     command.spawn().with_context(|| format!("cannot start {}", binary.display()))
 }
 
-/// Waits until the row tables are ready, then reads the sampler's counters so often that most intervals hold one sample at most.
-fn watch(tracer: u32, hz: u32, seconds: f64) -> Result<Intervals> {
-    let sampler = settle(tracer)?;
+/// What the sampler did while nobody looked.
+fn leave_alone(sampler: &Sampler, seconds: f64) -> Result<Reading> {
+    let before = sampler.read()?;
+    sleep(Duration::from_secs_f64(seconds));
+    Ok(sampler.read()?.since(before))
+}
+
+/// Reads the sampler's counters so often that most intervals hold one sample at most.
+fn watch(sampler: &Sampler, hz: u32, seconds: f64) -> Result<Intervals> {
     let pause = Duration::from_secs_f64(0.2 / f64::from(hz));
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let mut intervals = Intervals::beginning(sampler.read()?);

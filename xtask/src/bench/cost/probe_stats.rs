@@ -16,8 +16,6 @@ const PERCPU_ARRAY: u64 = 6;
 /// `BPF_MAP_LOOKUP_ELEM`, `BPF_MAP_GET_FD_BY_ID`.
 const LOOKUP: libc::c_long = 1;
 const FD_BY_ID: libc::c_long = 14;
-/// More CPUs than Linux takes.
-const CPUS: usize = 8192;
 
 /// The sampler of one energy-trace.
 pub(super) struct Sampler {
@@ -25,6 +23,8 @@ pub(super) struct Sampler {
     info: File,
     /// The map `LOST`.
     counters: OwnedFd,
+    /// CPUs that the machine may have: a counter has a place for each.
+    cpus: usize,
 }
 
 impl Sampler {
@@ -49,7 +49,9 @@ impl Sampler {
             }
         }
         let (_, info) = info.context("no perf event program")?;
-        Ok(Self { info, counters: counters.context("no map of counters")? })
+        let possible = fs::read_to_string("/sys/devices/system/cpu/possible")?;
+        let cpus = parse_possible(&possible).context("the kernel does not tell which CPUs are possible")?;
+        Ok(Self { info, counters: counters.context("no map of counters")?, cpus })
     }
 
     /// Reads all three.
@@ -64,7 +66,7 @@ impl Sampler {
 
     /// The sum over all CPUs.
     fn read_taken(&self) -> Result<u64> {
-        let mut values = vec![0u64; CPUS];
+        let mut values = vec![0u64; self.cpus];
         let key = lost::TAKEN;
         let attributes = Lookup {
             map: u32::try_from(self.counters.as_raw_fd())?,
@@ -104,12 +106,18 @@ fn open_map(id: u64) -> Result<OwnedFd> {
 
 fn bpf<T>(command: libc::c_long, attributes: &T) -> Result<libc::c_long> {
     // SAFETY: `attributes` is a part of `union bpf_attr` with pointers to memory that outlives the call and is large enough: a value for
-    // each CPU that Linux can have.
+    // each CPU that the machine may have.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
     if result < 0 {
         bail!("bpf({command}): {}", io::Error::last_os_error());
     }
     Ok(result)
+}
+
+/// One more than the last CPU of a list such as `0-3,8-11`.
+fn parse_possible(list: &str) -> Option<usize> {
+    let (_, last) = list.trim().rsplit_once([',', '-']).unwrap_or(("", list.trim()));
+    last.parse::<usize>().ok()?.checked_add(1)
 }
 
 /// A number in an fdinfo.
@@ -120,7 +128,7 @@ fn parse_field(text: &str, key: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_field;
+    use super::{parse_field, parse_possible};
 
     /// Keys are whole, numbers are trimmed, what is no number is none.
     #[test]
@@ -129,5 +137,12 @@ mod tests {
         assert_eq!(parse_field(text, "run_time_ns"), Some(12345));
         assert_eq!(parse_field(text, "run"), None);
         assert_eq!(parse_field(text, "memlock"), None);
+    }
+
+    /// A place for every CPU, in whichever form the kernel lists them.
+    #[test]
+    fn possible_cpus() {
+        let counts = ["0\n", "0-1\n", "0-3,8-11\n", ""].map(parse_possible);
+        assert_eq!(counts, [Some(1), Some(2), Some(12), None]);
     }
 }
