@@ -5,7 +5,7 @@
 //! the timer, samples cannot say how much, and the energy decides (`intensity.rs`). The mix is that of the whole run or of the last
 //! second or quarter of one, or that between two borders which the samples show (`segments.rs`), whichever makes the samples likeliest, each pair judged by a mix without itself.
 
-use super::bridge::{Asleep, Mark, NO_THREAD, Rate};
+use super::bridge::{Asleep, Mark, NO_LINE, Rate};
 use super::segments::borders;
 use crate::clock::KtimeNs;
 
@@ -92,7 +92,7 @@ impl Chains {
             asleep: vec![],
         };
         let mut sum = 0.0;
-        for run in marks.chunk_by(|a, b| a.thread == b.thread) {
+        for run in marks.chunk_by(|a, b| a.line == b.line) {
             sum += chains.add_thread(run, column);
         }
         (chains, sum)
@@ -188,7 +188,7 @@ impl Chains {
 
     /// The number of a thread's mix at a moment, to look up what was computed once for each.
     pub(super) fn mix_number(&self, thread: u32, at: KtimeNs) -> Option<usize> {
-        let &(first, bins) = self.first.get(thread as usize).filter(|_| thread != NO_THREAD)?;
+        let &(first, bins) = self.first.get(thread as usize).filter(|_| thread != NO_LINE)?;
         Some(first / self.columns.max(1) + self.bin(thread as usize, at).min(bins.saturating_sub(1)))
     }
 
@@ -202,8 +202,8 @@ impl Chains {
         self.samples.get(thread).copied().unwrap_or(0.0)
     }
 
-    /// Number of threads with samples.
-    pub(super) const fn threads(&self) -> usize {
+    /// Number of lines with samples.
+    pub(super) const fn lines(&self) -> usize {
         self.first.len()
     }
 

@@ -160,7 +160,7 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     let plain = split(dynamic, &present, owners.len());
     let settled = account.intensity.model().map(|model| {
         let edges = Edges::new(evidence.intervals, dynamic, evidence.late, &parts, model);
-        let splitter = Splitter { model, class_of: basis.class_of, owners, edges };
+        let splitter = Splitter { model, class_of: basis.class_of, owners, marks, edges };
         splitter.split(dynamic, &steps, &parts, |interval| by_time(&present, interval))
     });
     let weighted =

@@ -41,6 +41,7 @@ mod idle;
 mod intensity;
 mod late;
 mod ledger;
+mod line;
 mod linear;
 mod lockstep;
 mod occupancy;

@@ -13,7 +13,7 @@
 //! found with the watts by expectation and maximisation in turns (Dempster, Laird, Rubin: Maximum likelihood from incomplete data, 1977).
 //! Where that part is large, functions do not draw the same power each time (hyperthreads, frequency), and none of this is believed.
 
-use super::bridge::{NO_THREAD, NOBODY, Part, Rate};
+use super::bridge::{NO_LINE, NOBODY, Part, Rate};
 use super::chain::Chains;
 use super::design::{Design, Share, moments};
 use super::intensity::{Evidence, FLOOR, Fit, Model, predicted};
@@ -77,11 +77,11 @@ pub(super) struct Seen {
 
 /// The logarithm of the probability that a part's thread was in one function throughout, and whether that is its right sample's.
 pub(super) fn hold(part: &Part, share: &Share, rates: &[Rate], chains: &Chains) -> (f64, bool) {
-    if part.thread == NO_THREAD {
+    if part.line == NO_LINE {
         return (0.0, false);
     }
-    let Rate { rate, asleep } = rates.get(part.thread as usize).copied().unwrap_or_default();
-    let mix = chains.mix(part.thread, part.at);
+    let Rate { rate, asleep } = rates.get(part.line as usize).copied().unwrap_or_default();
+    let mix = chains.mix(part.line, part.at);
     let of_mix = |column: usize| mix.get(column).copied().unwrap_or(1.0);
     #[expect(clippy::cast_precision_loss, reason = "probabilities")]
     let kept = |ns: u64, slept: u64| (-rate * (ns as f64 + asleep.distance(slept))).exp();

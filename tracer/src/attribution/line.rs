@@ -1,0 +1,87 @@
+//! Lines: what is followed from sample to sample as one chain of functions.
+//!
+//! A line is a thread's time, or that part of a worker's time which it works for one asker (`behalf/calls.rs`): between two samples nobody knows
+//! the function that runs, but for whom a worker works is often known exactly, and what it does for one asker says nothing about what it
+//! does for another. Leaves out what a line was probably doing between its samples (`bridge.rs`).
+
+use super::bridge::{End, Mark, NOBODY, Piece, Run};
+use crate::clock::KtimeNs;
+use crate::timeline::Span;
+use super::time::{CpuTime, OwnerId};
+use crate::ids::ThreadKey;
+
+/// Runs and samples of one line, both in time order.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) thread: ThreadKey,
+    pub(super) runs: Vec<Run>,
+    /// Their number is given when the line is bridged.
+    pub(super) marks: Vec<Mark>,
+    /// Whose stack the thread went to sleep in, and when, where that was recorded.
+    pub(super) ends: Vec<(KtimeNs, OwnerId)>,
+    /// Who owns the thread's time that is near no sample.
+    pub(super) unseen: OwnerId,
+    /// How far a sample may be away to say anything.
+    pub(super) near_ns: u64,
+}
+
+impl CpuTime {
+    /// Adds a line's samples, and gives its pieces, each with the position of its run.
+    pub(super) fn bridge(&mut self, mut line: Line) -> Vec<(usize, Piece)> {
+        let number = self.marks.last().map_or(0, |last| last.line + 1);
+        line.marks.iter_mut().for_each(|mark| mark.line = number);
+        let mut pieces = Vec::with_capacity(line.runs.len() + line.marks.len());
+        for (position, run) in line.runs.iter().enumerate() {
+            line.pieces_of(run, |piece| pieces.push((position, piece)));
+        }
+        self.marks.append(&mut line.marks);
+        pieces
+    }
+}
+
+/// A stack that was taken this long before a thread left its CPU is what it left in.
+const LEAVING_NS: u64 = 100_000;
+
+impl Line {
+    /// The pieces of a run between samples, in time order.
+    fn pieces_of(&self, run: &Run, mut add: impl FnMut(Piece)) {
+        let end_ns = run.cpu_ns.saturating_add(run.span.ns());
+        let first = self.marks.partition_point(|mark| mark.cpu_ns < run.cpu_ns);
+        let after = self.marks.partition_point(|mark| mark.cpu_ns < end_ns);
+        let before = first.checked_sub(1).and_then(|i| self.marks.get(i));
+        let before = before.filter(|mark| run.span.start.ns_since(mark.at) <= self.near_ns);
+        let behind = self.marks.get(after).filter(|mark| mark.at.ns_since(run.span.end) <= self.near_ns);
+        let inside = self.marks.get(first..after).unwrap_or_default();
+        let (mut from, mut left) = (run.cpu_ns, before);
+        for right in inside.iter().map(Some).chain([behind]) {
+            let to = right.map_or(end_ns, |mark| mark.cpu_ns).min(end_ns);
+            if from < to {
+                add(self.piece(run, from, to, left, right));
+            }
+            (from, left) = (to, right);
+        }
+    }
+
+    fn piece(&self, run: &Run, from: u64, to: u64, left: Option<&Mark>, right: Option<&Mark>) -> Piece {
+        let moment = |cpu_ns: u64| KtimeNs::from_ns(run.span.start.as_ns() + (cpu_ns - run.cpu_ns));
+        let span = Span { start: moment(from), end: moment(to) };
+        let Some(any) = left.or(right) else { return Piece::certain(run.cpu, span, self.unseen) };
+        let nobody = End { owner: NOBODY, ns: 0, slept_ns: 0 };
+        let end = |owner, ns: u64, apart: u64| End { owner, ns, slept_ns: apart.saturating_sub(ns) };
+        let left = left.map_or(nobody, |mark| {
+            end(mark.owner, from.saturating_sub(mark.cpu_ns), span.start.ns_since(mark.at))
+        });
+        let right = right.map_or(nobody, |mark| {
+            end(mark.owner, mark.cpu_ns.saturating_sub(to), mark.at.ns_since(span.end))
+        });
+        let left_in = self.left_in(run).filter(|_| span.end == run.span.end);
+        let right = left_in.map_or(right, |owner| End { owner, ..nobody });
+        Piece { cpu: run.cpu, span, line: any.line, left, right }
+    }
+
+    /// Whose stack a run ended in, where it ended in a sleep that was recorded.
+    fn left_in(&self, run: &Run) -> Option<OwnerId> {
+        let (at, owner) = self.ends.get(self.ends.partition_point(|(at, _)| *at <= run.span.end).checked_sub(1)?)?;
+        (*at >= run.span.start && run.span.end.ns_since(*at) <= LEAVING_NS).then_some(*owner)
+    }
+}
