@@ -83,7 +83,7 @@ impl Design {
             row[share.left] += share.seconds * share.blend.left;
             row[share.right] += share.seconds * share.blend.right;
             if share.blend.mix > 0.0 {
-                let mix = chains.mix(part.line, part.at);
+                let mix = chains.drawn(part.line, part.at);
                 row.iter_mut().zip(mix).for_each(|(sum, pi)| *sum += share.seconds * share.blend.mix * pi);
             }
             shares.push(share);
@@ -165,7 +165,7 @@ pub(super) fn share(
     let rate = rates.get(part.line as usize).copied().unwrap_or_default();
     let alike = left == right && part.right != NOBODY && part.line != NO_LINE;
     let same = alike.then(|| chains.mix(part.line, part.at).get(left).copied().unwrap_or(1.0));
-    let blend = Blend::new(part, rate, same);
+    let blend = chains.lean(part, (left, right), Blend::new(part, rate, same));
     let mix = chains.mix_number(part.line, part.at);
     Share { window, left, right, mix, blend, seconds: part.ns as f64 / 1e9 }
 }

@@ -5,10 +5,10 @@
 //! does for another. Leaves out what a line was probably doing between its samples (`bridge.rs`).
 
 use super::bridge::{End, Mark, NOBODY, Piece, Run};
-use crate::clock::KtimeNs;
-use crate::timeline::Span;
 use super::time::{CpuTime, OwnerId};
+use crate::clock::KtimeNs;
 use crate::ids::ThreadKey;
+use crate::timeline::Span;
 
 /// Runs and samples of one line, both in time order.
 #[derive(Clone, Debug)]
@@ -17,12 +17,21 @@ pub(super) struct Line {
     pub(super) runs: Vec<Run>,
     /// Their number is given when the line is bridged.
     pub(super) marks: Vec<Mark>,
-    /// Whose stack the thread went to sleep in, and when, where that was recorded.
-    pub(super) ends: Vec<(KtimeNs, OwnerId)>,
+    /// What else than samples is known of its stacks, in time order.
+    pub(super) ends: Vec<Ending>,
     /// Who owns the thread's time that is near no sample.
     pub(super) unseen: OwnerId,
     /// How far a sample may be away to say anything.
     pub(super) near_ns: u64,
+}
+
+/// A thread went to sleep, and in whose stack is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ending {
+    /// Since when it was in that stack for sure.
+    pub(super) since: KtimeNs,
+    pub(super) at: KtimeNs,
+    pub(super) owner: OwnerId,
 }
 
 impl CpuTime {
@@ -56,16 +65,25 @@ impl Line {
         for right in inside.iter().map(Some).chain([behind]) {
             let to = right.map_or(end_ns, |mark| mark.cpu_ns).min(end_ns);
             if from < to {
-                add(self.piece(run, from, to, left, right));
+                self.pieces_between(run, (from, to), (left, right), &mut add);
             }
             (from, left) = (to, right);
         }
     }
 
-    fn piece(&self, run: &Run, from: u64, to: u64, left: Option<&Mark>, right: Option<&Mark>) -> Piece {
+    /// A run's piece between two samples; two where its end is known for longer.
+    fn pieces_between(
+        &self,
+        run: &Run,
+        (from, to): (u64, u64),
+        (left, right): (Option<&Mark>, Option<&Mark>),
+        add: &mut impl FnMut(Piece),
+    ) {
         let moment = |cpu_ns: u64| KtimeNs::from_ns(run.span.start.as_ns() + (cpu_ns - run.cpu_ns));
         let span = Span { start: moment(from), end: moment(to) };
-        let Some(any) = left.or(right) else { return Piece::certain(run.cpu, span, self.unseen) };
+        let Some(any) = left.or(right) else {
+            return add(Piece::certain(run.cpu, span, self.unseen));
+        };
         let nobody = End { owner: NOBODY, ns: 0, slept_ns: 0 };
         let end = |owner, ns: u64, apart: u64| End { owner, ns, slept_ns: apart.saturating_sub(ns) };
         let left = left.map_or(nobody, |mark| {
@@ -74,14 +92,24 @@ impl Line {
         let right = right.map_or(nobody, |mark| {
             end(mark.owner, mark.cpu_ns.saturating_sub(to), mark.at.ns_since(span.end))
         });
-        let left_in = self.left_in(run).filter(|_| span.end == run.span.end);
-        let right = left_in.map_or(right, |owner| End { owner, ..nobody });
-        Piece { cpu: run.cpu, span, line: any.line, left, right }
+        let piece = Piece { cpu: run.cpu, span, line: any.line, left, right };
+        let Some(ending) = self.ending_of(run).filter(|_| span.end == run.span.end) else {
+            return add(piece);
+        };
+        let known = End { owner: ending.owner, ..nobody };
+        let since = ending.since.max(span.start);
+        if since > span.start {
+            add(Piece { span: Span { end: since, ..span }, right: known, ..piece });
+        }
+        if since < span.end {
+            add(Piece { span: Span { start: since, ..span }, left: known, right: known, ..piece });
+        }
     }
 
-    /// Whose stack a run ended in, where it ended in a sleep that was recorded.
-    fn left_in(&self, run: &Run) -> Option<OwnerId> {
-        let (at, owner) = self.ends.get(self.ends.partition_point(|(at, _)| *at <= run.span.end).checked_sub(1)?)?;
-        (*at >= run.span.start && run.span.end.ns_since(*at) <= LEAVING_NS).then_some(*owner)
+    /// What is known of a run's end, where it ended in a sleep that was recorded.
+    fn ending_of(&self, run: &Run) -> Option<Ending> {
+        let before = self.ends.partition_point(|ending| ending.at <= run.span.end).checked_sub(1)?;
+        let ending = self.ends.get(before)?;
+        (ending.at >= run.span.start && run.span.end.ns_since(ending.at) <= LEAVING_NS).then_some(*ending)
     }
 }

@@ -28,9 +28,11 @@
 //! (CLOUD 2023) and Chappie (FSE 2020), with idle apart and exact time; the conservation law and the weights are explained where they stand.
 
 mod behalf;
+mod behind;
 mod bridge;
 mod chain;
 mod class;
+mod counts;
 mod derivative;
 mod design;
 mod doubt_of_watts;

@@ -224,7 +224,7 @@ impl Splitter<'_> {
         };
         if share.blend.mix > LEAST_MIX {
             let first = self.owners.len() + part.line as usize * design.columns;
-            for (column, pi) in chains.mix(part.line, part.at).iter().enumerate() {
+            for (column, pi) in chains.drawn(part.line, part.at).iter().enumerate() {
                 let p = share.blend.mix * pi;
                 times.mixed.push((column, share.seconds * p));
                 if column == share.left {

@@ -20,12 +20,12 @@
 //! are rare beside others.
 
 use super::awake::Awake;
-use super::code::Code;
+use super::code::{Code, HomeId};
 use super::doing::{Makeup, Phase, Threads};
 use crate::clock::KtimeNs;
 use crate::ids::{ProcessKey, StackId, ThreadKey};
 use crate::profile::recording::Recording;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Wake-ups that a chain is followed.
 const CHAIN: usize = 64;
@@ -244,6 +244,23 @@ impl<'a> Asked<'a> {
             prefer(&mut all, |(_, phase)| phase.waits);
         }
         (all.into_iter().map(|(asker, _)| asker).collect(), until)
+    }
+
+    /// When a Python thread woke workers of its process, with where these live, in time order.
+    pub(super) fn wakes_of_workers(&self) -> BTreeMap<ThreadKey, Vec<(HomeId, KtimeNs)>> {
+        let mut all: BTreeMap<ThreadKey, Vec<(HomeId, KtimeNs)>> = BTreeMap::new();
+        for (&thread, wakes) in &self.wakes {
+            let Some(home) = self.code.home(thread) else { continue };
+            let here = |wake: &&Asker| {
+                self.is_python(wake.thread)
+                    && self.threads.process(wake.thread) == self.threads.process(thread)
+            };
+            for wake in wakes.iter().filter(here) {
+                all.entry(wake.thread).or_default().push((home, wake.at));
+            }
+        }
+        all.values_mut().for_each(|wakes| wakes.sort_by_key(|(_, at)| *at));
+        all
     }
 
     /// Who last woke a thread.

@@ -9,11 +9,12 @@
 //! threads that work for themselves in some stacks and for others in others: they stay one line, whose samples tell the call.
 
 use super::super::bridge::{Mark, NOBODY, Piece, Run};
-use super::super::line::Line;
+use super::super::line::{Ending, Line};
 use super::super::time::{CpuTime, NEAREST_NS, Owner, OwnerId};
 use super::asked::{Answer, Role};
-use super::code::Python;
+use super::code::{Python, Whereabouts};
 use super::{NEXT, Refiner, SetId};
+use crate::clock::KtimeNs;
 use crate::ids::ThreadKey;
 use crate::profile::record::Wait;
 use crate::timeline::Span;
@@ -59,7 +60,7 @@ impl Refiner<'_> {
     /// One line, whose samples tell the call.
     fn by_sample(&mut self, mut line: Line, time: &mut CpuTime) {
         let marks = line.marks.iter_mut().map(|mark| (mark.at, &mut mark.owner));
-        for (at, owner) in marks.chain(line.ends.iter_mut().map(|(at, owner)| (*at, owner))) {
+        for (at, owner) in marks.chain(line.ends.iter_mut().map(|ending| (ending.at, &mut ending.owner))) {
             let role = self.role(*owner);
             if role != Role::Own {
                 let paths = self.asked.who(role, line.thread, at).paths;
@@ -135,7 +136,9 @@ impl Refiner<'_> {
         for wait in self.waits {
             waits.entry(wait.thread).or_default().push(wait);
         }
+        let wakes = self.asked.wakes_of_workers();
         for line in lines {
+            let wakes = wakes.get(&line.thread).map_or(&[][..], Vec::as_slice);
             let Some(waits) = waits.get_mut(&line.thread) else { continue };
             waits.sort_by_key(|wait| wait.at);
             let mut seen: BTreeMap<Python, Vec<&Mark>> = BTreeMap::new();
@@ -145,14 +148,25 @@ impl Refiner<'_> {
                 }
             }
             for wait in waits {
-                let Some(marks) = self.asked.code.python_of(wait.stack).and_then(|python| seen.get(&python)) else {
-                    continue;
-                };
+                let Some(python) = self.asked.code.python_of(wait.stack) else { continue };
+                let Some(marks) = seen.get(&python) else { continue };
+                // Samples since then show nothing else.
+                let other = line.marks.get(..line.marks.partition_point(|mark| mark.at <= wait.at));
+                let other = other.into_iter().flatten().rev();
+                let other = other
+                    .take_while(|mark| wait.at.ns_since(mark.at) < NEAREST_NS)
+                    .find(|mark| self.python_of(mark.owner, time) != Some(python));
+                let after = other.map_or(KtimeNs::default(), |mark| mark.at);
+                let asked = wakes.get(..wakes.partition_point(|wake| wake.1 <= wait.at)).unwrap_or_default();
+                let asked = asked.iter().rev().take_while(|wake| wake.1 > after);
+                let asked = asked
+                    .filter(|wake| self.asked.code.whereabouts(wake.0, wait.stack) == Whereabouts::Inside);
+                let since = asked.last().map_or(wait.at, |wake| wake.1);
                 let next = marks.partition_point(|mark| mark.at < wait.at);
                 let around = [next.checked_sub(1).and_then(|i| marks.get(i)), marks.get(next)];
                 let apart = |mark: &&&Mark| mark.at.ns_since(wait.at).max(wait.at.ns_since(mark.at));
                 if let Some(mark) = around.into_iter().flatten().min_by_key(apart) {
-                    line.ends.push((wait.at, mark.owner));
+                    line.ends.push(Ending { since, at: wait.at, owner: mark.owner });
                 }
             }
         }
