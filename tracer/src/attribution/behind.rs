@@ -9,6 +9,7 @@
 
 use super::bridge::{Part, Piece, parts};
 use super::intensity::{Evidence, Intensity, learn};
+use super::siblings::{POSSIBLE, Siblings, USUAL, weight};
 use crate::clock::KtimeNs;
 use crate::timeline::{EnergyInterval, Span};
 
@@ -23,12 +24,15 @@ pub(super) struct Seen {
     pub(super) intervals: Vec<EnergyInterval>,
     pub(super) parts: Vec<Part>,
     pub(super) behind_ns: u64,
+    /// η of hardware threads that share a core; `None` where none did.
+    pub(super) eta: Option<f64>,
 }
 
 impl Seen {
     fn new<'p>(
         intervals: &[EnergyInterval],
         pieces: impl Iterator<Item = &'p Piece>,
+        siblings: &Siblings,
         behind_ns: u64,
     ) -> Self {
         let earlier = |at: KtimeNs| KtimeNs::from_ns(at.as_ns().saturating_sub(behind_ns));
@@ -37,8 +41,16 @@ impl Seen {
             ..*interval
         };
         let intervals: Vec<EnergyInterval> = intervals.iter().map(shifted).collect();
-        let parts = parts(&intervals, pieces);
-        Self { intervals, parts, behind_ns }
+        let parts = parts(&intervals, pieces, siblings);
+        let eta = parts.iter().any(|part| part.shared > 0.0).then_some(USUAL);
+        Self { intervals, parts, behind_ns, eta: None }.with_eta(eta)
+    }
+
+    fn with_eta(mut self, eta: Option<f64>) -> Self {
+        if let Some(eta) = eta {
+            self.parts.iter_mut().for_each(|part| part.weight = weight(part.shared, eta));
+        }
+        Self { eta, ..self }
     }
 }
 
@@ -52,25 +64,33 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Learns the watts of each class, and how far behind the counter is. `with` is all other evidence.
+/// Learns the watts of each class, how far behind the counter is, and what hardware threads of one core draw together. `with` is all other
+/// evidence.
 pub(super) fn learn_behind<'p>(
     intervals: &[EnergyInterval],
     pieces: impl Iterator<Item = &'p Piece> + Clone,
+    siblings: &Siblings,
     with: &Evidence<'_>,
 ) -> (Seen, Intensity) {
-    let at_once = Seen::new(intervals, pieces.clone(), 0);
-    let intensity = learn(&with.seen(&at_once));
-    let Some(model) = intensity.model() else { return (at_once, intensity) };
-    let now = model.likelihood(&with.seen(&at_once));
-    let behind = BEHIND_NS.map(|ns| {
-        let seen = Seen::new(intervals, pieces.clone(), ns);
-        (model.likelihood(&with.seen(&seen)), seen)
-    });
-    match behind.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((then, seen)) if then > now + CLEAR => {
-            let intensity = learn(&with.seen(&seen));
-            (seen, intensity)
+    let seen = |behind_ns| Seen::new(intervals, pieces.clone(), siblings, behind_ns);
+    let usual = seen(0);
+    let intensity = learn(&with.seen(&usual));
+    let Some(model) = intensity.model() else { return (usual, intensity) };
+    let likelihood = |seen: Seen| (model.likelihood(&with.seen(&seen)), seen);
+    let better = |now: (f64, Seen), then: (f64, Seen)| if then.0 > now.0 { then } else { now };
+    let is_shared = usual.eta.is_some();
+    let mut best = likelihood(usual);
+    let mut changed = false;
+    let mut choose = |others: Vec<Seen>| {
+        let others = others.into_iter().map(likelihood).reduce(better);
+        if let Some(other) = others.filter(|other| other.0 > best.0 + CLEAR) {
+            (best, changed) = (other, true);
         }
-        _ => (at_once, intensity),
-    }
+        best.1.eta
+    };
+    let etas = POSSIBLE.iter().filter(|_| is_shared);
+    let eta = choose(etas.map(|eta| seen(0).with_eta(Some(*eta))).collect());
+    choose(BEHIND_NS.map(|ns| seen(ns).with_eta(eta)).into());
+    let intensity = if changed { learn(&with.seen(&best.1)) } else { intensity };
+    (best.1, intensity)
 }

@@ -16,6 +16,7 @@
 //! Distances are in the thread's own CPU time, or in time on the clock where its samples say that it forgets while it sleeps, or endless
 //! across any sleep where they say that it begins something else each time. Leaves out how λ and π are found (`chain.rs`).
 
+use super::siblings::Siblings;
 use super::time::{OTHER, OwnerId};
 use crate::clock::KtimeNs;
 use crate::ids::CpuId;
@@ -93,10 +94,17 @@ pub(super) struct Part {
     /// How long the thread was off its CPU between the part and the sample on either side.
     pub(super) slept_before_ns: u64,
     pub(super) slept_after_ns: u64,
+    /// For what part of it another hardware thread of the core was busy, and what power is in parts of a lone thread's for that.
+    pub(super) shared: f64,
+    pub(super) weight: f64,
 }
 
 /// The parts of pieces in intervals, by interval. `pieces` are ordered by CPU and start.
-pub(super) fn parts<'a>(intervals: &[EnergyInterval], pieces: impl Iterator<Item = &'a Piece>) -> Vec<Part> {
+pub(super) fn parts<'a>(
+    intervals: &[EnergyInterval],
+    pieces: impl Iterator<Item = &'a Piece>,
+    siblings: &Siblings,
+) -> Vec<Part> {
     let mut parts = Vec::new();
     let (mut cpu, mut first) = (None, 0);
     for piece in pieces {
@@ -111,7 +119,8 @@ pub(super) fn parts<'a>(intervals: &[EnergyInterval], pieces: impl Iterator<Item
                 break;
             }
             if let Some(common) = interval.span.overlap(piece.span) {
-                parts.push(part(i, piece, common));
+                let shared = siblings.shared(piece.cpu, common);
+                parts.push(Part { shared, ..part(i, piece, common) });
             }
         }
     }
@@ -133,6 +142,8 @@ fn part(interval: usize, piece: &Piece, common: Span) -> Part {
         after_ns,
         slept_before_ns: piece.left.slept_ns,
         slept_after_ns: piece.right.slept_ns,
+        shared: 0.0,
+        weight: 1.0,
     };
     if part.left == NOBODY {
         // Backwards in time the chain is the same: what is known stands on the left.
@@ -259,6 +270,8 @@ mod tests {
             after_ns,
             slept_before_ns,
             slept_after_ns,
+            shared: 0.0,
+            weight: 1.0,
         }
     }
 

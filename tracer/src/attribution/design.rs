@@ -19,7 +19,7 @@ pub(super) struct Share {
     pub(super) right: usize,
     pub(super) mix: Option<usize>,
     pub(super) blend: Blend,
-    /// Its time in seconds.
+    /// Its time in seconds, less where the core is shared (`siblings.rs`).
     pub(super) seconds: f64,
 }
 
@@ -167,5 +167,5 @@ pub(super) fn share(
     let same = alike.then(|| chains.mix(part.line, part.at).get(left).copied().unwrap_or(1.0));
     let blend = chains.lean(part, (left, right), Blend::new(part, rate, same));
     let mix = chains.mix_number(part.line, part.at);
-    Share { window, left, right, mix, blend, seconds: part.ns as f64 / 1e9 }
+    Share { window, left, right, mix, blend, seconds: part.weight * part.ns as f64 / 1e9 }
 }

@@ -19,7 +19,7 @@
 //! three gates (`gates.rs`): cross-validation, condition number, split half. Otherwise the split is by CPU time alone, and the profile says
 //! so. Conservation never depends on the fit: weights only divide an interval's energy, whose sum is the counter's.
 //!
-//! Leaves out how sure the watts are (`resample.rs`), frequency and hyperthreads.
+//! Leaves out how sure the watts are (`resample.rs`), frequency, and how times are weighted (`siblings.rs`).
 
 use super::bridge::{Mark, Part, Rate};
 use super::chain::Chains;

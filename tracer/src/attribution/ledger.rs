@@ -11,6 +11,7 @@ use super::late;
 use super::occupancy::{Presence, presences};
 use super::posterior::Splitter;
 use super::share::{Shares, by_time, idle_of, split};
+use super::siblings::Siblings;
 use super::steady::Edges;
 use super::time::{CpuTime, OTHER, Segment};
 use super::uncore::{activity, calibrate, take};
@@ -42,6 +43,8 @@ pub(super) struct Account {
     pub(super) intensity: Intensity,
     /// Whether its watts split the energy.
     pub(super) weighted: bool,
+    /// η of hardware threads that shared a core (`siblings.rs`); `None` where none did.
+    pub(super) eta: Option<f64>,
     pub(super) negative: MicroJoules,
     /// How late the log of a foreign meter was, where that showed.
     pub(super) lag: Option<Lag>,
@@ -62,6 +65,7 @@ pub(super) struct Basis<'a> {
     pub(super) woke: &'a [KtimeNs],
     pub(super) recording: &'a Recording,
     pub(super) launchers: &'a Launchers,
+    pub(super) siblings: &'a Siblings,
 }
 
 /// Accounts for one domain.
@@ -90,6 +94,7 @@ pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) 
         certainty: OwnerCertainty::default(),
         intensity: Intensity::Single,
         weighted: false,
+        eta: None,
         negative: MicroJoules::ZERO,
         lag,
         idle_joules: 0.0,
@@ -134,7 +139,7 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
         let busy = of_domain(basis, domain).map(|segment| segment.span);
         late = late::settle(intervals, account.row.idle, &mut dynamic, busy);
         let evidence = basis.evidence(&dynamic, &present, &late);
-        (seen, account.intensity) = learn_behind(intervals, of_scope, &evidence);
+        (seen, account.intensity) = learn_behind(intervals, of_scope, basis.siblings, &evidence);
         let active = activity(&seen.intervals, of_domain(basis, domain));
         if let Some(power) = calibrate(&account.intensity, &active, basis.accounting) {
             account.row.uncore = take(power, &active, &mut dynamic);
@@ -152,6 +157,7 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     let weighted =
         matches!(account.intensity, Intensity::Known(_)) && basis.accounting.method == Method::Weighted;
     account.weighted = weighted;
+    account.eta = seen.eta;
     let variance = settled.as_ref().map(|settled| settled.variance.clone());
     let shares = match settled {
         Some(settled) if weighted => settled.shares,

@@ -113,3 +113,39 @@ impl Line {
         (ending.at >= run.span.start && run.span.end.ns_since(ending.at) <= LEAVING_NS).then_some(*ending)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{End, Ending, KtimeNs, Line, Mark, NOBODY, Run, Span};
+    use crate::ids::{CpuId, ThreadKey};
+
+    const fn at(ns: u64) -> KtimeNs {
+        KtimeNs::from_ns(ns)
+    }
+
+    /// A run from 1,000 to 2,000 with a sample of owner 1 at 1,400, and a sleep in owner 2's stack at its end.
+    fn ends(since: u64) -> Vec<(u64, End, End)> {
+        let run = Run { cpu: CpuId::new(0), span: Span { start: at(1_000), end: at(2_000) }, cpu_ns: 0 };
+        let line = Line {
+            thread: ThreadKey::new(0),
+            runs: vec![run],
+            marks: vec![Mark { line: 0, at: at(1_400), cpu_ns: 400, owner: 1 }],
+            ends: vec![Ending { since: at(since), at: at(1_999), owner: 2 }],
+            unseen: 9,
+            near_ns: 500,
+        };
+        let mut ends = vec![];
+        line.pieces_of(&run, |piece| ends.push((piece.span.ns(), piece.left, piece.right)));
+        ends
+    }
+
+    /// What a thread slept in is on the right of its slice's last piece; where it is known for longer, both sides of a piece of its own.
+    #[test]
+    fn slices_end_where_threads_sleep() {
+        let end = |owner, ns| End { owner, ns, slept_ns: 0 };
+        let first = (400, end(NOBODY, 0), end(1, 0));
+        assert_eq!(ends(1_999), [first, (599, end(1, 0), end(2, 0)), (1, end(2, 0), end(2, 0))]);
+        assert_eq!(ends(1_700), [first, (300, end(1, 0), end(2, 0)), (300, end(2, 0), end(2, 0))]);
+        assert_eq!(ends(500), [first, (600, end(2, 0), end(2, 0))]);
+    }
+}

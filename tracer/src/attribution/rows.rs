@@ -56,9 +56,10 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
         relative: of.relative.clone(),
         idle_joules: account.idle_joules,
         all_seconds: of.seconds.iter().sum(),
-        weights: account
-            .intensity
-            .model()
-            .map(|model| Weights { gates: model.gates, used: account.weighted }),
+        weights: account.intensity.model().map(|model| Weights {
+            gates: model.gates,
+            used: account.weighted,
+            siblings: account.eta,
+        }),
     }
 }

@@ -125,7 +125,7 @@ impl Edges {
             let Some(interval) = intervals.get(place) else { continue };
             let before_end = interval.span.end.ns_since(part.at).saturating_sub(part.ns / 2);
             let ns = part.ns.min(LATE_NS.saturating_sub(before_end));
-            late[place] += power(share) * ns as f64 / 1e9;
+            late[place] += part.weight * power(share) * ns as f64 / 1e9;
         }
         let measured: f64 = intervals.iter().map(|interval| interval.energy.as_joules()).sum();
         let above: f64 = dynamic.iter().map(|energy| energy.as_joules()).sum();

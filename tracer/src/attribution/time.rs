@@ -285,7 +285,7 @@ mod tests {
             Owner::Target(_, stack) => Some((stack.map(StackId::get), o.time_ns / MS, o.samples)),
             Owner::Other => None,
         };
-        time.owners.iter().filter_map(of_me).collect()
+        time.owners.iter().filter_map(of_me).filter(|(_, ms, samples)| (*ms, *samples) != (0, 0)).collect()
     }
 
     /// Each sample owns its half of the way to its neighbours, and the ends of the slice.

@@ -54,6 +54,9 @@ pub struct Weights {
     pub gates: Gates,
     /// Whether they split the energy: they passed all gates, and the reader did not choose otherwise.
     pub used: bool,
+    /// η: two busy hardware threads of one core were taken to draw 1 + η times what one does; `None` where the machine names none that share a
+    /// core, or none were busy together.
+    pub siblings: Option<f64>,
 }
 
 /// How sure a column's watts are.
