@@ -113,7 +113,7 @@ fn times_of(
 #[cfg(test)]
 mod tests {
     use super::{Chains, lean, times_of};
-    use crate::attribution::bridge::parts;
+    use crate::attribution::bridge::{Asleep, Rate, parts};
     use crate::attribution::siblings::Siblings;
     use crate::attribution::time::{CpuTime, Owner};
     use crate::clock::KtimeNs;
@@ -171,7 +171,8 @@ mod tests {
             usize::from(of == Some(Owner::Target(ThreadKey::new(0), Some(StackId::new(1)))))
         };
         let mut chains = Chains::new(&time.marks, KtimeNs::default(), |mark| column(mark.owner), 2);
-        let (rates, _) = chains.rates(8);
+        // A chain that keeps what it saw last until the thread sleeps.
+        let rates = [Rate { rate: 1e-12, asleep: Asleep::All }];
         let seconds = |chains: &Chains| times_of(&parts, chains, &rates, 2, &column);
         let before = seconds(&chains);
         assert!((before[1] / 4.0 - 1.0).abs() > 0.1, "{before:?}");
