@@ -88,7 +88,7 @@ pub(crate) fn all() -> Vec<Scenario> {
             Parent { percent: 90.0 },
             asks::two_callers,
         ),
-        scenario("B13c", "as B13b, nobody recorded who woke whom", Unidentifiable, asks::unheard_callers),
+        scenario("B13c", "as B13b, nobody recorded who woke whom", Hostile, asks::unheard_callers),
     ]
 }
 

@@ -5,7 +5,8 @@
 //! 1. the only one that has a task;
 //! 2. of several, the one at the end of its chain of wake-ups: who woke it last, who had woken that one before, …;
 //! 3. where the chain leads nowhere: those that wake such threads at all, of these those that wait, in equal parts. A Python thread that
-//!    runs is the master of an OpenMP region, which works in it like the others; one that waits has handed its work over.
+//!    runs is the master of an OpenMP region, which works in it like the others; one that waits has handed its work over. Of a worker that
+//!    nobody was seen to wake, all that are in its code may be the one.
 //!
 //! Before that, Python threads are left out that are outside the code that the worker lives in (`code`) and run, and those that hardly ever wake it.
 //! If nobody is left, a call that is over is charged (`native`): a worker spins on, or finishes what it was given, after the call that asked for
@@ -241,7 +242,9 @@ impl<'a> Asked<'a> {
             prefer(&mut all, |(asker, _)| often(asker) > 0 && often(asker).saturating_mul(RARE) >= most);
             let serves = self.workers.contains(&process);
             prefer(&mut all, |(_, phase)| self.threads.makeup(phase.stack).pooled == serves);
-            prefer(&mut all, |(_, phase)| phase.waits);
+            // Of several in its code, one that runs may just have asked: only wake-ups tell.
+            let heard = self.wakes.contains_key(&thread) || self.code.home(thread).is_none();
+            prefer(&mut all, |(_, phase)| phase.waits || !heard);
         }
         (all.into_iter().map(|(asker, _)| asker).collect(), until)
     }
