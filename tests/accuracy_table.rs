@@ -143,7 +143,7 @@ fn goals_that_hold() {
             // A machine that does not say which CPUs share a core, or a recording that lacks who woke whom: functions then draw now this and
             // now that, or are another call's, and intervals know of a part of it only.
             Asked::Hostile if ["B12a", "B13c"].contains(&scenario.name) => {
-                covers(scenario.name, all, 80);
+                covers(scenario.name, all, 85);
             }
             Asked::Hostile => coverage.push(covers(scenario.name, all, 90)),
         }

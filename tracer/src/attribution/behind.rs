@@ -68,7 +68,7 @@ impl<'a> Evidence<'a> {
 /// evidence.
 pub(super) fn learn_behind<'p>(
     intervals: &[EnergyInterval],
-    pieces: impl Iterator<Item = &'p Piece> + Clone,
+    pieces: &(impl Iterator<Item = &'p Piece> + Clone),
     siblings: &Siblings,
     with: &Evidence<'_>,
 ) -> (Seen, Intensity) {

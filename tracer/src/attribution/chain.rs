@@ -52,12 +52,12 @@ struct Pair {
 }
 
 /// The log-likelihood of pairs at each rate.
-fn likelihood(pairs: &[Pair], asleep: Asleep, memories_ns: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
-    let mut sums = vec![0.0; memories_ns.clone().count()];
+fn likelihood<const N: usize>(pairs: &[Pair], asleep: Asleep, memories_ns: [f64; N]) -> [f64; N] {
+    let mut sums = [0.0; N];
     for pair in pairs {
         #[expect(clippy::cast_precision_loss, reason = "a time")]
         let apart = pair.awake as f64 + asleep.distance(pair.slept);
-        for (sum, memory) in sums.iter_mut().zip(memories_ns.clone()) {
+        for (sum, memory) in sums.iter_mut().zip(memories_ns) {
             let kept = (-apart / memory).exp();
             let alike = if pair.alike { kept } else { 0.0 };
             *sum += (alike + (1.0 - kept) * pair.pi).max(1e-300).ln();
@@ -79,8 +79,7 @@ struct Found {
 impl Found {
     fn of(pairs: &[Pair]) -> Self {
         let with = |asleep: Asleep, factor: f64| {
-            let likelihood = likelihood(pairs, asleep, MEMORIES_NS.iter().map(|memory| factor * memory));
-            let likelihood: [f64; RATES] = std::array::from_fn(|rate| likelihood[rate]);
+            let likelihood = likelihood(pairs, asleep, MEMORIES_NS.map(|memory| factor * memory));
             let best = likelihood.into_iter().fold(f64::NEG_INFINITY, f64::max);
             Self { asleep, factor, likelihood, best }
         };
@@ -90,7 +89,7 @@ impl Found {
         let coarse = coarse.unwrap_or_else(|| with(Asleep::default(), 1.0));
         let likeliest = (0..RATES).max_by(|&a, &b| coarse.likelihood[a].total_cmp(&coarse.likelihood[b]));
         let memory = MEMORIES_NS[likeliest.unwrap_or(0)];
-        let fine = likelihood(pairs, coarse.asleep, BETWEEN.iter().map(|factor| factor * memory));
+        let fine = likelihood(pairs, coarse.asleep, BETWEEN.map(|factor| factor * memory));
         let finest = (1..BETWEEN.len()).fold(0, |most, i| if fine[i] > fine[most] { i } else { most });
         if fine[finest] < fine[0] + FINER { coarse } else { with(coarse.asleep, BETWEEN[finest]) }
     }

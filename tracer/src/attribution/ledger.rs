@@ -139,7 +139,7 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
         let busy = of_domain(basis, domain).map(|segment| segment.span);
         late = late::settle(intervals, account.row.idle, &mut dynamic, busy);
         let evidence = basis.evidence(&dynamic, &present, &late);
-        (seen, account.intensity) = learn_behind(intervals, of_scope, basis.siblings, &evidence);
+        (seen, account.intensity) = learn_behind(intervals, &of_scope, basis.siblings, &evidence);
         let active = activity(&seen.intervals, of_domain(basis, domain));
         if let Some(power) = calibrate(&account.intensity, &active, basis.accounting) {
             account.row.uncore = take(power, &active, &mut dynamic);

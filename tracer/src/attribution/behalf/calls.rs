@@ -115,7 +115,8 @@ impl Refiner<'_> {
     fn add(&mut self, part: Part, near_ns: u64, line: &Line, time: &mut CpuTime) {
         let Part { runs, sets, marks, .. } = part;
         let spans: Vec<Span> = runs.iter().map(|run| run.span).collect();
-        let of_part = Line { runs, marks, near_ns, ..line.clone() };
+        let (thread, unseen, ends) = (line.thread, line.unseen, line.ends.clone());
+        let of_part = Line { thread, runs, marks, ends, unseen, near_ns };
         for (position, mut piece) in time.bridge(of_part) {
             for end in [&mut piece.left, &mut piece.right].into_iter().filter(|end| end.owner != NOBODY) {
                 let base = match self.base_of.get(&end.owner) {
@@ -147,16 +148,18 @@ impl Refiner<'_> {
                     seen.entry(python).or_default().push(mark);
                 }
             }
+            let mut awake = KtimeNs::default();
             for wait in waits {
+                let slept = std::mem::replace(&mut awake, wait.at);
                 let Some(python) = self.asked.code.python_of(wait.stack) else { continue };
                 let Some(marks) = seen.get(&python) else { continue };
-                // Samples since then show nothing else.
+                // It has not slept since then, and samples show nothing else.
                 let other = line.marks.get(..line.marks.partition_point(|mark| mark.at <= wait.at));
                 let other = other.into_iter().flatten().rev();
                 let other = other
                     .take_while(|mark| wait.at.ns_since(mark.at) < NEAREST_NS)
                     .find(|mark| self.python_of(mark.owner, time) != Some(python));
-                let after = other.map_or(KtimeNs::default(), |mark| mark.at);
+                let after = other.map_or(slept, |mark| mark.at.max(slept));
                 let asked = wakes.get(..wakes.partition_point(|wake| wake.1 <= wait.at)).unwrap_or_default();
                 let asked = asked.iter().rev().take_while(|wake| wake.1 > after);
                 let asked = asked
