@@ -42,6 +42,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         readings: BTreeMap::new(),
         sleeps: vec![],
         gpu_facts: Default::default(),
+        cores: Default::default(),
         processes: vec![],
         threads: vec![],
         frames: vec![],

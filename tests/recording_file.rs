@@ -108,6 +108,7 @@ fn records() -> Vec<Record> {
         Record::Samples(vec![sample(5_500), sample(2_500)]),
         Record::Readings(DomainId::new(0), vec![reading(1_000, 5), reading(9_000, 80)]),
         Record::Name(FrameId::new(1), name),
+        Record::Cores(vec![vec![CpuId::new(0), CpuId::new(1)]]),
         Record::Summary(Summary {
             start: KtimeNs::from_ns(1_000),
             end: KtimeNs::from_ns(9_000),
@@ -153,6 +154,7 @@ fn a_recording_comes_back() {
     let recording = read(&path).unwrap();
     assert_eq!(recording.header, header());
     assert_eq!(recording.domains, [domain()]);
+    assert_eq!(recording.cores, [[CpuId::new(0), CpuId::new(1)]]);
     assert_eq!(recording.slices, [slice(2_000, 3_000), slice(5_000, 6_000)]);
     assert_eq!(recording.samples, [sample(2_500), sample(5_500)]);
     assert_eq!(recording.readings[&DomainId::new(0)], [reading(1_000, 5), reading(9_000, 80)]);

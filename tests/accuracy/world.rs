@@ -150,6 +150,7 @@ impl World {
         Recording {
             sleeps: Vec::new(),
             gpu_facts: Default::default(),
+            cores: Default::default(),
             header: header(sockets, hz),
             domains: (0..self.sockets).map(package).collect(),
             readings,

@@ -41,6 +41,8 @@ pub(crate) struct Asks {
     waits: Vec<(u64, u32, usize)>,
     /// When which thread wakes which.
     wakes: Vec<(u64, u32, u32)>,
+    /// Nobody recorded who woke whom.
+    wakes_lost: bool,
     /// Joules of each group (`group_of`).
     pub(crate) truth: Vec<f64>,
 }
@@ -130,6 +132,13 @@ pub(crate) fn one_caller(random: &mut Random) -> World {
     building.world()
 }
 
+/// As `two_callers`, and wake-ups are not recorded: which of the two asked is open wherever both wait.
+pub(crate) fn unheard_callers(random: &mut Random) -> World {
+    let mut world = two_callers(random);
+    world.asks.iter_mut().for_each(|asks| asks.wakes_lost = true);
+    world
+}
+
 /// Two Python threads, each with a call of its own, ask the same pool of four for two workers at a time; the first worker wakes the second.
 pub(crate) fn two_callers(random: &mut Random) -> World {
     let (mut building, mut at, mut taken) = (Building::new(), [0, 0], [[2, 3], [4, 5]]);
@@ -166,7 +175,9 @@ impl Asks {
             waker: ThreadKey::new(waker),
         };
         recording.requests.waits = self.waits.iter().map(wait).collect();
-        recording.requests.wakes = self.wakes.iter().map(wake).collect();
+        if !self.wakes_lost {
+            recording.requests.wakes = self.wakes.iter().map(wake).collect();
+        }
     }
 }
 

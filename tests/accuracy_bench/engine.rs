@@ -115,6 +115,8 @@ pub(crate) struct World {
     pub(crate) uncore_watts: f64,
     /// CPUs 2n and 2n + 1 are siblings: both busy, each draws (1 + this) / 2 of its watts.
     pub(crate) smt: Option<f64>,
+    /// The machine says which CPUs are siblings.
+    pub(crate) cores_known: bool,
     /// Period of a swing of the frequency between half and whole.
     pub(crate) frequency_period: Option<u64>,
     pub(crate) counter: Counter,

@@ -23,6 +23,7 @@ pub(crate) fn of(world: &World) -> Recording {
         gpu: Default::default(),
         sleeps: Vec::new(),
         gpu_facts: Default::default(),
+        cores: cores(world),
         header: header(sockets, world.sampler.hz),
         domains: (0..count).map(|socket| package(socket, world)).collect(),
         readings: BTreeMap::new(),
@@ -39,6 +40,12 @@ pub(crate) fn of(world: &World) -> Recording {
         }),
         warnings: vec![],
     }
+}
+
+/// CPUs 2n and 2n + 1 share a core, where the world has such cores and says so.
+fn cores(world: &World) -> Vec<Vec<CpuId>> {
+    let count = if world.cores_known && world.smt.is_some() { world.socket_of.len() as u32 / 2 } else { 0 };
+    (0..count).map(|core| vec![CpuId::new(2 * core), CpuId::new(2 * core + 1)]).collect()
 }
 
 fn header(sockets: BTreeMap<CpuId, SocketId>, hz: u64) -> Header {

@@ -70,8 +70,12 @@ pub(crate) fn all() -> Vec<Scenario> {
         scenario("B10b", "loop of 10 ms locked to a 100 Hz timer", Hostile, |r| locked(r, 100)),
         scenario("B10c", "the same loop, 99 Hz, the default", Hostile, |r| locked(r, 99)),
         scenario("B11", "2 processes beside a stranger on 40 % of the socket", Identifiable, b11),
-        scenario("B12a", "as B4a on 2 cores with 2 hyperthreads each (15 %)", Hostile, b12a),
+        scenario("B12a", "as B4a on 2 cores with 2 hyperthreads each (15 %), not recorded", Hostile, |r| {
+            hyperthreads(r, 0.15, false)
+        }),
         scenario("B12b", "as B4b, 8 W hidden uncore", Hostile, b12b),
+        scenario("B12c", "as B12a, the cores recorded", Identifiable, |r| hyperthreads(r, 0.15, true)),
+        scenario("B12d", "as B12c, 30 % instead of 15", Identifiable, |r| hyperthreads(r, 0.3, true)),
         scenario(
             "B13a",
             "on behalf of: 4 workers, one Python thread that asks",
@@ -84,6 +88,7 @@ pub(crate) fn all() -> Vec<Scenario> {
             Parent { percent: 90.0 },
             asks::two_callers,
         ),
+        scenario("B13c", "as B13b, nobody recorded who woke whom", Hostile, asks::unheard_callers),
     ]
 }
 
@@ -97,6 +102,7 @@ pub(crate) fn one(stretches: Vec<Stretch>, watts: [f64; 6]) -> World {
         idle_watts: 20.0,
         uncore_watts: 0.0,
         smt: None,
+        cores_known: false,
         frequency_period: None,
         counter: Counter::default(),
         sampler: Sampler { hz: 199, jitter: 0.3, lost_percent: 0 },
@@ -272,8 +278,8 @@ fn b11(random: &mut Random) -> World {
     World { process_of: vec![0, 1], ..one(stretches, WIDE) }
 }
 
-fn b12a(random: &mut Random) -> World {
-    World { smt: Some(0.15), ..one(threads(random, 4, 2e7, 0.4), WIDE) }
+fn hyperthreads(random: &mut Random, eta: f64, cores_known: bool) -> World {
+    World { smt: Some(eta), cores_known, ..one(threads(random, 4, 2e7, 0.4), WIDE) }
 }
 
 fn b12b(random: &mut Random) -> World {

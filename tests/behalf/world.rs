@@ -55,6 +55,7 @@ impl World {
             build_ids: BTreeMap::new(),
             sleeps: vec![],
             gpu_facts: Default::default(),
+            cores: Default::default(),
             header,
             domains: vec![domain],
             readings: BTreeMap::from([(id, (0..=10).map(reading).collect())]),

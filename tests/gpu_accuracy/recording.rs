@@ -59,6 +59,7 @@ pub(crate) fn recording(
         requests: Requests::default(),
         gpu: GpuWork { launches: launches(world), waits: waits(world) },
         gpu_facts: Default::default(),
+        cores: Default::default(),
         summary: Some(Summary { start: at(0), end: at(end), ..Summary::default() }),
         warnings: vec![],
     }

@@ -192,6 +192,7 @@ fn empty() -> Recording {
         requests: Default::default(),
         gpu: GpuWork::default(),
         gpu_facts: Default::default(),
+        cores: Default::default(),
         summary: None,
         warnings: vec![],
     }

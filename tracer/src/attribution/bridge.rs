@@ -16,22 +16,24 @@
 //! Distances are in the thread's own CPU time, or in time on the clock where its samples say that it forgets while it sleeps, or endless
 //! across any sleep where they say that it begins something else each time. Leaves out how λ and π are found (`chain.rs`).
 
-use super::time::{NEAREST_NS, OTHER, OwnerId};
+use super::siblings::Siblings;
+use super::time::{OTHER, OwnerId};
 use crate::clock::KtimeNs;
 use crate::ids::CpuId;
 use crate::timeline::{EnergyInterval, Span};
 
 /// Stands for no sample on one side.
 pub(super) const NOBODY: OwnerId = OwnerId::MAX;
-/// The number of a thread whose time is not in doubt, or not known at all: strangers, and who was never sampled.
-pub(super) const NO_THREAD: u32 = u32::MAX;
+/// The number of a line whose time is not in doubt, or not known at all: strangers, and who was never sampled.
+pub(super) const NO_LINE: u32 = u32::MAX;
 
 /// A sample on its thread's CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    pub(super) thread: u32,
+    /// The number of its line.
+    pub(super) line: u32,
     pub(super) at: KtimeNs,
-    /// CPU time of the thread before it.
+    /// CPU time of the line before it.
     pub(super) cpu_ns: u64,
     pub(super) owner: OwnerId,
 }
@@ -45,12 +47,12 @@ pub(super) struct End {
     pub(super) slept_ns: u64,
 }
 
-/// Time of one thread on one CPU between two neighbouring samples.
+/// Time of one line on one CPU between two neighbouring samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) cpu: CpuId,
     pub(super) span: Span,
-    pub(super) thread: u32,
+    pub(super) line: u32,
     pub(super) left: End,
     pub(super) right: End,
 }
@@ -59,16 +61,16 @@ impl Piece {
     /// Time whose owner is certain.
     pub(super) const fn certain(cpu: CpuId, span: Span, owner: OwnerId) -> Self {
         let end = End { owner, ns: 0, slept_ns: 0 };
-        Self { cpu, span, thread: NO_THREAD, left: end, right: end }
+        Self { cpu, span, line: NO_LINE, left: end, right: end }
     }
 
     /// The owner, where it is certain.
     pub(super) const fn known_owner(&self) -> Option<OwnerId> {
-        if self.thread == NO_THREAD { Some(self.left.owner) } else { None }
+        if self.line == NO_LINE { Some(self.left.owner) } else { None }
     }
 }
 
-/// A thread's slice: CPU, span, and the thread's CPU time before it.
+/// A slice of a line: CPU, span, and the line's CPU time before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) cpu: CpuId,
@@ -76,58 +78,11 @@ pub(super) struct Run {
     pub(super) cpu_ns: u64,
 }
 
-/// The pieces of one thread's runs between its marks, both in time order; `unseen` names who owns what is near no sample.
-pub(super) fn pieces_of_thread(
-    runs: &[Run],
-    marks: &[Mark],
-    mut unseen: impl FnMut() -> OwnerId,
-    pieces: &mut Vec<Piece>,
-) {
-    for run in runs {
-        let end_ns = run.cpu_ns.saturating_add(run.span.ns());
-        let first = marks.partition_point(|mark| mark.cpu_ns < run.cpu_ns);
-        let after = marks.partition_point(|mark| mark.cpu_ns < end_ns);
-        let before = first.checked_sub(1).and_then(|i| marks.get(i));
-        let before = before.filter(|mark| run.span.start.ns_since(mark.at) <= NEAREST_NS);
-        let behind = marks.get(after).filter(|mark| mark.at.ns_since(run.span.end) <= NEAREST_NS);
-        let inside = marks.get(first..after).unwrap_or_default();
-        let (mut from, mut left) = (run.cpu_ns, before);
-        for right in inside.iter().map(Some).chain([behind]) {
-            let to = right.map_or(end_ns, |mark| mark.cpu_ns).min(end_ns);
-            if from < to {
-                pieces.push(piece(run, from, to, left, right, &mut unseen));
-            }
-            (from, left) = (to, right);
-        }
-    }
-}
-
-fn piece(
-    run: &Run,
-    from: u64,
-    to: u64,
-    left: Option<&Mark>,
-    right: Option<&Mark>,
-    unseen: &mut impl FnMut() -> OwnerId,
-) -> Piece {
-    let moment = |cpu_ns: u64| KtimeNs::from_ns(run.span.start.as_ns() + (cpu_ns - run.cpu_ns));
-    let span = Span { start: moment(from), end: moment(to) };
-    let Some(any) = left.or(right) else { return Piece::certain(run.cpu, span, unseen()) };
-    let nobody = End { owner: NOBODY, ns: 0, slept_ns: 0 };
-    let end = |owner, ns: u64, apart: u64| End { owner, ns, slept_ns: apart.saturating_sub(ns) };
-    let left = left.map_or(nobody, |mark| {
-        end(mark.owner, from.saturating_sub(mark.cpu_ns), span.start.ns_since(mark.at))
-    });
-    let right = right
-        .map_or(nobody, |mark| end(mark.owner, mark.cpu_ns.saturating_sub(to), mark.at.ns_since(span.end)));
-    Piece { cpu: run.cpu, span, thread: any.thread, left, right }
-}
-
 /// A piece's time in one interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) interval: u32,
-    pub(super) thread: u32,
+    pub(super) line: u32,
     /// Its middle.
     pub(super) at: KtimeNs,
     /// The sample before it, `NOBODY` where only the one behind it is near; then `before_ns` is the distance to that.
@@ -139,10 +94,17 @@ pub(super) struct Part {
     /// How long the thread was off its CPU between the part and the sample on either side.
     pub(super) slept_before_ns: u64,
     pub(super) slept_after_ns: u64,
+    /// For what part of it another hardware thread of the core was busy, and what power is in parts of a lone thread's for that.
+    pub(super) shared: f64,
+    pub(super) weight: f64,
 }
 
 /// The parts of pieces in intervals, by interval. `pieces` are ordered by CPU and start.
-pub(super) fn parts<'a>(intervals: &[EnergyInterval], pieces: impl Iterator<Item = &'a Piece>) -> Vec<Part> {
+pub(super) fn parts<'a>(
+    intervals: &[EnergyInterval],
+    pieces: impl Iterator<Item = &'a Piece>,
+    siblings: &Siblings,
+) -> Vec<Part> {
     let mut parts = Vec::new();
     let (mut cpu, mut first) = (None, 0);
     for piece in pieces {
@@ -157,11 +119,12 @@ pub(super) fn parts<'a>(intervals: &[EnergyInterval], pieces: impl Iterator<Item
                 break;
             }
             if let Some(common) = interval.span.overlap(piece.span) {
-                parts.push(part(i, piece, common));
+                let shared = siblings.shared(piece.cpu, common);
+                parts.push(Part { shared, ..part(i, piece, common) });
             }
         }
     }
-    parts.sort_by_key(|part| (part.interval, part.left == OTHER, part.thread, part.at));
+    parts.sort_by_key(|part| (part.interval, part.left == OTHER, part.line, part.at));
     parts
 }
 
@@ -170,7 +133,7 @@ fn part(interval: usize, piece: &Piece, common: Span) -> Part {
     let after_ns = piece.right.ns + piece.span.end.ns_since(common.end);
     let mut part = Part {
         interval: u32::try_from(interval).unwrap_or(u32::MAX),
-        thread: piece.thread,
+        line: piece.line,
         at: common.start.midpoint(common.end),
         left: piece.left.owner,
         right: piece.right.owner,
@@ -179,6 +142,8 @@ fn part(interval: usize, piece: &Piece, common: Span) -> Part {
         after_ns,
         slept_before_ns: piece.left.slept_ns,
         slept_after_ns: piece.right.slept_ns,
+        shared: 0.0,
+        weight: 1.0,
     };
     if part.left == NOBODY {
         // Backwards in time the chain is the same: what is known stands on the left.
@@ -249,7 +214,7 @@ impl Blend {
     /// `None` where they differ.
     #[expect(clippy::cast_precision_loss, reason = "probabilities")]
     pub(super) fn new(part: &Part, Rate { rate, asleep }: Rate, same: Option<f64>) -> Self {
-        if part.thread == NO_THREAD {
+        if part.line == NO_LINE {
             return Self::CERTAIN;
         }
         let asleep = |ns: u64| asleep.distance(ns);
@@ -296,7 +261,7 @@ mod tests {
         let at = KtimeNs::default();
         Part {
             interval: 0,
-            thread: 0,
+            line: 0,
             at,
             left: 1,
             right,
@@ -305,6 +270,8 @@ mod tests {
             after_ns,
             slept_before_ns,
             slept_after_ns,
+            shared: 0.0,
+            weight: 1.0,
         }
     }
 

@@ -71,6 +71,7 @@ mod tests {
             readings: BTreeMap::new(),
             sleeps: Vec::new(),
             gpu_facts: Default::default(),
+            cores: Default::default(),
             processes: vec![],
             threads: vec![],
             frames,

@@ -3,7 +3,7 @@
 //! Windows are intervals between readings, put together where they are shorter than 15 ms, because the counter's own steps (1 ms) say
 //! little about less. Leaves out solving (`intensity.rs`).
 
-use super::bridge::{Blend, NO_THREAD, NOBODY, Part, Rate};
+use super::bridge::{Blend, NO_LINE, NOBODY, Part, Rate};
 use super::chain::Chains;
 use crate::timeline::EnergyInterval;
 use crate::units::MicroJoules;
@@ -19,7 +19,7 @@ pub(super) struct Share {
     pub(super) right: usize,
     pub(super) mix: Option<usize>,
     pub(super) blend: Blend,
-    /// Its time in seconds.
+    /// Its time in seconds, less where the core is shared (`siblings.rs`).
     pub(super) seconds: f64,
 }
 
@@ -83,7 +83,7 @@ impl Design {
             row[share.left] += share.seconds * share.blend.left;
             row[share.right] += share.seconds * share.blend.right;
             if share.blend.mix > 0.0 {
-                let mix = chains.mix(part.thread, part.at);
+                let mix = chains.drawn(part.line, part.at);
                 row.iter_mut().zip(mix).for_each(|(sum, pi)| *sum += share.seconds * share.blend.mix * pi);
             }
             shares.push(share);
@@ -162,10 +162,10 @@ pub(super) fn share(
 ) -> Share {
     let left = column(part.left);
     let right = if part.right == NOBODY { left } else { column(part.right) };
-    let rate = rates.get(part.thread as usize).copied().unwrap_or_default();
-    let alike = left == right && part.right != NOBODY && part.thread != NO_THREAD;
-    let same = alike.then(|| chains.mix(part.thread, part.at).get(left).copied().unwrap_or(1.0));
-    let blend = Blend::new(part, rate, same);
-    let mix = chains.mix_number(part.thread, part.at);
-    Share { window, left, right, mix, blend, seconds: part.ns as f64 / 1e9 }
+    let rate = rates.get(part.line as usize).copied().unwrap_or_default();
+    let alike = left == right && part.right != NOBODY && part.line != NO_LINE;
+    let same = alike.then(|| chains.mix(part.line, part.at).get(left).copied().unwrap_or(1.0));
+    let blend = chains.lean(part, (left, right), Blend::new(part, rate, same));
+    let mix = chains.mix_number(part.line, part.at);
+    Share { window, left, right, mix, blend, seconds: part.weight * part.ns as f64 / 1e9 }
 }

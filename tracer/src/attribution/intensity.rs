@@ -19,11 +19,12 @@
 //! three gates (`gates.rs`): cross-validation, condition number, split half. Otherwise the split is by CPU time alone, and the profile says
 //! so. Conservation never depends on the fit: weights only divide an interval's energy, whose sum is the counter's.
 //!
-//! Leaves out how sure the watts are (`resample.rs`), frequency and hyperthreads.
+//! Leaves out how sure the watts are (`resample.rs`), frequency, and how times are weighted (`siblings.rs`).
 
 use super::bridge::{Mark, Part, Rate};
 use super::chain::Chains;
 use super::class::ClassId;
+use super::counts;
 use super::design::{Design, windows_of};
 use super::gates::gates_of;
 use super::linear::Normal;
@@ -108,6 +109,7 @@ pub(super) struct Fit {
 }
 
 /// What a domain's watts are learned from.
+#[derive(Clone, Copy)]
 pub(super) struct Evidence<'a> {
     pub(super) intervals: &'a [EnergyInterval],
     /// Energy above idle of each interval.
@@ -119,6 +121,8 @@ pub(super) struct Evidence<'a> {
     pub(super) class_of: &'a [ClassId],
     /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`late.rs`).
     pub(super) late: &'a [f64],
+    /// How far behind the counter is taken to be (`behind.rs`); intervals and parts are that much earlier.
+    pub(super) behind_ns: u64,
 }
 
 /// Learns the watts of each class.
@@ -135,7 +139,7 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
     if windows.1.len() < FEWEST_WINDOWS {
         return Intensity::Unidentified(None);
     }
-    let chains = Chains::new(evidence.marks, evidence.start, |mark| column(mark.owner), columns);
+    let mut chains = Chains::new(evidence.marks, evidence.start, |mark| column(mark.owner), columns);
     let mut tried: Vec<(f64, Vec<Rate>, Design, Fit)> = Vec::new();
     for choice in chains.choices() {
         let (rates, likelihood) = chains.rates(choice);
@@ -145,7 +149,11 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
     }
     let best = (0..tried.len()).max_by(|&a, &b| tried[a].0.total_cmp(&tried[b].0));
     let Some(best) = best else { return Intensity::Unidentified(None) };
-    let (top, rates, design, fit) = tried.swap_remove(best);
+    let (top, rates, mut design, mut fit) = tried.swap_remove(best);
+    if counts::lean(evidence.marks, evidence.parts, &mut chains, &rates, columns, column) {
+        design = Design::new(windows.clone(), evidence.parts, &chains, &rates, columns, column);
+        fit = Fit::new(&design, &chains).unwrap_or(fit);
+    }
     let others = tried.into_iter().map(|(likelihood, _, _, fit)| ((likelihood - top).exp(), fit.watts));
     let others = others.filter(|(probability, _)| *probability > 1e-3).collect();
     let (design, mut fit) = speed::follow(design, fit, &chains);
@@ -157,6 +165,19 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
     });
     let model = Model { column_of, chains, rates, design, fit, others, by_mix, gates };
     if gates.open() { Intensity::Known(model) } else { Intensity::Unidentified(Some(model)) }
+}
+
+impl Model {
+    /// How likely a domain's energies are with these chains, before windows are looked at closer; minus infinity where nothing can be fitted.
+    pub(super) fn likelihood(&self, evidence: &Evidence<'_>) -> f64 {
+        let column = |owner: u32| {
+            evidence.class_of.get(owner as usize).and_then(|&c| self.column_of.get(c)).copied().unwrap_or(0)
+        };
+        let windows = windows_of(evidence.intervals, evidence.dynamic);
+        let design =
+            Design::new(windows, evidence.parts, &self.chains, &self.rates, self.design.columns, column);
+        Fit::new(&design, &self.chains).map_or(f64::NEG_INFINITY, |fit| fit.likelihood)
+    }
 }
 
 /// Standard deviations of the watts that a design allows; those believed before where it allows none.

@@ -1,7 +1,7 @@
 //! The ledger row of one domain: what its counter or model says, and where that went.
 
 use super::Cpus;
-use super::bridge::parts;
+use super::behind::{Seen, learn_behind};
 use super::class::ClassId;
 use super::doubt_of_watts::{OwnerCertainty, certainty};
 use super::gpu::{Charged, Gpu, Launchers, Learned};
@@ -11,6 +11,7 @@ use super::late;
 use super::occupancy::{Presence, presences};
 use super::posterior::Splitter;
 use super::share::{Shares, by_time, idle_of, split};
+use super::siblings::Siblings;
 use super::steady::Edges;
 use super::time::{CpuTime, OTHER, Segment};
 use super::uncore::{activity, calibrate, take};
@@ -42,6 +43,8 @@ pub(super) struct Account {
     pub(super) intensity: Intensity,
     /// Whether its watts split the energy.
     pub(super) weighted: bool,
+    /// η of hardware threads that shared a core (`siblings.rs`); `None` where none did.
+    pub(super) eta: Option<f64>,
     pub(super) negative: MicroJoules,
     /// How late the log of a foreign meter was, where that showed.
     pub(super) lag: Option<Lag>,
@@ -62,6 +65,7 @@ pub(super) struct Basis<'a> {
     pub(super) woke: &'a [KtimeNs],
     pub(super) recording: &'a Recording,
     pub(super) launchers: &'a Launchers,
+    pub(super) siblings: &'a Siblings,
 }
 
 /// Accounts for one domain.
@@ -90,6 +94,7 @@ pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) 
         certainty: OwnerCertainty::default(),
         intensity: Intensity::Single,
         weighted: false,
+        eta: None,
         negative: MicroJoules::ZERO,
         lag,
         idle_joules: 0.0,
@@ -123,49 +128,36 @@ fn share_gpu(account: &mut Account, device: u32, dynamic: &[MicroJoules], basis:
 }
 
 fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], basis: &Basis<'_>) {
-    let CpuTime { segments, pieces, marks, owners, .. } = basis.time;
-    let of_scope = segments.iter().filter(|segment| basis.cpus.covers(domain.scope, segment.cpu));
-    let present = presences(&account.timeline.intervals, of_scope);
+    let CpuTime { pieces, owners, marks, .. } = basis.time;
+    let intervals = account.timeline.intervals.as_slice();
+    let present = presences(intervals, of_domain(basis, domain));
     let of_scope = pieces.iter().filter(|piece| basis.cpus.covers(domain.scope, piece.cpu));
-    let parts = parts(&account.timeline.intervals, of_scope);
-    let evidence = Evidence {
-        intervals: &account.timeline.intervals,
-        dynamic,
-        presences: &present,
-        parts: &parts,
-        marks,
-        start: basis.span.start,
-        class_of: basis.class_of,
-        late: &[],
-    };
     let mut dynamic = dynamic.to_vec();
-    let mut late = vec![];
+    let (mut late, mut seen) = (vec![], Seen::default());
+    // A model gives every CPU the same power: there is nothing to learn from it.
     if let Origin::Counter { .. } = domain.origin {
         let busy = of_domain(basis, domain).map(|segment| segment.span);
-        late = late::settle(&account.timeline.intervals, account.row.idle, &mut dynamic, busy);
-    }
-    let straight = dynamic.clone();
-    let evidence = Evidence { dynamic: &straight, late: &late, ..evidence };
-    if let Origin::Counter { .. } = domain.origin {
-        // A model gives every CPU the same power: there is nothing to learn from it.
-        account.intensity = learn(&evidence);
-        let active = activity(evidence.intervals, of_domain(basis, domain));
+        late = late::settle(intervals, account.row.idle, &mut dynamic, busy);
+        let evidence = basis.evidence(&dynamic, &present, &late);
+        (seen, account.intensity) = learn_behind(intervals, &of_scope, basis.siblings, &evidence);
+        let active = activity(&seen.intervals, of_domain(basis, domain));
         if let Some(power) = calibrate(&account.intensity, &active, basis.accounting) {
             account.row.uncore = take(power, &active, &mut dynamic);
-            account.intensity = learn(&Evidence { dynamic: &dynamic, ..evidence });
+            account.intensity = learn(&basis.evidence(&dynamic, &present, &late).seen(&seen));
         }
     }
     let dynamic = dynamic.as_slice();
-    let steps = steps_of(&account.timeline.intervals);
+    let steps = steps_of(intervals);
     let plain = split(dynamic, &present, owners.len());
     let settled = account.intensity.model().map(|model| {
-        let edges = Edges::new(evidence.intervals, dynamic, evidence.late, &parts, model);
-        let splitter = Splitter { model, class_of: basis.class_of, owners, edges };
-        splitter.split(dynamic, &steps, &parts, |interval| by_time(&present, interval))
+        let edges = Edges::new(&basis.evidence(dynamic, &present, &late).seen(&seen), model);
+        let splitter = Splitter { model, class_of: basis.class_of, owners, marks, edges };
+        splitter.split(dynamic, &steps, &seen.parts, |interval| by_time(&present, interval))
     });
     let weighted =
         matches!(account.intensity, Intensity::Known(_)) && basis.accounting.method == Method::Weighted;
     account.weighted = weighted;
+    account.eta = seen.eta;
     let variance = settled.as_ref().map(|settled| settled.variance.clone());
     let shares = match settled {
         Some(settled) if weighted => settled.shares,
@@ -174,6 +166,21 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     account.certainty = certainty(&account.intensity, weighted, variance, &shares.of_owner, basis);
     account.certainty.seconds = seconds_of(&present, owners.len());
     charge(account, shares, plain, &present, basis);
+}
+
+impl<'a> Basis<'a> {
+    /// What a domain's watts are learned from, but for its intervals.
+    fn evidence(
+        &self,
+        dynamic: &'a [MicroJoules],
+        presences: &'a [Presence],
+        late: &'a [f64],
+    ) -> Evidence<'a> {
+        let (marks, class_of) = (self.time.marks.as_slice(), self.class_of);
+        let (intervals, parts, behind_ns) = (&[][..], &[][..], 0);
+        let start = self.span.start;
+        Evidence { intervals, dynamic, presences, parts, marks, start, class_of, late, behind_ns }
+    }
 }
 
 /// Enters the shares into the row, and hands out the idle baseline as was chosen.

@@ -59,7 +59,7 @@ pub(super) fn steps_of(
 ) -> Vec<Step> {
     let mut all = vec![0.0; columns];
     let mut doubted = vec![(Step::Free, 0.0); columns];
-    for of_thread in marks.chunk_by(|a, b| a.thread == b.thread) {
+    for of_thread in marks.chunk_by(|a, b| a.line == b.line) {
         let mut counts = vec![0.0; columns];
         of_thread.iter().for_each(|mark| counts[column(mark)] += 1.0);
         all.iter_mut().zip(&counts).for_each(|(sum, count)| *sum += count);
@@ -170,7 +170,7 @@ mod tests {
         let mixed = |i: u64| (i ^ (i << 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let late = |i: u64| (mixed(i) ^ (mixed(i) >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) % (late_ns + 1);
         let at = |i: u64| i * period_ns + late(i);
-        let mark = |i| Mark { thread: 0, at: KtimeNs::from_ns(at(i)), cpu_ns: at(i), owner: owner(at(i)) };
+        let mark = |i| Mark { line: 0, at: KtimeNs::from_ns(at(i)), cpu_ns: at(i), owner: owner(at(i)) };
         (0..2_000).map(mark).collect()
     }
 

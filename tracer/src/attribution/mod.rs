@@ -10,8 +10,9 @@
 //! 2. `timeline` (its own room): readings become intervals of energy; a model stands in where there is no counter.
 //! 3. `occupancy`: who was on the domain's CPUs in each interval, for how long. The socket is a property of the CPU, not of the process,
 //!    so a thread that migrates is charged on each socket for the time it spent there.
-//! 4. `bridge` and `chain`: what threads were probably doing between two samples; `design`: the times that this makes of each window.
-//!    `late`: how late the counter was at each reading, where windows in which nothing ran show it.
+//! 4. `line`, `bridge` and `chain`: what threads were probably doing between two samples; `counts`: times that agree with the number of
+//!    samples; `design`: the times that this makes of each window. `behind`: how far behind the counter is on average; `late`: how late it
+//!    was at each reading, where windows in which nothing ran show it; `siblings`: hardware threads that share a core.
 //! 5. `intensity`: how much power each function draws, where the run shows it; `speed`: when all drew more or less at once; `uncore`: the
 //!    shared parts of a socket. `gates`: whether that may be used at all.
 //!    `segments`: where a thread's mix changed; `steady`: windows in which no thread changed its function.
@@ -28,9 +29,11 @@
 //! (CLOUD 2023) and Chappie (FSE 2020), with idle apart and exact time; the conservation law and the weights are explained where they stand.
 
 mod behalf;
+mod behind;
 mod bridge;
 mod chain;
 mod class;
+mod counts;
 mod derivative;
 mod design;
 mod doubt_of_watts;
@@ -41,6 +44,7 @@ mod idle;
 mod intensity;
 mod late;
 mod ledger;
+mod line;
 mod linear;
 mod lockstep;
 mod occupancy;
@@ -49,6 +53,7 @@ mod resample;
 mod rows;
 mod segments;
 mod share;
+mod siblings;
 mod speed;
 mod steady;
 mod time;
@@ -66,6 +71,7 @@ use crate::profile::recording::Recording;
 use crate::timeline::Span;
 use behalf::{Behalf, Logical};
 use ledger::{Account, Basis, account};
+use siblings::Siblings;
 use std::collections::{BTreeMap, BTreeSet};
 use time::CpuTime;
 
@@ -118,6 +124,7 @@ impl Found {
         let class_of = class::classes_of(recording, &time.owners);
         let woke = &recording.sleeps;
         let launchers = &behalf.launchers;
+        let siblings = &Siblings::of(&recording.cores, &time.segments);
         let basis = Basis {
             span,
             time: &time,
@@ -127,6 +134,7 @@ impl Found {
             woke,
             recording,
             launchers,
+            siblings,
         };
         let mut warnings = recording.warnings.clone();
         let accounts: Vec<Account> = recording

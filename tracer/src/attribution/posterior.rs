@@ -9,17 +9,16 @@
 //!
 //! Time that a function probably had between two samples of others goes to the stacks of that function in the same thread, by their time.
 
-use super::bridge::{NOBODY, Part};
+use super::bridge::{Mark, NO_LINE, NOBODY, Part};
 use super::class::ClassId;
 use super::design::share;
 use super::intensity::Model;
 use super::share::Shares;
 use super::steady::{Edges, hold};
-use super::time::{Owner, OwnerTime};
+use super::time::{OwnerId, OwnerTime};
 use super::update::{Settlement, Slots};
-use crate::ids::ThreadKey;
 use crate::units::MicroJoules;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A counter that moves each millisecond is up to one late: where power steps, that much of the step is in the wrong interval.
 const LATE_SECONDS: f64 = 1e-3;
@@ -61,6 +60,7 @@ pub(super) struct Splitter<'a> {
     pub(super) model: &'a Model,
     pub(super) class_of: &'a [ClassId],
     pub(super) owners: &'a [OwnerTime],
+    pub(super) marks: &'a [Mark],
     pub(super) edges: Edges,
 }
 
@@ -146,7 +146,7 @@ impl Splitter<'_> {
         plain: impl Fn(usize) -> (Vec<u32>, Vec<u64>),
     ) -> Settled {
         let (owners, columns) = (self.owners.len(), self.model.design.columns);
-        let slots = owners + self.model.chains.threads() * columns;
+        let slots = owners + self.model.chains.lines() * columns;
         let mut energy = vec![MicroJoules::ZERO; slots];
         let mut doubts = Doubts { variance: vec![0.0; slots], mixed: vec![0.0; slots - owners], columns };
         let mut scratch = Slots::new(slots);
@@ -204,7 +204,7 @@ impl Splitter<'_> {
             let (owner, column) = if is_right { (part.right, times.right) } else { (part.left, times.left) };
             let slot = slots.at(owner as usize);
             slot.into_iter().for_each(|slot| slot.held += watts[column] * times.seconds);
-            doubts.add_mixes(part.thread, &times);
+            doubts.add_mixes(part.line, &times);
         }
     }
 
@@ -223,8 +223,8 @@ impl Splitter<'_> {
             hold: hold(part, &share, rates, chains),
         };
         if share.blend.mix > LEAST_MIX {
-            let first = self.owners.len() + part.thread as usize * design.columns;
-            for (column, pi) in chains.mix(part.thread, part.at).iter().enumerate() {
+            let first = self.owners.len() + part.line as usize * design.columns;
+            for (column, pi) in chains.drawn(part.line, part.at).iter().enumerate() {
                 let p = share.blend.mix * pi;
                 times.mixed.push((column, share.seconds * p));
                 if column == share.left {
@@ -258,30 +258,20 @@ impl Splitter<'_> {
         variance: &mut [f64],
     ) {
         let columns = self.model.design.columns;
-        let mut thread_of: Vec<Option<ThreadKey>> = vec![None; self.model.chains.threads()];
-        for part in parts {
-            if let (Some(slot), Some(Owner::Target(thread, _))) = (
-                thread_of.get_mut(part.thread as usize),
-                self.owners.get(part.left as usize).map(|owner| owner.owner),
-            ) {
-                *slot = Some(thread);
-            }
-        }
-        let mut owners_of: BTreeMap<(ThreadKey, usize), Vec<usize>> = BTreeMap::new();
-        for (number, owner) in self.owners.iter().enumerate() {
-            if let Owner::Target(thread, Some(_)) = owner.owner {
-                let column = self.column(u32::try_from(number).unwrap_or(u32::MAX));
-                owners_of.entry((thread, column)).or_default().push(number);
-            }
+        let ends = parts.iter().filter(|part| part.line != NO_LINE);
+        let ends = ends.flat_map(|part| [(part.line, part.left), (part.line, part.right)]);
+        let marks = self.marks.iter().map(|mark| (mark.line, mark.owner));
+        let mut owners_of: BTreeMap<(u32, usize), BTreeSet<OwnerId>> = BTreeMap::new();
+        for (line, owner) in marks.chain(ends).filter(|(_, owner)| *owner != NOBODY) {
+            owners_of.entry((line, self.column(owner))).or_default().insert(owner);
         }
         for (slot, (&energy, doubt)) in mixed.iter().zip(of_mixes).enumerate() {
             if energy == MicroJoules::ZERO && *doubt == 0.0 {
                 continue;
             }
-            let (thread, column) = (slot / columns, slot % columns);
-            let owners =
-                thread_of.get(thread).copied().flatten().and_then(|key| owners_of.get(&(key, column)));
-            let owners = owners.map_or(&[][..], Vec::as_slice);
+            let (line, column) = (u32::try_from(slot / columns).unwrap_or(NO_LINE), slot % columns);
+            let owners = owners_of.get(&(line, column)).into_iter().flatten();
+            let owners: Vec<usize> = owners.map(|&owner| owner as usize).collect();
             let time =
                 |owner: &usize| self.owners[*owner].time_ns.saturating_add(self.owners[*owner].samples);
             let weights: Vec<u64> = owners.iter().map(time).collect();
@@ -289,13 +279,11 @@ impl Splitter<'_> {
             owners.iter().zip(&weights).for_each(|(&o, &weight)| variance[o] += doubt * weight as f64 / sum);
             match energy.split(&weights) {
                 Some(split) => owners.iter().zip(split).for_each(|(&o, part)| shares.of_owner[o] += part),
-                // No stack of that function has time: whoever the thread's first owner is keeps the sum exact.
+                // No stack of that function has time: whoever the line's first owner is keeps the sum exact.
                 None => {
-                    let any = thread_of.get(thread).copied().flatten();
-                    let any =
-                        any.and_then(|key| owners_of.range((key, 0)..).next()).and_then(|o| o.1.first());
+                    let any = owners_of.range((line, 0)..(line + 1, 0)).next().and_then(|of| of.1.first());
                     match any {
-                        Some(&owner) => shares.of_owner[owner] += energy,
+                        Some(&owner) => shares.of_owner[owner as usize] += energy,
                         None => shares.residual += energy,
                     }
                 }

@@ -4,7 +4,7 @@
 
 use super::ledger::Account;
 use super::time::{CpuTime, Owner, OwnerId, OwnerTime};
-use crate::profile::certainty::{Certainty, DomainCertainty, Weights};
+use crate::profile::certainty::{Certainty, DomainCertainty, Part, Weights};
 use crate::profile::energy_profile::{EnergyByClass, ProfileRow};
 use crate::units::MicroJoules;
 
@@ -41,6 +41,10 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
     let sum = |value: &dyn Fn(OwnerId, f64) -> f64| -> Vec<f64> {
         rows.iter().map(|owners| owners.iter().map(|&(owner, part)| value(owner, part)).sum()).collect()
     };
+    let parts = |owners: &Vec<(OwnerId, f64)>| {
+        let parts = owners.iter().filter(|(_, part)| *part < 1.0);
+        parts.map(|&(of, part)| Part { of, joules: part * joules(of), whole: joules(of) }).collect()
+    };
     // All owners of a row share one stack, and so one column.
     let column = |owners: &Vec<(OwnerId, f64)>| {
         owners.first().and_then(|&(owner, _)| of.column.get(owner as usize)).copied().unwrap_or(0)
@@ -50,15 +54,17 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
         energy: sum(&|owner, part| part * joules(owner)),
         seconds: sum(&|owner, part| part * at(&of.seconds, owner)),
         variance: sum(&|owner, part| part * at(&of.variance, owner)),
+        parts: rows.iter().map(parts).collect(),
         all_variance: of.variance.iter().sum(),
         column: rows.iter().map(column).collect(),
         columns: of.columns.clone(),
         relative: of.relative.clone(),
         idle_joules: account.idle_joules,
         all_seconds: of.seconds.iter().sum(),
-        weights: account
-            .intensity
-            .model()
-            .map(|model| Weights { gates: model.gates, used: account.weighted }),
+        weights: account.intensity.model().map(|model| Weights {
+            gates: model.gates,
+            used: account.weighted,
+            siblings: account.eta,
+        }),
     }
 }

@@ -13,14 +13,12 @@
 //! found with the watts by expectation and maximisation in turns (Dempster, Laird, Rubin: Maximum likelihood from incomplete data, 1977).
 //! Where that part is large, functions do not draw the same power each time (hyperthreads, frequency), and none of this is believed.
 
-use super::bridge::{NO_THREAD, NOBODY, Part, Rate};
+use super::bridge::{NO_LINE, NOBODY, Part, Rate};
 use super::chain::Chains;
 use super::design::{Design, Share, moments};
 use super::intensity::{Evidence, FLOOR, Fit, Model, predicted};
 use super::late::UNKNOWN;
 use super::linear::Normal;
-use crate::timeline::EnergyInterval;
-use crate::units::MicroJoules;
 
 /// A counter that moves each millisecond is up to one late.
 pub(super) const LATE_NS: u64 = 1_000_000;
@@ -77,11 +75,11 @@ pub(super) struct Seen {
 
 /// The logarithm of the probability that a part's thread was in one function throughout, and whether that is its right sample's.
 pub(super) fn hold(part: &Part, share: &Share, rates: &[Rate], chains: &Chains) -> (f64, bool) {
-    if part.thread == NO_THREAD {
+    if part.line == NO_LINE {
         return (0.0, false);
     }
-    let Rate { rate, asleep } = rates.get(part.thread as usize).copied().unwrap_or_default();
-    let mix = chains.mix(part.thread, part.at);
+    let Rate { rate, asleep } = rates.get(part.line as usize).copied().unwrap_or_default();
+    let mix = chains.mix(part.line, part.at);
     let of_mix = |column: usize| mix.get(column).copied().unwrap_or(1.0);
     #[expect(clippy::cast_precision_loss, reason = "probabilities")]
     let kept = |ns: u64, slept: u64| (-rate * (ns as f64 + asleep.distance(slept))).exp();
@@ -113,25 +111,21 @@ pub(super) struct Edges {
     late: Vec<f64>,
     /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`late.rs`).
     unsure: Vec<f64>,
+    /// Mean square (ms²) of how late the counter is on average, beside what times were moved for it (`behind.rs`).
+    bias: f64,
 }
 
 impl Edges {
     #[expect(clippy::cast_precision_loss, reason = "a statistic")]
-    fn with(
-        intervals: &[EnergyInterval],
-        dynamic: &[MicroJoules],
-        unsure: &[f64],
-        parts: &[Part],
-        shares: &[Share],
-        power: impl Fn(&Share) -> f64,
-    ) -> Self {
+    fn with(evidence: &Evidence<'_>, shares: &[Share], power: impl Fn(&Share) -> f64) -> Self {
+        let Evidence { intervals, dynamic, parts, .. } = *evidence;
         let mut late = vec![0.0; intervals.len()];
         for (part, share) in parts.iter().zip(shares) {
             let place = part.interval as usize;
             let Some(interval) = intervals.get(place) else { continue };
             let before_end = interval.span.end.ns_since(part.at).saturating_sub(part.ns / 2);
             let ns = part.ns.min(LATE_NS.saturating_sub(before_end));
-            late[place] += power(share) * ns as f64 / 1e9;
+            late[place] += part.weight * power(share) * ns as f64 / 1e9;
         }
         let measured: f64 = intervals.iter().map(|interval| interval.energy.as_joules()).sum();
         let above: f64 = dynamic.iter().map(|energy| energy.as_joules()).sum();
@@ -139,21 +133,16 @@ impl Edges {
         Self {
             idle: (measured - above).max(0.0) * LATE_NS as f64 / ns.max(1.0),
             late,
-            unsure: unsure.to_vec(),
+            unsure: evidence.late.to_vec(),
+            bias: (0.5 - evidence.behind_ns as f64 / LATE_NS as f64).powi(2),
         }
     }
 
     /// With the power that a model expects.
-    pub(super) fn new(
-        intervals: &[EnergyInterval],
-        dynamic: &[MicroJoules],
-        unsure: &[f64],
-        parts: &[Part],
-        model: &Model,
-    ) -> Self {
+    pub(super) fn new(evidence: &Evidence<'_>, model: &Model) -> Self {
         let moments = of_mixes(&model.chains, &model.fit.watts);
         let power = |share: &Share| share.moments(&model.fit.watts, &moments).0;
-        Self::with(intervals, dynamic, unsure, parts, &model.design.shares, power)
+        Self::with(evidence, &model.design.shares, power)
     }
 
     /// Mean square (J²) of what the ends of an interval, or of several, put its energy off: u A − v B, A and B what the millisecond before
@@ -164,7 +153,7 @@ impl Edges {
         let unsure = |boundary: usize| self.unsure.get(boundary).copied().unwrap_or(UNKNOWN);
         a * a * unsure(before.map_or(0, |before| before + 1))
             + b * b * unsure(last + 1)
-            + (a - b).powi(2) / 4.0
+            + (a - b).powi(2) * self.bias
     }
 }
 
@@ -266,14 +255,7 @@ pub(super) fn sharpen(
     for _ in 0..ROUNDS {
         let moments = of_mixes(chains, &fit.watts);
         let power = |share: &Share| share.moments(&fit.watts, &moments).0;
-        let edges = Edges::with(
-            evidence.intervals,
-            evidence.dynamic,
-            evidence.late,
-            evidence.parts,
-            &design.shares,
-            power,
-        );
+        let edges = Edges::with(evidence, &design.shares, power);
         steady.stray = steady.stray.min(STRAY.0.powi(2));
         steady.expect(fit, design, &design.variances(&fit.watts, chains), &edges);
         fit.steady = Some(steady);
@@ -305,7 +287,7 @@ mod tests {
     /// Power that is the same at both ends blurs an interval less than power at one of them only.
     #[test]
     fn edges_cancel_in_part() {
-        let edges = Edges { idle: 0.02, late: vec![0.01, 0.01, 0.0], unsure: vec![] };
+        let edges = Edges { idle: 0.02, late: vec![0.01, 0.01, 0.0], unsure: vec![], bias: 0.25 };
         assert!((edges.variance(Some(0), 1) - 0.03 * 0.03 / 6.0).abs() < 1e-12);
         assert!(edges.variance(Some(1), 2) > (0.03 * 0.03 + 0.02 * 0.02) / 12.0);
     }

@@ -14,7 +14,8 @@
 //! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later one begins, because the later
 //! one's start was seen. What the earlier one claimed beyond that is dropped and the overlap counted.
 
-use super::bridge::{Mark, Piece, Run, pieces_of_thread};
+use super::bridge::{Mark, Piece, Run};
+use super::line::Line;
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, StackId, ThreadKey};
 use crate::profile::record::{Occupant, Sample, Slice};
@@ -63,12 +64,12 @@ pub(super) struct CpuTime {
     pub(super) segments: Vec<Segment>,
     /// Owners; the first is `Owner::Other`.
     pub(super) owners: Vec<OwnerTime>,
-    /// The same time between neighbouring samples, ordered by CPU and start.
+    /// The same time between neighbouring samples, ordered by CPU and start, once lines are bridged; before that only strangers'.
     pub(super) pieces: Vec<Piece>,
-    /// Samples that fell into slices, by thread and time.
+    /// Samples that fell into slices, by line and time; none before lines are bridged.
     pub(super) marks: Vec<Mark>,
-    /// What pieces are made of.
-    bridged: Bridged,
+    /// One line a thread, until they are bridged.
+    pub(super) lines: Vec<Line>,
     /// Slices that began before the one before them ended.
     pub(super) overlaps: u64,
 }
@@ -98,75 +99,43 @@ impl CpuTime {
                 }
             }
         }
-        let (mut bridged, marks) = bridges(&slices, &by_thread, &ranges, &mut owners);
-        let pieces = bridged.pieces(&marks, |thread| owners.number(Owner::Target(thread, None)));
-        Self { segments, pieces, marks, owners: owners.list, bridged, overlaps }
-    }
-
-    /// Makes the pieces again, after marks were given to other owners.
-    pub(super) fn bridge_again(&mut self) {
-        self.pieces = self.bridged.pieces(&self.marks, |_| OTHER);
+        let (pieces, lines) = lines(&slices, &by_thread, &ranges, &mut owners);
+        Self { segments, pieces, marks: vec![], owners: owners.list, lines, overlaps }
     }
 }
 
-/// The slices of strangers, and those of each thread with its marks.
-#[derive(Debug, Default)]
-struct Bridged {
-    strangers: Vec<Piece>,
-    threads: Vec<(ThreadKey, Vec<Run>, Range<usize>)>,
-    /// Who owns what is near no sample of a thread, where there was any.
-    unseen: HashMap<ThreadKey, OwnerId>,
-}
-
-impl Bridged {
-    /// Time between neighbouring samples, ordered by CPU and start. `number` gives the owner of a thread's time that is near no sample; it
-    /// is asked once for each thread.
-    fn pieces(&mut self, marks: &[Mark], mut number: impl FnMut(ThreadKey) -> OwnerId) -> Vec<Piece> {
-        let mut pieces = self.strangers.clone();
-        for (thread, runs, range) in &self.threads {
-            let marks = marks.get(range.clone()).unwrap_or_default();
-            let unseen = || *self.unseen.entry(*thread).or_insert_with(|| number(*thread));
-            pieces_of_thread(runs, marks, unseen, &mut pieces);
-        }
-        pieces.sort_by_key(|piece| (piece.cpu, piece.span));
-        pieces
-    }
-}
-
-/// What pieces are made of, and the samples that lie in slices.
-fn bridges(
+/// Strangers' pieces, and a line of each thread.
+fn lines(
     slices: &[Slice],
     by_thread: &[&Sample],
     ranges: &HashMap<ThreadKey, Range<usize>>,
     owners: &mut Owners,
-) -> (Bridged, Vec<Mark>) {
-    let (mut bridged, mut marks) = (Bridged::default(), Vec::new());
+) -> (Vec<Piece>, Vec<Line>) {
+    let (mut strangers, mut lines) = (Vec::new(), Vec::new());
     let mut runs: Vec<(ThreadKey, Run)> = Vec::new();
     for slice in slices {
         let span = Span { start: slice.start, end: slice.end };
         match slice.who {
-            Occupant::Other => bridged.strangers.push(Piece::certain(slice.cpu, span, OTHER)),
+            Occupant::Other => strangers.push(Piece::certain(slice.cpu, span, OTHER)),
             Occupant::Target(thread) => runs.push((thread, Run { cpu: slice.cpu, span, cpu_ns: 0 })),
         }
     }
     runs.sort_by_key(|(thread, run)| (*thread, run.span, run.cpu));
-    let mut number = 0;
     for of_thread in runs.chunk_by(|a, b| a.0 == b.0) {
         let Some(&(thread, _)) = of_thread.first() else { continue };
         let mut of_thread: Vec<Run> = of_thread.iter().map(|&(_, run)| run).collect();
         let range = ranges.get(&thread).cloned().unwrap_or_default();
         let samples = by_thread.get(range).unwrap_or_default();
-        let first = marks.len();
-        mark(&mut of_thread, samples, number, owners, &mut marks);
-        // Only threads with marks have a number.
-        number += u32::from(marks.len() > first);
-        bridged.threads.push((thread, of_thread, first..marks.len()));
+        let marks = mark(&mut of_thread, samples, owners);
+        let unseen = owners.number(Owner::Target(thread, None));
+        lines.push(Line { thread, runs: of_thread, marks, ends: vec![], unseen, near_ns: NEAREST_NS });
     }
-    (bridged, marks)
+    (strangers, lines)
 }
 
 /// Puts a thread's runs and samples on its CPU time.
-fn mark(runs: &mut [Run], samples: &[&Sample], thread: u32, owners: &mut Owners, marks: &mut Vec<Mark>) {
+fn mark(runs: &mut [Run], samples: &[&Sample], owners: &mut Owners) -> Vec<Mark> {
+    let mut marks = Vec::new();
     let mut samples = samples.iter().peekable();
     let mut before = 0_u64;
     for run in runs {
@@ -175,10 +144,11 @@ fn mark(runs: &mut [Run], samples: &[&Sample], thread: u32, owners: &mut Owners,
         while let Some(sample) = samples.next_if(|sample| sample.at < run.span.end) {
             let owner = owners.number(Owner::Target(sample.thread, Some(sample.stack)));
             let cpu_ns = before.saturating_add(sample.at.ns_since(run.span.start));
-            marks.push(Mark { thread, at: sample.at, cpu_ns, owner });
+            marks.push(Mark { line: 0, at: sample.at, cpu_ns, owner });
         }
         before = before.saturating_add(run.span.ns());
     }
+    marks
 }
 
 /// Slices clipped to the span, ordered by CPU and start, made disjoint; and how many had to be cut short for it.
@@ -315,7 +285,7 @@ mod tests {
             Owner::Target(_, stack) => Some((stack.map(StackId::get), o.time_ns / MS, o.samples)),
             Owner::Other => None,
         };
-        time.owners.iter().filter_map(of_me).collect()
+        time.owners.iter().filter_map(of_me).filter(|(_, ms, samples)| (*ms, *samples) != (0, 0)).collect()
     }
 
     /// Each sample owns its half of the way to its neighbours, and the ends of the slice.

@@ -1,7 +1,7 @@
 //! Which socket, die and core each CPU belongs to, as sysfs tells it. Leaves out caches and NUMA nodes.
 
 use crate::ids::{CpuId, SocketId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -18,6 +18,19 @@ pub fn read_sockets_at(sysfs: &Path) -> BTreeMap<CpuId, SocketId> {
         SocketId::new(text.trim().parse().unwrap_or(0))
     };
     parse_cpu_list(online.trim()).into_iter().map(|cpu| (CpuId::new(cpu), socket(cpu))).collect()
+}
+
+/// The CPUs that share a core, under the sysfs root `sysfs`: one list for each core that has several which are online.
+pub fn read_cores_at(sysfs: &Path) -> Vec<Vec<CpuId>> {
+    let root = sysfs.join("devices/system/cpu");
+    let online = parse_cpu_list(fs::read_to_string(root.join("online")).unwrap_or_default().trim());
+    let core = |cpu: &u32| {
+        let path = root.join(format!("cpu{cpu}/topology/thread_siblings_list"));
+        let threads = parse_cpu_list(fs::read_to_string(path).unwrap_or_default().trim());
+        threads.into_iter().filter(|thread| online.contains(thread)).collect::<Vec<u32>>()
+    };
+    let cores: BTreeSet<Vec<u32>> = online.iter().map(core).filter(|core| core.len() > 1).collect();
+    cores.into_iter().map(|core| core.into_iter().map(CpuId::new).collect()).collect()
 }
 
 /// Where a CPU sits.
@@ -59,7 +72,7 @@ pub(super) fn parse_cpu_list(text: &str) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, parse_cpu_list, read_place_at, read_sockets_at};
+    use super::{Place, parse_cpu_list, read_cores_at, read_place_at, read_sockets_at};
     use crate::ids::{CpuId, SocketId};
     use std::fs;
 
@@ -85,6 +98,21 @@ mod tests {
         let sockets = read_sockets_at(tree.path());
         let expected = [(0, 0), (1, 1), (2, 0)].map(|(c, s)| (CpuId::new(c), SocketId::new(s)));
         assert_eq!(sockets.into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    /// Two cores of two threads each, one of whose threads is offline: one core is shared. A machine that says nothing has none.
+    #[test]
+    fn cores_of_a_tree() {
+        let tree = tempfile::tempdir().unwrap();
+        assert_eq!(read_cores_at(tree.path()), Vec::<Vec<CpuId>>::new());
+        let cpu = tree.path().join("devices/system/cpu");
+        for (n, threads) in [(0, "0,2\n"), (1, "1,3\n"), (2, "0,2\n"), (3, "1,3\n")] {
+            let dir = cpu.join(format!("cpu{n}/topology"));
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("thread_siblings_list"), threads).unwrap();
+        }
+        fs::write(cpu.join("online"), "0-2\n").unwrap();
+        assert_eq!(read_cores_at(tree.path()), [vec![CpuId::new(0), CpuId::new(2)]]);
     }
 
     /// A CPU of the second die with its sibling, and one of which nothing is known.

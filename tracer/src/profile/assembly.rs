@@ -54,6 +54,7 @@ impl Assembly {
                     readings: BTreeMap::new(),
                     sleeps: Vec::new(),
                     gpu_facts: GpuFacts::default(),
+                    cores: Vec::new(),
                     processes: Vec::new(),
                     threads: Vec::new(),
                     frames: Vec::new(),
@@ -115,6 +116,10 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::Samples(samples) => add_samples(to, samples),
         Record::GpuMeter(domain, meter) => add_meter(to, domain, meter),
         Record::GpuUses(domain, uses) => add_uses(to, domain, uses),
+        Record::Cores(cores) => {
+            to.cores = cores;
+            Ok(())
+        }
         Record::Slept(at) => {
             to.sleeps.push(at);
             Ok(())

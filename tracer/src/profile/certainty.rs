@@ -1,16 +1,19 @@
 //! How sure the energy of any set of rows is: what `attribution/` found out, kept so that a report can ask for each function.
 //!
 //! ```text
-//! Var E(S) = eᵀ R e  +  v (1 − v / v_all)  +  (σ_idle · T · time(S) / time)²      e: energy of S by column, v: Σ variance of its rows
+//! Var E(S) = eᵀ R e  +  v (1 − v / v_all)  +  (σ_idle · T · time(S) / time)²  +  Σ_o w_o² p_o (1 − p_o)
+//!                                                                    e: energy of S by column, v: Σ variance of its rows
 //! ```
 //!
 //! R: relative covariance of the columns' energies, from the covariance of the watts. v: variance by times that only samples saw; what
-//! one function of two has too much the other has too little, so that the variance of everything together is zero. Leaves out the
-//! sensor's own error, which no counter shows.
+//! one function of two has too much the other has too little, so that the variance of everything together is zero. w_o: energy that was
+//! given in equal parts to several calls, because nothing tells which of them asked, and of which S has the part p_o: it may all be one
+//! call's. Leaves out the sensor's own error, which no counter shows.
 
 use super::gates::Gates;
 use super::record::DomainClass;
 use crate::units::MicroJoules;
+use std::collections::BTreeMap;
 
 /// 97.5 % of a normal distribution lie below this.
 const Z: f64 = 1.959_964;
@@ -18,6 +21,8 @@ const Z: f64 = 1.959_964;
 const WIDEN: f64 = 1.4;
 /// Bounds reach this many standard deviations of sampling beyond what watts allow.
 const BOUND_SDS: f64 = 3.0;
+/// Where the doubt about who asked is more than this part of an energy, bounds say how far it goes.
+const UNCLEAR: f64 = 0.12;
 
 /// What is known about one domain. All lists over rows are in the order of `EnergyProfile::rows`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +35,8 @@ pub struct DomainCertainty {
     pub seconds: Vec<f64>,
     /// Variance of each row's energy by sampling, in J².
     pub variance: Vec<f64>,
+    /// Of each row, what it got in equal parts with other calls.
+    pub parts: Vec<Vec<Part>>,
     /// Sum of all rows' variances.
     pub all_variance: f64,
     /// Which weight each row shares.
@@ -47,6 +54,17 @@ pub struct DomainCertainty {
     pub weights: Option<Weights>,
 }
 
+/// Energy that several calls have in equal parts, because nothing tells which of them asked for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// Which: the same number in all rows that have a part of it.
+    pub of: u32,
+    /// What the row has of it, and all of it, in joules.
+    pub joules: f64,
+    /// All of it.
+    pub whole: f64,
+}
+
 /// What became of a domain's learned watts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
@@ -54,6 +72,9 @@ pub struct Weights {
     pub gates: Gates,
     /// Whether they split the energy: they passed all gates, and the reader did not choose otherwise.
     pub used: bool,
+    /// η: two busy hardware threads of one core were taken to draw 1 + η times what one does; `None` where the machine names none that share a
+    /// core, or none were busy together.
+    pub siblings: Option<f64>,
 }
 
 /// How sure a column's watts are.
@@ -88,11 +109,19 @@ pub struct Collector<'a> {
     by_column: Vec<f64>,
     variance: f64,
     seconds: f64,
+    /// What the rows have together of each energy in parts, and all of it.
+    parts: BTreeMap<u32, (f64, f64)>,
 }
 
 impl<'a> Collector<'a> {
     fn new(of: &'a DomainCertainty) -> Self {
-        Self { of, by_column: vec![0.0; of.columns.len().max(1)], variance: 0.0, seconds: 0.0 }
+        Self {
+            of,
+            by_column: vec![0.0; of.columns.len().max(1)],
+            variance: 0.0,
+            seconds: 0.0,
+            parts: BTreeMap::new(),
+        }
     }
 
     fn add(&mut self, row: usize) {
@@ -101,6 +130,15 @@ impl<'a> Collector<'a> {
         self.by_column.get_mut(column).into_iter().for_each(|sum| *sum += at(&self.of.energy));
         self.variance += at(&self.of.variance);
         self.seconds += at(&self.of.seconds);
+        for part in self.of.parts.get(row).into_iter().flatten() {
+            let of = self.parts.entry(part.of).or_insert((0.0, part.whole));
+            of.0 += part.joules;
+        }
+    }
+
+    /// Variance by what may be another call's, and that what is another call's may be theirs.
+    fn by_askers(&self) -> f64 {
+        self.parts.values().map(|(part, whole)| (part * (whole - part)).max(0.0)).sum()
     }
 
     fn variance(&self) -> f64 {
@@ -113,7 +151,7 @@ impl<'a> Collector<'a> {
             }
         }
         let idle = self.of.idle_joules * self.seconds / self.of.all_seconds.max(1e-9);
-        by_watts.max(0.0) + self.sampling() + idle * idle
+        by_watts.max(0.0) + self.sampling() + idle * idle + self.by_askers()
     }
 
     fn sampling(&self) -> f64 {
@@ -121,18 +159,23 @@ impl<'a> Collector<'a> {
         if all > 0.0 { self.variance * (1.0 - self.variance / all).max(0.0) } else { 0.0 }
     }
 
-    /// Least and most energy; `None` where all watts are known.
+    /// Least and most energy; `None` where all watts are known, and who asked.
     fn bounds(&self) -> Option<(f64, f64)> {
         let open = |&(energy, column): &(&f64, &Column)| *energy != 0.0 && !column.identified;
-        if !self.by_column.iter().zip(&self.of.columns).any(|pair| open(&pair)) {
+        let unclear = self.by_askers().sqrt() > UNCLEAR * self.by_column.iter().sum::<f64>().abs();
+        if !unclear && !self.by_column.iter().zip(&self.of.columns).any(|pair| open(&pair)) {
             return None;
         }
+        let (fewer, more) = self.parts.values().fold((0.0, 0.0), |(fewer, more), (part, whole)| {
+            (fewer + part.max(0.0), more + (whole - part).max(0.0))
+        });
+        let (fewer, more) = if self.by_askers() > 0.0 { (fewer, more) } else { (0.0, 0.0) };
         let slack = BOUND_SDS * self.sampling().sqrt();
         let sum = |part: fn(&Column) -> f64| {
             let parts = self.by_column.iter().zip(&self.of.columns);
             parts.map(|(energy, column)| energy * part(column)).sum::<f64>()
         };
-        Some((sum(|column| column.bounds.0) - slack, sum(|column| column.bounds.1) + slack))
+        Some((sum(|column| column.bounds.0) - slack - fewer, sum(|column| column.bounds.1) + slack + more))
     }
 }
 
@@ -207,6 +250,28 @@ mod tests {
         let whole = sure(&certainty(true), &[0, 1], 40);
         assert!((whole.ci95.1 - whole.ci95.0).as_uj() < 10, "{whole:?}");
         assert_eq!(whole.bounds, None);
+    }
+
+    /// 30 J that two calls have in equal parts may all be one's; both together have it for sure.
+    #[test]
+    fn who_asked_is_open() {
+        let mut certainty = certainty(true);
+        let part = super::Part { of: 7, joules: 15.0, whole: 30.0 };
+        certainty.domains[0] = DomainCertainty {
+            energy: vec![15.0, 15.0],
+            variance: vec![0.0; 2],
+            relative: vec![0.0; 4],
+            parts: vec![vec![part], vec![part]],
+            columns: vec![Column { identified: true, bounds: (1.0, 1.0) }; 2],
+            ..certainty.domains[0].clone()
+        };
+        let one = sure(&certainty, &[0], 15);
+        assert_eq!(one.ci95.0, MicroJoules::ZERO);
+        assert!(one.ci95.1.as_joules() > 30.0, "{one:?}");
+        let bounds = one.bounds.unwrap();
+        assert!((bounds.1.as_joules() - 30.0).abs() < 1e-3 && bounds.0.as_joules() < 1e-3, "{bounds:?}");
+        let both = sure(&certainty, &[0, 1], 30);
+        assert!(both.bounds.is_none() && (both.ci95.1 - both.ci95.0).as_uj() < 10, "{both:?}");
     }
 
     /// Bounds are given where watts are not identified, hold the energy itself, and never go below zero.

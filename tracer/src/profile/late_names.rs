@@ -219,6 +219,7 @@ mod tests {
         Recording {
             sleeps: Vec::new(),
             gpu_facts: Default::default(),
+            cores: Default::default(),
             header,
             domains: vec![],
             readings: BTreeMap::new(),

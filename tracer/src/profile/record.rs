@@ -63,6 +63,8 @@ pub enum Record {
     Launches(Launches),
     /// Threads that waited for a GPU.
     GpuWaits(Vec<GpuWait>),
+    /// CPUs that share a core, one list a core that has several; absent where the machine does not say or has none.
+    Cores(Vec<Vec<CpuId>>),
 }
 
 /// What is known when the recording starts.

@@ -7,7 +7,7 @@ use super::record::{
     Thread, Wait, Wake, Warning,
 };
 use crate::clock::KtimeNs;
-use crate::ids::{DomainId, FrameId, StackId};
+use crate::ids::{CpuId, DomainId, FrameId, StackId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One run, whole in memory. Ids are positions in the tables.
@@ -21,6 +21,8 @@ pub struct Recording {
     pub readings: BTreeMap<DomainId, Vec<Reading>>,
     /// What was learned of the GPUs beside their readings.
     pub gpu_facts: GpuFacts,
+    /// CPUs that share a core; empty where none are known to.
+    pub cores: Vec<Vec<CpuId>>,
     /// When the machine woke up from sleep.
     pub sleeps: Vec<KtimeNs>,
     /// Programs, by `ProcessKey`.

@@ -142,6 +142,8 @@ struct LedgerLine<'a> {
 #[derive(Serialize)]
 struct WeightsLine {
     used: bool,
+    /// η of hardware threads that share a core.
+    siblings: Option<f64>,
     gates: BTreeMap<&'static str, GateLine>,
 }
 
@@ -258,7 +260,7 @@ impl<'a> From<&'a Source> for SourceLine<'a> {
 impl From<&Weights> for WeightsLine {
     fn from(weights: &Weights) -> Self {
         let line = |Gate { name, value, limit, passed }| (name, GateLine { value, limit, passed });
-        Self { used: weights.used, gates: weights.gates.each().map(line).into() }
+        Self { used: weights.used, siblings: weights.siblings, gates: weights.gates.each().map(line).into() }
     }
 }
 

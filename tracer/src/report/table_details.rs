@@ -77,11 +77,17 @@ fn weights_facts(profile: &EnergyProfile) -> Vec<String> {
         let [gain, condition, halves] = weights.gates.each().map(|gate| gate_fact(&gate));
         Some(format!(
             "{}: {verdict}; cross-validation gains {gain} standard errors; condition number {condition}; split halves {halves} \
-             standard deviations apart",
-            row.domain
+             standard deviations apart{}",
+            row.domain,
+            weights.siblings.map_or_else(String::new, siblings_fact)
         ))
     };
     of_domains.filter_map(fact).collect()
+}
+
+/// What hardware threads that share a core were taken to draw.
+fn siblings_fact(eta: f64) -> String {
+    format!("; two busy hardware threads of a core draw {:.2} times what one does", 1.0 + eta)
 }
 
 fn gate_fact(gate: &Gate) -> String {

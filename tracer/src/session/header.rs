@@ -3,7 +3,7 @@
 use crate::clock::WallAnchor;
 use crate::ids::{CpuId, SocketId};
 use crate::plan::RecordPlan;
-use crate::power::topology::read_sockets_at;
+use crate::power::topology::{read_cores_at, read_sockets_at};
 use crate::profile::record::{Header, Source};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,6 +46,12 @@ fn parse_cpu_model(cpuinfo: &str) -> String {
 fn read_sockets(sysfs: &Path) -> BTreeMap<CpuId, SocketId> {
     let sockets = read_sockets_at(sysfs);
     if sockets.is_empty() { read_sockets_at(Path::new("/sys")) } else { sockets }
+}
+
+/// The CPUs that share a core, by the same sysfs as the sockets.
+pub(super) fn cores(plan: &RecordPlan) -> Vec<Vec<CpuId>> {
+    let sysfs = &plan.power.sysfs;
+    read_cores_at(if read_sockets_at(sysfs).is_empty() { Path::new("/sys") } else { sysfs })
 }
 
 #[cfg(test)]

@@ -153,7 +153,9 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
 fn opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Vec<Record> {
     let header = header::header(plan, power.sources(), tracer.sample_event());
     let domains = power.domains().iter().cloned().map(Record::Domain);
-    std::iter::once(Record::Header(header)).chain(domains).collect()
+    let cores = header::cores(plan);
+    let cores = (!cores.is_empty()).then_some(Record::Cores(cores));
+    std::iter::once(Record::Header(header)).chain(cores).chain(domains).collect()
 }
 
 /// With `-v`: what the power sources are, before the run.

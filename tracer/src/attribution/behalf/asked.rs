@@ -5,7 +5,8 @@
 //! 1. the only one that has a task;
 //! 2. of several, the one at the end of its chain of wake-ups: who woke it last, who had woken that one before, …;
 //! 3. where the chain leads nowhere: those that wake such threads at all, of these those that wait, in equal parts. A Python thread that
-//!    runs is the master of an OpenMP region, which works in it like the others; one that waits has handed its work over.
+//!    runs is the master of an OpenMP region, which works in it like the others; one that waits has handed its work over. Of a worker that
+//!    nobody was seen to wake, all that are in its code may be the one.
 //!
 //! Before that, Python threads are left out that are outside the code that the worker lives in (`code`) and run, and those that hardly ever wake it.
 //! If nobody is left, a call that is over is charged (`native`): a worker spins on, or finishes what it was given, after the call that asked for
@@ -20,12 +21,12 @@
 //! are rare beside others.
 
 use super::awake::Awake;
-use super::code::Code;
+use super::code::{Code, HomeId};
 use super::doing::{Makeup, Phase, Threads};
 use crate::clock::KtimeNs;
 use crate::ids::{ProcessKey, StackId, ThreadKey};
 use crate::profile::recording::Recording;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Wake-ups that a chain is followed.
 const CHAIN: usize = 64;
@@ -241,9 +242,28 @@ impl<'a> Asked<'a> {
             prefer(&mut all, |(asker, _)| often(asker) > 0 && often(asker).saturating_mul(RARE) >= most);
             let serves = self.workers.contains(&process);
             prefer(&mut all, |(_, phase)| self.threads.makeup(phase.stack).pooled == serves);
-            prefer(&mut all, |(_, phase)| phase.waits);
+            // Of several in its code, one that runs may just have asked: only wake-ups tell.
+            let heard = self.wakes.contains_key(&thread) || self.code.home(thread).is_none();
+            prefer(&mut all, |(_, phase)| phase.waits || !heard);
         }
         (all.into_iter().map(|(asker, _)| asker).collect(), until)
+    }
+
+    /// When a Python thread woke workers of its process, with where these live, in time order.
+    pub(super) fn wakes_of_workers(&self) -> BTreeMap<ThreadKey, Vec<(HomeId, KtimeNs)>> {
+        let mut all: BTreeMap<ThreadKey, Vec<(HomeId, KtimeNs)>> = BTreeMap::new();
+        for (&thread, wakes) in &self.wakes {
+            let Some(home) = self.code.home(thread) else { continue };
+            let here = |wake: &&Asker| {
+                self.is_python(wake.thread)
+                    && self.threads.process(wake.thread) == self.threads.process(thread)
+            };
+            for wake in wakes.iter().filter(here) {
+                all.entry(wake.thread).or_default().push((home, wake.at));
+            }
+        }
+        all.values_mut().for_each(|wakes| wakes.sort_by_key(|(_, at)| *at));
+        all
     }
 
     /// Who last woke a thread.

@@ -21,7 +21,7 @@ pub(super) type HomeId = usize;
 /// Position of a library among all that were seen.
 type Library = u32;
 /// Position of a chain of Python frames among all that were seen.
-type Python = u32;
+pub(super) type Python = u32;
 
 /// Where a Python thread is, seen from a worker's home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +110,7 @@ impl Code {
 
     /// Where the Python frames of a stack lead, by all samples of them.
     pub(super) fn whereabouts(&self, home: HomeId, stack: StackId) -> Whereabouts {
-        let python = self.python.get(stack.index()).copied().flatten();
-        let below = python.and_then(|python| self.below.get(python as usize));
+        let below = self.python_of(stack).and_then(|python| self.below.get(python as usize));
         let (Some(below), Some(home)) = (below, self.homes.get(home)) else { return Whereabouts::Unseen };
         match (below.libraries.is_disjoint(home), below.seen, below.whole) {
             (false, ..) => Whereabouts::Inside,
@@ -119,6 +118,11 @@ impl Code {
             (true, true, false) => Whereabouts::Unclear,
             (true, false, false) => Whereabouts::Unseen,
         }
+    }
+
+    /// Which Python frames a stack has, where it has any.
+    pub(super) fn python_of(&self, stack: StackId) -> Option<Python> {
+        self.python.get(stack.index()).copied().flatten()
     }
 
     /// When a Python thread was in a home's code.

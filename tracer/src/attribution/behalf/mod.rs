@@ -14,6 +14,7 @@
 
 mod asked;
 mod awake;
+mod calls;
 mod code;
 mod doing;
 mod joint;
@@ -21,13 +22,12 @@ mod native;
 
 pub use joint::{AFTER_THE_CALL, ON_BEHALF_OF};
 
-use super::bridge::Piece;
 use super::gpu::Launchers;
 use super::time::{CpuTime, OTHER, Owner, OwnerId, OwnerTime, Segment};
 use crate::clock::KtimeNs;
 use crate::ids::{StackId, ThreadKey};
 use crate::profile::energy_profile::{EnergyByClass, ProfileRow};
-use crate::profile::record::{DomainClass, Frame, Launched, Launches, StackNode};
+use crate::profile::record::{DomainClass, Frame, Launched, Launches, StackNode, Wait};
 use crate::profile::recording::Recording;
 use crate::timeline::Span;
 use crate::units::MicroJoules;
@@ -61,7 +61,7 @@ pub(super) struct Logical {
 /// Makes an owner of its own of everything that a worker does on behalf of somebody. Conserves time and samples.
 pub(super) fn refine(recording: &Recording, time: &mut CpuTime, span: Span) -> Behalf {
     let threads = Threads::of(recording, span);
-    let mut refiner = Refiner::new(Asked::new(recording, &threads), &time.owners);
+    let mut refiner = Refiner::new(Asked::new(recording, &threads), &recording.requests.waits, &time.owners);
     let segments = std::mem::take(&mut time.segments);
     time.segments = Vec::with_capacity(segments.len());
     for segment in segments {
@@ -70,7 +70,7 @@ pub(super) fn refine(recording: &Recording, time: &mut CpuTime, span: Span) -> B
     for sample in &recording.samples {
         refiner.recount(sample.thread, sample.stack, sample.at, time);
     }
-    refiner.pieces(time);
+    refiner.bridge(time);
     let launches = recording.gpu.launches.iter();
     let launchers = launches.map(|batch| refiner.launchers(batch, time)).collect();
     Behalf { launchers, ..refiner.behalf }
@@ -78,24 +78,26 @@ pub(super) fn refine(recording: &Recording, time: &mut CpuTime, span: Span) -> B
 
 struct Refiner<'a> {
     asked: Asked<'a>,
+    waits: &'a [Wait],
     roles: Vec<Role>,
     /// The owners that there were, and for each of them and each set the new one.
     numbers: HashMap<Owner, OwnerId>,
     refined: HashMap<(OwnerId, SetId), OwnerId>,
+    base_of: HashMap<OwnerId, OwnerId>,
     set_ids: HashMap<Vec<Vec<Step>>, SetId>,
     behalf: Behalf,
 }
 
 impl<'a> Refiner<'a> {
-    fn new(asked: Asked<'a>, owners: &[OwnerTime]) -> Self {
+    fn new(asked: Asked<'a>, waits: &'a [Wait], owners: &[OwnerTime]) -> Self {
         let role = |owner: &OwnerTime| match owner.owner {
             Owner::Target(thread, stack) => asked.role(thread, stack),
             Owner::Other => Role::Own,
         };
         let roles = owners.iter().map(role).collect();
         let numbers = (0..).zip(owners).map(|(number, owner)| (owner.owner, number)).collect();
-        let (refined, set_ids, behalf) = (HashMap::new(), HashMap::new(), Behalf::default());
-        Self { asked, roles, numbers, refined, set_ids, behalf }
+        let (refined, base_of, set_ids) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { asked, waits, roles, numbers, refined, base_of, set_ids, behalf: Behalf::default() }
     }
 
     fn role(&self, owner: OwnerId) -> Role {
@@ -149,33 +151,6 @@ impl<'a> Refiner<'a> {
         batch.work.iter().map(&mut owner).collect()
     }
 
-    /// Gives marks and pieces to the owners that they became.
-    fn pieces(&mut self, time: &mut CpuTime) {
-        let mut marks = std::mem::take(&mut time.marks);
-        for mark in &mut marks {
-            let (role, whose) =
-                (self.role(mark.owner), time.owners.get(mark.owner as usize).map(|o| o.owner));
-            if let Some(Owner::Target(thread, _)) = whose.filter(|_| role != Role::Own) {
-                let paths = self.asked.who(role, thread, mark.at).paths;
-                mark.owner = self.refined(mark.owner, paths, time);
-            }
-        }
-        time.marks = marks;
-        time.bridge_again();
-        let pieces = std::mem::take(&mut time.pieces);
-        for piece in pieces {
-            match piece.known_owner() {
-                Some(owner) => {
-                    let stretches = self.stretches(owner, piece.span, time);
-                    let certain =
-                        stretches.into_iter().map(|(owner, span)| Piece::certain(piece.cpu, span, owner));
-                    time.pieces.extend(certain);
-                }
-                None => time.pieces.push(piece),
-            }
-        }
-    }
-
     /// Counts a sample to the owner that it became.
     fn recount(&mut self, thread: ThreadKey, stack: StackId, at: KtimeNs, time: &mut CpuTime) {
         let Some(&from) = self.numbers.get(&Owner::Target(thread, Some(stack))) else { return };
@@ -193,11 +168,20 @@ impl<'a> Refiner<'a> {
     }
 
     fn refined(&mut self, owner: OwnerId, paths: Vec<Vec<Step>>, time: &mut CpuTime) -> OwnerId {
+        let set = self.set_of(paths);
+        self.refined_in(owner, set, time)
+    }
+
+    fn set_of(&mut self, paths: Vec<Vec<Step>>) -> SetId {
         let next = SetId::try_from(self.behalf.sets.len()).unwrap_or(SetId::MAX);
-        let set = *self.set_ids.entry(paths).or_insert_with_key(|paths| {
+        *self.set_ids.entry(paths).or_insert_with_key(|paths| {
             self.behalf.sets.push(paths.clone());
             next
-        });
+        })
+    }
+
+    /// What an owner becomes for a set of askers.
+    fn refined_in(&mut self, owner: OwnerId, set: SetId, time: &mut CpuTime) -> OwnerId {
         *self.refined.entry((owner, set)).or_insert_with(|| {
             let number = time.owners.len();
             let Some(whose) = time.owners.get(owner as usize).map(|owner| owner.owner) else { return owner };
@@ -205,6 +189,7 @@ impl<'a> Refiner<'a> {
             time.owners.push(OwnerTime { owner: whose, time_ns: 0, samples: 0 });
             self.behalf.of_owner.resize(number, None);
             self.behalf.of_owner.push(Some(set));
+            self.base_of.insert(id, owner);
             id
         })
     }

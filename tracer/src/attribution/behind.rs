@@ -1,0 +1,96 @@
+//! How far behind a counter is on average.
+//!
+//! A counter that moves each millisecond shows at a reading what was spent until up to a millisecond before: half of one on average. Where
+//! power steps up, that half millisecond of the step is in the next interval, each time: a function that always runs first after a pause
+//! seems to draw less than nothing, and what follows it pays. So time is looked at as much earlier, if the energy of windows becomes likelier
+//! by that. A run whose power never steps shows nothing, and there it makes no difference.
+//!
+//! Leaves out how late a counter was at one reading (`late.rs`), and the log of a foreign meter, which is seconds off (`timeline/lag.rs`).
+
+use super::bridge::{Part, Piece, parts};
+use super::intensity::{Evidence, Intensity, learn};
+use super::siblings::{POSSIBLE, Siblings, USUAL, weight};
+use crate::clock::KtimeNs;
+use crate::timeline::{EnergyInterval, Span};
+
+/// What a counter may be behind: one that moves each millisecond, or each other one.
+const BEHIND_NS: [u64; 2] = [500_000, 1_000_000];
+/// By how much the log-likelihood must rise.
+const CLEAR: f64 = 3.0;
+
+/// Intervals as their counter saw them, and the parts of the time in them.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) intervals: Vec<EnergyInterval>,
+    pub(super) parts: Vec<Part>,
+    pub(super) behind_ns: u64,
+    /// η of hardware threads that share a core; `None` where none did.
+    pub(super) eta: Option<f64>,
+}
+
+impl Seen {
+    fn new<'p>(
+        intervals: &[EnergyInterval],
+        pieces: impl Iterator<Item = &'p Piece>,
+        siblings: &Siblings,
+        behind_ns: u64,
+    ) -> Self {
+        let earlier = |at: KtimeNs| KtimeNs::from_ns(at.as_ns().saturating_sub(behind_ns));
+        let shifted = |interval: &EnergyInterval| EnergyInterval {
+            span: Span { start: earlier(interval.span.start), end: earlier(interval.span.end) },
+            ..*interval
+        };
+        let intervals: Vec<EnergyInterval> = intervals.iter().map(shifted).collect();
+        let parts = parts(&intervals, pieces, siblings);
+        let eta = parts.iter().any(|part| part.shared > 0.0).then_some(USUAL);
+        Self { intervals, parts, behind_ns, eta: None }.with_eta(eta)
+    }
+
+    fn with_eta(mut self, eta: Option<f64>) -> Self {
+        if let Some(eta) = eta {
+            self.parts.iter_mut().for_each(|part| part.weight = weight(part.shared, eta));
+        }
+        Self { eta, ..self }
+    }
+}
+
+impl<'a> Evidence<'a> {
+    /// With intervals and parts.
+    pub(super) fn seen<'s>(&self, seen: &'s Seen) -> Evidence<'s>
+    where
+        'a: 's,
+    {
+        Evidence { intervals: &seen.intervals, parts: &seen.parts, behind_ns: seen.behind_ns, ..*self }
+    }
+}
+
+/// Learns the watts of each class, how far behind the counter is, and what hardware threads of one core draw together. `with` is all other
+/// evidence.
+pub(super) fn learn_behind<'p>(
+    intervals: &[EnergyInterval],
+    pieces: &(impl Iterator<Item = &'p Piece> + Clone),
+    siblings: &Siblings,
+    with: &Evidence<'_>,
+) -> (Seen, Intensity) {
+    let seen = |behind_ns| Seen::new(intervals, pieces.clone(), siblings, behind_ns);
+    let usual = seen(0);
+    let intensity = learn(&with.seen(&usual));
+    let Some(model) = intensity.model() else { return (usual, intensity) };
+    let likelihood = |seen: Seen| (model.likelihood(&with.seen(&seen)), seen);
+    let better = |now: (f64, Seen), then: (f64, Seen)| if then.0 > now.0 { then } else { now };
+    let is_shared = usual.eta.is_some();
+    let mut best = likelihood(usual);
+    let mut changed = false;
+    let mut choose = |others: Vec<Seen>| {
+        let others = others.into_iter().map(likelihood).reduce(better);
+        if let Some(other) = others.filter(|other| other.0 > best.0 + CLEAR) {
+            (best, changed) = (other, true);
+        }
+        best.1.eta
+    };
+    let etas = POSSIBLE.iter().filter(|_| is_shared);
+    let eta = choose(etas.map(|eta| seen(0).with_eta(Some(*eta))).collect());
+    choose(BEHIND_NS.map(|ns| seen(ns).with_eta(eta)).into());
+    let intensity = if changed { learn(&with.seen(&best.1)) } else { intensity };
+    (best.1, intensity)
+}
