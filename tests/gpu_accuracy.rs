@@ -103,6 +103,30 @@ fn launch_stacks_are_known_or_flagged() {
     assert!(inside * 10 >= all * 9, "{inside} of {all}");
 }
 
+/// A meter that has nothing but power averaged over a second shows launch stacks all the same, as what it is a mean over is known.
+#[test]
+fn averaged_power_is_taken_apart() {
+    let averaged = MeterModel { name: "averaged", averaged: SECOND, ..A100 };
+    for seed in 1..4 {
+        let outcome = shown("averaged", training(seed, 60, 20_000, 1), averaged);
+        let (mean, worst) = outcome.errors();
+        assert!(mean <= 6.0 && worst <= 15.0);
+        assert!((0..KINDS.len()).filter(|&site| outcome.identified(site)).count() > 2);
+    }
+}
+
+/// On a board with MIG the meter shows other instances' work too: whatever it looks like, nothing is said to be known.
+#[test]
+fn instances_of_a_board_are_flagged() {
+    let mig = MeterModel { name: "MIG", ..A100 };
+    let mut world = training(1, 30, 20_000, 1);
+    world.strangers = (0..15).map(|i| (2 * i * SECOND, (2 * i + 1) * SECOND, 120.0)).collect();
+    let outcome = Outcome::of(&mut world, &KINDS, mig, 75.0);
+    assert!((0..KINDS.len()).all(|site| !outcome.identified(site)));
+    let told = outcome.profile.warnings.iter().find(|warning| warning.code == "gpu-by-launches");
+    assert!(told.is_some_and(|told| told.text.contains("others on its board")));
+}
+
 /// Two kernels that always run one after the other are flagged as not to be told apart; their sum is right.
 #[test]
 fn kernels_that_always_run_together_are_flagged() {

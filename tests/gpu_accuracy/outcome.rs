@@ -6,7 +6,7 @@ use energy_trace::attribution::attribute;
 use energy_trace::ids::DomainId;
 use energy_trace::profile::certainty::Sureness;
 use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::record::{DomainClass, GpuMeter, GpuMeterKind};
+use energy_trace::profile::record::{DomainClass, GpuMeter, GpuMeterKind, Warning};
 use energy_trace::units::MicroJoules;
 
 /// Joules charged to each site.
@@ -81,6 +81,11 @@ impl Outcome {
         let kind = if meter.averaged > 0 { GpuMeterKind::AveragedPower } else { GpuMeterKind::Counter };
         let facts = GpuMeter { kind, tick_ns: None, lag_ns: None, window_ns: None, agreement_permille: None };
         recording.gpu_facts.meters.insert(DomainId::new(0), facts);
+        if meter.name == "MIG" {
+            let text = "gpu-0: MIG is on".to_owned();
+            let remark = Warning { code: "gpu-mig".to_owned(), text };
+            recording.summary.iter_mut().for_each(|summary| summary.warnings.push(remark.clone()));
+        }
         let profile = attribute(&recording);
         assert_eq!(imbalance_uj(&profile), 0);
         let charged = charged(&profile, kinds.len());

@@ -70,9 +70,11 @@ pub(super) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<W
 
 /// How a GPU's energy was split, and what could not be told apart.
 fn of_launches(name: &str, learned: &Learned) -> Vec<Warning> {
-    let Learned { kinds, windows, late, duty, condition, .. } = learned;
+    let Learned { kinds, windows, late, duty, mean, condition, .. } = learned;
     let how = if learned.believed {
-        let looks = if *duty < 1.0 {
+        let looks = if *mean > 0.0 {
+            format!(" and says the mean of {mean:.0} s")
+        } else if *duty < 1.0 {
             format!(" and looks at {:.0} % of the time", duty * 100.0)
         } else {
             String::new()
@@ -89,7 +91,12 @@ fn of_launches(name: &str, learned: &Learned) -> Vec<Warning> {
              counter)"
         )
     };
-    let mut doubts = vec![warning("gpu-by-launches", format!("{name}: {how}"))];
+    let shared = if learned.alone {
+        ""
+    } else {
+        "; the meter shows what others on its board take as well, so that each function's joules are a guess"
+    };
+    let mut doubts = vec![warning("gpu-by-launches", format!("{name}: {how}{shared}"))];
     for group in &learned.groups {
         let names = group.join(", ");
         let text = format!("{name}: these run in such proportions that only their sum is known: {names}");

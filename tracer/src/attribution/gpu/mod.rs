@@ -26,6 +26,7 @@ mod sureness;
 use super::doubt_of_watts::OwnerCertainty;
 use super::time::{CpuTime, OTHER, Owner, OwnerId, OwnerTime};
 use crate::clock::KtimeNs;
+use crate::profile::record::{Domain, GpuMeterKind, Scope};
 use crate::profile::recording::Recording;
 use crate::timeline::EnergyInterval;
 use crate::units::MicroJoules;
@@ -40,6 +41,12 @@ use sureness::{Sureness, sureness};
 
 /// Seconds that are shared out together, for a meter that looks all the time.
 const BLOCK: f64 = 1.0;
+/// What the driver's averaged power is a mean over, in seconds (nvml.h on `nvmlDeviceGetPowerUsage`, Ampere and later).
+const AVERAGE: f64 = 1.0;
+/// Seconds that are shared out together for such a meter, in its means.
+const MEANS: f64 = 4.0;
+/// Remarks that say that a meter shows more than what is launched on its device: which launches took it is not to be known.
+const SHARED: [&str; 3] = ["gpu-mig", "gpu-virtual", "gpu-module"];
 
 /// The owner of every launch, in the order of `Recording::gpu`.
 pub(super) type Launchers = Vec<Vec<OwnerId>>;
@@ -70,6 +77,10 @@ pub(super) struct Learned {
     /// How late the meter is, in seconds, and the part of each step that it looks at.
     pub(super) late: f64,
     pub(super) duty: f64,
+    /// Seconds over which what it says is a mean; 0: it is none.
+    pub(super) mean: f64,
+    /// Whether what it shows is the device's alone.
+    pub(super) alone: bool,
     /// Whether waits showed durations.
     pub(super) durations: bool,
     /// Names of what cannot be told apart.
@@ -118,12 +129,13 @@ impl Gpu<'_> {
         let mut dynamic = dynamic.to_vec();
         let belief = if durations.is_some() { BELIEF.0 } else { BELIEF.1 };
         let shape = durations.clone().unwrap_or_else(|| vec![1.0; columns.len()]);
+        let mean = if self.is_averaged() { AVERAGE } else { 0.0 };
         let (mut windows, mut prior) = learnable(&steps, &dynamic, &batches, &shape);
-        let mut meter = find_meter(&windows, &batches, &prior, belief);
+        let mut meter = find_meter(&windows, &batches, &prior, belief, mean);
         let idle = idle::take(&steps, self.intervals, &windows, &batches, meter, &mut dynamic);
         if idle > MicroJoules::ZERO {
             (windows, prior) = learnable(&steps, &dynamic, &batches, &shape);
-            meter = find_meter(&windows, &batches, &prior, belief);
+            meter = find_meter(&windows, &batches, &prior, belief, mean);
         }
         let problem = Problem::new(&windows, &batches, meter, &prior, belief);
         let fit = fit(&problem);
@@ -132,8 +144,27 @@ impl Gpu<'_> {
             fit_parts(&Problem::new(&windows, &Batches::new(list.clone()), meter, &prior, belief))
         });
         let others: Vec<Vec<f64>> = others.collect();
-        let found = Found { columns, batches, windows, meter, prior, durations: durations.is_some() };
+        let (durations, alone) = (durations.is_some(), self.is_alone());
+        let found = Found { columns, batches, windows, meter, prior, durations, alone };
         Some(found.finish(&Learning { problem, fit, others }, (&steps, &dynamic), owners, idle))
+    }
+
+    /// Whether the meter is a sum of power readings that are means.
+    fn is_averaged(&self) -> bool {
+        let of_device = |domain: &&Domain| domain.scope == Scope::Gpu(self.device);
+        let domain = self.recording.domains.iter().find(of_device);
+        let meter = domain.and_then(|domain| self.recording.gpu_facts.meters.get(&domain.id));
+        meter.is_some_and(|meter| meter.kind == GpuMeterKind::AveragedPower)
+    }
+
+    /// Whether what the meter shows is this device's alone, and not that of other instances, hosts or CPUs as well.
+    fn is_alone(&self) -> bool {
+        let of_device = |domain: &&Domain| domain.scope == Scope::Gpu(self.device);
+        let Some(domain) = self.recording.domains.iter().find(of_device) else { return true };
+        let summary = self.recording.summary.iter().flat_map(|summary| &summary.warnings);
+        !summary.chain(&self.recording.warnings).any(|warning| {
+            SHARED.contains(&warning.code.as_str()) && warning.text.starts_with(&format!("{}:", domain.name))
+        })
     }
 
     fn batches(&self, columns: &Columns) -> Vec<Batch> {
@@ -190,6 +221,7 @@ struct Found {
     meter: Meter,
     prior: Vec<f64>,
     durations: bool,
+    alone: bool,
 }
 
 impl Found {
@@ -202,14 +234,16 @@ impl Found {
     ) -> Charged {
         let Learning { problem, fit, others } = learning;
         let believed = self.columns.len() < 2 || problem.predicts_better(fit);
-        let sure = sureness(problem, fit, others, believed);
+        let sure = sureness(problem, fit, others, believed && self.alone);
         let costs = self.costs(problem, fit, believed);
         let noise = believed.then(|| self.watts_of(fit.noise));
-        let shown: Vec<Stretch> =
-            steps.iter().map(|step| Meter { duty: 1.0, ..self.meter }.looked(step.time)).collect();
+        // What is a mean holds work that is half of it older.
+        let Meter { late, mean, duty } = self.meter;
+        let shown = Meter { late: late + mean / 2.0, ..Meter::PROMPT };
+        let shown: Vec<Stretch> = steps.iter().map(|step| shown.looked(step.time)).collect();
         let split = |costs: &Costs, noise| {
-            let block = BLOCK / (self.meter.duty * self.meter.duty);
-            let partial = self.meter.duty < 1.0;
+            let block = BLOCK.max(MEANS * mean) / (duty * duty);
+            let partial = duty < 1.0 || mean > 0.0;
             let splitter = Splitter { batches: &self.batches, costs, shown: &shown, block, partial, noise };
             splitter.split(dynamic, owners)
         };
@@ -265,6 +299,8 @@ impl Found {
             condition: sure.condition,
             late: self.meter.late,
             duty: self.meter.duty,
+            mean: self.meter.mean,
+            alone: self.alone,
             durations: self.durations,
             groups: sure.groups.iter().map(|group| group.iter().map(name).collect()).collect(),
         }
