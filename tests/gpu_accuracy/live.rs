@@ -124,7 +124,7 @@ fn captured(
     energy: &impl Fn(&[usize]) -> MicroJoules,
 ) -> Option<f64> {
     let never = rows.iter().filter(|(key, _)| SITES.contains(&key.0.as_str()) && !truth.contains_key(*key));
-    Some(never.map(|(_, rows)| energy(rows).as_joules()).sum())
+    Some(never.map(|(_, rows)| energy(rows).as_joules()).sum::<f64>() + 0.0)
 }
 
 /// Rows of the profile by the innermost function that launches, and what it launches.

@@ -4,12 +4,12 @@
 
 use super::collector::{Collector, bare};
 use super::decode::Head;
-use super::gpu::{GpuLibraries, Launch, Launches, Work};
+use super::gpu::{GpuDevice, GpuLibraries, GpuTold, Launch, Launches, Work, index_of, read_told};
 use super::object::LaunchProbes;
-use super::process::read_text;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, StackId, Tid};
 use crate::profile::record::{FrameKind, Verdict, Warning};
+use crate::unwind::address_space::Mapping;
 use crate::unwind::merge::RawStack;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -30,13 +30,15 @@ pub(super) struct GpuCalls {
     taken: HashMap<Tid, (KtimeNs, Option<(StackId, bool)>)>,
     /// When the mappings of each process were last looked at.
     looked_at: HashMap<Pid, KtimeNs>,
-    /// Indices of the GPUs that a process sees, in its order; `None`: all, in theirs.
-    visible: HashMap<Pid, Option<Vec<u32>>>,
+    /// The machine's GPUs, and what each process was told of them; `None` where that could not be read.
+    devices: Vec<GpuDevice>,
+    told: HashMap<Pid, Option<GpuTold>>,
 }
 
 impl GpuCalls {
     /// Begins to probe, first what targets will find.
-    pub(super) fn start(&mut self, probes: LaunchProbes, search: &[PathBuf]) {
+    pub(super) fn start(&mut self, probes: LaunchProbes, search: &[PathBuf], devices: &[GpuDevice]) {
+        self.devices = devices.to_vec();
         let mut libraries = GpuLibraries::new(probes);
         libraries.foresee(search);
         self.libraries = Some(libraries);
@@ -46,21 +48,18 @@ impl GpuCalls {
         self.libraries.as_ref().map(GpuLibraries::doubts).unwrap_or_default()
     }
 
-    /// The index of a GPU by its number in a process; `u32::MAX`: not known.
-    fn index_of(&mut self, pid: Pid, number: u32) -> u32 {
-        let visible = self.visible.entry(pid).or_insert_with(|| read_visible(pid));
-        match visible {
-            Some(indices) => indices.get(number as usize).copied().unwrap_or(u32::MAX),
-            None => number,
-        }
+    /// The index of a GPU by its number in a process; `u32::MAX`: not known. What the process was told is read once, right after CUDA read it.
+    fn index_of(&mut self, pid: Pid, number: u32, mappings: &[Mapping]) -> u32 {
+        let told = self.told.entry(pid).or_insert_with(|| read_told(pid, mappings));
+        index_of(number, told.as_ref(), &self.devices)
     }
-}
 
-/// `CUDA_VISIBLE_DEVICES` of a process, as far as it is numbers: GPUs that it names by UUID are not known by index (`u32::MAX`).
-fn read_visible(pid: Pid) -> Option<Vec<u32>> {
-    let environment = read_text(&format!("/proc/{pid}/environ"));
-    let value = environment.split('\0').find_map(|entry| entry.strip_prefix("CUDA_VISIBLE_DEVICES="))?;
-    Some(value.split(',').map(|word| word.trim().parse().unwrap_or(u32::MAX)).collect())
+    /// Forgets a process that ended.
+    pub(super) fn forget(&mut self, pid: Pid) {
+        self.launches.forget(pid);
+        self.told.remove(&pid);
+        self.looked_at.remove(&pid);
+    }
 }
 
 impl Collector {
@@ -80,7 +79,9 @@ impl Collector {
             let thread = self.processes.thread(head.pid, head.tid, None, &self.out);
             let what = (event.call, event.a, event.b);
             let index = if event.call == call::CONTEXT {
-                self.gpu.index_of(head.pid, u32::try_from(event.b).unwrap_or(u32::MAX))
+                let number = u32::try_from(event.b).unwrap_or(u32::MAX);
+                let space = self.processes.get(head.pid).map(|process| process.space.mappings());
+                self.gpu.index_of(head.pid, number, space.unwrap_or_default())
             } else {
                 0
             };

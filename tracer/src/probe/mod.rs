@@ -101,6 +101,7 @@ pub struct Tracer {
     followed: Vec<Pid>,
     foreseen: Vec<PathBuf>,
     gpu_search: Vec<PathBuf>,
+    gpu_devices: Vec<gpu::GpuDevice>,
     event: &'static str,
     reader: Option<Reader>,
     warnings: Vec<Warning>,
@@ -127,6 +128,7 @@ impl Tracer {
             followed: Vec::new(),
             foreseen: Vec::new(),
             gpu_search: Vec::new(),
+            gpu_devices: Vec::new(),
             event: "",
             reader: None,
             warnings: Vec::new(),
@@ -160,6 +162,11 @@ impl Tracer {
         self.gpu_search = folders;
     }
 
+    /// Which GPUs the machine has: NVML's number of each, and the place of its meter, `MODEL (UUID)`.
+    pub fn know_gpus<'a>(&mut self, gpus: impl Iterator<Item = (u32, &'a str)>) {
+        self.gpu_devices = gpus.map(|(index, place)| gpu::GpuDevice::parse(index, place)).collect();
+    }
+
     /// Attaches the programs. From now on events become records, on a thread of its own; gives the start of what is seen.
     ///
     /// # Errors
@@ -189,7 +196,7 @@ impl Tracer {
             let text = format!("launches on GPUs are not traced: {why}");
             self.warn("gpu-probes-failed", text);
         } else if let Some(probes) = self.object.launch_probes() {
-            collector.gpu.start(probes, &self.gpu_search);
+            collector.gpu.start(probes, &self.gpu_search, &self.gpu_devices);
         }
         // What runs already is known before the first sample.
         collector.ready_tables();

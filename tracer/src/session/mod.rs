@@ -28,7 +28,7 @@ use crate::plan::RecordPlan;
 use crate::power::{self, PowerSet, PowerTask};
 use crate::probe::{TraceConfig, Tracer};
 use crate::profile::file::{FileError, RecordingWriter};
-use crate::profile::record::{DomainClass, Record};
+use crate::profile::record::{Domain, DomainClass, Origin, Record, Scope};
 use crate::target::foresee::foresee;
 use crate::target::signals::Signals;
 use control::{Control, Event};
@@ -120,6 +120,7 @@ async fn start_stages(plan: &RecordPlan, control: &mut Control) -> Result<Starte
     quarry.follow(&mut tracer)?;
     let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     tracer.foresee_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
+    tracer.know_gpus(power.domains().iter().filter_map(gpu_of));
     tracer.foresee(foresee(plan.target.command(), std::env::var_os("PATH").as_deref()));
 
     let (records, receiver) = channel();
@@ -147,6 +148,14 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         oldest_kernel: plan.oldest_kernel,
     };
     Ok(Tracer::load(&config)?)
+}
+
+/// The number of a GPU and the place of its meter.
+fn gpu_of(domain: &Domain) -> Option<(u32, &str)> {
+    match (domain.scope, &domain.origin) {
+        (Scope::Gpu(index), Origin::Counter { place, .. }) => Some((index, place)),
+        _ => None,
+    }
 }
 
 /// The header and the domains: the first records.

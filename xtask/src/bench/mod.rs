@@ -8,6 +8,7 @@ mod completeness;
 mod cost;
 mod figures;
 mod gpu_accuracy;
+mod gpu_cost;
 mod live;
 mod ours;
 mod paced;
@@ -45,6 +46,8 @@ pub(crate) enum Bench {
     Behalf(behalf::Options),
     /// How far a GPU's joules by launch stack are from a known truth, by meter and tier, beside splits by duration and by launch count.
     GpuAccuracy(gpu_accuracy::Options),
+    /// What a launch on a GPU costs the program that launches, by tier, and how much slower a launch-bound loop gets.
+    GpuCost(gpu_cost::Options),
 }
 
 /// `cargo xtask bench`.
@@ -60,5 +63,6 @@ pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
         Bench::Start(options) => start::chore(workspace, options),
         Bench::Behalf(options) => behalf::chore(workspace, options),
         Bench::GpuAccuracy(options) => gpu_accuracy::chore(workspace, options),
+        Bench::GpuCost(options) => gpu_cost::chore(workspace, options),
     }
 }
