@@ -154,7 +154,7 @@ impl Collector {
         let Some(libraries) = self.gpu.libraries.as_mut() else { return };
         for (pid, read_at, mappings) in self.processes.spaces() {
             if self.gpu.looked_at.insert(pid, read_at) != Some(read_at) {
-                libraries.look(pid, mappings);
+                libraries.look(pid, mappings, read_at);
             }
         }
         let patience = KtimeNs::from_ns(now.as_ns().saturating_sub(PATIENCE_NS));

@@ -5,6 +5,7 @@
 
 use super::functions::{Function, functions_of};
 use super::prologue::{Spot, spot};
+use crate::clock::KtimeNs;
 use crate::ids::Pid;
 use crate::probe::object::LaunchProbes;
 use crate::profile::record::Warning;
@@ -26,6 +27,8 @@ const PLACES: [&str; 6] = [
 ];
 /// Files in them.
 const FILES: [&str; 3] = ["libcuda.so.1", "libcudart.so.12", "libcudart.so.13"];
+/// How the driver's library is called.
+const DRIVER: &str = "libcuda.so";
 /// Functions that are named in a warning.
 const NAMED: usize = 4;
 
@@ -37,13 +40,15 @@ pub(in crate::probe) struct Libraries {
     /// Functions on whose first instruction the kernel has to step.
     steps: Vec<String>,
     failed: Vec<String>,
+    /// Drivers that processes had before they were probed: name, process, and nanoseconds from when that was noticed.
+    late: Vec<(String, Pid, u64)>,
     attached: usize,
 }
 
 impl Libraries {
     pub(in crate::probe) fn new(probes: LaunchProbes) -> Self {
         let (known, seen) = (HashSet::new(), HashSet::new());
-        Self { probes, known, seen, steps: Vec::new(), failed: Vec::new(), attached: 0 }
+        Self { probes, known, seen, steps: Vec::new(), failed: Vec::new(), late: Vec::new(), attached: 0 }
     }
 
     /// Probes the libraries that a program will find, by the search path of the dynamic loader (`LD_LIBRARY_PATH`) and the usual places.
@@ -58,8 +63,8 @@ impl Libraries {
         }
     }
 
-    /// Probes what a process maps.
-    pub(in crate::probe) fn look(&mut self, pid: Pid, mappings: &[Mapping]) {
+    /// Probes what a process maps, as it was noticed at this time.
+    pub(in crate::probe) fn look(&mut self, pid: Pid, mappings: &[Mapping], noticed: KtimeNs) {
         for mapping in mappings {
             let name = mapping.path.rsplit('/').next().unwrap_or_default();
             if !name.starts_with("libcuda") {
@@ -69,7 +74,12 @@ impl Libraries {
             if self.seen.insert(key.clone())
                 && let Some(path) = mapping.paths(pid).into_iter().find(|path| File::open(path).is_ok())
             {
+                let before = self.attached;
                 self.probe(&path, name);
+                // What goes through a runtime that is probed late is still seen in the driver.
+                if self.attached > before && name.starts_with(DRIVER) {
+                    self.late.push((name.to_owned(), pid, KtimeNs::now().ns_since(noticed)));
+                }
             }
         }
     }
@@ -125,6 +135,13 @@ impl Libraries {
                 named(&self.steps)
             );
             doubts.push(Warning { code: "gpu-slow-probes".into(), text });
+        }
+        for (name, pid, ns) in &self.late {
+            let text = format!(
+                "{name} was probed {:.0} ms after it was noticed that process {pid} has it: what was launched before is not counted",
+                *ns as f64 / 1e6
+            );
+            doubts.push(Warning { code: "gpu-probes-late".into(), text });
         }
         if !self.failed.is_empty() {
             let text =

@@ -1,9 +1,10 @@
 //! `bench gpu-cost`: what a launch costs the program, by tier, and how much slower a launch-bound loop gets.
 //!
-//! A loop with a fixed amount of work before each launch runs on the simulated GPU, each time as a process of its own: alone, with empty
-//! probes (the trap alone), and below energy-trace. Runs of all kinds are interleaved, and compared by the CPU time of the launching thread,
-//! the median over rounds of 50 ms, because virtual machines lose wall time. `BPF ns` is the kernel's own count of the program (bpf_stats), its
-//! bookkeeping included. Leaves out what the GPU does.
+//! A loop with a fixed amount of work before each launch runs, each time as a process of its own, alone, with empty probes (the trap
+//! alone), and below energy-trace. `driver` and `runtime` are libraries that do nothing, so that what is seen is the probes; `simulated` is the
+//! whole simulated GPU, for the tier that needs CUPTI. The loop has a CPU to itself. Runs of all kinds are interleaved, and compared by the
+//! CPU time of the launching thread, the median over rounds of 50 ms, because virtual machines lose wall time. `BPF ns` is the kernel's own
+//! count of the programs (bpf_stats), its bookkeeping included. Leaves out what the GPU does.
 
 #![expect(clippy::print_stdout, reason = "the table is the result")]
 
@@ -38,7 +39,7 @@ pub(crate) struct Options {
     /// Launches a second of the loop when nobody looks.
     #[arg(long, default_values_t = [1_000, 10_000, 50_000])]
     rate: Vec<u32>,
-    /// Only these layers: driver, runtime.
+    /// Only these layers: driver, runtime, simulated.
     #[arg(long)]
     only: Vec<String>,
     /// Measure this build of energy-trace instead of the one of this tree.
@@ -63,6 +64,8 @@ const KINDS: [(Beside, &str); 5] = [
 ];
 /// How long a run is not looked at: energy-trace reads files and makes tables first.
 const SETTLE_NS: u64 = 1_500_000_000;
+/// The layer that is a whole simulated GPU.
+const SIMULATED: &str = "simulated";
 
 /// Where everything is.
 struct Bench {
@@ -92,7 +95,7 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     let bench = Bench { binary, folder: workspace.target().join("bench/gpu_cost") };
     bench.prepare(workspace)?;
     println!("{HEAD}");
-    for layer in ["driver", "runtime"] {
+    for layer in ["driver", "runtime", SIMULATED] {
         if !options.only.is_empty() && !options.only.iter().any(|only| only == layer) {
             continue;
         }
@@ -125,7 +128,31 @@ impl Bench {
         let linked = linked.each_ref().map(String::as_str);
         let source = workspace.root().join("tests/workloads/gpu_pace.c");
         simgpu::faces::compile(&source, &self.folder.join("gpu_pace"), &libraries, &linked)?;
-        Ok(())
+        self.prepare_null(workspace)
+    }
+
+    /// Builds the libraries that do nothing.
+    fn prepare_null(&self, workspace: &Workspace) -> Result<()> {
+        let (source, folder) = (workspace.root().join("tests/workloads/gpu_null.c"), self.null());
+        fs::create_dir_all(&folder)?;
+        let flags = ["-shared", "-fPIC", "-O1", "-fcf-protection=full", "-fno-omit-frame-pointer", "-o"];
+        let compile = |library: &str, more: &[&str]| {
+            let mut cc = Command::new("cc");
+            cc.args(flags).arg(folder.join(library)).arg(&source).args(more);
+            run(cc.arg(format!("-Wl,-soname,{library}")))
+        };
+        compile("libcuda.so.1", &["-DDRIVER"])?;
+        let driver = folder.join("libcuda.so.1").display().to_string();
+        compile("libcudart.so.12", &[driver.as_str()])
+    }
+
+    fn null(&self) -> PathBuf {
+        self.folder.join("null")
+    }
+
+    /// Where the loop finds its libraries.
+    fn libraries_of(&self, layer: &str) -> PathBuf {
+        if layer == SIMULATED { self.libraries() } else { self.null() }
     }
 
     fn libraries(&self) -> PathBuf {
@@ -134,7 +161,7 @@ impl Bench {
 
     fn compare(&self, options: &Options, layer: &str, rate: u32) -> Result<()> {
         let steps = self.steps(layer, rate)?;
-        let kinds: Vec<_> = KINDS.iter().filter(|(beside, _)| self.has(*beside)).collect();
+        let kinds: Vec<_> = KINDS.iter().filter(|(beside, _)| self.has(*beside, layer)).collect();
         let mut runs: Vec<Vec<Run>> = vec![Vec::new(); kinds.len()];
         for _ in 0..options.rounds.max(1) {
             for ((beside, _), runs) in kinds.iter().zip(&mut runs) {
@@ -150,15 +177,18 @@ impl Bench {
 
     /// Steps of work before each launch, so that the loop alone launches at this rate.
     fn steps(&self, layer: &str, rate: u32) -> Result<u64> {
-        let ns = |steps| Ok::<f64, anyhow::Error>(self.run(Beside::Nothing, layer, steps, rate, 2.0)?.cpu);
+        let ns = |steps| Ok::<f64, anyhow::Error>(self.run(Beside::Nothing, layer, steps, rate, 0.5)?.cpu);
         let (without, with) = (ns(0)?, ns(20_000)?);
         let step = ((with - without) / 20_000.0).max(0.05);
         Ok(((1e9 / f64::from(rate) - without) / step).max(0.0) as u64)
     }
 
     /// Whether this build of energy-trace knows the tier.
-    fn has(&self, beside: Beside) -> bool {
+    fn has(&self, beside: Beside, layer: &str) -> bool {
         let Beside::Ours(tier) = beside else { return true };
+        if tier == "kernel" && layer != SIMULATED {
+            return false;
+        }
         let mut command = Command::new(&self.binary);
         command.args([
             "record",
@@ -178,11 +208,12 @@ impl Bench {
 
     /// One run of the loop.
     fn run(&self, beside: Beside, layer: &str, steps: u64, rate: u32, seconds: f64) -> Result<Run> {
-        let machine = self.folder.join("machine");
+        // In memory: the simulator writes a line for each launch.
+        let machine = PathBuf::from(format!("/dev/shm/energy-trace-gpu-cost-{}", std::process::id()));
         let _old = fs::remove_dir_all(&machine);
         let model = Meter::model("A100").context("a model of the simulated GPU")?;
         Place::create(&machine, &Scenario::new(model, &WORKLOADS)).context("cannot make the machine")?;
-        let libraries = self.libraries();
+        let libraries = self.libraries_of(layer);
         let driver = (libraries.join("libcuda.so.1"), "cuLaunchKernel");
         let runtime = (libraries.join("libcudart.so.12"), "cudaLaunchKernel");
         let functions = [(driver.0.as_path(), driver.1), (runtime.0.as_path(), runtime.1)];
@@ -201,21 +232,22 @@ impl Bench {
         seconds: f64,
         machine: &Path,
     ) -> Command {
-        let pace = self.folder.join("gpu_pace");
-        let mut command = match beside {
-            Beside::Ours(tier) => {
-                let mut command = Command::new(&self.binary);
-                command.args(["record", "--power", "nvml", "--no-svg", "--as-root", "--gpu", tier, "-o"]);
-                command.arg(self.folder.join("energy-trace.data")).arg("--").arg(&pace);
-                command
-            }
-            _ => Command::new(&pace),
-        };
+        let last = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) - 1;
+        let mut command = Command::new("env");
+        if let Beside::Ours(tier) = beside {
+            command.arg(&self.binary);
+            command.args(["record", "--power", "nvml", "--no-svg", "--as-root", "--gpu", tier, "--nvml-lib"]);
+            command.arg(self.libraries().join("libnvidia-ml.so.1"));
+            command.arg("-o").arg(self.folder.join("energy-trace.data")).arg("--");
+        }
+        command.args(["chrt", "-f", "10", "taskset", "-c", &last.to_string()]);
+        command.arg(self.folder.join("gpu_pace"));
         let round = (rate / 20).max(20).to_string();
         // What is measured begins when energy-trace has read what it needs.
         let seconds = seconds + SETTLE_NS as f64 / 1e9;
-        command.args([&seconds.to_string(), layer, &steps.to_string(), &round]);
-        command.env("LD_LIBRARY_PATH", self.libraries()).env(VARIABLE, machine);
+        let through = if layer == SIMULATED { "runtime" } else { layer };
+        command.args([&seconds.to_string(), through, &steps.to_string(), &round]);
+        command.env("LD_LIBRARY_PATH", self.libraries_of(layer)).env(VARIABLE, machine);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         command
     }
