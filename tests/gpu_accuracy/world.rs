@@ -47,6 +47,8 @@ pub(crate) struct MeterModel {
     pub(crate) noise: f64,
     /// How often it is read.
     pub(crate) poll: u64,
+    /// 0: a counter. Else there is none, and power is read that is the mean of so long.
+    pub(crate) averaged: u64,
 }
 
 /// A host, a queue and what ran.
@@ -105,6 +107,9 @@ impl World {
     pub(crate) fn readings(&mut self, meter: MeterModel) -> Vec<(u64, u64)> {
         let power = Power::of(self);
         let end = self.end() + 3 * meter.tick;
+        if meter.averaged > 0 {
+            return self.summed(&power, meter, end);
+        }
         let mut steps = vec![];
         let (mut shown, mut at) = (1e9, 0);
         while at <= end {
@@ -123,6 +128,22 @@ impl World {
             let step = steps.partition_point(|(at, _)| *at <= read_at).max(1) - 1;
             readings.push((read_at, steps[step].1));
             due += meter.poll;
+        }
+        readings
+    }
+
+    /// Power readings, summed up: each holds from the one before to itself.
+    fn summed(&mut self, power: &Power, meter: MeterModel, end: u64) -> Vec<(u64, u64)> {
+        let (mut readings, mut uj, mut before) = (vec![], 0.0, 0);
+        for due in (0..=end).step_by(meter.poll.max(1) as usize) {
+            let read_at = due + self.random.below(500_000);
+            let until = (read_at.saturating_sub(meter.lag) / meter.tick) * meter.tick;
+            let from = until.saturating_sub(meter.averaged);
+            let joules = power.joules_at(until) - power.joules_at(from);
+            let watts = if until > from { joules * 1e9 / (until - from) as f64 } else { self.idle_watts };
+            uj += (watts * 1000.0).round() * (read_at - before) as f64 / 1e6;
+            readings.push((read_at, uj as u64));
+            before = read_at;
         }
         readings
     }

@@ -1,7 +1,7 @@
-//! A training loop on the runtime API: `gpu_mix SECONDS [eager|graph|streams|fork|rate N]`. Each of its functions launches under its own name as tag.
+//! A training loop on the runtime API: `gpu_mix SECONDS [eager|graph|capture|streams|fork|rate N]`. Each of its functions launches under its own name as tag.
 //!
 //! eager: phases of forward, backward and optimizer in changing proportions, with a copy in and out; graph: the same forward captured
-//! once and replayed; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; rate N: N launches a second
+//! once and replayed; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; rate N: N launches a second
 //! of `tiny`, from one place. Leaves out every result.
 #include <stdint.h>
 #include <stdio.h>
@@ -133,6 +133,16 @@ STUB void replay(void *executable, void *stream, double seconds) {
     }
 }
 
+// Captures again and again what is never launched, between phases of what is.
+STUB void capture_only(double seconds, void *stream) {
+    unsigned seed = 3;
+    for (double end = now() + seconds; now() < end;) {
+        for (int i = 0; i < 20; i++) capture(stream);
+        phase(optimizer, stream, 0.02 + (rand_r(&seed) % 100) * 1e-3);
+        usleep(rand_r(&seed) % 50000);
+    }
+}
+
 STUB void graph(double seconds, void *stream) {
     void *executable = capture(stream);
     unsigned seed = 2;
@@ -186,6 +196,7 @@ int main(int argc, char **argv) {
     check(cudaStreamCreateWithFlags(&stream, 1), "cudaStreamCreateWithFlags");
     if (!strcmp(mode, "eager")) eager(seconds, stream);
     else if (!strcmp(mode, "graph")) graph(seconds, stream);
+    else if (!strcmp(mode, "capture")) capture_only(seconds, stream);
     else if (!strcmp(mode, "streams")) streams(seconds, stream);
     else if (!strcmp(mode, "fork")) fork_between(seconds, stream);
     else if (!strcmp(mode, "rate")) rate(seconds, stream, argc > 3 ? atof(argv[3]) : 10000);

@@ -16,8 +16,8 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::LruHashMap;
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use tracer_ebpf::gpu::{
-    ELEMENT_SHIFT, GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, STREAM_SHIFT, UNSEEN, WITH_STACK,
-    call,
+    ELEMENT_SHIFT, GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, STREAM_SHIFT, UNSEEN,
+    WITH_STACK, call,
 };
 use tracer_ebpf::wire::{kind, lost};
 
@@ -228,8 +228,15 @@ fn launched_with(correlation: u64, function: u64, name: u64, sp: u64, pid: u32, 
     let now = event_head.at_ns;
     let site = hash(hash(u64::from(call::LAUNCHED), function), sp);
     let (a, b) = (correlation & 0xffff_ffff, name & 0xffff_ffff);
-    let mut event =
-        GpuEvent { head: event_head, call: call::LAUNCHED, flags: 0, a, b, site, stream: function & 0xffff_ffff };
+    let mut event = GpuEvent {
+        head: event_head,
+        call: call::LAUNCHED,
+        flags: 0,
+        a,
+        b,
+        site,
+        stream: function & 0xffff_ffff,
+    };
     let caller = CALLERS.get_ptr_mut(&tid);
     let mut fresh = Caller { due_ns: now, since_ns: now, ..FRESH };
     // SAFETY: the thread's own entry, and the thread is here.

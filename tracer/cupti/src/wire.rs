@@ -205,7 +205,8 @@ mod tests {
     /// Every kind comes back as it went, one after the other, and not before it is whole.
     #[test]
     fn round_trip() {
-        let tick = Tick { at_ns: 1, launches: 2, dropped: 3, untimed: 4, cost_ns: 5, sums: vec![sum(1), sum(9)] };
+        let tick =
+            Tick { at_ns: 1, launches: 2, dropped: 3, untimed: 4, cost_ns: 5, sums: vec![sum(1), sum(9)] };
         let hello = Frame::Hello { pid: 7, cupti: 130_000, trouble: "no CUPTI".to_owned() };
         let frames = [hello, Frame::Name(3, "gemm".to_owned()), Frame::Tick(tick), Frame::End];
         let mut bytes = Vec::new();

@@ -70,13 +70,15 @@ pub(super) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<W
 
 /// How a GPU's energy was split, and what could not be told apart.
 fn of_launches(name: &str, learned: &Learned) -> Vec<Warning> {
-    let Learned { kinds, windows, late, duty, condition, known, .. } = learned;
+    let Learned { kinds, windows, late, duty, mean, condition, known, .. } = learned;
     let (code, by) = match known {
         Known::Records { .. } => ("gpu-by-kernels", "by the time that kernels ran"),
         Known::Waits | Known::Launches => ("gpu-by-launches", "by launches"),
     };
     let how = if learned.believed {
-        let looks = if *duty < 1.0 {
+        let looks = if *mean > 0.0 {
+            format!(" and says the mean of {mean:.0} s")
+        } else if *duty < 1.0 {
             format!(" and looks at {:.0} % of the time", duty * 100.0)
         } else {
             String::new()
@@ -98,7 +100,12 @@ fn of_launches(name: &str, learned: &Learned) -> Vec<Warning> {
              counter)"
         )
     };
-    let mut doubts = vec![warning(code, format!("{name}: {how}"))];
+    let shared = if learned.alone {
+        ""
+    } else {
+        "; the meter shows what others on its board take as well, so that each function's joules are a guess"
+    };
+    let mut doubts = vec![warning(code, format!("{name}: {how}{shared}"))];
     for group in &learned.groups {
         let names = group.join(", ");
         let text = format!("{name}: these run in such proportions that only their sum is known: {names}");
@@ -210,9 +217,15 @@ fn missing(tier: &KernelTier) -> Option<Warning> {
     let mut parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if !tier.whole {
-        parts.push("it ended, or the recording did, before it said what ran last (a tenth of a second)".to_owned());
+        parts.push(
+            "it ended, or the recording did, before it said what ran last (a tenth of a second)".to_owned(),
+        );
     }
-    let text = format!("of the kernels of process {} some are missing or have no stack: {}", tier.pid, parts.join("; "));
+    let text = format!(
+        "of the kernels of process {} some are missing or have no stack: {}",
+        tier.pid,
+        parts.join("; ")
+    );
     (!parts.is_empty()).then(|| warning("gpu-kernels-missing", text))
 }
 

@@ -105,7 +105,9 @@ impl Collector {
         match what {
             // Who is no target has no business here.
             Said::Frame(Frame::Hello { .. }) if self.processes.get(pid).is_none() => {}
-            Said::Frame(Frame::Hello { cupti, trouble, .. }) => kernels.hello(connection, pid, cupti, trouble),
+            Said::Frame(Frame::Hello { cupti, trouble, .. }) => {
+                kernels.hello(connection, pid, cupti, trouble)
+            }
             Said::Frame(Frame::Name(number, name)) => kernels.name(connection, number, &name),
             Said::Frame(Frame::Tick(tick)) => self.tick(connection, tick, now),
             Said::Frame(Frame::End) => {

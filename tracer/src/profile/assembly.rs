@@ -6,8 +6,8 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    Frame, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, Launches, Name, Occupant, Record, Sample, Slice, StackNode,
-    Wait, Wake,
+    Frame, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, Launches, Name, Occupant, Record, Sample, Slice,
+    StackNode, Wait, Wake,
 };
 use super::recording::{GpuFacts, Recording, Requests};
 use crate::ids::{DomainId, FrameId, StackId, ThreadKey};

@@ -189,9 +189,7 @@ mod tests {
     use super::{decode_record, encode_record};
     use crate::clock::KtimeNs;
     use crate::ids::{CpuId, DomainId, StackId, ThreadKey};
-    use crate::profile::record::{
-        CounterValue, GpuBusy, Occupant, Reading, Record, Sample, Slice, Verdict,
-    };
+    use crate::profile::record::{CounterValue, GpuBusy, Occupant, Reading, Record, Sample, Slice, Verdict};
     use proptest::prelude::*;
 
     fn who() -> impl Strategy<Value = Occupant> {

@@ -41,8 +41,10 @@ impl KernelTier {
                 }
                 tier.injection = Some(injection);
             }
-            Err(error) => tier
-                .warn("gpu-kernel-fallback", format!("GPU kernels are not timed, launches are counted: {error}")),
+            Err(error) => tier.warn(
+                "gpu-kernel-fallback",
+                format!("GPU kernels are not timed, launches are counted: {error}"),
+            ),
         }
         tier
     }

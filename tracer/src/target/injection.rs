@@ -24,7 +24,9 @@ const PLACES: [&str; 4] = [".", "deps", "../lib/energy-trace", "../lib"];
 #[derive(Debug, thiserror::Error)]
 pub enum InjectionError {
     /// The library is not there.
-    #[error("{FILE} is not beside {program}, nor in ../lib/energy-trace: put it there, or build both with `cargo xtask build`")]
+    #[error(
+        "{FILE} is not beside {program}, nor in ../lib/energy-trace: put it there, or build both with `cargo xtask build`"
+    )]
     NoLibrary {
         /// The program's file.
         program: PathBuf,
@@ -143,7 +145,8 @@ mod tests {
         let library = dir.path().join("library");
         std::fs::write(&library, "code").unwrap();
         let (folder, _socket) = place(&library, dir.path()).unwrap();
-        let mode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
+        let mode =
+            |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode("."), mode(FILE), mode("socket")), (0o755, 0o755, 0o666));
         let path = folder.path().to_owned();
         drop(folder);

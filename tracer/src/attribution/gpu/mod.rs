@@ -22,6 +22,7 @@ mod drain;
 mod energies;
 mod idle;
 mod meter;
+mod scope;
 mod split;
 mod sureness;
 mod timed;
@@ -44,6 +45,10 @@ use sureness::{Sureness, sureness};
 
 /// Seconds that are shared out together, for a meter that looks all the time.
 const BLOCK: f64 = 1.0;
+/// What the driver's averaged power is a mean over, in seconds (nvml.h on `nvmlDeviceGetPowerUsage`, Ampere and later).
+const AVERAGE: f64 = 1.0;
+/// Seconds that are shared out together for such a meter, in its means.
+const MEANS: f64 = 4.0;
 
 /// The owner of every launch.
 #[derive(Debug, Default)]
@@ -97,6 +102,10 @@ pub(super) struct Learned {
     /// How late the meter is, in seconds, and the part of each step that it looks at.
     pub(super) late: f64,
     pub(super) duty: f64,
+    /// Seconds over which what it says is a mean; 0: it is none.
+    pub(super) mean: f64,
+    /// Whether what it shows is the device's alone.
+    pub(super) alone: bool,
     pub(super) known: Known,
     /// Names of what cannot be told apart.
     pub(super) groups: Vec<Vec<String>>,
@@ -176,18 +185,34 @@ impl Gpu<'_> {
         let batches = Batches::new(list);
         let steps = steps_of(self.intervals, self.start);
         let mut dynamic = dynamic.to_vec();
+        let mean = if self.is_averaged() { AVERAGE } else { 0.0 };
         let (mut windows, mut prior) = learnable(&steps, &dynamic, &batches, &shape);
-        let mut meter = find_meter(&windows, &batches, &prior, belief);
+        let mut meter = find_meter(&windows, &batches, &prior, belief, mean);
         let idle = idle::take(&steps, self.intervals, &windows, &batches, meter, &mut dynamic);
         if idle > MicroJoules::ZERO {
             (windows, prior) = learnable(&steps, &dynamic, &batches, &shape);
-            meter = find_meter(&windows, &batches, &prior, belief);
+            meter = find_meter(&windows, &batches, &prior, belief, mean);
         }
         let problem = Problem::new(&windows, &batches, meter, &prior, belief);
         let fit = fit(&problem);
         let other = |list| fit_parts(&Problem::new(&windows, &Batches::new(list), meter, &prior, belief));
         let others = others.map(other).collect();
-        Found { columns, batches, windows, meter, prior, known, problem, fit, others, steps, dynamic, idle }
+        let alone = self.is_alone();
+        Found {
+            columns,
+            batches,
+            windows,
+            meter,
+            prior,
+            known,
+            problem,
+            fit,
+            others,
+            steps,
+            dynamic,
+            idle,
+            alone,
+        }
     }
 
     /// Launches as cells; `scale` is what units of columns are multiplied by.
@@ -210,8 +235,7 @@ impl Gpu<'_> {
 
     fn waits(&self) -> Vec<Stretch> {
         let of_device = self.recording.gpu.waits.iter().filter(|wait| wait.device == self.device);
-        let stretch =
-            |wait: &GpuWait| Span::new(wait.from, wait.until);
+        let stretch = |wait: &GpuWait| Span::new(wait.from, wait.until);
         of_device.map(|wait| stretch_of(stretch(wait), self.start)).collect()
     }
 }
@@ -259,20 +283,24 @@ struct Found {
     /// Energy above idle of each step.
     dynamic: Vec<MicroJoules>,
     idle: MicroJoules,
+    /// Whether what the meter shows is the device's alone.
+    alone: bool,
 }
 
 impl Found {
     fn finish(self, owners: usize) -> Charged {
         let Self { problem, fit, others, steps, .. } = &self;
         let believed = self.columns.len() < 2 || problem.predicts_better(fit);
-        let sure = sureness(problem, fit, others, believed);
+        let sure = sureness(problem, fit, others, believed && self.alone);
         let costs = self.costs(problem, fit, believed);
         let noise = believed.then(|| self.watts_of(fit.noise));
-        let shown: Vec<Stretch> =
-            steps.iter().map(|step| Meter { duty: 1.0, ..self.meter }.looked(step.time)).collect();
+        // What is a mean holds work that is half of it older.
+        let Meter { late, mean, duty } = self.meter;
+        let shown = Meter { late: late + mean / 2.0, ..Meter::PROMPT };
+        let shown: Vec<Stretch> = steps.iter().map(|step| shown.looked(step.time)).collect();
         let split = |costs: &Costs, noise| {
-            let block = BLOCK / (self.meter.duty * self.meter.duty);
-            let partial = self.meter.duty < 1.0;
+            let block = BLOCK.max(MEANS * mean) / (duty * duty);
+            let partial = duty < 1.0 || mean > 0.0;
             let splitter = Splitter { batches: &self.batches, costs, shown: &shown, block, partial, noise };
             splitter.split(&self.dynamic, owners)
         };
@@ -328,6 +356,8 @@ impl Found {
             condition: sure.condition,
             late: self.meter.late,
             duty: self.meter.duty,
+            mean: self.meter.mean,
+            alone: self.alone,
             known: self.known,
             groups: sure.groups.iter().map(|group| group.iter().map(name).collect()).collect(),
         }

@@ -40,7 +40,8 @@ pub(super) struct Sureness {
 pub(super) fn sureness(problem: &Problem, fit: &Fit, others: &[Vec<f64>], believed: bool) -> Sureness {
     let n = problem.columns;
     if n < 2 {
-        let columns = vec![Column { identified: true, bounds: (1.0, 1.0) }; n];
+        let least = if believed { 1.0 } else { 0.0 };
+        let columns = vec![Column { identified: believed, bounds: (least, 1.0) }; n];
         return Sureness { columns, relative: vec![0.0; n * n], condition: 1.0, ..Sureness::default() };
     }
     let mut covariance = covariance(problem, fit);

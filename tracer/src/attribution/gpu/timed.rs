@@ -28,12 +28,14 @@ impl Gpu<'_> {
         }
         let runs = self.runs(&columns);
         let (divided, crowded) = cells_of(&runs, Sharing::Divided);
-        let best = self.learn_from(&columns, divided, &untold, Known::Records { crowded, whole: false }, dynamic);
+        let best =
+            self.learn_from(&columns, divided, &untold, Known::Records { crowded, whole: false }, dynamic);
         if crowded < SIDE_BY_SIDE {
             return Some(best.finish(owners));
         }
         let (whole, _) = cells_of(&runs, Sharing::Whole);
-        let other = self.learn_from(&columns, whole, &untold, Known::Records { crowded, whole: true }, dynamic);
+        let other =
+            self.learn_from(&columns, whole, &untold, Known::Records { crowded, whole: true }, dynamic);
         Some(if other.fit.noise < BETTER * best.fit.noise { other } else { best }.finish(owners))
     }
 
@@ -47,12 +49,8 @@ impl Gpu<'_> {
     ) -> Found {
         let mean = self.mean_seconds();
         list.extend(self.batches(untold.iter().map(|(batch, owners)| (batch, owners)), columns, mean));
-        let executed = Executed {
-            columns: columns.clone(),
-            shape: vec![1.0; columns.len()],
-            belief: BELIEF.0,
-            known,
-        };
+        let executed =
+            Executed { columns: columns.clone(), shape: vec![1.0; columns.len()], belief: BELIEF.0, known };
         self.learn(executed, list, std::iter::empty(), dynamic)
     }
 
@@ -92,7 +90,9 @@ impl Gpu<'_> {
             let both = batch.work.iter().copied().zip(owners.iter().copied());
             let untold = both.filter(|(work, _)| !told.contains(&process(work.thread)));
             let (work, owners): (Vec<Launched>, Vec<OwnerId>) = untold.unzip();
-            (!work.is_empty()).then(|| (Launches { device: batch.device, from: batch.from, until: batch.until, work }, owners))
+            (!work.is_empty()).then(|| {
+                (Launches { device: batch.device, from: batch.from, until: batch.until, work }, owners)
+            })
         };
         self.launches().filter_map(of_batch).collect()
     }

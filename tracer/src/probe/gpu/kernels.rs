@@ -91,7 +91,13 @@ impl Kernels {
     }
 
     /// The number by which the records of a launch will come.
-    pub(in crate::probe) fn await_records(&mut self, launch: &Launch, work: Work, correlation: u32, graph: u64) {
+    pub(in crate::probe) fn await_records(
+        &mut self,
+        launch: &Launch,
+        work: Work,
+        correlation: u32,
+        graph: u64,
+    ) {
         let entry = Entry { work, graph, launched: launch.head.at, used: None };
         self.launched.entry(launch.head.pid).or_default().insert(correlation, entry);
     }
@@ -237,9 +243,13 @@ mod tests {
     /// A graph's kernels are divided by how often each stack captured them, and nothing is lost by rounding.
     #[test]
     fn records_are_divided_whole() {
-        let sum = Sum { correlation: 1, device: 0, name: 0, count: 7, start_ns: 0, end_ns: 900, busy_ns: 101 };
+        let sum =
+            Sum { correlation: 1, device: 0, name: 0, count: 7, start_ns: 0, end_ns: 900, busy_ns: 101 };
         let parts = parts_of(&sum, &Captures::from([(work(1), 4), (work(2), 2)]), at(0));
-        assert_eq!(parts.iter().map(|part| (part.busy_ns, part.count)).collect::<Vec<_>>(), [(68, 5), (33, 2)]);
+        assert_eq!(
+            parts.iter().map(|part| (part.busy_ns, part.count)).collect::<Vec<_>>(),
+            [(68, 5), (33, 2)]
+        );
     }
 
     /// Neighbours of one stack within a millisecond are one entry with all their time; another stack between them, an overlap or a longer
