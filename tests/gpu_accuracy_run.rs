@@ -28,7 +28,7 @@ mod training;
 #[path = "gpu_accuracy/world.rs"]
 mod world;
 
-use measure::{LOOPS, Tier};
+use measure::{LOOPS, TIERS};
 use table::Line;
 
 /// What was asked for.
@@ -91,12 +91,14 @@ fn virtual_clock(options: &Options) -> Vec<Line> {
     }
     println!("{}", table::HEAD.trim_end());
     let mut lines = vec![];
-    for metered in meters::all().iter().filter(|metered| options.wants(metered.name)) {
+    let meters = meters::all();
+    let wanted = || meters.iter().filter(|metered| options.wants(metered.name));
+    for (tier, metered) in TIERS.iter().flat_map(|&tier| wanted().map(move |metered| (tier, metered))) {
         for of in LOOPS {
-            let run = |seed| measure::launch_tier(metered, of, seed, options.seconds);
+            let run = |seed| measure::run(tier, metered, of, seed, options.seconds);
             let runs = (1..=options.seeds).map(run).collect();
             let (meter, workload) = (metered.name.to_owned(), of.name.to_owned());
-            let line = Line { tier: Tier::Launch, meter, workload, live: false, runs };
+            let line = Line { tier, meter, workload, live: false, runs };
             println!("{}", line.text());
             lines.push(line);
         }

@@ -2,8 +2,8 @@
 //!
 //! Needs root and BPF. Leaves out the virtual clock.
 
-use super::measure::{Run, Tier};
-use super::outcome::{errors, imbalance_uj};
+use super::measure::{Run, TIERS};
+use super::outcome::{Tier, errors, imbalance_uj};
 use super::table::Line;
 use energy_trace::attribution::attribute;
 use energy_trace::profile::energy_profile::EnergyProfile;
@@ -31,7 +31,7 @@ type Key = (String, String);
 /// All lines of the tiers that the product has.
 pub(crate) fn lines(runs: u32, seconds: u32, wanted: impl Fn(&str) -> bool) -> Vec<Line> {
     let mut lines = vec![];
-    for tier in [Tier::Launch, Tier::Kernel].into_iter().filter(|tier| is_offered(*tier)) {
+    for tier in TIERS.into_iter().filter(|tier| is_offered(*tier)) {
         for model in MODELS.into_iter().filter(|model| wanted(model)) {
             for mode in MODES {
                 let runs = (0..runs).map(|_| run(tier, model, mode, seconds)).collect();

@@ -1,18 +1,13 @@
 //! One run of the benchmark on the virtual clock, as numbers.
 
 use super::meters::Metered;
-use super::outcome::{Outcome, by_count, by_duration, errors, imbalance_uj};
+use super::outcome::{Outcome, Tier, by_count, by_duration, errors, imbalance_uj};
 use super::training::{KINDS, training};
 use super::world::{MS, SECOND, World};
 use serde::Serialize;
 
-/// How far into GPUs the product looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Tier {
-    Launch,
-    Kernel,
-}
+/// All of them.
+pub(crate) const TIERS: [Tier; 2] = [Tier::Launch, Tier::Kernel];
 
 impl Tier {
     /// The word behind `--gpu`.
@@ -65,12 +60,12 @@ pub(crate) struct Run {
     pub(crate) captured: Option<f64>,
 }
 
-/// Trains on a virtual GPU and splits its energy as the launch tier does.
-pub(crate) fn launch_tier(metered: &Metered, of: Loop, seed: u64, seconds: u64) -> Run {
+/// Trains on a virtual GPU and splits its energy as a tier does.
+pub(crate) fn run(tier: Tier, metered: &Metered, of: Loop, seed: u64, seconds: u64) -> Run {
     let mut world = training(seed, seconds, of.call_ns, of.wait_each);
     let until = world.end();
     neighbour(&mut world, metered.neighbour, until);
-    let outcome = Outcome::of(&mut world, &KINDS, metered.meter, 75.0);
+    let outcome = Outcome::with(&mut world, &KINDS, metered.meter, 75.0, tier);
     let readings = world.readings(metered.meter);
     let sites = KINDS.len();
     let within = |site: &usize| {

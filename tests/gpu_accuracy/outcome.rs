@@ -1,13 +1,14 @@
 //! What attribution makes of a simulated GPU's recording, against its truth, and beside splits that know no energies.
 
-use super::recording::{recording, stack_of};
+use super::recording::{at, recording, stack_of};
 use super::world::{Kind, Launch, MeterModel, World};
 use energy_trace::attribution::attribute;
-use energy_trace::ids::DomainId;
+use energy_trace::ids::{DomainId, ThreadKey};
 use energy_trace::profile::certainty::Sureness;
 use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::record::{DomainClass, GpuMeter, GpuMeterKind, Warning};
+use energy_trace::profile::record::{DomainClass, GpuBusy, GpuMeter, GpuMeterKind, Warning};
 use energy_trace::units::MicroJoules;
+use serde::Serialize;
 
 /// Joules charged to each site.
 fn charged(profile: &EnergyProfile, sites: usize) -> Vec<f64> {
@@ -65,6 +66,27 @@ fn naive(
     joules
 }
 
+/// How far into GPUs the product looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Tier {
+    Launch,
+    Kernel,
+}
+
+fn busy(launch: &Launch) -> GpuBusy {
+    GpuBusy {
+        device: 0,
+        thread: ThreadKey::new(0),
+        stack: stack_of(launch.site),
+        launched: at(launch.at),
+        from: at(launch.from),
+        until: at(launch.until),
+        count: 1,
+        busy_ns: launch.until - launch.from,
+    }
+}
+
 /// What attribution made of a world.
 pub(crate) struct Outcome {
     pub(crate) profile: EnergyProfile,
@@ -75,12 +97,26 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     pub(crate) fn of(world: &mut World, kinds: &[Kind], meter: MeterModel, baseline: f64) -> Self {
+        Self::with(world, kinds, meter, baseline, Tier::Launch)
+    }
+
+    /// As a tier records it: with the time of each kernel or without.
+    pub(crate) fn with(
+        world: &mut World,
+        kinds: &[Kind],
+        meter: MeterModel,
+        baseline: f64,
+        tier: Tier,
+    ) -> Self {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
         let readings = world.readings(meter);
         let mut recording = recording(world, &names, &readings, Some(baseline));
         let kind = if meter.averaged > 0 { GpuMeterKind::AveragedPower } else { GpuMeterKind::Counter };
         let facts = GpuMeter { kind, tick_ns: None, lag_ns: None, window_ns: None, agreement_permille: None };
         recording.gpu_facts.meters.insert(DomainId::new(0), facts);
+        if tier == Tier::Kernel {
+            recording.gpu.busy = world.launches.iter().map(busy).collect();
+        }
         if meter.name == "MIG" {
             let text = "gpu-0: MIG is on".to_owned();
             let remark = Warning { code: "gpu-mig".to_owned(), text };

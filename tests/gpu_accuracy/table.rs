@@ -1,6 +1,7 @@
 //! The benchmark's table: medians and extremes over runs, as Markdown and for JSON.
 
-use super::measure::{Run, Tier};
+use super::measure::{Run, TIERS};
+use super::outcome::Tier;
 use serde::Serialize;
 
 /// The table's head.
@@ -76,7 +77,7 @@ impl Line {
 /// How the lines stand to what is aimed at.
 pub(crate) fn goals(lines: &[Line]) -> String {
     let mut text = String::new();
-    for tier in [Tier::Launch, Tier::Kernel] {
+    for tier in TIERS {
         let of_tier: Vec<(f64, f64)> =
             lines.iter().filter(|line| line.tier == tier && !line.live).filter_map(Line::known).collect();
         if of_tier.is_empty() {

@@ -16,7 +16,8 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::LruHashMap;
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use tracer_ebpf::gpu::{
-    ELEMENT_SHIFT, GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, STREAM_SHIFT, WITH_STACK, call,
+    ELEMENT_SHIFT, GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, STREAM_SHIFT, UNSEEN,
+    WITH_STACK, call,
 };
 use tracer_ebpf::wire::{kind, lost};
 
@@ -43,7 +44,12 @@ struct Caller {
     before: u64,
     /// 1 while it captures a graph: what is captured runs many times, so that every stack counts.
     capturing: u64,
+    /// 1 when a launch was seen that the injected library has not told of yet.
+    untold: u64,
 }
+
+const FRESH: Caller =
+    Caller { at: 0, returns_to: 0, due_ns: 0, since_ns: 0, count: 0, before: 0, capturing: 0, untold: 0 };
 
 /// A call that has not returned.
 #[repr(C)]
@@ -119,6 +125,7 @@ pub(crate) fn enter(ctx: &ProbeContext) {
             open(what, tid, first, second);
         }
         call::NAME => open(what, tid, first, third),
+        call::LAUNCHED => launched_with(first, second, third, arguments.sp, pid, tid),
         call::CONTEXT_THIRD => open(what, tid, first, third),
         call::CONTEXT_FOURTH => open(what, tid, first, fourth),
         _ => open(what, tid, first, second),
@@ -132,9 +139,7 @@ fn set_capturing(tid: u32, capturing: u64) {
         // SAFETY: the thread's own entry, and the thread is here.
         Some(caller) => unsafe { (*caller).capturing = capturing },
         None => {
-            let fresh =
-                Caller { at: 0, returns_to: 0, due_ns: 0, since_ns: 0, count: 0, before: 0, capturing };
-            let _full = CALLERS.insert(&tid, &fresh, 0);
+            let _full = CALLERS.insert(&tid, &Caller { capturing, ..FRESH }, 0);
         }
     }
 }
@@ -190,14 +195,14 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
     let now = event_head.at_ns;
     let caller = CALLERS.get_ptr_mut(&tid);
     let mut event = GpuEvent { head: event_head, call: what, flags: 0, a, b, site, stream };
-    let mut fresh =
-        Caller { at: 0, returns_to: 0, due_ns: now, since_ns: now, count: 0, before: 0, capturing: 0 };
+    let mut fresh = Caller { due_ns: now, since_ns: now, ..FRESH };
     // SAFETY: the thread's own entry, and the thread is here.
     let state = match caller {
         Some(caller) => unsafe { &mut *caller },
         None => &mut fresh,
     };
     let known = caller.is_some();
+    state.untold = 1;
     if of_runtime {
         event.flags |= OF_RUNTIME;
         (state.at, state.returns_to) = (arguments.sp, returns_to);
@@ -210,6 +215,44 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
             event.flags |= WITH_STACK;
         }
     }
+    if !known {
+        let _full = CALLERS.insert(&tid, &fresh, 0);
+    }
+    send(&event);
+}
+
+/// The injected library tells of a launch. Where its call was seen it is known already; else the stack is taken here.
+#[inline(always)]
+fn launched_with(correlation: u64, function: u64, name: u64, sp: u64, pid: u32, tid: u32) {
+    let event_head = head(kind::GPU, pid, tid);
+    let now = event_head.at_ns;
+    let site = hash(hash(u64::from(call::LAUNCHED), function), sp);
+    let (a, b) = (correlation & 0xffff_ffff, name & 0xffff_ffff);
+    let mut event = GpuEvent {
+        head: event_head,
+        call: call::LAUNCHED,
+        flags: 0,
+        a,
+        b,
+        site,
+        stream: function & 0xffff_ffff,
+    };
+    let caller = CALLERS.get_ptr_mut(&tid);
+    let mut fresh = Caller { due_ns: now, since_ns: now, ..FRESH };
+    // SAFETY: the thread's own entry, and the thread is here.
+    let state = match caller {
+        Some(caller) => unsafe { &mut *caller },
+        None => &mut fresh,
+    };
+    let known = caller.is_some();
+    if state.untold == 0 {
+        event.flags |= UNSEEN;
+        let due = stack_is_due(site ^ u64::from(tid), now, state);
+        if due != NOT_DUE && launch_stack(pid, tid, now, due) == 0 {
+            event.flags |= WITH_STACK;
+        }
+    }
+    state.untold = 0;
     if !known {
         let _full = CALLERS.insert(&tid, &fresh, 0);
     }

@@ -347,6 +347,7 @@ impl Collector {
                 self.processes.forget(pid);
                 self.modules.forget(pid);
                 self.gpu.forget(pid);
+                self.gpu.kernels.forget(pid);
             }
         }
     }

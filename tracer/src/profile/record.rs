@@ -13,6 +13,7 @@ pub use super::domain::{
     CounterValue, Domain, DomainClass, GpuMeter, GpuMeterKind, GpuUse, IdleBaseline, Ignored, Origin,
     Quality, Reading, Scope, Source,
 };
+pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, Launched, Launches};
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
@@ -63,6 +64,10 @@ pub enum Record {
     Launches(Launches),
     /// Threads that waited for a GPU.
     GpuWaits(Vec<GpuWait>),
+    /// What GPUs did, with exact times.
+    GpuBusy(Vec<GpuBusy>),
+    /// What the kernel tier told of a process, when the process or the recording ends.
+    KernelTier(KernelTier),
 }
 
 /// What is known when the recording starts.

@@ -4,7 +4,7 @@
 //! stack is the last one that was taken at its site; at a site without one it is a mark. Graphs are counted as what was captured into
 //! them. Leaves out frames (the collector makes them) and joules.
 
-use super::graphs::Graphs;
+use super::graphs::{Graphs, What};
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, StackId, ThreadKey, Tid};
 use crate::probe::decode::Head;
@@ -165,6 +165,12 @@ impl Launches {
         } else if !self.graphs.capture(head.pid, head.tid, stream, work, amount) {
             self.add(device, head.at, work, (1, amount));
         }
+    }
+
+    /// Puts a launch into a capture by what its records will be named; false where it is in none.
+    pub(in crate::probe) fn capture_named(&mut self, launch: &Launch, what: What, work: Work) -> bool {
+        let Head { pid, tid, .. } = launch.head;
+        self.graphs.capture_named(pid, tid, launch.stream, what, work)
     }
 
     fn add(&mut self, device: u32, at: KtimeNs, work: Work, (count, amount): (u64, u64)) {

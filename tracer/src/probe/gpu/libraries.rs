@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use tracer_ebpf::gpu::call;
 
 /// Where the driver's installer and distributions put its library.
 const PLACES: [&str; 6] = [
@@ -29,6 +30,8 @@ const PLACES: [&str; 6] = [
 const FILES: [&str; 3] = ["libcuda.so.1", "libcudart.so.12", "libcudart.so.13"];
 /// How the driver's library is called.
 const DRIVER: &str = "libcuda.so";
+/// What the injected library exports for us.
+const LAUNCHED: &str = "energy_trace_launched";
 /// Functions that are named in a warning.
 const NAMED: usize = 4;
 
@@ -84,8 +87,17 @@ impl Libraries {
         }
     }
 
+    /// Probes where the library that is injected into programs tells of launches.
+    pub(in crate::probe) fn probe_injected(&mut self, path: &Path) {
+        let cookie = u64::from(call::LAUNCHED);
+        self.probe_all(path, LAUNCHED, vec![Function { name: LAUNCHED, cookie, returns: false }]);
+    }
+
     fn probe(&mut self, path: &Path, name: &str) {
-        let functions = functions_of(name);
+        self.probe_all(path, name, functions_of(name));
+    }
+
+    fn probe_all(&mut self, path: &Path, name: &str, functions: Vec<Function>) {
         let Ok(facts) = std::fs::metadata(path) else { return };
         if functions.is_empty() || !self.known.insert((facts.dev(), facts.ino())) {
             return;
