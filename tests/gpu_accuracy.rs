@@ -23,7 +23,7 @@ use energy_trace::attribution::attribute;
 use energy_trace::units::MicroJoules;
 use outcome::{Outcome, by_count, by_duration, errors};
 use recording::recording;
-use training::{KINDS, kind, step, training};
+use training::{KINDS, kind, step, training, training_in};
 use world::{MS, MeterModel, SECOND, World};
 
 const V100: MeterModel = MeterModel {
@@ -112,6 +112,21 @@ fn averaged_power_is_taken_apart() {
         let (mean, worst) = outcome.errors();
         assert!(mean <= 6.0 && worst <= 15.0);
         assert!((0..KINDS.len()).filter(|&site| outcome.identified(site)).count() > 2);
+    }
+}
+
+/// Kernels of two streams run side by side: launch stacks are right on average all the same, or flagged.
+#[test]
+fn two_streams_are_known_or_flagged() {
+    for meter in METERS {
+        let mut means = 0.0;
+        for seed in 1..4 {
+            let outcome = shown("two streams", training_in(2, seed, 60, 20_000, 1), meter);
+            let (mean, worst) = outcome.errors();
+            assert!(worst <= 15.0, "{}", meter.name);
+            means += mean / 3.0;
+        }
+        assert!(means <= 5.0, "{}", meter.name);
     }
 }
 

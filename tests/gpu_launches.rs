@@ -9,6 +9,7 @@
 mod seen;
 
 use energy_trace::profile::file::read;
+use energy_trace::profile::record::DomainClass;
 use energy_trace::profile::recording::Recording;
 use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, WORKLOADS};
 use energy_trace_tests::process::{Guard, tests_dir};
@@ -117,4 +118,32 @@ fn python_launches_in_python_stacks() {
     let error = row.target_uj as f64 / active - 1.0;
     assert!(error.abs() < 0.1, "{error}: {row:?}");
     assert!(report.functions.iter().any(|function| function.name == "[GPU wait]"));
+}
+
+/// A thread that spins until the GPU is done: its CPU joules stand below `[GPU wait]`, at the stack that waits, and not below what launched.
+#[test]
+fn waiting_costs_the_cpu_and_says_so() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let data = folder.path().join("energy-trace.data");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+    command.args(["record", "--no-svg", "--as-root", "--power", "nvml", "--power", "model", "-o"]).arg(&data);
+    command.arg("--").arg(gpu.workload("gpu_driver", &[]).unwrap()).arg("3");
+    let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
+    assert!(done.status.success(), "{}", done.stderr);
+    let recording = read(&data).unwrap();
+    let profile = energy_trace::attribution::attribute(&recording);
+    let (mut waiting, mut all) = (0.0, 0.0);
+    for row in &profile.rows {
+        let joules = row.energy[DomainClass::Package].as_joules();
+        let frames = row.stack.iter().flat_map(|stack| recording.frames_of(*stack));
+        let names: Vec<&str> = frames.map(|(_, frame)| frame.name.as_str()).collect();
+        all += joules;
+        if names.last() == Some(&"[GPU wait]") {
+            assert!(names.iter().any(|name| ["attention", "linear"].contains(name)), "{names:?}");
+            waiting += joules;
+        }
+    }
+    // The kernels take hundreds of microseconds, their launches a few.
+    println!("{waiting:.2} of {all:.2} J of the CPU while waiting for the GPU");
+    assert!(waiting > 0.5 * all && all > 0.0);
 }

@@ -2,7 +2,7 @@
 
 use super::meters::Metered;
 use super::outcome::{Outcome, Tier, by_count, by_duration, errors, imbalance_uj};
-use super::training::{KINDS, training};
+use super::training::{KINDS, training_in};
 use super::world::{MS, SECOND, World};
 use serde::Serialize;
 
@@ -27,18 +27,20 @@ impl Tier {
     }
 }
 
-/// A training loop: what the table calls it, nanoseconds of a launch's call, steps between two waits.
+/// A training loop: what the table calls it, nanoseconds of a launch's call, steps between two waits, streams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loop {
     pub(crate) name: &'static str,
     call_ns: u64,
     wait_each: u64,
+    streams: usize,
 }
 
-pub(crate) const LOOPS: [Loop; 3] = [
-    Loop { name: "a wait each step", call_ns: 20_000, wait_each: 1 },
-    Loop { name: "a wait in 4 steps", call_ns: 20_000, wait_each: 4 },
-    Loop { name: "host-bound", call_ns: 500_000, wait_each: 1 },
+pub(crate) const LOOPS: [Loop; 4] = [
+    Loop { name: "a wait each step", call_ns: 20_000, wait_each: 1, streams: 1 },
+    Loop { name: "a wait in 4 steps", call_ns: 20_000, wait_each: 4, streams: 1 },
+    Loop { name: "host-bound", call_ns: 500_000, wait_each: 1, streams: 1 },
+    Loop { name: "two streams", call_ns: 20_000, wait_each: 1, streams: 2 },
 ];
 
 /// What one run says, errors in percent.
@@ -62,7 +64,7 @@ pub(crate) struct Run {
 
 /// Trains on a virtual GPU and splits its energy as a tier does.
 pub(crate) fn run(tier: Tier, metered: &Metered, of: Loop, seed: u64, seconds: u64) -> Run {
-    let mut world = training(seed, seconds, of.call_ns, of.wait_each);
+    let mut world = training_in(of.streams, seed, seconds, of.call_ns, of.wait_each);
     let until = world.end();
     neighbour(&mut world, metered.neighbour, until);
     let outcome = Outcome::with(&mut world, &KINDS, metered.meter, 75.0, tier);

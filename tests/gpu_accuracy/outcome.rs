@@ -53,15 +53,18 @@ fn naive(
 ) -> Vec<f64> {
     let mut seen = readings.to_vec();
     seen.dedup_by_key(|reading| reading.1);
+    let mut parts: Vec<(u64, f64, usize)> = vec![];
+    parts.extend(world.launches.iter().map(|launch| (of(launch).0, of(launch).1, launch.site)));
+    parts.sort_by_key(|part| part.0);
     let mut joules = vec![0.0; sites];
     for pair in seen.windows(2) {
         let &[(from, before), (until, after)] = pair else { continue };
         let idle = world.idle_watts * (until - from) as f64 / 1e9;
         let dynamic = ((after - before) as f64 / 1e6 - idle).max(0.0);
-        let index = |at: u64| world.launches.partition_point(|launch| of(launch).0 < at);
-        let here = &world.launches[index(from)..index(until)];
-        let all: f64 = here.iter().map(|launch| of(launch).1).sum();
-        here.iter().for_each(|launch| joules[launch.site] += dynamic * of(launch).1 / all);
+        let index = |at: u64| parts.partition_point(|part| part.0 < at);
+        let here = &parts[index(from)..index(until)];
+        let all: f64 = here.iter().map(|part| part.1).sum();
+        here.iter().for_each(|(_, weight, site)| joules[*site] += dynamic * weight / all);
     }
     joules
 }

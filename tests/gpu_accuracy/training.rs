@@ -46,7 +46,12 @@ pub(crate) fn step(world: &mut World, call_ns: u64) {
 
 /// Trains for this long.
 pub(crate) fn training(seed: u64, seconds: u64, call_ns: u64, wait_each: u64) -> World {
-    let mut world = World::new(seed);
+    training_in(1, seed, seconds, call_ns, wait_each)
+}
+
+/// The same in one stream or two.
+pub(crate) fn training_in(streams: usize, seed: u64, seconds: u64, call_ns: u64, wait_each: u64) -> World {
+    let mut world = World { streams, ..World::new(seed) };
     world.sleep(200 * MS);
     let mut steps = 0;
     while world.end() < seconds * SECOND {

@@ -1,7 +1,7 @@
 //! A simulated GPU on a virtual clock: a host that launches ahead, a queue, kernels with known watts, and a meter that is late.
 //!
-//! Kernels run one after the other in the order of their launches, each with its own duration (± 15 %) and power. Power is additive; clocks,
-//! heat and kernels side by side are not simulated.
+//! Kernels of a stream run one after the other in the order of their launches, each with its own duration (± 15 %) and power. Power is additive; clocks
+//! and heat are not simulated, nor do kernels of two streams slow each other down.
 
 use energy_trace_tests::random::Random;
 
@@ -55,7 +55,10 @@ pub(crate) struct MeterModel {
 pub(crate) struct World {
     pub(crate) random: Random,
     pub(crate) host: u64,
-    free: u64,
+    /// When each stream is done.
+    free: [u64; 2],
+    /// Streams in use, 1 or 2: sites of odd numbers launch into the second one, which runs beside the first.
+    pub(crate) streams: usize,
     pub(crate) launches: Vec<Launch>,
     /// From call to return.
     pub(crate) waits: Vec<(u64, u64)>,
@@ -67,22 +70,24 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let (launches, waits, strangers) = (Vec::new(), Vec::new(), Vec::new());
-        Self { random: Random(seed), host: 0, free: 0, launches, waits, strangers, idle_watts: 75.0 }
+        let (random, free, streams) = (Random(seed), [0; 2], 1);
+        Self { random, host: 0, free, streams, launches, waits, strangers, idle_watts: 75.0 }
     }
 
     /// Launches a kernel; the call takes the host this long, or until the queue has room.
     pub(crate) fn launch(&mut self, site: usize, kind: Kind, call_ns: u64) {
         let full = self.launches.len().checked_sub(QUEUE).and_then(|first| self.launches.get(first));
         self.host = self.host.max(full.map_or(0, |first| first.from));
-        let from = self.free.max(self.host + 4_000);
+        let stream = site % self.streams;
+        let from = self.free[stream].max(self.host + 4_000);
         let until = from + self.random.around(kind.ns, kind.ns * 15 / 100);
         self.launches.push(Launch { at: self.host, site, from, until, watts: kind.watts });
-        (self.free, self.host) = (until, self.host + call_ns);
+        (self.free[stream], self.host) = (until, self.host + call_ns);
     }
 
     /// Waits until everything is done.
     pub(crate) fn synchronize(&mut self) {
-        let until = self.free.max(self.host) + 5_000;
+        let until = self.end() + 5_000;
         self.waits.push((self.host, until));
         self.host = until;
     }
@@ -93,7 +98,7 @@ impl World {
 
     /// When everything was done.
     pub(crate) fn end(&self) -> u64 {
-        self.free.max(self.host)
+        self.free[0].max(self.free[1]).max(self.host)
     }
 
     /// Joules of each site, exactly.
