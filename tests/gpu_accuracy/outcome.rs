@@ -120,9 +120,12 @@ impl Outcome {
         if tier == Tier::Kernel {
             recording.gpu.busy = world.launches.iter().map(busy).collect();
         }
-        if meter.name == "MIG" {
-            let text = "gpu-0: MIG is on".to_owned();
-            let remark = Warning { code: "gpu-mig".to_owned(), text };
+        let told = [
+            (meter.name == "MIG", "gpu-mig", "gpu-0: MIG is on"),
+            (world.streams > 1, "gpu-streams", "gpu-0: two streams"),
+        ];
+        for (_, code, text) in told.into_iter().filter(|remark| remark.0) {
+            let remark = Warning { code: code.to_owned(), text: text.to_owned() };
             recording.summary.iter_mut().for_each(|summary| summary.warnings.push(remark.clone()));
         }
         let profile = attribute(&recording);

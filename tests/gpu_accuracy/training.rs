@@ -51,7 +51,8 @@ pub(crate) fn training(seed: u64, seconds: u64, call_ns: u64, wait_each: u64) ->
 
 /// The same in one stream or two.
 pub(crate) fn training_in(streams: usize, seed: u64, seconds: u64, call_ns: u64, wait_each: u64) -> World {
-    let mut world = World { streams, ..World::new(seed) };
+    let mut world = World::new(seed);
+    world.streams = streams;
     world.sleep(200 * MS);
     let mut steps = 0;
     while world.end() < seconds * SECOND {

@@ -1,16 +1,15 @@
 //! A driver (`-DDRIVER`) and a runtime that do nothing, for measuring what probes on them cost: the calls of `gpu_pace.c`, each at once back.
 //!
-//! Compiled with -fcf-protection and frame pointers, functions begin with `endbr64` and `push`. Leaves out everything else.
+//! Functions that are launched through begin with `endbr64` and `push` (compiled with -fcf-protection and frame pointers). Leaves out everything else.
 #include <stddef.h>
 
 typedef struct { unsigned x, y, z; } dim3;
 
 #ifdef DRIVER
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                   void *stream, void **arguments, void **extra) {
-    __asm__ volatile("" ::: "memory");
-    return 0;
-}
+// As a compiler begins a function that has something to do: it leaves the frame of an empty one away.
+__asm__(".text\n.globl cuLaunchKernel\n.type cuLaunchKernel, @function\ncuLaunchKernel:\n.cfi_startproc\nendbr64\npush %rbp\n"
+        ".cfi_def_cfa_offset 16\n.cfi_offset 6, -16\nmov %rsp, %rbp\nxor %eax, %eax\npop %rbp\n.cfi_def_cfa_offset 8\nret\n"
+        ".cfi_endproc\n.size cuLaunchKernel, .-cuLaunchKernel\n");
 int cuModuleLoadData(void **module, const void *image) { return *module = 0, 0; }
 int cuModuleGetFunction(void **function, void *module, const char *name) { return *function = (void *)name, 0; }
 #else

@@ -13,7 +13,7 @@ use super::waits::is_due;
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_get_prandom_u32, bpf_probe_read_user};
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::LruHashMap;
+use aya_ebpf::maps::{Array, LruHashMap};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use tracer_ebpf::gpu::{
     ELEMENT_SHIFT, GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, STREAM_SHIFT, UNSEEN,
@@ -66,6 +66,10 @@ static CALLERS: LruHashMap<u32, Caller> = LruHashMap::with_max_entries(16384, 0)
 /// Sites whose stack was taken.
 #[map]
 static SITES: LruHashMap<u64, u8> = LruHashMap::with_max_entries(65536, 0);
+
+/// 1 once runtime libraries are left alone: their calls are not sent any more, while the kernel takes the probes away.
+#[map]
+static RUNTIME_LEFT: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 static OPEN_CALLS: LruHashMap<u64, OpenCall> = LruHashMap::with_max_entries(16384, 0);
@@ -187,8 +191,12 @@ fn launched(what: u32, cookie: u64, arguments: &Arguments) -> (u64, u64, u64) {
 
 #[inline(always)]
 fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
-    let (a, b, stream) = launched(what, cookie, arguments);
     let of_runtime = cookie & RUNTIME != 0;
+    let left = RUNTIME_LEFT.get(0) == Some(&1);
+    if of_runtime && left {
+        return;
+    }
+    let (a, b, stream) = launched(what, cookie, arguments);
     let returns_to = arguments.stack[0];
     let site = hash(hash(hash(u64::from(what), returns_to), arguments.sp), a);
     let event_head = head(kind::GPU, pid, tid);
@@ -208,6 +216,10 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
         (state.at, state.returns_to) = (arguments.sp, returns_to);
     } else if state.at > arguments.sp && word(state.at) == state.returns_to {
         event.flags |= NESTED;
+    }
+    if left {
+        // The last call of a runtime that was sent is this one's outer call, or none is.
+        state.at = 0;
     }
     if event.flags & NESTED == 0 {
         let due = stack_is_due(site ^ u64::from(tid), now, state);

@@ -103,7 +103,8 @@ fn of_launches(name: &str, learned: &Learned) -> Vec<Warning> {
     let shared = if learned.alone {
         ""
     } else {
-        "; the meter shows what others on its board take as well, so that each function's joules are a guess"
+        "; each function's joules are a guess, as the meter shows what others on its board take as well, or kernels of several \
+         streams ran side by side"
     };
     let mut doubts = vec![warning(code, format!("{name}: {how}{shared}"))];
     for group in &learned.groups {

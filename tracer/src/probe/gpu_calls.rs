@@ -21,6 +21,8 @@ use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, WITH_STACK, call};
 /// A call of the runtime library in which the driver's was not seen for so long is a launch of its own. The first call of a process sets
 /// the driver up before it launches, which takes seconds on large machines.
 const PATIENCE_NS: u64 = 20_000_000_000;
+/// Launches that prove that the driver sees what goes through a runtime.
+const ENOUGH: u32 = 512;
 /// At a site whose stack was not taken.
 pub(super) const NO_STACK: &str = "[unknown: launch stack not taken]";
 
@@ -36,6 +38,8 @@ pub(super) struct GpuCalls {
     pub(super) injected: bool,
     /// The last stack of each thread, with its time: the call that it belongs to follows.
     taken: HashMap<Tid, (KtimeNs, Option<(StackId, bool)>)>,
+    /// Launches in a row that were seen in a runtime and in the driver, whose kernel's name the driver told; `None`: one was not.
+    seen_in_both: Option<u32>,
     /// When the mappings of each process were last looked at.
     looked_at: HashMap<Pid, KtimeNs>,
     /// The machine's GPUs, and what each process was told of them; `None` where that could not be read.
@@ -53,6 +57,7 @@ impl GpuCalls {
         injected: Option<&Path>,
     ) {
         self.devices = devices.to_vec();
+        self.seen_in_both = Some(0);
         let mut libraries = GpuLibraries::new(probes);
         libraries.foresee(search);
         if let Some(library) = injected {
@@ -62,7 +67,15 @@ impl GpuCalls {
     }
 
     pub(super) fn doubts(&self) -> Vec<Warning> {
-        self.libraries.as_ref().map(GpuLibraries::doubts).unwrap_or_default()
+        let mut doubts = self.libraries.as_ref().map(GpuLibraries::doubts).unwrap_or_default();
+        doubts.extend(self.launches.crowded().into_iter().map(|(device, percent)| {
+            let text = format!(
+                "gpu-{device}: {percent:.0} % of the kernels were launched beside the busiest stream: which of those that ran side by side took \
+                 how much is not known from launches; --gpu kernel times them"
+            );
+            Warning { code: "gpu-streams".into(), text }
+        }));
+        doubts
     }
 
     /// The index of a GPU by its number in a process; `u32::MAX`: not known. What the process was told is read once, right after CUDA read it.
@@ -75,6 +88,21 @@ impl GpuCalls {
     pub(super) fn taken_at(&self, head: Head) -> Option<(StackId, bool)> {
         let (at, stack) = self.taken.get(&head.tid)?;
         stack.filter(|_| *at == head.at)
+    }
+
+    /// A launch was seen in a runtime and in the driver. Where all are, under the kernels' names, the probes on the runtime only cost.
+    fn prove(&mut self, named: bool) {
+        let Some(seen) = self.seen_in_both.filter(|_| named) else {
+            self.seen_in_both = None;
+            return;
+        };
+        self.seen_in_both = Some(seen.saturating_add(1));
+        if seen >= ENOUGH
+            && let Some(libraries) = &mut self.libraries
+        {
+            libraries.leave_runtimes();
+            self.seen_in_both = Some(0);
+        }
     }
 
     /// Forgets a process that ended.
@@ -133,12 +161,18 @@ impl Collector {
                 self.gpu.kernels.see(launch);
             }
             let before = self.gpu.launches.hold(launch);
+            if before.is_some() {
+                self.gpu.seen_in_both = None;
+            }
             before.iter().for_each(|launch| self.count_launch(launch));
         } else {
             let (before, now) = self.gpu.launches.merge(launch, event.flags & NESTED != 0);
             before.iter().for_each(|launch| self.count_launch(launch));
             if told_of {
                 self.gpu.kernels.see(now);
+            } else if now.stub != 0 {
+                let named = self.gpu.launches.name_of(&now).is_some();
+                self.gpu.prove(named);
             }
             self.count_launch(&now);
         }
@@ -207,6 +241,9 @@ impl Collector {
 
     fn send_launches(&mut self, held_before: KtimeNs, done_before: Option<KtimeNs>) {
         let released = self.gpu.launches.release(held_before);
+        if !released.is_empty() {
+            self.gpu.seen_in_both = None;
+        }
         released.iter().for_each(|launch| self.count_launch(launch));
         for record in self.gpu.launches.take(done_before) {
             self.out.send(record);

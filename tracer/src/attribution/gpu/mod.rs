@@ -104,7 +104,7 @@ pub(super) struct Learned {
     pub(super) duty: f64,
     /// Seconds over which what it says is a mean; 0: it is none.
     pub(super) mean: f64,
-    /// Whether what it shows is the device's alone.
+    /// Whether what it shows is the device's alone, and launches ran one after the other or were timed.
     pub(super) alone: bool,
     pub(super) known: Known,
     /// Names of what cannot be told apart.
@@ -197,7 +197,8 @@ impl Gpu<'_> {
         let fit = fit(&problem);
         let other = |list| fit_parts(&Problem::new(&windows, &Batches::new(list), meter, &prior, belief));
         let others = others.map(other).collect();
-        let alone = self.is_alone();
+        // Launches in several streams are no queue; where kernels are timed that does no harm.
+        let alone = self.is_alone() && (matches!(known, Known::Records { .. }) || self.is_one_queue());
         Found {
             columns,
             batches,
@@ -283,7 +284,7 @@ struct Found {
     /// Energy above idle of each step.
     dynamic: Vec<MicroJoules>,
     idle: MicroJoules,
-    /// Whether what the meter shows is the device's alone.
+    /// Whether what the meter shows is the device's alone, and launches ran one after the other or were timed.
     alone: bool,
 }
 

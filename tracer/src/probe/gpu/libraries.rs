@@ -7,7 +7,7 @@ use super::functions::{Function, functions_of};
 use super::prologue::{Spot, spot};
 use crate::clock::KtimeNs;
 use crate::ids::Pid;
-use crate::probe::object::LaunchProbes;
+use crate::probe::object::{Attached, LaunchProbes};
 use crate::profile::record::Warning;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::elf::ElfFacts;
@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use tracer_ebpf::gpu::call;
+use tracer_ebpf::gpu::{RUNTIME, call};
 
 /// Where the driver's installer and distributions put its library.
 const PLACES: [&str; 6] = [
@@ -46,12 +46,19 @@ pub(in crate::probe) struct Libraries {
     /// Drivers that processes had before they were probed: name, process, and nanoseconds from when that was noticed.
     late: Vec<(String, Pid, u64)>,
     attached: usize,
+    /// Probes on drivers, and those on runtimes.
+    held: Vec<Attached>,
+    of_runtimes: Vec<Attached>,
+    /// Runtimes are left alone.
+    left: bool,
 }
 
 impl Libraries {
     pub(in crate::probe) fn new(probes: LaunchProbes) -> Self {
         let (known, seen) = (HashSet::new(), HashSet::new());
-        Self { probes, known, seen, steps: Vec::new(), failed: Vec::new(), late: Vec::new(), attached: 0 }
+        let (steps, failed, late) = (Vec::new(), Vec::new(), Vec::new());
+        let (held, of_runtimes, left) = (Vec::new(), Vec::new(), false);
+        Self { probes, known, seen, steps, failed, late, attached: 0, held, of_runtimes, left }
     }
 
     /// Probes the libraries that a program will find, by the search path of the dynamic loader (`LD_LIBRARY_PATH`) and the usual places.
@@ -98,7 +105,11 @@ impl Libraries {
     }
 
     fn probe_all(&mut self, path: &Path, name: &str, functions: Vec<Function>) {
+        let of_runtime = functions.iter().any(|function| function.cookie & RUNTIME != 0);
         let Ok(facts) = std::fs::metadata(path) else { return };
+        if of_runtime && self.left {
+            return;
+        }
         if functions.is_empty() || !self.known.insert((facts.dev(), facts.ino())) {
             return;
         }
@@ -127,8 +138,33 @@ impl Libraries {
             self.steps.push(function.name.to_owned());
         }
         match self.probes.attach(path, offset + within, function.cookie, function.returns) {
-            Ok(()) => self.attached += 1,
+            Ok(probes) => {
+                self.attached += 1;
+                let of_runtime = function.cookie & RUNTIME != 0;
+                let list = if of_runtime { &mut self.of_runtimes } else { &mut self.held };
+                list.extend(probes);
+            }
             Err(why) => self.failed.push(format!("{}: {why}", function.name)),
+        }
+    }
+
+    /// Leaves runtimes alone from now on: what goes through them is seen in the driver. The kernel takes its time to take probes away, on another
+    /// thread.
+    pub(in crate::probe) fn leave_runtimes(&mut self) {
+        if self.left {
+            return;
+        }
+        self.left = true;
+        let of_runtimes = std::mem::take(&mut self.of_runtimes);
+        match self.probes.leave_runtimes() {
+            Ok(()) => {
+                log::info!("GPU launches: {} probes on runtimes are taken away", of_runtimes.len());
+                std::thread::spawn(move || drop(of_runtimes));
+            }
+            Err(why) => {
+                log::warn!("GPU launches: {why}");
+                self.of_runtimes = of_runtimes;
+            }
         }
     }
 
