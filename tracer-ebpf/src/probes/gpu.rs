@@ -58,6 +58,9 @@ struct OpenCall {
     since_ns: u64,
     a: u64,
     b: u64,
+    /// Where its return address lies, and what it was before the kernel put the address of its own trampoline there.
+    at: u64,
+    returns_to: u64,
 }
 
 #[map]
@@ -126,14 +129,23 @@ pub(crate) fn enter(ctx: &ProbeContext) {
         }
         call::END_CAPTURE => {
             set_capturing(tid, 0);
-            open(what, tid, first, second);
+            open(what, tid, first, second, &arguments);
         }
-        call::NAME => open(what, tid, first, third),
+        call::NAME => open(what, tid, first, third, &arguments),
         call::LAUNCHED => launched_with(first, second, third, arguments.sp, pid, tid),
-        call::CONTEXT_THIRD => open(what, tid, first, third),
-        call::CONTEXT_FOURTH => open(what, tid, first, fourth),
-        _ => open(what, tid, first, second),
+        call::CONTEXT_THIRD => open(what, tid, first, third, &arguments),
+        call::CONTEXT_FOURTH => open(what, tid, first, fourth, &arguments),
+        _ => open(what, tid, first, second, &arguments),
     }
+}
+
+/// Where a thread that waits returns to, if the trampoline stands right below this stack pointer in place of that.
+#[inline(always)]
+pub(super) fn wait_returns_to(tid: u32, sp: u64) -> Option<u64> {
+    let key = u64::from(tid) << 8 | u64::from(call::WAIT);
+    // SAFETY: the values are copied at once; the thread is here.
+    let open = unsafe { OPEN_CALLS.get(&key) }?;
+    (open.at.wrapping_add(8) == sp).then_some(open.returns_to)
 }
 
 /// A thread begins or ends a capture.
@@ -149,10 +161,14 @@ fn set_capturing(tid: u32, capturing: u64) {
 }
 
 #[inline(always)]
-fn open(what: u32, tid: u32, a: u64, b: u64) {
+fn open(what: u32, tid: u32, a: u64, b: u64, arguments: &Arguments) {
     let since_ns = head(kind::GPU, 0, tid).at_ns;
     let key = u64::from(tid) << 8 | u64::from(what);
-    let _full = OPEN_CALLS.insert(&key, &OpenCall { since_ns, a, b }, 0);
+    let _full = OPEN_CALLS.insert(
+        &key,
+        &OpenCall { since_ns, a, b, at: arguments.sp, returns_to: arguments.stack[0] },
+        0,
+    );
 }
 
 /// The function, the GPU threads or bytes, and the stream of a launch.
@@ -314,7 +330,7 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
     let what = (unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } & 0xff) as u32;
     let key = u64::from(tid) << 8 | u64::from(what);
     // SAFETY: the value is copied at once.
-    let Some(&OpenCall { since_ns, a, b }) = (unsafe { OPEN_CALLS.get(&key) }) else { return };
+    let Some(&OpenCall { since_ns, a, b, .. }) = (unsafe { OPEN_CALLS.get(&key) }) else { return };
     let _gone = OPEN_CALLS.remove(&key);
     let mut event = GpuEvent { head: head(kind::GPU, pid, tid), call: what, ..GpuEvent::default() };
     match what {
