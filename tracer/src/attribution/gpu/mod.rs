@@ -30,6 +30,7 @@ mod timed;
 use super::doubt_of_watts::OwnerCertainty;
 use super::time::{CpuTime, OTHER, Owner, OwnerId, OwnerTime};
 use crate::clock::KtimeNs;
+use crate::ids::ThreadKey;
 use crate::profile::record::{GpuWait, Launches};
 use crate::profile::recording::Recording;
 use crate::timeline::{EnergyInterval, Span};
@@ -150,7 +151,7 @@ impl Gpu<'_> {
             return None;
         }
         let mut list = self.batches(self.launches(), &columns, 1.0);
-        let queue = Queue::new(&list, &self.waits(), columns.len());
+        let queue = Queue::new(&list, &self.waits(|_| true), columns.len());
         let durations = queue.durations.clone();
         queue.drain(&mut list, durations.as_deref());
         let (known, belief) = match durations {
@@ -233,8 +234,10 @@ impl Gpu<'_> {
         launches.map(batch).collect()
     }
 
-    fn waits(&self) -> Vec<Stretch> {
-        let of_device = self.recording.gpu.waits.iter().filter(|wait| wait.device == self.device);
+    /// Waits of some threads.
+    fn waits(&self, of: impl Fn(ThreadKey) -> bool) -> Vec<Stretch> {
+        let all = self.recording.gpu.waits.iter();
+        let of_device = all.filter(|wait| wait.device == self.device && of(wait.thread));
         let stretch = |wait: &GpuWait| Span::new(wait.from, wait.until);
         of_device.map(|wait| stretch_of(stretch(wait), self.start)).collect()
     }
