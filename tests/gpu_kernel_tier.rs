@@ -228,14 +228,32 @@ fn python_kernels_in_python_stacks() {
     assert_eq!(seen[&key], should[&key]);
 }
 
-/// Four kernels in changing numbers: energy by launch stack against the truth, within 2 % on average and 5 % at worst where it is not flagged.
+/// Four kernels in changing numbers: energy by launch stack against the truth where it is not flagged. A meter that looks all the time: within 2 %
+/// on average and 5 % at worst. One that looks at half of each 20 ms shows half of what happens: within the launch tier's 5 and 15 %.
 #[test]
 fn energy_by_launch_stack() {
-    let gpu = machine("V100");
-    let recorded = record_mix(&gpu, &["25", "mixed"]);
+    let full = Meter::model("H100").unwrap().full_duty();
+    let half = Meter::model("V100").unwrap();
+    for (name, meter, (mean_goal, worst_goal)) in [("H100", full, (2.0, 5.0)), ("V100", half, (5.0, 15.0))] {
+        let gpu = Gpu::new(&Scenario::new(meter, &WORKLOADS), Prologue::EndbrPush).unwrap();
+        let recorded = record_mix(&gpu, &["20", "mixed"]);
+        let errors = errors(&recorded, &gpu.truth().unwrap());
+        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        let worst = errors.iter().copied().fold(0.0, f64::max);
+        println!("{name}: {mean:.1} % mean, {worst:.1} % worst of {} unflagged stacks", errors.len());
+        println!("{}", recorded.text("gpu-by-kernels"));
+        assert!(
+            errors.len() >= 2 && mean <= mean_goal && worst <= worst_goal,
+            "{mean} % mean, {worst} % worst"
+        );
+    }
+}
+
+/// Errors of the launch stacks that have a hundredth of the energy and are not flagged, in percent.
+fn errors(recorded: &Recorded, launches: &[Launch]) -> Vec<f64> {
     let mut truth = BTreeMap::<Key, f64>::new();
-    for launch in gpu.truth().unwrap() {
-        *truth.entry(key_of(&launch)).or_default() += launch.uj / 1e6;
+    for launch in launches {
+        *truth.entry(key_of(launch)).or_default() += launch.uj / 1e6;
     }
     let all: f64 = truth.values().sum();
     truth.retain(|_, joules| *joules > 0.01 * all);
@@ -252,12 +270,7 @@ fn energy_by_launch_stack() {
             errors.push(error.abs());
         }
     }
-    println!("{}", recorded.text("gpu-by-kernels"));
-    assert!(errors.len() >= 2, "{charged:?}");
-    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
-    let worst = errors.iter().copied().fold(0.0, f64::max);
-    println!("live: {mean:.1} % mean, {worst:.1} % worst of {} unflagged stacks", errors.len());
-    assert!(mean <= 2.0 && worst <= 5.0, "{mean} % mean, {worst} % worst");
+    errors
 }
 
 /// The kernel's frame is a kernel's and the copies' are marks.

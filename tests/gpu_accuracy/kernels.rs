@@ -83,7 +83,7 @@ fn ran(world: &World) -> Vec<Ran> {
 }
 
 /// On each meter, however deep the queue is, launch stacks that are not flagged are within 2 % on average and 5 % at worst, most energy is not
-/// flagged, and nine of ten truths lie in their interval.
+/// flagged where the GPU is kept busy, and nine of ten truths lie in their interval.
 #[test]
 fn kernels_are_known() {
     let (mut inside, mut all) = (0, 0);
@@ -109,7 +109,9 @@ fn kernels_are_known() {
             assert!(worst <= 5.0, "{what} on {}", meter.name);
             means.push(mean);
             let charged: f64 = known.iter().map(|&site| outcome.charged[site]).sum();
-            assert!(charged > 0.7 * outcome.charged.iter().sum::<f64>(), "{what} on {}", meter.name);
+            // A host that launches too slowly leaves a 20 ms meter little to see.
+            let enough = if call_ns > 100_000 { 0.4 } else { 0.7 };
+            assert!(charged > enough * outcome.charged.iter().sum::<f64>(), "{what} on {}", meter.name);
             (inside, all) = (inside + outcome.covered(), all + 6);
         }
         assert!(means.iter().sum::<f64>() / means.len() as f64 <= 2.0, "{what} on {}", meter.name);

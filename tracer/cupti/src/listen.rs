@@ -120,12 +120,16 @@ extern "C" fn on_call(_user: *mut c_void, _domain: u32, call: u32, data: *const 
         let (site, correlation) = unsafe { ((*data).site, (*data).correlation) };
         // The stack is taken when the device works already. A call inside a call has the same number and is the same launch.
         if site == 1 && LAST.replace(correlation) != correlation {
-            let timed = LAUNCHES.fetch_add(1, Relaxed).is_multiple_of(TIMED).then(|| monotonic_ns());
+            let timed = LAUNCHES
+                .fetch_add(1, Relaxed)
+                .is_multiple_of(TIMED)
+                .then(|| clock_ns(libc::CLOCK_THREAD_CPUTIME_ID));
             // SAFETY: as above; the name of what is launched has its zero, or is null.
             let name = unsafe { names::number_of((*data).symbol_name) };
             energy_trace_launched(correlation, call, name);
             if let Some(began) = timed {
-                COST_NS.fetch_add(TIMED * monotonic_ns().saturating_sub(began), Relaxed);
+                let took = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(began);
+                COST_NS.fetch_add(TIMED * took, Relaxed);
             }
         }
     });

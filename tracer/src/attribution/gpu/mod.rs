@@ -42,7 +42,7 @@ use energies::{BELIEF, Fit, Problem, find_meter, fit, fit_parts, over_time};
 use meter::{Meter, Step, Window, steps_of, stretch_of, windows_of};
 use split::{Costs, Split, Splitter};
 use std::collections::BTreeSet;
-use sureness::{Sureness, sureness};
+use sureness::{IDENTIFIED, IDENTIFIED_BY_TIME, Sureness, sureness};
 
 /// Seconds that are shared out together, for a meter that looks all the time.
 const BLOCK: f64 = 1.0;
@@ -294,7 +294,9 @@ impl Found {
     fn finish(self, owners: usize) -> Charged {
         let Self { problem, fit, others, steps, .. } = &self;
         let believed = self.columns.len() < 2 || problem.predicts_better(fit);
-        let sure = sureness(problem, fit, others, believed && self.alone);
+        let identified =
+            if matches!(self.known, Known::Records { .. }) { IDENTIFIED_BY_TIME } else { IDENTIFIED };
+        let sure = sureness(problem, fit, others, believed && self.alone, identified);
         let costs = self.costs(problem, fit, believed);
         let noise = believed.then(|| self.watts_of(fit.noise));
         // What is a mean holds work that is half of it older.
