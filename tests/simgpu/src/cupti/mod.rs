@@ -162,11 +162,11 @@ extern "C" fn simgpu_cuptiGetResultString(code: Code, text: Out<*const c_char>) 
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuptiSubscribe(out: Out<Handle>, callback: Option<Callback>, user: Handle) -> Code {
-    subscribe(out, callback, user, String::new()).err().unwrap_or(SUCCESS)
+    subscribe(&out, callback, user, String::new()).err().unwrap_or(SUCCESS)
 }
 
 /// Takes the place; the error is CUPTI's, and says nothing of who is there.
-fn subscribe(out: Out<Handle>, callback: Option<Callback>, user: Handle, name: String) -> Result<(), Code> {
+fn subscribe(out: &Out<Handle>, callback: Option<Callback>, user: Handle, name: String) -> Result<(), Code> {
     let callback = callback.ok_or(INVALID_PARAMETER)?;
     let mut current = subscriber();
     if current.is_some() {
@@ -202,7 +202,7 @@ extern "C" fn simgpu_cuptiSubscribe_v2(
             params.other.add(room).write(0);
         }
     }
-    subscribe(out, callback, user, name).err().unwrap_or(SUCCESS)
+    subscribe(&out, callback, user, name).err().unwrap_or(SUCCESS)
 }
 
 #[unsafe(no_mangle)]
