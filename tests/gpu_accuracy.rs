@@ -10,6 +10,8 @@
     reason = "a test may fail, and shows its figures with --nocapture"
 )]
 
+#[path = "gpu_accuracy/kernels.rs"]
+mod kernels;
 #[path = "gpu_accuracy/outcome.rs"]
 mod outcome;
 #[path = "gpu_accuracy/recording.rs"]

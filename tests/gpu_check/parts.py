@@ -225,8 +225,8 @@ def frames(data):
         elif kind == 2:
             names[struct.unpack_from("<I", body)[0]] = body[4:].decode(errors="replace")
         elif kind == 3:
-            _, result["launches"], result["dropped"], result["untimed"] = struct.unpack_from("<QQQQ", body)
-            for place in range(32, len(body) - 39, 40):
+            _, result["launches"], result["dropped"], result["untimed"], result["cost_ns"] = struct.unpack_from("<QQQQQ", body)
+            for place in range(40, len(body) - 39, 40):
                 _, _, name, count, _, _, ns = struct.unpack_from("<IIIIQQQ", body, place)
                 old = busy.get(name, (0, 0))
                 busy[name] = (old[0] + count, old[1] + ns)

@@ -83,7 +83,7 @@ pub const FACES: [Face; 4] = [
     },
     Face {
         file: "libcupti.so.13",
-        functions: "cuptiGetVersion cuptiGetTimestamp cuptiGetResultString cuptiSubscribe cuptiUnsubscribe cuptiEnableCallback
+        functions: "cuptiGetVersion cuptiGetTimestamp cuptiGetResultString cuptiSubscribe cuptiSubscribe_v2 cuptiUnsubscribe cuptiEnableCallback
             cuptiEnableDomain cuptiActivityRegisterCallbacks cuptiActivityRegisterTimestampCallback cuptiActivityEnable
             cuptiActivityDisable cuptiActivityFlushAll cuptiActivityFlushPeriod cuptiActivityGetNextRecord
             cuptiActivityGetNumDroppedRecords cuptiActivitySetAttribute cuptiSetThreadIdType",

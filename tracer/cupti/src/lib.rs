@@ -26,11 +26,16 @@ pub const NEXT: &str = "ENERGY_TRACE_INJECTION_NEXT";
 
 /// Set in a child that was forked: it has neither the threads nor, before `exec`, a GPU.
 static FORKED: AtomicBool = AtomicBool::new(false);
+/// Set once begun: a tool that is chained may be this library again.
+static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// What the driver calls when it is initialised. Always 1: the program goes on, whatever happens here.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     guarded(|| {
+        if STARTED.swap(true, Relaxed) {
+            return;
+        }
         start_next();
         // SAFETY: the handler stores one flag.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };

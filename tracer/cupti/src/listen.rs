@@ -7,7 +7,7 @@ use crate::{energy_trace_launched, guarded, is_forked, names};
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// `CUPTI_CB_DOMAIN_DRIVER_API` and the calls that are told of: kernels, graphs, copies and sets (cupti_driver_cbid.h). The runtime's calls pass
@@ -25,6 +25,7 @@ const BUFFER: Layout = match Layout::from_size_align(256 * 1024, 8) {
 const MOST_BUFFERS: u64 = 256;
 
 static CUPTI: OnceLock<Cupti> = OnceLock::new();
+static SUBSCRIBER: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static TALLY: Mutex<Tally> = Mutex::new(Tally::new());
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
@@ -59,15 +60,16 @@ pub(crate) fn tally() -> MutexGuard<'static, Tally> {
 pub(crate) fn start() -> Result<u32, String> {
     let cupti = Cupti::open()?;
     let cupti = CUPTI.get_or_init(|| cupti);
-    let mut subscriber = std::ptr::null_mut();
-    match (cupti.subscribe)(&raw mut subscriber, on_call, std::ptr::null_mut()) {
-        0 => {}
-        TAKEN => {
-            let why = "another profiler has CUPTI's only slot (torch.profiler, Nsight, a debugger): switch it off, or use --gpu launch";
-            return Err(why.to_owned());
+    let subscriber = cupti.subscribe(on_call).map_err(|(code, other)| match (code, other.as_str()) {
+        (TAKEN, "") => {
+            "another profiler has CUPTI's only slot (torch.profiler, Nsight, a debugger): switch it off, or use --gpu launch".to_owned()
         }
-        wrong => return Err(format!("cuptiSubscribe says error {wrong}")),
-    }
+        (TAKEN, other) => {
+            format!("another profiler has CUPTI's only slot, {other}: switch it off, or use --gpu launch")
+        }
+        (wrong, _) => format!("cuptiSubscribe says error {wrong}"),
+    })?;
+    SUBSCRIBER.store(subscriber, Relaxed);
     expect("cuptiActivityRegisterTimestampCallback", (cupti.register_clock)(monotonic_ns))?;
     expect("cuptiActivityRegisterCallbacks", (cupti.register_callbacks)(on_request, on_complete))?;
     for kind in [CONCURRENT_KERNEL, COPY, SET] {
@@ -78,6 +80,16 @@ pub(crate) fn start() -> Result<u32, String> {
         (cupti.enable_callback)(1, subscriber, DRIVER, call);
     }
     Ok(cupti.version)
+}
+
+/// Nobody listens any more: the program gets rid of what this costs.
+pub(crate) fn stop() {
+    let subscriber = SUBSCRIBER.swap(std::ptr::null_mut(), Relaxed);
+    let Some(cupti) = CUPTI.get().filter(|_| !subscriber.is_null()) else { return };
+    for kind in [CONCURRENT_KERNEL, COPY, SET] {
+        (cupti.disable)(kind);
+    }
+    (cupti.unsubscribe)(subscriber);
 }
 
 fn expect(name: &str, code: Code) -> Result<(), String> {
@@ -120,12 +132,16 @@ extern "C" fn on_call(_user: *mut c_void, _domain: u32, call: u32, data: *const 
         let (site, correlation) = unsafe { ((*data).site, (*data).correlation) };
         // The stack is taken when the device works already. A call inside a call has the same number and is the same launch.
         if site == 1 && LAST.replace(correlation) != correlation {
-            let timed = LAUNCHES.fetch_add(1, Relaxed).is_multiple_of(TIMED).then(|| monotonic_ns());
+            let timed = LAUNCHES
+                .fetch_add(1, Relaxed)
+                .is_multiple_of(TIMED)
+                .then(|| clock_ns(libc::CLOCK_THREAD_CPUTIME_ID));
             // SAFETY: as above; the name of what is launched has its zero, or is null.
             let name = unsafe { names::number_of((*data).symbol_name) };
             energy_trace_launched(correlation, call, name);
             if let Some(began) = timed {
-                COST_NS.fetch_add(TIMED * monotonic_ns().saturating_sub(began), Relaxed);
+                let took = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(began);
+                COST_NS.fetch_add(TIMED * took, Relaxed);
             }
         }
     });

@@ -46,6 +46,9 @@ pub(crate) fn start(path: &Path, listen: impl FnOnce() -> Result<u32, String>) {
             std::thread::sleep(TICK);
             guarded(|| listen::counted(|| ship(false)));
         }
+        if !is_forked() {
+            guarded(listen::stop);
+        }
     };
     // Without a thread everything is sent when the program ends.
     drop(std::thread::Builder::new().name("energy-trace".to_owned()).spawn(tick));

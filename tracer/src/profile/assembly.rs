@@ -6,8 +6,8 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    Frame, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, Launches, Name, Occupant, Record, Sample, Slice,
-    StackNode, Wait, Wake,
+    Frame, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier, Launches, Name, Occupant, Record, Sample,
+    Slice, StackNode, Wait, Wake,
 };
 use super::recording::{GpuFacts, Recording, Requests};
 use crate::ids::{DomainId, FrameId, StackId, ThreadKey};
@@ -131,10 +131,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::Launches(launches) => add_launches(to, launches),
         Record::GpuWaits(waits) => add_gpu_waits(to, waits),
         Record::GpuBusy(busy) => add_gpu_busy(to, busy),
-        Record::KernelTier(tier) => {
-            to.gpu.tiers.push(tier);
-            Ok(())
-        }
+        Record::KernelTier(tier) => add_tier(to, tier),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -225,6 +222,11 @@ fn add_gpu_busy(to: &mut Recording, busy: Vec<GpuBusy>) -> Result<(), Nonsense> 
         defined(&to.stacks, "stack", one.stack.get())?;
     }
     to.gpu.busy.extend(busy);
+    Ok(())
+}
+
+fn add_tier(to: &mut Recording, tier: KernelTier) -> Result<(), Nonsense> {
+    to.gpu.tiers.push(tier);
     Ok(())
 }
 

@@ -48,6 +48,9 @@ pub(super) fn cells_of(runs: &[Run], sharing: Sharing) -> (Vec<Batch>, f64) {
         let starts = next.peek().map(|run| run.from);
         if sweep.active.is_empty() {
             let Some(start) = starts else { break };
+            if start / CELL_NS != now / CELL_NS {
+                sweep.close();
+            }
             now = start;
             continue;
         }

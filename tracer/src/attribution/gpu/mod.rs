@@ -30,6 +30,7 @@ mod timed;
 use super::doubt_of_watts::OwnerCertainty;
 use super::time::{CpuTime, OTHER, Owner, OwnerId, OwnerTime};
 use crate::clock::KtimeNs;
+use crate::ids::ThreadKey;
 use crate::profile::record::{GpuWait, Launches};
 use crate::profile::recording::Recording;
 use crate::timeline::{EnergyInterval, Span};
@@ -41,7 +42,7 @@ use energies::{BELIEF, Fit, Problem, find_meter, fit, fit_parts, over_time};
 use meter::{Meter, Step, Window, steps_of, stretch_of, windows_of};
 use split::{Costs, Split, Splitter};
 use std::collections::BTreeSet;
-use sureness::{Sureness, sureness};
+use sureness::{IDENTIFIED, IDENTIFIED_BY_TIME, Sureness, sureness};
 
 /// Seconds that are shared out together, for a meter that looks all the time.
 const BLOCK: f64 = 1.0;
@@ -150,7 +151,7 @@ impl Gpu<'_> {
             return None;
         }
         let mut list = self.batches(self.launches(), &columns, 1.0);
-        let queue = Queue::new(&list, &self.waits(), columns.len());
+        let queue = Queue::new(&list, &self.waits(|_| true), columns.len());
         let durations = queue.durations.clone();
         queue.drain(&mut list, durations.as_deref());
         let (known, belief) = match durations {
@@ -234,8 +235,10 @@ impl Gpu<'_> {
         launches.map(batch).collect()
     }
 
-    fn waits(&self) -> Vec<Stretch> {
-        let of_device = self.recording.gpu.waits.iter().filter(|wait| wait.device == self.device);
+    /// Waits of some threads.
+    fn waits(&self, of: impl Fn(ThreadKey) -> bool) -> Vec<Stretch> {
+        let all = self.recording.gpu.waits.iter();
+        let of_device = all.filter(|wait| wait.device == self.device && of(wait.thread));
         let stretch = |wait: &GpuWait| Span::new(wait.from, wait.until);
         of_device.map(|wait| stretch_of(stretch(wait), self.start)).collect()
     }
@@ -292,7 +295,9 @@ impl Found {
     fn finish(self, owners: usize) -> Charged {
         let Self { problem, fit, others, steps, .. } = &self;
         let believed = self.columns.len() < 2 || problem.predicts_better(fit);
-        let sure = sureness(problem, fit, others, believed && self.alone);
+        let identified =
+            if matches!(self.known, Known::Records { .. }) { IDENTIFIED_BY_TIME } else { IDENTIFIED };
+        let sure = sureness(problem, fit, others, believed && self.alone, identified);
         let costs = self.costs(problem, fit, believed);
         let noise = believed.then(|| self.watts_of(fit.noise));
         // What is a mean holds work that is half of it older.

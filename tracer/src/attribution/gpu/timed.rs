@@ -5,6 +5,7 @@
 
 use super::busy::{Run, Sharing, cells_of};
 use super::columns::Columns;
+use super::drain::Queue;
 use super::{BELIEF, Batch, Charged, Executed, Found, Gpu, Known, OwnerId};
 use crate::clock::KtimeNs;
 use crate::ids::{ProcessKey, ThreadKey};
@@ -48,7 +49,12 @@ impl Gpu<'_> {
         dynamic: &[MicroJoules],
     ) -> Found {
         let mean = self.mean_seconds();
-        list.extend(self.batches(untold.iter().map(|(batch, owners)| (batch, owners)), columns, mean));
+        let mut launched = self.batches(untold.iter().map(|(batch, owners)| (batch, owners)), columns, mean);
+        // They run later than they are launched: until their process's waits end.
+        let told = self.told();
+        let waits = self.waits(|thread| !told.contains(&self.process_of(thread)));
+        Queue::new(&launched, &waits, columns.len()).drain(&mut launched, None);
+        list.extend(launched);
         let executed =
             Executed { columns: columns.clone(), shape: vec![1.0; columns.len()], belief: BELIEF.0, known };
         self.learn(executed, list, std::iter::empty(), dynamic)
@@ -80,15 +86,21 @@ impl Gpu<'_> {
         ns as f64 / 1e9 / count.max(1) as f64
     }
 
+    fn process_of(&self, thread: ThreadKey) -> Option<ProcessKey> {
+        self.recording.threads.get(thread.index()).map(|thread| thread.process)
+    }
+
+    /// Processes that records tell of.
+    fn told(&self) -> BTreeSet<Option<ProcessKey>> {
+        self.recording.gpu.busy.iter().map(|busy| self.process_of(busy.thread)).collect()
+    }
+
     /// Launches of processes that no records tell of.
     fn untold(&self) -> Vec<(Launches, Vec<OwnerId>)> {
-        let process = |thread: ThreadKey| -> Option<ProcessKey> {
-            self.recording.threads.get(thread.index()).map(|thread| thread.process)
-        };
-        let told: BTreeSet<_> = self.recording.gpu.busy.iter().map(|busy| process(busy.thread)).collect();
+        let told = self.told();
         let of_batch = |(batch, owners): (&Launches, &Vec<OwnerId>)| {
             let both = batch.work.iter().copied().zip(owners.iter().copied());
-            let untold = both.filter(|(work, _)| !told.contains(&process(work.thread)));
+            let untold = both.filter(|(work, _)| !told.contains(&self.process_of(work.thread)));
             let (work, owners): (Vec<Launched>, Vec<OwnerId>) = untold.unzip();
             (!work.is_empty()).then(|| {
                 (Launches { device: batch.device, from: batch.from, until: batch.until, work }, owners)
