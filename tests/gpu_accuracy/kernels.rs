@@ -109,8 +109,8 @@ fn kernels_are_known() {
             assert!(worst <= 5.0, "{what} on {}", meter.name);
             means.push(mean);
             let charged: f64 = known.iter().map(|&site| outcome.charged[site]).sum();
-            // A host that launches too slowly leaves a 20 ms meter little to see.
-            let enough = if call_ns > 100_000 { 0.4 } else { 0.7 };
+            // Where the host launches too slowly kernels differ less from each other.
+            let enough = if call_ns > 100_000 { 0.6 } else { 0.7 };
             assert!(charged > enough * outcome.charged.iter().sum::<f64>(), "{what} on {}", meter.name);
             (inside, all) = (inside + outcome.covered(), all + 6);
         }

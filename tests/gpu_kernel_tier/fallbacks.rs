@@ -94,8 +94,7 @@ fn nothing_to_inject_into_and_nothing_to_inject() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("energy-trace.data");
     let mut command = recorder(&data, &["--", "true"]);
-    let done =
-        Guard::spawn(&mut command.env("LD_LIBRARY_PATH", folder.path())).unwrap().finish(LIMIT).unwrap();
+    let done = Guard::spawn(command.env("LD_LIBRARY_PATH", folder.path())).unwrap().finish(LIMIT).unwrap();
     assert_eq!(done.status.code(), Some(125), "--power nvml alone has nothing to read: {}", done.stderr);
     let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
     command

@@ -106,7 +106,7 @@ impl Collector {
             // Who is no target has no business here.
             Said::Frame(Frame::Hello { .. }) if self.processes.get(pid).is_none() => {}
             Said::Frame(Frame::Hello { cupti, trouble, .. }) => {
-                kernels.hello(connection, pid, cupti, trouble)
+                kernels.hello(connection, pid, cupti, trouble);
             }
             Said::Frame(Frame::Name(number, name)) => kernels.name(connection, number, &name),
             Said::Frame(Frame::Tick(tick)) => self.tick(connection, tick, now),
@@ -148,7 +148,8 @@ impl Collector {
         };
         let Some(program) = self.gpu.kernels.programs.get(&connection) else { return };
         let pid = Pid::new(program.tier.pid);
-        let frame = self.done_frame(&program.name(sum.name).to_owned());
+        let name = program.name(sum.name).to_owned();
+        let frame = self.done_frame(&name);
         let space = self.processes.get(pid).map(|process| process.space.mappings());
         let device = self.gpu.index_of(pid, sum.device, space.unwrap_or_default());
         if device == u32::MAX {

@@ -134,11 +134,11 @@ mod tests {
 
     fn seconds(runs: &[Run], sharing: Sharing) -> Vec<f64> {
         let (batches, _) = cells_of(runs, sharing);
-        let mut sums = vec![0.0; 4];
+        let mut sums = [0.0; 4];
         for cell in batches.iter().flat_map(|batch| &batch.cells) {
             sums[cell.owner as usize] += cell.units;
         }
-        sums.iter().map(|sum| (sum * 1e6).round()).collect()
+        sums.map(|sum: f64| (sum * 1e6).round()).to_vec()
     }
 
     /// Two kernels that overlap for half of the first have a part of that time each, three a third; together they have the time in which

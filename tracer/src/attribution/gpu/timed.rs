@@ -102,9 +102,8 @@ impl Gpu<'_> {
             let both = batch.work.iter().copied().zip(owners.iter().copied());
             let untold = both.filter(|(work, _)| !told.contains(&self.process_of(work.thread)));
             let (work, owners): (Vec<Launched>, Vec<OwnerId>) = untold.unzip();
-            (!work.is_empty()).then(|| {
-                (Launches { device: batch.device, from: batch.from, until: batch.until, work }, owners)
-            })
+            let Launches { device, from, until, .. } = *batch;
+            (!work.is_empty()).then_some((Launches { device, from, until, work }, owners))
         };
         self.launches().filter_map(of_batch).collect()
     }
