@@ -10,166 +10,52 @@
     reason = "a test may fail, and shows its figures with --nocapture"
 )]
 
+#[path = "gpu_accuracy/kernels.rs"]
+mod kernels;
+#[path = "gpu_accuracy/outcome.rs"]
+mod outcome;
 #[path = "gpu_accuracy/recording.rs"]
 mod recording;
+#[path = "gpu_accuracy/training.rs"]
+mod training;
 #[path = "gpu_accuracy/world.rs"]
 mod world;
 
 use energy_trace::attribution::attribute;
-use energy_trace::profile::certainty::Sureness;
-use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::record::DomainClass;
 use energy_trace::units::MicroJoules;
-use recording::{recording, stack_of};
-use world::{Kind, MS, MeterModel, SECOND, World};
+use outcome::{Outcome, by_count, by_duration, errors};
+use recording::recording;
+use training::{KINDS, kind, step, training, training_in};
+use world::{MS, MeterModel, SECOND, World};
 
-const fn kind(name: &'static str, us: u64, watts: f64) -> Kind {
-    Kind { name, ns: us * 1_000, watts }
-}
-
-/// Those of the project's first simulation (shared/design/research/gpu.md §3.4).
-const KINDS: [Kind; 6] = [
-    kind("gemm", 400, 480.0),
-    kind("conv", 120, 320.0),
-    kind("relu", 60, 150.0),
-    kind("attention", 900, 420.0),
-    kind("copy_", 30, 90.0),
-    kind("adam", 200, 250.0),
-];
-/// Share of each kind in the time of each phase of a training step, and the phase's length.
-const PHASES: [(u64, [f64; 6]); 3] = [
-    (45, [0.5, 0.2, 0.1, 0.1, 0.05, 0.05]),
-    (60, [0.2, 0.1, 0.1, 0.5, 0.05, 0.05]),
-    (25, [0.0, 0.05, 0.35, 0.0, 0.3, 0.3]),
-];
-
-const V100: MeterModel =
-    MeterModel { name: "V100", tick: 20 * MS, lag: 12 * MS, duty: 1.0, noise: 0.005, poll: 10 * MS };
-const A100: MeterModel =
-    MeterModel { name: "A100", tick: 100 * MS, lag: 25 * MS, duty: 0.25, noise: 0.005, poll: 20 * MS };
-const H100: MeterModel =
-    MeterModel { name: "H100", tick: 100 * MS, lag: 40 * MS, duty: 1.0, noise: 0.005, poll: 20 * MS };
+const V100: MeterModel = MeterModel {
+    name: "V100",
+    tick: 20 * MS,
+    lag: 12 * MS,
+    duty: 1.0,
+    noise: 0.005,
+    poll: 10 * MS,
+    averaged: 0,
+};
+const A100: MeterModel = MeterModel {
+    name: "A100",
+    tick: 100 * MS,
+    lag: 25 * MS,
+    duty: 0.25,
+    noise: 0.005,
+    poll: 20 * MS,
+    averaged: 0,
+};
+const H100: MeterModel = MeterModel {
+    name: "H100",
+    tick: 100 * MS,
+    lag: 40 * MS,
+    duty: 1.0,
+    noise: 0.005,
+    poll: 20 * MS,
+    averaged: 0,
+};
 const METERS: [MeterModel; 3] = [V100, A100, H100];
-
-/// A training step: phases of changing length and mix, each kind at the site of its own number, `call_ns` for a launch.
-fn step(world: &mut World, call_ns: u64) {
-    for (ms, shares) in PHASES {
-        let mixed = shares.map(|share| share * (0.6 + 0.8 * world.random.unit()));
-        let counts: Vec<f64> = mixed.iter().zip(KINDS).map(|(share, kind)| share / kind.ns as f64).collect();
-        let all: f64 = counts.iter().sum();
-        let length = world.random.around(ms * MS, ms * MS / 5);
-        let mut worked = 0;
-        while worked < length {
-            let mut choice = world.random.unit() * all;
-            let chosen = counts.iter().position(|count| {
-                choice -= count;
-                choice < 0.0
-            });
-            let site = chosen.unwrap_or(0);
-            world.launch(site, KINDS[site], call_ns);
-            worked += KINDS[site].ns.max(call_ns);
-        }
-    }
-}
-
-/// Trains for this long.
-fn training(seed: u64, seconds: u64, call_ns: u64, wait_each: u64) -> World {
-    let mut world = World::new(seed);
-    world.sleep(200 * MS);
-    let mut steps = 0;
-    while world.end() < seconds * SECOND {
-        step(&mut world, call_ns);
-        steps += 1;
-        if steps % wait_each == 0 {
-            world.synchronize();
-        }
-    }
-    world.synchronize();
-    world
-}
-
-/// Joules charged to each site; the ledger and the rows are exact.
-fn charged(profile: &EnergyProfile, sites: usize) -> Vec<f64> {
-    for row in &profile.ledger {
-        assert_eq!(row.imbalance(), MicroJoules::ZERO);
-    }
-    let rows: MicroJoules = profile.rows.iter().map(|row| row.energy[DomainClass::Gpu]).sum();
-    assert_eq!(rows, profile.ledger.iter().map(|row| row.target).sum());
-    let of = |site: usize| {
-        let rows = profile.rows.iter().filter(|row| row.stack == Some(stack_of(site)));
-        rows.map(|row| row.energy[DomainClass::Gpu].as_joules()).sum()
-    };
-    (0..sites).map(of).collect()
-}
-
-/// Mean and worst error in percent.
-fn errors(is: &[f64], should: &[f64]) -> (f64, f64) {
-    let each: Vec<f64> =
-        is.iter().zip(should).map(|(is, should)| 100.0 * (is - should).abs() / should).collect();
-    (each.iter().sum::<f64>() / each.len() as f64, each.iter().copied().fold(0.0, f64::max))
-}
-
-/// What a split of each step of the counter by some weight of launches gives.
-fn naive(
-    world: &World,
-    readings: &[(u64, u64)],
-    sites: usize,
-    weight: impl Fn(&world::Launch) -> f64,
-) -> Vec<f64> {
-    let mut seen = readings.to_vec();
-    seen.dedup_by_key(|reading| reading.1);
-    let mut joules = vec![0.0; sites];
-    for pair in seen.windows(2) {
-        let &[(from, before), (until, after)] = pair else { continue };
-        let idle = world.idle_watts * (until - from) as f64 / 1e9;
-        let dynamic = ((after - before) as f64 / 1e6 - idle).max(0.0);
-        let index = |at: u64| world.launches.partition_point(|launch| launch.at < at);
-        let here = &world.launches[index(from)..index(until)];
-        let all: f64 = here.iter().map(&weight).sum();
-        here.iter().for_each(|launch| joules[launch.site] += dynamic * weight(launch) / all);
-    }
-    joules
-}
-
-/// What attribution made of a world.
-struct Outcome {
-    profile: EnergyProfile,
-    truth: Vec<f64>,
-    charged: Vec<f64>,
-}
-
-impl Outcome {
-    fn of(world: &mut World, kinds: &[Kind], meter: MeterModel, baseline: f64) -> Self {
-        let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
-        let readings = world.readings(meter);
-        let profile = attribute(&recording(world, &names, &readings, Some(baseline)));
-        let charged = charged(&profile, kinds.len());
-        Self { truth: world.truth(kinds.len()), charged, profile }
-    }
-
-    fn sureness(&self, site: usize) -> Sureness {
-        let row = self.profile.rows.iter().position(|row| row.stack == Some(stack_of(site)));
-        let energy = MicroJoules::from_uj((self.charged[site] * 1e6) as i64);
-        self.profile.certainty.of(&[row.expect("each site has a row")], |_| true, energy)
-    }
-
-    fn identified(&self, site: usize) -> bool {
-        self.sureness(site).bounds.is_none()
-    }
-
-    /// Error of each site that is identified.
-    fn errors(&self) -> (f64, f64) {
-        let identified = |values: &[f64]| -> Vec<f64> {
-            let known = values.iter().enumerate().filter(|(site, _)| self.identified(*site));
-            known.map(|(_, value)| *value).collect()
-        };
-        errors(&identified(&self.charged), &identified(&self.truth))
-    }
-
-    fn has(&self, code: &str) -> bool {
-        self.profile.warnings.iter().any(|warning| warning.code == code)
-    }
-}
 
 /// Runs training through a meter and shows how that went, beside splits that know no energies.
 fn shown(what: &str, mut world: World, meter: MeterModel) -> Outcome {
@@ -178,9 +64,8 @@ fn shown(what: &str, mut world: World, meter: MeterModel) -> Outcome {
     let (mean, worst) = outcome.errors();
     let all = errors(&outcome.charged, &outcome.truth);
     let known = (0..KINDS.len()).filter(|&site| outcome.identified(site)).count();
-    let by_count = errors(&naive(&world, &readings, KINDS.len(), |_| 1.0), &outcome.truth);
-    let by_time =
-        errors(&naive(&world, &readings, KINDS.len(), |l| (l.until - l.from) as f64), &outcome.truth);
+    let by_count = errors(&by_count(&world, &readings, KINDS.len()), &outcome.truth);
+    let by_time = errors(&by_duration(&world, &readings, KINDS.len()), &outcome.truth);
     println!(
         "{what:20} {:4}: {known} of 6 identified, {mean:4.1} % mean {worst:5.1} % worst; all {:4.1} / {:5.1} %; by count {:3.0} / {:4.0} %, \
          by duration {:3.0} / {:4.0} %",
@@ -188,15 +73,6 @@ fn shown(what: &str, mut world: World, meter: MeterModel) -> Outcome {
     );
     assert!(all.0 < 0.5 * by_count.0.min(by_time.0), "{what} on {}", meter.name);
     outcome
-}
-
-/// Truths in their 95 % interval, and all truths.
-fn covered(outcome: &Outcome) -> (usize, usize) {
-    let inside = |site: &usize| {
-        let (low, high) = outcome.sureness(*site).ci95;
-        (low.as_joules()..=high.as_joules()).contains(&outcome.truth[*site])
-    };
-    ((0..KINDS.len()).filter(inside).count(), KINDS.len())
 }
 
 /// On each meter, with a queue a whole step deep, one several steps deep and one that is never full, the launch stacks that are not flagged
@@ -220,13 +96,46 @@ fn launch_stacks_are_known_or_flagged() {
             // Where nobody waits for several steps, less is to be seen.
             let enough = if wait_each == 1 { 0.7 } else { 0.3 };
             assert!(known > enough * outcome.charged.iter().sum::<f64>(), "{what} on {}", meter.name);
-            let (of_outcome, sites) = covered(&outcome);
+            let (of_outcome, sites) = outcome.covered();
             (inside, all) = (inside + of_outcome, all + sites);
         }
         assert!(means <= 5.0, "{what} on {}", meter.name);
     }
     println!("{inside} of {all} truths lie in their 95 % interval");
     assert!(inside * 10 >= all * 9, "{inside} of {all}");
+}
+
+/// A meter that has nothing but power averaged over a second shows launch stacks all the same, as what it is a mean over is known.
+#[test]
+fn averaged_power_is_taken_apart() {
+    let averaged = MeterModel { name: "averaged", averaged: SECOND, ..A100 };
+    for seed in 1..4 {
+        let outcome = shown("averaged", training(seed, 60, 20_000, 1), averaged);
+        let (mean, worst) = outcome.errors();
+        assert!(mean <= 6.0 && worst <= 15.0);
+        assert!((0..KINDS.len()).filter(|&site| outcome.identified(site)).count() > 2);
+    }
+}
+
+/// Kernels of two streams run side by side: counted launches do not tell which took how much, and say so.
+#[test]
+fn two_streams_are_flagged() {
+    let mut world = training_in(2, 1, 30, 20_000, 1);
+    let outcome = Outcome::of(&mut world, &KINDS, H100, 75.0);
+    assert!((0..KINDS.len()).all(|site| !outcome.identified(site)));
+    assert!(world.launches.windows(2).any(|pair| pair[1].from < pair[0].until), "side by side");
+}
+
+/// On a board with MIG the meter shows other instances' work too: whatever it looks like, nothing is said to be known.
+#[test]
+fn instances_of_a_board_are_flagged() {
+    let mig = MeterModel { name: "MIG", ..A100 };
+    let mut world = training(1, 30, 20_000, 1);
+    world.strangers = (0..15).map(|i| (2 * i * SECOND, (2 * i + 1) * SECOND, 120.0)).collect();
+    let outcome = Outcome::of(&mut world, &KINDS, mig, 75.0);
+    assert!((0..KINDS.len()).all(|site| !outcome.identified(site)));
+    let told = outcome.profile.warnings.iter().find(|warning| warning.code == "gpu-by-launches");
+    assert!(told.is_some_and(|told| told.text.contains("others on its board")));
 }
 
 /// Two kernels that always run one after the other are flagged as not to be told apart; their sum is right.

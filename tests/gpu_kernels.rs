@@ -245,6 +245,23 @@ fn slot_is_taken() {
     assert!(trouble(&frames).contains("another profiler has CUPTI's only slot"), "{frames:?}");
 }
 
+/// From CUPTI 13.2 on the other profiler is named.
+#[test]
+fn who_has_the_slot() {
+    let scenario = Scenario { cupti: 130_200, ..Scenario::new(Meter::default(), &WORKLOADS) };
+    let gpu = Gpu::new(&scenario, Prologue::EndbrPush).unwrap();
+    let other = gpu.machine().join("libprofiler.so");
+    compile_library(&tests_dir().join("workloads/gpu_profiler.c"), &other);
+    let mut traced = Traced::new(&gpu, &["0.2"]);
+    traced.command.env(NEXT, &other).env("PROFILER_NAME", "tests");
+    let (ended, frames) = traced.run();
+    assert!(ended.status.success(), "{ended:?}");
+    assert!(trouble(&frames).contains("only slot, CUPTI for tests:"), "{frames:?}");
+    // Alone under its own name it times kernels as ever.
+    let (_, frames) = Traced::new(&Gpu::new(&scenario, Prologue::EndbrPush).unwrap(), &["0.3"]).run();
+    assert!(trouble(&frames).is_empty() && !told(&frames).is_empty());
+}
+
 fn compile_library(source: &Path, to: &Path) {
     let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([to, source]).status().unwrap();
     assert!(built.success());

@@ -5,35 +5,17 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot be set up fails")]
 
+#[path = "gpu_launches/seen.rs"]
+mod seen;
+
 use energy_trace::profile::file::read;
-use energy_trace::profile::record::FrameKind;
+use energy_trace::profile::record::DomainClass;
 use energy_trace::profile::recording::Recording;
-use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS};
+use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, WORKLOADS};
 use energy_trace_tests::process::{Guard, tests_dir};
-use energy_trace_tests::report::Report;
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use seen::{LIMIT, assert_counts, report, seen, total, truth};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
-
-const LIMIT: Duration = Duration::from_secs(180);
-/// What launches in the workloads.
-const SITES: [&str; 11] = [
-    "forward",
-    "backward",
-    "optimizer",
-    "upload",
-    "download",
-    "clear",
-    "attention",
-    "linear",
-    "gemm_backward",
-    "optimizer_step",
-    "rate",
-];
-
-type Counts = BTreeMap<(String, String), u64>;
 
 fn machine(model: &str, prologue: Prologue) -> Gpu {
     let meter = Meter::model(model).unwrap().full_duty();
@@ -54,51 +36,6 @@ fn record(gpu: &Gpu, folder: &Path, program: &Path, arguments: &[&str]) -> PathB
 fn record_workload(gpu: &Gpu, folder: &Path, name: &str, arguments: &[&str]) -> Recording {
     let program = gpu.workload(name, &[]).unwrap();
     read(&record(gpu, folder, &program, arguments)).unwrap()
-}
-
-/// Launches by the site in their stack and what was launched.
-fn seen(recording: &Recording) -> Counts {
-    let mut counts = Counts::new();
-    for launched in recording.gpu.launches.iter().flat_map(|batch| &batch.work) {
-        let frames: Vec<_> = recording.frames_of(launched.stack).map(|(_, frame)| frame).collect();
-        let leaf = frames.last().unwrap();
-        assert!(matches!(leaf.kind, FrameKind::Gpu | FrameKind::Special), "{leaf:?}");
-        let site = frames.iter().rev().find(|frame| SITES.contains(&frame.name.as_str()));
-        let site = site.map_or("no site", |frame| frame.name.as_str());
-        *counts.entry((site.to_owned(), leaf.name.clone())).or_default() += launched.count;
-    }
-    counts
-}
-
-/// The same by the simulator's log.
-fn truth(launches: &[Launch]) -> Counts {
-    let mut counts = Counts::new();
-    for launch in launches {
-        let site = if launch.capture_tag.is_empty() { &launch.tag } else { &launch.capture_tag };
-        let what = match launch.kind.as_str() {
-            "kernel" => &launch.name,
-            "memset" => "[GPU memset]",
-            _ => "[GPU copy]",
-        };
-        *counts.entry((site.clone(), what.to_owned())).or_default() += 1;
-    }
-    counts
-}
-
-/// Each kind is counted exactly, and nearly all of it in the stacks that launched it: where two callers launch the same from one place of
-/// one helper, their stacks are drawn at random, and what is launched between two of them goes with the one before.
-#[track_caller]
-fn assert_counts(seen: &Counts, truth: &Counts) {
-    let by_kind = |counts: &Counts| {
-        let mut sums = BTreeMap::new();
-        counts.iter().for_each(|((_, what), count)| *sums.entry(what.clone()).or_insert(0) += count);
-        sums
-    };
-    assert_eq!(by_kind(seen), by_kind(truth), "{seen:?} instead of {truth:?}");
-    let missed: u64 =
-        truth.iter().map(|(key, &count)| count.saturating_sub(seen.get(key).copied().unwrap_or(0))).sum();
-    println!("{missed} of {} launches in another stack than their own", total(truth));
-    assert!(missed * 20 <= total(truth), "{seen:?} instead of {truth:?}");
 }
 
 /// Each launch through the runtime is counted once although it passes both libraries, in its own stack and under the kernel's name,
@@ -149,6 +86,30 @@ fn slow_probes_are_named() {
     assert!(slow.text.contains("cuLaunchKernel"), "{}", slow.text);
 }
 
+/// Kernels that are launched into two streams are counted as ever, and their stacks are flagged: what ran side by side is not known.
+#[test]
+fn several_streams_are_said() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let recording = record_workload(&gpu, folder.path(), "gpu_mix", &["2", "streams"]);
+    assert_counts(&seen(&recording), &truth(&gpu.truth().unwrap()));
+    let warnings = recording.summary.unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.code == "gpu-streams"), "{warnings:?}");
+}
+
+/// Once the driver is seen to see all, the probes on the runtime are taken away in the middle of the run; no launch is counted twice or never.
+#[test]
+fn probes_on_the_runtime_go() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let data = folder.path().join("energy-trace.data");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+    command.args(["record", "-v", "--no-svg", "--as-root", "--power", "nvml", "-o"]).arg(&data);
+    command.arg("--").arg(gpu.workload("gpu_mix", &[]).unwrap()).arg("4");
+    let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
+    assert!(done.status.success(), "{}", done.stderr);
+    assert!(done.stderr.contains("on runtimes are taken away"), "{}", done.stderr);
+    assert_counts(&seen(&read(&data).unwrap()), &truth(&gpu.truth().unwrap()));
+}
+
 /// At 20,000 launches a second none is lost, and the stack of the one place that launches is known.
 #[test]
 fn many_launches_are_counted() {
@@ -183,14 +144,31 @@ fn python_launches_in_python_stacks() {
     assert!(report.functions.iter().any(|function| function.name == "[GPU wait]"));
 }
 
-fn total(counts: &Counts) -> u64 {
-    counts.values().sum()
-}
-
-fn report(data: &Path) -> Report {
+/// A thread that spins until the GPU is done: its CPU joules stand below `[GPU wait]`, at the stack that waits, and not below what launched.
+#[test]
+fn waiting_costs_the_cpu_and_says_so() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let data = folder.path().join("energy-trace.data");
     let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
-    let arguments = [OsStr::new("report"), OsStr::new("--format"), OsStr::new("json"), data.as_os_str()];
-    let done = Guard::spawn(command.args(arguments)).unwrap().finish(LIMIT).unwrap();
+    command.args(["record", "--no-svg", "--as-root", "--power", "nvml", "--power", "model", "-o"]).arg(&data);
+    command.arg("--").arg(gpu.workload("gpu_driver", &[]).unwrap()).arg("3");
+    let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
-    Report::parse(&done.stdout).unwrap()
+    let recording = read(&data).unwrap();
+    let profile = energy_trace::attribution::attribute(&recording);
+    let (mut waiting, mut all) = (0.0, 0.0);
+    for row in &profile.rows {
+        let joules = row.energy[DomainClass::Package].as_joules();
+        let frames = row.stack.iter().flat_map(|stack| recording.frames_of(*stack));
+        let names: Vec<&str> = frames.map(|(_, frame)| frame.name.as_str()).collect();
+        all += joules;
+        if names.last() == Some(&"[GPU wait]")
+            && names.iter().any(|name| ["attention", "linear"].contains(name))
+        {
+            waiting += joules;
+        }
+    }
+    // The kernels take hundreds of microseconds, their launches a few.
+    println!("{waiting:.2} of {all:.2} J of the CPU while waiting for the GPU");
+    assert!(waiting > 0.5 * all && all > 0.0);
 }

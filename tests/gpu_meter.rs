@@ -276,7 +276,9 @@ async fn processes_have_their_use() {
 /// `doctor` names what is wrong with each device by the same words as a report.
 #[test]
 fn doctor_names_findings() {
-    let gpu = machine(vec![model("MIG"), model("AVERAGED"), model("A100")]);
+    let virtual_gpu = Meter { vgpu: true, ..Meter::default() };
+    let module = Meter { module: true, ..Meter::default() };
+    let gpu = machine(vec![model("MIG"), model("AVERAGED"), model("A100"), virtual_gpu, module]);
     let mut command = gpu.command(env!("CARGO_BIN_EXE_energy-trace"));
     let output = command
         .args(["doctor", "--nvml-lib"])
@@ -285,7 +287,7 @@ fn doctor_names_findings() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
     let words: Vec<&str> = said.split_whitespace().collect();
-    for code in ["[gpu-mig]", "[gpu-averaged-power]", "[gpu-unsupported]"] {
+    for code in ["[gpu-mig]", "[gpu-averaged-power]", "[gpu-unsupported]", "[gpu-virtual]", "[gpu-module]"] {
         assert!(words.contains(&code), "{code} is not in {said}");
     }
     assert!(words.join(" ").contains("gpu-2: the meter steps every"), "{said}");

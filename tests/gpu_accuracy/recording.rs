@@ -57,7 +57,7 @@ pub(crate) fn recording(
         slices: vec![],
         samples: vec![],
         requests: Requests::default(),
-        gpu: GpuWork { launches: launches(world), waits: waits(world) },
+        gpu: GpuWork { launches: launches(world), waits: waits(world), ..GpuWork::default() },
         gpu_facts: Default::default(),
         cores: Default::default(),
         summary: Some(Summary { start: at(0), end: at(end), ..Summary::default() }),

@@ -1,7 +1,7 @@
 //! A simulated GPU on a virtual clock: a host that launches ahead, a queue, kernels with known watts, and a meter that is late.
 //!
-//! Kernels run one after the other in the order of their launches, each with its own duration (± 15 %) and power. Power is additive; clocks,
-//! heat and kernels side by side are not simulated.
+//! Kernels of a stream run one after the other in the order of their launches, each with its own duration (± 15 %) and power. Power is additive; clocks
+//! and heat are not simulated, nor do kernels of two streams slow each other down.
 
 use energy_trace_tests::random::Random;
 
@@ -47,13 +47,18 @@ pub(crate) struct MeterModel {
     pub(crate) noise: f64,
     /// How often it is read.
     pub(crate) poll: u64,
+    /// 0: a counter. Else there is none, and power is read that is the mean of so long.
+    pub(crate) averaged: u64,
 }
 
 /// A host, a queue and what ran.
 pub(crate) struct World {
     pub(crate) random: Random,
     pub(crate) host: u64,
-    free: u64,
+    /// When each stream is done.
+    free: [u64; 2],
+    /// Streams in use, 1 or 2: sites of odd numbers launch into the second one, which runs beside the first.
+    pub(crate) streams: usize,
     pub(crate) launches: Vec<Launch>,
     /// From call to return.
     pub(crate) waits: Vec<(u64, u64)>,
@@ -65,22 +70,24 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let (launches, waits, strangers) = (Vec::new(), Vec::new(), Vec::new());
-        Self { random: Random(seed), host: 0, free: 0, launches, waits, strangers, idle_watts: 75.0 }
+        let (random, free, streams) = (Random(seed), [0; 2], 1);
+        Self { random, host: 0, free, streams, launches, waits, strangers, idle_watts: 75.0 }
     }
 
     /// Launches a kernel; the call takes the host this long, or until the queue has room.
     pub(crate) fn launch(&mut self, site: usize, kind: Kind, call_ns: u64) {
         let full = self.launches.len().checked_sub(QUEUE).and_then(|first| self.launches.get(first));
         self.host = self.host.max(full.map_or(0, |first| first.from));
-        let from = self.free.max(self.host + 4_000);
+        let stream = site % self.streams;
+        let from = self.free[stream].max(self.host + 4_000);
         let until = from + self.random.around(kind.ns, kind.ns * 15 / 100);
         self.launches.push(Launch { at: self.host, site, from, until, watts: kind.watts });
-        (self.free, self.host) = (until, self.host + call_ns);
+        (self.free[stream], self.host) = (until, self.host + call_ns);
     }
 
     /// Waits until everything is done.
     pub(crate) fn synchronize(&mut self) {
-        let until = self.free.max(self.host) + 5_000;
+        let until = self.end() + 5_000;
         self.waits.push((self.host, until));
         self.host = until;
     }
@@ -91,7 +98,7 @@ impl World {
 
     /// When everything was done.
     pub(crate) fn end(&self) -> u64 {
-        self.free.max(self.host)
+        self.free[0].max(self.free[1]).max(self.host)
     }
 
     /// Joules of each site, exactly.
@@ -105,6 +112,9 @@ impl World {
     pub(crate) fn readings(&mut self, meter: MeterModel) -> Vec<(u64, u64)> {
         let power = Power::of(self);
         let end = self.end() + 3 * meter.tick;
+        if meter.averaged > 0 {
+            return self.summed(&power, meter, end);
+        }
         let mut steps = vec![];
         let (mut shown, mut at) = (1e9, 0);
         while at <= end {
@@ -123,6 +133,22 @@ impl World {
             let step = steps.partition_point(|(at, _)| *at <= read_at).max(1) - 1;
             readings.push((read_at, steps[step].1));
             due += meter.poll;
+        }
+        readings
+    }
+
+    /// Power readings, summed up: each holds from the one before to itself.
+    fn summed(&mut self, power: &Power, meter: MeterModel, end: u64) -> Vec<(u64, u64)> {
+        let (mut readings, mut uj, mut before) = (vec![], 0.0, 0);
+        for due in (0..=end).step_by(meter.poll.max(1) as usize) {
+            let read_at = due + self.random.below(500_000);
+            let until = (read_at.saturating_sub(meter.lag) / meter.tick) * meter.tick;
+            let from = until.saturating_sub(meter.averaged);
+            let joules = power.joules_at(until) - power.joules_at(from);
+            let watts = if until > from { joules * 1e9 / (until - from) as f64 } else { self.idle_watts };
+            uj += (watts * 1000.0).round() * (read_at - before) as f64 / 1e6;
+            readings.push((read_at, uj as u64));
+            before = read_at;
         }
         readings
     }

@@ -126,21 +126,26 @@ def split(place):
         each = (watts - idle_watts) * work["seconds"] / max(1, work[kernel]["launches"])
         solo[kernel] = {"watts": watts, "j_per_launch_above_idle": each, "loop": loop, "workload": work}
     result.update(idle_watts=idle_watts, solo=solo)
-    try:
-        data, done = place.record("mixed", place.driver("mixed", place.seconds(40, 4)))
-        work, report = last_json(done.stdout), place.report(data)
-        found = {}
-        for function in report["functions"]:
-            if function["name"].split("_[g]")[0] in solo and function["self_uj"].get("gpu"):
-                name = function["name"].split("_[g]")[0]
-                each = function["self_uj"]["gpu"] / 1e6 / max(1, work[name]["launches"])
-                found[name] = {"j_per_launch": each, "over_solo": each / solo[name]["j_per_launch_above_idle"],
-                               "ci95_uj": function["ci95_uj"], "flags": function["flags"]}
-        result["launch_tier"] = {"kernels": found, "launches": place.launches(data), "workload": work, "ledger": report["ledger"],
-                                 "warnings": report["meta"]["warnings"]}
-    except Skipped as why:
-        result["launch_tier"] = {"skipped": str(why)}
+    for tier in ("launch", "kernel"):
+        try:
+            result[tier + "_tier"] = split_by(place, tier, solo)
+        except Skipped as why:
+            result[tier + "_tier"] = {"skipped": str(why)}
     return result
+
+
+def split_by(place, tier, solo):
+    """What a launch of each kernel takes by a tier, in a mix of both, beside what it takes alone."""
+    data, done = place.record("mixed-" + tier, place.driver("mixed", place.seconds(40, 4)), tier)
+    work, report, found = last_json(done.stdout), place.report(data), {}
+    for function in report["functions"]:
+        name = function["name"].split("_[g]")[0]
+        if name in solo and function["self_uj"].get("gpu"):
+            each = function["self_uj"]["gpu"] / 1e6 / max(1, work[name]["launches"])
+            found[name] = {"j_per_launch": each, "over_solo": each / solo[name]["j_per_launch_above_idle"],
+                           "ci95_uj": function["ci95_uj"], "flags": function["flags"]}
+    return {"kernels": found, "launches": place.launches(data), "workload": work, "ledger": report["ledger"],
+            "warnings": report["meta"]["warnings"]}
 
 
 def probes(place):
@@ -220,8 +225,8 @@ def frames(data):
         elif kind == 2:
             names[struct.unpack_from("<I", body)[0]] = body[4:].decode(errors="replace")
         elif kind == 3:
-            _, result["launches"], result["dropped"], result["untimed"] = struct.unpack_from("<QQQQ", body)
-            for place in range(32, len(body) - 39, 40):
+            _, result["launches"], result["dropped"], result["untimed"], result["cost_ns"] = struct.unpack_from("<QQQQQ", body)
+            for place in range(40, len(body) - 39, 40):
                 _, _, name, count, _, _, ns = struct.unpack_from("<IIIIQQQ", body, place)
                 old = busy.get(name, (0, 0))
                 busy[name] = (old[0] + count, old[1] + ns)
@@ -279,9 +284,9 @@ def costs(place):
         for _ in range(1 if place.short else 3):
             command = place.driver("rate", place.seconds(2, 1), rate)
             tiers = {"alone": lambda: run(command, 60, check=True).stdout, "injected": lambda: listening(place, command)}
-            for tier in ("off", "device", "launch"):
+            for tier in ("off", "device", "launch", "kernel"):
                 power = "none" if tier == "off" else "nvml"
-                tiers["record_" + tier] = lambda tier=tier, power=power: place.record("cost", command, tier, power)[1].stdout
+                tiers["record_" + tier] = lambda tier=tier, power=power: place.record("cost-" + tier, command, tier, power)[1].stdout
             for name, measure in tiers.items():
                 try:
                     work = last_json(measure())

@@ -23,13 +23,21 @@ impl Gpu {
     /// # Errors
     /// When the engine was not built, a file cannot be written, or there is no `cc`.
     pub fn new(scenario: &Scenario, prologue: Prologue) -> Result<Self> {
+        Self::without(scenario, prologue, &[])
+    }
+
+    /// The same, but its libraries lack these functions, as older ones do.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn without(scenario: &Scenario, prologue: Prologue, missing: &[&str]) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         // The target may run as somebody else.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(dir.path(), open)?;
         let engine =
             simgpu::faces::engine().ok_or_else(|| Error::other("no libsimgpu.so beside the tests"))?;
-        simgpu::faces::build(&dir.path().join("lib"), &engine, prologue)?;
+        simgpu::faces::build_without(&dir.path().join("lib"), &engine, prologue, missing)?;
         let place = Place::create(&dir.path().join("machine"), scenario)?;
         Ok(Self { dir, place })
     }

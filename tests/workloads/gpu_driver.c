@@ -5,7 +5,8 @@
 //! mixed: phases of both in changing proportions; matmul, softmax: one of them alone; rate N: N launches a second of an empty kernel; idle: a
 //! context in which nothing runs. At the end a line of JSON says how many launches each kernel had, for how long they ran with the wait for
 //! them, and what one call of cuLaunchKernel took. With GPU_DRIVER_LOG=FILE each launch but those of `rate` is a line there: kernel, when its
-//! call began, when the wait for it ended (nanoseconds of CLOCK_MONOTONIC). Leaves out every result of the kernels.
+//! call began, when the wait for it ended (nanoseconds of CLOCK_MONOTONIC). GPU_DRIVER_LIBRARY is another libcuda; GPU_DRIVER_REST so many seconds
+//! of rest before it is loaded, and before its first call. Leaves out every result of the kernels.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,7 +155,10 @@ static void *prepare(int device) {
 
 int main(int argc, char **argv) {
     double seconds = argc > 1 ? atof(argv[1]) : 1.0;
-    library = dlopen("libcuda.so.1", RTLD_NOW);
+    const char *path = getenv("GPU_DRIVER_LIBRARY"), *rest = getenv("GPU_DRIVER_REST");
+    if (rest) idle(atof(rest));
+    library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
+    if (rest) idle(atof(rest));
     if (!library) {
         fprintf(stderr, "gpu_driver: %s\n", dlerror());
         return 4;

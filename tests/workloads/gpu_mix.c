@@ -1,7 +1,8 @@
-//! A training loop on the runtime API: `gpu_mix SECONDS [eager|graph|streams|fork|rate N]`. Each of its functions launches under its own name as tag.
+//! A training loop on the runtime API: `gpu_mix SECONDS [eager|mixed|graph|capture|streams|fork|rate N]`. Each of its functions launches under its own name as tag.
 //!
-//! eager: phases of forward, backward and optimizer in changing proportions, with a copy in and out; graph: the same forward captured
-//! once and replayed; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; rate N: N launches a second
+//! eager: phases of forward, backward and optimizer in changing proportions, with a copy in and out; mixed: four kernels, each from a function of
+//! its own, in numbers that change from phase to phase; graph: the same forward captured
+//! once and replayed; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; rate N: N launches a second
 //! of `tiny`, from one place. Leaves out every result.
 #include <stdint.h>
 #include <stdio.h>
@@ -115,6 +116,40 @@ STUB void eager(double seconds, void *stream) {
     }
 }
 
+STUB void dense(void *stream) {
+    tag("dense");
+    launch(gemm, stream);
+}
+
+STUB void activate(void *stream) {
+    tag("activate");
+    launch(relu, stream);
+}
+
+STUB void backprop(void *stream) {
+    tag("backprop");
+    launch(gemm_grad, stream);
+}
+
+STUB void update(void *stream) {
+    tag("update");
+    launch(adam, stream);
+}
+
+STUB void mixed(double seconds, void *stream) {
+    void (*what[])(void *) = {dense, activate, backprop, update};
+    unsigned seed = 3;
+    for (double end = now() + seconds; now() < end;) {
+        int often[4];
+        for (int k = 0; k < 4; k++) often[k] = rand_r(&seed) % 3 ? 1 + rand_r(&seed) % (k == 1 ? 60 : 12) : 0;
+        for (double until = now() + 0.02 + (rand_r(&seed) % 100) * 1e-3; now() < until;) {
+            for (int k = 0; k < 4; k++)
+                for (int i = 0; i < often[k]; i++) what[k](stream);
+            check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+        }
+    }
+}
+
 STUB void *capture(void *stream) {
     void *graph, *executable;
     check(cudaStreamBeginCapture(stream, 0), "cudaStreamBeginCapture");
@@ -130,6 +165,16 @@ STUB void replay(void *executable, void *stream, double seconds) {
         tag("replay");
         check(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
         check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    }
+}
+
+// Captures again and again what is never launched, between phases of what is.
+STUB void capture_only(double seconds, void *stream) {
+    unsigned seed = 3;
+    for (double end = now() + seconds; now() < end;) {
+        for (int i = 0; i < 20; i++) capture(stream);
+        phase(optimizer, stream, 0.02 + (rand_r(&seed) % 100) * 1e-3);
+        usleep(rand_r(&seed) % 50000);
     }
 }
 
@@ -185,7 +230,9 @@ int main(int argc, char **argv) {
     check(cudaMalloc(&device_memory, sizeof host_memory), "cudaMalloc");
     check(cudaStreamCreateWithFlags(&stream, 1), "cudaStreamCreateWithFlags");
     if (!strcmp(mode, "eager")) eager(seconds, stream);
+    else if (!strcmp(mode, "mixed")) mixed(seconds, stream);
     else if (!strcmp(mode, "graph")) graph(seconds, stream);
+    else if (!strcmp(mode, "capture")) capture_only(seconds, stream);
     else if (!strcmp(mode, "streams")) streams(seconds, stream);
     else if (!strcmp(mode, "fork")) fork_between(seconds, stream);
     else if (!strcmp(mode, "rate")) rate(seconds, stream, argc > 3 ? atof(argv[3]) : 10000);

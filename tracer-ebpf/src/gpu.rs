@@ -39,6 +39,9 @@ pub mod call {
     pub const CONTEXT_THIRD: u32 = 15;
     /// As `CONTEXT`, for the functions that take the device as their fourth argument.
     pub const CONTEXT_FOURTH: u32 = 16;
+    /// `energy_trace_launched` of the library that is injected: the last launch of the thread has the correlation number `a`, and its kernel
+    /// has the name of number `b`. Where no launch was seen since the last one the stack of this call is the launch's.
+    pub const LAUNCHED: u32 = 17;
 }
 
 /// In a cookie: a function of the runtime library, which calls the driver's.
@@ -54,6 +57,8 @@ pub const WITH_STACK: u32 = 1;
 pub const OF_RUNTIME: u32 = 2;
 /// In `GpuEvent::flags`: it was called within the last call of the runtime library by this thread.
 pub const NESTED: u32 = 4;
+/// In `GpuEvent::flags`, with `call::LAUNCHED`: no launch of this thread was seen since it last told of one.
+pub const UNSEEN: u32 = 8;
 
 /// A call of a GPU library. What `a` and `b` are stands with `call`; of a launch they are the function and the amount.
 #[repr(C)]

@@ -54,6 +54,8 @@ pub struct RecordPlan {
     pub unwind_mib: u32,
     /// Trace launches, where there is a GPU.
     pub launches: bool,
+    /// Have kernels timed by a library that is injected into the command.
+    pub kernels: bool,
     /// Have the probes use only what the oldest kernel has that they run on.
     pub oldest_kernel: bool,
     /// Where joules come from.
@@ -108,7 +110,8 @@ pub fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanErr
         sample_hz: args.frequency,
         unwinding: args.unwind,
         unwind_mib: args.unwind_memory,
-        launches: args.gpu == Gpu::Launch,
+        launches: matches!(args.gpu, Gpu::Launch | Gpu::Kernel),
+        kernels: args.gpu == Gpu::Kernel,
         oldest_kernel: args.oldest_kernel,
         power: power(args),
         duration: args.duration,

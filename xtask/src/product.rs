@@ -14,11 +14,12 @@ pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Sets up for `purpose`, builds the BPF programs and the release binary.
+/// Sets up for `purpose`, builds the BPF programs, the release binary and the library that it injects.
 pub(crate) fn build(workspace: &Workspace, purpose: Purpose) -> Result<()> {
     build_probes(workspace, purpose)?;
-    eprintln!("build: energy-trace (release)");
-    run(workspace.cargo().args(["build", "--release", "--package", "energy-trace"]))
+    eprintln!("build: energy-trace (release), and beside it the library for --gpu kernel");
+    let packages = ["--package", "energy-trace", "--package", "energy-trace-cupti"];
+    run(workspace.cargo().args(["build", "--release"]).args(packages))
 }
 
 /// Sets up for `purpose` and builds the BPF programs, without which the product cannot be compiled.

@@ -83,7 +83,7 @@ pub const FACES: [Face; 4] = [
     },
     Face {
         file: "libcupti.so.13",
-        functions: "cuptiGetVersion cuptiGetTimestamp cuptiGetResultString cuptiSubscribe cuptiUnsubscribe cuptiEnableCallback
+        functions: "cuptiGetVersion cuptiGetTimestamp cuptiGetResultString cuptiSubscribe cuptiSubscribe_v2 cuptiUnsubscribe cuptiEnableCallback
             cuptiEnableDomain cuptiActivityRegisterCallbacks cuptiActivityRegisterTimestampCallback cuptiActivityEnable
             cuptiActivityDisable cuptiActivityFlushAll cuptiActivityFlushPeriod cuptiActivityGetNextRecord
             cuptiActivityGetNumDroppedRecords cuptiActivitySetAttribute cuptiSetThreadIdType",
@@ -102,20 +102,28 @@ pub fn engine() -> Option<PathBuf> {
 /// # Errors
 /// When a file cannot be written or `cc` fails, with what it said.
 pub fn build(folder: &Path, engine: &Path, prologue: Prologue) -> Result<()> {
+    build_without(folder, engine, prologue, &[])
+}
+
+/// The same without some functions, as in libraries that are older than these are.
+///
+/// # Errors
+/// As `build`.
+pub fn build_without(folder: &Path, engine: &Path, prologue: Prologue, missing: &[&str]) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     let copy = folder.join("libsimgpu.so");
     // A new file, not the old one written over: a process may have the old one mapped.
     let _ = std::fs::remove_file(&copy);
     std::fs::copy(engine, &copy)?;
     for face in &FACES {
-        build_face(folder, face, prologue)?;
+        build_face(folder, face, prologue, missing)?;
     }
     Ok(())
 }
 
-fn build_face(folder: &Path, face: &Face, prologue: Prologue) -> Result<()> {
+fn build_face(folder: &Path, face: &Face, prologue: Prologue, missing: &[&str]) -> Result<()> {
     let source = folder.join(format!("{}.s", face.file));
-    std::fs::write(&source, assembler(face, prologue))?;
+    std::fs::write(&source, assembler(face, prologue, missing))?;
     let library = folder.join(face.file);
     let _ = std::fs::remove_file(&library);
     let soname = format!("-Wl,-soname,{}", face.file);
@@ -135,10 +143,10 @@ fn build_face(folder: &Path, face: &Face, prologue: Prologue) -> Result<()> {
     Ok(())
 }
 
-fn assembler(face: &Face, prologue: Prologue) -> String {
+fn assembler(face: &Face, prologue: Prologue, missing: &[&str]) -> String {
     let mut text = String::from("    .text\n    .section .note.GNU-stack,\"\",@progbits\n    .text\n");
     let endbr = matches!(prologue, Prologue::EndbrPush | Prologue::EndbrSub);
-    for name in face.functions.split_whitespace() {
+    for name in face.functions.split_whitespace().filter(|name| !missing.contains(name)) {
         let first = if endbr { "    endbr64\n" } else { "" };
         let code = prologue.code();
         let _ = write!(

@@ -13,10 +13,11 @@ use super::waits::is_due;
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_get_prandom_u32, bpf_probe_read_user};
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::LruHashMap;
+use aya_ebpf::maps::{Array, LruHashMap};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use tracer_ebpf::gpu::{
-    ELEMENT_SHIFT, GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, STREAM_SHIFT, WITH_STACK, call,
+    ELEMENT_SHIFT, GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, STREAM_SHIFT, UNSEEN,
+    WITH_STACK, call,
 };
 use tracer_ebpf::wire::{kind, lost};
 
@@ -43,7 +44,12 @@ struct Caller {
     before: u64,
     /// 1 while it captures a graph: what is captured runs many times, so that every stack counts.
     capturing: u64,
+    /// 1 when a launch was seen that the injected library has not told of yet.
+    untold: u64,
 }
+
+const FRESH: Caller =
+    Caller { at: 0, returns_to: 0, due_ns: 0, since_ns: 0, count: 0, before: 0, capturing: 0, untold: 0 };
 
 /// A call that has not returned.
 #[repr(C)]
@@ -52,6 +58,9 @@ struct OpenCall {
     since_ns: u64,
     a: u64,
     b: u64,
+    /// Where its return address lies, and what it was before the kernel put the address of its own trampoline there.
+    at: u64,
+    returns_to: u64,
 }
 
 #[map]
@@ -60,6 +69,10 @@ static CALLERS: LruHashMap<u32, Caller> = LruHashMap::with_max_entries(16384, 0)
 /// Sites whose stack was taken.
 #[map]
 static SITES: LruHashMap<u64, u8> = LruHashMap::with_max_entries(65536, 0);
+
+/// 1 once runtime libraries are left alone: their calls are not sent any more, while the kernel takes the probes away.
+#[map]
+static RUNTIME_LEFT: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 static OPEN_CALLS: LruHashMap<u64, OpenCall> = LruHashMap::with_max_entries(16384, 0);
@@ -116,13 +129,23 @@ pub(crate) fn enter(ctx: &ProbeContext) {
         }
         call::END_CAPTURE => {
             set_capturing(tid, 0);
-            open(what, tid, first, second);
+            open(what, tid, first, second, &arguments);
         }
-        call::NAME => open(what, tid, first, third),
-        call::CONTEXT_THIRD => open(what, tid, first, third),
-        call::CONTEXT_FOURTH => open(what, tid, first, fourth),
-        _ => open(what, tid, first, second),
+        call::NAME => open(what, tid, first, third, &arguments),
+        call::LAUNCHED => launched_with(first, second, third, arguments.sp, pid, tid),
+        call::CONTEXT_THIRD => open(what, tid, first, third, &arguments),
+        call::CONTEXT_FOURTH => open(what, tid, first, fourth, &arguments),
+        _ => open(what, tid, first, second, &arguments),
     }
+}
+
+/// Where a thread that waits returns to, if the trampoline stands right below this stack pointer in place of that.
+#[inline(always)]
+pub(super) fn wait_returns_to(tid: u32, sp: u64) -> Option<u64> {
+    let key = u64::from(tid) << 8 | u64::from(call::WAIT);
+    // SAFETY: the values are copied at once; the thread is here.
+    let open = unsafe { OPEN_CALLS.get(&key) }?;
+    (open.at.wrapping_add(8) == sp).then_some(open.returns_to)
 }
 
 /// A thread begins or ends a capture.
@@ -132,18 +155,20 @@ fn set_capturing(tid: u32, capturing: u64) {
         // SAFETY: the thread's own entry, and the thread is here.
         Some(caller) => unsafe { (*caller).capturing = capturing },
         None => {
-            let fresh =
-                Caller { at: 0, returns_to: 0, due_ns: 0, since_ns: 0, count: 0, before: 0, capturing };
-            let _full = CALLERS.insert(&tid, &fresh, 0);
+            let _full = CALLERS.insert(&tid, &Caller { capturing, ..FRESH }, 0);
         }
     }
 }
 
 #[inline(always)]
-fn open(what: u32, tid: u32, a: u64, b: u64) {
+fn open(what: u32, tid: u32, a: u64, b: u64, arguments: &Arguments) {
     let since_ns = head(kind::GPU, 0, tid).at_ns;
     let key = u64::from(tid) << 8 | u64::from(what);
-    let _full = OPEN_CALLS.insert(&key, &OpenCall { since_ns, a, b }, 0);
+    let _full = OPEN_CALLS.insert(
+        &key,
+        &OpenCall { since_ns, a, b, at: arguments.sp, returns_to: arguments.stack[0] },
+        0,
+    );
 }
 
 /// The function, the GPU threads or bytes, and the stream of a launch.
@@ -182,27 +207,35 @@ fn launched(what: u32, cookie: u64, arguments: &Arguments) -> (u64, u64, u64) {
 
 #[inline(always)]
 fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
-    let (a, b, stream) = launched(what, cookie, arguments);
     let of_runtime = cookie & RUNTIME != 0;
+    let left = RUNTIME_LEFT.get(0) == Some(&1);
+    if of_runtime && left {
+        return;
+    }
+    let (a, b, stream) = launched(what, cookie, arguments);
     let returns_to = arguments.stack[0];
     let site = hash(hash(hash(u64::from(what), returns_to), arguments.sp), a);
     let event_head = head(kind::GPU, pid, tid);
     let now = event_head.at_ns;
     let caller = CALLERS.get_ptr_mut(&tid);
     let mut event = GpuEvent { head: event_head, call: what, flags: 0, a, b, site, stream };
-    let mut fresh =
-        Caller { at: 0, returns_to: 0, due_ns: now, since_ns: now, count: 0, before: 0, capturing: 0 };
+    let mut fresh = Caller { due_ns: now, since_ns: now, ..FRESH };
     // SAFETY: the thread's own entry, and the thread is here.
     let state = match caller {
         Some(caller) => unsafe { &mut *caller },
         None => &mut fresh,
     };
     let known = caller.is_some();
+    state.untold = 1;
     if of_runtime {
         event.flags |= OF_RUNTIME;
         (state.at, state.returns_to) = (arguments.sp, returns_to);
     } else if state.at > arguments.sp && word(state.at) == state.returns_to {
         event.flags |= NESTED;
+    }
+    if left {
+        // The last call of a runtime that was sent is this one's outer call, or none is.
+        state.at = 0;
     }
     if event.flags & NESTED == 0 {
         let due = stack_is_due(site ^ u64::from(tid), now, state);
@@ -210,6 +243,44 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
             event.flags |= WITH_STACK;
         }
     }
+    if !known {
+        let _full = CALLERS.insert(&tid, &fresh, 0);
+    }
+    send(&event);
+}
+
+/// The injected library tells of a launch. Where its call was seen it is known already; else the stack is taken here.
+#[inline(always)]
+fn launched_with(correlation: u64, function: u64, name: u64, sp: u64, pid: u32, tid: u32) {
+    let event_head = head(kind::GPU, pid, tid);
+    let now = event_head.at_ns;
+    let site = hash(hash(u64::from(call::LAUNCHED), function), sp);
+    let (a, b) = (correlation & 0xffff_ffff, name & 0xffff_ffff);
+    let mut event = GpuEvent {
+        head: event_head,
+        call: call::LAUNCHED,
+        flags: 0,
+        a,
+        b,
+        site,
+        stream: function & 0xffff_ffff,
+    };
+    let caller = CALLERS.get_ptr_mut(&tid);
+    let mut fresh = Caller { due_ns: now, since_ns: now, ..FRESH };
+    // SAFETY: the thread's own entry, and the thread is here.
+    let state = match caller {
+        Some(caller) => unsafe { &mut *caller },
+        None => &mut fresh,
+    };
+    let known = caller.is_some();
+    if state.untold == 0 {
+        event.flags |= UNSEEN;
+        let due = stack_is_due(site ^ u64::from(tid), now, state);
+        if due != NOT_DUE && launch_stack(pid, tid, now, due) == 0 {
+            event.flags |= WITH_STACK;
+        }
+    }
+    state.untold = 0;
     if !known {
         let _full = CALLERS.insert(&tid, &fresh, 0);
     }
@@ -259,7 +330,7 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
     let what = (unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } & 0xff) as u32;
     let key = u64::from(tid) << 8 | u64::from(what);
     // SAFETY: the value is copied at once.
-    let Some(&OpenCall { since_ns, a, b }) = (unsafe { OPEN_CALLS.get(&key) }) else { return };
+    let Some(&OpenCall { since_ns, a, b, .. }) = (unsafe { OPEN_CALLS.get(&key) }) else { return };
     let _gone = OPEN_CALLS.remove(&key);
     let mut event = GpuEvent { head: head(kind::GPU, pid, tid), call: what, ..GpuEvent::default() };
     match what {

@@ -2,7 +2,8 @@
 //!
 //! Leaves out what a rule is (`tracer_ebpf::native`) and how it is found (`tables.rs`).
 
-use super::maps::{Scratch, settings};
+use super::gpu;
+use super::maps::{Scratch, current, settings};
 use super::raw;
 use super::registers::user_registers;
 use super::rule_cache::CachedTables;
@@ -70,6 +71,9 @@ extern "C" fn heal_native(code: u32) -> u32 {
 fn heal(code: u8) -> bool {
     let Some(before) = scratch() else { return false };
     before.walk.found = 0;
+    if code == end::UNMAPPED && leave_trampoline(before) {
+        return true;
+    }
     if u32::from(before.head.native) >= MAX_FRAMES {
         return false; // So that the words of all parts fit.
     }
@@ -83,6 +87,21 @@ fn heal(code: u8) -> bool {
         return false;
     }
     now.head.healed += 1;
+    true
+}
+
+/// Goes on behind the trampoline that a probe on a wait's return has put in place of the return address; says whether it was that.
+#[inline(always)]
+fn leave_trampoline(scratch: &mut Scratch) -> bool {
+    if settings().gpu == 0 || scratch.walk.native.returned == 0 {
+        return false;
+    }
+    let (_, tid) = current();
+    let Some(returns_to) = gpu::wait_returns_to(tid, scratch.walk.native.sp) else { return false };
+    scratch.walk.native.pc = returns_to;
+    // It was taken for a frame.
+    scratch.walk.cursor = scratch.walk.cursor.wrapping_sub(NATIVE_WORDS as u64);
+    scratch.head.native = scratch.head.native.wrapping_sub(1);
     true
 }
 

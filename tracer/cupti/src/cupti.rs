@@ -1,6 +1,7 @@
 //! The target's own CUPTI, by name: which library, which version, and the functions that are used. Leaves out what they are used for (`listen`).
 //!
-//! CUPTI must match the program's CUDA, so one that is mapped already comes first, then those that the loader finds. Versions: 12.x count
+//! CUPTI must match the program's CUDA, so one that is mapped already comes first, then those that the loader and the toolkit's folder have,
+//! that of the runtime library's major version before others. Versions: 12.x count
 //! `CUPTI_API_VERSION` from 18 on, 13.x say 130000 and more (cupti_version.h); what is used here has had the same layouts in both.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -34,6 +35,8 @@ pub(crate) struct CallbackData {
 }
 
 type Subscribe = extern "C" fn(*mut *mut c_void, Callback, *mut c_void) -> Code;
+type SubscribeAs = extern "C" fn(*mut *mut c_void, Callback, *mut c_void, *mut Subscriber) -> Code;
+type Unsubscribe = extern "C" fn(*mut c_void) -> Code;
 type EnableCallback = extern "C" fn(u32, *mut c_void, u32, u32) -> Code;
 type RegisterCallbacks = extern "C" fn(Request, Complete) -> Code;
 type Number = extern "C" fn(u32) -> Code;
@@ -41,14 +44,30 @@ type NextRecord = extern "C" fn(*mut u8, usize, *mut *mut u8) -> Code;
 type Dropped = extern "C" fn(*mut c_void, u32, *mut usize) -> Code;
 type RegisterClock = extern "C" fn(extern "C" fn() -> u64) -> Code;
 
+/// `CUpti_SubscriberParams`, from 13.2 on.
+#[repr(C)]
+struct Subscriber {
+    size: usize,
+    name: *const c_char,
+    /// Where the name of who is there already goes.
+    other: *mut c_char,
+    other_size: usize,
+    allow_multiple: u8,
+    padding: [u8; 7],
+}
+
 /// The functions.
 #[derive(Clone, Copy)]
 pub(crate) struct Cupti {
     pub(crate) version: u32,
-    pub(crate) subscribe: Subscribe,
+    subscribe: Subscribe,
+    /// From 13.2 on.
+    subscribe_as: Option<SubscribeAs>,
+    pub(crate) unsubscribe: Unsubscribe,
     pub(crate) enable_callback: EnableCallback,
     pub(crate) register_callbacks: RegisterCallbacks,
     pub(crate) enable: Number,
+    pub(crate) disable: Number,
     pub(crate) next_record: NextRecord,
     pub(crate) flush_all: Number,
     pub(crate) dropped: Dropped,
@@ -82,14 +101,48 @@ impl Cupti {
         Ok(Self {
             version,
             subscribe: function!(Subscribe, c"cuptiSubscribe"),
+            // SAFETY: as above; older libraries do not have it.
+            subscribe_as: symbol(library, c"cuptiSubscribe_v2")
+                .ok()
+                .filter(|_| version >= 130_200)
+                .map(|address| unsafe { std::mem::transmute::<*mut c_void, SubscribeAs>(address) }),
+            unsubscribe: function!(Unsubscribe, c"cuptiUnsubscribe"),
             enable_callback: function!(EnableCallback, c"cuptiEnableCallback"),
             register_callbacks: function!(RegisterCallbacks, c"cuptiActivityRegisterCallbacks"),
             enable: function!(Number, c"cuptiActivityEnable"),
+            disable: function!(Number, c"cuptiActivityDisable"),
             next_record: function!(NextRecord, c"cuptiActivityGetNextRecord"),
             flush_all: function!(Number, c"cuptiActivityFlushAll"),
             dropped: function!(Dropped, c"cuptiActivityGetNumDroppedRecords"),
             register_clock: function!(RegisterClock, c"cuptiActivityRegisterTimestampCallback"),
         })
+    }
+}
+
+/// Room for a name (`CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN` is less).
+const NAME_BYTES: usize = 256;
+
+impl Cupti {
+    /// Takes the only place for a listener. The other one has it where this fails with `TAKEN`: its name, where CUPTI says it.
+    pub(crate) fn subscribe(&self, callback: Callback) -> Result<*mut c_void, (Code, String)> {
+        let mut subscriber = std::ptr::null_mut();
+        let mut other = [0_u8; NAME_BYTES];
+        let code = match self.subscribe_as {
+            Some(subscribe_as) => {
+                let mut params = Subscriber {
+                    size: size_of::<Subscriber>(),
+                    name: c"energy-trace".as_ptr(),
+                    other: other.as_mut_ptr().cast(),
+                    other_size: NAME_BYTES,
+                    allow_multiple: 0,
+                    padding: [0; 7],
+                };
+                subscribe_as(&raw mut subscriber, callback, std::ptr::null_mut(), &raw mut params)
+            }
+            None => (self.subscribe)(&raw mut subscriber, callback, std::ptr::null_mut()),
+        };
+        let name = CStr::from_bytes_until_nul(&other).map(|name| name.to_string_lossy().into_owned());
+        if code == 0 { Ok(subscriber) } else { Err((code, name.unwrap_or_default())) }
     }
 }
 
@@ -102,8 +155,23 @@ fn find() -> Option<*mut c_void> {
     if let Some(given) = std::env::var(crate::LIBRARY).ok().and_then(|path| CString::new(path).ok()) {
         return open(&given, libc::RTLD_NOW);
     }
-    let mapped = NAMES.iter().find_map(|name| open(name, libc::RTLD_NOW | libc::RTLD_NOLOAD));
-    mapped.or_else(|| NAMES.iter().find_map(|name| open(name, libc::RTLD_NOW)))
+    let mapped = |name: &CStr| open(name, libc::RTLD_NOW | libc::RTLD_NOLOAD);
+    if let Some(library) = NAMES.iter().find_map(|name| mapped(name)) {
+        return Some(library);
+    }
+    let mut names = NAMES;
+    if mapped(c"libcudart.so.12").is_some() {
+        names.swap(0, 1);
+    }
+    let found = names.iter().find_map(|name| open(name, libc::RTLD_NOW));
+    found.or_else(|| names.iter().find_map(|name| open(&in_toolkit(name)?, libc::RTLD_NOW)))
+}
+
+/// A file of CUPTI in the toolkit that `CUDA_HOME` or `CUDA_PATH` names, else in the usual one.
+fn in_toolkit(name: &CStr) -> Option<CString> {
+    let home = ["CUDA_HOME", "CUDA_PATH"].into_iter().find_map(|variable| std::env::var(variable).ok());
+    let home = home.unwrap_or_else(|| "/usr/local/cuda".to_owned());
+    CString::new(format!("{home}/extras/CUPTI/lib64/{}", name.to_str().ok()?)).ok()
 }
 
 fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void, String> {

@@ -3,10 +3,11 @@
 //! It opens the program's own CUPTI (`cupti`), asks for records of kernels, copies and sets on `CLOCK_MONOTONIC` (`listen`), sums them up
 //! for each launch (`tally`), and sends the sums ten times a second over a Unix socket (`ship`, `wire`). Nothing here is fatal to the program:
 //! no panic leaves a callback, and what does not work is said over the socket and left alone. Leaves out stacks: a probe at
-//! `energy_trace_launched`, which is called at the end of each launch with its correlation number, takes them.
+//! `energy_trace_launched`, which is called at the end of each launch with its correlation number, joins them.
 
 mod cupti;
 mod listen;
+mod names;
 mod records;
 mod ship;
 pub mod tally;
@@ -25,11 +26,16 @@ pub const NEXT: &str = "ENERGY_TRACE_INJECTION_NEXT";
 
 /// Set in a child that was forked: it has neither the threads nor, before `exec`, a GPU.
 static FORKED: AtomicBool = AtomicBool::new(false);
+/// Set once begun: a tool that is chained may be this library again.
+static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// What the driver calls when it is initialised. Always 1: the program goes on, whatever happens here.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     guarded(|| {
+        if STARTED.swap(true, Relaxed) {
+            return;
+        }
         start_next();
         // SAFETY: the handler stores one flag.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
@@ -40,11 +46,12 @@ pub extern "C" fn InitializeInjection() -> c_int {
     1
 }
 
-/// Where a probe takes the stack of a launch that has just been made: its correlation number, and the number of the function.
+/// Where a probe hears of a launch that has just been made: its correlation number, CUPTI's number of the function, and the number of the
+/// kernel's name (`u32::MAX`: it has none). It begins with a `nop`, which kernels emulate: a probe costs least there.
 #[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn energy_trace_launched(correlation: u32, function: u32) {
-    std::hint::black_box((correlation, function));
+#[unsafe(naked)]
+pub extern "C" fn energy_trace_launched(correlation: u32, function: u32, name: u32) {
+    std::arch::naked_asm!("nop", "ret")
 }
 
 extern "C" fn forked() {

@@ -3,11 +3,11 @@
 use crate::cupti::{CallbackData, Code, Cupti, TAKEN};
 use crate::records::{CONCURRENT_KERNEL, COPY, SET, decode};
 use crate::tally::Tally;
-use crate::{energy_trace_launched, guarded, is_forked};
+use crate::{energy_trace_launched, guarded, is_forked, names};
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// `CUPTI_CB_DOMAIN_DRIVER_API` and the calls that are told of: kernels, graphs, copies and sets (cupti_driver_cbid.h). The runtime's calls pass
@@ -25,13 +25,30 @@ const BUFFER: Layout = match Layout::from_size_align(256 * 1024, 8) {
 const MOST_BUFFERS: u64 = 256;
 
 static CUPTI: OnceLock<Cupti> = OnceLock::new();
+static SUBSCRIBER: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static TALLY: Mutex<Tally> = Mutex::new(Tally::new());
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static BUFFERS: AtomicU64 = AtomicU64::new(0);
+/// Nanoseconds that all of this took so far.
+static COST_NS: AtomicU64 = AtomicU64::new(0);
+/// One callback in so many is timed, and stands for as many.
+const TIMED: u64 = 8;
 
 thread_local! {
     static LAST: Cell<u32> = const { Cell::new(0) };
+    /// Whether this thread is in `ship`, whose time is counted there.
+    static SHIPPING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs something on the sender's thread and counts the CPU time that it takes.
+pub(crate) fn counted(run: impl FnOnce()) {
+    let began = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+    SHIPPING.set(true);
+    run();
+    SHIPPING.set(false);
+    let took = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(began);
+    COST_NS.fetch_add(took, Relaxed);
 }
 
 /// The sums so far.
@@ -43,15 +60,16 @@ pub(crate) fn tally() -> MutexGuard<'static, Tally> {
 pub(crate) fn start() -> Result<u32, String> {
     let cupti = Cupti::open()?;
     let cupti = CUPTI.get_or_init(|| cupti);
-    let mut subscriber = std::ptr::null_mut();
-    match (cupti.subscribe)(&raw mut subscriber, on_call, std::ptr::null_mut()) {
-        0 => {}
-        TAKEN => {
-            let why = "another profiler has CUPTI's only slot (torch.profiler, Nsight, a debugger): switch it off, or use --gpu launch";
-            return Err(why.to_owned());
+    let subscriber = cupti.subscribe(on_call).map_err(|(code, other)| match (code, other.as_str()) {
+        (TAKEN, "") => {
+            "another profiler has CUPTI's only slot (torch.profiler, Nsight, a debugger): switch it off, or use --gpu launch".to_owned()
         }
-        wrong => return Err(format!("cuptiSubscribe says error {wrong}")),
-    }
+        (TAKEN, other) => {
+            format!("another profiler has CUPTI's only slot, {other}: switch it off, or use --gpu launch")
+        }
+        (wrong, _) => format!("cuptiSubscribe says error {wrong}"),
+    })?;
+    SUBSCRIBER.store(subscriber, Relaxed);
     expect("cuptiActivityRegisterTimestampCallback", (cupti.register_clock)(monotonic_ns))?;
     expect("cuptiActivityRegisterCallbacks", (cupti.register_callbacks)(on_request, on_complete))?;
     for kind in [CONCURRENT_KERNEL, COPY, SET] {
@@ -62,6 +80,16 @@ pub(crate) fn start() -> Result<u32, String> {
         (cupti.enable_callback)(1, subscriber, DRIVER, call);
     }
     Ok(cupti.version)
+}
+
+/// Nobody listens any more: the program gets rid of what this costs.
+pub(crate) fn stop() {
+    let subscriber = SUBSCRIBER.swap(std::ptr::null_mut(), Relaxed);
+    let Some(cupti) = CUPTI.get().filter(|_| !subscriber.is_null()) else { return };
+    for kind in [CONCURRENT_KERNEL, COPY, SET] {
+        (cupti.disable)(kind);
+    }
+    (cupti.unsubscribe)(subscriber);
 }
 
 fn expect(name: &str, code: Code) -> Result<(), String> {
@@ -78,16 +106,20 @@ pub(crate) fn flush(forced: bool) {
     }
 }
 
-/// Launches that were told of, and records that CUPTI dropped.
-pub(crate) fn counts() -> (u64, u64) {
-    (LAUNCHES.load(Relaxed), DROPPED.load(Relaxed))
+/// Launches that were told of, records that CUPTI dropped, and nanoseconds that all of this took.
+pub(crate) fn counts() -> (u64, u64, u64) {
+    (LAUNCHES.load(Relaxed), DROPPED.load(Relaxed), COST_NS.load(Relaxed))
 }
 
 /// `CLOCK_MONOTONIC`: CUPTI puts its records on this clock.
 pub(crate) extern "C" fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is writable, and this clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    // SAFETY: `time` is writable, and the clocks that are asked for exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec.cast_unsigned())
 }
 
@@ -100,8 +132,17 @@ extern "C" fn on_call(_user: *mut c_void, _domain: u32, call: u32, data: *const 
         let (site, correlation) = unsafe { ((*data).site, (*data).correlation) };
         // The stack is taken when the device works already. A call inside a call has the same number and is the same launch.
         if site == 1 && LAST.replace(correlation) != correlation {
-            LAUNCHES.fetch_add(1, Relaxed);
-            energy_trace_launched(correlation, call);
+            let timed = LAUNCHES
+                .fetch_add(1, Relaxed)
+                .is_multiple_of(TIMED)
+                .then(|| clock_ns(libc::CLOCK_THREAD_CPUTIME_ID));
+            // SAFETY: as above; the name of what is launched has its zero, or is null.
+            let name = unsafe { names::number_of((*data).symbol_name) };
+            energy_trace_launched(correlation, call, name);
+            if let Some(began) = timed {
+                let took = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(began);
+                COST_NS.fetch_add(TIMED * took, Relaxed);
+            }
         }
     });
 }
@@ -131,8 +172,12 @@ extern "C" fn on_complete(_context: *mut c_void, _stream: u32, buffer: *mut u8, 
         if buffer.is_null() {
             return;
         }
+        let began = (!SHIPPING.get()).then(|| monotonic_ns());
         if let (Some(cupti), false) = (CUPTI.get(), is_forked()) {
             read(cupti, buffer, valid.min(BUFFER.size()));
+        }
+        if let Some(began) = began {
+            COST_NS.fetch_add(monotonic_ns().saturating_sub(began), Relaxed);
         }
         // SAFETY: the buffer is one that `on_request` made with this layout, and CUPTI gives each back once.
         unsafe { dealloc(buffer, BUFFER) };

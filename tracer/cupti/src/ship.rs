@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The socket, until something goes wrong with it.
 static SOCKET: Mutex<Option<UnixStream>> = Mutex::new(None);
+/// One tick after the other: names must go before what they name.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// Connects, begins to listen, and says how that went. Without a socket nothing is begun: it would cost the program and serve nobody.
 pub(crate) fn start(path: &Path, listen: impl FnOnce() -> Result<u32, String>) {
@@ -42,7 +44,10 @@ pub(crate) fn start(path: &Path, listen: impl FnOnce() -> Result<u32, String>) {
     let tick = || {
         while !is_forked() && lock().is_some() {
             std::thread::sleep(TICK);
-            guarded(|| ship(false));
+            guarded(|| listen::counted(|| ship(false)));
+        }
+        if !is_forked() {
+            guarded(listen::stop);
         }
     };
     // Without a thread everything is sent when the program ends.
@@ -59,12 +64,13 @@ extern "C" fn at_exit() {
 
 /// Sends what there is; `last`, also what has not ended, and goodbye.
 fn ship(last: bool) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     listen::flush(last);
     let (names, sums, untimed) = listen::tally().take();
-    let (launches, dropped) = listen::counts();
+    let (launches, dropped, cost_ns) = listen::counts();
     let at_ns = listen::monotonic_ns();
     let mut frames: Vec<Frame> = names.into_iter().map(|(number, name)| Frame::Name(number, name)).collect();
-    frames.push(Frame::Tick(Tick { at_ns, launches, dropped, untimed, sums }));
+    frames.push(Frame::Tick(Tick { at_ns, launches, dropped, untimed, cost_ns, sums }));
     if last {
         frames.push(Frame::End);
     }

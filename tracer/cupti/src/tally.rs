@@ -1,10 +1,13 @@
 //! Records summed up for each launch: one sum for each correlation number, device and name.
 //!
 //! A plain launch makes one sum of one record; a graph launch, one for each kernel in the graph, with the time from the first start to the
-//! last end and the time in which the kernel ran. Records of one graph that come in two ticks make a sum in each. Leaves out where
-//! records come from (`listen`).
+//! last end and the time in which the kernel ran, and another one for every two milliseconds in which something of it starts. Records of one
+//! graph that come in two ticks make a sum in each. Leaves out where records come from (`listen`).
 
 use std::collections::BTreeMap;
+
+/// What starts in one stretch of this length is summed up together.
+const STRETCH_NS: u64 = 2_000_000;
 
 /// What a launch made a device do under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +46,7 @@ pub struct Activity<'a> {
 /// The sums since they were last taken, and the names so far.
 #[derive(Debug, Default)]
 pub struct Tally {
-    sums: BTreeMap<(u32, u32, u32), Sum>,
+    sums: BTreeMap<(u32, u32, u32, u64), Sum>,
     names: BTreeMap<String, u32>,
     new_names: Vec<(u32, String)>,
     untimed: u64,
@@ -65,7 +68,7 @@ impl Tally {
         let name = self.number(name);
         let busy_ns = end_ns - start_ns;
         self.sums
-            .entry((correlation, device, name))
+            .entry((correlation, device, name, start_ns / STRETCH_NS))
             .and_modify(|sum| {
                 sum.count = sum.count.saturating_add(1);
                 sum.start_ns = sum.start_ns.min(start_ns);
@@ -75,7 +78,8 @@ impl Tally {
             .or_insert(Sum { correlation, device, name, count: 1, start_ns, end_ns, busy_ns });
     }
 
-    fn number(&mut self, name: &str) -> u32 {
+    /// The number of a name, which is told with the next tick if it is new.
+    pub fn number(&mut self, name: &str) -> u32 {
         if let Some(known) = self.names.get(name) {
             return *known;
         }

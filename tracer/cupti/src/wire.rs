@@ -4,17 +4,17 @@
 //! frame   length of what follows: u32   kind: u8   body
 //! hello 1 protocol: u32   pid: u32   version of CUPTI: u32 (0: none)   what is wrong, or nothing: UTF-8
 //! name  2 number: u32   UTF-8
-//! tick  3 at: u64   launches: u64   dropped: u64   untimed: u64   then sums of 40 bytes:
+//! tick  3 at: u64   launches: u64   dropped: u64   untimed: u64   cost: u64   then sums of 40 bytes:
 //!         correlation u32   device u32   name u32   count u32   start u64   end u64   busy u64
 //! end   4
 //! ```
 //!
-//! `launches`, `dropped` and `untimed` count from the beginning. Leaves out the socket (`ship`).
+//! `launches`, `dropped`, `untimed` and `cost` (nanoseconds) count from the beginning. Leaves out the socket (`ship`).
 
 use crate::tally::Sum;
 
 /// The version of this layout.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// The longest frame that is believed.
 const LONGEST: usize = 1 << 24;
 const SUM_BYTES: usize = 40;
@@ -50,6 +50,8 @@ pub struct Tick {
     pub dropped: u64,
     /// Records without times.
     pub untimed: u64,
+    /// Nanoseconds that the library itself has taken in the program: its callbacks with the probe in them, reading records, sending.
+    pub cost_ns: u64,
     /// The sums.
     pub sums: Vec<Sum>,
 }
@@ -73,7 +75,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
         }
         Frame::Tick(tick) => {
             out.push(3);
-            for number in [tick.at_ns, tick.launches, tick.dropped, tick.untimed] {
+            for number in [tick.at_ns, tick.launches, tick.dropped, tick.untimed, tick.cost_ns] {
                 out.extend(number.to_le_bytes());
             }
             tick.sums.iter().for_each(|sum| encode_sum(sum, out));
@@ -144,7 +146,7 @@ fn decode_body(body: &[u8]) -> Result<Frame, Nonsense> {
 
 fn decode_tick(mut bytes: Bytes<'_>) -> Option<Tick> {
     let (at_ns, launches) = (bytes.long()?, bytes.long()?);
-    let (dropped, untimed) = (bytes.long()?, bytes.long()?);
+    let (dropped, untimed, cost_ns) = (bytes.long()?, bytes.long()?, bytes.long()?);
     if !bytes.0.len().is_multiple_of(SUM_BYTES) {
         return None;
     }
@@ -155,7 +157,7 @@ fn decode_tick(mut bytes: Bytes<'_>) -> Option<Tick> {
         let (start_ns, end_ns, busy_ns) = (bytes.long()?, bytes.long()?, bytes.long()?);
         sums.push(Sum { correlation, device, name, count, start_ns, end_ns, busy_ns });
     }
-    Some(Tick { at_ns, launches, dropped, untimed, sums })
+    Some(Tick { at_ns, launches, dropped, untimed, cost_ns, sums })
 }
 
 /// Bytes that are taken off the front.
@@ -203,7 +205,8 @@ mod tests {
     /// Every kind comes back as it went, one after the other, and not before it is whole.
     #[test]
     fn round_trip() {
-        let tick = Tick { at_ns: 1, launches: 2, dropped: 3, untimed: 4, sums: vec![sum(1), sum(9)] };
+        let tick =
+            Tick { at_ns: 1, launches: 2, dropped: 3, untimed: 4, cost_ns: 5, sums: vec![sum(1), sum(9)] };
         let hello = Frame::Hello { pid: 7, cupti: 130_000, trouble: "no CUPTI".to_owned() };
         let frames = [hello, Frame::Name(3, "gemm".to_owned()), Frame::Tick(tick), Frame::End];
         let mut bytes = Vec::new();

@@ -1,10 +1,10 @@
 //! What a reader must know about an attribution: each doubt a stable word and a sentence.
 
-use super::gpu::Learned;
+use super::gpu::{Known, Learned};
 use super::intensity::Intensity;
 use super::ledger::Account;
 use crate::profile::gates::Gate;
-use crate::profile::record::{Domain, Origin, Scope, Warning};
+use crate::profile::record::{Domain, KernelTier, Origin, Scope, Warning};
 use crate::timeline::{GapReason, Lag, Span};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -70,32 +70,59 @@ pub(super) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<W
 
 /// How a GPU's energy was split, and what could not be told apart.
 fn of_launches(name: &str, learned: &Learned) -> Vec<Warning> {
-    let Learned { kinds, windows, late, duty, condition, .. } = learned;
+    let Learned { kinds, windows, late, duty, mean, condition, known, .. } = learned;
+    let (code, by) = match known {
+        Known::Records { .. } => ("gpu-by-kernels", "by the time that kernels ran"),
+        Known::Waits | Known::Launches => ("gpu-by-launches", "by launches"),
+    };
     let how = if learned.believed {
-        let looks = if *duty < 1.0 {
+        let looks = if *mean > 0.0 {
+            format!(" and says the mean of {mean:.0} s")
+        } else if *duty < 1.0 {
             format!(" and looks at {:.0} % of the time", duty * 100.0)
         } else {
             String::new()
         };
         format!(
-            "its energy is split by launches; what each of {kinds} kinds takes was learned from {windows} steps of the counter, which \
-             is {:.0} ms late{looks} (condition number {condition:.0})",
-            late * 1e3
+            "its energy is split {by}; what each of {kinds} kinds takes was learned from {windows} steps of the counter, which is \
+             {:.0} ms late{looks} (condition number {condition:.0}){}",
+            late * 1e3,
+            side_by_side(*known)
         )
     } else {
-        let alike = if learned.durations { "by the time that it runs" } else { "as if each took the same" };
+        let alike = match known {
+            Known::Launches => ", as if each took the same",
+            Known::Waits => ", each by the time that it runs",
+            Known::Records { .. } => ", as if all drew the same power",
+        };
         format!(
-            "its energy is split by launches {alike}: the run does not show what each of {kinds} kinds takes ({windows} steps of the \
+            "its energy is split {by}{alike}: the run does not show what each of {kinds} kinds takes ({windows} steps of the \
              counter)"
         )
     };
-    let mut doubts = vec![warning("gpu-by-launches", format!("{name}: {how}"))];
+    let shared = if learned.alone {
+        ""
+    } else {
+        "; each function's joules are a guess, as the meter shows what others on its board take as well, or kernels of several \
+         streams ran side by side"
+    };
+    let mut doubts = vec![warning(code, format!("{name}: {how}{shared}"))];
     for group in &learned.groups {
         let names = group.join(", ");
         let text = format!("{name}: these run in such proportions that only their sum is known: {names}");
         doubts.push(warning("gpu-not-told-apart", text));
     }
     doubts
+}
+
+/// How kernels count that ran at the same time.
+fn side_by_side(known: Known) -> String {
+    let Known::Records { crowded, whole } = known else { return String::new() };
+    if crowded < 0.005 {
+        return String::new();
+    }
+    let how = if whole { "each counts with its whole time" } else { "each has its part of the moment" };
+    format!("; in {:.0} % of the busy time several ran at once: {how}", crowded * 100.0)
 }
 
 /// The run does not show watts; where there was a fit, at which gate it failed.
@@ -164,6 +191,43 @@ fn of_negative(domain: &Domain, account: &Account) -> Option<Warning> {
         );
         warning("idle-above-counter", text)
     })
+}
+
+/// What the kernel tier told of each process, what it cost, and what is missing.
+pub(super) fn of_kernels(tiers: &[KernelTier]) -> Vec<Warning> {
+    let mut doubts = Vec::new();
+    for tier in tiers.iter().filter(|tier| tier.launches > 0) {
+        let KernelTier { pid, cupti, launches, cost_ns, .. } = *tier;
+        let each = cost_ns / launches;
+        let text = format!(
+            "kernels of process {pid} were timed by its CUPTI (version {cupti}): {launches} launches, {each} ns of the process's own time \
+             each for the library and its probe, without what CUPTI itself took",
+        );
+        doubts.push(warning("gpu-kernel-cost", text));
+        doubts.extend(missing(tier));
+    }
+    doubts
+}
+
+fn missing(tier: &KernelTier) -> Option<Warning> {
+    let parts = [
+        (tier.dropped, "records were dropped by CUPTI"),
+        (tier.untimed, "records had no times"),
+        (tier.unplaced, "kernels have no stack, as their launch was not seen"),
+    ];
+    let mut parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if !tier.whole {
+        parts.push(
+            "it ended, or the recording did, before it said what ran last (a tenth of a second)".to_owned(),
+        );
+    }
+    let text = format!(
+        "of the kernels of process {} some are missing or have no stack: {}",
+        tier.pid,
+        parts.join("; ")
+    );
+    (!parts.is_empty()).then(|| warning("gpu-kernels-missing", text))
 }
 
 /// Doubts about the whole recording.

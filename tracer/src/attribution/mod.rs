@@ -147,6 +147,7 @@ impl Found {
                 account
             })
             .collect();
+        warnings.extend(doubts::of_kernels(&recording.gpu.tiers));
         warnings.extend(doubts::of_recording(time.overlaps, cpus.time_without_socket(&time)));
         Self { time, behalf, accounts, warnings }
     }

@@ -5,6 +5,7 @@
 
 mod interpreters;
 mod kernel;
+mod kernel_tier;
 mod power;
 mod show;
 

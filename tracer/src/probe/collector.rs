@@ -346,7 +346,8 @@ impl Collector {
                 self.maps.remove_process(pid, at.as_ns());
                 self.processes.forget(pid);
                 self.modules.forget(pid);
-                self.gpu.launches.forget(pid);
+                self.gpu.forget(pid);
+                self.gpu.kernels.forget(pid);
             }
         }
     }

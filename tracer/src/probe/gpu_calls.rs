@@ -4,63 +4,113 @@
 
 use super::collector::{Collector, bare};
 use super::decode::Head;
-use super::gpu::{GpuLibraries, Launch, Launches, Work};
+use super::gpu::{
+    GpuDevice, GpuLibraries, GpuTold, Kernels, Launch, Launches, Listener, Work, demangled, index_of,
+    read_told,
+};
 use super::object::LaunchProbes;
-use super::process::read_text;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, StackId, Tid};
 use crate::profile::record::{FrameKind, Verdict, Warning};
+use crate::unwind::address_space::Mapping;
 use crate::unwind::merge::RawStack;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, WITH_STACK, call};
 
 /// A call of the runtime library in which the driver's was not seen for so long is a launch of its own. The first call of a process sets
 /// the driver up before it launches, which takes seconds on large machines.
 const PATIENCE_NS: u64 = 20_000_000_000;
+/// Launches that prove that the driver sees what goes through a runtime.
+const ENOUGH: u32 = 512;
 /// At a site whose stack was not taken.
-const NO_STACK: &str = "[unknown: launch stack not taken]";
+pub(super) const NO_STACK: &str = "[unknown: launch stack not taken]";
 
 /// What is known of GPU libraries and launches.
 #[derive(Default)]
 pub(super) struct GpuCalls {
     libraries: Option<GpuLibraries>,
     pub(super) launches: Launches,
+    /// What injected libraries tell, and where they are listened to.
+    pub(super) kernels: Kernels,
+    pub(super) listener: Option<Listener>,
+    /// Whether programs were told to load the library.
+    pub(super) injected: bool,
     /// The last stack of each thread, with its time: the call that it belongs to follows.
     taken: HashMap<Tid, (KtimeNs, Option<(StackId, bool)>)>,
+    /// Launches in a row that were seen in a runtime and in the driver, whose kernel's name the driver told; `None`: one was not.
+    seen_in_both: Option<u32>,
     /// When the mappings of each process were last looked at.
     looked_at: HashMap<Pid, KtimeNs>,
-    /// Indices of the GPUs that a process sees, in its order; `None`: all, in theirs.
-    visible: HashMap<Pid, Option<Vec<u32>>>,
+    /// The machine's GPUs, and what each process was told of them; `None` where that could not be read.
+    devices: Vec<GpuDevice>,
+    told: HashMap<Pid, Option<GpuTold>>,
 }
 
 impl GpuCalls {
-    /// Begins to probe, first what targets will find.
-    pub(super) fn start(&mut self, probes: LaunchProbes, search: &[PathBuf]) {
+    /// Begins to probe, first what targets will find; `injected` is the library that will be loaded into them.
+    pub(super) fn start(
+        &mut self,
+        probes: LaunchProbes,
+        search: &[PathBuf],
+        devices: &[GpuDevice],
+        injected: Option<&Path>,
+    ) {
+        self.devices = devices.to_vec();
+        self.seen_in_both = Some(0);
         let mut libraries = GpuLibraries::new(probes);
         libraries.foresee(search);
+        if let Some(library) = injected {
+            libraries.probe_injected(library);
+        }
         self.libraries = Some(libraries);
     }
 
     pub(super) fn doubts(&self) -> Vec<Warning> {
-        self.libraries.as_ref().map(GpuLibraries::doubts).unwrap_or_default()
+        let mut doubts = self.libraries.as_ref().map(GpuLibraries::doubts).unwrap_or_default();
+        doubts.extend(self.launches.crowded().into_iter().map(|(device, percent)| {
+            let text = format!(
+                "gpu-{device}: {percent:.0} % of the kernels were launched beside the busiest stream: which of those that ran side by side took \
+                 how much is not known from launches; --gpu kernel times them"
+            );
+            Warning { code: "gpu-streams".into(), text }
+        }));
+        doubts
     }
 
-    /// The index of a GPU by its number in a process; `u32::MAX`: not known.
-    fn index_of(&mut self, pid: Pid, number: u32) -> u32 {
-        let visible = self.visible.entry(pid).or_insert_with(|| read_visible(pid));
-        match visible {
-            Some(indices) => indices.get(number as usize).copied().unwrap_or(u32::MAX),
-            None => number,
+    /// The index of a GPU by its number in a process; `u32::MAX`: not known. What the process was told is read once, right after CUDA read it.
+    pub(super) fn index_of(&mut self, pid: Pid, number: u32, mappings: &[Mapping]) -> u32 {
+        let told = self.told.entry(pid).or_insert_with(|| read_told(pid, mappings));
+        index_of(number, told.as_ref(), &self.devices)
+    }
+
+    /// The stack that was sent with a call.
+    pub(super) fn taken_at(&self, head: Head) -> Option<(StackId, bool)> {
+        let (at, stack) = self.taken.get(&head.tid)?;
+        stack.filter(|_| *at == head.at)
+    }
+
+    /// A launch was seen in a runtime and in the driver. Where all are, under the kernels' names, the probes on the runtime only cost.
+    fn prove(&mut self, named: bool) {
+        let Some(seen) = self.seen_in_both.filter(|_| named) else {
+            self.seen_in_both = None;
+            return;
+        };
+        self.seen_in_both = Some(seen.saturating_add(1));
+        if seen >= ENOUGH
+            && let Some(libraries) = &mut self.libraries
+        {
+            libraries.leave_runtimes();
+            self.seen_in_both = Some(0);
         }
     }
-}
 
-/// `CUDA_VISIBLE_DEVICES` of a process, as far as it is numbers: GPUs that it names by UUID are not known by index (`u32::MAX`).
-fn read_visible(pid: Pid) -> Option<Vec<u32>> {
-    let environment = read_text(&format!("/proc/{pid}/environ"));
-    let value = environment.split('\0').find_map(|entry| entry.strip_prefix("CUDA_VISIBLE_DEVICES="))?;
-    Some(value.split(',').map(|word| word.trim().parse().unwrap_or(u32::MAX)).collect())
+    /// Forgets a process that ended.
+    pub(super) fn forget(&mut self, pid: Pid) {
+        self.launches.forget(pid);
+        self.told.remove(&pid);
+        self.looked_at.remove(&pid);
+    }
 }
 
 impl Collector {
@@ -69,18 +119,26 @@ impl Collector {
         self.processes.meet(head.pid, &self.out).samples += 1;
         self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
         let unwound = self.raw.unwind(head, raw, &mut self.processes);
-        let (stack, verdict) = self.whole_stack(head, unwound.as_ref().unwrap_or(raw));
+        let raw = unwound.as_ref().unwrap_or(raw);
+        let callers = self.without_ours(head.pid, raw);
+        let (stack, verdict) = self.whole_stack(head, callers.as_ref().unwrap_or(raw));
         let whole = matches!(verdict, Verdict::Complete | Verdict::Healed(_));
         self.gpu.taken.insert(head.tid, (head.at, stack.map(|stack| (stack, whole))));
     }
 
     /// A call of a GPU library.
     pub(super) fn gpu_call(&mut self, head: Head, event: &GpuEvent) {
+        if event.call == call::LAUNCHED {
+            self.gpu_launched(head, event);
+            return;
+        }
         if !(call::LAUNCH..=call::MEMSET).contains(&event.call) {
             let thread = self.processes.thread(head.pid, head.tid, None, &self.out);
             let what = (event.call, event.a, event.b);
             let index = if event.call == call::CONTEXT {
-                self.gpu.index_of(head.pid, u32::try_from(event.b).unwrap_or(u32::MAX))
+                let number = u32::try_from(event.b).unwrap_or(u32::MAX);
+                let space = self.processes.get(head.pid).map(|process| process.space.mappings());
+                self.gpu.index_of(head.pid, number, space.unwrap_or_default())
             } else {
                 0
             };
@@ -88,8 +146,7 @@ impl Collector {
             return;
         }
         if event.flags & WITH_STACK != 0
-            && let Some((at, Some((stack, whole)))) = self.gpu.taken.get(&head.tid).copied()
-            && at == head.at
+            && let Some((stack, whole)) = self.gpu.taken_at(head)
         {
             self.gpu.launches.set_stack(head.tid, event.site, stack, whole);
         }
@@ -98,24 +155,39 @@ impl Collector {
         let (function, stub) = if is_stub { (0, event.a) } else { (event.a, 0) };
         let GpuEvent { call, b: amount, site, stream, .. } = *event;
         let launch = Launch { head, call, function, stub, amount, site, stream };
+        let told_of = self.gpu.listener.is_some();
         if of_runtime {
+            if told_of {
+                self.gpu.kernels.see(launch);
+            }
             let before = self.gpu.launches.hold(launch);
+            if before.is_some() {
+                self.gpu.seen_in_both = None;
+            }
             before.iter().for_each(|launch| self.count_launch(launch));
         } else {
             let (before, now) = self.gpu.launches.merge(launch, event.flags & NESTED != 0);
             before.iter().for_each(|launch| self.count_launch(launch));
+            if told_of {
+                self.gpu.kernels.see(now);
+            } else if now.stub != 0 {
+                let named = self.gpu.launches.name_of(&now).is_some();
+                self.gpu.prove(named);
+            }
             self.count_launch(&now);
         }
     }
 
-    fn count_launch(&mut self, launch: &Launch) {
+    /// Who launches, and in which stack: without what is launched.
+    pub(super) fn launching(&mut self, launch: &Launch) -> Work {
         let thread = self.processes.thread(launch.head.pid, launch.head.tid, None, &self.out);
-        let frame = self.launched_frame(launch);
         let above = self.gpu.launches.stack_of(launch);
-        let above = above.unwrap_or_else(|| {
-            let mark = self.out.frame(bare(FrameKind::Special, NO_STACK, "", 0));
-            self.out.stack_on(None, mark)
-        });
+        Work { thread, stack: above.unwrap_or_else(|| self.no_stack()) }
+    }
+
+    fn count_launch(&mut self, launch: &Launch) {
+        let Work { thread, stack: above } = self.launching(launch);
+        let frame = self.launched_frame(launch);
         let stack = self.out.stack_on(Some(above), frame);
         self.gpu.launches.count(launch, Work { thread, stack });
     }
@@ -132,7 +204,7 @@ impl Collector {
             return self.out.frame(bare(FrameKind::Special, mark, "", 0));
         }
         if let Some(name) = self.gpu.launches.name_of(launch) {
-            let frame = bare(FrameKind::Gpu, name, "", 0);
+            let frame = bare(FrameKind::Gpu, &demangled(name), "", 0);
             return self.out.frame(frame);
         }
         if launch.stub != 0 {
@@ -153,20 +225,25 @@ impl Collector {
         let Some(libraries) = self.gpu.libraries.as_mut() else { return };
         for (pid, read_at, mappings) in self.processes.spaces() {
             if self.gpu.looked_at.insert(pid, read_at) != Some(read_at) {
-                libraries.look(pid, mappings);
+                libraries.look(pid, mappings, read_at);
             }
         }
         let patience = KtimeNs::from_ns(now.as_ns().saturating_sub(PATIENCE_NS));
         self.send_launches(patience, Some(now));
+        self.rest_kernels(now);
     }
 
     /// Nothing comes any more.
     pub(super) fn finish_gpu(&mut self) {
         self.send_launches(KtimeNs::from_ns(u64::MAX), None);
+        self.finish_kernels();
     }
 
     fn send_launches(&mut self, held_before: KtimeNs, done_before: Option<KtimeNs>) {
         let released = self.gpu.launches.release(held_before);
+        if !released.is_empty() {
+            self.gpu.seen_in_both = None;
+        }
         released.iter().for_each(|launch| self.count_launch(launch));
         for record in self.gpu.launches.take(done_before) {
             self.out.send(record);

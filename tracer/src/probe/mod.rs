@@ -11,6 +11,7 @@ mod eval_frame;
 mod files;
 mod gpu;
 mod gpu_calls;
+mod gpu_kernels;
 mod interner;
 mod libraries;
 mod object;
@@ -37,11 +38,13 @@ use crate::profile::record::{Library, Name, Record, Unwinding, Warning};
 use crate::symbolize;
 use collector::Collector;
 use files::Files;
+use gpu::Listener;
 use interner::Interner;
 use object::Object;
 use processes::Processes;
 use reader::Reader;
 use std::collections::BTreeMap;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use tracer_ebpf::wire::{MAX_PLACES, POOL_PLACES, lost};
@@ -101,6 +104,8 @@ pub struct Tracer {
     followed: Vec<Pid>,
     foreseen: Vec<PathBuf>,
     gpu_search: Vec<PathBuf>,
+    gpu_devices: Vec<gpu::GpuDevice>,
+    injected: Option<(PathBuf, UnixListener)>,
     event: &'static str,
     reader: Option<Reader>,
     warnings: Vec<Warning>,
@@ -127,6 +132,8 @@ impl Tracer {
             followed: Vec::new(),
             foreseen: Vec::new(),
             gpu_search: Vec::new(),
+            gpu_devices: Vec::new(),
+            injected: None,
             event: "",
             reader: None,
             warnings: Vec::new(),
@@ -160,6 +167,28 @@ impl Tracer {
         self.gpu_search = folders;
     }
 
+    /// Which GPUs the machine has: NVML's number of each, and the place of its meter, `MODEL (UUID)`.
+    pub fn know_gpus<'a>(&mut self, gpus: impl Iterator<Item = (u32, &'a str)>) {
+        self.gpu_devices = gpus.map(|(index, place)| gpu::GpuDevice::parse(index, place)).collect();
+    }
+
+    /// Whether launches on GPUs can be traced; kernels can be timed only then. Says why not.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn traces_launches(&self) -> Result<(), String> {
+        match &self.object.launches {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("launches on GPUs are not traced".to_owned()),
+            Err(why) => Err(why.clone()),
+        }
+    }
+
+    /// Listens to the library that targets will load, once it is started.
+    pub fn listen(&mut self, library: PathBuf, socket: UnixListener) {
+        self.injected = Some((library, socket));
+    }
+
     /// Attaches the programs. From now on events become records, on a thread of its own; gives the start of what is seen.
     ///
     /// # Errors
@@ -189,7 +218,11 @@ impl Tracer {
             let text = format!("launches on GPUs are not traced: {why}");
             self.warn("gpu-probes-failed", text);
         } else if let Some(probes) = self.object.launch_probes() {
-            collector.gpu.start(probes, &self.gpu_search);
+            let injected = self.injected.as_ref().map(|(library, _)| library.as_path());
+            collector.gpu.start(probes, &self.gpu_search, &self.gpu_devices, injected);
+            if let Some((_, socket)) = self.injected.take() {
+                collector.listen(Listener::start(socket)?);
+            }
         }
         // What runs already is known before the first sample.
         collector.ready_tables();
@@ -233,6 +266,7 @@ impl Tracer {
                 count_into(&mut lost, "events that could not be decoded", collector.damaged);
                 count_into(&mut lost, "launches: GPU not known", collector.gpu.launches.strays);
                 self.warnings.extend(collector.gpu.doubts());
+                self.warnings.extend(collector.kernel_doubts());
                 for (code, text) in name_shortages(&collector.processes, self.config.unwind_mib) {
                     self.warn(code, text);
                 }

@@ -14,7 +14,7 @@ use aya::programs::perf_event::{
 };
 use aya::programs::raw_trace_point::RawTracePointLink;
 use aya::programs::trace_point::TracePointLink;
-use aya::programs::uprobe::{UProbeAttachPoint, UProbeScope};
+use aya::programs::uprobe::{UProbeAttachPoint, UProbeLink, UProbeScope};
 use aya::programs::{PerfEvent, Program, ProgramError, RawTracePoint, TracePoint, UProbe};
 use aya::sys::Stats;
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
@@ -257,18 +257,38 @@ const ON_RETURN: &str = "on_gpu_return";
 /// Attaches to functions of GPU libraries.
 pub(super) struct LaunchProbes(Arc<Mutex<Ebpf>>);
 
+/// A probe, until it is dropped; that takes the kernel milliseconds.
+pub(super) struct Attached(#[expect(dead_code, reason = "what counts is when it is dropped")] UProbeLink);
+
 impl LaunchProbes {
     /// Probes a place in a file for all processes, and its function's return where that is wanted; says why it cannot.
-    pub(super) fn attach(&self, path: &Path, offset: u64, cookie: u64, returns: bool) -> Result<(), String> {
+    pub(super) fn attach(
+        &self,
+        path: &Path,
+        offset: u64,
+        cookie: u64,
+        returns: bool,
+    ) -> Result<Vec<Attached>, String> {
         let mut ebpf = lock(&self.0);
+        let mut attached = Vec::new();
         for name in [ON_CALL, ON_RETURN].into_iter().take(1 + usize::from(returns)) {
             let point = UProbeAttachPoint { location: offset.into(), cookie: Some(cookie) };
             let uprobe: &mut UProbe = program(&mut ebpf, name).map_err(|error| error.to_string())?;
-            let _held_by_the_program = uprobe
+            let link = uprobe
                 .attach(point, path, UProbeScope::AllProcesses)
+                .and_then(|id| uprobe.take_link(id))
                 .map_err(|error| ProbeError::attach(name, &error).to_string())?;
+            attached.push(Attached(link));
         }
-        Ok(())
+        Ok(attached)
+    }
+
+    /// Has the programs pass over calls of runtime libraries.
+    pub(super) fn leave_runtimes(&self) -> Result<(), String> {
+        let mut ebpf = lock(&self.0);
+        let map = ebpf.map_mut("RUNTIME_LEFT").ok_or("no map RUNTIME_LEFT")?;
+        let mut left: Array<_, u32> = Array::try_from(map).map_err(|error| error.to_string())?;
+        left.set(0, 1, 0).map_err(|error| error.to_string())
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 /// What becomes of the idle baseline. Each keeps the sum: `LedgerRow` balances to the microjoule under all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum IdlePolicy {
-    /// A row of its own, `[idle package-0]`, charged to nobody.
+    /// A row of its own, `[idle package-0]` or `[GPU idle]`, charged to nobody.
     #[default]
     Separate,
     /// As `Separate` in the ledger, and left out of what is drawn and exported.

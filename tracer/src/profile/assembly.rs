@@ -6,8 +6,8 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    Frame, GpuMeter, GpuUse, GpuWait, GpuWork, Launches, Name, Occupant, Record, Sample, Slice, StackNode,
-    Wait, Wake,
+    Frame, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier, Launches, Name, Occupant, Record, Sample,
+    Slice, StackNode, Wait, Wake,
 };
 use super::recording::{GpuFacts, Recording, Requests};
 use crate::ids::{DomainId, FrameId, StackId, ThreadKey};
@@ -86,6 +86,7 @@ impl Assembly {
         recording.requests.wakes.sort_by_key(|wake| wake.at);
         recording.gpu.launches.sort_by_key(|launches| launches.from);
         recording.gpu.waits.sort_by_key(|wait| wait.until);
+        recording.gpu.busy.sort_by_key(|busy| busy.from);
         for readings in recording.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
         }
@@ -134,6 +135,8 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         }
         Record::Launches(launches) => add_launches(to, launches),
         Record::GpuWaits(waits) => add_gpu_waits(to, waits),
+        Record::GpuBusy(busy) => add_gpu_busy(to, busy),
+        Record::KernelTier(tier) => add_tier(to, tier),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -215,6 +218,20 @@ fn add_launches(to: &mut Recording, launches: Launches) -> Result<(), Nonsense> 
 fn add_gpu_waits(to: &mut Recording, waits: Vec<GpuWait>) -> Result<(), Nonsense> {
     waits.iter().try_for_each(|wait| thread_defined(to, wait.thread))?;
     to.gpu.waits.extend(waits);
+    Ok(())
+}
+
+fn add_gpu_busy(to: &mut Recording, busy: Vec<GpuBusy>) -> Result<(), Nonsense> {
+    for one in &busy {
+        thread_defined(to, one.thread)?;
+        defined(&to.stacks, "stack", one.stack.get())?;
+    }
+    to.gpu.busy.extend(busy);
+    Ok(())
+}
+
+fn add_tier(to: &mut Recording, tier: KernelTier) -> Result<(), Nonsense> {
+    to.gpu.tiers.push(tier);
     Ok(())
 }
 

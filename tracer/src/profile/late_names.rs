@@ -40,6 +40,7 @@ impl LateNames {
         }
         let mut samples = std::mem::take(&mut to.samples);
         let mut launches = std::mem::take(&mut to.gpu.launches);
+        let mut busy = std::mem::take(&mut to.gpu.busy);
         let mut rewriting = Rewriting::new(self, to);
         for sample in &mut samples {
             sample.stack = rewriting.stack_at(sample.stack, sample.at);
@@ -49,6 +50,10 @@ impl LateNames {
                 launched.stack = rewriting.stack_at(launched.stack, batch.from);
             }
         }
+        for one in &mut busy {
+            one.stack = rewriting.stack_at(one.stack, one.launched);
+        }
+        to.gpu.busy = busy;
         to.samples = samples;
         to.gpu.launches = launches;
     }

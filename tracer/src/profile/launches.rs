@@ -1,8 +1,9 @@
 //! What was launched on GPUs, and who waited for them. Part of what a recording holds (`record`).
 //!
 //! A launch is one word for everything that gives a GPU work: a kernel, a copy, a memset. Replays of a graph are here as launches of what
-//! was captured into it; launches during a capture execute nothing and are not here. Leaves out durations: no driver told them.
+//! was captured into it; launches during a capture execute nothing and are not here. Leaves out durations (`kernels`).
 
+use super::kernels::{GpuBusy, KernelTier};
 use crate::clock::KtimeNs;
 use crate::ids::{StackId, ThreadKey};
 use serde::{Deserialize, Serialize};
@@ -54,4 +55,8 @@ pub struct GpuWork {
     pub launches: Vec<Launches>,
     /// Ordered by their end.
     pub waits: Vec<GpuWait>,
+    /// What was done, with exact times, where the kernel tier told of it; ordered by its start.
+    pub busy: Vec<GpuBusy>,
+    /// Each process that the kernel tier told of.
+    pub tiers: Vec<KernelTier>,
 }

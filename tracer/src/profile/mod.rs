@@ -10,6 +10,7 @@ pub mod energy_profile;
 pub mod file;
 pub mod gates;
 mod gpu_waits;
+mod kernels;
 mod late_names;
 mod launches;
 pub mod record;

@@ -13,6 +13,7 @@ pub use super::domain::{
     CounterValue, Domain, DomainClass, GpuMeter, GpuMeterKind, GpuUse, IdleBaseline, Ignored, Origin,
     Quality, Reading, Scope, Source,
 };
+pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, Launched, Launches};
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
@@ -65,6 +66,10 @@ pub enum Record {
     GpuWaits(Vec<GpuWait>),
     /// CPUs that share a core, one list a core that has several; absent where the machine does not say or has none.
     Cores(Vec<Vec<CpuId>>),
+    /// What GPUs did, with exact times.
+    GpuBusy(Vec<GpuBusy>),
+    /// What the kernel tier told of a process, when the process or the recording ends.
+    KernelTier(KernelTier),
 }
 
 /// What is known when the recording starts.

@@ -1,4 +1,4 @@
-//! How records lie in a chunk: postcard, with the three long lists packed.
+//! How records lie in a chunk: postcard, with the long lists packed.
 //!
 //! Postcard writes integers as varints (7 bits a byte), so a time since boot costs 7 bytes and a slice 17. The lists are therefore written
 //! as differences: a slice as its start after the previous slice's end and its length, a sample as its time after the previous one, a
@@ -7,7 +7,7 @@
 //!
 //! Leaves out chunks, checksums and files (`file.rs`), and whether the records make sense (`assembly.rs`).
 
-use super::record::{CounterValue, Occupant, Reading, Record, Sample, Slice, Verdict};
+use super::record::{CounterValue, GpuBusy, Occupant, Reading, Record, Sample, Slice, Verdict};
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, StackId, ThreadKey};
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,7 @@ enum EntryRef<'a> {
     Slices(Vec<PackedSlice>),
     Samples(Vec<PackedSample>),
     Readings(DomainId, Vec<PackedReading>),
+    Busy(Vec<PackedBusy>),
 }
 
 /// An entry as it is read.
@@ -28,6 +29,7 @@ enum Entry {
     Slices(Vec<PackedSlice>),
     Samples(Vec<PackedSample>),
     Readings(DomainId, Vec<PackedReading>),
+    Busy(Vec<PackedBusy>),
 }
 
 /// Start after the previous slice's end, length, CPU, who.
@@ -42,12 +44,17 @@ struct PackedSample(i64, CpuId, ThreadKey, StackId, Verdict);
 #[derive(Serialize, Deserialize)]
 struct PackedReading(i64, Option<i64>);
 
+/// Start after the previous one's start, launch before it, length, what of the length nothing ran, device, thread, stack, count.
+#[derive(Serialize, Deserialize)]
+struct PackedBusy(i64, i64, i64, i64, u32, ThreadKey, StackId, u64);
+
 /// Appends one record to a chunk. Memory is its only limit; postcard's error is passed on for the form of it.
 pub(super) fn encode_record(record: &Record, out: Vec<u8>) -> postcard::Result<Vec<u8>> {
     let entry = match record {
         Record::Slices(slices) => EntryRef::Slices(pack_slices(slices)),
         Record::Samples(samples) => EntryRef::Samples(pack_samples(samples)),
         Record::Readings(domain, readings) => EntryRef::Readings(*domain, pack_readings(readings)),
+        Record::GpuBusy(busy) => EntryRef::Busy(pack_busy(busy)),
         other => EntryRef::Plain(other),
     };
     postcard::to_extend(&entry, out)
@@ -61,6 +68,7 @@ pub(super) fn decode_record(bytes: &[u8]) -> postcard::Result<(Record, &[u8])> {
         Entry::Slices(packed) => Record::Slices(unpack_slices(packed)),
         Entry::Samples(packed) => Record::Samples(unpack_samples(packed)),
         Entry::Readings(domain, packed) => Record::Readings(domain, unpack_readings(packed)),
+        Entry::Busy(packed) => Record::GpuBusy(unpack_busy(packed)),
     };
     Ok((record, rest))
 }
@@ -145,12 +153,43 @@ fn unpack_readings(packed: Vec<PackedReading>) -> Vec<Reading> {
     packed.into_iter().map(unpack).collect()
 }
 
+fn pack_busy(busy: &[GpuBusy]) -> Vec<PackedBusy> {
+    let mut previous = 0;
+    let pack = |busy: &GpuBusy| {
+        let (launched, from, until) = (busy.launched.as_ns(), busy.from.as_ns(), busy.until.as_ns());
+        let length = difference(from, until);
+        let step = difference(std::mem::replace(&mut previous, from), from);
+        let rest = difference(busy.busy_ns, length.cast_unsigned());
+        let GpuBusy { device, thread, stack, count, .. } = *busy;
+        PackedBusy(step, difference(launched, from), length, rest, device, thread, stack, count)
+    };
+    busy.iter().map(pack).collect()
+}
+
+fn unpack_busy(packed: Vec<PackedBusy>) -> Vec<GpuBusy> {
+    let mut from = 0;
+    let unpack = |PackedBusy(step, waited, length, rest, device, thread, stack, count)| {
+        from = forward(from, step);
+        GpuBusy {
+            device,
+            thread,
+            stack,
+            launched: KtimeNs::from_ns(from.wrapping_sub(waited.cast_unsigned())),
+            from: KtimeNs::from_ns(from),
+            until: KtimeNs::from_ns(forward(from, length)),
+            count,
+            busy_ns: length.cast_unsigned().wrapping_sub(rest.cast_unsigned()),
+        }
+    };
+    packed.into_iter().map(unpack).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{decode_record, encode_record};
     use crate::clock::KtimeNs;
     use crate::ids::{CpuId, DomainId, StackId, ThreadKey};
-    use crate::profile::record::{CounterValue, Occupant, Reading, Record, Sample, Slice, Verdict};
+    use crate::profile::record::{CounterValue, GpuBusy, Occupant, Reading, Record, Sample, Slice, Verdict};
     use proptest::prelude::*;
 
     fn who() -> impl Strategy<Value = Occupant> {
@@ -178,6 +217,14 @@ mod tests {
         }
     }
 
+    prop_compose! {
+        fn busy()(device: u32, ids: (u32, u32), times: [u64; 3], count: u64, busy_ns: u64) -> GpuBusy {
+            let [launched, from, until] = times.map(KtimeNs::from_ns);
+            let (thread, stack) = (ThreadKey::new(ids.0), StackId::new(ids.1));
+            GpuBusy { device, thread, stack, launched, from, until, count, busy_ns }
+        }
+    }
+
     proptest! {
         /// Packing loses nothing, whatever the order and size of the values.
         #[test]
@@ -185,10 +232,14 @@ mod tests {
             slices in prop::collection::vec(slice(), 0..20),
             samples in prop::collection::vec(sample(), 0..20),
             readings in prop::collection::vec(reading(), 0..20),
+            busy in prop::collection::vec(busy(), 0..20),
         ) {
-            for record in
-                [Record::Slices(slices), Record::Samples(samples), Record::Readings(DomainId::new(3), readings)]
-            {
+            for record in [
+                Record::Slices(slices),
+                Record::Samples(samples),
+                Record::Readings(DomainId::new(3), readings),
+                Record::GpuBusy(busy),
+            ] {
                 let bytes = encode_record(&record, Vec::new()).unwrap();
                 let (back, rest) = decode_record(&bytes).unwrap();
                 prop_assert_eq!(back, record);
@@ -197,7 +248,8 @@ mod tests {
         }
     }
 
-    /// A slice of ordinary length costs less than 12 bytes, a sample less than 12, a reading less than 10, hours after boot.
+    /// A slice of ordinary length costs less than 12 bytes, a sample less than 12, a reading less than 10, a kernel less than 19, hours after
+    /// boot.
     #[test]
     fn lists_are_compact() {
         let boot = 50_000_000_000_000_u64;
@@ -222,5 +274,16 @@ mod tests {
         assert!(size(Record::Slices(slices.collect())) < 12_000);
         assert!(size(Record::Samples(samples.collect())) < 12_000);
         assert!(size(Record::Readings(DomainId::new(0), readings.collect())) < 10_000);
+        let busy = (0..1000_u64).map(|i| GpuBusy {
+            device: 0,
+            thread: ThreadKey::new(200),
+            stack: StackId::new(40_000),
+            launched: KtimeNs::from_ns(boot + i * 55_000),
+            from: KtimeNs::from_ns(boot + i * 55_000 + 1_400_000),
+            until: KtimeNs::from_ns(boot + i * 55_000 + 1_450_000),
+            count: 1,
+            busy_ns: 50_000,
+        });
+        assert!(size(Record::GpuBusy(busy.collect())) < 19_000);
     }
 }

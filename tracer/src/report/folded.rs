@@ -1,7 +1,7 @@
 //! Folded stacks: one line a stack, root first, `process;thread;frame;frame weight`, the weight in whole microjoules.
 //!
-//! What no stack was charged with stands beside the stacks as roots of its own: `[idle package-0]`, `[other processes]`, `[uncore]`,
-//! `[residual]`, `[unattributed: reason]`. So the file sums to what the domains measured, exactly; with
+//! What no stack was charged with stands beside the stacks as roots of its own: `[idle package-0]`, `[other processes]`, of GPUs
+//! `[GPU idle];gpu-0` and `[GPU untraced];gpu-0`, `[uncore]`, `[residual]`, `[unattributed: reason]`. So the file sums to what the domains measured, exactly; with
 //! `--idle exclude` to that without the idle baseline.
 //!
 //! A weight below zero cannot be drawn, and readers of the format refuse it. Equal lines are added up first; what is still negative is
@@ -14,7 +14,7 @@ use super::{DomainChoice, run};
 use crate::ids::{StackId, ThreadKey};
 use crate::profile::accounting::IdlePolicy;
 use crate::profile::energy_profile::EnergyProfile;
-use crate::profile::record::FrameKind;
+use crate::profile::record::{DomainClass, FrameKind};
 use crate::profile::recording::Recording;
 use crate::units::MicroJoules;
 use std::borrow::Cow;
@@ -107,9 +107,10 @@ impl<'a> Folded<'a> {
             sum.2.push(number);
         }
         let (duration, others) = (run::duration_ns(recording), run::other_ns(recording));
-        for (name, energy) in ledger_parts(profile, domain) {
-            let time = if name == OTHERS { others } else { duration };
-            sums.insert(vec![(LabelKind::Ledger, escape(name.into()))], (energy, time, vec![]));
+        for (names, energy) in ledger_parts(profile, domain) {
+            let time = if names == [OTHERS] { others } else { duration };
+            let labels = names.into_iter().map(|name| (LabelKind::Ledger, escape(name.into())));
+            sums.insert(labels.collect(), (energy, time, vec![]));
         }
         Self::of(sums)
     }
@@ -147,20 +148,28 @@ impl<'a> Folded<'a> {
 }
 
 const OTHERS: &str = "[other processes]";
+/// Roots of all GPUs together, each device on top.
+const GPU_IDLE: &str = "[GPU idle]";
+const GPU_OTHERS: &str = "[GPU untraced]";
 
-/// The parts of the ledger that no stack was charged with, summed over domains where their name is the same.
-fn ledger_parts(profile: &EnergyProfile, domain: DomainChoice) -> BTreeMap<String, MicroJoules> {
-    let mut parts: BTreeMap<String, MicroJoules> = BTreeMap::new();
-    let mut add = |name: String, energy| *parts.entry(name).or_default() += energy;
+/// The parts of the ledger that no stack was charged with, summed over domains where their names (root first) are the same.
+fn ledger_parts(profile: &EnergyProfile, domain: DomainChoice) -> BTreeMap<Vec<String>, MicroJoules> {
+    let mut parts: BTreeMap<Vec<String>, MicroJoules> = BTreeMap::new();
+    let mut add = |names: Vec<String>, energy| *parts.entry(names).or_default() += energy;
     for row in run::ledger_of(profile, domain) {
+        let of_device = |root: &str| vec![root.to_owned(), row.domain.clone()];
+        let (idle, others) = match row.class {
+            DomainClass::Gpu => (of_device(GPU_IDLE), of_device(GPU_OTHERS)),
+            _ => (vec![format!("[idle {}]", row.domain)], vec![OTHERS.to_owned()]),
+        };
         if profile.accounting.idle != IdlePolicy::Exclude {
-            add(format!("[idle {}]", row.domain), row.idle);
+            add(idle, row.idle);
         }
-        add(OTHERS.to_owned(), row.other);
-        add("[uncore]".to_owned(), row.uncore);
-        add("[residual]".to_owned(), row.residual);
+        add(others, row.other);
+        add(vec!["[uncore]".to_owned()], row.uncore);
+        add(vec!["[residual]".to_owned()], row.residual);
         for (reason, energy) in &row.unattributed {
-            add(format!("[unattributed: {reason}]"), *energy);
+            add(vec![format!("[unattributed: {reason}]")], *energy);
         }
     }
     parts
@@ -221,7 +230,11 @@ fn replaced(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Folded, LabelKind, MicroJoules, escape};
+    use super::{
+        DomainChoice, DomainClass, EnergyProfile, Folded, LabelKind, MicroJoules, escape, ledger_parts,
+    };
+    use crate::profile::energy_profile::LedgerRow;
+    use crate::profile::record::Quality;
     use std::collections::BTreeMap;
 
     /// No name can be taken for a separator, a weight or a comment.
@@ -235,6 +248,33 @@ mod tests {
         assert_eq!(escaped(" a\nb\t"), "a b");
         assert_eq!(escaped(" "), "[no name]");
         assert_eq!(escaped("operator new(unsigned long)"), "operator new(unsigned long)");
+    }
+
+    /// What GPUs drew for nobody and for others has one root for all of them, with the device on top; CPUs' names are as they were.
+    #[test]
+    fn gpus_stay_apart_under_one_root() {
+        let uj = MicroJoules::from_uj;
+        let row = |domain: &str, class, idle, other| LedgerRow {
+            domain: domain.to_owned(),
+            class,
+            quality: Quality::Measured,
+            measured: uj(idle + other),
+            target: uj(0),
+            other: uj(other),
+            idle: uj(idle),
+            uncore: uj(0),
+            residual: uj(0),
+            unattributed: BTreeMap::new(),
+        };
+        let gpus = [row("gpu-0", DomainClass::Gpu, 5, 2), row("gpu-1", DomainClass::Gpu, 6, 3)];
+        let ledger = [vec![row("package-0", DomainClass::Package, 7, 4)], gpus.to_vec()].concat();
+        let parts = ledger_parts(&EnergyProfile { ledger, ..EnergyProfile::default() }, DomainChoice::Total);
+        let lines = parts.iter().filter(|(_, energy)| **energy > MicroJoules::ZERO);
+        let lines: Vec<String> =
+            lines.map(|(names, energy)| format!("{} {}", names.join(";"), energy.as_uj())).collect();
+        let gpus =
+            ["[GPU idle];gpu-0 5", "[GPU idle];gpu-1 6", "[GPU untraced];gpu-0 2", "[GPU untraced];gpu-1 3"];
+        assert_eq!(lines, [&gpus[..], &["[idle package-0] 7", "[other processes] 4"]].concat());
     }
 
     /// Energy below zero is left out and said: drawn plus left out is what was measured.

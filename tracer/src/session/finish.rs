@@ -9,7 +9,7 @@ use crate::power::PowerEnd;
 use crate::probe::TraceEnd;
 use crate::profile::energy_profile::EnergyProfile;
 use crate::profile::file;
-use crate::profile::record::{Record, Summary};
+use crate::profile::record::{Record, Summary, Warning};
 use crate::profile::recording::Recording;
 use crate::report::flamegraph::{self, FlameOptions};
 use crate::report::table::{self, TableOptions};
@@ -26,10 +26,25 @@ const ROWS: usize = 20;
 pub(super) async fn finish(
     plan: &RecordPlan,
     mut control: Control,
-    stage: Stage,
+    mut stage: Stage,
     stop: Stop,
 ) -> Result<u8, SessionError> {
-    let stopped = stop_stages(stage, stop, control.status());
+    let kernels = std::mem::take(&mut stage.kernels);
+    let finished = finish_all(plan, &mut control, stage, stop, &kernels.warnings).await;
+    if control.command_is_running() {
+        kernels.leave();
+    }
+    finished
+}
+
+async fn finish_all(
+    plan: &RecordPlan,
+    control: &mut Control,
+    stage: Stage,
+    stop: Stop,
+    warnings: &[Warning],
+) -> Result<u8, SessionError> {
+    let stopped = stop_stages(stage, stop, control.status(), warnings);
     if let Err(error) = control.finish(stopped).await? {
         if control.command_is_running() {
             log::warn!("recording has stopped, and the command runs on: {error}");
@@ -54,14 +69,20 @@ struct Results {
 }
 
 /// Stops power, then the tracer, and writes the summary.
-async fn stop_stages(stage: Stage, stop: Stop, status: Option<ExitStatus>) -> Result<(), SessionError> {
-    let Stage { tracer, power, records, writer, start, prey: _ } = stage;
+async fn stop_stages(
+    stage: Stage,
+    stop: Stop,
+    status: Option<ExitStatus>,
+    warnings: &[Warning],
+) -> Result<(), SessionError> {
+    let Stage { tracer, power, records, writer, start, prey: _, kernels: _ } = stage;
     // The last readings are taken after this moment, and the tracer stops after it: both cover the recording's time.
     let end = KtimeNs::now();
     let power = power.stop().await;
     // Names are looked up here, which takes seconds for large programs.
-    let trace =
+    let mut trace =
         spawn_blocking(move || tracer.stop()).await.map_err(|error| panicked("stop the tracer", error))?;
+    trace.warnings.extend_from_slice(warnings);
     let summary = summary(start, end, status, power, trace);
     // The writer may be gone already: then `stop` knows why.
     let _ = records.send(Record::Summary(summary));

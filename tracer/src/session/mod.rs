@@ -15,6 +15,7 @@ mod control;
 mod error;
 mod finish;
 mod header;
+mod kernels;
 mod outputs;
 mod progress;
 mod quarry;
@@ -28,10 +29,11 @@ use crate::plan::RecordPlan;
 use crate::power::{self, PowerSet, PowerTask};
 use crate::probe::{TraceConfig, Tracer};
 use crate::profile::file::{FileError, RecordingWriter};
-use crate::profile::record::{DomainClass, Record};
+use crate::profile::record::{Domain, DomainClass, Origin, Record, Scope};
 use crate::target::foresee::foresee;
 use crate::target::signals::Signals;
 use control::{Control, Event};
+use kernels::KernelTier;
 use progress::Progress;
 use quarry::{Prey, Quarry};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -49,6 +51,7 @@ struct Stage {
     tracer: Tracer,
     power: PowerTask,
     prey: Prey,
+    kernels: KernelTier,
     records: Sender<Record>,
     writer: oneshot::Receiver<Result<(), FileError>>,
     start: KtimeNs,
@@ -116,10 +119,12 @@ async fn start_stages(plan: &RecordPlan, control: &mut Control) -> Result<Starte
     control.set_up(power.measure_idle(IDLE_BASELINE)).await?;
     let mut tracer = load(plan, &power)?;
     control.check()?;
-    let mut quarry = Quarry::find(plan, control)?;
+    let kernels = KernelTier::prepare(plan, &power, &mut tracer);
+    let mut quarry = Quarry::find(plan, control, kernels.environment())?;
     quarry.follow(&mut tracer)?;
     let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     tracer.foresee_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
+    tracer.know_gpus(power.domains().iter().filter_map(gpu_of));
     tracer.foresee(foresee(plan.target.command(), std::env::var_os("PATH").as_deref()));
 
     let (records, receiver) = channel();
@@ -132,7 +137,8 @@ async fn start_stages(plan: &RecordPlan, control: &mut Control) -> Result<Starte
     let start = KtimeNs::now();
     let prey = quarry.release(control).await?;
     // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
-    Ok((Stage { tracer, power, prey, records, writer: oneshot::channel().1, start }, opening, receiver))
+    let writer = oneshot::channel().1;
+    Ok((Stage { tracer, power, prey, kernels, records, writer, start }, opening, receiver))
 }
 
 fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
@@ -147,6 +153,14 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         oldest_kernel: plan.oldest_kernel,
     };
     Ok(Tracer::load(&config)?)
+}
+
+/// The number of a GPU and the place of its meter.
+fn gpu_of(domain: &Domain) -> Option<(u32, &str)> {
+    match (domain.scope, &domain.origin) {
+        (Scope::Gpu(index), Origin::Counter { place, .. }) => Some((index, place)),
+        _ => None,
+    }
 }
 
 /// The header and the domains: the first records.

@@ -48,13 +48,18 @@ pub(super) enum Prey {
 
 impl Quarry {
     /// Launches the command (held) or finds the processes.
-    pub(super) fn find(plan: &RecordPlan, control: &Control) -> Result<Self, SessionError> {
+    /// `environment` is what the kernel tier sets for the command beside what the plan does.
+    pub(super) fn find(
+        plan: &RecordPlan,
+        control: &Control,
+        mut environment: Vec<(&'static str, OsString)>,
+    ) -> Result<Self, SessionError> {
         let proc = Path::new(PROC);
         let processes = |roots, named| Self::Processes { roots, named, followed: BTreeSet::new() };
         match &plan.target {
             Target::Command(words) => {
-                let held =
-                    launch(words, plan.run_as.as_ref(), &plan.environment, control.mask_for_command())?;
+                environment.extend(plan.environment.iter().map(|&(name, value)| (name, value.into())));
+                let held = launch(words, plan.run_as.as_ref(), &environment, control.mask_for_command())?;
                 Ok(Self::Command(held, words.first().cloned().unwrap_or_default()))
             }
             Target::Processes(pids) => {

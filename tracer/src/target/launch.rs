@@ -64,14 +64,14 @@ pub struct Running {
 pub fn launch(
     words: &[OsString],
     run_as: Option<&InvokingUser>,
-    environment: &[(&str, &str)],
+    environment: &[(&str, OsString)],
     mask: SigSet,
 ) -> Result<Held, LaunchError> {
     let (program, arguments) = words.split_first().ok_or(LaunchError::NoCommand)?;
     let (ready_read, ready_write) = pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
     let (gate_read, gate_write) = pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
     let mut command = Command::new(program);
-    command.args(arguments).envs(environment.iter().copied());
+    command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
     if let Some(user) = run_as {
         command.envs(user.corrections(|variable| std::env::var_os(variable)));
     }

@@ -1,12 +1,14 @@
 //! Whose energy is recorded: a command that is launched, or processes that already run.
 //!
 //! `launch` starts a command and holds it before its first instruction, `attach` and `cgroup` find running processes, `signals` says
-//! which signals reached energy-trace and which of them the command has not seen yet, `user` is the person behind `sudo`.
+//! which signals reached energy-trace and which of them the command has not seen yet, `user` is the person behind `sudo`,
+//! `injection` what CUDA's driver is to load into the command.
 //! Leaves out what happens to a target afterwards (`probe/`) and when a recording ends (`session/`).
 
 pub mod attach;
 pub mod cgroup;
 pub mod foresee;
+pub mod injection;
 pub mod launch;
 pub mod lookup;
 pub mod signals;

@@ -7,6 +7,8 @@ mod behalf;
 mod completeness;
 mod cost;
 mod figures;
+mod gpu_accuracy;
+mod gpu_cost;
 mod live;
 mod ours;
 mod paced;
@@ -42,6 +44,10 @@ pub(crate) enum Bench {
     Start(start::Options),
     /// How much of a program's energy is charged to the framework call that its user wrote, beside py-spy's samples of the same process.
     Behalf(behalf::Options),
+    /// How far a GPU's joules by launch stack are from a known truth, by meter and tier, beside splits by duration and by launch count.
+    GpuAccuracy(gpu_accuracy::Options),
+    /// What a launch on a GPU costs the program that launches, by tier, and how much slower a launch-bound loop gets.
+    GpuCost(gpu_cost::Options),
 }
 
 /// `cargo xtask bench`.
@@ -56,5 +62,7 @@ pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
         Bench::Totals(options) => totals::chore(workspace, options),
         Bench::Start(options) => start::chore(workspace, options),
         Bench::Behalf(options) => behalf::chore(workspace, options),
+        Bench::GpuAccuracy(options) => gpu_accuracy::chore(workspace, options),
+        Bench::GpuCost(options) => gpu_cost::chore(workspace, options),
     }
 }

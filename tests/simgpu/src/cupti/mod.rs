@@ -1,7 +1,7 @@
-//! CUPTI 13.0: the functions of `libcupti.so.13` that a tracer of kernels needs, each under `simgpu_` and its name.
+//! CUPTI 13.0, and of 13.2 that subscribers have names: the functions of `libcupti.so.13` that a tracer of kernels needs, each under `simgpu_` and its name.
 //!
-//! One subscriber at a time, as before 13.2. Records are made when the work is launched, as start and end are known then, and handed out
-//! when it has ended (`records`, `delivery`). Leaves out the functions with `_v2` in their names, events and metrics, callbacks about
+//! One subscriber at a time, as before 13.2, or as there when it wants no others beside it. Records are made when the work is launched, as start and end are known then, and handed out
+//! when it has ended (`records`, `delivery`). Leaves out the other functions with `_v2` in their names, events and metrics, callbacks about
 //! resources (and with them graph nodes as they are captured), and records of API calls.
 
 mod delivery;
@@ -57,6 +57,19 @@ struct Subscriber {
     user: usize,
     enabled: BTreeSet<(u32, u32)>,
     domains: BTreeSet<u32>,
+    name: String,
+}
+
+/// `CUpti_SubscriberParams`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct SubscriberParams {
+    size: usize,
+    name: *const c_char,
+    other: *mut c_char,
+    other_size: usize,
+    allow_multiple: u8,
+    padding: [u8; 7],
 }
 
 static SUBSCRIBER: Mutex<Option<Subscriber>> = Mutex::new(None);
@@ -149,16 +162,47 @@ extern "C" fn simgpu_cuptiGetResultString(code: Code, text: Out<*const c_char>) 
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuptiSubscribe(out: Out<Handle>, callback: Option<Callback>, user: Handle) -> Code {
-    let Some(callback) = callback else { return INVALID_PARAMETER };
+    subscribe(&out, callback, user, String::new()).err().unwrap_or(SUCCESS)
+}
+
+/// Takes the place; the error is CUPTI's, and says nothing of who is there.
+fn subscribe(out: &Out<Handle>, callback: Option<Callback>, user: Handle, name: String) -> Result<(), Code> {
+    let callback = callback.ok_or(INVALID_PARAMETER)?;
     let mut current = subscriber();
     if current.is_some() {
-        return MULTIPLE_SUBSCRIBERS;
+        return Err(MULTIPLE_SUBSCRIBERS);
     }
     let (enabled, domains) = (BTreeSet::new(), BTreeSet::new());
-    *current = Some(Subscriber { callback, user: user.addr(), enabled, domains });
+    *current = Some(Subscriber { callback, user: user.addr(), enabled, domains, name });
     LISTENING.store(true, Relaxed);
     out.put(handle(1));
-    SUCCESS
+    Ok(())
+}
+
+/// As `cuptiSubscribe`, under a name, and with the name of who is there already.
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiSubscribe_v2(
+    out: Out<Handle>,
+    callback: Option<Callback>,
+    user: Handle,
+    params: Out<SubscriberParams>,
+) -> Code {
+    let Some(params) = params.get().filter(|params| params.size == size_of::<SubscriberParams>()) else {
+        return INVALID_PARAMETER;
+    };
+    // SAFETY: the caller's name is null or has its zero.
+    let name = (!params.name.is_null()).then(|| unsafe { CStr::from_ptr(params.name) });
+    let name = name.map(|name| format!("CUPTI for {}", name.to_string_lossy())).unwrap_or_default();
+    let other = subscriber().as_ref().map(|other| other.name.clone()).unwrap_or_default();
+    let room = params.other_size.saturating_sub(1).min(other.len());
+    if !params.other.is_null() && params.other_size > 0 {
+        // SAFETY: the caller gives room for so many bytes.
+        unsafe {
+            params.other.copy_from_nonoverlapping(other.as_ptr().cast(), room);
+            params.other.add(room).write(0);
+        }
+    }
+    subscribe(&out, callback, user, name).err().unwrap_or(SUCCESS)
 }
 
 #[unsafe(no_mangle)]

@@ -72,8 +72,10 @@ pub(super) fn refine(recording: &Recording, time: &mut CpuTime, span: Span) -> B
     }
     refiner.bridge(time);
     let launches = recording.gpu.launches.iter();
-    let launchers = launches.map(|batch| refiner.launchers(batch, time)).collect();
-    Behalf { launchers, ..refiner.behalf }
+    let of_batches = launches.map(|batch| refiner.launchers(batch, time)).collect();
+    let busy = recording.gpu.busy.iter();
+    let of_busy = busy.map(|busy| refiner.launcher(busy.thread, busy.stack, busy.launched, time)).collect();
+    Behalf { launchers: Launchers { of_batches, of_busy }, ..refiner.behalf }
 }
 
 struct Refiner<'a> {
@@ -138,17 +140,20 @@ impl<'a> Refiner<'a> {
 
     /// The owners of launches: whoever is worked for at the time pays for them.
     fn launchers(&mut self, batch: &Launches, time: &mut CpuTime) -> Vec<OwnerId> {
-        let mut owner = |launched: &Launched| {
-            let whose = Owner::Target(launched.thread, Some(launched.stack));
-            let Some(&number) = self.numbers.get(&whose) else { return OTHER };
-            let role = self.role(number);
-            if role == Role::Own {
-                return number;
-            }
-            let paths = self.asked.who(role, launched.thread, batch.from).paths;
-            self.refined(number, paths, time)
-        };
+        let mut owner =
+            |launched: &Launched| self.launcher(launched.thread, launched.stack, batch.from, time);
         batch.work.iter().map(&mut owner).collect()
+    }
+
+    /// The owner of what a thread launches in a stack at a moment.
+    fn launcher(&mut self, thread: ThreadKey, stack: StackId, at: KtimeNs, time: &mut CpuTime) -> OwnerId {
+        let Some(&number) = self.numbers.get(&Owner::Target(thread, Some(stack))) else { return OTHER };
+        let role = self.role(number);
+        if role == Role::Own {
+            return number;
+        }
+        let paths = self.asked.who(role, thread, at).paths;
+        self.refined(number, paths, time)
     }
 
     /// Counts a sample to the owner that it became.

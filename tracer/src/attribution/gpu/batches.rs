@@ -6,7 +6,7 @@
 use super::columns::Cell;
 
 /// A launch is taken to be executed this much before or after the moment that is known for it.
-const BLUR: f64 = 1e-3;
+pub(super) const BLUR: f64 = 1e-3;
 
 /// A stretch of time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,18 +26,25 @@ impl Stretch {
 pub(super) struct Batch {
     pub(super) launched: Stretch,
     pub(super) executed: Stretch,
+    /// How far `executed` may be off at either end, in seconds.
+    pub(super) blur: f64,
     pub(super) cells: Vec<Cell>,
 }
 
 impl Batch {
     /// The part of it that was executed between two moments.
     fn part(&self, from: f64, until: f64) -> f64 {
-        let (start, end) = (self.executed.from - BLUR, self.executed.until + BLUR);
-        ((until.min(end) - from.max(start)) / (end - start)).max(0.0)
+        let (start, end) = self.reach();
+        ((until.min(end) - from.max(start)) / (end - start).max(1e-12)).max(0.0)
+    }
+
+    /// When it may have been executed.
+    fn reach(&self) -> (f64, f64) {
+        (self.executed.from - self.blur, self.executed.until + self.blur)
     }
 }
 
-/// All batches, ordered by the start of their execution.
+/// All batches, ordered by the earliest start of their execution.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
     pub(super) list: Vec<Batch>,
@@ -47,10 +54,10 @@ pub(super) struct Batches {
 
 impl Batches {
     pub(super) fn new(mut list: Vec<Batch>) -> Self {
-        list.sort_by(|a, b| a.executed.from.total_cmp(&b.executed.from));
+        list.sort_by(|a, b| a.reach().0.total_cmp(&b.reach().0));
         let mut latest = f64::NEG_INFINITY;
         let mut reach = |batch: &Batch| {
-            latest = latest.max(batch.executed.until);
+            latest = latest.max(batch.reach().1);
             latest
         };
         let reach = list.iter().map(&mut reach).collect();
@@ -59,8 +66,8 @@ impl Batches {
 
     /// Calls `each` with every cell that was executed between two moments, at least in part, and its units in that time.
     pub(super) fn between(&self, from: f64, until: f64, mut each: impl FnMut(&Cell, f64)) {
-        let first = self.reach.partition_point(|&end| end + BLUR <= from);
-        for batch in self.list[first..].iter().take_while(|batch| batch.executed.from - BLUR < until) {
+        let first = self.reach.partition_point(|&end| end <= from);
+        for batch in self.list[first..].iter().take_while(|batch| batch.reach().0 < until) {
             let part = batch.part(from, until);
             if part > 0.0 {
                 batch.cells.iter().for_each(|cell| each(cell, part * cell.units));
@@ -68,7 +75,7 @@ impl Batches {
         }
     }
 
-    /// First launch and end of the last execution.
+    /// First launch and end of the last execution, each where it may have been.
     pub(super) fn extent(&self) -> Option<Stretch> {
         let from = self.list.iter().map(|batch| batch.launched.from).reduce(f64::min)?;
         Some(Stretch { from, until: *self.reach.last()? })
@@ -85,6 +92,7 @@ mod tests {
         let batch = |from: f64, until: f64, units: f64| Batch {
             launched: Stretch { from, until },
             executed: Stretch { from, until },
+            blur: super::BLUR,
             cells: vec![Cell { owner: 1, column: 0, units }],
         };
         let batches = Batches::new(vec![batch(0.3, 0.3, 5.0), batch(0.1, 0.9, 8.0), batch(0.5, 0.6, 1.0)]);

@@ -1,11 +1,12 @@
 //! Which launches are expected to take the same energy each: those of one kernel with about as many threads, and copies of one kind.
 //!
 //! A kernel's energy goes with the number of its threads, roughly: launches of one kernel whose sizes lie within a power of two share a
-//! column, and count by their size in it. Copies and memsets count by bytes. A column's unit is its average launch. Leaves out joules.
+//! column, and count by their size in it. Copies and memsets count by bytes. A column's unit is its average launch. Where their times are
+//! known (the kernel tier) all launches of a kernel share a column, and its unit is a second in which it runs. Leaves out joules.
 
 use super::super::time::OwnerId;
 use crate::ids::StackId;
-use crate::profile::record::{Frame, FrameKind, Launched, Launches};
+use crate::profile::record::{Frame, FrameKind, GpuBusy, Launched, Launches};
 use crate::profile::recording::Recording;
 use std::collections::HashMap;
 
@@ -24,7 +25,7 @@ pub(super) struct Cell {
 }
 
 /// All columns of a GPU.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Columns {
     /// What the reader calls each.
     pub(super) names: Vec<String>,
@@ -51,6 +52,9 @@ struct Sum {
     stacks: Vec<(StackId, u32)>,
 }
 
+/// In place of a size class: launches whose times are known.
+const TIMED: u32 = u32::MAX;
+
 /// The size class of launches: 1 + log₂ of a kernel's threads, 0 where nobody knows them or they do not matter.
 fn size_of(launched: &Launched, kind: FrameKind) -> u32 {
     let each = launched.amount / launched.count.max(1);
@@ -62,31 +66,73 @@ fn leaf(recording: &Recording, stack: StackId) -> Option<&Frame> {
     recording.frames.get(node.frame.index())
 }
 
-impl Columns {
-    /// The columns of some launches.
-    pub(super) fn of<'a>(recording: &Recording, launches: impl Iterator<Item = &'a Launches>) -> Self {
-        let mut sums: HashMap<Key<'_>, Sum> = HashMap::new();
-        let mut last: HashMap<(StackId, u32), Key<'_>> = HashMap::new();
+/// Launches by what they do, before they become columns.
+#[derive(Default)]
+struct Sums<'a> {
+    of: HashMap<Key<'a>, Sum>,
+    last: HashMap<(StackId, u32), Key<'a>>,
+}
+
+impl<'a> Sums<'a> {
+    fn add_launches<'b>(&mut self, recording: &'a Recording, launches: impl Iterator<Item = &'b Launches>) {
         for launched in launches.flat_map(|batch| &batch.work) {
-            let Some(frame) = leaf(recording, launched.stack) else { continue };
-            let size = size_of(launched, frame.kind);
-            let key = Key { kind: frame.kind, module: &frame.module, name: &frame.name, size };
-            let sum = sums.entry(key).or_default();
-            if last.insert((launched.stack, size), key).is_none() {
-                sum.stacks.push((launched.stack, size));
-            }
-            sum.count += launched.count as f64;
-            sum.amount += launched.amount as f64;
-            sum.unknown |= launched.amount == 0;
+            let size = |kind| size_of(launched, kind);
+            self.add(recording, launched.stack, size, (launched.count as f64, launched.amount));
         }
-        let mut sums: Vec<(Key<'_>, Sum)> = sums.into_iter().collect();
+    }
+
+    fn add(
+        &mut self,
+        recording: &'a Recording,
+        stack: StackId,
+        size: impl Fn(FrameKind) -> u32,
+        (count, amount): (f64, u64),
+    ) {
+        let Some(frame) = leaf(recording, stack) else { return };
+        let size = size(frame.kind);
+        let key = Key { kind: frame.kind, module: &frame.module, name: &frame.name, size };
+        let sum = self.of.entry(key).or_default();
+        if self.last.insert((stack, size), key).is_none() {
+            sum.stacks.push((stack, size));
+        }
+        sum.count += count;
+        sum.amount += amount as f64;
+        sum.unknown |= amount == 0;
+    }
+
+    /// Those with the largest counts come first.
+    fn columns(self) -> Columns {
+        let mut sums: Vec<(Key<'_>, Sum)> = self.of.into_iter().collect();
         let text = |key: &Key<'_>| (key.name.to_owned(), key.module.to_owned(), key.size);
         sums.sort_by(|a, b| b.1.count.total_cmp(&a.1.count).then_with(|| text(&a.0).cmp(&text(&b.0))));
-        let mut columns = Self::default();
+        let mut columns = Columns::default();
         for (key, sum) in sums {
             columns.add(key, sum);
         }
         columns
+    }
+}
+
+impl Columns {
+    /// The columns of some launches.
+    pub(super) fn of<'a>(recording: &Recording, launches: impl Iterator<Item = &'a Launches>) -> Self {
+        let mut sums = Sums::default();
+        sums.add_launches(recording, launches);
+        sums.columns()
+    }
+
+    /// The columns of what ran, by its time, and of launches whose time is not known.
+    pub(super) fn timed<'a>(
+        recording: &Recording,
+        busy: impl Iterator<Item = &'a GpuBusy>,
+        others: impl Iterator<Item = &'a Launches>,
+    ) -> Self {
+        let mut sums = Sums::default();
+        for busy in busy {
+            sums.add(recording, busy.stack, |_| TIMED, (busy.busy_ns as f64 / 1e9, 0));
+        }
+        sums.add_launches(recording, others);
+        sums.columns()
     }
 
     fn add(&mut self, key: Key<'_>, sum: Sum) {
@@ -107,6 +153,11 @@ impl Columns {
 
     pub(super) const fn len(&self) -> usize {
         self.names.len()
+    }
+
+    /// The column of what ran with a known time.
+    pub(super) fn of_busy(&self, stack: StackId) -> Option<ColumnId> {
+        self.of.get(&(stack, TIMED)).copied()
     }
 
     /// The cell of launches by this owner.

@@ -37,6 +37,8 @@ const LAG_STEPS: [f64; 3] = [0.02, 0.004, 0.001];
 /// Duties that are tried, and how much better than a whole one another must explain the counter.
 const DUTIES: [f64; 4] = [1.0, 0.5, 0.25, 0.1];
 const BETTER: f64 = 0.8;
+/// The least part: what is charged nothing at all has no bounds either.
+const LEAST: f64 = 1e-3;
 /// The search needs no more windows than this.
 const ENOUGH: usize = 1_200;
 
@@ -115,7 +117,7 @@ impl Problem {
         let mut fit =
             Fit { parts: vec![1.0; self.columns], noise, trust: vec![1.0 / (noise * noise); self.len()] };
         for _ in 0..rounds {
-            fit.parts = self.normal(&fit.trust, |_| true).descend(1.0, 0.0);
+            fit.parts = self.normal(&fit.trust, |_| true).descend(1.0, LEAST);
             self.weigh(&mut fit, spread * 1e-4);
         }
         fit
@@ -149,7 +151,7 @@ impl Problem {
         let fold_of = |window: usize| window / BLOCK % FOLDS;
         let mut gains = vec![0.0; self.len().div_ceil(BLOCK)];
         for fold in 0..FOLDS {
-            let parts = self.normal(&fit.trust, |window| fold_of(window) != fold).descend(1.0, 0.0);
+            let parts = self.normal(&fit.trust, |window| fold_of(window) != fold).descend(1.0, LEAST);
             let level = self.level(&fit.trust, |window| fold_of(window) != fold);
             let level = vec![level; self.columns];
             for window in (0..self.len()).filter(|&window| fold_of(window) == fold) {
@@ -179,24 +181,31 @@ fn clearly_positive(gains: &[f64]) -> bool {
     mean > 2.0 * (variance / n).sqrt()
 }
 
-/// The meter that explains the windows best, and the prior with it.
-pub(super) fn find_meter(windows: &[Window], batches: &Batches, prior: &[f64], belief: f64) -> Meter {
+/// The meter that explains the windows best, and the prior with it. What it is a mean over is known before.
+pub(super) fn find_meter(
+    windows: &[Window],
+    batches: &Batches,
+    prior: &[f64],
+    belief: f64,
+    mean: f64,
+) -> Meter {
     let windows = &windows[..windows.len().min(ENOUGH)];
+    let prompt = Meter { mean, ..Meter::PROMPT };
     if windows.len() < FEWEST_WINDOWS {
-        return Meter::PROMPT;
+        return prompt;
     }
-    let noise = Problem::new(windows, batches, Meter::PROMPT, prior, belief).fit(2).noise;
+    let noise = Problem::new(windows, batches, prompt, prior, belief).fit(2).noise;
     let cost = |meter: Meter| {
         let problem = Problem::new(windows, batches, meter, prior, belief);
         problem.cost(&problem.fit(1).parts, noise)
     };
     let best_late = |duty: f64| {
         let (mut low, mut high) = LAGS;
-        let mut best = (f64::INFINITY, Meter { late: 0.0, duty });
+        let mut best = (f64::INFINITY, Meter { late: 0.0, duty, mean });
         for step in LAG_STEPS {
             let mut late = low;
             while late <= high {
-                let meter = Meter { late, duty };
+                let meter = Meter { late, duty, mean };
                 let cost = cost(meter);
                 if cost < best.0 {
                     best = (cost, meter);
@@ -208,6 +217,9 @@ pub(super) fn find_meter(windows: &[Window], batches: &Batches, prior: &[f64], b
         best
     };
     let whole = best_late(DUTIES[0]);
+    if mean > 0.0 {
+        return whole.1;
+    }
     let others = DUTIES[1..].iter().map(|&duty| best_late(duty));
     let best = others.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|other| other.0 < BETTER * whole.0);
     best.unwrap_or(whole).1
@@ -240,7 +252,7 @@ pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> 
         let trust = &fit.trust[from..until];
         for fold in 0..FOLDS {
             let fold_of = |window: usize| window / BLOCK % FOLDS;
-            let again = near.normal(trust, |window| fold_of(window) != fold).descend(1.0, 0.0);
+            let again = near.normal(trust, |window| fold_of(window) != fold).descend(1.0, LEAST);
             let ones = vec![1.0; problem.columns];
             let gain = |window: usize| {
                 let (old, new) = (near.error(window, &ones), near.error(window, &again));
@@ -248,7 +260,7 @@ pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> 
             };
             gains.push((0..near.len()).filter(|&window| fold_of(window) == fold).map(gain).sum());
         }
-        let again = near.normal(trust, |_| true).descend(1.0, 0.0);
+        let again = near.normal(trust, |_| true).descend(1.0, LEAST);
         found.push((until, again.iter().zip(&fit.parts).map(|(again, part)| again * part).collect()));
     }
     if clearly_positive(&gains) { found } else { whole }

@@ -29,16 +29,24 @@ pub(super) struct Meter {
     pub(super) late: f64,
     /// The part of each step that it looks at, the last one.
     pub(super) duty: f64,
+    /// Seconds over which what it says is a mean; 0: it is none.
+    pub(super) mean: f64,
 }
 
 impl Meter {
     /// Neither late nor idle.
-    pub(super) const PROMPT: Self = Self { late: 0.0, duty: 1.0 };
+    pub(super) const PROMPT: Self = Self { late: 0.0, duty: 1.0, mean: 0.0 };
 
     /// When that happened which it counted in a window.
     pub(super) fn looked(self, window: Stretch) -> Stretch {
         let until = window.until - self.late;
-        Stretch { from: until - self.duty * window.length(), until }
+        let length = if self.mean > 0.0 { self.mean } else { self.duty * window.length() };
+        Stretch { from: until - length, until }
+    }
+
+    /// What the work of the time that it looked at counts for in a window of this length.
+    fn counted(self, window: f64) -> f64 {
+        if self.mean > 0.0 { window / self.mean } else { 1.0 / self.duty }
     }
 }
 
@@ -179,12 +187,13 @@ pub(super) fn units_of(windows: &[Window], batches: &Batches, meter: Meter, colu
     let mut units = vec![0.0; windows.len() * columns];
     for (window, row) in windows.iter().zip(units.chunks_mut(columns.max(1))) {
         // A meter that looks all the time sees one stretch; one that does not, a stretch of each step.
-        let parts = if meter.duty < 1.0 { window.ticks.max(1) } else { 1 };
+        let parts = if meter.duty < 1.0 || meter.mean > 0.0 { window.ticks.max(1) } else { 1 };
         let length = window.time.length() / f64::from(parts);
         for part in 0..parts {
             let from = window.time.from + f64::from(part) * length;
             let Stretch { from, until } = meter.looked(Stretch { from, until: from + length });
-            batches.between(from, until, |cell, part| row[cell.column] += part / meter.duty);
+            let counted = meter.counted(length);
+            batches.between(from, until, |cell, part| row[cell.column] += part * counted);
         }
     }
     units

@@ -1,48 +1,81 @@
 //! A GPU's joules by the stacks that launched its work.
 //!
-//! No durations of kernels are known, only how many of each were launched when, and a counter that steps every 20 to 100 ms. So the energy
-//! of a launch of each kernel is learned from the run itself, by regression of the counter's steps on the launches in them:
+//! A counter steps every 20 to 100 ms, and kernels take microseconds. In the kernel tier it is known when each of them ran; in the launch tier
+//! no durations are known, only how many of each were launched when. So the power of each kernel, or the energy of a launch of it, is
+//! learned from the run itself, by regression of the counter's steps on what ran, or was launched, in them:
 //!
 //! 1. `columns`: launches that are expected to take the same energy each.
-//! 2. `drain`: when queued launches were executed, and how long each took, where waits tell.
+//! 2. `busy`: what ran when, where records tell; `drain`: when queued launches were executed, and how long each took, where waits tell.
 //! 3. `meter` and `energies`: how late the meter is and what part of each step it looks at; what a launch costs.
 //! 4. `idle`: what the GPU draws beyond its baseline whenever nothing runs, because a program has it open.
 //! 5. `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly.
 //! 6. `sureness`: how sure that is, and which kernels cannot be told apart.
 //!
-//! Launches of a capture execute nothing and are not recorded; replays of a graph are recorded as launches of what was captured. Several
-//! streams are taken for one queue. Another process that works at the same time all the time cannot be told from the target: only what is
+//! Launches of a capture execute nothing and are not recorded; replays of a graph are recorded as launches of what was captured. The launch tier
+//! takes several streams for one queue. Another process that works at the same time all the time cannot be told from the target: only what is
 //! far beyond its launches is seen to be another's.
 
 mod batches;
+mod busy;
 mod columns;
 mod drain;
 mod energies;
 mod idle;
 mod meter;
+mod scope;
 mod split;
 mod sureness;
+mod timed;
 
 use super::doubt_of_watts::OwnerCertainty;
 use super::time::{CpuTime, OTHER, Owner, OwnerId, OwnerTime};
 use crate::clock::KtimeNs;
+use crate::ids::ThreadKey;
+use crate::profile::record::{GpuWait, Launches};
 use crate::profile::recording::Recording;
-use crate::timeline::EnergyInterval;
+use crate::timeline::{EnergyInterval, Span};
 use crate::units::MicroJoules;
-use batches::{Batch, Batches, Stretch};
-use columns::Columns;
+use batches::{BLUR, Batch, Batches, Stretch};
+use columns::{Cell, Columns};
 use drain::Queue;
 use energies::{BELIEF, Fit, Problem, find_meter, fit, fit_parts, over_time};
 use meter::{Meter, Step, Window, steps_of, stretch_of, windows_of};
 use split::{Costs, Split, Splitter};
 use std::collections::BTreeSet;
-use sureness::{Sureness, sureness};
+use sureness::{IDENTIFIED, IDENTIFIED_BY_TIME, Sureness, sureness};
 
 /// Seconds that are shared out together, for a meter that looks all the time.
 const BLOCK: f64 = 1.0;
+/// What the driver's averaged power is a mean over, in seconds (nvml.h on `nvmlDeviceGetPowerUsage`, Ampere and later).
+const AVERAGE: f64 = 1.0;
+/// Seconds that are shared out together for such a meter, in its means.
+const MEANS: f64 = 4.0;
 
-/// The owner of every launch, in the order of `Recording::gpu`.
-pub(super) type Launchers = Vec<Vec<OwnerId>>;
+/// The owner of every launch.
+#[derive(Debug, Default)]
+pub(super) struct Launchers {
+    /// In the order of `GpuWork::launches`.
+    pub(super) of_batches: Vec<Vec<OwnerId>>,
+    /// In the order of `GpuWork::busy`.
+    pub(super) of_busy: Vec<OwnerId>,
+}
+
+/// What the time of a kernel is known by.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Known {
+    /// Nothing: every launch of one kernel is like the other.
+    #[default]
+    Launches,
+    /// Waits for the GPU.
+    Waits,
+    /// Records of the driver.
+    Records {
+        /// The part of the busy time in which several kernels ran at once.
+        crowded: f64,
+        /// Whether each of those counts with its whole time.
+        whole: bool,
+    },
+}
 
 /// What a GPU's energy above idle became.
 pub(super) struct Charged {
@@ -70,8 +103,11 @@ pub(super) struct Learned {
     /// How late the meter is, in seconds, and the part of each step that it looks at.
     pub(super) late: f64,
     pub(super) duty: f64,
-    /// Whether waits showed durations.
-    pub(super) durations: bool,
+    /// Seconds over which what it says is a mean; 0: it is none.
+    pub(super) mean: f64,
+    /// Whether what it shows is the device's alone, and launches ran one after the other or were timed.
+    pub(super) alone: bool,
+    pub(super) known: Known,
     /// Names of what cannot be told apart.
     pub(super) groups: Vec<Vec<String>>,
 }
@@ -79,7 +115,8 @@ pub(super) struct Learned {
 /// Makes an owner of everybody who launched something. Call it before owners are refined.
 pub(super) fn enlist(recording: &Recording, time: &mut CpuTime) {
     let launched = recording.gpu.launches.iter().flat_map(|batch| &batch.work);
-    let whose: BTreeSet<_> = launched.map(|launched| (launched.thread, launched.stack)).collect();
+    let busy = recording.gpu.busy.iter().map(|busy| (busy.thread, busy.stack));
+    let whose: BTreeSet<_> = launched.map(|launched| (launched.thread, launched.stack)).chain(busy).collect();
     let known: BTreeSet<_> = time
         .owners
         .iter()
@@ -104,56 +141,105 @@ pub(super) struct Gpu<'a> {
 impl Gpu<'_> {
     /// Charges a GPU's energy above idle (`dynamic`, one for each interval); `None` where nothing was launched on it.
     pub(super) fn charge(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
-        let of_device = || self.recording.gpu.launches.iter().filter(|batch| batch.device == self.device);
-        let columns = Columns::of(self.recording, of_device());
+        let timed = self.recording.gpu.busy.iter().any(|busy| busy.device == self.device);
+        if timed { self.charge_by_time(dynamic, owners) } else { self.charge_by_launches(dynamic, owners) }
+    }
+
+    fn charge_by_launches(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
+        let columns = Columns::of(self.recording, self.launches().map(|(batch, _)| batch));
         if columns.len() == 0 {
             return None;
         }
-        let mut list = self.batches(&columns);
-        let queue = Queue::new(&list, &self.waits(), columns.len());
+        let mut list = self.batches(self.launches(), &columns, 1.0);
+        let queue = Queue::new(&list, &self.waits(|_| true), columns.len());
         let durations = queue.durations.clone();
         queue.drain(&mut list, durations.as_deref());
-        let batches = Batches::new(list.clone());
+        let (known, belief) = match durations {
+            Some(_) => (Known::Waits, BELIEF.0),
+            None => (Known::Launches, BELIEF.1),
+        };
+        let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
+        let executed = Executed { columns, shape, belief, known };
+        let first = list.clone();
+        let others = queue.others.iter().map(|durations| {
+            queue.drain(&mut list, Some(durations));
+            list.clone()
+        });
+        Some(self.learn(executed, first, others, dynamic).finish(owners))
+    }
+
+    /// What is launched on the device, and by whom.
+    fn launches(&self) -> impl Iterator<Item = (&Launches, &Vec<OwnerId>)> {
+        let all = self.recording.gpu.launches.iter().zip(&self.launchers.of_batches);
+        all.filter(|(batch, _)| batch.device == self.device)
+    }
+
+    /// Learns from what was executed; `others` is what else may have been executed when.
+    fn learn(
+        &self,
+        executed: Executed,
+        list: Vec<Batch>,
+        others: impl Iterator<Item = Vec<Batch>>,
+        dynamic: &[MicroJoules],
+    ) -> Found {
+        let Executed { columns, shape, belief, known } = executed;
+        let batches = Batches::new(list);
         let steps = steps_of(self.intervals, self.start);
         let mut dynamic = dynamic.to_vec();
-        let belief = if durations.is_some() { BELIEF.0 } else { BELIEF.1 };
-        let shape = durations.clone().unwrap_or_else(|| vec![1.0; columns.len()]);
+        let mean = if self.is_averaged() { AVERAGE } else { 0.0 };
         let (mut windows, mut prior) = learnable(&steps, &dynamic, &batches, &shape);
-        let mut meter = find_meter(&windows, &batches, &prior, belief);
+        let mut meter = find_meter(&windows, &batches, &prior, belief, mean);
         let idle = idle::take(&steps, self.intervals, &windows, &batches, meter, &mut dynamic);
         if idle > MicroJoules::ZERO {
             (windows, prior) = learnable(&steps, &dynamic, &batches, &shape);
-            meter = find_meter(&windows, &batches, &prior, belief);
+            meter = find_meter(&windows, &batches, &prior, belief, mean);
         }
         let problem = Problem::new(&windows, &batches, meter, &prior, belief);
         let fit = fit(&problem);
-        let others = queue.others.iter().map(|durations| {
-            queue.drain(&mut list, Some(durations));
-            fit_parts(&Problem::new(&windows, &Batches::new(list.clone()), meter, &prior, belief))
-        });
-        let others: Vec<Vec<f64>> = others.collect();
-        let found = Found { columns, batches, windows, meter, prior, durations: durations.is_some() };
-        Some(found.finish(&Learning { problem, fit, others }, (&steps, &dynamic), owners, idle))
+        let other = |list| fit_parts(&Problem::new(&windows, &Batches::new(list), meter, &prior, belief));
+        let others = others.map(other).collect();
+        // Launches in several streams are no queue; where kernels are timed that does no harm.
+        let alone = self.is_alone() && (matches!(known, Known::Records { .. }) || self.is_one_queue());
+        Found {
+            columns,
+            batches,
+            windows,
+            meter,
+            prior,
+            known,
+            problem,
+            fit,
+            others,
+            steps,
+            dynamic,
+            idle,
+            alone,
+        }
     }
 
-    fn batches(&self, columns: &Columns) -> Vec<Batch> {
-        let all = self.recording.gpu.launches.iter().zip(self.launchers);
-        let of_device = all.filter(|(batch, _)| batch.device == self.device);
-        let batch = |(batch, owners): (&crate::profile::record::Launches, &Vec<OwnerId>)| {
-            let span = crate::timeline::Span::new(batch.from, batch.until);
-            let launched = stretch_of(span, self.start);
-            let cells = batch.work.iter().zip(owners);
-            let cells =
-                cells.filter_map(|(work, &owner)| columns.cell(self.recording, work, owner)).collect();
-            Batch { launched, executed: launched, cells }
+    /// Launches as cells; `scale` is what units of columns are multiplied by.
+    fn batches<'b>(
+        &self,
+        launches: impl Iterator<Item = (&'b Launches, &'b Vec<OwnerId>)>,
+        columns: &Columns,
+        scale: f64,
+    ) -> Vec<Batch> {
+        let batch = |(batch, owners): (&Launches, &Vec<OwnerId>)| {
+            let launched = stretch_of(Span::new(batch.from, batch.until), self.start);
+            let cells = batch.work.iter().zip(owners).filter_map(|(work, &owner)| {
+                let cell = columns.cell(self.recording, work, owner)?;
+                Some(Cell { units: scale * cell.units, ..cell })
+            });
+            Batch { launched, executed: launched, blur: BLUR, cells: cells.collect() }
         };
-        of_device.map(batch).collect()
+        launches.map(batch).collect()
     }
 
-    fn waits(&self) -> Vec<Stretch> {
-        let of_device = self.recording.gpu.waits.iter().filter(|wait| wait.device == self.device);
-        let stretch =
-            |wait: &crate::profile::record::GpuWait| crate::timeline::Span::new(wait.from, wait.until);
+    /// Waits of some threads.
+    fn waits(&self, of: impl Fn(ThreadKey) -> bool) -> Vec<Stretch> {
+        let all = self.recording.gpu.waits.iter();
+        let of_device = all.filter(|wait| wait.device == self.device && of(wait.thread));
+        let stretch = |wait: &GpuWait| Span::new(wait.from, wait.until);
         of_device.map(|wait| stretch_of(stretch(wait), self.start)).collect()
     }
 }
@@ -175,11 +261,14 @@ fn learnable(
     (windows, shape.iter().map(|part| part * each).collect())
 }
 
-/// A fit, and what other durations would have made of it.
-struct Learning {
-    problem: Problem,
-    fit: Fit,
-    others: Vec<Vec<f64>>,
+/// What was executed, but for when.
+struct Executed {
+    columns: Columns,
+    /// Seconds of a unit of each column, or ones.
+    shape: Vec<f64>,
+    /// How sure it is beforehand that all power is the same.
+    belief: f64,
+    known: Known,
 }
 
 /// What was found out about a GPU before its energy is split.
@@ -189,29 +278,37 @@ struct Found {
     windows: Vec<Window>,
     meter: Meter,
     prior: Vec<f64>,
-    durations: bool,
+    known: Known,
+    problem: Problem,
+    fit: Fit,
+    /// What the fit would have been, had things been executed otherwise.
+    others: Vec<Vec<f64>>,
+    steps: Vec<Step>,
+    /// Energy above idle of each step.
+    dynamic: Vec<MicroJoules>,
+    idle: MicroJoules,
+    /// Whether what the meter shows is the device's alone, and launches ran one after the other or were timed.
+    alone: bool,
 }
 
 impl Found {
-    fn finish(
-        self,
-        learning: &Learning,
-        (steps, dynamic): (&[Step], &[MicroJoules]),
-        owners: usize,
-        idle: MicroJoules,
-    ) -> Charged {
-        let Learning { problem, fit, others } = learning;
+    fn finish(self, owners: usize) -> Charged {
+        let Self { problem, fit, others, steps, .. } = &self;
         let believed = self.columns.len() < 2 || problem.predicts_better(fit);
-        let sure = sureness(problem, fit, others, believed);
+        let identified =
+            if matches!(self.known, Known::Records { .. }) { IDENTIFIED_BY_TIME } else { IDENTIFIED };
+        let sure = sureness(problem, fit, others, believed && self.alone, identified);
         let costs = self.costs(problem, fit, believed);
         let noise = believed.then(|| self.watts_of(fit.noise));
-        let shown: Vec<Stretch> =
-            steps.iter().map(|step| Meter { duty: 1.0, ..self.meter }.looked(step.time)).collect();
+        // What is a mean holds work that is half of it older.
+        let Meter { late, mean, duty } = self.meter;
+        let shown = Meter { late: late + mean / 2.0, ..Meter::PROMPT };
+        let shown: Vec<Stretch> = steps.iter().map(|step| shown.looked(step.time)).collect();
         let split = |costs: &Costs, noise| {
-            let block = BLOCK / (self.meter.duty * self.meter.duty);
-            let partial = self.meter.duty < 1.0;
+            let block = BLOCK.max(MEANS * mean) / (duty * duty);
+            let partial = duty < 1.0 || mean > 0.0;
             let splitter = Splitter { batches: &self.batches, costs, shown: &shown, block, partial, noise };
-            splitter.split(dynamic, owners)
+            splitter.split(&self.dynamic, owners)
         };
         let Split { of_owner, residual, negative } = split(&costs, noise);
         let mut by_prior = split(&Costs(vec![(0.0, self.prior.clone())]), None).of_owner;
@@ -223,7 +320,7 @@ impl Found {
             by_prior,
             residual,
             negative,
-            idle,
+            idle: self.idle,
         }
     }
 
@@ -265,7 +362,9 @@ impl Found {
             condition: sure.condition,
             late: self.meter.late,
             duty: self.meter.duty,
-            durations: self.durations,
+            mean: self.meter.mean,
+            alone: self.alone,
+            known: self.known,
             groups: sure.groups.iter().map(|group| group.iter().map(name).collect()).collect(),
         }
     }

@@ -187,7 +187,7 @@ mod tests {
         let launched = Stretch { from: 0.0, until: 1.0 };
         let batch = |from: f64| {
             let executed = Stretch { from, until: from + 0.9 };
-            Batch { launched, executed, cells: vec![cell(1, 0), cell(2, 1)] }
+            Batch { launched, executed, blur: 1e-3, cells: vec![cell(1, 0), cell(2, 1)] }
         };
         let batches = Batches::new(vec![batch(0.05), batch(1.05)]);
         let shown = [0.0, 1.0, 2.0, 3.0].map(|from| Stretch { from, until: from + 1.0 });

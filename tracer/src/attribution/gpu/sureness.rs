@@ -13,8 +13,9 @@ use super::super::resample::{add_square, resampled};
 use super::energies::{Fit, Problem};
 use crate::profile::certainty::Column;
 
-/// A column whose energy has a larger relative standard deviation is not identified.
-const IDENTIFIED: f64 = 0.07;
+/// A column whose energy has a larger relative standard deviation is not identified: where launches are counted, and where kernels are timed.
+pub(super) const IDENTIFIED: f64 = 0.07;
+pub(super) const IDENTIFIED_BY_TIME: f64 = 0.025;
 /// Columns whose errors go against each other more than this are a group.
 const AGAINST: f64 = -0.5;
 /// Energies within so many standard deviations cannot be ruled out.
@@ -36,18 +37,26 @@ pub(super) struct Sureness {
     pub(super) condition: f64,
 }
 
-/// From a problem, its fit and those of other durations that waits allow. `believed`: whether the fit predicts; where it does not nothing is identified.
-pub(super) fn sureness(problem: &Problem, fit: &Fit, others: &[Vec<f64>], believed: bool) -> Sureness {
+/// From a problem, its fit and those of other durations that waits allow. `believed`: whether the fit predicts; where it does not nothing is
+/// identified. `identified`: the relative standard deviation up to which a column is.
+pub(super) fn sureness(
+    problem: &Problem,
+    fit: &Fit,
+    others: &[Vec<f64>],
+    believed: bool,
+    identified: f64,
+) -> Sureness {
     let n = problem.columns;
     if n < 2 {
-        let columns = vec![Column { identified: true, bounds: (1.0, 1.0) }; n];
+        let least = if believed { 1.0 } else { 0.0 };
+        let columns = vec![Column { identified: believed, bounds: (least, 1.0) }; n];
         return Sureness { columns, relative: vec![0.0; n * n], condition: 1.0, ..Sureness::default() };
     }
     let mut covariance = covariance(problem, fit);
     others.iter().for_each(|parts| add_square(&mut covariance, parts, &fit.parts, 1.0 / others.len() as f64));
     let deviation: Vec<f64> = (0..n).map(|c| covariance[c * n + c].max(0.0).sqrt()).collect();
     let unsure: Vec<bool> =
-        (0..n).map(|c| !believed || deviation[c] > IDENTIFIED * fit.parts[c].max(1e-9)).collect();
+        (0..n).map(|c| !believed || deviation[c] > identified * fit.parts[c].max(1e-9)).collect();
     let groups = groups_of(&covariance, &deviation, &unsure);
     let energies = derivative::energies(problem.windows(), &fit.parts);
     let all: f64 = energies.iter().sum();

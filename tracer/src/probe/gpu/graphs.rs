@@ -8,6 +8,20 @@ use super::launches::Work;
 use crate::ids::{Pid, Tid};
 use std::collections::HashMap;
 
+/// What was captured, by what a driver's record of it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::probe) enum What {
+    /// A kernel, by the number of its name in its process.
+    Kernel(u32),
+    Copy,
+    Memset,
+}
+
+/// Who captured something (with the stack that launched, without what was launched), and how often.
+pub(super) type Captures = HashMap<Work, u64>;
+/// All that was captured into a graph, as records name it.
+pub(super) type Named = HashMap<What, Captures>;
+
 /// Captured launches, and how many of each.
 pub(super) type Captured = HashMap<Work, (u64, u64)>;
 
@@ -17,6 +31,7 @@ struct Capture {
     stream: u64,
     tid: Tid,
     work: Captured,
+    named: Named,
 }
 
 /// All captures and graphs of all processes.
@@ -25,13 +40,14 @@ pub(super) struct Graphs {
     open: HashMap<Pid, Vec<Capture>>,
     graphs: HashMap<(Pid, u64), Captured>,
     launchable: HashMap<(Pid, u64), Captured>,
+    named: HashMap<(Pid, u64), Named>,
 }
 
 impl Graphs {
     pub(super) fn begin(&mut self, pid: Pid, tid: Tid, stream: u64) {
         let captures = self.open.entry(pid).or_default();
         captures.retain(|capture| capture.stream != stream);
-        captures.push(Capture { stream, tid, work: Captured::new() });
+        captures.push(Capture { stream, tid, work: Captured::new(), named: Named::new() });
     }
 
     /// A capture ended, and this graph was made of it (0: it failed).
@@ -41,6 +57,7 @@ impl Graphs {
         let capture = captures.swap_remove(at);
         if graph != 0 {
             self.graphs.insert((pid, graph), capture.work);
+            self.named.insert((pid, graph), capture.named);
         }
     }
 
@@ -49,18 +66,37 @@ impl Graphs {
         if let Some(work) = self.graphs.get(&(pid, graph)) {
             self.launchable.insert((pid, launchable), work.clone());
         }
+        if let Some(named) = self.named.get(&(pid, graph)).cloned() {
+            self.named.insert((pid, launchable), named);
+        }
     }
 
     /// Takes a launch into a capture; false where it is in none.
     pub(super) fn capture(&mut self, pid: Pid, tid: Tid, stream: u64, work: Work, amount: u64) -> bool {
-        let Some(captures) = self.open.get_mut(&pid) else { return false };
-        let own = captures.iter().position(|capture| capture.stream == stream);
-        let Some(at) = own.or_else(|| captures.iter().position(|capture| capture.tid == tid)) else {
-            return false;
-        };
-        let sum = captures[at].work.entry(work).or_default();
+        let Some(capture) = self.of(pid, tid, stream) else { return false };
+        let sum = capture.work.entry(work).or_default();
         *sum = (sum.0 + 1, sum.1.saturating_add(amount));
         true
+    }
+
+    /// Takes a launch into a capture by what its records will be named; false where it is in none.
+    pub(super) fn capture_named(&mut self, pid: Pid, tid: Tid, stream: u64, what: What, work: Work) -> bool {
+        let Some(capture) = self.of(pid, tid, stream) else { return false };
+        *capture.named.entry(what).or_default().entry(work).or_default() += 1;
+        true
+    }
+
+    /// The capture that a launch into this stream by this thread belongs to.
+    fn of(&mut self, pid: Pid, tid: Tid, stream: u64) -> Option<&mut Capture> {
+        let captures = self.open.get_mut(&pid)?;
+        let own = captures.iter().position(|capture| capture.stream == stream);
+        let at = own.or_else(|| captures.iter().position(|capture| capture.tid == tid))?;
+        captures.get_mut(at)
+    }
+
+    /// Who captured what a launch of this handle runs, by the names of records.
+    pub(super) fn kernels_of(&self, pid: Pid, launchable: u64) -> Option<&Named> {
+        self.named.get(&(pid, launchable))
     }
 
     /// What a launch of this handle runs, where that is known.

@@ -4,7 +4,7 @@
 //! stack is the last one that was taken at its site; at a site without one it is a mark. Graphs are counted as what was captured into
 //! them. Leaves out frames (the collector makes them) and joules.
 
-use super::graphs::Graphs;
+use super::graphs::{Graphs, What};
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, StackId, ThreadKey, Tid};
 use crate::probe::decode::Head;
@@ -14,6 +14,9 @@ use tracer_ebpf::gpu::call;
 
 /// A batch of launches is this long at most.
 const TICK_NS: u64 = 2_000_000;
+
+/// Kernels beside the busiest stream of a process that are more than a few, in percent.
+const CROWDED_PERCENT: f64 = 2.0;
 
 /// Who launches where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +55,8 @@ pub(in crate::probe) struct Launches {
     names: HashMap<(Pid, u64), String>,
     devices: HashMap<(Pid, u64), u32>,
     current: HashMap<Tid, u64>,
+    /// Launches of kernels and graphs by device, process and stream.
+    streams: HashMap<(u32, Pid, u64), u64>,
     open: BTreeMap<u32, (Batch, Sums)>,
     waits: Vec<GpuWait>,
     ready: Vec<Record>,
@@ -133,6 +138,32 @@ impl Launches {
         }
     }
 
+    /// A launch is executed in a stream.
+    fn stream_into(&mut self, device: u32, launch: &Launch) {
+        if !matches!(launch.call, call::COPY | call::MEMSET) {
+            *self.streams.entry((device, launch.head.pid, launch.stream)).or_default() += 1;
+        }
+    }
+
+    /// Devices with processes that launch more than a few kernels beside their busiest stream, and how many percent that is.
+    pub(in crate::probe) fn crowded(&self) -> BTreeMap<u32, f64> {
+        let (mut all, mut first) = (BTreeMap::<u32, u64>::new(), BTreeMap::<(u32, Pid), u64>::new());
+        for (&(device, pid, _), &count) in &self.streams {
+            *all.entry(device).or_default() += count;
+            let most = first.entry((device, pid)).or_default();
+            *most = count.max(*most);
+        }
+        for ((device, _), most) in first {
+            all.entry(device).and_modify(|rest| *rest -= most);
+        }
+        let launches = |device: u32| self.streams.iter().filter(move |(key, _)| key.0 == device);
+        let percent = |(device, rest): (u32, u64)| {
+            let sum: u64 = launches(device).map(|(_, count)| count).sum();
+            (device, 100.0 * rest as f64 / sum.max(1) as f64)
+        };
+        all.into_iter().map(percent).filter(|(_, percent)| *percent >= CROWDED_PERCENT).collect()
+    }
+
     /// A thread waited until now; what is launched from now on is another batch.
     fn wait(&mut self, head: Head, from: KtimeNs, thread: ThreadKey) {
         let device = self.device_of(head);
@@ -161,10 +192,18 @@ impl Launches {
         if launch.call == call::GRAPH
             && let Some(captured) = self.graphs.work_of(head.pid, launch.function).cloned()
         {
+            self.stream_into(device, launch);
             captured.into_iter().for_each(|(work, sum)| self.add(device, head.at, work, sum));
         } else if !self.graphs.capture(head.pid, head.tid, stream, work, amount) {
+            self.stream_into(device, launch);
             self.add(device, head.at, work, (1, amount));
         }
+    }
+
+    /// Puts a launch into a capture by what its records will be named; false where it is in none.
+    pub(in crate::probe) fn capture_named(&mut self, launch: &Launch, what: What, work: Work) -> bool {
+        let Head { pid, tid, .. } = launch.head;
+        self.graphs.capture_named(pid, tid, launch.stream, what, work)
     }
 
     fn add(&mut self, device: u32, at: KtimeNs, work: Work, (count, amount): (u64, u64)) {

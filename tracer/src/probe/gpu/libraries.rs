@@ -5,8 +5,9 @@
 
 use super::functions::{Function, functions_of};
 use super::prologue::{Spot, spot};
+use crate::clock::KtimeNs;
 use crate::ids::Pid;
-use crate::probe::object::LaunchProbes;
+use crate::probe::object::{Attached, LaunchProbes};
 use crate::profile::record::Warning;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::elf::ElfFacts;
@@ -14,6 +15,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use tracer_ebpf::gpu::{RUNTIME, call};
 
 /// Where the driver's installer and distributions put its library.
 const PLACES: [&str; 6] = [
@@ -26,6 +28,10 @@ const PLACES: [&str; 6] = [
 ];
 /// Files in them.
 const FILES: [&str; 3] = ["libcuda.so.1", "libcudart.so.12", "libcudart.so.13"];
+/// How the driver's library is called.
+const DRIVER: &str = "libcuda.so";
+/// What the injected library exports for us.
+const LAUNCHED: &str = "energy_trace_launched";
 /// Functions that are named in a warning.
 const NAMED: usize = 4;
 
@@ -37,13 +43,22 @@ pub(in crate::probe) struct Libraries {
     /// Functions on whose first instruction the kernel has to step.
     steps: Vec<String>,
     failed: Vec<String>,
+    /// Drivers that processes had before they were probed: name, process, and nanoseconds from when that was noticed.
+    late: Vec<(String, Pid, u64)>,
     attached: usize,
+    /// Probes on drivers, and those on runtimes.
+    held: Vec<Attached>,
+    of_runtimes: Vec<Attached>,
+    /// Runtimes are left alone.
+    left: bool,
 }
 
 impl Libraries {
     pub(in crate::probe) fn new(probes: LaunchProbes) -> Self {
         let (known, seen) = (HashSet::new(), HashSet::new());
-        Self { probes, known, seen, steps: Vec::new(), failed: Vec::new(), attached: 0 }
+        let (steps, failed, late) = (Vec::new(), Vec::new(), Vec::new());
+        let (held, of_runtimes, left) = (Vec::new(), Vec::new(), false);
+        Self { probes, known, seen, steps, failed, late, attached: 0, held, of_runtimes, left }
     }
 
     /// Probes the libraries that a program will find, by the search path of the dynamic loader (`LD_LIBRARY_PATH`) and the usual places.
@@ -58,8 +73,8 @@ impl Libraries {
         }
     }
 
-    /// Probes what a process maps.
-    pub(in crate::probe) fn look(&mut self, pid: Pid, mappings: &[Mapping]) {
+    /// Probes what a process maps, as it was noticed at this time.
+    pub(in crate::probe) fn look(&mut self, pid: Pid, mappings: &[Mapping], noticed: KtimeNs) {
         for mapping in mappings {
             let name = mapping.path.rsplit('/').next().unwrap_or_default();
             if !name.starts_with("libcuda") {
@@ -69,14 +84,32 @@ impl Libraries {
             if self.seen.insert(key.clone())
                 && let Some(path) = mapping.paths(pid).into_iter().find(|path| File::open(path).is_ok())
             {
+                let before = self.attached;
                 self.probe(&path, name);
+                // What goes through a runtime that is probed late is still seen in the driver.
+                if self.attached > before && name.starts_with(DRIVER) {
+                    self.late.push((name.to_owned(), pid, KtimeNs::now().ns_since(noticed)));
+                }
             }
         }
     }
 
+    /// Probes where the library that is injected into programs tells of launches.
+    pub(in crate::probe) fn probe_injected(&mut self, path: &Path) {
+        let cookie = u64::from(call::LAUNCHED);
+        self.probe_all(path, LAUNCHED, vec![Function { name: LAUNCHED, cookie, returns: false }]);
+    }
+
     fn probe(&mut self, path: &Path, name: &str) {
-        let functions = functions_of(name);
+        self.probe_all(path, name, functions_of(name));
+    }
+
+    fn probe_all(&mut self, path: &Path, name: &str, functions: Vec<Function>) {
+        let of_runtime = functions.iter().any(|function| function.cookie & RUNTIME != 0);
         let Ok(facts) = std::fs::metadata(path) else { return };
+        if of_runtime && self.left {
+            return;
+        }
         if functions.is_empty() || !self.known.insert((facts.dev(), facts.ino())) {
             return;
         }
@@ -105,8 +138,33 @@ impl Libraries {
             self.steps.push(function.name.to_owned());
         }
         match self.probes.attach(path, offset + within, function.cookie, function.returns) {
-            Ok(()) => self.attached += 1,
+            Ok(probes) => {
+                self.attached += 1;
+                let of_runtime = function.cookie & RUNTIME != 0;
+                let list = if of_runtime { &mut self.of_runtimes } else { &mut self.held };
+                list.extend(probes);
+            }
             Err(why) => self.failed.push(format!("{}: {why}", function.name)),
+        }
+    }
+
+    /// Leaves runtimes alone from now on: what goes through them is seen in the driver. The kernel takes its time to take probes away, on another
+    /// thread.
+    pub(in crate::probe) fn leave_runtimes(&mut self) {
+        if self.left {
+            return;
+        }
+        self.left = true;
+        let of_runtimes = std::mem::take(&mut self.of_runtimes);
+        match self.probes.leave_runtimes() {
+            Ok(()) => {
+                log::info!("GPU launches: {} probes on runtimes are taken away", of_runtimes.len());
+                std::thread::spawn(move || drop(of_runtimes));
+            }
+            Err(why) => {
+                log::warn!("GPU launches: {why}");
+                self.of_runtimes = of_runtimes;
+            }
         }
     }
 
@@ -125,6 +183,13 @@ impl Libraries {
                 named(&self.steps)
             );
             doubts.push(Warning { code: "gpu-slow-probes".into(), text });
+        }
+        for (name, pid, ns) in &self.late {
+            let text = format!(
+                "{name} was probed {:.0} ms after it was noticed that process {pid} has it: what was launched before is not counted",
+                *ns as f64 / 1e6
+            );
+            doubts.push(Warning { code: "gpu-probes-late".into(), text });
         }
         if !self.failed.is_empty() {
             let text =

@@ -1,13 +1,23 @@
 //! Launches on GPUs: probes on the libraries that launch, and what they say.
 //!
-//! `functions` says what is probed, `prologue` where in a function, `libraries` in which files; `launches` counts what the probes tell, and
-//! `graphs` knows what was captured. Leaves out what launches cost (`attribution/gpu`).
+//! `devices` and `environment` say which GPU a process means, `functions` says what is probed, `prologue` where in a function, `libraries` in which
+//! files; `launches` counts what the probes tell, and `graphs` knows what was captured; `listener` hears what the library says that is injected
+//! into programs, and `kernels` joins that with launches. Leaves out what launches cost (`attribution/gpu`).
 
+mod devices;
+mod environment;
 mod functions;
 mod graphs;
+mod kernels;
 mod launches;
 mod libraries;
+mod listener;
 mod prologue;
 
+pub(super) use devices::{Device as GpuDevice, Told as GpuTold, index_of};
+pub(super) use environment::read_told;
+pub(super) use graphs::What;
+pub(super) use kernels::{Kernels, Part, Waiting, demangled};
 pub(super) use launches::{Launch, Launches, Work};
 pub(super) use libraries::Libraries as GpuLibraries;
+pub(super) use listener::{Listener, Said, Told};

@@ -1,0 +1,186 @@
+//! The closed loop of the benchmark: the product as it is, on the simulated GPU, against its log of every launch.
+//!
+//! Needs root and BPF. Leaves out the virtual clock.
+
+use super::measure::{Run, TIERS};
+use super::outcome::{Tier, errors, imbalance_uj};
+use super::table::Line;
+use energy_trace::attribution::attribute;
+use energy_trace::profile::energy_profile::EnergyProfile;
+use energy_trace::profile::file::read;
+use energy_trace::profile::record::{CounterValue, DomainClass};
+use energy_trace::profile::recording::Recording;
+use energy_trace::units::MicroJoules;
+use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS};
+use energy_trace_tests::process::Guard;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(240);
+/// Stacks with less than this part of the energy are left out.
+const LEAST: f64 = 0.01;
+const MODELS: [&str; 5] = ["V100", "A100", "H100", "MIG", "AVERAGED"];
+/// Modes of `gpu_mix`.
+const MODES: [&str; 3] = ["eager", "graph", "capture"];
+const SITES: [&str; 6] = ["forward", "backward", "optimizer", "upload", "download", "clear"];
+
+/// Who launched, and what.
+type Key = (String, String);
+
+/// All lines of the tiers that the product has.
+pub(crate) fn lines(runs: u32, seconds: u32, wanted: impl Fn(&str) -> bool) -> Vec<Line> {
+    let mut lines = vec![];
+    for tier in TIERS.into_iter().filter(|tier| is_offered(*tier)) {
+        for model in MODELS.into_iter().filter(|model| wanted(model)) {
+            for mode in MODES {
+                let runs = (0..runs).map(|_| run(tier, model, mode, seconds)).collect();
+                lines.push(Line {
+                    tier,
+                    meter: model.to_owned(),
+                    workload: mode.to_owned(),
+                    live: true,
+                    runs,
+                });
+            }
+        }
+    }
+    lines
+}
+
+/// Whether the product knows the word.
+fn is_offered(tier: Tier) -> bool {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+    command.args(["record", "--power", "none", "--no-svg", "-o", "/dev/null", "--gpu", tier.word()]);
+    let done = Guard::spawn(command.args(["--", "true"])).unwrap().finish(LIMIT).unwrap();
+    done.status.code() != Some(2)
+}
+
+fn run(tier: Tier, model: &str, mode: &str, seconds: u32) -> Run {
+    let gpu =
+        Gpu::new(&Scenario::new(Meter::model(model).unwrap(), &WORKLOADS), Prologue::EndbrPush).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("energy-trace.data");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+    command
+        .args(["record", "--no-svg", "--as-root", "--power", "nvml", "--gpu", tier.word(), "-o"])
+        .arg(&data);
+    command.arg("--").arg(gpu.workload("gpu_mix", &[]).unwrap()).args([&seconds.to_string(), mode]);
+    let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
+    assert!(done.status.success(), "{}", done.stderr);
+    let (recording, launches) = (read(&data).unwrap(), gpu.truth().unwrap());
+    judge(&recording, &attribute(&recording), &launches)
+}
+
+fn judge(recording: &Recording, profile: &EnergyProfile, launches: &[Launch]) -> Run {
+    let truth = truth(launches);
+    let all: f64 = truth.values().sum();
+    let large: Vec<&Key> =
+        truth.iter().filter(|(_, joules)| **joules >= LEAST * all).map(|(key, _)| key).collect();
+    let rows = rows_by_key(recording, profile);
+    let none = vec![];
+    let rows_of = |key: &Key| rows.get(key).unwrap_or(&none);
+    let energy = |rows: &[usize]| -> MicroJoules {
+        rows.iter().map(|&row| profile.rows[row].energy[DomainClass::Gpu]).sum()
+    };
+    let sure = |key: &Key| {
+        let rows = rows_of(key);
+        profile.certainty.of(rows, |class| class == DomainClass::Gpu, energy(rows))
+    };
+    let charged =
+        |keys: &[&Key]| keys.iter().map(|key| energy(rows_of(key)).as_joules()).collect::<Vec<f64>>();
+    let should = |keys: &[&Key]| keys.iter().map(|key| truth[*key]).collect::<Vec<f64>>();
+    let known: Vec<&Key> = large.iter().copied().filter(|key| sure(key).bounds.is_none()).collect();
+    let of = |keys: &[&Key]| errors(&charged(keys), &should(keys));
+    let inside = |key: &&&Key| {
+        let sure = sure(key);
+        let within = |range: (MicroJoules, MicroJoules)| {
+            (range.0.as_joules()..=range.1.as_joules()).contains(&truth[**key])
+        };
+        within(sure.ci95) || sure.bounds.is_some_and(within)
+    };
+    let naive = |weight: fn(&Launch) -> (u64, f64)| {
+        let joules = naive(recording, launches, weight);
+        let of = |key: &&Key| joules.get(*key).copied().unwrap_or(0.0);
+        errors(&large.iter().map(of).collect::<Vec<_>>(), &should(&large))
+    };
+    Run {
+        stacks: large.len(),
+        flagged: large.len() - known.len(),
+        known: (!known.is_empty()).then(|| of(&known)),
+        all: of(&large),
+        by_count: naive(|launch| (launch.start_ns, 1.0)),
+        by_duration: naive(|launch| (launch.start_ns, (launch.end_ns - launch.start_ns) as f64)),
+        covered: large.iter().filter(inside).count(),
+        imbalance_uj: imbalance_uj(profile),
+        captured: captured(&rows, &truth, &energy),
+    }
+}
+
+/// Joules at keys at which nothing ever ran, although the program went there: what it captured and never launched.
+fn captured(
+    rows: &BTreeMap<Key, Vec<usize>>,
+    truth: &BTreeMap<Key, f64>,
+    energy: &impl Fn(&[usize]) -> MicroJoules,
+) -> Option<f64> {
+    let never = rows.iter().filter(|(key, _)| SITES.contains(&key.0.as_str()) && !truth.contains_key(*key));
+    Some(never.map(|(_, rows)| energy(rows).as_joules()).sum::<f64>() + 0.0)
+}
+
+/// Rows of the profile by the innermost function that launches, and what it launches.
+fn rows_by_key(recording: &Recording, profile: &EnergyProfile) -> BTreeMap<Key, Vec<usize>> {
+    let mut rows = BTreeMap::<Key, Vec<usize>>::new();
+    for (place, row) in profile.rows.iter().enumerate() {
+        let Some(stack) = row.stack.filter(|_| row.energy[DomainClass::Gpu] != MicroJoules::ZERO) else {
+            continue;
+        };
+        let frames: Vec<&str> = recording.frames_of(stack).map(|(_, frame)| frame.name.as_str()).collect();
+        let site = frames.iter().rev().find(|name| SITES.contains(name)).copied().unwrap_or("no site");
+        let what = frames.last().copied().unwrap_or_default();
+        rows.entry((site.to_owned(), what.to_owned())).or_default().push(place);
+    }
+    rows
+}
+
+fn key_of(launch: &Launch) -> Key {
+    let site = if launch.capture_tag.is_empty() { &launch.tag } else { &launch.capture_tag };
+    let what = match launch.kind.as_str() {
+        "kernel" => &launch.name,
+        "memset" => "[GPU memset]",
+        _ => "[GPU copy]",
+    };
+    (site.clone(), what.to_owned())
+}
+
+fn truth(launches: &[Launch]) -> BTreeMap<Key, f64> {
+    let mut joules = BTreeMap::new();
+    launches.iter().for_each(|launch| *joules.entry(key_of(launch)).or_default() += launch.uj / 1e6);
+    joules
+}
+
+/// Splits each step of the meter by the weights of the launches whose moment is in it.
+fn naive(recording: &Recording, launches: &[Launch], of: fn(&Launch) -> (u64, f64)) -> BTreeMap<Key, f64> {
+    let good = |reading: &energy_trace::profile::record::Reading| match reading.value {
+        CounterValue::MicroJoules(uj) => Some((reading.at.as_ns(), uj)),
+        CounterValue::Failed => None,
+    };
+    let mut seen: Vec<(u64, u64)> = recording.readings.values().flatten().filter_map(good).collect();
+    seen.dedup_by_key(|reading| reading.1);
+    let idle = recording.domains.first().and_then(|domain| domain.idle.as_ref());
+    let idle_watts = idle.map_or(0.0, |idle| idle.power.as_watts());
+    let mut sorted: Vec<&Launch> = launches.iter().collect();
+    sorted.sort_by_key(|launch| of(launch).0);
+    let mut joules = BTreeMap::new();
+    for pair in seen.windows(2) {
+        let &[(from, before), (until, after)] = pair else { continue };
+        let idle = idle_watts * (until - from) as f64 / 1e9;
+        let dynamic = (after.saturating_sub(before) as f64 / 1e6 - idle).max(0.0);
+        let index = |at: u64| sorted.partition_point(|launch| of(launch).0 < at);
+        let here = &sorted[index(from)..index(until)];
+        let all: f64 = here.iter().map(|launch| of(launch).1).sum();
+        for launch in here {
+            *joules.entry(key_of(launch)).or_default() += dynamic * of(launch).1 / all;
+        }
+    }
+    joules
+}

@@ -1,0 +1,288 @@
+//! What the injected library tells, joined with launches: whose stack each kernel, copy and memset belongs to.
+//!
+//! A launch is seen by a probe and told of by the library right after, on the same thread: so the last launch of a thread has the
+//! correlation number that the library gives (`told`). The records of what it did come up to a second later with the same number, and
+//! before its launch was read where the two ways differ in speed: those wait. A replay of a graph has the records of all that was
+//! captured; each goes to the stacks that captured a kernel of this name, in proportion to how often. Leaves out frames (the collector
+//! makes them).
+
+use super::graphs::{Captures, What};
+use super::launches::{Launch, Launches, Work};
+use crate::clock::KtimeNs;
+use crate::ids::{Pid, StackId, ThreadKey, Tid};
+use crate::profile::record::{GpuBusy, KernelTier};
+use energy_trace_cupti::tally::Sum;
+use std::collections::{BTreeMap, HashMap};
+
+/// Records wait so long for their launch.
+const PATIENCE_NS: u64 = 2_000_000_000;
+/// A launch waits so long for records, in a queue; and so long for more once it has some.
+const LONGEST_QUEUE_NS: u64 = 120_000_000_000;
+const MORE_NS: u64 = 2_000_000_000;
+/// Kernels of one stack that follow each other within such a stretch are one entry.
+const TRAIN_NS: u64 = 1_000_000;
+
+/// A launch that was told of.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Who, and the stack that launched, without what was launched.
+    work: Work,
+    /// What can be launched, of a graph; 0: no graph.
+    graph: u64,
+    launched: KtimeNs,
+    /// When it last had records.
+    used: Option<KtimeNs>,
+}
+
+/// A process whose library speaks.
+#[derive(Debug, Default)]
+pub(in crate::probe) struct Program {
+    pub(in crate::probe) tier: KernelTier,
+    /// Why it tells nothing, or no more.
+    pub(in crate::probe) trouble: Option<String>,
+    names: HashMap<u32, String>,
+}
+
+impl Program {
+    /// The name behind a number.
+    pub(in crate::probe) fn name(&self, number: u32) -> &str {
+        self.names.get(&number).map_or("[unknown: kernel without a name]", String::as_str)
+    }
+}
+
+/// Records of a launch, and since when they wait for it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::probe) struct Waiting {
+    pub(in crate::probe) connection: u64,
+    pub(in crate::probe) sum: Sum,
+    pub(in crate::probe) since: KtimeNs,
+}
+
+/// One of those to whom records belong, and its part of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::probe) struct Part {
+    pub(in crate::probe) work: Work,
+    pub(in crate::probe) launched: KtimeNs,
+    pub(in crate::probe) busy_ns: u64,
+    pub(in crate::probe) count: u64,
+}
+
+/// All that is known about kernels' times.
+#[derive(Debug, Default)]
+pub(in crate::probe) struct Kernels {
+    pub(in crate::probe) programs: BTreeMap<u64, Program>,
+    launched: HashMap<Pid, HashMap<u32, Entry>>,
+    /// The last launch of each thread of which the library has not told.
+    untold: HashMap<Tid, Launch>,
+    pub(in crate::probe) waiting: Vec<Waiting>,
+    ready: Vec<GpuBusy>,
+    swept: KtimeNs,
+}
+
+impl Kernels {
+    /// A launch was seen.
+    pub(in crate::probe) fn see(&mut self, launch: Launch) {
+        self.untold.insert(launch.head.tid, launch);
+    }
+
+    /// The launch of a thread that its library tells of now.
+    pub(in crate::probe) fn told(&mut self, tid: Tid) -> Option<Launch> {
+        self.untold.remove(&tid)
+    }
+
+    /// The number by which the records of a launch will come.
+    pub(in crate::probe) fn await_records(
+        &mut self,
+        launch: &Launch,
+        work: Work,
+        correlation: u32,
+        graph: u64,
+    ) {
+        let entry = Entry { work, graph, launched: launch.head.at, used: None };
+        self.launched.entry(launch.head.pid).or_default().insert(correlation, entry);
+    }
+
+    /// A library begins to speak. What an earlier program of the same process launched has other numbers.
+    pub(in crate::probe) fn hello(&mut self, connection: u64, pid: Pid, cupti: u32, trouble: String) {
+        if self.programs.values().any(|program| program.tier.pid == pid.get()) {
+            self.launched.remove(&pid);
+        }
+        let tier = KernelTier { pid: pid.get(), cupti, ..KernelTier::default() };
+        let trouble = (!trouble.is_empty()).then_some(trouble);
+        self.programs.insert(connection, Program { tier, trouble, names: HashMap::new() });
+    }
+
+    pub(in crate::probe) fn name(&mut self, connection: u64, number: u32, name: &str) {
+        if let Some(program) = self.programs.get_mut(&connection) {
+            program.names.insert(number, demangled(name));
+        }
+    }
+
+    /// To whom records belong; `None` while their launch is not known.
+    pub(in crate::probe) fn parts(
+        &mut self,
+        launches: &Launches,
+        waiting: &Waiting,
+        now: KtimeNs,
+    ) -> Option<Vec<Part>> {
+        let Waiting { connection, sum, .. } = *waiting;
+        let program = self.programs.get(&connection)?;
+        let pid = Pid::new(program.tier.pid);
+        let entry = self.launched.get_mut(&pid)?.get_mut(&sum.correlation)?;
+        entry.used = Some(now);
+        let captured = (entry.graph != 0).then(|| launches.graphs.kernels_of(pid, entry.graph)).flatten();
+        let captured = captured.and_then(|captured| captured.get(&what_of(&sum, program.name(sum.name))));
+        let alone = Captures::from([(entry.work, 1)]);
+        Some(parts_of(&sum, captured.unwrap_or(&alone), entry.launched))
+    }
+
+    /// Work that was done, with its whole stack.
+    pub(in crate::probe) fn add(&mut self, busy: GpuBusy) {
+        self.ready.push(busy);
+    }
+
+    /// What was done since the last call, neighbours of one stack put together. Forgets launches that will have no more records.
+    pub(in crate::probe) fn take(&mut self, now: KtimeNs) -> Vec<GpuBusy> {
+        if now.ns_since(self.swept) > MORE_NS {
+            self.swept = now;
+            for launched in self.launched.values_mut() {
+                launched.retain(|_, entry| match entry.used {
+                    Some(used) => now.ns_since(used) < MORE_NS,
+                    None => now.ns_since(entry.launched) < LONGEST_QUEUE_NS,
+                });
+            }
+        }
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.sort_by_key(|busy| (busy.device, busy.from));
+        trains(ready)
+    }
+
+    /// Whether records that wait have waited enough.
+    pub(in crate::probe) fn is_hopeless(waiting: &Waiting, now: KtimeNs) -> bool {
+        now.ns_since(waiting.since) > PATIENCE_NS
+    }
+
+    /// Forgets a process that ended.
+    pub(in crate::probe) fn forget(&mut self, pid: Pid) {
+        self.launched.remove(&pid);
+        self.untold.retain(|_, launch| launch.head.pid != pid);
+    }
+}
+
+/// What a graph's records of this name were captured as.
+fn what_of(sum: &Sum, name: &str) -> What {
+    if name.starts_with("[copy") {
+        What::Copy
+    } else if name == "[memset]" {
+        What::Memset
+    } else {
+        What::Kernel(sum.name)
+    }
+}
+
+/// Divides records in proportion to these counts; what does not divide goes to the first.
+fn parts_of(sum: &Sum, among: &Captures, launched: KtimeNs) -> Vec<Part> {
+    let all: u64 = among.values().sum::<u64>().max(1);
+    let share = |of: u64, count: u64| u64::try_from(u128::from(of) * u128::from(count) / u128::from(all));
+    let part = |(&work, &count): (&Work, &u64)| Part {
+        work,
+        launched,
+        busy_ns: share(sum.busy_ns, count).unwrap_or(0),
+        count: share(sum.count.into(), count).unwrap_or(0),
+    };
+    let mut parts: Vec<Part> = among.iter().map(part).collect();
+    parts.sort_by_key(|part| part.work);
+    let busy: u64 = parts.iter().map(|part| part.busy_ns).sum();
+    let count: u64 = parts.iter().map(|part| part.count).sum();
+    if let Some(first) = parts.first_mut() {
+        first.busy_ns += sum.busy_ns.saturating_sub(busy);
+        first.count += u64::from(sum.count).saturating_sub(count);
+    }
+    parts
+}
+
+/// Puts neighbours of one stack together that follow each other without a pause that matters.
+fn trains(busy: Vec<GpuBusy>) -> Vec<GpuBusy> {
+    let mut trains: Vec<GpuBusy> = Vec::with_capacity(busy.len());
+    let whose = |busy: &GpuBusy| -> (u32, ThreadKey, StackId) { (busy.device, busy.thread, busy.stack) };
+    for next in busy {
+        match trains.last_mut() {
+            Some(last)
+                if whose(last) == whose(&next)
+                    && next.from >= last.until
+                    && next.until.ns_since(last.from) <= TRAIN_NS =>
+            {
+                last.until = next.until;
+                last.count += next.count;
+                last.busy_ns += next.busy_ns;
+            }
+            _ => trains.push(next),
+        }
+    }
+    trains
+}
+
+/// A C++ name as it stands in the source; others as they are.
+pub(in crate::probe) fn demangled(name: &str) -> String {
+    let symbol = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok()).flatten();
+    symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Captures, GpuBusy, KtimeNs, StackId, Sum, ThreadKey, Work, demangled, parts_of, trains};
+
+    fn at(ns: u64) -> KtimeNs {
+        KtimeNs::from_ns(ns)
+    }
+
+    fn work(stack: u32) -> Work {
+        Work { thread: ThreadKey::new(0), stack: StackId::new(stack) }
+    }
+
+    /// A graph's kernels are divided by how often each stack captured them, and nothing is lost by rounding.
+    #[test]
+    fn records_are_divided_whole() {
+        let sum =
+            Sum { correlation: 1, device: 0, name: 0, count: 7, start_ns: 0, end_ns: 900, busy_ns: 101 };
+        let parts = parts_of(&sum, &Captures::from([(work(1), 4), (work(2), 2)]), at(0));
+        assert_eq!(
+            parts.iter().map(|part| (part.busy_ns, part.count)).collect::<Vec<_>>(),
+            [(68, 5), (33, 2)]
+        );
+    }
+
+    /// Neighbours of one stack within a millisecond are one entry with all their time; another stack between them, an overlap or a longer
+    /// stretch keeps them apart.
+    #[test]
+    fn neighbours_are_put_together() {
+        let busy = |stack, from, until| GpuBusy {
+            device: 0,
+            thread: ThreadKey::new(0),
+            stack: StackId::new(stack),
+            launched: at(from),
+            from: at(from),
+            until: at(until),
+            count: 1,
+            busy_ns: until - from,
+        };
+        let us = |n: u64| n * 1000;
+        let found = trains(vec![
+            busy(1, us(0), us(100)),
+            busy(1, us(150), us(300)),
+            busy(2, us(300), us(400)),
+            busy(1, us(400), us(500)),
+            busy(1, us(450), us(600)),
+            busy(1, us(600), us(1600)),
+        ]);
+        let seen: Vec<(u64, u64)> = found.iter().map(|busy| (busy.count, busy.busy_ns)).collect();
+        assert_eq!(seen, [(2, us(250)), (1, us(100)), (1, us(100)), (1, us(150)), (1, us(1000))]);
+    }
+
+    /// C++ names are shown as the source has them, others as they are.
+    #[test]
+    fn names_are_demangled() {
+        assert_eq!(demangled("_Z4gemmIfEvPKT_i"), "void gemm<float>(float const*, int)");
+        assert_eq!(demangled("gemm"), "gemm");
+    }
+}

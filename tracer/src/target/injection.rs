@@ -1,0 +1,155 @@
+//! The library that CUDA's driver loads into a command for `--gpu kernel`: its file, the socket that it talks to, the variables that name both.
+//!
+//! The library lies beside the program, as cargo and packages leave it. It is copied to a folder that everybody may read, since the command
+//! runs as the invoking user, in a file system that lets code run. Leaves out what the library sends (`probe/gpu`).
+
+use energy_trace_cupti::{NEXT, SOCKET};
+use nix::sys::statvfs::{FsFlags, statvfs};
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The variable by which CUDA's driver is told what to load.
+const INJECTION: &str = "CUDA_INJECTION64_PATH";
+/// The library's file.
+const FILE: &str = "libenergy_trace_cupti.so";
+/// Folders with the library, seen from the program's own.
+const PLACES: [&str; 4] = [".", "deps", "../lib/energy-trace", "../lib"];
+
+/// Why nothing can be injected.
+#[derive(Debug, thiserror::Error)]
+pub enum InjectionError {
+    /// The library is not there.
+    #[error(
+        "{FILE} is not beside {program}, nor in ../lib/energy-trace: put it there, or build both with `cargo xtask build`"
+    )]
+    NoLibrary {
+        /// The program's file.
+        program: PathBuf,
+    },
+    /// No folder for it.
+    #[error("no folder for {FILE} in {folders}, in which code may run: {source}")]
+    NoFolder {
+        /// Where it was tried.
+        folders: String,
+        /// What the system said last.
+        source: io::Error,
+    },
+}
+
+/// What is injected.
+#[derive(Debug)]
+pub struct Injection {
+    folder: TempDir,
+    next: Option<OsString>,
+}
+
+impl Injection {
+    /// Copies the library and begins to listen.
+    ///
+    /// # Errors
+    /// When there is no library, or no place for it.
+    pub fn prepare() -> Result<(Self, UnixListener), InjectionError> {
+        let library = find_library()?;
+        let folders = [std::env::temp_dir(), "/var/tmp".into(), "/dev/shm".into()];
+        let mut failure = io::Error::from(io::ErrorKind::PermissionDenied);
+        for folder in folders.iter().filter(|folder| may_run_code(folder)) {
+            match place(&library, folder) {
+                Ok((folder, socket)) => {
+                    let next = next(std::env::var_os(INJECTION));
+                    return Ok((Self { folder, next }, socket));
+                }
+                Err(error) => failure = error,
+            }
+        }
+        let folders = folders.map(|folder| folder.display().to_string()).join(", ");
+        Err(InjectionError::NoFolder { folders, source: failure })
+    }
+
+    /// The library as the command will see it.
+    pub fn library(&self) -> PathBuf {
+        self.folder.path().join(FILE)
+    }
+
+    /// The user's own tool in the same place, which is started first.
+    pub const fn next(&self) -> Option<&OsString> {
+        self.next.as_ref()
+    }
+
+    /// What is set in the command's environment.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let own = [(INJECTION, self.library()), (SOCKET, self.folder.path().join("socket"))];
+        let own = own.into_iter().map(|(name, path)| (name, path.into_os_string()));
+        own.chain(self.next.clone().map(|next| (NEXT, next))).collect()
+    }
+
+    /// Leaves the library where it is: programs that start later have its name in their environment.
+    pub fn leave(self) {
+        let _left = self.folder.keep();
+    }
+}
+
+/// The library beside this program. `deps` is where cargo puts it.
+///
+/// # Errors
+/// When it is not there.
+pub fn find_library() -> Result<PathBuf, InjectionError> {
+    let program = std::env::current_exe().unwrap_or_default();
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    let mut files = PLACES.iter().map(|place| folder.join(place).join(FILE));
+    files.find(|file| file.is_file()).ok_or(InjectionError::NoLibrary { program })
+}
+
+/// The user's tool that is to be loaded beside ours; another energy-trace's library is not: this one takes its place.
+fn next(set: Option<OsString>) -> Option<OsString> {
+    set.filter(|path| !path.is_empty() && Path::new(path).file_name() != Some(FILE.as_ref()))
+}
+
+fn may_run_code(folder: &Path) -> bool {
+    statvfs(folder).is_ok_and(|facts| !facts.flags().contains(FsFlags::ST_NOEXEC))
+}
+
+/// A folder with the library and a socket, open to whoever the command runs as: what others say is not believed (`probe/gpu`).
+fn place(library: &Path, folder: &Path) -> io::Result<(TempDir, UnixListener)> {
+    let folder = tempfile::Builder::new().prefix("energy-trace-").tempdir_in(folder)?;
+    let (copy, socket) = (folder.path().join(FILE), folder.path().join("socket"));
+    fs::copy(library, &copy)?;
+    fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
+    let listener = UnixListener::bind(&socket)?;
+    fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+    Ok((folder, listener))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FILE, next, place};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// A user's tool is kept, an energy-trace's library and nothing are not.
+    #[test]
+    fn the_users_own_tool_is_kept() {
+        assert_eq!(next(Some("/opt/tool.so".into())), Some("/opt/tool.so".into()));
+        assert_eq!(next(Some(format!("/tmp/energy-trace-x/{FILE}").into())), None);
+        assert_eq!((next(Some("".into())), next(None)), (None, None));
+    }
+
+    /// Everybody may read the library and talk to the socket; both go with the folder.
+    #[test]
+    fn everybody_may_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let library = dir.path().join("library");
+        std::fs::write(&library, "code").unwrap();
+        let (folder, _socket) = place(&library, dir.path()).unwrap();
+        let mode =
+            |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode("."), mode(FILE), mode("socket")), (0o755, 0o755, 0o666));
+        let path = folder.path().to_owned();
+        drop(folder);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,56 @@
+//! `cargo xtask bench gpu-accuracy`: runs the benchmark of `tests/gpu_accuracy_run.rs`, built for speed.
+
+use crate::bpf::{self, Warnings};
+use crate::command::run;
+use crate::setup::{self, Purpose};
+use crate::workspace::Workspace;
+use anyhow::Result;
+use std::path::PathBuf;
+
+/// What is run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Runs of each line on the virtual clock; 0 leaves it out.
+    #[arg(long, default_value_t = 5)]
+    seeds: u64,
+    /// Seconds of each of them, of virtual time.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Live runs of each line, on the simulated GPU (root, BPF); 0 leaves them out.
+    #[arg(long, default_value_t = 0)]
+    live: u32,
+    /// Seconds of each live run.
+    #[arg(long, default_value_t = 20)]
+    live_seconds: u32,
+    /// Meters whose name begins so.
+    #[arg(long)]
+    only: Option<String>,
+    /// Where all runs go as JSON; left out, target/bench/gpu_accuracy.json.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// Prints the tables as Markdown.
+pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+    let tools = setup::run(workspace, Purpose::Build)?;
+    bpf::build(workspace, &tools, Warnings::Shown)?;
+    let folder = workspace.target().join("bench");
+    std::fs::create_dir_all(&folder)?;
+    run(workspace.cargo().args(["build", "--quiet", "--release", "--package", "simgpu"]))?;
+    let mut cargo = workspace.cargo();
+    cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "gpu_accuracy", "--"]);
+    let numbers = [
+        ("--seeds", options.seeds.to_string()),
+        ("--seconds", options.seconds.to_string()),
+        ("--live", options.live.to_string()),
+        ("--live-seconds", options.live_seconds.to_string()),
+    ];
+    for (name, value) in numbers {
+        cargo.args([name, &value]);
+    }
+    if let Some(only) = &options.only {
+        cargo.args(["--only", only]);
+    }
+    cargo.arg("--json").arg(options.json.clone().unwrap_or_else(|| folder.join("gpu_accuracy.json")));
+    run(&mut cargo)
+}
