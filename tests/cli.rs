@@ -27,7 +27,7 @@ fn wrong_usage() {
         "-F 0 -- touch ran",
         "--duration 5 -- touch ran",
         "--power coal -- touch ran",
-        "--gpu kernel -- touch ran",
+        "--gpu kernels -- touch ran",
         "--model-watts fast -- touch ran",
         "-q -v -- touch ran",
         "-o same --svg same -- touch ran",

@@ -30,10 +30,11 @@ static TALLY: Mutex<Tally> = Mutex::new(Tally::new());
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static BUFFERS: AtomicU64 = AtomicU64::new(0);
-/// Nanoseconds that all of this took so far.
+/// Nanoseconds that all of this took so far, but for callbacks; one callback in so many is timed, and stands for those that are not.
 static COST_NS: AtomicU64 = AtomicU64::new(0);
-/// One callback in so many is timed, and stands for as many.
-const TIMED: u64 = 8;
+const TIMED_EACH: u64 = 8;
+static TIMED: AtomicU64 = AtomicU64::new(0);
+static TIMED_NS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static LAST: Cell<u32> = const { Cell::new(0) };
@@ -108,7 +109,9 @@ pub(crate) fn flush(forced: bool) {
 
 /// Launches that were told of, records that CUPTI dropped, and nanoseconds that all of this took.
 pub(crate) fn counts() -> (u64, u64, u64) {
-    (LAUNCHES.load(Relaxed), DROPPED.load(Relaxed), COST_NS.load(Relaxed))
+    let launches = LAUNCHES.load(Relaxed);
+    let each = TIMED_NS.load(Relaxed) / TIMED.load(Relaxed).max(1);
+    (launches, DROPPED.load(Relaxed), COST_NS.load(Relaxed).saturating_add(each.saturating_mul(launches)))
 }
 
 /// `CLOCK_MONOTONIC`: CUPTI puts its records on this clock.
@@ -134,14 +137,15 @@ extern "C" fn on_call(_user: *mut c_void, _domain: u32, call: u32, data: *const 
         if site == 1 && LAST.replace(correlation) != correlation {
             let timed = LAUNCHES
                 .fetch_add(1, Relaxed)
-                .is_multiple_of(TIMED)
+                .is_multiple_of(TIMED_EACH)
                 .then(|| clock_ns(libc::CLOCK_THREAD_CPUTIME_ID));
             // SAFETY: as above; the name of what is launched has its zero, or is null.
             let name = unsafe { names::number_of((*data).symbol_name) };
             energy_trace_launched(correlation, call, name);
             if let Some(began) = timed {
                 let took = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(began);
-                COST_NS.fetch_add(TIMED * took, Relaxed);
+                TIMED.fetch_add(1, Relaxed);
+                TIMED_NS.fetch_add(took, Relaxed);
             }
         }
     });

@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 static SOCKET: Mutex<Option<UnixStream>> = Mutex::new(None);
 /// One tick after the other: names must go before what they name.
 static TURN: Mutex<()> = Mutex::new(());
+/// Set once goodbye is said: nothing follows it.
+static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Connects, begins to listen, and says how that went. Without a socket nothing is begun: it would cost the program and serve nobody.
 pub(crate) fn start(path: &Path, listen: impl FnOnce() -> Result<u32, String>) {
@@ -42,11 +45,12 @@ pub(crate) fn start(path: &Path, listen: impl FnOnce() -> Result<u32, String>) {
     // SAFETY: the handler is a function of this library, which the driver never unloads.
     unsafe { libc::atexit(at_exit) };
     let tick = || {
-        while !is_forked() && lock().is_some() {
+        while !is_forked() && !ENDED.load(Relaxed) && lock().is_some() {
             std::thread::sleep(TICK);
             guarded(|| listen::counted(|| ship(false)));
         }
-        if !is_forked() {
+        // At the end of the program CUPTI ends by itself.
+        if !is_forked() && !ENDED.load(Relaxed) {
             guarded(listen::stop);
         }
     };
@@ -65,6 +69,10 @@ extern "C" fn at_exit() {
 /// Sends what there is; `last`, also what has not ended, and goodbye.
 fn ship(last: bool) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    if ENDED.swap(last, Relaxed) {
+        ENDED.store(true, Relaxed);
+        return;
+    }
     listen::flush(last);
     let (names, sums, untimed) = listen::tally().take();
     let (launches, dropped, cost_ns) = listen::counts();
