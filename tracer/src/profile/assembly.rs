@@ -6,8 +6,8 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    Frame, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier, Launches, Name, Occupant, Record, Sample,
-    Slice, StackNode, Wait, Wake,
+    Frame, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier, Launches, Name, Occupant, Process,
+    Record, Sample, Slice, StackNode, Thread, Wait, Wake,
 };
 use super::recording::{GpuFacts, Recording, Requests};
 use crate::ids::{DomainId, FrameId, StackId, ThreadKey};
@@ -103,14 +103,8 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             to.readings.entry(domain).or_default().extend(readings);
             Ok(())
         }
-        Record::Process(process) => {
-            process.parent.map_or(Ok(()), |parent| defined(&to.processes, "process", parent.get()))?;
-            place(&mut to.processes, "process", process.key.get(), process)
-        }
-        Record::Thread(thread) => {
-            defined(&to.processes, "process", thread.process.get())?;
-            place(&mut to.threads, "thread", thread.key.get(), thread)
-        }
+        Record::Process(process) => add_process(to, process),
+        Record::Thread(thread) => add_thread(to, thread),
         Record::Frame(id, frame) => place(&mut to.frames, "frame", id.get(), frame),
         Record::Stack(id, node) => add_stack(to, id, node),
         Record::Slices(slices) => add_slices(to, slices),
@@ -156,6 +150,16 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             Ok(())
         }
     }
+}
+
+fn add_process(to: &mut Recording, process: Process) -> Result<(), Nonsense> {
+    process.parent.map_or(Ok(()), |parent| defined(&to.processes, "process", parent.get()))?;
+    place(&mut to.processes, "process", process.key.get(), process)
+}
+
+fn add_thread(to: &mut Recording, thread: Thread) -> Result<(), Nonsense> {
+    defined(&to.processes, "process", thread.process.get())?;
+    place(&mut to.threads, "thread", thread.key.get(), thread)
 }
 
 fn add_meter(to: &mut Recording, domain: DomainId, meter: GpuMeter) -> Result<(), Nonsense> {
