@@ -33,7 +33,7 @@ struct Options {
     #[arg(long, default_value = "endbr-push")]
     prologue: String,
     /// The command; left out, only the variables are printed that a command needs
-    #[arg(last = true)]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
 
@@ -125,4 +125,22 @@ fn show(place: &Place, machine: &Path) -> Result<()> {
     }
     eprintln!("sim: every launch is in {}", simgpu::place::truth_file(machine).display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+    use clap::Parser as _;
+
+    /// The command is what follows the options, with two hyphens before it or without: the outer command line may take them away.
+    #[test]
+    fn commands() {
+        for words in
+            [&["--model", "H100", "--", "a", "-b"][..], &["--model", "H100", "a", "-b"], &["a", "-b"]]
+        {
+            let options = Options::try_parse_from(words).unwrap();
+            assert_eq!(options.command, ["a", "-b"]);
+            assert_eq!(options.model.is_some(), words.len() > 2);
+        }
+    }
 }
