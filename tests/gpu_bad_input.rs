@@ -21,7 +21,7 @@ fn scenario(model: &str) -> Scenario {
 }
 
 fn machine(model: &str) -> Gpu {
-    Gpu::new(&scenario(model), Prologue::EndbrPush).unwrap()
+    Gpu::with_meter(Meter::model(model).unwrap().full_duty()).unwrap()
 }
 
 /// A recording that is to be made.
@@ -131,7 +131,7 @@ fn libraries_are_too_old_for_some_calls() {
 #[test]
 fn the_gpu_vanishes() {
     let meter = Meter { lost_after_s: Some(7.0), ..Meter::model("V100").unwrap().full_duty() };
-    let gpu = Gpu::new(&Scenario::new(meter, &WORKLOADS), Prologue::EndbrPush).unwrap();
+    let gpu = Gpu::with_meter(meter).unwrap();
     let program = gpu.workload("gpu_mix", &[]).unwrap();
     let mut run = Run::new(&gpu, true, &program, &["9"]);
     let recording = run.recording();

@@ -15,7 +15,7 @@ use energy_trace::profile::file::read;
 use energy_trace::profile::record::{DomainClass, FrameKind, Warning};
 use energy_trace::profile::recording::Recording;
 use energy_trace::units::MicroJoules;
-use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS};
+use energy_trace_tests::gpu::{Gpu, Launch, Meter, site_of, timed};
 use energy_trace_tests::process::{Guard, tests_dir};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,30 +23,12 @@ use std::process::Command;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(180);
-/// What launches in the workloads.
-const SITES: [&str; 15] = [
-    "forward",
-    "backward",
-    "optimizer",
-    "upload",
-    "download",
-    "clear",
-    "attention",
-    "linear",
-    "gemm_backward",
-    "optimizer_step",
-    "rate",
-    "dense",
-    "activate",
-    "backprop",
-    "update",
-];
 
 /// A launch stack: the function that launches, and what.
 type Key = (String, String);
 
 fn machine(model: &str) -> Gpu {
-    Gpu::new(&Scenario::new(Meter::model(model).unwrap(), &WORKLOADS), Prologue::EndbrPush).unwrap()
+    Gpu::with_meter(Meter::model(model).unwrap()).unwrap()
 }
 
 /// The recorder's command, which the caller completes.
@@ -101,8 +83,8 @@ impl Recorded {
     fn key(&self, stack: energy_trace::ids::StackId) -> Key {
         let frames: Vec<_> = self.recording.frames_of(stack).map(|(_, frame)| frame).collect();
         let leaf = frames.last().unwrap();
-        let site = frames.iter().rev().find(|frame| SITES.contains(&frame.name.as_str()));
-        (site.map_or("no site", |frame| frame.name.as_str()).to_owned(), leaf.name.clone())
+        let site = site_of(frames.iter().map(|frame| frame.name.as_str()));
+        (site.to_owned(), leaf.name.clone())
     }
 
     /// Charged joules by launch stack, and whether they are flagged.
@@ -137,21 +119,11 @@ fn record_mix(gpu: &Gpu, arguments: &[&str]) -> Recorded {
     record(gpu, &gpu.workload("gpu_mix", &[]).unwrap(), arguments)
 }
 
-fn key_of(launch: &Launch) -> Key {
-    let site = if launch.capture_tag.is_empty() { &launch.tag } else { &launch.capture_tag };
-    let what = match launch.kind.as_str() {
-        "kernel" => launch.name.clone(),
-        "memset" => "[GPU memset]".to_owned(),
-        copy => format!("[GPU copy {}]", copy.to_uppercase()),
-    };
-    (site.clone(), what)
-}
-
 /// Nanoseconds and count of what really ran.
 fn ran(launches: &[Launch]) -> BTreeMap<Key, (u64, u64)> {
     let mut sums = BTreeMap::<Key, (u64, u64)>::new();
     for launch in launches {
-        let sum = sums.entry(key_of(launch)).or_default();
+        let sum = sums.entry(timed(launch)).or_default();
         *sum = (sum.0 + launch.end_ns - launch.start_ns, sum.1 + 1);
     }
     sums
@@ -238,7 +210,7 @@ fn energy_by_launch_stack() {
     for (name, meter, least, (mean_goal, worst_goal)) in
         [("H100", full, 2, (2.0, 5.0)), ("V100", half, 0, (5.0, 15.0))]
     {
-        let gpu = Gpu::new(&Scenario::new(meter, &WORKLOADS), Prologue::EndbrPush).unwrap();
+        let gpu = Gpu::with_meter(meter).unwrap();
         let recorded = record_mix(&gpu, &["20", "mixed"]);
         let errors = errors(&recorded, &gpu.truth().unwrap());
         let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
@@ -256,7 +228,7 @@ fn energy_by_launch_stack() {
 fn errors(recorded: &Recorded, launches: &[Launch]) -> Vec<f64> {
     let mut truth = BTreeMap::<Key, f64>::new();
     for launch in launches {
-        *truth.entry(key_of(launch)).or_default() += launch.uj / 1e6;
+        *truth.entry(timed(launch)).or_default() += launch.uj / 1e6;
     }
     let all: f64 = truth.values().sum();
     truth.retain(|_, joules| *joules > 0.01 * all);

@@ -11,7 +11,7 @@ use energy_trace::profile::file::read;
 use energy_trace::profile::record::{CounterValue, DomainClass};
 use energy_trace::profile::recording::Recording;
 use energy_trace::units::MicroJoules;
-use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS};
+use energy_trace_tests::gpu::{Gpu, Launch, Meter, SITES, launched, site_of, timed};
 use energy_trace_tests::process::Guard;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -23,7 +23,6 @@ const LEAST: f64 = 0.01;
 const MODELS: [&str; 5] = ["V100", "A100", "H100", "MIG", "AVERAGED"];
 /// Modes of `gpu_mix`.
 const MODES: [&str; 3] = ["eager", "graph", "capture"];
-const SITES: [&str; 6] = ["forward", "backward", "optimizer", "upload", "download", "clear"];
 
 /// Who launched, and what.
 type Key = (String, String);
@@ -57,8 +56,7 @@ fn is_offered(tier: Tier) -> bool {
 }
 
 fn run(tier: Tier, model: &str, mode: &str, seconds: u32) -> Run {
-    let gpu =
-        Gpu::new(&Scenario::new(Meter::model(model).unwrap(), &WORKLOADS), Prologue::EndbrPush).unwrap();
+    let gpu = Gpu::with_meter(Meter::model(model).unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("energy-trace.data");
     let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
@@ -69,11 +67,24 @@ fn run(tier: Tier, model: &str, mode: &str, seconds: u32) -> Run {
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
     let (recording, launches) = (read(&data).unwrap(), gpu.truth().unwrap());
-    judge(&recording, &attribute(&recording), &launches)
+    judge(&recording, &attribute(&recording), &launches, names_of(tier))
 }
 
-fn judge(recording: &Recording, profile: &EnergyProfile, launches: &[Launch]) -> Run {
-    let truth = truth(launches);
+/// What a tier's frames name a launch.
+fn names_of(tier: Tier) -> fn(&Launch) -> Key {
+    match tier {
+        Tier::Launch => launched,
+        Tier::Kernel => timed,
+    }
+}
+
+fn judge(
+    recording: &Recording,
+    profile: &EnergyProfile,
+    launches: &[Launch],
+    key_of: fn(&Launch) -> Key,
+) -> Run {
+    let truth = truth(launches, key_of);
     let all: f64 = truth.values().sum();
     let large: Vec<&Key> =
         truth.iter().filter(|(_, joules)| **joules >= LEAST * all).map(|(key, _)| key).collect();
@@ -100,7 +111,7 @@ fn judge(recording: &Recording, profile: &EnergyProfile, launches: &[Launch]) ->
         within(sure.ci95) || sure.bounds.is_some_and(within)
     };
     let naive = |weight: fn(&Launch) -> (u64, f64)| {
-        let joules = naive(recording, launches, weight);
+        let joules = naive(recording, launches, key_of, weight);
         let of = |key: &&Key| joules.get(*key).copied().unwrap_or(0.0);
         errors(&large.iter().map(of).collect::<Vec<_>>(), &should(&large))
     };
@@ -135,31 +146,26 @@ fn rows_by_key(recording: &Recording, profile: &EnergyProfile) -> BTreeMap<Key, 
             continue;
         };
         let frames: Vec<&str> = recording.frames_of(stack).map(|(_, frame)| frame.name.as_str()).collect();
-        let site = frames.iter().rev().find(|name| SITES.contains(name)).copied().unwrap_or("no site");
+        let site = site_of(frames.iter().copied());
         let what = frames.last().copied().unwrap_or_default();
         rows.entry((site.to_owned(), what.to_owned())).or_default().push(place);
     }
     rows
 }
 
-fn key_of(launch: &Launch) -> Key {
-    let site = if launch.capture_tag.is_empty() { &launch.tag } else { &launch.capture_tag };
-    let what = match launch.kind.as_str() {
-        "kernel" => &launch.name,
-        "memset" => "[GPU memset]",
-        _ => "[GPU copy]",
-    };
-    (site.clone(), what.to_owned())
-}
-
-fn truth(launches: &[Launch]) -> BTreeMap<Key, f64> {
+fn truth(launches: &[Launch], key_of: fn(&Launch) -> Key) -> BTreeMap<Key, f64> {
     let mut joules = BTreeMap::new();
     launches.iter().for_each(|launch| *joules.entry(key_of(launch)).or_default() += launch.uj / 1e6);
     joules
 }
 
 /// Splits each step of the meter by the weights of the launches whose moment is in it.
-fn naive(recording: &Recording, launches: &[Launch], of: fn(&Launch) -> (u64, f64)) -> BTreeMap<Key, f64> {
+fn naive(
+    recording: &Recording,
+    launches: &[Launch],
+    key_of: fn(&Launch) -> Key,
+    of: fn(&Launch) -> (u64, f64),
+) -> BTreeMap<Key, f64> {
     let good = |reading: &energy_trace::profile::record::Reading| match reading.value {
         CounterValue::MicroJoules(uj) => Some((reading.at.as_ns(), uj)),
         CounterValue::Failed => None,

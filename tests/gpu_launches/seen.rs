@@ -2,7 +2,7 @@
 
 use energy_trace::profile::record::FrameKind;
 use energy_trace::profile::recording::Recording;
-use energy_trace_tests::gpu::Launch;
+use energy_trace_tests::gpu::{Launch, launched, site_of};
 use energy_trace_tests::process::Guard;
 use energy_trace_tests::report::Report;
 use std::collections::BTreeMap;
@@ -12,20 +12,6 @@ use std::process::Command;
 use std::time::Duration;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
-/// What launches in the workloads.
-const SITES: [&str; 11] = [
-    "forward",
-    "backward",
-    "optimizer",
-    "upload",
-    "download",
-    "clear",
-    "attention",
-    "linear",
-    "gemm_backward",
-    "optimizer_step",
-    "rate",
-];
 
 pub(crate) type Counts = BTreeMap<(String, String), u64>;
 
@@ -36,8 +22,7 @@ pub(crate) fn seen(recording: &Recording) -> Counts {
         let frames: Vec<_> = recording.frames_of(launched.stack).map(|(_, frame)| frame).collect();
         let leaf = frames.last().unwrap();
         assert!(matches!(leaf.kind, FrameKind::Gpu | FrameKind::Special), "{leaf:?}");
-        let site = frames.iter().rev().find(|frame| SITES.contains(&frame.name.as_str()));
-        let site = site.map_or("no site", |frame| frame.name.as_str());
+        let site = site_of(frames.iter().map(|frame| frame.name.as_str()));
         *counts.entry((site.to_owned(), leaf.name.clone())).or_default() += launched.count;
     }
     counts
@@ -47,13 +32,7 @@ pub(crate) fn seen(recording: &Recording) -> Counts {
 pub(crate) fn truth(launches: &[Launch]) -> Counts {
     let mut counts = Counts::new();
     for launch in launches {
-        let site = if launch.capture_tag.is_empty() { &launch.tag } else { &launch.capture_tag };
-        let what = match launch.kind.as_str() {
-            "kernel" => &launch.name,
-            "memset" => "[GPU memset]",
-            _ => "[GPU copy]",
-        };
-        *counts.entry((site.clone(), what.to_owned())).or_default() += 1;
+        *counts.entry(launched(launch)).or_default() += 1;
     }
     counts
 }

@@ -106,12 +106,58 @@ impl Gpu {
     }
 }
 
+/// The functions of the workloads that launch: the tags of launches.
+pub const SITES: [&str; 15] = [
+    "forward",
+    "backward",
+    "optimizer",
+    "upload",
+    "download",
+    "clear",
+    "attention",
+    "linear",
+    "gemm_backward",
+    "optimizer_step",
+    "rate",
+    "dense",
+    "activate",
+    "backprop",
+    "update",
+];
+
+/// The innermost function of a stack that launches; names from the root on.
+pub fn site_of<'a>(names: impl DoubleEndedIterator<Item = &'a str>) -> &'a str {
+    names.rev().find(|name| SITES.contains(name)).unwrap_or("no site")
+}
+
+/// Whose a launch is: the tag of its capture where there is one, else its own.
+pub fn tag_of(launch: &Launch) -> &str {
+    if launch.capture_tag.is_empty() { &launch.tag } else { &launch.capture_tag }
+}
+
+/// Whose a launch is, and its innermost frame in the launch tier.
+pub fn launched(launch: &Launch) -> (String, String) {
+    let what = match launch.kind.as_str() {
+        "kernel" => &launch.name,
+        "memset" => "[GPU memset]",
+        _ => "[GPU copy]",
+    };
+    (tag_of(launch).to_owned(), what.to_owned())
+}
+
+/// The same in the kernel tier, which knows where copies go.
+pub fn timed(launch: &Launch) -> (String, String) {
+    match launch.kind.as_str() {
+        "kernel" | "memset" => launched(launch),
+        copy => (tag_of(launch).to_owned(), format!("[GPU copy {}]", copy.to_uppercase())),
+    }
+}
+
 /// Energy above idle by what launched it, in microjoules: the tag of the capture where there is one, else of the launch; and the kernel.
 pub fn by_tag(launches: &[Launch]) -> BTreeMap<(String, String), f64> {
     let mut sums = BTreeMap::new();
     for launch in launches {
-        let tag = if launch.capture_tag.is_empty() { &launch.tag } else { &launch.capture_tag };
-        *sums.entry((tag.clone(), launch.name.clone())).or_default() += launch.uj;
+        *sums.entry((tag_of(launch).to_owned(), launch.name.clone())).or_default() += launch.uj;
     }
     sums
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, anyhow};
 use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::Path;
 
 /// `BPF_PROG_LOAD` (include/uapi/linux/bpf.h, v6.1, `enum bpf_cmd`).
@@ -29,7 +30,7 @@ pub(crate) fn check_bpf() -> Result<()> {
     btf.metadata().with_context(|| {
         format!("the tests need a kernel with BTF (CONFIG_DEBUG_INFO_BTF): no {}", btf.display())
     })?;
-    load_nothing().map_err(|error| {
+    load_nothing(PERF_EVENT).map(drop).map_err(|error| {
         anyhow!(
             "the tests load BPF programs, and this process may not ({error}). As root it may:\n    \
              sudo env \"PATH=$PATH\" \"CARGO_HOME=${{CARGO_HOME:-$HOME/.cargo}}\" \"RUSTUP_HOME=${{RUSTUP_HOME:-$HOME/.rustup}}\" \
@@ -38,12 +39,13 @@ pub(crate) fn check_bpf() -> Result<()> {
     })
 }
 
-fn load_nothing() -> io::Result<()> {
-    // r0 = 0; exit
+/// Loads a program of a kind (`enum bpf_prog_type`) that returns 0 at once; it is there until what this gives is dropped.
+pub(crate) fn load_nothing(prog_type: u32) -> io::Result<OwnedFd> {
+    // r0 = 0; exit (Documentation/bpf/standardization/instruction-set.rst).
     let program: [u64; 2] = [0xb7, 0x95];
     let license = c"GPL";
     let attr = ProgLoad {
-        prog_type: PERF_EVENT,
+        prog_type,
         insn_cnt: 2,
         insns: program.as_ptr() as u64,
         license: license.as_ptr() as u64,
@@ -60,6 +62,5 @@ fn load_nothing() -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the descriptor was returned just now and belongs to nobody else.
-    unsafe { libc::close(fd) };
-    Ok(())
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -3,7 +3,7 @@
 //! Programs often bring a CUPTI of their own (PyTorch, JAX), which is not to be seen here; so none on the machine is no more than a remark.
 
 use super::{DoctorPlan, Finding};
-use crate::target::injection::find_library;
+use crate::target::injection::{INJECTION, find_library};
 use std::path::{Path, PathBuf};
 
 const AREA: &str = "gpu";
@@ -19,8 +19,8 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
         std::env::split_paths(&search).filter(|path| path.is_absolute()).collect();
     folders.extend(PLACES.map(|place| plan.rootfs.join(place)));
     let mut findings = vec![of_library(), of_cupti(&folders)];
-    if let Some(other) = std::env::var_os("CUDA_INJECTION64_PATH").filter(|path| !path.is_empty()) {
-        let text = format!("CUDA_INJECTION64_PATH names {}: --gpu kernel loads it first", other.display());
+    if let Some(other) = std::env::var_os(INJECTION).filter(|path| !path.is_empty()) {
+        let text = format!("{INJECTION} names {}: --gpu kernel loads it first", other.display());
         findings.push(Finding::ok(AREA, text));
     }
     findings

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// The variable by which CUDA's driver is told what to load.
-const INJECTION: &str = "CUDA_INJECTION64_PATH";
+pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The library's file.
 const FILE: &str = "libenergy_trace_cupti.so";
 /// Folders with the library, seen from the program's own.

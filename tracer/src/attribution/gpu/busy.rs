@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 const CELL_NS: u64 = 1_000_000;
 
 /// How kernels that run side by side count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sharing {
     /// Each with its part of the moment.
+    #[default]
     Divided,
     /// Each with its whole time.
     Whole,
@@ -66,6 +67,7 @@ pub(super) fn cells_of(runs: &[Run], sharing: Sharing) -> (Vec<Batch>, f64) {
     (sweep.batches, part)
 }
 
+#[derive(Default)]
 struct Sweep {
     sharing: Sharing,
     active: Vec<Run>,
@@ -75,20 +77,6 @@ struct Sweep {
     batches: Vec<Batch>,
     busy: f64,
     crowded: f64,
-}
-
-impl Default for Sweep {
-    fn default() -> Self {
-        Self {
-            sharing: Sharing::Divided,
-            active: Vec::new(),
-            units: BTreeMap::new(),
-            cell: Stretch::default(),
-            batches: Vec::new(),
-            busy: 0.0,
-            crowded: 0.0,
-        }
-    }
 }
 
 impl Sweep {

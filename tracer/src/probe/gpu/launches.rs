@@ -147,21 +147,19 @@ impl Launches {
 
     /// Devices with processes that launch more than a few kernels beside their busiest stream, and how many percent that is.
     pub(in crate::probe) fn crowded(&self) -> BTreeMap<u32, f64> {
-        let (mut all, mut first) = (BTreeMap::<u32, u64>::new(), BTreeMap::<(u32, Pid), u64>::new());
+        let mut of_processes = BTreeMap::<(u32, Pid), (u64, u64)>::new();
         for (&(device, pid, _), &count) in &self.streams {
-            *all.entry(device).or_default() += count;
-            let most = first.entry((device, pid)).or_default();
-            *most = count.max(*most);
+            let (all, most) = of_processes.entry((device, pid)).or_default();
+            (*all, *most) = (*all + count, count.max(*most));
         }
-        for ((device, _), most) in first {
-            all.entry(device).and_modify(|rest| *rest -= most);
+        let mut of_devices = BTreeMap::<u32, (u64, u64)>::new();
+        for ((device, _), (all, most)) in of_processes {
+            let (sum, beside) = of_devices.entry(device).or_default();
+            (*sum, *beside) = (*sum + all, *beside + all - most);
         }
-        let launches = |device: u32| self.streams.iter().filter(move |(key, _)| key.0 == device);
-        let percent = |(device, rest): (u32, u64)| {
-            let sum: u64 = launches(device).map(|(_, count)| count).sum();
-            (device, 100.0 * rest as f64 / sum.max(1) as f64)
-        };
-        all.into_iter().map(percent).filter(|(_, percent)| *percent >= CROWDED_PERCENT).collect()
+        let percent =
+            |(device, (sum, beside)): (u32, (u64, u64))| (device, 100.0 * beside as f64 / sum.max(1) as f64);
+        of_devices.into_iter().map(percent).filter(|(_, percent)| *percent >= CROWDED_PERCENT).collect()
     }
 
     /// A thread waited until now; what is launched from now on is another batch.

@@ -9,7 +9,7 @@
 #![expect(clippy::print_stdout, reason = "the table is the result")]
 
 mod intervals;
-mod probe_stats;
+pub(super) mod probe_stats;
 mod workloads;
 
 use crate::chain;

@@ -121,7 +121,7 @@ fn parse_possible(list: &str) -> Option<usize> {
 }
 
 /// A number in an fdinfo.
-fn parse_field(text: &str, key: &str) -> Option<u64> {
+pub(in crate::bench) fn parse_field(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     line.trim().parse().ok()
 }

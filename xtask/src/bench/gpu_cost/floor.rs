@@ -2,6 +2,7 @@
 //!
 //! Leaves out where in a function a probe belongs: an `endbr64` is skipped, as the product skips it.
 
+use crate::kernel::load_nothing;
 use anyhow::{Context as _, Result, bail};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::ffi::CString;
@@ -10,27 +11,12 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::Path;
 
-/// `BPF_PROG_LOAD`, `BPF_PROG_TYPE_KPROBE` (include/uapi/linux/bpf.h, v6.1).
-const PROG_LOAD: libc::c_long = 5;
+/// `BPF_PROG_TYPE_KPROBE` (include/uapi/linux/bpf.h, v6.1).
 const KPROBE: u32 = 2;
 /// `PERF_EVENT_IOC_ENABLE` and `PERF_EVENT_IOC_SET_BPF` (include/uapi/linux/perf_event.h, v6.1).
 const ENABLE: libc::c_ulong = 0x2400;
 const SET_BPF: libc::c_ulong = 0x4004_2408;
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-
-/// The part of `union bpf_attr` for loading a program.
-#[repr(C)]
-struct Load {
-    kind: u32,
-    instructions: u32,
-    code: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log: u64,
-    version: u32,
-    flags: u32,
-}
 
 /// `struct perf_event_attr`, its first version and what a uprobe needs (`config1`: the path, `config2`: the offset).
 #[repr(C)]
@@ -57,34 +43,10 @@ pub(super) struct Empty {
 impl Empty {
     /// On each of these functions of libraries, for all processes.
     pub(super) fn attach(functions: &[(&Path, &str)]) -> Result<Self> {
-        // r0 = 0; exit (Documentation/bpf/standardization/instruction-set.rst).
-        let code = [0x0000_0000_0000_00b7_u64, 0x0000_0000_0000_0095];
-        let license = c"GPL";
-        let load = Load {
-            kind: KPROBE,
-            instructions: 2,
-            code: code.as_ptr() as u64,
-            license: license.as_ptr() as u64,
-            log_level: 0,
-            log_size: 0,
-            log: 0,
-            version: 0,
-            flags: 0,
-        };
-        // SAFETY: `load` is a part of `union bpf_attr` with pointers to memory that outlives the call.
-        let fd = unsafe { libc::syscall(libc::SYS_bpf, PROG_LOAD, &raw const load, size_of::<Load>()) };
-        let program = owned(fd, "an empty BPF program")?;
+        let program = load_nothing(KPROBE).context("an empty BPF program")?;
         let links = functions.iter().map(|(library, function)| probe(&program, library, function));
         Ok(Self { _links: links.collect::<Result<_>>()?, _program: program })
     }
-}
-
-fn owned(fd: libc::c_long, what: &str) -> Result<OwnedFd> {
-    if fd < 0 {
-        bail!("{what}: {}", io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just made this descriptor for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(i32::try_from(fd)?) })
 }
 
 fn probe(program: &OwnedFd, library: &Path, function: &str) -> Result<OwnedFd> {
@@ -105,7 +67,11 @@ fn probe(program: &OwnedFd, library: &Path, function: &str) -> Result<OwnedFd> {
     };
     // SAFETY: `event` says its own size, and its path outlives the call.
     let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const event, -1, 0, -1, 8) };
-    let link = owned(fd, "perf_event_open of a uprobe")?;
+    if fd < 0 {
+        bail!("perf_event_open of a uprobe: {}", io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just made this descriptor for us.
+    let link = unsafe { OwnedFd::from_raw_fd(i32::try_from(fd)?) };
     // SAFETY: both requests take a number.
     let failed = unsafe {
         libc::ioctl(link.as_raw_fd(), SET_BPF, program.as_raw_fd()) < 0

@@ -1,5 +1,6 @@
 //! The counters of a running energy-trace: its programs on uprobes by the kernel's count, and its own CPU time. Read from outside.
 
+use crate::bench::cost::probe_stats::parse_field;
 use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -38,10 +39,7 @@ fn read(pid: u32) -> Option<Seen> {
     let (mut known, entries) = (Vec::new(), fs::read_dir(format!("/proc/{pid}/fdinfo")).ok()?);
     for entry in entries.flatten() {
         let Ok(text) = fs::read_to_string(entry.path()) else { continue };
-        let field = |key: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-            line.trim().parse::<u64>().ok()
-        };
+        let field = |key: &str| parse_field(&text, key);
         // A program is open more than once.
         let Some(id) =
             field("prog_id").filter(|id| field("prog_type") == Some(KPROBE) && !known.contains(id))
