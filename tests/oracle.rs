@@ -183,7 +183,7 @@ fn lines_of_the_innermost_frame() {
         let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
         let lines = leaf_lines::LeafLines::of(&recording);
         eprintln!("{python}: {lines:?}");
-        // Of 33 instructions of a pair of lines, two are on the short one.
+        // Of 255 instructions of a pair of lines, two are on the short one.
         assert!(lines.long > 20 && (lines.short + lines.elsewhere) * 4 < lines.long, "{python}: {lines:?}");
     }
 }
