@@ -25,7 +25,7 @@ use proptest::prelude::{ProptestConfig, any, prop, prop_assert_eq, proptest};
 use recording_builder::RecordingBuilder;
 use serde_json::Value;
 use std::path::Path;
-use training_runs::{estimated_training, measured_training, training};
+use training_runs::{estimated_training, gpu_training, measured_training, training};
 
 /// Compares with a golden file, or writes it where `BLESS` is set.
 #[track_caller]
@@ -76,6 +76,14 @@ fn no_line_is_wider_than_the_terminal() {
 fn table_of_measured_domains() {
     let options = TableOptions { width: Some(100), verbose: true, ..TableOptions::default() };
     golden("table-measured.txt", &table_text(&measured_training(), &options));
+}
+
+/// A GPU's joules are divided by nobody's CPU time: watts are the CPUs' and say so, and there are none where no CPU was measured.
+#[test]
+fn watts_beside_a_gpu() {
+    let options = TableOptions { width: Some(100), ..TableOptions::default() };
+    golden("table-gpu.txt", &table_text(&gpu_training(true), &options));
+    golden("table-gpu-alone.txt", &table_text(&gpu_training(false), &options));
 }
 
 /// Each way to group has its table.
@@ -222,7 +230,9 @@ fn svg((recording, profile): &(Recording, EnergyProfile), options: &FlameOptions
 /// The title says joules, and each tooltip has joules, share, watts and seconds, with the word where they are estimated.
 #[test]
 fn flame_graph_says_joules() {
-    for (name, run) in [("estimated", estimated_training()), ("measured", measured_training())] {
+    for (name, run) in
+        [("estimated", estimated_training()), ("measured", measured_training()), ("gpu", gpu_training(true))]
+    {
         let svg = svg(&run, &FlameOptions::default());
         let text = |line: &str, from: &str, to: &str| {
             line.split_once(from).and_then(|(_, rest)| rest.split_once(to)).map(|(text, _)| text.to_owned())

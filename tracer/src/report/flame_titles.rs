@@ -12,10 +12,17 @@ use quick_xml::events::{BytesStart, BytesText, Event};
 use quick_xml::{Reader, Writer};
 use std::io::Write;
 
+/// CPU time in nanoseconds, and the energy that was spent in it: a GPU's is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Spent {
+    time_ns: u64,
+    energy: MicroJoules,
+}
+
 /// Running sums over the drawn lines, to look up what lies between two places of the axis.
 pub(crate) struct Axis<'a> {
-    /// Where each line begins, and the CPU time of all lines before it.
-    marks: Vec<(u64, u64)>,
+    /// Where each line begins, and the CPU time of all lines before it with what was spent in it.
+    marks: Vec<(u64, Spent)>,
     /// Length of the axis.
     end: u64,
     /// The time that the bottom rectangle is said to last: the recording's, because it holds the idle energy too.
@@ -27,16 +34,21 @@ pub(crate) struct Axis<'a> {
 }
 
 impl<'a> Axis<'a> {
-    /// `lines`: weight and CPU time of each drawn line, in the order in which they are drawn.
-    pub(crate) fn new(lines: impl Iterator<Item = (u64, u64)>, duration_ns: u64, word: &'static str) -> Self {
-        let (mut end, mut time) = (0_u64, 0_u64);
+    /// `lines`: weight, CPU time and the energy spent in it of each drawn line, in the order in which they are drawn.
+    pub(crate) fn new(
+        lines: impl Iterator<Item = (u64, u64, MicroJoules)>,
+        duration_ns: u64,
+        word: &'static str,
+    ) -> Self {
+        let (mut end, mut spent) = (0_u64, Spent::default());
         let mut marks = Vec::new();
-        for (weight, time_ns) in lines {
-            marks.push((end, time));
+        for (weight, time_ns, energy) in lines {
+            marks.push((end, spent));
             end = end.saturating_add(weight);
-            time = time.saturating_add(time_ns);
+            spent.time_ns = spent.time_ns.saturating_add(time_ns);
+            spent.energy += energy;
         }
-        marks.push((end, time));
+        marks.push((end, spent));
         Self { marks, end, duration_ns, word, sureness: Box::new(|_| String::new()) }
     }
 
@@ -52,26 +64,38 @@ impl<'a> Axis<'a> {
         from(start)..from(end).min(self.marks.len().saturating_sub(1))
     }
 
-    fn time_before(&self, place: u64) -> u64 {
+    fn spent_before(&self, place: u64) -> Spent {
         let after = self.marks.partition_point(|&(start, _)| start < place);
-        self.marks.get(after).or(self.marks.last()).map_or(0, |&(_, time)| time)
+        self.marks.get(after).or(self.marks.last()).map_or(Spent::default(), |&(_, spent)| spent)
     }
 
     /// The new tooltip of a rectangle.
     #[expect(clippy::cast_precision_loss, reason = "for showing")]
     fn title(&self, name: &str, start: u64, width: u64, is_root: bool) -> String {
         let energy = MicroJoules::from_uj(i64::try_from(width).unwrap_or(i64::MAX));
-        let between =
-            || self.time_before(start.saturating_add(width)).saturating_sub(self.time_before(start));
-        let time = if is_root { self.duration_ns } else { between() };
+        let (before, after) = (self.spent_before(start), self.spent_before(start.saturating_add(width)));
+        let between = Spent {
+            time_ns: after.time_ns.saturating_sub(before.time_ns),
+            energy: after.energy - before.energy,
+        };
+        let spent = if is_root { Spent { time_ns: self.duration_ns, energy } } else { between };
         let share = 100.0 * width as f64 / self.end.max(1) as f64;
-        let seconds = time as f64 / 1e9;
+        let seconds = spent.time_ns as f64 / 1e9;
         let sure = (self.sureness)(self.lines(start, start.saturating_add(width)));
         format!(
-            "{name} ({energy}{}{sure}, {share:.2} %, {} W, {seconds:.3} s)",
+            "{name} ({energy}{}{sure}, {share:.2} %, {}, {seconds:.3} s)",
             self.word,
-            watts(energy, time)
+            power(energy, spent)
         )
+    }
+}
+
+/// The average watts of what was spent in CPU time, and whose they are where that is not all.
+fn power(all: MicroJoules, spent: Spent) -> String {
+    match spent.energy {
+        MicroJoules::ZERO if all != MicroJoules::ZERO => "- W".to_owned(),
+        energy if energy == all => format!("{} W", watts(energy, spent.time_ns)),
+        energy => format!("CPU {} W", watts(energy, spent.time_ns)),
     }
 }
 
@@ -151,7 +175,7 @@ fn place(rect: &BytesStart<'_>) -> Result<(u64, u64), ReportError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Axis, rewrite};
+    use super::{Axis, MicroJoules, rewrite};
 
     fn rewritten(body: &str, axis: &Axis<'_>) -> String {
         let mut out = Vec::new();
@@ -159,11 +183,33 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    /// A line of CPUs alone.
+    fn of_cpus((weight, time_ns): (u64, u64)) -> (u64, u64, MicroJoules) {
+        (weight, time_ns, MicroJoules::from_uj(i64::try_from(weight).unwrap()))
+    }
+
+    /// A GPU's joules make no watts with the CPU time of who launched: a caller shows its own, a kernel none.
+    #[test]
+    fn joules_of_gpus_are_no_watts() {
+        let lines =
+            [(6_000_000, 0, MicroJoules::ZERO), (1_000_000, 500_000_000, MicroJoules::from_uj(1_000_000))];
+        let axis = Axis::new(lines.into_iter(), 4_000_000_000, "");
+        let rect = |name: &str, start: u64, width: u64| {
+            format!("<g><title>{name} (1)</title><rect fg:x=\"{start}\" fg:w=\"{width}\"/></g>")
+        };
+        let all =
+            [rect("all", 0, 7_000_000), rect("main", 0, 7_000_000), rect("gemm", 0, 6_000_000)].concat();
+        let text = rewritten(&all, &axis);
+        assert!(text.contains("all (7.000 J, 100.00 %, 1.8 W, 4.000 s)"), "{text}");
+        assert!(text.contains("main (7.000 J, 100.00 %, CPU 2.0 W, 0.500 s)"), "{text}");
+        assert!(text.contains("gemm (6.000 J, 85.71 %, - W, 0.000 s)"), "{text}");
+    }
+
     /// A rectangle over the second and third line has their time; the name keeps its own brackets and escapes.
     #[test]
     fn tooltips_have_the_time_of_their_lines() {
         let lines = [(1_000_000, 250_000_000), (2_000_000, 500_000_000), (1_000_000, 500_000_000)];
-        let axis = Axis::new(lines.into_iter(), 4_000_000_000, " estimated");
+        let axis = Axis::new(lines.into_iter().map(of_cpus), 4_000_000_000, " estimated");
         let old = "<g><title>f&lt;int&gt;(x) (3,000,000 µJ, 75.00%)</title><rect fg:x=\"1000000\" fg:w=\"3000000\"/></g>";
         let new = "<title>f&lt;int&gt;(x) (3.000 J estimated, 75.00 %, 3.0 W, 1.000 s)</title>";
         assert!(rewritten(old, &axis).contains(new), "{}", rewritten(old, &axis));
@@ -172,7 +218,7 @@ mod tests {
     /// The first rectangle over the whole axis is the root, which lasts as long as the recording.
     #[test]
     fn the_root_lasts_as_long_as_the_recording() {
-        let axis = Axis::new([(8_000_000, 1_000_000_000)].into_iter(), 4_000_000_000, "");
+        let axis = Axis::new([(8_000_000, 1_000_000_000)].into_iter().map(of_cpus), 4_000_000_000, "");
         let rect = "<g><title>all (8,000,000 µJ, 100%)</title><rect fg:x=\"0\" fg:w=\"8000000\"/></g>";
         let text = rewritten(&rect.repeat(2), &axis);
         assert!(text.contains("all (8.000 J, 100.00 %, 2.0 W, 4.000 s)"), "{text}");
@@ -182,7 +228,7 @@ mod tests {
     /// A picture of another shape is an error, not a wrong number.
     #[test]
     fn unknown_shapes_are_refused() {
-        let axis = Axis::new([(1, 1)].into_iter(), 1, "");
+        let axis = Axis::new([(1, 1)].into_iter().map(of_cpus), 1, "");
         let old = "<svg><g><title>f (1)</title><rect x=\"0\"/></g></svg>";
         assert!(rewrite(old, Vec::new(), &axis).is_err());
     }

@@ -71,7 +71,8 @@ pub fn write(
     let mut svg = Vec::new();
     from_lines(&mut drawing, lines.iter().map(String::as_str), &mut svg)?;
     let svg = String::from_utf8(svg).map_err(|error| ReportError::Svg(error.to_string()))?;
-    let weights = folded.lines.iter().map(|line| (line.energy.as_uj().unsigned_abs(), line.time_ns));
+    let weights =
+        folded.lines.iter().map(|line| (line.energy.as_uj().unsigned_abs(), line.time_ns, line.timed));
     let sureness = |lines: std::ops::Range<usize>| {
         let lines = folded.lines.get(lines).unwrap_or_default();
         let rows: Vec<usize> = lines.iter().flat_map(|line| line.rows.iter().copied()).collect();

@@ -69,6 +69,8 @@ pub(crate) struct Line<'a> {
     pub(crate) energy: MicroJoules,
     /// CPU time that the energy was spent in; for a part of the ledger, the time over which it counts.
     pub(crate) time_ns: u64,
+    /// The part of the energy that was spent in this time: of a stack, what is not a GPU's.
+    pub(crate) timed: MicroJoules,
     /// The rows of the profile that it holds.
     pub(crate) rows: Vec<usize>,
 }
@@ -80,6 +82,17 @@ impl Line<'_> {
         labels.join(";")
     }
 }
+
+/// What stands behind equal labels, as in `Line`.
+#[derive(Debug, Default)]
+struct Sum {
+    energy: MicroJoules,
+    timed: MicroJoules,
+    time_ns: u64,
+    rows: Vec<usize>,
+}
+
+type Sums<'a> = BTreeMap<Vec<Label<'a>>, Sum>;
 
 /// All stacks of a choice of domains.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,29 +110,30 @@ impl<'a> Folded<'a> {
         let frames: Vec<Label<'a>> = (recording.frames.iter())
             .map(|frame| (LabelKind::Frame(frame.kind), escape(frame_name(frame).into())))
             .collect();
-        let mut sums: BTreeMap<Vec<Label<'a>>, (MicroJoules, u64, Vec<usize>)> = BTreeMap::new();
+        let mut sums = Sums::new();
         for (number, row) in profile.rows.iter().enumerate() {
             let sum = sums
                 .entry(labels(recording, &frames, row.on_behalf_of.unwrap_or(row.thread), row.stack))
                 .or_default();
-            sum.0 += run::chosen(&row.energy, domain);
-            sum.1 = sum.1.saturating_add(row.time_ns);
-            sum.2.push(number);
+            sum.energy += run::chosen(&row.energy, domain);
+            sum.timed += run::of_cpus(&row.energy, domain);
+            sum.time_ns = sum.time_ns.saturating_add(row.time_ns);
+            sum.rows.push(number);
         }
         let (duration, others) = (run::duration_ns(recording), run::other_ns(recording));
         for (names, energy) in ledger_parts(profile, domain) {
-            let time = if names == [OTHERS] { others } else { duration };
+            let time_ns = if names == [OTHERS] { others } else { duration };
             let labels = names.into_iter().map(|name| (LabelKind::Ledger, escape(name.into())));
-            sums.insert(labels.collect(), (energy, time, vec![]));
+            sums.insert(labels.collect(), Sum { energy, timed: energy, time_ns, rows: vec![] });
         }
         Self::of(sums)
     }
 
-    fn of(sums: BTreeMap<Vec<Label<'a>>, (MicroJoules, u64, Vec<usize>)>) -> Self {
+    fn of(sums: Sums<'a>) -> Self {
         let mut folded = Self { lines: Vec::new(), negative: 0, negative_energy: MicroJoules::ZERO };
-        for (labels, (energy, time_ns, rows)) in sums {
+        for (labels, Sum { energy, timed, time_ns, rows }) in sums {
             if energy > MicroJoules::ZERO {
-                folded.lines.push(Line { labels, energy, time_ns, rows });
+                folded.lines.push(Line { labels, energy, time_ns, timed, rows });
             } else if energy < MicroJoules::ZERO {
                 folded.negative += 1;
                 folded.negative_energy += energy;
@@ -231,7 +245,7 @@ fn replaced(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        DomainChoice, DomainClass, EnergyProfile, Folded, LabelKind, MicroJoules, escape, ledger_parts,
+        DomainChoice, DomainClass, EnergyProfile, Folded, LabelKind, MicroJoules, Sum, escape, ledger_parts,
     };
     use crate::profile::energy_profile::LedgerRow;
     use crate::profile::record::Quality;
@@ -281,7 +295,8 @@ mod tests {
     #[test]
     fn negative_energy_is_said() {
         let entry = |name: &'static str, uj| {
-            (vec![(LabelKind::Ledger, name.into())], (MicroJoules::from_uj(uj), 0, vec![]))
+            let energy = MicroJoules::from_uj(uj);
+            (vec![(LabelKind::Ledger, name.into())], Sum { energy, ..Sum::default() })
         };
         let folded = Folded::of(BTreeMap::from([entry("a", 100), entry("b", -7), entry("c", 0)]));
         assert_eq!(folded.lines.len(), 1);

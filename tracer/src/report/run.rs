@@ -50,6 +50,21 @@ pub(crate) fn chosen(energy: &EnergyByClass, choice: DomainChoice) -> MicroJoule
     }
 }
 
+/// The part of an energy that was spent in CPU time, and so gives watts: a GPU works when its launcher does something else.
+pub(crate) fn of_cpus(energy: &EnergyByClass, choice: DomainChoice) -> MicroJoules {
+    match choice {
+        DomainChoice::Total => energy.total() - energy[DomainClass::Gpu],
+        DomainChoice::Class(DomainClass::Gpu) => MicroJoules::ZERO,
+        DomainChoice::Class(class) => energy[class],
+    }
+}
+
+/// Whether a choice of domains has some of GPUs, and some of others.
+pub(crate) fn has_gpus_and_others(profile: &EnergyProfile, choice: DomainChoice) -> (bool, bool) {
+    let is_gpu = |row: &LedgerRow| row.class == DomainClass::Gpu;
+    (ledger_of(profile, choice).any(is_gpu), ledger_of(profile, choice).any(|row| !is_gpu(row)))
+}
+
 /// The ledger rows of a choice of domains.
 pub(crate) fn ledger_of(profile: &EnergyProfile, choice: DomainChoice) -> impl Iterator<Item = &LedgerRow> {
     profile.ledger.iter().filter(move |row| choice.includes(row.class))

@@ -276,7 +276,9 @@ impl Sections<'_> {
         let mark = |head: String| if estimated { format!("{head}\nestimated") } else { head };
         let share = if rank == Rank::Own { "self\nshare" } else { "total\nshare" };
         let mut heads = vec![mark(format!("self {}", scale.unit)), mark(format!("total {}", scale.unit))];
-        heads.extend([share.to_owned(), mark("W".to_owned()), "CPU s".to_owned()]);
+        let (gpus, _) = run::has_gpus_and_others(self.profile, run::headline(self.profile));
+        let power = if gpus { "CPU W" } else { "W" };
+        heads.extend([share.to_owned(), mark(power.to_owned()), "CPU s".to_owned()]);
         if self.wide() {
             heads.push(mark(format!("total, 95 % {}", scale.unit)));
         }
@@ -284,17 +286,23 @@ impl Sections<'_> {
         heads
     }
 
-    /// Share, watts and seconds are of the cost that the table is ranked by.
+    /// Share, watts and seconds are of the cost that the table is ranked by. Watts are those of what CPUs and their memory spent: a GPU's joules
+    /// divided by CPU time are no power.
     fn cells(&self, row: &Row, rank: Rank, scale: EnergyScale) -> GridRow {
         let choice = run::headline(self.profile);
         let energy = |rank| run::chosen(&ranked(row, rank).energy, choice);
         let target = run::target(self.profile, choice);
         let time = ranked(row, rank).time_ns;
+        let (_, others) = run::has_gpus_and_others(self.profile, choice);
         let mut cells = vec![
             scale.show(energy(Rank::Own)),
             scale.show(energy(Rank::Total)),
             percent(energy(rank).as_uj(), target.as_uj()),
-            watts(energy(rank), time),
+            if others {
+                watts(run::of_cpus(&ranked(row, rank).energy, choice), time)
+            } else {
+                "-".to_owned()
+            },
             seconds(time),
         ];
         if self.wide() {
