@@ -9,7 +9,7 @@
 mod seen;
 
 use energy_trace::profile::file::read;
-use energy_trace::profile::record::DomainClass;
+use energy_trace::profile::record::{DomainClass, LaunchStacks};
 use energy_trace::profile::recording::Recording;
 use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, WORKLOADS};
 use energy_trace_tests::process::{Guard, tests_dir};
@@ -110,14 +110,30 @@ fn probes_on_the_runtime_go() {
     assert_counts(&seen(&read(&data).unwrap()), &truth(&gpu.truth().unwrap()));
 }
 
-/// At 20,000 launches a second none is lost, and the stack of the one place that launches is known.
+/// At 20,000 launches a second none is lost, and the stack of the one place that launches is known. Most have no stack of their own: how many is
+/// said, in the recording, in the report, in its details and in JSON.
 #[test]
 fn many_launches_are_counted() {
     let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
-    let recording = record_workload(&gpu, folder.path(), "gpu_mix", &["2", "rate", "20000"]);
+    let data = record(&gpu, folder.path(), &gpu.workload("gpu_mix", &[]).unwrap(), &["2", "rate", "20000"]);
+    let recording = read(&data).unwrap();
     let (seen, truth) = (seen(&recording), truth(&gpu.truth().unwrap()));
     assert_counts(&seen, &truth);
     assert!(seen[&("rate".to_owned(), "tiny".to_owned())] > 10_000, "{seen:?}");
+    let LaunchStacks { own, thinned, none } = recording.gpu.stacks;
+    println!("{own} launches with their own stack, {thinned} thinned, {none} without");
+    assert_eq!(own + thinned + none, total(&truth));
+    assert!(own > 0 && thinned > own);
+    let told = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+        let done =
+            Guard::spawn(command.arg("report").args(arguments).arg(&data)).unwrap().finish(LIMIT).unwrap();
+        done.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = format!("GPU launches {own} had their own stack taken; {thinned} came faster than a thousand");
+    assert!(told(&[]).contains(&said) && told(&["--format", "json"]).contains("gpu-stacks-thinned"));
+    assert!(told(&["-v"]).contains(&format!("stacks of GPU launches, of-the-place:thinned: {thinned}")));
+    assert!(told(&["--format", "json"]).contains(&format!("\"of-the-place:thinned\":{thinned}")));
 }
 
 /// Python: each function launches in its own stack, the backward pass on its worker thread; joules balance, and waiting costs CPU time

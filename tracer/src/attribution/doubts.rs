@@ -4,7 +4,7 @@ use super::gpu::{Known, Learned};
 use super::intensity::Intensity;
 use super::ledger::Account;
 use crate::profile::gates::Gate;
-use crate::profile::record::{Domain, KernelTier, Origin, Scope, Warning};
+use crate::profile::record::{Domain, KernelTier, LaunchStacks, Origin, Scope, Warning};
 use crate::timeline::{GapReason, Lag, Span};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -228,6 +228,24 @@ fn missing(tier: &KernelTier) -> Option<Warning> {
         parts.join("; ")
     );
     (!parts.is_empty()).then(|| warning("gpu-kernels-missing", text))
+}
+
+/// Launches that stand in another launch's stack, or in none.
+pub(super) fn of_launch_stacks(stacks: LaunchStacks) -> Option<Warning> {
+    let LaunchStacks { own, thinned, none } = stacks;
+    let all = own.saturating_add(thinned).saturating_add(none);
+    let thinned = (thinned > 0).then(|| {
+        format!(
+            "{thinned} came faster than a thousand a second and thread and stand in the last stack of their place: where several callers              share a place, they are shared out as the stacks that were taken"
+        )
+    });
+    let none = (none > 0).then(|| format!("{none} stand in no stack, as none was taken at their place"));
+    let parts: Vec<String> = thinned.into_iter().chain(none).collect();
+    let text = format!(
+        "of {all} GPU launches {own} had their own stack taken; {}. All are counted, and their joules",
+        parts.join("; ")
+    );
+    (!parts.is_empty()).then(|| warning("gpu-stacks-thinned", text))
 }
 
 /// Doubts about the whole recording.

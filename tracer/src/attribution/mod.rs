@@ -148,6 +148,7 @@ impl Found {
             })
             .collect();
         warnings.extend(doubts::of_kernels(&recording.gpu.tiers));
+        warnings.extend(doubts::of_launch_stacks(recording.gpu.stacks));
         warnings.extend(doubts::of_recording(time.overlaps, cpus.time_without_socket(&time)));
         Self { time, behalf, accounts, warnings }
     }

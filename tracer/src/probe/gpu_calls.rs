@@ -145,16 +145,12 @@ impl Collector {
             self.gpu.launches.tell(head, what, thread, |_| index);
             return;
         }
-        if event.flags & WITH_STACK != 0
-            && let Some((stack, whole)) = self.gpu.taken_at(head)
-        {
-            self.gpu.launches.set_stack(head.tid, event.site, stack, whole);
-        }
+        let own_stack = self.take_stack(head, event);
         let of_runtime = event.flags & OF_RUNTIME != 0;
         let is_stub = of_runtime && matches!(event.call, call::STUB | call::STUB_EX);
         let (function, stub) = if is_stub { (0, event.a) } else { (event.a, 0) };
         let GpuEvent { call, b: amount, site, stream, .. } = *event;
-        let launch = Launch { head, call, function, stub, amount, site, stream };
+        let launch = Launch { head, call, function, stub, amount, site, stream, own_stack };
         let told_of = self.gpu.listener.is_some();
         if of_runtime {
             if told_of {
@@ -178,6 +174,15 @@ impl Collector {
         }
     }
 
+    /// Takes the stack that was sent with a call; false where there was none.
+    pub(super) fn take_stack(&mut self, head: Head, event: &GpuEvent) -> bool {
+        let taken = (event.flags & WITH_STACK != 0).then(|| self.gpu.taken_at(head)).flatten();
+        if let Some((stack, whole)) = taken {
+            self.gpu.launches.set_stack(head.tid, event.site, stack, whole);
+        }
+        taken.is_some()
+    }
+
     /// Who launches, and in which stack: without what is launched.
     pub(super) fn launching(&mut self, launch: &Launch) -> Work {
         let thread = self.processes.thread(launch.head.pid, launch.head.tid, None, &self.out);
@@ -187,6 +192,7 @@ impl Collector {
 
     fn count_launch(&mut self, launch: &Launch) {
         let Work { thread, stack: above } = self.launching(launch);
+        self.gpu.launches.count_stack(launch);
         let frame = self.launched_frame(launch);
         let stack = self.out.stack_on(Some(above), frame);
         self.gpu.launches.count(launch, Work { thread, stack });

@@ -12,7 +12,7 @@ use crate::profile::record::{FrameKind, GpuBusy, Record, Warning};
 use crate::unwind::merge::RawStack;
 use energy_trace_cupti::wire::{Frame, Tick};
 use std::time::Duration;
-use tracer_ebpf::gpu::{GpuEvent, UNSEEN, WITH_STACK, call};
+use tracer_ebpf::gpu::{GpuEvent, UNSEEN, call};
 
 /// How long programs may take to hang up, at the end of a recording.
 const GOODBYE: Duration = Duration::from_millis(400);
@@ -43,13 +43,12 @@ impl Collector {
 
     /// A launch whose call no probe saw: its stack is that of the library's call.
     fn unseen_launch(&mut self, head: Head, event: &GpuEvent) -> Launch {
-        if event.flags & WITH_STACK != 0
-            && let Some((stack, whole)) = self.gpu.taken_at(head)
-        {
-            self.gpu.launches.set_stack(head.tid, event.site, stack, whole);
-        }
+        let own_stack = self.take_stack(head, event);
         let (function, stub, amount, stream) = (0, 0, 0, 0);
-        Launch { head, call: call::LAUNCH, function, stub, amount, site: event.site, stream }
+        let launch =
+            Launch { head, call: call::LAUNCH, function, stub, amount, site: event.site, stream, own_stack };
+        self.gpu.launches.count_stack(&launch);
+        launch
     }
 
     /// Takes the frames of the library, of CUPTI and of the driver off a stack that was taken in the library.

@@ -131,6 +131,10 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::GpuWaits(waits) => add_gpu_waits(to, waits),
         Record::GpuBusy(busy) => add_gpu_busy(to, busy),
         Record::KernelTier(tier) => add_tier(to, tier),
+        Record::LaunchStacks(stacks) => {
+            to.gpu.stacks += stacks;
+            Ok(())
+        }
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())

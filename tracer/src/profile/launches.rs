@@ -48,6 +48,35 @@ pub struct GpuWait {
     pub until: KtimeNs,
 }
 
+/// Whose stack launches stand in. Counts and joules are whole in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchStacks {
+    /// Launches whose own stack was taken.
+    pub own: u64,
+    /// Launches that came faster than stacks are taken: they stand in the last stack that was taken at their place (the caller's address, its
+    /// stack pointer and the function).
+    pub thinned: u64,
+    /// Launches at whose place no stack was taken: they stand in no stack.
+    pub none: u64,
+}
+
+impl LaunchStacks {
+    /// Each count with its name in reports; none where nothing was launched.
+    pub fn named(self) -> Vec<(&'static str, u64)> {
+        let named =
+            vec![("own", self.own), ("of-the-place:thinned", self.thinned), ("none:not-taken", self.none)];
+        if self == Self::default() { vec![] } else { named }
+    }
+}
+
+impl std::ops::AddAssign for LaunchStacks {
+    fn add_assign(&mut self, other: Self) {
+        self.own = self.own.saturating_add(other.own);
+        self.thinned = self.thinned.saturating_add(other.thinned);
+        self.none = self.none.saturating_add(other.none);
+    }
+}
+
 /// All that is known about GPUs' work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuWork {
@@ -57,6 +86,8 @@ pub struct GpuWork {
     pub waits: Vec<GpuWait>,
     /// What was done, with exact times, where the kernel tier told of it; ordered by its start.
     pub busy: Vec<GpuBusy>,
+    /// Whose stacks the launches stand in.
+    pub stacks: LaunchStacks,
     /// Each process that the kernel tier told of.
     pub tiers: Vec<KernelTier>,
 }

@@ -14,7 +14,7 @@ pub use super::domain::{
     Quality, Reading, Scope, Source,
 };
 pub use super::kernels::{GpuBusy, KernelTier};
-pub use super::launches::{GpuWait, GpuWork, Launched, Launches};
+pub use super::launches::{GpuWait, GpuWork, LaunchStacks, Launched, Launches};
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,6 +70,8 @@ pub enum Record {
     GpuBusy(Vec<GpuBusy>),
     /// What the kernel tier told of a process, when the process or the recording ends.
     KernelTier(KernelTier),
+    /// Whose stacks launches stand in, since the last such record.
+    LaunchStacks(LaunchStacks),
 }
 
 /// What is known when the recording starts.

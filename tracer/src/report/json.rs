@@ -109,6 +109,7 @@ struct Sampling<'a> {
     verdicts: BTreeMap<String, u64>,
     unwind: Option<Unwinding>,
     copies: BTreeMap<&'a str, u64>,
+    launch_stacks: BTreeMap<&'static str, u64>,
     python_whole: u64,
 }
 
@@ -231,6 +232,7 @@ impl<'a> Meta<'a> {
                     .flat_map(|s| &s.raw)
                     .map(|(what, &count)| (what.as_str(), count))
                     .collect(),
+                launch_stacks: recording.gpu.stacks.named().into_iter().collect(),
                 python_whole: run::python_whole(recording),
             },
             overhead: Overhead {

@@ -148,6 +148,8 @@ fn busy_by_pid(uses: &[GpuUse]) -> BTreeMap<u32, u64> {
 fn sampling_facts(recording: &Recording) -> Vec<String> {
     let all = recording.samples.len();
     let mut facts = vec![format!("{all} samples, {} lost", doubts::lost_total(recording))];
+    let launches = recording.gpu.stacks.named().into_iter();
+    facts.extend(launches.map(|(whose, count)| format!("stacks of GPU launches, {whose}: {count}")));
     let verdicts = run::verdicts(recording);
     facts.extend(verdicts.iter().map(|(verdict, count)| format!("stacks {verdict}: {count}")));
     if let Some(summary) = &recording.summary {

@@ -8,7 +8,7 @@ use super::graphs::{Graphs, What};
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, StackId, ThreadKey, Tid};
 use crate::probe::decode::Head;
-use crate::profile::record::{GpuWait, Launched, Launches as Batch, Record};
+use crate::profile::record::{GpuWait, LaunchStacks, Launched, Launches as Batch, Record};
 use std::collections::{BTreeMap, HashMap};
 use tracer_ebpf::gpu::call;
 
@@ -37,6 +37,8 @@ pub(in crate::probe) struct Launch {
     pub(in crate::probe) amount: u64,
     pub(in crate::probe) site: u64,
     pub(in crate::probe) stream: u64,
+    /// Its own stack was taken, or that of the runtime's call in which it was made.
+    pub(in crate::probe) own_stack: bool,
 }
 
 /// Launches of each, and their amounts together.
@@ -60,6 +62,8 @@ pub(in crate::probe) struct Launches {
     open: BTreeMap<u32, (Batch, Sums)>,
     waits: Vec<GpuWait>,
     ready: Vec<Record>,
+    /// Whose stacks launches stand in, since that was last sent.
+    stacks: LaunchStacks,
     /// Launches whose device is not known.
     pub(in crate::probe) strays: u64,
 }
@@ -81,7 +85,7 @@ impl Launches {
         }
         let outer = held.or_else(|| self.outer.get(&tid).copied());
         if let Some(outer) = outer {
-            (launch.stub, launch.site) = (outer.stub, outer.site);
+            (launch.stub, launch.site, launch.own_stack) = (outer.stub, outer.site, outer.own_stack);
             self.outer.insert(tid, outer);
         }
         (None, launch)
@@ -104,6 +108,16 @@ impl Launches {
 
     pub(in crate::probe) fn stack_of(&self, launch: &Launch) -> Option<StackId> {
         self.sites.get(&(launch.head.tid, launch.site)).map(|(stack, _)| *stack)
+    }
+
+    /// Counts whose stack a launch stands in.
+    pub(in crate::probe) fn count_stack(&mut self, launch: &Launch) {
+        let whose = match (launch.own_stack, self.stack_of(launch)) {
+            (true, Some(_)) => &mut self.stacks.own,
+            (false, Some(_)) => &mut self.stacks.thinned,
+            (_, None) => &mut self.stacks.none,
+        };
+        *whose += 1;
     }
 
     pub(in crate::probe) fn set_name(&mut self, pid: Pid, function: u64, name: String) {
@@ -236,6 +250,9 @@ impl Launches {
         if !self.waits.is_empty() {
             self.ready.push(Record::GpuWaits(std::mem::take(&mut self.waits)));
         }
+        if self.stacks != LaunchStacks::default() {
+            self.ready.push(Record::LaunchStacks(std::mem::take(&mut self.stacks)));
+        }
         std::mem::take(&mut self.ready)
     }
 
@@ -250,13 +267,15 @@ impl Launches {
 
 #[cfg(test)]
 mod tests {
-    use super::{Head, KtimeNs, Launch, Launches, Pid, Record, StackId, ThreadKey, Tid, Work, call};
+    use super::{
+        Head, KtimeNs, Launch, LaunchStacks, Launches, Pid, Record, StackId, ThreadKey, Tid, Work, call,
+    };
     use crate::ids::CpuId;
 
     fn launch(ns: u64, what: u32, function: u64, stub: u64) -> Launch {
         let (pid, tid, at) = (Pid::new(1), Tid::new(1), KtimeNs::from_ns(ns));
         let head = Head { cpu: CpuId::new(0), pid, tid, at };
-        Launch { head, call: what, function, stub, amount: 64, site: stub, stream: 0 }
+        Launch { head, call: what, function, stub, amount: 64, site: stub, stream: 0, own_stack: false }
     }
 
     /// A runtime call and the driver's within it are one launch with the stub and the site of the outer one; a second one within the same is
@@ -274,6 +293,23 @@ mod tests {
         launches.hold(launch(6, call::STUB, 0, 72));
         assert!(launches.release(KtimeNs::from_ns(6)).is_empty());
         assert_eq!(launches.release(KtimeNs::from_ns(7)).len(), 1);
+    }
+
+    /// A launch in a runtime's call has that call's stack; one without its own has the last of its place, or none.
+    #[test]
+    fn whose_stacks() {
+        let mut launches = Launches::default();
+        let mut outer = launch(1, call::STUB, 0, 70);
+        outer.own_stack = true;
+        launches.set_stack(Tid::new(1), 70, StackId::new(5), true);
+        launches.hold(outer);
+        let nested = launches.merge(launch(2, call::LAUNCH, 9, 0), true).1;
+        for launch in [nested, launch(3, call::STUB, 0, 70), launch(4, call::STUB, 0, 71)] {
+            launches.count_stack(&launch);
+        }
+        let stacks = LaunchStacks { own: 1, thinned: 1, none: 1 };
+        assert_eq!(launches.take(None), [Record::LaunchStacks(stacks)]);
+        assert!(launches.take(None).is_empty());
     }
 
     /// Launches of two milliseconds are one batch; the end of a wait ends it too.
