@@ -15,7 +15,7 @@ use energy_trace::profile::file::read;
 use energy_trace::profile::record::{DomainClass, FrameKind, Warning};
 use energy_trace::profile::recording::Recording;
 use energy_trace::units::MicroJoules;
-use energy_trace_tests::gpu::{Gpu, Launch, Meter, site_of, timed};
+use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS, site_of, timed};
 use energy_trace_tests::process::{Guard, tests_dir};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -174,6 +174,27 @@ fn replays_belong_to_who_captured() {
     let busy = recorded.busy();
     assert!(busy.keys().all(|(site, _)| site != "replay" && site != "no site"), "{busy:?}");
     assert!(busy[&("forward".to_owned(), "gemm".to_owned())].1 > 4);
+}
+
+/// Two functions capture the same kernel into one graph, one of them ten times as wide: each has its own nodes' time, to the nanosecond, and not
+/// its part by count. Without a CUPTI that numbers nodes the sum is still whole, and parted by count.
+#[test]
+fn nodes_belong_to_who_captured_each() {
+    let mut scenario = Scenario::new(Meter::model("H100").unwrap(), &WORKLOADS);
+    scenario.kernels.get_mut("relu").unwrap().us_per_block = 1.0;
+    let gpu = Gpu::new(&scenario, Prologue::EndbrPush).unwrap();
+    let recorded = record_mix(&gpu, &["1", "grids"]);
+    let (seen, should) = (recorded.busy(), ran(&gpu.truth().unwrap()));
+    let relu_of = |site: &str| (site.to_owned(), "relu".to_owned());
+    let [forward, wide] = ["forward", "wide"].map(relu_of);
+    assert!(should[&wide].0 > should[&forward].0 && should[&wide].1 * 4 == should[&forward].1);
+    assert_eq!([seen[&forward], seen[&wide]], [should[&forward], should[&wide]]);
+    let old = Gpu::without(&scenario, Prologue::EndbrPush, &["cuptiGetGraphNodeId"]).unwrap();
+    let recorded = record_mix(&old, &["1", "grids"]);
+    let (seen, should) = (recorded.busy(), ran(&old.truth().unwrap()));
+    let both = |sums: &BTreeMap<Key, (u64, u64)>| sums[&forward].0 + sums[&wide].0;
+    assert_eq!(both(&seen), both(&should));
+    assert!(seen[&wide].0.abs_diff(seen[&forward].0 / 4) < both(&seen) / 100, "{seen:?}");
 }
 
 /// Kernels of two streams side by side: each has its time, and no moment of the device counts twice in its energy.

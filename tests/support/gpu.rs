@@ -107,7 +107,7 @@ impl Gpu {
 }
 
 /// The functions of the workloads that launch: the tags of launches.
-pub const SITES: [&str; 15] = [
+pub const SITES: [&str; 16] = [
     "forward",
     "backward",
     "optimizer",
@@ -123,6 +123,7 @@ pub const SITES: [&str; 15] = [
     "activate",
     "backprop",
     "update",
+    "wide",
 ];
 
 /// The innermost function of a stack that launches; names from the root on.

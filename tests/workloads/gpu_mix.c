@@ -1,8 +1,8 @@
-//! A training loop on the runtime API: `gpu_mix SECONDS [eager|mixed|graph|capture|streams|fork|rate N]`. Each of its functions launches under its own name as tag.
+//! A training loop on the runtime API: `gpu_mix SECONDS [eager|mixed|graph|grids|capture|streams|fork|rate N]`. Each of its functions launches under its own name as tag.
 //!
 //! eager: phases of forward, backward and optimizer in changing proportions, with a copy in and out; mixed: four kernels, each from a function of
 //! its own, in numbers that change from phase to phase; graph: the same forward captured
-//! once and replayed; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; rate N: N launches a second
+//! once and replayed; grids: the same with another function that launches one of its kernels ten times as wide; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; rate N: N launches a second
 //! of `tiny`, from one place. Leaves out every result.
 #include <stdint.h>
 #include <stdio.h>
@@ -56,9 +56,13 @@ static double now(void) {
     return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-static void launch(void (*kernel)(void), void *stream) {
-    dim3 grid = {64, 1, 1}, block = {256, 1, 1};
+static void launch_blocks(void (*kernel)(void), unsigned blocks, void *stream) {
+    dim3 grid = {blocks, 1, 1}, block = {256, 1, 1};
     check(cudaLaunchKernel((void *)kernel, grid, block, NULL, 0, stream), "cudaLaunchKernel");
+}
+
+static void launch(void (*kernel)(void), void *stream) {
+    launch_blocks(kernel, 64, stream);
 }
 
 STUB void upload(void *stream) {
@@ -81,6 +85,11 @@ STUB void backward(void *stream) {
     tag("backward");
     launch(gemm_grad, stream);
     launch(relu, stream);
+}
+
+STUB void wide(void *stream) {
+    tag("wide");
+    launch_blocks(relu, 640, stream);
 }
 
 STUB void optimizer(void *stream) {
@@ -150,14 +159,18 @@ STUB void mixed(double seconds, void *stream) {
     }
 }
 
-STUB void *capture(void *stream) {
+STUB void *capture_with(void (*also)(void *), void *stream) {
     void *graph, *executable;
     check(cudaStreamBeginCapture(stream, 0), "cudaStreamBeginCapture");
     for (int i = 0; i < 4; i++) forward(stream);
-    backward(stream);
+    also(stream);
     check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
     check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
     return executable;
+}
+
+STUB void *capture(void *stream) {
+    return capture_with(backward, stream);
 }
 
 STUB void replay(void *executable, void *stream, double seconds) {
@@ -178,13 +191,20 @@ STUB void capture_only(double seconds, void *stream) {
     }
 }
 
-STUB void graph(double seconds, void *stream) {
-    void *executable = capture(stream);
+STUB void replays(void *executable, double seconds, void *stream) {
     unsigned seed = 2;
     for (double end = now() + seconds; now() < end;) {
         replay(executable, stream, 0.05 + (rand_r(&seed) % 100) * 1e-3);
         phase(optimizer, stream, 0.02 + (rand_r(&seed) % 100) * 1e-3);
     }
+}
+
+STUB void graph(double seconds, void *stream) {
+    replays(capture(stream), seconds, stream);
+}
+
+STUB void grids(double seconds, void *stream) {
+    replays(capture_with(wide, stream), seconds, stream);
 }
 
 STUB void streams(double seconds, void *first) {
@@ -232,6 +252,7 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "eager")) eager(seconds, stream);
     else if (!strcmp(mode, "mixed")) mixed(seconds, stream);
     else if (!strcmp(mode, "graph")) graph(seconds, stream);
+    else if (!strcmp(mode, "grids")) grids(seconds, stream);
     else if (!strcmp(mode, "capture")) capture_only(seconds, stream);
     else if (!strcmp(mode, "streams")) streams(seconds, stream);
     else if (!strcmp(mode, "fork")) fork_between(seconds, stream);

@@ -40,7 +40,7 @@ pub mod call {
     /// As `CONTEXT`, for the functions that take the device as their fourth argument.
     pub const CONTEXT_FOURTH: u32 = 16;
     /// `energy_trace_launched` of the library that is injected: the last launch of the thread has the correlation number `a`, and its kernel
-    /// has the name of number `b`. Where no launch was seen since the last one the stack of this call is the launch's.
+    /// has the name of number `b`; it was captured as the graph's node `stream` (0: it was not captured). Where no launch was seen since the last one the stack of this call is the launch's.
     pub const LAUNCHED: u32 = 17;
 }
 
@@ -76,7 +76,7 @@ pub struct GpuEvent {
     pub b: u64,
     /// Of a launch: its place in the code and on the stack, hashed.
     pub site: u64,
-    /// Of a launch: its stream.
+    /// Of a launch: its stream; with `call::LAUNCHED` a node.
     pub stream: u64,
 }
 

@@ -71,6 +71,11 @@ pub(crate) fn called(
     let mut own = 0;
     told.tell(false, &mut own);
     let (code, outcomes) = run(correlation);
+    for outcome in &outcomes {
+        if let Outcome::Captured(node) = outcome {
+            cupti::tell_node(*node, None);
+        }
+    }
     cupti::record(graph, &outcomes);
     told.tell(true, &mut own);
     code

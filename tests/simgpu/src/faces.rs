@@ -86,7 +86,7 @@ pub const FACES: [Face; 4] = [
         functions: "cuptiGetVersion cuptiGetTimestamp cuptiGetResultString cuptiSubscribe cuptiSubscribe_v2 cuptiUnsubscribe cuptiEnableCallback
             cuptiEnableDomain cuptiActivityRegisterCallbacks cuptiActivityRegisterTimestampCallback cuptiActivityEnable
             cuptiActivityDisable cuptiActivityFlushAll cuptiActivityFlushPeriod cuptiActivityGetNextRecord
-            cuptiActivityGetNumDroppedRecords cuptiActivitySetAttribute cuptiSetThreadIdType",
+            cuptiActivityGetNumDroppedRecords cuptiActivitySetAttribute cuptiSetThreadIdType cuptiGetGraphNodeId",
     },
 ];
 

@@ -89,13 +89,17 @@ pub(crate) enum Work {
 pub(crate) struct Node {
     pub(crate) work: Work,
     pub(crate) tag: String,
+    /// Its number, by which CUPTI names it; each copy has its own.
+    pub(crate) number: u64,
 }
 
 /// What happened to a piece of work.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    Ran(Launch),
-    Captured,
+    /// It runs: a launch, or the node of a graph (0: none).
+    Ran(Launch, u64),
+    /// It is the node of this number.
+    Captured(u64),
     /// The run is longer than what can be simulated.
     TooLate,
 }
@@ -196,12 +200,13 @@ impl World {
         let mut tables = self.tables();
         let capture = tables.streams.get(&stream)?.capture.clone();
         if let Some(capture) = capture {
-            let node = Node { work, tag: tag() };
+            let node = Node { work, tag: tag(), number: next_number() };
+            let number = node.number;
             capture.lock().unwrap_or_else(PoisonError::into_inner).push(node);
-            return Some(Outcome::Captured);
+            return Some(Outcome::Captured(number));
         }
-        let outcome = self.execute(&mut tables, stream, &work, correlation, "")?;
-        if let Outcome::Ran(launch) = &outcome {
+        let outcome = self.execute(&mut tables, stream, &work, correlation, None)?;
+        if let Outcome::Ran(launch, _) = &outcome {
             self.log(&launch.line());
         }
         Some(outcome)
@@ -213,10 +218,10 @@ impl World {
         let mut tables = self.tables();
         let mut outcomes = Vec::new();
         for node in nodes {
-            outcomes.push(self.execute(&mut tables, stream, &node.work, correlation, &node.tag)?);
+            outcomes.push(self.execute(&mut tables, stream, &node.work, correlation, Some(node))?);
         }
         let lines =
-            outcomes.iter().filter_map(|o| if let Outcome::Ran(l) = o { Some(l.line()) } else { None });
+            outcomes.iter().filter_map(|o| if let Outcome::Ran(l, _) = o { Some(l.line()) } else { None });
         self.log(&lines.collect::<String>());
         Some(outcomes)
     }
@@ -245,7 +250,7 @@ impl World {
         number: u64,
         work: &Work,
         correlation: u32,
-        capture_tag: &str,
+        node: Option<&Node>,
     ) -> Option<Outcome> {
         let ready_ns = ready(tables, number)?;
         let stream = tables.streams.get_mut(&number)?;
@@ -259,7 +264,7 @@ impl World {
         #[expect(clippy::cast_precision_loss, reason = "both are far below 2⁵³")]
         let uj = job.microwatts as f64 * (end_ns - start_ns) as f64 / 1e9;
         let (kind, name, bytes) = work.describe();
-        Some(Outcome::Ran(Launch {
+        let launch = Launch {
             gpu: device,
             pid: self.pid,
             tid: tid(),
@@ -267,13 +272,14 @@ impl World {
             kind: kind.to_owned(),
             name: name.to_owned(),
             tag: tag(),
-            capture_tag: capture_tag.to_owned(),
+            capture_tag: node.map(|node| node.tag.clone()).unwrap_or_default(),
             stream: number,
             bytes,
             start_ns,
             end_ns,
             uj,
-        }))
+        };
+        Some(Outcome::Ran(launch, node.map_or(0, |node| node.number)))
     }
 
     fn job(&self, device: usize, work: &Work) -> Option<Job> {

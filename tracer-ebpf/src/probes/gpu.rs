@@ -132,7 +132,7 @@ pub(crate) fn enter(ctx: &ProbeContext) {
             open(what, tid, first, second, &arguments);
         }
         call::NAME => open(what, tid, first, third, &arguments),
-        call::LAUNCHED => launched_with(first, second, third, arguments.sp, pid, tid),
+        call::LAUNCHED => launched_with(&arguments, pid, tid),
         call::CONTEXT_THIRD => open(what, tid, first, third, &arguments),
         call::CONTEXT_FOURTH => open(what, tid, first, fourth, &arguments),
         _ => open(what, tid, first, second, &arguments),
@@ -251,20 +251,13 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
 
 /// The injected library tells of a launch. Where its call was seen it is known already; else the stack is taken here.
 #[inline(always)]
-fn launched_with(correlation: u64, function: u64, name: u64, sp: u64, pid: u32, tid: u32) {
+fn launched_with(arguments: &Arguments, pid: u32, tid: u32) {
+    let [correlation, function, name, node, ..] = arguments.registers;
     let event_head = head(kind::GPU, pid, tid);
     let now = event_head.at_ns;
-    let site = hash(hash(u64::from(call::LAUNCHED), function), sp);
+    let site = hash(hash(u64::from(call::LAUNCHED), function), arguments.sp);
     let (a, b) = (correlation & 0xffff_ffff, name & 0xffff_ffff);
-    let mut event = GpuEvent {
-        head: event_head,
-        call: call::LAUNCHED,
-        flags: 0,
-        a,
-        b,
-        site,
-        stream: function & 0xffff_ffff,
-    };
+    let mut event = GpuEvent { head: event_head, call: call::LAUNCHED, flags: 0, a, b, site, stream: node };
     let caller = CALLERS.get_ptr_mut(&tid);
     let mut fresh = Caller { due_ns: now, since_ns: now, ..FRESH };
     // SAFETY: the thread's own entry, and the thread is here.

@@ -42,6 +42,7 @@ type RegisterCallbacks = extern "C" fn(Request, Complete) -> Code;
 type Number = extern "C" fn(u32) -> Code;
 type NextRecord = extern "C" fn(*mut u8, usize, *mut *mut u8) -> Code;
 type Dropped = extern "C" fn(*mut c_void, u32, *mut usize) -> Code;
+type NodeNumber = extern "C" fn(*mut c_void, *mut u64) -> Code;
 type RegisterClock = extern "C" fn(extern "C" fn() -> u64) -> Code;
 
 /// `CUpti_SubscriberParams`, from 13.2 on.
@@ -72,6 +73,7 @@ pub(crate) struct Cupti {
     pub(crate) flush_all: Number,
     pub(crate) dropped: Dropped,
     pub(crate) register_clock: RegisterClock,
+    node_number: Option<NodeNumber>,
 }
 
 /// The names by which CUPTI is looked for, in this order.
@@ -115,7 +117,22 @@ impl Cupti {
             flush_all: function!(Number, c"cuptiActivityFlushAll"),
             dropped: function!(Dropped, c"cuptiActivityGetNumDroppedRecords"),
             register_clock: function!(RegisterClock, c"cuptiActivityRegisterTimestampCallback"),
+            // SAFETY: `CUptiResult cuptiGetGraphNodeId(CUgraphNode, uint64_t *)` (cupti_callbacks.h).
+            node_number: symbol(library, c"cuptiGetGraphNodeId")
+                .ok()
+                .map(|address| unsafe { std::mem::transmute::<*mut c_void, NodeNumber>(address) }),
         })
+    }
+}
+
+impl Cupti {
+    /// The number of a graph's node, by which records name it; 0 where CUPTI does not say.
+    pub(crate) fn node_number(&self, node: *mut c_void) -> u64 {
+        let mut number = 0;
+        match self.node_number.map(|ask| ask(node, &raw mut number)) {
+            Some(0) => number,
+            _ => 0,
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 mod cupti;
 mod listen;
 mod names;
+mod nodes;
 mod records;
 mod ship;
 pub mod tally;
@@ -46,11 +47,11 @@ pub extern "C" fn InitializeInjection() -> c_int {
     1
 }
 
-/// Where a probe hears of a launch that has just been made: its correlation number, CUPTI's number of the function, and the number of the
-/// kernel's name (`u32::MAX`: it has none). It begins with a `nop`, which kernels emulate: a probe costs least there.
+/// Where a probe hears of a launch that has just been made: its correlation number, CUPTI's number of the function, the number of the
+/// kernel's name (`u32::MAX`: it has none), and that of the graph's node that it was captured as (0: it was not captured). It begins with a `nop`, which kernels emulate: a probe costs least there.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
-pub extern "C" fn energy_trace_launched(correlation: u32, function: u32, name: u32) {
+pub extern "C" fn energy_trace_launched(correlation: u32, function: u32, name: u32, node: u64) {
     std::arch::naked_asm!("nop", "ret")
 }
 

@@ -3,7 +3,7 @@
 use crate::cupti::{CallbackData, Code, Cupti, TAKEN};
 use crate::records::{CONCURRENT_KERNEL, COPY, SET, decode};
 use crate::tally::Tally;
-use crate::{energy_trace_launched, guarded, is_forked, names};
+use crate::{energy_trace_launched, guarded, is_forked, names, nodes};
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -80,6 +80,9 @@ pub(crate) fn start() -> Result<u32, String> {
         // A call that this version does not know is not made either.
         (cupti.enable_callback)(1, subscriber, DRIVER, call);
     }
+    for what in nodes::TOLD {
+        (cupti.enable_callback)(1, subscriber, nodes::DOMAIN, what);
+    }
     Ok(cupti.version)
 }
 
@@ -126,13 +129,21 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec.cast_unsigned())
 }
 
-extern "C" fn on_call(_user: *mut c_void, _domain: u32, call: u32, data: *const CallbackData) {
+extern "C" fn on_call(_user: *mut c_void, domain: u32, call: u32, data: *const CallbackData) {
     guarded(|| {
         if is_forked() || data.is_null() {
             return;
         }
+        if domain == nodes::DOMAIN {
+            // SAFETY: in this domain CUPTI's data has another form, which is read there.
+            CUPTI.get().into_iter().for_each(|cupti| unsafe { nodes::heed(cupti, call, data.cast()) });
+            return;
+        }
         // SAFETY: not null, and CUPTI's for the length of the callback.
         let (site, correlation) = unsafe { ((*data).site, (*data).correlation) };
+        if site == 0 {
+            nodes::forget();
+        }
         // The stack is taken when the device works already. A call inside a call has the same number and is the same launch.
         if site == 1 && LAST.replace(correlation) != correlation {
             let timed = LAUNCHES
@@ -141,7 +152,7 @@ extern "C" fn on_call(_user: *mut c_void, _domain: u32, call: u32, data: *const 
                 .then(|| clock_ns(libc::CLOCK_THREAD_CPUTIME_ID));
             // SAFETY: as above; the name of what is launched has its zero, or is null.
             let name = unsafe { names::number_of((*data).symbol_name) };
-            energy_trace_launched(correlation, call, name);
+            energy_trace_launched(correlation, call, name, nodes::captured());
             if let Some(began) = timed {
                 let took = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(began);
                 TIMED.fetch_add(1, Relaxed);
@@ -190,11 +201,12 @@ extern "C" fn on_complete(_context: *mut c_void, _stream: u32, buffer: *mut u8, 
 }
 
 fn read(cupti: &Cupti, buffer: *mut u8, valid: usize) {
-    let mut tally = tally();
+    let (mut tally, origins) = (tally(), nodes::origins());
     let mut record = std::ptr::null_mut();
     while (cupti.next_record)(buffer, valid, &raw mut record) == 0 && !record.is_null() {
         // SAFETY: the record is what CUPTI has just given, in a buffer that has not gone back.
-        if let Some(activity) = unsafe { decode(record) } {
+        if let Some(mut activity) = unsafe { decode(record) } {
+            activity.node = origins.of(activity.node);
             tally.add(&activity);
         }
     }

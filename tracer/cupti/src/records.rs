@@ -28,16 +28,18 @@ pub(crate) unsafe fn decode<'a>(record: *const u8) -> Option<Activity<'a>> {
             // SAFETY: CUPTI's names of kernels have their zero and stay as long as their module.
             let name = if name.is_null() { c"[unnamed]" } else { unsafe { CStr::from_ptr(name) } };
             let name = name.to_str().unwrap_or("[not UTF-8]");
-            Some(Activity { correlation: number(92), device: number(40), name, start_ns, end_ns })
+            let (correlation, device, node) = (number(92), number(40), long(144));
+            Some(Activity { correlation, device, name, node, start_ns, end_ns })
         }
         COPY => {
             // SAFETY: as above, of one byte.
             let name = copy_name(unsafe { record.add(4).read() });
-            Some(Activity { correlation: number(44), device: number(32), name, start_ns, end_ns })
+            let (correlation, device, node) = (number(44), number(32), long(64));
+            Some(Activity { correlation, device, name, node, start_ns, end_ns })
         }
         SET => {
-            let (correlation, device) = (number(44), number(32));
-            Some(Activity { correlation, device, name: "[memset]", start_ns, end_ns })
+            let (correlation, device, node) = (number(44), number(32), long(64));
+            Some(Activity { correlation, device, name: "[memset]", node, start_ns, end_ns })
         }
         _ => None,
     }

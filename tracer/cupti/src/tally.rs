@@ -1,6 +1,6 @@
-//! Records summed up for each launch: one sum for each correlation number, device and name.
+//! Records summed up for each launch: one sum for each correlation number, device, name and node of a graph.
 //!
-//! A plain launch makes one sum of one record; a graph launch, one for each kernel in the graph, with the time from the first start to the
+//! A plain launch makes one sum of one record; a graph launch, one for each node of the graph, with the time from the first start to the
 //! last end and the time in which the kernel ran, and another one for every two milliseconds in which something of it starts. Records of one
 //! graph that come in two ticks make a sum in each. Leaves out where records come from (`listen`).
 
@@ -18,6 +18,8 @@ pub struct Sum {
     pub device: u32,
     /// The number of the kernel's name, or of `[copy H2D]` and its like.
     pub name: u32,
+    /// The node of a graph that was captured; 0: none.
+    pub node: u64,
     /// How many records there were.
     pub count: u32,
     /// The first start, in nanoseconds of `CLOCK_MONOTONIC`.
@@ -37,6 +39,8 @@ pub struct Activity<'a> {
     pub device: u32,
     /// The name itself.
     pub name: &'a str,
+    /// The node of a graph; 0: none.
+    pub node: u64,
     /// When it started; 0 when CUPTI does not know.
     pub start_ns: u64,
     /// When it ended; 0 when CUPTI does not know.
@@ -46,7 +50,7 @@ pub struct Activity<'a> {
 /// The sums since they were last taken, and the names so far.
 #[derive(Debug, Default)]
 pub struct Tally {
-    sums: BTreeMap<(u32, u32, u32, u64), Sum>,
+    sums: BTreeMap<(u32, u32, u32, u64, u64), Sum>,
     names: BTreeMap<String, u32>,
     new_names: Vec<(u32, String)>,
     untimed: u64,
@@ -60,7 +64,7 @@ impl Tally {
 
     /// Adds a record. One without times is counted and makes no sum.
     pub fn add(&mut self, activity: &Activity<'_>) {
-        let Activity { correlation, device, name, start_ns, end_ns } = *activity;
+        let Activity { correlation, device, name, node, start_ns, end_ns } = *activity;
         if start_ns == 0 || end_ns < start_ns {
             self.untimed += 1;
             return;
@@ -68,14 +72,14 @@ impl Tally {
         let name = self.number(name);
         let busy_ns = end_ns - start_ns;
         self.sums
-            .entry((correlation, device, name, start_ns / STRETCH_NS))
+            .entry((correlation, device, name, node, start_ns / STRETCH_NS))
             .and_modify(|sum| {
                 sum.count = sum.count.saturating_add(1);
                 sum.start_ns = sum.start_ns.min(start_ns);
                 sum.end_ns = sum.end_ns.max(end_ns);
                 sum.busy_ns = sum.busy_ns.saturating_add(busy_ns);
             })
-            .or_insert(Sum { correlation, device, name, count: 1, start_ns, end_ns, busy_ns });
+            .or_insert(Sum { correlation, device, name, node, count: 1, start_ns, end_ns, busy_ns });
     }
 
     /// The number of a name, which is told with the next tick if it is new.
@@ -101,10 +105,10 @@ mod tests {
     use super::{Activity, Sum, Tally};
 
     fn activity(correlation: u32, name: &str, start_ns: u64, end_ns: u64) -> Activity<'_> {
-        Activity { correlation, device: 0, name, start_ns, end_ns }
+        Activity { correlation, device: 0, name, node: 0, start_ns, end_ns }
     }
 
-    /// A graph's nodes are summed up by kernel, launches are kept apart, and names are told once.
+    /// What runs again is summed up by kernel and node, launches are kept apart, and names are told once.
     #[test]
     fn sums() {
         let mut tally = Tally::new();
@@ -118,13 +122,22 @@ mod tests {
         }
         let (names, sums, untimed) = tally.take();
         assert_eq!(names, [(0, "gemm".to_owned()), (1, "relu".to_owned())]);
-        let first =
-            Sum { correlation: 1, device: 0, name: 0, count: 2, start_ns: 10, end_ns: 40, busy_ns: 25 };
+        let first = Sum {
+            correlation: 1,
+            device: 0,
+            name: 0,
+            node: 0,
+            count: 2,
+            start_ns: 10,
+            end_ns: 40,
+            busy_ns: 25,
+        };
         assert_eq!(sums[0], first);
         assert_eq!((sums.len(), untimed), (3, 0));
         tally.add(&activity(3, "relu", 70, 80));
+        tally.add(&Activity { node: 5, ..activity(3, "relu", 80, 90) });
         let (names, sums, _) = tally.take();
-        assert_eq!((names.len(), sums.len(), sums[0].name), (0, 1, 1));
+        assert_eq!((names.len(), sums.len(), sums[0].name, sums[1].node), (0, 2, 1, 5));
     }
 
     /// Records without times are counted and are no work of zero length.

@@ -4,8 +4,8 @@
 //! frame   length of what follows: u32   kind: u8   body
 //! hello 1 protocol: u32   pid: u32   version of CUPTI: u32 (0: none)   what is wrong, or nothing: UTF-8
 //! name  2 number: u32   UTF-8
-//! tick  3 at: u64   launches: u64   dropped: u64   untimed: u64   cost: u64   then sums of 40 bytes:
-//!         correlation u32   device u32   name u32   count u32   start u64   end u64   busy u64
+//! tick  3 at: u64   launches: u64   dropped: u64   untimed: u64   cost: u64   then sums of 48 bytes:
+//!         correlation u32   device u32   name u32   count u32   node u64   start u64   end u64   busy u64
 //! end   4
 //! ```
 //!
@@ -14,10 +14,10 @@
 use crate::tally::Sum;
 
 /// The version of this layout.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// The longest frame that is believed.
 const LONGEST: usize = 1 << 24;
-const SUM_BYTES: usize = 40;
+const SUM_BYTES: usize = 48;
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ fn encode_sum(sum: &Sum, out: &mut Vec<u8>) {
     for number in [sum.correlation, sum.device, sum.name, sum.count] {
         out.extend(number.to_le_bytes());
     }
-    for number in [sum.start_ns, sum.end_ns, sum.busy_ns] {
+    for number in [sum.node, sum.start_ns, sum.end_ns, sum.busy_ns] {
         out.extend(number.to_le_bytes());
     }
 }
@@ -154,8 +154,8 @@ fn decode_tick(mut bytes: Bytes<'_>) -> Option<Tick> {
     while !bytes.0.is_empty() {
         let (correlation, device) = (bytes.number()?, bytes.number()?);
         let (name, count) = (bytes.number()?, bytes.number()?);
-        let (start_ns, end_ns, busy_ns) = (bytes.long()?, bytes.long()?, bytes.long()?);
-        sums.push(Sum { correlation, device, name, count, start_ns, end_ns, busy_ns });
+        let (node, start_ns, end_ns, busy_ns) = (bytes.long()?, bytes.long()?, bytes.long()?, bytes.long()?);
+        sums.push(Sum { correlation, device, name, node, count, start_ns, end_ns, busy_ns });
     }
     Some(Tick { at_ns, launches, dropped, untimed, cost_ns, sums })
 }
@@ -195,6 +195,7 @@ mod tests {
             correlation: n,
             device: n + 1,
             name: n + 2,
+            node: long + 3,
             count: n + 3,
             start_ns: long,
             end_ns: long + 4,

@@ -33,7 +33,7 @@ impl Collector {
             _ if event.b == NAMELESS => What::Copy,
             _ => What::Kernel(u32::try_from(event.b).unwrap_or(u32::MAX)),
         };
-        if self.gpu.launches.capture_named(&launch, what, work) {
+        if self.gpu.launches.capture_named(&launch, what, event.stream, work) {
             return;
         }
         let graph = if launch.call == call::GRAPH { launch.function } else { 0 };
@@ -105,7 +105,9 @@ impl Collector {
             // Who is no target has no business here.
             Said::Frame(Frame::Hello { .. }) if self.processes.get(pid).is_none() => {}
             Said::Frame(Frame::Hello { cupti, trouble, .. }) => {
-                kernels.hello(connection, pid, cupti, trouble);
+                if kernels.hello(connection, pid, cupti, trouble) {
+                    self.gpu.launches.forget_nodes(pid);
+                }
             }
             Said::Frame(Frame::Name(number, name)) => kernels.name(connection, number, &name),
             Said::Frame(Frame::Tick(tick)) => self.tick(connection, tick, now),

@@ -109,11 +109,11 @@ impl Delivery {
         let concurrent = self.kinds.contains(&CONCURRENT_KERNEL) || !self.kinds.contains(&KERNEL);
         let (now, stamp) = (now_ns(), self.stamp());
         for outcome in outcomes {
-            let Outcome::Ran(launch) = outcome else { continue };
+            let Outcome::Ran(launch, node) = outcome else { continue };
             let kind = records::kind(launch, concurrent);
             if self.kinds.contains(&kind) {
                 let on_clock = |at_ns: u64| stamp.wrapping_add(at_ns.wrapping_sub(now));
-                self.waiting.push_back(records::encode(launch, kind, graph, on_clock));
+                self.waiting.push_back(records::encode(launch, kind, (graph, *node), on_clock));
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! One subscriber at a time, as before 13.2, or as there when it wants no others beside it. Records are made when the work is launched, as start and end are known then, and handed out
 //! when it has ended (`records`, `delivery`). Leaves out the other functions with `_v2` in their names, events and metrics, callbacks about
-//! resources (and with them graph nodes as they are captured), and records of API calls.
+//! resources but for nodes of graphs that are captured and copied, and records of API calls.
 
 mod delivery;
 mod records;
@@ -34,7 +34,7 @@ pub(crate) enum Domain {
 }
 
 /// `CUpti_CallbackFunc`.
-type Callback = extern "C" fn(*mut c_void, u32, u32, *const CallbackData);
+type Callback = extern "C" fn(*mut c_void, u32, u32, *const c_void);
 
 /// `CUpti_CallbackData`.
 #[repr(C)]
@@ -97,14 +97,6 @@ pub(crate) struct Told<'a> {
 impl Told<'_> {
     /// Tells the subscriber of the entry (`false`) or the exit.
     pub(crate) fn tell(&self, exit: bool, own: &mut u64) {
-        if !LISTENING.load(Relaxed) || INSIDE.get() {
-            return;
-        }
-        let Some(listener) = subscriber().clone() else { return };
-        let domain = self.domain as u32;
-        if !listener.domains.contains(&domain) && !listener.enabled.contains(&(domain, self.cbid)) {
-            return;
-        }
         let data = CallbackData {
             site: u32::from(exit),
             function_name: self.function.as_ptr(),
@@ -116,15 +108,70 @@ impl Told<'_> {
             correlation_data: own,
             correlation: self.correlation,
         };
-        INSIDE.set(true);
-        (listener.callback)(
-            std::ptr::without_provenance_mut(listener.user),
-            domain,
-            self.cbid,
-            &raw const data,
-        );
-        INSIDE.set(false);
+        tell((self.domain as u32, self.cbid), (&raw const data).cast());
     }
+}
+
+/// Tells the subscriber of what it has enabled.
+fn tell((domain, what): (u32, u32), data: *const c_void) {
+    if !LISTENING.load(Relaxed) || INSIDE.get() {
+        return;
+    }
+    let Some(listener) = subscriber().clone() else { return };
+    if !listener.domains.contains(&domain) && !listener.enabled.contains(&(domain, what)) {
+        return;
+    }
+    INSIDE.set(true);
+    (listener.callback)(std::ptr::without_provenance_mut(listener.user), domain, what, data);
+    INSIDE.set(false);
+}
+
+/// `CUPTI_CB_DOMAIN_RESOURCE`, and in it `…_GRAPHNODE_CREATED` and `…_GRAPHNODE_CLONED`.
+const RESOURCE: u32 = 3;
+const NODE_CREATED: u32 = 13;
+const NODE_CLONED: u32 = 20;
+
+/// `CUpti_ResourceData`.
+#[repr(C)]
+struct ResourceData {
+    context: Handle,
+    resource: Handle,
+    descriptor: *const GraphData,
+}
+
+/// `CUpti_GraphData`.
+#[repr(C)]
+struct GraphData {
+    graph: Handle,
+    original_graph: Handle,
+    node: Handle,
+    original_node: Handle,
+    node_type: u32,
+    dependency: Handle,
+    executable: Handle,
+}
+
+/// Tells of a node that was captured, or was made as a copy of another one. A node's handle is made of its number.
+pub(crate) fn tell_node(node: u64, original: Option<u64>) {
+    let none = std::ptr::null_mut();
+    let graph = GraphData {
+        graph: none,
+        original_graph: none,
+        node: handle(node),
+        original_node: original.map_or(none, handle),
+        node_type: 0,
+        dependency: none,
+        executable: none,
+    };
+    let data = ResourceData { context: handle(CURRENT.get()), resource: none, descriptor: &raw const graph };
+    let what = if original.is_some() { NODE_CLONED } else { NODE_CREATED };
+    tell((RESOURCE, what), (&raw const data).cast());
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn simgpu_cuptiGetGraphNodeId(node: Handle, id: Out<u64>) -> Code {
+    id.put(crate::raw::number(node));
+    SUCCESS
 }
 
 /// Takes what a call has made the device do.

@@ -36,8 +36,13 @@ pub(super) fn kind(launch: &Launch, concurrent: bool) -> u32 {
     }
 }
 
-/// The record of a launch. `stamp` turns moments of the common clock into CUPTI's; a work that is not known to have ended has none.
-pub(super) fn encode(launch: &Launch, kind: u32, graph: u32, stamp: impl Fn(u64) -> u64) -> Waiting {
+/// The record of a launch, or of a graph's node, by their numbers (0: none). `stamp` turns moments of the common clock into CUPTI's; a work that is not known to have ended has none.
+pub(super) fn encode(
+    launch: &Launch,
+    kind: u32,
+    (graph, node): (u32, u64),
+    stamp: impl Fn(u64) -> u64,
+) -> Waiting {
     let mut record = Record(vec![0; if launch.kind == "kernel" { KERNEL_BYTES } else { OTHER_BYTES }]);
     record.put(0, kind);
     record.put_long(16, stamp(launch.start_ns));
@@ -50,6 +55,7 @@ pub(super) fn encode(launch: &Launch, kind: u32, graph: u32, stamp: impl Fn(u64)
             record.put(at, value);
         }
         record.put_long(104, name(&launch.name));
+        record.put_long(144, node);
     } else {
         record.0[4] = match launch.kind.as_str() {
             "h2d" => 1,
@@ -58,6 +64,7 @@ pub(super) fn encode(launch: &Launch, kind: u32, graph: u32, stamp: impl Fn(u64)
             _ => 0,
         };
         record.put_long(8, launch.bytes);
+        record.put_long(64, node);
         for (at, value) in [(32, device), (36, 1), (40, stream), (44, launch.correlation), (72, graph)] {
             record.put(at, value);
         }

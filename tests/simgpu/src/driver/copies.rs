@@ -24,7 +24,7 @@ fn copy_now(call: Call, kind: &'static str, bytes: usize) -> Code {
         let Some(stream) = stream(world, std::ptr::null_mut(), false) else { return INVALID_CONTEXT };
         called(call, None, 0, |correlation| {
             let outcome = world.submit(stream, Work::Copy { kind, bytes: bytes as u64 }, correlation);
-            if let Some(Outcome::Ran(launch)) = &outcome {
+            if let Some(Outcome::Ran(launch, _)) = &outcome {
                 wait_until(launch.end_ns, world.place.scenario.spin);
             }
             (code(outcome.as_ref()), outcome.into_iter().collect())

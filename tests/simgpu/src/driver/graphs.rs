@@ -5,8 +5,9 @@ use super::{
     Code, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, LAUNCH_TIMEOUT, SUCCESS, on_world, stream,
 };
 use crate::calls::{Call, called};
+use crate::cupti;
 use crate::raw::{Handle, Out, handle, number};
-use crate::world::{self, Outcome};
+use crate::world::{self, Node, Outcome};
 use std::ffi::{c_int, c_uint, c_ulonglong};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -61,7 +62,7 @@ extern "C" fn simgpu_cuStreamIsCapturing(handle: Handle, status: Out<c_int>) -> 
     })
 }
 
-/// An executable graph is a handle of its own to the same nodes.
+/// An executable graph has copies of the nodes.
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuGraphInstantiateWithFlags(
     executable: Out<Handle>,
@@ -69,10 +70,14 @@ extern "C" fn simgpu_cuGraphInstantiateWithFlags(
     _flags: c_ulonglong,
 ) -> Code {
     on_world(|world| {
-        let mut tables = world.tables();
-        let Some(nodes) = tables.graphs.get(&number(graph)).cloned() else { return INVALID_VALUE };
+        let Some(nodes) = world.tables().graphs.get(&number(graph)).cloned() else { return INVALID_VALUE };
+        let copy = |node: &Node| Node { number: world::next_number(), ..node.clone() };
+        let copies: Vec<Node> = nodes.iter().map(copy).collect();
+        for (node, original) in copies.iter().zip(nodes.iter()) {
+            cupti::tell_node(node.number, Some(original.number));
+        }
         let number = world::next_number();
-        tables.graphs.insert(number, nodes);
+        world.tables().graphs.insert(number, Arc::new(copies));
         executable.put(handle(number));
         SUCCESS
     })

@@ -61,7 +61,7 @@ pub(crate) fn stream(world: &World, handle: Handle, thread_default: bool) -> Opt
 /// What a call returns whose work went to a stream.
 pub(crate) fn code(outcome: Option<&Outcome>) -> Code {
     match outcome {
-        Some(Outcome::Ran(_) | Outcome::Captured) => SUCCESS,
+        Some(Outcome::Ran(..) | Outcome::Captured(_)) => SUCCESS,
         Some(Outcome::TooLate) => LAUNCH_TIMEOUT,
         None => INVALID_HANDLE,
     }

@@ -41,6 +41,8 @@ pub(super) struct Graphs {
     graphs: HashMap<(Pid, u64), Captured>,
     launchable: HashMap<(Pid, u64), Captured>,
     named: HashMap<(Pid, u64), Named>,
+    /// Who captured a node, by its number in records.
+    nodes: HashMap<Pid, HashMap<u64, Work>>,
 }
 
 impl Graphs {
@@ -84,6 +86,21 @@ impl Graphs {
         let Some(capture) = self.of(pid, tid, stream) else { return false };
         *capture.named.entry(what).or_default().entry(work).or_default() += 1;
         true
+    }
+
+    /// A launch was captured as a node of this number.
+    pub(super) fn capture_node(&mut self, pid: Pid, node: u64, work: Work) {
+        self.nodes.entry(pid).or_default().insert(node, work);
+    }
+
+    /// Who captured the node of this number.
+    pub(super) fn node_of(&self, pid: Pid, node: u64) -> Option<Work> {
+        self.nodes.get(&pid)?.get(&node).copied()
+    }
+
+    /// Another program of a process numbers its nodes anew.
+    pub(super) fn forget_nodes(&mut self, pid: Pid) {
+        self.nodes.remove(&pid);
     }
 
     /// The capture that a launch into this stream by this thread belongs to.

@@ -3,8 +3,8 @@
 //! A launch is seen by a probe and told of by the library right after, on the same thread: so the last launch of a thread has the
 //! correlation number that the library gives (`told`). The records of what it did come up to a second later with the same number, and
 //! before its launch was read where the two ways differ in speed: those wait. A replay of a graph has the records of all that was
-//! captured; each goes to the stacks that captured a kernel of this name, in proportion to how often. Leaves out frames (the collector
-//! makes them).
+//! captured; each goes to the stack that captured its node, and where CUPTI does not name the node, to the stacks that captured a kernel of
+//! this name, in proportion to how often. Leaves out frames (the collector makes them).
 
 use super::graphs::{Captures, What};
 use super::launches::{Launch, Launches, Work};
@@ -102,14 +102,16 @@ impl Kernels {
         self.launched.entry(launch.head.pid).or_default().insert(correlation, entry);
     }
 
-    /// A library begins to speak. What an earlier program of the same process launched has other numbers.
-    pub(in crate::probe) fn hello(&mut self, connection: u64, pid: Pid, cupti: u32, trouble: String) {
-        if self.programs.values().any(|program| program.tier.pid == pid.get()) {
+    /// A library begins to speak; true where an earlier program of the same process did, whose launches and nodes have other numbers.
+    pub(in crate::probe) fn hello(&mut self, connection: u64, pid: Pid, cupti: u32, trouble: String) -> bool {
+        let again = self.programs.values().any(|program| program.tier.pid == pid.get());
+        if again {
             self.launched.remove(&pid);
         }
         let tier = KernelTier { pid: pid.get(), cupti, ..KernelTier::default() };
         let trouble = (!trouble.is_empty()).then_some(trouble);
         self.programs.insert(connection, Program { tier, trouble, names: HashMap::new() });
+        again
     }
 
     pub(in crate::probe) fn name(&mut self, connection: u64, number: u32, name: &str) {
@@ -130,6 +132,10 @@ impl Kernels {
         let pid = Pid::new(program.tier.pid);
         let entry = self.launched.get_mut(&pid)?.get_mut(&sum.correlation)?;
         entry.used = Some(now);
+        let owner = (sum.node != 0).then(|| launches.graphs.node_of(pid, sum.node)).flatten();
+        if let Some(owner) = owner {
+            return Some(parts_of(&sum, &Captures::from([(owner, 1)]), entry.launched));
+        }
         let captured = (entry.graph != 0).then(|| launches.graphs.kernels_of(pid, entry.graph)).flatten();
         let captured = captured.and_then(|captured| captured.get(&what_of(&sum, program.name(sum.name))));
         let alone = Captures::from([(entry.work, 1)]);
@@ -243,8 +249,16 @@ mod tests {
     /// A graph's kernels are divided by how often each stack captured them, and nothing is lost by rounding.
     #[test]
     fn records_are_divided_whole() {
-        let sum =
-            Sum { correlation: 1, device: 0, name: 0, count: 7, start_ns: 0, end_ns: 900, busy_ns: 101 };
+        let sum = Sum {
+            correlation: 1,
+            device: 0,
+            name: 0,
+            node: 0,
+            count: 7,
+            start_ns: 0,
+            end_ns: 900,
+            busy_ns: 101,
+        };
         let parts = parts_of(&sum, &Captures::from([(work(1), 4), (work(2), 2)]), at(0));
         assert_eq!(
             parts.iter().map(|part| (part.busy_ns, part.count)).collect::<Vec<_>>(),

@@ -212,10 +212,24 @@ impl Launches {
         }
     }
 
-    /// Puts a launch into a capture by what its records will be named; false where it is in none.
-    pub(in crate::probe) fn capture_named(&mut self, launch: &Launch, what: What, work: Work) -> bool {
+    /// Puts a launch into a capture by what its records will be named, and by its node where that is known (not 0); false where it is in none.
+    pub(in crate::probe) fn capture_named(
+        &mut self,
+        launch: &Launch,
+        what: What,
+        node: u64,
+        work: Work,
+    ) -> bool {
         let Head { pid, tid, .. } = launch.head;
-        self.graphs.capture_named(pid, tid, launch.stream, what, work)
+        if node != 0 {
+            self.graphs.capture_node(pid, node, work);
+        }
+        self.graphs.capture_named(pid, tid, launch.stream, what, work) || node != 0
+    }
+
+    /// Another program of a process begins.
+    pub(in crate::probe) fn forget_nodes(&mut self, pid: Pid) {
+        self.graphs.forget_nodes(pid);
     }
 
     fn add(&mut self, device: u32, at: KtimeNs, work: Work, (count, amount): (u64, u64)) {
