@@ -142,6 +142,11 @@ fn exact_device_times() {
 fn one_clock() {
     let gpu = gpu();
     let (_, frames) = Traced::new(&gpu, &["0.5"]).run();
+    assert_on_one_clock(&gpu, &frames);
+}
+
+#[track_caller]
+fn assert_on_one_clock(gpu: &Gpu, frames: &[Frame]) {
     let truth: BTreeMap<u32, u64> =
         gpu.truth().unwrap().iter().map(|l| (l.correlation, l.start_ns)).collect();
     let ticks = frames.iter().filter_map(|f| if let Frame::Tick(tick) = f { Some(tick) } else { None });
@@ -260,6 +265,34 @@ fn who_has_the_slot() {
     // Alone under its own name it times kernels as ever.
     let (_, frames) = Traced::new(&Gpu::new(&scenario, Prologue::EndbrPush).unwrap(), &["0.3"]).run();
     assert!(trouble(&frames).is_empty() && !told(&frames).is_empty());
+}
+
+/// From CUPTI 13.3 on, with a driver from r610 on, a profiler that lets others be beside it and this library both get all records, ours on our
+/// clock, whether each has its own (13.4) or not. One that wants the slot for itself has it, and is named.
+#[test]
+fn beside_another_profiler() {
+    for cupti in [130_300, 130_400] {
+        let scenario =
+            Scenario { cupti, driver: "610.43".into(), ..Scenario::new(Meter::default(), &WORKLOADS) };
+        let gpu = Gpu::new(&scenario, Prologue::EndbrPush).unwrap();
+        let (other, said) = (gpu.machine().join("libprofiler.so"), gpu.machine().join("said"));
+        compile_library(&tests_dir().join("workloads/gpu_profiler.c"), &other);
+        let mut traced = Traced::new(&gpu, &["0.5"]);
+        traced.command.env(NEXT, &other).env("PROFILER_BESIDE", &said);
+        let (ended, frames) = traced.run();
+        assert!(ended.status.success(), "{ended:?}");
+        assert_eq!(trouble(&frames), "");
+        let launches = gpu.truth().unwrap();
+        assert_eq!(told(&frames), truth(&launches));
+        assert_on_one_clock(&gpu, &frames);
+        let kernels: Vec<&Launch> = launches.iter().filter(|launch| launch.kind == "kernel").collect();
+        let ns: u64 = kernels.iter().map(|kernel| kernel.end_ns - kernel.start_ns).sum();
+        assert_eq!(std::fs::read_to_string(&said).unwrap(), format!("{} {ns}", kernels.len()));
+        let again = Gpu::new(&scenario, Prologue::EndbrPush).unwrap();
+        let mut traced = Traced::new(&again, &["0.2"]);
+        traced.command.env(NEXT, &other).env("PROFILER_NAME", "tests");
+        assert!(trouble(&traced.run().1).contains("only slot, CUPTI for tests:"));
+    }
 }
 
 fn compile_library(source: &Path, to: &Path) {

@@ -86,7 +86,9 @@ pub const FACES: [Face; 4] = [
         functions: "cuptiGetVersion cuptiGetTimestamp cuptiGetResultString cuptiSubscribe cuptiSubscribe_v2 cuptiUnsubscribe cuptiEnableCallback
             cuptiEnableDomain cuptiActivityRegisterCallbacks cuptiActivityRegisterTimestampCallback cuptiActivityEnable
             cuptiActivityDisable cuptiActivityFlushAll cuptiActivityFlushPeriod cuptiActivityGetNextRecord
-            cuptiActivityGetNumDroppedRecords cuptiActivitySetAttribute cuptiSetThreadIdType cuptiGetGraphNodeId",
+            cuptiActivityGetNumDroppedRecords cuptiActivitySetAttribute cuptiSetThreadIdType cuptiGetGraphNodeId
+            cuptiActivityRegisterCallbacks_v2 cuptiActivityEnable_v2 cuptiActivityDisable_v2 cuptiActivityGetNextRecord_v2
+            cuptiActivityGetNumDroppedRecords_v2 cuptiActivitySetAttribute_v2 cuptiGetTimestamp_v2",
     },
 ];
 

@@ -32,7 +32,7 @@ pub struct Scenario {
     /// The version of CUDA that the driver says it has: 1000 × major + 10 × minor.
     #[serde(default = "default_cuda")]
     pub cuda: i32,
-    /// The version that CUPTI says it has.
+    /// The version that CUPTI says it has. From 130300 on, with a driver from 610 on, it takes several subscribers.
     #[serde(default = "default_cupti")]
     pub cupti: u32,
     /// Whether waiting for the device burns a CPU (CUDA's default) or sleeps.

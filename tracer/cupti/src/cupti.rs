@@ -4,6 +4,7 @@
 //! that of the runtime library's major version before others. Versions: 12.x count
 //! `CUPTI_API_VERSION` from 18 on, 13.x say 130000 and more (cupti_version.h); what is used here has had the same layouts in both.
 
+use crate::shared::{SINCE, Shared};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 /// `CUptiResult`.
@@ -40,7 +41,8 @@ type Unsubscribe = extern "C" fn(*mut c_void) -> Code;
 type EnableCallback = extern "C" fn(u32, *mut c_void, u32, u32) -> Code;
 type RegisterCallbacks = extern "C" fn(Request, Complete) -> Code;
 type Number = extern "C" fn(u32) -> Code;
-type NextRecord = extern "C" fn(*mut u8, usize, *mut *mut u8) -> Code;
+/// `cuptiActivityGetNextRecord`.
+pub(crate) type NextRecord = extern "C" fn(*mut u8, usize, *mut *mut u8) -> Code;
 type Dropped = extern "C" fn(*mut c_void, u32, *mut usize) -> Code;
 type NodeNumber = extern "C" fn(*mut c_void, *mut u64) -> Code;
 type RegisterClock = extern "C" fn(extern "C" fn() -> u64) -> Code;
@@ -64,6 +66,8 @@ pub(crate) struct Cupti {
     subscribe: Subscribe,
     /// From 13.2 on.
     subscribe_as: Option<SubscribeAs>,
+    /// From 13.3 on.
+    pub(crate) shared: Option<Shared>,
     pub(crate) unsubscribe: Unsubscribe,
     pub(crate) enable_callback: EnableCallback,
     pub(crate) register_callbacks: RegisterCallbacks,
@@ -108,6 +112,7 @@ impl Cupti {
                 .ok()
                 .filter(|_| version >= 130_200)
                 .map(|address| unsafe { std::mem::transmute::<*mut c_void, SubscribeAs>(address) }),
+            shared: Shared::find(library, version),
             unsubscribe: function!(Unsubscribe, c"cuptiUnsubscribe"),
             enable_callback: function!(EnableCallback, c"cuptiEnableCallback"),
             register_callbacks: function!(RegisterCallbacks, c"cuptiActivityRegisterCallbacks"),
@@ -140,8 +145,18 @@ impl Cupti {
 const NAME_BYTES: usize = 256;
 
 impl Cupti {
+    /// Takes a place beside others, where all that are there already and the driver have it; `None` where they have not.
+    pub(crate) fn subscribe_beside(&self, callback: Callback) -> Option<(*mut c_void, Shared)> {
+        let shared = self.shared.filter(|_| self.version >= SINCE)?;
+        self.subscribe_with(callback, 1).ok().map(|subscriber| (subscriber, shared))
+    }
+
     /// Takes the only place for a listener. The other one has it where this fails with `TAKEN`: its name, where CUPTI says it.
     pub(crate) fn subscribe(&self, callback: Callback) -> Result<*mut c_void, (Code, String)> {
+        self.subscribe_with(callback, 0)
+    }
+
+    fn subscribe_with(&self, callback: Callback, allow_multiple: u8) -> Result<*mut c_void, (Code, String)> {
         let mut subscriber = std::ptr::null_mut();
         let mut other = [0_u8; NAME_BYTES];
         let code = match self.subscribe_as {
@@ -151,7 +166,7 @@ impl Cupti {
                     name: c"energy-trace".as_ptr(),
                     other: other.as_mut_ptr().cast(),
                     other_size: NAME_BYTES,
-                    allow_multiple: 0,
+                    allow_multiple,
                     padding: [0; 7],
                 };
                 subscribe_as(&raw mut subscriber, callback, std::ptr::null_mut(), &raw mut params)
@@ -191,7 +206,8 @@ fn in_toolkit(name: &CStr) -> Option<CString> {
     CString::new(format!("{home}/extras/CUPTI/lib64/{}", name.to_str().ok()?)).ok()
 }
 
-fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void, String> {
+/// The address of a function in a library.
+pub(crate) fn symbol(library: *mut c_void, name: &CStr) -> Result<*mut c_void, String> {
     // SAFETY: the library is open and never closed, and the name has its zero.
     let address = unsafe { libc::dlsym(library, name.as_ptr()) };
     match address.is_null() {

@@ -10,6 +10,7 @@ mod listen;
 mod names;
 mod nodes;
 mod records;
+mod shared;
 mod ship;
 pub mod tally;
 pub mod wire;

@@ -2,12 +2,13 @@
 
 use crate::cupti::{CallbackData, Code, Cupti, TAKEN};
 use crate::records::{CONCURRENT_KERNEL, COPY, SET, decode};
+use crate::shared::Shared;
 use crate::tally::Tally;
 use crate::{energy_trace_launched, guarded, is_forked, names, nodes};
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// `CUPTI_CB_DOMAIN_DRIVER_API` and the calls that are told of: kernels, graphs, copies and sets (cupti_driver_cbid.h). The runtime's calls pass
@@ -26,6 +27,13 @@ const MOST_BUFFERS: u64 = 256;
 
 static CUPTI: OnceLock<Cupti> = OnceLock::new();
 static SUBSCRIBER: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// Set where other profilers may listen as well.
+static BESIDE: AtomicBool = AtomicBool::new(false);
+/// Set where records are on a clock that is not ours to choose, and by how much it is ahead of `CLOCK_MONOTONIC`.
+static OTHER_CLOCK: AtomicBool = AtomicBool::new(false);
+static AHEAD_NS: AtomicI64 = AtomicI64::new(0);
+/// The kinds of records that are asked for.
+const KINDS: [u32; 3] = [CONCURRENT_KERNEL, COPY, SET];
 static TALLY: Mutex<Tally> = Mutex::new(Tally::new());
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
@@ -61,6 +69,56 @@ pub(crate) fn tally() -> MutexGuard<'static, Tally> {
 pub(crate) fn start() -> Result<u32, String> {
     let cupti = Cupti::open()?;
     let cupti = CUPTI.get_or_init(|| cupti);
+    let subscriber = match start_beside(cupti) {
+        Some(subscriber) => subscriber,
+        None => start_alone(cupti)?,
+    };
+    for call in CALLS {
+        // A call that this version does not know is not made either.
+        (cupti.enable_callback)(1, subscriber, DRIVER, call);
+    }
+    for what in nodes::TOLD {
+        (cupti.enable_callback)(1, subscriber, nodes::DOMAIN, what);
+    }
+    Ok(cupti.version)
+}
+
+/// Begins beside other profilers; `None` where that is not to be had, and nothing is begun.
+fn start_beside(cupti: &Cupti) -> Option<*mut c_void> {
+    let (subscriber, shared) = cupti.subscribe_beside(on_call)?;
+    BESIDE.store(true, Relaxed);
+    SUBSCRIBER.store(subscriber, Relaxed);
+    if !shared.set_clock(subscriber, monotonic_ns) {
+        OTHER_CLOCK.store(true, Relaxed);
+        compare_clocks(&shared, subscriber);
+    }
+    let begun = (shared.register)(subscriber, on_own_request, on_own_complete) == 0
+        && KINDS.iter().all(|&kind| shared.enable(subscriber, kind, true) == 0);
+    if begun {
+        return Some(subscriber);
+    }
+    stop();
+    BESIDE.store(false, Relaxed);
+    OTHER_CLOCK.store(false, Relaxed);
+    AHEAD_NS.store(0, Relaxed);
+    None
+}
+
+/// By how much the clock of records is ahead: two readings of ours with one of that in between.
+fn compare_clocks(shared: &Shared, subscriber: *mut c_void) {
+    let before = monotonic_ns();
+    let Some(there) = shared.now(subscriber) else { return };
+    let here = before + (monotonic_ns() - before) / 2;
+    AHEAD_NS.store(there.wrapping_sub(here).cast_signed(), Relaxed);
+}
+
+/// A moment of a record on `CLOCK_MONOTONIC`; 0, which is none, stays.
+fn on_our_clock(at_ns: u64) -> u64 {
+    if at_ns == 0 { 0 } else { at_ns.wrapping_sub(AHEAD_NS.load(Relaxed).cast_unsigned()) }
+}
+
+/// Begins as the only listener.
+fn start_alone(cupti: &Cupti) -> Result<*mut c_void, String> {
     let subscriber = cupti.subscribe(on_call).map_err(|(code, other)| match (code, other.as_str()) {
         (TAKEN, "") => {
             "another profiler has CUPTI's only slot (torch.profiler, Nsight, a debugger): switch it off, or use --gpu launch".to_owned()
@@ -73,27 +131,28 @@ pub(crate) fn start() -> Result<u32, String> {
     SUBSCRIBER.store(subscriber, Relaxed);
     expect("cuptiActivityRegisterTimestampCallback", (cupti.register_clock)(monotonic_ns))?;
     expect("cuptiActivityRegisterCallbacks", (cupti.register_callbacks)(on_request, on_complete))?;
-    for kind in [CONCURRENT_KERNEL, COPY, SET] {
+    for kind in KINDS {
         expect("cuptiActivityEnable", (cupti.enable)(kind))?;
     }
-    for call in CALLS {
-        // A call that this version does not know is not made either.
-        (cupti.enable_callback)(1, subscriber, DRIVER, call);
-    }
-    for what in nodes::TOLD {
-        (cupti.enable_callback)(1, subscriber, nodes::DOMAIN, what);
-    }
-    Ok(cupti.version)
+    Ok(subscriber)
 }
 
 /// Nobody listens any more: the program gets rid of what this costs.
 pub(crate) fn stop() {
     let subscriber = SUBSCRIBER.swap(std::ptr::null_mut(), Relaxed);
     let Some(cupti) = CUPTI.get().filter(|_| !subscriber.is_null()) else { return };
-    for kind in [CONCURRENT_KERNEL, COPY, SET] {
-        (cupti.disable)(kind);
+    for kind in KINDS {
+        match beside(cupti) {
+            Some(shared) => shared.enable(subscriber, kind, false),
+            None => (cupti.disable)(kind),
+        };
     }
     (cupti.unsubscribe)(subscriber);
+}
+
+/// The functions for a subscriber among several, where this one is.
+fn beside(cupti: &Cupti) -> Option<Shared> {
+    cupti.shared.filter(|_| BESIDE.load(Relaxed))
 }
 
 fn expect(name: &str, code: Code) -> Result<(), String> {
@@ -103,11 +162,19 @@ fn expect(name: &str, code: Code) -> Result<(), String> {
 /// Makes CUPTI hand out what has ended; `forced`, everything. Never from a callback.
 pub(crate) fn flush(forced: bool) {
     let Some(cupti) = CUPTI.get() else { return };
-    (cupti.flush_all)(u32::from(forced));
-    let mut dropped = 0;
-    if (cupti.dropped)(std::ptr::null_mut(), 0, &raw mut dropped) == 0 {
-        DROPPED.fetch_add(dropped as u64, Relaxed);
+    let subscriber = SUBSCRIBER.load(Relaxed);
+    let shared = beside(cupti).filter(|_| !subscriber.is_null());
+    if let Some(shared) = shared.filter(|_| OTHER_CLOCK.load(Relaxed)) {
+        compare_clocks(&shared, subscriber);
     }
+    (cupti.flush_all)(u32::from(forced));
+    let own = shared.and_then(|shared| shared.dropped(subscriber));
+    let all = || {
+        let mut dropped = 0;
+        let code = (cupti.dropped)(std::ptr::null_mut(), 0, &raw mut dropped);
+        if code == 0 { dropped as u64 } else { 0 }
+    };
+    DROPPED.fetch_add(own.unwrap_or_else(all), Relaxed);
 }
 
 /// Launches that were told of, records that CUPTI dropped, and nanoseconds that all of this took.
@@ -162,6 +229,14 @@ extern "C" fn on_call(_user: *mut c_void, domain: u32, call: u32, data: *const C
     });
 }
 
+extern "C" fn on_own_request(buffer: *mut *mut u8, size: *mut usize, most: *mut usize, _info: *const c_void) {
+    on_request(buffer, size, most);
+}
+
+extern "C" fn on_own_complete(buffer: *mut u8, size: usize, valid: usize, _info: *const c_void) {
+    on_complete(std::ptr::null_mut(), 0, buffer, size, valid);
+}
+
 extern "C" fn on_request(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
     guarded(|| {
         let given = if is_forked() || BUFFERS.load(Relaxed) >= MOST_BUFFERS {
@@ -203,10 +278,18 @@ extern "C" fn on_complete(_context: *mut c_void, _stream: u32, buffer: *mut u8, 
 fn read(cupti: &Cupti, buffer: *mut u8, valid: usize) {
     let (mut tally, origins) = (tally(), nodes::origins());
     let mut record = std::ptr::null_mut();
-    while (cupti.next_record)(buffer, valid, &raw mut record) == 0 && !record.is_null() {
+    let subscriber = SUBSCRIBER.load(Relaxed);
+    let shared = beside(cupti).filter(|_| !subscriber.is_null());
+    let next = |record: *mut *mut u8| match &shared {
+        Some(shared) => shared.next(subscriber, (buffer, valid), record, cupti.next_record),
+        None => (cupti.next_record)(buffer, valid, record),
+    };
+    while next(&raw mut record) == 0 && !record.is_null() {
         // SAFETY: the record is what CUPTI has just given, in a buffer that has not gone back.
         if let Some(mut activity) = unsafe { decode(record) } {
             activity.node = origins.of(activity.node);
+            activity.start_ns = on_our_clock(activity.start_ns);
+            activity.end_ns = on_our_clock(activity.end_ns);
             tally.add(&activity);
         }
     }

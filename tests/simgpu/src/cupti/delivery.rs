@@ -1,12 +1,13 @@
-//! How records get to the client: into buffers that it gives, when their work has ended, from a thread of CUPTI's own or at a flush.
+//! How records get to each client: into buffers that it gives, when their work has ended, from a thread of CUPTI's own or at a flush.
 //!
-//! Leaves out what the records hold (`records`).
+//! The only client there is has number 0; clients beside each other (`several`) have their subscribers' numbers. Leaves out what the records hold
+//! (`records`).
 
 use super::records::{self, CONCURRENT_KERNEL, KERNEL, Waiting};
 use crate::clock::now_ns;
 use crate::raw::Handle;
 use crate::world::Outcome;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
@@ -14,8 +15,34 @@ use std::time::Duration;
 pub(super) type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 /// `CUpti_BuffersCallbackCompleteFunc`: context, stream, buffer, its size, how much of it is valid.
 pub(super) type Complete = extern "C" fn(Handle, u32, *mut u8, usize, usize);
+/// `CUpti_BuffersCallbackRequestFunc_v2`: the same, and CUPTI's word on it.
+pub(super) type OwnRequest = extern "C" fn(*mut *mut u8, *mut usize, *mut usize, *const RequestInfo);
+/// `CUpti_BuffersCallbackCompleteFunc_v2`: buffer, its size, how much of it is valid, CUPTI's word on it.
+pub(super) type OwnComplete = extern "C" fn(*mut u8, usize, usize, *const CompleteInfo);
 /// `CUpti_TimestampCallbackFunc`.
 pub(super) type Clock = extern "C" fn() -> u64;
+
+/// `CUpti_BufferCallbackRequestInfo`.
+#[repr(C)]
+pub(super) struct RequestInfo {
+    size: usize,
+}
+
+/// `CUpti_BufferCallbackCompleteInfo`.
+#[repr(C)]
+pub(super) struct CompleteInfo {
+    size: usize,
+    thread: u64,
+    layouts: usize,
+    count: usize,
+}
+
+/// A client's functions for buffers, of either form.
+#[derive(Clone, Copy)]
+pub(super) enum Callbacks {
+    Plain(Request, Complete),
+    Own(OwnRequest, OwnComplete),
+}
 
 /// Time between two looks of CUPTI's own thread.
 const LOOK: Duration = Duration::from_millis(5);
@@ -30,10 +57,11 @@ struct Buffer {
 }
 
 /// A buffer that goes back to the client.
-pub(super) struct Full(Buffer, Complete);
+pub(super) struct Full(Buffer, Callbacks);
 
+#[derive(Default)]
 pub(super) struct Delivery {
-    callbacks: Option<(Request, Complete)>,
+    callbacks: Option<Callbacks>,
     clock: Option<Clock>,
     kinds: BTreeSet<u32>,
     waiting: VecDeque<Waiting>,
@@ -43,19 +71,33 @@ pub(super) struct Delivery {
     last_flush_ns: u64,
 }
 
-static DELIVERY: Mutex<Delivery> = Mutex::new(Delivery {
-    callbacks: None,
-    clock: None,
-    kinds: BTreeSet::new(),
-    waiting: VecDeque::new(),
-    buffer: None,
-    dropped: 0,
-    period_ns: 0,
-    last_flush_ns: 0,
-});
+type Deliveries = BTreeMap<u64, Delivery>;
 
-pub(super) fn delivery() -> MutexGuard<'static, Delivery> {
-    DELIVERY.lock().unwrap_or_else(PoisonError::into_inner)
+static DELIVERIES: Mutex<Deliveries> = Mutex::new(Deliveries::new());
+
+fn deliveries() -> MutexGuard<'static, Deliveries> {
+    DELIVERIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does something with a client's delivery.
+pub(super) fn of_client<T>(client: u64, run: impl FnOnce(&mut Delivery) -> T) -> T {
+    run(deliveries().entry(client).or_default())
+}
+
+/// Forgets a client.
+pub(super) fn forget(client: u64) {
+    deliveries().remove(&client);
+}
+
+/// Makes records of what was done, for each client.
+pub(super) fn record(graph: u32, outcomes: &[Outcome]) {
+    deliveries().values_mut().for_each(|delivery| delivery.record(graph, outcomes));
+}
+
+/// Hands everybody what has ended; `forced`, everything.
+pub(super) fn flush(forced: bool) {
+    let full: Vec<Full> = deliveries().values_mut().flat_map(|delivery| delivery.flush(forced)).collect();
+    hand_out(full);
 }
 
 /// Starts CUPTI's own thread, once for a process.
@@ -64,8 +106,8 @@ pub(super) fn start_worker() {
     STARTED.call_once(|| {
         let work = || loop {
             std::thread::sleep(LOOK);
-            let full = delivery().look();
-            Delivery::hand_out(full);
+            let full: Vec<Full> = deliveries().values_mut().flat_map(Delivery::look).collect();
+            hand_out(full);
         };
         // Without a thread records come with flushes only.
         let _ = std::thread::Builder::new().name("cupti".to_owned()).spawn(work);
@@ -73,8 +115,8 @@ pub(super) fn start_worker() {
 }
 
 impl Delivery {
-    pub(super) fn set_callbacks(&mut self, request: Request, complete: Complete) {
-        self.callbacks = Some((request, complete));
+    pub(super) fn set_callbacks(&mut self, callbacks: Callbacks) {
+        self.callbacks = Some(callbacks);
     }
 
     pub(super) fn set_clock(&mut self, clock: Clock) {
@@ -102,7 +144,7 @@ impl Delivery {
     }
 
     /// Makes records of what was done, as far as their kinds are wanted.
-    pub(super) fn record(&mut self, graph: u32, outcomes: &[Outcome]) {
+    fn record(&mut self, graph: u32, outcomes: &[Outcome]) {
         if self.kinds.is_empty() {
             return;
         }
@@ -130,7 +172,7 @@ impl Delivery {
     }
 
     /// Everything that has ended; `forced`, everything.
-    pub(super) fn flush(&mut self, forced: bool) -> Vec<Full> {
+    fn flush(&mut self, forced: bool) -> Vec<Full> {
         let mut full = self.fill(now_ns(), forced);
         full.extend(self.take_buffer());
         full
@@ -172,23 +214,34 @@ impl Delivery {
     }
 
     fn request(&self) -> Option<Buffer> {
-        let (request, _) = self.callbacks?;
         let (mut address, mut size, mut most) = (std::ptr::null_mut::<u8>(), 0, 0);
-        request(&raw mut address, &raw mut size, &raw mut most);
+        match self.callbacks? {
+            Callbacks::Plain(request, _) => request(&raw mut address, &raw mut size, &raw mut most),
+            Callbacks::Own(request, _) => {
+                let info = RequestInfo { size: size_of::<RequestInfo>() };
+                request(&raw mut address, &raw mut size, &raw mut most, &raw const info);
+            }
+        }
         let address = address.expose_provenance();
         (address != 0).then_some(Buffer { address, size, used: 0, count: 0, most })
     }
 
     fn take_buffer(&mut self) -> Option<Full> {
-        let (_, complete) = self.callbacks?;
-        self.buffer.take().map(|buffer| Full(buffer, complete))
+        let callbacks = self.callbacks?;
+        self.buffer.take().map(|buffer| Full(buffer, callbacks))
     }
+}
 
-    /// Gives buffers back, outside the lock: the client may call CUPTI from there.
-    pub(super) fn hand_out(full: Vec<Full>) {
-        for Full(buffer, complete) in full {
-            let address = std::ptr::with_exposed_provenance_mut(buffer.address);
-            complete(std::ptr::null_mut(), 0, address, buffer.size, buffer.used);
+/// Gives buffers back, outside the lock: the client may call CUPTI from there.
+fn hand_out(full: Vec<Full>) {
+    for Full(Buffer { address, size, used, .. }, callbacks) in full {
+        let address = std::ptr::with_exposed_provenance_mut(address);
+        match callbacks {
+            Callbacks::Plain(_, complete) => complete(std::ptr::null_mut(), 0, address, size, used),
+            Callbacks::Own(_, complete) => {
+                let info = CompleteInfo { size: size_of::<CompleteInfo>(), thread: 0, layouts: 0, count: 0 };
+                complete(address, size, used, &raw const info);
+            }
         }
     }
 }

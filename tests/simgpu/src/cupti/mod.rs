@@ -1,17 +1,19 @@
-//! CUPTI 13.0, and of 13.2 that subscribers have names: the functions of `libcupti.so.13` that a tracer of kernels needs, each under `simgpu_` and its name.
+//! CUPTI 13.0, of 13.2 that subscribers have names, and of 13.3 that there may be several: the functions of `libcupti.so.13` that a tracer of kernels
+//! needs, each under `simgpu_` and its name.
 //!
-//! One subscriber at a time, as before 13.2, or as there when it wants no others beside it. Records are made when the work is launched, as start and end are known then, and handed out
-//! when it has ended (`records`, `delivery`). Leaves out the other functions with `_v2` in their names, events and metrics, callbacks about
+//! One subscriber at a time, unless all want others beside them (`several`). Records are made when the work is launched, as start and end are known then, and handed out
+//! when it has ended (`records`, `delivery`). Leaves out events and metrics, callbacks about
 //! resources but for nodes of graphs that are captured and copied, and records of API calls.
 
 mod delivery;
 mod records;
+mod several;
 
-use crate::raw::{Handle, Out, handle};
+use crate::raw::{Handle, Out, handle, number};
 use crate::world::{self, CURRENT, Outcome};
-use delivery::{Delivery, delivery};
+use delivery::of_client;
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,6 +24,7 @@ type Code = c_int;
 const SUCCESS: Code = 0;
 const INVALID_PARAMETER: Code = 1;
 const MAX_LIMIT_REACHED: Code = 12;
+const NOT_COMPATIBLE: Code = 14;
 const INVALID_KIND: Code = 21;
 const MULTIPLE_SUBSCRIBERS: Code = 39;
 
@@ -58,6 +61,8 @@ struct Subscriber {
     enabled: BTreeSet<(u32, u32)>,
     domains: BTreeSet<u32>,
     name: String,
+    /// Whether it lets others be beside it.
+    shares: bool,
 }
 
 /// `CUpti_SubscriberParams`.
@@ -72,7 +77,9 @@ struct SubscriberParams {
     padding: [u8; 7],
 }
 
-static SUBSCRIBER: Mutex<Option<Subscriber>> = Mutex::new(None);
+type Subscribers = BTreeMap<u64, Subscriber>;
+
+static SUBSCRIBERS: Mutex<Subscribers> = Mutex::new(Subscribers::new());
 /// Whether anybody listens at all: launches look here first.
 static LISTENING: AtomicBool = AtomicBool::new(false);
 
@@ -81,8 +88,20 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-fn subscriber() -> MutexGuard<'static, Option<Subscriber>> {
-    SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner)
+fn subscribers() -> MutexGuard<'static, Subscribers> {
+    SUBSCRIBERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The number of the only client's delivery.
+const ALONE: u64 = 0;
+
+/// Refuses functions of the old form while subscribers are beside each other.
+fn alone(run: impl FnOnce()) -> Code {
+    if subscribers().values().any(|subscriber| subscriber.shares) {
+        return NOT_COMPATIBLE;
+    }
+    run();
+    SUCCESS
 }
 
 /// A call that is told of, from its entry to its exit.
@@ -95,7 +114,7 @@ pub(crate) struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// Tells the subscriber of the entry (`false`) or the exit.
+    /// Tells subscribers of the entry (`false`) or the exit.
     pub(crate) fn tell(&self, exit: bool, own: &mut u64) {
         let data = CallbackData {
             site: u32::from(exit),
@@ -112,17 +131,17 @@ impl Told<'_> {
     }
 }
 
-/// Tells the subscriber of what it has enabled.
+/// Tells each subscriber of what it has enabled.
 fn tell((domain, what): (u32, u32), data: *const c_void) {
     if !LISTENING.load(Relaxed) || INSIDE.get() {
         return;
     }
-    let Some(listener) = subscriber().clone() else { return };
-    if !listener.domains.contains(&domain) && !listener.enabled.contains(&(domain, what)) {
-        return;
-    }
+    let wants = |s: &&Subscriber| s.domains.contains(&domain) || s.enabled.contains(&(domain, what));
+    let listeners: Vec<Subscriber> = subscribers().values().filter(wants).cloned().collect();
     INSIDE.set(true);
-    (listener.callback)(std::ptr::without_provenance_mut(listener.user), domain, what, data);
+    for Subscriber { callback, user, .. } in listeners {
+        callback(std::ptr::without_provenance_mut(user), domain, what, data);
+    }
     INSIDE.set(false);
 }
 
@@ -170,13 +189,13 @@ pub(crate) fn tell_node(node: u64, original: Option<u64>) {
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuptiGetGraphNodeId(node: Handle, id: Out<u64>) -> Code {
-    id.put(crate::raw::number(node));
+    id.put(number(node));
     SUCCESS
 }
 
 /// Takes what a call has made the device do.
 pub(crate) fn record(graph: u32, outcomes: &[Outcome]) {
-    delivery().record(graph, outcomes);
+    delivery::record(graph, outcomes);
 }
 
 #[unsafe(no_mangle)]
@@ -189,7 +208,7 @@ extern "C" fn simgpu_cuptiGetVersion(version: Out<u32>) -> Code {
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuptiGetTimestamp(timestamp: Out<u64>) -> Code {
-    timestamp.put(delivery().stamp());
+    timestamp.put(of_client(ALONE, |client| client.stamp()));
     SUCCESS
 }
 
@@ -198,6 +217,7 @@ extern "C" fn simgpu_cuptiGetResultString(code: Code, text: Out<*const c_char>) 
     let known: &CStr = match code {
         SUCCESS => c"CUPTI_SUCCESS",
         INVALID_PARAMETER => c"CUPTI_ERROR_INVALID_PARAMETER",
+        NOT_COMPATIBLE => c"CUPTI_ERROR_NOT_COMPATIBLE",
         MAX_LIMIT_REACHED => c"CUPTI_ERROR_MAX_LIMIT_REACHED",
         INVALID_KIND => c"CUPTI_ERROR_INVALID_KIND",
         MULTIPLE_SUBSCRIBERS => c"CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
@@ -209,20 +229,26 @@ extern "C" fn simgpu_cuptiGetResultString(code: Code, text: Out<*const c_char>) 
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuptiSubscribe(out: Out<Handle>, callback: Option<Callback>, user: Handle) -> Code {
-    subscribe(&out, callback, user, String::new()).err().unwrap_or(SUCCESS)
+    subscribe(&out, callback, user, (String::new(), false)).err().unwrap_or(SUCCESS)
 }
 
-/// Takes the place; the error is CUPTI's, and says nothing of who is there.
-fn subscribe(out: &Out<Handle>, callback: Option<Callback>, user: Handle, name: String) -> Result<(), Code> {
+/// Takes a place, the only one or one beside others; the error is CUPTI's, and says nothing of who is there.
+fn subscribe(
+    out: &Out<Handle>,
+    callback: Option<Callback>,
+    user: Handle,
+    (name, shares): (String, bool),
+) -> Result<(), Code> {
     let callback = callback.ok_or(INVALID_PARAMETER)?;
-    let mut current = subscriber();
-    if current.is_some() {
+    let mut current = subscribers();
+    if (shares && !several::is_there()) || current.values().any(|other| !(shares && other.shares)) {
         return Err(MULTIPLE_SUBSCRIBERS);
     }
     let (enabled, domains) = (BTreeSet::new(), BTreeSet::new());
-    *current = Some(Subscriber { callback, user: user.addr(), enabled, domains, name });
+    let number = world::next_number();
+    current.insert(number, Subscriber { callback, user: user.addr(), enabled, domains, name, shares });
     LISTENING.store(true, Relaxed);
-    out.put(handle(1));
+    out.put(handle(number));
     Ok(())
 }
 
@@ -240,7 +266,7 @@ extern "C" fn simgpu_cuptiSubscribe_v2(
     // SAFETY: the caller's name is null or has its zero.
     let name = (!params.name.is_null()).then(|| unsafe { CStr::from_ptr(params.name) });
     let name = name.map(|name| format!("CUPTI for {}", name.to_string_lossy())).unwrap_or_default();
-    let other = subscriber().as_ref().map(|other| other.name.clone()).unwrap_or_default();
+    let other = subscribers().values().next().map(|other| other.name.clone()).unwrap_or_default();
     let room = params.other_size.saturating_sub(1).min(other.len());
     if !params.other.is_null() && params.other_size > 0 {
         // SAFETY: the caller gives room for so many bytes.
@@ -249,20 +275,23 @@ extern "C" fn simgpu_cuptiSubscribe_v2(
             params.other.add(room).write(0);
         }
     }
-    subscribe(&out, callback, user, name).err().unwrap_or(SUCCESS)
+    subscribe(&out, callback, user, (name, params.allow_multiple != 0)).err().unwrap_or(SUCCESS)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn simgpu_cuptiUnsubscribe(_subscriber: Handle) -> Code {
-    *subscriber() = None;
-    LISTENING.store(false, Relaxed);
+extern "C" fn simgpu_cuptiUnsubscribe(subscriber: Handle) -> Code {
+    let mut current = subscribers();
+    if current.remove(&number(subscriber)).is_some_and(|gone| gone.shares) {
+        delivery::forget(number(subscriber));
+    }
+    LISTENING.store(!current.is_empty(), Relaxed);
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn simgpu_cuptiEnableCallback(enable: u32, _subscriber: Handle, domain: u32, cbid: u32) -> Code {
-    let mut current = subscriber();
-    let Some(listener) = current.as_mut() else { return INVALID_PARAMETER };
+extern "C" fn simgpu_cuptiEnableCallback(enable: u32, subscriber: Handle, domain: u32, cbid: u32) -> Code {
+    let mut current = subscribers();
+    let Some(listener) = current.get_mut(&number(subscriber)) else { return INVALID_PARAMETER };
     match enable {
         0 => drop(listener.enabled.remove(&(domain, cbid))),
         _ => drop(listener.enabled.insert((domain, cbid))),
@@ -271,9 +300,9 @@ extern "C" fn simgpu_cuptiEnableCallback(enable: u32, _subscriber: Handle, domai
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn simgpu_cuptiEnableDomain(enable: u32, _subscriber: Handle, domain: u32) -> Code {
-    let mut current = subscriber();
-    let Some(listener) = current.as_mut() else { return INVALID_PARAMETER };
+extern "C" fn simgpu_cuptiEnableDomain(enable: u32, subscriber: Handle, domain: u32) -> Code {
+    let mut current = subscribers();
+    let Some(listener) = current.get_mut(&number(subscriber)) else { return INVALID_PARAMETER };
     match enable {
         0 => drop(listener.domains.remove(&domain)),
         _ => drop(listener.domains.insert(domain)),
@@ -287,15 +316,14 @@ extern "C" fn simgpu_cuptiActivityRegisterCallbacks(
     complete: Option<delivery::Complete>,
 ) -> Code {
     let (Some(request), Some(complete)) = (request, complete) else { return INVALID_PARAMETER };
-    delivery().set_callbacks(request, complete);
-    SUCCESS
+    let callbacks = delivery::Callbacks::Plain(request, complete);
+    alone(|| of_client(ALONE, |client| client.set_callbacks(callbacks)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuptiActivityRegisterTimestampCallback(clock: Option<delivery::Clock>) -> Code {
     let Some(clock) = clock else { return INVALID_PARAMETER };
-    delivery().set_clock(clock);
-    SUCCESS
+    alone(|| of_client(ALONE, |client| client.set_clock(clock)))
 }
 
 /// Copies (1), sets (2), kernels (3 and 10).
@@ -304,29 +332,25 @@ extern "C" fn simgpu_cuptiActivityEnable(kind: u32) -> Code {
     if !records::KINDS.contains(&kind) {
         return INVALID_KIND;
     }
-    delivery().enable(kind, true);
     delivery::start_worker();
-    SUCCESS
+    alone(|| of_client(ALONE, |client| client.enable(kind, true)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuptiActivityDisable(kind: u32) -> Code {
-    delivery().enable(kind, false);
-    SUCCESS
+    alone(|| of_client(ALONE, |client| client.enable(kind, false)))
 }
 
 /// With flag 1 (forced) work that has not ended is handed out without times.
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuptiActivityFlushAll(flag: u32) -> Code {
-    let full = delivery().flush(flag & 1 == 1);
-    Delivery::hand_out(full);
+    delivery::flush(flag & 1 == 1);
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuptiActivityFlushPeriod(milliseconds: u32) -> Code {
-    delivery().set_period(milliseconds);
-    SUCCESS
+    alone(|| of_client(ALONE, |client| client.set_period(milliseconds)))
 }
 
 #[unsafe(no_mangle)]
@@ -346,8 +370,7 @@ extern "C" fn simgpu_cuptiActivityGetNumDroppedRecords(
     _stream: u32,
     dropped: Out<usize>,
 ) -> Code {
-    dropped.put(delivery().take_dropped());
-    SUCCESS
+    alone(|| dropped.put(of_client(ALONE, |client| client.take_dropped())))
 }
 
 /// Attributes are taken and change nothing.
