@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot be set up fails")]
 
+#[path = "gpu_kernel_tier/containers.rs"]
+mod containers;
 #[path = "gpu_kernel_tier/fallbacks.rs"]
 mod fallbacks;
 

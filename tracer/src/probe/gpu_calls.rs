@@ -5,8 +5,8 @@
 use super::collector::{Collector, bare};
 use super::decode::Head;
 use super::gpu::{
-    GpuDevice, GpuLibraries, GpuTold, Kernels, Launch, Launches, Listener, Work, demangled, index_of,
-    read_told,
+    Containers, GpuDevice, GpuLibraries, GpuTold, Kernels, Launch, Launches, Listener, Started, Work,
+    demangled, index_of, read_told,
 };
 use super::object::LaunchProbes;
 use crate::clock::KtimeNs;
@@ -30,6 +30,7 @@ pub(super) const NO_STACK: &str = "[unknown: launch stack not taken]";
 #[derive(Default)]
 pub(super) struct GpuCalls {
     libraries: Option<GpuLibraries>,
+    pub(super) containers: Containers,
     pub(super) launches: Launches,
     /// What injected libraries tell, and where they are listened to.
     pub(super) kernels: Kernels,
@@ -62,6 +63,7 @@ impl GpuCalls {
         libraries.foresee(search);
         if let Some(library) = injected {
             libraries.probe_injected(library);
+            self.containers.inject(library);
         }
         self.libraries = Some(libraries);
     }
@@ -109,6 +111,7 @@ impl GpuCalls {
     pub(super) fn forget(&mut self, pid: Pid) {
         self.launches.forget(pid);
         self.told.remove(&pid);
+        self.containers.forget(pid);
         self.looked_at.remove(&pid);
     }
 }
@@ -230,9 +233,19 @@ impl Collector {
     pub(super) fn rest_gpu(&mut self, now: KtimeNs) {
         let Some(libraries) = self.gpu.libraries.as_mut() else { return };
         for (pid, read_at, mappings) in self.processes.spaces() {
-            if self.gpu.looked_at.insert(pid, read_at) != Some(read_at) {
-                libraries.look(pid, mappings, read_at);
+            if self.gpu.looked_at.insert(pid, read_at) == Some(read_at) {
+                continue;
             }
+            if let Some(Started { root, search, planted }) = self.gpu.containers.meet(pid) {
+                libraries.foresee_below(&root, &search, (pid, read_at));
+                if let Some((library, socket)) = planted {
+                    libraries.probe_injected(&library);
+                    if let Some(Err(error)) = self.gpu.listener.as_ref().map(|l| l.listen_to(socket)) {
+                        log::warn!("nobody listens to programs below the root of process {pid}: {error}");
+                    }
+                }
+            }
+            libraries.look(pid, mappings, read_at);
         }
         let patience = KtimeNs::from_ns(now.as_ns().saturating_sub(PATIENCE_NS));
         self.send_launches(patience, Some(now));
@@ -243,6 +256,7 @@ impl Collector {
     pub(super) fn finish_gpu(&mut self) {
         self.send_launches(KtimeNs::from_ns(u64::MAX), None);
         self.finish_kernels();
+        self.gpu.containers.clear();
     }
 
     fn send_launches(&mut self, held_before: KtimeNs, done_before: Option<KtimeNs>) {

@@ -200,21 +200,31 @@ impl Collector {
             .values()
             .filter_map(|program| {
                 let (pid, trouble) = (Pid::new(program.tier.pid), program.trouble.as_ref()?);
-                let name = read_text(&format!("/proc/{pid}/comm"));
-                let known = self.processes.get(pid).map_or(name, |process| process.record.name.clone());
-                let text = format!(
-                    "GPU kernels of process {pid} ({}) are not timed: {trouble}; its launches are counted instead",
-                    known.trim()
-                );
-                Some(Warning { code: "gpu-kernel-fallback".into(), text })
+                Some(self.not_timed(pid, trouble))
             })
             .collect();
-        if self.gpu.injected && programs.is_empty() {
+        let refused = self.gpu.containers.doubts();
+        let why = "it did not load the library: it used CUDA before that was at its place, its environment lacks CUDA_INJECTION64_PATH, or its \
+                   driver heeds none";
+        let silent: Vec<Pid> = self.gpu.kernels.silent().filter(|_| refused.is_empty()).collect();
+        doubts.extend(silent.iter().map(|pid| self.not_timed(*pid, why)));
+        if self.gpu.injected && programs.is_empty() && refused.is_empty() && silent.is_empty() {
             let text = "no program loaded the library for --gpu kernel: none used CUDA, or its driver heeds no CUDA_INJECTION64_PATH; \
                         launches that were seen are counted instead";
             doubts.push(Warning { code: "gpu-kernel-fallback".into(), text: text.into() });
         }
+        doubts.extend(refused);
         doubts
+    }
+
+    fn not_timed(&self, pid: Pid, why: &str) -> Warning {
+        let name = read_text(&format!("/proc/{pid}/comm"));
+        let known = self.processes.get(pid).map_or(name, |process| process.record.name.clone());
+        let text = format!(
+            "GPU kernels of process {pid} ({}) are not timed: {why}; its launches are counted instead",
+            known.trim()
+        );
+        Warning { code: "gpu-kernel-fallback".into(), text }
     }
 
     /// Begins to listen to injected libraries.

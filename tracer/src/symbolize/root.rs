@@ -46,6 +46,36 @@ impl Root {
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
+    /// Opens a folder under this root, as a place only.
+    ///
+    /// # Errors
+    /// When the system cannot open it, or it is no folder.
+    pub fn folder(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        match &self.0 {
+            None => OpenOptions::new().read(true).custom_flags(flags.bits()).open(path),
+            Some(root) => {
+                let how = OpenHow::new()
+                    .flags(flags)
+                    .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+                Ok(File::from(openat2(&root.open, path, how)?))
+            }
+        }
+    }
+
+    /// The root that an open folder is, which lies there in its mount namespace.
+    pub fn at(open: File, place: impl Into<PathBuf>) -> Self {
+        Self(Some(Arc::new(Folder { open: open.into(), place: place.into() })))
+    }
+
+    /// Whether it is the same as another one that the same `Roots` gave.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+
     /// A path as `/proc/PID/maps` shows it, from this root: the kernel shows it from the root of the mount namespace.
     pub fn path_inside(&self, path: &Path) -> PathBuf {
         let place = self.0.as_ref().and_then(|folder| path.strip_prefix(&folder.place).ok());
@@ -88,7 +118,7 @@ impl Roots {
         match opened {
             Ok(folder) => {
                 let place = std::fs::read_link(format!("/proc/{pid}/root")).unwrap_or_else(|_| "/".into());
-                let root = Root(Some(Arc::new(Folder { open: folder.into(), place })));
+                let root = Root::at(folder, place);
                 self.met.insert(identity, root.clone());
                 root
             }
@@ -108,12 +138,11 @@ fn identity(of: &str) -> Option<Identity> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Folder, Root, Roots};
+    use super::{Root, Roots};
     use crate::ids::Pid;
     use std::fs::File;
     use std::io::Read as _;
     use std::path::Path;
-    use std::sync::Arc;
 
     /// This process has this program's root, and so has a process that does not exist.
     #[test]
@@ -130,8 +159,7 @@ mod tests {
         std::fs::write(folder.path().join("inside"), "inside").unwrap();
         std::os::unix::fs::symlink("/inside", folder.path().join("link")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("out")).unwrap();
-        let open = File::open(folder.path()).unwrap().into();
-        let root = Root(Some(Arc::new(Folder { open, place: "/jail".into() })));
+        let root = Root::at(File::open(folder.path()).unwrap(), "/jail");
         let read = |path: &str, follow| {
             let mut text = String::new();
             root.open(Path::new(path), follow).ok()?.read_to_string(&mut text).ok()?;

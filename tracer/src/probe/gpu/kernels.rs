@@ -12,7 +12,7 @@ use crate::clock::KtimeNs;
 use crate::ids::{Pid, StackId, ThreadKey, Tid};
 use crate::profile::record::{GpuBusy, KernelTier};
 use energy_trace_cupti::tally::Sum;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Records wait so long for their launch.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -75,6 +75,8 @@ pub(in crate::probe) struct Kernels {
     /// The last launch of each thread of which the library has not told.
     untold: HashMap<Tid, Launch>,
     pub(in crate::probe) waiting: Vec<Waiting>,
+    /// Processes whose launches were seen.
+    seen: BTreeSet<Pid>,
     ready: Vec<GpuBusy>,
     swept: KtimeNs,
 }
@@ -82,7 +84,14 @@ pub(in crate::probe) struct Kernels {
 impl Kernels {
     /// A launch was seen.
     pub(in crate::probe) fn see(&mut self, launch: Launch) {
+        self.seen.insert(launch.head.pid);
         self.untold.insert(launch.head.tid, launch);
+    }
+
+    /// Processes that launched, and whose library never spoke.
+    pub(in crate::probe) fn silent(&self) -> impl Iterator<Item = Pid> {
+        let speaks = |pid: &&Pid| self.programs.values().any(|program| program.tier.pid == pid.get());
+        self.seen.iter().filter(move |pid| !speaks(pid)).copied()
     }
 
     /// The launch of a thread that its library tells of now.

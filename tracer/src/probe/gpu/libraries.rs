@@ -9,8 +9,9 @@ use crate::clock::KtimeNs;
 use crate::ids::Pid;
 use crate::probe::object::{Attached, LaunchProbes};
 use crate::profile::record::Warning;
+use crate::symbolize::Root;
 use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::elf::ElfFacts;
+use crate::unwind::elf::{ElfFacts, path_of};
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -70,6 +71,32 @@ impl Libraries {
                     self.probe(&path, file);
                 }
             }
+        }
+    }
+
+    /// The same for a program below another root, which has just started.
+    pub(in crate::probe) fn foresee_below(
+        &mut self,
+        root: &Root,
+        search: &[PathBuf],
+        (pid, noticed): (Pid, KtimeNs),
+    ) {
+        let before = self.attached;
+        for folder in search.iter().map(PathBuf::as_path).chain(PLACES.map(Path::new)) {
+            for file in FILES {
+                if let Ok(open) = root.open(&folder.join(file), true) {
+                    self.probe(&path_of(&open), file);
+                }
+            }
+        }
+        // It did not wait for that.
+        let maps = if self.attached > before {
+            std::fs::read_to_string(format!("/proc/{pid}/maps"))
+        } else {
+            return;
+        };
+        if maps.is_ok_and(|maps| maps.contains(DRIVER)) {
+            self.late.push((DRIVER.to_owned(), pid, KtimeNs::now().ns_since(noticed)));
         }
     }
 

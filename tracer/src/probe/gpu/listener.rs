@@ -1,6 +1,6 @@
 //! Listens to the libraries that were injected into programs: each connects to our socket and sends frames (`energy_trace_cupti::wire`).
 //!
-//! A thread accepts, and each program has a thread that reads. The kernel says who is at the other end, in our numbers, also where the
+//! A thread accepts at each socket (programs below other roots have one of their own), and each program has a thread that reads. The kernel says who is at the other end, in our numbers, also where the
 //! program lives in a pid namespace of its own. Leaves out what the frames mean (`kernels`).
 
 use crate::ids::Pid;
@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,15 @@ pub(in crate::probe) enum Said {
 /// All connections.
 pub(in crate::probe) struct Listener {
     told: Receiver<Told>,
+    door: Door,
+}
+
+/// What the threads that accept share.
+#[derive(Clone)]
+struct Door {
+    sender: Sender<Told>,
+    /// The number of the last connection.
+    last: Arc<AtomicU64>,
     open: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
 }
@@ -47,13 +56,19 @@ pub(in crate::probe) struct Listener {
 impl Listener {
     /// Begins to listen.
     pub(in crate::probe) fn start(socket: UnixListener) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
         let (sender, told) = channel();
-        let (open, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (opened, stopped) = (Arc::clone(&open), Arc::clone(&stop));
-        let accept = move || accept(&socket, &sender, &opened, &stopped);
-        std::thread::Builder::new().name("energy-cupti".into()).spawn(accept)?;
-        Ok(Self { told, open, stop })
+        let (last, open, stop) = (Arc::default(), Arc::default(), Arc::default());
+        let listener = Self { told, door: Door { sender, last, open, stop } };
+        listener.listen_to(socket)?;
+        Ok(listener)
+    }
+
+    /// Listens at another socket as well.
+    pub(in crate::probe) fn listen_to(&self, socket: UnixListener) -> io::Result<()> {
+        socket.set_nonblocking(true)?;
+        let door = self.door.clone();
+        std::thread::Builder::new().name("energy-cupti".into()).spawn(move || accept(&socket, &door))?;
+        Ok(())
     }
 
     /// What was said since the last call.
@@ -66,29 +81,28 @@ impl Listener {
         let until = Instant::now() + patience;
         // Who has just connected may not be counted yet.
         std::thread::sleep(Duration::from_millis(1));
-        while self.open.load(Ordering::Acquire) > 0 && Instant::now() < until {
+        while self.door.open.load(Ordering::Acquire) > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.stop.store(true, Ordering::Release);
+        self.door.stop.store(true, Ordering::Release);
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
+        self.door.stop.store(true, Ordering::Release);
     }
 }
 
-fn accept(socket: &UnixListener, told: &Sender<Told>, open: &Arc<AtomicUsize>, stop: &Arc<AtomicBool>) {
-    let mut connection = 0;
+fn accept(socket: &UnixListener, Door { sender, last, open, stop }: &Door) {
     while !stop.load(Ordering::Acquire) {
         let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
         let _interrupted = poll(&mut fds, PollTimeout::from(LOOK_MS));
         while let Ok((stream, _)) = socket.accept() {
             let Some(pid) = read_peer(&stream) else { continue };
-            connection += 1;
+            let connection = last.fetch_add(1, Ordering::Relaxed) + 1;
             open.fetch_add(1, Ordering::AcqRel);
-            let (told, opened, stopped) = (told.clone(), Arc::clone(open), Arc::clone(stop));
+            let (told, opened, stopped) = (sender.clone(), Arc::clone(open), Arc::clone(stop));
             let listen = move || {
                 let tell = |what| told.send(Told { connection, pid, what }).is_ok();
                 listen(stream, &stopped, &tell);

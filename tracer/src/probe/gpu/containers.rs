@@ -1,0 +1,211 @@
+//! Programs that live below another root than ours (containers, `chroot`): where they find GPU libraries, and where they are to find the library that
+//! is injected.
+//!
+//! The path in `CUDA_INJECTION64_PATH` holds below every root: a folder of that name with a copy of the library and a socket of its own is made
+//! there when the first program starts below that root, before it comes to use CUDA. Links are followed inside that root only. Leaves out
+//! processes that ran before the recording, into which nothing is injected.
+
+use crate::ids::Pid;
+use crate::profile::record::Warning;
+use crate::symbolize::{Root, Roots};
+use crate::unwind::elf::path_of;
+use nix::sys::statvfs::{FsFlags, fstatvfs};
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+/// The socket's name beside the library (as in `target::injection`).
+const SOCKET: &str = "socket";
+
+/// What was met below other roots.
+#[derive(Debug, Default)]
+pub(in crate::probe) struct Containers {
+    roots: Roots,
+    /// The program of each process, by device and inode of its file.
+    programs: HashMap<Pid, (u64, u64)>,
+    /// The library as commands see it; `None` where nothing is injected.
+    library: Option<PathBuf>,
+    planted: Vec<Planted>,
+    /// Roots below which the library could not be put, with the first process there and why.
+    refused: Vec<(Root, Pid, String)>,
+}
+
+/// The library below a root.
+#[derive(Debug)]
+struct Planted {
+    root: Root,
+    /// The folder that holds the library's, open; `None` where the library was there already.
+    parent: Option<File>,
+    pids: HashSet<Pid>,
+}
+
+/// A program that has just started below another root.
+pub(in crate::probe) struct Started {
+    pub(in crate::probe) root: Root,
+    /// Where its loader searches (`LD_LIBRARY_PATH`).
+    pub(in crate::probe) search: Vec<PathBuf>,
+    /// The copy of the library that was made for it, by a path of ours, and the socket that it talks to.
+    pub(in crate::probe) planted: Option<(PathBuf, UnixListener)>,
+}
+
+impl Containers {
+    pub(in crate::probe) fn inject(&mut self, library: &Path) {
+        self.library = Some(library.to_owned());
+    }
+
+    /// A program of a process, if it lives below another root and is met for the first time.
+    pub(in crate::probe) fn meet(&mut self, pid: Pid) -> Option<Started> {
+        let program = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+        let program = (program.dev(), program.ino());
+        if self.programs.insert(pid, program) == Some(program) {
+            return None;
+        }
+        let root = self.roots.of(pid);
+        if root.is_own() {
+            return None;
+        }
+        let planted = self.plant(&root, pid);
+        Some(Started { root, search: read_search(pid), planted })
+    }
+
+    /// Puts the library where programs below this root find it, unless it is there.
+    fn plant(&mut self, root: &Root, pid: Pid) -> Option<(PathBuf, UnixListener)> {
+        let library = self.library.as_deref()?;
+        if let Some(known) = self.planted.iter_mut().find(|known| known.root.is_same(root)) {
+            known.pids.insert(pid);
+            return None;
+        }
+        if self.refused.iter().any(|(known, ..)| known.is_same(root)) {
+            return None;
+        }
+        let pids = HashSet::from([pid]);
+        match plant(root, library) {
+            Ok(None) => {
+                self.planted.push(Planted { root: root.clone(), parent: None, pids });
+                None
+            }
+            Ok(Some((parent, listener))) => {
+                let copy = below(&parent, library);
+                self.planted.push(Planted { root: root.clone(), parent: Some(parent), pids });
+                Some((copy, listener))
+            }
+            Err(why) => {
+                self.refused.push((root.clone(), pid, why.to_string()));
+                None
+            }
+        }
+    }
+
+    /// What the reader must know.
+    pub(in crate::probe) fn doubts(&self) -> Vec<Warning> {
+        let folder = self.library.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"));
+        let refused = self.refused.iter().map(|(_, pid, why)| {
+            let text = format!(
+                "GPU kernels of programs below the root of process {pid} are not timed, launches are counted: the library that is injected \
+                 cannot be put into {} there: {why}; give that root a folder {} that can be written to and lets code run",
+                folder.display(),
+                folder.parent().unwrap_or(Path::new("/")).display()
+            );
+            Warning { code: "gpu-kernel-fallback".into(), text }
+        });
+        refused.collect()
+    }
+
+    /// Forgets a process that ended.
+    pub(in crate::probe) fn forget(&mut self, pid: Pid) {
+        self.programs.remove(&pid);
+        self.planted.iter_mut().for_each(|planted| {
+            planted.pids.remove(&pid);
+        });
+    }
+
+    /// Takes the library away below roots whose programs have ended; where some run on, others of them may still look for it.
+    pub(in crate::probe) fn clear(&mut self) {
+        let Some(library) = &self.library else { return };
+        let lives = |pid: &Pid| fs::metadata(format!("/proc/{pid}/exe")).is_ok();
+        for planted in self.planted.drain(..).filter(|planted| !planted.pids.iter().any(lives)) {
+            let Some(parent) = planted.parent else { continue };
+            let copy = below(&parent, library);
+            let folder = copy.parent().unwrap_or(&copy);
+            let removed =
+                [fs::remove_file(folder.join(SOCKET)), fs::remove_file(&copy), fs::remove_dir(folder)];
+            if let Some(error) = removed.into_iter().find_map(Result::err) {
+                log::debug!("the library stays in {}: {error}", folder.display());
+            }
+        }
+    }
+}
+
+/// The library's path by the open folder that holds its folder.
+fn below(parent: &File, library: &Path) -> PathBuf {
+    let folder = library.parent().and_then(Path::file_name).unwrap_or_default();
+    path_of(parent).join(folder).join(library.file_name().unwrap_or_default())
+}
+
+/// Makes the library's folder below a root, with a copy and a socket; `None` where the same library is there: the folder is shared.
+fn plant(root: &Root, library: &Path) -> io::Result<Option<(File, UnixListener)>> {
+    let folder = library.parent().ok_or(ErrorKind::InvalidInput)?;
+    let parent = root.folder(folder.parent().ok_or(ErrorKind::InvalidInput)?)?;
+    let identity = |path: &Path| fs::metadata(path).map(|facts| (facts.dev(), facts.ino()));
+    let copy = below(&parent, library);
+    if identity(&copy).ok() == Some(identity(library)?) {
+        return Ok(None);
+    }
+    if fstatvfs(&parent)?.flags().contains(FsFlags::ST_NOEXEC) {
+        return Err(io::Error::other("its file system lets no code run"));
+    }
+    // The name is a random one and the folder new: nobody else has put a link into it.
+    let own = copy.parent().ok_or(ErrorKind::InvalidInput)?;
+    DirBuilder::new().mode(0o700).create(own)?;
+    fs::copy(library, &copy)?;
+    fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
+    let socket = own.join(SOCKET);
+    let listener = UnixListener::bind(&socket)?;
+    fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
+    fs::set_permissions(own, Permissions::from_mode(0o755))?;
+    Ok(Some((parent, listener)))
+}
+
+/// The search path of a process's loader, as the process was started.
+fn read_search(pid: Pid) -> Vec<PathBuf> {
+    let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let value = variables.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"LD_LIBRARY_PATH="));
+    let folders = String::from_utf8_lossy(value.unwrap_or_default());
+    folders.split([':', ';']).filter(|folder| !folder.is_empty()).map(PathBuf::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Containers, Pid, Planted, Root, below, plant};
+    use std::collections::HashSet;
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    /// The library is put at its own path below the root, with a socket beside it, once; and is taken away when nobody lives there any more.
+    #[test]
+    fn the_library_is_put_below_a_root() {
+        let (ours, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let library = Path::new("/tmp/energy-trace-x/lib.so");
+        let here = ours.path().join("energy-trace-x/lib.so");
+        fs::create_dir(here.parent().unwrap()).unwrap();
+        fs::write(&here, "code").unwrap();
+        let root = Root::at(File::open(other.path()).unwrap(), "/jail");
+        assert!(plant(&root, &here).is_err(), "there is no such folder below that root");
+        fs::create_dir_all(other.path().join(ours.path().strip_prefix("/").unwrap())).unwrap();
+        let (parent, _listener) = plant(&root, &here).unwrap().unwrap();
+        let there = other.path().join(here.strip_prefix("/").unwrap());
+        assert_eq!(fs::read_to_string(&there).unwrap(), "code");
+        assert!(there.with_file_name("socket").exists());
+        assert!(plant(&root, &here).is_err(), "what is there already is not ours");
+        assert!(below(&parent, library).ends_with("energy-trace-x/lib.so"));
+        let mut containers = Containers { library: Some(here.clone()), ..Containers::default() };
+        let pids = HashSet::from([Pid::new(7)]);
+        containers.planted.push(Planted { root, parent: Some(parent), pids });
+        containers.forget(Pid::new(7));
+        containers.clear();
+        assert!(here.exists() && !there.parent().unwrap().exists());
+    }
+}
