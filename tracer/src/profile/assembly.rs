@@ -6,8 +6,8 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    Frame, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier, Launches, Name, Occupant, Process,
-    Record, Sample, Slice, StackNode, Thread, Wait, Wake,
+    Frame, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier, LaunchStacks, Launches, Name, Occupant,
+    Process, Record, Sample, Slice, StackNode, Thread, Wait, Wake,
 };
 use super::recording::{GpuFacts, Recording, Requests};
 use crate::ids::{DomainId, FrameId, StackId, ThreadKey};
@@ -131,10 +131,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::GpuWaits(waits) => add_gpu_waits(to, waits),
         Record::GpuBusy(busy) => add_gpu_busy(to, busy),
         Record::KernelTier(tier) => add_tier(to, tier),
-        Record::LaunchStacks(stacks) => {
-            to.gpu.stacks += stacks;
-            Ok(())
-        }
+        Record::LaunchStacks(stacks) => add_launch_stacks(to, stacks),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -240,6 +237,11 @@ fn add_gpu_busy(to: &mut Recording, busy: Vec<GpuBusy>) -> Result<(), Nonsense> 
 
 fn add_tier(to: &mut Recording, tier: KernelTier) -> Result<(), Nonsense> {
     to.gpu.tiers.push(tier);
+    Ok(())
+}
+
+fn add_launch_stacks(to: &mut Recording, stacks: LaunchStacks) -> Result<(), Nonsense> {
+    to.gpu.stacks += stacks;
     Ok(())
 }
 

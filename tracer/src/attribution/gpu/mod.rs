@@ -9,7 +9,7 @@
 //! 3. `meter` and `energies`: how late the meter is and what part of each step it looks at; what a launch costs.
 //! 4. `idle`: what the GPU draws beyond its baseline whenever nothing runs, because a program has it open.
 //! 5. `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly.
-//! 6. `sureness`: how sure that is, and which kernels cannot be told apart.
+//! 6. `sureness`, `unseen`: how sure that is, and which kernels cannot be told apart.
 //!
 //! Launches of a capture execute nothing and are not recorded; replays of a graph are recorded as launches of what was captured. The launch tier
 //! takes several streams for one queue. Another process that works at the same time all the time cannot be told from the target: only what is
@@ -26,6 +26,7 @@ mod scope;
 mod split;
 mod sureness;
 mod timed;
+mod unseen;
 
 use super::doubt_of_watts::OwnerCertainty;
 use super::time::{CpuTime, OTHER, Owner, OwnerId, OwnerTime};
@@ -43,6 +44,7 @@ use meter::{Meter, Step, Window, steps_of, stretch_of, windows_of};
 use split::{Costs, Split, Splitter};
 use std::collections::BTreeSet;
 use sureness::{IDENTIFIED, IDENTIFIED_BY_TIME, Sureness, sureness};
+use unseen::Unseen;
 
 /// Seconds that are shared out together, for a meter that looks all the time.
 const BLOCK: f64 = 1.0;
@@ -297,19 +299,22 @@ impl Found {
         let believed = self.columns.len() < 2 || problem.predicts_better(fit);
         let identified =
             if matches!(self.known, Known::Records { .. }) { IDENTIFIED_BY_TIME } else { IDENTIFIED };
-        let sure = sureness(problem, fit, others, believed && self.alone, identified);
+        let mut sure = sureness(problem, fit, others, believed && self.alone, identified);
         let costs = self.costs(problem, fit, believed);
         let noise = believed.then(|| self.watts_of(fit.noise));
         // What is a mean holds work that is half of it older.
         let Meter { late, mean, duty } = self.meter;
         let shown = Meter { late: late + mean / 2.0, ..Meter::PROMPT };
         let shown: Vec<Stretch> = steps.iter().map(|step| shown.looked(step.time)).collect();
+        let block = BLOCK.max(MEANS * mean) / (duty * duty);
         let split = |costs: &Costs, noise| {
-            let block = BLOCK.max(MEANS * mean) / (duty * duty);
             let partial = duty < 1.0 || mean > 0.0;
             let splitter = Splitter { batches: &self.batches, costs, shown: &shown, block, partial, noise };
             splitter.split(&self.dynamic, owners)
         };
+        let unseen =
+            Unseen { batches: &self.batches, costs: &costs, meter: self.meter, steps, shown: &shown, block };
+        sure.add(&unseen.relative(self.columns.len()));
         let Split { of_owner, residual, negative } = split(&costs, noise);
         let mut by_prior = split(&Costs(vec![(0.0, self.prior.clone())]), None).of_owner;
         by_prior[OTHER as usize] = MicroJoules::ZERO;

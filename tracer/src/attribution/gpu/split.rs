@@ -41,7 +41,8 @@ struct Weights {
 pub(super) struct Costs(pub(super) Vec<(f64, Vec<f64>)>);
 
 impl Costs {
-    fn at(&self, time: f64) -> &[f64] {
+    /// What holds at a time.
+    pub(super) fn at(&self, time: f64) -> &[f64] {
         let now = self.0.iter().find(|(until, _)| time < *until).or(self.0.last());
         now.map_or(&[], |(_, joules)| joules)
     }

@@ -77,6 +77,11 @@ pub(super) fn sureness(
 }
 
 impl Sureness {
+    /// Adds another relative covariance of the columns' energies.
+    pub(super) fn add(&mut self, relative: &[f64]) {
+        self.relative.iter_mut().zip(relative).for_each(|(sum, other)| *sum += other);
+    }
+
     /// For each owner by its column.
     pub(super) fn of_owners(&self, column_of: Vec<usize>) -> OwnerCertainty {
         OwnerCertainty {
