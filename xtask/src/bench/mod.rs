@@ -13,6 +13,7 @@ mod live;
 mod ours;
 mod paced;
 mod perf;
+mod perf_event;
 mod py_spy;
 mod slowdown;
 mod sources;
