@@ -12,6 +12,7 @@
 
 use super::super::intensity::predicted;
 use super::super::linear::Normal;
+use super::MEANS;
 use super::batches::Batches;
 use super::meter::{Meter, Window, units_of};
 
@@ -50,6 +51,8 @@ pub(super) struct Problem {
     pub(super) rows: Vec<f64>,
     /// Standard deviation of what is believed of parts.
     pub(super) belief: f64,
+    /// Neighbouring windows whose errors may go together: those of a few means of the meter.
+    pub(super) together: usize,
 }
 
 /// Parts of the prior, and how windows stray from them.
@@ -74,7 +77,9 @@ impl Problem {
         for row in rows.chunks_mut(prior.len().max(1)) {
             row.iter_mut().zip(prior).for_each(|(units, joules)| *units *= joules);
         }
+        let all: f64 = windows.iter().map(|window| window.time.length()).sum();
         Self {
+            together: (MEANS * meter.mean * windows.len() as f64 / all.max(1e-9)).ceil() as usize,
             columns: prior.len(),
             joules: windows.iter().map(|window| window.joules).collect(),
             rows,
@@ -273,5 +278,5 @@ fn near(problem: &Problem, fit: &Fit, windows: std::ops::Range<usize>) -> Proble
     for row in rows.chunks_mut(columns.max(1)) {
         row.iter_mut().zip(&fit.parts).for_each(|(joules, part)| *joules *= part);
     }
-    Problem { columns, joules: problem.joules[windows].to_vec(), rows, belief: NEAR }
+    Problem { columns, joules: problem.joules[windows].to_vec(), rows, belief: NEAR, ..*problem }
 }

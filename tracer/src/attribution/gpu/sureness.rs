@@ -20,7 +20,7 @@ pub(super) const IDENTIFIED_BY_TIME: f64 = 0.025;
 const AGAINST: f64 = -0.5;
 /// Energies within so many standard deviations cannot be ruled out.
 const REACH: f64 = 3.0;
-/// Windows of a step of the bootstrap.
+/// Windows of a step of the bootstrap, at least.
 const STEP: usize = 5;
 /// What is less is taken for so much where errors are made relative.
 const LEAST: f64 = 1e-3;
@@ -109,11 +109,12 @@ fn covariance(problem: &Problem, fit: &Fit) -> Vec<f64> {
             }
         }
     }
+    // A block is four steps.
+    let length = STEP.max(problem.together.div_ceil(4));
     let steps: Vec<Normal> =
-        (0..problem.len().div_ceil(STEP)).map(|step| of_step(problem, fit, step)).collect();
+        (0..problem.len().div_ceil(length)).map(|step| of_step(problem, fit, step, length)).collect();
     let mut belief = Normal::new(n);
     belief.believe(1.0, precision);
-    // A block is four steps.
     let drawn = if steps.len() > 4 { resampled(&steps, &belief, 0.0) } else { vec![] };
     let centre = |c: usize| drawn.iter().map(|parts| parts[c]).sum::<f64>() / drawn.len() as f64;
     let centre: Vec<f64> = (0..n).map(centre).collect();
@@ -121,9 +122,9 @@ fn covariance(problem: &Problem, fit: &Fit) -> Vec<f64> {
     covariance
 }
 
-fn of_step(problem: &Problem, fit: &Fit, step: usize) -> Normal {
+fn of_step(problem: &Problem, fit: &Fit, step: usize, length: usize) -> Normal {
     let mut normal = Normal::new(problem.columns);
-    for window in (step * STEP..problem.len()).take(STEP) {
+    for window in (step * length..problem.len()).take(length) {
         normal.observe(problem.row(window), problem.joules[window], fit.trust[window]);
     }
     normal

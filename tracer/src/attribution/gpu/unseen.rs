@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! d_i = (what the work in the looked-at part of step i counts for) − (what the work of the whole step takes), by the learned energies
-//! V_b = Σ_i d_i²             a part of each step is looked at: one step's part says nothing of another's
-//! V_b = (Σ_i d_i)²           a mean over time: what it shows too late in one step it lacks in another
+//! V_b = Σ_s (Σ_i d_i)²       s: stretches of a second, of which one's looks say nothing of another's; of a mean over time the whole block, because
+//!                            what it shows too late in one step it lacks in another
 //! relative covariance of columns c and e: Σ_b f_cb f_eb V_b / E_b²
 //! ```
 //!
@@ -33,9 +33,15 @@ struct Block {
     seconds: f64,
     /// By column.
     joules: Vec<f64>,
+    /// Of stretches that are whole.
     squares: f64,
+    /// Of the stretch that is not, and its length.
     sum: f64,
+    stretch: f64,
 }
+
+/// Looks within a stretch of so many seconds may go together: a program's steps and the meter's drift through each other.
+const STRETCH: f64 = 1.0;
 
 impl Unseen<'_> {
     /// Relative covariance of this many columns' energies, row by row.
@@ -50,7 +56,7 @@ impl Unseen<'_> {
             .collect();
         for block in &blocks {
             let all: f64 = block.joules.iter().sum::<f64>().max(1e-12);
-            let variance = if self.meter.mean > 0.0 { block.sum * block.sum } else { block.squares };
+            let variance = block.squares + block.sum * block.sum;
             let part = |c: usize| block.joules[c] / of_column[c];
             for (place, sum) in relative.iter_mut().enumerate() {
                 *sum += part(place / columns) * part(place % columns) * variance / (all * all);
@@ -77,8 +83,12 @@ impl Unseen<'_> {
             let looked = units_of(&[window], self.batches, self.meter, columns);
             let looked: f64 = looked.iter().zip(costs).map(|(units, joules)| units * joules).sum();
             block.sum += looked - whole;
-            block.squares += (looked - whole).powi(2);
+            block.stretch += shown.length();
             block.seconds += shown.length();
+            if self.meter.mean <= 0.0 && block.stretch >= STRETCH {
+                block.squares += block.sum * block.sum;
+                (block.sum, block.stretch) = (0.0, 0.0);
+            }
             if block.seconds >= self.block {
                 blocks.push(std::mem::replace(&mut block, new()));
             }
