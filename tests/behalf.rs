@@ -219,6 +219,32 @@ fn helpers_of_a_loader_process() {
     );
 }
 
+/// A worker that nobody was seen to wake, beside a Python thread in a call: another one may have asked as well from its last sample elsewhere
+/// to its first one in a call, so that the worker's time there is in equal parts.
+#[test]
+fn whoever_may_be_in_a_call_may_have_asked() {
+    let mut world = World::new();
+    let process = world.process(None);
+    let (first, second) = (world.thread(process, "python"), world.thread(process, "python"));
+    let worker = world.thread(process, "omp");
+    let sample = |world: &mut World, thread: ThreadKey, at: u64, stack: &str| {
+        let stack = world.stack(stack);
+        let (cpu, verdict) = (CpuId::new(thread.get()), Verdict::Complete);
+        world.recording.samples.push(Sample { at: ms(at), cpu, thread, stack, verdict });
+    };
+    sample(&mut world, first, 0, "n:c/start p:main p:fit n:pool/run");
+    world.waits(first, 0, "n:c/start p:main p:fit");
+    sample(&mut world, second, 30, "n:c/start p:main p:prepare");
+    sample(&mut world, second, 70, "n:c/start p:main p:predict n:pool/run");
+    sample(&mut world, second, 100, "n:c/start p:main p:predict n:pool/run");
+    world.runs(worker, 0, 100, "n:c/clone n:pool/gemm");
+    let seen = world.logical();
+    let of =
+        |call: &str| seen.iter().filter(|(stack, _)| stack.contains(call)).map(|(_, uj)| uj).sum::<i64>();
+    // All of 30 ms, half of 70; half of 70.
+    assert_eq!([of("fit"), of("predict"), of("prepare")], [65_000, 35_000, 0], "{seen:?}");
+}
+
 /// Time of a Python thread that no sample saw stands below the Python stack in which it next fell asleep.
 #[test]
 fn unseen_time_has_its_callers() {

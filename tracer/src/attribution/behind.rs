@@ -8,18 +8,22 @@
 //! Leaves out how late a counter was at one reading (`late.rs`), and the log of a foreign meter, which is seconds off (`timeline/lag.rs`).
 
 use super::bridge::{Part, Piece, parts};
+use super::company::{self, ALONE, Company};
 use super::intensity::{Evidence, Intensity, learn};
 use super::siblings::{POSSIBLE, Siblings, USUAL, weight};
 use crate::clock::KtimeNs;
 use crate::timeline::{EnergyInterval, Span};
+use std::time::Duration;
 
 /// What a counter may be behind: one that moves each millisecond, or each other one.
 const BEHIND_NS: [u64; 2] = [500_000, 1_000_000];
 /// By how much the log-likelihood must rise.
 const CLEAR: f64 = 3.0;
+/// And by how much a window where CPUs are taken to slow each other: a tenth less variance. Less than that other errors of the model make up.
+const EXPLAINS: f64 = 0.05;
 
 /// Intervals as their counter saw them, and the parts of the time in them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) intervals: Vec<EnergyInterval>,
     pub(super) parts: Vec<Part>,
@@ -51,6 +55,40 @@ impl Seen {
             self.parts.iter_mut().for_each(|part| part.weight = weight(part.shared, eta));
         }
         Self { eta, ..self }
+    }
+}
+
+/// Learns the watts again where CPUs clearly draw less each beside others (`company.rs`); `with` is all other evidence.
+pub(super) fn learn_company(
+    (seen, intensity): (Seen, Intensity),
+    company: &Company,
+    with: &Evidence<'_>,
+) -> (Seen, Intensity) {
+    let Some(model) =
+        intensity.model().filter(|model| model.design.speed.iter().all(|speed| *speed == ALONE))
+    else {
+        return (seen, intensity);
+    };
+    let mut among = seen.clone();
+    for part in &mut among.parts {
+        let half = Duration::from_nanos(part.ns / 2);
+        let start = KtimeNs::from_ns(part.at.as_ns().saturating_sub(part.ns / 2));
+        part.shared = company.beside(Span { start, end: part.at + half });
+    }
+    let likelihood = |eta: f64| {
+        let seen = among.clone().with_eta(Some(eta));
+        (model.likelihood(&with.seen(&seen)), seen)
+    };
+    let alone = likelihood(ALONE).0;
+    #[expect(clippy::cast_precision_loss, reason = "a count")]
+    let clear = CLEAR.max(EXPLAINS * model.design.len() as f64);
+    let best = company::POSSIBLE.map(likelihood).into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+    match best {
+        Some((likelihood, best)) if likelihood > alone + clear => {
+            let intensity = learn(&with.seen(&best));
+            (best, intensity)
+        }
+        _ => (seen, intensity),
     }
 }
 

@@ -5,7 +5,7 @@
 //! bounds of E_c: watts of c at one end of what cannot be ruled out, those of all others at the other end
 //! ```
 //!
-//! What cannot be ruled out are watts within three standard deviations of the fit, and in no case less than a fifth or more than three
+//! What cannot be ruled out are watts within three (widened) standard deviations of the fit, and in no case less than a fifth or more than three
 //! times the mean. Where a run shows nothing, that is what is left.
 
 use super::bridge::Mark;
@@ -20,8 +20,8 @@ use crate::units::MicroJoules;
 
 /// Watts with a larger relative standard deviation are not identified.
 const IDENTIFIED: f64 = 0.12;
-/// Watts within so many standard deviations cannot be ruled out.
-const REACH: f64 = 3.0;
+/// Watts within so many standard deviations cannot be ruled out: three, as much wider as intervals are (`profile::certainty`).
+const REACH: f64 = 4.2;
 /// Nor can watts between these parts of the mean, whatever the fit says, where it says little.
 const PLAUSIBLE: (f64, f64) = (0.2, 3.0);
 

@@ -63,6 +63,7 @@ pub(super) fn of_domain(domain: &Domain, account: &Account, span: Span) -> Vec<W
             ),
         ));
     }
+    doubts.extend(account.company.map(|eta| of_company(&domain.name, eta)));
     doubts.extend(of_negative(domain, account));
     doubts.extend(account.lag.map(|lag| of_lag(domain, lag)));
     doubts
@@ -142,6 +143,16 @@ fn of_weights(domain: &Domain, intensity: &Intensity) -> Option<Warning> {
         domain.name
     );
     Some(warning("model-cpu-time", text))
+}
+
+/// CPUs drew less beside others.
+fn of_company(name: &str, eta: f64) -> Warning {
+    let text = format!(
+        "{name}: each CPU drew up to {:.0} % less while others were busy as well (they share cores, a clock or turbo; the recording does not \
+         say which), and functions' time counts by that",
+        50.0 * (1.0 - eta)
+    );
+    warning("less-beside-others", text)
 }
 
 /// The log of a meter was moved in time.

@@ -1,8 +1,9 @@
 //! The ledger row of one domain: what its counter or model says, and where that went.
 
 use super::Cpus;
-use super::behind::{Seen, learn_behind};
+use super::behind::{Seen, learn_behind, learn_company};
 use super::class::ClassId;
+use super::company::Company;
 use super::doubt_of_watts::{OwnerCertainty, certainty};
 use super::gpu::{Charged, Gpu, Launchers, Learned};
 use super::idle::hand_out;
@@ -14,7 +15,7 @@ use super::share::{Shares, by_time, idle_of, split};
 use super::siblings::Siblings;
 use super::steady::Edges;
 use super::time::{CpuTime, OTHER, Segment};
-use super::uncore::{activity, calibrate, take};
+use super::uncore::{activity, calibrate, is_less_together, take};
 use crate::clock::KtimeNs;
 use crate::profile::accounting::{Accounting, Method};
 use crate::profile::energy_profile::LedgerRow;
@@ -45,6 +46,8 @@ pub(super) struct Account {
     pub(super) weighted: bool,
     /// η of hardware threads that shared a core (`siblings.rs`); `None` where none did.
     pub(super) eta: Option<f64>,
+    /// The same of CPUs that drew less beside any others (`company.rs`); `None` where that did not show.
+    pub(super) company: Option<f64>,
     pub(super) negative: MicroJoules,
     /// How late the log of a foreign meter was, where that showed.
     pub(super) lag: Option<Lag>,
@@ -95,6 +98,7 @@ pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) 
         intensity: Intensity::Single,
         weighted: false,
         eta: None,
+        company: None,
         negative: MicroJoules::ZERO,
         lag,
         idle_joules: 0.0,
@@ -144,6 +148,14 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
         if let Some(power) = calibrate(&account.intensity, &active, basis.accounting) {
             account.row.uncore = take(power, &active, &mut dynamic);
             account.intensity = learn(&basis.evidence(&dynamic, &present, &late).seen(&seen));
+        } else if basis.recording.cores.is_empty()
+            && is_less_together(&account.intensity, &active)
+            && let Some(company) = Company::of(of_domain(basis, domain))
+        {
+            let alone = (seen, std::mem::replace(&mut account.intensity, Intensity::Single));
+            let evidence = basis.evidence(&dynamic, &present, &late);
+            (seen, account.intensity) = learn_company(alone, &company, &evidence);
+            account.company = seen.eta;
         }
     }
     let dynamic = dynamic.as_slice();
@@ -157,7 +169,7 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     let weighted =
         matches!(account.intensity, Intensity::Known(_)) && basis.accounting.method == Method::Weighted;
     account.weighted = weighted;
-    account.eta = seen.eta;
+    account.eta = seen.eta.filter(|_| account.company.is_none());
     let variance = settled.as_ref().map(|settled| settled.variance.clone());
     let shares = match settled {
         Some(settled) if weighted => settled.shares,

@@ -12,7 +12,8 @@
 //!    so a thread that migrates is charged on each socket for the time it spent there.
 //! 4. `line`, `bridge` and `chain`: what threads were probably doing between two samples; `counts`: times that agree with the number of
 //!    samples; `design`: the times that this makes of each window. `behind`: how far behind the counter is on average; `late`: how late it
-//!    was at each reading, where windows in which nothing ran show it; `siblings`: hardware threads that share a core.
+//!    was at each reading, where windows in which nothing ran show it; `siblings`: hardware threads that share a core;
+//!    `company`: CPUs that draw less beside others, whoever shares what.
 //! 5. `intensity`: how much power each function draws, where the run shows it; `speed`: when all drew more or less at once; `uncore`: the
 //!    shared parts of a socket. `gates`: whether that may be used at all.
 //!    `segments`: where a thread's mix changed; `steady`: windows in which no thread changed its function.
@@ -33,6 +34,7 @@ mod behind;
 mod bridge;
 mod chain;
 mod class;
+mod company;
 mod counts;
 mod derivative;
 mod design;

@@ -43,7 +43,13 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
     };
     let parts = |owners: &Vec<(OwnerId, f64)>| {
         let parts = owners.iter().filter(|(_, part)| *part < 1.0);
-        parts.map(|&(of, part)| Part { of, joules: part * joules(of), whole: joules(of) }).collect()
+        let part = |&(owner, part): &(OwnerId, f64)| Part {
+            of: owner,
+            joules: part * joules(owner),
+            whole: joules(owner),
+            variance: at(&of.variance, owner),
+        };
+        parts.map(part).collect()
     };
     // All owners of a row share one stack, and so one column.
     let column = |owners: &Vec<(OwnerId, f64)>| {

@@ -81,6 +81,13 @@ pub(super) fn calibrate(
         .flatten()
 }
 
+/// Whether windows in which several CPUs were busy at once hold less energy than the model says: worth a closer look (`company.rs`).
+pub(super) fn is_less_together(intensity: &Intensity, activity: &[Activity]) -> bool {
+    let Intensity::Known(model) = intensity else { return false };
+    let of_pairs = fit(model, activity.iter().map(|activity| activity.pairs_ns));
+    of_pairs.is_some_and(|(watts, deviation, gain)| watts < -ERRORS * deviation && gain > GAIN)
+}
+
 /// Watts, their standard error, and by how much the weighted sum of squares falls.
 #[expect(clippy::cast_precision_loss, reason = "a statistic")]
 fn fit(model: &Model, of_interval: impl Iterator<Item = u64>) -> Option<(f64, f64, f64)> {

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 const Z: f64 = 1.959_964;
 /// The variance is that of an idealised model; against known truth (`cargo xtask bench accuracy`) deviations are this much larger.
 const WIDEN: f64 = 1.4;
-/// Bounds reach this many standard deviations of sampling beyond what watts allow.
-const BOUND_SDS: f64 = 3.0;
+/// Bounds reach this many standard deviations of sampling beyond what watts allow, widened like intervals.
+const BOUND_SDS: f64 = 3.0 * WIDEN;
 /// Where the doubt about who asked is more than this part of an energy, bounds say how far it goes.
 const UNCLEAR: f64 = 0.12;
 
@@ -63,6 +63,8 @@ pub struct Part {
     pub joules: f64,
     /// All of it.
     pub whole: f64,
+    /// Variance of all of it by sampling, in J².
+    pub variance: f64,
 }
 
 /// What became of a domain's learned watts.
@@ -96,7 +98,7 @@ pub struct Certainty {
 /// How sure the energy of some rows is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sureness {
-    /// 95 % interval.
+    /// 95 % interval; where there are bounds, at least these: what the run does not show is no narrower for being computed.
     pub ci95: (MicroJoules, MicroJoules),
     /// Least and most that the run allows, where it does not show what functions draw.
     pub bounds: Option<(MicroJoules, MicroJoules)>,
@@ -109,8 +111,35 @@ pub struct Collector<'a> {
     by_column: Vec<f64>,
     variance: f64,
     seconds: f64,
-    /// What the rows have together of each energy in parts, and all of it.
-    parts: BTreeMap<u32, (f64, f64)>,
+    /// What the rows have together of each energy in parts.
+    parts: BTreeMap<u32, Claim>,
+}
+
+/// What rows have of an energy in parts, beside all of it; and which weight it shares.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    joules: f64,
+    of: Part,
+    column: usize,
+}
+
+impl Claim {
+    /// Whether another call's rows have some of it.
+    fn is_open(&self) -> bool {
+        (self.of.whole - self.joules).abs() > 1e-9 * self.of.whole.abs()
+    }
+
+    /// Which part of it the rows have.
+    fn share(&self) -> f64 {
+        (self.joules / self.of.whole).clamp(0.0, 1.0)
+    }
+}
+
+/// An end of what rows may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Least,
+    Most,
 }
 
 impl<'a> Collector<'a> {
@@ -131,14 +160,19 @@ impl<'a> Collector<'a> {
         self.variance += at(&self.of.variance);
         self.seconds += at(&self.of.seconds);
         for part in self.of.parts.get(row).into_iter().flatten() {
-            let of = self.parts.entry(part.of).or_insert((0.0, part.whole));
-            of.0 += part.joules;
+            self.parts.entry(part.of).or_insert(Claim { joules: 0.0, of: *part, column }).joules +=
+                part.joules;
         }
+    }
+
+    fn open_claims(&self) -> impl Iterator<Item = &Claim> {
+        self.parts.values().filter(|claim| claim.is_open())
     }
 
     /// Variance by what may be another call's, and that what is another call's may be theirs.
     fn by_askers(&self) -> f64 {
-        self.parts.values().map(|(part, whole)| (part * (whole - part)).max(0.0)).sum()
+        let variance = |claim: &Claim| claim.joules * (claim.of.whole - claim.joules);
+        self.open_claims().map(|claim| variance(claim).max(0.0)).sum()
     }
 
     fn variance(&self) -> f64 {
@@ -151,12 +185,31 @@ impl<'a> Collector<'a> {
             }
         }
         let idle = self.of.idle_joules * self.seconds / self.of.all_seconds.max(1e-9);
-        by_watts.max(0.0) + self.sampling() + idle * idle + self.by_askers()
+        by_watts.max(0.0) + self.sampling(self.variance) + idle * idle + self.by_askers()
     }
 
-    fn sampling(&self) -> f64 {
+    fn sampling(&self, variance: f64) -> f64 {
         let all = self.of.all_variance;
-        if all > 0.0 { self.variance * (1.0 - self.variance / all).max(0.0) } else { 0.0 }
+        if all > 0.0 { variance * (1.0 - variance / all).max(0.0) } else { 0.0 }
+    }
+
+    /// Least or most energy: none or all of what may be another call's, with the doubts about watts and times that this has itself.
+    fn end(&self, end: End) -> f64 {
+        let (mut energy, mut variance) = (self.by_column.clone(), self.variance);
+        for claim in self.open_claims().filter(|claim| claim.of.whole > 0.0) {
+            let change = match end {
+                End::Least => -claim.share(),
+                End::Most => 1.0 - claim.share(),
+            };
+            variance += change * claim.of.variance;
+            energy.get_mut(claim.column).into_iter().for_each(|sum| *sum += change * claim.of.whole);
+        }
+        let slack = BOUND_SDS * self.sampling(variance.max(0.0)).sqrt();
+        let columns = energy.iter().zip(&self.of.columns);
+        match end {
+            End::Least => columns.map(|(energy, column)| energy * column.bounds.0).sum::<f64>() - slack,
+            End::Most => columns.map(|(energy, column)| energy * column.bounds.1).sum::<f64>() + slack,
+        }
     }
 
     /// Least and most energy; `None` where all watts are known, and who asked.
@@ -166,16 +219,7 @@ impl<'a> Collector<'a> {
         if !unclear && !self.by_column.iter().zip(&self.of.columns).any(|pair| open(&pair)) {
             return None;
         }
-        let (fewer, more) = self.parts.values().fold((0.0, 0.0), |(fewer, more), (part, whole)| {
-            (fewer + part.max(0.0), more + (whole - part).max(0.0))
-        });
-        let (fewer, more) = if self.by_askers() > 0.0 { (fewer, more) } else { (0.0, 0.0) };
-        let slack = BOUND_SDS * self.sampling().sqrt();
-        let sum = |part: fn(&Column) -> f64| {
-            let parts = self.by_column.iter().zip(&self.of.columns);
-            parts.map(|(energy, column)| energy * part(column)).sum::<f64>()
-        };
-        Some((sum(|column| column.bounds.0) - slack - fewer, sum(|column| column.bounds.1) + slack + more))
+        Some((self.end(End::Least), self.end(End::Most)))
     }
 }
 
@@ -195,7 +239,7 @@ impl Certainty {
             let own: f64 = collector.by_column.iter().sum();
             let bounds = collector.bounds();
             open |= bounds.is_some();
-            let slack = BOUND_SDS * collector.sampling().sqrt();
+            let slack = BOUND_SDS * collector.sampling(collector.variance).sqrt();
             let (least, most) = bounds.unwrap_or((own - slack, own + slack));
             (low, high) = (low + least, high + most);
         }
@@ -203,10 +247,9 @@ impl Certainty {
         let at_least = |bound: MicroJoules| {
             if energy < MicroJoules::ZERO { bound } else { bound.max(MicroJoules::ZERO) }
         };
-        Sureness {
-            ci95: (at_least(energy - half), energy + half),
-            bounds: open.then(|| (at_least(joules(low)).min(energy), joules(high).max(energy))),
-        }
+        let bounds = open.then(|| (at_least(joules(low)).min(energy), joules(high).max(energy)));
+        let (least, most) = bounds.unwrap_or((energy, energy));
+        Sureness { ci95: (at_least(energy - half).min(least), (energy + half).max(most)), bounds }
     }
 }
 
@@ -256,7 +299,7 @@ mod tests {
     #[test]
     fn who_asked_is_open() {
         let mut certainty = certainty(true);
-        let part = super::Part { of: 7, joules: 15.0, whole: 30.0 };
+        let part = super::Part { of: 7, joules: 15.0, whole: 30.0, variance: 0.0 };
         certainty.domains[0] = DomainCertainty {
             energy: vec![15.0, 15.0],
             variance: vec![0.0; 2],
@@ -272,6 +315,28 @@ mod tests {
         assert!((bounds.1.as_joules() - 30.0).abs() < 1e-3 && bounds.0.as_joules() < 1e-3, "{bounds:?}");
         let both = sure(&certainty, &[0, 1], 30);
         assert!(both.bounds.is_none() && (both.ci95.1 - both.ci95.0).as_uj() < 10, "{both:?}");
+    }
+
+    /// A call may have none of what is open, or all, with the doubt about watts that this has itself.
+    #[test]
+    fn open_energy_has_its_own_doubts() {
+        let mut certainty = certainty(true);
+        let part = super::Part { of: 7, joules: 5.0, whole: 30.0, variance: 0.0 };
+        certainty.domains[0] = DomainCertainty {
+            energy: vec![15.0, 25.0],
+            variance: vec![0.0; 2],
+            relative: vec![0.0; 4],
+            parts: vec![vec![part], vec![super::Part { joules: 25.0, ..part }]],
+            column: vec![0, 0],
+            columns: vec![Column { identified: true, bounds: (0.9, 1.1) }],
+            ..certainty.domains[0].clone()
+        };
+        let bounds = sure(&certainty, &[0], 15).bounds.unwrap();
+        // 10 J are its own for sure.
+        assert!((bounds.0.as_joules() - 9.0).abs() < 1e-3, "{bounds:?}");
+        assert!((bounds.1.as_joules() - 44.0).abs() < 1e-3, "{bounds:?}");
+        let interval = sure(&certainty, &[0], 15).ci95;
+        assert!(interval.0 <= bounds.0 && interval.1 >= bounds.1, "{interval:?}");
     }
 
     /// Bounds are given where watts are not identified, hold the energy itself, and never go below zero.

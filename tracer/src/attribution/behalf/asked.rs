@@ -6,7 +6,7 @@
 //! 2. of several, the one at the end of its chain of wake-ups: who woke it last, who had woken that one before, …;
 //! 3. where the chain leads nowhere: those that wake such threads at all, of these those that wait, in equal parts. A Python thread that
 //!    runs is the master of an OpenMP region, which works in it like the others; one that waits has handed its work over. Of a worker that
-//!    nobody was seen to wake, all that are in its code may be the one.
+//!    nobody was seen to wake, all that are in its code may be the one, and all that may be there between two moments at which that is known.
 //!
 //! Before that, Python threads are left out that are outside the code that the worker lives in (`code`) and run, and those that hardly ever wake it.
 //! If nobody is left, a call that is over is charged (`native`): a worker spins on, or finishes what it was given, after the call that asked for
@@ -225,7 +225,10 @@ impl<'a> Asked<'a> {
 
     fn of_native(&self, thread: ThreadKey, at: KtimeNs) -> (Vec<Asker>, KtimeNs) {
         let Some(process) = self.threads.process(thread) else { return (Vec::new(), at) };
-        let (all, until) = self.candidates(process, thread, at);
+        let (mut all, mut until) = self.candidates(process, thread, at);
+        if let Some(home) = self.code.home(thread).filter(|home| self.is_anybodys(thread, *home)) {
+            until = until.min(self.take_in(&mut all, home));
+        }
         let mut all = match self.in_a_call(thread, at, all) {
             Ok(all) => all,
             Err(over) => return (over.into_iter().collect(), until),
@@ -243,10 +246,15 @@ impl<'a> Asked<'a> {
             let serves = self.workers.contains(&process);
             prefer(&mut all, |(_, phase)| self.threads.makeup(phase.stack).pooled == serves);
             // Of several in its code, one that runs may just have asked: only wake-ups tell.
-            let heard = self.wakes.contains_key(&thread) || self.code.home(thread).is_none();
+            let heard = self.is_heard(thread) || self.code.home(thread).is_none();
             prefer(&mut all, |(_, phase)| phase.waits || !heard);
         }
         (all.into_iter().map(|(asker, _)| asker).collect(), until)
+    }
+
+    /// Whether anybody was seen to wake a thread.
+    pub(super) fn is_heard(&self, thread: ThreadKey) -> bool {
+        self.wakes.contains_key(&thread)
     }
 
     /// When a Python thread woke workers of its process, with where these live, in time order.
@@ -349,7 +357,7 @@ impl<'a> Asked<'a> {
         process.and_then(|process| self.of_process.get(&process)).map_or(&[], Vec::as_slice)
     }
 
-    fn phase(&self, asker: Asker) -> Option<(Phase, KtimeNs)> {
+    pub(super) fn phase(&self, asker: Asker) -> Option<(Phase, KtimeNs)> {
         self.threads.doing(asker.thread)?.at(asker.at)
     }
 

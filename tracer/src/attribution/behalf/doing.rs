@@ -29,10 +29,19 @@ pub(super) struct Makeup {
     pub(super) idle: bool,
 }
 
+/// What is known for sure: that a thread was in a stack from one moment to another. Between two of these it may have been anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) start: KtimeNs,
+    end: KtimeNs,
+    pub(super) stack: StackId,
+}
+
 /// One thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Doing {
     phases: Vec<Phase>,
+    known: Vec<Known>,
     /// When it was last seen.
     end: KtimeNs,
     /// Its last sample without Python frames.
@@ -50,6 +59,17 @@ impl Doing {
         let phase = self.phases.get(next.checked_sub(1)?)?;
         let until = self.phases.get(next).map_or(self.end, |next| next.start);
         (at < until).then_some((*phase, until))
+    }
+
+    /// What is known last before a moment (or at it) and first after it, and until when that holds.
+    pub(super) fn around(&self, at: KtimeNs) -> ([Option<Known>; 2], KtimeNs) {
+        let next = self.known.partition_point(|known| known.start <= at);
+        let before = next.checked_sub(1).and_then(|last| self.known.get(last)).copied();
+        if let Some(now) = before.filter(|before| at < before.end) {
+            return ([before; 2], now.end);
+        }
+        let after = self.known.get(next).copied();
+        ([before, after], after.map_or(KtimeNs::from_ns(u64::MAX), |after| after.start))
     }
 
     /// All phases in time order, each with its end.
@@ -174,6 +194,7 @@ impl Doing {
         for fact in &facts {
             // Half-way between the end of one and the start of the next.
             let start = reached.map_or(fact.start, |reached| reached.midpoint(fact.start).min(fact.start));
+            self.know(fact);
             self.push(Phase { start, stack: fact.stack, waits: false });
             if fact.waits {
                 self.push(Phase { start: fact.start, stack: fact.stack, waits: true });
@@ -186,6 +207,14 @@ impl Doing {
         let left =
             self.without_python.map_or(left, |bare| if bare > last { last.midpoint(bare) } else { left });
         self.end = last.max(left);
+    }
+
+    /// Adds a fact in time order to what is known; one after another of the same stack are one.
+    fn know(&mut self, &Fact { start, end, stack, .. }: &Fact) {
+        match self.known.last_mut() {
+            Some(last) if last.stack == stack => last.end = last.end.max(end),
+            _ => self.known.push(Known { start, end, stack }),
+        }
     }
 
     /// Adds a phase in time order; one that lasts no time or says nothing new is left out.

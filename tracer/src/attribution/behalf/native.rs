@@ -64,6 +64,31 @@ impl Asked<'_> {
         }
     }
 
+    /// Whether several threads call where a worker lives, and nobody was seen to wake it.
+    pub(super) fn is_anybodys(&self, worker: ThreadKey, home: HomeId) -> bool {
+        let calls = |thread: &&ThreadKey| !self.code.calls(**thread, home).is_empty();
+        !self.is_heard(worker) && self.in_process(worker).iter().filter(calls).nth(1).is_some()
+    }
+
+    /// Takes a Python thread to be in a call that may be in one already, or still: nothing is known of it between two moments, and at one of
+    /// these it is in a call. Until when that holds.
+    pub(super) fn take_in(&self, all: &mut Candidates, home: HomeId) -> KtimeNs {
+        let mut holds = KtimeNs::from_ns(u64::MAX);
+        let inside = |stack| self.code.whereabouts(home, stack) == Whereabouts::Inside;
+        for (asker, phase) in all {
+            let Some(doing) = self.threads.doing(asker.thread) else { continue };
+            let (around, until) = doing.around(asker.at);
+            holds = holds.min(until);
+            let known = around.into_iter().flatten().find(|known| inside(known.stack));
+            let then =
+                known.map(|known| Asker::new(asker.thread, known.start)).filter(|_| !inside(phase.stack));
+            if let Some((then, (in_call, _))) = then.and_then(|then| Some((then, self.phase(then)?))) {
+                (*asker, *phase) = (then, in_call);
+            }
+        }
+        holds
+    }
+
     /// Python threads that may call: of those whose wake-ups lead to the worker, the ones that are not chance, and the one that woke it now;
     /// without wake-ups, all.
     fn callers(
