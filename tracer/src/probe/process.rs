@@ -14,26 +14,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, OnceLock};
 use tracer_ebpf::wire::AddressSpace as Block;
 
-/// How long something is known to have been the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unchanged {
-    /// When it was read.
-    pub(super) since: KtimeNs,
-    /// When it was last found to be so.
-    pub(super) until: KtimeNs,
-}
-
-/// So long before it was read something was the same still. User space looks each ten milliseconds, and at once at what is new; who runs a
-/// function, ends and has the memory used again takes longer.
-const READ_IN_TIME_NS: u64 = 30_000_000;
-
-impl Unchanged {
-    /// Whether it was so at a moment: not one after the last look, nor one long before the first, which came late then.
-    pub(super) fn was_so(self, at: KtimeNs) -> bool {
-        at <= self.until && self.since.ns_since(at) <= READ_IN_TIME_NS
-    }
-}
-
 /// A program in a process.
 pub(super) struct Process {
     pub(super) record: record::Process,
@@ -46,8 +26,8 @@ pub(super) struct Process {
     pub(super) eval: Option<EvalFrame>,
     /// Code objects that were read, by address.
     pub(super) codes: HashMap<u64, Arc<CodeObject>>,
-    /// Between which moments each of these is known to have been the same.
-    pub(super) checked: HashMap<u64, Unchanged>,
+    /// When each of these was last found to be the same, or read.
+    pub(super) checked: HashMap<u64, KtimeNs>,
     /// Guessed names of methods with their classes, by code object and class.
     pub(super) methods: HashMap<(u64, u64), String>,
     pub(super) samples: u64,
@@ -111,18 +91,4 @@ pub(super) fn read_command(pid: Pid) -> Vec<String> {
     let mut command: Vec<String> = arguments.collect();
     command.pop(); // Behind the last zero.
     command
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{KtimeNs, Unchanged};
-
-    /// What was read is believed of a sample from a little before it was read until it was last found the same, and of no other.
-    #[test]
-    fn what_was_read_in_time() {
-        let at = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
-        let name = Unchanged { since: at(1_000), until: at(2_000) };
-        assert!([980, 1_000, 1_500, 2_000].into_iter().all(|ms| name.was_so(at(ms))));
-        assert!([900, 2_001].into_iter().all(|ms| !name.was_so(at(ms))));
-    }
 }

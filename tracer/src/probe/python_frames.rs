@@ -4,10 +4,9 @@
 //! of all frames of a sample in one call. One that differs is read anew; where that fails its name is lost and counted, for what was read
 //! before is certainly not it: the name or the line table is another. A process that has ended cannot be asked: a name is given only to
 //! samples from before the last time that its code object was found to be still the same. What was read before and not checked since was
-//! seen to be wrong (a thread's last milliseconds under load, in memory that an import had freed), and is lost and counted too. So is what was
-//! first read long after the sample (a recorder without CPU, a function of a sub-interpreter that had ended).
+//! seen to be wrong (a thread's last milliseconds under load, in memory that an import had freed), and is lost and counted too.
 
-use super::process::{Process, Unchanged};
+use super::process::Process;
 use super::processes::Processes;
 use crate::clock::KtimeNs;
 use crate::ids::Pid;
@@ -62,13 +61,10 @@ pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merge
     {
         let read = memory.read_pairs(places, checks);
         for (&address, check) in codes.iter().skip(done).zip(checks.iter()).take(read) {
-            let is_new = process.codes.get(&address).is_none_or(|code| !code.is_still(check));
-            if is_new {
+            if process.codes.get(&address).is_none_or(|code| !code.is_still(check)) {
                 reread(process, &memory, &layout, address);
             }
-            let known = process.checked.get(&address).filter(|_| !is_new);
-            let since = known.map_or(now, |known| known.since);
-            process.checked.insert(address, Unchanged { since, until: now });
+            process.checked.insert(address, now);
         }
         done += read + 1; // One that cannot be read is passed over.
     }
@@ -132,7 +128,7 @@ pub(super) fn python_frame(
 ) -> Option<Frame> {
     let process = processes.get(pid)?;
     let known = match process.checked.get(&address) {
-        Some(known) if !known.was_so(at) => return None,
+        Some(&checked) if checked < at => return None,
         _ => process.codes.get(&address).cloned(),
     };
     let method = process.methods.get(&(address, class));
