@@ -75,18 +75,16 @@ pub(super) fn learn_company(
         let start = KtimeNs::from_ns(part.at.as_ns().saturating_sub(part.ns / 2));
         part.shared = company.beside(Span { start, end: part.at + half });
     }
-    let likelihood = |eta: f64| {
-        let seen = among.clone().with_eta(Some(eta));
-        (model.likelihood(&with.seen(&seen)), seen)
-    };
-    let alone = likelihood(ALONE).0;
+    let likelihood = |eta: f64| (model.likelihood(&with.seen(&among.clone().with_eta(Some(eta)))), eta);
+    let (alone, _) = likelihood(ALONE);
     #[expect(clippy::cast_precision_loss, reason = "a count")]
     let clear = CLEAR.max(EXPLAINS * model.design.len() as f64);
     let best = company::POSSIBLE.map(likelihood).into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
     match best {
-        Some((likelihood, best)) if likelihood > alone + clear => {
-            let intensity = learn(&with.seen(&best));
-            (best, intensity)
+        Some((likelihood, eta)) if likelihood > alone + clear => {
+            let seen = among.with_eta(Some(eta));
+            let intensity = learn(&with.seen(&seen));
+            (seen, intensity)
         }
         _ => (seen, intensity),
     }

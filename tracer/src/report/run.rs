@@ -59,10 +59,14 @@ pub(crate) fn of_cpus(energy: &EnergyByClass, choice: DomainChoice) -> MicroJoul
     }
 }
 
-/// Whether a choice of domains has some of GPUs, and some of others.
-pub(crate) fn has_gpus_and_others(profile: &EnergyProfile, choice: DomainChoice) -> (bool, bool) {
-    let is_gpu = |row: &LedgerRow| row.class == DomainClass::Gpu;
-    (ledger_of(profile, choice).any(is_gpu), ledger_of(profile, choice).any(|row| !is_gpu(row)))
+/// Whether a choice of domains has some of GPUs.
+pub(crate) fn has_gpus(profile: &EnergyProfile, choice: DomainChoice) -> bool {
+    ledger_of(profile, choice).any(|row| row.class == DomainClass::Gpu)
+}
+
+/// Whether it has some of others, whose energy is spent in CPU time.
+pub(crate) fn has_others(profile: &EnergyProfile, choice: DomainChoice) -> bool {
+    ledger_of(profile, choice).any(|row| row.class != DomainClass::Gpu)
 }
 
 /// The ledger rows of a choice of domains.

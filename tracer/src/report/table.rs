@@ -276,8 +276,7 @@ impl Sections<'_> {
         let mark = |head: String| if estimated { format!("{head}\nestimated") } else { head };
         let share = if rank == Rank::Own { "self\nshare" } else { "total\nshare" };
         let mut heads = vec![mark(format!("self {}", scale.unit)), mark(format!("total {}", scale.unit))];
-        let (gpus, _) = run::has_gpus_and_others(self.profile, run::headline(self.profile));
-        let power = if gpus { "CPU W" } else { "W" };
+        let power = if run::has_gpus(self.profile, run::headline(self.profile)) { "CPU W" } else { "W" };
         heads.extend([share.to_owned(), mark(power.to_owned()), "CPU s".to_owned()]);
         if self.wide() {
             heads.push(mark(format!("total, 95 % {}", scale.unit)));
@@ -293,12 +292,11 @@ impl Sections<'_> {
         let energy = |rank| run::chosen(&ranked(row, rank).energy, choice);
         let target = run::target(self.profile, choice);
         let time = ranked(row, rank).time_ns;
-        let (_, others) = run::has_gpus_and_others(self.profile, choice);
         let mut cells = vec![
             scale.show(energy(Rank::Own)),
             scale.show(energy(Rank::Total)),
             percent(energy(rank).as_uj(), target.as_uj()),
-            if others {
+            if run::has_others(self.profile, choice) {
                 watts(run::of_cpus(&ranked(row, rank).energy, choice), time)
             } else {
                 "-".to_owned()

@@ -34,15 +34,7 @@ impl Root {
         if !follow {
             flags |= OFlag::O_NOFOLLOW;
         }
-        let file = match &self.0 {
-            None => OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?,
-            Some(root) => {
-                let how = OpenHow::new()
-                    .flags(flags)
-                    .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-                File::from(openat2(&root.open, path, how)?)
-            }
-        };
+        let file = self.open_as(path, flags)?;
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
@@ -51,7 +43,10 @@ impl Root {
     /// # Errors
     /// When the system cannot open it, or it is no folder.
     pub fn folder(&self, path: &Path) -> io::Result<File> {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        self.open_as(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
+    }
+
+    fn open_as(&self, path: &Path, flags: OFlag) -> io::Result<File> {
         match &self.0 {
             None => OpenOptions::new().read(true).custom_flags(flags.bits()).open(path),
             Some(root) => {

@@ -5,7 +5,7 @@
 
 use energy_trace_cupti::{NEXT, SOCKET};
 use nix::sys::statvfs::{FsFlags, statvfs};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,6 +17,8 @@ use tempfile::TempDir;
 pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The library's file.
 const FILE: &str = "libenergy_trace_cupti.so";
+/// The socket beside it.
+pub const SOCKET_FILE: &str = "socket";
 /// Folders with the library, seen from the program's own.
 const PLACES: [&str; 4] = [".", "deps", "../lib/energy-trace", "../lib"];
 
@@ -82,7 +84,7 @@ impl Injection {
 
     /// What is set in the command's environment.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let own = [(INJECTION, self.library()), (SOCKET, self.folder.path().join("socket"))];
+        let own = [(INJECTION, self.library()), (SOCKET, self.folder.path().join(SOCKET_FILE))];
         let own = own.into_iter().map(|(name, path)| (name, path.into_os_string()));
         own.chain(self.next.clone().map(|next| (NEXT, next))).collect()
     }
@@ -113,16 +115,26 @@ fn may_run_code(folder: &Path) -> bool {
     statvfs(folder).is_ok_and(|facts| !facts.flags().contains(FsFlags::ST_NOEXEC))
 }
 
-/// A folder with the library and a socket, open to whoever the command runs as: what others say is not believed (`probe/gpu`).
+/// A new folder with the library and a socket.
 fn place(library: &Path, folder: &Path) -> io::Result<(TempDir, UnixListener)> {
     let folder = tempfile::Builder::new().prefix("energy-trace-").tempdir_in(folder)?;
-    let (copy, socket) = (folder.path().join(FILE), folder.path().join("socket"));
+    let listener = furnish(folder.path(), library, FILE.as_ref())?;
+    Ok((folder, listener))
+}
+
+/// Puts a copy of the library, under this name, and a socket into a new folder that nobody else may write to, and opens it to whoever a
+/// command runs as: what others say is not believed (`probe/gpu`).
+///
+/// # Errors
+/// When the system does not let us.
+pub fn furnish(folder: &Path, library: &Path, name: &OsStr) -> io::Result<UnixListener> {
+    let (copy, socket) = (folder.join(name), folder.join(SOCKET_FILE));
     fs::copy(library, &copy)?;
     fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
     let listener = UnixListener::bind(&socket)?;
     fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
-    Ok((folder, listener))
+    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    Ok(listener)
 }
 
 #[cfg(test)]

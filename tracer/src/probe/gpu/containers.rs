@@ -8,17 +8,15 @@
 use crate::ids::Pid;
 use crate::profile::record::Warning;
 use crate::symbolize::{Root, Roots};
+use crate::target::injection::{SOCKET_FILE, furnish};
 use crate::unwind::elf::path_of;
 use nix::sys::statvfs::{FsFlags, fstatvfs};
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-
-/// The socket's name beside the library (as in `target::injection`).
-const SOCKET: &str = "socket";
 
 /// What was met below other roots.
 #[derive(Debug, Default)]
@@ -131,7 +129,7 @@ impl Containers {
             let copy = below(&parent, library);
             let folder = copy.parent().unwrap_or(&copy);
             let removed =
-                [fs::remove_file(folder.join(SOCKET)), fs::remove_file(&copy), fs::remove_dir(folder)];
+                [fs::remove_file(folder.join(SOCKET_FILE)), fs::remove_file(&copy), fs::remove_dir(folder)];
             if let Some(error) = removed.into_iter().find_map(Result::err) {
                 log::debug!("the library stays in {}: {error}", folder.display());
             }
@@ -160,12 +158,7 @@ fn plant(root: &Root, library: &Path) -> io::Result<Option<(File, UnixListener)>
     // The name is a random one and the folder new: nobody else has put a link into it.
     let own = copy.parent().ok_or(ErrorKind::InvalidInput)?;
     DirBuilder::new().mode(0o700).create(own)?;
-    fs::copy(library, &copy)?;
-    fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
-    let socket = own.join(SOCKET);
-    let listener = UnixListener::bind(&socket)?;
-    fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
-    fs::set_permissions(own, Permissions::from_mode(0o755))?;
+    let listener = furnish(own, library, copy.file_name().unwrap_or_default())?;
     Ok(Some((parent, listener)))
 }
 

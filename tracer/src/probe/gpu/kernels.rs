@@ -142,12 +142,10 @@ impl Kernels {
         let entry = self.launched.get_mut(&pid)?.get_mut(&sum.correlation)?;
         entry.used = Some(now);
         let owner = (sum.node != 0).then(|| launches.graphs.node_of(pid, sum.node)).flatten();
-        if let Some(owner) = owner {
-            return Some(parts_of(&sum, &Captures::from([(owner, 1)]), entry.launched));
-        }
-        let captured = (entry.graph != 0).then(|| launches.graphs.kernels_of(pid, entry.graph)).flatten();
+        let is_open = owner.is_none() && entry.graph != 0;
+        let captured = is_open.then(|| launches.graphs.kernels_of(pid, entry.graph)).flatten();
         let captured = captured.and_then(|captured| captured.get(&what_of(&sum, program.name(sum.name))));
-        let alone = Captures::from([(entry.work, 1)]);
+        let alone = Captures::from([(owner.unwrap_or(entry.work), 1)]);
         Some(parts_of(&sum, captured.unwrap_or(&alone), entry.launched))
     }
 

@@ -64,12 +64,9 @@ impl Libraries {
 
     /// Probes the libraries that a program will find, by the search path of the dynamic loader (`LD_LIBRARY_PATH`) and the usual places.
     pub(in crate::probe) fn foresee(&mut self, search: &[PathBuf]) {
-        for folder in search.iter().map(PathBuf::as_path).chain(PLACES.map(Path::new)) {
-            for file in FILES {
-                let path = folder.join(file);
-                if path.exists() {
-                    self.probe(&path, file);
-                }
+        for (path, file) in candidates(search) {
+            if path.exists() {
+                self.probe(&path, file);
             }
         }
     }
@@ -82,19 +79,16 @@ impl Libraries {
         (pid, noticed): (Pid, KtimeNs),
     ) {
         let before = self.attached;
-        for folder in search.iter().map(PathBuf::as_path).chain(PLACES.map(Path::new)) {
-            for file in FILES {
-                if let Ok(open) = root.open(&folder.join(file), true) {
-                    self.probe(&path_of(&open), file);
-                }
+        for (path, file) in candidates(search) {
+            if let Ok(open) = root.open(&path, true) {
+                self.probe(&path_of(&open), file);
             }
         }
-        // It did not wait for that.
-        let maps = if self.attached > before {
-            std::fs::read_to_string(format!("/proc/{pid}/maps"))
-        } else {
+        if self.attached == before {
             return;
-        };
+        }
+        // It did not wait for that.
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"));
         if maps.is_ok_and(|maps| maps.contains(DRIVER)) {
             self.late.push((DRIVER.to_owned(), pid, KtimeNs::now().ns_since(noticed)));
         }
@@ -225,4 +219,9 @@ impl Libraries {
         }
         doubts
     }
+}
+/// Where a program's loader may find the libraries, each with its file's name.
+fn candidates(search: &[PathBuf]) -> impl Iterator<Item = (PathBuf, &'static str)> {
+    let folders = search.iter().map(PathBuf::as_path).chain(PLACES.map(Path::new));
+    folders.flat_map(|folder| FILES.map(|file| (folder.join(file), file)))
 }
