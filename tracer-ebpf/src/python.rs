@@ -310,6 +310,8 @@ mod tests {
         tls_below: [0; 2],
         key_follows: 0,
         locals: 0,
+        code_check: 0,
+        program: 0,
     };
 
     /// Codes of the frames that count, shims as 0, and the end.

@@ -14,6 +14,10 @@ pub const SAMPLE_WORDS: usize = 8192;
 pub const NATIVE_WORDS: usize = 2;
 /// Words of one Python frame in a sample: code object, instruction pointer, anchor, class.
 pub const PYTHON_WORDS: usize = 4;
+/// Words of one code object that is new: address, sixteen bytes.
+pub const CODE_WORDS: usize = 3;
+/// New code objects that a sample can bring along: a power of two. What is left over comes with the next sample.
+pub const MAX_FRESH_CODES: usize = 128;
 
 /// Places of the mapping pool.
 pub const POOL_PLACES: u32 = 1 << 17;
@@ -50,6 +54,9 @@ pub mod kind {
     pub const GPU_STACK: u32 = 12;
     /// A `gpu::GpuName`.
     pub const GPU_NAME: u32 = 13;
+    /// An `EventHead`, and behind it `CODE_WORDS` words for each code object of the sample that follows which no sample of this CPU held
+    /// before: its address, and the sixteen bytes at `PythonLayout::code_check` as they were then.
+    pub const CODES: u32 = 14;
 }
 
 /// What every event begins with.
@@ -238,8 +245,10 @@ pub mod lost {
     pub const LAUNCHES: u32 = 8;
     /// Stacks of launches that were not taken because another thread's was being taken.
     pub const LAUNCH_STACKS: u32 = 9;
+    /// Sights of new code objects that found no room in the ring buffer.
+    pub const CODES: u32 = 10;
     /// How many there are.
-    pub const COUNT: u32 = 10;
+    pub const COUNT: u32 = 11;
 }
 
 /// What a CPU is doing, between two switches.
@@ -351,6 +360,10 @@ pub struct PythonLayout {
     pub key_follows: u32,
     /// Frame → its first local variable, read where code objects do not know their class (up to 3.10); 0: not read.
     pub locals: u32,
+    /// Code object → the sixteen bytes that tell it from another one in its place.
+    pub code_check: u32,
+    /// A number of the program in this process: what was seen of another one in the same process does not count.
+    pub program: u32,
 }
 
 impl PythonLayout {
@@ -373,7 +386,7 @@ const _: () = {
     assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<AddressSpace>() == 12);
     assert!(size_of::<CodeMapping>() == 32);
-    assert!(size_of::<PythonLayout>() == 96);
+    assert!(size_of::<PythonLayout>() == 104);
     let words = MAX_FRAMES as usize * NATIVE_WORDS
         + MAX_PYTHON_FRAMES as usize * PYTHON_WORDS
         + MAX_KERNEL_FRAMES as usize;

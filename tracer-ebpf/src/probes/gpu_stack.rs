@@ -40,7 +40,7 @@ fn take(pid: u32, tid: u32, now: u64, fresh: bool) -> bool {
     let Some(begun) = scratch() else { return false };
     begun.head = SampleHead { head: head(kind::GPU_STACK, pid, tid), ..SampleHead::default() };
     begun.head.head.at_ns = now;
-    begun.seen.begin();
+    begun.seen.begin(begun.head.head.at_ns);
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
     begun.walk.cursor = 0;
     let python_end = python_frames(pid);

@@ -66,7 +66,7 @@ pub(crate) fn take(ctx: &PerfEventContext) {
 fn sample(ctx: &PerfEventContext, pid: u32, tid: u32) {
     let Some(begun) = scratch() else { return };
     begun.head = SampleHead { head: head(kind::SAMPLE, pid, tid), ..SampleHead::default() };
-    begun.seen.begin();
+    begun.seen.begin(begun.head.head.at_ns);
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
     kernel_frames(ctx, begun);
     let python_end = python_frames(pid);

@@ -1,47 +1,132 @@
-//! Code objects that a CPU's samples held before: user space need not be woken to read them.
+//! Code objects that a CPU's samples held before, and what tells user space which ones those were that none held.
 //!
-//! Being woken costs the target several microseconds, an interrupt that the CPU sends to itself. What is remembered wrongly (another
-//! code object came to the same address) is read at user space's next look instead, ten milliseconds later at most.
+//! A code object may be freed and another put in its place before user space comes to read it. So the first sample that holds one brings
+//! sixteen bytes of it along, and what is read later counts for that sample only where they are the same. For a while after, as in an
+//! import, every sample brings those of all its code objects: one that is remembered may be another by now. User space is woken, soon, for
+//! new ones only: that costs the target several microseconds, an interrupt that the CPU sends to itself. What is remembered wrongly all
+//! the same user space finds at its next look, ten milliseconds later at most.
 
+use super::maps::{EVENTS, count};
+use super::sched::NO_WAKEUP;
+use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_ringbuf_output};
 use core::arch::asm;
+use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, kind, lost};
 
 /// Code objects that are kept: a power of two.
-const SLOTS: usize = 1024;
+const SLOTS: usize = 2048;
+/// Places that a code object may have, next to each other.
+const WAYS: usize = 4;
+/// How long nothing is taken to be as it was after something new.
+const RESTLESS_NS: u64 = 50_000_000;
 
 /// The code objects that one CPU remembers.
 #[repr(C)]
 pub(crate) struct SeenCodes {
     slots: [u64; SLOTS],
-    /// 1: the sample in the making holds one that was not remembered.
+    /// How many code objects the sample in the making brings along.
     fresh: u64,
+    /// 1: one of them was not remembered.
+    new: u64,
+    /// When that last was so.
+    new_ns: u64,
+    /// 1: so lately that all are brought along.
+    restless: u64,
+    /// Which of its places the next new one takes.
+    turn: u64,
+    /// Where their sixteen bytes lie, from their addresses.
+    check: u64,
+    /// What is sent of them: a head, then address and bytes of each.
+    head: EventHead,
+    words: [u64; MAX_FRESH_CODES * CODE_WORDS],
 }
 
 impl SeenCodes {
     /// A sample begins.
     #[inline(always)]
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, now: u64) {
         self.fresh = 0;
+        if self.new != 0 {
+            self.new_ns = now;
+        }
+        self.new = 0;
+        self.restless = u64::from(now.wrapping_sub(self.new_ns) < RESTLESS_NS);
+    }
+
+    /// Where the bytes lie that tell code objects apart, in this process.
+    #[inline(always)]
+    pub(crate) fn set_check(&mut self, offset: u32) {
+        self.check = u64::from(offset);
     }
 
     /// Whether the sample held a new one.
     #[inline(always)]
-    pub(crate) fn is_fresh(&self) -> bool {
-        self.fresh != 0
+    pub(crate) fn is_new(&self) -> bool {
+        self.new != 0
     }
 
-    /// Remembers a code object of a process.
+    /// Remembers a code object of a program in a process.
     #[inline(always)]
-    pub(crate) fn add(&mut self, code: u64, pid: u32) {
-        let key = code ^ u64::from(pid) << 44;
+    pub(crate) fn add(&mut self, code: u64, (pid, program): (u32, u32)) {
+        let key = code ^ u64::from(pid) << 44 ^ u64::from(program).rotate_right(12);
         // 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
-        let mut at = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+        let mut at = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53;
         // SAFETY: a mask; hidden from the compiler so that it stays where the verifier needs it.
-        unsafe { asm!("{0} &= 1023", inout(reg) at) };
-        // SAFETY: the mask keeps it below SLOTS.
-        let slot = unsafe { &mut *self.slots.as_mut_ptr().add(at as usize) };
-        if *slot != key {
-            *slot = key;
-            self.fresh = 1;
+        unsafe { asm!("{0} &= 2044", inout(reg) at) };
+        // SAFETY: the mask keeps it, and the places behind it, below SLOTS.
+        let ways = unsafe { &mut *self.slots.as_mut_ptr().add(at as usize).cast::<[u64; WAYS]>() };
+        let known = ways[0] == key || ways[1] == key || ways[2] == key || ways[3] == key;
+        if (known && self.restless == 0) || code == 0 || !self.keep(code) || known {
+            return;
+        }
+        ways[self.turn as usize & (WAYS - 1)] = key;
+        self.turn += 1;
+        self.new = 1;
+    }
+
+    /// Takes the bytes of a new one along; false where there is no room left: a later sample brings it.
+    #[inline(always)]
+    fn keep(&mut self, code: u64) -> bool {
+        let mut at = self.fresh;
+        if at >= MAX_FRESH_CODES as u64 {
+            return false;
+        }
+        // SAFETY: as above; it changes nothing.
+        unsafe { asm!("{0} &= 127", inout(reg) at) };
+        // SAFETY: the mask keeps it below MAX_FRESH_CODES.
+        let place = unsafe { self.words.as_mut_ptr().add(at as usize * CODE_WORDS) };
+        // SAFETY: the place has room for CODE_WORDS words; the helper checks the user address, and writes zeros where it fails: those are
+        // no code object's.
+        unsafe {
+            place.write(code);
+            bpf_probe_read_user(place.add(1).cast(), 16, code.wrapping_add(self.check) as *const _);
+        }
+        self.fresh = at + 1;
+        true
+    }
+
+    /// Sends what was taken along, before its sample.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, sample: EventHead) {
+        if self.fresh == 0 {
+            return;
+        }
+        self.head = EventHead { kind: kind::CODES, ..sample };
+        let words = self.fresh * CODE_WORDS as u64 & 511;
+        let bytes = size_of::<EventHead>() as u64 + words * 8;
+        if bytes > (size_of::<EventHead>() + MAX_FRESH_CODES * CODE_WORDS * 8) as u64 {
+            return;
+        }
+        // SAFETY: head and words lie next to each other in the map's value, and hold `bytes`.
+        let sent = unsafe {
+            bpf_ringbuf_output(
+                (&raw const EVENTS).cast_mut().cast(),
+                (&raw mut self.head).cast(),
+                bytes,
+                NO_WAKEUP,
+            )
+        };
+        if sent != 0 {
+            count(lost::CODES);
         }
     }
 }

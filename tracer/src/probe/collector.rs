@@ -9,7 +9,7 @@ use super::interner::Interner;
 use super::libraries::Libraries;
 use super::object::Maps;
 use super::processes::Processes;
-use super::python_frames::{ModuleNames, python_frame, refresh_codes};
+use super::python_frames::{ModuleNames, Thread, python_frame, refresh_codes, see_codes};
 use super::raw_stacks::RawStacks;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey};
@@ -122,6 +122,7 @@ impl Collector {
             Some(Event::GpuName(head, function, name)) => {
                 self.gpu.launches.set_name(head.pid, function, name);
             }
+            Some(Event::Codes(head, sights)) => see_codes(&mut self.processes, head, &sights),
             None => self.damaged += 1,
         }
         if self.slices.len() + self.samples.len() + self.waits.len() + self.wakes.len() >= BATCH {
@@ -187,11 +188,11 @@ impl Collector {
             verdict = Verdict::PythonLost(PythonLoss::UnknownVersion);
         }
         if frames.iter().any(|f| matches!(f, Merged::Python { .. })) {
-            refresh_codes(&mut self.processes, head.pid, &frames);
+            refresh_codes(&mut self.processes, head, &frames);
         }
         self.learn_eval_frame(head.pid, raw);
         self.processes.find_thread_variables(head.pid, &mut self.maps);
-        let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, frame)).collect();
+        let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, Thread::Ran, frame)).collect();
         (self.out.stack(&ids), verdict)
     }
 
@@ -199,8 +200,8 @@ impl Collector {
     fn wait(&mut self, head: Head, comm: String, raw: &RawStack) {
         let thread = self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
         let (frames, _) = merge(raw);
-        refresh_codes(&mut self.processes, head.pid, &frames);
-        let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, frame)).collect();
+        refresh_codes(&mut self.processes, head, &frames);
+        let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, Thread::Slept, frame)).collect();
         if let Some(stack) = self.out.stack(&ids) {
             self.waited_in.insert(thread, stack);
             self.waits.push(Wait { at: head.at, thread, stack });
@@ -226,7 +227,7 @@ impl Collector {
         }
     }
 
-    fn frame(&mut self, head: Head, frame: Merged) -> FrameId {
+    fn frame(&mut self, head: Head, thread: Thread, frame: Merged) -> FrameId {
         let frame = match frame {
             Merged::Native(pc) if self.is_jit(head.pid, pc) => return self.jit_frame(head, pc),
             Merged::Kernel(address) => bare(FrameKind::Kernel, "", "", address),
@@ -234,7 +235,7 @@ impl Collector {
             Merged::Native(pc) => self.native_frame(head, pc),
             Merged::Python { code, instruction, class } => {
                 let place = (code, instruction, class);
-                match python_frame(&self.processes, &mut self.modules, head.pid, head.at, place) {
+                match python_frame(&self.processes, &mut self.modules, head, thread, place) {
                     Some(frame) => frame,
                     None => {
                         self.nameless += 1;

@@ -9,8 +9,8 @@ use tracer_ebpf::gpu::{GpuEvent, GpuName};
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
 use tracer_ebpf::wire::{
-    EventHead, NATIVE_WORDS, PYTHON_WORDS, RawHead, SampleHead, SliceEvent, TaskEvent, WakeEvent, kind,
-    register,
+    CODE_WORDS, EventHead, NATIVE_WORDS, PYTHON_WORDS, RawHead, SampleHead, SliceEvent, TaskEvent, WakeEvent,
+    kind, register,
 };
 
 /// Who, where, when.
@@ -55,6 +55,8 @@ pub enum Event<'a> {
     GpuStack(Head, Comm, RawStack),
     /// A function of a GPU library's module, and its name.
     GpuName(Head, u64, String),
+    /// Code objects that the sample which follows holds and none before: addresses, and the bytes that tell them from others.
+    Codes(Head, Vec<(u64, [u8; 16])>),
 }
 
 /// A raw capture.
@@ -122,9 +124,18 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
         kind::EXEC => Event::Exec(place, Comm(read::<TaskEvent>(bytes)?.comm)),
         kind::EXIT => Event::Exit(place, Comm(read::<TaskEvent>(bytes)?.comm)),
         kind::MMAP => Event::Mmap(place),
+        kind::CODES => {
+            let codes = bytes[size_of::<EventHead>()..].chunks_exact(CODE_WORDS * 8);
+            Event::Codes(place, codes.filter_map(decode_code).collect())
+        }
         kind::RAW => return decode_capture(place, bytes),
         _ => return None,
     })
+}
+
+fn decode_code(bytes: &[u8]) -> Option<(u64, [u8; 16])> {
+    let (address, check) = bytes.split_first_chunk()?;
+    Some((u64::from_ne_bytes(*address), check.try_into().ok()?))
 }
 
 fn decode_capture(head: Head, bytes: &[u8]) -> Option<Event<'_>> {

@@ -3,6 +3,7 @@
 //! The only room that names `aya`. Data leaves it as `Record`s on a channel; nothing else does.
 
 mod btf;
+mod code_objects;
 mod collector;
 mod cpus;
 pub mod decode;
@@ -374,6 +375,10 @@ fn name_losses(counters: &[u64]) -> BTreeMap<String, u64> {
         (lost::WAITS, "waits and wake-ups: ring buffer full"),
         (lost::LAUNCHES, "calls of GPU libraries: ring buffer full"),
         (lost::LAUNCH_STACKS, "stacks of GPU launches: another thread's was being taken"),
+        (
+            lost::CODES,
+            "new Python functions of a sample: the ring buffer was full, so their names may be lost",
+        ),
     ];
     let mut out = BTreeMap::new();
     for (index, name) in names {

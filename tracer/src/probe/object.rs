@@ -5,8 +5,9 @@
 use super::row_maps::RowMaps;
 use super::settings::read_settings;
 use super::{ProbeError, TraceConfig};
-use crate::ids::{CpuId, Pid};
+use crate::ids::{CpuId, Pid, ProcessKey};
 use crate::profile::record::Unwinding;
+use crate::unwind::cpython::detect::Interpreter;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::perf_event::PerfEventLink;
 use aya::programs::perf_event::{
@@ -318,7 +319,9 @@ impl Maps {
     }
 
     /// Tells the probes where a process keeps its interpreter.
-    pub(super) fn set_python(&mut self, pid: Pid, layout: &PythonLayout) -> bool {
+    pub(super) fn set_python(&mut self, pid: Pid, program: ProcessKey, interpreter: &Interpreter) -> bool {
+        let walker = interpreter.layout.walker(interpreter.runtime);
+        let layout = PythonLayout { program: program.get(), ..walker };
         self.pythons.insert(pid.get(), layout, 0).is_ok()
     }
 }

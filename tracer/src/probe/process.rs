@@ -2,12 +2,12 @@
 //!
 //! Leaves out what becomes of it as events come (`processes.rs`).
 
+use super::code_objects::CodeObjects;
 use super::eval_frame::EvalFrame;
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, ThreadKey, Tid};
 use crate::profile::record;
 use crate::unwind::address_space::AddressSpace;
-use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::detect::Interpreter;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -24,12 +24,7 @@ pub(super) struct Process {
     pub(super) launcher: bool,
     /// Where its evaluation frames end, once that is known; then its probes know too.
     pub(super) eval: Option<EvalFrame>,
-    /// Code objects that were read, by address.
-    pub(super) codes: HashMap<u64, Arc<CodeObject>>,
-    /// When each of these was last found to be the same, or read.
-    pub(super) checked: HashMap<u64, KtimeNs>,
-    /// Guessed names of methods with their classes, by code object and class.
-    pub(super) methods: HashMap<(u64, u64), String>,
+    pub(super) codes: CodeObjects,
     pub(super) samples: u64,
     pub(super) threads: HashMap<Tid, (ThreadKey, String)>,
     pub(super) parent: Option<Pid>,
@@ -53,9 +48,7 @@ pub(super) fn new_process(record: record::Process, launcher: bool) -> Process {
         launcher,
         eval: None,
         read_at: None,
-        codes: HashMap::new(),
-        checked: HashMap::new(),
-        methods: HashMap::new(),
+        codes: CodeObjects::default(),
         samples: 0,
         threads: HashMap::new(),
         parent: None,

@@ -81,7 +81,7 @@ impl Processes {
         process.eval = Some(learned);
         if let Some(interpreter) = &mut process.interpreter {
             interpreter.layout.learn_eval_frame(learned.cfa, learned.rbp);
-            maps.set_python(pid, &interpreter.layout.walker(interpreter.runtime));
+            maps.set_python(pid, process.record.key, interpreter);
         }
     }
 
@@ -95,10 +95,11 @@ impl Processes {
 
     /// Tells the probes which variables name the state that runs in a thread, once that can be seen.
     pub(super) fn find_thread_variables(&mut self, pid: Pid, maps: &mut Maps) {
-        if let Some(interpreter) = self.by_pid.get_mut(&pid).and_then(|p| p.interpreter.as_mut())
+        if let Some(process) = self.by_pid.get_mut(&pid)
+            && let Some(interpreter) = process.interpreter.as_mut()
             && interpreter.find_thread_variables(pid)
         {
-            maps.set_python(pid, &interpreter.layout.walker(interpreter.runtime));
+            maps.set_python(pid, process.record.key, interpreter);
         }
     }
 
@@ -321,7 +322,7 @@ impl Processes {
             process.record.runtime = match find(pid, mapping, facts) {
                 Finding::None => continue,
                 Finding::Known(interpreter) => {
-                    maps.set_python(pid, &interpreter.layout.walker(interpreter.runtime));
+                    maps.set_python(pid, process.record.key, &interpreter);
                     process.interpreter = Some(*interpreter);
                     Some(format!("CPython {}", interpreter.version))
                 }
@@ -365,10 +366,11 @@ impl Processes {
         self.release(gone.and_then(|p| p.block));
     }
 
-    /// A code object: from memory of the process, or of its parent if it is gone and was its copy.
-    pub(super) fn code_of_parent(&self, pid: Pid, address: u64) -> Option<Arc<CodeObject>> {
-        let parent = self.by_pid.get(&pid)?.parent?;
-        self.by_pid.get(&parent)?.codes.get(&address).cloned()
+    /// What the parent of a process has at the address of a code object: the child is gone, and began as the parent's copy.
+    pub(super) fn code_of_parent(&self, pid: Pid, address: u64) -> Option<&Arc<CodeObject>> {
+        let child = self.by_pid.get(&pid)?;
+        let code = self.by_pid.get(&child.parent?)?.codes.last(address)?;
+        child.codes.agrees(address, code).then_some(code)
     }
 }
 

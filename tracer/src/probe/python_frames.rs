@@ -1,11 +1,13 @@
 //! Names of Python frames: code objects read from the process, checked on every sample, and made frames.
 //!
-//! A code object may be freed and another put in its place: before a cached one is believed, sixteen bytes of it are read again, those
-//! of all frames of a sample in one call. One that differs is read anew; where that fails its name is lost and counted, for what was read
-//! before is certainly not it: the name or the line table is another. A process that has ended cannot be asked: a name is given only to
-//! samples from before the last time that its code object was found to be still the same. What was read before and not checked since was
-//! seen to be wrong (a thread's last milliseconds under load, in memory that an import had freed), and is lost and counted too.
+//! A code object may be freed and another put in its place: before a cached one is believed of a sample that is younger than the last
+//! look at it, sixteen bytes of it are read again, those of all frames of a sample in one call. One that differs is read anew. What is
+//! read is true of a sample only where the same bytes were there when it was taken (`code_objects.rs`): a name without that evidence is
+//! lost and counted. Such names were seen to be wrong: in a thread's last milliseconds under load, and where the recorder came to read
+//! them a hundred milliseconds later.
 
+use super::code_objects::Check;
+use super::decode::Head;
 use super::process::Process;
 use super::processes::Processes;
 use crate::clock::KtimeNs;
@@ -19,7 +21,6 @@ use crate::unwind::cpython::module_name::module_of;
 use crate::unwind::merge::Merged;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 
 /// What was learned of files: the module of each.
 #[derive(Default)]
@@ -44,14 +45,15 @@ impl ModuleNames {
 }
 
 /// Reads again what changed of the code objects of a sample, and finds the classes of methods that do not know their own.
-pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merged]) {
-    let Some(process) = processes.get_mut(pid) else { return };
+pub(super) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Merged]) {
+    let Some(process) = processes.get_mut(head.pid) else { return };
     let Some(interpreter) = process.interpreter else { return };
     let layout = interpreter.layout.code;
     let mut codes: Vec<u64> = frames.iter().filter_map(code_of).collect();
+    codes.retain(|&code| process.codes.at(code, head.at).is_none()); // What was looked at since is true of it.
     codes.sort_unstable();
     codes.dedup();
-    let memory = ProcessMemory::of(pid);
+    let memory = ProcessMemory::of(head.pid);
     let places: Vec<u64> = codes.iter().map(|&c| CodeObject::check_address(&layout, c)).collect();
     let mut checks = vec![[0; 16]; codes.len()];
     let now = KtimeNs::now(); // Before the check: what is true of the code object then is true of samples until then.
@@ -61,10 +63,9 @@ pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merge
     {
         let read = memory.read_pairs(places, checks);
         for (&address, check) in codes.iter().skip(done).zip(checks.iter()).take(read) {
-            if process.codes.get(&address).is_none_or(|code| !code.is_still(check)) {
-                reread(process, &memory, &layout, address);
+            if !process.codes.is_still(address, check, now) {
+                process.codes.put(address, CodeObject::read(&memory, &layout, address), now);
             }
-            process.checked.insert(address, now);
         }
         done += read + 1; // One that cannot be read is passed over.
     }
@@ -76,23 +77,13 @@ pub(super) fn refresh_codes(processes: &mut Processes, pid: Pid, frames: &[Merge
     }
 }
 
-fn reread(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, address: u64) {
-    let old = match CodeObject::read(memory, layout, address) {
-        Some(code) => process.codes.insert(address, Arc::new(code)),
-        None => process.codes.remove(&address),
-    };
-    // Methods are only found of a code object that was read: a first reading has none to forget.
-    if old.is_some() {
-        process.methods.retain(|&(code, _), _| code != address);
-    }
-}
-
 /// Reads again what runs in a copy of its bytecode that was made since.
 fn reread_copies(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, frames: &[Merged]) {
     for frame in frames {
         let &Merged::Python { code, instruction, .. } = frame else { continue };
-        if process.codes.get(&code).is_some_and(|object| object.lacks(instruction)) {
-            reread(process, memory, layout, code);
+        let known = process.codes.last(code).filter(|object| object.lacks(instruction));
+        if let Some(again) = known.and_then(|old| old.read_again(memory, layout, code)) {
+            process.codes.improve(code, again);
         }
     }
 }
@@ -101,38 +92,53 @@ fn reread_copies(process: &mut Process, memory: &ProcessMemory, layout: &CodeLay
 fn find_classes(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, frames: &[Merged]) {
     for frame in frames {
         let &Merged::Python { code, class, .. } = frame else { continue };
-        if class == 0 || process.methods.contains_key(&(code, class)) {
+        if class == 0 || process.codes.method(code, class).is_some() {
             continue;
         }
-        let Some(object) = process.codes.get(&code).filter(|object| object.is_method) else { continue };
+        let Some(object) = process.codes.last(code).filter(|object| object.is_method) else { continue };
         match find_name(memory, layout, code, class, &object.qualname) {
             Some(MethodName::Exact(name)) => {
-                let named = Arc::new(object.with_qualname(name));
-                process.codes.insert(code, named);
+                let named = object.with_qualname(name);
+                process.codes.improve(code, named);
             }
-            Some(MethodName::Guess(name)) => {
-                process.methods.insert((code, class), name);
-            }
+            Some(MethodName::Guess(name)) => process.codes.put_method(code, class, name),
             None => (),
         }
     }
 }
 
-/// The frame of a Python function in a sample taken at `at`, by its code object, instruction and class; `None` where the code object cannot be read (any more).
+/// The probes saw new code objects of a process: their addresses, and the bytes that tell them from others.
+pub(super) fn see_codes(processes: &mut Processes, head: Head, sights: &[(u64, Check)]) {
+    let Some(process) = processes.get_mut(head.pid) else { return };
+    for &(address, check) in sights {
+        process.codes.see(address, check, head.at);
+    }
+}
+
+/// What the thread of a stack did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Thread {
+    /// It ran: its functions may be gone a moment later.
+    Ran,
+    /// It fell asleep in them.
+    Slept,
+}
+
+/// The frame of a Python function, by its code object, instruction and class; `None` where nothing shows which function it was.
 pub(super) fn python_frame(
     processes: &Processes,
     modules: &mut ModuleNames,
-    pid: Pid,
-    at: KtimeNs,
+    head: Head,
+    thread: Thread,
     (address, instruction, class): (u64, u64, u64),
 ) -> Option<Frame> {
-    let process = processes.get(pid)?;
-    let known = match process.checked.get(&address) {
-        Some(&checked) if checked < at => return None,
-        _ => process.codes.get(&address).cloned(),
+    let (pid, process) = (head.pid, processes.get(head.pid)?);
+    let code = match (process.codes.last(address), thread) {
+        (None, _) => processes.code_of_parent(pid, address)?,
+        (Some(_), Thread::Ran) => process.codes.at(address, head.at)?,
+        (Some(_), Thread::Slept) => process.codes.asleep_at(address, head.at)?,
     };
-    let method = process.methods.get(&(address, class));
-    let code = known.or_else(|| processes.code_of_parent(pid, address))?;
+    let method = process.codes.method(address, class);
     Some(Frame {
         kind: FrameKind::Python,
         name: method.unwrap_or(&code.qualname).clone(),

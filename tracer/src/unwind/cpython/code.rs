@@ -33,10 +33,20 @@ pub struct CodeObject {
 }
 
 impl CodeObject {
-    /// Reads the code object at `address`.
+    /// Reads the code object at `address`; `None` where there is none, or none any more when the last of it was read.
     pub fn read(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<Self> {
-        let mut check = [0; 16];
-        source.read(Self::check_address(layout, address), &mut check)?;
+        let check = read_check(source, layout, address)?;
+        let read = Self::read_parts(source, layout, address, check)?;
+        let lives = layout.header.may_live(read_header(source, address)?);
+        (lives && read_check(source, layout, address)? == check).then_some(read)
+    }
+
+    /// Reads the same one again, as it is now.
+    pub fn read_again(&self, source: &impl Source, layout: &CodeLayout, address: u64) -> Option<Self> {
+        Self::read(source, layout, address).filter(|again| again.check == self.check)
+    }
+
+    fn read_parts(source: &impl Source, layout: &CodeLayout, address: u64, check: [u8; 16]) -> Option<Self> {
         let table = source.word(address.wrapping_add(layout.linetable))?;
         let length = source.word(table.wrapping_add(layout.bytes_size))?;
         let linetable = source.bytes(table.wrapping_add(layout.bytes_data), length, LIMIT)?;
@@ -104,6 +114,19 @@ impl CodeObject {
         };
         self.lines.line_of(&self.linetable, self.first_line, index).unwrap_or(self.first_line)
     }
+}
+
+fn read_check(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<[u8; 16]> {
+    let mut check = [0; 16];
+    source.read(CodeObject::check_address(layout, address), &mut check)?;
+    Some(check)
+}
+
+fn read_header(source: &impl Source, address: u64) -> Option<[u64; 4]> {
+    let mut bytes = [0; 32];
+    source.read(address, &mut bytes)?;
+    let word = |at: usize| bytes.get(at..)?.first_chunk().map(|word| u64::from_ne_bytes(*word));
+    Some([word(0)?, word(8)?, word(16)?, word(24)?])
 }
 
 /// The copies of a code object's bytecode: a count and as many addresses, 0 for a thread that has none (`_PyCodeArray`,

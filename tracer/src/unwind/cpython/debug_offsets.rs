@@ -5,7 +5,7 @@
 //! another process: every offset is checked before it is believed. Leaves out what the table does not say and the headers of the
 //! version do: the thread-specific key, and which owners of frames are not Python.
 
-use super::layout::{CodeLayout, StringLayout, Version, VersionLayout, WALK};
+use super::layout::{CodeLayout, ObjectHeader, StringLayout, Version, VersionLayout, WALK};
 use super::lines::LineTable;
 use super::memory::Source;
 use crate::unwind::seam::Seam;
@@ -239,7 +239,13 @@ fn code_of(fields: &Fields<'_>, table: &Table) -> Option<CodeLayout> {
         None
     };
     let ascii_data = fields.word(table.string + 3).filter(|&size| size <= 128)?;
+    let header = match (fields.free_threaded, table.minor) {
+        (true, _) => ObjectHeader::Owned,
+        (false, (3, 13)) => ObjectHeader::Count64,
+        (false, _) => ObjectHeader::Count32,
+    };
     Some(CodeLayout {
+        header,
         filename: pointer(1)?,
         qualname,
         linetable,

@@ -35,6 +35,8 @@ impl std::fmt::Display for Version {
 /// What user space needs to read code objects and strings; offsets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeLayout {
+    /// How objects begin.
+    pub header: ObjectHeader,
     /// `co_filename`.
     pub filename: u64,
     /// `co_qualname`, or `co_name` before 3.11; the line table follows it directly (the check of a cached code object reads both at
@@ -59,6 +61,40 @@ pub struct CodeLayout {
     pub bytes_data: u64,
     /// Strings.
     pub string: StringLayout,
+}
+
+/// How objects begin: what tells one that lives from memory that was freed.
+///
+/// pymalloc writes a pointer or 0 over the first word of what is freed, glibc over the first two, the second with a random word
+/// (Objects/obmalloc.c, 3.8 to 3.13; malloc/malloc.c, `tcache_put`, 2.36).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectHeader {
+    /// A count of references in 64 bits, then the type (up to 3.13).
+    Count64,
+    /// A count of references in 32 bits, flags, then the type (3.14 and later).
+    Count32,
+    /// The owner's thread pointer, locks and counts, then the type (free-threaded builds).
+    Owned,
+}
+
+impl ObjectHeader {
+    /// Whether these may be the first words of a code object that lives.
+    pub fn may_live(self, words: [u64; 4]) -> bool {
+        /// References to one code object: its functions and frames.
+        const MOST: u64 = 1 << 23;
+        /// Objects that never go: 999,999,999 in modules frozen into 3.11 (`_PyObject_IMMORTAL_REFCNT`), later the largest number of 32
+        /// bits, from 3.14 on three quarters of it; each may be off by what was counted all the same.
+        const FROZEN: std::ops::Range<u64> = 999_000_000..1_001_000_000;
+        const IMMORTAL: std::ops::Range<u64> = 0xb000_0000..1 << 32;
+        let [first, second, _, fourth] = words;
+        let (count, kind) = match self {
+            Self::Count64 => (first, second),
+            Self::Count32 => (first & 0xffff_ffff, second),
+            Self::Owned => (1, fourth),
+        };
+        let counted = (1..MOST).contains(&count) || FROZEN.contains(&count) || IMMORTAL.contains(&count);
+        counted && (1..1 << 47).contains(&kind) && kind.is_multiple_of(8)
+    }
 }
 
 /// What user space needs to find the class of a method: offsets in functions, which differ; those in classes and dictionaries are the same
@@ -129,6 +165,7 @@ impl VersionLayout {
             tss_key_at: if self.tss_key == 0 { 0 } else { runtime.saturating_add(self.tss_key) },
             interpreter_at: runtime.saturating_add(self.interpreter),
             current_at: if self.current == 0 { 0 } else { runtime.saturating_add(self.current) },
+            code_check: self.code.qualname as u32,
             ..self.walk
         }
     }
@@ -166,6 +203,8 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     tls_below: [0; 2],
     key_follows: 0,
     locals: 0,
+    code_check: 0,
+    program: 0,
 };
 
 /// Frames as objects (`PyFrameObject`), before 3.11: no owner; the instruction is an index (`f_lasti`, the lower half of its word).
@@ -185,6 +224,7 @@ const OLD_WALK: PythonLayout = PythonLayout {
 
 /// Code objects before 3.11.
 const OLD_CODE: CodeLayout = CodeLayout {
+    header: ObjectHeader::Count64,
     filename: 104,
     qualname: 112,
     linetable: 120,
@@ -258,6 +298,7 @@ pub const KNOWN: [VersionLayout; 5] = [
         },
         seam: Seam::Anchors,
         code: CodeLayout {
+            header: ObjectHeader::Count64,
             filename: 112,
             qualname: 128,
             linetable: 136,
@@ -286,6 +327,7 @@ pub const KNOWN: [VersionLayout; 5] = [
         },
         seam: Seam::Anchors,
         code: CodeLayout {
+            header: ObjectHeader::Count64,
             filename: 112,
             qualname: 128,
             linetable: 136,
@@ -304,4 +346,33 @@ pub const KNOWN: [VersionLayout; 5] = [
 /// The layout of a version, where it is known.
 pub fn layout_of(version: Version) -> Option<VersionLayout> {
     KNOWN.into_iter().find(|layout| layout.minor == version.minor())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ObjectHeader::{Count32, Count64, Owned};
+
+    /// First words of code objects as interpreters have them: a function's, one frozen into 3.11, one that never goes in 3.12, and those of
+    /// 3.14 and 3.13t.
+    #[test]
+    fn what_lives() {
+        let (kind, static_kind) = (0x7f64_2b24_9b00, 0x95_9440);
+        assert!(Count64.may_live([4, kind, 3, 0]) && Count64.may_live([0x3b9a_ca02, static_kind, 0xc2, 0]));
+        assert!(
+            Count64.may_live([0xffff_ffff, kind, 0, 0])
+                && Count32.may_live([3 << 48 | 0xc000_0000, kind, 0, 0])
+        );
+        assert!(Count32.may_live([3, kind, 0, 0]));
+        assert!(Owned.may_live([0x7f32_348f_f740, 0x5_4100_0000, 2, kind]));
+    }
+
+    /// What allocators write over objects that are freed: a pointer or 0; a mangled pointer and a random word.
+    #[test]
+    fn what_was_freed() {
+        let (kind, next) = (0x7f64_2b24_9b00, 0x7f64_2aad_2b90);
+        assert!(!Count64.may_live([0, kind, 0, 0]) && !Count64.may_live([next, kind, 0, 0]));
+        assert!(!Count32.may_live([0, kind, 0, 0]) && !Count32.may_live([next, kind, 0, 0]));
+        assert!(!Count64.may_live([0x2b3c, 0x9f3d_11a2_8b7e_4410, 0, 0]));
+        assert!(!Owned.may_live([next, 0, 0, 0x9f3d_11a2_8b7e_4410]));
+    }
 }
