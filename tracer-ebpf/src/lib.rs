@@ -11,6 +11,7 @@ pub mod known_rules;
 pub mod memory;
 pub mod native;
 pub mod python;
+pub mod python_layout;
 pub mod register;
 pub mod rows;
 pub mod scan;

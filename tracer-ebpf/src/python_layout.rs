@@ -1,0 +1,77 @@
+//! Where CPython keeps what the probes read, in one process; `repr(C)` without padding, written by user space.
+//!
+//! Leaves out how it is read (`python.rs`).
+
+/// Where CPython keeps its state in one process: addresses and offsets in bytes unless said otherwise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PythonLayout {
+    /// Address of the TSS key (`_PyRuntime…autoTSSkey._key`, an int).
+    pub tss_key_at: u64,
+    /// Address of the pointer to the main interpreter.
+    pub interpreter_at: u64,
+    /// Address of the pointer to the state of the thread that holds the lock (`_PyRuntime.gilstate.tstate_current`, up to 3.11); 0: none.
+    pub current_at: u64,
+    /// Offset of glibc's first block of thread-specific data from the thread pointer.
+    pub tsd_block: u32,
+    /// `PyInterpreterState` → first thread.
+    pub threads_head: u32,
+    /// `PyThreadState` → next thread.
+    pub thread_next: u32,
+    /// `PyThreadState.thread_id` (`pthread_self()`, which is the thread pointer).
+    pub thread_id: u32,
+    /// `PyThreadState` → innermost frame, or → `_PyCFrame` where `cframe_frame` is not `ABSENT`.
+    pub thread_frame: u32,
+    /// `_PyCFrame` → innermost frame.
+    pub cframe_frame: u32,
+    /// `_PyCFrame` → previous one.
+    pub cframe_previous: u32,
+    /// `PyThreadState` → innermost `CFrame`, where frames and `CFrame`s are chained apart (3.10); else `ABSENT`.
+    pub thread_cframe: u32,
+    /// `PyThreadState` → the `CFrame` that ends that chain: it lies in the thread state, and what it says is the previous one may be
+    /// anything.
+    pub root_cframe: u32,
+    /// Bytes of a frame that are read.
+    pub frame_bytes: u32,
+    /// Word of a frame that holds the code object.
+    pub code_word: u8,
+    /// Word of a frame that holds the caller's frame.
+    pub previous_word: u8,
+    /// Word of a frame that holds the instruction pointer.
+    pub instruction_word: u8,
+    /// Word of a frame that holds owner and entry flag.
+    pub flags_word: u8,
+    /// Bits to shift that word for the owner byte; `NO_SHIFT` before 3.11.
+    pub owner_shift: u8,
+    /// Bits to shift that word for the `is_entry` byte; `NO_SHIFT` where frames have none, `EVERY_FRAME` where each has its own `CFrame`.
+    pub entry_shift: u8,
+    /// Owners from this one on are shims, not Python frames.
+    pub shim_owner: u8,
+    /// Low bits of the word with the code object that are no part of its address (tagged references, 3.14 and later).
+    pub tag_mask: u8,
+    /// From an anchor to the CFA of the native frame that holds it; 0 until it was learned.
+    pub eval_cfa: u32,
+    /// From that CFA down to where the frame saved its caller's `rbp`; 0: nowhere.
+    pub eval_rbp: u32,
+    /// From the thread pointer down to thread-local variables that hold the state that runs in the thread (3.15); 0: none is known.
+    pub tls_below: [u32; 2],
+    /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with.
+    pub key_follows: u32,
+    /// Frame → its first local variable, read where code objects do not know their class (up to 3.10); 0: not read.
+    pub locals: u32,
+    /// Code object → the sixteen bytes that tell it from another one in its place.
+    pub code_check: u32,
+    /// A number of the program in this process: what was seen of another one in the same process does not count.
+    pub program: u32,
+}
+
+impl PythonLayout {
+    /// An offset that this version does not have.
+    pub const ABSENT: u32 = u32::MAX;
+    /// A shift that this version does not have.
+    pub const NO_SHIFT: u8 = 255;
+    /// In `entry_shift`: each frame is evaluated by a C frame of its own, which holds one `CFrame` (3.10).
+    pub const EVERY_FRAME: u8 = 254;
+}
+
+const _: () = assert!(size_of::<PythonLayout>() == 104);
