@@ -9,18 +9,14 @@ use super::interner::Interner;
 use super::libraries::Libraries;
 use super::object::Maps;
 use super::processes::Processes;
-use super::python_frames::{ModuleNames, Thread, python_frame, refresh_codes, see_codes};
+use super::python_frames::{ModuleNames, Thread, refresh_codes, see_codes};
 use super::raw_stacks::RawStacks;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey};
-use crate::profile::record::{
-    Frame, FrameKind, Occupant, PythonLoss, Record, Sample, Slice, Verdict, Wait, Wake,
-};
-use crate::symbolize::{JIT, JitProcess};
-use crate::unwind::address_space::Mapping;
+use crate::profile::record::{Occupant, PythonLoss, Record, Sample, Slice, Verdict, Wait, Wake};
+use crate::symbolize::JitProcess;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use crate::unwind::seam::settle;
-use crate::unwind::vdso::is_vdso;
 use std::collections::{HashMap, HashSet};
 use tracer_ebpf::wire::end;
 
@@ -35,7 +31,7 @@ pub(super) struct Collector {
     pub(super) out: Interner,
     /// What user space unwinds.
     pub(super) raw: RawStacks,
-    modules: ModuleNames,
+    pub(super) modules: ModuleNames,
     eval_frames: EvalFrames,
     slices: Vec<Slice>,
     samples: Vec<Sample>,
@@ -227,66 +223,6 @@ impl Collector {
         }
     }
 
-    fn frame(&mut self, head: Head, thread: Thread, frame: Merged) -> FrameId {
-        let frame = match frame {
-            Merged::Native(pc) if self.is_jit(head.pid, pc) => return self.jit_frame(head, pc),
-            Merged::Kernel(address) => bare(FrameKind::Kernel, "", "", address),
-            Merged::Mark(mark) => bare(FrameKind::Special, mark, "", 0),
-            Merged::Native(pc) => self.native_frame(head, pc),
-            Merged::Python { code, instruction, class } => {
-                let place = (code, instruction, class);
-                match python_frame(&self.processes, &mut self.modules, head, thread, place) {
-                    Some(frame) => frame,
-                    None => {
-                        self.nameless += 1;
-                        log::debug!("no code object at {code:#x} in process {}", head.pid);
-                        bare(FrameKind::Special, "[unknown: Python function that is gone]", "", 0)
-                    }
-                }
-            }
-        };
-        self.out.frame(frame)
-    }
-
-    /// Whether an address is in memory that is no file: code that was made at run time.
-    fn is_jit(&self, pid: Pid, pc: u64) -> bool {
-        self.processes.get(pid).and_then(|p| p.space.find(pc)).is_some_and(Mapping::is_anonymous)
-    }
-
-    /// A frame of its own for each program and address: what is there, and when, is the program's business.
-    fn jit_frame(&mut self, head: Head, pc: u64) -> FrameId {
-        let Some(process) = self.processes.get(head.pid) else {
-            return self.out.frame(bare(FrameKind::Native, "", JIT, pc));
-        };
-        let roots = &mut self.libraries.roots;
-        let names = (self.jit.entry(process.record.key))
-            .or_insert_with(|| JitProcess::new(head.pid, roots.of(head.pid)));
-        if let Some(frame) = names.see(pc, head.at) {
-            return frame;
-        }
-        names.find_dumps(head.pid, process.space.mappings());
-        let frame = self.out.new_frame(bare(FrameKind::Native, "", JIT, pc));
-        names.add(pc, head.at, frame);
-        frame
-    }
-
-    /// Normalised while the process lives: the file and the place in it, not the address.
-    pub(super) fn native_frame(&mut self, head: Head, pc: u64) -> Frame {
-        self.processes.hit(head.pid, pc, head.at);
-        let mapping = self.processes.get(head.pid).and_then(|p| p.space.find(pc));
-        match mapping {
-            Some(m) if m.file.is_some() || is_vdso(m) => {
-                let module = self.libraries.module_of(head.pid, m);
-                bare(FrameKind::Native, "", &module, pc.wrapping_sub(m.start).wrapping_add(m.offset))
-            }
-            Some(m) => bare(FrameKind::Native, &m.path.clone(), &m.path.clone(), 0),
-            None => {
-                self.processes.strange_address(head.pid, head.at);
-                bare(FrameKind::Special, "[unknown: unmapped address]", "", 0)
-            }
-        }
-    }
-
     /// Looks at all processes that are known and waits for the tables of what they have mapped.
     pub(super) fn ready_tables(&mut self) {
         let now = KtimeNs::now();
@@ -375,18 +311,5 @@ impl Collector {
         if !self.wakes.is_empty() {
             self.out.send(Record::Wakes(std::mem::take(&mut self.wakes)));
         }
-    }
-}
-
-/// A frame without lines.
-pub(super) fn bare(kind: FrameKind, name: &str, module: &str, address: u64) -> Frame {
-    Frame {
-        kind,
-        name: name.into(),
-        module: module.into(),
-        file: String::new(),
-        line: 0,
-        first_line: 0,
-        address,
     }
 }

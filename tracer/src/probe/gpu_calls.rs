@@ -2,8 +2,9 @@
 //!
 //! Leaves out counting (`gpu/launches`), graphs (`gpu/graphs`) and which libraries are probed (`gpu/libraries`).
 
-use super::collector::{Collector, bare};
+use super::collector::Collector;
 use super::decode::Head;
+use super::frames::bare;
 use super::gpu::{
     Containers, GpuDevice, GpuLibraries, GpuTold, Kernels, Launch, Launches, Listener, Started, Work,
     demangled, index_of, read_told,

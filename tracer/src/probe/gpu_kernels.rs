@@ -2,8 +2,9 @@
 //!
 //! Leaves out listening (`gpu/listener`) and whose records are whose (`gpu/kernels`).
 
-use super::collector::{Collector, bare};
+use super::collector::Collector;
 use super::decode::Head;
+use super::frames::bare;
 use super::gpu::{Kernels, Launch, Listener, Part, Said, Told, Waiting, What, Work};
 use super::process::read_text;
 use crate::clock::KtimeNs;

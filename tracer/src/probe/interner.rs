@@ -11,14 +11,21 @@ pub(super) struct Interner {
     records: Sender<Record>,
     frames: HashMap<Frame, FrameId>,
     next_frame: u32,
-    stacks: HashMap<StackNode, StackId>,
+    /// Looked up for every frame of every sample: a hash that is fast, and no secret from anybody.
+    stacks: foldhash::HashMap<StackNode, StackId>,
     /// Native, kernel and GPU frames, whose names are found at the end.
     pub(super) unnamed: Vec<(FrameId, Frame)>,
 }
 
 impl Interner {
     pub(super) fn new(records: Sender<Record>) -> Self {
-        Self { records, frames: HashMap::new(), next_frame: 0, stacks: HashMap::new(), unnamed: Vec::new() }
+        Self {
+            records,
+            frames: HashMap::new(),
+            next_frame: 0,
+            stacks: foldhash::HashMap::default(),
+            unnamed: Vec::new(),
+        }
     }
 
     pub(super) fn frame(&mut self, frame: Frame) -> FrameId {

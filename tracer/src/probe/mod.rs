@@ -10,6 +10,8 @@ pub mod decode;
 mod error;
 mod eval_frame;
 mod files;
+mod frame_cache;
+mod frames;
 mod gpu;
 mod gpu_calls;
 mod gpu_kernels;

@@ -4,6 +4,7 @@
 
 use super::code_objects::CodeObjects;
 use super::eval_frame::EvalFrame;
+use super::frame_cache::FrameCache;
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, ThreadKey, Tid};
 use crate::profile::record;
@@ -25,6 +26,7 @@ pub(super) struct Process {
     /// Where its evaluation frames end, once that is known; then its probes know too.
     pub(super) eval: Option<EvalFrame>,
     pub(super) codes: CodeObjects,
+    pub(super) frames: FrameCache,
     pub(super) samples: u64,
     pub(super) threads: HashMap<Tid, (ThreadKey, String)>,
     pub(super) parent: Option<Pid>,
@@ -39,6 +41,16 @@ pub(super) struct Process {
     pub(super) looked_at: KtimeNs,
 }
 
+impl Process {
+    /// Takes in its mappings as they were read at `now`.
+    pub(super) fn set_space(&mut self, space: AddressSpace, now: KtimeNs) {
+        if self.space != space {
+            self.frames.forget_addresses();
+        }
+        (self.space, self.read_at) = (space, Some(now));
+    }
+}
+
 /// A program that is met now.
 pub(super) fn new_process(record: record::Process, launcher: bool) -> Process {
     Process {
@@ -49,6 +61,7 @@ pub(super) fn new_process(record: record::Process, launcher: bool) -> Process {
         eval: None,
         read_at: None,
         codes: CodeObjects::default(),
+        frames: FrameCache::default(),
         samples: 0,
         threads: HashMap::new(),
         parent: None,

@@ -231,7 +231,7 @@ impl Processes {
             .collect();
         for (pid, due) in pids {
             if due && let Ok(space) = AddressSpace::read(pid) {
-                self.with(pid, |process| (process.space, process.read_at) = (space, Some(now)));
+                self.with(pid, |process| process.set_space(space, now));
             }
             self.find_interpreter(pid, maps, out);
             self.upload(pid, maps);
@@ -253,7 +253,8 @@ impl Processes {
         let Some(space) = AddressSpace::read_holding(head.pid, sp) else { return false };
         // What is new is the probes' to know as well.
         self.with(head.pid, |process| {
-            (process.space, process.read_at, process.dirty) = (space, Some(now), true);
+            process.set_space(space, now);
+            process.dirty = true;
         });
         true
     }

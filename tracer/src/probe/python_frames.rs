@@ -21,6 +21,7 @@ use crate::unwind::cpython::module_name::module_of;
 use crate::unwind::merge::Merged;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What was learned of files: the module of each.
 #[derive(Default)]
@@ -29,7 +30,7 @@ pub(super) struct ModuleNames {
 }
 
 impl ModuleNames {
-    fn of(&mut self, pid: Pid, file: &str) -> &str {
+    pub(super) fn of(&mut self, pid: Pid, file: &str) -> &str {
         self.by_file.entry((pid, file.to_owned())).or_insert_with(|| {
             let root = format!("/proc/{pid}/root");
             module_of(file, |path| {
@@ -124,30 +125,37 @@ pub(super) enum Thread {
     Slept,
 }
 
-/// The frame of a Python function, by its code object, instruction and class; `None` where nothing shows which function it was.
-pub(super) fn python_frame(
+/// The code object at an address in a stack of this thread; `None` where nothing shows which one it was.
+pub(super) fn code_at(
     processes: &Processes,
-    modules: &mut ModuleNames,
     head: Head,
     thread: Thread,
-    (address, instruction, class): (u64, u64, u64),
-) -> Option<Frame> {
-    let (pid, process) = (head.pid, processes.get(head.pid)?);
-    let code = match (process.codes.last(address), thread) {
-        (None, _) => processes.code_of_parent(pid, address)?,
-        (Some(_), Thread::Ran) => process.codes.at(address, head.at)?,
-        (Some(_), Thread::Slept) => process.codes.asleep_at(address, head.at)?,
-    };
-    let method = process.codes.method(address, class);
-    Some(Frame {
+    address: u64,
+) -> Option<&Arc<CodeObject>> {
+    let codes = &processes.get(head.pid)?.codes;
+    match (codes.last(address), thread) {
+        (None, _) => processes.code_of_parent(head.pid, address),
+        (Some(_), Thread::Ran) => codes.at(address, head.at),
+        (Some(_), Thread::Slept) => codes.asleep_at(address, head.at),
+    }
+}
+
+/// The frame of a Python function, under the name of its class's method if that was found.
+pub(super) fn name_frame(
+    code: &CodeObject,
+    method: Option<&String>,
+    instruction: u64,
+    module: &str,
+) -> Frame {
+    Frame {
         kind: FrameKind::Python,
         name: method.unwrap_or(&code.qualname).clone(),
-        module: modules.of(pid, &code.file).to_owned(),
+        module: module.to_owned(),
         file: code.file.clone(),
         line: code.line_at(instruction),
         first_line: code.first_line,
         address: 0,
-    })
+    }
 }
 
 const fn code_of(frame: &Merged) -> Option<u64> {

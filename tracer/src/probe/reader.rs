@@ -1,6 +1,7 @@
 //! Reads the ring buffer on a thread of its own and hands each event to the collector.
 //!
-//! The probes wake it for the life of processes and, now and then, for Python frames; else it looks every ten milliseconds.
+//! The probes wake it for the life of processes and, now and then, for Python frames; else it looks every twenty milliseconds: each look
+//! takes a CPU from the traced program.
 
 use super::ProbeError;
 use super::collector::Collector;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 /// Milliseconds between two looks at the ring buffer.
-const LOOK_MS: u16 = 10;
+const LOOK_MS: u16 = 20;
 
 /// The same while files are being read: what an interpreter's file says is to be known before it runs.
 const HURRY_MS: u16 = 1;

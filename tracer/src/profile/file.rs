@@ -36,6 +36,8 @@ const FORMAT: u32 = 3;
 const KIND_RECORDS: u8 = 1;
 const CHUNK_BYTES: usize = 64 * 1024;
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// How long records are gathered before they are written.
+const GATHER: Duration = Duration::from_millis(20);
 
 /// What can go wrong with a recording file. The text is for the person who reads it.
 #[derive(Debug, Error)]
@@ -154,11 +156,16 @@ impl RecordingWriter {
     }
 
     /// Writes what comes through `records` until every sender is gone, flushing once a second also when nothing comes, then finishes.
+    /// What comes is gathered for a while before it is written: to be woken for each record would cost the traced program its CPU.
     /// This is the whole life of a writer thread. It returns at the first error, and the senders then find the channel closed.
     pub fn write_from(mut self, records: &Receiver<Record>) -> Result<(), FileError> {
         loop {
             match records.recv_timeout(FLUSH_EVERY.saturating_sub(self.flushed.elapsed())) {
-                Ok(record) => self.write(&record)?,
+                Ok(record) => {
+                    self.write(&record)?;
+                    std::thread::sleep(GATHER);
+                    records.try_iter().try_for_each(|record| self.write(&record))?;
+                }
                 Err(RecvTimeoutError::Timeout) => self.flush()?,
                 Err(RecvTimeoutError::Disconnected) => return self.finish(),
             }

@@ -125,8 +125,8 @@ fn read_own_pid(pid: Pid) -> Option<Pid> {
 
 /// Whether a path is `…/jit-PID.dump`.
 fn is_dump(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    let number = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));
+    let Some(path) = path.strip_suffix(".dump") else { return false };
+    let number = path.rsplit('/').next().and_then(|name| name.strip_prefix("jit-"));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
