@@ -189,7 +189,7 @@ impl Collector {
         self.learn_eval_frame(head.pid, raw);
         self.processes.find_thread_variables(head.pid, &mut self.maps);
         let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, Thread::Ran, frame)).collect();
-        (self.out.stack(&ids), verdict)
+        (self.out.stack(head.tid, Thread::Ran, &ids), verdict)
     }
 
     /// A Python thread goes to sleep.
@@ -198,7 +198,7 @@ impl Collector {
         let (frames, _) = merge(raw);
         refresh_codes(&mut self.processes, head, &frames);
         let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, Thread::Slept, frame)).collect();
-        if let Some(stack) = self.out.stack(&ids) {
+        if let Some(stack) = self.out.stack(head.tid, Thread::Slept, &ids) {
             self.waited_in.insert(thread, stack);
             self.waits.push(Wait { at: head.at, thread, stack });
         }

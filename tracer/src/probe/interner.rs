@@ -1,10 +1,14 @@
 //! Gives frames and stacks their numbers, and tells the recording of each new one.
 
 use super::pool_loops::is_pool_loop;
-use crate::ids::{FrameId, StackId};
+use super::python_frames::Thread;
+use crate::ids::{FrameId, StackId, Tid};
 use crate::profile::record::{Frame, FrameKind, Record, StackNode};
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
+
+/// Places for the last stacks of threads, two for each; threads whose numbers have the same remainder share them.
+const LANES: usize = 32;
 
 /// Frames and stacks of a recording so far.
 pub(super) struct Interner {
@@ -13,6 +17,8 @@ pub(super) struct Interner {
     next_frame: u32,
     /// Looked up for every frame of every sample: a hash that is fast, and no secret from anybody.
     stacks: foldhash::HashMap<StackNode, StackId>,
+    /// The last stacks of some threads, outermost frame first, each with the stack up to it.
+    last: [Vec<(FrameId, StackId)>; LANES],
     /// Native, kernel and GPU frames, whose names are found at the end.
     pub(super) unnamed: Vec<(FrameId, Frame)>,
 }
@@ -24,6 +30,7 @@ impl Interner {
             frames: HashMap::new(),
             next_frame: 0,
             stacks: foldhash::HashMap::default(),
+            last: Default::default(),
             unnamed: Vec::new(),
         }
     }
@@ -51,15 +58,20 @@ impl Interner {
         id
     }
 
-    /// The stack of these frames, innermost first.
-    pub(super) fn stack(&mut self, frames: &[FrameId]) -> Option<StackId> {
-        let mut stack = None;
-        for &frame in frames.iter().rev() {
-            let node = StackNode { parent: stack, frame };
-            stack = Some(match self.stacks.get(&node) {
-                Some(&id) => id,
-                None => self.new_stack(node),
-            });
+    /// The stack of these frames of a thread, innermost first. Most of them were in the last one of the same thread, when it did the same:
+    /// to compare them in order costs less than to look up each.
+    pub(super) fn stack(&mut self, tid: Tid, did: Thread, frames: &[FrameId]) -> Option<StackId> {
+        let lane = (tid.get() as usize * 2 + usize::from(did == Thread::Slept)) % LANES;
+        let mut last = std::mem::take(self.last.get_mut(lane)?);
+        let same = frames.iter().rev().zip(&last).take_while(|(frame, (known, _))| *frame == known).count();
+        last.truncate(same);
+        for &frame in frames.iter().rev().skip(same) {
+            let parent = last.last().map(|&(_, id)| id);
+            last.push((frame, self.stack_on(parent, frame)));
+        }
+        let stack = last.last().map(|&(_, id)| id);
+        if let Some(place) = self.last.get_mut(lane) {
+            *place = last;
         }
         stack
     }
@@ -83,5 +95,37 @@ impl Interner {
     /// To the recording. Its writer outlives this; should it not, what is sent is lost with it.
     pub(super) fn send(&self, record: Record) {
         let _writer_gone = self.records.send(record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Interner;
+    use crate::ids::{FrameId, StackId, Tid};
+    use crate::probe::python_frames::Thread;
+    use std::collections::HashMap;
+    use std::sync::mpsc::channel;
+
+    /// Whatever stacks came before, in whichever threads: equal frames are one stack, and others are another.
+    #[test]
+    fn stacks_by_their_frames() {
+        let (records, _written) = channel();
+        let mut interner = Interner::new(records);
+        let mut known: HashMap<Vec<u32>, StackId> = HashMap::new();
+        for step in 0_u32..2000 {
+            let random = step.wrapping_mul(2_654_435_761) >> 16;
+            let frames: Vec<u32> = (0..random % 5).map(|level| random >> (3 + 2 * level) & 3).collect();
+            let ids: Vec<FrameId> = frames.iter().rev().map(|&frame| FrameId::new(frame)).collect();
+            let did = if step % 3 == 0 { Thread::Slept } else { Thread::Ran };
+            let stack = interner.stack(Tid::new(step % 40), did, &ids);
+            assert_eq!(stack.is_none(), frames.is_empty());
+            if let Some(stack) = stack {
+                assert_eq!(*known.entry(frames).or_insert(stack), stack);
+            }
+        }
+        let mut stacks: Vec<StackId> = known.values().copied().collect();
+        stacks.sort_unstable();
+        stacks.dedup();
+        assert!(stacks.len() == known.len() && known.len() > 50, "{}", known.len());
     }
 }
