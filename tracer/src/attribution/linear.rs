@@ -76,7 +76,7 @@ impl Normal {
         let length = |i: usize| self.gram[i * n + i].sqrt();
         let scaled = |(&i, &j): (&usize, &usize)| self.gram[i * n + j] / (length(i) * length(j));
         let matrix = seen.iter().flat_map(|i| seen.iter().map(move |j| (i, j))).map(scaled).collect();
-        let values = eigenvalues(matrix, seen.len());
+        let (values, _) = eigen(matrix, seen.len());
         let (least, most) =
             values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), &v| (least.min(v), most.max(v)));
         if values.is_empty() {
@@ -107,25 +107,28 @@ impl Normal {
     }
 }
 
-/// The eigenvalues of a symmetric matrix of `n` rows, in no order: cyclic Jacobi rotations (Golub, Van Loan: Matrix computations, §8.5).
-fn eigenvalues(mut a: Vec<f64>, n: usize) -> Vec<f64> {
+/// The eigenvalues of a symmetric matrix of `n` rows, in no order, and their vectors as columns: cyclic Jacobi rotations (Golub, Van Loan: Matrix
+/// computations, §8.5).
+pub(super) fn eigen(mut a: Vec<f64>, n: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut vectors: Vec<f64> = (0..n * n).map(|at| f64::from(u8::from(at / n == at % n))).collect();
+    let size = (0..n).map(|i| a[i * n + i].abs()).fold(1.0, f64::max);
     for _ in 0..SWEEPS_OF_JACOBI {
         let mut off = 0.0_f64;
         for p in 0..n {
             for q in p + 1..n {
                 off = off.max(a[p * n + q].abs());
-                rotate(&mut a, n, p, q);
+                rotate(&mut a, &mut vectors, n, p, q);
             }
         }
-        if off < NOTHING {
+        if off < NOTHING * size {
             break;
         }
     }
-    (0..n).map(|i| a[i * n + i]).collect()
+    ((0..n).map(|i| a[i * n + i]).collect(), vectors)
 }
 
-/// Turns rows and columns `p` and `q` so that the element where they meet is zero.
-fn rotate(a: &mut [f64], n: usize, p: usize, q: usize) {
+/// Turns rows and columns `p` and `q` so that the element where they meet is zero, and the vectors with them.
+fn rotate(a: &mut [f64], vectors: &mut [f64], n: usize, p: usize, q: usize) {
     let apart = a[p * n + q];
     if apart == 0.0 {
         return;
@@ -134,9 +137,11 @@ fn rotate(a: &mut [f64], n: usize, p: usize, q: usize) {
     let tan = half.signum() / (half.abs() + half.hypot(1.0));
     let cos = 1.0 / tan.hypot(1.0);
     let sin = tan * cos;
-    for k in 0..n {
-        let (x, y) = (a[k * n + p], a[k * n + q]);
-        (a[k * n + p], a[k * n + q]) = (cos * x - sin * y, sin * x + cos * y);
+    for matrix in [&mut *a, vectors] {
+        for k in 0..n {
+            let (x, y) = (matrix[k * n + p], matrix[k * n + q]);
+            (matrix[k * n + p], matrix[k * n + q]) = (cos * x - sin * y, sin * x + cos * y);
+        }
     }
     for k in 0..n {
         let (x, y) = (a[p * n + k], a[q * n + k]);
@@ -175,7 +180,21 @@ impl Factor {
 
 #[cfg(test)]
 mod tests {
-    use super::Normal;
+    use super::{Normal, eigen};
+
+    /// Values and vectors of a matrix make it again, and vectors stand at right angles.
+    #[test]
+    fn eigenvectors() {
+        let a = vec![4.0, 1.0, -2.0, 1.0, 3.0, 0.5, -2.0, 0.5, 900.0];
+        let (values, vectors) = eigen(a.clone(), 3);
+        let sum = |i: usize, j: usize, of: &dyn Fn(usize) -> f64| {
+            (0..3).map(|v| vectors[i * 3 + v] * of(v) * vectors[j * 3 + v]).sum::<f64>()
+        };
+        for (i, j) in (0..9).map(|at| (at / 3, at % 3)) {
+            assert!((sum(i, j, &|v| values[v]) - a[i * 3 + j]).abs() < 1e-6, "{values:?}");
+            assert!((sum(i, j, &|_| 1.0) - f64::from(u8::from(i == j))).abs() < 1e-9, "{vectors:?}");
+        }
+    }
 
     /// Two unknowns from three observations without noise, by descent and by factor; the inverse times the matrix is one.
     #[test]

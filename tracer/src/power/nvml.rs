@@ -38,6 +38,12 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 /// Time between two readings while the meter's step is measured: much shorter than any step.
 const FAST: Duration = Duration::from_millis(2);
 
+/// Readings come after this part of the shortest step at the latest: as fast as steps, they would show none in one and two in the next; and a whole
+/// part would meet each step at the same distance, so that nothing told how late it is seen.
+const READ_EACH: f64 = 0.4;
+/// But not more often than this.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(4);
+
 /// What NVML offers on this machine.
 pub(super) struct Found {
     /// The devices that can be read; `None` when there is none.
@@ -216,6 +222,12 @@ impl PowerSource for Gpus {
         }
         let notes = self.gpus.iter().flat_map(|gpu| findings::describe(&gpu.name, &gpu.meter)).collect();
         Learned { notes, idle }
+    }
+
+    fn longest_period(&self) -> Option<Duration> {
+        let steps = self.gpus.iter().filter(|gpu| is_counter(gpu.meter.kind)).filter_map(|gpu| gpu.meter.tick_ns);
+        let shortest = Duration::from_nanos(steps.min()?);
+        Some(shortest.mul_f64(READ_EACH).max(SHORTEST_PERIOD))
     }
 
     fn extras(&mut self) -> Vec<(usize, Extra)> {
