@@ -148,7 +148,7 @@ impl Problem {
         let mut fit =
             Fit { parts: vec![1.0; self.columns], noise, trust: vec![1.0 / (noise * noise); self.len()] };
         for _ in 0..rounds {
-            fit.parts = self.normal(&fit.trust, |_| true).descend(1.0, LEAST);
+            fit.parts = self.normal(&fit.trust, |_| true).settle(1.0, LEAST);
             self.weigh(&mut fit, spread * 1e-4);
         }
         fit
@@ -182,7 +182,7 @@ impl Problem {
         let fold_of = |window: usize| window / BLOCK % FOLDS;
         let mut gains = vec![0.0; self.len().div_ceil(BLOCK)];
         for fold in 0..FOLDS {
-            let parts = self.normal(&fit.trust, |window| fold_of(window) != fold).descend(1.0, LEAST);
+            let parts = self.normal(&fit.trust, |window| fold_of(window) != fold).settle(1.0, LEAST);
             let level = self.level(&fit.trust, |window| fold_of(window) != fold);
             let level = vec![level; self.columns];
             for window in (0..self.len()).filter(|&window| fold_of(window) == fold) {
@@ -283,7 +283,7 @@ pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> 
         let trust = &fit.trust[from..until];
         for fold in 0..FOLDS {
             let fold_of = |window: usize| window / BLOCK % FOLDS;
-            let again = near.normal(trust, |window| fold_of(window) != fold).descend(1.0, LEAST);
+            let again = near.normal(trust, |window| fold_of(window) != fold).settle(1.0, LEAST);
             let ones = vec![1.0; problem.columns];
             let gain = |window: usize| {
                 let (old, new) = (near.error(window, &ones), near.error(window, &again));
@@ -291,7 +291,7 @@ pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> 
             };
             gains.push((0..near.len()).filter(|&window| fold_of(window) == fold).map(gain).sum());
         }
-        let again = near.normal(trust, |_| true).descend(1.0, LEAST);
+        let again = near.normal(trust, |_| true).settle(1.0, LEAST);
         found.push((until, again.iter().zip(&fit.parts).map(|(again, part)| again * part).collect()));
     }
     if clearly_positive(&gains) { found } else { whole }

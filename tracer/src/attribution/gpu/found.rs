@@ -54,11 +54,9 @@ impl Found {
         let noise = believed.then(|| self.watts_of(fit.noise));
         let counted = self.split((&costs, noise), &shown, owners, Total::Counted);
         let unseen = self.unseen(&costs, &shown).relative(self.columns.len());
-        let foretold = self.is_foretold(believed).then(|| {
-            let split = self.split((&costs, noise), &self.all_of(&shown), owners, Total::Foretold);
-            self.explains(&unseen, &split).then_some(split)
-        });
-        let foretold = foretold.flatten();
+        let foretell = |shown: &[Stretch]| self.split((&costs, noise), shown, owners, Total::Foretold);
+        let foretold = self.is_foretold(believed) && self.explains(&unseen, &foretell(&shown));
+        let foretold = foretold.then(|| foretell(&self.all_of(&shown)));
         let certain = Certain { believed: believed && self.alone, identified: self.identified() };
         let total = if foretold.is_some() { Total::Foretold } else { Total::Counted };
         let mut sure = sureness(problem, fit, others, certain, total);
@@ -87,9 +85,9 @@ impl Found {
     }
 
     /// Whether what launches took is known better than what the counter shows of it: all of their times are known, and the meter looks at some of
-    /// them only (the regression estimator of survey sampling: Cochran, Sampling techniques, 1977, §7).
+    /// them only (the regression estimator of survey sampling: Cochran, Sampling techniques, 1977, §7), or shows them so late that it misses some.
     fn is_foretold(&self, believed: bool) -> bool {
-        let partial = self.meter.duty < 1.0 && self.meter.mean <= 0.0;
+        let partial = self.meter.duty < 1.0 || self.meter.mean > 0.0;
         let timed = matches!(self.known, Known::Records { .. });
         timed && partial && believed && self.alone && self.windows.len() >= FEWEST_WINDOWS
     }
@@ -116,7 +114,10 @@ impl Found {
         }
         let n = joules.len();
         let variance: f64 = (0..n * n).map(|at| joules[at / n] * joules[at % n] * unseen[at]).sum();
-        split.unlooked.as_joules().abs() <= UNLIKELY * variance.max(0.0).sqrt()
+        // What a mean over time shows too late at the end, and of before the start.
+        let all: f64 = self.steps.iter().map(|step| step.time.length()).sum();
+        let late = joules.iter().sum::<f64>() * self.meter.mean / all.max(1e-9);
+        split.unlooked.as_joules().abs() <= late + UNLIKELY * variance.max(0.0).sqrt()
     }
 
     fn split(&self, (costs, noise): (&Costs, Option<f64>), shown: &[Stretch], owners: usize, total: Total) -> Split {

@@ -16,8 +16,9 @@ const SHORTEST: f64 = 0.09;
 const SHORTEST_GRID: f64 = 0.015;
 /// Intervals of a run in which a grid is looked for.
 const FEWEST_ON_GRID: usize = 20;
-/// Where a period is looked for, in parts of the usual distance of steps; how many steps say it, and how much they must agree.
-const PERIODS: (f64, f64) = (0.55, 1.2);
+/// Where a period is looked for, in parts of the usual distance of steps (a lower quartile, and readings may come every second fifth of a step);
+/// how many steps say it, and how much they must agree.
+const PERIODS: (f64, f64) = (0.55, 1.5);
 const ENOUGH: usize = 600;
 const AGREEMENT: f64 = 0.5;
 

@@ -23,6 +23,8 @@ const AGAINST: f64 = -0.5;
 const REACH: f64 = 3.0;
 /// Windows of a step of the bootstrap, at least.
 const STEP: usize = 5;
+/// Standard deviation of what is known of times, in parts: the meter's lag is known to a millisecond, and what ran to a cell of one.
+const TIMES: f64 = 0.002;
 /// What is less is taken for so much where errors are made relative.
 const LEAST: f64 = 1e-3;
 
@@ -85,7 +87,7 @@ pub(super) fn sureness(
             Total::Counted => {
                 derivative::relative(problem.windows(), &fit.parts, &held, &energies, &covariance)
             }
-            Total::Foretold => (0..n * n).map(|at| covariance[at] / (held[at / n] * held[at % n])).collect(),
+            Total::Foretold => (0..n * n).map(|at| foretold(&covariance, &held, at)).collect(),
         },
         groups,
         condition: problem.normal(&fit.trust, |_| true).condition().powi(2),
@@ -109,6 +111,13 @@ impl Sureness {
             in_step: false,
         }
     }
+}
+
+/// The relative covariance of energies that are power times time.
+fn foretold(covariance: &[f64], held: &[f64], at: usize) -> f64 {
+    let n = held.len();
+    let times = if at / n == at % n { TIMES * TIMES } else { 0.0 };
+    covariance[at] / (held[at / n] * held[at % n]) + times
 }
 
 /// The covariance of parts, row by row.
