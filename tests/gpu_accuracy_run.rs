@@ -42,14 +42,8 @@ struct Options {
 
 impl Options {
     fn read() -> Self {
-        let live = live::Options {
-            runs: 0,
-            seconds: 20,
-            cells: vec![],
-            keep: None,
-            again: false,
-            stacks: false,
-        };
+        let live =
+            live::Options { runs: 0, seconds: 20, cells: vec![], keep: None, again: false, stacks: false };
         let mut options = Self { seeds: 5, seconds: 60, live, only: None, json: None };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {

@@ -151,7 +151,9 @@ fn judge(
     };
     if shown {
         println!("  counter {} J above idle, truth {all:.1} J", above_idle(recording));
-        large.iter().for_each(|key| println!("  {}", stack_text(key, truth[*key], energy(rows_of(key)), &sure(key))));
+        large
+            .iter()
+            .for_each(|key| println!("  {}", stack_text(key, truth[*key], energy(rows_of(key)), &sure(key))));
     }
     let naive = |weight: fn(&Launch) -> (u64, f64)| {
         let joules = naive(recording, launches, key_of, weight);

@@ -145,7 +145,8 @@ impl World {
             let read_at = due + self.random.below(500_000);
             let until = (read_at.saturating_sub(meter.lag) / meter.tick) * meter.tick;
             // Before the start it idled.
-            let (from, before_start) = (until.saturating_sub(meter.averaged), meter.averaged.saturating_sub(until));
+            let (from, before_start) =
+                (until.saturating_sub(meter.averaged), meter.averaged.saturating_sub(until));
             let joules = power.joules_at(until) - power.joules_at(from);
             let watts = (joules * 1e9 + self.idle_watts * before_start as f64) / meter.averaged as f64;
             let milliwatts = (watts * 1000.0).round();

@@ -33,7 +33,8 @@ const IDLE_DOUBT: f64 = 0.01;
 /// Why a GPU's energy above idle is in nobody's row.
 pub(super) const NO_LAUNCH_DATA: &str = "no launch data";
 /// Why some of a GPU's is not charged: kernels' times are known, and the meter looks at some of them only.
-pub(super) const UNLOOKED: &str = "the meter looks at a part of the time, and counted other than the kernels' times say";
+pub(super) const UNLOOKED: &str =
+    "the meter looks at a part of the time, and counted other than the kernels' times say";
 
 /// A domain's row, each owner's part of its `target` (zero for `Other`), and what the doubts are about.
 pub(super) struct Account {

@@ -225,7 +225,8 @@ impl PowerSource for Gpus {
     }
 
     fn longest_period(&self) -> Option<Duration> {
-        let steps = self.gpus.iter().filter(|gpu| is_counter(gpu.meter.kind)).filter_map(|gpu| gpu.meter.tick_ns);
+        let steps =
+            self.gpus.iter().filter(|gpu| is_counter(gpu.meter.kind)).filter_map(|gpu| gpu.meter.tick_ns);
         let shortest = Duration::from_nanos(steps.min()?);
         Some(shortest.mul_f64(READ_EACH).max(SHORTEST_PERIOD))
     }

@@ -120,10 +120,17 @@ impl Found {
         split.unlooked.as_joules().abs() <= late + UNLIKELY * variance.max(0.0).sqrt()
     }
 
-    fn split(&self, (costs, noise): (&Costs, Option<f64>), shown: &[Stretch], owners: usize, total: Total) -> Split {
+    fn split(
+        &self,
+        (costs, noise): (&Costs, Option<f64>),
+        shown: &[Stretch],
+        owners: usize,
+        total: Total,
+    ) -> Split {
         let partial = self.meter.duty < 1.0 || self.meter.mean > 0.0;
         let block = self.block();
-        Splitter { batches: &self.batches, costs, shown, block, partial, noise, total }.split(&self.dynamic, owners)
+        Splitter { batches: &self.batches, costs, shown, block, partial, noise, total }
+            .split(&self.dynamic, owners)
     }
 
     fn unseen<'a>(&'a self, costs: &'a Costs, shown: &'a [Stretch]) -> Unseen<'a> {

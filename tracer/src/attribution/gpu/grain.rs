@@ -52,7 +52,8 @@ pub(super) fn errors_of(windows: &[Window], batches: &Batches, meter: Meter, coa
             batches.between(end - NEAR / 2.0, end + NEAR / 2.0, |cell, units| {
                 let Coarse { piece, stretch } = coarse[cell.column];
                 let part = (units / NEAR).min(1.0);
-                errors[cell.column] += part * (1.0 - part) * stretch * piece.min(stretch) * BRIDGE * counted * counted;
+                errors[cell.column] +=
+                    part * (1.0 - part) * stretch * piece.min(stretch) * BRIDGE * counted * counted;
             });
         }
     }
@@ -65,13 +66,16 @@ impl Grain {
     pub(super) fn new(all: &Normal, windows: usize, errors: Vec<f64>) -> Self {
         let n = errors.len();
         let errors: Vec<f64> = (0..n)
-            .map(|c| errors[c].max(LEAST * all.gram[c * n + c] / windows.max(1) as f64).max(f64::MIN_POSITIVE))
+            .map(|c| {
+                errors[c].max(LEAST * all.gram[c * n + c] / windows.max(1) as f64).max(f64::MIN_POSITIVE)
+            })
             .collect();
         let root: Vec<f64> = errors.iter().map(|error| (error * windows.max(1) as f64).sqrt()).collect();
         let scaled = (0..n * n).map(|at| all.gram[at] / (root[at / n] * root[at % n])).collect();
         let (values, vectors) = eigen(scaled, n);
         let seen: Vec<usize> = (0..n).filter(|&v| values[v] > SEEN).collect();
-        let onto = |i: usize, j: usize| seen.iter().map(|&v| vectors[i * n + v] * vectors[j * n + v]).sum::<f64>();
+        let onto =
+            |i: usize, j: usize| seen.iter().map(|&v| vectors[i * n + v] * vectors[j * n + v]).sum::<f64>();
         let keep = (0..n * n).map(|at| root[at / n] * onto(at / n, at % n) / root[at % n]).collect();
         Self { errors, keep }
     }

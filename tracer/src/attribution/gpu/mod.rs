@@ -6,10 +6,11 @@
 //!
 //! 1. `columns`: launches that are expected to take the same energy each.
 //! 2. `busy`: what ran when, where records tell; `drain`: when queued launches were executed, and how long each took, where waits tell.
-//! 3. `meter` and `energies`: how late the meter is and what part of each step it looks at; what a launch costs.
+//! 3. `held`, `meter` and `energies`: how late the meter is and what part of each step it looks at; what a launch costs.
 //! 4. `idle`: what the GPU draws beyond its baseline whenever nothing runs, because a program has it open.
-//! 5. `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly.
-//! 6. `sureness`, `unseen`: how sure that is, and which kernels cannot be told apart.
+//! 5. `found`, `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly; where the
+//!    meter misses a part and records tell all times, launches have power times time, and the difference has a row of its own.
+//! 6. `grain`, `sureness`, `unseen`: how sure that is, and which kernels cannot be told apart.
 //!
 //! Launches of a capture execute nothing and are not recorded; replays of a graph are recorded as launches of what was captured. The launch tier
 //! takes several streams for one queue. Another process that works at the same time all the time cannot be told from the target: only what is
@@ -277,12 +278,7 @@ fn joules_shown(
 }
 
 /// Windows to learn from, and joules of a unit of each column if all power were the same (or all launches, where no durations are known).
-fn learnable(
-    steps: &[Step],
-    joules: &[f64],
-    batches: &Batches,
-    shape: &[f64],
-) -> (Vec<Window>, Vec<f64>) {
+fn learnable(steps: &[Step], joules: &[f64], batches: &Batches, shape: &[f64]) -> (Vec<Window>, Vec<f64>) {
     let windows = windows_of(steps, joules);
     let mut work = 0.0;
     for batch in &batches.list {

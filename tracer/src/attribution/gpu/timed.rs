@@ -89,7 +89,9 @@ impl Gpu<'_> {
     fn coarse(&self, columns: &Columns, mean: f64) -> Vec<Coarse> {
         let mut sums = vec![(0.0, 0.0, 0.0); columns.len()];
         for (busy, _) in self.busy() {
-            let Some(sum) = columns.of_busy(busy.stack).and_then(|column| sums.get_mut(column)) else { continue };
+            let Some(sum) = columns.of_busy(busy.stack).and_then(|column| sums.get_mut(column)) else {
+                continue;
+            };
             let (length, seconds) = (busy.until.ns_since(busy.from), busy.busy_ns as f64 / 1e9);
             // What fills its stretch has one place in it.
             let spread = if length > busy.busy_ns { length as f64 / 1e9 } else { 0.0 };
