@@ -20,8 +20,8 @@ use crate::profile::record::{
     Domain, DomainClass, GpuMeter, GpuMeterKind, Ignored, Origin, Quality, Scope, Source, Warning,
 };
 use calibration::Track;
+use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::{Device, Nvml};
 use offer::Offer;
 use power_sum::PowerSum;
 use std::path::Path;
@@ -151,26 +151,21 @@ impl Gpu {
         Self { index, name, meter, sum: PowerSum::default(), watch: Watch::new(offer, kind) }
     }
 
-    /// The counter in microjoules, of whichever kind it is.
-    fn counter_uj(&mut self, nvml: &Nvml, device: &Device<'_>) -> Result<u64, NvmlError> {
-        match self.meter.kind {
-            GpuMeterKind::InstantPower | GpuMeterKind::AveragedPower => {
-                let power_mw = offer::read_power_mw(nvml, device, self.meter.kind)?;
-                Ok(self.sum.add(KtimeNs::now(), power_mw))
-            }
-            kind => Ok(offer::read_energy_mj(nvml, device, kind)?.saturating_mul(1000)),
-        }
+    /// The counter in microjoules that was read at a moment as millijoules, or of which the power was read, in milliwatts.
+    fn counter_uj(&mut self, at: KtimeNs, value: u64) -> u64 {
+        if is_counter(self.meter.kind) { value.saturating_mul(1000) } else { self.sum.add(at, value) }
     }
 
     fn attempt(&mut self, nvml: &Nvml) -> Attempt {
         let before = KtimeNs::now();
         let read = nvml.device_by_index(self.index).and_then(|device| {
-            let uj = self.counter_uj(nvml, &device)?;
-            Ok((device, uj))
+            let value = offer::read_meter(nvml, &device, self.meter.kind)?;
+            Ok((device, value))
         });
         let at = before.midpoint(KtimeNs::now());
         match read {
-            Ok((device, uj)) => {
+            Ok((device, value)) => {
+                let uj = self.counter_uj(at, value);
                 let stepped = self.watch.see_counter(at, uj);
                 self.watch.look(nvml, &device, at, stepped);
                 Attempt { at, counter_uj: Ok(uj) }

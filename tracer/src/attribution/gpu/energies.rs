@@ -100,9 +100,9 @@ impl Problem {
         (prior, coarse): (&[f64], &[Coarse]),
     ) -> Self {
         let errors = errors_of(windows, batches, meter, coarse);
-        let errors = errors.iter().zip(prior).map(|(error, prior)| error * prior * prior).collect();
+        let errors: Vec<f64> = errors.iter().zip(prior).map(|(error, prior)| error * prior * prior).collect();
         let ones = vec![1.0; self.len()];
-        let grain = Grain::new(&self.observed(&ones, 0..self.len()), self.len(), errors);
+        let grain = Grain::new(&self.observed(&ones, 0..self.len()), self.len(), &errors);
         Self { grain: Some(grain), ..self }
     }
 

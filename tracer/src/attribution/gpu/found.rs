@@ -39,6 +39,8 @@ pub(super) struct Found {
     pub(super) idle: MicroJoules,
     /// Whether what the meter shows is the device's alone, and launches ran one after the other or were timed.
     pub(super) alone: bool,
+    /// Whether records tell when everything ran that was launched.
+    pub(super) timed: bool,
 }
 
 impl Found {
@@ -88,20 +90,20 @@ impl Found {
     /// them only (the regression estimator of survey sampling: Cochran, Sampling techniques, 1977, §7), or shows them so late that it misses some.
     fn is_foretold(&self, believed: bool) -> bool {
         let partial = self.meter.duty < 1.0 || self.meter.mean > 0.0;
-        let timed = matches!(self.known, Known::Records { .. });
-        timed && partial && believed && self.alone && self.windows.len() >= FEWEST_WINDOWS
+        self.timed && partial && believed && self.alone && self.windows.len() >= FEWEST_WINDOWS
     }
 
-    /// The same stretches, the first and the last of which reach as far as anything ran: that has its time, though the counter shows it too late or
-    /// not at all.
+    /// The same stretches, the first and the last of which reach as far as anything ran that the counter would have shown a step later: that has its
+    /// time, though it was not read any more.
     fn all_of(&self, shown: &[Stretch]) -> Vec<Stretch> {
         let mut shown = shown.to_vec();
         let Some(extent) = self.batches.extent() else { return shown };
+        let behind = self.meter.late.max(0.0) + self.meter.mean;
         if let Some(first) = shown.first_mut() {
-            first.from = first.from.min(extent.from);
+            first.from = first.from.min(extent.from.max(first.from - behind));
         }
         if let Some(last) = shown.last_mut() {
-            last.until = last.until.max(extent.until);
+            last.until = last.until.max(extent.until.min(last.until + behind + last.length()));
         }
         shown
     }

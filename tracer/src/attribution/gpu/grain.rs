@@ -63,7 +63,7 @@ pub(super) fn errors_of(windows: &[Window], batches: &Batches, meter: Meter, coa
 
 impl Grain {
     /// From the normal equations of this many windows that all count once, and their errors.
-    pub(super) fn new(all: &Normal, windows: usize, errors: Vec<f64>) -> Self {
+    pub(super) fn new(all: &Normal, windows: usize, errors: &[f64]) -> Self {
         let n = errors.len();
         let errors: Vec<f64> = (0..n)
             .map(|c| {
@@ -144,7 +144,7 @@ mod tests {
             normal.factor().unwrap().solve(&normal.target)
         };
         let variance = 0.01 / 12.0;
-        let grain = Grain::new(&plain, ones, vec![1e-9, variance, variance]);
+        let grain = Grain::new(&plain, ones, &[1e-9, variance, variance]);
         let mut clean = plain.clone();
         grain.clean(&mut clean);
         let (plain, clean) = (believed(plain), believed(clean));

@@ -165,7 +165,7 @@ impl Gpu<'_> {
             None => (Known::Launches, BELIEF.1),
         };
         let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
-        let executed = Executed { columns, shape, belief, known, coarse: None };
+        let executed = Executed { columns, shape, belief, known, coarse: None, timed: false };
         let first = list.clone();
         let others = queue.others.iter().map(|durations| {
             queue.drain(&mut list, Some(durations));
@@ -188,7 +188,7 @@ impl Gpu<'_> {
         others: impl Iterator<Item = Vec<Batch>>,
         dynamic: &[MicroJoules],
     ) -> Found {
-        let Executed { columns, shape, belief, known, coarse } = executed;
+        let Executed { columns, shape, belief, known, coarse, timed } = executed;
         let batches = Batches::new(list);
         let mean = if self.is_averaged() { AVERAGE } else { 0.0 };
         let Held { intervals, mut dynamic, more } = self.steps_shown(dynamic);
@@ -224,6 +224,7 @@ impl Gpu<'_> {
             dynamic,
             idle,
             alone,
+            timed,
         }
     }
 
@@ -299,4 +300,6 @@ struct Executed {
     known: Known,
     /// How coarse each column is, where that is known.
     coarse: Option<Vec<Coarse>>,
+    /// Whether records tell of everything.
+    timed: bool,
 }

@@ -64,6 +64,7 @@ impl Gpu<'_> {
             belief: BELIEF.0,
             known,
             coarse: Some(self.coarse(columns, mean)),
+            timed: untold.is_empty(),
         };
         self.learn(executed, list, std::iter::empty(), dynamic)
     }
