@@ -35,23 +35,28 @@ use table::Line;
 struct Options {
     seeds: u64,
     seconds: u64,
-    runs: u32,
-    live_seconds: u32,
+    live: live::Options,
     only: Option<String>,
     json: Option<String>,
 }
 
 impl Options {
     fn read() -> Self {
-        let mut options = Self { seeds: 5, seconds: 60, runs: 0, live_seconds: 20, only: None, json: None };
+        let live =
+            live::Options { runs: 0, seconds: 20, cells: vec![], keep: None, again: false, stacks: false };
+        let mut options = Self { seeds: 5, seconds: 60, live, only: None, json: None };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().unwrap_or_default();
             match argument.as_str() {
                 "--seeds" => options.seeds = value().parse().unwrap_or(options.seeds),
                 "--seconds" => options.seconds = value().parse().unwrap_or(options.seconds),
-                "--live" => options.runs = value().parse().unwrap_or(options.runs),
-                "--live-seconds" => options.live_seconds = value().parse().unwrap_or(options.live_seconds),
+                "--live" => options.live.runs = value().parse().unwrap_or(options.live.runs),
+                "--live-seconds" => options.live.seconds = value().parse().unwrap_or(options.live.seconds),
+                "--cell" => options.live.cells.push(value()),
+                "--keep" => options.live.keep = Some(value().into()),
+                "--again" => options.live.again = true,
+                "--stacks" => options.live.stacks = true,
                 "--only" => options.only = Some(value()),
                 "--json" => options.json = Some(value()),
                 // What `cargo bench` adds.
@@ -70,9 +75,9 @@ fn main() {
     let options = Options::read();
     let mut lines = virtual_clock(&options);
     println!("\n{}", table::goals(&lines));
-    if options.runs > 0 {
+    if options.live.runs > 0 {
         println!("Live, on the simulated GPU:\n\n{}", table::HEAD.trim_end());
-        for line in live::lines(options.runs, options.live_seconds, |name| options.wants(name)) {
+        for line in live::lines(&options.live, |name| options.wants(name)) {
             println!("{}", line.text());
             lines.push(line);
         }

@@ -37,10 +37,32 @@ fn busy(&(site, from, until): &Ran) -> GpuBusy {
 
 /// Trains through a meter with the time of each kernel known.
 fn timed(world: &mut World, kinds: &[Kind], meter: MeterModel, ran: &[Ran]) -> Timed {
+    judged(world, kinds, meter, ran.iter().map(busy).collect())
+}
+
+/// Kernels of a site within two milliseconds as one entry, as the injected library sends them.
+fn put_together(ran: &[Ran]) -> Vec<GpuBusy> {
+    let mut together: Vec<GpuBusy> = vec![];
+    for ran in ran {
+        let new = busy(ran);
+        let of_site = together.iter_mut().rev().take(8).find(|busy| busy.stack == new.stack);
+        match of_site.filter(|busy| new.until.ns_since(busy.from) < 2 * MS) {
+            Some(busy) => {
+                busy.until = new.until;
+                (busy.count, busy.busy_ns) = (busy.count + 1, busy.busy_ns + new.busy_ns);
+            }
+            None => together.push(new),
+        }
+    }
+    together
+}
+
+/// Attributes what records tell of a world, and holds it against the truth.
+fn judged(world: &mut World, kinds: &[Kind], meter: MeterModel, busy: Vec<GpuBusy>) -> Timed {
     let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
     let readings = world.readings(meter);
     let mut recording = recording(world, &names, &readings, Some(75.0));
-    recording.gpu.busy = ran.iter().map(busy).collect();
+    recording.gpu.busy = busy;
     let profile = attribute(&recording);
     assert_eq!(imbalance_uj(&profile), 0);
     let joules = |site| {
@@ -118,6 +140,88 @@ fn kernels_are_known() {
     }
     println!("kernels: {inside} of {all} truths lie in their 95 % interval");
     assert!(inside * 10 >= all * 9, "{inside} of {all}");
+}
+
+/// A loop of forward and backward passes, each a large kernel and a small one behind it, and an optimizer of its own: how much the small ones take is
+/// not to be seen, as they always follow the large ones. All of these are flagged and their bounds hold the truth, though millions of records seem to
+/// show it; the optimizer is known.
+#[test]
+fn what_always_runs_together_is_not_learned_from_errors() {
+    let kinds = [
+        kind("gemm", 300, 300.0),
+        kind("relu", 40, 90.0),
+        kind("gemm_grad", 500, 340.0),
+        kind("adam", 120, 150.0),
+    ];
+    let v100 = MeterModel { duty: 0.5, ..super::V100 };
+    for (seed, meter) in [(21, v100), (22, super::A100), (23, H100)] {
+        let mut world = World::new(seed);
+        world.sleep(200 * MS);
+        while world.end() < 20 * SECOND {
+            for sites in [&[0, 1][..], &[2, 1], &[3]] {
+                let end = world.end() + world.random.around(70 * MS, 50 * MS);
+                while world.end() < end {
+                    for _ in 0..8 {
+                        sites.iter().for_each(|&site| world.launch(site, kinds[site], 6_000));
+                    }
+                    world.synchronize();
+                }
+            }
+            let pause = world.random.below(50 * MS);
+            world.sleep(pause);
+        }
+        let busy = put_together(&ran(&world));
+        let outcome = judged(&mut world, &kinds, meter, busy);
+        let known = outcome.known();
+        let (mean, worst) = outcome.errors_of(&[3]);
+        println!("together on {}: {known:?} known, adam {mean:.1} %; {:?}", meter.name, outcome.charged);
+        assert_eq!(known, [3], "{}", meter.name);
+        assert!(worst <= 2.0, "{}: {worst}", meter.name);
+        for site in 0..3 {
+            let (low, high) = outcome.sureness(site).bounds.expect("it is flagged");
+            let truth = outcome.truth[site];
+            assert!(
+                (low.as_joules()..=high.as_joules()).contains(&truth),
+                "{}: {truth} J, {low} to {high}",
+                meter.name
+            );
+        }
+    }
+}
+
+/// Work that rests now and then, on meters that look at a quarter of the time: their counters stray by percents from what was taken, the work is
+/// charged its power times its time, and the rest stands in the ledger.
+#[test]
+fn what_a_meter_does_not_look_at_is_known_by_time() {
+    let kinds = [kind("adam", 120, 150.0)];
+    let mut strays = 0.0_f64;
+    for seed in 31..36 {
+        let mut world = World::new(seed);
+        world.sleep(200 * MS);
+        while world.end() < 20 * SECOND {
+            let end = world.end() + world.random.around(70 * MS, 50 * MS);
+            while world.end() < end {
+                (0..8).for_each(|_| world.launch(0, kinds[0], 6_000));
+                world.synchronize();
+            }
+            let pause = world.random.below(90 * MS);
+            world.sleep(pause);
+        }
+        let ran = ran(&world);
+        let outcome = timed(&mut world, &kinds, super::A100, &ran);
+        let row = &outcome.profile.ledger[0];
+        let stray = (row.measured - row.idle).as_joules() / outcome.truth[0] - 1.0;
+        let (_, worst) = outcome.errors_of(&[0]);
+        println!(
+            "a quarter of the time: the counter is off by {:.1} %, what is charged by {worst:.2} %",
+            stray * 100.0
+        );
+        assert!(worst <= 1.0, "{worst}");
+        assert_eq!(outcome.covered(), 1, "{:?}", outcome.sureness(0));
+        assert!(row.unattributed.values().any(|unlooked| unlooked.as_uj() != 0), "{:?}", row.unattributed);
+        strays = strays.max(stray.abs());
+    }
+    assert!(strays > 0.02, "the counter strays: {strays}");
 }
 
 /// Two streams: kernels of the one overlap those of the other by changing parts. `both` says what of its watts each draws meanwhile.

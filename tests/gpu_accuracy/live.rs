@@ -6,14 +6,16 @@ use super::measure::{Run, TIERS};
 use super::outcome::{Tier, errors, imbalance_uj};
 use super::table::Line;
 use energy_trace::attribution::attribute;
+use energy_trace::profile::certainty::Sureness;
 use energy_trace::profile::energy_profile::EnergyProfile;
 use energy_trace::profile::file::read;
 use energy_trace::profile::record::{CounterValue, DomainClass};
 use energy_trace::profile::recording::Recording;
 use energy_trace::units::MicroJoules;
-use energy_trace_tests::gpu::{Gpu, Launch, Meter, SITES, launched, site_of, timed};
+use energy_trace_tests::gpu::{Gpu, Launch, Meter, SITES, launched, site_of, timed, truth_of};
 use energy_trace_tests::process::Guard;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -27,13 +29,32 @@ const MODES: [&str; 3] = ["eager", "graph", "capture"];
 /// Who launched, and what.
 type Key = (String, String);
 
+/// What was asked for.
+pub(crate) struct Options {
+    pub(crate) runs: u32,
+    pub(crate) seconds: u32,
+    /// Parts of the names of cells, `kernel/V100/eager`; none: all cells.
+    pub(crate) cells: Vec<String>,
+    /// Where recordings and the simulator's logs are kept.
+    pub(crate) keep: Option<PathBuf>,
+    /// Whether what is there is judged again instead of running anything.
+    pub(crate) again: bool,
+    /// Whether each stack is shown.
+    pub(crate) stacks: bool,
+}
+
 /// All lines of the tiers that the product has.
-pub(crate) fn lines(runs: u32, seconds: u32, wanted: impl Fn(&str) -> bool) -> Vec<Line> {
+pub(crate) fn lines(options: &Options, wanted: impl Fn(&str) -> bool) -> Vec<Line> {
     let mut lines = vec![];
-    for tier in TIERS.into_iter().filter(|tier| is_offered(*tier)) {
+    for tier in TIERS.into_iter().filter(|tier| options.again || is_offered(*tier)) {
         for model in MODELS.into_iter().filter(|model| wanted(model)) {
             for mode in MODES {
-                let runs = (0..runs).map(|_| run(tier, model, mode, seconds)).collect();
+                let name = format!("{}/{model}/{mode}", tier.word());
+                let any = options.cells.iter().any(|cell| name.contains(cell.as_str()));
+                if !any && !options.cells.is_empty() {
+                    continue;
+                }
+                let runs = (0..options.runs).filter_map(|n| run(tier, (model, mode), n, options)).collect();
                 lines.push(Line {
                     tier,
                     meter: model.to_owned(),
@@ -55,19 +76,36 @@ fn is_offered(tier: Tier) -> bool {
     done.status.code() != Some(2)
 }
 
-fn run(tier: Tier, model: &str, mode: &str, seconds: u32) -> Run {
-    let gpu = Gpu::with_meter(Meter::model(model).unwrap()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("energy-trace.data");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
-    command
-        .args(["record", "--no-svg", "--as-root", "--power", "nvml", "--gpu", tier.word(), "-o"])
-        .arg(&data);
-    command.arg("--").arg(gpu.workload("gpu_mix", &[]).unwrap()).args([&seconds.to_string(), mode]);
-    let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
-    assert!(done.status.success(), "{}", done.stderr);
-    let (recording, launches) = (read(&data).unwrap(), gpu.truth().unwrap());
-    judge(&recording, &attribute(&recording), &launches, names_of(tier))
+/// Runs a cell, or judges a run again that was kept; `None` where there is none.
+fn run(tier: Tier, (model, mode): (&str, &str), number: u32, options: &Options) -> Option<Run> {
+    let name = format!("{}-{model}-{mode}-{number}", tier.word());
+    let kept = options.keep.as_ref().map(|folder| folder.join(&name));
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = kept.unwrap_or_else(|| scratch.path().to_owned());
+    let data = folder.join("energy-trace.data");
+    if !options.again {
+        std::fs::create_dir_all(&folder).unwrap();
+        let gpu = Gpu::with_meter(Meter::model(model).unwrap()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
+        command
+            .args(["record", "--no-svg", "--as-root", "--power", "nvml", "--gpu", tier.word(), "-o"])
+            .arg(&data);
+        let seconds = options.seconds.to_string();
+        command.arg("--").arg(gpu.workload("gpu_mix", &[]).unwrap()).args([&seconds, mode]);
+        let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
+        assert!(done.status.success(), "{}", done.stderr);
+        std::fs::copy(gpu.machine().join("truth.csv"), folder.join("truth.csv")).unwrap();
+    }
+    if !data.exists() {
+        return None;
+    }
+    let (recording, launches) = (read(&data).unwrap(), truth_of(&folder).unwrap());
+    let profile = attribute(&recording);
+    if options.stacks {
+        println!("{name}:");
+        profile.warnings.iter().for_each(|warning| println!("  {}: {}", warning.code, warning.text));
+    }
+    Some(judge(&recording, &profile, &launches, names_of(tier), options.stacks))
 }
 
 /// What a tier's frames name a launch.
@@ -83,6 +121,7 @@ fn judge(
     profile: &EnergyProfile,
     launches: &[Launch],
     key_of: fn(&Launch) -> Key,
+    shown: bool,
 ) -> Run {
     let truth = truth(launches, key_of);
     let all: f64 = truth.values().sum();
@@ -110,6 +149,12 @@ fn judge(
         };
         within(sure.ci95) || sure.bounds.is_some_and(within)
     };
+    if shown {
+        println!("  counter {} J above idle, truth {all:.1} J", above_idle(recording));
+        large
+            .iter()
+            .for_each(|key| println!("  {}", stack_text(key, truth[*key], energy(rows_of(key)), &sure(key))));
+    }
     let naive = |weight: fn(&Launch) -> (u64, f64)| {
         let joules = naive(recording, launches, key_of, weight);
         let of = |key: &&Key| joules.get(*key).copied().unwrap_or(0.0);
@@ -126,6 +171,28 @@ fn judge(
         imbalance_uj: imbalance_uj(profile),
         captured: captured(&rows, &truth, &energy),
     }
+}
+
+/// One stack: what it took, what it was charged, its interval.
+fn stack_text(key: &Key, truth: f64, charged: MicroJoules, sure: &Sureness) -> String {
+    let (low, high) = sure.ci95;
+    let part = |energy: MicroJoules| 100.0 * (energy.as_joules() / truth - 1.0);
+    let flagged = if sure.bounds.is_some() { "flagged" } else { "" };
+    let outside = if part(low) > 0.0 || part(high) < 0.0 { "OUTSIDE" } else { "" };
+    format!(
+        "{:12} {:20} {truth:8.2} J: {:+6.2} %, from {:+7.2} to {:+7.2} % {flagged} {outside}",
+        key.0,
+        key.1,
+        part(charged),
+        part(low),
+        part(high)
+    )
+}
+
+/// What the counter shows above the baseline, in joules.
+fn above_idle(recording: &Recording) -> f64 {
+    let row = attribute(recording).ledger.into_iter().find(|row| row.class == DomainClass::Gpu);
+    row.map_or(0.0, |row| (row.measured - row.idle).as_joules())
 }
 
 /// Joules at keys at which nothing ever ran, although the program went there: what it captured and never launched.

@@ -137,18 +137,22 @@ impl World {
         readings
     }
 
-    /// Power readings, summed up: each holds from the one before to itself.
+    /// Power readings, summed up by the trapezoidal rule, as the product does.
     fn summed(&mut self, power: &Power, meter: MeterModel, end: u64) -> Vec<(u64, u64)> {
-        let (mut readings, mut uj, mut before) = (vec![], 0.0, 0);
+        let (mut readings, mut uj) = (vec![], 0.0);
+        let mut before = (0, (self.idle_watts * 1000.0).round());
         for due in (0..=end).step_by(meter.poll.max(1) as usize) {
             let read_at = due + self.random.below(500_000);
             let until = (read_at.saturating_sub(meter.lag) / meter.tick) * meter.tick;
-            let from = until.saturating_sub(meter.averaged);
+            // Before the start it idled.
+            let (from, before_start) =
+                (until.saturating_sub(meter.averaged), meter.averaged.saturating_sub(until));
             let joules = power.joules_at(until) - power.joules_at(from);
-            let watts = if until > from { joules * 1e9 / (until - from) as f64 } else { self.idle_watts };
-            uj += (watts * 1000.0).round() * (read_at - before) as f64 / 1e6;
+            let watts = (joules * 1e9 + self.idle_watts * before_start as f64) / meter.averaged as f64;
+            let milliwatts = (watts * 1000.0).round();
+            uj += milliwatts.midpoint(before.1) * (read_at - before.0) as f64 / 1e6;
             readings.push((read_at, uj as u64));
-            before = read_at;
+            before = (read_at, milliwatts);
         }
         readings
     }

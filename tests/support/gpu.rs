@@ -3,7 +3,7 @@
 pub use simgpu::faces::Prologue;
 pub use simgpu::meter::Meter;
 pub use simgpu::scenario::{Device, Kernel, Scenario, WORKLOADS};
-pub use simgpu::truth::Launch;
+pub use simgpu::truth::{Launch, read as truth_of};
 pub use simgpu::{Place, VARIABLE};
 use std::collections::BTreeMap;
 use std::io::{Error, Result};

@@ -32,6 +32,9 @@ const IDLE_DOUBT: f64 = 0.01;
 
 /// Why a GPU's energy above idle is in nobody's row.
 pub(super) const NO_LAUNCH_DATA: &str = "no launch data";
+/// Why some of a GPU's is not charged: kernels' times are known, and the meter looks at some of them only.
+pub(super) const UNLOOKED: &str =
+    "the meter looks at a part of the time, and counted other than the kernels' times say";
 
 /// A domain's row, each owner's part of its `target` (zero for `Other`), and what the doubts are about.
 pub(super) struct Account {
@@ -122,7 +125,10 @@ fn share_gpu(account: &mut Account, device: u32, dynamic: &[MicroJoules], basis:
         account.row.unattributed.insert(NO_LAUNCH_DATA.to_owned(), dynamic.iter().copied().sum());
         return;
     };
-    let Charged { mut of_owner, by_prior, residual, negative, idle, certainty, learned } = charged;
+    let Charged { mut of_owner, by_prior, residual, negative, unlooked, idle, certainty, learned } = charged;
+    if unlooked != MicroJoules::ZERO {
+        account.row.unattributed.insert(UNLOOKED.to_owned(), unlooked);
+    }
     account.row.other = std::mem::take(&mut of_owner[OTHER as usize]);
     account.row.target = of_owner.iter().copied().sum();
     account.row.idle += idle;

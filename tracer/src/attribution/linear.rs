@@ -46,8 +46,39 @@ impl Normal {
 
     /// Coordinate descent on `½ wᵀGw − tᵀw` with every `w ≥ floor`, from `start`.
     pub(super) fn descend(&self, start: f64, floor: f64) -> Vec<f64> {
+        self.descend_from(vec![start; self.size], start, floor)
+    }
+
+    /// The same where columns nearly depend on each other, so that descent alone would take longer than anybody waits: from where the equations
+    /// themselves are solved, with unknowns held at `floor` that would fall below it.
+    pub(super) fn settle(&self, start: f64, floor: f64) -> Vec<f64> {
+        let mut free: Vec<usize> = (0..self.size).collect();
+        while !free.is_empty() {
+            let Some(factor) = self.of(&free).factor() else { break };
+            let held: Vec<usize> = (0..self.size).filter(|i| !free.contains(i)).collect();
+            let rest = |&i: &usize| {
+                self.target[i] - held.iter().map(|j| self.gram[i * self.size + j] * floor).sum::<f64>()
+            };
+            let solved = factor.solve(&free.iter().map(rest).collect::<Vec<_>>());
+            if solved.iter().all(|value| *value >= floor) {
+                let mut found = vec![floor; self.size];
+                free.iter().zip(solved).for_each(|(&i, value)| found[i] = value);
+                return self.descend_from(found, start, floor);
+            }
+            let above = free.iter().zip(&solved).filter(|(_, value)| **value >= floor);
+            free = above.map(|(&i, _)| i).collect();
+        }
+        self.descend(start, floor)
+    }
+
+    /// The equations of some unknowns.
+    fn of(&self, some: &[usize]) -> Self {
+        let gram = some.iter().flat_map(|i| some.iter().map(move |j| self.gram[i * self.size + j])).collect();
+        Self { size: some.len(), gram, target: some.iter().map(|&i| self.target[i]).collect() }
+    }
+
+    fn descend_from(&self, mut found: Vec<f64>, start: f64, floor: f64) -> Vec<f64> {
         const SWEEPS: usize = 2_000;
-        let mut found = vec![start; self.size];
         for _ in 0..SWEEPS {
             let mut moved = 0.0_f64;
             for i in 0..self.size {
@@ -76,7 +107,7 @@ impl Normal {
         let length = |i: usize| self.gram[i * n + i].sqrt();
         let scaled = |(&i, &j): (&usize, &usize)| self.gram[i * n + j] / (length(i) * length(j));
         let matrix = seen.iter().flat_map(|i| seen.iter().map(move |j| (i, j))).map(scaled).collect();
-        let values = eigenvalues(matrix, seen.len());
+        let (values, _) = eigen(matrix, seen.len());
         let (least, most) =
             values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), &v| (least.min(v), most.max(v)));
         if values.is_empty() {
@@ -107,25 +138,28 @@ impl Normal {
     }
 }
 
-/// The eigenvalues of a symmetric matrix of `n` rows, in no order: cyclic Jacobi rotations (Golub, Van Loan: Matrix computations, §8.5).
-fn eigenvalues(mut a: Vec<f64>, n: usize) -> Vec<f64> {
+/// The eigenvalues of a symmetric matrix of `n` rows, in no order, and their vectors as columns: cyclic Jacobi rotations (Golub, Van Loan: Matrix
+/// computations, §8.5).
+pub(super) fn eigen(mut a: Vec<f64>, n: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut vectors: Vec<f64> = (0..n * n).map(|at| f64::from(u8::from(at / n == at % n))).collect();
+    let size = (0..n).map(|i| a[i * n + i].abs()).fold(1.0, f64::max);
     for _ in 0..SWEEPS_OF_JACOBI {
         let mut off = 0.0_f64;
         for p in 0..n {
             for q in p + 1..n {
                 off = off.max(a[p * n + q].abs());
-                rotate(&mut a, n, p, q);
+                rotate(&mut a, &mut vectors, n, p, q);
             }
         }
-        if off < NOTHING {
+        if off < NOTHING * size {
             break;
         }
     }
-    (0..n).map(|i| a[i * n + i]).collect()
+    ((0..n).map(|i| a[i * n + i]).collect(), vectors)
 }
 
-/// Turns rows and columns `p` and `q` so that the element where they meet is zero.
-fn rotate(a: &mut [f64], n: usize, p: usize, q: usize) {
+/// Turns rows and columns `p` and `q` so that the element where they meet is zero, and the vectors with them.
+fn rotate(a: &mut [f64], vectors: &mut [f64], n: usize, p: usize, q: usize) {
     let apart = a[p * n + q];
     if apart == 0.0 {
         return;
@@ -134,9 +168,11 @@ fn rotate(a: &mut [f64], n: usize, p: usize, q: usize) {
     let tan = half.signum() / (half.abs() + half.hypot(1.0));
     let cos = 1.0 / tan.hypot(1.0);
     let sin = tan * cos;
-    for k in 0..n {
-        let (x, y) = (a[k * n + p], a[k * n + q]);
-        (a[k * n + p], a[k * n + q]) = (cos * x - sin * y, sin * x + cos * y);
+    for matrix in [&mut *a, vectors] {
+        for k in 0..n {
+            let (x, y) = (matrix[k * n + p], matrix[k * n + q]);
+            (matrix[k * n + p], matrix[k * n + q]) = (cos * x - sin * y, sin * x + cos * y);
+        }
     }
     for k in 0..n {
         let (x, y) = (a[p * n + k], a[q * n + k]);
@@ -175,7 +211,21 @@ impl Factor {
 
 #[cfg(test)]
 mod tests {
-    use super::Normal;
+    use super::{Normal, eigen};
+
+    /// Values and vectors of a matrix make it again, and vectors stand at right angles.
+    #[test]
+    fn eigenvectors() {
+        let a = vec![4.0, 1.0, -2.0, 1.0, 3.0, 0.5, -2.0, 0.5, 900.0];
+        let (values, vectors) = eigen(a.clone(), 3);
+        let sum = |i: usize, j: usize, of: &dyn Fn(usize) -> f64| {
+            (0..3).map(|v| vectors[i * 3 + v] * of(v) * vectors[j * 3 + v]).sum::<f64>()
+        };
+        for (i, j) in (0..9).map(|at| (at / 3, at % 3)) {
+            assert!((sum(i, j, &|v| values[v]) - a[i * 3 + j]).abs() < 1e-6, "{values:?}");
+            assert!((sum(i, j, &|_| 1.0) - f64::from(u8::from(i == j))).abs() < 1e-9, "{vectors:?}");
+        }
+    }
 
     /// Two unknowns from three observations without noise, by descent and by factor; the inverse times the matrix is one.
     #[test]
@@ -207,6 +257,27 @@ mod tests {
         let two = of(&[[1.0, angle.cos(), 0.0], [0.0, angle.sin(), 0.0]]);
         assert!((two - 1.0 / (angle / 2.0).tan()).abs() < 1e-6, "{two}");
         assert_eq!(of(&[[1.0, 0.0, 1.0], [0.0, 2.0, 2.0], [3.0, 1.0, 4.0], [2.0, 7.0, 9.0]]), f64::INFINITY);
+    }
+
+    /// Two columns that are nearly the same are told apart, which descent does not do in its time; where one would fall below the floor, the other
+    /// has its part.
+    #[test]
+    fn nearly_dependent_columns_settle() {
+        let of = |watts: [f64; 2]| {
+            let mut normal = Normal::new(2);
+            for i in 0..1_000 {
+                let x = 1.0 + f64::from(i % 10);
+                let row = [x, x * (1.0 + 1e-4 * f64::from(i % 7))];
+                normal.observe(&row, row[0] * watts[0] + row[1] * watts[1], 1.0);
+            }
+            normal
+        };
+        let normal = of([2.0, 0.5]);
+        let (settled, descended) = (normal.settle(1.0, 1e-3), normal.descend(1.0, 1e-3));
+        assert!((settled[0] - 2.0).abs() < 1e-4 && (settled[1] - 0.5).abs() < 1e-4, "{settled:?}");
+        assert!((descended[0] - 2.0).abs() > 0.1, "{descended:?}");
+        let low = of([3.0, -0.5]).settle(1.0, 1e-3);
+        assert!(low[1] <= 1e-3 && (low[0] + low[1] - 2.5).abs() < 0.01, "{low:?}");
     }
 
     /// A floor holds, and a matrix that is not positive definite has no factor.

@@ -58,6 +58,11 @@ pub trait PowerSource: Send {
         Learned::default()
     }
 
+    /// How often it has to be read so that its steps are seen one by one; `None`: as often as asked for is enough, or nobody knows.
+    fn longest_period(&self) -> Option<Duration> {
+        None
+    }
+
     /// What was learned beside the readings since the last call: the place in `domains`, and what.
     fn extras(&mut self) -> Vec<(usize, Extra)> {
         Vec::new()

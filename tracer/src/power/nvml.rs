@@ -20,8 +20,8 @@ use crate::profile::record::{
     Domain, DomainClass, GpuMeter, GpuMeterKind, Ignored, Origin, Quality, Scope, Source, Warning,
 };
 use calibration::Track;
+use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::{Device, Nvml};
 use offer::Offer;
 use power_sum::PowerSum;
 use std::path::Path;
@@ -37,6 +37,12 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// Time between two readings while the meter's step is measured: much shorter than any step.
 const FAST: Duration = Duration::from_millis(2);
+
+/// Readings come after this part of the shortest step at the latest: as fast as steps, they would show none in one and two in the next; and a whole
+/// part would meet each step at the same distance, so that nothing told how late it is seen.
+const READ_EACH: f64 = 0.4;
+/// But not more often than this.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(4);
 
 /// What NVML offers on this machine.
 pub(super) struct Found {
@@ -145,26 +151,21 @@ impl Gpu {
         Self { index, name, meter, sum: PowerSum::default(), watch: Watch::new(offer, kind) }
     }
 
-    /// The counter in microjoules, of whichever kind it is.
-    fn counter_uj(&mut self, nvml: &Nvml, device: &Device<'_>) -> Result<u64, NvmlError> {
-        match self.meter.kind {
-            GpuMeterKind::InstantPower | GpuMeterKind::AveragedPower => {
-                let power_mw = offer::read_power_mw(nvml, device, self.meter.kind)?;
-                Ok(self.sum.add(KtimeNs::now(), power_mw))
-            }
-            kind => Ok(offer::read_energy_mj(nvml, device, kind)?.saturating_mul(1000)),
-        }
+    /// The counter in microjoules that was read at a moment as millijoules, or of which the power was read, in milliwatts.
+    fn counter_uj(&mut self, at: KtimeNs, value: u64) -> u64 {
+        if is_counter(self.meter.kind) { value.saturating_mul(1000) } else { self.sum.add(at, value) }
     }
 
     fn attempt(&mut self, nvml: &Nvml) -> Attempt {
         let before = KtimeNs::now();
         let read = nvml.device_by_index(self.index).and_then(|device| {
-            let uj = self.counter_uj(nvml, &device)?;
-            Ok((device, uj))
+            let value = offer::read_meter(nvml, &device, self.meter.kind)?;
+            Ok((device, value))
         });
         let at = before.midpoint(KtimeNs::now());
         match read {
-            Ok((device, uj)) => {
+            Ok((device, value)) => {
+                let uj = self.counter_uj(at, value);
                 let stepped = self.watch.see_counter(at, uj);
                 self.watch.look(nvml, &device, at, stepped);
                 Attempt { at, counter_uj: Ok(uj) }
@@ -216,6 +217,13 @@ impl PowerSource for Gpus {
         }
         let notes = self.gpus.iter().flat_map(|gpu| findings::describe(&gpu.name, &gpu.meter)).collect();
         Learned { notes, idle }
+    }
+
+    fn longest_period(&self) -> Option<Duration> {
+        let steps =
+            self.gpus.iter().filter(|gpu| is_counter(gpu.meter.kind)).filter_map(|gpu| gpu.meter.tick_ns);
+        let shortest = Duration::from_nanos(steps.min()?);
+        Some(shortest.mul_f64(READ_EACH).max(SHORTEST_PERIOD))
     }
 
     fn extras(&mut self) -> Vec<(usize, Extra)> {

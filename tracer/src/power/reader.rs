@@ -232,6 +232,7 @@ impl Reader {
     }
 
     async fn run(mut self, period: Duration, mut stopped: watch::Receiver<bool>) -> ReaderEnd {
+        let period = self.live.source.longest_period().map_or(period, |longest| period.min(longest));
         let period = period.max(Duration::from_millis(1));
         let mut interval = tokio::time::interval_at(Instant::now() + period, period);
         interval.set_missed_tick_behavior(MissedTickBehavior::Skip);

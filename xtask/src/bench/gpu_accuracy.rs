@@ -22,6 +22,18 @@ pub(crate) struct Options {
     /// Seconds of each live run.
     #[arg(long, default_value_t = 20)]
     live_seconds: u32,
+    /// Live cells whose name has this in it (`kernel/V100/eager`); may be given several times.
+    #[arg(long)]
+    cell: Vec<String>,
+    /// A folder in which the live runs' recordings and logs are kept.
+    #[arg(long)]
+    keep: Option<PathBuf>,
+    /// Judges what is kept there again instead of running anything.
+    #[arg(long, requires = "keep")]
+    again: bool,
+    /// Shows each stack of the live runs, with its interval.
+    #[arg(long)]
+    stacks: bool,
     /// Meters whose name begins so.
     #[arg(long)]
     only: Option<String>,
@@ -47,6 +59,17 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     ];
     for (name, value) in numbers {
         cargo.args([name, &value]);
+    }
+    options.cell.iter().for_each(|cell| {
+        cargo.args(["--cell", cell]);
+    });
+    if let Some(keep) = &options.keep {
+        cargo.arg("--keep").arg(std::path::absolute(keep)?);
+    }
+    for (flag, wanted) in [("--again", options.again), ("--stacks", options.stacks)] {
+        if wanted {
+            cargo.arg(flag);
+        }
     }
     if let Some(only) = &options.only {
         cargo.args(["--only", only]);

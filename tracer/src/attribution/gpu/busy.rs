@@ -12,7 +12,7 @@ use super::columns::Cell;
 use std::collections::BTreeMap;
 
 /// Length of a cell, in nanoseconds.
-const CELL_NS: u64 = 1_000_000;
+pub(super) const CELL_NS: u64 = 1_000_000;
 
 /// How kernels that run side by side count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

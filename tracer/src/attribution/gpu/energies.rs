@@ -14,6 +14,7 @@ use super::super::intensity::predicted;
 use super::super::linear::Normal;
 use super::MEANS;
 use super::batches::Batches;
+use super::grain::{Coarse, Grain, errors_of};
 use super::meter::{Meter, Window, units_of};
 
 /// Rounds of reweighting, and from how many standard deviations on a window counts less.
@@ -22,7 +23,7 @@ const HUBER: f64 = 2.5;
 /// The median of the absolute value of a standard normal variable.
 const MEDIAN_ABSOLUTE: f64 = 0.6745;
 /// Fewer windows prove nothing.
-const FEWEST_WINDOWS: usize = 40;
+pub(super) const FEWEST_WINDOWS: usize = 40;
 const FOLDS: usize = 5;
 /// Neighbouring windows left out together.
 const BLOCK: usize = 10;
@@ -53,6 +54,8 @@ pub(super) struct Problem {
     pub(super) belief: f64,
     /// Neighbouring windows whose errors may go together: those of a few means of the meter.
     pub(super) together: usize,
+    /// Errors of rows, where they are known.
+    pub(super) grain: Option<Grain>,
 }
 
 /// Parts of the prior, and how windows stray from them.
@@ -84,7 +87,23 @@ impl Problem {
             joules: windows.iter().map(|window| window.joules).collect(),
             rows,
             belief,
+            grain: None,
         }
+    }
+
+    /// The same with the errors of its rows.
+    pub(super) fn with_errors(
+        self,
+        windows: &[Window],
+        batches: &Batches,
+        meter: Meter,
+        (prior, coarse): (&[f64], &[Coarse]),
+    ) -> Self {
+        let errors = errors_of(windows, batches, meter, coarse);
+        let errors: Vec<f64> = errors.iter().zip(prior).map(|(error, prior)| error * prior * prior).collect();
+        let ones = vec![1.0; self.len()];
+        let grain = Grain::new(&self.observed(&ones, 0..self.len()), self.len(), &errors);
+        Self { grain: Some(grain), ..self }
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -104,12 +123,19 @@ impl Problem {
         self.joules[window] - predicted(self.row(window), parts)
     }
 
-    /// What is observed in the windows that are wanted, and believed.
-    pub(super) fn normal(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> Normal {
+    /// What is observed in some windows.
+    pub(super) fn observed(&self, trust: &[f64], windows: impl Iterator<Item = usize>) -> Normal {
         let mut normal = Normal::new(self.columns);
-        for window in (0..self.len()).filter(|&window| wanted(window)) {
+        for window in windows.filter(|&window| window < self.len()) {
             normal.observe(self.row(window), self.joules[window], trust[window]);
         }
+        self.grain.iter().for_each(|grain| grain.clean(&mut normal));
+        normal
+    }
+
+    /// What is observed in the windows that are wanted, and believed.
+    pub(super) fn normal(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> Normal {
+        let mut normal = self.observed(trust, (0..self.len()).filter(|&window| wanted(window)));
         normal.believe(1.0, 1.0 / (self.belief * self.belief));
         normal
     }
@@ -122,7 +148,7 @@ impl Problem {
         let mut fit =
             Fit { parts: vec![1.0; self.columns], noise, trust: vec![1.0 / (noise * noise); self.len()] };
         for _ in 0..rounds {
-            fit.parts = self.normal(&fit.trust, |_| true).descend(1.0, LEAST);
+            fit.parts = self.normal(&fit.trust, |_| true).settle(1.0, LEAST);
             self.weigh(&mut fit, spread * 1e-4);
         }
         fit
@@ -156,7 +182,7 @@ impl Problem {
         let fold_of = |window: usize| window / BLOCK % FOLDS;
         let mut gains = vec![0.0; self.len().div_ceil(BLOCK)];
         for fold in 0..FOLDS {
-            let parts = self.normal(&fit.trust, |window| fold_of(window) != fold).descend(1.0, LEAST);
+            let parts = self.normal(&fit.trust, |window| fold_of(window) != fold).settle(1.0, LEAST);
             let level = self.level(&fit.trust, |window| fold_of(window) != fold);
             let level = vec![level; self.columns];
             for window in (0..self.len()).filter(|&window| fold_of(window) == fold) {
@@ -257,7 +283,7 @@ pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> 
         let trust = &fit.trust[from..until];
         for fold in 0..FOLDS {
             let fold_of = |window: usize| window / BLOCK % FOLDS;
-            let again = near.normal(trust, |window| fold_of(window) != fold).descend(1.0, LEAST);
+            let again = near.normal(trust, |window| fold_of(window) != fold).settle(1.0, LEAST);
             let ones = vec![1.0; problem.columns];
             let gain = |window: usize| {
                 let (old, new) = (near.error(window, &ones), near.error(window, &again));
@@ -265,7 +291,7 @@ pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> 
             };
             gains.push((0..near.len()).filter(|&window| fold_of(window) == fold).map(gain).sum());
         }
-        let again = near.normal(trust, |_| true).descend(1.0, LEAST);
+        let again = near.normal(trust, |_| true).settle(1.0, LEAST);
         found.push((until, again.iter().zip(&fit.parts).map(|(again, part)| again * part).collect()));
     }
     if clearly_positive(&gains) { found } else { whole }
@@ -278,5 +304,7 @@ fn near(problem: &Problem, fit: &Fit, windows: std::ops::Range<usize>) -> Proble
     for row in rows.chunks_mut(columns.max(1)) {
         row.iter_mut().zip(&fit.parts).for_each(|(joules, part)| *joules *= part);
     }
-    Problem { columns, joules: problem.joules[windows].to_vec(), rows, belief: NEAR, ..*problem }
+    let grain = problem.grain.as_ref().map(|grain| grain.scaled(&fit.parts));
+    let (joules, together) = (problem.joules[windows].to_vec(), problem.together);
+    Problem { columns, joules, rows, belief: NEAR, together, grain }
 }

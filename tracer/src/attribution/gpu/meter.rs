@@ -9,7 +9,6 @@
 use super::batches::{Batches, Stretch};
 use crate::clock::KtimeNs;
 use crate::timeline::{EnergyInterval, Span};
-use crate::units::MicroJoules;
 
 /// Windows shorter than this are put together: the moment of reading would be most of them.
 const SHORTEST: f64 = 0.09;
@@ -17,8 +16,9 @@ const SHORTEST: f64 = 0.09;
 const SHORTEST_GRID: f64 = 0.015;
 /// Intervals of a run in which a grid is looked for.
 const FEWEST_ON_GRID: usize = 20;
-/// Where a period is looked for, in parts of the usual distance of steps; how many steps say it, and how much they must agree.
-const PERIODS: (f64, f64) = (0.55, 1.2);
+/// Where a period is looked for, in parts of the usual distance of steps (a lower quartile, and readings may come every second fifth of a step);
+/// how many steps say it, and how much they must agree.
+const PERIODS: (f64, f64) = (0.55, 1.5);
 const ENOUGH: usize = 600;
 const AGREEMENT: f64 = 0.5;
 
@@ -167,32 +167,37 @@ fn line(x: &[f64], y: &[f64]) -> (f64, f64) {
 }
 
 /// Windows to learn from: steps, put together where they are short.
-pub(super) fn windows_of(steps: &[Step], dynamic: &[MicroJoules]) -> Vec<Window> {
+pub(super) fn windows_of(steps: &[Step], shown: &[f64]) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::with_capacity(steps.len());
-    for (&Step { time, ticks }, energy) in steps.iter().zip(dynamic) {
+    for (&Step { time, ticks }, &joules) in steps.iter().zip(shown) {
         match windows.last_mut() {
             Some(last) if last.time.until == time.from && last.time.length() < SHORTEST => {
                 last.time.until = time.until;
                 last.ticks += ticks;
-                last.joules += energy.as_joules();
+                last.joules += joules;
             }
-            _ => windows.push(Window { time, ticks, joules: energy.as_joules() }),
+            _ => windows.push(Window { time, ticks, joules }),
         }
     }
     windows
+}
+
+/// The stretches that the meter looked at in a window, and what work in them counts for.
+pub(super) fn looks_of(window: &Window, meter: Meter) -> impl Iterator<Item = (Stretch, f64)> {
+    // A meter that looks all the time sees one stretch; one that does not, a stretch of each step.
+    let parts = if meter.duty < 1.0 || meter.mean > 0.0 { window.ticks.max(1) } else { 1 };
+    let (start, length) = (window.time.from, window.time.length() / f64::from(parts));
+    (0..parts).map(move |part| {
+        let from = start + f64::from(part) * length;
+        (meter.looked(Stretch { from, until: from + length }), meter.counted(length))
+    })
 }
 
 /// Units of each column in each window, as the meter saw them, window by window.
 pub(super) fn units_of(windows: &[Window], batches: &Batches, meter: Meter, columns: usize) -> Vec<f64> {
     let mut units = vec![0.0; windows.len() * columns];
     for (window, row) in windows.iter().zip(units.chunks_mut(columns.max(1))) {
-        // A meter that looks all the time sees one stretch; one that does not, a stretch of each step.
-        let parts = if meter.duty < 1.0 || meter.mean > 0.0 { window.ticks.max(1) } else { 1 };
-        let length = window.time.length() / f64::from(parts);
-        for part in 0..parts {
-            let from = window.time.from + f64::from(part) * length;
-            let Stretch { from, until } = meter.looked(Stretch { from, until: from + length });
-            let counted = meter.counted(length);
+        for (Stretch { from, until }, counted) in looks_of(window, meter) {
             batches.between(from, until, |cell, part| row[cell.column] += part * counted);
         }
     }

@@ -6,10 +6,11 @@
 //!
 //! 1. `columns`: launches that are expected to take the same energy each.
 //! 2. `busy`: what ran when, where records tell; `drain`: when queued launches were executed, and how long each took, where waits tell.
-//! 3. `meter` and `energies`: how late the meter is and what part of each step it looks at; what a launch costs.
+//! 3. `held`, `meter` and `energies`: how late the meter is and what part of each step it looks at; what a launch costs.
 //! 4. `idle`: what the GPU draws beyond its baseline whenever nothing runs, because a program has it open.
-//! 5. `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly.
-//! 6. `sureness`, `unseen`: how sure that is, and which kernels cannot be told apart.
+//! 5. `found`, `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly; where the
+//!    meter misses a part and records tell all times, launches have power times time, and the difference has a row of its own.
+//! 6. `grain`, `sureness`, `unseen`: how sure that is, and which kernels cannot be told apart.
 //!
 //! Launches of a capture execute nothing and are not recorded; replays of a graph are recorded as launches of what was captured. The launch tier
 //! takes several streams for one queue. Another process that works at the same time all the time cannot be told from the target: only what is
@@ -20,6 +21,9 @@ mod busy;
 mod columns;
 mod drain;
 mod energies;
+mod found;
+mod grain;
+mod held;
 mod idle;
 mod meter;
 mod scope;
@@ -29,7 +33,7 @@ mod timed;
 mod unseen;
 
 use super::doubt_of_watts::OwnerCertainty;
-use super::time::{CpuTime, OTHER, Owner, OwnerId, OwnerTime};
+use super::time::{CpuTime, Owner, OwnerId, OwnerTime};
 use crate::clock::KtimeNs;
 use crate::ids::ThreadKey;
 use crate::profile::record::{GpuWait, Launches};
@@ -39,15 +43,13 @@ use crate::units::MicroJoules;
 use batches::{BLUR, Batch, Batches, Stretch};
 use columns::{Cell, Columns};
 use drain::Queue;
-use energies::{BELIEF, Fit, Problem, find_meter, fit, fit_parts, over_time};
-use meter::{Meter, Step, Window, steps_of, stretch_of, windows_of};
-use split::{Costs, Split, Splitter};
+use energies::{BELIEF, Problem, find_meter, fit, fit_parts};
+use found::Found;
+use grain::Coarse;
+use held::Held;
+use meter::{Step, Window, steps_of, stretch_of, windows_of};
 use std::collections::BTreeSet;
-use sureness::{IDENTIFIED, IDENTIFIED_BY_TIME, Sureness, sureness};
-use unseen::Unseen;
 
-/// Seconds that are shared out together, for a meter that looks all the time.
-const BLOCK: f64 = 1.0;
 /// What the driver's averaged power is a mean over, in seconds (nvml.h on `nvmlDeviceGetPowerUsage`, Ampere and later).
 const AVERAGE: f64 = 1.0;
 /// Seconds that are shared out together for such a meter, in its means.
@@ -87,6 +89,8 @@ pub(super) struct Charged {
     pub(super) by_prior: Vec<MicroJoules>,
     pub(super) residual: MicroJoules,
     pub(super) negative: MicroJoules,
+    /// What the counter shows too much, or too little below zero, because its meter looks at a part of the time.
+    pub(super) unlooked: MicroJoules,
     /// What the GPU drew beyond its baseline because it was open.
     pub(super) idle: MicroJoules,
     pub(super) certainty: OwnerCertainty,
@@ -161,7 +165,7 @@ impl Gpu<'_> {
             None => (Known::Launches, BELIEF.1),
         };
         let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
-        let executed = Executed { columns, shape, belief, known };
+        let executed = Executed { columns, shape, belief, known, coarse: None, timed: false };
         let first = list.clone();
         let others = queue.others.iter().map(|durations| {
             queue.drain(&mut list, Some(durations));
@@ -184,19 +188,23 @@ impl Gpu<'_> {
         others: impl Iterator<Item = Vec<Batch>>,
         dynamic: &[MicroJoules],
     ) -> Found {
-        let Executed { columns, shape, belief, known } = executed;
+        let Executed { columns, shape, belief, known, coarse, timed } = executed;
         let batches = Batches::new(list);
-        let steps = steps_of(self.intervals, self.start);
-        let mut dynamic = dynamic.to_vec();
         let mean = if self.is_averaged() { AVERAGE } else { 0.0 };
-        let (mut windows, mut prior) = learnable(&steps, &dynamic, &batches, &shape);
+        let Held { intervals, mut dynamic, more } = self.steps_shown(dynamic);
+        let steps = steps_of(&intervals, self.start);
+        let shown = |dynamic: &[MicroJoules]| joules_shown(&steps, &intervals, dynamic, &more);
+        let (mut windows, mut prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
         let mut meter = find_meter(&windows, &batches, &prior, belief, mean);
-        let idle = idle::take(&steps, self.intervals, &windows, &batches, meter, &mut dynamic);
+        let idle = idle::take(&steps, &intervals, &windows, &batches, meter, &mut dynamic);
         if idle > MicroJoules::ZERO {
-            (windows, prior) = learnable(&steps, &dynamic, &batches, &shape);
+            (windows, prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
             meter = find_meter(&windows, &batches, &prior, belief, mean);
         }
-        let problem = Problem::new(&windows, &batches, meter, &prior, belief);
+        let mut problem = Problem::new(&windows, &batches, meter, &prior, belief);
+        if let Some(coarse) = &coarse {
+            problem = problem.with_errors(&windows, &batches, meter, (&prior, coarse));
+        }
         let fit = fit(&problem);
         let other = |list| fit_parts(&Problem::new(&windows, &Batches::new(list), meter, &prior, belief));
         let others = others.map(other).collect();
@@ -216,7 +224,15 @@ impl Gpu<'_> {
             dynamic,
             idle,
             alone,
+            timed,
         }
+    }
+
+    /// What the counter shows, step by step.
+    fn steps_shown(&self, dynamic: &[MicroJoules]) -> Held {
+        let held = self.is_averaged().then(|| Held::of(self.intervals, dynamic)).flatten();
+        let plain = || Held { intervals: self.intervals.to_vec(), dynamic: dynamic.to_vec(), more: vec![] };
+        held.unwrap_or_else(plain)
     }
 
     /// Launches as cells; `scale` is what units of columns are multiplied by.
@@ -246,14 +262,25 @@ impl Gpu<'_> {
     }
 }
 
-/// Windows to learn from, and joules of a unit of each column if all power were the same (or all launches, where no durations are known).
-fn learnable(
+/// What each step shows to learn from, in joules above idle: where power is held, what it was held at, for as long as the step really was.
+fn joules_shown(
     steps: &[Step],
+    intervals: &[EnergyInterval],
     dynamic: &[MicroJoules],
-    batches: &Batches,
-    shape: &[f64],
-) -> (Vec<Window>, Vec<f64>) {
-    let windows = windows_of(steps, dynamic);
+    more: &[f64],
+) -> Vec<f64> {
+    let of_step = |place: usize| {
+        let joules = dynamic[place].as_joules();
+        let Some(more) = more.get(place) else { return joules };
+        let seen = intervals[place].span.ns() as f64 / 1e9;
+        (joules / seen.max(1e-9) + more) * steps[place].time.length()
+    };
+    (0..steps.len()).map(of_step).collect()
+}
+
+/// Windows to learn from, and joules of a unit of each column if all power were the same (or all launches, where no durations are known).
+fn learnable(steps: &[Step], joules: &[f64], batches: &Batches, shape: &[f64]) -> (Vec<Window>, Vec<f64>) {
+    let windows = windows_of(steps, joules);
     let mut work = 0.0;
     for batch in &batches.list {
         work += batch.cells.iter().map(|cell| cell.units * shape[cell.column]).sum::<f64>();
@@ -271,106 +298,8 @@ struct Executed {
     /// How sure it is beforehand that all power is the same.
     belief: f64,
     known: Known,
-}
-
-/// What was found out about a GPU before its energy is split.
-struct Found {
-    columns: Columns,
-    batches: Batches,
-    windows: Vec<Window>,
-    meter: Meter,
-    prior: Vec<f64>,
-    known: Known,
-    problem: Problem,
-    fit: Fit,
-    /// What the fit would have been, had things been executed otherwise.
-    others: Vec<Vec<f64>>,
-    steps: Vec<Step>,
-    /// Energy above idle of each step.
-    dynamic: Vec<MicroJoules>,
-    idle: MicroJoules,
-    /// Whether what the meter shows is the device's alone, and launches ran one after the other or were timed.
-    alone: bool,
-}
-
-impl Found {
-    fn finish(self, owners: usize) -> Charged {
-        let Self { problem, fit, others, steps, .. } = &self;
-        let believed = self.columns.len() < 2 || problem.predicts_better(fit);
-        let identified =
-            if matches!(self.known, Known::Records { .. }) { IDENTIFIED_BY_TIME } else { IDENTIFIED };
-        let mut sure = sureness(problem, fit, others, believed && self.alone, identified);
-        let costs = self.costs(problem, fit, believed);
-        let noise = believed.then(|| self.watts_of(fit.noise));
-        // What is a mean holds work that is half of it older.
-        let Meter { late, mean, duty } = self.meter;
-        let shown = Meter { late: late + mean / 2.0, ..Meter::PROMPT };
-        let shown: Vec<Stretch> = steps.iter().map(|step| shown.looked(step.time)).collect();
-        let block = BLOCK.max(MEANS * mean) / (duty * duty);
-        let split = |costs: &Costs, noise| {
-            let partial = duty < 1.0 || mean > 0.0;
-            let splitter = Splitter { batches: &self.batches, costs, shown: &shown, block, partial, noise };
-            splitter.split(&self.dynamic, owners)
-        };
-        let unseen =
-            Unseen { batches: &self.batches, costs: &costs, meter: self.meter, steps, shown: &shown, block };
-        sure.add(&unseen.relative(self.columns.len()));
-        let Split { of_owner, residual, negative } = split(&costs, noise);
-        let mut by_prior = split(&Costs(vec![(0.0, self.prior.clone())]), None).of_owner;
-        by_prior[OTHER as usize] = MicroJoules::ZERO;
-        Charged {
-            certainty: sure.of_owners(self.columns_of(owners)),
-            learned: self.learned(&sure, believed),
-            of_owner,
-            by_prior,
-            residual,
-            negative,
-            idle: self.idle,
-        }
-    }
-
-    /// What launches cost: what was learned, if it is believed.
-    fn costs(&self, problem: &Problem, fit: &Fit, believed: bool) -> Costs {
-        if !believed {
-            return Costs(vec![(f64::INFINITY, self.prior.clone())]);
-        }
-        let joules =
-            |parts: Vec<f64>| parts.iter().zip(&self.prior).map(|(part, prior)| part * prior).collect();
-        let until = |window: usize| self.windows.get(window).map_or(f64::INFINITY, |window| window.time.from);
-        let over_time = over_time(problem, fit).into_iter();
-        Costs(over_time.map(|(window, parts)| (until(window), joules(parts))).collect())
-    }
-
-    /// A window's joules as watts.
-    fn watts_of(&self, joules: f64) -> f64 {
-        let all: f64 = self.windows.iter().map(|window| window.time.length()).sum();
-        joules * self.windows.len() as f64 / all.max(1e-9)
-    }
-
-    /// The column in which each owner launched most.
-    fn columns_of(&self, owners: usize) -> Vec<usize> {
-        let mut most = vec![(0, 0.0); owners];
-        for cell in self.batches.list.iter().flat_map(|batch| &batch.cells) {
-            if let Some(best) = most.get_mut(cell.owner as usize).filter(|best| cell.units > best.1) {
-                *best = (cell.column, cell.units);
-            }
-        }
-        most.into_iter().map(|(column, _)| column).collect()
-    }
-
-    fn learned(&self, sure: &Sureness, believed: bool) -> Learned {
-        let name = |&column: &usize| self.columns.names[column].clone();
-        Learned {
-            kinds: self.columns.len(),
-            windows: self.windows.len(),
-            believed,
-            condition: sure.condition,
-            late: self.meter.late,
-            duty: self.meter.duty,
-            mean: self.meter.mean,
-            alone: self.alone,
-            known: self.known,
-            groups: sure.groups.iter().map(|group| group.iter().map(name).collect()).collect(),
-        }
-    }
+    /// How coarse each column is, where that is known.
+    coarse: Option<Vec<Coarse>>,
+    /// Whether records tell of everything.
+    timed: bool,
 }

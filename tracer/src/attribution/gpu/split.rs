@@ -27,6 +27,17 @@ pub(super) struct Split {
     pub(super) residual: MicroJoules,
     /// Negative energy that went to owners.
     pub(super) negative: MicroJoules,
+    /// What the counter shows beyond what was foretold.
+    pub(super) unlooked: MicroJoules,
+}
+
+/// What is shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Total {
+    /// What the counter shows.
+    Counted,
+    /// What launches are known to take.
+    Foretold,
 }
 
 /// Weights of an interval, and what is predicted for it.
@@ -70,6 +81,7 @@ pub(super) struct Splitter<'a> {
     pub(super) partial: bool,
     /// Standard deviation of a window in watts, where what launches cost is known.
     pub(super) noise: Option<f64>,
+    pub(super) total: Total,
 }
 
 impl Splitter<'_> {
@@ -92,12 +104,18 @@ impl Splitter<'_> {
                 split.residual += ours;
             }
             if seconds >= self.block {
-                split.share(std::mem::take(&mut shared), &std::mem::take(&mut of_block));
+                self.share(&mut split, std::mem::take(&mut shared), &std::mem::take(&mut of_block));
                 seconds = 0.0;
             }
         }
-        split.share(shared, &of_block);
+        self.share(&mut split, shared, &of_block);
         split
+    }
+
+    fn share(&self, split: &mut Split, energy: MicroJoules, weights: &Weights) {
+        let ours = if self.total == Total::Foretold { from_joules(weights.joules) } else { energy };
+        split.unlooked += energy - ours;
+        split.share(ours, weights);
     }
 
     /// Whether launches ran just before or after: the meter's lag is not known better than that.
@@ -174,7 +192,7 @@ impl Split {
 mod tests {
     use super::super::batches::Batch;
     use super::super::columns::Cell;
-    use super::{Batches, Costs, MicroJoules, Splitter, Stretch};
+    use super::{Batches, Costs, MicroJoules, Splitter, Stretch, Total};
 
     fn uj(uj: i64) -> MicroJoules {
         MicroJoules::from_uj(uj)
@@ -200,12 +218,18 @@ mod tests {
             block: 1.0,
             partial: false,
             noise: Some(0.1),
+            total: Total::Counted,
         };
-        let split = splitter.split(&[uj(3_300_001), uj(9_000_000), uj(700_000), uj(-70)], 3);
+        let energies = [uj(3_300_001), uj(9_000_000), uj(700_000), uj(-70)];
+        let split = splitter.split(&energies, 3);
         assert_eq!(
             split.of_owner,
             [uj(6_000_000 + 700_000), uj(2_200_001 + 2_000_000), uj(1_100_000 + 1_000_000)]
         );
-        assert_eq!((split.residual, split.negative), (uj(-70), MicroJoules::ZERO));
+        assert_eq!((split.residual, split.negative, split.unlooked), (uj(-70), uj(0), uj(0)));
+        // Foretold, launches have what they are known to take; the rest of what is theirs is nobody's.
+        let split = Splitter { total: Total::Foretold, ..splitter }.split(&energies, 3);
+        assert_eq!(split.of_owner, [uj(6_000_000 + 700_000), uj(4_000_000), uj(2_000_000)]);
+        assert_eq!((split.residual, split.unlooked), (uj(-70), uj(300_001)));
     }
 }

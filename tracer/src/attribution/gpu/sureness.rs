@@ -11,6 +11,7 @@ use super::super::doubt_of_watts::OwnerCertainty;
 use super::super::linear::Normal;
 use super::super::resample::{add_square, resampled};
 use super::energies::{Fit, Problem};
+use super::split::Total;
 use crate::profile::certainty::Column;
 
 /// A column whose energy has a larger relative standard deviation is not identified: where launches are counted, and where kernels are timed.
@@ -22,6 +23,8 @@ const AGAINST: f64 = -0.5;
 const REACH: f64 = 3.0;
 /// Windows of a step of the bootstrap, at least.
 const STEP: usize = 5;
+/// Standard deviation of what is known of times, in parts: the meter's lag is known to a millisecond, and what ran to a cell of one.
+const TIMES: f64 = 0.002;
 /// What is less is taken for so much where errors are made relative.
 const LEAST: f64 = 1e-3;
 
@@ -37,17 +40,27 @@ pub(super) struct Sureness {
     pub(super) condition: f64,
 }
 
-/// From a problem, its fit and those of other durations that waits allow. `believed`: whether the fit predicts; where it does not nothing is
-/// identified. `identified`: the relative standard deviation up to which a column is.
+/// What is asked for of a fit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Certain {
+    /// Whether it predicts; where it does not nothing is identified.
+    pub(super) believed: bool,
+    /// The relative standard deviation up to which a column is identified.
+    pub(super) identified: f64,
+}
+
+/// From a problem, its fit and those of other durations that waits allow.
 pub(super) fn sureness(
     problem: &Problem,
     fit: &Fit,
     others: &[Vec<f64>],
-    believed: bool,
-    identified: f64,
+    certain: Certain,
+    total: Total,
 ) -> Sureness {
+    let Certain { believed, identified } = certain;
     let n = problem.columns;
-    if n < 2 {
+    // One column has all that the counter shows.
+    if n == 0 || (n == 1 && total == Total::Counted) {
         let least = if believed { 1.0 } else { 0.0 };
         let columns = vec![Column { identified: believed, bounds: (least, 1.0) }; n];
         return Sureness { columns, relative: vec![0.0; n * n], condition: 1.0, ..Sureness::default() };
@@ -70,7 +83,12 @@ pub(super) fn sureness(
     let held: Vec<f64> = fit.parts.iter().map(|part| part.max(LEAST)).collect();
     Sureness {
         columns: (0..n).map(column).collect(),
-        relative: derivative::relative(problem.windows(), &fit.parts, &held, &energies, &covariance),
+        relative: match total {
+            Total::Counted => {
+                derivative::relative(problem.windows(), &fit.parts, &held, &energies, &covariance)
+            }
+            Total::Foretold => (0..n * n).map(|at| foretold(&covariance, &held, at)).collect(),
+        },
         groups,
         condition: problem.normal(&fit.trust, |_| true).condition().powi(2),
     }
@@ -95,6 +113,13 @@ impl Sureness {
     }
 }
 
+/// The relative covariance of energies that are power times time.
+fn foretold(covariance: &[f64], held: &[f64], at: usize) -> f64 {
+    let n = held.len();
+    let times = if at / n == at % n { TIMES * TIMES } else { 0.0 };
+    covariance[at] / (held[at / n] * held[at % n]) + times
+}
+
 /// The covariance of parts, row by row.
 fn covariance(problem: &Problem, fit: &Fit) -> Vec<f64> {
     let n = problem.columns;
@@ -107,6 +132,10 @@ fn covariance(problem: &Problem, fit: &Fit) -> Vec<f64> {
                 let pulled: f64 = (0..n).map(|k| inverse[i * n + k] * inverse[k * n + j]).sum();
                 covariance[i * n + j] += precision * pulled;
             }
+        }
+        let trust = fit.trust.iter().sum();
+        if let Some(grain) = &problem.grain {
+            add_blur(&mut covariance, &inverse, &grain.blurred(trust), problem.belief);
         }
     }
     // A block is four steps.
@@ -123,11 +152,17 @@ fn covariance(problem: &Problem, fit: &Fit) -> Vec<f64> {
 }
 
 fn of_step(problem: &Problem, fit: &Fit, step: usize, length: usize) -> Normal {
-    let mut normal = Normal::new(problem.columns);
-    for window in (step * length..problem.len()).take(length) {
-        normal.observe(problem.row(window), problem.joules[window], fit.trust[window]);
+    problem.observed(&fit.trust, (step * length..problem.len()).take(length))
+}
+
+/// Errors of rows draw parts to what was believed.
+fn add_blur(covariance: &mut [f64], inverse: &[f64], blurred: &[f64], deviation: f64) {
+    let n = inverse.len().isqrt();
+    let pull = |i: usize, j: usize| (0..n).map(|k| inverse[i * n + k] * blurred[k * n + j]).sum::<f64>();
+    let pulls: Vec<f64> = (0..n * n).map(|at| deviation * pull(at / n, at % n)).collect();
+    for (at, sum) in covariance.iter_mut().enumerate() {
+        *sum += (0..n).map(|k| pulls[at / n * n + k] * pulls[at % n * n + k]).sum::<f64>();
     }
-    normal
 }
 
 /// Columns that are not known and whose errors go against each other.

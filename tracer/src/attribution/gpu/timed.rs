@@ -3,9 +3,10 @@
 //! Launches of processes that no records tell of (their CUPTI was missing, or another profiler had it) count as so many average kernels. Leaves
 //! out how time on a device is divided (`busy`), and everything that both tiers share (the room itself).
 
-use super::busy::{Run, Sharing, cells_of};
+use super::busy::{CELL_NS, Run, Sharing, cells_of};
 use super::columns::Columns;
 use super::drain::Queue;
+use super::grain::Coarse;
 use super::{BELIEF, Batch, Charged, Executed, Found, Gpu, Known, OwnerId};
 use crate::clock::KtimeNs;
 use crate::ids::{ProcessKey, ThreadKey};
@@ -13,6 +14,8 @@ use crate::profile::record::{GpuBusy, Launched, Launches};
 use crate::units::MicroJoules;
 use std::collections::BTreeSet;
 
+/// Length of a cell in seconds.
+const CELL: f64 = CELL_NS as f64 / 1e9;
 /// Less overlap than this part of the busy time makes no difference.
 const SIDE_BY_SIDE: f64 = 0.02;
 /// So much better must the counter be explained by whole times, in standard deviations of its windows.
@@ -55,8 +58,14 @@ impl Gpu<'_> {
         let waits = self.waits(|thread| !told.contains(&self.process_of(thread)));
         Queue::new(&launched, &waits, columns.len()).drain(&mut launched, None);
         list.extend(launched);
-        let executed =
-            Executed { columns: columns.clone(), shape: vec![1.0; columns.len()], belief: BELIEF.0, known };
+        let executed = Executed {
+            columns: columns.clone(),
+            shape: vec![1.0; columns.len()],
+            belief: BELIEF.0,
+            known,
+            coarse: Some(self.coarse(columns, mean)),
+            timed: untold.is_empty(),
+        };
         self.learn(executed, list, std::iter::empty(), dynamic)
     }
 
@@ -75,6 +84,25 @@ impl Gpu<'_> {
             Some(Run { from, until, density, owner, column: columns.of_busy(busy.stack)? })
         };
         self.busy().filter_map(run).collect()
+    }
+
+    /// How coarse each column is: kernels of a stack that follow each other are put together, and say when they ran as a whole.
+    fn coarse(&self, columns: &Columns, mean: f64) -> Vec<Coarse> {
+        let mut sums = vec![(0.0, 0.0, 0.0); columns.len()];
+        for (busy, _) in self.busy() {
+            let Some(sum) = columns.of_busy(busy.stack).and_then(|column| sums.get_mut(column)) else {
+                continue;
+            };
+            let (length, seconds) = (busy.until.ns_since(busy.from), busy.busy_ns as f64 / 1e9);
+            // What fills its stretch has one place in it.
+            let spread = if length > busy.busy_ns { length as f64 / 1e9 } else { 0.0 };
+            *sum = (sum.0 + seconds, sum.1 + busy.count as f64, sum.2 + seconds * spread.max(CELL));
+        }
+        let of_column = |&(seconds, count, stretch): &(f64, f64, f64)| match seconds > 0.0 && count > 0.0 {
+            true => Coarse { piece: seconds / count, stretch: stretch / seconds },
+            false => Coarse { piece: mean, stretch: CELL },
+        };
+        sums.iter().map(of_column).collect()
     }
 
     /// Seconds of an average kernel.
