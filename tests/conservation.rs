@@ -48,6 +48,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         frames: vec![],
         stacks: vec![],
         build_ids: BTreeMap::new(),
+        strangers: vec![],
         slices: vec![],
         samples: vec![],
         requests: Requests::default(),

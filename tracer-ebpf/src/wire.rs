@@ -26,7 +26,7 @@ pub const MAX_TABLES: u32 = 4096;
 pub mod kind {
     /// A `SampleHead` with its frames.
     pub const SAMPLE: u32 = 1;
-    /// A `SliceEvent`.
+    /// A `SliceEvent`: time of a target.
     pub const SLICE: u32 = 2;
     /// A `TaskEvent`: a target made a process (`other` = the child's pid).
     pub const FORK: u32 = 3;
@@ -50,6 +50,8 @@ pub mod kind {
     pub const GPU_STACK: u32 = 12;
     /// A `gpu::GpuName`.
     pub const GPU_NAME: u32 = 13;
+    /// A `StrangerEvent`: time of those who are not targets.
+    pub const STRANGER: u32 = 14;
 }
 
 /// What every event begins with.
@@ -60,7 +62,7 @@ pub struct EventHead {
     pub kind: u32,
     /// The CPU on which it happened.
     pub cpu: u32,
-    /// Thread group of the thread that it is about; 0 in a slice: not a target.
+    /// Thread group of the thread that it is about.
     pub pid: u32,
     /// The thread that it is about.
     pub tid: u32,
@@ -68,7 +70,7 @@ pub struct EventHead {
     pub at_ns: u64,
 }
 
-/// Time on a CPU; `head.at_ns` is its end.
+/// A target's time on a CPU; `head.at_ns` is its end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SliceEvent {
@@ -150,6 +152,7 @@ pub const RAW_PAGES: usize = 17;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
+pub use crate::on_cpu::{CpuState, Run, StrangerEvent};
 pub use crate::register;
 
 /// A native frame whose pc is below this is no frame but a bridged gap: its pc is the `end` code of why it was there, its CFA that of
@@ -240,20 +243,6 @@ pub mod lost {
     pub const LAUNCH_STACKS: u32 = 9;
     /// How many there are.
     pub const COUNT: u32 = 10;
-}
-
-/// What a CPU is doing, between two switches.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuState {
-    /// When the running thread came; 0 before the first switch was seen.
-    pub since_ns: u64,
-    /// Start of a run of threads that are not targets; 0: none is open.
-    pub other_start_ns: u64,
-    /// End of that run so far.
-    pub other_end_ns: u64,
-    /// When a sample last woke user space.
-    pub woke_ns: u64,
 }
 
 /// The code mappings of a process: a block of the mapping pool, its size a power of two, unused places filled with `u64::MAX`.
@@ -370,7 +359,6 @@ const _: () = {
     assert!(size_of::<WakeEvent>() == 32);
     assert!(size_of::<Settings>() == 40);
     assert!(size_of::<RawHead>() == 208);
-    assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<AddressSpace>() == 12);
     assert!(size_of::<CodeMapping>() == 32);
     assert!(size_of::<PythonLayout>() == 96);
@@ -382,12 +370,10 @@ const _: () = {
 
 #[cfg(feature = "user")]
 mod user {
-    use super::{AddressSpace, CodeMapping, CpuState, PythonLayout, Settings};
+    use super::{AddressSpace, CodeMapping, PythonLayout, Settings};
 
     // SAFETY: `repr(C)` integers without padding (the asserts above): every bit pattern is a value.
     unsafe impl aya::Pod for Settings {}
-    // SAFETY: as above.
-    unsafe impl aya::Pod for CpuState {}
     // SAFETY: as above.
     unsafe impl aya::Pod for AddressSpace {}
     // SAFETY: as above.

@@ -11,6 +11,7 @@ use super::object::Maps;
 use super::processes::Processes;
 use super::python_frames::{ModuleNames, python_frame, refresh_codes};
 use super::raw_stacks::RawStacks;
+use super::strangers::Strangers;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey};
 use crate::profile::record::{
@@ -38,6 +39,7 @@ pub(super) struct Collector {
     modules: ModuleNames,
     eval_frames: EvalFrames,
     slices: Vec<Slice>,
+    strangers: Strangers,
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
     held: Vec<(Head, ThreadKey, RawStack)>,
@@ -73,6 +75,7 @@ impl Collector {
             modules: ModuleNames::default(),
             eval_frames: EvalFrames::default(),
             slices: Vec::new(),
+            strangers: Strangers::default(),
             samples: Vec::new(),
             held: Vec::new(),
             gpu: GpuCalls::default(),
@@ -95,6 +98,9 @@ impl Collector {
         match decode_event(bytes) {
             Some(Event::Sample(head, comm, stack)) => self.sample(head, comm.text(), &stack),
             Some(Event::Slice(head, start)) => self.slice(head, start),
+            Some(Event::Stranger(head, start, comm)) => {
+                self.slices.push(self.strangers.slice(head, start, comm, &self.out));
+            }
             Some(Event::Fork(head, child)) => {
                 self.ended.remove(&child);
                 self.processes.fork(head.pid, child, &mut self.maps, &self.out);
@@ -130,11 +136,7 @@ impl Collector {
     }
 
     fn slice(&mut self, head: Head, start: KtimeNs) {
-        let who = if head.pid.get() == 0 {
-            Occupant::Other
-        } else {
-            Occupant::Target(self.processes.thread(head.pid, head.tid, None, &self.out))
-        };
+        let who = Occupant::Target(self.processes.thread(head.pid, head.tid, None, &self.out));
         self.slices.push(Slice { cpu: head.cpu, who, start, end: head.at });
     }
 
