@@ -367,3 +367,22 @@ fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
     from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{FORMAT, OLDEST, Problem, opening, read_opening};
+
+    /// The format before this one, which differs only in what it lacks, is read; those beside the two are not.
+    #[test]
+    fn two_formats_are_read() {
+        let opened = |format: u32| {
+            let mut bytes = opening();
+            bytes[8..12].copy_from_slice(&format.to_le_bytes());
+            read_opening(&mut bytes.as_slice())
+        };
+        assert!(opened(OLDEST).is_ok() && opened(FORMAT).is_ok());
+        for other in [OLDEST - 1, FORMAT + 1] {
+            assert!(matches!(opened(other), Err(Problem::OtherVersion(_, format)) if format == other));
+        }
+    }
+}
