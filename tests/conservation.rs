@@ -2,12 +2,12 @@
 
 use energy_trace::attribution::{attribute, attribute_as};
 use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{CpuId, DomainId, SocketId, StackId, ThreadKey};
+use energy_trace::ids::{CpuId, DomainId, Pid, SocketId, StackId, StrangerKey, ThreadKey};
 use energy_trace::profile::accounting::{Accounting, IdlePolicy, Method};
 use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile};
 use energy_trace::profile::record::{
     CounterValue, Domain, DomainClass, GpuWork, Header, IdleBaseline, Occupant, Origin, Quality, Reading,
-    Sample, Scope, Slice, Summary, Verdict, Warning,
+    Sample, Scope, Slice, Stranger, Summary, Verdict, Warning,
 };
 use energy_trace::profile::recording::{Recording, Requests};
 use energy_trace::units::{MicroJoules, MicroWatts};
@@ -48,6 +48,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         frames: vec![],
         stacks: vec![],
         build_ids: BTreeMap::new(),
+        strangers: (0..3).map(stranger).collect(),
         slices: vec![],
         samples: vec![],
         requests: Requests::default(),
@@ -55,6 +56,10 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         summary: Some(Summary { start, end, ..Summary::default() }),
         warnings: vec![],
     }
+}
+
+fn stranger(key: u32) -> Stranger {
+    Stranger { key: StrangerKey::new(key), pid: Pid::new(key), name: "cc1".to_owned() }
 }
 
 fn counter(id: u32, class: DomainClass, scope: Scope, idle_uw: Option<u64>) -> Domain {
@@ -77,8 +82,13 @@ fn reading(at: KtimeNs, uj: u64) -> Reading {
     Reading { at, value: CounterValue::MicroJoules(uj) }
 }
 
+/// Of the target, or of one of three strangers, a fourth that no record defined, or those that are not told apart, by when it begins.
 fn slice(cpu: u32, thread: Option<u32>, start: KtimeNs, end: KtimeNs) -> Slice {
-    let who = thread.map_or(Occupant::Other, |key| Occupant::Target(ThreadKey::new(key)));
+    let stranger = match (start.as_ns() / TICK % 5) as u32 {
+        4 => Occupant::Other,
+        key => Occupant::Stranger(StrangerKey::new(key)),
+    };
+    let who = thread.map_or(stranger, |key| Occupant::Target(ThreadKey::new(key)));
     Slice { cpu: CpuId::new(cpu), who, start, end }
 }
 

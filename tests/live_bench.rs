@@ -1,6 +1,6 @@
 //! The closed loops as a benchmark: real BPF programs and simulated power counters, what the program says beside what was really spent.
 //!
-//! `cargo xtask bench live [--seconds N] [--only NAME]`. Needs root, BPF, /dev/fuse, two CPUs and util-linux. A loop that fails says so in
+//! `cargo xtask bench live [--seconds N] [--only NAME] [--keep FOLDER]`. Needs root, BPF, /dev/fuse, two CPUs and util-linux. A loop that fails says so in
 //! its line. Leaves out the virtual clock (`accuracy_run.rs`), which no busy machine can upset.
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
@@ -27,11 +27,12 @@ struct Loop {
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let (mut seconds, mut only) = (20, None);
+    let (mut seconds, mut only, mut keep) = (20, None, None);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--seconds" => seconds = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(seconds),
             "--only" => only = arguments.next(),
+            "--keep" => keep = arguments.next().map(PathBuf::from),
             _ => {}
         }
     }
@@ -41,7 +42,7 @@ fn main() {
     println!("|---|---|---|---|---|---|---|");
     for one in loops(seconds).iter().filter(|one| only.as_ref().is_none_or(|only| one.name.starts_with(only)))
     {
-        match run(one) {
+        match run(one, keep.as_deref()) {
             Ok(line) => println!("| {} | {line} |", one.name),
             Err(error) => println!("| {} | failed: {error:#} | | | | | |", one.name),
         }
@@ -79,6 +80,7 @@ fn loops(seconds: u32) -> Vec<Loop> {
             stranger: Some(words(&format!("{threads} {} stranger=12", seconds + 6))),
         },
         simple("fork storm", 1, shell(storm)),
+        simple("nobody beside", 1, words(&format!("{threads} {seconds} first=8 second=20"))),
     ]
 }
 
@@ -87,8 +89,8 @@ fn binary(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release").join(name)
 }
 
-/// Runs a loop and returns its line of the table.
-fn run(one: &Loop) -> anyhow::Result<String> {
+/// Runs a loop and returns its line of the table. The recording and the truth are left in the folder `keep`, named after the loop.
+fn run(one: &Loop, keep: Option<&Path>) -> anyhow::Result<String> {
     let simulation = Simulation::start(&Options { sockets: one.sockets, step_uj: 61, ..Options::default() })?;
     let folder = tempfile::tempdir()?;
     let data = folder.path().join("energy-trace.data");
@@ -107,6 +109,11 @@ fn run(one: &Loop) -> anyhow::Result<String> {
     ensure!(finished.status.success(), "{}", finished.stderr);
     let truth = simulation.truth();
     drop(stranger);
+    if let Some(folder) = keep {
+        let place = |ending: &str| folder.join(format!("{}.{ending}", one.name.replace(' ', "-")));
+        std::fs::copy(&data, place("data")).context("the recording")?;
+        std::fs::write(place("truth.json"), serde_json::to_string(&truth)?).context("the truth")?;
+    }
     let weighted = report(&data, &[])?;
     let by_time = report(&data, &["--attribution", "time"])?;
     Ok(compare(&truth, &weighted, &by_time))

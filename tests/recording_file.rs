@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
+use energy_trace::ids::{
+    CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, StrangerKey, ThreadKey, Tid,
+};
 use energy_trace::profile::file::{FileError, RecordingWriter, read};
 use energy_trace::profile::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, Occupant, Origin, Process,
-    Quality, Reading, Record, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
+    Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Verdict,
 };
 use energy_trace::profile::recording::Recording;
 use energy_trace::units::MicroJoules;
@@ -109,6 +111,8 @@ fn records() -> Vec<Record> {
         Record::Readings(DomainId::new(0), vec![reading(1_000, 5), reading(9_000, 80)]),
         Record::Name(FrameId::new(1), name),
         Record::Cores(vec![vec![CpuId::new(0), CpuId::new(1)]]),
+        Record::Stranger(Stranger { key: StrangerKey::new(0), pid: Pid::new(77), name: "cc1".to_owned() }),
+        Record::Slices(vec![Slice { who: Occupant::Stranger(StrangerKey::new(0)), ..slice(6_000, 7_000) }]),
         Record::Summary(Summary {
             start: KtimeNs::from_ns(1_000),
             end: KtimeNs::from_ns(9_000),
@@ -155,7 +159,9 @@ fn a_recording_comes_back() {
     assert_eq!(recording.header, header());
     assert_eq!(recording.domains, [domain()]);
     assert_eq!(recording.cores, [[CpuId::new(0), CpuId::new(1)]]);
-    assert_eq!(recording.slices, [slice(2_000, 3_000), slice(5_000, 6_000)]);
+    assert_eq!((recording.strangers.len(), recording.strangers[0].name.as_str()), (1, "cc1"));
+    let strange = Slice { who: Occupant::Stranger(StrangerKey::new(0)), ..slice(6_000, 7_000) };
+    assert_eq!(recording.slices, [slice(2_000, 3_000), slice(5_000, 6_000), strange]);
     assert_eq!(recording.samples, [sample(2_500), sample(5_500)]);
     assert_eq!(recording.readings[&DomainId::new(0)], [reading(1_000, 5), reading(9_000, 80)]);
     let names: Vec<_> = recording.frames_of(StackId::new(1)).map(|(_, f)| f.name.as_str()).collect();
@@ -255,6 +261,7 @@ fn late_findings_are_in_the_stacks() {
 #[test]
 fn undefined_ids_are_damage() {
     let bad = [
+        Record::Slices(vec![Slice { who: Occupant::Stranger(StrangerKey::new(1)), ..slice(1, 2) }]),
         Record::Slices(vec![Slice { who: Occupant::Target(ThreadKey::new(1)), ..slice(1, 2) }]),
         Record::Samples(vec![Sample { stack: StackId::new(2), ..sample(1) }]),
         Record::Readings(DomainId::new(1), vec![]),

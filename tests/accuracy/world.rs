@@ -159,6 +159,7 @@ impl World {
             frames: (0..3).map(|f| frame(&format!("f{f}"))).collect(),
             stacks: (0..3).map(|f| StackNode { parent: None, frame: FrameId::new(f) }).collect(),
             build_ids: [].into(),
+            strangers: vec![],
             slices: self.slices(),
             samples: self.samples(hz, &mut random),
             requests: Requests::default(),

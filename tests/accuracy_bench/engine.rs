@@ -4,7 +4,7 @@
 
 use super::asks::Asks;
 use energy_trace::clock::KtimeNs;
-use energy_trace::ids::{CpuId, DomainId, StackId, ThreadKey};
+use energy_trace::ids::{CpuId, DomainId, StackId, StrangerKey, ThreadKey};
 use energy_trace::profile::record::{CounterValue, Occupant, Reading, Sample, Slice, Verdict};
 use energy_trace::profile::recording::Recording;
 use energy_trace_tests::random::Random;
@@ -26,8 +26,8 @@ pub(crate) fn dwell(random: &mut Random, mean_ns: f64) -> u64 {
 pub(crate) enum Who {
     /// A thread of the target in a function.
     Target { thread: u32, function: usize },
-    /// Another process, which draws this many watts.
-    Stranger { watts: u32 },
+    /// Another process, by its number, which draws this many watts.
+    Stranger { key: u32, watts: u32 },
 }
 
 /// What one CPU did from one moment to another.
@@ -223,7 +223,7 @@ impl World {
     fn watts_of(&self, who: Who) -> f64 {
         match who {
             Who::Target { function, .. } => self.watts[function],
-            Who::Stranger { watts } => f64::from(watts),
+            Who::Stranger { watts, .. } => f64::from(watts),
         }
     }
 
@@ -308,7 +308,7 @@ impl World {
         for stretch in ordered {
             let who = match stretch.who {
                 Who::Target { thread, .. } => Occupant::Target(ThreadKey::new(thread)),
-                Who::Stranger { .. } => Occupant::Other,
+                Who::Stranger { key, .. } => Occupant::Stranger(StrangerKey::new(key)),
             };
             let (start, end) = (KtimeNs::from_ns(BOOT + stretch.from), KtimeNs::from_ns(BOOT + stretch.to));
             let cpu = CpuId::new(stretch.cpu);

@@ -1,11 +1,11 @@
 //! The recording of a virtual world: everything in it that is not observed but known beforehand.
 
-use super::engine::{BOOT, World};
+use super::engine::{BOOT, Stretch, Who, World};
 use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, ThreadKey, Tid};
+use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StrangerKey, ThreadKey, Tid};
 use energy_trace::profile::record::{
     Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, Origin, Process, Quality, Scope, StackNode,
-    Summary, Thread,
+    Stranger, Summary, Thread,
 };
 use energy_trace::profile::recording::Recording;
 use energy_trace::units::{MicroJoules, MicroWatts};
@@ -19,6 +19,7 @@ pub(crate) fn of(world: &World) -> Recording {
     let processes = world.process_of.iter().max().map_or(1, |most| most + 1);
     Recording {
         build_ids: Default::default(),
+        strangers: strangers(world),
         requests: Default::default(),
         gpu: Default::default(),
         sleeps: Vec::new(),
@@ -100,6 +101,17 @@ fn thread(key: u32, process: u32) -> Thread {
         tid: Tid::new(400 + key),
         name: format!("t{key}"),
     }
+}
+
+fn strangers(world: &World) -> Vec<Stranger> {
+    let key = |stretch: &Stretch| match stretch.who {
+        Who::Stranger { key, .. } => Some(key),
+        Who::Target { .. } => None,
+    };
+    let count = world.stretches.iter().filter_map(key).max().map_or(0, |most| most + 1);
+    let one =
+        |key| Stranger { key: StrangerKey::new(key), pid: Pid::new(900 + key), name: format!("s{key}") };
+    (0..count).map(one).collect()
 }
 
 fn frame(function: u32) -> Frame {

@@ -70,6 +70,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         scenario("B10b", "loop of 10 ms locked to a 100 Hz timer", Hostile, |r| locked(r, 100)),
         scenario("B10c", "the same loop, 99 Hz, the default", Hostile, |r| locked(r, 99)),
         scenario("B11", "2 processes beside a stranger on 40 % of the socket", Identifiable, b11),
+        scenario("B11b", "2 processes beside strangers of 16, 5 and 1 W", Identifiable, b11b),
         scenario("B12a", "as B4a on 2 cores with 2 hyperthreads each (15 %), not recorded", Hostile, |r| {
             hyperthreads(r, 0.15, false)
         }),
@@ -271,9 +272,42 @@ fn b11(random: &mut Random) -> World {
         let mut from = random.around(6 * MS, 4 * MS);
         while from < MINUTE {
             let to = (from + random.around(4 * MS, 3 * MS)).min(MINUTE);
-            stretches.push(Stretch { cpu, from, to, who: Who::Stranger { watts: 12 } });
+            stretches.push(Stretch { cpu, from, to, who: Who::Stranger { key: 0, watts: 12 } });
             from = to + random.around(6 * MS, 4 * MS);
         }
+    }
+    World { process_of: vec![0, 1], ..one(stretches, WIDE) }
+}
+
+/// Bursts of a stranger on a CPU: busy and quiet for about so many milliseconds by turns.
+fn bursts(random: &mut Random, cpu: u32, busy: u64, quiet: u64, who: Who) -> Vec<Stretch> {
+    let mut stretches = vec![];
+    let mut from = random.around(quiet * MS, quiet * MS * 2 / 3);
+    while from < MINUTE {
+        let to = (from + random.around(busy * MS, busy * MS * 2 / 3)).min(MINUTE);
+        stretches.push(Stretch { cpu, from, to, who });
+        from = to + random.around(quiet * MS, quiet * MS * 2 / 3);
+    }
+    stretches
+}
+
+/// As B11 with another hot stranger (16 W) and, on each of the strangers' CPUs, kernel threads of 1 W: they run while the hot
+/// ones do not.
+fn b11b(random: &mut Random) -> World {
+    let mut stretches = threads(random, 2, 2e7, 0.2);
+    for (cpu, watts) in [(2, 16), (3, 5)] {
+        let hot = bursts(random, cpu, 20, 20, Who::Stranger { key: cpu - 2, watts });
+        let mut quiet = 0;
+        for stretch in &hot {
+            let mut from = quiet + random.below(2 * MS);
+            while from < stretch.from {
+                let to = (from + random.around(MS, 900_000)).min(stretch.from);
+                stretches.push(Stretch { cpu, from, to, who: Who::Stranger { key: 2, watts: 1 } });
+                from = to + random.below(2 * MS);
+            }
+            quiet = stretch.to;
+        }
+        stretches.extend(hot);
     }
     World { process_of: vec![0, 1], ..one(stretches, WIDE) }
 }

@@ -53,6 +53,7 @@ impl World {
         let reading = |n: u64| Reading { at: ms(n * 10), value: CounterValue::MicroJoules(n * 10_000) };
         let recording = Recording {
             build_ids: BTreeMap::new(),
+            strangers: vec![],
             sleeps: vec![],
             gpu_facts: Default::default(),
             cores: Default::default(),

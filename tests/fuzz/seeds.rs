@@ -4,11 +4,11 @@
 //! bytes that the target's parameters take (numbers as they are, a zero for an empty list), and ends with the data.
 
 use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
+use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, StrangerKey, ThreadKey, Tid};
 use energy_trace::profile::file::RecordingWriter;
 use energy_trace::profile::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, Occupant, Origin, Process,
-    Quality, Reading, Record, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
+    Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Verdict,
 };
 use energy_trace::unwind::elf::{ElfFacts, read_eh_frame};
 use energy_trace_fuzz::before_records;
@@ -140,6 +140,8 @@ fn records() -> Vec<Record> {
         Record::Stack(stack, node(Some(StackId::new(0)), 1)),
         Record::Slices(vec![slice(10, 1000), slice(1500, 3000)]),
         Record::Samples(vec![sample(500), sample(2000)]),
+        Record::Stranger(Stranger { key: StrangerKey::new(0), pid: Pid::new(9), name: "s".into() }),
+        Record::Slices(vec![Slice { who: Occupant::Stranger(StrangerKey::new(0)), ..slice(1000, 1400) }]),
         Record::Readings(DomainId::new(0), vec![reading(0, 5), reading(4000, 900)]),
         Record::Name(FrameId::new(1), name("g", 2)),
         Record::Inlined(FrameId::new(1), vec![name("h", 3)]),

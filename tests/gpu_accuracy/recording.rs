@@ -54,6 +54,7 @@ pub(crate) fn recording(
         frames,
         stacks,
         build_ids: BTreeMap::new(),
+        strangers: vec![],
         slices: vec![],
         samples: vec![],
         requests: Requests::default(),

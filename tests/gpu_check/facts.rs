@@ -187,6 +187,7 @@ fn empty() -> Recording {
         frames: vec![frame(FrameKind::Native, "main")],
         stacks: vec![StackNode { parent: None, frame: FrameId::new(0) }],
         build_ids: BTreeMap::new(),
+        strangers: vec![],
         slices: vec![],
         samples: vec![],
         requests: Default::default(),

@@ -10,6 +10,7 @@ pub mod gpu;
 pub mod known_rules;
 pub mod memory;
 pub mod native;
+pub mod on_cpu;
 pub mod python;
 pub mod python_layout;
 pub mod register;

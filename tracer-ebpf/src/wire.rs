@@ -30,7 +30,7 @@ pub const MAX_TABLES: u32 = 4096;
 pub mod kind {
     /// A `SampleHead` with its frames.
     pub const SAMPLE: u32 = 1;
-    /// A `SliceEvent`.
+    /// A `SliceEvent`: time of a target.
     pub const SLICE: u32 = 2;
     /// A `TaskEvent`: a target made a process (`other` = the child's pid).
     pub const FORK: u32 = 3;
@@ -57,6 +57,8 @@ pub mod kind {
     /// An `EventHead`, and behind it `CODE_WORDS` words for each code object of the sample that follows which no sample of this CPU held
     /// before: its address, and the sixteen bytes at `PythonLayout::code_check` as they were then.
     pub const CODES: u32 = 14;
+    /// A `StrangerEvent`: time of those who are not targets.
+    pub const STRANGER: u32 = 15;
 }
 
 /// What every event begins with.
@@ -67,7 +69,7 @@ pub struct EventHead {
     pub kind: u32,
     /// The CPU on which it happened.
     pub cpu: u32,
-    /// Thread group of the thread that it is about; 0 in a slice: not a target.
+    /// Thread group of the thread that it is about.
     pub pid: u32,
     /// The thread that it is about.
     pub tid: u32,
@@ -75,7 +77,7 @@ pub struct EventHead {
     pub at_ns: u64,
 }
 
-/// Time on a CPU; `head.at_ns` is its end.
+/// A target's time on a CPU; `head.at_ns` is its end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SliceEvent {
@@ -157,6 +159,7 @@ pub const RAW_PAGES: usize = 17;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
+pub use crate::on_cpu::{CpuState, Run, StrangerEvent};
 pub use crate::python_layout::PythonLayout;
 pub use crate::register;
 
@@ -252,20 +255,6 @@ pub mod lost {
     pub const COUNT: u32 = 11;
 }
 
-/// What a CPU is doing, between two switches.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuState {
-    /// When the running thread came; 0 before the first switch was seen.
-    pub since_ns: u64,
-    /// Start of a run of threads that are not targets; 0: none is open.
-    pub other_start_ns: u64,
-    /// End of that run so far.
-    pub other_end_ns: u64,
-    /// When a sample last woke user space.
-    pub woke_ns: u64,
-}
-
 /// The code mappings of a process: a block of the mapping pool, its size a power of two, unused places filled with `u64::MAX`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -312,7 +301,6 @@ const _: () = {
     assert!(size_of::<WakeEvent>() == 32);
     assert!(size_of::<Settings>() == 40);
     assert!(size_of::<RawHead>() == 208);
-    assert!(size_of::<CpuState>() == 32);
     assert!(size_of::<AddressSpace>() == 12);
     assert!(size_of::<CodeMapping>() == 32);
     let words = MAX_FRAMES as usize * NATIVE_WORDS
@@ -323,12 +311,10 @@ const _: () = {
 
 #[cfg(feature = "user")]
 mod user {
-    use super::{AddressSpace, CodeMapping, CpuState, PythonLayout, Settings};
+    use super::{AddressSpace, CodeMapping, PythonLayout, Settings};
 
     // SAFETY: `repr(C)` integers without padding (the asserts above): every bit pattern is a value.
     unsafe impl aya::Pod for Settings {}
-    // SAFETY: as above.
-    unsafe impl aya::Pod for CpuState {}
     // SAFETY: as above.
     unsafe impl aya::Pod for AddressSpace {}
     // SAFETY: as above.

@@ -1,12 +1,13 @@
 //! Exact time on a CPU, from `sched_switch`.
 //!
 //! In the hook `current` is still the thread that leaves, so that its slice is [last switch, now). Neighbouring slices of threads that
-//! are not targets are merged and sent when something else follows: a busy machine with a quiet target costs one lookup a switch.
+//! are not targets are merged into runs (`on_cpu.rs`) and sent when something else follows: a busy machine with a quiet target costs one
+//! lookup a switch, and one event where a process ran for a while.
 
-use super::maps::{CPU_STATE, EVENTS, count, current, head, is_target};
+use super::maps::{CPU_STATE, EVENTS, count, current, is_target};
 use super::waits;
-use aya_ebpf::helpers::bpf_ktime_get_ns;
-use tracer_ebpf::wire::{CpuState, SliceEvent, kind, lost};
+use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_smp_processor_id, bpf_ktime_get_ns};
+use tracer_ebpf::wire::{CpuState, EventHead, Run, SliceEvent, StrangerEvent, kind, lost};
 
 /// `BPF_RB_NO_WAKEUP`: user space looks at intervals.
 pub(crate) const NO_WAKEUP: u64 = 1;
@@ -32,27 +33,36 @@ pub(crate) fn leave_cpu() {
             send(pid, tid, start, now);
         }
         waits::begin(pid, tid, now);
-    } else if start != 0 {
-        if state.other_start_ns == 0 {
-            state.other_start_ns = start;
-        }
-        state.other_end_ns = now;
+    } else if start != 0 && !state.run.takes(pid, start, now) {
+        flush_other(state);
+        let comm = bpf_get_current_comm().unwrap_or([0; 16]);
+        state.run = Run { start_ns: start, end_ns: now, pid, reserved: 0, comm };
     }
 }
 
 /// Sends the open run of threads that are not targets.
 #[inline(always)]
 fn flush_other(state: &mut CpuState) {
-    if state.other_start_ns != 0 {
-        send(0, 0, state.other_start_ns, state.other_end_ns);
-        state.other_start_ns = 0;
+    let Run { start_ns, end_ns, pid, comm, .. } = state.run;
+    if start_ns != 0 {
+        let event = StrangerEvent { head: head(kind::STRANGER, pid, 0, end_ns), start_ns, comm };
+        if EVENTS.output::<StrangerEvent>(&event, NO_WAKEUP).is_err() {
+            count(lost::SLICES);
+        }
+        state.run.start_ns = 0;
     }
 }
 
 #[inline(always)]
+fn head(kind: u32, pid: u32, tid: u32, at_ns: u64) -> EventHead {
+    // SAFETY: only reads the CPU number.
+    let cpu = unsafe { bpf_get_smp_processor_id() };
+    EventHead { kind, cpu, pid, tid, at_ns }
+}
+
+#[inline(always)]
 fn send(pid: u32, tid: u32, start_ns: u64, end_ns: u64) {
-    let mut slice = SliceEvent { head: head(kind::SLICE, pid, tid), start_ns };
-    slice.head.at_ns = end_ns;
+    let slice = SliceEvent { head: head(kind::SLICE, pid, tid, end_ns), start_ns };
     if EVENTS.output::<SliceEvent>(&slice, NO_WAKEUP).is_err() {
         count(lost::SLICES);
     }

@@ -17,7 +17,7 @@
 //! across any sleep where they say that it begins something else each time. Leaves out how λ and π are found (`chain.rs`).
 
 use super::siblings::Siblings;
-use super::time::{OTHER, OwnerId};
+use super::time::OwnerId;
 use crate::clock::KtimeNs;
 use crate::ids::CpuId;
 use crate::timeline::{EnergyInterval, Span};
@@ -124,7 +124,7 @@ pub(super) fn parts<'a>(
             }
         }
     }
-    parts.sort_by_key(|part| (part.interval, part.left == OTHER, part.line, part.at));
+    parts.sort_by_key(|part| (part.interval, part.line, part.at));
     parts
 }
 

@@ -12,16 +12,28 @@ use std::collections::HashMap;
 /// Number of a class.
 pub(super) type ClassId = usize;
 
-/// Other processes: one class.
+/// Other processes, but for those that are told apart: one class.
 pub(super) const OTHER_CLASS: ClassId = 0;
 /// Time of the target that no sample saw: one class.
 const UNSAMPLED_CLASS: ClassId = 1;
 
+/// What has a class of its own.
+#[derive(PartialEq, Eq, Hash)]
+enum Kind<'a> {
+    Function(FrameKind, &'a str, &'a str, u32),
+    Stranger(u32),
+}
+
 /// The class of each owner, by the owner's number.
 pub(super) fn classes_of(recording: &Recording, owners: &[OwnerTime]) -> Vec<ClassId> {
-    let mut numbers: HashMap<(FrameKind, &str, &str, u32), ClassId> = HashMap::new();
+    let mut numbers: HashMap<Kind<'_>, ClassId> = HashMap::new();
+    let mut number = |kind| {
+        let next = numbers.len() + 2;
+        *numbers.entry(kind).or_insert(next)
+    };
     let class = |owner: &OwnerTime| match owner.owner {
         Owner::Other => OTHER_CLASS,
+        Owner::Stranger(group) => number(Kind::Stranger(group)),
         Owner::Target(_, None) => UNSAMPLED_CLASS,
         Owner::Target(_, Some(stack)) => {
             // What the compiler put into a function is that function: debug information must not change who draws what.
@@ -31,8 +43,7 @@ pub(super) fn classes_of(recording: &Recording, owners: &[OwnerTime]) -> Vec<Cla
             let python =
                 innermost.into_iter().chain(frames).find(|(_, frame)| frame.kind == FrameKind::Python);
             let Some((_, frame)) = python.or(innermost) else { return UNSAMPLED_CLASS };
-            let next = numbers.len() + 2;
-            *numbers.entry((frame.kind, &frame.module, &frame.name, frame.first_line)).or_insert(next)
+            number(Kind::Function(frame.kind, &frame.module, &frame.name, frame.first_line))
         }
     };
     owners.iter().map(class).collect()
@@ -77,6 +88,7 @@ mod tests {
             frames,
             stacks: nodes,
             build_ids: BTreeMap::new(),
+            strangers: vec![],
             slices: vec![],
             samples: vec![],
             requests: crate::profile::recording::Requests::default(),

@@ -4,7 +4,7 @@
 //! sums matter. A domain on whose CPUs nobody ran keeps its baseline whatever was chosen.
 
 use super::occupancy::Presence;
-use super::time::{OTHER, Owner, OwnerTime};
+use super::time::{Owner, OwnerTime};
 use crate::profile::accounting::IdlePolicy;
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -35,17 +35,16 @@ pub(super) fn hand_out(
     MicroJoules::ZERO
 }
 
-/// One part to each thread that ran and one to all others, by time within a thread.
+/// One part to each thread that ran and one to all others, by time within a thread, or within the others.
 fn equal(idle: MicroJoules, time: &[u64], owners: &[OwnerTime]) -> Option<Vec<MicroJoules>> {
     let mut parties: BTreeMap<Option<crate::ids::ThreadKey>, Vec<usize>> = BTreeMap::new();
     for (number, owner) in owners.iter().enumerate().filter(|&(number, _)| time[number] > 0) {
         let party = match owner.owner {
             Owner::Target(thread, _) => Some(thread),
-            Owner::Other => None,
+            Owner::Other | Owner::Stranger(_) => None,
         };
         parties.entry(party).or_default().push(number);
     }
-    debug_assert!(parties.get(&None).is_none_or(|others| others == &[OTHER as usize]));
     let of_party = idle.split(&vec![1; parties.len()])?;
     let mut parts = vec![MicroJoules::ZERO; owners.len()];
     for (members, energy) in parties.values().zip(of_party) {

@@ -14,7 +14,7 @@ use super::posterior::Splitter;
 use super::share::{Shares, by_time, idle_of, split};
 use super::siblings::Siblings;
 use super::steady::Edges;
-use super::time::{CpuTime, OTHER, Segment};
+use super::time::{CpuTime, OTHER, Owner, Segment};
 use super::uncore::{activity, calibrate, is_less_together, take};
 use crate::clock::KtimeNs;
 use crate::profile::accounting::{Accounting, Method};
@@ -209,11 +209,11 @@ fn charge(account: &mut Account, shares: Shares, plain: Shares, present: &[Prese
     let kept = hand_out(policy, account.row.idle, &mut of_owner, present, owners);
     hand_out(policy, account.row.idle, &mut by_time, present, owners);
     account.row.idle = kept;
-    if let Some(other) = of_owner.get_mut(OTHER as usize) {
-        account.row.other = std::mem::take(other);
-    }
-    if let Some(other) = by_time.get_mut(OTHER as usize) {
-        *other = MicroJoules::ZERO;
+    for (number, owner) in owners.iter().enumerate() {
+        if !matches!(owner.owner, Owner::Target(..)) {
+            account.row.other += std::mem::take(&mut of_owner[number]);
+            by_time[number] = MicroJoules::ZERO;
+        }
     }
     account.row.target = of_owner.iter().copied().sum();
     account.row.residual = shares.residual;

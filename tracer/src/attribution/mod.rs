@@ -6,7 +6,8 @@
 //! measured = target + other + idle + uncore + residual + Σ unattributed        to the microjoule
 //! ```
 //!
-//! 1. `time`: on-CPU slices are cut into segments, each owned by a sample's stack. Time is conserved to the nanosecond.
+//! 1. `time`: on-CPU slices are cut into segments, each owned by a sample's stack. Time is conserved to the nanosecond. `strangers`: which
+//!    other processes are told apart.
 //! 2. `timeline` (its own room): readings become intervals of energy; a model stands in where there is no counter.
 //! 3. `occupancy`: who was on the domain's CPUs in each interval, for how long. The socket is a property of the CPU, not of the process,
 //!    so a thread that migrates is charged on each socket for the time it spent there.
@@ -58,6 +59,7 @@ mod share;
 mod siblings;
 mod speed;
 mod steady;
+mod strangers;
 mod time;
 mod uncore;
 mod update;
@@ -75,6 +77,7 @@ use behalf::{Behalf, Logical};
 use ledger::{Account, Basis, account};
 use siblings::Siblings;
 use std::collections::{BTreeMap, BTreeSet};
+use strangers::Strangers;
 use time::CpuTime;
 
 /// Attributes the energy of a recording: the ledger of each domain and the joules of each thread and stack, in the physical view.
@@ -120,7 +123,8 @@ impl Found {
     fn of(recording: &Recording, accounting: Accounting) -> Self {
         let span = span_of(recording);
         let cpus = Cpus::of(recording);
-        let mut time = CpuTime::new(&recording.slices, &recording.samples, span);
+        let strangers = Strangers::of(&recording.slices, &recording.strangers);
+        let mut time = CpuTime::new(&recording.slices, &recording.samples, &strangers, span);
         gpu::enlist(recording, &mut time);
         let behalf = behalf::refine(recording, &mut time, span);
         let class_of = class::classes_of(recording, &time.owners);

@@ -16,6 +16,7 @@
 
 use super::bridge::{Mark, Piece, Run};
 use super::line::Line;
+use super::strangers::Strangers;
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, StackId, ThreadKey};
 use crate::profile::record::{Occupant, Sample, Slice};
@@ -29,14 +30,16 @@ pub(super) const NEAREST_NS: u64 = 500_000_000;
 /// Position in `CpuTime::owners`.
 pub(super) type OwnerId = u32;
 
-/// Everybody who is not the target.
+/// All who are not the target, but for those that are told apart.
 pub(super) const OTHER: OwnerId = 0;
 
 /// Who owns time on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
-    /// Other processes and the kernel's own threads.
+    /// Other processes and the kernel's own threads, together.
     Other,
+    /// One of them, or several of one kind, told apart from the others.
+    Stranger(u32),
     /// A thread of the target in a stack; `None` where no sample saw it.
     Target(ThreadKey, Option<StackId>),
 }
@@ -75,8 +78,8 @@ pub(super) struct CpuTime {
 }
 
 impl CpuTime {
-    /// From slices and samples in any order, and the recording's span.
-    pub(super) fn new(slices: &[Slice], samples: &[Sample], span: Span) -> Self {
+    /// From slices and samples in any order, which strangers are told apart, and the recording's span.
+    pub(super) fn new(slices: &[Slice], samples: &[Sample], strangers: &Strangers, span: Span) -> Self {
         let (slices, overlaps) = disjoint_slices(slices, span);
         let mut owners = Owners::new();
         let mut by_thread: Vec<&Sample> = samples.iter().collect();
@@ -89,7 +92,10 @@ impl CpuTime {
         for slice in &slices {
             let span = Span { start: slice.start, end: slice.end };
             match slice.who {
-                Occupant::Other => segments.push(owners.segment(slice.cpu, span, Owner::Other)),
+                Occupant::Other | Occupant::Stranger(_) => {
+                    let owner = stranger(slice.who, strangers);
+                    segments.push(owners.segment(slice.cpu, span, owner));
+                }
                 Occupant::Target(thread) => {
                     let range = ranges.get(&thread).cloned().unwrap_or_default();
                     let of_thread = by_thread.get(range).unwrap_or_default();
@@ -99,25 +105,41 @@ impl CpuTime {
                 }
             }
         }
-        let (pieces, lines) = lines(&slices, &by_thread, &ranges, &mut owners);
+        let pieces = pieces(&slices, strangers, &mut owners);
+        let lines = lines(&slices, &by_thread, &ranges, &mut owners);
         Self { segments, pieces, marks: vec![], owners: owners.list, lines, overlaps }
     }
 }
 
-/// Strangers' pieces, and a line of each thread.
+/// Who owns a slice that is not the target's.
+fn stranger(who: Occupant, strangers: &Strangers) -> Owner {
+    let Occupant::Stranger(key) = who else { return Owner::Other };
+    strangers.owner(key)
+}
+
+/// Strangers' pieces.
+fn pieces(slices: &[Slice], strangers: &Strangers, owners: &mut Owners) -> Vec<Piece> {
+    let piece = |slice: &Slice| {
+        let span = Span { start: slice.start, end: slice.end };
+        let owner = owners.number(stranger(slice.who, strangers));
+        Piece::certain(slice.cpu, span, owner)
+    };
+    slices.iter().filter(|slice| !matches!(slice.who, Occupant::Target(_))).map(piece).collect()
+}
+
+/// A line of each thread.
 fn lines(
     slices: &[Slice],
     by_thread: &[&Sample],
     ranges: &HashMap<ThreadKey, Range<usize>>,
     owners: &mut Owners,
-) -> (Vec<Piece>, Vec<Line>) {
-    let (mut strangers, mut lines) = (Vec::new(), Vec::new());
+) -> Vec<Line> {
+    let mut lines = Vec::new();
     let mut runs: Vec<(ThreadKey, Run)> = Vec::new();
     for slice in slices {
-        let span = Span { start: slice.start, end: slice.end };
-        match slice.who {
-            Occupant::Other => strangers.push(Piece::certain(slice.cpu, span, OTHER)),
-            Occupant::Target(thread) => runs.push((thread, Run { cpu: slice.cpu, span, cpu_ns: 0 })),
+        if let Occupant::Target(thread) = slice.who {
+            let span = Span { start: slice.start, end: slice.end };
+            runs.push((thread, Run { cpu: slice.cpu, span, cpu_ns: 0 }));
         }
     }
     runs.sort_by_key(|(thread, run)| (*thread, run.span, run.cpu));
@@ -130,7 +152,7 @@ fn lines(
         let unseen = owners.number(Owner::Target(thread, None));
         lines.push(Line { thread, runs: of_thread, marks, ends: vec![], unseen, near_ns: NEAREST_NS });
     }
-    (strangers, lines)
+    lines
 }
 
 /// Puts a thread's runs and samples on its CPU time.
@@ -255,7 +277,7 @@ impl Owners {
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuTime, Owner, Span};
+    use super::{CpuTime, Owner, Span, Strangers};
     use crate::clock::KtimeNs;
     use crate::ids::{CpuId, StackId, ThreadKey};
     use crate::profile::record::{Occupant, Sample, Slice, Verdict};
@@ -283,7 +305,7 @@ mod tests {
     fn owned(time: &CpuTime) -> Vec<(Option<u32>, u64, u64)> {
         let of_me = |o: &super::OwnerTime| match o.owner {
             Owner::Target(_, stack) => Some((stack.map(StackId::get), o.time_ns / MS, o.samples)),
-            Owner::Other => None,
+            Owner::Other | Owner::Stranger(_) => None,
         };
         time.owners.iter().filter_map(of_me).filter(|(_, ms, samples)| (*ms, *samples) != (0, 0)).collect()
     }
@@ -291,8 +313,12 @@ mod tests {
     /// Each sample owns its half of the way to its neighbours, and the ends of the slice.
     #[test]
     fn samples_own_their_surroundings() {
-        let time =
-            CpuTime::new(&[slice(0, 100, 200)], &[sample(110, 1), sample(150, 2), sample(180, 1)], ALWAYS);
+        let time = CpuTime::new(
+            &[slice(0, 100, 200)],
+            &[sample(110, 1), sample(150, 2), sample(180, 1)],
+            &Strangers::default(),
+            ALWAYS,
+        );
         assert_eq!(owned(&time), [(Some(1), 65, 2), (Some(2), 35, 1)]);
     }
 
@@ -300,14 +326,14 @@ mod tests {
     #[test]
     fn empty_slices_take_the_nearest_sample() {
         let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 700, 707)];
-        let time = CpuTime::new(&slices, &[sample(90, 1), sample(160, 2)], ALWAYS);
+        let time = CpuTime::new(&slices, &[sample(90, 1), sample(160, 2)], &Strangers::default(), ALWAYS);
         assert_eq!(owned(&time), [(Some(1), 10, 1), (Some(2), 1, 1), (None, 7, 0)]);
     }
 
     /// A sample outside every slice owns no time and is still counted.
     #[test]
     fn stray_samples_count() {
-        let time = CpuTime::new(&[], &[sample(5, 9)], ALWAYS);
+        let time = CpuTime::new(&[], &[sample(5, 9)], &Strangers::default(), ALWAYS);
         assert_eq!(owned(&time), [(Some(9), 0, 1)]);
     }
 
@@ -315,7 +341,7 @@ mod tests {
     #[test]
     fn overlaps_are_cut_and_counted() {
         let slices = [slice(0, 0, 100), slice(0, 40, 60), slice(1, 0, 100)];
-        let time = CpuTime::new(&slices, &[], ALWAYS);
+        let time = CpuTime::new(&slices, &[], &Strangers::default(), ALWAYS);
         assert_eq!(time.overlaps, 1);
         assert_eq!(owned(&time), [(None, 40 + 20 + 100, 0)]);
     }
@@ -324,7 +350,12 @@ mod tests {
     #[test]
     fn slices_are_clipped() {
         let span = Span { start: KtimeNs::from_ns(20 * MS), end: KtimeNs::from_ns(70 * MS) };
-        let time = CpuTime::new(&[slice(0, 0, 30), slice(0, 60, 100), slice(0, 80, 90)], &[], span);
+        let time = CpuTime::new(
+            &[slice(0, 0, 30), slice(0, 60, 100), slice(0, 80, 90)],
+            &[],
+            &Strangers::default(),
+            span,
+        );
         assert_eq!(owned(&time), [(None, 20, 0)]);
     }
 }

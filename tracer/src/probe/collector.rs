@@ -11,6 +11,7 @@ use super::object::Maps;
 use super::processes::Processes;
 use super::python_frames::{ModuleNames, Thread, refresh_codes, see_codes};
 use super::raw_stacks::RawStacks;
+use super::strangers::Strangers;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey};
 use crate::profile::record::{Occupant, PythonLoss, Record, Sample, Slice, Verdict, Wait, Wake};
@@ -22,8 +23,9 @@ use tracer_ebpf::wire::end;
 
 /// How long a process is remembered after it ended: its last slices may still be on their way.
 const GRACE_NS: u64 = 2_000_000_000;
-/// Records that are kept back at most before they are sent on.
+/// How many records are kept back at most, and for how long: each sending wakes the writer.
 const BATCH: usize = 512;
+const KEPT_NS: u64 = 100_000_000;
 
 pub(super) struct Collector {
     pub(super) maps: Maps,
@@ -34,6 +36,7 @@ pub(super) struct Collector {
     pub(super) modules: ModuleNames,
     eval_frames: EvalFrames,
     slices: Vec<Slice>,
+    strangers: Strangers,
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
     held: Vec<(Head, ThreadKey, RawStack)>,
@@ -51,6 +54,7 @@ pub(super) struct Collector {
     pub(super) sampled: u64,
     /// Since when there can be samples, for the log.
     since: KtimeNs,
+    flushed: KtimeNs,
     /// How many tables were last told of.
     said: usize,
     /// The files of frames, open.
@@ -69,6 +73,7 @@ impl Collector {
             modules: ModuleNames::default(),
             eval_frames: EvalFrames::default(),
             slices: Vec::new(),
+            strangers: Strangers::default(),
             samples: Vec::new(),
             held: Vec::new(),
             gpu: GpuCalls::default(),
@@ -80,6 +85,7 @@ impl Collector {
             nameless: 0,
             sampled: 0,
             since: KtimeNs::now(),
+            flushed: KtimeNs::default(),
             said: 0,
             libraries: Libraries::new(),
             jit: HashMap::new(),
@@ -91,6 +97,9 @@ impl Collector {
         match decode_event(bytes) {
             Some(Event::Sample(head, comm, stack)) => self.sample(head, comm.text(), &stack),
             Some(Event::Slice(head, start)) => self.slice(head, start),
+            Some(Event::Stranger(head, start, comm)) => {
+                self.slices.push(self.strangers.slice(head, start, comm, &self.out));
+            }
             Some(Event::Fork(head, child)) => {
                 self.ended.remove(&child);
                 self.processes.fork(head.pid, child, &mut self.maps, &self.out);
@@ -127,11 +136,7 @@ impl Collector {
     }
 
     fn slice(&mut self, head: Head, start: KtimeNs) {
-        let who = if head.pid.get() == 0 {
-            Occupant::Other
-        } else {
-            Occupant::Target(self.processes.thread(head.pid, head.tid, None, &self.out))
-        };
+        let who = Occupant::Target(self.processes.thread(head.pid, head.tid, None, &self.out));
         self.slices.push(Slice { cpu: head.cpu, who, start, end: head.at });
     }
 
@@ -245,7 +250,10 @@ impl Collector {
         self.rest_gpu(now);
         self.say_tables();
         self.forget_ended(now);
-        self.flush();
+        if now.ns_since(self.flushed) >= KEPT_NS {
+            self.flushed = now;
+            self.flush();
+        }
     }
 
     /// With `-v`: what the tables take, whenever all that were begun are there.

@@ -9,8 +9,8 @@ use tracer_ebpf::gpu::{GpuEvent, GpuName};
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
 use tracer_ebpf::wire::{
-    CODE_WORDS, EventHead, NATIVE_WORDS, PYTHON_WORDS, RawHead, SampleHead, SliceEvent, TaskEvent, WakeEvent,
-    kind, register,
+    CODE_WORDS, EventHead, NATIVE_WORDS, PYTHON_WORDS, RawHead, SampleHead, SliceEvent, StrangerEvent,
+    TaskEvent, WakeEvent, kind, register,
 };
 
 /// Who, where, when.
@@ -31,8 +31,10 @@ pub struct Head {
 pub enum Event<'a> {
     /// A stack sample.
     Sample(Head, Comm, RawStack),
-    /// Time on a CPU, ending at the head's time; pid 0 is not a target.
+    /// A target's time on a CPU, ending at the head's time.
     Slice(Head, KtimeNs),
+    /// That of a process that is not a target; pid 0 stands for several by turns.
+    Stranger(Head, KtimeNs, Comm),
     /// A target made a process.
     Fork(Head, Pid),
     /// A target became another program.
@@ -75,7 +77,7 @@ pub struct Capture<'a> {
 }
 
 /// The kernel's name of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Comm([u8; 16]);
 
 impl Comm {
@@ -120,6 +122,10 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
             Event::GpuName(place, named.function, String::from_utf8_lossy(&named.name[..end]).into_owned())
         }
         kind::SLICE => Event::Slice(place, KtimeNs::from_ns(read::<SliceEvent>(bytes)?.start_ns)),
+        kind::STRANGER => {
+            let event: StrangerEvent = read(bytes)?;
+            Event::Stranger(place, KtimeNs::from_ns(event.start_ns), Comm(event.comm))
+        }
         kind::FORK => Event::Fork(place, Pid::new(read::<TaskEvent>(bytes)?.other)),
         kind::EXEC => Event::Exec(place, Comm(read::<TaskEvent>(bytes)?.comm)),
         kind::EXIT => Event::Exit(place, Comm(read::<TaskEvent>(bytes)?.comm)),
@@ -178,6 +184,8 @@ unsafe trait Plain: Copy {}
 unsafe impl Plain for EventHead {}
 // SAFETY: as above.
 unsafe impl Plain for SliceEvent {}
+// SAFETY: as above.
+unsafe impl Plain for StrangerEvent {}
 // SAFETY: as above.
 unsafe impl Plain for TaskEvent {}
 // SAFETY: as above.

@@ -28,6 +28,7 @@ mod reader;
 mod residents;
 mod row_maps;
 mod settings;
+mod strangers;
 mod unwind_files;
 
 pub use btf::{BtfError, KernelTypes};

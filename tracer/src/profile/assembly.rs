@@ -60,6 +60,7 @@ impl Assembly {
                     frames: Vec::new(),
                     stacks: Vec::new(),
                     build_ids: BTreeMap::new(),
+                    strangers: Vec::new(),
                     slices: Vec::new(),
                     samples: Vec::new(),
                     requests: Requests::default(),
@@ -132,6 +133,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::GpuBusy(busy) => add_gpu_busy(to, busy),
         Record::KernelTier(tier) => add_tier(to, tier),
         Record::LaunchStacks(stacks) => add_launch_stacks(to, stacks),
+        Record::Stranger(stranger) => place(&mut to.strangers, "stranger", stranger.key.get(), stranger),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -178,6 +180,7 @@ fn add_uses(to: &mut Recording, domain: DomainId, uses: Vec<GpuUse>) -> Result<(
 fn add_slices(to: &mut Recording, slices: Vec<Slice>) -> Result<(), Nonsense> {
     slices.iter().try_for_each(|slice| match slice.who {
         Occupant::Target(thread) => thread_defined(to, thread),
+        Occupant::Stranger(key) => defined(&to.strangers, "stranger", key.get()),
         Occupant::Other => Ok(()),
     })?;
     to.slices.extend(slices);

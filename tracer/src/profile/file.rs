@@ -32,7 +32,9 @@ use thiserror::Error;
 /// As PNG's: a byte that is no text, the name, and line ends that a careless copy would change.
 const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// Counts up whenever an older reader would misread a newer file.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
+/// The oldest format that is read: 4 only adds strangers told apart to what 3 has.
+const OLDEST: u32 = 3;
 const KIND_RECORDS: u8 = 1;
 const CHUNK_BYTES: usize = 64 * 1024;
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
@@ -68,7 +70,7 @@ pub enum FileError {
     NotARecording { path: PathBuf },
     /// The file has a format that this version does not read.
     #[error(
-        "{path} was written by energy-trace {version} in format {format}, and this energy-trace {} reads format {FORMAT}: \
+        "{path} was written by energy-trace {version} in format {format}, and this energy-trace {} reads formats {OLDEST} to {FORMAT}: \
          read it with that version, or record again",
         env!("CARGO_PKG_VERSION")
     )]
@@ -318,7 +320,7 @@ fn read_opening(from: &mut impl Read) -> Result<u64, Problem> {
     let Some((format, &[length])) = rest.split_first_chunk() else { return Err(Problem::NotARecording) };
     let format = u32::from_le_bytes(*format);
     let version = read_up_to(from, usize::from(length)).map_err(Problem::Io)?;
-    if format == FORMAT {
+    if (OLDEST..=FORMAT).contains(&format) {
         Ok((start.len() + version.len()) as u64)
     } else {
         // A version is short text; anything else is a damaged opening and is shown as such.
@@ -371,4 +373,23 @@ fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FORMAT, OLDEST, Problem, opening, read_opening};
+
+    /// The format before this one, which differs only in what it lacks, is read; those beside the two are not.
+    #[test]
+    fn two_formats_are_read() {
+        let opened = |format: u32| {
+            let mut bytes = opening();
+            bytes[8..12].copy_from_slice(&format.to_le_bytes());
+            read_opening(&mut bytes.as_slice())
+        };
+        assert!(opened(OLDEST).is_ok() && opened(FORMAT).is_ok());
+        for other in [OLDEST - 1, FORMAT + 1] {
+            assert!(matches!(opened(other), Err(Problem::OtherVersion(_, format)) if format == other));
+        }
+    }
 }

@@ -233,6 +233,7 @@ mod tests {
             frames: vec![frame("main"), frame("f")],
             stacks: vec![node(None, 0), node(Some(0), 1), node(Some(1), 1)],
             build_ids: BTreeMap::new(),
+            strangers: vec![],
             slices: vec![],
             samples: times.iter().flat_map(|&at| [sample(at, 1), sample(at, 2)]).collect(),
             requests: Default::default(),

@@ -5,7 +5,7 @@
 
 use crate::clock::{KtimeNs, WallAnchor};
 use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, SocketId, StackId, ThreadKey};
-use crate::ids::{Pid, Tid};
+use crate::ids::{Pid, StrangerKey, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -72,6 +72,8 @@ pub enum Record {
     KernelTier(KernelTier),
     /// Whose stacks launches stand in, since the last such record.
     LaunchStacks(LaunchStacks),
+    /// A process that is not a target and was on a CPU.
+    Stranger(Stranger),
 }
 
 /// What is known when the recording starts.
@@ -213,8 +215,21 @@ pub struct Slice {
 pub enum Occupant {
     /// A thread of the target.
     Target(ThreadKey),
-    /// Any other process or kernel thread.
+    /// Other processes and kernel threads, not told apart: short ones by turns, or too many.
     Other,
+    /// Another process or kernel thread.
+    Stranger(StrangerKey),
+}
+
+/// A process that is not a target: told apart from others only because it may draw other power.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stranger {
+    /// Its number in this recording.
+    pub key: StrangerKey,
+    /// Its process id.
+    pub pid: Pid,
+    /// The kernel's name of the thread that ran; a process whose threads have several names is several strangers.
+    pub name: String,
 }
 
 /// One stack sample.

@@ -3,8 +3,8 @@
 //! Leaves out how it lies in a file (`file.rs`).
 
 use super::record::{
-    Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading, Sample, Slice, StackNode, Summary,
-    Thread, Wait, Wake, Warning,
+    Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading, Sample, Slice, StackNode, Stranger,
+    Summary, Thread, Wait, Wake, Warning,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -35,6 +35,8 @@ pub struct Recording {
     pub stacks: Vec<StackNode>,
     /// Build ids in hex, by `Frame::module`, where files have one.
     pub build_ids: BTreeMap<String, String>,
+    /// Processes that are not targets, by `StrangerKey`.
+    pub strangers: Vec<Stranger>,
     /// On-CPU time, ordered by CPU and start.
     pub slices: Vec<Slice>,
     /// Samples, ordered by time.

@@ -188,12 +188,17 @@ fn unpack_busy(packed: Vec<PackedBusy>) -> Vec<GpuBusy> {
 mod tests {
     use super::{decode_record, encode_record};
     use crate::clock::KtimeNs;
-    use crate::ids::{CpuId, DomainId, StackId, ThreadKey};
+    use crate::ids::{CpuId, DomainId, StackId, StrangerKey, ThreadKey};
     use crate::profile::record::{CounterValue, GpuBusy, Occupant, Reading, Record, Sample, Slice, Verdict};
     use proptest::prelude::*;
 
     fn who() -> impl Strategy<Value = Occupant> {
-        prop_oneof![Just(Occupant::Other), any::<u32>().prop_map(|key| Occupant::Target(ThreadKey::new(key)))]
+        let key = any::<u32>();
+        prop_oneof![
+            Just(Occupant::Other),
+            key.prop_map(|key| Occupant::Target(ThreadKey::new(key))),
+            key.prop_map(|key| Occupant::Stranger(StrangerKey::new(key)))
+        ]
     }
 
     prop_compose! {

@@ -31,7 +31,7 @@ pub(crate) fn duration_ns(recording: &Recording) -> u64 {
 
 /// CPU time of everything that is not the target, in nanoseconds.
 pub(crate) fn other_ns(recording: &Recording) -> u64 {
-    let others = recording.slices.iter().filter(|slice| slice.who == Occupant::Other);
+    let others = recording.slices.iter().filter(|slice| !matches!(slice.who, Occupant::Target(_)));
     others.map(|slice| slice.end.ns_since(slice.start)).fold(0, u64::saturating_add)
 }
 

@@ -15,6 +15,9 @@ pub(crate) struct Options {
     /// Loops whose name begins so.
     #[arg(long)]
     only: Option<String>,
+    /// Leave each loop's recording and truth in this folder.
+    #[arg(long)]
+    keep: Option<std::path::PathBuf>,
 }
 
 /// Prints the table as Markdown.
@@ -30,6 +33,9 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     cargo.args(["--seconds", &options.seconds.to_string()]);
     if let Some(only) = &options.only {
         cargo.args(["--only", only]);
+    }
+    if let Some(folder) = &options.keep {
+        cargo.arg("--keep").arg(std::path::absolute(folder)?);
     }
     run(&mut cargo)
 }

@@ -94,7 +94,7 @@ impl<'a> Refiner<'a> {
     fn new(asked: Asked<'a>, waits: &'a [Wait], owners: &[OwnerTime]) -> Self {
         let role = |owner: &OwnerTime| match owner.owner {
             Owner::Target(thread, stack) => asked.role(thread, stack),
-            Owner::Other => Role::Own,
+            Owner::Other | Owner::Stranger(_) => Role::Own,
         };
         let roles = owners.iter().map(role).collect();
         let numbers = (0..).zip(owners).map(|(number, owner)| (owner.owner, number)).collect();
