@@ -269,24 +269,20 @@ fn locked(random: &mut Random, hz: u64) -> World {
 fn b11(random: &mut Random) -> World {
     let mut stretches = threads(random, 2, 2e7, 0.2);
     for cpu in 2..4 {
-        let mut from = random.around(6 * MS, 4 * MS);
-        while from < MINUTE {
-            let to = (from + random.around(4 * MS, 3 * MS)).min(MINUTE);
-            stretches.push(Stretch { cpu, from, to, who: Who::Stranger { key: 0, watts: 12 } });
-            from = to + random.around(6 * MS, 4 * MS);
-        }
+        let who = Who::Stranger { key: 0, watts: 12 };
+        stretches.extend(bursts(random, cpu, (4 * MS, 3 * MS), (6 * MS, 4 * MS), who));
     }
     World { process_of: vec![0, 1], ..one(stretches, WIDE) }
 }
 
-/// Bursts of a stranger on a CPU: busy and quiet for about so many milliseconds by turns.
-fn bursts(random: &mut Random, cpu: u32, busy: u64, quiet: u64, who: Who) -> Vec<Stretch> {
+/// Bursts of a stranger on a CPU: busy and quiet by turns, each for a time of this mean and spread in nanoseconds.
+fn bursts(random: &mut Random, cpu: u32, busy: (u64, u64), quiet: (u64, u64), who: Who) -> Vec<Stretch> {
     let mut stretches = vec![];
-    let mut from = random.around(quiet * MS, quiet * MS * 2 / 3);
+    let mut from = random.around(quiet.0, quiet.1);
     while from < MINUTE {
-        let to = (from + random.around(busy * MS, busy * MS * 2 / 3)).min(MINUTE);
+        let to = (from + random.around(busy.0, busy.1)).min(MINUTE);
         stretches.push(Stretch { cpu, from, to, who });
-        from = to + random.around(quiet * MS, quiet * MS * 2 / 3);
+        from = to + random.around(quiet.0, quiet.1);
     }
     stretches
 }
@@ -295,8 +291,9 @@ fn bursts(random: &mut Random, cpu: u32, busy: u64, quiet: u64, who: Who) -> Vec
 /// ones do not.
 fn b11b(random: &mut Random) -> World {
     let mut stretches = threads(random, 2, 2e7, 0.2);
+    let turns = (20 * MS, 20 * MS * 2 / 3);
     for (cpu, watts) in [(2, 16), (3, 5)] {
-        let hot = bursts(random, cpu, 20, 20, Who::Stranger { key: cpu - 2, watts });
+        let hot = bursts(random, cpu, turns, turns, Who::Stranger { key: cpu - 2, watts });
         let mut quiet = 0;
         for stretch in &hot {
             let mut from = quiet + random.below(2 * MS);

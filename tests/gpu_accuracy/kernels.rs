@@ -142,6 +142,26 @@ fn kernels_are_known() {
     assert!(inside * 10 >= all * 9, "{inside} of {all}");
 }
 
+/// Twenty seconds of phases of some 70 ms, each of which launches its sites by turns; after the last one it rests for `rest` at most.
+fn phases(seed: u64, kinds: &[Kind], phases: &[&[usize]], rest: u64) -> World {
+    let mut world = World::new(seed);
+    world.sleep(200 * MS);
+    while world.end() < 20 * SECOND {
+        for sites in phases {
+            let end = world.end() + world.random.around(70 * MS, 50 * MS);
+            while world.end() < end {
+                for _ in 0..8 {
+                    sites.iter().for_each(|&site| world.launch(site, kinds[site], 6_000));
+                }
+                world.synchronize();
+            }
+        }
+        let pause = world.random.below(rest);
+        world.sleep(pause);
+    }
+    world
+}
+
 /// A loop of forward and backward passes, each a large kernel and a small one behind it, and an optimizer of its own: how much the small ones take is
 /// not to be seen, as they always follow the large ones. All of these are flagged and their bounds hold the truth, though millions of records seem to
 /// show it; the optimizer is known.
@@ -155,21 +175,7 @@ fn what_always_runs_together_is_not_learned_from_errors() {
     ];
     let v100 = MeterModel { duty: 0.5, ..super::V100 };
     for (seed, meter) in [(21, v100), (22, super::A100), (23, H100)] {
-        let mut world = World::new(seed);
-        world.sleep(200 * MS);
-        while world.end() < 20 * SECOND {
-            for sites in [&[0, 1][..], &[2, 1], &[3]] {
-                let end = world.end() + world.random.around(70 * MS, 50 * MS);
-                while world.end() < end {
-                    for _ in 0..8 {
-                        sites.iter().for_each(|&site| world.launch(site, kinds[site], 6_000));
-                    }
-                    world.synchronize();
-                }
-            }
-            let pause = world.random.below(50 * MS);
-            world.sleep(pause);
-        }
+        let mut world = phases(seed, &kinds, &[&[0, 1], &[2, 1], &[3]], 50 * MS);
         let busy = put_together(&ran(&world));
         let outcome = judged(&mut world, &kinds, meter, busy);
         let known = outcome.known();
@@ -196,17 +202,7 @@ fn what_a_meter_does_not_look_at_is_known_by_time() {
     let kinds = [kind("adam", 120, 150.0)];
     let mut strays = 0.0_f64;
     for seed in 31..36 {
-        let mut world = World::new(seed);
-        world.sleep(200 * MS);
-        while world.end() < 20 * SECOND {
-            let end = world.end() + world.random.around(70 * MS, 50 * MS);
-            while world.end() < end {
-                (0..8).for_each(|_| world.launch(0, kinds[0], 6_000));
-                world.synchronize();
-            }
-            let pause = world.random.below(90 * MS);
-            world.sleep(pause);
-        }
+        let mut world = phases(seed, &kinds, &[&[0]], 90 * MS);
         let ran = ran(&world);
         let outcome = timed(&mut world, &kinds, super::A100, &ran);
         let row = &outcome.profile.ledger[0];

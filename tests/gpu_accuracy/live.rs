@@ -150,7 +150,7 @@ fn judge(
         within(sure.ci95) || sure.bounds.is_some_and(within)
     };
     if shown {
-        println!("  counter {} J above idle, truth {all:.1} J", above_idle(recording));
+        println!("  counter {} J above idle, truth {all:.1} J", above_idle(profile));
         large
             .iter()
             .for_each(|key| println!("  {}", stack_text(key, truth[*key], energy(rows_of(key)), &sure(key))));
@@ -190,8 +190,8 @@ fn stack_text(key: &Key, truth: f64, charged: MicroJoules, sure: &Sureness) -> S
 }
 
 /// What the counter shows above the baseline, in joules.
-fn above_idle(recording: &Recording) -> f64 {
-    let row = attribute(recording).ledger.into_iter().find(|row| row.class == DomainClass::Gpu);
+fn above_idle(profile: &EnergyProfile) -> f64 {
+    let row = profile.ledger.iter().find(|row| row.class == DomainClass::Gpu);
     row.map_or(0.0, |row| (row.measured - row.idle).as_joules())
 }
 

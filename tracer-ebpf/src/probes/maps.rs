@@ -136,7 +136,14 @@ pub(crate) fn current() -> (u32, u32) {
 /// The head of an event about a thread, now and here.
 #[inline(always)]
 pub(crate) fn head(kind: u32, pid: u32, tid: u32) -> EventHead {
-    // SAFETY: both helpers only read the clock and the CPU number.
-    let (cpu, at_ns) = unsafe { (bpf_get_smp_processor_id(), bpf_ktime_get_ns()) };
+    // SAFETY: only reads the clock.
+    head_at(kind, pid, tid, unsafe { bpf_ktime_get_ns() })
+}
+
+/// The same of a moment that is known.
+#[inline(always)]
+pub(crate) fn head_at(kind: u32, pid: u32, tid: u32, at_ns: u64) -> EventHead {
+    // SAFETY: only reads the CPU number.
+    let cpu = unsafe { bpf_get_smp_processor_id() };
     EventHead { kind, cpu, pid, tid, at_ns }
 }

@@ -27,7 +27,6 @@ fn frames(pid: u32) -> u8 {
     let Some(layout) = (unsafe { PYTHONS.get(&pid) }) else { return end::NO_INTERPRETER };
     let walk = &mut scratch.walk;
     walk.layout = *layout;
-    scratch.seen.set_check(layout.code_check);
     walk.anchor = 0;
     walk.anchors[0] = 0;
     // SAFETY: the helper checks the address.
@@ -141,7 +140,7 @@ fn take_python(scratch: &mut Scratch) -> bool {
             scratch.walk.cursor = (at + PYTHON_WORDS) as u64;
             scratch.head.python += 1;
             keep_anchor(&mut scratch.walk, frame.anchor);
-            scratch.seen.add(frame.code, (scratch.head.head.pid, scratch.walk.layout.program));
+            scratch.seen.add(frame.code, scratch.head.head.pid, &scratch.walk.layout);
         }
         Step::Restart => {
             scratch.head.python = 0;

@@ -5,11 +5,12 @@
 //! places are what the verifier follows without a word. Leaves out kernel and Python frames, which the sample has.
 
 use super::gpu_stack::scratch_offset;
-use super::maps::{EVENTS, RAW, RawScratch, count};
+use super::maps::{EVENTS, RAW, RawScratch};
 use super::registers::user_registers;
 use super::sched::{NO_WAKEUP, WAKEUP};
+use super::send::output;
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
-use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_ringbuf_output, bpf_ringbuf_query};
+use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_ringbuf_query};
 use tracer_ebpf::wire::{EventHead, PAGE_BYTES, RAW_PAGES, RawHead, end, kind, lost, register};
 
 /// `BPF_RB_AVAIL_DATA`: bytes that wait for user space.
@@ -53,17 +54,7 @@ fn send(sample: &EventHead) {
     scratch.head.limited = (bytes == (RAW_PAGES * PAGE_BYTES) as u64) as u32;
     let flags = if is_filling() { WAKEUP } else { NO_WAKEUP };
     // SAFETY: head and stack lie next to each other in the map's value, which holds more than is sent.
-    let sent = unsafe {
-        bpf_ringbuf_output(
-            (&raw const EVENTS).cast_mut().cast(),
-            (&raw mut scratch.head).cast(),
-            size_of::<RawHead>() as u64 + bytes,
-            flags,
-        )
-    };
-    if sent != 0 {
-        count(lost::RAWS);
-    }
+    unsafe { output(&raw mut scratch.head, size_of::<RawHead>() as u64 + bytes, flags, lost::RAWS) };
 }
 
 /// Copies pages until one cannot be read; gives their bytes.

@@ -4,10 +4,10 @@
 //! are not targets are merged into runs (`on_cpu.rs`) and sent when something else follows: a busy machine with a quiet target costs one
 //! lookup a switch, and one event where a process ran for a while.
 
-use super::maps::{CPU_STATE, EVENTS, count, current, is_target};
+use super::maps::{CPU_STATE, EVENTS, count, current, head_at, is_target};
 use super::waits;
-use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_smp_processor_id, bpf_ktime_get_ns};
-use tracer_ebpf::wire::{CpuState, EventHead, Run, SliceEvent, StrangerEvent, kind, lost};
+use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns};
+use tracer_ebpf::wire::{CpuState, Run, SliceEvent, StrangerEvent, kind, lost};
 
 /// `BPF_RB_NO_WAKEUP`: user space looks at intervals.
 pub(crate) const NO_WAKEUP: u64 = 1;
@@ -45,7 +45,7 @@ pub(crate) fn leave_cpu() {
 fn flush_other(state: &mut CpuState) {
     let Run { start_ns, end_ns, pid, comm, .. } = state.run;
     if start_ns != 0 {
-        let event = StrangerEvent { head: head(kind::STRANGER, pid, 0, end_ns), start_ns, comm };
+        let event = StrangerEvent { head: head_at(kind::STRANGER, pid, 0, end_ns), start_ns, comm };
         if EVENTS.output::<StrangerEvent>(&event, NO_WAKEUP).is_err() {
             count(lost::SLICES);
         }
@@ -54,15 +54,8 @@ fn flush_other(state: &mut CpuState) {
 }
 
 #[inline(always)]
-fn head(kind: u32, pid: u32, tid: u32, at_ns: u64) -> EventHead {
-    // SAFETY: only reads the CPU number.
-    let cpu = unsafe { bpf_get_smp_processor_id() };
-    EventHead { kind, cpu, pid, tid, at_ns }
-}
-
-#[inline(always)]
 fn send(pid: u32, tid: u32, start_ns: u64, end_ns: u64) {
-    let slice = SliceEvent { head: head(kind::SLICE, pid, tid, end_ns), start_ns };
+    let slice = SliceEvent { head: head_at(kind::SLICE, pid, tid, end_ns), start_ns };
     if EVENTS.output::<SliceEvent>(&slice, NO_WAKEUP).is_err() {
         count(lost::SLICES);
     }

@@ -6,11 +6,11 @@
 //! new ones only: that costs the target several microseconds, an interrupt that the CPU sends to itself. What is remembered wrongly all
 //! the same user space finds at its next look, twenty milliseconds later at most.
 
-use super::maps::{EVENTS, count};
 use super::sched::NO_WAKEUP;
-use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_ringbuf_output};
+use super::send::output;
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use core::arch::asm;
-use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, kind, lost};
+use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, PythonLayout, kind, lost};
 
 /// Code objects that are kept: a power of two.
 const SLOTS: usize = 2048;
@@ -33,8 +33,6 @@ pub(crate) struct SeenCodes {
     restless: u64,
     /// Which of its places the next new one takes.
     turn: u64,
-    /// Where their sixteen bytes lie, from their addresses.
-    check: u64,
     /// What is sent of them: a head, then address and bytes of each.
     head: EventHead,
     words: [u64; MAX_FRESH_CODES * CODE_WORDS],
@@ -52,12 +50,6 @@ impl SeenCodes {
         self.restless = u64::from(now.wrapping_sub(self.new_ns) < RESTLESS_NS);
     }
 
-    /// Where the bytes lie that tell code objects apart, in this process.
-    #[inline(always)]
-    pub(crate) fn set_check(&mut self, offset: u32) {
-        self.check = u64::from(offset);
-    }
-
     /// Whether the sample held a new one.
     #[inline(always)]
     pub(crate) fn is_new(&self) -> bool {
@@ -66,8 +58,8 @@ impl SeenCodes {
 
     /// Remembers a code object of a program in a process.
     #[inline(always)]
-    pub(crate) fn add(&mut self, code: u64, (pid, program): (u32, u32)) {
-        let key = code ^ u64::from(pid) << 44 ^ u64::from(program).rotate_right(12);
+    pub(crate) fn add(&mut self, code: u64, pid: u32, layout: &PythonLayout) {
+        let key = code ^ u64::from(pid) << 44 ^ u64::from(layout.program).rotate_right(12);
         // 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
         let mut at = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53;
         // SAFETY: a mask; hidden from the compiler so that it stays where the verifier needs it.
@@ -75,7 +67,7 @@ impl SeenCodes {
         // SAFETY: the mask keeps it, and the places behind it, below SLOTS.
         let ways = unsafe { &mut *self.slots.as_mut_ptr().add(at as usize).cast::<[u64; WAYS]>() };
         let known = ways[0] == key || ways[1] == key || ways[2] == key || ways[3] == key;
-        if (known && self.restless == 0) || code == 0 || !self.keep(code) || known {
+        if (known && self.restless == 0) || code == 0 || !self.keep(code, layout.code_check) || known {
             return;
         }
         ways[self.turn as usize & (WAYS - 1)] = key;
@@ -85,7 +77,7 @@ impl SeenCodes {
 
     /// Takes the bytes of a new one along; false where there is no room left: a later sample brings it.
     #[inline(always)]
-    fn keep(&mut self, code: u64) -> bool {
+    fn keep(&mut self, code: u64, check: u32) -> bool {
         let mut at = self.fresh;
         if at >= MAX_FRESH_CODES as u64 {
             return false;
@@ -98,7 +90,7 @@ impl SeenCodes {
         // no code object's.
         unsafe {
             place.write(code);
-            bpf_probe_read_user(place.add(1).cast(), 16, code.wrapping_add(self.check) as *const _);
+            bpf_probe_read_user(place.add(1).cast(), 16, code.wrapping_add(u64::from(check)) as *const _);
         }
         self.fresh = at + 1;
         true
@@ -117,16 +109,6 @@ impl SeenCodes {
             return;
         }
         // SAFETY: head and words lie next to each other in the map's value, and hold `bytes`.
-        let sent = unsafe {
-            bpf_ringbuf_output(
-                (&raw const EVENTS).cast_mut().cast(),
-                (&raw mut self.head).cast(),
-                bytes,
-                NO_WAKEUP,
-            )
-        };
-        if sent != 0 {
-            count(lost::CODES);
-        }
+        unsafe { output(&raw mut self.head, bytes, NO_WAKEUP, lost::CODES) };
     }
 }

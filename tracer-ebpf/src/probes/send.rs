@@ -14,17 +14,22 @@ pub(crate) fn send(scratch: &mut Scratch) {
     let wakes = scratch.seen.is_new() && wake_is_due(scratch.head.head.at_ns);
     let flags = if wakes { WAKEUP } else { NO_WAKEUP };
     // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.
-    let sent = unsafe {
-        bpf_ringbuf_output(
-            (&raw const EVENTS).cast_mut().cast(),
-            (&raw mut scratch.head).cast(),
-            bytes,
-            flags,
-        )
-    };
-    if sent != 0 {
-        count(lost::SAMPLES);
+    unsafe { output(&raw mut scratch.head, bytes, flags, lost::SAMPLES) };
+}
+
+/// Sends an event that is longer than its head; false where it found no room, which is counted as `what`.
+///
+/// # Safety
+/// `bytes` bytes from `from` on lie in one map's value.
+#[inline(always)]
+pub(super) unsafe fn output<T>(from: *mut T, bytes: u64, flags: u64, what: u32) -> bool {
+    // SAFETY: as the caller says.
+    let sent =
+        unsafe { bpf_ringbuf_output((&raw const EVENTS).cast_mut().cast(), from.cast(), bytes, flags) } == 0;
+    if !sent {
+        count(what);
     }
+    sent
 }
 
 /// Whether user space was woken long enough ago: code objects may be freed soon after they ran (modules while they are imported), and

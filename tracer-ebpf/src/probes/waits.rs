@@ -5,11 +5,11 @@
 //! threads that were seen too often pay one map lookup. A stack that is the same as the thread's last one is sent as a word.
 //! Leaves out how long the wait is (the thread's next slice says it) and what it means (user space).
 
-use super::maps::{EVENTS, PYTHONS, count, current, head, is_target, settings};
+use super::maps::{EVENTS, PYTHONS, count, current, head_at, is_target, settings};
 use super::sample::repeat;
 use super::sched::NO_WAKEUP;
+use super::send::output;
 use super::user_memory::UserMemory;
-use aya_ebpf::helpers::generated::bpf_ringbuf_output;
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
 };
@@ -154,8 +154,7 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     let begun = scratch()?;
     begun.cursor = 0;
     begun.hash = 0;
-    begun.head = SampleHead { head: head(kind::WAIT, pid, tid), ..SampleHead::default() };
-    begun.head.head.at_ns = now;
+    begun.head = SampleHead { head: head_at(kind::WAIT, pid, tid, now), ..SampleHead::default() };
     begun.head.native_end = end::NOTHING;
     python::begin(&begun.layout, thread, &mut begun.walk, &UserMemory).ok()?;
     begun.head.python_end = end::RUNNING;
@@ -241,25 +240,13 @@ fn send(scratch: &mut WaitScratch) -> bool {
     let words = scratch.cursor & (WAIT_WORDS as u64 - 1);
     let bytes = size_of::<SampleHead>() as u64 + words * 8;
     // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.
-    let sent = unsafe {
-        bpf_ringbuf_output(
-            (&raw const EVENTS).cast_mut().cast(),
-            (&raw mut scratch.head).cast(),
-            bytes,
-            NO_WAKEUP,
-        )
-    } == 0;
-    if !sent {
-        count(lost::WAITS);
-    }
-    sent
+    unsafe { output(&raw mut scratch.head, bytes, NO_WAKEUP, lost::WAITS) }
 }
 
 /// Says that the thread waits where it last did.
 #[inline(always)]
 fn again(pid: u32, tid: u32, now: u64) -> bool {
-    let mut event = head(kind::WAIT_AGAIN, pid, tid);
-    event.at_ns = now;
+    let event = head_at(kind::WAIT_AGAIN, pid, tid, now);
     let sent = EVENTS.output::<EventHead>(&event, NO_WAKEUP).is_ok();
     if !sent {
         count(lost::WAITS);
@@ -311,9 +298,8 @@ pub(crate) fn wake(wakee: *const u8) {
     if woken_tid == tid || !is_target(woken_pid) || unsafe { PYTHONS.get(&woken_pid) }.is_none() {
         return;
     }
-    let mut event =
-        WakeEvent { head: head(kind::WAKE, woken_pid, woken_tid), waker_pid: pid, waker_tid: tid };
-    event.head.at_ns = now;
+    let head = head_at(kind::WAKE, woken_pid, woken_tid, now);
+    let event = WakeEvent { head, waker_pid: pid, waker_tid: tid };
     if EVENTS.output::<WakeEvent>(&event, NO_WAKEUP).is_err() {
         count(lost::WAITS);
     }

@@ -6,12 +6,9 @@
 //! reading (`python_frames.rs`).
 
 use crate::clock::KtimeNs;
-use crate::unwind::cpython::code::CodeObject;
+use crate::unwind::cpython::code::{Check, CodeObject};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The bytes that tell a code object from another one in its place.
-pub(super) type Check = [u8; 16];
 
 /// What one is, and from when to when that is known.
 struct Known {

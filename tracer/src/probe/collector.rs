@@ -23,9 +23,8 @@ use tracer_ebpf::wire::end;
 
 /// How long a process is remembered after it ended: its last slices may still be on their way.
 const GRACE_NS: u64 = 2_000_000_000;
-/// How many records are kept back at most, and for how long: each sending wakes the writer.
+/// Records that are kept back at most before they are sent on.
 const BATCH: usize = 512;
-const KEPT_NS: u64 = 100_000_000;
 
 pub(super) struct Collector {
     pub(super) maps: Maps,
@@ -54,7 +53,6 @@ pub(super) struct Collector {
     pub(super) sampled: u64,
     /// Since when there can be samples, for the log.
     since: KtimeNs,
-    flushed: KtimeNs,
     /// How many tables were last told of.
     said: usize,
     /// The files of frames, open.
@@ -85,7 +83,6 @@ impl Collector {
             nameless: 0,
             sampled: 0,
             since: KtimeNs::now(),
-            flushed: KtimeNs::default(),
             said: 0,
             libraries: Libraries::new(),
             jit: HashMap::new(),
@@ -250,10 +247,7 @@ impl Collector {
         self.rest_gpu(now);
         self.say_tables();
         self.forget_ended(now);
-        if now.ns_since(self.flushed) >= KEPT_NS {
-            self.flushed = now;
-            self.flush();
-        }
+        self.flush();
     }
 
     /// With `-v`: what the tables take, whenever all that were begun are there.

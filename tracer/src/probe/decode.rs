@@ -4,6 +4,7 @@
 
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid, Tid};
+use crate::unwind::cpython::code::Check;
 use crate::unwind::merge::RawStack;
 use tracer_ebpf::gpu::{GpuEvent, GpuName};
 use tracer_ebpf::native::NativeFrame;
@@ -58,7 +59,7 @@ pub enum Event<'a> {
     /// A function of a GPU library's module, and its name.
     GpuName(Head, u64, String),
     /// Code objects that the sample which follows holds and none before: addresses, and the bytes that tell them from others.
-    Codes(Head, Vec<(u64, [u8; 16])>),
+    Codes(Head, Vec<(u64, Check)>),
 }
 
 /// A raw capture.
@@ -139,7 +140,7 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
     })
 }
 
-fn decode_code(bytes: &[u8]) -> Option<(u64, [u8; 16])> {
+fn decode_code(bytes: &[u8]) -> Option<(u64, Check)> {
     let (address, check) = bytes.split_first_chunk()?;
     Some((u64::from_ne_bytes(*address), check.try_into().ok()?))
 }

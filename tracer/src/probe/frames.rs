@@ -12,6 +12,7 @@ use crate::symbolize::{JIT, JitProcess};
 use crate::unwind::address_space::Mapping;
 use crate::unwind::merge::Merged;
 use crate::unwind::vdso::is_vdso;
+use std::sync::Arc;
 
 impl Collector {
     /// The number of a frame in a stack of this thread.
@@ -49,8 +50,7 @@ impl Collector {
     }
 
     fn python_frame(&mut self, head: Head, thread: Thread, place: (u64, u64, u64)) -> FrameId {
-        let code = code_at(&self.processes, head, thread, place.0).cloned();
-        let Some(code) = code else {
+        let Some(code) = code_at(&self.processes, head, thread, place.0) else {
             self.nameless += 1;
             log::debug!("nothing shows what was at {:#x} in process {}", place.0, head.pid);
             return self.out.frame(bare(
@@ -60,11 +60,13 @@ impl Collector {
                 0,
             ));
         };
-        if let Some(id) = self.processes.get(head.pid).and_then(|p| p.frames.python(place, &code)) {
+        let process = self.processes.get(head.pid);
+        if let Some(id) = process.and_then(|p| p.frames.python(place, code)) {
             return id;
         }
-        let method = self.processes.get(head.pid).and_then(|p| p.codes.method(place.0, place.2));
+        let method = process.and_then(|p| p.codes.method(place.0, place.2));
         let settled = method.is_some() || !code.is_method;
+        let code = Arc::clone(code);
         let id = self.out.frame(name_frame(&code, method, place.1, self.modules.of(head.pid, &code.file)));
         if settled && let Some(process) = self.processes.get_mut(head.pid) {
             process.frames.put_python(place, code, id);

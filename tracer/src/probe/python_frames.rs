@@ -6,7 +6,6 @@
 //! lost and counted. Such names were seen to be wrong: in a thread's last milliseconds under load, and where the recorder came to read
 //! them a hundred milliseconds later.
 
-use super::code_objects::Check;
 use super::decode::Head;
 use super::process::Process;
 use super::processes::Processes;
@@ -14,7 +13,7 @@ use crate::clock::KtimeNs;
 use crate::ids::Pid;
 use crate::profile::record::{Frame, FrameKind};
 use crate::unwind::cpython::class_name::{MethodName, find_name};
-use crate::unwind::cpython::code::CodeObject;
+use crate::unwind::cpython::code::{Check, CodeObject};
 use crate::unwind::cpython::layout::CodeLayout;
 use crate::unwind::cpython::memory::ProcessMemory;
 use crate::unwind::cpython::module_name::module_of;

@@ -126,7 +126,7 @@ impl Problem {
     /// What is observed in some windows.
     pub(super) fn observed(&self, trust: &[f64], windows: impl Iterator<Item = usize>) -> Normal {
         let mut normal = Normal::new(self.columns);
-        for window in windows.filter(|&window| window < self.len()) {
+        for window in windows {
             normal.observe(self.row(window), self.joules[window], trust[window]);
         }
         self.grain.iter().for_each(|grain| grain.clean(&mut normal));

@@ -9,6 +9,9 @@ use super::memory::Source;
 /// Longest string and line table that are read, in bytes.
 const LIMIT: u64 = 1 << 20;
 
+/// The pointers to name and line table: while they are the same, it is the same code object.
+pub type Check = [u8; 16];
+
 /// What a code object says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeObject {
@@ -28,8 +31,7 @@ pub struct CodeObject {
     bytes: u64,
     /// Its first argument is named `self` or `cls`, and its class is not known.
     pub is_method: bool,
-    /// The pointers to name and line table: while they are the same, it is the same code object.
-    check: [u8; 16],
+    check: Check,
 }
 
 impl CodeObject {
@@ -46,7 +48,7 @@ impl CodeObject {
         Self::read(source, layout, address).filter(|again| again.check == self.check)
     }
 
-    fn read_parts(source: &impl Source, layout: &CodeLayout, address: u64, check: [u8; 16]) -> Option<Self> {
+    fn read_parts(source: &impl Source, layout: &CodeLayout, address: u64, check: Check) -> Option<Self> {
         let table = source.word(address.wrapping_add(layout.linetable))?;
         let length = source.word(table.wrapping_add(layout.bytes_size))?;
         let linetable = source.bytes(table.wrapping_add(layout.bytes_data), length, LIMIT)?;
@@ -85,7 +87,7 @@ impl CodeObject {
     }
 
     /// Whether these sixteen bytes, read at `check_address`, are those of this code object.
-    pub fn is_still(&self, check: &[u8; 16]) -> bool {
+    pub fn is_still(&self, check: &Check) -> bool {
         self.check == *check
     }
 
@@ -116,7 +118,7 @@ impl CodeObject {
     }
 }
 
-fn read_check(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<[u8; 16]> {
+fn read_check(source: &impl Source, layout: &CodeLayout, address: u64) -> Option<Check> {
     let mut check = [0; 16];
     source.read(CodeObject::check_address(layout, address), &mut check)?;
     Some(check)
