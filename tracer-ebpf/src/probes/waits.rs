@@ -9,7 +9,7 @@ use super::maps::{EVENTS, PYTHONS, count, current, head_at, is_target, settings}
 use super::sample::repeat;
 use super::sched::NO_WAKEUP;
 use super::send::output;
-use super::user_memory::UserMemory;
+use super::user_memory::{FrameMemory, UserMemory, Window};
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
 };
@@ -26,6 +26,8 @@ const WAIT_FRAMES: u32 = WAIT_WORDS as u32 / PYTHON_WORDS as u32 - 1;
 /// must not be missed.
 const EVERY_NS: u64 = 1_000_000;
 const BURST_NS: u64 = 16_000_000;
+/// The same for a thread that had no Python stack: most such threads never have one.
+const NONE_EVERY_NS: u64 = 8_000_000;
 /// A CPU looks at this many wake-ups a second in the long run (4,000), and so many at once; more tell nothing new.
 const WAKE_EVERY_NS: u64 = 250_000;
 const WAKE_BURST_NS: u64 = 16_000_000;
@@ -62,6 +64,7 @@ struct WaitScratch {
     words: [u64; WAIT_WORDS + 8],
     layout: PythonLayout,
     walk: PythonWalk,
+    window: Window,
     cursor: u64,
     hash: u64,
 }
@@ -109,7 +112,7 @@ pub(crate) fn begin(pid: u32, tid: u32, now: u64) {
     }
     let last = waiter.stack;
     match wait_stack(pid, tid, now, last) {
-        NO_STACK => (),
+        NO_STACK => waiter.due_ns += NONE_EVERY_NS - EVERY_NS,
         sent => waiter.stack = sent,
     }
 }
@@ -156,6 +159,7 @@ fn python_stack(pid: u32, tid: u32, now: u64, last: u64) -> Option<u64> {
     begun.hash = 0;
     begun.head = SampleHead { head: head_at(kind::WAIT, pid, tid, now), ..SampleHead::default() };
     begun.head.native_end = end::NOTHING;
+    begun.window.clear();
     python::begin(&begun.layout, thread, &mut begun.walk, &UserMemory).ok()?;
     begun.head.python_end = end::RUNNING;
     walk_wait();
@@ -201,7 +205,8 @@ extern "C" fn walk_wait() -> u32 {
 #[inline(never)]
 extern "C" fn wait_step() -> u32 {
     let Some(scratch) = scratch() else { return 1 };
-    match python::step(&scratch.layout, &mut scratch.walk, &UserMemory) {
+    let memory = FrameMemory { window: &raw mut scratch.window };
+    match python::step(&scratch.layout, &mut scratch.walk, &memory) {
         Step::Frame(frame) => {
             let at = scratch.cursor as usize & (WAIT_WORDS - 1);
             scratch.words[at] = frame.code;
