@@ -4,7 +4,7 @@
 //! sixteen bytes of it along, and what is read later counts for that sample only where they are the same. For a while after, as in an
 //! import, every sample brings those of all its code objects: one that is remembered may be another by now. User space is woken, soon, for
 //! new ones only: that costs the target several microseconds, an interrupt that the CPU sends to itself. What is remembered wrongly all
-//! the same user space finds at its next look, twenty milliseconds later at most.
+//! the same user space finds at its next look, a tenth of a second later at most.
 
 use super::sched::NO_WAKEUP;
 use super::send::output;

@@ -7,7 +7,7 @@
 
 use crate::clock::KtimeNs;
 use crate::unwind::cpython::code::{Check, CodeObject};
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 /// What one is, and from when to when that is known.

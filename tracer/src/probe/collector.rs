@@ -23,6 +23,8 @@ use tracer_ebpf::wire::end;
 
 /// How long a process is remembered after it ended: its last slices may still be on their way.
 const GRACE_NS: u64 = 2_000_000_000;
+/// So long after the last news of a process it counts as calm.
+const CALM_NS: u64 = 1_000_000_000;
 /// Records that are kept back at most before they are sent on.
 const BATCH: usize = 512;
 
@@ -44,13 +46,15 @@ pub(super) struct Collector {
     waits: Vec<Wait>,
     wakes: Vec<Wake>,
     /// Where each thread last began to wait.
-    waited_in: HashMap<ThreadKey, StackId>,
+    waited_in: foldhash::HashMap<ThreadKey, StackId>,
     ended: HashMap<Pid, KtimeNs>,
     /// Events that could not be read: none, unless the build is inconsistent.
     pub(super) damaged: u64,
     /// Frames of Python functions whose code object was gone.
     pub(super) nameless: u64,
     pub(super) sampled: u64,
+    /// When there last was something to read of a process soon: a new function, a mapping, a process, a call of a GPU library.
+    stirred: KtimeNs,
     /// Since when there can be samples, for the log.
     since: KtimeNs,
     /// How many tables were last told of.
@@ -77,11 +81,12 @@ impl Collector {
             gpu: GpuCalls::default(),
             waits: Vec::new(),
             wakes: Vec::new(),
-            waited_in: HashMap::new(),
+            waited_in: foldhash::HashMap::default(),
             ended: HashMap::new(),
             damaged: 0,
             nameless: 0,
             sampled: 0,
+            stirred: KtimeNs::now(),
             since: KtimeNs::now(),
             said: 0,
             libraries: Libraries::new(),
@@ -91,7 +96,11 @@ impl Collector {
 
     /// Takes in one event.
     pub(super) fn take(&mut self, bytes: &[u8]) {
-        match decode_event(bytes) {
+        let event = decode_event(bytes);
+        if let Some(at) = event.as_ref().and_then(Event::stirs) {
+            self.stir(at);
+        }
+        match event {
             Some(Event::Sample(head, comm, stack)) => self.sample(head, comm.text(), &stack),
             Some(Event::Slice(head, start)) => self.slice(head, start),
             Some(Event::Stranger(head, start, comm)) => {
@@ -237,6 +246,16 @@ impl Collector {
     /// Whether news of files is on its way.
     pub(super) const fn is_waiting(&self) -> bool {
         self.processes.files.is_busy()
+    }
+
+    /// Something is to be read of a process, and more may follow.
+    pub(super) fn stir(&mut self, at: KtimeNs) {
+        self.stirred = self.stirred.max(at);
+    }
+
+    /// Whether nothing is to be read of any process soon, so that it does no harm to come late.
+    pub(super) const fn is_calm(&self, now: KtimeNs) -> bool {
+        now.ns_since(self.stirred) > CALM_NS
     }
 
     /// What is done between two looks at the ring buffer.

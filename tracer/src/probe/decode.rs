@@ -62,6 +62,24 @@ pub enum Event<'a> {
     Codes(Head, Vec<(u64, Check)>),
 }
 
+impl Event<'_> {
+    /// When it happened, if what it tells of has to be looked at in the process, now and in a while.
+    pub(super) const fn stirs(&self) -> Option<KtimeNs> {
+        match self {
+            Self::Fork(head, _)
+            | Self::Exec(head, _)
+            | Self::Exit(head, _)
+            | Self::Mmap(head)
+            | Self::Codes(head, _)
+            | Self::Gpu(head, _)
+            | Self::GpuStack(head, ..)
+            | Self::GpuName(head, ..) => Some(head.at),
+            Self::Raw(capture) => Some(capture.head.at),
+            _ => None,
+        }
+    }
+}
+
 /// A raw capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture<'a> {
@@ -154,26 +172,28 @@ fn decode_capture(head: Head, bytes: &[u8]) -> Option<Event<'_>> {
 
 fn decode_stack(bytes: &[u8]) -> Option<(Comm, RawStack)> {
     let head: SampleHead = read(bytes)?;
-    let mut words = bytes[size_of::<SampleHead>()..]
-        .chunks_exact(8)
-        .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
-    let mut take = |count: usize| {
-        let taken: Vec<u64> = words.by_ref().take(count).collect();
-        (taken.len() == count).then_some(taken)
-    };
-    let kernel = take(head.kernel.into())?;
-    let python = take(usize::from(head.python) * PYTHON_WORDS)?;
-    let native = take(usize::from(head.native) * NATIVE_WORDS)?;
-    let python_frame = |w: &[u64]| PythonFrame { code: w[0], instruction: w[1], anchor: w[2], class: w[3] };
+    let words = bytes.get(size_of::<SampleHead>()..)?;
+    let (kernel, words) = words.split_at_checked(usize::from(head.kernel) * 8)?;
+    let (python, words) = words.split_at_checked(usize::from(head.python) * PYTHON_WORDS * 8)?;
+    let (native, _) = words.split_at_checked(usize::from(head.native) * NATIVE_WORDS * 8)?;
     let stack = RawStack {
-        kernel,
-        python: python.chunks_exact(PYTHON_WORDS).map(python_frame).collect(),
+        kernel: decode_words(kernel).map(|[pc]| pc).collect(),
+        python: decode_words::<PYTHON_WORDS>(python)
+            .map(|[code, instruction, anchor, class]| PythonFrame { code, instruction, anchor, class })
+            .collect(),
         python_end: head.python_end,
-        native: native.chunks_exact(NATIVE_WORDS).map(|w| NativeFrame { pc: w[0], cfa: w[1] }).collect(),
+        native: decode_words::<NATIVE_WORDS>(native).map(|[pc, cfa]| NativeFrame { pc, cfa }).collect(),
         native_end: head.native_end,
         healed: head.healed,
     };
     Some((Comm(head.comm), stack))
+}
+
+/// Groups of so many words.
+fn decode_words<const WORDS: usize>(bytes: &[u8]) -> impl Iterator<Item = [u64; WORDS]> + '_ {
+    let (words, _) = bytes.as_chunks::<8>();
+    let (groups, _) = words.as_chunks::<WORDS>();
+    groups.iter().map(|group| group.map(u64::from_ne_bytes))
 }
 
 /// Marks the wire structs that may be read from bytes.

@@ -52,6 +52,7 @@ impl Collector {
     fn python_frame(&mut self, head: Head, thread: Thread, place: (u64, u64, u64)) -> FrameId {
         let Some(code) = code_at(&self.processes, head, thread, place.0) else {
             self.nameless += 1;
+            self.stir(head.at); // Others may follow, and are read in time then.
             log::debug!("nothing shows what was at {:#x} in process {}", place.0, head.pid);
             return self.out.frame(bare(
                 FrameKind::Special,

@@ -10,7 +10,7 @@ use crate::ids::{Pid, ThreadKey, Tid};
 use crate::profile::record;
 use crate::unwind::address_space::AddressSpace;
 use crate::unwind::cpython::detect::Interpreter;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, OnceLock};
 use tracer_ebpf::wire::AddressSpace as Block;
@@ -63,7 +63,7 @@ pub(super) fn new_process(record: record::Process, launcher: bool) -> Process {
         codes: CodeObjects::default(),
         frames: FrameCache::default(),
         samples: 0,
-        threads: HashMap::new(),
+        threads: HashMap::default(),
         parent: None,
         block: None,
         dirty: true,

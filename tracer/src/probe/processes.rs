@@ -16,8 +16,9 @@ use crate::unwind::address_space::{AddressSpace, FileKey, Mapping};
 use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::detect::{Finding, find};
 use crate::unwind::vdso::key_of;
+use foldhash::HashMap;
+use std::collections::HashSet;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tracer_ebpf::wire::{AddressSpace as Block, MAX_PLACES};
@@ -45,7 +46,7 @@ impl Processes {
     /// Of nobody yet. `when_sampled`: of the many processes of a machine, only those that are sampled are looked at.
     pub(super) fn new(files: Files, unwinding: Unwinding, when_sampled: bool) -> Self {
         Self {
-            by_pid: HashMap::new(),
+            by_pid: HashMap::default(),
             files,
             pool: Pool::default(),
             unwinding,

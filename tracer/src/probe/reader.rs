@@ -1,7 +1,7 @@
 //! Reads the ring buffer on a thread of its own and hands each event to the collector.
 //!
-//! The probes wake it for the life of processes and, now and then, for Python frames; else it looks every twenty milliseconds: each look
-//! takes a CPU from the traced program.
+//! The probes wake it for the life of processes and, now and then, for new Python functions; else it looks every twenty milliseconds, and
+//! every hundred where nothing new is to be read of the processes: each look takes a CPU from the traced program, and its caches.
 
 use super::ProbeError;
 use super::collector::Collector;
@@ -15,6 +15,12 @@ use std::thread::JoinHandle;
 
 /// Milliseconds between two looks at the ring buffer.
 const LOOK_MS: u16 = 20;
+
+/// The same while the processes stay as they are.
+const CALM_MS: u16 = 100;
+
+/// More bytes than these at one look, a sixteenth of the ring buffer, and the next one comes soon.
+const MUCH: usize = 1 << 20;
 
 /// The same while files are being read: what an interpreter's file says is to be known before it runs.
 const HURRY_MS: u16 = 1;
@@ -35,13 +41,22 @@ impl Reader {
             hurry();
             loop {
                 let last = stopped.load(Ordering::Acquire);
-                drain(&mut ring, &mut collector);
+                let bytes = drain(&mut ring, &mut collector);
                 sampled.store(collector.sampled, Ordering::Relaxed);
-                collector.rest(KtimeNs::now());
+                let now = KtimeNs::now();
+                collector.rest(now);
                 if last {
                     return collector;
                 }
-                wait(&ring, if collector.is_waiting() { HURRY_MS } else { LOOK_MS });
+                let is_calm = bytes < MUCH && collector.is_calm(now);
+                wait(
+                    &ring,
+                    match (collector.is_waiting(), is_calm) {
+                        (true, _) => HURRY_MS,
+                        (false, true) => CALM_MS,
+                        (false, false) => LOOK_MS,
+                    },
+                );
             }
         })?;
         Ok(Self { thread, stop, samples })
@@ -68,10 +83,14 @@ pub(super) fn hurry() {
     }
 }
 
-fn drain(ring: &mut RingBuf<MapData>, collector: &mut Collector) {
+/// How many bytes there were.
+fn drain(ring: &mut RingBuf<MapData>, collector: &mut Collector) -> usize {
+    let mut bytes = 0;
     while let Some(event) = ring.next() {
+        bytes += event.len();
         collector.take(&event);
     }
+    bytes
 }
 
 fn wait(ring: &RingBuf<MapData>, most_ms: u16) {
