@@ -1,4 +1,5 @@
-//! What is found at the gates that learned watts must pass (`profile::gates`): cross-validation, condition number, split half.
+//! What is found at the gates that learned watts must pass (`profile::gates`): cross-validation, condition number, split half. Two ways to weigh
+//! times are compared by the same cross-validation (`better`).
 //!
 //! Windows are put into blocks of half a second, so that what one window says about the next does not count as proof. Both the folds of
 //! the cross-validation and the two halves are made of whole blocks. Leaves out the limits, and what becomes of watts that fail.
@@ -35,18 +36,39 @@ fn blocks_of(design: &Design) -> Vec<usize> {
 }
 
 /// By how much weights fitted on the other folds predict a fold better than the mean does: the mean over blocks, in its standard errors.
-#[expect(clippy::cast_precision_loss, reason = "a count of blocks")]
 fn gain(design: &Design, fit: &Fit, blocks: &[usize]) -> f64 {
-    let mut gains = vec![0.0; blocks.last().map_or(0, |last| last + 1)];
+    let by_mean = (0..design.len())
+        .map(|window| design.joules[window] - fit.mean * design.row(window).iter().sum::<f64>());
+    in_errors(&by_mean.collect::<Vec<f64>>(), &strays(design, fit, blocks), &fit.trust, blocks)
+}
+
+/// By how much one design's watts predict parts of the run that they were not fitted to better than another's do: in standard errors of the
+/// mean over blocks. Both are designs of the same windows.
+pub(super) fn better(one: (&Design, &Fit), other: (&Design, &Fit)) -> f64 {
+    let blocks = blocks_of(one.0);
+    let strays = |(design, fit): (&Design, &Fit)| strays(design, fit, &blocks);
+    in_errors(&strays(other), &strays(one), &other.1.trust, &blocks)
+}
+
+/// How far each window's energy is from what watts predict that were fitted to the other folds.
+fn strays(design: &Design, fit: &Fit, blocks: &[usize]) -> Vec<f64> {
+    let mut strays = design.joules.clone();
     for fold in 0..FOLDS {
         let watts =
             fit.normal(design, |window| blocks[window] % FOLDS != fold).descend(fit.mean, FLOOR * fit.mean);
         for window in (0..design.len()).filter(|&window| blocks[window] % FOLDS == fold) {
-            let row = design.row(window);
-            let by_mean = design.joules[window] - fit.mean * row.iter().sum::<f64>();
-            let by_watts = design.joules[window] - predicted(row, &watts);
-            gains[blocks[window]] += fit.trust[window] * (by_mean.powi(2) - by_watts.powi(2));
+            strays[window] -= predicted(design.row(window), &watts);
         }
+    }
+    strays
+}
+
+/// By how much the square of `strays` is less than that of `before`: the mean over blocks, in its standard errors.
+#[expect(clippy::cast_precision_loss, reason = "a count of blocks")]
+fn in_errors(before: &[f64], strays: &[f64], trust: &[f64], blocks: &[usize]) -> f64 {
+    let mut gains = vec![0.0; blocks.last().map_or(0, |last| last + 1)];
+    for (((before, now), trust), block) in before.iter().zip(strays).zip(trust).zip(blocks) {
+        gains[*block] += trust * (before.powi(2) - now.powi(2));
     }
     let n = gains.len() as f64;
     let mean = gains.iter().sum::<f64>() / n;

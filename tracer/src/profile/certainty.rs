@@ -77,6 +77,9 @@ pub struct Weights {
     /// η: two busy hardware threads of one core were taken to draw 1 + η times what one does; `None` where the machine names none that share a
     /// core, or none were busy together.
     pub siblings: Option<f64>,
+    /// α: power was taken to go with the CPU's clock to this power, as the run showed; 0 where clocks were recorded and did not help, `None` where
+    /// they are not known or do not differ.
+    pub frequency: Option<f64>,
 }
 
 /// How sure a column's watts are.
