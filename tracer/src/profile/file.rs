@@ -379,9 +379,9 @@ fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
 mod tests {
     use super::{FORMAT, OLDEST, Problem, opening, read_opening};
 
-    /// The format before this one, which differs only in what it lacks, is read; those beside the two are not.
+    /// Formats before this one that differ only in what they lack are read; an older and a newer one are not.
     #[test]
-    fn two_formats_are_read() {
+    fn known_formats_are_read() {
         let opened = |format: u32| {
             let mut bytes = opening();
             bytes[8..12].copy_from_slice(&format.to_le_bytes());
