@@ -5,8 +5,8 @@
 //! seems to draw less than nothing, and what follows it pays. So time is looked at as much earlier, if the energy of windows becomes likelier
 //! by that. A run whose power never steps shows nothing, and there it makes no difference.
 //!
-//! What power depends on beside functions (`conditions.rs`) is chosen here too, by the same measure: η of a core's hardware threads, and the
-//! exponent of its clock.
+//! What power depends on beside functions (`conditions.rs`) is chosen here too: η of a core's hardware threads by the same measure, the exponent of
+//! its clock by cross-validation.
 //!
 //! Leaves out how late a counter was at one reading (`late.rs`), and the log of a foreign meter, which is seconds off (`timeline/lag.rs`).
 
@@ -14,7 +14,7 @@ use super::bridge::{Part, Piece, parts};
 use super::company::{self, ALONE, Company};
 use super::conditions::Conditions;
 use super::frequency;
-use super::gates::better;
+use super::gates::Judge;
 use super::intensity::{Evidence, Intensity, Model, learn};
 use super::siblings::{self, POSSIBLE, USUAL};
 use crate::clock::KtimeNs;
@@ -151,16 +151,14 @@ pub(super) fn learn_behind<'p>(
     (best.1, intensity)
 }
 
-/// The exponent by which power goes with the clock, where the run clearly shows one: energies are likelier by it, and watts predict parts of the
-/// run that they were not fitted to better than without it.
+/// The exponent by which power goes with the clock, where the run shows one: watts predict parts of the run that they were not fitted to best
+/// with it, and clearly better than without.
 fn exponent_of(seen: &Seen, model: &Model, with: &Evidence<'_>) -> Option<f64> {
-    let weighed = |exponent: f64| seen.clone().weighed(seen.eta, Some(exponent));
-    let likelihood = |exponent: f64| model.likelihood(&with.seen(&weighed(exponent)));
-    let (exponent, best) = frequency::fitted(likelihood);
-    if best <= likelihood(0.0) + CLEAR {
-        return None;
-    }
-    let (plain, by_clock) = (weighed(0.0), weighed(exponent));
-    let (plain, by_clock) = (model.fitted(&with.seen(&plain))?, model.fitted(&with.seen(&by_clock))?);
-    (better((&by_clock.0, &by_clock.1), (&plain.0, &plain.1)) > LEAST_GAIN).then_some(exponent)
+    let fitted = |exponent: f64| model.fitted(&with.seen(&seen.clone().weighed(seen.eta, Some(exponent))));
+    let (design, fit) = fitted(0.0)?;
+    let judge = Judge::new(&design, &fit);
+    let gain = |exponent: f64| fitted(exponent).map(|(design, fit)| judge.gain(&design, &fit));
+    let exponent =
+        frequency::likeliest(|exponent| gain(exponent).map_or(f64::NEG_INFINITY, |gain| gain.mean));
+    (gain(exponent)?.in_errors() > LEAST_GAIN).then_some(exponent)
 }

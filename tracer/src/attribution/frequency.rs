@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Switching power goes with f V², and the voltage falls with the clock as far as it can: α lies between 1 (one voltage) and 3 (voltage in
-//! proportion; Mudge: Power, a first-class architectural design constraint, 2001). The run itself shows α: `fitted` finds what makes its
-//! energies likeliest, and it is believed if it predicts parts of the run that it was not fitted to (`gates::better`); else α is 0, that is, clocks
+//! proportion; Mudge: Power, a first-class architectural design constraint, 2001). The run itself shows α: with the right one,
+//! watts that were fitted to a part of the run predict the other parts best (`gates::Judge`). If they do not do so clearly, α is 0, that is, clocks
 //! make no difference. What they leave, a factor common to all CPUs, is `speed.rs`'.
 //!
 //! A clock is read a few times a second (`power/frequency.rs`), whatever the CPU does. What is read while it idles may be the governor's wish or
@@ -25,8 +25,6 @@ use std::collections::BTreeMap;
 const MOST: f64 = 3.0;
 /// The search goes by whole exponents first, then by halves and quarters about the best.
 const STEPS: [f64; 2] = [0.5, 0.25];
-/// And at least: less is none.
-const LEAST: f64 = 0.25;
 /// Clocks that differ by less than this part of themselves show nothing.
 const ALIKE: f64 = 0.02;
 /// What an idle CPU shows for so long after its work is the clock at which it worked (`MAX_SAMPLE_AGE` in arch/x86/kernel/cpu/aperfmperf.c, Linux
@@ -111,33 +109,32 @@ pub(super) fn weight(clock: f64, exponent: f64) -> f64 {
     if exponent == 0.0 { 1.0 } else { clock.powf(exponent) }
 }
 
-/// The exponent that makes energies likeliest, and how likely they are then.
-pub(super) fn fitted(likelihood: impl Fn(f64) -> f64) -> (f64, f64) {
-    let mut best = (f64::NEG_INFINITY, 0.0);
-    let mut consider = |exponent: f64| {
-        let likelihood = likelihood(exponent);
-        if likelihood > best.0 {
-            best = (likelihood, exponent);
-        }
-        best.1
-    };
-    let mut about = 0.0;
-    for whole in 1..=3_u8 {
-        about = consider(f64::from(whole));
-    }
+/// The exponent with the largest `gain`, between nothing and the most that there may be.
+pub(super) fn likeliest(gain: impl Fn(f64) -> f64) -> f64 {
+    let mut tried: Vec<(f64, f64)> = vec![(0.0, 0.0)];
+    let best_of =
+        |tried: &[(f64, f64)]| tried.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default();
+    tried.extend([1.0, 2.0, 3.0].map(|whole| (whole, gain(whole))));
     for step in STEPS {
-        let sides = [about - step, about + step];
-        sides
-            .into_iter()
-            .filter(|side| (LEAST..=MOST).contains(side))
-            .for_each(|side| about = consider(side));
+        let (about, _) = best_of(&tried);
+        let sides = [about - step, about + step].into_iter().filter(|side| (0.0..=MOST).contains(side));
+        tried.extend(sides.map(|side| (side, gain(side))));
     }
-    (best.1, best.0)
+    let (best, top) = best_of(&tried);
+    let at = |side: f64| tried.iter().find(|(exponent, _)| *exponent == side).map(|(_, gain)| top - gain);
+    let finest = STEPS[STEPS.len() - 1];
+    // The top of a parabola through the three.
+    match (at(best - finest), at(best + finest)) {
+        (Some(below), Some(above)) if below + above > 0.0 => {
+            (best + 0.5 * finest * (below - above) / (below + above)).clamp(0.0, MOST)
+        }
+        _ => best,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Clocks, KiloHertz, KtimeNs, Segment, Span, differ, fitted};
+    use super::{Clocks, KiloHertz, KtimeNs, Segment, Span, differ, likeliest};
     use crate::ids::CpuId;
 
     const MS: u64 = 1_000_000;
@@ -180,11 +177,12 @@ mod tests {
         assert!((at(1200) - 2.0 / 3.0).abs() < 1e-9 && at(1050) < 0.71, "{}", at(1050));
     }
 
-    /// The search finds an exponent to an eighth, within its limits.
+    /// The search finds the exponent, within its limits.
     #[test]
     fn exponents_are_found() {
-        for (is, found) in [(2.4, 2.5), (1.0, 1.0), (0.3, 0.25), (5.0, 3.0), (1.6, 1.5)] {
-            assert_eq!(fitted(|exponent| -(exponent - is).powi(2)).0, found);
+        for (is, found) in [(2.4, 2.4), (1.0, 1.0), (0.3, 0.3), (5.0, 3.0), (-1.0, 0.0)] {
+            let exponent = likeliest(|exponent| is * is - (exponent - is).powi(2));
+            assert!((exponent - found).abs() < 1e-9, "{exponent} for {is}");
         }
     }
 

@@ -120,10 +120,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             to.cores = cores;
             Ok(())
         }
-        Record::Frequencies(read) => {
-            add_frequencies(to, &read);
-            Ok(())
-        }
+        Record::Frequencies(read) => add_frequencies(to, &read),
         Record::Slept(at) => {
             to.sleeps.push(at);
             Ok(())
@@ -185,10 +182,11 @@ fn add_uses(to: &mut Recording, domain: DomainId, uses: Vec<GpuUse>) -> Result<(
     Ok(())
 }
 
-fn add_frequencies(to: &mut Recording, read: &Frequencies) {
+fn add_frequencies(to: &mut Recording, read: &Frequencies) -> Result<(), Nonsense> {
     for &(cpu, frequency) in &read.of {
         to.clocks.entry(cpu).or_default().push((read.at, frequency));
     }
+    Ok(())
 }
 
 fn add_slices(to: &mut Recording, slices: Vec<Slice>) -> Result<(), Nonsense> {
