@@ -21,9 +21,8 @@ const Z: f64 = 1.959_964;
 const WIDEN: f64 = 1.4;
 /// Bounds reach this many standard deviations of sampling beyond what watts allow, widened like intervals.
 const BOUND_SDS: f64 = 3.0 * WIDEN;
-/// Where bounds of watts that the run does not show are less than this part of an energy apart, they are no more than a wider interval.
-const MATTERS: f64 = 0.01;
-/// Where the doubt about who asked is more than this part of an energy, bounds say how far it goes.
+/// Where the doubt about who asked is more than this part of an energy, or what watts that the run does not show leave open is wider, bounds say
+/// how far it goes; less of it is in the interval.
 const UNCLEAR: f64 = 0.12;
 
 /// What is known about one domain. All lists over rows are in the order of `EnergyProfile::rows`.
@@ -258,7 +257,7 @@ impl Certainty {
         let collectors: Vec<Collector<'_>> = domains.map(collect).collect();
         let unshown = collectors.iter().map(Collector::unshown);
         let (below, above) = unshown.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let shown = below + above <= MATTERS * collectors.iter().map(|one| one.energy().abs()).sum::<f64>();
+        let shown = below + above <= UNCLEAR * collectors.iter().map(|one| one.energy().abs()).sum::<f64>();
         let (mut variance, mut low, mut high, mut open) = (0.0, 0.0, 0.0, false);
         for collector in collectors {
             variance += collector.variance();
@@ -376,12 +375,12 @@ mod tests {
             certainty.domains[0].energy[0] = MicroJoules::from_uj(uj).as_joules();
             certainty.of(&[0, 1], |_| true, MicroJoules::from_uj(30_000_000 + uj))
         };
-        // Bounds are from half to twice as much: 1 % of 30 J is a fifth of a joule's.
-        let (little, known) = (with(190_000, false), with(190_000, true));
+        // Bounds are from half to twice as much: 12 % of 32.6 J are those of 2.6 J.
+        let (little, known) = (with(2_400_000, false), with(2_400_000, true));
         assert_eq!(little.bounds, None);
         let wider = (known.ci95.0 - little.ci95.0, little.ci95.1 - known.ci95.1);
-        assert!((wider.0.as_joules() - 0.095).abs() < 1e-3 && (wider.1.as_joules() - 0.19).abs() < 1e-3);
-        assert!(with(220_000, false).bounds.is_some());
+        assert!((wider.0.as_joules() - 1.2).abs() < 1e-3 && (wider.1.as_joules() - 2.4).abs() < 1e-3);
+        assert!(with(2_800_000, false).bounds.is_some());
     }
 
     /// Bounds are given where watts are not identified, hold the energy itself, and never go below zero.
