@@ -43,6 +43,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         sleeps: vec![],
         gpu_facts: Default::default(),
         cores: Default::default(),
+        clocks: Default::default(),
         processes: vec![],
         threads: vec![],
         frames: vec![],

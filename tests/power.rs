@@ -48,7 +48,7 @@ impl Run {
         for record in self.records.try_iter() {
             match record {
                 Record::Readings(id, batch) => self.readings.entry(id).or_default().extend(batch),
-                Record::GpuMeter(..) | Record::GpuUses(..) => {}
+                Record::GpuMeter(..) | Record::GpuUses(..) | Record::Frequencies(..) => {}
                 other => panic!("not of a power source: {other:?}"),
             }
         }
@@ -72,7 +72,7 @@ impl Run {
         for record in records {
             match record {
                 Record::Readings(id, batch) => self.readings.entry(id).or_default().extend(batch),
-                Record::GpuMeter(..) | Record::GpuUses(..) => {}
+                Record::GpuMeter(..) | Record::GpuUses(..) | Record::Frequencies(..) => {}
                 other => panic!("not of a power source: {other:?}"),
             }
         }

@@ -151,6 +151,7 @@ impl World {
             sleeps: Vec::new(),
             gpu_facts: Default::default(),
             cores: Default::default(),
+            clocks: Default::default(),
             header: header(sockets, hz),
             domains: (0..self.sockets).map(package).collect(),
             readings,

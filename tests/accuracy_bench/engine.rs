@@ -7,6 +7,7 @@ use energy_trace::clock::KtimeNs;
 use energy_trace::ids::{CpuId, DomainId, StackId, StrangerKey, ThreadKey};
 use energy_trace::profile::record::{CounterValue, Occupant, Reading, Sample, Slice, Verdict};
 use energy_trace::profile::recording::Recording;
+use energy_trace::units::KiloHertz;
 use energy_trace_tests::random::Random;
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -100,6 +101,41 @@ pub(crate) struct Sampler {
     pub(crate) lost_percent: u64,
 }
 
+/// Clocks that swing between half and whole; power goes with them to the power of 2.5.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Swing {
+    /// In nanoseconds.
+    pub(crate) period: u64,
+    /// Each CPU has a period and a phase of its own: some are slow while others are fast.
+    pub(crate) each: bool,
+    /// The machine has cpufreq, which is read ten times a second.
+    pub(crate) recorded: bool,
+}
+
+impl Swing {
+    /// A CPU's clock at a moment, in parts of its highest.
+    fn clock(self, cpu: u32, at: u64) -> f64 {
+        let number = if self.each { f64::from(cpu) } else { 0.0 };
+        let turns = at as f64 / self.period as f64 / (1.0 + 0.3 * number) + 0.37 * number;
+        0.75 + 0.25 * (std::f64::consts::TAU * turns).sin()
+    }
+
+    /// What cpufreq shows of a CPU: the mean clock of the scheduler's last tick, in steps of 25 MHz of at most 3 GHz.
+    fn read(self, cpu: u32, length: u64, random: &mut Random) -> Vec<(KtimeNs, KiloHertz)> {
+        let mut due = 0;
+        let mut next = || {
+            let at = due + random.below(5 * MS);
+            due += 100 * MS;
+            (at < length + 100 * MS).then(|| {
+                let mean = self.clock(cpu, at.saturating_sub(2 * MS + random.below(4 * MS)));
+                let khz = (mean * 120.0).round() as u32 * 25_000;
+                (KtimeNs::from_ns(BOOT + at), KiloHertz::from_khz(khz))
+            })
+        };
+        std::iter::from_fn(&mut next).collect()
+    }
+}
+
 /// Everything that happens.
 pub(crate) struct World {
     pub(crate) stretches: Vec<Stretch>,
@@ -117,8 +153,8 @@ pub(crate) struct World {
     pub(crate) smt: Option<f64>,
     /// The machine says which CPUs are siblings.
     pub(crate) cores_known: bool,
-    /// Period of a swing of the frequency between half and whole.
-    pub(crate) frequency_period: Option<u64>,
+    /// How the CPUs' clocks change, where they do.
+    pub(crate) swing: Option<Swing>,
     pub(crate) counter: Counter,
     pub(crate) sampler: Sampler,
     /// Who asks whom for work, where that is the question.
@@ -167,7 +203,7 @@ impl World {
             changes.push((stretch.from, stretch.cpu, Some(stretch.who)));
             changes.push((stretch.to, stretch.cpu, None));
         }
-        if self.frequency_period.is_some() {
+        if self.swing.is_some() {
             let steps = (0..self.length / FREQUENCY_STEP).map(|i| (i * FREQUENCY_STEP, u32::MAX, None));
             changes.extend(steps);
         }
@@ -198,10 +234,6 @@ impl World {
     /// What a socket spends while nothing changes, charged to the truth.
     fn spend(&self, now: &[Option<Who>], from: u64, to: u64, truth: &mut Truth) -> f64 {
         let seconds = (to - from) as f64 / 1e9;
-        let speed = self.frequency_period.map_or(1.0, |period| {
-            let turn = std::f64::consts::TAU * (from % period) as f64 / period as f64;
-            (0.75 + 0.25 * turn.sin()).powf(2.5)
-        });
         let mut power = self.idle_watts;
         if now.iter().any(Option::is_some) {
             power += self.uncore_watts;
@@ -210,6 +242,7 @@ impl World {
             let Some(who) = who else { continue };
             let sibling = now.get(cpu ^ 1).is_some_and(Option::is_some);
             let shared = self.smt.filter(|_| sibling).map_or(1.0, |eta| (1.0 + eta) / 2.0);
+            let speed = self.swing.map_or(1.0, |swing| swing.clock(cpu as u32, from).powf(2.5));
             let watts = speed * shared * self.watts_of(*who);
             power += watts;
             if let Who::Target { thread, function } = who {
@@ -328,6 +361,10 @@ impl World {
         }
         recording.samples = self.samples(&mut random);
         recording.slices = self.slices();
+        if let Some(swing) = self.swing.filter(|swing| swing.recorded) {
+            let of_cpu = |cpu| (CpuId::new(cpu), swing.read(cpu, self.length, &mut random));
+            recording.clocks = (0..self.socket_of.len() as u32).map(of_cpu).collect();
+        }
         self.asks.iter().for_each(|asks| asks.observe(recording));
     }
 }

@@ -25,6 +25,7 @@ pub(crate) fn of(world: &World) -> Recording {
         sleeps: Vec::new(),
         gpu_facts: Default::default(),
         cores: cores(world),
+        clocks: Default::default(),
         header: header(sockets, world.sampler.hz),
         domains: (0..count).map(|socket| package(socket, world)).collect(),
         readings: BTreeMap::new(),

@@ -4,7 +4,7 @@
 //! readings each 20 ms of a counter that moves each millisecond, unless the scenario says otherwise. Leaves out who asks whom in B13 (`asks.rs`).
 
 use super::asks;
-use super::engine::{Counter, MS, Outage, SECOND, Sampler, Stretch, Who, World, dwell};
+use super::engine::{Counter, MS, Outage, SECOND, Sampler, Stretch, Swing, Who, World, dwell};
 use energy_trace_tests::random::Random;
 
 pub(crate) const WIDE: [f64; 6] = [2.0, 4.0, 6.0, 9.0, 12.0, 16.0];
@@ -61,7 +61,11 @@ pub(crate) fn all() -> Vec<Scenario> {
         scenario("B6", "one thread, phases of 5 ms, pauses for half of the time", Identifiable, |r| {
             one(threads(r, 1, 5e6, 0.5), WIDE)
         }),
-        scenario("B7", "as B4a, frequency swings between half and whole, not recorded", Identifiable, b7),
+        scenario("B7", "as B4a, frequency swings between half and whole, not recorded", Identifiable, |r| {
+            b7(r, false, false)
+        }),
+        scenario("B7b", "as B7, the frequencies recorded", Identifiable, |r| b7(r, false, true)),
+        scenario("B7c", "as B7b, each CPU its own frequency", Identifiable, |r| b7(r, true, true)),
         scenario("B8", "as B4a, 15.3 µJ, wrap each 7 s, failed and jittery readings", Identifiable, b8),
         scenario("B8b", "as B8, 16 s without a reading: two wraps unseen", Identifiable, b8b),
         scenario("B9", "as B4a, readings 0 to 5 ms late, some 100 ms, out of order", Identifiable, b9),
@@ -104,7 +108,7 @@ pub(crate) fn one(stretches: Vec<Stretch>, watts: [f64; 6]) -> World {
         uncore_watts: 0.0,
         smt: None,
         cores_known: false,
-        frequency_period: None,
+        swing: None,
         counter: Counter::default(),
         sampler: Sampler { hz: 199, jitter: 0.3, lost_percent: 0 },
         asks: None,
@@ -207,8 +211,9 @@ fn b5(random: &mut Random) -> World {
     World { socket_of: vec![0, 0, 0, 1, 1, 1], ..one(stretches, WIDE) }
 }
 
-fn b7(random: &mut Random) -> World {
-    World { frequency_period: Some(3 * SECOND), ..one(threads(random, 4, 2e7, 0.0), WIDE) }
+fn b7(random: &mut Random, each: bool, recorded: bool) -> World {
+    let swing = Some(Swing { period: 3 * SECOND, each, recorded });
+    World { swing, ..one(threads(random, 4, 2e7, 0.0), WIDE) }
 }
 
 fn b8(random: &mut Random) -> World {

@@ -57,6 +57,7 @@ impl World {
             sleeps: vec![],
             gpu_facts: Default::default(),
             cores: Default::default(),
+            clocks: Default::default(),
             header,
             domains: vec![domain],
             readings: BTreeMap::from([(id, (0..=10).map(reading).collect())]),

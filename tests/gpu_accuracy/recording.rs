@@ -61,6 +61,7 @@ pub(crate) fn recording(
         gpu: GpuWork { launches: launches(world), waits: waits(world), ..GpuWork::default() },
         gpu_facts: Default::default(),
         cores: Default::default(),
+        clocks: Default::default(),
         summary: Some(Summary { start: at(0), end: at(end), ..Summary::default() }),
         warnings: vec![],
     }

@@ -194,6 +194,7 @@ fn empty() -> Recording {
         gpu: GpuWork::default(),
         gpu_facts: Default::default(),
         cores: Default::default(),
+        clocks: Default::default(),
         summary: None,
         warnings: vec![],
     }

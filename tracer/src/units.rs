@@ -152,6 +152,23 @@ impl MicroWatts {
     }
 }
 
+/// A clock's frequency in thousands of cycles a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KiloHertz(u32);
+
+impl KiloHertz {
+    /// From kilohertz, as cpufreq gives it.
+    pub const fn from_khz(khz: u32) -> Self {
+        Self(khz)
+    }
+
+    /// In kilohertz.
+    pub const fn as_khz(self) -> u32 {
+        self.0
+    }
+}
+
 impl fmt::Display for MicroWatts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} W", self.as_watts())

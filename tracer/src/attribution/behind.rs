@@ -5,13 +5,20 @@
 //! seems to draw less than nothing, and what follows it pays. So time is looked at as much earlier, if the energy of windows becomes likelier
 //! by that. A run whose power never steps shows nothing, and there it makes no difference.
 //!
+//! What power depends on beside functions (`conditions.rs`) is chosen here too: η of a core's hardware threads by the same measure, the exponent of
+//! its clock by cross-validation.
+//!
 //! Leaves out how late a counter was at one reading (`late.rs`), and the log of a foreign meter, which is seconds off (`timeline/lag.rs`).
 
 use super::bridge::{Part, Piece, parts};
 use super::company::{self, ALONE, Company};
-use super::intensity::{Evidence, Intensity, learn};
-use super::siblings::{POSSIBLE, Siblings, USUAL, weight};
+use super::conditions::Conditions;
+use super::frequency;
+use super::gates::Judge;
+use super::intensity::{Evidence, Intensity, Model, learn};
+use super::siblings::{self, POSSIBLE, USUAL};
 use crate::clock::KtimeNs;
+use crate::profile::gates::LEAST_GAIN;
 use crate::timeline::{EnergyInterval, Span};
 use std::time::Duration;
 
@@ -30,13 +37,15 @@ pub(super) struct Seen {
     pub(super) behind_ns: u64,
     /// η of hardware threads that share a core; `None` where none did.
     pub(super) eta: Option<f64>,
+    /// The exponent of clocks; `None` where they do not differ, or nobody knows, and 0 where they make no difference.
+    pub(super) exponent: Option<f64>,
 }
 
 impl Seen {
     fn new<'p>(
         intervals: &[EnergyInterval],
         pieces: impl Iterator<Item = &'p Piece>,
-        siblings: &Siblings,
+        conditions: &Conditions,
         behind_ns: u64,
     ) -> Self {
         let earlier = |at: KtimeNs| KtimeNs::from_ns(at.as_ns().saturating_sub(behind_ns));
@@ -45,16 +54,23 @@ impl Seen {
             ..*interval
         };
         let intervals: Vec<EnergyInterval> = intervals.iter().map(shifted).collect();
-        let parts = parts(&intervals, pieces, siblings);
+        let parts = parts(&intervals, pieces, conditions);
         let eta = parts.iter().any(|part| part.shared > 0.0).then_some(USUAL);
-        Self { intervals, parts, behind_ns, eta: None }.with_eta(eta)
+        let exponent = frequency::differ(parts.iter().map(|part| part.clock)).then_some(0.0);
+        Self { intervals, parts, behind_ns, eta: None, exponent: None }.weighed(eta, exponent)
     }
 
-    fn with_eta(mut self, eta: Option<f64>) -> Self {
-        if let Some(eta) = eta {
-            self.parts.iter_mut().for_each(|part| part.weight = weight(part.shared, eta));
+    fn with_eta(self, eta: Option<f64>) -> Self {
+        let exponent = self.exponent;
+        self.weighed(eta, exponent)
+    }
+
+    fn weighed(mut self, eta: Option<f64>, exponent: Option<f64>) -> Self {
+        for part in &mut self.parts {
+            let of_siblings = eta.map_or(1.0, |eta| siblings::weight(part.shared, eta));
+            part.weight = of_siblings * frequency::weight(part.clock, exponent.unwrap_or(0.0));
         }
-        Self { eta, ..self }
+        Self { eta, exponent, ..self }
     }
 }
 
@@ -100,23 +116,27 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Learns the watts of each class, how far behind the counter is, and what hardware threads of one core draw together. `with` is all other
-/// evidence.
+/// Learns the watts of each class, how far behind the counter is, how power goes with the clock, and what hardware threads of one core draw
+/// together. `with` is all other evidence.
 pub(super) fn learn_behind<'p>(
     intervals: &[EnergyInterval],
     pieces: &(impl Iterator<Item = &'p Piece> + Clone),
-    siblings: &Siblings,
+    conditions: &Conditions,
     with: &Evidence<'_>,
 ) -> (Seen, Intensity) {
-    let seen = |behind_ns| Seen::new(intervals, pieces.clone(), siblings, behind_ns);
+    let seen = |behind_ns| Seen::new(intervals, pieces.clone(), conditions, behind_ns);
     let usual = seen(0);
     let intensity = learn(&with.seen(&usual));
     let Some(model) = intensity.model() else { return (usual, intensity) };
     let likelihood = |seen: Seen| (model.likelihood(&with.seen(&seen)), seen);
     let better = |now: (f64, Seen), then: (f64, Seen)| if then.0 > now.0 { then } else { now };
     let is_shared = usual.eta.is_some();
-    let mut best = likelihood(usual);
-    let mut changed = false;
+    let exponent = usual.exponent.and_then(|_| exponent_of(&usual, model, with));
+    let mut changed = exponent.is_some();
+    let exponent = exponent.or(usual.exponent);
+    let seen = |behind_ns, eta| seen(behind_ns).weighed(eta, exponent);
+    let eta = usual.eta;
+    let mut best = likelihood(usual.weighed(eta, exponent));
     let mut choose = |others: Vec<Seen>| {
         let others = others.into_iter().map(likelihood).reduce(better);
         if let Some(other) = others.filter(|other| other.0 > best.0 + CLEAR) {
@@ -125,8 +145,20 @@ pub(super) fn learn_behind<'p>(
         best.1.eta
     };
     let etas = POSSIBLE.iter().filter(|_| is_shared);
-    let eta = choose(etas.map(|eta| seen(0).with_eta(Some(*eta))).collect());
-    choose(BEHIND_NS.map(|ns| seen(ns).with_eta(eta)).into());
+    let eta = choose(etas.map(|eta| seen(0, Some(*eta))).collect());
+    choose(BEHIND_NS.map(|ns| seen(ns, eta)).into());
     let intensity = if changed { learn(&with.seen(&best.1)) } else { intensity };
     (best.1, intensity)
+}
+
+/// The exponent by which power goes with the clock, where the run shows one: watts predict parts of the run that they were not fitted to best
+/// with it, and clearly better than without.
+fn exponent_of(seen: &Seen, model: &Model, with: &Evidence<'_>) -> Option<f64> {
+    let fitted = |exponent: f64| model.fitted(&with.seen(&seen.clone().weighed(seen.eta, Some(exponent))));
+    let (design, fit) = fitted(0.0)?;
+    let judge = Judge::new(&design, &fit);
+    let gain = |exponent: f64| fitted(exponent).map(|(design, fit)| judge.gain(&design, &fit));
+    let exponent =
+        frequency::likeliest(|exponent| gain(exponent).map_or(f64::NEG_INFINITY, |gain| gain.mean));
+    (gain(exponent)?.in_errors() > LEAST_GAIN).then_some(exponent)
 }

@@ -16,7 +16,7 @@
 //! Distances are in the thread's own CPU time, or in time on the clock where its samples say that it forgets while it sleeps, or endless
 //! across any sleep where they say that it begins something else each time. Leaves out how λ and π are found (`chain.rs`).
 
-use super::siblings::Siblings;
+use super::conditions::Conditions;
 use super::time::OwnerId;
 use crate::clock::KtimeNs;
 use crate::ids::CpuId;
@@ -94,8 +94,11 @@ pub(super) struct Part {
     /// How long the thread was off its CPU between the part and the sample on either side.
     pub(super) slept_before_ns: u64,
     pub(super) slept_after_ns: u64,
-    /// For what part of it another hardware thread of the core was busy, and what power is in parts of a lone thread's for that.
+    /// For what part of it another hardware thread of the core was busy.
     pub(super) shared: f64,
+    /// Its CPU's clock, in parts of the mean (`frequency.rs`).
+    pub(super) clock: f64,
+    /// What power is there, in parts of a lone thread's at the mean clock.
     pub(super) weight: f64,
 }
 
@@ -103,7 +106,7 @@ pub(super) struct Part {
 pub(super) fn parts<'a>(
     intervals: &[EnergyInterval],
     pieces: impl Iterator<Item = &'a Piece>,
-    siblings: &Siblings,
+    conditions: &Conditions,
 ) -> Vec<Part> {
     let mut parts = Vec::new();
     let (mut cpu, mut first) = (None, 0);
@@ -119,8 +122,8 @@ pub(super) fn parts<'a>(
                 break;
             }
             if let Some(common) = interval.span.overlap(piece.span) {
-                let shared = siblings.shared(piece.cpu, common);
-                parts.push(Part { shared, ..part(i, piece, common) });
+                let (shared, clock) = conditions.of_time(piece.cpu, common);
+                parts.push(Part { shared, clock, ..part(i, piece, common) });
             }
         }
     }
@@ -143,6 +146,7 @@ fn part(interval: usize, piece: &Piece, common: Span) -> Part {
         slept_before_ns: piece.left.slept_ns,
         slept_after_ns: piece.right.slept_ns,
         shared: 0.0,
+        clock: 1.0,
         weight: 1.0,
     };
     if part.left == NOBODY {
@@ -271,6 +275,7 @@ mod tests {
             slept_before_ns,
             slept_after_ns,
             shared: 0.0,
+            clock: 1.0,
             weight: 1.0,
         }
     }

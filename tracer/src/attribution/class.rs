@@ -83,6 +83,7 @@ mod tests {
             sleeps: Vec::new(),
             gpu_facts: Default::default(),
             cores: Default::default(),
+            clocks: Default::default(),
             processes: vec![],
             threads: vec![],
             frames,

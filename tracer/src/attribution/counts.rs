@@ -114,7 +114,7 @@ fn times_of(
 mod tests {
     use super::{Chains, lean, times_of};
     use crate::attribution::bridge::{Asleep, Rate, parts};
-    use crate::attribution::siblings::Siblings;
+    use crate::attribution::conditions::Conditions;
     use crate::attribution::strangers::Strangers;
     use crate::attribution::time::{CpuTime, Owner};
     use crate::clock::KtimeNs;
@@ -166,7 +166,7 @@ mod tests {
             time.pieces.extend(pieces.into_iter().map(|(_, piece)| piece));
         }
         let all = [EnergyInterval { span: span(0, SLICES * 20 * MS), energy: MicroJoules::ZERO }];
-        let parts = parts(&all, time.pieces.iter(), &Siblings::default());
+        let parts = parts(&all, time.pieces.iter(), &Conditions::default());
         let column = |owner: u32| {
             let of = time.owners.get(owner as usize).map(|owner| owner.owner);
             usize::from(of == Some(Owner::Target(ThreadKey::new(0), Some(StackId::new(1)))))

@@ -20,6 +20,8 @@ use crate::units::MicroJoules;
 
 /// Watts with a larger relative standard deviation are not identified.
 const IDENTIFIED: f64 = 0.12;
+/// Watts below this part of the mean need not be known better than watts of that size.
+const LITTLE: f64 = 0.2;
 /// Watts within so many standard deviations cannot be ruled out: three, as much wider as intervals are (`profile::certainty`).
 const REACH: f64 = 4.2;
 /// Nor can watts between these parts of the mean, whatever the fit says, where it says little.
@@ -139,13 +141,16 @@ fn columns(
     charged: &[f64],
 ) -> Vec<Column> {
     let (fit, n) = (&model.fit, model.design.columns);
-    // Watts that failed a gate are nobody's, and how sure the fit is of them is no guide. Where a thread outruns the timer, watts that the changes of its mix do not show are the chain's assumption.
-    let assumed = |c: usize| {
-        let by_chain = model.by_mix.as_ref().is_some_and(|by_mix| by_mix[c] > IDENTIFIED * fit.watts[c]);
-        by_chain || steps[c] != Step::Free || !model.gates.sound()
+    // Watts that failed a gate are nobody's, and how sure the fit is of them is no guide.
+    let assumed = |c: usize| steps[c] != Step::Free || !model.gates.sound();
+    // Where a thread outruns the timer, watts that the changes of its mix do not show are the chain's assumption.
+    let deviation = |c: usize| {
+        let of_fit = covariance[c * n + c].max(0.0).sqrt();
+        let by_mix = model.by_mix.as_ref().map_or(0.0, |by_mix| by_mix[c]);
+        if by_mix > IDENTIFIED * fit.watts[c] { of_fit.max(by_mix) } else { of_fit }
     };
     let range = |c: usize| {
-        let reach = if assumed(c) { f64::INFINITY } else { REACH * covariance[c * n + c].max(0.0).sqrt() };
+        let reach = if assumed(c) { f64::INFINITY } else { REACH * deviation(c) };
         let watts = fit.watts[c];
         let (least, most) = (PLAUSIBLE.0 * fit.mean, PLAUSIBLE.1 * fit.mean);
         let low = (watts - reach).max(least).min(watts).max(FLOOR * fit.mean);
@@ -155,7 +160,7 @@ fn columns(
     let used = if weighted { fit.watts.clone() } else { vec![fit.mean; n] };
     let base = derivative::energies(model.design.windows(), &used);
     let column = |c: usize| {
-        let identified = !assumed(c) && covariance[c * n + c].max(0.0).sqrt() <= IDENTIFIED * fit.watts[c];
+        let identified = !assumed(c) && deviation(c) <= IDENTIFIED * fit.watts[c].max(LITTLE * fit.mean);
         let mix = |own: fn(&(f64, f64)) -> f64, others: fn(&(f64, f64)) -> f64| {
             let watts: Vec<f64> = ranges
                 .iter()

@@ -1,4 +1,5 @@
-//! What is found at the gates that learned watts must pass (`profile::gates`): cross-validation, condition number, split half.
+//! What is found at the gates that learned watts must pass (`profile::gates`): cross-validation, condition number, split half. Ways to weigh times are
+//! compared by the same cross-validation (`Judge`).
 //!
 //! Windows are put into blocks of half a second, so that what one window says about the next does not count as proof. Both the folds of
 //! the cross-validation and the two halves are made of whole blocks. Leaves out the limits, and what becomes of watts that fail.
@@ -35,23 +36,70 @@ fn blocks_of(design: &Design) -> Vec<usize> {
 }
 
 /// By how much weights fitted on the other folds predict a fold better than the mean does: the mean over blocks, in its standard errors.
-#[expect(clippy::cast_precision_loss, reason = "a count of blocks")]
 fn gain(design: &Design, fit: &Fit, blocks: &[usize]) -> f64 {
-    let mut gains = vec![0.0; blocks.last().map_or(0, |last| last + 1)];
+    let by_mean = |window| design.joules[window] - fit.mean * design.row(window).iter().sum::<f64>();
+    let by_mean: Vec<f64> = (0..design.len()).map(by_mean).collect();
+    Gain::new(&by_mean, &strays(design, fit, blocks), &fit.trust, blocks).in_errors()
+}
+
+/// By how much energies are predicted better, as a mean over blocks, and the standard error of that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gain {
+    pub(super) mean: f64,
+    error: f64,
+}
+
+impl Gain {
+    /// By how much the squares of `strays` are less than those of `before`; each window counts by its trust.
+    #[expect(clippy::cast_precision_loss, reason = "a count of blocks")]
+    fn new(before: &[f64], strays: &[f64], trust: &[f64], blocks: &[usize]) -> Self {
+        let mut gains = vec![0.0; blocks.last().map_or(0, |last| last + 1)];
+        for (((before, now), trust), block) in before.iter().zip(strays).zip(trust).zip(blocks) {
+            gains[*block] += trust * (before.powi(2) - now.powi(2));
+        }
+        let n = gains.len() as f64;
+        let mean = gains.iter().sum::<f64>() / n;
+        let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+        Self { mean, error: (variance / n).sqrt() }
+    }
+
+    /// In standard errors.
+    pub(super) const fn in_errors(self) -> f64 {
+        self.mean / self.error.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// How well one way to weigh times predicts parts of a run, so that others can be held against it.
+pub(super) struct Judge<'a> {
+    strays: Vec<f64>,
+    trust: &'a [f64],
+    blocks: Vec<usize>,
+}
+
+impl<'a> Judge<'a> {
+    /// Others are designs of the same windows.
+    pub(super) fn new(design: &Design, fit: &'a Fit) -> Self {
+        let blocks = blocks_of(design);
+        Self { strays: strays(design, fit, &blocks), trust: &fit.trust, blocks }
+    }
+
+    /// By how much another one predicts better.
+    pub(super) fn gain(&self, design: &Design, fit: &Fit) -> Gain {
+        Gain::new(&self.strays, &strays(design, fit, &self.blocks), self.trust, &self.blocks)
+    }
+}
+
+/// How far each window's energy is from what watts predict that were fitted to the other folds.
+fn strays(design: &Design, fit: &Fit, blocks: &[usize]) -> Vec<f64> {
+    let mut strays = design.joules.clone();
     for fold in 0..FOLDS {
         let watts =
             fit.normal(design, |window| blocks[window] % FOLDS != fold).descend(fit.mean, FLOOR * fit.mean);
         for window in (0..design.len()).filter(|&window| blocks[window] % FOLDS == fold) {
-            let row = design.row(window);
-            let by_mean = design.joules[window] - fit.mean * row.iter().sum::<f64>();
-            let by_watts = design.joules[window] - predicted(row, &watts);
-            gains[blocks[window]] += fit.trust[window] * (by_mean.powi(2) - by_watts.powi(2));
+            strays[window] -= predicted(design.row(window), &watts);
         }
     }
-    let n = gains.len() as f64;
-    let mean = gains.iter().sum::<f64>() / n;
-    let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    mean / (variance / n).sqrt().max(f64::MIN_POSITIVE)
+    strays
 }
 
 /// The condition number of the times as the fit uses them, without what is believed beforehand.

@@ -19,7 +19,7 @@
 //! three gates (`gates.rs`): cross-validation, condition number, split half. Otherwise the split is by CPU time alone, and the profile says
 //! so. Conservation never depends on the fit: weights only divide an interval's energy, whose sum is the counter's.
 //!
-//! Leaves out how sure the watts are (`resample.rs`), frequency, and how times are weighted (`siblings.rs`).
+//! Leaves out how sure the watts are (`resample.rs`), and how times are weighted (`conditions.rs`).
 
 use super::bridge::{Mark, Part, Rate};
 use super::chain::Chains;
@@ -171,13 +171,19 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
 impl Model {
     /// How likely a domain's energies are with these chains, before windows are looked at closer; minus infinity where nothing can be fitted.
     pub(super) fn likelihood(&self, evidence: &Evidence<'_>) -> f64 {
+        self.fitted(evidence).map_or(f64::NEG_INFINITY, |(_, fit)| fit.likelihood)
+    }
+
+    /// Watts fitted to a domain's energies with these chains.
+    pub(super) fn fitted(&self, evidence: &Evidence<'_>) -> Option<(Design, Fit)> {
         let column = |owner: u32| {
             evidence.class_of.get(owner as usize).and_then(|&c| self.column_of.get(c)).copied().unwrap_or(0)
         };
         let windows = windows_of(evidence.intervals, evidence.dynamic);
         let design =
             Design::new(windows, evidence.parts, &self.chains, &self.rates, self.design.columns, column);
-        Fit::new(&design, &self.chains).map_or(f64::NEG_INFINITY, |fit| fit.likelihood)
+        let fit = Fit::new(&design, &self.chains)?;
+        Some((design, fit))
     }
 }
 

@@ -4,6 +4,7 @@ use super::Cpus;
 use super::behind::{Seen, learn_behind, learn_company};
 use super::class::ClassId;
 use super::company::Company;
+use super::conditions::Conditions;
 use super::doubt_of_watts::{OwnerCertainty, certainty};
 use super::gpu::{Charged, Gpu, Launchers, Learned};
 use super::idle::hand_out;
@@ -12,7 +13,6 @@ use super::late;
 use super::occupancy::{Presence, presences};
 use super::posterior::Splitter;
 use super::share::{Shares, by_time, idle_of, split};
-use super::siblings::Siblings;
 use super::steady::Edges;
 use super::time::{CpuTime, OTHER, Owner, Segment};
 use super::uncore::{activity, calibrate, is_less_together, take};
@@ -49,7 +49,9 @@ pub(super) struct Account {
     pub(super) weighted: bool,
     /// η of hardware threads that shared a core (`siblings.rs`); `None` where none did.
     pub(super) eta: Option<f64>,
-    /// The same of CPUs that drew less beside any others (`company.rs`); `None` where that did not show.
+    /// The exponent by which power goes with the clock (`frequency.rs`); `None` where clocks are not known, do not differ or did not help.
+    pub(super) exponent: Option<f64>,
+    /// η of CPUs that drew less beside any others (`company.rs`); `None` where that did not show.
     pub(super) company: Option<f64>,
     pub(super) negative: MicroJoules,
     /// How late the log of a foreign meter was, where that showed.
@@ -71,7 +73,7 @@ pub(super) struct Basis<'a> {
     pub(super) woke: &'a [KtimeNs],
     pub(super) recording: &'a Recording,
     pub(super) launchers: &'a Launchers,
-    pub(super) siblings: &'a Siblings,
+    pub(super) conditions: &'a Conditions,
 }
 
 /// Accounts for one domain.
@@ -102,6 +104,7 @@ pub(super) fn account(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) 
         weighted: false,
         eta: None,
         company: None,
+        exponent: None,
         negative: MicroJoules::ZERO,
         lag,
         idle_joules: 0.0,
@@ -149,7 +152,7 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
         let busy = of_domain(basis, domain).map(|segment| segment.span);
         late = late::settle(intervals, account.row.idle, &mut dynamic, busy);
         let evidence = basis.evidence(&dynamic, &present, &late);
-        (seen, account.intensity) = learn_behind(intervals, &of_scope, basis.siblings, &evidence);
+        (seen, account.intensity) = learn_behind(intervals, &of_scope, basis.conditions, &evidence);
         let active = activity(&seen.intervals, of_domain(basis, domain));
         if let Some(power) = calibrate(&account.intensity, &active, basis.accounting) {
             account.row.uncore = take(power, &active, &mut dynamic);
@@ -175,6 +178,7 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     let weighted =
         matches!(account.intensity, Intensity::Known(_)) && basis.accounting.method == Method::Weighted;
     account.weighted = weighted;
+    account.exponent = seen.exponent;
     account.eta = seen.eta.filter(|_| account.company.is_none());
     let variance = settled.as_ref().map(|settled| settled.variance.clone());
     let shares = match settled {

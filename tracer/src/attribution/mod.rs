@@ -13,8 +13,8 @@
 //!    so a thread that migrates is charged on each socket for the time it spent there.
 //! 4. `line`, `bridge` and `chain`: what threads were probably doing between two samples; `counts`: times that agree with the number of
 //!    samples; `design`: the times that this makes of each window. `behind`: how far behind the counter is on average; `late`: how late it
-//!    was at each reading, where windows in which nothing ran show it; `siblings`: hardware threads that share a core;
-//!    `company`: CPUs that draw less beside others, whoever shares what.
+//!    was at each reading, where windows in which nothing ran show it; `conditions`: hardware threads that share a core
+//!    (`siblings`), and clocks of CPUs (`frequency`); `company`: CPUs that draw less beside others, whoever shares what.
 //! 5. `intensity`: how much power each function draws, where the run shows it; `speed`: when all drew more or less at once; `uncore`: the
 //!    shared parts of a socket. `gates`: whether that may be used at all.
 //!    `segments`: where a thread's mix changed; `steady`: windows in which no thread changed its function.
@@ -36,11 +36,13 @@ mod bridge;
 mod chain;
 mod class;
 mod company;
+mod conditions;
 mod counts;
 mod derivative;
 mod design;
 mod doubt_of_watts;
 mod doubts;
+mod frequency;
 mod gates;
 mod gpu;
 mod idle;
@@ -74,8 +76,8 @@ use crate::profile::record::{Scope, Warning};
 use crate::profile::recording::Recording;
 use crate::timeline::Span;
 use behalf::{Behalf, Logical};
+use conditions::Conditions;
 use ledger::{Account, Basis, account};
-use siblings::Siblings;
 use std::collections::{BTreeMap, BTreeSet};
 use strangers::Strangers;
 use time::CpuTime;
@@ -130,7 +132,7 @@ impl Found {
         let class_of = class::classes_of(recording, &time.owners);
         let woke = &recording.sleeps;
         let launchers = &behalf.launchers;
-        let siblings = &Siblings::of(&recording.cores, &time.segments);
+        let conditions = &Conditions::of(recording, &time.segments);
         let basis = Basis {
             span,
             time: &time,
@@ -140,7 +142,7 @@ impl Found {
             woke,
             recording,
             launchers,
-            siblings,
+            conditions,
         };
         let mut warnings = recording.warnings.clone();
         let accounts: Vec<Account> = recording

@@ -71,6 +71,7 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
             gates: model.gates,
             used: account.weighted,
             siblings: account.eta,
+            frequency: account.exponent,
         }),
     }
 }

@@ -5,7 +5,8 @@
 //! their windows' own variance allows, each gets a factor of its own (a mean over three of them), and the watts are fitted again, a few
 //! times over; that is believed if it makes the windows likelier by more than the factors cost (Akaike: 1974).
 //!
-//! The split needs no factor: it cancels in every interval. Leaves out frequency itself, which is not recorded.
+//! The split needs no factor: it cancels in every interval. Where the frequency of each CPU is recorded (`frequency.rs`) times are weighted by that
+//! before, and this follows what is left, if anything is.
 
 use super::chain::Chains;
 use super::design::Design;

@@ -1,4 +1,4 @@
-//! A file of sysfs that holds one counter as a decimal number, kept open and read again and again.
+//! A file of sysfs that holds one number (a counter, a frequency), kept open and read again and again.
 //!
 //! Leaves out what it counts (`powercap.rs`, `hwmon.rs`).
 
@@ -37,7 +37,8 @@ impl CounterFile {
         Attempt { at, counter_uj: counter.map_err(|e| format!("{}: {e}", self.path.display())) }
     }
 
-    fn read(&mut self) -> io::Result<u64> {
+    /// The number alone.
+    pub(super) fn read(&mut self) -> io::Result<u64> {
         let file = match self.file.take() {
             Some(file) => file,
             None => File::open(&self.path)?,

@@ -4,7 +4,7 @@
 //! `timeline/`'s. One file for each source: `powercap` (RAPL through sysfs), `perf` (RAPL through the kernel's PMUs), `hwmon` (sensors),
 //! `nvml` (NVIDIA GPUs), `amdgpu` (AMD GPUs), `model` (no counter at all), `replay` (a log of another meter). `set` chooses among them, `cross_check` compares
 //! two readers of one counter, `filter` says whether the processor blurs it, `idle` measures the baseline, `reader` reads while the run
-//! lasts, `survey` tells `doctor` what there is.
+//! lasts, `frequency` the clocks of CPUs beside it, `survey` tells `doctor` what there is.
 
 mod amdgpu;
 mod before;
@@ -13,6 +13,7 @@ mod cpu_model;
 mod cross_check;
 mod error;
 mod filter;
+mod frequency;
 mod hwmon;
 mod idle;
 mod model;

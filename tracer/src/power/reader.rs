@@ -4,6 +4,7 @@
 //! are left out, not made up for: the readings carry their own times. Leaves out every difference between readings except the watts that
 //! the progress line shows.
 
+use super::frequency::Clocks;
 use super::replay::{Replay, ReplayError};
 use super::{Attempt, Extra, PowerSource};
 use crate::clock::{KtimeNs, WallAnchor};
@@ -50,6 +51,7 @@ pub(super) struct LiveReplay {
 pub struct PowerTask {
     stop: watch::Sender<bool>,
     readers: Vec<JoinHandle<ReaderEnd>>,
+    clocks: Option<JoinHandle<()>>,
     gauges: Vec<Arc<AtomicU64>>,
     replays: Vec<LiveReplay>,
     start: WallAnchor,
@@ -73,6 +75,7 @@ pub struct PowerEnd {
 pub(super) fn start(
     sources: Vec<Live>,
     replays: Vec<LiveReplay>,
+    clocks: Option<Clocks>,
     period: Duration,
     warnings: Vec<Warning>,
     records: Sender<Record>,
@@ -88,10 +91,11 @@ pub(super) fn start(
         readers.push(tokio::spawn(reader.run(period, stopped.clone())));
         gauges.push(gauge);
     }
+    let clocks = clocks.map(|clocks| tokio::spawn(clocks.run(records.clone(), stopped)));
     for log in &replays {
         log.send(&log.replay, 0, start, &records);
     }
-    PowerTask { stop, readers, gauges, replays, start, warnings, records }
+    PowerTask { stop, readers, clocks, gauges, replays, start, warnings, records }
 }
 
 impl PowerTask {
@@ -115,6 +119,10 @@ impl PowerTask {
                     .warnings
                     .push(warning("power-reader-died", format!("a power reader ended early: {e}"))),
             }
+        }
+        if let Some(clocks) = self.clocks {
+            // Without the last of them a clock stands as it was read before.
+            let _ = clocks.await;
         }
         for log in &self.replays {
             all.warnings.extend(log.finish(self.start, end, &self.records));

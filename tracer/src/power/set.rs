@@ -5,12 +5,15 @@
 
 use super::cross_check::CrossCheck;
 use super::error::PowerError;
+use super::frequency::Clocks;
 use super::plan::{PowerPlan, SourceChoice};
 use super::reader::{Live, LiveReplay, PowerTask};
 use super::replay::Replay;
 use super::{PowerSource, Remark, amdgpu, filter, hwmon, model, nvml, perf, powercap, reader};
 use crate::ids::DomainId;
-use crate::profile::record::{Domain, DomainClass, IdleBaseline, Ignored, Origin, Record, Source, Warning};
+use crate::profile::record::{
+    Domain, DomainClass, IdleBaseline, Ignored, Origin, Record, Scope, Source, Warning,
+};
 use crate::units::MicroWatts;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -21,6 +24,8 @@ pub struct PowerSet {
     pub(super) domains: Vec<Domain>,
     pub(super) live: Vec<Live>,
     replays: Vec<LiveReplay>,
+    /// The clocks of CPUs, where a counter shows what these draw.
+    clocks: Option<Clocks>,
     period: Duration,
     /// A second reader of the counters of one live source, and that source's place.
     pub(super) check: Option<(usize, CrossCheck)>,
@@ -76,6 +81,9 @@ pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
     if let Some(power) = plan.idle {
         set.give_idle(power);
     }
+    if set.domains.iter().any(counts_cpus) {
+        set.clocks = Clocks::open_at(&plan.sysfs);
+    }
     Ok(set)
 }
 
@@ -86,6 +94,7 @@ impl PowerSet {
             domains: Vec::new(),
             live: Vec::new(),
             replays: Vec::new(),
+            clocks: None,
             period,
             check: None,
             warnings: Vec::new(),
@@ -110,7 +119,7 @@ impl PowerSet {
             text: format!("{}; {}", remark.text, remark.advice),
         };
         let warnings = self.warnings.into_iter().chain(self.remarks.into_iter().map(said)).collect();
-        reader::start(self.live, self.replays, self.period, warnings, records)
+        reader::start(self.live, self.replays, self.clocks, self.period, warnings, records)
     }
 
     /// Adds a source that was looked at and gives nothing.
@@ -290,6 +299,11 @@ impl PowerSet {
         }
         Ok(ids)
     }
+}
+
+/// Whether a domain's energy is counted, and CPUs draw it.
+fn counts_cpus(domain: &Domain) -> bool {
+    matches!(domain.origin, Origin::Counter { .. }) && !matches!(domain.scope, Scope::Gpu(_))
 }
 
 fn missing(name: &'static str, source: &Source) -> PowerError {

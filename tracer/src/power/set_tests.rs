@@ -3,7 +3,7 @@
 use super::{PowerError, open};
 use crate::power::survey::survey;
 use crate::power::{PowerPlan, SourceChoice};
-use crate::profile::record::{DomainClass, Origin, Scope, Source};
+use crate::profile::record::{DomainClass, Frequencies, Origin, Record, Scope, Source};
 use crate::units::MicroWatts;
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,6 +11,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// A sysfs tree; each zone is (directory below `class/powercap`, name, counter).
@@ -250,4 +251,42 @@ fn perf_is_compared_with_powercap() {
     let (notes, warnings) = check_perf_against_powercap("1e-7");
     assert!(!notes.iter().any(|note| note.contains("perf")), "{notes:?}");
     assert_eq!(warnings, ["sources-disagree"]);
+}
+
+/// The clocks of CPUs are recorded beside a counter, once while they stand and again when one moves; beside a model, from which nothing is learned,
+/// they are not.
+#[test]
+fn clocks_beside_a_counter() {
+    let tree = tree(&CLIENT[..1]);
+    let cpus = tree.path().join("devices/system/cpu");
+    fs::create_dir_all(cpus.join("cpu0/cpufreq")).unwrap();
+    fs::write(cpus.join("online"), "0\n").unwrap();
+    let file = cpus.join("cpu0/cpufreq/scaling_cur_freq");
+    fs::write(&file, "2000000\n").unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+    let run = |word: &str, change: &dyn Fn(&Receiver<Record>)| {
+        let (sender, records) = channel();
+        let task = runtime.block_on(async { open(&plan(tree.path(), &[word])).unwrap().start(sender) });
+        change(&records);
+        runtime.block_on(task.stop());
+        records.try_iter().filter_map(clock_in).collect::<Vec<u32>>()
+    };
+    let next = |records: &Receiver<Record>| records.iter().find_map(clock_in);
+    let rest = run("powercap", &|records| {
+        assert_eq!(next(records), Some(2_000_000));
+        fs::write(&file, "1000000\n").unwrap();
+        // What was read before it moved, where it was read again.
+        assert!([Some(2_000_000), Some(1_000_000)].contains(&next(records)));
+    });
+    assert!(rest.iter().all(|khz| *khz == 1_000_000) && rest.len() <= 1, "{rest:?}");
+    assert_eq!(run("model", &|_| {}), [0; 0]);
+}
+
+/// The clock in a record of clocks, in kilohertz.
+fn clock_in(record: Record) -> Option<u32> {
+    match record {
+        Record::Frequencies(Frequencies { of, .. }) => of.first().map(|(_, clock)| clock.as_khz()),
+        _ => None,
+    }
 }

@@ -6,8 +6,8 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    Frame, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier, LaunchStacks, Launches, Name, Occupant,
-    Process, Record, Sample, Slice, StackNode, Thread, Wait, Wake,
+    Clocks, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier, LaunchStacks,
+    Launches, Name, Occupant, Process, Record, Sample, Slice, StackNode, Thread, Wait, Wake,
 };
 use super::recording::{GpuFacts, Recording, Requests};
 use crate::ids::{DomainId, FrameId, StackId, ThreadKey};
@@ -55,6 +55,7 @@ impl Assembly {
                     sleeps: Vec::new(),
                     gpu_facts: GpuFacts::default(),
                     cores: Vec::new(),
+                    clocks: Clocks::new(),
                     processes: Vec::new(),
                     threads: Vec::new(),
                     frames: Vec::new(),
@@ -88,6 +89,9 @@ impl Assembly {
         recording.gpu.launches.sort_by_key(|launches| launches.from);
         recording.gpu.waits.sort_by_key(|wait| wait.until);
         recording.gpu.busy.sort_by_key(|busy| busy.from);
+        for clock in recording.clocks.values_mut() {
+            clock.sort_by_key(|(at, _)| *at);
+        }
         for readings in recording.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
         }
@@ -116,6 +120,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             to.cores = cores;
             Ok(())
         }
+        Record::Frequencies(read) => add_frequencies(to, &read),
         Record::Slept(at) => {
             to.sleeps.push(at);
             Ok(())
@@ -174,6 +179,13 @@ fn add_meter(to: &mut Recording, domain: DomainId, meter: GpuMeter) -> Result<()
 fn add_uses(to: &mut Recording, domain: DomainId, uses: Vec<GpuUse>) -> Result<(), Nonsense> {
     defined(&to.domains, "domain", domain.get())?;
     to.gpu_facts.uses.entry(domain).or_default().extend(uses);
+    Ok(())
+}
+
+fn add_frequencies(to: &mut Recording, read: &Frequencies) -> Result<(), Nonsense> {
+    for &(cpu, frequency) in &read.of {
+        to.clocks.entry(cpu).or_default().push((read.at, frequency));
+    }
     Ok(())
 }
 

@@ -21,7 +21,8 @@ const Z: f64 = 1.959_964;
 const WIDEN: f64 = 1.4;
 /// Bounds reach this many standard deviations of sampling beyond what watts allow, widened like intervals.
 const BOUND_SDS: f64 = 3.0 * WIDEN;
-/// Where the doubt about who asked is more than this part of an energy, bounds say how far it goes.
+/// Where the doubt about who asked is more than this part of an energy, or what watts that the run does not show leave open is wider, bounds say
+/// how far it goes; less of it is in the interval.
 const UNCLEAR: f64 = 0.12;
 
 /// What is known about one domain. All lists over rows are in the order of `EnergyProfile::rows`.
@@ -77,6 +78,9 @@ pub struct Weights {
     /// η: two busy hardware threads of one core were taken to draw 1 + η times what one does; `None` where the machine names none that share a
     /// core, or none were busy together.
     pub siblings: Option<f64>,
+    /// α: power was taken to go with the CPU's clock to this power, as the run showed; 0 where clocks were recorded and did not help, `None` where
+    /// they are not known or do not differ.
+    pub frequency: Option<f64>,
 }
 
 /// How sure a column's watts are.
@@ -212,14 +216,27 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Least and most energy; `None` where all watts are known, and who asked.
-    fn bounds(&self) -> Option<(f64, f64)> {
-        let open = |&(energy, column): &(&f64, &Column)| *energy != 0.0 && !column.identified;
-        let unclear = self.by_askers().sqrt() > UNCLEAR * self.by_column.iter().sum::<f64>().abs();
-        if !unclear && !self.by_column.iter().zip(&self.of.columns).any(|pair| open(&pair)) {
-            return None;
-        }
-        Some((self.end(End::Least), self.end(End::Most)))
+    fn energy(&self) -> f64 {
+        self.by_column.iter().sum()
+    }
+
+    /// How far below and above what it was given the energy may be of columns whose watts the run does not show.
+    fn unshown(&self) -> (f64, f64) {
+        let columns = self.by_column.iter().zip(&self.of.columns).filter(|(_, column)| !column.identified);
+        columns.fold((0.0, 0.0), |(below, above), (energy, Column { bounds, .. })| {
+            (
+                below + energy.abs() * (1.0 - bounds.0).max(0.0),
+                above + energy.abs() * (bounds.1 - 1.0).max(0.0),
+            )
+        })
+    }
+
+    /// Least and most energy; `None` where it is known who asked, and watts are known, or `shown`: what is not known of them makes no
+    /// difference to the whole.
+    fn bounds(&self, shown: bool) -> Option<(f64, f64)> {
+        let unclear = self.by_askers().sqrt() > UNCLEAR * self.energy().abs();
+        let unshown = !shown && self.unshown() != (0.0, 0.0);
+        (unclear || unshown).then(|| (self.end(End::Least), self.end(End::Most)))
     }
 }
 
@@ -231,13 +248,21 @@ impl Certainty {
         included: impl Fn(DomainClass) -> bool,
         energy: MicroJoules,
     ) -> Sureness {
-        let (mut variance, mut low, mut high, mut open) = (0.0, 0.0, 0.0, false);
-        for domain in self.domains.iter().filter(|domain| domain.class.is_some_and(&included)) {
+        let collect = |domain| {
             let mut collector = Collector::new(domain);
             rows.iter().for_each(|&row| collector.add(row));
+            collector
+        };
+        let domains = self.domains.iter().filter(|domain| domain.class.is_some_and(&included));
+        let collectors: Vec<Collector<'_>> = domains.map(collect).collect();
+        let unshown = collectors.iter().map(Collector::unshown);
+        let (below, above) = unshown.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let shown = below + above <= UNCLEAR * collectors.iter().map(|one| one.energy().abs()).sum::<f64>();
+        let (mut variance, mut low, mut high, mut open) = (0.0, 0.0, 0.0, false);
+        for collector in collectors {
             variance += collector.variance();
-            let own: f64 = collector.by_column.iter().sum();
-            let bounds = collector.bounds();
+            let own = collector.energy();
+            let bounds = collector.bounds(shown);
             open |= bounds.is_some();
             let slack = BOUND_SDS * collector.sampling(collector.variance).sqrt();
             let (least, most) = bounds.unwrap_or((own - slack, own + slack));
@@ -249,7 +274,9 @@ impl Certainty {
         };
         let bounds = open.then(|| (at_least(joules(low)).min(energy), joules(high).max(energy)));
         let (least, most) = bounds.unwrap_or((energy, energy));
-        Sureness { ci95: (at_least(energy - half).min(least), (energy + half).max(most)), bounds }
+        let (below, above) = if open { (0.0, 0.0) } else { (below, above) };
+        let ci95 = (at_least(energy - half - joules(below)), energy + half + joules(above));
+        Sureness { ci95: (ci95.0.min(least), ci95.1.max(most)), bounds }
     }
 }
 
@@ -337,6 +364,23 @@ mod tests {
         assert!((bounds.1.as_joules() - 44.0).abs() < 1e-3, "{bounds:?}");
         let interval = sure(&certainty, &[0], 15).ci95;
         assert!(interval.0 <= bounds.0 && interval.1 >= bounds.1, "{interval:?}");
+    }
+
+    /// A little energy in a function whose watts the run does not show gives no bounds, but a wider interval; more of it gives bounds.
+    #[test]
+    fn little_that_is_open_makes_no_bounds() {
+        let with = |uj: i64, identified: bool| {
+            let mut certainty = certainty(true);
+            certainty.domains[0].columns[0].identified = identified;
+            certainty.domains[0].energy[0] = MicroJoules::from_uj(uj).as_joules();
+            certainty.of(&[0, 1], |_| true, MicroJoules::from_uj(30_000_000 + uj))
+        };
+        // Bounds are from half to twice as much: 12 % of 32.6 J are those of 2.6 J.
+        let (little, known) = (with(2_400_000, false), with(2_400_000, true));
+        assert_eq!(little.bounds, None);
+        let wider = (known.ci95.0 - little.ci95.0, little.ci95.1 - known.ci95.1);
+        assert!((wider.0.as_joules() - 1.2).abs() < 1e-3 && (wider.1.as_joules() - 2.4).abs() < 1e-3);
+        assert!(with(2_800_000, false).bounds.is_some());
     }
 
     /// Bounds are given where watts are not identified, hold the energy itself, and never go below zero.

@@ -11,7 +11,7 @@
 //! Where one is closed, energy is split by CPU time alone. Leaves out how the values are found (`attribution/`).
 
 /// Standard errors that the gain must exceed.
-const LEAST_GAIN: f64 = 2.0;
+pub(crate) const LEAST_GAIN: f64 = 2.0;
 /// The condition number must be below this.
 const MOST_CONDITION: f64 = 30.0;
 /// The halves may be this many of their standard deviations apart.

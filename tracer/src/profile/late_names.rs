@@ -225,6 +225,7 @@ mod tests {
             sleeps: Vec::new(),
             gpu_facts: Default::default(),
             cores: Default::default(),
+            clocks: Default::default(),
             header,
             domains: vec![],
             readings: BTreeMap::new(),

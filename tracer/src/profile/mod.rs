@@ -8,6 +8,7 @@ pub mod certainty;
 mod domain;
 pub mod energy_profile;
 pub mod file;
+mod frequencies;
 pub mod gates;
 mod gpu_waits;
 mod kernels;

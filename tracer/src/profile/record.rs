@@ -13,6 +13,7 @@ pub use super::domain::{
     CounterValue, Domain, DomainClass, GpuMeter, GpuMeterKind, GpuUse, IdleBaseline, Ignored, Origin,
     Quality, Reading, Scope, Source,
 };
+pub use super::frequencies::{Clocks, Frequencies};
 pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, LaunchStacks, Launched, Launches};
 
@@ -74,6 +75,8 @@ pub enum Record {
     LaunchStacks(LaunchStacks),
     /// A process that is not a target and was on a CPU.
     Stranger(Stranger),
+    /// How fast CPUs' clocks run, where that moved; absent where the machine has no cpufreq.
+    Frequencies(Frequencies),
 }
 
 /// What is known when the recording starts.

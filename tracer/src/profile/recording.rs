@@ -3,8 +3,8 @@
 //! Leaves out how it lies in a file (`file.rs`).
 
 use super::record::{
-    Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading, Sample, Slice, StackNode, Stranger,
-    Summary, Thread, Wait, Wake, Warning,
+    Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading, Sample, Slice, StackNode,
+    Stranger, Summary, Thread, Wait, Wake, Warning,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -23,6 +23,8 @@ pub struct Recording {
     pub gpu_facts: GpuFacts,
     /// CPUs that share a core; empty where none are known to.
     pub cores: Vec<Vec<CpuId>>,
+    /// How fast each CPU's clock ran.
+    pub clocks: Clocks,
     /// When the machine woke up from sleep.
     pub sleeps: Vec<KtimeNs>,
     /// Programs, by `ProcessKey`.

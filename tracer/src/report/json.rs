@@ -145,6 +145,8 @@ struct WeightsLine {
     used: bool,
     /// η of hardware threads that share a core.
     siblings: Option<f64>,
+    /// The exponent of CPUs' clocks.
+    frequency: Option<f64>,
     gates: BTreeMap<&'static str, GateLine>,
 }
 
@@ -262,7 +264,8 @@ impl<'a> From<&'a Source> for SourceLine<'a> {
 impl From<&Weights> for WeightsLine {
     fn from(weights: &Weights) -> Self {
         let line = |Gate { name, value, limit, passed }| (name, GateLine { value, limit, passed });
-        Self { used: weights.used, siblings: weights.siblings, gates: weights.gates.each().map(line).into() }
+        let Weights { used, siblings, frequency, .. } = *weights;
+        Self { used, siblings, frequency, gates: weights.gates.each().map(line).into() }
     }
 }
 

@@ -77,9 +77,10 @@ fn weights_facts(profile: &EnergyProfile) -> Vec<String> {
         let [gain, condition, halves] = weights.gates.each().map(|gate| gate_fact(&gate));
         Some(format!(
             "{}: {verdict}; cross-validation gains {gain} standard errors; condition number {condition}; split halves {halves} \
-             standard deviations apart{}",
+             standard deviations apart{}{}",
             row.domain,
-            weights.siblings.map_or_else(String::new, siblings_fact)
+            weights.siblings.map_or_else(String::new, siblings_fact),
+            weights.frequency.map_or_else(String::new, frequency_fact)
         ))
     };
     of_domains.filter_map(fact).collect()
@@ -88,6 +89,15 @@ fn weights_facts(profile: &EnergyProfile) -> Vec<String> {
 /// What hardware threads that share a core were taken to draw.
 fn siblings_fact(eta: f64) -> String {
     format!("; two busy hardware threads of a core draw {:.2} times what one does", 1.0 + eta)
+}
+
+/// How power was taken to go with the clocks of CPUs.
+fn frequency_fact(exponent: f64) -> String {
+    if exponent > 0.0 {
+        format!("; power goes with the CPU's frequency to the power of {exponent}")
+    } else {
+        "; CPUs' frequencies differ and explain nothing".to_owned()
+    }
 }
 
 fn gate_fact(gate: &Gate) -> String {

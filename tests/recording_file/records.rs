@@ -1,0 +1,122 @@
+//! Records of a small recording, one of each kind that a file may hold. Leaves out what is done with them (`recording_file.rs`).
+
+use energy_trace::clock::{KtimeNs, WallAnchor};
+use energy_trace::ids::{
+    CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, StrangerKey, ThreadKey, Tid,
+};
+use energy_trace::profile::record::{
+    CounterValue, Domain, DomainClass, Frame, FrameKind, Frequencies, Header, Name, Occupant, Origin,
+    Process, Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Verdict,
+};
+use energy_trace::units::{KiloHertz, MicroJoules};
+
+pub(crate) fn header() -> Header {
+    Header {
+        version: "0.1.0".to_owned(),
+        command: vec!["python".to_owned(), "train.py".to_owned()],
+        anchor: WallAnchor { ktime: KtimeNs::from_ns(1_000), unix_ns: 1_700_000_000_000_000_000 },
+        kernel: "6.18.0".to_owned(),
+        cpu_model: "a CPU".to_owned(),
+        sockets: [(CpuId::new(0), SocketId::new(0))].into(),
+        sample_hz: 99,
+        sample_event: "cpu-clock".to_owned(),
+        system_wide: false,
+        sources: vec![],
+    }
+}
+
+pub(crate) fn domain() -> Domain {
+    let origin = Origin::Counter {
+        source: "powercap".to_owned(),
+        place: "/sys/class/powercap/intel-rapl:0".to_owned(),
+        max_range: Some(MicroJoules::from_uj(262_143_328_850)),
+        quality: Quality::Measured,
+    };
+    Domain {
+        id: DomainId::new(0),
+        name: "package-0".to_owned(),
+        class: DomainClass::Package,
+        scope: Scope::Socket(SocketId::new(0)),
+        origin,
+        idle: None,
+    }
+}
+
+pub(crate) fn frame(name: &str) -> Frame {
+    Frame {
+        kind: FrameKind::Native,
+        name: name.to_owned(),
+        module: "libm.so".to_owned(),
+        file: String::new(),
+        line: 0,
+        first_line: 0,
+        address: 0x1234,
+    }
+}
+
+pub(crate) fn slice(start: u64, end: u64) -> Slice {
+    let who = Occupant::Target(ThreadKey::new(0));
+    Slice { cpu: CpuId::new(0), who, start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(end) }
+}
+
+pub(crate) fn sample(at: u64) -> Sample {
+    Sample {
+        at: KtimeNs::from_ns(at),
+        cpu: CpuId::new(0),
+        thread: ThreadKey::new(0),
+        stack: StackId::new(1),
+        verdict: Verdict::Complete,
+    }
+}
+
+pub(crate) fn clock(at: u64, khz: u32) -> Record {
+    let of = vec![(CpuId::new(1), KiloHertz::from_khz(khz))];
+    Record::Frequencies(Frequencies { at: KtimeNs::from_ns(at), of })
+}
+
+pub(crate) fn reading(at: u64, uj: u64) -> Reading {
+    Reading { at: KtimeNs::from_ns(at), value: CounterValue::MicroJoules(uj) }
+}
+
+/// One of everything, with lists that are out of order as they come from several CPUs.
+pub(crate) fn records() -> Vec<Record> {
+    let process = Process {
+        key: ProcessKey::new(0),
+        pid: Pid::new(42),
+        parent: None,
+        name: "python".to_owned(),
+        command: vec![],
+        runtime: None,
+    };
+    let thread = Thread {
+        key: ThreadKey::new(0),
+        process: ProcessKey::new(0),
+        tid: Tid::new(42),
+        name: "python".to_owned(),
+    };
+    let name = Name { name: "sin".to_owned(), file: "sin.c".to_owned(), line: 7 };
+    vec![
+        Record::Header(header()),
+        Record::Domain(domain()),
+        Record::Process(process),
+        Record::Thread(thread),
+        Record::Frame(FrameId::new(0), frame("main")),
+        Record::Frame(FrameId::new(1), frame("")),
+        Record::Stack(StackId::new(0), StackNode { parent: None, frame: FrameId::new(0) }),
+        Record::Stack(StackId::new(1), StackNode { parent: Some(StackId::new(0)), frame: FrameId::new(1) }),
+        Record::Slices(vec![slice(5_000, 6_000), slice(2_000, 3_000)]),
+        Record::Samples(vec![sample(5_500), sample(2_500)]),
+        Record::Readings(DomainId::new(0), vec![reading(1_000, 5), reading(9_000, 80)]),
+        Record::Name(FrameId::new(1), name),
+        Record::Cores(vec![vec![CpuId::new(0), CpuId::new(1)]]),
+        clock(2_000, 800_000),
+        clock(1_000, 3_000_000),
+        Record::Stranger(Stranger { key: StrangerKey::new(0), pid: Pid::new(77), name: "cc1".to_owned() }),
+        Record::Slices(vec![Slice { who: Occupant::Stranger(StrangerKey::new(0)), ..slice(6_000, 7_000) }]),
+        Record::Summary(Summary {
+            start: KtimeNs::from_ns(1_000),
+            end: KtimeNs::from_ns(9_000),
+            ..Summary::default()
+        }),
+    ]
+}
