@@ -8,7 +8,7 @@
 //! between two entries is never further off. Leaves out what clocks mean for power (`attribution/frequency.rs`).
 
 use super::counter_file::CounterFile;
-use super::topology::{parse_cpu_list, read_sockets_at};
+use super::topology::{parse_cpu_list, read_sockets_at, tree_of_cpus};
 use crate::clock::KtimeNs;
 use crate::ids::CpuId;
 use crate::profile::record::{Frequencies, Record};
@@ -43,15 +43,11 @@ struct Clock {
 }
 
 impl Clocks {
-    /// The clocks of all CPUs that are online under the sysfs root, or of this machine where that tree has no CPUs (a tree of counters only);
-    /// `None` where there is no cpufreq.
+    /// The clocks of all CPUs that are online; `None` where there is no cpufreq.
     pub(super) fn open_at(sysfs: &Path) -> Option<Self> {
-        let sockets = read_sockets_at(sysfs);
-        let here = Path::new("/sys");
-        let (sysfs, sockets) =
-            if sockets.is_empty() { (here, read_sockets_at(here)) } else { (sysfs, sockets) };
+        let sysfs = tree_of_cpus(sysfs);
         let (mut clocks, mut seen) = (Vec::new(), BTreeSet::new());
-        for cpu in sockets.into_keys() {
+        for cpu in read_sockets_at(sysfs).into_keys() {
             if seen.contains(&cpu) {
                 continue;
             }

@@ -5,6 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+/// The tree that says how the CPUs are arranged: the one that power is read from, or this machine's where that has no CPUs (a tree of
+/// counters only).
+pub fn tree_of_cpus(sysfs: &Path) -> &Path {
+    if read_sockets_at(sysfs).is_empty() { Path::new("/sys") } else { sysfs }
+}
+
 /// The socket of each CPU that is online, under the sysfs root `sysfs`.
 ///
 /// A CPU whose socket the kernel does not say (`-1` on some virtual machines, or no file) belongs to socket 0. Without the list of CPUs

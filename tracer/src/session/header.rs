@@ -1,11 +1,10 @@
 //! What is known when a recording starts: the machine, the clocks, the plan.
 
 use crate::clock::WallAnchor;
-use crate::ids::{CpuId, SocketId};
+use crate::ids::CpuId;
 use crate::plan::RecordPlan;
-use crate::power::topology::{read_cores_at, read_sockets_at};
+use crate::power::topology::{read_cores_at, read_sockets_at, tree_of_cpus};
 use crate::profile::record::{Header, Source};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The recording's first record.
@@ -16,7 +15,7 @@ pub(super) fn header(plan: &RecordPlan, sources: Vec<Source>, sample_event: &str
         anchor: WallAnchor::now(),
         kernel: read_kernel_at(Path::new("/")),
         cpu_model: read_cpu_model_at(Path::new("/")),
-        sockets: read_sockets(&plan.power.sysfs),
+        sockets: read_sockets_at(tree_of_cpus(&plan.power.sysfs)),
         sample_hz: plan.sample_hz,
         sample_event: sample_event.into(),
         system_wide: plan.system_wide,
@@ -42,16 +41,9 @@ fn parse_cpu_model(cpuinfo: &str) -> String {
     cpuinfo.lines().find_map(of_key).unwrap_or_default()
 }
 
-/// The sockets of the sysfs that power is read from; those of this machine where that tree has none (a tree of counters only).
-fn read_sockets(sysfs: &Path) -> BTreeMap<CpuId, SocketId> {
-    let sockets = read_sockets_at(sysfs);
-    if sockets.is_empty() { read_sockets_at(Path::new("/sys")) } else { sockets }
-}
-
 /// The CPUs that share a core, by the same sysfs as the sockets.
 pub(super) fn cores(plan: &RecordPlan) -> Vec<Vec<CpuId>> {
-    let sysfs = &plan.power.sysfs;
-    read_cores_at(if read_sockets_at(sysfs).is_empty() { Path::new("/sys") } else { sysfs })
+    read_cores_at(tree_of_cpus(&plan.power.sysfs))
 }
 
 #[cfg(test)]
