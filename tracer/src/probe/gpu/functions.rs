@@ -116,7 +116,7 @@ const DRIVER: [Group; 21] = [
 ];
 
 /// The driver's functions that build graphs by hand and change them. Each names the version of its structure.
-const GRAPHS: [Group; 14] = [
+const GRAPHS: [Group; 16] = [
     group(&["cuStreamBeginCaptureToGraph", "cuStreamBeginCaptureToGraph_ptsz"], call::BEGIN_CAPTURE_TO),
     returning(&["cuGraphCreate"], call::CREATE_GRAPH),
     returning(&["cuGraphClone"], call::CLONE_GRAPH),
@@ -130,6 +130,8 @@ const GRAPHS: [Group; 14] = [
     node(&["cuGraphAddNode_v2", "cuGraphAddNode_v3"], call::ADD_NODE, 6, params::ANY),
     node(&["cuGraphExecKernelNodeSetParams"], call::SET_NODE, 3, params::KERNEL),
     node(&["cuGraphExecKernelNodeSetParams_v2"], call::SET_NODE, 3, params::KERNEL_2),
+    node(&["cuGraphExecMemcpyNodeSetParams"], call::SET_NODE, 3, params::COPY),
+    node(&["cuGraphExecMemsetNodeSetParams"], call::SET_NODE, 3, params::MEMSET),
     node(&["cuGraphExecNodeSetParams"], call::SET_NODE, 3, params::ANY),
 ];
 

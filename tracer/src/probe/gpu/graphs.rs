@@ -8,7 +8,7 @@
 use super::launches::Work;
 use crate::ids::{Pid, Tid};
 use crate::probe::decode::Head;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tracer_ebpf::gpu::call;
 
@@ -22,6 +22,9 @@ pub(in crate::probe) enum What {
     Copy,
     Memset,
 }
+
+/// Nodes of a process beyond these are forgotten, the oldest first: kernels of them go by their names.
+const MOST_NODES: usize = 1 << 20;
 
 /// Who captured something (with the stack that launched, without what was launched), and how often.
 pub(super) type Captures = HashMap<Work, u64>;
@@ -129,7 +132,7 @@ pub(super) struct Graphs {
     graphs: HashMap<(Pid, u64), Content>,
     launchable: HashMap<(Pid, u64), Arc<Content>>,
     /// Who put a node's work in, by its number in records, and what it is.
-    nodes: HashMap<Pid, HashMap<u64, (Work, Option<What>)>>,
+    nodes: HashMap<Pid, BTreeMap<u64, (Work, Option<What>)>>,
     pending: HashMap<Tid, Pending>,
     /// How often a node had new work of which is not known what it replaced.
     pub(super) strays: u64,
@@ -237,7 +240,11 @@ impl Graphs {
 
     /// This work is a node's of this number.
     pub(super) fn own_node(&mut self, pid: Pid, node: u64, work: Work, what: Option<What>) {
-        self.nodes.entry(pid).or_default().insert(node, (work, what));
+        let nodes = self.nodes.entry(pid).or_default();
+        nodes.insert(node, (work, what));
+        if nodes.len() > MOST_NODES {
+            nodes.pop_first();
+        }
     }
 
     /// Who put in the work of the node of this number, and what it is.
