@@ -26,7 +26,10 @@ const OURS: [&str; 3] = ["libenergy_trace_cupti", "libcupti", "libcuda.so"];
 impl Collector {
     /// The library tells of the launch that its thread has just made.
     pub(super) fn gpu_launched(&mut self, head: Head, event: &GpuEvent) {
-        let seen = self.gpu.kernels.told(head.tid).filter(|_| event.flags & UNSEEN == 0);
+        // A node that the library did not tell of is not what it tells of now.
+        let is_told =
+            |launch: &Launch| event.flags & UNSEEN == 0 && (event.stream != 0 || !is_of_node(launch.call));
+        let seen = self.gpu.kernels.told(head.tid).filter(is_told);
         let launch = seen.unwrap_or_else(|| self.unseen_launch(head, event));
         let work = self.launching(&launch);
         if is_of_node(launch.call) {

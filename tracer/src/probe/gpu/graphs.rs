@@ -147,12 +147,7 @@ impl Graphs {
             call::END_CAPTURE => self.end(pid, a, b),
             call::INSTANTIATE => self.instantiate(pid, a, b),
             call::CREATE_GRAPH => drop(self.graphs.insert((pid, a), Content::default())),
-            call::CLONE_GRAPH => {
-                // The nodes of a copy have handles of their own.
-                let copy =
-                    self.graphs.get(&(pid, b)).map(|of| Content { pieces: HashMap::new(), ..of.clone() });
-                copy.map(|copy| self.graphs.insert((pid, a), copy));
-            }
+            call::CLONE_GRAPH => self.copy(pid, a, b),
             call::ADD_CHILD => self.join(pid, a, b),
             call::ADD_NODE => self.added(pid, tid, a, b),
             call::SET_NODE => self.changed(pid, tid, a, b),
@@ -176,6 +171,14 @@ impl Graphs {
         let capture = captures.swap_remove(at);
         if graph != 0 {
             self.graphs.insert((pid, graph), capture.content);
+        }
+    }
+
+    /// A graph is a copy of another one, whose nodes have handles of their own.
+    fn copy(&mut self, pid: Pid, copy: u64, graph: u64) {
+        match self.graphs.get(&(pid, graph)).cloned() {
+            Some(of) => drop(self.graphs.insert((pid, copy), Content { pieces: HashMap::new(), ..of })),
+            None => drop(self.graphs.remove(&(pid, copy))),
         }
     }
 
