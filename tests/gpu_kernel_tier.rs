@@ -199,6 +199,39 @@ fn nodes_belong_to_who_captured_each() {
     assert!(seen[&wide].0.abs_diff(seen[&forward].0 / 4) < both(&seen) / 100, "{seen:?}");
 }
 
+/// Graphs that calls build and change: every replay's time is in the stack that put the work in, to the nanosecond, also where an update comes while
+/// launches before it are still to run, where the new work is the same kernel by somebody else, and where the changed node was captured.
+#[test]
+fn built_and_changed_graphs_belong_to_who_put_the_work_in() {
+    for mode in ["built", "set", "found", "update", "swap"] {
+        let gpu = machine("H100");
+        let recorded = record(&gpu, &gpu.workload("gpu_built", &[]).unwrap(), &["1", mode]);
+        assert_eq!(recorded.busy(), ran(&gpu.truth().unwrap()), "{mode}");
+        assert!(recorded.warning("gpu-graph-changed").is_none());
+    }
+}
+
+/// The same with a CUPTI that numbers no nodes: the graph's work as it was at each launch says whose each kernel is.
+#[test]
+fn changed_graphs_without_numbers_of_nodes() {
+    let scenario = Scenario::new(Meter::model("H100").unwrap(), &WORKLOADS);
+    for mode in ["built", "update"] {
+        let old = Gpu::without(&scenario, Prologue::EndbrPush, &["cuptiGetGraphNodeId"]).unwrap();
+        let recorded = record(&old, &old.workload("gpu_built", &[]).unwrap(), &["1", mode]);
+        let (seen, should) = (recorded.busy(), ran(&old.truth().unwrap()));
+        let relu = |sums: &BTreeMap<Key, (u64, u64)>| {
+            let of_kernel = |((_, what), (ns, _)): (&Key, &(u64, u64))| if what == "relu" { *ns } else { 0 };
+            sums.iter().map(of_kernel).sum::<u64>()
+        };
+        assert_eq!(relu(&seen), relu(&should), "{mode}");
+        let others = |mut sums: BTreeMap<Key, (u64, u64)>| {
+            sums.retain(|(_, what), _| what != "relu");
+            sums
+        };
+        assert_eq!(others(seen), others(should), "{mode}");
+    }
+}
+
 /// Kernels of two streams side by side: each has its time, and no moment of the device counts twice in its energy.
 #[test]
 fn streams_side_by_side() {

@@ -65,6 +65,33 @@ fn replays_belong_to_the_stacks_that_captured() {
     assert!(counts[&("forward".to_owned(), "gemm".to_owned())] > 4);
 }
 
+/// Graphs that calls build, from nodes of every kind, child graphs and copies: each node's work counts for the stack that put it in, in every
+/// replay, and nothing for the building. New work in a node, and the work of another graph in the place of the whole, count for who made them from then on.
+#[test]
+fn built_and_changed_graphs_belong_to_who_put_the_work_in() {
+    for mode in ["built", "set", "update", "swap"] {
+        let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+        let recording = record_workload(&gpu, folder.path(), "gpu_built", &["1", mode]);
+        let (seen, truth) = (seen(&recording), truth(&gpu.truth().unwrap()));
+        assert_eq!(seen, truth, "{mode}");
+        assert!(!seen.contains_key(&("replay".to_owned(), "[GPU graph]".to_owned())) && seen.len() > 2);
+    }
+}
+
+/// A captured node that is given new work: it is not known which it was, so replays count as before and that is said; no launch is lost.
+#[test]
+fn new_work_in_a_captured_node_is_said() {
+    let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
+    let recording = record_workload(&gpu, folder.path(), "gpu_built", &["1", "found"]);
+    let (seen, truth) = (seen(&recording), truth(&gpu.truth().unwrap()));
+    let key = |site: &str, what: &str| (site.to_owned(), what.to_owned());
+    let (old, new) = (key("forward", "gemm"), key("update", "adam"));
+    assert_eq!((total(&seen), seen[&old]), (total(&truth), truth[&old] + truth[&new]));
+    let warnings = &recording.summary.unwrap().warnings;
+    let said = warnings.iter().find(|warning| warning.code == "gpu-graph-changed").unwrap();
+    assert!(said.text.starts_with("1 times a node of a graph"), "{}", said.text);
+}
+
 /// A driver that is loaded late and whose functions are found by `cuGetProcAddress` is seen, with the kernels' names and the device.
 #[test]
 fn a_driver_that_is_found_late_is_seen() {

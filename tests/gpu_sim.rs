@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
-use energy_trace_tests::gpu::{Device, Gpu, Meter, Place, Prologue, Scenario, WORKLOADS, by_tag};
+use energy_trace_tests::gpu::{Device, Gpu, Launch, Meter, Place, Prologue, Scenario, WORKLOADS, by_tag};
 use energy_trace_tests::process::{Guard, tests_dir};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use simgpu::clock::now_ns;
@@ -72,6 +72,29 @@ fn captures_run_later() {
     assert!(!replayed.is_empty() && replayed.len().is_multiple_of(10), "{}", replayed.len());
     let count = |tag: &str| replayed.iter().filter(|l| l.capture_tag == tag).count();
     assert_eq!(count("forward"), 4 * count("backward"));
+}
+
+/// Building a graph runs nothing; a replay runs each node as it was added, and from a change on as it was changed, under the tag of who did.
+#[test]
+fn built_graphs_run_later() {
+    let count = |launches: &[Launch], tag: &str, name: &str| {
+        launches.iter().filter(|launch| launch.capture_tag == tag && launch.name == name).count()
+    };
+    let built = gpu();
+    run(&built, &built.workload("gpu_built", &[]).unwrap(), &["0.3", "built"]);
+    let launches = built.truth().unwrap();
+    assert!(launches.iter().all(|launch| launch.tag == "replay") && launches.len().is_multiple_of(5));
+    let replays = launches.len() / 5;
+    for (tag, name) in
+        [("upload", "h2d"), ("clear", "memset"), ("dense", "gemm"), ("wide", "relu"), ("activate", "relu")]
+    {
+        assert_eq!(count(&launches, tag, name), replays, "{tag} {name}");
+    }
+    let set = gpu();
+    run(&set, &set.workload("gpu_built", &[]).unwrap(), &["0.3", "set"]);
+    let launches = set.truth().unwrap();
+    let (old, new) = (count(&launches, "dense", "gemm"), count(&launches, "update", "adam"));
+    assert!(old > 0 && new > 0 && old + new == count(&launches, "linear", "gemm"), "{old}, {new}");
 }
 
 /// Streams that fill the device wait for each other, and the sum of the shares is never above one.

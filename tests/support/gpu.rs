@@ -77,7 +77,7 @@ impl Gpu {
         command
     }
 
-    /// Compiles a workload of `tests/workloads`, `gpu_mix` or another, with more arguments for `cc`. `gpu_mix` is linked with the runtime.
+    /// Compiles a workload of `tests/workloads`, `gpu_mix` or another, with more arguments for `cc`. `gpu_mix` is linked with the runtime, `gpu_built` with the driver as well.
     ///
     /// # Errors
     /// When `cc` fails, with what it said.
@@ -88,8 +88,11 @@ impl Gpu {
         let faces = self.libraries();
         let runtime = faces.join("libcudart.so.12");
         let engine = faces.join("libsimgpu.so");
+        let driver = faces.join("libcuda.so.1");
         if name == "gpu_mix" {
             all.extend([&runtime, &engine].map(|file| file.to_str().unwrap_or_default()));
+        } else if name == "gpu_built" {
+            all.extend([&runtime, &driver, &engine].map(|file| file.to_str().unwrap_or_default()));
         } else {
             all.push("-ldl");
         }

@@ -1,7 +1,7 @@
 //! Launches with a fixed amount of work between two of them, for measuring what a launch costs: `gpu_pace SECONDS runtime|driver WORK ROUND`.
 //!
 //! WORK is the steps of a loop before each launch; after each ROUND launches it prints the clock and its thread's CPU time, both in
-//! nanoseconds, and its launches so far. The kernel is `tiny`. Leaves out waiting, but for the end.
+//! nanoseconds, its launches so far, and how long that work took until now by the clock. The kernel is `tiny`. Leaves out waiting, but for the end.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,16 +48,18 @@ int main(int argc, char **argv) {
     check(cuModuleLoadData(&module, "image"), "cuModuleLoadData");
     check(cuModuleGetFunction(&function, module, "tiny"), "cuModuleGetFunction");
     dim3 grid = {1, 1, 1}, block = {32, 1, 1};
-    unsigned long long end = ns(CLOCK_MONOTONIC) + (unsigned long long)(seconds * 1e9), now;
+    unsigned long long end = ns(CLOCK_MONOTONIC) + (unsigned long long)(seconds * 1e9), now, worked = 0;
     do {
         for (long i = 0; i < round; i++) {
+            unsigned long long before = ns(CLOCK_MONOTONIC);
             work(steps);
+            worked += ns(CLOCK_MONOTONIC) - before;
             if (driver) check(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0), "cuLaunchKernel");
             else check(cudaLaunchKernel((void *)tiny, grid, block, 0, 0, 0), "cudaLaunchKernel");
         }
         done += round;
         now = ns(CLOCK_MONOTONIC);
-        printf("%llu %llu %ld\n", now, ns(CLOCK_THREAD_CPUTIME_ID), done);
+        printf("%llu %llu %ld %llu\n", now, ns(CLOCK_THREAD_CPUTIME_ID), done, worked);
     } while (now < end);
     return cudaDeviceSynchronize();
 }

@@ -40,8 +40,30 @@ pub mod call {
     /// As `CONTEXT`, for the functions that take the device as their fourth argument.
     pub const CONTEXT_FOURTH: u32 = 16;
     /// `energy_trace_launched` of the library that is injected: the last launch of the thread has the correlation number `a`, and its kernel
-    /// has the name of number `b`; it was captured as the graph's node `stream` (0: it was not captured). Where no launch was seen since the last one the stack of this call is the launch's.
+    /// has the name of number `b`; it made the graph's node `stream`, or gave it new work (0: neither). Where no launch was seen since the last one the stack of this call is the launch's.
     pub const LAUNCHED: u32 = 17;
+    /// `cuGraphAddKernelNode` and its like, on return: a node, its graph; 0: it failed. What the node does was sent at the call, as `NODE_KERNEL` or another.
+    pub const ADD_NODE: u32 = 18;
+    /// `cuGraphExecKernelNodeSetParams` and its like, on return: a node (0: it failed), and what can be launched whose copy of it has new work.
+    pub const SET_NODE: u32 = 19;
+    /// A kernel for a graph's node: function and amount as of a launch, `stream` the graph or what can be launched.
+    pub const NODE_KERNEL: u32 = 20;
+    /// As `NODE_KERNEL`, a copy.
+    pub const NODE_COPY: u32 = 21;
+    /// As `NODE_KERNEL`, a memset.
+    pub const NODE_MEMSET: u32 = 22;
+    /// `cuStreamBeginCaptureToGraph`: a stream, the graph that gets what is captured beside what it has.
+    pub const BEGIN_CAPTURE_TO: u32 = 28;
+    /// A graph as a node of a graph: `a` is a copy of it, `stream` the other one.
+    pub const NODE_CHILD: u32 = 27;
+    /// `cuGraphCreate`, on return: a graph.
+    pub const CREATE_GRAPH: u32 = 23;
+    /// `cuGraphClone`, on return: a graph, the one that it is a copy of.
+    pub const CLONE_GRAPH: u32 = 24;
+    /// `cuGraphAddChildGraphNode`, on return: a graph, another one of which it has a copy as a node.
+    pub const ADD_CHILD: u32 = 25;
+    /// `cuGraphExecUpdate`, on return: what can be launched, the graph whose work it has now.
+    pub const UPDATE_GRAPH: u32 = 26;
 }
 
 /// In a cookie: a function of the runtime library, which calls the driver's.
@@ -50,6 +72,21 @@ pub const RUNTIME: u64 = 1 << 16;
 pub const STREAM_SHIFT: u32 = 20;
 /// In a cookie: bytes of an element of a memset.
 pub const ELEMENT_SHIFT: u32 = 8;
+
+/// In a cookie of `ADD_NODE` and `SET_NODE`, in the place of an element's bytes: what the structure is in which the work stands. Its address is the
+/// argument that `STREAM_SHIFT` says.
+pub mod params {
+    /// `CUDA_KERNEL_NODE_PARAMS_v1`.
+    pub const KERNEL: u64 = 1;
+    /// `CUDA_KERNEL_NODE_PARAMS_v2`, which may have a `CUkernel` in the place of a function.
+    pub const KERNEL_2: u64 = 2;
+    /// `CUDA_MEMCPY3D`.
+    pub const COPY: u64 = 3;
+    /// `CUDA_MEMSET_NODE_PARAMS`.
+    pub const MEMSET: u64 = 4;
+    /// `CUgraphNodeParams`: any of them behind a word that says which.
+    pub const ANY: u64 = 5;
+}
 
 /// In `GpuEvent::flags`: a stack of this thread with the same time was sent just before.
 pub const WITH_STACK: u32 = 1;

@@ -1,11 +1,11 @@
 //! The calls that profilers are told of, and their numbers. The telling is `cupti`'s.
 
-use crate::cupti::{self, Domain, Told};
+use crate::cupti::{self, Domain, NodeEvent, Told};
 use crate::driver::Code;
 use crate::world::{self, Outcome};
 use std::ffi::CStr;
 
-/// A function whose calls give a device something to do. The numbers are CUPTI's (`CUpti_driver_api_trace_cbid`).
+/// A function whose calls give a device something to do, or make a graph that does. The numbers are CUPTI's (`CUpti_driver_api_trace_cbid`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Call {
@@ -26,6 +26,19 @@ pub(crate) enum Call {
     CopyAsync = 306,
     SetD8Async = 216,
     SetD32Async = 220,
+    GraphAddKernelNode = 502,
+    GraphAddMemcpyNode = 504,
+    GraphAddMemsetNode = 506,
+    GraphClone = 523,
+    GraphAddChildGraphNode = 525,
+    GraphExecKernelNodeSetParams = 538,
+    GraphExecUpdate = 561,
+    GraphInstantiate = 643,
+    GraphAddKernelNodeV2 = 689,
+    GraphExecKernelNodeSetParamsV2 = 692,
+    GraphExecUpdateV2 = 696,
+    GraphAddNode = 712,
+    GraphAddNodeV2 = 723,
 }
 
 impl Call {
@@ -49,6 +62,19 @@ impl Call {
             Self::CopyAsync => c"cuMemcpyAsync",
             Self::SetD8Async => c"cuMemsetD8Async",
             Self::SetD32Async => c"cuMemsetD32Async",
+            Self::GraphAddKernelNode => c"cuGraphAddKernelNode",
+            Self::GraphAddMemcpyNode => c"cuGraphAddMemcpyNode",
+            Self::GraphAddMemsetNode => c"cuGraphAddMemsetNode",
+            Self::GraphClone => c"cuGraphClone",
+            Self::GraphAddChildGraphNode => c"cuGraphAddChildGraphNode",
+            Self::GraphExecKernelNodeSetParams => c"cuGraphExecKernelNodeSetParams",
+            Self::GraphExecUpdate => c"cuGraphExecUpdate",
+            Self::GraphInstantiate => c"cuGraphInstantiateWithFlags",
+            Self::GraphAddKernelNodeV2 => c"cuGraphAddKernelNode_v2",
+            Self::GraphExecKernelNodeSetParamsV2 => c"cuGraphExecKernelNodeSetParams_v2",
+            Self::GraphExecUpdateV2 => c"cuGraphExecUpdate_v2",
+            Self::GraphAddNode => c"cuGraphAddNode",
+            Self::GraphAddNodeV2 => c"cuGraphAddNode_v2",
         }
     }
 }
@@ -66,17 +92,35 @@ pub(crate) fn called(
         cbid: call as u32,
         function: call.name(),
         symbol: kernel,
+        parameters: &[],
         correlation,
     };
     let mut own = 0;
-    told.tell(false, &mut own);
+    told.tell(None, &mut own);
     let (code, outcomes) = run(correlation);
     for outcome in &outcomes {
         if let Outcome::Captured(node) = outcome {
-            cupti::tell_node(*node, None);
+            cupti::tell_node(NodeEvent::Created, node);
         }
     }
     cupti::record(graph, &outcomes);
-    told.tell(true, &mut own);
+    told.tell(Some(&code), &mut own);
+    code
+}
+
+/// Runs a call that gives no device anything to do, with the arguments that it was given, and tells of it.
+pub(crate) fn built(call: Call, parameters: &[usize], run: impl FnOnce() -> Code) -> Code {
+    let told = Told {
+        domain: Domain::Driver,
+        cbid: call as u32,
+        function: call.name(),
+        symbol: None,
+        parameters,
+        correlation: world::next_correlation(),
+    };
+    let mut own = 0;
+    told.tell(None, &mut own);
+    let code = run();
+    told.tell(Some(&code), &mut own);
     code
 }

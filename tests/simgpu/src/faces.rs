@@ -57,7 +57,10 @@ pub const FACES: [Face; 4] = [
             cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamSynchronize cuStreamSynchronize_ptsz cuStreamQuery cuStreamWaitEvent
             cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventSynchronize cuEventQuery cuEventElapsedTime cuStreamBeginCapture_v2
             cuStreamEndCapture cuStreamIsCapturing cuGraphInstantiateWithFlags cuGraphInstantiate_v2 cuGraphInstantiateWithParams
-            cuGraphLaunch cuGraphLaunch_ptsz cuGraphDestroy cuGraphExecDestroy cuGraphGetNodes cuGraphExecGetId cuGetProcAddress
+            cuGraphLaunch cuGraphLaunch_ptsz cuGraphDestroy cuGraphExecDestroy cuGraphGetNodes cuGraphExecGetId cuGraphCreate
+            cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphAddNode cuGraphAddNode_v2
+            cuGraphAddChildGraphNode cuGraphClone cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2 cuGraphExecUpdate
+            cuGraphExecUpdate_v2 cuGetProcAddress
             cuGetProcAddress_v2 cuGetErrorName cuGetErrorString",
     },
     Face {
@@ -71,7 +74,9 @@ pub const FACES: [Face; 4] = [
             cudaStreamWaitEvent cudaEventCreate cudaEventCreateWithFlags cudaEventDestroy cudaEventRecord cudaEventSynchronize
             cudaEventQuery cudaEventElapsedTime cudaMemcpyAsync cudaMemcpy cudaMemsetAsync cudaMemset cudaStreamBeginCapture
             cudaStreamEndCapture cudaStreamIsCapturing cudaGraphInstantiate cudaGraphInstantiateWithFlags cudaGraphLaunch
-            cudaGraphLaunch_ptsz cudaGraphDestroy cudaGraphExecDestroy",
+            cudaGraphLaunch_ptsz cudaGraphDestroy cudaGraphExecDestroy cudaGraphCreate cudaGraphAddKernelNode
+            cudaGraphAddMemcpyNode1D cudaGraphAddMemsetNode cudaGraphAddChildGraphNode cudaGraphClone cudaGraphGetNodes
+            cudaGraphExecKernelNodeSetParams cudaGraphExecUpdate",
     },
     Face {
         file: "libnvidia-ml.so.1",

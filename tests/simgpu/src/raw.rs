@@ -26,6 +26,11 @@ impl<T> Out<T> {
         }
     }
 
+    /// Where it is, as a number that a reader may make a pointer of again.
+    pub(crate) fn address(&self) -> usize {
+        self.0.expose_provenance()
+    }
+
     pub(crate) fn is_null(&self) -> bool {
         self.0.is_null()
     }

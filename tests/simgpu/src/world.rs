@@ -2,6 +2,8 @@
 //! device. Leaves out the functions of CUDA that lead here (`driver`, `runtime`).
 
 use crate::clock::{now_ns, wait_until};
+use crate::cupti::OfNode;
+use crate::driver::node_type;
 use crate::place::{Place, truth_file};
 use crate::raw::Text;
 use crate::scenario::{Copy, Kernel, microwatts, whole};
@@ -51,7 +53,13 @@ pub(crate) struct Stream {
     pub(crate) default: bool,
     pub(crate) free_ns: u64,
     starts: VecDeque<u64>,
-    pub(crate) capture: Option<Arc<Mutex<Vec<Node>>>>,
+    pub(crate) capture: Option<Arc<Capture>>,
+}
+
+/// What is captured, and the graph that it will be.
+pub(crate) struct Capture {
+    pub(crate) graph: u64,
+    pub(crate) nodes: Mutex<Vec<Node>>,
 }
 
 #[derive(Clone, Default)]
@@ -59,7 +67,7 @@ pub(crate) struct Event {
     /// When it happens; `None` before it was recorded.
     pub(crate) at_ns: Option<u64>,
     /// The capture that it was recorded in.
-    pub(crate) capture: Option<Arc<Mutex<Vec<Node>>>>,
+    pub(crate) capture: Option<Arc<Capture>>,
 }
 
 pub(crate) struct Function {
@@ -84,13 +92,15 @@ pub(crate) enum Work {
     Copy { kind: &'static str, bytes: u64 },
 }
 
-/// Work that was captured, and by whose call.
+/// Work that was captured or added to a graph, and by whose call.
 #[derive(Clone)]
 pub(crate) struct Node {
     pub(crate) work: Work,
     pub(crate) tag: String,
     /// Its number, by which CUPTI names it; each copy has its own.
     pub(crate) number: u64,
+    /// The node that it is a copy of; 0: none.
+    pub(crate) original: u64,
 }
 
 /// What happened to a piece of work.
@@ -98,8 +108,8 @@ pub(crate) struct Node {
 pub(crate) enum Outcome {
     /// It runs: a launch, or the node of a graph (0: none).
     Ran(Launch, u64),
-    /// It is the node of this number.
-    Captured(u64),
+    /// It is a node.
+    Captured(OfNode),
     /// The run is longer than what can be simulated.
     TooLate,
 }
@@ -200,10 +210,11 @@ impl World {
         let mut tables = self.tables();
         let capture = tables.streams.get(&stream)?.capture.clone();
         if let Some(capture) = capture {
-            let node = Node { work, tag: tag(), number: next_number() };
-            let number = node.number;
-            capture.lock().unwrap_or_else(PoisonError::into_inner).push(node);
-            return Some(Outcome::Captured(number));
+            let (graph, node, kind) = (capture.graph, next_number(), node_type(&work));
+            let of = OfNode { graph, node, kind, ..OfNode::default() };
+            let node = Node { work, tag: tag(), number: node, original: 0 };
+            capture.nodes.lock().unwrap_or_else(PoisonError::into_inner).push(node);
+            return Some(Outcome::Captured(of));
         }
         let outcome = self.execute(&mut tables, stream, &work, correlation, None)?;
         if let Outcome::Ran(launch, _) = &outcome {

@@ -6,18 +6,18 @@
 //! both are sent, and the inner one is marked while the outer one's return address still lies where it was. Leaves out what the calls
 //! mean (user space).
 
+use super::gpu_arguments::{Arguments, arguments, launched, node, word};
 use super::gpu_stack::launch_stack;
 use super::maps::{EVENTS, count, current, head, is_target};
 use super::sched::NO_WAKEUP;
 use super::waits::is_due;
 use aya_ebpf::EbpfContext as _;
-use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_get_prandom_u32, bpf_probe_read_user};
+use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_get_prandom_u32};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, LruHashMap};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use tracer_ebpf::gpu::{
-    ELEMENT_SHIFT, GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, STREAM_SHIFT, UNSEEN,
-    WITH_STACK, call,
+    GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, UNSEEN, WITH_STACK, call,
 };
 use tracer_ebpf::wire::{kind, lost};
 
@@ -77,34 +77,6 @@ static RUNTIME_LEFT: Array<u32> = Array::with_max_entries(1, 0);
 #[map]
 static OPEN_CALLS: LruHashMap<u64, OpenCall> = LruHashMap::with_max_entries(16384, 0);
 
-/// The registers and the words on the stack that a call's arguments may be in.
-struct Arguments {
-    registers: [u64; 6],
-    sp: u64,
-    /// The return address, and three arguments.
-    stack: [u64; 4],
-}
-
-#[inline(always)]
-fn arguments(ctx: &ProbeContext) -> Arguments {
-    // SAFETY: the program's own context.
-    let regs = unsafe { &*ctx.regs };
-    let (registers, sp) = ([regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, regs.r9], regs.rsp);
-    let mut stack = [0_u64; 4];
-    // SAFETY: the helper checks the user address and fails rather than faults; `stack` has room for 32 bytes.
-    let _failed = unsafe { bpf_probe_read_user(stack.as_mut_ptr().cast(), 32, sp as *const _) };
-    Arguments { registers, sp, stack }
-}
-
-/// A word of the process; 0 where it cannot be read.
-#[inline(always)]
-fn word(address: u64) -> u64 {
-    let mut word = 0_u64;
-    // SAFETY: as above, 8 bytes.
-    let _failed = unsafe { bpf_probe_read_user((&raw mut word).cast(), 8, address as *const _) };
-    word
-}
-
 /// A function of a GPU library is called.
 #[inline(always)]
 pub(crate) fn enter(ctx: &ProbeContext) {
@@ -119,10 +91,20 @@ pub(crate) fn enter(ctx: &ProbeContext) {
     let [first, second, third, fourth, ..] = arguments.registers;
     match what {
         call::LAUNCH..=call::MEMSET => launch(what, cookie, &arguments, pid, tid),
-        call::BEGIN_CAPTURE | call::SET_CONTEXT => {
+        call::ADD_NODE => {
+            open(what, tid, first, second, &arguments);
+            launch(what, cookie, &arguments, pid, tid);
+        }
+        call::SET_NODE => {
+            open(what, tid, second, first, &arguments);
+            launch(what, cookie, &arguments, pid, tid);
+        }
+        // Its graph is the second argument, the other one the fifth.
+        call::ADD_CHILD => open(what, tid, second, arguments.registers[4], &arguments),
+        call::BEGIN_CAPTURE | call::BEGIN_CAPTURE_TO | call::SET_CONTEXT => {
             let mut event = GpuEvent { head: head(kind::GPU, pid, tid), call: what, ..GpuEvent::default() };
-            event.a = first;
-            if what == call::BEGIN_CAPTURE {
+            (event.a, event.b) = (first, second);
+            if what != call::SET_CONTEXT {
                 set_capturing(tid, 1);
             }
             send(&event);
@@ -171,40 +153,6 @@ fn open(what: u32, tid: u32, a: u64, b: u64, arguments: &Arguments) {
     );
 }
 
-/// The function, the GPU threads or bytes, and the stream of a launch.
-#[inline(always)]
-fn launched(what: u32, cookie: u64, arguments: &Arguments) -> (u64, u64, u64) {
-    let [a, b, c, d, e, f] = arguments.registers;
-    let stack = &arguments.stack;
-    let low = |word: u64| word & 0xffff_ffff;
-    match what {
-        call::LAUNCH => {
-            let threads = low(b).wrapping_mul(low(c)).wrapping_mul(low(d)).wrapping_mul(low(e));
-            (a, threads.wrapping_mul(low(f)).wrapping_mul(low(stack[1])), stack[3])
-        }
-        call::STUB => {
-            let grid = low(b).wrapping_mul(b >> 32).wrapping_mul(low(c));
-            (a, grid.wrapping_mul(low(d)).wrapping_mul(d >> 32).wrapping_mul(low(e)), stack[2])
-        }
-        call::LAUNCH_EX | call::STUB_EX => {
-            let (x, y, z) = (word(a), word(a.wrapping_add(8)), word(a.wrapping_add(16)));
-            let threads = low(x).wrapping_mul(x >> 32).wrapping_mul(low(y));
-            let threads = threads.wrapping_mul(y >> 32).wrapping_mul(low(z)).wrapping_mul(z >> 32);
-            (b, threads, word(a.wrapping_add(32)))
-        }
-        call::GRAPH => (a, 0, b),
-        _ => {
-            let element = if what == call::MEMSET { cookie >> ELEMENT_SHIFT & 0xff } else { 1 };
-            let stream = match cookie >> STREAM_SHIFT & 7 {
-                4 => d,
-                5 => e,
-                _ => 0,
-            };
-            (0, c.wrapping_mul(element), stream)
-        }
-    }
-}
-
 #[inline(always)]
 fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
     let of_runtime = cookie & RUNTIME != 0;
@@ -212,7 +160,18 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
     if of_runtime && left {
         return;
     }
-    let (a, b, stream) = launched(what, cookie, arguments);
+    let of_node = matches!(what, call::ADD_NODE | call::SET_NODE);
+    let (what, a, b, stream) = if of_node {
+        let (kind, function, amount) = node(cookie, arguments);
+        let [first, second, ..] = arguments.registers;
+        (kind, function, amount, if what == call::ADD_NODE { second } else { first })
+    } else {
+        let (a, b, stream) = launched(what, cookie, arguments);
+        (what, a, b, stream)
+    };
+    if what == 0 {
+        return;
+    }
     let returns_to = arguments.stack[0];
     let site = hash(hash(hash(u64::from(what), returns_to), arguments.sp), a);
     let event_head = head(kind::GPU, pid, tid);
@@ -230,7 +189,7 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
     if of_runtime {
         event.flags |= OF_RUNTIME;
         (state.at, state.returns_to) = (arguments.sp, returns_to);
-    } else if state.at > arguments.sp && word(state.at) == state.returns_to {
+    } else if !of_node && state.at > arguments.sp && word(state.at) == state.returns_to {
         event.flags |= NESTED;
     }
     if left {
@@ -238,7 +197,9 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
         state.at = 0;
     }
     if event.flags & NESTED == 0 {
-        let due = stack_is_due(site ^ u64::from(tid), now, state);
+        // What is put into a graph runs many times.
+        let counts = of_node || state.capturing != 0;
+        let due = stack_is_due(site ^ u64::from(tid), now, state, counts);
         if due != NOT_DUE && launch_stack(pid, tid, now, due) == 0 {
             event.flags |= WITH_STACK;
         }
@@ -268,7 +229,8 @@ fn launched_with(arguments: &Arguments, pid: u32, tid: u32) {
     let known = caller.is_some();
     if state.untold == 0 {
         event.flags |= UNSEEN;
-        let due = stack_is_due(site ^ u64::from(tid), now, state);
+        let counts = state.capturing != 0;
+        let due = stack_is_due(site ^ u64::from(tid), now, state, counts);
         if due != NOT_DUE && launch_stack(pid, tid, now, due) == 0 {
             event.flags |= WITH_STACK;
         }
@@ -285,16 +247,16 @@ const NOT_DUE: u32 = 2;
 const KNOWN: u32 = 0;
 const NEW: u32 = 1;
 
-/// Whether a launch's stack is to be taken.
+/// Whether a launch's stack is to be taken. `counts`: each stack of the place counts.
 #[inline(always)]
-fn stack_is_due(site: u64, now: u64, state: &mut Caller) -> u32 {
+fn stack_is_due(site: u64, now: u64, state: &mut Caller, counts: bool) -> u32 {
     if now - state.since_ns > WINDOW_NS {
         // A rest longer than a window tells nothing of the rate before it.
         state.before = if now - state.since_ns > 2 * WINDOW_NS { 0 } else { state.count };
         (state.since_ns, state.count) = (now, 0);
     }
     state.count += 1;
-    if SITES.get_ptr(&site).is_none() || state.capturing != 0 {
+    if SITES.get_ptr(&site).is_none() || counts {
         if !is_due(&mut state.due_ns, now, EVERY_NS, BURST_NS) {
             return NOT_DUE;
         }
@@ -338,6 +300,12 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
             return;
         }
         call::END_CAPTURE => (event.a, event.b) = (a, word(b)),
+        call::ADD_NODE | call::SET_NODE | call::ADD_CHILD | call::UPDATE_GRAPH => {
+            // SAFETY: the program's own context.
+            if unsafe { &*ctx.regs }.rax as u32 == 0 {
+                (event.a, event.b) = (if what == call::ADD_NODE { word(a) } else { a }, b);
+            }
+        }
         call::CONTEXT | call::CONTEXT_THIRD | call::CONTEXT_FOURTH => {
             (event.call, event.a, event.b) = (call::CONTEXT, word(a), b & 0xffff_ffff);
         }

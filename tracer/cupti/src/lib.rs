@@ -5,6 +5,7 @@
 //! no panic leaves a callback, and what does not work is said over the socket and left alone. Leaves out stacks: a probe at
 //! `energy_trace_launched`, which is called at the end of each launch with its correlation number, joins them.
 
+mod calls;
 mod cupti;
 mod listen;
 mod names;
@@ -49,7 +50,8 @@ pub extern "C" fn InitializeInjection() -> c_int {
 }
 
 /// Where a probe hears of a launch that has just been made: its correlation number, CUPTI's number of the function, the number of the
-/// kernel's name (`u32::MAX`: it has none), and that of the graph's node that it was captured as (0: it was not captured). It begins with a `nop`, which kernels emulate: a probe costs least there.
+/// kernel's name (`u32::MAX`: it has none), and that of the graph's node that it was captured as (0: it was not captured). Of a call that adds a node to a
+/// graph, or gives one new work, the node's number and no name. It begins with a `nop`, which kernels emulate: a probe costs least there.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub extern "C" fn energy_trace_launched(correlation: u32, function: u32, name: u32, node: u64) {

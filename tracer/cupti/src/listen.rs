@@ -1,5 +1,6 @@
 //! Listening to CUPTI: the calls of launches, and the records of what they did. Leaves out what becomes of the sums (`ship`).
 
+use crate::calls::{self, Role};
 use crate::cupti::{CallbackData, Code, Cupti, TAKEN};
 use crate::records::{CONCURRENT_KERNEL, COPY, SET, decode};
 use crate::shared::Shared;
@@ -7,15 +8,12 @@ use crate::tally::Tally;
 use crate::{energy_trace_launched, guarded, is_forked, names, nodes};
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// `CUPTI_CB_DOMAIN_DRIVER_API` and the calls that are told of: kernels, graphs, copies and sets (cupti_driver_cbid.h). The runtime's calls pass
-/// here as well, under the same correlation number.
+/// `CUPTI_CB_DOMAIN_DRIVER_API`.
 const DRIVER: u32 = 1;
-const CALLS: [u32; 17] =
-    [307, 442, 652, 653, 477, 478, 514, 515, 276, 277, 278, 279, 281, 305, 306, 216, 220];
 
 /// A buffer of records: 256 KiB hold 1,200 kernels.
 const BUFFER: Layout = match Layout::from_size_align(256 * 1024, 8) {
@@ -73,7 +71,7 @@ pub(crate) fn start() -> Result<u32, String> {
         Some(subscriber) => subscriber,
         None => start_alone(cupti)?,
     };
-    for call in CALLS {
+    for call in calls::all() {
         // A call that this version does not know is not made either.
         (cupti.enable_callback)(1, subscriber, DRIVER, call);
     }
@@ -206,27 +204,71 @@ extern "C" fn on_call(_user: *mut c_void, domain: u32, call: u32, data: *const C
             CUPTI.get().into_iter().for_each(|cupti| unsafe { nodes::heed(cupti, call, data.cast()) });
             return;
         }
+        let Some(role) = calls::role(call) else { return };
         // SAFETY: not null, and CUPTI's for the length of the callback.
         let (site, correlation) = unsafe { ((*data).site, (*data).correlation) };
-        if site == 0 {
-            nodes::forget();
-        }
-        // The stack is taken when the device works already. A call inside a call has the same number and is the same launch.
-        if site == 1 && LAST.replace(correlation) != correlation {
-            let timed = LAUNCHES
-                .fetch_add(1, Relaxed)
-                .is_multiple_of(TIMED_EACH)
-                .then(|| clock_ns(libc::CLOCK_THREAD_CPUTIME_ID));
-            // SAFETY: as above; the name of what is launched has its zero, or is null.
-            let name = unsafe { names::number_of((*data).symbol_name) };
-            energy_trace_launched(correlation, call, name, nodes::captured());
-            if let Some(began) = timed {
-                let took = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(began);
-                TIMED.fetch_add(1, Relaxed);
-                TIMED_NS.fetch_add(took, Relaxed);
+        match (site, role) {
+            (0, _) => nodes::begin(role == Role::Instantiate),
+            // A call inside a call has the same number and is the same launch.
+            (1, Role::Launch) if LAST.replace(correlation) != correlation => {
+                // SAFETY: as above; the name of what is launched has its zero, or is null.
+                launched(correlation, call, unsafe { (*data).symbol_name });
             }
+            (1, Role::Launch) => {}
+            // SAFETY: the exit of a call of such a role.
+            (1, _) => unsafe { built(role, call, data) },
+            _ => {}
         }
     });
+}
+
+/// A launch, or a captured one, is made: the device works already when its stack is taken.
+fn launched(correlation: u32, call: u32, name: *const c_char) {
+    let timed = LAUNCHES
+        .fetch_add(1, Relaxed)
+        .is_multiple_of(TIMED_EACH)
+        .then(|| clock_ns(libc::CLOCK_THREAD_CPUTIME_ID));
+    // SAFETY: the caller's word.
+    let name = unsafe { names::number_of(name) };
+    energy_trace_launched(correlation, call, name, nodes::made());
+    if let Some(began) = timed {
+        let took = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(began);
+        TIMED.fetch_add(1, Relaxed);
+        TIMED_NS.fetch_add(took, Relaxed);
+    }
+}
+
+/// A call that builds graphs, or changes them, returns.
+///
+/// # Safety
+/// `data` is CUPTI's at the exit of a call of this role, which launches nothing.
+unsafe fn built(role: Role, call: u32, data: *const CallbackData) {
+    // SAFETY: the caller's promise.
+    let (Some(cupti), Some([first, second]), correlation) =
+        (unsafe { (CUPTI.get(), calls::returned(data), (*data).correlation) })
+    else {
+        return;
+    };
+    let since = (correlation, monotonic_ns());
+    let node = match role {
+        Role::Add => nodes::made(),
+        Role::Set => {
+            nodes::set(first, cupti.node_number(std::ptr::with_exposed_provenance_mut(second)), since)
+        }
+        Role::Instantiate => {
+            // SAFETY: the call has written what can be launched to its first argument.
+            nodes::instantiated(unsafe { calls::written(first) });
+            0
+        }
+        Role::Update => {
+            nodes::nodes().update(first, second, since);
+            0
+        }
+        Role::Launch => 0,
+    };
+    if node != 0 {
+        energy_trace_launched(correlation, call, names::NAMELESS, node);
+    }
 }
 
 extern "C" fn on_own_request(buffer: *mut *mut u8, size: *mut usize, most: *mut usize, _info: *const c_void) {
@@ -276,7 +318,7 @@ extern "C" fn on_complete(_context: *mut c_void, _stream: u32, buffer: *mut u8, 
 }
 
 fn read(cupti: &Cupti, buffer: *mut u8, valid: usize) {
-    let (mut tally, origins) = (tally(), nodes::origins());
+    let (mut tally, nodes) = (tally(), nodes::nodes());
     let mut record = std::ptr::null_mut();
     let subscriber = SUBSCRIBER.load(Relaxed);
     let shared = beside(cupti).filter(|_| !subscriber.is_null());
@@ -287,7 +329,7 @@ fn read(cupti: &Cupti, buffer: *mut u8, valid: usize) {
     while next(&raw mut record) == 0 && !record.is_null() {
         // SAFETY: the record is what CUPTI has just given, in a buffer that has not gone back.
         if let Some(mut activity) = unsafe { decode(record) } {
-            activity.node = origins.of(activity.node);
+            activity.node = nodes.owner(activity.node, activity.correlation);
             activity.start_ns = on_our_clock(activity.start_ns);
             activity.end_ns = on_our_clock(activity.end_ns);
             tally.add(&activity);

@@ -9,6 +9,7 @@ use super::gpu::{
     Containers, GpuDevice, GpuLibraries, GpuTold, Kernels, Launch, Launches, Listener, Started, Work,
     demangled, index_of, read_told,
 };
+use super::gpu_graphs::is_of_node;
 use super::object::LaunchProbes;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, StackId, Tid};
@@ -78,6 +79,14 @@ impl GpuCalls {
             );
             Warning { code: "gpu-streams".into(), text }
         }));
+        let strayed = self.launches.strayed();
+        if strayed > 0 && !self.injected {
+            let text = format!(
+                "{strayed} times a node of a graph was given new work while it is not known whose work that replaced (the node was captured, not \
+                 added by a call): replays count for the stacks that captured the old work; --gpu kernel knows"
+            );
+            doubts.push(Warning { code: "gpu-graph-changed".into(), text });
+        }
         doubts
     }
 
@@ -134,6 +143,10 @@ impl Collector {
     pub(super) fn gpu_call(&mut self, head: Head, event: &GpuEvent) {
         if event.call == call::LAUNCHED {
             self.gpu_launched(head, event);
+            return;
+        }
+        if is_of_node(event.call) {
+            self.gpu_node(head, event);
             return;
         }
         if !(call::LAUNCH..=call::MEMSET).contains(&event.call) {
@@ -203,10 +216,10 @@ impl Collector {
     }
 
     /// The frame of what is launched: a kernel by the driver's name or by its host stub, or a mark.
-    fn launched_frame(&mut self, launch: &Launch) -> FrameId {
+    pub(super) fn launched_frame(&mut self, launch: &Launch) -> FrameId {
         let mark = match launch.call {
-            call::COPY => Some("[GPU copy]"),
-            call::MEMSET => Some("[GPU memset]"),
+            call::COPY | call::NODE_COPY => Some("[GPU copy]"),
+            call::MEMSET | call::NODE_MEMSET => Some("[GPU memset]"),
             call::GRAPH => Some("[GPU graph]"),
             _ => None,
         };

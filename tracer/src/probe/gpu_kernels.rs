@@ -6,6 +6,7 @@ use super::collector::Collector;
 use super::decode::Head;
 use super::frames::bare;
 use super::gpu::{Kernels, Launch, Listener, Part, Said, Told, Waiting, What, Work};
+use super::gpu_graphs::is_of_node;
 use super::process::read_text;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, StackId, Tid};
@@ -25,9 +26,17 @@ const OURS: [&str; 3] = ["libenergy_trace_cupti", "libcupti", "libcuda.so"];
 impl Collector {
     /// The library tells of the launch that its thread has just made.
     pub(super) fn gpu_launched(&mut self, head: Head, event: &GpuEvent) {
-        let seen = self.gpu.kernels.told(head.tid).filter(|_| event.flags & UNSEEN == 0);
+        // A node that the library did not tell of is not what it tells of now.
+        let is_told =
+            |launch: &Launch| event.flags & UNSEEN == 0 && (event.stream != 0 || !is_of_node(launch.call));
+        let seen = self.gpu.kernels.told(head.tid).filter(is_told);
         let launch = seen.unwrap_or_else(|| self.unseen_launch(head, event));
         let work = self.launching(&launch);
+        if is_of_node(launch.call) {
+            let what = self.node_what(&launch);
+            self.gpu.launches.own_node(head.pid, event.stream, work, what);
+            return;
+        }
         let what = match launch.call {
             call::COPY => What::Copy,
             call::MEMSET => What::Memset,
@@ -37,7 +46,8 @@ impl Collector {
         if self.gpu.launches.capture_named(&launch, what, event.stream, work) {
             return;
         }
-        let graph = if launch.call == call::GRAPH { launch.function } else { 0 };
+        let is_graph = launch.call == call::GRAPH;
+        let graph = is_graph.then(|| self.gpu.launches.content_of(head.pid, launch.function)).flatten();
         let correlation = u32::try_from(event.a).unwrap_or(u32::MAX);
         self.gpu.kernels.await_records(&launch, work, correlation, graph);
     }

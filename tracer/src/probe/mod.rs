@@ -14,6 +14,7 @@ mod frame_cache;
 mod frames;
 mod gpu;
 mod gpu_calls;
+mod gpu_graphs;
 mod gpu_kernels;
 mod interner;
 mod libraries;

@@ -3,15 +3,17 @@
 //!
 //! One subscriber at a time, unless all want others beside them (`several`). Records are made when the work is launched, as start and end are known then, and handed out
 //! when it has ended (`records`, `delivery`). Leaves out events and metrics, callbacks about
-//! resources but for nodes of graphs that are captured and copied, and records of API calls.
+//! resources but for nodes of graphs that are made and copied and the end of graphs, and records of API calls.
 
 mod delivery;
+mod nodes;
 mod records;
 mod several;
 
 use crate::raw::{Handle, Out, handle, number};
 use crate::world::{self, CURRENT, Outcome};
 use delivery::of_client;
+pub(crate) use nodes::{NodeEvent, OfNode, tell_node};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -110,17 +112,20 @@ pub(crate) struct Told<'a> {
     pub(crate) cbid: u32,
     pub(crate) function: &'a CStr,
     pub(crate) symbol: Option<&'a CStr>,
+    /// Its arguments, where they are words; empty: they are not shown.
+    pub(crate) parameters: &'a [usize],
     pub(crate) correlation: u32,
 }
 
 impl Told<'_> {
-    /// Tells subscribers of the entry (`false`) or the exit.
-    pub(crate) fn tell(&self, exit: bool, own: &mut u64) {
+    /// Tells subscribers of the entry (`None`) or of the exit with this result.
+    pub(crate) fn tell(&self, returned: Option<&Code>, own: &mut u64) {
+        let null = std::ptr::null::<c_void>();
         let data = CallbackData {
-            site: u32::from(exit),
+            site: u32::from(returned.is_some()),
             function_name: self.function.as_ptr(),
-            parameters: std::ptr::null(),
-            return_value: std::ptr::null(),
+            parameters: if self.parameters.is_empty() { null } else { self.parameters.as_ptr().cast() },
+            return_value: returned.map_or(null, |code| (&raw const *code).cast()),
             symbol_name: self.symbol.map_or(std::ptr::null(), CStr::as_ptr),
             context: handle(CURRENT.get()),
             context_number: 1,
@@ -143,48 +148,6 @@ fn tell((domain, what): (u32, u32), data: *const c_void) {
         callback(std::ptr::without_provenance_mut(user), domain, what, data);
     }
     INSIDE.set(false);
-}
-
-/// `CUPTI_CB_DOMAIN_RESOURCE`, and in it `…_GRAPHNODE_CREATED` and `…_GRAPHNODE_CLONED`.
-const RESOURCE: u32 = 3;
-const NODE_CREATED: u32 = 13;
-const NODE_CLONED: u32 = 20;
-
-/// `CUpti_ResourceData`.
-#[repr(C)]
-struct ResourceData {
-    context: Handle,
-    resource: Handle,
-    descriptor: *const GraphData,
-}
-
-/// `CUpti_GraphData`.
-#[repr(C)]
-struct GraphData {
-    graph: Handle,
-    original_graph: Handle,
-    node: Handle,
-    original_node: Handle,
-    node_type: u32,
-    dependency: Handle,
-    executable: Handle,
-}
-
-/// Tells of a node that was captured, or was made as a copy of another one. A node's handle is made of its number.
-pub(crate) fn tell_node(node: u64, original: Option<u64>) {
-    let none = std::ptr::null_mut();
-    let graph = GraphData {
-        graph: none,
-        original_graph: none,
-        node: handle(node),
-        original_node: original.map_or(none, handle),
-        node_type: 0,
-        dependency: none,
-        executable: none,
-    };
-    let data = ResourceData { context: handle(CURRENT.get()), resource: none, descriptor: &raw const graph };
-    let what = if original.is_some() { NODE_CLONED } else { NODE_CREATED };
-    tell((RESOURCE, what), (&raw const data).cast());
 }
 
 #[unsafe(no_mangle)]

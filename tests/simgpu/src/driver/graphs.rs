@@ -1,13 +1,14 @@
-//! Graphs: what is captured runs when the graph is launched, each time, one node after the other. Leaves out graphs that are built by hand,
-//! updates of them, and nodes side by side.
+//! Graphs: what is captured runs when the graph is launched, each time, one node after the other. Leaves out graphs that are built by hand
+//! and updates of them (`built`), and nodes side by side.
 
+use super::built::{copies, tell_copies};
 use super::{
     Code, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, LAUNCH_TIMEOUT, SUCCESS, on_world, stream,
 };
-use crate::calls::{Call, called};
-use crate::cupti;
+use crate::calls::{Call, built, called};
+use crate::cupti::{self, NodeEvent, OfNode};
 use crate::raw::{Handle, Out, handle, number};
-use crate::world::{self, Node, Outcome};
+use crate::world::{self, Capture, Outcome};
 use std::ffi::{c_int, c_uint, c_ulonglong};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +24,7 @@ extern "C" fn simgpu_cuStreamBeginCapture_v2(handle: Handle, _mode: c_int) -> Co
         if stream.capture.is_some() {
             return ILLEGAL_STATE;
         }
-        stream.capture = Some(Arc::new(Mutex::default()));
+        stream.capture = Some(Arc::new(Capture { graph: world::next_number(), nodes: Mutex::default() }));
         SUCCESS
     })
 }
@@ -42,10 +43,9 @@ extern "C" fn simgpu_cuStreamEndCapture(handle_in: Handle, graph: Out<Handle>) -
                 other.capture = None;
             }
         }
-        let nodes = std::mem::take(&mut *capture.lock().unwrap_or_else(PoisonError::into_inner));
-        let number = world::next_number();
-        tables.graphs.insert(number, Arc::new(nodes));
-        graph.put(handle(number));
+        let nodes = std::mem::take(&mut *capture.nodes.lock().unwrap_or_else(PoisonError::into_inner));
+        tables.graphs.insert(capture.graph, Arc::new(nodes));
+        graph.put(handle(capture.graph));
         SUCCESS
     })
 }
@@ -70,16 +70,16 @@ extern "C" fn simgpu_cuGraphInstantiateWithFlags(
     _flags: c_ulonglong,
 ) -> Code {
     on_world(|world| {
-        let Some(nodes) = world.tables().graphs.get(&number(graph)).cloned() else { return INVALID_VALUE };
-        let copy = |node: &Node| Node { number: world::next_number(), ..node.clone() };
-        let copies: Vec<Node> = nodes.iter().map(copy).collect();
-        for (node, original) in copies.iter().zip(nodes.iter()) {
-            cupti::tell_node(node.number, Some(original.number));
-        }
-        let number = world::next_number();
-        world.tables().graphs.insert(number, Arc::new(copies));
-        executable.put(handle(number));
-        SUCCESS
+        built(Call::GraphInstantiate, &[executable.address(), graph.addr()], || {
+            let Some(nodes) = world.tables().graphs.get(&number(graph)).cloned() else {
+                return INVALID_VALUE;
+            };
+            let (copies, own) = (copies(&nodes), world::next_number());
+            tell_copies(&copies, (0, number(graph), own));
+            world.tables().graphs.insert(own, Arc::new(copies));
+            executable.put(handle(own));
+            SUCCESS
+        })
     })
 }
 
@@ -137,29 +137,36 @@ extern "C" fn simgpu_cuGraphLaunch_ptsz(executable: Handle, stream: Handle) -> C
     launch(Call::GraphLaunchPtsz, executable, stream, true)
 }
 
-fn destroy(graph: Handle) -> Code {
-    on_world(|world| match world.tables().graphs.remove(&number(graph)) {
-        Some(_) => SUCCESS,
-        None => INVALID_VALUE,
+fn destroy(what: NodeEvent, of: &OfNode) -> Code {
+    on_world(|world| {
+        cupti::tell_node(what, of);
+        match world.tables().graphs.remove(&(of.graph | of.executable)) {
+            Some(_) => SUCCESS,
+            None => INVALID_VALUE,
+        }
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuGraphDestroy(graph: Handle) -> Code {
-    destroy(graph)
+    destroy(NodeEvent::GraphDestroyed, &OfNode { graph: number(graph), ..OfNode::default() })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn simgpu_cuGraphExecDestroy(executable: Handle) -> Code {
-    destroy(executable)
+    destroy(NodeEvent::ExecutableDestroyed, &OfNode { executable: number(executable), ..OfNode::default() })
 }
 
-/// The number of nodes; the nodes themselves are not shown.
+/// The nodes, as many as there is room for, or their number.
 #[unsafe(no_mangle)]
-extern "C" fn simgpu_cuGraphGetNodes(graph: Handle, _nodes: Handle, count: Out<usize>) -> Code {
+extern "C" fn simgpu_cuGraphGetNodes(graph: Handle, nodes: Out<Handle>, count: Out<usize>) -> Code {
     on_world(|world| match world.tables().graphs.get(&number(graph)) {
-        Some(nodes) => {
-            count.put(nodes.len());
+        Some(all) => {
+            let room = if nodes.is_null() { usize::MAX } else { count.get().unwrap_or(0) };
+            for (place, node) in all.iter().enumerate().take(room) {
+                nodes.put_at(place, handle(node.number));
+            }
+            count.put(all.len().min(room));
             SUCCESS
         }
         None => INVALID_VALUE,

@@ -2,6 +2,7 @@
 //!
 //! Argument lists are those of cuda.h (CUDA 12.8). Leaves out what the head of the crate says.
 
+mod built;
 mod contexts;
 mod copies;
 mod events;
@@ -9,10 +10,12 @@ mod graphs;
 mod launches;
 mod memory;
 mod modules;
+mod node_params;
 mod streams;
 mod symbols;
 
 pub(crate) use contexts::{bus_id, current, primary};
+pub(crate) use node_params::node_type;
 
 use crate::raw::{Handle, number};
 use crate::world::{self, CURRENT, Outcome, Stream, Tables, World};

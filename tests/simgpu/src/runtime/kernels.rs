@@ -15,10 +15,10 @@ const INVALID_FUNCTION: Code = 98;
 /// `dim3`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-struct Dim3 {
-    x: c_uint,
-    y: c_uint,
-    z: c_uint,
+pub(super) struct Dim3 {
+    pub(super) x: c_uint,
+    pub(super) y: c_uint,
+    pub(super) z: c_uint,
 }
 
 /// `cudaLaunchConfig_t`, as far as it is read.
@@ -71,7 +71,7 @@ extern "C" fn simgpu___cudaRegisterFunction(
 }
 
 /// The driver's function behind a host stub, looked up at its first launch.
-fn function(stub: Handle) -> Result<Handle, Code> {
+pub(super) fn function(stub: Handle) -> Result<Handle, Code> {
     let name = match stubs().get(&stub.addr()) {
         None => return Err(INVALID_FUNCTION),
         Some((_, Some(known))) => return Ok(handle(*known as u64)),

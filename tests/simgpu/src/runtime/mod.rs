@@ -3,6 +3,7 @@
 //!
 //! Errors are the driver's numbers, which are the same for what happens here. Leaves out what the head of the crate says.
 
+mod built;
 mod devices;
 mod graphs;
 mod kernels;
@@ -123,11 +124,12 @@ pub(crate) fn outer(call: Outer, run: impl FnOnce() -> Code) -> Code {
     let correlation = world::next_correlation();
     OUTER.set(correlation);
     let function = call.name();
-    let told = Told { domain: Domain::Runtime, cbid: call as u32, function, symbol: None, correlation };
+    let (domain, parameters) = (Domain::Runtime, &[] as &[usize]);
+    let told = Told { domain, cbid: call as u32, function, symbol: None, parameters, correlation };
     let mut own = 0;
-    told.tell(false, &mut own);
+    told.tell(None, &mut own);
     let code = run();
-    told.tell(true, &mut own);
+    told.tell(Some(&code), &mut own);
     OUTER.set(before);
     code
 }

@@ -3,7 +3,7 @@
 //! The driver's are those through which everything goes; the runtime's give kernels a name where the driver's cannot be seen. Names without
 //! an ending and those with `_ptsz` (per-thread default stream) and `_v2` are different entries of one library. Leaves out where they lie.
 
-use tracer_ebpf::gpu::{ELEMENT_SHIFT, RUNTIME, STREAM_SHIFT, call};
+use tracer_ebpf::gpu::{ELEMENT_SHIFT, RUNTIME, STREAM_SHIFT, call, params};
 
 /// A function to probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,12 @@ const fn stream_at(argument: u64) -> u64 {
 
 const fn elements_of(bytes: u64) -> u64 {
     bytes << ELEMENT_SHIFT
+}
+
+/// Functions that put work into a graph, which stands in a structure; `argument` is its address.
+const fn node(names: &'static [&'static str], call: u32, argument: u64, structure: u64) -> Group {
+    let cookie = call as u64 | stream_at(argument) | elements_of(structure);
+    Group { names, cookie, returns: true }
 }
 
 const COPY: u64 = call::COPY as u64;
@@ -109,6 +115,26 @@ const DRIVER: [Group; 21] = [
     returning(&["cuCtxCreate_v2"], call::CONTEXT_THIRD),
 ];
 
+/// The driver's functions that build graphs by hand and change them. Each names the version of its structure.
+const GRAPHS: [Group; 16] = [
+    group(&["cuStreamBeginCaptureToGraph", "cuStreamBeginCaptureToGraph_ptsz"], call::BEGIN_CAPTURE_TO),
+    returning(&["cuGraphCreate"], call::CREATE_GRAPH),
+    returning(&["cuGraphClone"], call::CLONE_GRAPH),
+    returning(&["cuGraphAddChildGraphNode"], call::ADD_CHILD),
+    returning(&["cuGraphExecUpdate", "cuGraphExecUpdate_v2"], call::UPDATE_GRAPH),
+    node(&["cuGraphAddKernelNode"], call::ADD_NODE, 5, params::KERNEL),
+    node(&["cuGraphAddKernelNode_v2"], call::ADD_NODE, 5, params::KERNEL_2),
+    node(&["cuGraphAddMemcpyNode"], call::ADD_NODE, 5, params::COPY),
+    node(&["cuGraphAddMemsetNode"], call::ADD_NODE, 5, params::MEMSET),
+    node(&["cuGraphAddNode"], call::ADD_NODE, 5, params::ANY),
+    node(&["cuGraphAddNode_v2", "cuGraphAddNode_v3"], call::ADD_NODE, 6, params::ANY),
+    node(&["cuGraphExecKernelNodeSetParams"], call::SET_NODE, 3, params::KERNEL),
+    node(&["cuGraphExecKernelNodeSetParams_v2"], call::SET_NODE, 3, params::KERNEL_2),
+    node(&["cuGraphExecMemcpyNodeSetParams"], call::SET_NODE, 3, params::COPY),
+    node(&["cuGraphExecMemsetNodeSetParams"], call::SET_NODE, 3, params::MEMSET),
+    node(&["cuGraphExecNodeSetParams"], call::SET_NODE, 3, params::ANY),
+];
+
 const RUNTIME_GROUPS: [Group; 7] = [
     group(
         &[
@@ -137,14 +163,14 @@ const RUNTIME_GROUPS: [Group; 7] = [
 
 /// The functions to probe in a file of this name; empty where it is no library of a GPU.
 pub(super) fn functions_of(file: &str) -> Vec<Function> {
-    let (groups, layer): (&[Group], u64) = if file.starts_with("libcuda.so") {
-        (&DRIVER, 0)
+    let (groups, more, layer): (&[Group], &[Group], u64) = if file.starts_with("libcuda.so") {
+        (&DRIVER, &GRAPHS, 0)
     } else if file.starts_with("libcudart.so") || file.starts_with("libcudart-") {
-        (&RUNTIME_GROUPS, RUNTIME)
+        (&RUNTIME_GROUPS, &[], RUNTIME)
     } else {
         return Vec::new();
     };
-    let functions = groups.iter().flat_map(|group| {
+    let functions = groups.iter().chain(more).flat_map(|group| {
         let function =
             |name: &&'static str| Function { name, cookie: group.cookie | layer, returns: group.returns };
         group.names.iter().map(function)
@@ -156,6 +182,18 @@ pub(super) fn functions_of(file: &str) -> Vec<Function> {
 mod tests {
     use super::functions_of;
     use std::collections::BTreeSet;
+    use tracer_ebpf::gpu::{ELEMENT_SHIFT, STREAM_SHIFT, call, params};
+
+    /// A cookie says which call it is, where the structure is and what it is, and those do not touch each other.
+    #[test]
+    fn cookies_of_nodes() {
+        let all = functions_of("libcuda.so.1");
+        let cookie = |name: &str| all.iter().find(|function| function.name == name).unwrap().cookie;
+        let parts = |cookie: u64| (cookie & 0xff, cookie >> ELEMENT_SHIFT & 0xff, cookie >> STREAM_SHIFT & 7);
+        assert_eq!(parts(cookie("cuGraphAddNode_v2")), (u64::from(call::ADD_NODE), params::ANY, 6));
+        let set = parts(cookie("cuGraphExecKernelNodeSetParams"));
+        assert_eq!(set, (u64::from(call::SET_NODE), params::KERNEL, 3));
+    }
 
     /// Each function is probed once, the driver's and the runtime's apart; other libraries are left alone.
     #[test]

@@ -6,13 +6,14 @@
 //! captured; each goes to the stack that captured its node, and where CUPTI does not name the node, to the stacks that captured a kernel of
 //! this name, in proportion to how often. Leaves out frames (the collector makes them).
 
-use super::graphs::{Captures, What};
+use super::graphs::{Captures, Content, What};
 use super::launches::{Launch, Launches, Work};
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, StackId, ThreadKey, Tid};
 use crate::profile::record::{GpuBusy, KernelTier};
 use energy_trace_cupti::tally::Sum;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// Records wait so long for their launch.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -23,12 +24,12 @@ const MORE_NS: u64 = 2_000_000_000;
 const TRAIN_NS: u64 = 1_000_000;
 
 /// A launch that was told of.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     /// Who, and the stack that launched, without what was launched.
     work: Work,
-    /// What can be launched, of a graph; 0: no graph.
-    graph: u64,
+    /// What was in the graph then, of one that is known.
+    graph: Option<Arc<Content>>,
     launched: KtimeNs,
     /// When it last had records.
     used: Option<KtimeNs>,
@@ -105,7 +106,7 @@ impl Kernels {
         launch: &Launch,
         work: Work,
         correlation: u32,
-        graph: u64,
+        graph: Option<Arc<Content>>,
     ) {
         let entry = Entry { work, graph, launched: launch.head.at, used: None };
         self.launched.entry(launch.head.pid).or_default().insert(correlation, entry);
@@ -142,11 +143,15 @@ impl Kernels {
         let entry = self.launched.get_mut(&pid)?.get_mut(&sum.correlation)?;
         entry.used = Some(now);
         let owner = (sum.node != 0).then(|| launches.graphs.node_of(pid, sum.node)).flatten();
-        let is_open = owner.is_none() && entry.graph != 0;
-        let captured = is_open.then(|| launches.graphs.kernels_of(pid, entry.graph)).flatten();
-        let captured = captured.and_then(|captured| captured.get(&what_of(&sum, program.name(sum.name))));
-        let alone = Captures::from([(owner.unwrap_or(entry.work), 1)]);
-        Some(parts_of(&sum, captured.unwrap_or(&alone), entry.launched))
+        let names = names_of(&sum, program.name(sum.name));
+        // Whose the node is was concluded, after an update: by its kernel it may be somebody else's.
+        let is_other =
+            |(_, what): &(Work, Option<What>)| what.as_ref().is_some_and(|what| !names.contains(what));
+        let is_open = owner.is_none_or(is_other);
+        let of_graph = entry.graph.as_ref().filter(|_| is_open);
+        let captured = of_graph.map(|graph| graph.captures_of(&names)).filter(|all| !all.is_empty());
+        let alone = || Captures::from([(owner.map_or(entry.work, |(work, _)| *work), 1)]);
+        Some(parts_of(&sum, &captured.unwrap_or_else(alone), entry.launched))
     }
 
     /// Work that was done, with its whole stack.
@@ -182,14 +187,14 @@ impl Kernels {
     }
 }
 
-/// What a graph's records of this name were captured as.
-fn what_of(sum: &Sum, name: &str) -> What {
+/// What a graph's records of this name may have been put in as.
+fn names_of(sum: &Sum, name: &str) -> Vec<What> {
     if name.starts_with("[copy") {
-        What::Copy
+        vec![What::Copy]
     } else if name == "[memset]" {
-        What::Memset
+        vec![What::Memset]
     } else {
-        What::Kernel(sum.name)
+        vec![What::Kernel(sum.name), What::Named(name.to_owned())]
     }
 }
 

@@ -4,12 +4,13 @@
 //! stack is the last one that was taken at its site; at a site without one it is a mark. Graphs are counted as what was captured into
 //! them. Leaves out frames (the collector makes them) and joules.
 
-use super::graphs::{Graphs, What};
+use super::graphs::{Content, Graphs, Pending, What};
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, StackId, ThreadKey, Tid};
 use crate::probe::decode::Head;
 use crate::profile::record::{GpuWait, LaunchStacks, Launched, Launches as Batch, Record};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use tracer_ebpf::gpu::call;
 
 /// A batch of launches is this long at most.
@@ -137,9 +138,6 @@ impl Launches {
         index_of: impl FnOnce(u32) -> u32,
     ) {
         match what {
-            call::BEGIN_CAPTURE => self.graphs.begin(head.pid, head.tid, a),
-            call::END_CAPTURE => self.graphs.end(head.pid, a, b),
-            call::INSTANTIATE => self.graphs.instantiate(head.pid, a, b),
             call::SET_CONTEXT => {
                 self.current.insert(head.tid, a);
             }
@@ -148,7 +146,7 @@ impl Launches {
                 self.devices.insert((head.pid, a), index_of(number));
             }
             call::WAIT => self.wait(head, KtimeNs::from_ns(a), thread),
-            _ => (),
+            _ => self.graphs.tell(head, (what, a, b)),
         }
     }
 
@@ -222,9 +220,29 @@ impl Launches {
     ) -> bool {
         let Head { pid, tid, .. } = launch.head;
         if node != 0 {
-            self.graphs.capture_node(pid, node, work);
+            self.graphs.own_node(pid, node, work, Some(what.clone()));
         }
         self.graphs.capture_named(pid, tid, launch.stream, what, work) || node != 0
+    }
+
+    /// What a call puts into a graph; `added` or changed is it when the call returns.
+    pub(in crate::probe) fn prepare(&mut self, tid: Tid, pending: Pending) {
+        self.graphs.prepare(tid, pending);
+    }
+
+    /// Work that a call has put into a graph is the node's of this number.
+    pub(in crate::probe) fn own_node(&mut self, pid: Pid, node: u64, work: Work, what: Option<What>) {
+        self.graphs.own_node(pid, node, work, what);
+    }
+
+    /// What a launch of this handle runs now, where that is known.
+    pub(in crate::probe) fn content_of(&self, pid: Pid, launchable: u64) -> Option<Arc<Content>> {
+        self.graphs.content_of(pid, launchable)
+    }
+
+    /// How often a graph's node had new work of which is not known what it replaced.
+    pub(in crate::probe) fn strayed(&self) -> u64 {
+        self.graphs.strays
     }
 
     /// Another program of a process begins.

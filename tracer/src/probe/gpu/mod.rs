@@ -18,7 +18,7 @@ mod prologue;
 pub(super) use containers::{Containers, Started};
 pub(super) use devices::{Device as GpuDevice, Told as GpuTold, index_of};
 pub(super) use environment::read_told;
-pub(super) use graphs::What;
+pub(super) use graphs::{Pending, Piece, What};
 pub(super) use kernels::{Kernels, Part, Waiting, demangled};
 pub(super) use launches::{Launch, Launches, Work};
 pub(super) use libraries::Libraries as GpuLibraries;

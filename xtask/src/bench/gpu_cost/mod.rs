@@ -3,8 +3,10 @@
 //! A loop with a fixed amount of work before each launch runs, each time as a process of its own, alone, with empty probes (the trap
 //! alone), and below energy-trace. `driver` and `runtime` are libraries that do nothing, so that what is seen is the probes; `simulated` is the
 //! whole simulated GPU, for the tier that needs CUPTI. The loop has a CPU to itself. Runs of all kinds are interleaved, and compared by the
-//! CPU time of the launching thread, the median over rounds of 50 ms, because virtual machines lose wall time. `BPF ns` is the kernel's own
-//! count of the programs (bpf_stats), its bookkeeping included. Leaves out what the GPU does.
+//! CPU time of the launching thread, the median over rounds of 50 ms, because virtual machines lose wall time. Where they also change their
+//! pace, by a factor of two within minutes, the last two columns hold still: there a call's time is compared with that of the loop's own work in the same round,
+//! and put in nanoseconds by what that work took alone. `BPF ns` is the kernel's own count of the programs (bpf_stats), its
+//! bookkeeping included. Leaves out what the GPU does.
 
 #![expect(clippy::print_stdout, reason = "the table is the result")]
 
@@ -78,6 +80,9 @@ struct Bench {
 struct Run {
     cpu: f64,
     wall: f64,
+    /// The loop's own work by the clock, and how many times that the rest takes.
+    work: f64,
+    rest: f64,
     bpf: Option<(f64, f64)>,
     /// CPU time of energy-trace itself for a launch.
     tracer: Option<f64>,
@@ -110,8 +115,8 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
 }
 
 const HEAD: &str = "\
-| layer | launches/s | beside | CPU ns a launch | added ns (least .. most) | slower by CPU time % | by the clock % | BPF ns a run, runs a launch | energy-trace's own CPU ns a launch |
-|---|---|---|---|---|---|---|---|---|";
+| layer | launches/s | beside | CPU ns a launch | added ns (least .. most) | slower by CPU time % | by the clock % | BPF ns a run, runs a launch | energy-trace's own CPU ns a launch | added ns a launch by the loop's own pace (least .. most) | slower % by that |
+|---|---|---|---|---|---|---|---|---|---|---|";
 
 impl Bench {
     /// Builds the simulated GPU and the loop.
@@ -274,11 +279,11 @@ fn finish(child: Child, watch: Option<f64>, machine: &Path) -> Result<Run> {
 
 /// The median round of a loop, for a launch.
 fn rounds(text: &str) -> Result<Run> {
-    let parse = |line: &str| -> Option<[u64; 3]> {
+    let parse = |line: &str| -> Option<[u64; 4]> {
         let mut words = line.split(' ').map(|word| word.parse().ok());
-        Some([words.next()??, words.next()??, words.next()??])
+        Some([words.next()??, words.next()??, words.next()??, words.next()??])
     };
-    let lines: Vec<[u64; 3]> = text.lines().filter_map(parse).collect();
+    let lines: Vec<[u64; 4]> = text.lines().filter_map(parse).collect();
     let from = lines.first().context("the loop said nothing")?[0] + SETTLE_NS;
     let settled: Vec<_> = lines.iter().filter(|line| line[0] >= from).collect();
     let each = |field: usize| {
@@ -288,7 +293,9 @@ fn rounds(text: &str) -> Result<Run> {
         })
     };
     ensure!(settled.len() > 3, "the loop is too slow for runs of this length");
-    Ok(Run { wall: median(each(0).collect()), cpu: median(each(1).collect()), ..Run::default() })
+    let rest = each(0).zip(each(3)).map(|(wall, work)| (wall - work) / work.max(1.0));
+    let (wall, cpu) = (median(each(0).collect()), median(each(1).collect()));
+    Ok(Run { wall, cpu, work: median(each(3).collect()), rest: median(rest.collect()), ..Run::default() })
 }
 
 fn cells(alone: &[Run], runs: &[Run]) -> String {
@@ -307,12 +314,24 @@ fn cells(alone: &[Run], runs: &[Run]) -> String {
     let tracer: Vec<f64> = runs.iter().filter_map(|run| run.tracer).collect();
     let tracer = if tracer.is_empty() { "–".to_owned() } else { format!("{:.0}", median(tracer)) };
     format!(
-        "{:.0} | {:.0} ({least:.0} .. {most:.0}) | {:.2} | {:.2} | {bpf} | {tracer}",
+        "{:.0} | {:.0} ({least:.0} .. {most:.0}) | {:.2} | {:.2} | {bpf} | {tracer} | {}",
         cpu(runs),
         median(added),
         100.0 * (cpu(runs) / cpu(alone) - 1.0),
         100.0 * (wall(runs) / wall(alone) - 1.0),
+        by_pace(alone, runs),
     )
+}
+
+/// What is added to a launch, and to the whole loop, where the loop's own work in the same round is the clock.
+fn by_pace(alone: &[Run], runs: &[Run]) -> String {
+    let middle = |of: fn(&Run) -> f64, runs: &[Run]| median(runs.iter().map(of).collect());
+    let (work, rest) = (middle(|run| run.work, alone), middle(|run| run.rest, alone));
+    let added: Vec<f64> = runs.iter().zip(alone).map(|(run, alone)| (run.rest - alone.rest) * work).collect();
+    let least = added.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = added.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let slower = (middle(|run| run.rest, runs) - rest) / (1.0 + rest);
+    format!("{:.0} ({least:.0} .. {most:.0}) | {:.2}", median(added), 100.0 * slower)
 }
 
 #[cfg(test)]
@@ -323,11 +342,18 @@ mod tests {
     #[test]
     fn rounds_of_a_loop() {
         let line = |i: u64, late: u64| {
-            format!("{} {} {}\n", 5_000_000_000 + i * 1_000_000_000 + late, i * 900, i * 10)
+            format!(
+                "{} {} {} {}\n",
+                5_000_000_000 + i * 1_000_000_000 + late,
+                i * 900,
+                i * 10,
+                i * 250_000_000
+            )
         };
         let text: String = (0..8).map(|i| line(i, if i > 5 { 400_000_000 } else { 0 })).collect();
         let run = rounds(&text).unwrap();
         assert_eq!((run.cpu, run.wall), (90.0, 1e8));
+        assert_eq!((run.work, run.rest), (25e6, 3.0));
         assert!(rounds("warming up\n").is_err());
     }
 }
