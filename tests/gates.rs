@@ -83,6 +83,26 @@ fn all_equal(random: &mut Random) -> Vec<Stretch> {
     stretches
 }
 
+/// Two functions of 5 and 15 W by turns. What is too small for watts of its own differs between the halves of the run: 80 ms of a 40 W function
+/// in one of them, 80 ms of a stranger that draws nothing in the other, every ten seconds.
+fn small_ones_that_differ(random: &mut Random) -> Vec<Stretch> {
+    let (mut stretches, mut from) = (vec![], 0);
+    let mut next = 0;
+    while from < MINUTE {
+        let half = from / (SECOND / 2);
+        let end = (half + 1) * SECOND / 2;
+        let (function, watts, length) = match half % 20 {
+            4 if from % (SECOND / 2) == 0 => (None, 0.0, 80 * MS),
+            11 if from % (SECOND / 2) == 0 => (Some(2), FUNCTIONS[2], 80 * MS),
+            _ => (Some(next), FUNCTIONS[next], random.around(120 * MS, 60 * MS)),
+        };
+        let to = (from + length).min(end);
+        stretches.push(run(0, from, to, function, watts));
+        (from, next) = (to, (next + 1) % 2);
+    }
+    stretches
+}
+
 /// Energy is split by time, the reader is told, and if `flagged` each function has bounds with the truth in them.
 fn assert_by_time(world: &World, profile: &EnergyProfile, flagged: bool) {
     assert!(!weights(profile).used);
@@ -113,6 +133,19 @@ fn watts_that_do_not_last() {
     let (world, _, profile) = attributed(inconstant(&mut Random(3)));
     assert_eq!(closed(&profile), ["split_half"], "{:?}", weights(&profile));
     assert_by_time(&world, &profile, true);
+}
+
+/// Small functions and strangers have one mean power together. That it differs from half to half closes no gate: the others' watts last.
+#[test]
+fn what_is_small_may_differ() {
+    let (world, _, profile) = attributed(small_ones_that_differ(&mut Random(3)));
+    assert_eq!(closed(&profile), [""; 0], "{:?}", weights(&profile));
+    assert!(weights(&profile).used);
+    for (function, truth) in world.truth().into_iter().enumerate().take(2) {
+        let rows = profile.rows.iter().filter(|row| row.stack.map(StackId::index) == Some(function));
+        let energy: f64 = rows.map(|row| row.energy[DomainClass::Package].as_joules()).sum();
+        assert!((energy / truth - 1.0).abs() < 0.02, "function {function}: {energy} J of {truth}");
+    }
 }
 
 /// Watts that are all the same predict no better than their mean; they are known, and so nothing is flagged.

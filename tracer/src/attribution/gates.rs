@@ -5,7 +5,7 @@
 //! the cross-validation and the two halves are made of whole blocks. Leaves out the limits, and what becomes of watts that fail.
 
 use super::design::Design;
-use super::intensity::{FLOOR, Fit, predicted};
+use super::intensity::{BELIEF, FLOOR, Fit, Shared, predicted};
 use super::linear::Normal;
 use crate::profile::gates::Gates;
 
@@ -16,12 +16,12 @@ const BLOCK_NS: u64 = 500_000_000;
 const ALIKE: f64 = 0.03;
 
 /// What a fit shows at each gate.
-pub(super) fn gates_of(design: &Design, fit: &Fit) -> Gates {
+pub(super) fn gates_of(design: &Design, fit: &Fit, shared: Option<Shared>) -> Gates {
     let blocks = blocks_of(design);
     Gates {
         gain: gain(design, fit, &blocks),
         condition: condition(design, fit),
-        apart: halves_apart(design, fit, &blocks),
+        apart: halves_apart(design, fit, &blocks, shared),
     }
 }
 
@@ -110,7 +110,9 @@ fn condition(design: &Design, fit: &Fit) -> f64 {
 }
 
 /// How far the watts of the odd and of the even blocks are apart in their own standard deviations: root mean square over columns, by energy.
-fn halves_apart(design: &Design, fit: &Fit, blocks: &[usize]) -> f64 {
+///
+/// Watts that several classes share are a mean over those that happened to run in a half, which says nothing about whether watts last.
+fn halves_apart(design: &Design, fit: &Fit, blocks: &[usize], shared: Option<Shared>) -> f64 {
     let n = design.columns;
     let half = |parity: usize| {
         let normal = fit.normal(design, |window| blocks[window] % 2 == parity);
@@ -121,7 +123,11 @@ fn halves_apart(design: &Design, fit: &Fit, blocks: &[usize]) -> f64 {
     let (mut squares, mut whole) = (0.0, 0.0);
     for c in 0..n {
         let seconds: f64 = design.seconds.iter().skip(c).step_by(n).sum();
-        let variance = of_even[c * n + c] + of_odd[c * n + c] + (ALIKE * fit.watts[c]).powi(2);
+        let mixture = shared.filter(|shared| shared.column == c).map_or(0.0, |shared| {
+            // No class runs in both: Σ (2p)² (σ_belief)².
+            4.0 * shared.herfindahl * (BELIEF * fit.mean).powi(2)
+        });
+        let variance = of_even[c * n + c] + of_odd[c * n + c] + (ALIKE * fit.watts[c]).powi(2) + mixture;
         squares += seconds * fit.watts[c] * (even[c] - odd[c]).powi(2) / variance;
         whole += seconds * fit.watts[c];
     }

@@ -109,6 +109,14 @@ pub(super) struct Fit {
     pub(super) steady: Option<Steady>,
 }
 
+/// The column of the classes that are too small for watts of their own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shared {
+    pub(super) column: usize,
+    /// Sum of the squares of their parts of its time (Herfindahl's index): 1 for one class, 1/n for n of the same size.
+    pub(super) herfindahl: f64,
+}
+
 /// What a domain's watts are learned from.
 #[derive(Clone, Copy)]
 pub(super) struct Evidence<'a> {
@@ -128,7 +136,7 @@ pub(super) struct Evidence<'a> {
 
 /// Learns the watts of each class.
 pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
-    let column_of = columns_of(evidence.presences, evidence.class_of);
+    let (column_of, shared) = columns_of(evidence.presences, evidence.class_of);
     let columns = column_of.iter().copied().max().map_or(0, |most| most + 1);
     if columns < 2 {
         return Intensity::Single;
@@ -159,7 +167,7 @@ pub(super) fn learn(evidence: &Evidence<'_>) -> Intensity {
     let others = others.filter(|(probability, _)| *probability > 1e-3).collect();
     let (design, mut fit) = speed::follow(design, fit, &chains);
     sharpen(&mut fit, &design, &chains, &rates, evidence);
-    let gates = gates_of(&design, &fit);
+    let gates = gates_of(&design, &fit, shared);
     let by_mix = chains.outrun().then(|| {
         let forgetful = chains.forgetful();
         by_mix(&Design::new(windows, evidence.parts, &chains, &forgetful, columns, column), &chains)
@@ -199,7 +207,7 @@ fn by_mix(design: &Design, chains: &Chains) -> Vec<f64> {
 
 /// The column of each class: one each for those with enough time, one for all others together.
 #[expect(clippy::cast_precision_loss, reason = "parts of a sum")]
-fn columns_of(presences: &[Presence], class_of: &[ClassId]) -> Vec<usize> {
+fn columns_of(presences: &[Presence], class_of: &[ClassId]) -> (Vec<usize>, Option<Shared>) {
     let mut time = vec![0_u64; class_of.iter().copied().max().map_or(0, |most| most + 1)];
     for presence in presences {
         if let Some(sum) = class_of.get(presence.owner as usize).and_then(|&class| time.get_mut(class)) {
@@ -217,7 +225,13 @@ fn columns_of(presences: &[Presence], class_of: &[ClassId]) -> Vec<usize> {
         // It is not in this domain at all.
         None => 0,
     };
-    (0..time.len()).map(column).collect()
+    let column_of: Vec<usize> = (0..time.len()).map(column).collect();
+    let small =
+        || (0..time.len()).filter(|&class| column_of[class] == large.len()).map(|class| time[class] as f64);
+    let all = small().sum::<f64>();
+    let shared = (all > 0.0)
+        .then(|| Shared { column: large.len(), herfindahl: small().map(|ns| (ns / all).powi(2)).sum() });
+    (column_of, shared)
 }
 
 impl Fit {
