@@ -4,25 +4,14 @@
 //! built: nodes of every kind that calls can add, a child graph and a copy of the whole, replayed; set: a node that a call added has another
 //! kernel put in after half of the time; found: the same with a captured node, which the program asks its graph for; update: after half of the time all work
 //! is replaced by that of another captured graph; swap: the same again and again between two graphs that launch the same kernels from different functions. Leaves out every result.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#define PROGRAM "gpu_built"
+#include "gpu_loop.h"
 
-typedef struct { unsigned x, y, z; } dim3;
 // cudaKernelNodeParams and cudaMemsetParams of driver_types.h.
 struct kernel_node { void *function; dim3 grid, block; unsigned shared; void **arguments, **extra; };
 struct set_node { void *to; size_t pitch; unsigned value, element_bytes; size_t width, height; };
 // CUgraphNodeParams of cuda.h, for a kernel.
 struct any_node { int kind, reserved[3]; void *function; unsigned grid[3], block[3], shared; void **arguments, **extra; void *kernel, *context; char rest[168]; };
-extern void **__cudaRegisterFatBinary(void *);
-extern void __cudaRegisterFunction(void **, const void *, char *, const char *, int, void *, void *, void *, void *, int *);
-extern int cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, void *);
-extern int cudaMalloc(void **, size_t);
-extern int cudaStreamCreateWithFlags(void **, unsigned);
-extern int cudaStreamSynchronize(void *);
-extern int cudaStreamBeginCapture(void *, int);
-extern int cudaStreamEndCapture(void *, void **);
 extern int cudaGraphCreate(void **, unsigned);
 extern int cudaGraphAddKernelNode(void **, void *, void *, size_t, const struct kernel_node *);
 extern int cudaGraphAddMemcpyNode1D(void **, void *, void *, size_t, void *, const void *, size_t, int);
@@ -30,41 +19,11 @@ extern int cudaGraphAddMemsetNode(void **, void *, void *, size_t, const struct 
 extern int cudaGraphAddChildGraphNode(void **, void *, void *, size_t, void *);
 extern int cudaGraphClone(void **, void *);
 extern int cudaGraphGetNodes(void *, void **, size_t *);
-extern int cudaGraphInstantiate(void **, void *, unsigned long long);
 extern int cudaGraphExecKernelNodeSetParams(void *, void *, const struct kernel_node *);
 extern int cudaGraphExecUpdate(void *, void *, void *);
-extern int cudaGraphLaunch(void *, void *);
 extern int cuGraphAddNode_v2(void **, void *, void *, void *, size_t, struct any_node *);
 extern int cuModuleLoadData(void **, const void *);
 extern int cuModuleGetFunction(void **, void *, const char *);
-extern void simgpu_tag(const char *) __attribute__((weak));
-
-#define STUB __attribute__((noinline))
-// What nvcc leaves on the host for a kernel: a function whose address stands for it.
-STUB void gemm(void) { __asm__ volatile("" ::: "memory"); }
-STUB void relu(void) { __asm__ volatile("nop" ::: "memory"); }
-STUB void gemm_grad(void) { __asm__ volatile("nop; nop" ::: "memory"); }
-STUB void adam(void) { __asm__ volatile("nop; nop; nop" ::: "memory"); }
-
-static void *device_memory;
-static char host_memory[1 << 20];
-
-static void check(int code, const char *what) {
-    if (code != 0) {
-        fprintf(stderr, "gpu_built: %s says %d\n", what, code);
-        exit(3);
-    }
-}
-
-static void tag(const char *name) {
-    if (simgpu_tag) simgpu_tag(name);
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
-}
 
 static struct kernel_node node_of(void (*kernel)(void), unsigned blocks) {
     struct kernel_node node = {.function = (void *)kernel, .grid = {blocks, 1, 1}, .block = {256, 1, 1}};
@@ -76,11 +35,6 @@ static void *add(void *graph, void (*kernel)(void), unsigned blocks) {
     struct kernel_node what = node_of(kernel, blocks);
     check(cudaGraphAddKernelNode(&node, graph, 0, 0, &what), "cudaGraphAddKernelNode");
     return node;
-}
-
-static void launch(void (*kernel)(void), void *stream, unsigned blocks) {
-    dim3 grid = {blocks, 1, 1}, block = {256, 1, 1};
-    check(cudaLaunchKernel((void *)kernel, grid, block, NULL, 0, stream), "cudaLaunchKernel");
 }
 
 STUB void *dense(void *graph) {
@@ -121,20 +75,20 @@ STUB void wide(void *graph, void *function) {
 
 STUB void backprop(void *stream) {
     tag("backprop");
-    launch(gemm_grad, stream, 64);
-    launch(relu, stream, 640);
+    launch_blocks(gemm_grad, 64, stream);
+    launch_blocks(relu, 640, stream);
 }
 
 STUB void forward(void *stream) {
     tag("forward");
-    launch(gemm, stream, 64);
-    launch(relu, stream, 64);
+    launch_blocks(gemm, 64, stream);
+    launch_blocks(relu, 64, stream);
 }
 
 STUB void backward(void *stream) {
     tag("backward");
-    launch(gemm, stream, 128);
-    launch(relu, stream, 320);
+    launch_blocks(gemm, 128, stream);
+    launch_blocks(relu, 320, stream);
 }
 
 // Another kernel for an old node.
@@ -229,13 +183,7 @@ STUB void swap(double seconds, void *stream) {
 int main(int argc, char **argv) {
     double seconds = argc > 1 ? atof(argv[1]) : 1.0;
     const char *mode = argc > 2 ? argv[2] : "built";
-    void *stream, **binary = __cudaRegisterFatBinary("none");
-    struct { void (*stub)(void); const char *name; } kernels[] = {
-        {gemm, "gemm"}, {relu, "relu"}, {gemm_grad, "gemm_grad"}, {adam, "adam"}};
-    for (int i = 0; i < 4; i++)
-        __cudaRegisterFunction(binary, (void *)kernels[i].stub, (char *)kernels[i].name, kernels[i].name, -1, 0, 0, 0, 0, 0);
-    check(cudaMalloc(&device_memory, sizeof host_memory), "cudaMalloc");
-    check(cudaStreamCreateWithFlags(&stream, 1), "cudaStreamCreateWithFlags");
+    void *stream = set_up();
     if (!strcmp(mode, "built")) built(seconds, stream);
     else if (!strcmp(mode, "set")) set(seconds, stream);
     else if (!strcmp(mode, "found")) found(seconds, stream);

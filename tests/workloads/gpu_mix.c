@@ -4,62 +4,14 @@
 //! its own, in numbers that change from phase to phase; graph: the same forward captured
 //! once and replayed; grids: the same with another function that launches one of its kernels ten times as wide; capture: captures that are never launched, beside phases of the optimizer; streams: two streams at once; fork: a child that uses no GPU is forked in the middle; rate N: N launches a second
 //! of `tiny`, from one place. Leaves out every result.
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "gpu_mix"
+#include "gpu_loop.h"
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-typedef struct { unsigned x, y, z; } dim3;
-extern void **__cudaRegisterFatBinary(void *);
-extern void __cudaRegisterFunction(void **, const void *, char *, const char *, int, void *, void *, void *, void *, int *);
-extern int cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, void *);
 extern int cudaMemcpyAsync(void *, const void *, size_t, int, void *);
 extern int cudaMemsetAsync(void *, int, size_t, void *);
-extern int cudaMalloc(void **, size_t);
 extern int cudaDeviceSynchronize(void);
-extern int cudaStreamCreateWithFlags(void **, unsigned);
-extern int cudaStreamSynchronize(void *);
-extern int cudaStreamBeginCapture(void *, int);
-extern int cudaStreamEndCapture(void *, void **);
-extern int cudaGraphInstantiate(void **, void *, unsigned long long);
-extern int cudaGraphLaunch(void *, void *);
-extern void simgpu_tag(const char *) __attribute__((weak));
-
-#define STUB __attribute__((noinline))
-// What nvcc leaves on the host for a kernel: a function whose address stands for it.
-STUB void gemm(void) { __asm__ volatile("" ::: "memory"); }
-STUB void relu(void) { __asm__ volatile("nop" ::: "memory"); }
-STUB void gemm_grad(void) { __asm__ volatile("nop; nop" ::: "memory"); }
-STUB void adam(void) { __asm__ volatile("nop; nop; nop" ::: "memory"); }
-STUB void tiny(void) { __asm__ volatile("nop; nop; nop; nop" ::: "memory"); }
-
-static void *device_memory;
-static char host_memory[1 << 20];
-
-static void check(int code, const char *what) {
-    if (code != 0) {
-        fprintf(stderr, "gpu_mix: %s says %d\n", what, code);
-        exit(3);
-    }
-}
-
-static void tag(const char *name) {
-    if (simgpu_tag) simgpu_tag(name);
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
-static void launch_blocks(void (*kernel)(void), unsigned blocks, void *stream) {
-    dim3 grid = {blocks, 1, 1}, block = {256, 1, 1};
-    check(cudaLaunchKernel((void *)kernel, grid, block, NULL, 0, stream), "cudaLaunchKernel");
-}
 
 static void launch(void (*kernel)(void), void *stream) {
     launch_blocks(kernel, 64, stream);
@@ -241,14 +193,7 @@ static void fork_between(double seconds, void *stream) {
 int main(int argc, char **argv) {
     double seconds = argc > 1 ? atof(argv[1]) : 1.0;
     const char *mode = argc > 2 ? argv[2] : "eager";
-    void **binary = __cudaRegisterFatBinary("none");
-    struct { void (*stub)(void); const char *name; } kernels[] = {
-        {gemm, "gemm"}, {relu, "relu"}, {gemm_grad, "gemm_grad"}, {adam, "adam"}, {tiny, "tiny"}};
-    for (int i = 0; i < 5; i++)
-        __cudaRegisterFunction(binary, (void *)kernels[i].stub, (char *)kernels[i].name, kernels[i].name, -1, 0, 0, 0, 0, 0);
-    void *stream;
-    check(cudaMalloc(&device_memory, sizeof host_memory), "cudaMalloc");
-    check(cudaStreamCreateWithFlags(&stream, 1), "cudaStreamCreateWithFlags");
+    void *stream = set_up();
     if (!strcmp(mode, "eager")) eager(seconds, stream);
     else if (!strcmp(mode, "mixed")) mixed(seconds, stream);
     else if (!strcmp(mode, "graph")) graph(seconds, stream);

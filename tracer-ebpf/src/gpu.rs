@@ -52,10 +52,6 @@ pub mod call {
     pub const NODE_COPY: u32 = 21;
     /// As `NODE_KERNEL`, a memset.
     pub const NODE_MEMSET: u32 = 22;
-    /// `cuStreamBeginCaptureToGraph`: a stream, the graph that gets what is captured beside what it has.
-    pub const BEGIN_CAPTURE_TO: u32 = 28;
-    /// A graph as a node of a graph: `a` is a copy of it, `stream` the other one.
-    pub const NODE_CHILD: u32 = 27;
     /// `cuGraphCreate`, on return: a graph.
     pub const CREATE_GRAPH: u32 = 23;
     /// `cuGraphClone`, on return: a graph, the one that it is a copy of.
@@ -64,6 +60,10 @@ pub mod call {
     pub const ADD_CHILD: u32 = 25;
     /// `cuGraphExecUpdate`, on return: what can be launched, the graph whose work it has now.
     pub const UPDATE_GRAPH: u32 = 26;
+    /// A graph as a node of a graph: `a` is a copy of it, `stream` the other one.
+    pub const NODE_CHILD: u32 = 27;
+    /// `cuStreamBeginCaptureToGraph`: a stream, the graph that gets what is captured beside what it has.
+    pub const BEGIN_CAPTURE_TO: u32 = 28;
 }
 
 /// In a cookie: a function of the runtime library, which calls the driver's.

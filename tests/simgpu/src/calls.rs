@@ -95,17 +95,16 @@ pub(crate) fn called(
         parameters: &[],
         correlation,
     };
-    let mut own = 0;
-    told.tell(None, &mut own);
-    let (code, outcomes) = run(correlation);
-    for outcome in &outcomes {
-        if let Outcome::Captured(node) = outcome {
-            cupti::tell_node(NodeEvent::Created, node);
+    told.around(|| {
+        let (code, outcomes) = run(correlation);
+        for outcome in &outcomes {
+            if let Outcome::Captured(node) = outcome {
+                cupti::tell_node(NodeEvent::Created, node);
+            }
         }
-    }
-    cupti::record(graph, &outcomes);
-    told.tell(Some(&code), &mut own);
-    code
+        cupti::record(graph, &outcomes);
+        code
+    })
 }
 
 /// Runs a call that gives no device anything to do, with the arguments that it was given, and tells of it.
@@ -118,9 +117,5 @@ pub(crate) fn built(call: Call, parameters: &[usize], run: impl FnOnce() -> Code
         parameters,
         correlation: world::next_correlation(),
     };
-    let mut own = 0;
-    told.tell(None, &mut own);
-    let code = run();
-    told.tell(Some(&code), &mut own);
-    code
+    told.around(run)
 }

@@ -17,9 +17,16 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
+/// The median, the least and the most.
+pub(crate) fn spread(values: &[f64]) -> [f64; 3] {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    [median(values.to_vec()), least, most]
+}
+
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{median, spread};
 
     /// Odd, even and empty lists.
     #[test]
@@ -27,5 +34,11 @@ mod tests {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(Vec::new()).is_nan());
+    }
+
+    /// Whatever their order.
+    #[test]
+    fn spreads() {
+        assert_eq!(spread(&[3.0, -1.0, 2.0]), [2.0, -1.0, 3.0]);
     }
 }

@@ -5,7 +5,7 @@
 //! (kernel/bpf/ringbuf.c, v6.18), are resident too and counted once, as maps. The peak is of what was there at the same time: the kernel
 //! keeps it between two looks (`clear_refs`, Documentation/filesystems/proc.rst). Leaves out other profilers.
 
-use super::figures::median;
+use super::figures::spread;
 use crate::frameworks::SYSTEM_PYTHON;
 use crate::product;
 use crate::setup::Purpose;
@@ -75,9 +75,8 @@ fn print(runs: &[Figures]) {
     println!("{:<44} {:>9} {:>9} {:>9}", "", "median", "least", "most");
     for name in names {
         let values: Vec<f64> = runs.iter().filter_map(|run| run.get(*name).copied()).collect();
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        println!("{name:<44} {:>9.1} {least:>9.1} {most:>9.1}", median(values));
+        let [median, least, most] = spread(&values);
+        println!("{name:<44} {median:>9.1} {least:>9.1} {most:>9.1}");
     }
 }
 

@@ -118,8 +118,17 @@ pub(crate) struct Told<'a> {
 }
 
 impl Told<'_> {
+    /// Runs the call and tells of it, before and after.
+    pub(crate) fn around(&self, run: impl FnOnce() -> Code) -> Code {
+        let mut own = 0;
+        self.tell(None, &mut own);
+        let code = run();
+        self.tell(Some(&code), &mut own);
+        code
+    }
+
     /// Tells subscribers of the entry (`None`) or of the exit with this result.
-    pub(crate) fn tell(&self, returned: Option<&Code>, own: &mut u64) {
+    fn tell(&self, returned: Option<&Code>, own: &mut u64) {
         let null = std::ptr::null::<c_void>();
         let data = CallbackData {
             site: u32::from(returned.is_some()),

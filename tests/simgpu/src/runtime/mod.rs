@@ -126,10 +126,7 @@ pub(crate) fn outer(call: Outer, run: impl FnOnce() -> Code) -> Code {
     let function = call.name();
     let (domain, parameters) = (Domain::Runtime, &[] as &[usize]);
     let told = Told { domain, cbid: call as u32, function, symbol: None, parameters, correlation };
-    let mut own = 0;
-    told.tell(None, &mut own);
-    let code = run();
-    told.tell(Some(&code), &mut own);
+    let code = told.around(run);
     OUTER.set(before);
     code
 }

@@ -163,14 +163,14 @@ const RUNTIME_GROUPS: [Group; 7] = [
 
 /// The functions to probe in a file of this name; empty where it is no library of a GPU.
 pub(super) fn functions_of(file: &str) -> Vec<Function> {
-    let (groups, more, layer): (&[Group], &[Group], u64) = if file.starts_with("libcuda.so") {
-        (&DRIVER, &GRAPHS, 0)
+    let (groups, layer): (&[&[Group]], u64) = if file.starts_with("libcuda.so") {
+        (&[&DRIVER, &GRAPHS], 0)
     } else if file.starts_with("libcudart.so") || file.starts_with("libcudart-") {
-        (&RUNTIME_GROUPS, &[], RUNTIME)
+        (&[&RUNTIME_GROUPS], RUNTIME)
     } else {
         return Vec::new();
     };
-    let functions = groups.iter().chain(more).flat_map(|group| {
+    let functions = groups.iter().copied().flatten().flat_map(|group| {
         let function =
             |name: &&'static str| Function { name, cookie: group.cookie | layer, returns: group.returns };
         group.names.iter().map(function)

@@ -13,7 +13,7 @@
 mod floor;
 mod tracer;
 
-use super::figures::median;
+use super::figures::{median, spread};
 use crate::command::{is_root, run};
 use crate::product;
 use crate::setup::Purpose;
@@ -302,8 +302,7 @@ fn cells(alone: &[Run], runs: &[Run]) -> String {
     let cpu = |runs: &[Run]| median(runs.iter().map(|run| run.cpu).collect());
     let wall = |runs: &[Run]| median(runs.iter().map(|run| run.wall).collect());
     let added: Vec<f64> = runs.iter().zip(alone).map(|(run, alone)| run.cpu - alone.cpu).collect();
-    let least = added.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = added.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let [added, least, most] = spread(&added);
     let bpf: Vec<(f64, f64)> = runs.iter().filter_map(|run| run.bpf).collect();
     let of_bpf = |of: fn(&(f64, f64)) -> f64| median(bpf.iter().map(of).collect());
     let bpf = if bpf.is_empty() {
@@ -314,9 +313,8 @@ fn cells(alone: &[Run], runs: &[Run]) -> String {
     let tracer: Vec<f64> = runs.iter().filter_map(|run| run.tracer).collect();
     let tracer = if tracer.is_empty() { "–".to_owned() } else { format!("{:.0}", median(tracer)) };
     format!(
-        "{:.0} | {:.0} ({least:.0} .. {most:.0}) | {:.2} | {:.2} | {bpf} | {tracer} | {}",
+        "{:.0} | {added:.0} ({least:.0} .. {most:.0}) | {:.2} | {:.2} | {bpf} | {tracer} | {}",
         cpu(runs),
-        median(added),
         100.0 * (cpu(runs) / cpu(alone) - 1.0),
         100.0 * (wall(runs) / wall(alone) - 1.0),
         by_pace(alone, runs),
@@ -328,10 +326,9 @@ fn by_pace(alone: &[Run], runs: &[Run]) -> String {
     let middle = |of: fn(&Run) -> f64, runs: &[Run]| median(runs.iter().map(of).collect());
     let (work, rest) = (middle(|run| run.work, alone), middle(|run| run.rest, alone));
     let added: Vec<f64> = runs.iter().zip(alone).map(|(run, alone)| (run.rest - alone.rest) * work).collect();
-    let least = added.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = added.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let [added, least, most] = spread(&added);
     let slower = (middle(|run| run.rest, runs) - rest) / (1.0 + rest);
-    format!("{:.0} ({least:.0} .. {most:.0}) | {:.2}", median(added), 100.0 * slower)
+    format!("{added:.0} ({least:.0} .. {most:.0}) | {:.2}", 100.0 * slower)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod twins;
 
 use self::profilers::{Profiler, Running};
 use self::twins::{Seen, Twins};
-use super::figures::median;
+use super::figures::{median, spread};
 use super::paced::{Pace, Wall};
 use super::perf_event::EmptyEvent;
 use crate::setup::Purpose;
@@ -172,7 +172,6 @@ fn cell(values: &[f64]) -> String {
     if values.is_empty() {
         return "it stands still".to_owned();
     }
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    format!("{:.2} ({least:.2} .. {most:.2})", median(values.to_vec()))
+    let [median, least, most] = spread(values);
+    format!("{median:.2} ({least:.2} .. {most:.2})")
 }
