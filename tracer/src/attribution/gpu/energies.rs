@@ -35,7 +35,7 @@ const NEAR: f64 = 0.2;
 /// Lags that are tried, in seconds, from here to there.
 const LAGS: (f64, f64) = (-0.05, 0.6);
 /// Steps of the search.
-const LAG_STEPS: [f64; 3] = [0.02, 0.004, 0.001];
+const LAG_STEPS: [f64; 4] = [0.02, 0.004, 0.001, 0.000_25];
 /// Duties that are tried, and how much better than a whole one another must explain the counter.
 const DUTIES: [f64; 4] = [1.0, 0.5, 0.25, 0.1];
 const BETTER: f64 = 0.8;
@@ -140,6 +140,12 @@ impl Problem {
         normal
     }
 
+    /// The parts that explain the windows that are wanted.
+    fn parts(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> Vec<f64> {
+        let normal = self.normal(trust, wanted);
+        self.grain.as_ref().map_or_else(|| normal.settle(1.0, LEAST), |grain| grain.settle(&normal, LEAST))
+    }
+
     /// The parts that explain the windows best.
     pub(super) fn fit(&self, rounds: usize) -> Fit {
         let spread =
@@ -148,7 +154,7 @@ impl Problem {
         let mut fit =
             Fit { parts: vec![1.0; self.columns], noise, trust: vec![1.0 / (noise * noise); self.len()] };
         for _ in 0..rounds {
-            fit.parts = self.normal(&fit.trust, |_| true).settle(1.0, LEAST);
+            fit.parts = self.parts(&fit.trust, |_| true);
             self.weigh(&mut fit, spread * 1e-4);
         }
         fit
@@ -182,7 +188,7 @@ impl Problem {
         let fold_of = |window: usize| window / BLOCK % FOLDS;
         let mut gains = vec![0.0; self.len().div_ceil(BLOCK)];
         for fold in 0..FOLDS {
-            let parts = self.normal(&fit.trust, |window| fold_of(window) != fold).settle(1.0, LEAST);
+            let parts = self.parts(&fit.trust, |window| fold_of(window) != fold);
             let level = self.level(&fit.trust, |window| fold_of(window) != fold);
             let level = vec![level; self.columns];
             for window in (0..self.len()).filter(|&window| fold_of(window) == fold) {
@@ -283,7 +289,7 @@ pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> 
         let trust = &fit.trust[from..until];
         for fold in 0..FOLDS {
             let fold_of = |window: usize| window / BLOCK % FOLDS;
-            let again = near.normal(trust, |window| fold_of(window) != fold).settle(1.0, LEAST);
+            let again = near.parts(trust, |window| fold_of(window) != fold);
             let ones = vec![1.0; problem.columns];
             let gain = |window: usize| {
                 let (old, new) = (near.error(window, &ones), near.error(window, &again));
@@ -291,7 +297,7 @@ pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> 
             };
             gains.push((0..near.len()).filter(|&window| fold_of(window) == fold).map(gain).sum());
         }
-        let again = near.normal(trust, |_| true).settle(1.0, LEAST);
+        let again = near.parts(trust, |_| true);
         found.push((until, again.iter().zip(&fit.parts).map(|(again, part)| again * part).collect()));
     }
     if clearly_positive(&gains) { found } else { whole }
