@@ -28,8 +28,8 @@ impl TaskClock {
     /// Without root or `CAP_PERFMON`, and for a thread that is gone.
     pub fn open(tid: i32) -> io::Result<Self> {
         let open = |cpu| {
-            let mut builder = Builder::new().kind(Software::TASK_CLOCK).observe_pid(tid).one_cpu(cpu);
-            builder.include_kernel();
+            let mut builder = Builder::new(Software::TASK_CLOCK);
+            builder.observe_pid(tid).one_cpu(cpu).include_kernel();
             let mut counter = builder.build()?;
             counter.enable()?;
             Ok(counter)
