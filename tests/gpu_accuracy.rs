@@ -162,6 +162,59 @@ fn kernels_that_always_run_together_are_flagged() {
     assert!(error.abs() < 0.05, "{error}");
 }
 
+/// A replayed graph whose kernels draw and last very differently, beside one that is launched by itself: the graph's are flagged, and each truth lies
+/// in its interval or bounds, though a launch of one takes a hundred times what a launch of another does.
+#[test]
+fn kernels_of_a_graph_may_have_anything_of_its_sum() {
+    let kinds = [
+        kind("gemm", 900, 400.0),
+        kind("relu", 40, 150.0),
+        kind("gemm_grad", 500, 350.0),
+        kind("adam", 300, 200.0),
+    ];
+    for meter in METERS {
+        let mut world = World::new(8);
+        while world.end() < 60 * SECOND {
+            for _ in 0..20 + world.random.below(40) {
+                for site in [0, 1, 0, 1, 1, 2] {
+                    world.launch(site, kinds[site], 500);
+                }
+            }
+            for _ in 0..world.random.below(200) {
+                world.launch(3, kinds[3], 20_000);
+            }
+            world.synchronize();
+        }
+        let outcome = Outcome::of(&mut world, &kinds, meter, 75.0);
+        for (site, kind) in kinds.iter().enumerate() {
+            let sure = outcome.sureness(site);
+            let (low, high) = sure.bounds.unwrap_or(sure.ci95);
+            let inside = (low.as_joules()..=high.as_joules()).contains(&outcome.truth[site]);
+            assert!(inside, "{} {}: {} J in {low:?} to {high:?}", meter.name, kind.name, outcome.truth[site]);
+            assert!(sure.bounds.is_some() || site == 3, "{} {}", meter.name, kind.name);
+        }
+    }
+}
+
+/// A run that ends while the GPU works: what a mean over a second has not shown of the last work is in the interval.
+#[test]
+fn the_last_work_is_in_the_interval() {
+    let kinds = [kind("gemm", 900, 400.0)];
+    let mut world = World::new(9);
+    while world.end() < 20 * SECOND {
+        world.launch(0, kinds[0], 20_000);
+        world.synchronize();
+    }
+    let meter = MeterModel { name: "averaged", averaged: SECOND, duty: 1.0, ..H100 };
+    let outcome = Outcome::of(&mut world, &kinds, meter, 75.0);
+    let (low, high) = outcome.sureness(0).ci95;
+    assert!(
+        (low.as_joules()..=high.as_joules()).contains(&outcome.truth[0]),
+        "{} J in {low:?} to {high:?}",
+        outcome.truth[0]
+    );
+}
+
 /// Another process that draws 200 W in every other pause of the target is not charged to it but to others; both are within 5 %.
 #[test]
 fn strangers_in_pauses_are_not_ours() {

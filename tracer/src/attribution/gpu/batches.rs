@@ -82,9 +82,31 @@ impl Batches {
     }
 }
 
+/// The same launches, column by column within each batch, in this order or `backwards`: launches of some milliseconds are counted together, but may
+/// take a hundred to execute. `durations` are those of a unit of each column.
+pub(super) fn in_turn(list: &[Batch], durations: &[f64], backwards: bool) -> Vec<Batch> {
+    let mut turns = Vec::with_capacity(list.len());
+    for batch in list {
+        let work = |cell: &Cell| cell.units * durations.get(cell.column).copied().unwrap_or(0.0);
+        let all: f64 = batch.cells.iter().map(work).sum();
+        let mut cells = batch.cells.clone();
+        cells.sort_by_key(|cell| cell.column);
+        if backwards {
+            cells.reverse();
+        }
+        let mut from = batch.executed.from;
+        for cell in cells {
+            let until = from + batch.executed.length() * work(&cell) / all.max(1e-12);
+            turns.push(Batch { executed: Stretch { from, until }, cells: vec![cell], ..batch.clone() });
+            from = until;
+        }
+    }
+    turns
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Batch, Batches, Cell, Stretch};
+    use super::{Batch, Batches, Cell, Stretch, in_turn};
 
     /// What falls into neighbouring stretches sums to the whole, also where executions overlap.
     #[test]
@@ -103,5 +125,20 @@ mod tests {
         }
         assert!((parts.iter().sum::<f64>() - 14.0).abs() < 1e-9, "{parts:?}");
         assert!((parts[3] - 1.0 - 2.5).abs() < 0.01, "a moment lies on both sides of a border: {parts:?}");
+    }
+
+    /// Each column has the part of the stretch that its work is, one after the other or the other way round; nothing is lost.
+    #[test]
+    fn columns_take_turns() {
+        let cell = |column, units| Cell { owner: 0, column, units };
+        let executed = Stretch { from: 1.0, until: 5.0 };
+        let launched = Stretch { from: 0.9, until: 1.0 };
+        let batch = Batch { launched, executed, blur: 0.0, cells: vec![cell(1, 2.0), cell(0, 6.0)] };
+        let turns = |backwards| -> Vec<(usize, f64, f64)> {
+            let turns = in_turn(std::slice::from_ref(&batch), &[0.5, 0.5], backwards);
+            turns.iter().map(|turn| (turn.cells[0].column, turn.executed.from, turn.executed.until)).collect()
+        };
+        assert_eq!(turns(false), [(0, 1.0, 4.0), (1, 4.0, 5.0)]);
+        assert_eq!(turns(true), [(1, 1.0, 2.0), (0, 2.0, 5.0)]);
     }
 }

@@ -149,7 +149,7 @@ fn durations_of<'a>(epochs: impl Iterator<Item = &'a Telling>, mean: f64, column
         normal.observe(&relative, 1.0, 1.0 / (NOISE * NOISE));
     }
     normal.believe(1.0, 1.0 / (BELIEF * BELIEF));
-    normal.descend(1.0, 1e-3).into_iter().map(|part| part * mean).collect()
+    normal.settle(1.0, 1e-3).into_iter().map(|part| part * mean).collect()
 }
 
 /// Executes batches one after the other, each not before its launch; returns when the last one ends.

@@ -31,8 +31,8 @@ pub(super) struct Found {
     pub(super) known: Known,
     pub(super) problem: Problem,
     pub(super) fit: Fit,
-    /// What the fit would have been, had things been executed otherwise.
-    pub(super) others: Vec<Vec<f64>>,
+    /// What the fit would have been, had things been executed otherwise, and what each counts for.
+    pub(super) others: Vec<(f64, Vec<f64>)>,
     pub(super) steps: Vec<Step>,
     /// Energy above idle of each step.
     pub(super) dynamic: Vec<MicroJoules>,
@@ -59,11 +59,13 @@ impl Found {
         let foretell = |shown: &[Stretch]| self.split((&costs, noise), shown, owners, Total::Foretold);
         let foretold = self.is_foretold(believed) && self.explains(&unseen, &foretell(&shown));
         let foretold = foretold.then(|| foretell(&self.all_of(&shown)));
-        let certain = Certain { believed: believed && self.alone, identified: self.identified() };
+        let timed = matches!(self.known, Known::Records { .. });
+        let certain = Certain { believed: believed && self.alone, identified: self.identified(), timed };
         let total = if foretold.is_some() { Total::Foretold } else { Total::Counted };
         let mut sure = sureness(problem, fit, others, certain, total);
         if total == Total::Counted {
             sure.add(&unseen);
+            sure.add(&self.untold(&costs, &shown));
         }
         let Split { of_owner, residual, negative, unlooked } = foretold.unwrap_or(counted);
         let prior = Costs(vec![(0.0, self.prior.clone())]);
@@ -106,6 +108,24 @@ impl Found {
             last.until = last.until.max(extent.until.min(last.until + behind + last.length()));
         }
         shown
+    }
+
+    /// Relative covariance of columns' energies by what ran so late that the meter had not shown it yet when it was read last: the counter's
+    /// sum lacks that.
+    fn untold(&self, costs: &Costs, shown: &[Stretch]) -> Vec<f64> {
+        let n = self.columns.len();
+        let (Some(first), Some(last)) = (shown.first(), shown.last()) else { return vec![0.0; n * n] };
+        let joules = |from: f64, until: f64| {
+            let mut joules = vec![0.0; n];
+            self.batches.between(from, until, |cell, units| {
+                joules[cell.column] += units * costs.at(until).get(cell.column).copied().unwrap_or(0.0);
+            });
+            joules
+        };
+        let told = joules(first.from, last.until);
+        let after = joules(last.until, self.batches.extent().map_or(last.until, |extent| extent.until));
+        let part = |c: usize| after[c] / told[c].max(1e-12);
+        (0..n * n).map(|at| part(at / n) * part(at % n)).collect()
     }
 
     /// Whether that the meter does not look explains what the counter is off by; if not, there is something else, and the counter's word counts.

@@ -40,7 +40,7 @@ use crate::profile::record::{GpuWait, Launches};
 use crate::profile::recording::Recording;
 use crate::timeline::{EnergyInterval, Span};
 use crate::units::MicroJoules;
-use batches::{BLUR, Batch, Batches, Stretch};
+use batches::{BLUR, Batch, Batches, Stretch, in_turn};
 use columns::{Cell, Columns};
 use drain::Queue;
 use energies::{BELIEF, Problem, find_meter, fit, fit_parts};
@@ -167,11 +167,14 @@ impl Gpu<'_> {
         let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
         let executed = Executed { columns, shape, belief, known, coarse: None, timed: false };
         let first = list.clone();
+        // The truth lies anywhere between these two: a third of the square, of which each is one half.
+        let orders = [false, true].map(|backwards| (1.0 / 6.0, in_turn(&first, &executed.shape, backwards)));
         let others = queue.others.iter().map(|durations| {
             queue.drain(&mut list, Some(durations));
-            list.clone()
+            (1.0 / queue.others.len() as f64, list.clone())
         });
-        Some(self.learn(executed, first, others, dynamic).finish(owners))
+        let others = others.collect::<Vec<_>>().into_iter().chain(orders);
+        Some(self.learn(executed, first.clone(), others, dynamic).finish(owners))
     }
 
     /// What is launched on the device, and by whom.
@@ -180,12 +183,12 @@ impl Gpu<'_> {
         all.filter(|(batch, _)| batch.device == self.device)
     }
 
-    /// Learns from what was executed; `others` is what else may have been executed when.
+    /// Learns from what was executed; `others` is what else may have been executed when, each with what it counts for.
     fn learn(
         &self,
         executed: Executed,
         list: Vec<Batch>,
-        others: impl Iterator<Item = Vec<Batch>>,
+        others: impl Iterator<Item = (f64, Vec<Batch>)>,
         dynamic: &[MicroJoules],
     ) -> Found {
         let Executed { columns, shape, belief, known, coarse, timed } = executed;
@@ -206,7 +209,10 @@ impl Gpu<'_> {
             problem = problem.with_errors(&windows, &batches, meter, (&prior, coarse));
         }
         let fit = fit(&problem);
-        let other = |list| fit_parts(&Problem::new(&windows, &Batches::new(list), meter, &prior, belief));
+        let other = |(weight, list)| {
+            let batches = Batches::new(list);
+            (weight, fit_parts(&Problem::new(&windows, &batches, meter, &prior, belief)))
+        };
         let others = others.map(other).collect();
         // Launches in several streams are no queue; where kernels are timed that does no harm.
         let alone = self.is_alone() && (matches!(known, Known::Records { .. }) || self.is_one_queue());

@@ -4,7 +4,8 @@
 //! energies by the split's own derivative (`derivative`), so that what one column has too much the others have too little.
 //!
 //! Kernels that always run together in the same proportions share one sum, which is known, and its parts are not: their errors go against
-//! each other. Such columns are a group, and each may have anything from nothing to the whole of it.
+//! each other, or their rows are all but parallel. Such columns are a group, and where only launches are counted each may have anything from
+//! nothing to the whole of it: what little its rows differ from the others' is errors of when launches ran, and no observation.
 
 use super::super::derivative;
 use super::super::doubt_of_watts::OwnerCertainty;
@@ -19,6 +20,8 @@ pub(super) const IDENTIFIED: f64 = 0.07;
 pub(super) const IDENTIFIED_BY_TIME: f64 = 0.025;
 /// Columns whose errors go against each other more than this are a group.
 const AGAINST: f64 = -0.5;
+/// Columns whose rows have a larger cosine are parallel.
+const PARALLEL: f64 = 0.999;
 /// Energies within so many standard deviations cannot be ruled out.
 const REACH: f64 = 3.0;
 /// Windows of a step of the bootstrap, at least.
@@ -47,17 +50,19 @@ pub(super) struct Certain {
     pub(super) believed: bool,
     /// The relative standard deviation up to which a column is identified.
     pub(super) identified: f64,
+    /// Whether it is known when each column ran, and not only how often it was launched.
+    pub(super) timed: bool,
 }
 
-/// From a problem, its fit and those of other durations that waits allow.
+/// From a problem, its fit, and those of other durations and orders that are possible, with what each counts for.
 pub(super) fn sureness(
     problem: &Problem,
     fit: &Fit,
-    others: &[Vec<f64>],
+    others: &[(f64, Vec<f64>)],
     certain: Certain,
     total: Total,
 ) -> Sureness {
-    let Certain { believed, identified } = certain;
+    let Certain { believed, identified, timed } = certain;
     let n = problem.columns;
     // One column has all that the counter shows.
     if n == 0 || (n == 1 && total == Total::Counted) {
@@ -66,11 +71,11 @@ pub(super) fn sureness(
         return Sureness { columns, relative: vec![0.0; n * n], condition: 1.0, ..Sureness::default() };
     }
     let mut covariance = covariance(problem, fit);
-    others.iter().for_each(|parts| add_square(&mut covariance, parts, &fit.parts, 1.0 / others.len() as f64));
+    others.iter().for_each(|(weight, parts)| add_square(&mut covariance, parts, &fit.parts, *weight));
     let deviation: Vec<f64> = (0..n).map(|c| covariance[c * n + c].max(0.0).sqrt()).collect();
     let unsure: Vec<bool> =
         (0..n).map(|c| !believed || deviation[c] > identified * fit.parts[c].max(1e-9)).collect();
-    let groups = groups_of(&covariance, &deviation, &unsure);
+    let groups = groups_of(&covariance, &deviation, &unsure, &cosines(problem, timed));
     let energies = derivative::energies(problem.windows(), &fit.parts);
     let all: f64 = energies.iter().sum();
     let column = |c: usize| {
@@ -78,6 +83,9 @@ pub(super) fn sureness(
         let most = group.map_or(all, |group| group.iter().map(|&c| energies[c]).sum());
         let reach = if believed { REACH * deviation[c] / fit.parts[c].max(1e-9) } else { f64::INFINITY };
         let most = (most / energies[c].max(1e-9)).max(1.0);
+        if group.is_some() && !timed {
+            return Column { identified: false, bounds: (0.0, most) };
+        }
         Column { identified: !unsure[c], bounds: ((1.0 - reach).max(0.0), (1.0 + reach).min(most)) }
     };
     let held: Vec<f64> = fit.parts.iter().map(|part| part.max(LEAST)).collect();
@@ -165,11 +173,23 @@ fn add_blur(covariance: &mut [f64], inverse: &[f64], blurred: &[f64], deviation:
     }
 }
 
-/// Columns that are not known and whose errors go against each other.
-fn groups_of(covariance: &[f64], deviation: &[f64], unsure: &[bool]) -> Vec<Vec<usize>> {
+/// The cosines between columns' rows, row by row; zeros where times are known, whose errors are as well (`grain`).
+fn cosines(problem: &Problem, timed: bool) -> Vec<f64> {
+    let n = problem.columns;
+    if timed {
+        return vec![0.0; n * n];
+    }
+    let all = problem.observed(&vec![1.0; problem.len()], 0..problem.len());
+    let length = |c: usize| all.gram[c * n + c].max(f64::MIN_POSITIVE).sqrt();
+    (0..n * n).map(|at| all.gram[at] / (length(at / n) * length(at % n))).collect()
+}
+
+/// Columns that are not known and whose errors go against each other, or whose rows are parallel.
+fn groups_of(covariance: &[f64], deviation: &[f64], unsure: &[bool], cosines: &[f64]) -> Vec<Vec<usize>> {
     let n = deviation.len();
     let against = |i: usize, j: usize| {
-        unsure[i] && unsure[j] && covariance[i * n + j] < AGAINST * deviation[i] * deviation[j]
+        let opposed = covariance[i * n + j] < AGAINST * deviation[i] * deviation[j];
+        unsure[i] && unsure[j] && (opposed || cosines[i * n + j] > PARALLEL)
     };
     let mut group_of: Vec<usize> = (0..n).collect();
     for i in 0..n {
