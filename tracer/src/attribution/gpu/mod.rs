@@ -165,16 +165,16 @@ impl Gpu<'_> {
             None => (Known::Launches, BELIEF.1),
         };
         let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
-        let executed = Executed { columns, shape, belief, known, coarse: None, timed: false };
+        let executed = Executed { columns, shape: shape.clone(), belief, known, coarse: None, timed: false };
         let first = list.clone();
-        // The truth lies anywhere between these two: a third of the square, of which each is one half.
-        let orders = [false, true].map(|backwards| (1.0 / 6.0, in_turn(&first, &executed.shape, backwards)));
         let others = queue.others.iter().map(|durations| {
             queue.drain(&mut list, Some(durations));
             (1.0 / queue.others.len() as f64, list.clone())
         });
-        let others = others.collect::<Vec<_>>().into_iter().chain(orders);
-        Some(self.learn(executed, first.clone(), others, dynamic).finish(owners))
+        // The truth lies anywhere between these two: a third of the square, of which each is one half.
+        let orders = [false, true].into_iter();
+        let orders = orders.map(|backwards| (1.0 / 6.0, in_turn(&first, &shape, backwards)));
+        Some(self.learn(executed, first.clone(), others.chain(orders), dynamic).finish(owners))
     }
 
     /// What is launched on the device, and by whom.
