@@ -213,6 +213,10 @@ def injected(place, command, limit=120):
     return done.stdout, frames(bytes(heard))
 
 
+# The version of the library's frames that `frames` reads; a test of `tracer/cupti/src/wire.rs` compares it.
+PROTOCOL = 3
+
+
 def frames(data):
     """Sums of what the library sent (`tracer/cupti/src/wire.rs`)."""
     names, busy, result, at = {}, {}, {"bytes": len(data)}, 0
@@ -221,13 +225,16 @@ def frames(data):
         body = data[at + 5:at + 4 + length]
         at += 4 + length
         if kind == 1:
-            result["cupti"], result["trouble"] = struct.unpack_from("<I", body, 8)[0], body[12:].decode(errors="replace")
+            protocol, _, result["cupti"] = struct.unpack_from("<III", body)
+            result["trouble"] = body[12:].decode(errors="replace")
+            if protocol != PROTOCOL:
+                raise RuntimeError(f"the library speaks version {protocol} of its protocol, this script {PROTOCOL}")
         elif kind == 2:
             names[struct.unpack_from("<I", body)[0]] = body[4:].decode(errors="replace")
         elif kind == 3:
             _, result["launches"], result["dropped"], result["untimed"], result["cost_ns"] = struct.unpack_from("<QQQQQ", body)
-            for place in range(40, len(body) - 39, 40):
-                _, _, name, count, _, _, ns = struct.unpack_from("<IIIIQQQ", body, place)
+            for place in range(40, len(body) - 47, 48):
+                _, _, name, count, _, _, _, ns = struct.unpack_from("<IIIIQQQQ", body, place)
                 old = busy.get(name, (0, 0))
                 busy[name] = (old[0] + count, old[1] + ns)
         elif kind == 4:

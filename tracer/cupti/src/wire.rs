@@ -185,7 +185,7 @@ impl Bytes<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, Nonsense, Tick, decode, encode};
+    use super::{Frame, Nonsense, PROTOCOL, Tick, decode, encode};
     use crate::tally::Sum;
     use proptest::prelude::*;
 
@@ -232,5 +232,15 @@ mod tests {
                 prop_assert!(length <= bytes.len());
             }
         }
+    }
+
+    /// The script for real GPUs reads this version of the layout.
+    #[test]
+    fn the_script_for_real_gpus_reads_this() {
+        let script = include_str!("../../../tests/gpu_check/parts.py");
+        assert!(
+            script.contains(&format!("\nPROTOCOL = {PROTOCOL}\n")),
+            "tests/gpu_check/parts.py reads another version"
+        );
     }
 }
