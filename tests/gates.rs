@@ -16,6 +16,7 @@ use energy_trace::profile::record::DomainClass;
 use energy_trace::profile::recording::Recording;
 use energy_trace::report::json::{self, JsonOptions};
 use energy_trace::report::table::{self, TableOptions};
+use energy_trace::units::MicroJoules;
 use energy_trace_tests::random::Random;
 use serde_json::Value;
 use world::{FUNCTIONS, MS, SECOND, Stretch, World};
@@ -103,16 +104,24 @@ fn small_ones_that_differ(random: &mut Random) -> Vec<Stretch> {
     stretches
 }
 
+/// The rows of a function.
+fn rows_of(profile: &EnergyProfile, function: usize) -> Vec<usize> {
+    let of = |row: &usize| profile.rows[*row].stack.map(StackId::index) == Some(function);
+    (0..profile.rows.len()).filter(of).collect()
+}
+
+fn energy_of(profile: &EnergyProfile, rows: &[usize]) -> MicroJoules {
+    rows.iter().map(|&row| profile.rows[row].energy[DomainClass::Package]).sum()
+}
+
 /// Energy is split by time, the reader is told, and if `flagged` each function has bounds with the truth in them.
 fn assert_by_time(world: &World, profile: &EnergyProfile, flagged: bool) {
     assert!(!weights(profile).used);
     assert!(profile.rows.iter().all(|row| row.energy == row.by_time));
     assert!(profile.warnings.iter().any(|warning| warning.code == "model-cpu-time"));
     for (function, truth) in world.truth().into_iter().enumerate().filter(|(_, truth)| *truth > 0.0) {
-        let of = |row: usize| profile.rows[row].stack.map(StackId::index) == Some(function);
-        let rows: Vec<usize> = (0..profile.rows.len()).filter(|&row| of(row)).collect();
-        let energy = rows.iter().map(|&row| profile.rows[row].energy[DomainClass::Package]).sum();
-        let bounds = profile.certainty.of(&rows, |_| true, energy).bounds;
+        let rows = rows_of(profile, function);
+        let bounds = profile.certainty.of(&rows, |_| true, energy_of(profile, &rows)).bounds;
         assert_eq!(bounds.is_some(), flagged, "function {function}");
         let inside = bounds.is_none_or(|(low, high)| low.as_joules() <= truth && truth <= high.as_joules());
         assert!(inside, "function {function}: {truth} J in {bounds:?}");
@@ -142,8 +151,7 @@ fn what_is_small_may_differ() {
     assert_eq!(closed(&profile), [""; 0], "{:?}", weights(&profile));
     assert!(weights(&profile).used);
     for (function, truth) in world.truth().into_iter().enumerate().take(2) {
-        let rows = profile.rows.iter().filter(|row| row.stack.map(StackId::index) == Some(function));
-        let energy: f64 = rows.map(|row| row.energy[DomainClass::Package].as_joules()).sum();
+        let energy = energy_of(&profile, &rows_of(&profile, function)).as_joules();
         assert!((energy / truth - 1.0).abs() < 0.02, "function {function}: {energy} J of {truth}");
     }
 }

@@ -23,7 +23,7 @@ mod world;
 
 use energy_trace::attribution::attribute;
 use energy_trace::units::MicroJoules;
-use outcome::{Outcome, by_count, by_duration, errors};
+use outcome::{Outcome, by_count, by_duration, errors, within};
 use recording::recording;
 use training::{KINDS, kind, step, training, training_in};
 use world::{MS, MeterModel, SECOND, World};
@@ -188,9 +188,8 @@ fn kernels_of_a_graph_may_have_anything_of_its_sum() {
         let outcome = Outcome::of(&mut world, &kinds, meter, 75.0);
         for (site, kind) in kinds.iter().enumerate() {
             let sure = outcome.sureness(site);
-            let (low, high) = sure.bounds.unwrap_or(sure.ci95);
-            let inside = (low.as_joules()..=high.as_joules()).contains(&outcome.truth[site]);
-            assert!(inside, "{} {}: {} J in {low:?} to {high:?}", meter.name, kind.name, outcome.truth[site]);
+            let (range, truth) = (sure.bounds.unwrap_or(sure.ci95), outcome.truth[site]);
+            assert!(within(range, truth), "{} {}: {truth} J in {range:?}", meter.name, kind.name);
             assert!(sure.bounds.is_some() || site == 3, "{} {}", meter.name, kind.name);
         }
     }
@@ -207,12 +206,8 @@ fn the_last_work_is_in_the_interval() {
     }
     let meter = MeterModel { name: "averaged", averaged: SECOND, duty: 1.0, ..H100 };
     let outcome = Outcome::of(&mut world, &kinds, meter, 75.0);
-    let (low, high) = outcome.sureness(0).ci95;
-    assert!(
-        (low.as_joules()..=high.as_joules()).contains(&outcome.truth[0]),
-        "{} J in {low:?} to {high:?}",
-        outcome.truth[0]
-    );
+    let (range, truth) = (outcome.sureness(0).ci95, outcome.truth[0]);
+    assert!(within(range, truth), "{truth} J in {range:?}");
 }
 
 /// Another process that draws 200 W in every other pause of the target is not charged to it but to others; both are within 5 %.

@@ -1,6 +1,6 @@
 //! The kernel tier on the virtual clock: the same worlds, with the time of each kernel in the recording. Leaves out the injected library.
 
-use super::outcome::{errors, imbalance_uj};
+use super::outcome::{errors, imbalance_uj, within};
 use super::recording::{at, recording, stack_of};
 use super::training::{KINDS, kind, training};
 use super::world::{Kind, Launch, MS, MeterModel, SECOND, World};
@@ -92,10 +92,7 @@ impl Timed {
 
     /// Truths in their 95 % interval.
     fn covered(&self) -> usize {
-        let inside = |&site: &usize| {
-            let (low, high) = self.sureness(site).ci95;
-            (low.as_joules()..=high.as_joules()).contains(&self.truth[site])
-        };
+        let inside = |&site: &usize| within(self.sureness(site).ci95, self.truth[site]);
         (0..self.truth.len()).filter(inside).count()
     }
 }
@@ -184,13 +181,9 @@ fn what_always_runs_together_is_not_learned_from_errors() {
         assert_eq!(known, [3], "{}", meter.name);
         assert!(worst <= 2.0, "{}: {worst}", meter.name);
         for site in 0..3 {
-            let (low, high) = outcome.sureness(site).bounds.expect("it is flagged");
+            let bounds = outcome.sureness(site).bounds.expect("it is flagged");
             let truth = outcome.truth[site];
-            assert!(
-                (low.as_joules()..=high.as_joules()).contains(&truth),
-                "{}: {truth} J, {low} to {high}",
-                meter.name
-            );
+            assert!(within(bounds, truth), "{}: {truth} J, {bounds:?}", meter.name);
         }
     }
 }

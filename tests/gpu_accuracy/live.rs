@@ -3,7 +3,7 @@
 //! Needs root and BPF. Leaves out the virtual clock.
 
 use super::measure::{Run, TIERS};
-use super::outcome::{Tier, errors, imbalance_uj};
+use super::outcome::{Tier, errors, imbalance_uj, within};
 use super::table::Line;
 use energy_trace::attribution::attribute;
 use energy_trace::profile::certainty::Sureness;
@@ -143,11 +143,8 @@ fn judge(
     let known: Vec<&Key> = large.iter().copied().filter(|key| sure(key).bounds.is_none()).collect();
     let of = |keys: &[&Key]| errors(&charged(keys), &should(keys));
     let inside = |key: &&&Key| {
-        let sure = sure(key);
-        let within = |range: (MicroJoules, MicroJoules)| {
-            (range.0.as_joules()..=range.1.as_joules()).contains(&truth[**key])
-        };
-        within(sure.ci95) || sure.bounds.is_some_and(within)
+        let (sure, truth) = (sure(key), truth[**key]);
+        within(sure.ci95, truth) || sure.bounds.is_some_and(|bounds| within(bounds, truth))
     };
     if shown {
         println!("  counter {} J above idle, truth {all:.1} J", above_idle(profile));

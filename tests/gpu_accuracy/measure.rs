@@ -1,7 +1,7 @@
 //! One run of the benchmark on the virtual clock, as numbers.
 
 use super::meters::Metered;
-use super::outcome::{Outcome, Tier, by_count, by_duration, errors, imbalance_uj};
+use super::outcome::{Outcome, Tier, by_count, by_duration, errors, imbalance_uj, within};
 use super::training::{KINDS, training_in};
 use super::world::{MS, SECOND, World};
 use serde::Serialize;
@@ -70,12 +70,9 @@ pub(crate) fn run(tier: Tier, metered: &Metered, of: Loop, seed: u64, seconds: u
     let outcome = Outcome::with(&mut world, &KINDS, metered.meter, 75.0, tier);
     let readings = world.readings(metered.meter);
     let sites = KINDS.len();
-    let within = |site: &usize| {
-        let sure = outcome.sureness(*site);
-        let inside = |range: (energy_trace::units::MicroJoules, energy_trace::units::MicroJoules)| {
-            (range.0.as_joules()..=range.1.as_joules()).contains(&outcome.truth[*site])
-        };
-        inside(sure.ci95) || sure.bounds.is_some_and(inside)
+    let inside = |site: &usize| {
+        let (sure, truth) = (outcome.sureness(*site), outcome.truth[*site]);
+        within(sure.ci95, truth) || sure.bounds.is_some_and(|bounds| within(bounds, truth))
     };
     let flagged = (0..sites).filter(|&site| !outcome.identified(site)).count();
     Run {
@@ -85,7 +82,7 @@ pub(crate) fn run(tier: Tier, metered: &Metered, of: Loop, seed: u64, seconds: u
         all: errors(&outcome.charged, &outcome.truth),
         by_count: errors(&by_count(&world, &readings, sites), &outcome.truth),
         by_duration: errors(&by_duration(&world, &readings, sites), &outcome.truth),
-        covered: (0..sites).filter(within).count(),
+        covered: (0..sites).filter(inside).count(),
         imbalance_uj: imbalance_uj(&outcome.profile),
         captured: None,
     }

@@ -27,6 +27,11 @@ pub(crate) fn imbalance_uj(profile: &EnergyProfile) -> i64 {
     gpus().map(|row| row.imbalance().as_uj().abs()).sum::<i64>() + (rows - target).as_uj().abs()
 }
 
+/// Whether a range holds so many joules.
+pub(crate) fn within((low, high): (MicroJoules, MicroJoules), joules: f64) -> bool {
+    (low.as_joules()..=high.as_joules()).contains(&joules)
+}
+
 /// Mean and worst error in percent.
 pub(crate) fn errors(is: &[f64], should: &[f64]) -> (f64, f64) {
     let each: Vec<f64> =
@@ -159,10 +164,7 @@ impl Outcome {
 
     /// Truths in their 95 % interval, and all truths.
     pub(crate) fn covered(&self) -> (usize, usize) {
-        let inside = |site: &usize| {
-            let (low, high) = self.sureness(*site).ci95;
-            (low.as_joules()..=high.as_joules()).contains(&self.truth[*site])
-        };
+        let inside = |site: &usize| within(self.sureness(*site).ci95, self.truth[*site]);
         ((0..self.truth.len()).filter(inside).count(), self.truth.len())
     }
 }

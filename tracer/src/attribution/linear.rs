@@ -99,14 +99,17 @@ impl Normal {
         found
     }
 
+    /// The cosine between two columns of X; 0 where there is nothing in one.
+    pub(super) fn cosine(&self, i: usize, j: usize) -> f64 {
+        let length = |i: usize| self.gram[i * self.size + i].sqrt();
+        self.gram[i * self.size + j] / (length(i) * length(j)).max(f64::MIN_POSITIVE)
+    }
+
     /// The condition number of X with each column scaled to length one; endless where columns depend on each other, 1 where there is
     /// nothing. Columns without any observation have no part in it.
     pub(super) fn condition(&self) -> f64 {
-        let n = self.size;
-        let seen: Vec<usize> = (0..n).filter(|&i| self.gram[i * n + i] > 0.0).collect();
-        let length = |i: usize| self.gram[i * n + i].sqrt();
-        let scaled = |(&i, &j): (&usize, &usize)| self.gram[i * n + j] / (length(i) * length(j));
-        let matrix = seen.iter().flat_map(|i| seen.iter().map(move |j| (i, j))).map(scaled).collect();
+        let seen: Vec<usize> = (0..self.size).filter(|&i| self.gram[i * self.size + i] > 0.0).collect();
+        let matrix = seen.iter().flat_map(|&i| seen.iter().map(move |&j| self.cosine(i, j))).collect();
         let (values, _) = eigen(matrix, seen.len());
         let (least, most) =
             values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), &v| (least.min(v), most.max(v)));

@@ -97,7 +97,8 @@ pub(super) fn in_turn(list: &[Batch], durations: &[f64], backwards: bool) -> Vec
         let mut from = batch.executed.from;
         for cell in cells {
             let until = from + batch.executed.length() * work(&cell) / all.max(1e-12);
-            turns.push(Batch { executed: Stretch { from, until }, cells: vec![cell], ..batch.clone() });
+            let &Batch { launched, blur, .. } = batch;
+            turns.push(Batch { launched, executed: Stretch { from, until }, blur, cells: vec![cell] });
             from = until;
         }
     }

@@ -101,8 +101,7 @@ impl Problem {
     ) -> Self {
         let errors = errors_of(windows, batches, meter, coarse);
         let errors: Vec<f64> = errors.iter().zip(prior).map(|(error, prior)| error * prior * prior).collect();
-        let ones = vec![1.0; self.len()];
-        let grain = Grain::new(&self.observed(&ones, 0..self.len()), self.len(), &errors);
+        let grain = Grain::new(&self.unweighted(), self.len(), &errors);
         Self { grain: Some(grain), ..self }
     }
 
@@ -131,6 +130,11 @@ impl Problem {
         }
         self.grain.iter().for_each(|grain| grain.clean(&mut normal));
         normal
+    }
+
+    /// What is observed in all windows if each counts once.
+    pub(super) fn unweighted(&self) -> Normal {
+        self.observed(&vec![1.0; self.len()], 0..self.len())
     }
 
     /// What is observed in the windows that are wanted, and believed.

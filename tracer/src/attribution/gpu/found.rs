@@ -11,7 +11,7 @@ use super::columns::Columns;
 use super::energies::{FEWEST_WINDOWS, Fit, Problem, over_time};
 use super::meter::{Meter, Step, Window};
 use super::split::{Costs, Split, Splitter, Total};
-use super::sureness::{Certain, IDENTIFIED, IDENTIFIED_BY_TIME, Sureness, sureness};
+use super::sureness::{Certain, Sureness, sureness};
 use super::unseen::Unseen;
 use super::{Charged, Known, Learned, MEANS};
 use crate::units::MicroJoules;
@@ -59,13 +59,12 @@ impl Found {
         let foretell = |shown: &[Stretch]| self.split((&costs, noise), shown, owners, Total::Foretold);
         let foretold = self.is_foretold(believed) && self.explains(&unseen, &foretell(&shown));
         let foretold = foretold.then(|| foretell(&self.all_of(&shown)));
-        let timed = matches!(self.known, Known::Records { .. });
-        let certain = Certain { believed: believed && self.alone, identified: self.identified(), timed };
+        let certain = Certain { believed: believed && self.alone, timed: self.known.by_records() };
         let total = if foretold.is_some() { Total::Foretold } else { Total::Counted };
         let mut sure = sureness(problem, fit, others, certain, total);
         if total == Total::Counted {
             sure.add(&unseen);
-            sure.add(&self.untold(&costs, &shown));
+            sure.add(&self.unshown(&costs, &shown));
         }
         let Split { of_owner, residual, negative, unlooked } = foretold.unwrap_or(counted);
         let prior = Costs(vec![(0.0, self.prior.clone())]);
@@ -81,11 +80,6 @@ impl Found {
             unlooked,
             idle: self.idle,
         }
-    }
-
-    /// The relative standard deviation up to which a column is identified.
-    const fn identified(&self) -> f64 {
-        if matches!(self.known, Known::Records { .. }) { IDENTIFIED_BY_TIME } else { IDENTIFIED }
     }
 
     /// Whether what launches took is known better than what the counter shows of it: all of their times are known, and the meter looks at some of
@@ -112,13 +106,13 @@ impl Found {
 
     /// Relative covariance of columns' energies by what ran so late that the meter had not shown it yet when it was read last: the counter's
     /// sum lacks that.
-    fn untold(&self, costs: &Costs, shown: &[Stretch]) -> Vec<f64> {
+    fn unshown(&self, costs: &Costs, shown: &[Stretch]) -> Vec<f64> {
         let n = self.columns.len();
         let (Some(first), Some(last)) = (shown.first(), shown.last()) else { return vec![0.0; n * n] };
         let joules = |from: f64, until: f64| {
-            let mut joules = vec![0.0; n];
+            let (mut joules, costs) = (vec![0.0; n], costs.at(until));
             self.batches.between(from, until, |cell, units| {
-                joules[cell.column] += units * costs.at(until).get(cell.column).copied().unwrap_or(0.0);
+                joules[cell.column] += units * costs.get(cell.column).copied().unwrap_or(0.0);
             });
             joules
         };

@@ -126,12 +126,7 @@ impl Grain {
         for direction in &self.unseen {
             let direction = unit(direction.iter().zip(low).map(|(part, low)| if *low { 0.0 } else { *part }));
             let believed: f64 = direction.iter().sum();
-            for i in 0..n {
-                normal.target[i] += firm * direction[i] * believed;
-                for j in 0..n {
-                    normal.gram[i * n + j] += firm * direction[i] * direction[j];
-                }
-            }
+            normal.observe(&direction, believed, firm);
         }
     }
 

@@ -81,6 +81,12 @@ pub(super) enum Known {
     },
 }
 
+impl Known {
+    const fn by_records(self) -> bool {
+        matches!(self, Self::Records { .. })
+    }
+}
+
 /// What a GPU's energy above idle became.
 pub(super) struct Charged {
     /// By owner; `OTHER` has what other processes took.
@@ -156,20 +162,20 @@ impl Gpu<'_> {
         if columns.len() == 0 {
             return None;
         }
-        let mut list = self.batches(self.launches(), &columns, 1.0);
-        let queue = Queue::new(&list, &self.waits(|_| true), columns.len());
+        let mut first = self.batches(self.launches(), &columns, 1.0);
+        let queue = Queue::new(&first, &self.waits(|_| true), columns.len());
         let durations = queue.durations.clone();
-        queue.drain(&mut list, durations.as_deref());
+        queue.drain(&mut first, durations.as_deref());
         let (known, belief) = match durations {
             Some(_) => (Known::Waits, BELIEF.0),
             None => (Known::Launches, BELIEF.1),
         };
         let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
         let executed = Executed { columns, shape: shape.clone(), belief, known, coarse: None, timed: false };
-        let first = list.clone();
         let others = queue.others.iter().map(|durations| {
+            let mut list = first.clone();
             queue.drain(&mut list, Some(durations));
-            (1.0 / queue.others.len() as f64, list.clone())
+            (1.0 / queue.others.len() as f64, list)
         });
         // The truth lies anywhere between these two: a third of the square, of which each is one half.
         let orders = [false, true].into_iter();
@@ -215,7 +221,7 @@ impl Gpu<'_> {
         };
         let others = others.map(other).collect();
         // Launches in several streams are no queue; where kernels are timed that does no harm.
-        let alone = self.is_alone() && (matches!(known, Known::Records { .. }) || self.is_one_queue());
+        let alone = self.is_alone() && (known.by_records() || self.is_one_queue());
         Found {
             columns,
             batches,

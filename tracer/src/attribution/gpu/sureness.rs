@@ -16,8 +16,8 @@ use super::split::Total;
 use crate::profile::certainty::Column;
 
 /// A column whose energy has a larger relative standard deviation is not identified: where launches are counted, and where kernels are timed.
-pub(super) const IDENTIFIED: f64 = 0.07;
-pub(super) const IDENTIFIED_BY_TIME: f64 = 0.025;
+const IDENTIFIED: f64 = 0.07;
+const IDENTIFIED_BY_TIME: f64 = 0.025;
 /// Columns whose errors go against each other more than this are a group.
 const AGAINST: f64 = -0.5;
 /// Columns whose rows have a larger cosine are parallel.
@@ -48,8 +48,6 @@ pub(super) struct Sureness {
 pub(super) struct Certain {
     /// Whether it predicts; where it does not nothing is identified.
     pub(super) believed: bool,
-    /// The relative standard deviation up to which a column is identified.
-    pub(super) identified: f64,
     /// Whether it is known when each column ran, and not only how often it was launched.
     pub(super) timed: bool,
 }
@@ -62,7 +60,8 @@ pub(super) fn sureness(
     certain: Certain,
     total: Total,
 ) -> Sureness {
-    let Certain { believed, identified, timed } = certain;
+    let Certain { believed, timed } = certain;
+    let identified = if timed { IDENTIFIED_BY_TIME } else { IDENTIFIED };
     let n = problem.columns;
     // One column has all that the counter shows.
     if n == 0 || (n == 1 && total == Total::Counted) {
@@ -75,7 +74,10 @@ pub(super) fn sureness(
     let deviation: Vec<f64> = (0..n).map(|c| covariance[c * n + c].max(0.0).sqrt()).collect();
     let unsure: Vec<bool> =
         (0..n).map(|c| !believed || deviation[c] > identified * fit.parts[c].max(1e-9)).collect();
-    let groups = groups_of(&covariance, &deviation, &unsure, &cosines(problem, timed));
+    // Where times are known their errors are as well (`grain`).
+    let rows = (!timed).then(|| problem.unweighted());
+    let parallel = |i, j| rows.as_ref().is_some_and(|rows| rows.cosine(i, j) > PARALLEL);
+    let groups = groups_of(&covariance, &deviation, &unsure, parallel);
     let energies = derivative::energies(problem.windows(), &fit.parts);
     let all: f64 = energies.iter().sum();
     let column = |c: usize| {
@@ -173,23 +175,17 @@ fn add_blur(covariance: &mut [f64], inverse: &[f64], blurred: &[f64], deviation:
     }
 }
 
-/// The cosines between columns' rows, row by row; zeros where times are known, whose errors are as well (`grain`).
-fn cosines(problem: &Problem, timed: bool) -> Vec<f64> {
-    let n = problem.columns;
-    if timed {
-        return vec![0.0; n * n];
-    }
-    let all = problem.observed(&vec![1.0; problem.len()], 0..problem.len());
-    let length = |c: usize| all.gram[c * n + c].max(f64::MIN_POSITIVE).sqrt();
-    (0..n * n).map(|at| all.gram[at] / (length(at / n) * length(at % n))).collect()
-}
-
 /// Columns that are not known and whose errors go against each other, or whose rows are parallel.
-fn groups_of(covariance: &[f64], deviation: &[f64], unsure: &[bool], cosines: &[f64]) -> Vec<Vec<usize>> {
+fn groups_of(
+    covariance: &[f64],
+    deviation: &[f64],
+    unsure: &[bool],
+    parallel: impl Fn(usize, usize) -> bool,
+) -> Vec<Vec<usize>> {
     let n = deviation.len();
     let against = |i: usize, j: usize| {
         let opposed = covariance[i * n + j] < AGAINST * deviation[i] * deviation[j];
-        unsure[i] && unsure[j] && (opposed || cosines[i * n + j] > PARALLEL)
+        unsure[i] && unsure[j] && (opposed || parallel(i, j))
     };
     let mut group_of: Vec<usize> = (0..n).collect();
     for i in 0..n {
