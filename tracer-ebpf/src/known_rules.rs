@@ -1,14 +1,15 @@
 //! Remembers what row tables said, with the stretch of code of which they say the same: most of a stack was there in the sample before.
 //!
 //! Between two samples the target's work pushes everything out of the caches, so that what counts is how many cache lines and pages an
-//! answer touches. Answers lie one behind the other in the order in which they were first asked for, and each knows which one came next
-//! last time: a walk up a known stack reads them in order, and needs the indexes only where it leaves the way of the walk before.
+//! answer touches. Answers lie one behind the other in the order in which they were first asked for, and each knows which ones came next
+//! the last times, two at most: a walk up a known stack reads them in order, and needs the indexes only where it leaves the ways of the
+//! walks before.
 //! Addresses without unwind information or without a mapping are remembered too: a scan of the stack asks for many, the same each time.
 //!
 //! What is remembered holds for one generation of one address space only (`AddressSpace::generation`). Leaves out the tables themselves
 //! (`probes/tables.rs`), and what may not be remembered: `NOT_READY`.
 
-use crate::rows::Rule;
+use crate::finding::{Answer, Finding, WIDE};
 
 /// Answers that are kept, a power of two: several times the return addresses that the threads of a CPU go through.
 const PLACES: usize = 1 << PLACE_BITS;
@@ -22,93 +23,6 @@ const ADDRESSES: usize = 4096;
 const BLOCKS: usize = 1024;
 /// A block of code, in bits of an address: the leaf of a hot loop is in the same one, at another instruction.
 const CODE: u32 = 7;
-/// A block of addresses that have no rules, in bits: buffers for code made at run time, the heap.
-const WIDE: u32 = 21;
-
-/// A rule, or an `end` code why there is none, in four bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer(u32);
-
-impl Answer {
-    /// A kind that no rule has (`rows::rule`).
-    const NO_RULE: u32 = 0xf << 28;
-
-    /// A rule.
-    pub const fn rule(rule: Rule) -> Self {
-        Self(rule.0)
-    }
-
-    /// Why there is none.
-    pub const fn none(code: u8) -> Self {
-        Self(Self::NO_RULE | code as u32)
-    }
-
-    const fn is_rule(self) -> bool {
-        self.0 < Self::NO_RULE
-    }
-
-    /// What `Tables::rule` answers.
-    ///
-    /// # Errors
-    /// The `end` code.
-    #[expect(clippy::cast_possible_truncation, reason = "an end code is a byte")]
-    pub const fn get(self) -> Result<Rule, u8> {
-        if self.is_rule() { Ok(Rule(self.0)) } else { Err(self.0 as u8) }
-    }
-}
-
-/// What the tables say of `length` addresses from `start` on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The first address.
-    pub start: u64,
-    /// How many.
-    pub length: u32,
-    /// The same for each.
-    pub answer: Answer,
-}
-
-impl Finding {
-    /// Of one address.
-    pub const fn only(pc: u64, answer: Answer) -> Self {
-        Self { start: pc, length: 1, answer }
-    }
-
-    /// Of the addresses around `pc` which lie between these two, the second excluded, and in the same block of 2 MiB.
-    #[inline(always)]
-    pub const fn between(pc: u64, first: u64, end: u64, answer: Answer) -> Self {
-        let block = pc >> WIDE << WIDE;
-        Self::within(pc, if first > block { first } else { block }, block | ((1 << WIDE) - 1), end, answer)
-    }
-
-    /// Of the code around `pc` that one row is about. `relative` is `pc` as the table counts, `row` and `next` the places of its row and of
-    /// the one behind it. It ends where the mapping does.
-    #[inline(always)]
-    pub const fn row(
-        pc: u64,
-        [relative, row, next]: [u32; 3],
-        [first, end]: [u64; 2],
-        answer: Answer,
-    ) -> Self {
-        if row > relative || next <= relative {
-            return Self::only(pc, answer);
-        }
-        let start = pc.saturating_sub((relative - row) as u64);
-        let start = if first > start { first } else { start };
-        Self::within(pc, start, pc.saturating_add((next - relative) as u64), end, answer)
-    }
-
-    /// From `start` to the nearer one of two ends; of `pc` alone where that is not so.
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "compared before")]
-    const fn within(pc: u64, start: u64, end: u64, other_end: u64, answer: Answer) -> Self {
-        let end = if other_end < end { other_end } else { end };
-        if start > pc || end <= pc || end - start > u32::MAX as u64 {
-            return Self::only(pc, answer);
-        }
-        Self { start, length: (end - start) as u32, answer }
-    }
-}
 
 /// A finding that is kept.
 #[repr(C)]
@@ -119,8 +33,8 @@ struct Known {
     /// 0 in a place that was never filled.
     generation: u32,
     answer: u32,
-    /// The place of the answer that followed this one last time.
-    next: u32,
+    /// The place of the answer that followed this one last time, and of the one that did before that.
+    next: [u16; 2],
 }
 
 impl Known {
@@ -133,20 +47,33 @@ impl Known {
 /// What one CPU remembers. All zero is empty; it is too large for a stack.
 #[repr(C)]
 pub struct KnownRules {
+    known: [Known; PLACES],
+    by_address: [u16; ADDRESSES],
+    by_block: [u16; BLOCKS],
+    // What every answer touches stands at the end, beside what else each sample does (`probes/maps.rs`).
     /// The place of the last rule that was asked for.
     last: u32,
     /// The place that was filled last.
     newest: u32,
-    known: [Known; PLACES],
-    by_address: [u16; ADDRESSES],
-    by_block: [u16; BLOCKS],
 }
 
 impl KnownRules {
     /// The answer that followed the last one, if it is about this address.
     #[inline(always)]
     pub fn follow(&mut self, pc: u64, generation: u32) -> Option<Answer> {
-        let next = self.place(self.last).next;
+        let [next, _] = self.place(self.last).next;
+        self.go_on(u32::from(next), pc, generation)
+    }
+
+    /// The answer that followed the last one before that: where two ways part, a walk often takes them in turn.
+    #[inline(always)]
+    fn follow_other(&mut self, pc: u64, generation: u32) -> Option<Answer> {
+        let [_, other] = self.place(self.last).next;
+        self.go_on(u32::from(other), pc, generation)
+    }
+
+    #[inline(always)]
+    fn go_on(&mut self, next: u32, pc: u64, generation: u32) -> Option<Answer> {
         let known = self.place(next);
         if !known.holds(pc, generation) {
             return None;
@@ -159,6 +86,9 @@ impl KnownRules {
     /// The answer about an address, wherever it is.
     #[inline(always)]
     pub fn recall(&mut self, pc: u64, generation: u32) -> Option<Answer> {
+        if let Some(answer) = self.follow_other(pc, generation) {
+            return Some(answer);
+        }
         let mixed_key = mixed(pc, generation);
         let marked = *self.address(mixed_key);
         if let Some(answer) = self.arrive(marked, mixed_key, pc, generation) {
@@ -188,7 +118,7 @@ impl KnownRules {
         let newest = self.newest.wrapping_add(1);
         self.newest = newest;
         *self.place(newest) =
-            Known { start, length, generation, answer: answer.0, next: newest.wrapping_add(1) };
+            Known { start, length, generation, answer: answer.0, next: [place(newest.wrapping_add(1)); 2] };
         if answer.is_rule() {
             let [address, block] = [mixed(pc, generation), mixed(pc >> CODE, generation)];
             *self.address(address) = marked(newest, address);
@@ -221,9 +151,10 @@ impl KnownRules {
 
     /// A rule follows the one before. Addresses without one do not count: a scan asks for them between two frames.
     #[inline(always)]
-    fn link(&mut self, place: u32) {
-        self.place(self.last).next = place;
-        self.last = place;
+    fn link(&mut self, next: u32) {
+        let last = self.place(self.last);
+        last.next = [place(next), last.next[0]];
+        self.last = next;
     }
 
     #[inline(always)]
@@ -248,11 +179,17 @@ impl KnownRules {
     }
 }
 
+/// A place, of which the bits above are not kept.
+#[inline(always)]
+const fn place(number: u32) -> u16 {
+    (number & ((1 << PLACE_BITS) - 1)) as u16
+}
+
 /// What an index keeps: a place, and above it the mark of the key.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "a place has 12 bits and a mark 4")]
-const fn marked(place: u32, mixed_key: u64) -> u16 {
-    (place & ((1 << PLACE_BITS) - 1)) as u16 | ((mixed_key & MARK) << PLACE_BITS) as u16
+#[expect(clippy::cast_possible_truncation, reason = "a mark has 4 bits")]
+const fn marked(number: u32, mixed_key: u64) -> u16 {
+    place(number) | ((mixed_key & MARK) << PLACE_BITS) as u16
 }
 
 /// Spreads keys over sixteen bits: the upper twelve choose the place in an index, the lower four are the mark. The multiplier is 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
@@ -337,26 +274,6 @@ mod tests {
                 }
             }
         }
-
-        /// A finding is about the address that was asked for, and reaches over neither the row nor the mapping.
-        #[test]
-        fn stretches(pc in 0u64..1 << 40, before in 0u64..1 << 33, behind in 1u64..1 << 33, row: bool, relative: u32) {
-            let [first, end] = [pc.saturating_sub(before), pc + behind];
-            let answer = Answer::none(end::UNMAPPED);
-            let found = if row {
-                Finding::row(pc, [relative, relative / 2, relative.saturating_add(9)], [first, end], answer)
-            } else {
-                Finding::between(pc, first, end, answer)
-            };
-            let found_end = found.start + u64::from(found.length);
-            prop_assert!(found.start <= pc && pc < found_end);
-            prop_assert!(first <= found.start && found_end <= end);
-            if row {
-                prop_assert!(found.length <= relative - relative / 2 + 9);
-            } else {
-                prop_assert_eq!(found.start >> 21, (found_end - 1) >> 21);
-            }
-        }
     }
 
     /// A stack that was walked before is followed without an index, even where another one has the same callers and was walked in between.
@@ -376,6 +293,26 @@ mod tests {
         }
         assert_eq!(known.recall(pcs[0], 1), Some(rule(pcs[0]).answer));
         assert!(pcs[1..].iter().all(|&pc| known.follow(pc, 1) == Some(rule(pc).answer)));
+    }
+
+    /// Where two ways part that are taken in turn, neither needs an index.
+    #[test]
+    fn two_ways_in_turn() {
+        let mut known = empty();
+        let [callee, one, other] = [1 << 30, 2 << 30, 3 << 30];
+        let rule = |pc: u64| Finding::only(pc, Answer::rule(Rule((pc >> 30) as u32)));
+        for pc in [callee, one, other] {
+            known.learn(pc, 1, rule(pc));
+        }
+        for caller in [one, other, one] {
+            known.recall(callee, 1);
+            known.recall(caller, 1);
+        }
+        known.recall(callee, 1);
+        assert_eq!(known.follow(one, 1), None);
+        assert_eq!(known.follow_other(one, 1), Some(rule(one).answer));
+        known.recall(callee, 1);
+        assert_eq!(known.follow(other, 1), Some(rule(other).answer));
     }
 
     /// Another generation, an address behind the stretch, and what was pushed out are not known.

@@ -255,6 +255,16 @@ pub mod lost {
     pub const COUNT: u32 = 11;
 }
 
+/// Who writes what is known of processes, the index into the `CHANGES` map.
+pub mod changes {
+    /// The programs.
+    pub const BY_PROGRAMS: u32 = 0;
+    /// User space.
+    pub const BY_USER: u32 = 1;
+    /// How many there are.
+    pub const COUNT: u32 = 2;
+}
+
 /// The code mappings of a process: a block of the mapping pool, its size a power of two, unused places filled with `u64::MAX`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! behind those of samples, and `WALKING` says whose turn it is on a CPU. Another thread that takes this one's CPU meanwhile finds it
 //! taken, and its launch has no stack this time. Leaves out kernel frames, as there are none.
 
+use super::last_process::know;
 use super::maps::{count, head_at, settings};
 use super::native_walk::native_frames;
 use super::python_walk::python_frames;
@@ -38,12 +39,15 @@ pub(super) extern "C" fn launch_stack(pid: u32, tid: u32, now: u64, fresh: u32) 
 #[inline(always)]
 fn take(pid: u32, tid: u32, now: u64, fresh: bool) -> bool {
     let Some(begun) = scratch() else { return false };
+    if !know(&mut begun.walk, pid) {
+        return false;
+    }
     begun.head = SampleHead { head: head_at(kind::GPU_STACK, pid, tid, now), ..SampleHead::default() };
-    begun.seen.begin(now);
+    begun.codes.begin(now);
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
     begun.walk.cursor = 0;
-    let python_end = python_frames(pid);
-    let native_end = native_frames(pid);
+    let python_end = python_frames();
+    let native_end = native_frames();
     let Some(done) = scratch() else { return false };
     done.head.python_end = python_end as u8;
     done.head.native_end = native_end as u8;

@@ -1,6 +1,6 @@
 //! The maps of the BPF side (those of `waits.rs` are there), the settings, and what is read of `current` everywhere.
 
-use super::seen_codes::SeenCodes;
+use super::seen_codes::{RecentCodes, SeenCodes};
 use super::user_memory::Window;
 use aya_ebpf::btf_maps::{Array as BtfArray, ArrayOfMaps};
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
@@ -31,13 +31,15 @@ static SETTINGS: Settings = Settings {
 /// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).
 #[repr(C)]
 pub(crate) struct Scratch {
-    // What every sample touches lies together: between two samples the target's work pushes each page's address out of the TLB.
+    // What every sample touches lies together, the ends of `rules` and `codes` too: between two samples the target's work pushes each
+    // page's address out of the TLB.
+    pub(crate) rules: KnownRules,
+    pub(crate) codes: RecentCodes,
     pub(crate) walk: super::sample::Walks,
     pub(crate) window: Window,
     pub(crate) head: SampleHead,
     /// The frames, and room behind the mask for the last one's words.
     pub(crate) words: [u64; SAMPLE_WORDS + 8],
-    pub(crate) rules: KnownRules,
     pub(crate) seen: SeenCodes,
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod gpu;
 pub(crate) mod gpu_arguments;
 pub(crate) mod gpu_stack;
 pub(crate) mod kernel_frames;
+mod last_process;
 pub(crate) mod maps;
 pub(crate) mod native_walk;
 pub(crate) mod python_walk;

@@ -9,7 +9,6 @@ use super::registers::user_registers;
 use super::rule_cache::CachedTables;
 use super::sample::{MAX_ANCHORS, STEPS, Walks, repeat, scratch, walked};
 use super::scan;
-use super::tables::ProcessTables;
 use super::user_memory::{StackMemory, UserMemory, Window};
 use tracer_ebpf::known_rules::KnownRules;
 use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, place};
@@ -20,22 +19,20 @@ use tracer_ebpf::wire::{MAX_FRAMES, NATIVE_WORDS, SAMPLE_WORDS, end, register};
 /// Like all functions here that have a global name the verifier looks at it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(super) extern "C" fn native_frames(pid: u32) -> u32 {
-    u32::from(frames(pid))
+pub(super) extern "C" fn native_frames() -> u32 {
+    u32::from(frames())
 }
 
 #[inline(always)]
-fn frames(pid: u32) -> u8 {
+fn frames() -> u8 {
     let Some(begun) = scratch() else { return end::NOTHING };
     if !begin(&mut begun.walk) {
         return end::NOTHING;
     }
-    let tables = if settings().unwind_user == 0 { ProcessTables::of(pid) } else { None };
-    let Some(tables) = tables else {
+    if settings().unwind_user != 0 || !begun.walk.process.has_tables() {
         push_native(begun, begun.walk.native.pc, 0);
         return end::NOT_READY;
-    };
-    begun.walk.tables = tables;
+    }
     begun.walk.lowest = begun.walk.native.sp;
     begun.window.clear();
     begun.walk.anchor = 0;

@@ -2,7 +2,7 @@
 //!
 //! Leaves out what a frame is (`tracer_ebpf::python`).
 
-use super::maps::{PYTHONS, Scratch, settings};
+use super::maps::{Scratch, settings};
 use super::sample::{MAX_ANCHORS, STEPS, Walks, repeat, scratch, walked};
 use super::user_memory::{FrameMemory, UserMemory};
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel};
@@ -13,20 +13,20 @@ use tracer_ebpf::wire::{MAX_PYTHON_FRAMES, PYTHON_WORDS, SAMPLE_WORDS, end};
 /// Frames of a loop that another loop repeats.
 const STRETCH: u32 = 64;
 
-/// Python frames of a process's thread; why they end. Like all functions here that have a global name the verifier looks at it once.
+/// Python frames of this thread; why they end. Like all functions here that have a global name the verifier looks at it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(super) extern "C" fn python_frames(pid: u32) -> u32 {
-    u32::from(frames(pid))
+pub(super) extern "C" fn python_frames() -> u32 {
+    u32::from(frames())
 }
 
 #[inline(always)]
-fn frames(pid: u32) -> u8 {
+fn frames() -> u8 {
     let Some(scratch) = scratch() else { return end::NOTHING };
-    // SAFETY: the value is copied at once.
-    let Some(layout) = (unsafe { PYTHONS.get(&pid) }) else { return end::NO_INTERPRETER };
     let walk = &mut scratch.walk;
-    walk.layout = *layout;
+    if !walk.process.has_python() {
+        return end::NO_INTERPRETER;
+    }
     walk.anchor = 0;
     walk.anchors[0] = 0;
     // SAFETY: the helper checks the address.
@@ -140,7 +140,8 @@ fn take_python(scratch: &mut Scratch) -> bool {
             scratch.walk.cursor = (at + PYTHON_WORDS) as u64;
             scratch.head.python += 1;
             keep_anchor(&mut scratch.walk, frame.anchor);
-            scratch.seen.add(frame.code, scratch.head.head.pid, &scratch.walk.layout);
+            let Scratch { codes, seen, head, walk, .. } = scratch;
+            codes.add(seen, frame.code, head.head.pid, &walk.layout);
         }
         Step::Restart => {
             scratch.head.python = 0;

@@ -5,7 +5,8 @@
 
 use super::gpu_stack;
 use super::kernel_frames::kernel_frames;
-use super::maps::{SCRATCH, Scratch, count, current, head, is_target};
+use super::last_process::{LastProcess, know};
+use super::maps::{SCRATCH, Scratch, count, current, head};
 use super::native_walk::native_frames;
 use super::python_walk::python_frames;
 use super::raw;
@@ -20,6 +21,8 @@ use tracer_ebpf::wire::{PythonLayout, SampleHead, end, kind, lost, register};
 /// The state of both walks, in the scratch map.
 #[repr(C)]
 pub(crate) struct Walks {
+    pub(super) process: LastProcess,
+    /// Of `process`, where it has an interpreter.
     pub(super) layout: PythonLayout,
     pub(super) python: PythonWalk,
     pub(super) fsbase: u64,
@@ -34,6 +37,7 @@ pub(crate) struct Walks {
     pub(super) registers: [u64; register::COUNT],
     /// The stack pointer at which the native walk began.
     pub(super) lowest: u64,
+    /// Of `process`, where it has an address space.
     pub(crate) tables: ProcessTables,
     /// Words of frames so far.
     pub(crate) cursor: u64,
@@ -53,10 +57,9 @@ pub(super) const STEPS: u32 = 2;
 #[inline(always)]
 pub(crate) fn take(ctx: &PerfEventContext) {
     let (pid, tid) = current();
-    if tid == 0 || !is_target(pid) {
+    if tid == 0 {
         return;
     }
-    count(lost::TAKEN);
     let paused = gpu_stack::pause();
     sample(ctx, pid, tid);
     gpu_stack::resume(paused);
@@ -65,12 +68,16 @@ pub(crate) fn take(ctx: &PerfEventContext) {
 #[inline(always)]
 fn sample(ctx: &PerfEventContext, pid: u32, tid: u32) {
     let Some(begun) = scratch() else { return };
+    if !know(&mut begun.walk, pid) {
+        return;
+    }
+    count(lost::TAKEN);
     begun.head = SampleHead { head: head(kind::SAMPLE, pid, tid), ..SampleHead::default() };
-    begun.seen.begin(begun.head.head.at_ns);
+    begun.codes.begin(begun.head.head.at_ns);
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
     kernel_frames(ctx, begun);
-    let python_end = python_frames(pid);
-    let native_end = native_frames(pid);
+    let python_end = python_frames();
+    let native_end = native_frames();
     let Some(done) = scratch() else { return };
     done.head.python_end = python_end as u8;
     done.head.native_end = native_end as u8;

@@ -16,13 +16,14 @@ use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, PythonLayout, ki
 const SLOTS: usize = 2048;
 /// Places that a code object may have, next to each other.
 const WAYS: usize = 4;
+/// Code objects that are kept where every sample passes by anyway: a power of two.
+const RECENT: usize = 64;
 /// How long nothing is taken to be as it was after something new.
 const RESTLESS_NS: u64 = 50_000_000;
 
-/// The code objects that one CPU remembers.
+/// What every sample touches of this: few bytes, beside what else it does.
 #[repr(C)]
-pub(crate) struct SeenCodes {
-    slots: [u64; SLOTS],
+pub(crate) struct RecentCodes {
     /// How many code objects the sample in the making brings along.
     fresh: u64,
     /// 1: one of them was not remembered.
@@ -33,12 +34,20 @@ pub(crate) struct SeenCodes {
     restless: u64,
     /// Which of its places the next new one takes.
     turn: u64,
-    /// What is sent of them: a head, then address and bytes of each.
+    /// Some of what is remembered: a place has one of the code objects that could have it, the latest.
+    latest: [u64; RECENT],
+}
+
+/// The code objects that one CPU remembers.
+#[repr(C)]
+pub(crate) struct SeenCodes {
+    slots: [u64; SLOTS],
+    /// What is sent of new ones: a head, then address and bytes of each.
     head: EventHead,
     words: [u64; MAX_FRESH_CODES * CODE_WORDS],
 }
 
-impl SeenCodes {
+impl RecentCodes {
     /// A sample begins.
     #[inline(always)]
     pub(crate) fn begin(&mut self, now: u64) {
@@ -58,26 +67,44 @@ impl SeenCodes {
 
     /// Remembers a code object of a program in a process.
     #[inline(always)]
-    pub(crate) fn add(&mut self, code: u64, pid: u32, layout: &PythonLayout) {
+    pub(crate) fn add(&mut self, seen: &mut SeenCodes, code: u64, pid: u32, layout: &PythonLayout) {
+        if code == 0 {
+            return; // A shim.
+        }
         let key = code ^ u64::from(pid) << 44 ^ u64::from(layout.program).rotate_right(12);
         // 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
-        let mut at = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53;
-        // SAFETY: a mask; hidden from the compiler so that it stays where the verifier needs it.
-        unsafe { asm!("{0} &= 2044", inout(reg) at) };
-        // SAFETY: the mask keeps it, and the places behind it, below SLOTS.
-        let ways = unsafe { &mut *self.slots.as_mut_ptr().add(at as usize).cast::<[u64; WAYS]>() };
-        let known = ways[0] == key || ways[1] == key || ways[2] == key || ways[3] == key;
-        if (known && self.restless == 0) || code == 0 || !self.keep(code, layout.code_check) || known {
+        let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let latest = self.latest(mixed);
+        if *latest == key && self.restless == 0 {
             return;
         }
-        ways[self.turn as usize & (WAYS - 1)] = key;
+        let ways = seen.ways(mixed);
+        let known = ways[0] == key || ways[1] == key || ways[2] == key || ways[3] == key;
+        if known {
+            *self.latest(mixed) = key;
+        }
+        if (known && self.restless == 0) || !self.keep(seen, code, layout.code_check) || known {
+            return;
+        }
+        seen.ways(mixed)[self.turn as usize & (WAYS - 1)] = key;
         self.turn += 1;
         self.new = 1;
     }
 
+    /// The place of a code object among the latest.
+    #[inline(always)]
+    fn latest(&mut self, mixed: u64) -> &mut u64 {
+        let mut at = mixed >> 58;
+        // SAFETY: a mask that changes nothing; hidden from the compiler so that it stays where the verifier needs it.
+        unsafe { asm!("{0} &= 63", inout(reg) at) };
+        const { assert!(RECENT == 64) };
+        // SAFETY: the mask keeps it below RECENT.
+        unsafe { &mut *self.latest.as_mut_ptr().add(at as usize) }
+    }
+
     /// Takes the bytes of a new one along; false where there is no room left: a later sample brings it.
     #[inline(always)]
-    fn keep(&mut self, code: u64, check: u32) -> bool {
+    fn keep(&mut self, seen: &mut SeenCodes, code: u64, check: u32) -> bool {
         let mut at = self.fresh;
         if at >= MAX_FRESH_CODES as u64 {
             return false;
@@ -85,7 +112,7 @@ impl SeenCodes {
         // SAFETY: as above; it changes nothing.
         unsafe { asm!("{0} &= 127", inout(reg) at) };
         // SAFETY: the mask keeps it below MAX_FRESH_CODES.
-        let place = unsafe { self.words.as_mut_ptr().add(at as usize * CODE_WORDS) };
+        let place = unsafe { seen.words.as_mut_ptr().add(at as usize * CODE_WORDS) };
         // SAFETY: the place has room for CODE_WORDS words; the helper checks the user address, and writes zeros where it fails: those are
         // no code object's.
         unsafe {
@@ -98,17 +125,29 @@ impl SeenCodes {
 
     /// Sends what was taken along, before its sample.
     #[inline(always)]
-    pub(crate) fn send(&mut self, sample: EventHead) {
+    pub(crate) fn send(&self, seen: &mut SeenCodes, sample: EventHead) {
         if self.fresh == 0 {
             return;
         }
-        self.head = EventHead { kind: kind::CODES, ..sample };
+        seen.head = EventHead { kind: kind::CODES, ..sample };
         let words = self.fresh * CODE_WORDS as u64 & 511;
         let bytes = size_of::<EventHead>() as u64 + words * 8;
         if bytes > (size_of::<EventHead>() + MAX_FRESH_CODES * CODE_WORDS * 8) as u64 {
             return;
         }
         // SAFETY: head and words lie next to each other in the map's value, and hold `bytes`.
-        unsafe { output(&raw mut self.head, bytes, NO_WAKEUP, lost::CODES) };
+        unsafe { output(&raw mut seen.head, bytes, NO_WAKEUP, lost::CODES) };
+    }
+}
+
+impl SeenCodes {
+    /// The places that a code object may have.
+    #[inline(always)]
+    fn ways(&mut self, mixed: u64) -> &mut [u64; WAYS] {
+        let mut at = mixed >> 53;
+        // SAFETY: a mask; hidden from the compiler so that it stays where the verifier needs it.
+        unsafe { asm!("{0} &= 2044", inout(reg) at) };
+        // SAFETY: the mask keeps it, and the places behind it, below SLOTS.
+        unsafe { &mut *self.slots.as_mut_ptr().add(at as usize).cast::<[u64; WAYS]>() }
     }
 }

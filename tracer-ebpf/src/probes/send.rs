@@ -10,8 +10,8 @@ use tracer_ebpf::wire::{SAMPLE_WORDS, SampleHead, lost};
 pub(crate) fn send(scratch: &mut Scratch) {
     let words = scratch.walk.cursor & (SAMPLE_WORDS as u64 - 1);
     let bytes = size_of::<SampleHead>() as u64 + words * 8;
-    scratch.seen.send(scratch.head.head);
-    let wakes = scratch.seen.is_new() && wake_is_due(scratch.head.head.at_ns);
+    scratch.codes.send(&mut scratch.seen, scratch.head.head);
+    let wakes = scratch.codes.is_new() && wake_is_due(scratch.head.head.at_ns);
     let flags = if wakes { WAKEUP } else { NO_WAKEUP };
     // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.
     unsafe { output(&raw mut scratch.head, bytes, flags, lost::SAMPLES) };

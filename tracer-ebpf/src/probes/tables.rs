@@ -5,7 +5,7 @@
 
 use super::maps::{ADDRESS_SPACES, Chunk, FULL_RULES, MAPPINGS, ROWS};
 use core::arch::asm;
-use tracer_ebpf::known_rules::{Answer, Finding};
+use tracer_ebpf::finding::{Answer, Finding};
 use tracer_ebpf::rows::{CHUNK_ROWS, FILLER, FullRule, Rule};
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, MAX_PLACES, end};
 
@@ -24,6 +24,12 @@ impl ProcessTables {
         // SAFETY: the value is copied at once.
         let space = unsafe { ADDRESS_SPACES.get(&pid) }?;
         Some(Self { space: *space, last: CodeMapping::UNUSED })
+    }
+
+    /// A walk begins.
+    #[inline(always)]
+    pub(super) fn forget_mapping(&mut self) {
+        self.last = CodeMapping::UNUSED;
     }
 
     /// `AddressSpace::generation`.

@@ -3,6 +3,7 @@
 //! A child of a target is one from its first instruction: the fork hook runs before the child does. It also starts with its parent's
 //! address space and interpreter, which hold until it executes another program.
 
+use super::last_process::changed;
 use super::maps::{ADDRESS_SPACES, EVENTS, PYTHONS, TARGETS, count, current, head, is_target, settings};
 use super::sched::WAKEUP;
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_probe_read_kernel};
@@ -35,6 +36,7 @@ pub(crate) fn fork(child: *const u8) {
     if let Some(layout) = unsafe { PYTHONS.get(&parent) } {
         let _full = PYTHONS.insert(&pid, layout, 0);
     }
+    changed();
     send(kind::FORK, pid);
 }
 
@@ -43,7 +45,9 @@ pub(crate) fn fork(child: *const u8) {
 fn adopt(parent: u32, pid: u32) -> bool {
     // SAFETY: the value is not kept.
     if unsafe { TARGETS.get(&parent) }.is_none() {
-        let _absent = TARGETS.remove(&pid);
+        if TARGETS.remove(&pid).is_ok() {
+            changed();
+        }
         return false;
     }
     // SAFETY: only reads the clock.
@@ -64,6 +68,7 @@ pub(crate) fn exec(ctx: &RawTracePointContext) {
     }
     let _absent = ADDRESS_SPACES.remove(&pid);
     let _absent = PYTHONS.remove(&pid);
+    changed();
     debug!(ctx, "process {} executes another program", pid);
     send(kind::EXEC, 0);
 }

@@ -39,7 +39,7 @@ impl Window {
     fn fill(&mut self, stretch: Stretch) -> bool {
         let Stretch { base, mut bytes } = stretch;
         // SAFETY: a mask that changes nothing, for the verifier; hidden from the compiler, which knows that.
-        unsafe { asm!("{0} &= 2047", inout(reg) bytes) };
+        unsafe { asm!("{0} &= 4095", inout(reg) bytes) };
         if bytes > WINDOW {
             return false;
         }
@@ -60,7 +60,7 @@ impl Window {
         }
         let mut word = at >> 3;
         // SAFETY: a mask that changes nothing, for the verifier.
-        unsafe { asm!("{0} &= 127", inout(reg) word) };
+        unsafe { asm!("{0} &= 255", inout(reg) word) };
         // SAFETY: the mask keeps it below WINDOW_WORDS.
         Some(unsafe { self.words.as_ptr().add(word as usize) })
     }

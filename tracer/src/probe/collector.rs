@@ -7,7 +7,7 @@ use super::eval_frame::EvalFrames;
 use super::gpu_calls::GpuCalls;
 use super::interner::Interner;
 use super::libraries::Libraries;
-use super::object::Maps;
+use super::process_maps::Maps;
 use super::processes::Processes;
 use super::python_frames::{ModuleNames, Thread, refresh_codes, see_codes};
 use super::raw_stacks::RawStacks;

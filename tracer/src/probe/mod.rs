@@ -22,6 +22,7 @@ mod object;
 mod pool;
 mod pool_loops;
 mod process;
+mod process_maps;
 mod processes;
 mod python_frames;
 mod raw_stacks;

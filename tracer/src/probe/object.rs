@@ -2,12 +2,12 @@
 //!
 //! This room is the only one that names `aya`. Leaves out what the events mean (`decode`, `collector`).
 
+use super::process_maps::{Maps, Targets};
 use super::row_maps::RowMaps;
 use super::settings::read_settings;
 use super::{ProbeError, TraceConfig};
-use crate::ids::{CpuId, Pid, ProcessKey};
+use crate::ids::{CpuId, Pid};
 use crate::profile::record::Unwinding;
-use crate::unwind::cpython::detect::Interpreter;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::perf_event::PerfEventLink;
 use aya::programs::perf_event::{
@@ -23,7 +23,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tracer_ebpf::wire::{AddressSpace, CodeMapping, PythonLayout, lost};
+use tracer_ebpf::wire::lost;
 
 /// The object that `cargo xtask build` makes of `tracer-ebpf`.
 pub(super) static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE_PROBES"));
@@ -47,9 +47,6 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_exec", "sched_process_exec"),
     ("on_exit", "sched_process_exit"),
 ];
-
-/// The processes that are targets, and since when.
-type Targets = HashMap<MapData, u32, u64>;
 
 /// Loaded programs and the maps that user space writes.
 pub(super) struct Object {
@@ -87,14 +84,6 @@ enum Link {
     Perf(PerfEventLink),
 }
 
-/// The maps that user space writes.
-pub(super) struct Maps {
-    targets: Targets,
-    spaces: HashMap<MapData, u32, AddressSpace>,
-    mappings: Array<MapData, CodeMapping>,
-    pythons: HashMap<MapData, u32, PythonLayout>,
-}
-
 impl Object {
     /// Loads and verifies everything; nothing runs yet.
     pub(super) fn load(config: &TraceConfig, cpus: u32) -> Result<Self, ProbeError> {
@@ -122,6 +111,8 @@ impl Object {
             spaces: map(&mut ebpf, "ADDRESS_SPACES")?,
             mappings: map(&mut ebpf, "MAPPINGS")?,
             pythons: map(&mut ebpf, "PYTHONS")?,
+            changes: map(&mut ebpf, "CHANGES")?,
+            changed: 0,
         };
         let ebpf = Arc::new(Mutex::new(ebpf));
         Ok(Self { ebpf, launches, maps: Some(maps), targets, links: Vec::new(), stats: None, loaded })
@@ -290,39 +281,6 @@ impl LaunchProbes {
         let map = ebpf.map_mut("RUNTIME_LEFT").ok_or("no map RUNTIME_LEFT")?;
         let mut left: Array<_, u32> = Array::try_from(map).map_err(|error| error.to_string())?;
         left.set(0, 1, 0).map_err(|error| error.to_string())
-    }
-}
-
-impl Maps {
-    /// Forgets a process that ended, unless its number came back meanwhile.
-    pub(super) fn remove_process(&mut self, pid: Pid, ended_ns: u64) {
-        if self.targets.get(&pid.get(), 0).is_ok_and(|since| since < ended_ns) {
-            let _gone = self.targets.remove(&pid.get());
-            let _gone = self.spaces.remove(&pid.get());
-            let _gone = self.pythons.remove(&pid.get());
-        }
-    }
-
-    /// Writes a block of the mapping pool and makes it the process's.
-    pub(super) fn set_space(&mut self, pid: Pid, space: AddressSpace, mappings: &[CodeMapping]) -> bool {
-        let places = space.first..space.first + space.places;
-        let padded = mappings.iter().chain(std::iter::repeat(&CodeMapping::UNUSED));
-        places.zip(padded).all(|(place, mapping)| self.mappings.set(place, mapping, 0).is_ok())
-            && self.spaces.insert(pid.get(), space, 0).is_ok()
-    }
-
-    /// Makes a block that is already written a process's.
-    pub(super) fn point_space(&mut self, pid: Pid, space: AddressSpace) {
-        if let Err(error) = self.spaces.insert(pid.get(), space, 0) {
-            log::debug!("no address space for process {pid}: {error}");
-        }
-    }
-
-    /// Tells the probes where a process keeps its interpreter.
-    pub(super) fn set_python(&mut self, pid: Pid, program: ProcessKey, interpreter: &Interpreter) -> bool {
-        let walker = interpreter.layout.walker(interpreter.runtime);
-        let layout = PythonLayout { program: program.get(), ..walker };
-        self.pythons.insert(pid.get(), layout, 0).is_ok()
     }
 }
 
