@@ -18,6 +18,7 @@ const SLOTS: usize = 2048;
 const WAYS: usize = 4;
 /// Code objects that are kept where every sample passes by anyway: a power of two.
 const RECENT: usize = 64;
+const _: () = assert!(SLOTS.is_power_of_two() && WAYS.is_power_of_two() && RECENT.is_power_of_two());
 /// How long nothing is taken to be as it was after something new.
 const RESTLESS_NS: u64 = 50_000_000;
 
@@ -94,10 +95,9 @@ impl RecentCodes {
     /// The place of a code object among the latest.
     #[inline(always)]
     fn latest(&mut self, mixed: u64) -> &mut u64 {
-        let mut at = mixed >> 58;
+        let mut at = mixed >> (64 - RECENT.trailing_zeros());
         // SAFETY: a mask that changes nothing; hidden from the compiler so that it stays where the verifier needs it.
-        unsafe { asm!("{0} &= 63", inout(reg) at) };
-        const { assert!(RECENT == 64) };
+        unsafe { asm!("{0} &= {1}", inout(reg) at, const RECENT - 1) };
         // SAFETY: the mask keeps it below RECENT.
         unsafe { &mut *self.latest.as_mut_ptr().add(at as usize) }
     }
@@ -144,9 +144,9 @@ impl SeenCodes {
     /// The places that a code object may have.
     #[inline(always)]
     fn ways(&mut self, mixed: u64) -> &mut [u64; WAYS] {
-        let mut at = mixed >> 53;
+        let mut at = mixed >> (64 - SLOTS.trailing_zeros());
         // SAFETY: a mask; hidden from the compiler so that it stays where the verifier needs it.
-        unsafe { asm!("{0} &= 2044", inout(reg) at) };
+        unsafe { asm!("{0} &= {1}", inout(reg) at, const SLOTS - WAYS) };
         // SAFETY: the mask keeps it, and the places behind it, below SLOTS.
         unsafe { &mut *self.slots.as_mut_ptr().add(at as usize).cast::<[u64; WAYS]>() }
     }

@@ -10,6 +10,7 @@ use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::window::{self, Stretch, WINDOW};
 
 const WINDOW_WORDS: usize = WINDOW as usize / 8;
+const _: () = assert!(WINDOW.is_power_of_two(), "masks are made of it");
 /// How far above the stack pointer memory is taken for this stack.
 const STACK_REACH: u64 = 1 << 26;
 
@@ -39,7 +40,7 @@ impl Window {
     fn fill(&mut self, stretch: Stretch) -> bool {
         let Stretch { base, mut bytes } = stretch;
         // SAFETY: a mask that changes nothing, for the verifier; hidden from the compiler, which knows that.
-        unsafe { asm!("{0} &= 4095", inout(reg) bytes) };
+        unsafe { asm!("{0} &= {1}", inout(reg) bytes, const 2 * WINDOW - 1) };
         if bytes > WINDOW {
             return false;
         }
@@ -60,7 +61,7 @@ impl Window {
         }
         let mut word = at >> 3;
         // SAFETY: a mask that changes nothing, for the verifier.
-        unsafe { asm!("{0} &= 255", inout(reg) word) };
+        unsafe { asm!("{0} &= {1}", inout(reg) word, const WINDOW_WORDS - 1) };
         // SAFETY: the mask keeps it below WINDOW_WORDS.
         Some(unsafe { self.words.as_ptr().add(word as usize) })
     }
