@@ -14,6 +14,7 @@ pub mod privileges;
 pub mod probe;
 pub mod profile;
 pub mod report;
+pub mod roles;
 pub mod session;
 pub mod symbolize;
 pub mod target;

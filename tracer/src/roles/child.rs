@@ -1,0 +1,113 @@
+//! Forks a role's process: a name of its own, one socket to its parent, no other files, no signals but those that cannot be blocked, and
+//! an end that comes with its parent's.
+//!
+//! Leaves out giving up privileges (`renounce.rs`), which the role does first of all.
+
+use super::channel::Channel;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork, getppid};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A role's process, from its parent's side. Its end is its own affair: it comes when the channel is closed.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+    /// To speak with it.
+    pub channel: Channel,
+}
+
+/// What a role's process has of its parent.
+#[derive(Debug)]
+pub struct Parent {
+    pid: Pid,
+    /// To speak with it.
+    pub channel: Channel,
+}
+
+/// The status of a role that panicked; nobody looks at others.
+const PANICKED: i32 = 101;
+
+/// Forks a process that does `role` and ends with the status that it gives.
+///
+/// Must be called while this process has one thread: what other threads hold locked stays locked in the child.
+///
+/// # Errors
+/// When no process or socket can be had.
+pub fn fork_role(name: &CStr, role: impl FnOnce(Parent) -> i32) -> io::Result<Child> {
+    let (ours, theirs) = Channel::pair()?;
+    let parent = nix::unistd::getpid();
+    // SAFETY: the process has one thread, as the caller promises, so that the child finds every lock as it should be.
+    match unsafe { fork() }? {
+        ForkResult::Parent { child } => Ok(Child { pid: child, channel: ours }),
+        ForkResult::Child => {
+            drop(ours);
+            let status = settle(name, &theirs)
+                .map(|()| run(role, Parent { pid: parent, channel: theirs }))
+                .unwrap_or(PANICKED);
+            // SAFETY: ends this process at once, without what its parent had registered for its own end.
+            unsafe { libc::_exit(status) }
+        }
+    }
+}
+
+fn run(role: impl FnOnce(Parent) -> i32, parent: Parent) -> i32 {
+    catch_unwind(AssertUnwindSafe(|| role(parent))).unwrap_or(PANICKED)
+}
+
+/// Name, signals and files of a new child.
+fn settle(name: &CStr, channel: &Channel) -> io::Result<()> {
+    nix::sys::prctl::set_name(name)?;
+    // Signals of the terminal are the recorder's to answer.
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None)?;
+    close_others(channel)
+}
+
+/// Closes every file behind the standard three but this one.
+fn close_others(channel: &Channel) -> io::Result<()> {
+    let kept = channel.as_fd().as_raw_fd().cast_unsigned();
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
+        if first > last {
+            continue;
+        }
+        // SAFETY: closes numbers that nobody in this new process uses: its code has only the channel.
+        if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+impl Parent {
+    /// Has the kernel end this process with its parent. Must come after every change of users, which undoes it (prctl(2),
+    /// `PR_SET_PDEATHSIG`).
+    ///
+    /// # Errors
+    /// When the parent has ended already.
+    pub fn die_with_it(&self) -> io::Result<()> {
+        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+        if getppid() == self.pid { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    }
+}
+
+impl Child {
+    /// Its process.
+    pub const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Closes the channel and collects the process, which ends by that.
+    pub fn end(self) {
+        drop(self.channel);
+        // That it was collected already, or cannot be, is nobody's error.
+        let _status = waitpid(self.pid, None);
+    }
+
+    /// Whether it still runs; one that has ended is collected.
+    pub fn runs(&self) -> bool {
+        matches!(waitpid(self.pid, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive))
+    }
+}

@@ -1,0 +1,81 @@
+//! Gives up privileges for good: user, groups, capabilities, and every way back to them.
+//!
+//! What cannot be given up is an error, never a reason to go on with it. Leaves out who calls it when (`resolver/`, `finisher/`, `cli/`).
+
+use caps::CapSet;
+use nix::unistd::{Gid, Uid, geteuid, getresgid, getresuid, setgroups, setresgid, setresuid};
+use std::io;
+
+/// The user and the groups that a role has from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Real, effective and saved user.
+    pub uid: Uid,
+    /// Real, effective and saved group.
+    pub gid: Gid,
+    /// Supplementary groups.
+    pub groups: Vec<Gid>,
+}
+
+/// The user that owns nothing: `nobody` of every distribution, and what the kernel shows for users that it cannot name
+/// (`fs.overflowuid`, Documentation/admin-guide/sysctl/fs.rst).
+const NOBODY: u32 = 65_534;
+
+impl Identity {
+    /// Nobody, without groups.
+    pub fn nobody() -> Self {
+        Self { uid: Uid::from_raw(NOBODY), gid: Gid::from_raw(NOBODY), groups: Vec::new() }
+    }
+}
+
+/// Becomes this user if the process is root's, gives up every capability, and sees to it that no `exec` brings one back. The process cannot
+/// be traced by others of its user from then on. Must be called while the process has one thread: capabilities belong to threads.
+///
+/// # Errors
+/// When anything of it fails, or the process could still become root.
+pub fn renounce(identity: Option<&Identity>) -> io::Result<()> {
+    let was_root = geteuid().is_root();
+    if was_root {
+        drop_bounding_set()?;
+    }
+    if let Some(identity) = identity.filter(|_| was_root) {
+        setgroups(&identity.groups)?;
+        setresgid(identity.gid, identity.gid, identity.gid)?;
+        setresuid(identity.uid, identity.uid, identity.uid)?;
+        check_identity(identity)?;
+    }
+    for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
+        caps::clear(None, set).map_err(io::Error::other)?;
+    }
+    nix::sys::prctl::set_no_new_privs()?;
+    nix::sys::prctl::set_dumpable(false)?;
+    let left = caps::read(None, CapSet::Permitted).map_err(io::Error::other)?;
+    if left.is_empty() { Ok(()) } else { Err(io::Error::other("capabilities are left")) }
+}
+
+/// A root that executes a program has what is in the bounding set.
+fn drop_bounding_set() -> io::Result<()> {
+    let bounding = caps::read(None, CapSet::Bounding).map_err(io::Error::other)?;
+    for capability in bounding {
+        match caps::drop(None, CapSet::Bounding, capability) {
+            // Root in a container without CAP_SETPCAP: `no_new_privs` and the empty sets remain.
+            Err(_) if !has(caps::Capability::CAP_SETPCAP) => return Ok(()),
+            done => done.map_err(io::Error::other)?,
+        }
+    }
+    Ok(())
+}
+
+fn has(capability: caps::Capability) -> bool {
+    caps::has_cap(None, CapSet::Effective, capability).unwrap_or(false)
+}
+
+/// A number that the kernel takes for "unchanged" (-1) would leave root where it was.
+fn check_identity(identity: &Identity) -> io::Result<()> {
+    let (users, groups) = (getresuid()?, getresgid()?);
+    let right = [users.real, users.effective, users.saved].iter().all(|&uid| uid == identity.uid)
+        && [groups.real, groups.effective, groups.saved].iter().all(|&gid| gid == identity.gid);
+    let back =
+        !identity.uid.is_root() && setresuid(Uid::from_raw(0), Uid::from_raw(0), Uid::from_raw(0)).is_ok();
+    if right && !back { Ok(()) } else { Err(io::Error::other("the user could not be changed for good")) }
+}
