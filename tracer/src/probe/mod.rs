@@ -41,6 +41,7 @@ pub use object::LoadedProgram;
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid};
 use crate::profile::record::{Library, Name, Record, Unwinding, Warning};
+use crate::resolver::{Mishap, Resolver};
 use crate::symbolize;
 use collector::Collector;
 use files::Files;
@@ -52,6 +53,7 @@ use reader::Reader;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use tracer_ebpf::wire::{MAX_PLACES, POOL_PLACES, lost};
 
@@ -115,6 +117,7 @@ pub struct Tracer {
     event: &'static str,
     reader: Option<Reader>,
     warnings: Vec<Warning>,
+    resolver: Option<Resolver>,
     /// Serves the BPF side's log while it lives.
     _logger: Option<cpus::LogPump>,
 }
@@ -143,6 +146,7 @@ impl Tracer {
             event: "",
             reader: None,
             warnings: Vec::new(),
+            resolver: None,
             _logger: logger,
         })
     }
@@ -199,15 +203,16 @@ impl Tracer {
     ///
     /// # Errors
     /// When the kernel refuses to attach, or the thread cannot be started.
-    pub fn start(&mut self, records: Sender<Record>) -> Result<KtimeNs, ProbeError> {
+    pub fn start(&mut self, records: Sender<Record>, resolver: &Resolver) -> Result<KtimeNs, ProbeError> {
         let maps =
             self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
+        self.resolver = Some(resolver.clone());
         let unwinding = self.config.unwinding;
         let rows = match unwinding {
             Unwinding::Kernel => Some(self.object.take_rows(self.config.unwind_mib)?),
             Unwinding::User => None,
         };
-        let mut processes = Processes::new(Files::start(rows)?, unwinding, self.config.system_wide);
+        let mut processes = Processes::new(Files::start(rows, resolver)?, unwinding, self.config.system_wide);
         let out = Interner::new(records);
         self.object.enable_stats();
         if let Some(why) = self.object.attach_tracepoints()? {
@@ -219,13 +224,14 @@ impl Tracer {
         for &pid in &self.followed {
             processes.meet(pid, &out);
         }
-        let mut collector = Collector::new(maps, processes, out);
+        let mut collector = Collector::new(maps, processes, out, resolver.worker(true));
         if let Err(why) = &self.object.launches {
             let text = format!("launches on GPUs are not traced: {why}");
             self.warn("gpu-probes-failed", text);
         } else if let Some(probes) = self.object.launch_probes() {
             let injected = self.injected.as_ref().map(|(library, _)| library.as_path());
-            collector.gpu.start(probes, &self.gpu_search, &self.gpu_devices, injected);
+            let worker = Arc::clone(&collector.worker);
+            collector.gpu.start(probes, worker, &self.gpu_search, &self.gpu_devices, injected);
             if let Some((_, socket)) = self.injected.take() {
                 collector.listen(Listener::start(socket)?);
             }
@@ -280,6 +286,11 @@ impl Tracer {
                     self.warn("names-not-looked-up", text);
                 }
                 send_names(&collector, self.config.names);
+                if let Some(text) =
+                    self.resolver.as_ref().and_then(|resolver| name_mishaps(&resolver.mishaps()))
+                {
+                    self.warn("files-not-read", text);
+                }
             }
             Some(None) => {
                 self.warn("reader-died", "the reader of events died; the recording ends early".into());
@@ -339,18 +350,18 @@ fn name_shortages(processes: &Processes, mib: u32) -> Vec<(&'static str, String)
 fn send_names(collector: &Collector, detail: symbolize::Detail) {
     let out = &collector.out;
     for (path, library) in collector.libraries.open() {
-        if let Some(id) = library.read_build_id() {
+        if let Some(id) = library.read_build_id(&collector.worker) {
             out.send(Record::Library(Library { path: path.clone(), build_id: id.to_string() }));
         }
     }
-    for names in symbolize::name_frames(&out.unnamed, collector.libraries.open(), detail) {
+    for names in symbolize::name_frames(&out.unnamed, collector.libraries.open(), &collector.worker, detail) {
         out.send(Record::Name(names.frame, names.name));
         if !names.inlined.is_empty() {
             out.send(Record::Inlined(names.frame, names.inlined));
         }
     }
     let of = |name| Name { name, file: String::new(), line: 0 };
-    for names in collector.jit.values().flat_map(symbolize::JitProcess::names) {
+    for names in collector.jit.values().flat_map(|process| process.names(&collector.worker)) {
         out.send(Record::Name(names.frame, of(names.first)));
         for (at, name) in names.later {
             out.send(Record::Renamed(names.frame, at, of(name)));
@@ -364,6 +375,31 @@ fn name_closed_files(closed: usize) -> Option<String> {
         format!(
             "{closed} files could not be kept open, or were gone before they could be opened, so their functions have no names: \
              a larger `ulimit -n` leaves room for more"
+        )
+    })
+}
+
+/// Files that are named in a warning.
+const NAMED_FILES: usize = 5;
+
+/// What it means that files could not be looked into; `None` where all were.
+fn name_mishaps(mishaps: &BTreeMap<String, Mishap>) -> Option<String> {
+    let why = |mishap| match mishap {
+        Mishap::Died => {
+            "the process that read it ended: too much memory, a damaged file, or one that was changed meanwhile"
+        }
+        Mishap::TookTooLong => "reading it took too long",
+        Mishap::Nonsense => "what was read made no sense",
+    };
+    let named: Vec<String> =
+        mishaps.iter().take(NAMED_FILES).map(|(file, &mishap)| format!("{file} ({})", why(mishap))).collect();
+    let more = mishaps.len().saturating_sub(NAMED_FILES);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    (!named.is_empty()).then(|| {
+        format!(
+            "files that could not be read to the end: {}{more}; their functions may have no names, and native stacks through them may be \
+             cut; times and joules are not affected",
+            named.join(", ")
         )
     })
 }

@@ -3,8 +3,6 @@
 //! Leaves out mappings without execute permission, but for the file behind each, whose identity they share.
 
 use crate::ids::Pid;
-use std::fs::File;
-use std::path::PathBuf;
 
 /// Which file is mapped: device and inode name it while it is mapped, whatever its path says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,19 +97,6 @@ impl Mapping {
     pub fn is_anonymous(&self) -> bool {
         let nameless = self.file.is_none() && self.path.is_empty();
         nameless || ANONYMOUS.iter().any(|path| self.path.starts_with(path))
-    }
-
-    /// Opens the mapped file: by the mapping itself (deleted files and other mount namespaces too), or by its path under the process's
-    /// root.
-    pub fn open(&self, pid: Pid) -> Option<File> {
-        self.paths(pid).into_iter().find_map(|path| File::open(path).ok())
-    }
-
-    /// The paths by which the mapped file may be reached from here, the best first.
-    pub fn paths(&self, pid: Pid) -> [PathBuf; 2] {
-        let by_mapping = format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end);
-        let by_path = format!("/proc/{pid}/root{}", self.path);
-        [by_mapping, by_path].map(PathBuf::from)
     }
 }
 
