@@ -1,29 +1,23 @@
 //! The recorder's side: questions about open files, with a deadline, to a worker that is replaced when it is lost.
 //!
 //! A file that costs a worker its life or its time is named in the recording's warnings, once. A worker that was lost takes with it what it kept
-//! (`Worker::generation`). Leaves out what is asked when (`probe/`, `symbolize/`).
+//! (`Worker::generation`). Leaves out what can be asked (`ask.rs`).
 
-use super::question::{Histories, NameFacts, PlainRule, Proof, Question, RowsHead, full_rule};
+use super::question::Question;
 use super::server::{self, Order};
 use crate::roles::channel::{Channel, ChannelError};
 use crate::roles::child::{Child, fork_role};
-use crate::symbolize::{Detail, Place};
-use crate::unwind::cfi::Rows;
-use crate::unwind::elf::ElfFacts;
-use crate::unwind::file_bytes::Positioned;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, Read as _};
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Bytes of an answer at the most: the names of one library's frames, with what is inlined.
 const LONGEST_ANSWER: usize = 256 << 20;
-/// Rows of a file at the most: CUDA's largest libraries have a tenth.
-const MOST_ROWS: u64 = 64 << 20;
 /// How long the server may take to fork a worker.
 const TO_START: Duration = Duration::from_secs(10);
 /// Workers that one `Worker` may lose: after that its questions are not answered any more.
@@ -79,7 +73,7 @@ impl Resolver {
     /// # Errors
     /// When no process can be had, or it cannot give up its privileges.
     pub fn start(lines: bool) -> io::Result<Self> {
-        let child = fork_role(c"et-resolver", server::run)?;
+        let child = fork_role(c"et-resolver", |parent| server::run(&parent))?;
         let ready = child.channel.receive::<Result<(), String>>(4096, Some(TO_START));
         match ready.map_err(io::Error::other)? {
             (Ok(()), _) => {
@@ -163,101 +157,12 @@ impl fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// What a file says of itself, with the places of these symbols.
-    ///
-    /// # Errors
-    /// When there is no answer. `label` names the file in warnings.
-    pub fn facts(&self, label: &str, file: &File, wanted: &[&str]) -> Result<ElfFacts, ResolveError> {
-        let wanted = wanted.iter().map(|&name| name.to_owned()).collect();
-        self.ask(label, &Question::Facts { wanted }, &[file], FACTS)
-    }
-
-    /// The unwind rows of a file, sorted.
-    ///
-    /// # Errors
-    /// When there is no answer.
-    pub fn rows(&self, label: &str, file: &File, base: u64, entry: u64) -> Result<Rows, ResolveError> {
-        let question = Question::Rows { base, entry };
-        let (head, files): (RowsHead, _) = self.ask_for_files(label, &question, &[file], ROWS)?;
-        let rows = files.into_iter().next().and_then(|rows| read_rows(rows.into(), head.rows).ok());
-        let Some(rows) = rows else {
-            self.note(label, Mishap::Nonsense);
-            return Err(ResolveError::Lost(Mishap::Nonsense));
-        };
-        let full = head.full.into_iter().map(full_rule).collect();
-        Ok(Rows { rows, full, damaged: head.damaged, unsupported: head.unsupported })
-    }
-
-    /// Has the worker keep a file under a number.
-    ///
-    /// # Errors
-    /// When there is no answer.
-    pub fn keep(&self, label: &str, file: &File, number: u32) -> Result<ElfFacts, ResolveError> {
-        self.ask(label, &Question::Keep { number }, &[file], FACTS)
-    }
-
-    /// The rule at an address (SVMA) of a file that this generation of the worker keeps.
-    ///
-    /// # Errors
-    /// When there is no answer.
-    pub fn rule(&self, label: &str, number: u32, svma: u64) -> Result<PlainRule, ResolveError> {
-        self.ask(label, &Question::Rule { number, svma }, &[], RULE)
-    }
-
-    /// Where a file's names are.
-    ///
-    /// # Errors
-    /// When there is no answer.
-    pub fn name_facts(&self, label: &str, file: &File) -> Result<NameFacts, ResolveError> {
-        self.ask(label, &Question::NameFacts, &[file], FACTS)
-    }
-
-    /// What is at these places of a file. `debug_files` may belong to it, as their proofs show.
-    ///
-    /// # Errors
-    /// When there is no answer.
-    pub fn names(
-        &self,
-        label: &str,
-        file: &File,
-        debug_files: &[(File, Proof)],
-        offsets: &[u64],
-        detail: Detail,
-    ) -> Result<Vec<Place>, ResolveError> {
-        let proofs = debug_files.iter().map(|(_, proof)| proof.clone()).collect();
-        let question = Question::Names { offsets: offsets.to_vec(), detail, proofs };
-        let files: Vec<&File> =
-            std::iter::once(file).chain(debug_files.iter().map(|(file, _)| file)).collect();
-        self.ask(label, &question, &files, if detail.inlines { LINES } else { NAMES })
-    }
-
-    /// The names that a perf map has for these addresses, which are sorted.
-    ///
-    /// # Errors
-    /// When there is no answer.
-    pub fn perf_map(
-        &self,
-        label: &str,
-        file: &File,
-        wanted: &[u64],
-    ) -> Result<Vec<(u64, String)>, ResolveError> {
-        self.ask(label, &Question::PerfMap { wanted: wanted.to_vec() }, &[file], NAMES)
-    }
-
-    /// The histories that a jitdump has for these addresses, which are sorted.
-    ///
-    /// # Errors
-    /// When there is no answer.
-    pub fn jit_dump(&self, label: &str, file: &File, wanted: &[u64]) -> Result<Histories, ResolveError> {
-        self.ask(label, &Question::JitDump { wanted: wanted.to_vec() }, &[file], NAMES)
-    }
-
     /// Counts up with each process that is lost: what it kept is gone.
     pub fn generation(&self) -> u32 {
         lock(&self.state).lost
     }
 
-    fn ask<T: DeserializeOwned>(
+    pub(super) fn ask<T: DeserializeOwned>(
         &self,
         label: &str,
         question: &Question,
@@ -267,7 +172,7 @@ impl Worker {
         self.ask_for_files(label, question, files, patience).map(|(answer, _)| answer)
     }
 
-    fn ask_for_files<T: DeserializeOwned>(
+    pub(super) fn ask_for_files<T: DeserializeOwned>(
         &self,
         label: &str,
         question: &Question,
@@ -304,7 +209,7 @@ impl Worker {
         }
     }
 
-    fn note(&self, label: &str, mishap: Mishap) {
+    pub(super) fn note(&self, label: &str, mishap: Mishap) {
         lock(&self.resolver.0.mishaps).insert(label.to_owned(), mishap);
     }
 }
@@ -319,12 +224,6 @@ impl Drop for Worker {
     }
 }
 
-/// How long each kind of question is worth waiting for, on a machine that is busy.
-const FACTS: Duration = Duration::from_secs(10);
-const ROWS: Duration = Duration::from_secs(60);
-const RULE: Duration = Duration::from_secs(4);
-const NAMES: Duration = Duration::from_secs(30);
-const LINES: Duration = Duration::from_secs(600);
 /// What is waited for in any case.
 const SHORTEST: Duration = Duration::from_secs(1);
 
@@ -336,24 +235,6 @@ const fn mishap_of(error: &ChannelError) -> Mishap {
     }
 }
 
-/// Reads rows, which must be in order: the probes search them.
-fn read_rows(file: File, count: u64) -> io::Result<Vec<u64>> {
-    let odd = || io::Error::from(io::ErrorKind::InvalidData);
-    let length = file.metadata()?.len();
-    if count > MOST_ROWS || length != count * 8 {
-        return Err(odd());
-    }
-    let mut rows = Vec::with_capacity(usize::try_from(count).map_err(io::Error::other)?);
-    let mut from = BufReader::with_capacity(1 << 16, Positioned::new(&file));
-    let mut word = [0; 8];
-    for _ in 0..count {
-        from.read_exact(&mut word)?;
-        rows.push(u64::from_ne_bytes(word));
-    }
-    let places = rows.iter().map(|row| row >> 32);
-    if places.is_sorted() { Ok(rows) } else { Err(odd()) }
-}
-
 /// What a panic on another thread left behind is whole: every change is one call.
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -361,11 +242,10 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mishap, ResolveError, Resolver, Worker, read_rows};
+    use super::{Mishap, ResolveError, Resolver, Worker};
     use crate::resolver::question::Question;
     use crate::symbolize::Detail;
     use std::fs::File;
-    use std::io::Write as _;
     use std::time::Duration;
 
     const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
@@ -461,19 +341,5 @@ mod tests {
         nix::sys::signal::kill(server, nix::sys::signal::Signal::SIGKILL).unwrap();
         let answer = worker.ask::<u32>("x", &Question::NameFacts, &[], Duration::from_secs(5));
         assert!(matches!(answer, Err(ResolveError::Unavailable(_))), "{answer:?}");
-    }
-
-    /// Rows that are not in order, or not as many as was said, are refused: the probes search them.
-    #[test]
-    fn rows_are_checked() {
-        let rows = |rows: &[u64], count| {
-            let mut file = tempfile::tempfile().unwrap();
-            rows.iter().for_each(|row| file.write_all(&row.to_ne_bytes()).unwrap());
-            read_rows(file, count).ok()
-        };
-        assert_eq!(rows(&[1 << 32, 2 << 32], 2), Some(vec![1 << 32, 2 << 32]));
-        assert_eq!(rows(&[2 << 32, 1 << 32], 2), None);
-        assert_eq!(rows(&[1 << 32], 2), None);
-        assert_eq!(rows(&[], u64::MAX), None);
     }
 }

@@ -6,6 +6,7 @@
 //! answer about its file, which is named in a warning; the next question gets a new worker (`server.rs`). What an answer says may be wrong:
 //! sizes and orders that the recorder relies on are checked again. Leaves out parsing itself (`unwind/`, `symbolize/`).
 
+mod ask;
 mod client;
 pub mod question;
 mod sandbox;

@@ -41,10 +41,10 @@ const LONGEST_ORDER: usize = 64;
 const HURRY: i32 = -15;
 
 /// The server's life, from its first instruction.
-pub(super) fn run(parent: Parent) -> i32 {
+pub(super) fn run(parent: &Parent) -> i32 {
     // Panics in parsers are a worker's end, which the recorder tells; nobody reads their text.
     std::panic::set_hook(Box::new(|_| ()));
-    match prepare(&parent) {
+    match prepare(parent) {
         Ok(()) => {
             obey(&parent.channel);
             0

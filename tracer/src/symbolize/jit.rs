@@ -102,7 +102,7 @@ impl JitProcess {
         for (_, dump) in &self.dumps {
             match worker.jit_dump(&label("the jitdump"), dump, &wanted) {
                 Ok(found) => {
-                    histories.extend(found.into_iter().map(|(address, plain)| (address, history(plain))))
+                    histories.extend(found.into_iter().map(|(address, plain)| (address, history(plain))));
                 }
                 Err(error) => log::debug!("no names from a jitdump of process {}: {error}", self.own_pid),
             }
