@@ -22,8 +22,9 @@
 #include <unistd.h>
 
 #ifdef LINK
-/* A debug link, loaded so that stripping leaves it: the name, padding to four bytes, and the checksum of nothing in particular. */
-__asm__(".pushsection .gnu_debuglink,\"a\",@progbits\n.asciz \"x.debug\"\n.balign 4\n.long 0x12345678\n.popsection");
+/* A debug link: the name, padding to four bytes, and the checksum of nothing in particular. Linkers leave out a section of the true name, so
+ * `files.py` gives it that name later. */
+__asm__(".pushsection .xnu_debuglink,\"a\",@progbits\n.asciz \"x.debug\"\n.balign 4\n.long 0x12345678\n.popsection");
 #endif
 
 static double now(void) {

@@ -1,5 +1,6 @@
 """Files that are not what they seem: FIFOs in the place of programs, files that shrink, sizes that are lies, links to no end."""
 import os
+import random
 import struct
 import time
 
@@ -19,48 +20,51 @@ def fifo(place):
 
 
 def truncate(place):
-    """A library of 45 MB that loses its end while it is read: during the run, and for some seconds after this part has ended."""
-    original, number = place.compile("big.so", "-shared", "-fPIC", "-DLIBRARY", "-g"), 0
-    with open(original, "r+b") as file:
-        pad(file)
+    """A library of 48 MB that loses its end while it is read: during the run, and a moment after this part has ended."""
+    original = place.compile("big.so", "-shared", "-fPIC", "-DLIBRARY", "-g")
+    if os.path.getsize(original) < 1 << 20:
+        pad(original)
+    kept, lost = place.copy(original, "lib-kept.so"), place.path("lib-lost.so")
     while place.left() > 0:
-        library = place.copy(original, f"lib-{number % 4}.so")
-        burning = place.start(place.burn(), "library", min(0.5, place.left()), library)
-        if number % 2:
-            time.sleep(0.2)
-            os.truncate(library, 4096)
-        burning.wait()
-        number += 1
+        place.copy(original, "lib-lost.so")
+        seconds = min(0.5, place.left())
+        burning = [place.start(place.burn(), "library", seconds, library) for library in (kept, lost)]
+        time.sleep(random.uniform(0, seconds))
+        os.truncate(lost, 4096)
+        for process in burning:
+            process.wait()
     if os.fork() == 0:
-        late(place, original)
+        late(place)
 
 
-def late(place, original):
+def late(place):
     """Goes on when the command has ended, for that is when names are looked up."""
     os.setsid()
     for fd in range(3):
         os.dup2(os.open(os.devnull, os.O_RDWR), fd)
-    time.sleep(0.1)
-    for _ in range(30):
-        for number in range(4):
-            library = place.path(f"lib-{number}.so")
-            if os.path.exists(library):
-                os.truncate(library, 4096)
-        time.sleep(0.05)
+    time.sleep(random.uniform(0.02, 0.4))
+    for name in os.listdir(place.folder):
+        if name.startswith("lib-"):
+            os.truncate(place.path(name), 4096)
     os._exit(0)
 
 
-def pad(file):
-    """A symbol table that takes a while to be read: 45 MB behind the file, as names."""
-    data = bytearray(file.read())
-    sections, strings = read_sections(data)
-    for index, section in enumerate(sections):
-        if name_of(data, strings, section) == ".strtab":
-            offset, size = len(data), section[5]
-            data += data[section[4]:section[4] + size] + b"x" * (45 << 20)
-            change(data, index, section, offset, size + (45 << 20))
-    file.seek(0)
-    file.write(data)
+def pad(path):
+    """A symbol table that takes a while to be read: two million symbols behind the file."""
+    with open(path, "r+b") as file:
+        data = bytearray(file.read())
+        sections, strings = read_sections(data)
+        for index, section in enumerate(sections):
+            if name_of(data, strings, section) == ".symtab":
+                old = data[section[4]:section[4] + section[5]]
+                data += b"\0" * (-len(data) % 16)
+                # Elf64_Sym: name, type and binding, visibility, section, address, size.
+                one = [struct.pack("<IBBHQQ", 1, 0x12, 0, 12, 0x100000 + i * 7919 % 0x100000 * 16, 16) for i in range(20_000)]
+                table = bytes(old) + b"".join(one) * 100
+                change(data, index, section, len(data), len(table))
+                data += table
+        file.seek(0)
+        file.write(data)
 
 
 def read_sections(data):
@@ -123,6 +127,10 @@ def one_bomb(kind):
 def debuglink(place):
     """A stripped program with a debug link that leads, through a link, to a sparse file of 4 TiB."""
     program = place.compile("linked", "-DLINK", "-s")
+    with open(program, "r+b") as file:
+        data = file.read()
+        file.seek(0)
+        file.write(data.replace(b".xnu_debuglink", b".gnu_debuglink"))
     huge, link = place.path("huge"), place.path("x.debug")
     with open(huge, "wb") as file:
         size = 4 << 40

@@ -57,7 +57,7 @@ def names(seconds):
     """A new function with a new name each time, each burning for a moment. The last ones stay, so that whoever reads them finds them."""
     until, number, kept = time.monotonic() + seconds, 0, []
     while time.monotonic() < until:
-        name = f"f{number}_" + "n" * (1 << 20)
+        name = f"f{number}_" + "n" * ((1 << 20) - 100)
         code = spin.__code__.replace(co_name=name, co_filename="/" + name + ".py")
         if hasattr(code, "co_qualname"):
             code = code.replace(co_qualname=name)
