@@ -7,7 +7,7 @@ import ctypes
 import sys
 import time
 
-KINDS = ["itself", "pair", "cycle", "inner", "unmapped", "kernel", "unaligned", "zero"]
+KINDS = ["itself", "pair", "cycle", "inner", "unmapped", "kernel", "unaligned"]
 # Offset of `previous` in `_PyInterpreterFrame` (Include/internal/pycore_frame.h), and of `f_frame` in `PyFrameObject`.
 PREVIOUS = 48 if sys.version_info < (3, 12) else 8
 FRAME = 24
@@ -40,7 +40,6 @@ def middle(kind, outermost, seconds):
         "unmapped": (outermost, 0x1000),
         "kernel": (outermost, 0xFFFF_8880_0000_0000),
         "unaligned": (outermost, at(own) + 3),
-        "zero": (own, 0),
     }[kind]
     place = previous(frame)
     true = place.value
