@@ -4,6 +4,8 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
+#[path = "walkers/chains.rs"]
+mod chains;
 #[path = "walkers/hostile.rs"]
 mod hostile;
 #[path = "walkers/native.rs"]

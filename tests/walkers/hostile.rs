@@ -182,7 +182,7 @@ proptest! {
             for _ in 0..MAX_FRAMES {
                 let at = walk.frame;
                 if let Step::End(code) = python_step(&layout, &mut walk, &world) {
-                    prop_assert!(matches!(code, end::FAULT | end::BAD_FRAME) || (code, at) == (end::COMPLETE, 0));
+                    prop_assert!(matches!(code, end::FAULT | end::BROKEN_CHAIN) || (code, at) == (end::COMPLETE, 0));
                     break;
                 }
             }

@@ -8,10 +8,10 @@ use tracer_ebpf::wire::{MAX_PYTHON_FRAMES, PythonLayout, end};
 
 /// The thread pointer, and the thread state that belongs to it.
 const FSBASE: u64 = 0x7f00_0000_1000;
-const THREAD: u64 = 0x5500_0000_2000;
+pub(crate) const THREAD: u64 = 0x5500_0000_2000;
 
 /// Offsets in the manner of 3.11: frames are in the heap, a `_PyCFrame` is in the C frame that evaluates.
-fn layout_3_11() -> PythonLayout {
+pub(crate) fn layout_3_11() -> PythonLayout {
     PythonLayout {
         tss_key_at: 0x5500_0000_0100,
         interpreter_at: 0x5500_0000_0200,
@@ -35,7 +35,7 @@ fn layout_3_11() -> PythonLayout {
 }
 
 /// In the manner of 3.12: the entry frame of a run is a shim in the C frame that evaluates.
-fn layout_3_12() -> PythonLayout {
+pub(crate) fn layout_3_12() -> PythonLayout {
     PythonLayout {
         cframe_frame: 0,
         cframe_previous: 8,
@@ -48,7 +48,7 @@ fn layout_3_12() -> PythonLayout {
 }
 
 /// In the manner of 3.10: each frame is evaluated by a C frame of its own, which holds a `CFrame`; the last is in the thread state.
-fn layout_3_10() -> PythonLayout {
+pub(crate) fn layout_3_10() -> PythonLayout {
     PythonLayout {
         thread_frame: 24,
         thread_cframe: 48,
@@ -66,7 +66,7 @@ fn layout_3_10() -> PythonLayout {
 }
 
 /// Writes a frame: code object, caller, instruction, flags.
-fn frame(memory: &mut Snapshot, layout: &PythonLayout, at: u64, fields: [u64; 4]) {
+pub(crate) fn frame(memory: &mut Snapshot, layout: &PythonLayout, at: u64, fields: [u64; 4]) {
     let [code, previous, instruction, flags] = fields;
     let mut words = [0u64; 10];
     words[usize::from(layout.code_word)] = code;
@@ -78,7 +78,7 @@ fn frame(memory: &mut Snapshot, layout: &PythonLayout, at: u64, fields: [u64; 4]
     }
 }
 
-fn walk(layout: &PythonLayout, memory: &Snapshot) -> (Vec<PythonFrame>, u8) {
+pub(crate) fn walk(layout: &PythonLayout, memory: &Snapshot) -> (Vec<PythonFrame>, u8) {
     let mut walk = python_walk();
     if let Err(code) = begin(layout, THREAD, &mut walk, memory) {
         return (Vec::new(), code);
@@ -94,7 +94,7 @@ fn walk(layout: &PythonLayout, memory: &Snapshot) -> (Vec<PythonFrame>, u8) {
     (frames, end::TOO_DEEP)
 }
 
-const fn seen(code: u64, instruction: u64, anchor: u64) -> PythonFrame {
+pub(crate) const fn seen(code: u64, instruction: u64, anchor: u64) -> PythonFrame {
     PythonFrame { code, instruction, anchor, class: 0 }
 }
 
@@ -141,7 +141,7 @@ fn frames_of_3_11() {
 }
 
 /// 3.12: a thread with two evaluations, whose innermost frames are at 0xa00 and 0xd00.
-fn two_evaluations_of_3_12() -> Snapshot {
+pub(crate) fn two_evaluations_of_3_12() -> Snapshot {
     Snapshot::of(&[
         (THREAD + 56, 0x7ffe_0000_0800),
         (0x7ffe_0000_0800, 0xa00),
@@ -189,15 +189,13 @@ fn an_evaluation_without_a_frame_yet() {
     assert_eq!(walk(&layout, &memory), (frames, end::COMPLETE));
 }
 
-/// A frame that cannot be read ends the walk with the frames so far; a thread without frames is complete; a circle is too deep.
+/// A frame that cannot be read ends the walk with the frames so far; a thread without frames is complete.
 #[test]
-fn broken_chains() {
+fn frames_that_cannot_be_read() {
     let layout = layout_3_12();
     let mut memory = Snapshot::of(&[(THREAD + 56, THREAD + 300), (THREAD + 300, 0xa00)]);
     frame(&mut memory, &layout, 0xa00, [0xc1, 0xb00, 0x11, 0]);
     assert_eq!(walk(&layout, &memory), (vec![seen(0xc1, 0x11, 0)], end::FAULT));
-    frame(&mut memory, &layout, 0xb00, [0xc2, 0xa00, 0x22, 0]);
-    assert_eq!(walk(&layout, &memory).1, end::TOO_DEEP);
     memory.write(THREAD + 300, &0u64.to_le_bytes());
     assert_eq!(walk(&layout, &memory), (Vec::new(), end::COMPLETE));
     assert_eq!(walk(&layout, &Snapshot::default()), (Vec::new(), end::FAULT));

@@ -6,6 +6,7 @@
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
+pub mod chain;
 pub mod finding;
 pub mod gpu;
 pub mod known_rules;

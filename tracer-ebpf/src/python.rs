@@ -6,6 +6,7 @@
 //! the entry shim frame from 3.12 on; 3.8 and 3.9 have none, their frames are paired by count in user space). The native frame that contains an anchor is the interpreter's, by evidence and not by name. A shim has no code object.
 //! Leaves out names and lines: user space reads the code objects.
 
+use crate::chain::{NOWHERE, Repeat, is_nowhere};
 use crate::memory::{FRAME_WORDS, Memory};
 use crate::wire::{PythonLayout, end};
 
@@ -26,6 +27,8 @@ pub struct PythonWalk {
     pub root_cframe: u64,
     /// 0 once the innermost run has proved to be one (3.11, 3.12); 1 before its first frame was read, 2 since.
     pub unproved: u64,
+    /// What tells that the chain leads back into itself.
+    pub repeat: Repeat,
     /// The frame's bytes.
     pub words: [u64; FRAME_WORDS],
 }
@@ -124,6 +127,7 @@ pub fn begin(
     walk.thread = thread;
     walk.cframe = 0;
     walk.unproved = 0;
+    walk.repeat = Repeat::new();
     walk.frame = first;
     if layout.cframe_frame != PythonLayout::ABSENT {
         walk.cframe = first;
@@ -146,21 +150,26 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
     if address == 0 {
         return outermost(layout, walk, memory);
     }
-    if !memory.read_frame(address, layout.frame_bytes, &mut walk.words) {
+    let broken = is_nowhere(address) || walk.repeat.meets(address);
+    if broken || !memory.read_frame(address, layout.frame_bytes, &mut walk.words) {
         // The frame that runs is in memory: where it is not, that is no frame.
-        return if walk.unproved == 1 { restart(layout, walk, memory) } else { Step::End(end::FAULT) };
+        return match walk.unproved {
+            1 => restart(layout, walk, memory),
+            _ => Step::End(if broken { end::BROKEN_CHAIN } else { end::FAULT }),
+        };
     }
     walk.unproved <<= u64::from(walk.unproved == 1);
     let flags = word(walk, layout.flags_word);
     walk.frame = word(walk, layout.previous_word);
     let owner = flags >> (layout.owner_shift & 63) & 0xff;
     if layout.owner_shift != PythonLayout::NO_SHIFT && owner >= u64::from(layout.shim_owner) {
+        let shim = PythonFrame { anchor: address, ..PythonFrame::default() };
         if layout.cframe_frame != PythonLayout::ABSENT && !follows_cframe(layout, walk, memory) {
-            return restart(layout, walk, memory);
+            return unsound(layout, walk, shim, memory);
         }
-        return Step::Frame(PythonFrame { anchor: address, ..PythonFrame::default() });
+        return Step::Frame(shim);
     }
-    let mut anchor = 0;
+    let (mut anchor, mut sound) = (0, true);
     if layout.entry_shift == PythonLayout::EVERY_FRAME {
         match next_cframe(layout, walk, memory) {
             Some(own) => anchor = own,
@@ -168,13 +177,12 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
         }
     } else if layout.entry_shift != PythonLayout::NO_SHIFT && flags >> (layout.entry_shift & 63) & 0xff != 0 {
         anchor = walk.cframe;
-        if !follows_cframe(layout, walk, memory) {
-            return restart(layout, walk, memory);
-        }
+        sound = follows_cframe(layout, walk, memory);
     }
     let code = word(walk, layout.code_word) & !u64::from(layout.tag_mask);
     let class = if layout.locals == 0 { 0 } else { class_of_first(layout, address, memory).unwrap_or(0) };
-    Step::Frame(PythonFrame { code, instruction: word(walk, layout.instruction_word), anchor, class })
+    let frame = PythonFrame { code, instruction: word(walk, layout.instruction_word), anchor, class };
+    if sound { Step::Frame(frame) } else { unsound(layout, walk, frame, memory) }
 }
 
 /// The class of a frame's first local variable, or that itself where it is a class: what `self` and `cls` tell of a method.
@@ -212,13 +220,32 @@ fn follows_cframe(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Me
     true
 }
 
-/// Begins again at the caller of the innermost evaluation, which has no frame yet. A run further out that is not sound ends the walk.
+/// A run whose last frame, this one, is not followed by its evaluation's caller. Either the innermost evaluation has no frame yet and what
+/// was walked lay there before, or somebody has broken the chain: the frames so far stay then, and the walk ends behind them.
+#[inline(always)]
+fn unsound(layout: &PythonLayout, walk: &mut PythonWalk, last: PythonFrame, memory: &impl Memory) -> Step {
+    let first = memory.read_word(walk.thread.wrapping_add(u64::from(layout.thread_frame))).unwrap_or(0);
+    let innermost = memory.read_word(first.wrapping_add(u64::from(layout.cframe_frame)));
+    let outer = memory.read_word(first.wrapping_add(u64::from(layout.cframe_previous))).unwrap_or(0);
+    let begun = memory.read_word(outer.wrapping_add(u64::from(layout.cframe_frame)));
+    let caller = walk.frame;
+    // Frames that lay there before were some evaluation's once: they never led nowhere or to themselves (but a shim lies on the native stack,
+    // where anything may be by now). Without an evaluation further out nothing else would be left.
+    let in_heap = layout.entry_shift != PythonLayout::NO_SHIFT;
+    let broken = in_heap && is_nowhere(caller) || Some(caller) == innermost || begun == Some(0);
+    if walk.unproved != 0 && !broken {
+        return restart(layout, walk, memory);
+    }
+    walk.frame = NOWHERE;
+    walk.unproved = 0;
+    Step::Frame(last)
+}
+
+/// Begins again at the caller of the innermost evaluation, which has no frame yet.
 #[inline(always)]
 fn restart(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) -> Step {
-    if walk.unproved == 0 {
-        return Step::End(end::BAD_FRAME);
-    }
     walk.unproved = 0;
+    walk.repeat = Repeat::new();
     let first = memory.read_word(walk.thread.wrapping_add(u64::from(layout.thread_frame))).unwrap_or(0);
     walk.cframe = memory.read_word(first.wrapping_add(u64::from(layout.cframe_previous))).unwrap_or(0);
     match memory.read_word(walk.cframe.wrapping_add(u64::from(layout.cframe_frame))) {
@@ -237,6 +264,7 @@ fn outermost(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory)
     if layout.entry_shift == PythonLayout::EVERY_FRAME {
         match next_cframe(layout, walk, memory) {
             Some(0) => (),
+            Some(left) if walk.repeat.meets(left) => return Step::End(end::BROKEN_CHAIN),
             Some(left) => return Step::Frame(PythonFrame { anchor: left, ..PythonFrame::default() }),
             None => return Step::End(end::FAULT),
         }
@@ -259,134 +287,4 @@ fn next_cframe(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memor
 #[inline(always)]
 fn word(walk: &PythonWalk, index: u8) -> u64 {
     walk.words[usize::from(index) & (FRAME_WORDS - 1)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{FRAME_WORDS, Memory, PythonWalk, Step, begin, step};
-    use crate::wire::{PythonLayout, end};
-
-    /// Words by address.
-    struct Words<'a>(&'a [(u64, u64)]);
-
-    impl Memory for Words<'_> {
-        fn read_word(&self, address: u64) -> Option<u64> {
-            self.0.iter().find(|(at, _)| *at == address).map(|&(_, word)| word)
-        }
-
-        fn read_frame(&self, address: u64, bytes: u32, out: &mut [u64; FRAME_WORDS]) -> bool {
-            let words = u64::from(bytes / 8);
-            (0..words)
-                .zip(out)
-                .all(|(i, out)| self.read_word(address + 8 * i).map(|word| *out = word).is_some())
-        }
-    }
-
-    /// Code, previous, flags; a shim is 3.
-    const LAYOUT: PythonLayout = PythonLayout {
-        thread_frame: 0,
-        cframe_frame: 0,
-        cframe_previous: 8,
-        thread_cframe: PythonLayout::ABSENT,
-        entry_shift: PythonLayout::NO_SHIFT,
-        shim_owner: 3,
-        code_word: 0,
-        previous_word: 1,
-        flags_word: 2,
-        frame_bytes: 24,
-        tss_key_at: 0,
-        interpreter_at: 0,
-        current_at: 0,
-        tsd_block: 0,
-        threads_head: 0,
-        thread_next: 0,
-        thread_id: 0,
-        root_cframe: 0,
-        instruction_word: 0,
-        owner_shift: 0,
-        tag_mask: 0,
-        eval_cfa: 0,
-        eval_rbp: 0,
-        tls_below: [0; 2],
-        key_follows: 0,
-        locals: 0,
-        code_check: 0,
-        program: 0,
-    };
-
-    /// Codes of the frames that count, shims as 0, and the end.
-    fn walk(layout: &PythonLayout, words: &[(u64, u64)]) -> ([u64; 8], usize, u8) {
-        let memory = Words(words);
-        let mut walk = PythonWalk {
-            thread: 0,
-            frame: 0,
-            cframe: 0,
-            root_cframe: 0,
-            unproved: 0,
-            words: [0; FRAME_WORDS],
-        };
-        assert_eq!(begin(layout, 8, &mut walk, &memory), Ok(()));
-        let (mut codes, mut count) = ([0; 8], 0);
-        for _ in 0..8 {
-            match step(layout, &mut walk, &memory) {
-                Step::Frame(frame) => {
-                    codes[count] = frame.code;
-                    count += 1;
-                }
-                Step::Restart => count = 0,
-                Step::End(code) => return (codes, count, code),
-            }
-        }
-        (codes, count, end::RUNNING)
-    }
-
-    /// A thread (8), two evaluations (`_PyCFrame` at 100 and 200, the thread's own at 300), frames 7 and 5 with their shims.
-    const TWO_RUNS: [(u64, u64); 19] = [
-        (8, 100),
-        (100, 1000),
-        (108, 200),
-        (200, 2000),
-        (208, 300),
-        (300, 0),
-        (308, 0),
-        (1000, 7),
-        (1008, 1100),
-        (1016, 0),
-        (1100, 0),
-        (1108, 2000),
-        (1116, 3),
-        (2000, 5),
-        (2008, 2100),
-        (2016, 0),
-        (2100, 0),
-        (2108, 0),
-        (2116, 3),
-    ];
-
-    /// The same, with another word at an address.
-    fn changed(address: u64, word: u64) -> [(u64, u64); 19] {
-        TWO_RUNS.map(|(at, old)| (at, if at == address { word } else { old }))
-    }
-
-    /// Runs follow each other to the outermost.
-    #[test]
-    fn two_runs() {
-        let (codes, count, ended) = walk(&LAYOUT, &TWO_RUNS);
-        assert_eq!((&codes[..count], ended), (&[7, 0, 5, 0][..], end::COMPLETE));
-    }
-
-    /// An evaluation that has not filled in its frame yet is passed over, whether that holds nonsense or an earlier call's frame.
-    #[test]
-    fn frames_not_filled_in() {
-        for words in [changed(100, 0xdead), changed(1108, 1000), changed(100, 2100)] {
-            let (codes, count, ended) = walk(&LAYOUT, &words);
-            assert_eq!((&codes[..count], ended), (&[5, 0][..], end::COMPLETE));
-        }
-    }
-
-    /// A run further out that does not follow from its evaluation ends the walk, with a word about it.
-    #[test]
-    fn unsound_outer_run() {
-        assert_eq!(walk(&LAYOUT, &changed(2108, 1000)).2, end::BAD_FRAME);
-    }
 }

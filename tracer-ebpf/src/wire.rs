@@ -197,6 +197,8 @@ pub mod end {
     pub const NO_INTERPRETER: u8 = 12;
     /// The thread may run in any of several interpreters, and nothing tells in which.
     pub const AMBIGUOUS: u8 = 13;
+    /// A Python frame's caller is no frame, or one that was passed before (Python walks only).
+    pub const BROKEN_CHAIN: u8 = 14;
     /// The walk has not ended (never in an event).
     pub const RUNNING: u8 = 255;
 }

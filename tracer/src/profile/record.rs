@@ -333,6 +333,8 @@ pub enum PythonLoss {
     NotReady,
     /// The program has several interpreters, and nothing told in which of them the thread ran.
     Ambiguous,
+    /// A frame's caller is no frame, or one that was passed before: the process is starting, or has broken its own chain.
+    BrokenChain,
 }
 
 /// What is known when the recording ends.

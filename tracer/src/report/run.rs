@@ -149,5 +149,6 @@ const fn python_loss_word(why: PythonLoss) -> &'static str {
         PythonLoss::TooDeep => "too-deep",
         PythonLoss::NotReady => "not-ready",
         PythonLoss::Ambiguous => "several-interpreters",
+        PythonLoss::BrokenChain => "broken-chain",
     }
 }

@@ -135,6 +135,7 @@ fn verdict_of(raw: &RawStack) -> Verdict {
         end::TOO_DEEP => return Verdict::PythonLost(PythonLoss::TooDeep),
         end::NOT_READY => return Verdict::PythonLost(PythonLoss::NotReady),
         end::AMBIGUOUS => return Verdict::PythonLost(PythonLoss::Ambiguous),
+        end::BROKEN_CHAIN => return Verdict::PythonLost(PythonLoss::BrokenChain),
         _ => return Verdict::PythonLost(PythonLoss::PageFault),
     }
     Verdict::Truncated(match raw.native_end {
