@@ -3,7 +3,7 @@
 //! A file that costs a worker its life or its time is named in the recording's warnings, once. A worker that was lost takes with it what it kept
 //! (`Worker::generation`). Leaves out what can be asked (`ask.rs`).
 
-use super::question::Question;
+use super::question::{Fault, Question};
 use super::server::{self, Order};
 use crate::roles::channel::{Channel, ChannelError};
 use crate::roles::child::{Child, fork_role};
@@ -32,6 +32,8 @@ pub enum Mishap {
     TookTooLong,
     /// The answer was no answer, or too long.
     Nonsense,
+    /// The file says to be far larger than it is.
+    TooLarge,
 }
 
 /// Why there is no answer.
@@ -194,9 +196,15 @@ impl Worker {
         let files: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
         let answer = channel
             .send(question, &files, Some(patience))
-            .and_then(|()| channel.receive::<Result<T, String>>(LONGEST_ANSWER, Some(patience)));
+            .and_then(|()| channel.receive::<Result<T, Fault>>(LONGEST_ANSWER, Some(patience)));
         match answer {
-            Ok((answer, files)) => answer.map(|answer| (answer, files)).map_err(ResolveError::Refused),
+            Ok((Ok(answer), files)) => Ok((answer, files)),
+            Ok((Err(fault), _)) => {
+                if fault.too_large {
+                    self.note(label, Mishap::TooLarge);
+                }
+                Err(ResolveError::Refused(fault.text))
+            }
             Err(error) => {
                 self.resolver.end(*number);
                 state.process = None;
