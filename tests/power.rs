@@ -41,7 +41,7 @@ struct Run {
 impl Run {
     fn start(set: PowerSet) -> Self {
         let (sender, records) = channel();
-        Self { task: set.start(sender), records, readings: BTreeMap::new() }
+        Self { task: set.start(sender).unwrap(), records, readings: BTreeMap::new() }
     }
 
     fn receive(&mut self) {

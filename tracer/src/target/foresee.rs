@@ -2,13 +2,17 @@
 //! its first instruction is.
 //!
 //! The program (behind `#!` and `env`, whatever links lead to it), and the interpreter library that it is linked with. A guess that is
-//! wrong costs a file that is read in vain; one that is missing is made up for when the process is met. Leaves out what the program loads
-//! later, and programs that scripts of a shell start.
+//! wrong costs a file that is read in vain; one that is missing is made up for when the process is met. The files are somebody else's: only
+//! regular ones are opened, without waiting, and the process that looks has a limit and nothing to lose (`finisher/foresight.rs`). Leaves
+//! out what the program loads later, and programs that scripts of a shell start.
 
 use super::lookup::locate;
 use crate::unwind::elf::{Linked, read_linked};
 use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
 use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Scripts that may name each other.
@@ -26,15 +30,25 @@ pub fn foresee(words: &[OsString], path: Option<&OsStr>) -> Vec<PathBuf> {
         program = next;
     }
     let Ok(program) = program.canonicalize() else { return Vec::new() };
-    let Ok(linked) = read_linked(&program) else { return Vec::new() };
+    let Some(file) = open_regular(&program) else { return Vec::new() };
+    // What was opened, and not what has its name by now.
+    let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let Ok(linked) = read_linked(opened.as_ref()) else { return Vec::new() };
     let library = find_interpreter(&program, &linked);
     std::iter::once(program).chain(library).collect()
+}
+
+/// Opens what is a regular file; a pipe or a device is not waited for.
+fn open_regular(path: &Path) -> Option<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    file.metadata().is_ok_and(|found| found.is_file()).then_some(file)
 }
 
 /// The start of a script, up to the end of its first line; `None` for what is none.
 fn read_first_line(path: &Path) -> Option<String> {
     let mut start = Vec::new();
-    std::fs::File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
+    open_regular(path)?.take(256).read_to_end(&mut start).ok()?;
     let line = start.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
     Some(String::from_utf8_lossy(line).into_owned())
 }
