@@ -10,6 +10,7 @@ use crate::roles::channel::ChannelError;
 use crate::roles::child::Parent;
 use crate::roles::renounce::{renounce, renounce_all_but};
 use caps::{Capability, CapsHashSet};
+use nix::unistd::geteuid;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -31,7 +32,8 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
 fn become_user(plan: &RecordPlan) -> io::Result<()> {
     match &plan.owner {
         Some(user) => renounce(Some(&user.role())),
-        None => renounce_all_but(None, &CapsHashSet::from([Capability::CAP_DAC_OVERRIDE])),
+        None if geteuid().is_root() => renounce_all_but(None, &CapsHashSet::from([Capability::CAP_DAC_OVERRIDE])),
+        None => renounce(None),
     }
 }
 
