@@ -9,6 +9,7 @@ use crate::profile::energy_profile::EnergyProfile;
 use crate::profile::file::{self, FileError};
 use crate::profile::recording::Recording;
 use crate::report::flamegraph::{self, FlameOptions};
+use crate::report::shown::shown;
 use crate::report::table::{self, TableOptions};
 use crate::report::{By, DomainChoice, ReportError};
 use std::io::{self, Write};
@@ -84,11 +85,11 @@ impl Results {
 
     fn say_files(&self, out: &mut Vec<u8>) -> io::Result<()> {
         match &self.path {
-            Some(path) => write!(out, "\nrecording: {}", path.display())?,
+            Some(path) => write!(out, "\nrecording: {}", shown(&path.to_string_lossy()))?,
             None => write!(out, "\nrecording: not kept (-o /dev/null)")?,
         }
         match (&self.svg, &self.no_flame_graph) {
-            (Some(svg), _) => writeln!(out, ", flame graph: {}", svg.display()),
+            (Some(svg), _) => writeln!(out, ", flame graph: {}", shown(&svg.to_string_lossy())),
             (None, Some(why)) => writeln!(out, "; no flame graph: {why}"),
             (None, None) => writeln!(out),
         }

@@ -205,7 +205,7 @@ mod tests {
         let expected = [
             "xe/pkg (hwmon2/energy2_input)",
             "amd_energy/Ecore000 (hwmon3/energy1_input)",
-            "ltc2947/energy1 (hwmon4/energy1_input)",
+            "another chip/energy1 (hwmon4/energy1_input)",
         ];
         assert_eq!(ignored, expected);
         let mut gpus = found.hwmon.unwrap().without(DomainClass::Package).unwrap();
