@@ -2,7 +2,7 @@
 //!
 //! What cannot be given up is an error, never a reason to go on with it. Leaves out who calls it when (`resolver/`, `finisher/`, `cli/`).
 
-use caps::CapSet;
+use caps::{CapSet, CapsHashSet};
 use nix::unistd::{Gid, Uid, geteuid, getresgid, getresuid, setgroups, setresgid, setresuid};
 use std::io;
 
@@ -34,6 +34,14 @@ impl Identity {
 /// # Errors
 /// When anything of it fails, or the process could still become root.
 pub fn renounce(identity: Option<&Identity>) -> io::Result<()> {
+    renounce_all_but(identity, &CapsHashSet::new())
+}
+
+/// As `renounce`, but these capabilities stay, which makes sense for a root that stays root: as another user they would be lent.
+///
+/// # Errors
+/// As `renounce`.
+pub fn renounce_all_but(identity: Option<&Identity>, kept: &CapsHashSet) -> io::Result<()> {
     let was_root = geteuid().is_root();
     if was_root {
         drop_bounding_set()?;
@@ -44,13 +52,19 @@ pub fn renounce(identity: Option<&Identity>) -> io::Result<()> {
         setresuid(identity.uid, identity.uid, identity.uid)?;
         check_identity(identity)?;
     }
-    for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
+    for set in [CapSet::Ambient, CapSet::Inheritable] {
         caps::clear(None, set).map_err(io::Error::other)?;
+    }
+    // What is not there cannot be kept; the change of users has taken all of it.
+    let held = caps::read(None, CapSet::Permitted).map_err(io::Error::other)?;
+    let kept: CapsHashSet = kept.intersection(&held).copied().collect();
+    for set in [CapSet::Effective, CapSet::Permitted] {
+        caps::set(None, set, &kept).map_err(io::Error::other)?;
     }
     nix::sys::prctl::set_no_new_privs()?;
     nix::sys::prctl::set_dumpable(false)?;
     let left = caps::read(None, CapSet::Permitted).map_err(io::Error::other)?;
-    if left.is_empty() { Ok(()) } else { Err(io::Error::other("capabilities are left")) }
+    if left == kept { Ok(()) } else { Err(io::Error::other("capabilities are left")) }
 }
 
 /// A root that executes a program has what is in the bounding set.

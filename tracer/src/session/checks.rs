@@ -2,7 +2,8 @@
 
 use super::SessionError;
 use crate::plan::RecordPlan;
-use crate::privileges::Privileges;
+use crate::power::SourceChoice;
+use crate::privileges::{Privileges, refuse_what_lends};
 use crate::target::lookup::{Found, find};
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,6 +13,13 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Checks what the kernel and our privileges allow, then the command.
 pub(super) fn check(plan: &RecordPlan) -> Result<(), SessionError> {
+    let replays = plan.power.choices.iter().any(|choice| matches!(choice, SourceChoice::Replay(_)));
+    refuse_what_lends(&[
+        ("--path.sysfs", plan.power.sysfs != Path::new("/sys")),
+        ("--path.rootfs", plan.rootfs != Path::new("/")),
+        ("--nvml-lib", plan.power.nvml_lib.is_some()),
+        ("--power replay:FILE", replays),
+    ])?;
     Privileges::read_at(&plan.rootfs)?.check(&plan.typed)?;
     if !is_first_pid_namespace_at(&plan.rootfs) {
         return Err(SessionError::PidNamespace);

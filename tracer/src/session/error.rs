@@ -1,17 +1,16 @@
 //! Why a recording failed, in one enum for the whole session. Each text is for the person who reads it.
 
+use crate::finisher::FinisherError;
 use crate::power::PowerError;
 use crate::privileges::PrivilegeError;
 use crate::probe::ProbeError;
 use crate::profile::file::FileError;
-use crate::report::ReportError;
 use crate::target::attach::AttachError;
 use crate::target::cgroup::CgroupError;
 use crate::target::launch::LaunchError;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
 
 /// Why a recording failed.
 #[derive(Debug, thiserror::Error)]
@@ -41,22 +40,12 @@ pub enum SessionError {
         /// What the system said.
         source: io::Error,
     },
-    /// The recording cannot be written or read back.
+    /// The recording cannot be written.
     #[error(transparent)]
     Recording(#[from] FileError),
-    /// A result file cannot be written or given to its owner.
-    #[error("cannot write {path}: {source}; name another place with {option}")]
-    Output {
-        /// The file.
-        path: PathBuf,
-        /// The option that names it.
-        option: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The flame graph could not be made.
-    #[error("cannot draw the flame graph: {0}")]
-    FlameGraph(#[source] ReportError),
+    /// An output file or the results cannot be made.
+    #[error(transparent)]
+    Finisher(#[from] FinisherError),
     /// No usable power source.
     #[error(transparent)]
     Power(#[from] PowerError),
