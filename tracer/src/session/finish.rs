@@ -100,7 +100,7 @@ fn summary(
         unwinding: trace.unwinding,
         raw: trace.raw,
         bpf_ns: trace.bpf_ns,
-        tracer_cpu_ns: own_cpu_ns(),
+        tracer_cpu_ns: own_cpu_ns().saturating_add(trace.resolver_cpu_ns),
         read_latency: latency,
         read_lateness: lateness,
         warnings: trace.warnings.into_iter().chain(power_warnings).collect(),

@@ -32,6 +32,7 @@ use crate::probe::{TraceConfig, Tracer};
 use crate::profile::file::{FileError, RecordingWriter};
 use crate::profile::record::{Domain, DomainClass, Origin, Record, Scope};
 use crate::resolver::Resolver;
+use crate::roles::renounce::keep_for_recording;
 use crate::target::signals::Signals;
 use control::{Control, Event};
 use kernels::KernelTier;
@@ -80,6 +81,7 @@ pub fn run(plan: &RecordPlan) -> Result<u8, SessionError> {
     let resolver =
         Resolver::start(plan.names.inlines).map_err(system("start the process that reads files"))?;
     let roles = Roles { resolver, finisher: Finisher::fork(plan)? };
+    keep_for_recording(plan.kernels).map_err(system("give up privileges that recording does not need"))?;
     // Before any thread: threads inherit the signal mask.
     let signals = Signals::block().map_err(system("watch signals"))?;
     // On this thread: one of several panics where it gets no more of them.
