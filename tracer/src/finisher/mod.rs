@@ -70,9 +70,7 @@ pub enum FinisherError {
     #[error("{0}")]
     Refused(String),
     /// There is no process for it.
-    #[error(
-        "cannot start the process that makes the output files: {0}; is the limit on processes (ulimit -u) reached?"
-    )]
+    #[error("cannot start the process that makes the output files: {0}")]
     Fork(#[source] io::Error),
     /// It has ended before its time, or says what makes no sense.
     #[error(

@@ -9,6 +9,7 @@ use crate::plan::RecordPlan;
 use crate::roles::channel::ChannelError;
 use crate::roles::child::Parent;
 use crate::roles::renounce::{renounce, renounce_all_but};
+use crate::session::advise;
 use caps::{Capability, CapsHashSet};
 use nix::unistd::geteuid;
 use std::io;
@@ -82,7 +83,7 @@ impl State<'_> {
                     self.results = Some(results);
                     Answer::Done
                 }
-                Err(error) => Answer::Refused(error.to_string()),
+                Err(error) => refuse(&error),
             },
             (Request::Show, _) => {
                 if let Some(results) = &self.results {
@@ -107,7 +108,7 @@ impl State<'_> {
                 self.outputs = Some(outputs);
                 Answer::Prepared
             }
-            Err(error) => Answer::Refused(error.to_string()),
+            Err(error) => refuse(&error),
         }
     }
 
@@ -117,4 +118,9 @@ impl State<'_> {
             outputs.discard();
         }
     }
+}
+
+fn refuse(error: &(dyn std::error::Error + 'static)) -> Answer {
+    let advice = advise(error).map(|advice| format!("\n  {advice}")).unwrap_or_default();
+    Answer::Refused(format!("{error}{advice}"))
 }

@@ -1,6 +1,6 @@
 //! What can be found out before anything is set up: privileges, pid namespace, the command.
 
-use super::SessionError;
+use super::{SessionError, limits};
 use crate::plan::RecordPlan;
 use crate::power::SourceChoice;
 use crate::privileges::{Privileges, refuse_what_lends};
@@ -21,6 +21,7 @@ pub(super) fn check(plan: &RecordPlan) -> Result<(), SessionError> {
         ("--power replay:FILE", replays),
     ])?;
     Privileges::read_at(&plan.rootfs)?.check(&plan.typed)?;
+    limits::check(std::thread::available_parallelism().map_or(1, usize::from))?;
     if !is_first_pid_namespace_at(&plan.rootfs) {
         return Err(SessionError::PidNamespace);
     }

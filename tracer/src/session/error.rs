@@ -1,5 +1,6 @@
 //! Why a recording failed, in one enum for the whole session. Each text is for the person who reads it.
 
+use super::limits::{LimitError, advise};
 use crate::finisher::FinisherError;
 use crate::power::PowerError;
 use crate::privileges::PrivilegeError;
@@ -18,6 +19,9 @@ pub enum SessionError {
     /// Not allowed, or the kernel cannot.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
+    /// A limit of the process is too low.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// The kernel numbers processes differently from us.
     #[error(
         "energy-trace runs in a pid namespace of its own (a container), and the kernel reports processes by their numbers outside: \
@@ -84,7 +88,7 @@ impl SessionError {
                  or keep PATH with `sudo env \"PATH=$PATH\" energy-trace …`"
                     .into(),
             ),
-            _ => None,
+            other => advise(other),
         }
     }
 }

@@ -16,12 +16,14 @@ mod error;
 mod finish;
 mod header;
 mod kernels;
+mod limits;
 mod progress;
 mod quarry;
 mod writer;
 
 pub use checks::is_first_pid_namespace_at;
 pub use error::SessionError;
+pub use limits::{LimitError, advise};
 pub use header::{read_cpu_model_at, read_kernel_at};
 
 use crate::clock::KtimeNs;
@@ -114,7 +116,8 @@ async fn start(
     writer: RecordingWriter,
 ) -> Result<Stage, SessionError> {
     let (stage, opening, records) = start_stages(plan, control, roles).await?;
-    roles.finisher.began().await?;
+    // Where it is gone that is told at the end: the command runs, and what it does is recorded.
+    let _told_later = roles.finisher.began().await;
     let failed = |source| SessionError::System { doing: "start the writer's thread", source };
     let writer = writer::write_all(writer, &opening, records).map_err(failed)?;
     Ok(Stage { writer, ..stage })
