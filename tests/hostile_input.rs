@@ -8,14 +8,14 @@ use energy_trace::unwind::elf::{EhFrame, ElfFacts, read_eh_frame};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
 use std::sync::LazyLock;
 use tracer_ebpf::rows::{Rule, rule};
 
 /// The unwind information of a small library of this machine.
 static REAL: LazyLock<Option<EhFrame>> =
-    LazyLock::new(|| read_eh_frame(Path::new("/lib/x86_64-linux-gnu/libgcc_s.so.1")).ok().flatten());
+    LazyLock::new(|| read_eh_frame(&File::open("/lib/x86_64-linux-gnu/libgcc_s.so.1").ok()?).ok().flatten());
 /// A small ELF file, whole.
 static FILE: LazyLock<Vec<u8>> =
     LazyLock::new(|| std::fs::read("/lib/x86_64-linux-gnu/libdl.so.2").unwrap_or_default());
@@ -72,16 +72,16 @@ proptest! {
         prop_assert!(!bytes.is_empty());
         let headers = bytes.len().min(1000);
         apply(&mut bytes[..headers], &changes);
-        let mut file = tempfile::NamedTempFile::new()?;
+        let mut file = tempfile::tempfile()?;
         file.write_all(&bytes)?;
-        if let Ok(facts) = ElfFacts::read(file.path(), &["dlopen"]) {
+        if let Ok(facts) = ElfFacts::read(&file, &["dlopen"]) {
             facts.bias(mapping, offset);
             for segment in &facts.code {
                 facts.file_offset(segment.svma.wrapping_add(segment.size).wrapping_sub(1));
             }
             facts.file_offset(address);
         }
-        function_starts(file.path());
+        function_starts(&file);
     }
 
     /// Any text as `maps`.

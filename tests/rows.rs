@@ -89,8 +89,9 @@ fn check(path: &Path) -> Option<Figures> {
     let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let elf = object::File::parse(bytes.as_slice()).ok()?;
     let mut oracle = Oracle::of(&elf)?;
-    let base = ElfFacts::read(path, &[]).unwrap().base;
-    let table = Table { rows: build_rows(&read_eh_frame(path).unwrap()?, base), base };
+    let file = std::fs::File::open(path).unwrap();
+    let base = ElfFacts::read(&file, &[]).unwrap().base;
+    let table = Table { rows: build_rows(&read_eh_frame(&file).unwrap()?, base), base };
     let leads = |row: &&u64| Rule((**row & 0xffff_ffff) as u32).kind() == rule::FULL;
     let full = table.rows.rows.iter().filter(leads).count();
     let rules = table.rows.full.clone();

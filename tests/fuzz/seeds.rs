@@ -36,9 +36,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, path) in ["a", "b", "c"].iter().zip(LIBRARIES) {
         let Ok(bytes) = fs::read(path) else { continue };
         put("elf_file", name, &[0; 16], &bytes[..bytes.len().min(MOST)])?;
-        if let (Ok(Some(section)), Ok(facts)) =
-            (read_eh_frame(Path::new(path)), ElfFacts::read(Path::new(path), &[]))
-        {
+        let file = fs::File::open(path)?;
+        if let (Ok(Some(section)), Ok(facts)) = (read_eh_frame(&file), ElfFacts::read(&file, &[])) {
             let parameters = [section.svma.to_le_bytes(), facts.base.to_le_bytes()].concat();
             put("eh_frame", name, &parameters, &section.data[..section.data.len().min(4000)])?;
         }

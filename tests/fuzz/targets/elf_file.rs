@@ -8,15 +8,15 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u64, u64, &[u8])| {
     let (mapping, offset, bytes) = input;
-    let (_open, path) = file_of(bytes);
-    if let Ok(facts) = ElfFacts::read(&path, &["_PyRuntime", "main"]) {
+    let (file, _path) = file_of(bytes);
+    if let Ok(facts) = ElfFacts::read(&file, &["_PyRuntime", "main"]) {
         facts.bias(mapping, offset);
         facts.svma(offset).map(|svma| facts.file_offset(svma));
         facts.file_offset(offset);
-        if let Ok(Some(section)) = read_eh_frame(&path) {
+        if let Ok(Some(section)) = read_eh_frame(&file) {
             build_rows(&section, facts.base);
         }
     }
-    let _ = DebugSections::read(&path);
-    function_starts(&path);
+    let _ = DebugSections::read(&file);
+    function_starts(&file);
 });

@@ -3,6 +3,7 @@
 
 use energy_trace::symbolize::perf_map::read_map;
 use libfuzzer_sys::fuzz_target;
+use std::io::Cursor;
 
 fuzz_target!(|input: (Vec<u64>, &[u8])| {
     let (mut wanted, bytes) = input;
@@ -10,6 +11,6 @@ fuzz_target!(|input: (Vec<u64>, &[u8])| {
     wanted.extend([0, 0x10, 0x1000]);
     wanted.sort_unstable();
     wanted.dedup();
-    let names = read_map(bytes, &wanted);
+    let names = read_map(Cursor::new(bytes), &wanted);
     assert!(names.keys().all(|address| wanted.binary_search(address).is_ok()));
 });

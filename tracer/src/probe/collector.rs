@@ -15,10 +15,12 @@ use super::strangers::Strangers;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey};
 use crate::profile::record::{Occupant, PythonLoss, Record, Sample, Slice, Verdict, Wait, Wake};
+use crate::resolver::Worker;
 use crate::symbolize::JitProcess;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use crate::unwind::seam::settle;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use tracer_ebpf::wire::end;
 
 /// How long a process is remembered after it ended: its last slices may still be on their way.
@@ -63,15 +65,18 @@ pub(super) struct Collector {
     pub(super) libraries: Libraries,
     /// Programs with code that was made at run time.
     pub(super) jit: HashMap<ProcessKey, JitProcess>,
+    /// Looks into files for this thread.
+    pub(super) worker: Arc<Worker>,
 }
 
 impl Collector {
-    pub(super) fn new(maps: Maps, processes: Processes, out: Interner) -> Self {
+    pub(super) fn new(maps: Maps, processes: Processes, out: Interner, worker: Worker) -> Self {
+        let worker = Arc::new(worker);
         Self {
             maps,
             processes,
             out,
-            raw: RawStacks::default(),
+            raw: RawStacks::new(Arc::clone(&worker)),
             modules: ModuleNames::default(),
             eval_frames: EvalFrames::default(),
             slices: Vec::new(),
@@ -89,8 +94,9 @@ impl Collector {
             stirred: KtimeNs::now(),
             since: KtimeNs::now(),
             said: 0,
-            libraries: Libraries::new(),
+            libraries: Libraries::new(Arc::clone(&worker)),
             jit: HashMap::new(),
+            worker,
         }
     }
 

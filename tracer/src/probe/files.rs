@@ -1,17 +1,19 @@
 //! Mapped files and their row tables: read once a file, shared by all processes, in the background.
 //!
 //! Two threads, so that the reader of events never waits: one reads what a file says of itself (milliseconds), one makes its rows and
-//! puts them into a BPF map (half a second for a large library).
+//! puts them into a BPF map (half a second for a large library). Each asks a worker of its own: nothing of a file is parsed here.
 
 use super::reader::hurry;
 use super::residents::{Resident, victims};
 use super::row_maps::{RowMapError, RowMaps, is_one_chunk};
 use crate::clock::KtimeNs;
+use crate::foreign::{Root, open_mapped};
 use crate::ids::Pid;
+use crate::resolver::{Resolver, Worker};
 use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::cfi::{Rows, add_entry, read_rows};
+use crate::unwind::cfi::Rows;
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
-use crate::unwind::elf::{ElfError, ElfFacts, path_of};
+use crate::unwind::elf::ElfFacts;
 use crate::unwind::vdso::{self, key_of};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -57,6 +59,8 @@ pub(super) struct MappedFile {
 /// Work for the threads: the file stays open, whatever becomes of its path.
 struct Job {
     key: FileKey,
+    /// What it is called in messages.
+    path: String,
     file: File,
     python: bool,
 }
@@ -105,19 +109,20 @@ pub(super) struct Files {
 
 impl Files {
     /// Starts the threads; they end when this is dropped. Without `maps` no tables are made.
-    pub(super) fn start(maps: Option<RowMaps>) -> std::io::Result<Self> {
+    pub(super) fn start(maps: Option<RowMaps>, resolver: &Resolver) -> std::io::Result<Self> {
         let (jobs, files) = channel::<Job>();
         let (found, news) = channel();
         let (rows_jobs, rows_todo) = channel();
         let (told, capacity) = (found.clone(), maps.as_ref().map_or(0, RowMaps::capacity));
         let table_jobs = Sender::clone(&rows_jobs);
+        let (for_facts, for_rows) = (resolver.worker(true), resolver.worker(false));
         thread::Builder::new().name("energy-files".into()).spawn(move || {
             hurry();
-            read_files(files, &told, &rows_jobs);
+            read_files(files, &told, &rows_jobs, &for_facts);
         })?;
         thread::Builder::new()
             .name("energy-rows".into())
-            .spawn(move || make_tables(rows_todo, maps, &found))?;
+            .spawn(move || make_tables(rows_todo, maps, &found, &for_rows))?;
         Ok(Self {
             files: HashMap::new(),
             jobs,
@@ -137,26 +142,27 @@ impl Files {
         let key = key_of(mapping)?;
         if !self.files.contains_key(key) {
             let python = may_hold_interpreter(&mapping.path, program);
-            self.begin(key.clone(), open(pid, mapping), python);
+            self.begin(key.clone(), &mapping.path, open(pid, mapping), python);
         }
         self.files.get(key)
     }
 
     /// Begins to read a file that a process will map, by its path here.
     pub(super) fn foresee(&mut self, path: &Path) {
-        let Ok(file) = File::open(path) else { return };
+        let Ok(file) = Root::default().open(path, true) else { return };
         let Ok(facts) = file.metadata() else { return };
         // As `/proc/PID/maps` prints it (fs/proc/task_mmu.c). File systems that show another device there have their files read twice.
         let device = format!("{:02x}:{:02x}", libc::major(facts.dev()), libc::minor(facts.dev()));
         let key = FileKey { device, inode: facts.ino() };
         if !self.files.contains_key(&key) {
-            self.begin(key, Some(file), true);
+            self.begin(key, &path.display().to_string(), Some(file), true);
         }
     }
 
     /// Has a file read.
-    fn begin(&mut self, key: FileKey, file: Option<File>, python: bool) {
-        let queued = file.is_some_and(|file| self.jobs.send(Job { key: key.clone(), file, python }).is_ok());
+    fn begin(&mut self, key: FileKey, path: &str, file: Option<File>, python: bool) {
+        let job = file.map(|file| Job { key: key.clone(), path: path.to_owned(), file, python });
+        let queued = job.is_some_and(|job| self.jobs.send(job).is_ok());
         self.pending += 2 * usize::from(queued);
         let table = if queued { Table::Pending } else { Table::Absent };
         let never = KtimeNs::default();
@@ -223,7 +229,9 @@ impl Files {
                 self.drop_table(&victim);
                 changed.insert(victim);
             }
-            self.held.push(TableJob::Make(Job { key: key.clone(), file: opened, python: false }, place));
+            let path = mapping.path.clone();
+            let job = Job { key: key.clone(), path, file: opened, python: false };
+            self.held.push(TableJob::Make(job, place));
             if let Some(file) = self.files.get_mut(&key) {
                 file.table = Table::Pending;
             }
@@ -299,15 +307,16 @@ pub(super) fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
     if vdso::is_vdso(mapping) {
         return vdso::open_image().inspect_err(|error| log::debug!("no image of the vDSO: {error}")).ok();
     }
-    mapping.open(pid)
+    let opened = open_mapped(pid, mapping);
+    opened.inspect_err(|error| log::debug!("{} of process {pid}: {error}", mapping.path)).ok()
 }
 
 /// The thread that reads what files say of themselves, and passes them on.
-fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<TableJob>) {
+fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<TableJob>, worker: &Worker) {
     for job in jobs {
         let wanted: &[&str] = if job.python { &SYMBOLS } else { &[] };
-        let facts = ElfFacts::read(&path_of(&job.file), wanted)
-            .inspect_err(|error| log::debug!("no unwind information: {error}"))
+        let facts = (worker.facts(&job.path, &job.file, wanted))
+            .inspect_err(|error| log::debug!("no unwind information of {}: {error}", job.path))
             .ok()
             .map(Arc::new);
         let place = facts.as_ref().map(|facts| (facts.base, facts.entry));
@@ -323,11 +332,11 @@ fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<Tabl
 }
 
 /// The thread that makes row tables.
-fn make_tables(jobs: Receiver<TableJob>, mut maps: Option<RowMaps>, found: &Sender<News>) {
+fn make_tables(jobs: Receiver<TableJob>, mut maps: Option<RowMaps>, found: &Sender<News>, worker: &Worker) {
     for job in jobs {
         let made = match (job, maps.as_mut()) {
             (TableJob::Make(job, place), Some(maps)) => {
-                News::Table(job.key.clone(), make_table(&job, place, maps))
+                News::Table(job.key.clone(), make_table(&job, place, maps, worker))
             }
             (TableJob::Make(job, _), None) => News::Table(job.key, Made::ABSENT),
             (TableJob::Drop(table), maps) => {
@@ -342,9 +351,9 @@ fn make_tables(jobs: Receiver<TableJob>, mut maps: Option<RowMaps>, found: &Send
     }
 }
 
-fn make_table(job: &Job, place: (u64, u64), maps: &mut RowMaps) -> Made {
-    let rows = build(job, place).unwrap_or_else(|error| {
-        log::debug!("no unwind rows: {error}");
+fn make_table(job: &Job, (base, entry): (u64, u64), maps: &mut RowMaps, worker: &Worker) -> Made {
+    let rows = worker.rows(&job.path, &job.file, base, entry).unwrap_or_else(|error| {
+        log::debug!("no unwind rows of {}: {error}", job.path);
         Rows::default()
     });
     let (table, bytes) = table_of(rows, maps);
@@ -368,13 +377,4 @@ fn table_of(rows: Rows, maps: &mut RowMaps) -> (Table, usize) {
 
 impl Made {
     const ABSENT: Self = Self { table: Table::Absent, bytes: 0 };
-}
-
-/// Makes the rows of a file, whose lowest address and entry point these are.
-fn build(job: &Job, (base, entry): (u64, u64)) -> Result<Rows, ElfError> {
-    let mut rows = read_rows(&job.file, base)?;
-    if !rows.rows.is_empty() {
-        add_entry(&mut rows.rows, entry.saturating_sub(base));
-    }
-    Ok(rows)
 }

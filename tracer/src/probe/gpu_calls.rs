@@ -14,10 +14,12 @@ use super::object::LaunchProbes;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, StackId, Tid};
 use crate::profile::record::{FrameKind, Verdict, Warning};
+use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
 use crate::unwind::merge::RawStack;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, WITH_STACK, call};
 
 /// A call of the runtime library in which the driver's was not seen for so long is a launch of its own. The first call of a process sets
@@ -48,6 +50,8 @@ pub(super) struct GpuCalls {
     /// The machine's GPUs, and what each process was told of them; `None` where that could not be read.
     devices: Vec<GpuDevice>,
     told: HashMap<Pid, Option<GpuTold>>,
+    /// Looks into files, once there is something to look at.
+    worker: Option<Arc<Worker>>,
 }
 
 impl GpuCalls {
@@ -55,13 +59,15 @@ impl GpuCalls {
     pub(super) fn start(
         &mut self,
         probes: LaunchProbes,
+        worker: Arc<Worker>,
         search: &[PathBuf],
         devices: &[GpuDevice],
         injected: Option<&Path>,
     ) {
         self.devices = devices.to_vec();
         self.seen_in_both = Some(0);
-        let mut libraries = GpuLibraries::new(probes);
+        let mut libraries = GpuLibraries::new(probes, Arc::clone(&worker));
+        self.worker = Some(worker);
         libraries.foresee(search);
         if let Some(library) = injected {
             libraries.probe_injected(library);
@@ -92,7 +98,9 @@ impl GpuCalls {
 
     /// The index of a GPU by its number in a process; `u32::MAX`: not known. What the process was told is read once, right after CUDA read it.
     pub(super) fn index_of(&mut self, pid: Pid, number: u32, mappings: &[Mapping]) -> u32 {
-        let told = self.told.entry(pid).or_insert_with(|| read_told(pid, mappings));
+        let worker = self.worker.as_deref();
+        let read = || worker.and_then(|worker| read_told(pid, mappings, worker));
+        let told = self.told.entry(pid).or_insert_with(read);
         index_of(number, told.as_ref(), &self.devices)
     }
 

@@ -5,8 +5,10 @@
 //! confused with another that has its inode later.
 
 use super::files;
+use crate::foreign::{Root, Roots};
 use crate::ids::Pid;
-use crate::symbolize::{Library, Roots};
+use crate::resolver::Worker;
+use crate::symbolize::Library;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::vdso::key_of;
 use nix::sys::resource::{Resource, getrlimit};
@@ -23,6 +25,7 @@ const RESERVED: u64 = 512;
 pub(super) struct Libraries {
     modules: HashMap<FileKey, Arc<str>>,
     open: BTreeMap<String, Library>,
+    worker: Arc<Worker>,
     pub(super) roots: Roots,
     /// How many files may be open.
     most: usize,
@@ -31,10 +34,12 @@ pub(super) struct Libraries {
 }
 
 impl Libraries {
-    pub(super) fn new() -> Self {
+    /// None yet; this worker tells files apart.
+    pub(super) fn new(worker: Arc<Worker>) -> Self {
         let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
         let most = usize::try_from(limit.saturating_sub(RESERVED)).unwrap_or(usize::MAX).max(64);
-        Self { modules: HashMap::new(), open: BTreeMap::new(), roots: Roots::default(), most, closed: 0 }
+        let (modules, open, roots) = (HashMap::new(), BTreeMap::new(), Roots::default());
+        Self { modules, open, worker, roots, most, closed: 0 }
     }
 
     /// The module of frames in a mapping; its file is opened when it is seen for the first time.
@@ -65,8 +70,9 @@ impl Libraries {
         };
         let root = self.roots.of(pid);
         let library = Library::new(file, root.path_inside(Path::new(&mapping.path)), root);
-        let known = self.open.get(&mapping.path).and_then(Library::read_build_id);
-        if known.is_some() && known == library.read_build_id() {
+        let read = |library: &Library| library.read_build_id(&self.worker);
+        let known = self.open.get(&mapping.path).and_then(read);
+        if known.is_some() && known == read(&library) {
             return mapping.path.clone();
         }
         let module = free_name(&self.open, &mapping.path);
@@ -85,13 +91,11 @@ fn free_name(open: &BTreeMap<String, Library>, path: &str) -> String {
 }
 
 fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
-    let file = files::open(pid, mapping).or_else(|| {
-        // The process has ended meanwhile: the path is good if it still leads to the same inode.
-        let file = File::open(&mapping.path).ok()?;
-        let same = file.metadata().ok()?.ino() == mapping.file.as_ref()?.inode;
-        same.then_some(file)
-    })?;
-    file.metadata().is_ok_and(|m| m.is_file()).then_some(file)
+    files::open(pid, mapping).or_else(|| {
+        // The process has ended meanwhile: the path is good if it still leads to the same file.
+        let key = mapping.file.as_ref()?;
+        Root::default().open_if(Path::new(&mapping.path), false, |found| found.ino() == key.inode).ok()
+    })
 }
 
 #[cfg(test)]
@@ -114,7 +118,8 @@ mod tests {
         std::fs::write(&path, "first").unwrap();
         let path = path.to_str().unwrap();
         let inode = std::fs::metadata(path).unwrap().ino();
-        let mut libraries = Libraries::new();
+        let resolver = crate::resolver::Resolver::start(false).unwrap();
+        let mut libraries = Libraries::new(resolver.worker(false).into());
         let nobody = Pid::new(u32::MAX >> 1);
         let name =
             |libraries: &mut Libraries, inode| libraries.module_of(nobody, &mapping(path, inode)).to_string();

@@ -19,6 +19,7 @@ mod gpu_kernels;
 mod interner;
 mod libraries;
 mod looks;
+mod losses;
 mod object;
 mod pool;
 mod pool_loops;
@@ -42,19 +43,22 @@ pub use object::LoadedProgram;
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid};
 use crate::profile::record::{Library, Name, Record, Unwinding, Warning};
+use crate::resolver::Resolver;
 use crate::symbolize;
 use collector::Collector;
 use files::Files;
 use gpu::Listener;
 use interner::Interner;
+use losses::{count_into, name_closed_files, name_losses, name_mishaps, name_shortages};
 use object::Object;
 use processes::Processes;
 use reader::Reader;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use tracer_ebpf::wire::{MAX_PLACES, POOL_PLACES, lost};
+use tracer_ebpf::wire::lost;
 
 /// How to trace.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +120,7 @@ pub struct Tracer {
     event: &'static str,
     reader: Option<Reader>,
     warnings: Vec<Warning>,
+    resolver: Option<Resolver>,
     /// Serves the BPF side's log while it lives.
     _logger: Option<cpus::LogPump>,
 }
@@ -144,6 +149,7 @@ impl Tracer {
             event: "",
             reader: None,
             warnings: Vec::new(),
+            resolver: None,
             _logger: logger,
         })
     }
@@ -200,15 +206,16 @@ impl Tracer {
     ///
     /// # Errors
     /// When the kernel refuses to attach, or the thread cannot be started.
-    pub fn start(&mut self, records: Sender<Record>) -> Result<KtimeNs, ProbeError> {
+    pub fn start(&mut self, records: Sender<Record>, resolver: &Resolver) -> Result<KtimeNs, ProbeError> {
         let maps =
             self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
+        self.resolver = Some(resolver.clone());
         let unwinding = self.config.unwinding;
         let rows = match unwinding {
             Unwinding::Kernel => Some(self.object.take_rows(self.config.unwind_mib)?),
             Unwinding::User => None,
         };
-        let mut processes = Processes::new(Files::start(rows)?, unwinding, self.config.system_wide);
+        let mut processes = Processes::new(Files::start(rows, resolver)?, unwinding, self.config.system_wide);
         let out = Interner::new(records);
         self.object.enable_stats();
         if let Some(why) = self.object.attach_tracepoints()? {
@@ -220,13 +227,14 @@ impl Tracer {
         for &pid in &self.followed {
             processes.meet(pid, &out);
         }
-        let mut collector = Collector::new(maps, processes, out);
+        let mut collector = Collector::new(maps, processes, out, resolver.worker(true));
         if let Err(why) = &self.object.launches {
             let text = format!("launches on GPUs are not traced: {why}");
             self.warn("gpu-probes-failed", text);
         } else if let Some(probes) = self.object.launch_probes() {
             let injected = self.injected.as_ref().map(|(library, _)| library.as_path());
-            collector.gpu.start(probes, &self.gpu_search, &self.gpu_devices, injected);
+            let worker = Arc::clone(&collector.worker);
+            collector.gpu.start(probes, worker, &self.gpu_search, &self.gpu_devices, injected);
             if let Some((_, socket)) = self.injected.take() {
                 collector.listen(Listener::start(socket)?);
             }
@@ -282,6 +290,11 @@ impl Tracer {
                     self.warn("names-not-looked-up", text);
                 }
                 send_names(&collector, self.config.names);
+                if let Some(text) =
+                    self.resolver.as_ref().and_then(|resolver| name_mishaps(&resolver.mishaps()))
+                {
+                    self.warn("files-not-read", text);
+                }
             }
             Some(None) => {
                 self.warn("reader-died", "the reader of events died; the recording ends early".into());
@@ -312,90 +325,25 @@ fn trim() {
     let _some = unsafe { libc::malloc_trim(0) };
 }
 
-/// What it means that unwind tables or mappings found no room, and what to do.
-fn name_shortages(processes: &Processes, mib: u32) -> Vec<(&'static str, String)> {
-    let (without, dropped) = (processes.files.without_room(), processes.files.dropped);
-    let mut out = Vec::new();
-    if without > 0 || dropped > 0 {
-        let text = format!(
-            "unwind tables did not fit into {mib} MiB: {dropped} times one was dropped for another that was needed more, and {without} \
-             files have none at the end; meanwhile native stacks through them are unwound in user space, from copies, which costs \
-             more; --unwind-memory {} gives them twice the room",
-            mib.saturating_mul(2)
-        );
-        out.push(("unwind-tables-full", text));
-    }
-    let crowded = processes.crowded.len();
-    if crowded > 0 {
-        let text = format!(
-            "the code mappings of {crowded} processes found no room ({POOL_PLACES} for all processes, {MAX_PLACES} for one), so that \
-             their native stacks are cut ([unknown: tables not ready] or [unknown: unmapped address]); follow fewer programs at once: a \
-             command or --pid instead of --all"
-        );
-        out.push(("mappings-full", text));
-    }
-    out
-}
-
 /// Finds the names of frames without one, and sends them.
 fn send_names(collector: &Collector, detail: symbolize::Detail) {
     let out = &collector.out;
     for (path, library) in collector.libraries.open() {
-        if let Some(id) = library.read_build_id() {
+        if let Some(id) = library.read_build_id(&collector.worker) {
             out.send(Record::Library(Library { path: path.clone(), build_id: id.to_string() }));
         }
     }
-    for names in symbolize::name_frames(&out.unnamed, collector.libraries.open(), detail) {
+    for names in symbolize::name_frames(&out.unnamed, collector.libraries.open(), &collector.worker, detail) {
         out.send(Record::Name(names.frame, names.name));
         if !names.inlined.is_empty() {
             out.send(Record::Inlined(names.frame, names.inlined));
         }
     }
     let of = |name| Name { name, file: String::new(), line: 0 };
-    for names in collector.jit.values().flat_map(symbolize::JitProcess::names) {
+    for names in collector.jit.values().flat_map(|process| process.names(&collector.worker)) {
         out.send(Record::Name(names.frame, of(names.first)));
         for (at, name) in names.later {
             out.send(Record::Renamed(names.frame, at, of(name)));
         }
-    }
-}
-
-/// What it means that files could not be kept open; `None` where all were.
-fn name_closed_files(closed: usize) -> Option<String> {
-    (closed > 0).then(|| {
-        format!(
-            "{closed} files could not be kept open, or were gone before they could be opened, so their functions have no names: \
-             a larger `ulimit -n` leaves room for more"
-        )
-    })
-}
-
-/// The loss counters by name, those that are not zero.
-fn name_losses(counters: &[u64]) -> BTreeMap<String, u64> {
-    let names = [
-        (lost::SAMPLES, "samples: ring buffer full"),
-        (lost::SLICES, "slices: ring buffer full"),
-        (lost::TASKS, "process events: ring buffer full"),
-        (lost::TARGETS, "processes: map of targets full"),
-        (lost::KERNEL_STACKS, "kernel stacks: not readable"),
-        (lost::RAWS, "copies of stacks: ring buffer full"),
-        (lost::WAITS, "waits and wake-ups: ring buffer full"),
-        (lost::LAUNCHES, "calls of GPU libraries: ring buffer full"),
-        (lost::LAUNCH_STACKS, "stacks of GPU launches: another thread's was being taken"),
-        (
-            lost::CODES,
-            "new Python functions of a sample: the ring buffer was full, so their names may be lost",
-        ),
-    ];
-    let mut out = BTreeMap::new();
-    for (index, name) in names {
-        count_into(&mut out, name, counters.get(index as usize).copied().unwrap_or(0));
-    }
-    out
-}
-
-fn count_into(lost: &mut BTreeMap<String, u64>, name: &str, count: u64) {
-    if count > 0 {
-        *lost.entry(name.into()).or_default() += count;
     }
 }

@@ -9,11 +9,13 @@ use super::processes::Processes;
 use super::unwind_files::{ProcessRules, UnwindFiles};
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid};
+use crate::resolver::Worker;
 use crate::unwind::address_space::AddressSpace;
 use crate::unwind::merge::RawStack;
 use crate::unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use tracer_ebpf::native::{NativeWalk, place};
 use tracer_ebpf::wire::{end, register};
 
@@ -27,7 +29,6 @@ struct Waiting {
 }
 
 /// All captures on their way, and the files that they are walked by.
-#[derive(Default)]
 pub(super) struct RawStacks {
     /// The last of each CPU; the room of its copy is used again.
     waiting: HashMap<CpuId, Waiting>,
@@ -37,6 +38,12 @@ pub(super) struct RawStacks {
 }
 
 impl RawStacks {
+    /// None yet; this worker will look rules up.
+    pub(super) fn new(worker: Arc<Worker>) -> Self {
+        let files = RefCell::new(UnwindFiles::new(worker));
+        Self { waiting: HashMap::new(), files, counts: BTreeMap::new() }
+    }
+
     /// Takes in a capture.
     pub(super) fn keep(&mut self, capture: &Capture<'_>) {
         let place = self.waiting.entry(capture.head.cpu).or_insert_with(|| Waiting {

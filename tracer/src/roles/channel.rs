@@ -67,6 +67,11 @@ impl Channel {
         Self { socket: socket.into() }
     }
 
+    /// The socket, for another process.
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket.into()
+    }
+
     /// Sends a message and copies of these files.
     ///
     /// # Errors

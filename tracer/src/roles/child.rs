@@ -99,6 +99,11 @@ impl Child {
         self.pid
     }
 
+    /// The channel alone: somebody else will speak with it, and its process is collected by number.
+    pub fn into_channel(self) -> Channel {
+        self.channel
+    }
+
     /// Closes the channel and collects the process, which ends by that.
     pub fn end(self) {
         drop(self.channel);

@@ -30,6 +30,7 @@ use crate::power::{self, PowerSet, PowerTask};
 use crate::probe::{TraceConfig, Tracer};
 use crate::profile::file::{FileError, RecordingWriter};
 use crate::profile::record::{Domain, DomainClass, Origin, Record, Scope};
+use crate::resolver::Resolver;
 use crate::target::foresee::foresee;
 use crate::target::signals::Signals;
 use control::{Control, Event};
@@ -68,11 +69,14 @@ enum Stop {
 /// Records as planned. Returns the exit status to end with: the command's own, or 128 + the signal that ended energy-trace.
 pub fn run(plan: &RecordPlan) -> Result<u8, SessionError> {
     let system = |doing| move |source| SessionError::System { doing, source };
-    // First of all: threads inherit the signal mask.
+    // First of all, while there is one thread.
+    let resolver =
+        Resolver::start(plan.names.inlines).map_err(system("start the process that reads files"))?;
+    // Then this, as threads inherit the signal mask.
     let signals = Signals::block().map_err(system("watch signals"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(system("start threads"))?;
-    let done = runtime.block_on(record(plan, Control::new(signals)));
+    let done = runtime.block_on(record(plan, Control::new(signals), &resolver));
     // After a second SIGINT some work is unfinished; nobody waits for it.
     runtime.shutdown_background();
     match done {
@@ -81,10 +85,10 @@ pub fn run(plan: &RecordPlan) -> Result<u8, SessionError> {
     }
 }
 
-async fn record(plan: &RecordPlan, mut control: Control) -> Result<u8, SessionError> {
+async fn record(plan: &RecordPlan, mut control: Control, resolver: &Resolver) -> Result<u8, SessionError> {
     checks::check(plan)?;
     let writer = outputs::prepare(plan)?;
-    let mut stage = start(plan, &mut control, writer).await?;
+    let mut stage = start(plan, &mut control, resolver, writer).await?;
     let mut progress = Progress::new(plan.screen.progress);
     let stop = watch(plan, &mut control, &mut stage, &mut progress).await?;
     progress.clear();
@@ -95,9 +99,10 @@ async fn record(plan: &RecordPlan, mut control: Control) -> Result<u8, SessionEr
 async fn start(
     plan: &RecordPlan,
     control: &mut Control,
+    resolver: &Resolver,
     writer: RecordingWriter,
 ) -> Result<Stage, SessionError> {
-    match start_stages(plan, control).await {
+    match start_stages(plan, control, resolver).await {
         Ok((stage, opening, records)) => {
             let failed = |source| SessionError::System { doing: "start the writer's thread", source };
             let writer = outputs::write_all(writer, &opening, records).map_err(failed)?;
@@ -113,7 +118,11 @@ async fn start(
 /// What runs, the recording's first records, and the channel of the others.
 type Started = (Stage, Vec<Record>, Receiver<Record>);
 
-async fn start_stages(plan: &RecordPlan, control: &mut Control) -> Result<Started, SessionError> {
+async fn start_stages(
+    plan: &RecordPlan,
+    control: &mut Control,
+    resolver: &Resolver,
+) -> Result<Started, SessionError> {
     let mut power = power::open(&plan.power)?;
     say_sources(plan, &power);
     control.set_up(power.measure_idle(IDLE_BASELINE)).await?;
@@ -128,7 +137,7 @@ async fn start_stages(plan: &RecordPlan, control: &mut Control) -> Result<Starte
     tracer.foresee(foresee(plan.target.command(), std::env::var_os("PATH").as_deref()));
 
     let (records, receiver) = channel();
-    tracer.start(records.clone())?;
+    tracer.start(records.clone(), resolver)?;
     // What samples is known only now. The opening does not go through the channel, where the tracer's first records are already.
     let opening = opening(plan, &power, &tracer);
     quarry.follow_late_comers(&mut tracer)?;

@@ -2,78 +2,51 @@
 //!
 //! Where they are, in this order (GDB manual, "Debugging Information in Separate Files"): by build id under
 //! `/usr/lib/debug/.build-id`, by `.gnu_debuglink` beside the library, in its `.debug` folder, and under `/usr/lib/debug`. Both under the
-//! process's root; by build id, which says what it is, under this machine's root too. A file found by build id must have it, one found by
-//! its link must have its CRC-32. Leaves out debuginfod: nothing is fetched from a network.
+//! process's root; by build id, which says what it is, under this machine's root too. They are opened here and not looked into: whether a
+//! file is the one that is meant, the resolver finds out (`names.rs`). Leaves out debuginfod: nothing is fetched from a network.
 
-use super::root::Root;
+use crate::foreign::Root;
 use crate::ids::BuildId;
-use crate::unwind::elf::{DebugSections, ElfFacts, path_of};
+use crate::resolver::question::{NameFacts, Proof};
 use std::fs::File;
-use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Where debug files of installed packages are.
 const DEBUG_ROOT: &str = "/usr/lib/debug";
-/// Bytes that are read at once for a checksum.
-const BLOCK: usize = 256 << 10;
 
-/// The debug file of a library, if there is one that belongs to it. `path` is the library's, as its process sees it.
-pub(super) fn find(
-    library: &File,
-    path: &Path,
-    root: &Root,
-    build_id: Option<&BuildId>,
-    sections: &DebugSections,
-) -> Option<File> {
-    let by_id = build_id.and_then(|id| find_by_build_id(root, id));
-    by_id.or_else(|| {
-        let (name, crc) = sections.link.as_ref()?;
-        find_by_link(library, path, root, name, *crc)
-    })
+/// The files that may be the debug file of a library, the best first. `path` is the library's, as its process sees it.
+pub(super) fn find(library: &File, path: &Path, root: &Root, facts: &NameFacts) -> Vec<(File, Proof)> {
+    let by_id = facts.build_id.iter().flat_map(|id| find_by_build_id(root, id));
+    let by_link =
+        facts.sections.link.iter().flat_map(|(name, crc)| find_by_link(library, path, root, name, *crc));
+    by_id.chain(by_link).collect()
 }
 
-fn find_by_build_id(root: &Root, build_id: &BuildId) -> Option<File> {
-    if !build_id.is_usable() {
-        return None;
-    }
+fn find_by_build_id(root: &Root, build_id: &BuildId) -> Vec<(File, Proof)> {
     let id = build_id.to_string();
-    let (folder, rest) = id.split_at_checked(2)?;
+    let Some((folder, rest)) = id.split_at_checked(2).filter(|_| build_id.is_usable()) else {
+        return Vec::new();
+    };
     let path = Path::new(DEBUG_ROOT).join(format!(".build-id/{folder}/{rest}.debug"));
     let own = Root::default();
     let roots = [Some(root), (!root.is_own()).then_some(&own)];
-    let mut files = roots.into_iter().flatten().filter_map(|root| root.open(&path, true).ok());
-    files.find(|file| {
-        let facts = ElfFacts::read(&path_of(file), &[]);
-        let belongs = facts.is_ok_and(|facts| facts.build_id.as_ref() == Some(build_id));
-        if !belongs {
-            log::debug!("{} is of another build and not used", path.display());
-        }
-        belongs
-    })
+    let files = roots.into_iter().flatten().filter_map(|root| root.open(&path, true).ok());
+    files.map(|file| (file, Proof::BuildId(build_id.clone()))).collect()
 }
 
-fn find_by_link(library: &File, path: &Path, root: &Root, name: &str, crc: u32) -> Option<File> {
+/// Beside a library its owner says what is there: a link could lead to anybody's file, and another user's file is not the library's.
+fn find_by_link(library: &File, path: &Path, root: &Root, name: &str, crc: u32) -> Vec<(File, Proof)> {
     // A name with folders in it is none.
     if name.is_empty() || name.contains('/') {
-        return None;
+        return Vec::new();
     }
     let identity = |file: &File| file.metadata().ok().map(|m| (m.dev(), m.ino()));
-    let places = places(path, name).into_iter();
-    let files = places.filter_map(|place| Some((root.open(&place, true).ok()?, place)));
-    let mut others = files.filter(|(file, _)| identity(file) != identity(library));
-    let found = others.find(|(file, place)| match read_crc32(file) {
-        Ok(found) if found == crc => true,
-        Ok(_) => {
-            log::debug!("{} has another checksum than its library says and is not used", place.display());
-            false
-        }
-        Err(error) => {
-            log::debug!("{} cannot be read: {error}", place.display());
-            false
-        }
-    });
-    found.map(|(file, _)| file)
+    let owner = |file: &File| file.metadata().ok().map(|m| m.uid());
+    let files = places(path, name).into_iter().filter_map(|place| root.open(&place, false).ok());
+    let others = files.filter(|file| identity(file) != identity(library));
+    let owned = others.filter(|file| owner(file) == Some(0) || owner(file) == owner(library));
+    owned.map(|file| (file, Proof::Crc32(crc))).collect()
 }
 
 /// Where a file named by a debug link may be.
@@ -83,29 +56,16 @@ fn places(library: &Path, name: &str) -> Vec<PathBuf> {
     vec![folder.join(name), folder.join(".debug").join(name), Path::new(DEBUG_ROOT).join(below).join(name)]
 }
 
-/// The CRC-32 of a whole file, by which a debug link names it.
-fn read_crc32(mut file: &File) -> io::Result<u32> {
-    let mut crc = crc32fast::Hasher::new();
-    let mut block = vec![0; BLOCK];
-    loop {
-        match file.read(&mut block) {
-            Ok(0) => return Ok(crc.finalize()),
-            Ok(read) => crc.update(&block[..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{find_by_build_id, find_by_link, places, read_crc32};
+    use super::{find_by_build_id, find_by_link, places};
+    use crate::foreign::Root;
     use crate::ids::BuildId;
-    use crate::symbolize::root::Root;
     use std::fs::File;
     use std::path::Path;
 
-    /// A link names a file beside the library, in `.debug`, or under `/usr/lib/debug`, and only the one with its checksum is taken.
+    /// A link names files beside the library, in `.debug`, or under `/usr/lib/debug`; neither the library itself, nor what a symbolic link
+    /// leads to, nor a name with folders in it.
     #[test]
     fn by_link() {
         let folder = tempfile::tempdir().unwrap();
@@ -114,15 +74,14 @@ mod tests {
         std::fs::create_dir(folder.path().join(".debug")).unwrap();
         std::fs::write(folder.path().join("lib.debug"), "another build").unwrap();
         std::fs::write(folder.path().join(".debug/lib.debug"), "symbols").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link.debug")).unwrap();
         let library = File::open(&path).unwrap();
-        let crc = read_crc32(&File::open(folder.path().join(".debug/lib.debug")).unwrap()).unwrap();
-        let found = |name: &str, crc| find_by_link(&library, &path, &Root::default(), name, crc);
-        assert!(found("lib.debug", crc).is_some());
-        assert!(found("lib.debug", crc + 1).is_none());
-        assert!(found("gone.debug", crc).is_none());
-        assert!(found("../lib.debug", crc).is_none());
-        // A link to itself is none.
-        assert!(found("lib.so", read_crc32(&File::open(&path).unwrap()).unwrap()).is_none());
+        let found = |name: &str| find_by_link(&library, &path, &Root::default(), name, 1).len();
+        assert_eq!(found("lib.debug"), 2);
+        assert_eq!(
+            (found("gone.debug"), found("../lib.debug"), found("lib.so"), found("link.debug")),
+            (0, 0, 0, 0)
+        );
         assert_eq!(places(Path::new("/a/b.so"), "c")[2], Path::new("/usr/lib/debug/a/c"));
     }
 
@@ -130,7 +89,7 @@ mod tests {
     #[test]
     fn by_build_id() {
         for bytes in [vec![], vec![1], vec![1; 20]] {
-            assert!(find_by_build_id(&Root::default(), &BuildId::from_bytes(bytes)).is_none());
+            assert!(find_by_build_id(&Root::default(), &BuildId::from_bytes(bytes)).is_empty());
         }
     }
 }

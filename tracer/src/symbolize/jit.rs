@@ -1,17 +1,18 @@
 //! Names of code that was made at run time: where a process has written them, and which name a place had when it was seen.
 //!
 //! A `jit-PID.dump` (`jitdump.rs`) is found by its mapping, which the JIT makes for that purpose, and opened while the process lives; what
-//! it does not name a `/tmp/perf-PID.map` (`perf_map.rs`) may. Leaves out code without either: that stays `[jit]`.
+//! it does not name a `/tmp/perf-PID.map` (`perf_map.rs`) may. Both are believed only from the process's own user or root, as `perf` has it:
+//! anybody may write a file of that name to `/tmp`. The resolver reads them. Leaves out code without either: that stays `[jit]`.
 
-use super::jitdump::read_dump;
-use super::perf_map::read_map;
-use super::root::Root;
+use super::jitdump::History;
 use crate::clock::KtimeNs;
+use crate::foreign::{Root, open_mapped};
 use crate::ids::{FrameId, Pid};
+use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ const MOST_DUMPS: usize = 4;
 pub struct JitProcess {
     /// Its process id as it knows it itself, which is in its files' names.
     own_pid: Pid,
+    /// Its user when it was met; `None` where that could not be told.
+    user: Option<u32>,
     root: Root,
     dumps: Vec<(u64, File)>,
     /// The places that were seen.
@@ -53,8 +56,9 @@ pub struct JitNames {
 impl JitProcess {
     /// Of a process that lives.
     pub fn new(pid: Pid, root: Root) -> Self {
-        let own_pid = read_own_pid(pid).unwrap_or(pid);
-        Self { own_pid, root, dumps: Vec::new(), places: BTreeMap::new() }
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let own_pid = parse_own_pid(&status).unwrap_or(pid);
+        Self { own_pid, user: parse_user(&status), root, dumps: Vec::new(), places: BTreeMap::new() }
     }
 
     /// The frame of a place that was seen, if it was seen before.
@@ -78,27 +82,33 @@ impl JitProcess {
             if known || self.dumps.len() >= MOST_DUMPS {
                 continue;
             }
-            let file = mapping.open(pid).filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
+            let file = open_mapped(pid, mapping).ok();
+            let file = file.filter(|file| file.metadata().is_ok_and(|found| self.trusts(&found)));
             self.dumps.extend(file.map(|file| (key.inode, file)));
         }
     }
 
+    /// Whether a file may name this process's code: it is its user's or root's, and has no other name by which somebody could have brought it
+    /// here.
+    fn trusts(&self, file: &Metadata) -> bool {
+        (file.uid() == 0 || Some(file.uid()) == self.user) && file.nlink() <= 1
+    }
+
     /// The names of all places that were seen.
-    pub fn names(&self) -> Vec<JitNames> {
+    pub fn names(&self, worker: &Worker) -> Vec<JitNames> {
         let wanted: Vec<u64> = self.places.keys().copied().collect();
-        let mut histories = BTreeMap::new();
+        let label = |what: &str| format!("{what} of process {}", self.own_pid);
+        let mut histories: BTreeMap<u64, History> = BTreeMap::new();
         for (_, dump) in &self.dumps {
-            // A handle of its own for the place in the file, on the same open file: nobody else reads it.
-            match dump
-                .try_clone()
-                .map_err(Into::into)
-                .and_then(|file| read_dump(BufReader::new(file), &wanted))
-            {
-                Ok(found) => histories.extend(found),
+            match worker.jit_dump(&label("the jitdump"), dump, &wanted) {
+                Ok(found) => {
+                    histories.extend(found.into_iter().map(|(address, plain)| (address, history(plain))));
+                }
                 Err(error) => log::debug!("no names from a jitdump of process {}: {error}", self.own_pid),
             }
         }
-        let map = self.read_map(&wanted);
+        let map = self.open_map().and_then(|map| worker.perf_map(&label("the perf map"), &map, &wanted).ok());
+        let map: BTreeMap<u64, String> = map.into_iter().flatten().collect();
         let names = |(address, place): (&u64, &JitPlace)| {
             let history = histories.get(address);
             let otherwise = map.get(address).map_or(JIT, String::as_str);
@@ -107,20 +117,28 @@ impl JitProcess {
         self.places.iter().map(names).collect()
     }
 
-    fn read_map(&self, wanted: &[u64]) -> BTreeMap<u64, String> {
+    /// Its perf map; most programs write none.
+    fn open_map(&self) -> Option<File> {
         let path = format!("/tmp/perf-{}.map", self.own_pid);
-        match self.root.open(Path::new(&path), false) {
-            Ok(file) => read_map(BufReader::new(file), wanted),
-            Err(_) => BTreeMap::new(), // Most programs write none.
-        }
+        let map = self.root.open_if(Path::new(&path), false, |found| self.trusts(found));
+        map.inspect_err(|error| log::debug!("no perf map of process {}: {error}", self.own_pid)).ok()
     }
 }
 
+fn history(plain: Vec<(u64, Option<String>)>) -> History {
+    plain.into_iter().map(|(at, name)| (KtimeNs::from_ns(at), name.map(Into::into))).collect()
+}
+
 /// The process id that a process knows itself by: the last of `NSpid` (Documentation/filesystems/proc.rst, v6.1).
-fn read_own_pid(pid: Pid) -> Option<Pid> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+fn parse_own_pid(status: &str) -> Option<Pid> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     line.split_whitespace().last()?.parse().ok().map(Pid::new)
+}
+
+/// The effective user: the second of `Uid`.
+fn parse_user(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Whether a path is `…/jit-PID.dump`.
@@ -148,10 +166,12 @@ fn names_of(place: JitPlace, history: &[(KtimeNs, Option<Arc<str>>)], otherwise:
 
 #[cfg(test)]
 mod tests {
-    use super::{JitPlace, is_dump, names_of};
+    use super::{JitPlace, JitProcess, is_dump, names_of, parse_own_pid, parse_user};
     use crate::clock::KtimeNs;
-    use crate::ids::FrameId;
+    use crate::foreign::Root;
+    use crate::ids::{FrameId, Pid};
     use crate::symbolize::jitdump::History;
+    use std::os::unix::fs::MetadataExt as _;
 
     fn names(first: u64, last: u64, history: &[(u64, Option<&str>)]) -> (String, Vec<(u64, String)>) {
         let at = KtimeNs::from_ns;
@@ -180,5 +200,37 @@ mod tests {
         for other in ["/tmp/jit-.dump", "/tmp/jit-a.dump", "/tmp/jit-12.dump.so", "jit-12"] {
             assert!(!is_dump(other), "{other}");
         }
+    }
+
+    /// The effective user and the innermost process id are those of the kernel's text.
+    #[test]
+    fn status_of_a_process() {
+        let status = "Name:\tx\nUid:\t1000\t1001\t1002\t1003\nNSpid:\t77\t5\n";
+        assert_eq!((parse_user(status), parse_own_pid(status)), (Some(1001), Some(Pid::new(5))));
+        assert_eq!((parse_user(""), parse_own_pid("NSpid:\t\n")), (None, None));
+    }
+
+    /// A stranger's file names nobody's code, nor does one with a second name; the user's own and root's do.
+    #[test]
+    fn whose_files_are_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("perf-1.map");
+        std::fs::write(&path, "").unwrap();
+        let process = |user| JitProcess {
+            user,
+            own_pid: Pid::new(1),
+            root: Root::default(),
+            dumps: Vec::new(),
+            places: std::collections::BTreeMap::new(),
+        };
+        let found = |uid: u32| {
+            std::os::unix::fs::chown(&path, Some(uid), None).unwrap();
+            std::fs::metadata(&path).unwrap()
+        };
+        assert!(process(Some(1001)).trusts(&found(1001)) && process(Some(1001)).trusts(&found(0)));
+        assert!(!process(Some(0)).trusts(&found(1001)) && !process(None).trusts(&found(1001)));
+        std::fs::hard_link(&path, folder.path().join("second")).unwrap();
+        assert_eq!(found(0).nlink(), 2);
+        assert!(!process(Some(0)).trusts(&found(0)));
     }
 }

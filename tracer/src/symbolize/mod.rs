@@ -4,28 +4,44 @@
 //! meanwhile, or belongs to a container that is gone, still has its names. A frame without a name keeps its library and offset: "could not"
 //! is an answer, with its reason in the log. On request debug information gives source lines and the functions that the compiler put into
 //! others.
+//!
+//! The recorder opens files and asks (`library.rs`, `jit.rs`, `debug_file.rs`); a resolver's worker looks into them (`names.rs`, `perf_map.rs`,
+//! `jitdump.rs`). Names of the kernel's own functions are the kernel's word, and are asked for without a worker.
 
 mod debug_file;
+mod image;
 mod jit;
 pub mod jitdump;
 mod library;
+mod names;
 pub mod perf_map;
-mod root;
 
 pub use jit::{JIT, JitNames, JitProcess};
 pub use library::Library;
-pub use root::{Root, Roots};
+pub use names::name_places;
 
 use crate::ids::FrameId;
 use crate::profile::record::{Frame, FrameKind, Name};
+use crate::resolver::Worker;
 use blazesym::symbolize::source::{Kernel, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
-use library::Place;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// What was found for a place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The function's name, with file and line where they were asked for and are known.
+    pub name: Option<Name>,
+    /// What the compiler put into it.
+    pub inlined: Vec<Name>,
+    /// Where a function without a name begins, as a file offset, by its unwind information.
+    pub start: Option<u64>,
+}
+
 /// How much is looked up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detail {
     /// Source lines and inlined functions, from debug information.
     pub inlines: bool,
@@ -46,6 +62,7 @@ pub struct FrameNames {
 pub fn name_frames(
     frames: &[(FrameId, Frame)],
     libraries: &BTreeMap<String, Library>,
+    worker: &Worker,
     detail: Detail,
 ) -> Vec<FrameNames> {
     let mut by_module: BTreeMap<(FrameKind, &str), Vec<&(FrameId, Frame)>> = BTreeMap::new();
@@ -56,7 +73,10 @@ pub fn name_frames(
         let addresses: Vec<u64> = frames.iter().map(|(_, frame)| frame.address).collect();
         let found = match kind {
             FrameKind::Kernel => name_kernel(&addresses),
-            _ => libraries.get(*module).map(|library| library.name(&addresses, detail)).unwrap_or_default(),
+            _ => libraries
+                .get(*module)
+                .map(|library| library.name(worker, &addresses, detail))
+                .unwrap_or_default(),
         };
         let found = found.into_iter().chain(std::iter::repeat(Place::default()));
         let named = frames.iter().zip(found).map(|((id, frame), place)| names_of(*id, frame, place));
@@ -68,7 +88,7 @@ pub fn name_frames(
 fn name_kernel(addresses: &[u64]) -> Vec<Place> {
     let symbolizer = symbolizer(Detail::default());
     let kernel = Kernel { debug_syms: false, ..Kernel::default() };
-    look_up(&symbolizer, &Source::Kernel(kernel), Input::AbsAddr(addresses), Path::new("the kernel"))
+    look_up(&symbolizer, &Source::Kernel(kernel), Input::AbsAddr(addresses)).unwrap_or_default()
 }
 
 /// A symbolizer for one file: what it caches is let go with it.
@@ -81,16 +101,11 @@ fn symbolizer(detail: Detail) -> Symbolizer {
         .build()
 }
 
-/// Asks for all places at once; places without a name where the source cannot be read.
-fn look_up(symbolizer: &Symbolizer, source: &Source<'_>, places: Input<&[u64]>, path: &Path) -> Vec<Place> {
-    let count = places.as_inner_ref().len();
-    match symbolizer.symbolize(source, places) {
-        Ok(found) => found.iter().map(|found| found.as_sym().map(Place::of).unwrap_or_default()).collect(),
-        Err(error) => {
-            log::debug!("no symbols of {}: {error:#}", path.display());
-            vec![Place::default(); count]
-        }
-    }
+/// Asks for all places at once; `None` where the source cannot be read.
+fn look_up(symbolizer: &Symbolizer, source: &Source<'_>, places: Input<&[u64]>) -> Option<Vec<Place>> {
+    let found = symbolizer.symbolize(source, places);
+    let found = found.inspect_err(|error| log::debug!("no symbols: {error:#}")).ok()?;
+    Some(found.iter().map(|found| found.as_sym().map(Place::of).unwrap_or_default()).collect())
 }
 
 impl Place {
@@ -132,19 +147,15 @@ fn place_name(module: &str, offset: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Detail, FrameNames, Library, name_frames};
+    use super::{Detail, name_kernel, name_places, names_of};
     use crate::ids::FrameId;
     use crate::profile::record::{Frame, FrameKind};
     use crate::unwind::elf::ElfFacts;
-    use std::collections::BTreeMap;
-    use std::path::Path;
 
-    const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
-
-    fn native(module: &str, address: u64) -> Frame {
+    fn frame(kind: FrameKind, module: &str, address: u64) -> Frame {
         let empty = String::new();
         Frame {
-            kind: FrameKind::Native,
+            kind,
             name: empty.clone(),
             module: module.into(),
             file: empty,
@@ -154,41 +165,27 @@ mod tests {
         }
     }
 
-    fn names(frames: impl IntoIterator<Item = Frame>, libraries: &BTreeMap<String, Library>) -> Vec<String> {
-        let frames: Vec<_> = (0u32..).map(FrameId::new).zip(frames).collect();
-        let mut names = name_frames(&frames, libraries, Detail::default());
-        names.sort_by_key(|FrameNames { frame, .. }| *frame);
-        names.into_iter().map(|names| names.name.name).collect()
-    }
-
     /// Functions of the vDSO are found though it is no file.
     #[test]
     fn names_of_the_vdso() {
         let image = crate::unwind::vdso::open_image().unwrap();
-        let path = crate::unwind::elf::path_of(&image);
-        let facts = ElfFacts::read(&path, &["__vdso_gettimeofday"]).unwrap();
+        let facts = ElfFacts::read(&image, &["__vdso_gettimeofday"]).unwrap();
         let place = facts.file_offset(facts.symbol("__vdso_gettimeofday").unwrap()).unwrap();
-        let libraries = BTreeMap::from([("[vdso]".to_owned(), Library::of(image))]);
-        let names = names([native("[vdso]", place + 1)], &libraries);
-        assert!(names[0].ends_with("gettimeofday"), "{names:?}");
+        let found = name_places(&image, std::iter::empty(), &[place + 1], Detail::default());
+        assert!(found[0].name.as_ref().unwrap().name.ends_with("gettimeofday"), "{found:?}");
     }
 
-    /// A function of libc is found by its place in the file; a place without a function, and one in a file that is gone, keep theirs.
+    /// What has no name keeps its place: a library's by file and offset, or by the start of its function; the kernel's by its address.
     #[test]
-    fn names_or_places() {
-        let facts = ElfFacts::read(Path::new(LIBC), &["qsort"]).unwrap();
-        let qsort = facts.file_offset(facts.symbol("qsort").unwrap()).unwrap();
-        let frames = [native(LIBC, qsort + 1), native(LIBC, 1), native("/gone.so", 0x1234)];
-        let libraries = BTreeMap::from([(LIBC.to_owned(), Library::of(std::fs::File::open(LIBC).unwrap()))]);
-        let names = names(frames, &libraries);
-        assert!(names[0].starts_with("qsort"), "{names:?}");
-        assert_eq!(names[1..], ["libc.so.6+0x1", "gone.so+0x1234"]);
-    }
-
-    /// An address of the kernel that is in no function is its own name.
-    #[test]
-    fn nameless_kernel() {
-        let frame = Frame { kind: FrameKind::Kernel, ..native("", 0x10) };
-        assert_eq!(names([frame], &BTreeMap::new()), ["0x10"]);
+    fn places_without_names() {
+        let name = |frame: &Frame, start| {
+            let place = super::Place { start, ..super::Place::default() };
+            names_of(FrameId::new(0), frame, place).name.name
+        };
+        let gone = frame(FrameKind::Native, "/lib/gone.so", 0x1234);
+        assert_eq!(name(&gone, None), "gone.so+0x1234");
+        assert_eq!(name(&gone, Some(0x1200)), "gone.so+0x1200");
+        assert_eq!(name(&frame(FrameKind::Kernel, "", 0x10), None), "0x10");
+        assert!(name_kernel(&[0x10]).iter().all(|place| place.name.is_none()));
     }
 }

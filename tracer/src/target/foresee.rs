@@ -6,6 +6,7 @@
 //! later, and programs that scripts of a shell start.
 
 use super::lookup::locate;
+use crate::foreign::Root;
 use crate::unwind::elf::{Linked, read_linked};
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
@@ -26,7 +27,8 @@ pub fn foresee(words: &[OsString], path: Option<&OsStr>) -> Vec<PathBuf> {
         program = next;
     }
     let Ok(program) = program.canonicalize() else { return Vec::new() };
-    let Ok(linked) = read_linked(&program) else { return Vec::new() };
+    let Ok(file) = Root::default().open(&program, true) else { return Vec::new() };
+    let Ok(linked) = read_linked(&file) else { return Vec::new() };
     let library = find_interpreter(&program, &linked);
     std::iter::once(program).chain(library).collect()
 }
@@ -34,7 +36,7 @@ pub fn foresee(words: &[OsString], path: Option<&OsStr>) -> Vec<PathBuf> {
 /// The start of a script, up to the end of its first line; `None` for what is none.
 fn read_first_line(path: &Path) -> Option<String> {
     let mut start = Vec::new();
-    std::fs::File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
+    Root::default().open(path, true).ok()?.take(256).read_to_end(&mut start).ok()?;
     let line = start.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
     Some(String::from_utf8_lossy(line).into_owned())
 }

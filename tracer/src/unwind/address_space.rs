@@ -5,7 +5,6 @@
 use crate::ids::Pid;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::PathBuf;
 
 /// Bytes of `maps` that are read: more than 100,000 mappings, where the kernel allows 65,530 (vm.max_map_count).
 const LONGEST_MAPS: u64 = 16 << 20;
@@ -110,19 +109,6 @@ impl Mapping {
     pub fn is_anonymous(&self) -> bool {
         let nameless = self.file.is_none() && self.path.is_empty();
         nameless || ANONYMOUS.iter().any(|path| self.path.starts_with(path))
-    }
-
-    /// Opens the mapped file: by the mapping itself (deleted files and other mount namespaces too), or by its path under the process's
-    /// root.
-    pub fn open(&self, pid: Pid) -> Option<File> {
-        self.paths(pid).into_iter().find_map(|path| File::open(path).ok())
-    }
-
-    /// The paths by which the mapped file may be reached from here, the best first.
-    pub fn paths(&self, pid: Pid) -> [PathBuf; 2] {
-        let by_mapping = format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end);
-        let by_path = format!("/proc/{pid}/root{}", self.path);
-        [by_mapping, by_path].map(PathBuf::from)
     }
 }
 

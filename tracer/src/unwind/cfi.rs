@@ -9,7 +9,6 @@ use super::elf::{EhFrame, ElfError, ElfFacts};
 use gimli::{BaseAddresses, EhFrame as Section, LittleEndian, UnwindContext, UnwindSection as _};
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::Path;
 use tracer_ebpf::rows::{FullRule, Operand, Rule, rule};
 
 type Fde<'a> = gimli::FrameDescriptionEntry<Reader<'a>>;
@@ -29,9 +28,9 @@ pub struct Rows {
 }
 
 /// Where the functions of a file begin, as file offsets in order, by its unwind information; empty where there is none.
-pub fn function_starts(path: &Path) -> Vec<u64> {
-    let (Ok(facts), Ok(file)) = (ElfFacts::read(path, &[]), File::open(path)) else { return Vec::new() };
-    let Ok(Some(mut section)) = FrameFile::find(&file) else { return Vec::new() };
+pub fn function_starts(file: &File) -> Vec<u64> {
+    let Ok(facts) = ElfFacts::read(file, &[]) else { return Vec::new() };
+    let Ok(Some(mut section)) = FrameFile::find(file) else { return Vec::new() };
     let mut starts = Vec::new();
     each_fde(&mut section, |_, _, fde| {
         starts.extend(fde.ok().and_then(|fde| facts.file_offset(fde.initial_address())));
@@ -277,16 +276,16 @@ fn tidy(mut rows: Vec<u64>) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ElfFacts, File, Path, add_entry, build_rows, read_rows};
+    use super::{ElfFacts, File, add_entry, build_rows, read_rows};
     use crate::unwind::elf::read_eh_frame;
     use tracer_ebpf::rows::{Rule, rule};
 
     /// libc's table has thousands of sorted rows, nearly all expressible, and begins below its first function with nothing.
     #[test]
     fn libc_has_rows() {
-        let path = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
-        let base = ElfFacts::read(path, &[]).unwrap().base;
-        let rows = build_rows(&read_eh_frame(path).unwrap().unwrap(), base);
+        let file = File::open("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
+        let base = ElfFacts::read(&file, &[]).unwrap().base;
+        let rows = build_rows(&read_eh_frame(&file).unwrap().unwrap(), base);
         assert!(rows.rows.len() > 10_000, "{}", rows.rows.len());
         assert!(rows.rows.is_sorted());
         assert_eq!(rows.damaged, 0);
@@ -302,10 +301,10 @@ mod tests {
     #[test]
     fn rows_by_parts() {
         // This program: one part is not several.
-        let path = std::env::current_exe().unwrap();
-        let section = read_eh_frame(&path).unwrap().unwrap();
+        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        let section = read_eh_frame(&file).unwrap().unwrap();
         assert!(section.data.len() > 1 << 20, "{}", section.data.len());
-        let (whole, parts) = (build_rows(&section, 0), read_rows(&File::open(path).unwrap(), 0).unwrap());
+        let (whole, parts) = (build_rows(&section, 0), read_rows(&file, 0).unwrap());
         assert!(whole.rows.len() > 10_000 && whole.rows == parts.rows && whole.full == parts.full);
         assert_eq!((whole.damaged, whole.unsupported), (parts.damaged, parts.unsupported));
     }
@@ -333,8 +332,8 @@ mod tests {
     /// Damaged sections give fewer rows, never a panic.
     #[test]
     fn damaged_sections() {
-        let path = Path::new("/lib/x86_64-linux-gnu/libm.so.6");
-        let mut section = read_eh_frame(path).unwrap().unwrap();
+        let file = File::open("/lib/x86_64-linux-gnu/libm.so.6").unwrap();
+        let mut section = read_eh_frame(&file).unwrap().unwrap();
         for at in (0..section.data.len()).step_by(section.data.len() / 200 + 1) {
             section.data[at] ^= 0x5a;
         }

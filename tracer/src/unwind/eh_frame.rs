@@ -3,7 +3,8 @@
 //! The section of `libtorch_cpu` has ten megabytes, which nobody needs at once. Sources: LSB Core 5.0 §10.6. Leaves out what entries mean
 //! (`cfi`) and how one of them is found (`fde`).
 
-use super::elf::{EhFrame, ElfError, Place, find_unwind_sections, path_of};
+use super::elf::{EhFrame, ElfError, Place, find_unwind_sections};
+use super::file_bytes::believable_bytes;
 use memmap2::{MmapMut, MmapOptions, UncheckedAdvice};
 use std::fs::File;
 use std::ops::Range;
@@ -47,12 +48,9 @@ pub(super) struct FrameFile<'a> {
 impl<'a> FrameFile<'a> {
     /// Finds it; `None` where the file has none.
     pub(super) fn find(file: &'a File) -> Result<Option<Self>, ElfError> {
-        let path = path_of(file);
-        let [Some(place), _] = find_unwind_sections(&path)? else { return Ok(None) };
-        let blocks = Blocks::new(file, place).ok_or_else(|| ElfError::Damaged {
-            path: path.display().to_string(),
-            cause: "its .eh_frame lies behind its end".into(),
-        })?;
+        let [Some(place), _] = find_unwind_sections(file)? else { return Ok(None) };
+        let blocks = Blocks::new(file, place)
+            .ok_or_else(|| ElfError::Damaged("its .eh_frame lies behind its end, or is too large".into()))?;
         Ok(Some(Self { file, svma: place.svma, blocks }))
     }
 }
@@ -89,10 +87,10 @@ pub(super) struct Blocks {
 const BLOCK: usize = 16 << 10;
 
 impl Blocks {
-    /// Reads nothing yet; `None` where it is not in the file, or too large for this machine.
+    /// Reads nothing yet; `None` where it is not in the file, or too large for it or for this machine.
     pub(super) fn new(file: &File, place: Place) -> Option<Self> {
         let end = place.offset.checked_add(place.size)?;
-        if end > file.metadata().ok()?.len() {
+        if end > file.metadata().ok()?.len() || place.size > believable_bytes(file).ok()? {
             return None;
         }
         let size = usize::try_from(place.size).ok()?;
@@ -155,6 +153,8 @@ pub(super) enum Next {
 
 /// Bytes whose entries are in memory at once.
 const BATCH: usize = 256 << 10;
+/// Bytes that an entry may have: the largest of PyTorch's has some 20 KiB.
+pub(super) const MAX_ENTRY: usize = 4 << 20;
 
 /// Has the entries from a place on read, as many as are in memory at once, each with the one that it leads to.
 pub(super) fn read_entries(section: &mut impl FrameBytes, from: usize, entries: &mut Vec<Entry>) -> Next {
@@ -191,7 +191,8 @@ fn extent(section: &mut impl FrameBytes, at: usize) -> Option<(usize, usize)> {
         RESERVED.. => return None,
         length => (at + 4, u64::from(length)),
     };
-    let end = body.checked_add(usize::try_from(length).ok()?)?;
+    let length = usize::try_from(length).ok().filter(|&length| length <= MAX_ENTRY)?;
+    let end = body.checked_add(length)?;
     section.need(at..end).then_some((body, end))
 }
 

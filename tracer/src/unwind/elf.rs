@@ -1,12 +1,16 @@
 //! What unwinding needs of an ELF file: its code segments, its build id, its symbols by name, its `.eh_frame`.
 //!
-//! The file is read by parts, never mapped: a file that shrinks under us is an error, not a SIGBUS.
+//! Belongs to the resolver, but for the types: whoever has privileges does not parse what others can write. Leaves out how the bytes are
+//! read (`file_bytes.rs`).
 
+use super::file_bytes::{FileBytes, believable_bytes};
 use crate::ids::BuildId;
-use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
-use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache};
+use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
+use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -15,25 +19,15 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ElfError {
     /// It cannot be read.
-    #[error("cannot read {path}: {cause}")]
-    Read {
-        /// The file.
-        path: String,
-        /// What the system says.
-        cause: io::Error,
-    },
+    #[error("the file cannot be read: {0}")]
+    Read(#[from] io::Error),
     /// It is not a 64-bit ELF file, or a damaged one.
-    #[error("{path} is not a usable ELF file: {cause}")]
-    Damaged {
-        /// The file.
-        path: String,
-        /// What is wrong.
-        cause: String,
-    },
+    #[error("it is not a usable ELF file: {0}")]
+    Damaged(String),
 }
 
 /// A segment that is loaded as code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeSegment {
     /// Its address in the file's own numbering (SVMA).
     pub svma: u64,
@@ -53,7 +47,7 @@ pub struct EhFrame {
 }
 
 /// The facts of one ELF file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ElfFacts {
     /// Lowest loaded address, rounded down to a page (SVMA).
     pub base: u64,
@@ -74,8 +68,8 @@ pub struct ElfFacts {
 
 impl ElfFacts {
     /// Reads a file and looks for the named symbols, in `.dynsym` first.
-    pub fn read(path: &Path, wanted: &[&str]) -> Result<Self, ElfError> {
-        with_elf(path, |elf| {
+    pub fn read(file: &File, wanted: &[&str]) -> Result<Self, ElfError> {
+        with_elf(file, |elf| {
             let endian = Endianness::Little;
             let mut base = u64::MAX;
             let mut code = Vec::new();
@@ -148,8 +142,8 @@ impl ElfFacts {
 }
 
 /// Reads `.eh_frame`; `None` where the file has none.
-pub fn read_eh_frame(path: &Path) -> Result<Option<EhFrame>, ElfError> {
-    with_elf(path, |elf| {
+pub fn read_eh_frame(file: &File) -> Result<Option<EhFrame>, ElfError> {
+    with_elf(file, |elf| {
         let Some(section) = elf.section_by_name(".eh_frame") else { return Ok(None) };
         let data = section.uncompressed_data().map_err(|e| e.to_string())?.into_owned();
         Ok(Some(EhFrame { data, svma: section.address() }))
@@ -168,8 +162,8 @@ pub struct Place {
 }
 
 /// Where `.eh_frame` and `.eh_frame_hdr` lie; `None` where the file has none.
-pub fn find_unwind_sections(path: &Path) -> Result<[Option<Place>; 2], ElfError> {
-    with_elf(path, |elf| {
+pub fn find_unwind_sections(file: &File) -> Result<[Option<Place>; 2], ElfError> {
+    with_elf(file, |elf| {
         Ok([".eh_frame", ".eh_frame_hdr"].map(|name| {
             let section = elf.section_by_name(name)?;
             let (offset, size) = section.file_range()?;
@@ -188,8 +182,8 @@ pub struct Linked {
 }
 
 /// Reads what a file is linked with.
-pub fn read_linked(path: &Path) -> Result<Linked, ElfError> {
-    with_elf(path, |elf| {
+pub fn read_linked(file: &File) -> Result<Linked, ElfError> {
+    with_elf(file, |elf| {
         let endian = Endianness::Little;
         let sections = elf.elf_section_table();
         let mut linked = Linked::default();
@@ -212,7 +206,7 @@ pub fn read_linked(path: &Path) -> Result<Linked, ElfError> {
 }
 
 /// What a file says about names: which of them it has itself, and where else they are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DebugSections {
     /// It has a full symbol table, not only that of the dynamic linker.
     pub symtab: bool,
@@ -224,8 +218,8 @@ pub struct DebugSections {
 
 impl DebugSections {
     /// Reads the file's sections.
-    pub fn read(path: &Path) -> Result<Self, ElfError> {
-        with_elf(path, |elf| {
+    pub fn read(file: &File) -> Result<Self, ElfError> {
+        with_elf(file, |elf| {
             let has = |name: &str| elf.section_by_name(name).is_some_and(|section| section.size() > 0);
             let link = elf.gnu_debuglink().ok().flatten();
             let link = link.map(|(name, crc)| (String::from_utf8_lossy(name).into_owned(), crc));
@@ -234,19 +228,67 @@ impl DebugSections {
     }
 }
 
+/// Bytes of a file's names, of all parts together: with debug information those of the largest libraries have a fifth.
+const MOST_NAMES: u64 = 8 << 30;
+
+/// The parts of a file that names are in: headers, symbols, notes; with `debug_info` what source lines are made of too.
+///
+/// # Errors
+/// Where it cannot be read, is no ELF file, or says to be larger than it is.
+pub fn name_parts(file: &File, debug_info: bool) -> Result<Vec<Range<u64>>, ElfError> {
+    let length = file.metadata()?.len();
+    let most = believable_bytes(file)?;
+    let parts = with_elf(file, |elf| {
+        let (endian, header) = (Endianness::Little, elf.elf_header());
+        let table =
+            |at: u64, entry: u16, count: usize| at..at.saturating_add(u64::from(entry) * count as u64);
+        let sections = elf.elf_section_table();
+        let mut parts = vec![
+            0..size_of_val(header) as u64,
+            table(header.e_phoff(endian), header.e_phentsize(endian), elf.elf_program_headers().len()),
+            table(header.e_shoff(endian), header.e_shentsize(endian), sections.len()),
+        ];
+        for section in sections.iter() {
+            let name = sections.section_name(endian, section).unwrap_or_default();
+            if has_names(section.sh_type(endian)) || debug_info && is_debug_info(name) {
+                parts.extend(section.file_range(endian).map(|(at, size)| at..at.saturating_add(size)));
+            }
+        }
+        Ok(parts)
+    })?;
+    let too_long = |part: &Range<u64>| part.end > length || part.end - part.start > most;
+    let total: u64 = parts.iter().map(|part| part.end - part.start).sum();
+    if parts.iter().any(too_long) || total > MOST_NAMES {
+        return Err(ElfError::Damaged("its headers say that it is larger than it is".into()));
+    }
+    Ok(parts)
+}
+
+/// Symbol tables, their strings, notes, and what the dynamic linker finds symbols by.
+fn has_names(kind: object::elf::SectionType) -> bool {
+    use object::elf::{
+        SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH, SHT_HASH, SHT_NOTE, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
+    };
+    let kinds =
+        [SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH, SHT_HASH, SHT_NOTE, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX];
+    kinds.contains(&kind)
+}
+
+fn is_debug_info(name: &[u8]) -> bool {
+    [&b".debug_"[..], b".zdebug_", b".gnu_debug"].iter().any(|start| name.starts_with(start))
+}
+
 /// An open file as a path, whatever became of its own.
 pub fn path_of(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }
 
-type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
+type Elf<'a> = ElfFile64<'a, Endianness, &'a FileBytes<'a>>;
 
-fn with_elf<T>(path: &Path, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Result<T, ElfError> {
-    let name = || path.display().to_string();
-    let file = File::open(path).map_err(|cause| ElfError::Read { path: name(), cause })?;
-    let cache = ReadCache::new(file);
-    let elf = Elf::parse(&cache).map_err(|e| ElfError::Damaged { path: name(), cause: e.to_string() })?;
-    f(&elf).map_err(|cause| ElfError::Damaged { path: name(), cause })
+fn with_elf<T>(file: &File, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Result<T, ElfError> {
+    let bytes = FileBytes::new(file)?;
+    let elf = Elf::parse(&bytes).map_err(|e| ElfError::Damaged(e.to_string()))?;
+    f(&elf).map_err(ElfError::Damaged)
 }
 
 fn find_symbols(elf: &Elf<'_>, wanted: &[&str]) -> Vec<(String, u64, u64)> {
@@ -285,10 +327,10 @@ mod tests {
         assert_eq!(elf.bias(0x7f00_0000_3000, 0x9000), None);
     }
 
-    /// A file that is not ELF is an error with its path.
+    /// A file that is not ELF is an error that says so.
     #[test]
     fn not_elf() {
-        let error = ElfFacts::read(std::path::Path::new("/etc/passwd"), &[]).unwrap_err();
-        assert!(error.to_string().contains("/etc/passwd"));
+        let error = ElfFacts::read(&std::fs::File::open("/etc/passwd").unwrap(), &[]).unwrap_err();
+        assert!(error.to_string().contains("not a usable ELF file"));
     }
 }

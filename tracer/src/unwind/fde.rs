@@ -6,8 +6,9 @@
 
 use super::cfi::{ENTRY_BYTES, OUTERMOST, Rows, read_rows, rule_at};
 use super::cfi_rule::Reader;
-use super::eh_frame::Blocks;
-use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections, path_of};
+use super::eh_frame::{Blocks, MAX_ENTRY};
+use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections};
+use super::file_bytes::believable_bytes;
 use gimli::{
     BaseAddresses, EhFrame as Section, EhFrameHdr, EndianSlice, LittleEndian, UnwindContext,
     UnwindSection as _,
@@ -41,9 +42,8 @@ impl UnwindFile {
     /// # Errors
     /// Where it cannot be read, or is no ELF file.
     pub fn open(file: File) -> Result<Self, ElfError> {
-        let path = path_of(&file);
-        let facts = ElfFacts::read(&path, &[])?;
-        let found = match find_unwind_sections(&path)? {
+        let facts = ElfFacts::read(&file, &[])?;
+        let found = match find_unwind_sections(&file)? {
             [Some(frames), Some(header)] => table(&file, frames, header),
             _ => None,
         };
@@ -56,9 +56,9 @@ impl UnwindFile {
         Ok(new)
     }
 
-    /// What to subtract from an address in a mapping to get the file's own (SVMA), see `ElfFacts::bias`.
-    pub fn bias(&self, mapping_start: u64, mapping_offset: u64) -> Option<u64> {
-        self.facts.bias(mapping_start, mapping_offset)
+    /// What the file says of itself.
+    pub const fn facts(&self) -> &ElfFacts {
+        &self.facts
     }
 
     /// The rule at an address (SVMA), and what it is in full where it does not fit a row; `rule::NONE` where the file has no unwind
@@ -89,20 +89,13 @@ impl UnwindFile {
             }
         }
     }
-
-    /// The eight bytes at a place of the file, which is what is mapped there as code.
-    pub fn word(&self, offset: u64) -> Option<u64> {
-        let mut bytes = [0; 8];
-        self.file.read_exact_at(&mut bytes, offset).ok()?;
-        Some(u64::from_ne_bytes(bytes))
-    }
 }
 
 /// Reads the search table; `None` where it has none that can be searched.
 fn table(file: &File, frames: Place, header: Place) -> Option<Found> {
     let length = file.metadata().ok()?.len();
     let inside = |place: &Place| place.offset.checked_add(place.size).is_some_and(|end| end <= length);
-    if !inside(&frames) || !inside(&header) {
+    if !inside(&frames) || !inside(&header) || header.size > believable_bytes(file).ok()? {
         return None;
     }
     let mut bytes = vec![0; usize::try_from(header.size).ok()?];
@@ -117,9 +110,6 @@ fn table(file: &File, frames: Place, header: Place) -> Option<Found> {
 const fn is_none((rule, _): (Rule, Option<FullRule>)) -> bool {
     rule.kind() == rule::NONE
 }
-
-/// Bytes that an entry may have: the largest of PyTorch's has some 20 KiB.
-const MAX_ENTRY: usize = 4 << 20;
 
 impl Blocks {
     /// Has a whole entry read; gives its place in the section behind its length.
@@ -182,12 +172,12 @@ mod tests {
     /// At every row of the C library, and just before the next, the rule that is looked up is the one of the whole table.
     #[test]
     fn rules_are_those_of_the_table() {
-        let path = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
-        let facts = ElfFacts::read(path, &[]).unwrap();
+        let file = File::open("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
+        let facts = ElfFacts::read(&file, &[]).unwrap();
         let base = facts.base;
-        let mut rows = build_rows(&read_eh_frame(path).unwrap().unwrap(), base);
+        let mut rows = build_rows(&read_eh_frame(&file).unwrap().unwrap(), base);
         add_entry(&mut rows.rows, facts.entry - base);
-        let mut file = UnwindFile::open(File::open(path).unwrap()).unwrap();
+        let mut file = UnwindFile::open(file).unwrap();
         let starts = rows.rows.iter().map(|row| row >> 32);
         for place in starts.flat_map(|start| [start, start.saturating_sub(1)]) {
             // Rules in full are numbered by the table that they stand in.
@@ -202,7 +192,7 @@ mod tests {
     fn damaged_files() {
         let path = Path::new("/lib/x86_64-linux-gnu/libm.so.6");
         let whole = std::fs::read(path).unwrap();
-        let places = find_unwind_sections(path).unwrap().map(Option::unwrap);
+        let places = find_unwind_sections(&File::open(path).unwrap()).unwrap().map(Option::unwrap);
         let dir = tempfile::tempdir().unwrap();
         for (step, flip) in [(1, 0xff), (7, 0x5a), (64, 0x80), (509, 1), (4096, 0x7f)] {
             let mut bytes = whole.clone();
@@ -220,7 +210,6 @@ mod tests {
             // A file that shrinks while it is open.
             File::options().write(true).open(&copy).unwrap().set_len(4096).unwrap();
             file.rule(0x20_000);
-            assert_eq!(file.word(8192), None);
         }
     }
 

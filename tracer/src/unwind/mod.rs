@@ -10,6 +10,7 @@ pub mod cpython;
 mod eh_frame;
 pub mod elf;
 pub mod fde;
+pub mod file_bytes;
 pub mod merge;
 pub mod seam;
 pub mod stack_copy;

@@ -5,9 +5,9 @@
 //! there when the first program starts below that root, before it comes to use CUDA. Links are followed inside that root only. Leaves out
 //! processes that ran before the recording, into which nothing is injected.
 
+use crate::foreign::{Root, Roots};
 use crate::ids::Pid;
 use crate::profile::record::Warning;
-use crate::symbolize::{Root, Roots};
 use crate::target::injection::{SOCKET_FILE, furnish};
 use crate::unwind::elf::path_of;
 use nix::sys::statvfs::{FsFlags, fstatvfs};

@@ -4,11 +4,11 @@
 //! linker copied it there, else in the C library. Leaves out what the variables mean (`devices`).
 
 use super::devices::Told;
+use crate::foreign::open_mapped;
 use crate::ids::Pid;
+use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
 use crate::unwind::cpython::memory::{ProcessMemory, Source};
-use crate::unwind::elf::ElfFacts;
-use std::fs::File;
 
 /// Variables of a process, and the bytes of one, that are looked at.
 const MOST: u64 = 4096;
@@ -17,8 +17,8 @@ const LONGEST: u64 = 4096;
 const PIECE: u64 = 64;
 
 /// What a process is told about GPUs; `None` where its environment cannot be read.
-pub(in crate::probe) fn read_told(pid: Pid, mappings: &[Mapping]) -> Option<Told> {
-    let variables = read_now(pid, mappings).or_else(|| read_at_start(pid))?;
+pub(in crate::probe) fn read_told(pid: Pid, mappings: &[Mapping], worker: &Worker) -> Option<Told> {
+    let variables = read_now(pid, mappings, worker).or_else(|| read_at_start(pid))?;
     let value = |name: &str| {
         variables.iter().find_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
     };
@@ -30,7 +30,7 @@ fn read_at_start(pid: Pid) -> Option<Vec<String>> {
     Some(String::from_utf8_lossy(&bytes).split('\0').map(str::to_owned).collect())
 }
 
-fn read_now(pid: Pid, mappings: &[Mapping]) -> Option<Vec<String>> {
+fn read_now(pid: Pid, mappings: &[Mapping], worker: &Worker) -> Option<Vec<String>> {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let is_libc = |path: &str| {
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -39,16 +39,16 @@ fn read_now(pid: Pid, mappings: &[Mapping]) -> Option<Vec<String>> {
     let of_program = mappings.iter().filter(|mapping| program.as_os_str() == mapping.path.as_str());
     let of_libc = mappings.iter().filter(|mapping| is_libc(&mapping.path));
     let memory = ProcessMemory::of(pid);
-    let list = of_program.chain(of_libc).find_map(|mapping| list_of(pid, &memory, mapping))?;
+    let list = of_program.chain(of_libc).find_map(|mapping| list_of(pid, &memory, mapping, worker))?;
     let entries = (0..MOST).map_while(|number| memory.word(list + 8 * number).filter(|entry| *entry != 0));
     Some(entries.filter_map(|entry| text_at(&memory, entry)).collect())
 }
 
 /// Where the list of variables is, by the file of a mapping.
-fn list_of(pid: Pid, memory: &ProcessMemory, mapping: &Mapping) -> Option<u64> {
+fn list_of(pid: Pid, memory: &ProcessMemory, mapping: &Mapping, worker: &Worker) -> Option<u64> {
     const NAMES: [&str; 3] = ["environ", "__environ", "_environ"];
-    let path = mapping.paths(pid).into_iter().find(|path| File::open(path).is_ok())?;
-    let facts = ElfFacts::read(&path, &NAMES).ok()?;
+    let file = open_mapped(pid, mapping).ok()?;
+    let facts = worker.facts(&mapping.path, &file, &NAMES).ok()?;
     let bias = facts.bias(mapping.start, mapping.offset)?;
     let svma = NAMES.into_iter().find_map(|name| facts.symbol(name))?;
     memory.word(svma.wrapping_add(bias)).filter(|list| *list != 0)
@@ -81,6 +81,7 @@ mod tests {
     /// What a program sets while it runs is read, and not what it was started with.
     #[test]
     fn what_was_set_later_is_read() {
+        let worker = crate::resolver::Resolver::start(false).unwrap().worker(false);
         let script = "import os, sys; os.environ['CUDA_VISIBLE_DEVICES'] = '3,1'; print('set', flush=True); sys.stdin.read()";
         let mut command = Command::new("/usr/bin/python3");
         command.args(["-c", script]).env("CUDA_VISIBLE_DEVICES", "0").env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
@@ -88,12 +89,12 @@ mod tests {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let pid = Pid::new(child.id());
-        let told = read_told(pid, AddressSpace::read(pid).unwrap().mappings());
+        let told = read_told(pid, AddressSpace::read(pid).unwrap().mappings(), &worker);
         child.stdin.take().unwrap().write_all(b"end").unwrap();
         child.wait().unwrap();
         let told = told.unwrap();
         assert_eq!(told.visible.as_deref(), Some("3,1"));
         assert_eq!(told.order.as_deref(), Some("PCI_BUS_ID"));
-        assert_eq!(read_told(Pid::new(u32::MAX >> 1), &[]), None);
+        assert_eq!(read_told(Pid::new(u32::MAX >> 1), &[], &worker), None);
     }
 }

@@ -6,16 +6,18 @@
 use super::functions::{Function, functions_of};
 use super::prologue::{Spot, spot};
 use crate::clock::KtimeNs;
+use crate::foreign::{Root, open_mapped};
 use crate::ids::Pid;
 use crate::probe::object::{Attached, LaunchProbes};
 use crate::profile::record::Warning;
-use crate::symbolize::Root;
+use crate::resolver::Worker;
 use crate::unwind::address_space::{FileKey, Mapping};
-use crate::unwind::elf::{ElfFacts, path_of};
+use crate::unwind::elf::path_of;
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tracer_ebpf::gpu::{RUNTIME, call};
 
 /// Where the driver's installer and distributions put its library.
@@ -39,6 +41,7 @@ const NAMED: usize = 4;
 /// The probed files.
 pub(in crate::probe) struct Libraries {
     probes: LaunchProbes,
+    worker: Arc<Worker>,
     known: HashSet<(u64, u64)>,
     seen: HashSet<FileKey>,
     /// Functions on whose first instruction the kernel has to step.
@@ -55,18 +58,18 @@ pub(in crate::probe) struct Libraries {
 }
 
 impl Libraries {
-    pub(in crate::probe) fn new(probes: LaunchProbes) -> Self {
+    pub(in crate::probe) fn new(probes: LaunchProbes, worker: Arc<Worker>) -> Self {
         let (known, seen) = (HashSet::new(), HashSet::new());
         let (steps, failed, late) = (Vec::new(), Vec::new(), Vec::new());
         let (held, of_runtimes, left) = (Vec::new(), Vec::new(), false);
-        Self { probes, known, seen, steps, failed, late, attached: 0, held, of_runtimes, left }
+        Self { probes, worker, known, seen, steps, failed, late, attached: 0, held, of_runtimes, left }
     }
 
     /// Probes the libraries that a program will find, by the search path of the dynamic loader (`LD_LIBRARY_PATH`) and the usual places.
     pub(in crate::probe) fn foresee(&mut self, search: &[PathBuf]) {
         for (path, file) in candidates(search) {
-            if path.exists() {
-                self.probe(&path, file);
+            if let Ok(open) = Root::default().open(&path, true) {
+                self.probe(&open, file);
             }
         }
     }
@@ -81,7 +84,7 @@ impl Libraries {
         let before = self.attached;
         for (path, file) in candidates(search) {
             if let Ok(open) = root.open(&path, true) {
-                self.probe(&path_of(&open), file);
+                self.probe(&open, file);
             }
         }
         if self.attached == before {
@@ -103,10 +106,10 @@ impl Libraries {
             }
             let Some(key) = &mapping.file else { continue };
             if self.seen.insert(key.clone())
-                && let Some(path) = mapping.paths(pid).into_iter().find(|path| File::open(path).is_ok())
+                && let Ok(file) = open_mapped(pid, mapping)
             {
                 let before = self.attached;
-                self.probe(&path, name);
+                self.probe(&file, name);
                 // What goes through a runtime that is probed late is still seen in the driver.
                 if self.attached > before && name.starts_with(DRIVER) {
                     self.late.push((name.to_owned(), pid, KtimeNs::now().ns_since(noticed)));
@@ -118,16 +121,17 @@ impl Libraries {
     /// Probes where the library that is injected into programs tells of launches.
     pub(in crate::probe) fn probe_injected(&mut self, path: &Path) {
         let cookie = u64::from(call::LAUNCHED);
-        self.probe_all(path, LAUNCHED, vec![Function { name: LAUNCHED, cookie, returns: false }]);
+        let Ok(file) = Root::default().open(path, true) else { return };
+        self.probe_all(&file, LAUNCHED, vec![Function { name: LAUNCHED, cookie, returns: false }]);
     }
 
-    fn probe(&mut self, path: &Path, name: &str) {
-        self.probe_all(path, name, functions_of(name));
+    fn probe(&mut self, file: &File, name: &str) {
+        self.probe_all(file, name, functions_of(name));
     }
 
-    fn probe_all(&mut self, path: &Path, name: &str, functions: Vec<Function>) {
+    fn probe_all(&mut self, file: &File, name: &str, functions: Vec<Function>) {
         let of_runtime = functions.iter().any(|function| function.cookie & RUNTIME != 0);
-        let Ok(facts) = std::fs::metadata(path) else { return };
+        let Ok(facts) = file.metadata() else { return };
         if of_runtime && self.left {
             return;
         }
@@ -135,30 +139,30 @@ impl Libraries {
             return;
         }
         let wanted: Vec<&str> = functions.iter().map(|function| function.name).collect();
-        let (facts, file) = match (ElfFacts::read(path, &wanted), File::open(path)) {
-            (Ok(facts), Ok(file)) => (facts, file),
-            (facts, _) => {
-                self.failed.push(format!("{name}: {}", facts.err().map_or(String::new(), |e| e.to_string())));
+        let facts = match self.worker.facts(name, file, &wanted) {
+            Ok(facts) => facts,
+            Err(error) => {
+                self.failed.push(format!("{name}: {error}"));
                 return;
             }
         };
         for function in functions {
             let place = facts.symbol(function.name).and_then(|svma| facts.file_offset(svma));
             if let Some(offset) = place {
-                self.probe_function(path, &file, function, offset);
+                self.probe_function(file, function, offset);
             }
         }
-        log::info!("GPU launches: {} probes, the last ones in {}", self.attached, path.display());
+        log::info!("GPU launches: {} probes, the last ones in {name}", self.attached);
     }
 
-    fn probe_function(&mut self, path: &Path, file: &File, function: Function, offset: u64) {
+    fn probe_function(&mut self, file: &File, function: Function, offset: u64) {
         let mut code = [0; 16];
         let read = file.read_at(&mut code, offset).unwrap_or(0);
         let Spot { offset: within, steps } = spot(code.get(..read).unwrap_or_default());
         if steps {
             self.steps.push(function.name.to_owned());
         }
-        match self.probes.attach(path, offset + within, function.cookie, function.returns) {
+        match self.probes.attach(&path_of(file), offset + within, function.cookie, function.returns) {
             Ok(probes) => {
                 self.attached += 1;
                 let of_runtime = function.cookie & RUNTIME != 0;

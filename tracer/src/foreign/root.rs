@@ -3,10 +3,11 @@
 //! A container has another root than this program. Links are followed inside that root only. What was mounted below the root in the
 //! process's own mount namespace is gone with the namespace: files there are found while one of its processes lives.
 
+use super::regular::open_place;
 use crate::ids::Pid;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -25,17 +26,29 @@ struct Folder {
 }
 
 impl Root {
-    /// Opens a file under this root by the path that the process knows; regular files only, so that no pipe keeps the reader waiting.
+    /// Opens a file under this root by the path that the process knows; regular files only.
     ///
     /// # Errors
-    /// When the system cannot open it, or it is no regular file. `NOFOLLOW` refuses a link in the path's last part.
+    /// When the system cannot open it, or it is no regular file. Without `follow` a link in the path's last part is none.
     pub fn open(&self, path: &Path, follow: bool) -> io::Result<File> {
-        let mut flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+        self.open_if(path, follow, |_| true)
+    }
+
+    /// The same, where the file is the one that is meant.
+    ///
+    /// # Errors
+    /// As above, and where it is another file.
+    pub fn open_if(
+        &self,
+        path: &Path,
+        follow: bool,
+        is_meant: impl FnOnce(&Metadata) -> bool,
+    ) -> io::Result<File> {
+        let mut flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
         if !follow {
             flags |= OFlag::O_NOFOLLOW;
         }
-        let file = self.open_as(path, flags)?;
-        if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+        open_place(&self.open_as(path, flags)?, is_meant)
     }
 
     /// Opens a folder under this root, as a place only.
@@ -47,15 +60,15 @@ impl Root {
     }
 
     fn open_as(&self, path: &Path, flags: OFlag) -> io::Result<File> {
-        match &self.0 {
-            None => OpenOptions::new().read(true).custom_flags(flags.bits()).open(path),
+        let how = OpenHow::new().flags(flags);
+        let opened = match &self.0 {
+            None => openat2(AT_FDCWD, path, how.resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS))?,
             Some(root) => {
-                let how = OpenHow::new()
-                    .flags(flags)
-                    .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-                Ok(File::from(openat2(&root.open, path, how)?))
+                let inside = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+                openat2(&root.open, path, how.resolve(inside))?
             }
-        }
+        };
+        Ok(File::from(opened))
     }
 
     /// The root that an open folder is, which lies there in its mount namespace.

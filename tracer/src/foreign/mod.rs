@@ -1,0 +1,13 @@
+//! Files that belong to targets and other users: how they are opened, with privileges, so that opening does nothing else.
+//!
+//! First the place alone is opened (`O_PATH`), which asks no driver, wakes no reader of a pipe and waits for nobody; only what is a regular
+//! file there, and the one that is meant, is opened to be read. Paths are followed inside the root that they are good in, and never through
+//! the links that `/proc` makes up. Leaves out reading: what is opened here goes to the resolver.
+
+mod mapped;
+mod regular;
+mod root;
+
+pub use mapped::open_mapped;
+pub use regular::open_place;
+pub use root::{Root, Roots};

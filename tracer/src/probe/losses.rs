@@ -1,0 +1,98 @@
+//! What was lost on the way, by reason, and what each loss means for the reader.
+//!
+//! Leaves out noticing it: the counters are the probes' and the collector's.
+
+use super::processes::Processes;
+use crate::resolver::Mishap;
+use std::collections::BTreeMap;
+use tracer_ebpf::wire::{MAX_PLACES, POOL_PLACES, lost};
+
+/// What it means that unwind tables or mappings found no room, and what to do.
+pub(super) fn name_shortages(processes: &Processes, mib: u32) -> Vec<(&'static str, String)> {
+    let (without, dropped) = (processes.files.without_room(), processes.files.dropped);
+    let mut out = Vec::new();
+    if without > 0 || dropped > 0 {
+        let text = format!(
+            "unwind tables did not fit into {mib} MiB: {dropped} times one was dropped for another that was needed more, and {without} \
+             files have none at the end; meanwhile native stacks through them are unwound in user space, from copies, which costs \
+             more; --unwind-memory {} gives them twice the room",
+            mib.saturating_mul(2)
+        );
+        out.push(("unwind-tables-full", text));
+    }
+    let crowded = processes.crowded.len();
+    if crowded > 0 {
+        let text = format!(
+            "the code mappings of {crowded} processes found no room ({POOL_PLACES} for all processes, {MAX_PLACES} for one), so that \
+             their native stacks are cut ([unknown: tables not ready] or [unknown: unmapped address]); follow fewer programs at once: a \
+             command or --pid instead of --all"
+        );
+        out.push(("mappings-full", text));
+    }
+    out
+}
+
+/// What it means that files could not be kept open; `None` where all were.
+pub(super) fn name_closed_files(closed: usize) -> Option<String> {
+    (closed > 0).then(|| {
+        format!(
+            "{closed} files could not be kept open, or were gone before they could be opened, so their functions have no names: \
+             a larger `ulimit -n` leaves room for more"
+        )
+    })
+}
+
+/// Files that are named in a warning.
+const NAMED_FILES: usize = 5;
+
+/// What it means that files could not be looked into; `None` where all were.
+pub(super) fn name_mishaps(mishaps: &BTreeMap<String, Mishap>) -> Option<String> {
+    let why = |mishap| match mishap {
+        Mishap::Died => {
+            "the process that read it ended: too much memory, a damaged file, or one that was changed meanwhile"
+        }
+        Mishap::TookTooLong => "reading it took too long",
+        Mishap::Nonsense => "what was read made no sense",
+    };
+    let named: Vec<String> =
+        mishaps.iter().take(NAMED_FILES).map(|(file, &mishap)| format!("{file} ({})", why(mishap))).collect();
+    let more = mishaps.len().saturating_sub(NAMED_FILES);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    (!named.is_empty()).then(|| {
+        format!(
+            "files that could not be read to the end: {}{more}; their functions may have no names, and native stacks through them may be \
+             cut; times and joules are not affected",
+            named.join(", ")
+        )
+    })
+}
+
+/// The loss counters by name, those that are not zero.
+pub(super) fn name_losses(counters: &[u64]) -> BTreeMap<String, u64> {
+    let names = [
+        (lost::SAMPLES, "samples: ring buffer full"),
+        (lost::SLICES, "slices: ring buffer full"),
+        (lost::TASKS, "process events: ring buffer full"),
+        (lost::TARGETS, "processes: map of targets full"),
+        (lost::KERNEL_STACKS, "kernel stacks: not readable"),
+        (lost::RAWS, "copies of stacks: ring buffer full"),
+        (lost::WAITS, "waits and wake-ups: ring buffer full"),
+        (lost::LAUNCHES, "calls of GPU libraries: ring buffer full"),
+        (lost::LAUNCH_STACKS, "stacks of GPU launches: another thread's was being taken"),
+        (
+            lost::CODES,
+            "new Python functions of a sample: the ring buffer was full, so their names may be lost",
+        ),
+    ];
+    let mut out = BTreeMap::new();
+    for (index, name) in names {
+        count_into(&mut out, name, counters.get(index as usize).copied().unwrap_or(0));
+    }
+    out
+}
+
+pub(super) fn count_into(lost: &mut BTreeMap<String, u64>, name: &str, count: u64) {
+    if count > 0 {
+        *lost.entry(name.into()).or_default() += count;
+    }
+}

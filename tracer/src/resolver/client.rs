@@ -1,0 +1,345 @@
+//! The recorder's side: questions about open files, with a deadline, to a worker that is replaced when it is lost.
+//!
+//! A file that costs a worker its life or its time is named in the recording's warnings, once. A worker that was lost takes with it what it kept
+//! (`Worker::generation`). Leaves out what can be asked (`ask.rs`).
+
+use super::question::Question;
+use super::server::{self, Order};
+use crate::roles::channel::{Channel, ChannelError};
+use crate::roles::child::{Child, fork_role};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Bytes of an answer at the most: the names of one library's frames, with what is inlined.
+const LONGEST_ANSWER: usize = 256 << 20;
+/// How long the server may take to fork a worker.
+const TO_START: Duration = Duration::from_secs(10);
+/// Workers that one `Worker` may lose: after that its questions are not answered any more.
+const MOST_LOST: u32 = 64;
+
+/// What became of a file that a worker was asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mishap {
+    /// The worker ended: the file led a parser astray, took too much memory, or was cut while it was read.
+    Died,
+    /// The worker took longer than the question was worth.
+    TookTooLong,
+    /// The answer was no answer, or too long.
+    Nonsense,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// The worker says what is wrong with the file.
+    #[error("{0}")]
+    Refused(String),
+    /// The worker was lost over it.
+    #[error("the process that read it was lost ({0:?})")]
+    Lost(Mishap),
+    /// There are no workers any more.
+    #[error("there is no process to read it: {0}")]
+    Unavailable(String),
+}
+
+/// The resolver of a recording.
+#[derive(Clone, Debug)]
+pub struct Resolver(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    server: Mutex<Server>,
+    mishaps: Mutex<BTreeMap<String, Mishap>>,
+    lines: bool,
+}
+
+#[derive(Debug)]
+struct Server {
+    child: Option<Child>,
+    next: u32,
+}
+
+impl Resolver {
+    /// Forks the server. `lines`: debug information will be read, which takes more memory.
+    ///
+    /// Must be called while this process has one thread.
+    ///
+    /// # Errors
+    /// When no process can be had, or it cannot give up its privileges.
+    pub fn start(lines: bool) -> io::Result<Self> {
+        let child = fork_role(c"et-resolver", |parent| server::run(&parent))?;
+        let ready = child.channel.receive::<Result<(), String>>(4096, Some(TO_START));
+        match ready.map_err(io::Error::other)? {
+            (Ok(()), _) => {
+                let server = Mutex::new(Server { child: Some(child), next: 0 });
+                Ok(Self(Arc::new(Shared { server, mishaps: Mutex::default(), lines })))
+            }
+            (Err(why), _) => Err(io::Error::other(why)),
+        }
+    }
+
+    /// Someone to ask; its process is started with the first question. `hurry`: what it reads may be gone soon.
+    pub fn worker(&self, hurry: bool) -> Worker {
+        Worker { resolver: self.clone(), hurry, state: Mutex::default() }
+    }
+
+    /// The files that cost a worker, by the name under which they were asked about, and what became of them.
+    pub fn mishaps(&self) -> BTreeMap<String, Mishap> {
+        lock(&self.0.mishaps).clone()
+    }
+
+    fn begin(&self, hurry: bool) -> Result<(u32, Channel), String> {
+        let mut server = lock(&self.0.server);
+        let number = server.next;
+        server.next += 1;
+        let Some(child) = &server.child else { return Err("it has ended".into()) };
+        let order = Order::Start { number, hurry, lines: self.0.lines };
+        let answered = child
+            .channel
+            .send(&order, &[], Some(TO_START))
+            .and_then(|()| child.channel.receive::<Result<(), String>>(4096, Some(TO_START)));
+        match answered {
+            Ok((Ok(()), files)) => {
+                let end = files.into_iter().next().ok_or("it gave no channel")?;
+                Ok((number, Channel::over(end)))
+            }
+            Ok((Err(why), _)) => Err(why),
+            Err(error) => {
+                // What it says later would be taken for the answer to something else.
+                if let Some(child) = server.child.take() {
+                    child.end();
+                }
+                Err(error.to_string())
+            }
+        }
+    }
+
+    fn end(&self, number: u32) {
+        if let Some(child) = &lock(&self.0.server).child {
+            // A server that is gone has taken its workers along.
+            let _gone = child.channel.send(&Order::End { number }, &[], Some(TO_START));
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let server = self.server.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(child) = server.child.take() {
+            child.end();
+        }
+    }
+}
+
+/// One line of questions, each asked when the one before is answered.
+pub struct Worker {
+    resolver: Resolver,
+    hurry: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    process: Option<(u32, Channel)>,
+    lost: u32,
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("hurry", &self.hurry).finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// Counts up with each process that is lost: what it kept is gone.
+    pub fn generation(&self) -> u32 {
+        lock(&self.state).lost
+    }
+
+    pub(super) fn ask<T: DeserializeOwned>(
+        &self,
+        label: &str,
+        question: &Question,
+        files: &[&File],
+        patience: Duration,
+    ) -> Result<T, ResolveError> {
+        self.ask_for_files(label, question, files, patience).map(|(answer, _)| answer)
+    }
+
+    pub(super) fn ask_for_files<T: DeserializeOwned>(
+        &self,
+        label: &str,
+        question: &Question,
+        files: &[&File],
+        patience: Duration,
+    ) -> Result<(T, Vec<OwnedFd>), ResolveError> {
+        let mut state = lock(&self.state);
+        if state.process.is_none() {
+            if state.lost > MOST_LOST {
+                return Err(ResolveError::Unavailable("too many were lost over files".into()));
+            }
+            state.process = Some(self.resolver.begin(self.hurry).map_err(ResolveError::Unavailable)?);
+        }
+        let Some((number, channel)) = &state.process else {
+            return Err(ResolveError::Unavailable("it has ended".into()));
+        };
+        // Whoever makes it wait has less of its time the next time.
+        let patience = (patience / (1 << state.lost.min(6))).max(SHORTEST);
+        let files: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
+        let answer = channel
+            .send(question, &files, Some(patience))
+            .and_then(|()| channel.receive::<Result<T, String>>(LONGEST_ANSWER, Some(patience)));
+        match answer {
+            Ok((answer, files)) => answer.map(|answer| (answer, files)).map_err(ResolveError::Refused),
+            Err(error) => {
+                self.resolver.end(*number);
+                state.process = None;
+                state.lost += 1;
+                let mishap = mishap_of(&error);
+                log::debug!("{label}: {error}");
+                self.note(label, mishap);
+                Err(ResolveError::Lost(mishap))
+            }
+        }
+    }
+
+    pub(super) fn note(&self, label: &str, mishap: Mishap) {
+        lock(&self.resolver.0.mishaps).insert(label.to_owned(), mishap);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some((number, channel)) = state.process.take() {
+            drop(channel);
+            self.resolver.end(number);
+        }
+    }
+}
+
+/// What is waited for in any case.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+const fn mishap_of(error: &ChannelError) -> Mishap {
+    match error {
+        ChannelError::TimedOut => Mishap::TookTooLong,
+        ChannelError::Closed | ChannelError::Io(_) => Mishap::Died,
+        ChannelError::Malformed(_) => Mishap::Nonsense,
+    }
+}
+
+/// What a panic on another thread left behind is whole: every change is one call.
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mishap, ResolveError, Resolver, Worker};
+    use crate::resolver::question::Question;
+    use crate::symbolize::Detail;
+    use std::fs::File;
+    use std::time::Duration;
+
+    const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
+
+    /// The process of a test has a thread beside the one that forks; it waits and holds no lock.
+    fn worker() -> (Resolver, Worker) {
+        let resolver = Resolver::start(false).unwrap();
+        let worker = resolver.worker(false);
+        (resolver, worker)
+    }
+
+    /// Facts, rows, rules and names of a library are those that the parsers give here, and come from a process without rights.
+    #[test]
+    fn answers_are_the_parsers() {
+        let (resolver, worker) = worker();
+        let file = File::open(LIBC).unwrap();
+        let facts = worker.facts(LIBC, &file, &["qsort"]).unwrap();
+        let here = crate::unwind::elf::ElfFacts::read(&file, &["qsort"]).unwrap();
+        assert_eq!((facts.base, facts.symbol("qsort")), (here.base, here.symbol("qsort")));
+        let rows = worker.rows(LIBC, &file, facts.base, 0).unwrap();
+        let rows_here = crate::unwind::cfi::read_rows(&file, facts.base).unwrap();
+        assert!(rows.rows == rows_here.rows && rows.full == rows_here.full);
+        let qsort = facts.symbol("qsort").unwrap();
+        worker.keep(LIBC, &file, 7).unwrap();
+        let mut unwinds = crate::unwind::fde::UnwindFile::open(file.try_clone().unwrap()).unwrap();
+        assert_eq!(worker.rule(LIBC, 7, qsort).unwrap().0, unwinds.rule(qsort).0.0);
+        let place = facts.file_offset(qsort).unwrap();
+        let names = worker.names(LIBC, &file, &[], &[place + 1], Detail::default()).unwrap();
+        assert!(names[0].name.as_ref().unwrap().name.starts_with("qsort"));
+        assert!(matches!(worker.rule(LIBC, 8, 0), Err(ResolveError::Refused(_))));
+        assert_eq!(resolver.mishaps().len(), 0);
+    }
+
+    /// A worker is nobody, has no capabilities, a filter on its system calls, and no files but the channel and nothing's.
+    #[test]
+    fn what_a_worker_may_do() {
+        let (resolver, worker) = worker();
+        worker.facts(LIBC, &File::open(LIBC).unwrap(), &[]).unwrap();
+        let server = resolver.0.server.lock().unwrap().child.as_ref().unwrap().pid();
+        let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap();
+        let pid = children.split_whitespace().next().unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let has = |line: &str| assert!(status.lines().any(|found| found == line), "{line} in {status}");
+        has("Name:\tet-resolver");
+        has("NoNewPrivs:\t1");
+        has("Seccomp:\t2");
+        has("Uid:\t65534\t65534\t65534\t65534");
+        has("Gid:\t65534\t65534\t65534\t65534");
+        for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            has(&format!("{set}:\t0000000000000000"));
+        }
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        let mut leads: Vec<_> = files.map(|file| std::fs::read_link(file.unwrap().path()).unwrap()).collect();
+        leads.sort();
+        assert_eq!(leads.len(), 4, "{leads:?}");
+        assert!(leads[..3].iter().all(|link| link == std::path::Path::new("/dev/null")), "{leads:?}");
+    }
+
+    /// A worker that ends, here by too long a wait and then by a kill, costs the one answer: the file is named, and the next has a new one.
+    #[test]
+    fn workers_are_replaced() {
+        let (resolver, worker) = worker();
+        let file = File::open(LIBC).unwrap();
+        worker.keep(LIBC, &file, 1).unwrap();
+        let number = worker.state.lock().unwrap().process.as_ref().unwrap().0;
+        resolver.end(number);
+        // The end is the server's next work; the answer to a new worker comes behind it.
+        let _other = resolver.begin(false).unwrap();
+        assert!(matches!(worker.rule("hostile", 1, 0), Err(ResolveError::Lost(Mishap::Died))));
+        assert_eq!(worker.generation(), 1);
+        assert!(worker.facts(LIBC, &file, &[]).is_ok());
+        let mishaps: Vec<_> = resolver.mishaps().into_iter().collect();
+        assert_eq!(mishaps, [("hostile".to_owned(), Mishap::Died)]);
+    }
+
+    /// A file that is 8 GiB of hole costs an error and no memory; one with no ELF header the same.
+    #[test]
+    fn holes() {
+        let (resolver, worker) = worker();
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8 << 30).unwrap();
+        assert!(matches!(worker.facts("hole", &file, &[]), Err(ResolveError::Refused(_))));
+        assert!(worker.names("hole", &file, &[], &[1], Detail::default()).is_ok());
+        assert!(worker.perf_map("hole", &file, &[1]).unwrap().is_empty());
+        assert_eq!(resolver.mishaps().len(), 0);
+    }
+
+    /// Without its server a recording goes on without answers.
+    #[test]
+    fn a_server_that_is_gone() {
+        let (resolver, worker) = worker();
+        let server = resolver.0.server.lock().unwrap().child.as_ref().unwrap().pid();
+        nix::sys::signal::kill(server, nix::sys::signal::Signal::SIGKILL).unwrap();
+        let answer = worker.ask::<u32>("x", &Question::NameFacts, &[], Duration::from_secs(5));
+        assert!(matches!(answer, Err(ResolveError::Unavailable(_))), "{answer:?}");
+    }
+}

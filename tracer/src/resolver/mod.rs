@@ -1,0 +1,16 @@
+//! The resolver: processes without privileges that parse what targets and other users can write.
+//!
+//! ELF files, unwind tables, symbol tables, debug information, perf maps and jitdumps are made by whoever is traced. The recorder opens them
+//! and looks into none: it passes the open file, with a question (`question.rs`), to a worker (`serve.rs`) and waits for a typed answer, with a
+//! deadline. A worker runs as nobody, can open no file, and has a limit on memory (`sandbox.rs`). One that dies or takes too long costs the
+//! answer about its file, which is named in a warning; the next question gets a new worker (`server.rs`). What an answer says may be wrong:
+//! sizes and orders that the recorder relies on are checked again. Leaves out parsing itself (`unwind/`, `symbolize/`).
+
+mod ask;
+mod client;
+pub mod question;
+mod sandbox;
+mod serve;
+mod server;
+
+pub use client::{Mishap, ResolveError, Resolver, Worker};

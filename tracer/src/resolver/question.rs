@@ -1,0 +1,115 @@
+//! What the recorder asks about files, and what it gets for an answer.
+//!
+//! Each question is one message with one open file or more; the answer is what its comment says, or a text that says what is wrong with the
+//! file. Leaves out who answers (`serve.rs`).
+
+use crate::ids::BuildId;
+use crate::symbolize::Detail;
+use crate::unwind::elf::DebugSections;
+use serde::{Deserialize, Serialize};
+use tracer_ebpf::rows::{FullRule, Operand, Rule};
+
+/// A question. Files come with it in the order that is named.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Question {
+    /// What does this file say of itself, and where are these symbols? `ElfFacts`.
+    Facts {
+        /// Names of symbols.
+        wanted: Vec<String>,
+    },
+    /// The unwind rows of this file, whose lowest address and entry point these are. `RowsHead`, and a file with the rows.
+    Rows {
+        /// Lowest address (SVMA).
+        base: u64,
+        /// Entry point (SVMA); 0: none.
+        entry: u64,
+    },
+    /// Keep this file under a number, for `Rule`. `ElfFacts`.
+    Keep {
+        /// The number.
+        number: u32,
+    },
+    /// The unwind rule at an address of a file that is kept. `PlainRule`.
+    Rule {
+        /// The file's number.
+        number: u32,
+        /// The address (SVMA).
+        svma: u64,
+    },
+    /// Where are this file's names? `NameFacts`.
+    NameFacts,
+    /// What is at these places of the first file? The others may be its debug files. `Vec<Place>`.
+    Names {
+        /// Places in the file.
+        offsets: Vec<u64>,
+        /// How much is asked for.
+        detail: Detail,
+        /// What proves that each of the other files belongs to the first, in their order.
+        proofs: Vec<Proof>,
+    },
+    /// The names that this perf map has for these addresses, which are sorted. `Vec<(u64, String)>`.
+    PerfMap {
+        /// Addresses (AVMA).
+        wanted: Vec<u64>,
+    },
+    /// The histories that this jitdump has for these addresses, which are sorted. `Histories`.
+    JitDump {
+        /// Addresses (AVMA).
+        wanted: Vec<u64>,
+    },
+}
+
+/// What proves that a debug file belongs to a library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Proof {
+    /// It has this build id.
+    BuildId(BuildId),
+    /// The CRC-32 of the whole file is this.
+    Crc32(u32),
+}
+
+/// What a file says about names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NameFacts {
+    /// Its build id.
+    pub build_id: Option<BuildId>,
+    /// Which names it has, and where others are.
+    pub sections: DebugSections,
+}
+
+/// What is told of rows beside the rows themselves: those come as a file, eight bytes each, in the machine's order of bytes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RowsHead {
+    /// How many rows there are.
+    pub rows: u64,
+    /// Rules in full that rows of kind `FULL` lead to.
+    pub full: Vec<PlainFullRule>,
+    /// See `Rows::damaged`.
+    pub damaged: u64,
+    /// See `Rows::unsupported`.
+    pub unsupported: u64,
+}
+
+/// What a jitdump says of addresses: of each, from which nanosecond on it had which name, or none.
+pub type Histories = Vec<(u64, Vec<(u64, Option<String>)>)>;
+
+/// A rule in full, as numbers: `FullRule`'s fields in their order.
+pub type PlainFullRule = (u64, i64, u64, u64, u64);
+
+/// A rule, as numbers, and what it is in full where it does not fit.
+pub type PlainRule = (u32, Option<PlainFullRule>);
+
+/// A rule in full as numbers.
+pub const fn plain(full: &FullRule) -> PlainFullRule {
+    (full.cfa.0, full.add, full.ra.0, full.rbp.0, full.rbx.0)
+}
+
+/// A rule in full of numbers: any numbers are one.
+pub const fn full_rule((cfa, add, ra, rbp, rbx): PlainFullRule) -> FullRule {
+    FullRule { cfa: Operand(cfa), add, ra: Operand(ra), rbp: Operand(rbp), rbx: Operand(rbx) }
+}
+
+/// A rule of numbers.
+pub fn rule((rule, full): PlainRule) -> (Rule, Option<FullRule>) {
+    (Rule(rule), full.map(full_rule))
+}

@@ -1,0 +1,145 @@
+//! What a resolver process cannot do, by the kernel's word: open a file, reach a network, change anything, take all memory.
+//!
+//! Three walls: a user without rights and without capabilities (`roles/renounce.rs`), Landlock (no file system, no network, where the kernel
+//! has it: 5.13), and seccomp (the system calls of a parser). Files of its own in memory, which the symbol library opens by number, pass
+//! through Landlock, as they lie in no file system that anybody sees. Leaves out what the processes do.
+
+use landlock::{ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, Scope};
+use nix::sys::resource::{Resource, setrlimit};
+use seccompiler::{
+    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+    apply_filter,
+};
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io;
+
+/// Memory that a worker may write to, in bytes: the rows and symbols of the largest libraries take a tenth.
+const MOST_MEMORY: u64 = 2 << 30;
+/// The same where debug information is read.
+const MOST_MEMORY_FOR_LINES: u64 = 8 << 30;
+/// Bytes of a file in memory: a copy of the symbols lies at the places that they have in their file.
+const LONGEST_FILE: u64 = 16 << 30;
+/// Open files.
+const MOST_FILES: u64 = 4096;
+
+/// Closes the file system and the network for this process and those that it forks. Before that it lets go of the terminal and puts itself
+/// first in the row of those that are killed when memory runs out.
+///
+/// # Errors
+/// When the system refuses any of it; a kernel without Landlock is none.
+pub(super) fn close_world() -> io::Result<()> {
+    leave_terminal()?;
+    // A process that could not be put there is only less polite.
+    let _denied = std::fs::write("/proc/self/oom_score_adj", "500");
+    let ruleset = Ruleset::default()
+        .handle_access(AccessFs::from_all(ABI::V5))
+        .and_then(|rules| rules.handle_access(AccessNet::from_all(ABI::V5)))
+        .and_then(|rules| rules.scope(Scope::from_all(ABI::V6)))
+        .and_then(Ruleset::create)
+        .map_err(io::Error::other)?;
+    ruleset.restrict_self().map(drop).map_err(io::Error::other)
+}
+
+/// Standard input, output and error lead nowhere from now on.
+fn leave_terminal() -> io::Result<()> {
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdin(&null)?;
+    nix::unistd::dup2_stdout(&null)?;
+    nix::unistd::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// Limits this process, and allows it the system calls of a parser and no others: any other one ends it.
+///
+/// # Errors
+/// When the system refuses.
+pub(super) fn close_worker(lines: bool) -> io::Result<()> {
+    let memory = if lines { MOST_MEMORY_FOR_LINES } else { MOST_MEMORY };
+    let limits = [
+        (Resource::RLIMIT_DATA, memory),
+        (Resource::RLIMIT_FSIZE, LONGEST_FILE),
+        (Resource::RLIMIT_NOFILE, MOST_FILES),
+        (Resource::RLIMIT_CORE, 0),
+    ];
+    for (resource, most) in limits {
+        lower(resource, most)?;
+    }
+    let filter = filter().map_err(io::Error::other)?;
+    apply_filter(&filter).map_err(io::Error::other)
+}
+
+/// A limit that is lower already stays.
+fn lower(resource: Resource, most: u64) -> io::Result<()> {
+    let (_, hard) = nix::sys::resource::getrlimit(resource)?;
+    let most = most.min(hard);
+    Ok(setrlimit(resource, most, most)?)
+}
+
+/// System calls without conditions: memory, the channel, files that are open, time, the end.
+const CALLS: [i64; 44] = [
+    libc::SYS_read,
+    libc::SYS_pread64,
+    libc::SYS_write,
+    libc::SYS_pwrite64,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_close,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_lseek,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_getcwd,
+    libc::SYS_memfd_create,
+    libc::SYS_ftruncate,
+    libc::SYS_fcntl,
+    libc::SYS_futex,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_clock_gettime,
+    libc::SYS_getrandom,
+    libc::SYS_sched_yield,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_getuid,
+    libc::SYS_tgkill,
+    libc::SYS_rseq,
+    libc::SYS_set_robust_list,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_restart_syscall,
+];
+
+fn filter() -> Result<seccompiler::BpfProgram, seccompiler::BackendError> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        CALLS.into_iter().map(|call| (call, Vec::new())).collect();
+    // Opened to be read; no memory that can be executed.
+    let writing = u64::from((libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC).cast_unsigned());
+    rules.insert(libc::SYS_openat, vec![without(2, writing)?]);
+    let executable = u64::from(libc::PROT_EXEC.cast_unsigned());
+    rules.insert(libc::SYS_mmap, vec![without(2, executable)?]);
+    rules.insert(libc::SYS_mprotect, vec![without(2, executable)?]);
+    let filter =
+        SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, TargetArch::x86_64)?;
+    filter.try_into()
+}
+
+/// Allows a call whose argument has none of these bits.
+fn without(argument: u8, bits: u64) -> Result<SeccompRule, seccompiler::BackendError> {
+    let none = SeccompCmpOp::MaskedEq(bits);
+    SeccompRule::new(vec![SeccompCondition::new(argument, SeccompCmpArgLen::Dword, none, 0)?])
+}

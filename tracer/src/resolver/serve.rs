@@ -1,0 +1,112 @@
+//! A worker's loop: a question, an answer, until nobody asks any more.
+//!
+//! Runs in the sandbox and trusts no byte of the files; what goes wrong in a parser ends this process and nothing else. Leaves out the sandbox.
+
+use super::question::{Histories, NameFacts, PlainRule, Question, RowsHead, plain};
+use crate::roles::channel::{Channel, ChannelError};
+use crate::symbolize::{self, jitdump, perf_map};
+use crate::unwind::cfi::{Rows, add_entry, read_rows};
+use crate::unwind::elf::{DebugSections, ElfError, ElfFacts};
+use crate::unwind::fde::UnwindFile;
+use crate::unwind::file_bytes::Positioned;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+/// Bytes of a question at the most: the addresses of one library's frames.
+const LONGEST_QUESTION: usize = 64 << 20;
+
+/// Answers until the channel is closed.
+pub(super) fn serve(channel: &Channel) {
+    let mut kept = HashMap::new();
+    while let Ok((question, files)) = channel.receive::<Question>(LONGEST_QUESTION, None) {
+        if answer(channel, question, files, &mut kept).is_err() {
+            return;
+        }
+    }
+}
+
+fn answer(
+    channel: &Channel,
+    question: Question,
+    files: Vec<OwnedFd>,
+    kept: &mut HashMap<u32, UnwindFile>,
+) -> Result<(), ChannelError> {
+    let files: Vec<File> = files.into_iter().map(File::from).collect();
+    if let Question::Rule { number, svma } = question {
+        return say(channel, kept.get_mut(&number).map(|file| rule(file, svma)).ok_or("no such file"));
+    }
+    let Some(file) = files.first() else { return say::<()>(channel, Err("a question without a file")) };
+    match question {
+        Question::Facts { wanted } => {
+            let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+            say(channel, ElfFacts::read(file, &wanted))
+        }
+        Question::Rows { base, entry } => match rows(file, base, entry) {
+            Ok((head, rows)) => channel.send(&Ok::<_, String>(head), &[rows.as_fd()], None),
+            Err(error) => say::<RowsHead>(channel, Err(error)),
+        },
+        Question::Keep { number } => say(channel, keep(file, number, kept)),
+        Question::NameFacts => say(channel, name_facts(file)),
+        Question::Names { offsets, detail, proofs } => {
+            let candidates = files.iter().skip(1).zip(&proofs);
+            say::<_>(channel, Ok::<_, String>(symbolize::name_places(file, candidates, &offsets, detail)))
+        }
+        Question::PerfMap { wanted } => {
+            let names: Vec<(u64, String)> =
+                perf_map::read_map(Positioned::new(file), &wanted).into_iter().collect();
+            say(channel, Ok::<_, String>(names))
+        }
+        Question::JitDump { wanted } => say(channel, histories(file, &wanted)),
+        Question::Rule { .. } => Ok(()),
+    }
+}
+
+/// Sends an answer, or what is wrong with the file.
+fn say<T: Serialize>(channel: &Channel, answer: Result<T, impl ToString>) -> Result<(), ChannelError> {
+    channel.send(&answer.map_err(|error| error.to_string()), &[], None)
+}
+
+fn rule(file: &mut UnwindFile, svma: u64) -> PlainRule {
+    let (rule, full) = file.rule(svma);
+    (rule.0, full.as_ref().map(plain))
+}
+
+fn keep(file: &File, number: u32, kept: &mut HashMap<u32, UnwindFile>) -> Result<ElfFacts, ElfError> {
+    let file = UnwindFile::open(file.try_clone()?)?;
+    let facts = file.facts().clone();
+    kept.insert(number, file);
+    Ok(facts)
+}
+
+fn name_facts(file: &File) -> Result<NameFacts, ElfError> {
+    let build_id = ElfFacts::read(file, &[])?.build_id;
+    Ok(NameFacts { build_id, sections: DebugSections::read(file)? })
+}
+
+/// The rows of a file, in a file of their own.
+fn rows(file: &File, base: u64, entry: u64) -> Result<(RowsHead, File), ElfError> {
+    let mut rows = read_rows(file, base)?;
+    if !rows.rows.is_empty() {
+        add_entry(&mut rows.rows, entry.saturating_sub(base));
+    }
+    let Rows { rows, full, damaged, unsupported } = rows;
+    let out = File::from(memfd_create("rows", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from)?);
+    let mut writer = BufWriter::with_capacity(1 << 16, &out);
+    rows.iter().try_for_each(|row| writer.write_all(&row.to_ne_bytes()))?;
+    writer.flush()?;
+    drop(writer);
+    let full = full.iter().map(plain).collect();
+    Ok((RowsHead { rows: rows.len() as u64, full, damaged, unsupported }, out))
+}
+
+fn histories(file: &File, wanted: &[u64]) -> Result<Histories, jitdump::JitDumpError> {
+    let found = jitdump::read_dump(io::BufReader::new(Positioned::new(file)), wanted)?;
+    let plain = |history: jitdump::History| {
+        history.into_iter().map(|(at, name)| (at.as_ns(), name.as_deref().map(str::to_owned))).collect()
+    };
+    Ok(found.into_iter().map(|(address, history)| (address, plain(history))).collect())
+}
