@@ -15,6 +15,7 @@ pub mod nvml;
 pub mod place;
 pub mod powercap;
 pub mod process;
+pub mod processes;
 pub mod random;
 pub mod report;
 pub mod work;

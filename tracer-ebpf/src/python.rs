@@ -164,10 +164,8 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
     let owner = flags >> (layout.owner_shift & 63) & 0xff;
     if layout.owner_shift != PythonLayout::NO_SHIFT && owner >= u64::from(layout.shim_owner) {
         let shim = PythonFrame { anchor: address, ..PythonFrame::default() };
-        if layout.cframe_frame != PythonLayout::ABSENT && !follows_cframe(layout, walk, memory) {
-            return unsound(layout, walk, shim, memory);
-        }
-        return Step::Frame(shim);
+        let sound = layout.cframe_frame == PythonLayout::ABSENT || follows_cframe(layout, walk, memory);
+        return if sound { Step::Frame(shim) } else { unsound(layout, walk, shim, memory) };
     }
     let (mut anchor, mut sound) = (0, true);
     if layout.entry_shift == PythonLayout::EVERY_FRAME {

@@ -30,6 +30,8 @@ pub(super) struct CodeObjects {
     seen: HashMap<u64, Sight>,
     /// Guessed names of methods with their classes, by code object and class.
     methods: HashMap<(u64, u64), String>,
+    /// Bytes of those that are known.
+    bytes: usize,
 }
 
 impl CodeObjects {
@@ -60,18 +62,31 @@ impl CodeObjects {
         let Some(object) = object else { return };
         let sight = self.seen.remove(&address).filter(|sight| object.is_still(&sight.check));
         let since = sight.map_or(now, |sight| sight.at);
+        self.bytes += object.size();
         self.known.insert(address, Known { object: Arc::new(object), since, until: now });
     }
 
     /// The same code object, more of it read.
     pub(super) fn improve(&mut self, address: u64, object: CodeObject) {
         if let Some(known) = self.known.get_mut(&address) {
+            self.bytes = (self.bytes + object.size()).saturating_sub(known.object.size());
             known.object = Arc::new(object);
         }
     }
 
+    /// Bytes that they take.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Forgets all that was read. Functions that run on are read again.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
     fn forget(&mut self, address: u64) {
-        if self.known.remove(&address).is_some() {
+        if let Some(known) = self.known.remove(&address) {
+            self.bytes = self.bytes.saturating_sub(known.object.size());
             self.methods.retain(|&(code, _), _| code != address);
         }
     }

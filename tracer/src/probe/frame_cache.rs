@@ -35,6 +35,11 @@ impl FrameCache {
         self.by_address.insert(address, (id, at));
     }
 
+    /// Forgets Python functions.
+    pub(super) fn forget_python(&mut self) {
+        self.python.clear();
+    }
+
     /// The program's mappings are others now.
     pub(super) fn forget_addresses(&mut self) {
         self.by_address.clear();

@@ -68,7 +68,8 @@ impl Collector {
         let method = process.and_then(|p| p.codes.method(place.0, place.2));
         let settled = method.is_some() || !code.is_method;
         let code = Arc::clone(code);
-        let id = self.out.frame(name_frame(&code, method, place.1, self.modules.of(head.pid, &code.file)));
+        let id =
+            self.out.python_frame(name_frame(&code, method, place.1, self.modules.of(head.pid, &code.file)));
         if settled && let Some(process) = self.processes.get_mut(head.pid) {
             process.frames.put_python(place, code, id);
         }

@@ -1,12 +1,17 @@
 //! Gives frames and stacks their numbers, and tells the recording of each new one.
 
+use super::frames::bare;
 use super::pool_loops::is_pool_loop;
 use super::python_frames::Thread;
 use crate::ids::{FrameId, StackId, Tid};
-use crate::profile::record::{Frame, FrameKind, Record, StackNode};
+use crate::profile::record::{Frame, FrameKind, Record, StackNode, Warning};
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 
+/// Bytes that names of Python functions may take in a recording: more than a hundred thousand functions have.
+const MOST_PYTHON_BYTES: usize = 32 << 20;
+/// What stands for those beyond.
+const CROWDED_OUT: &str = "[unknown: Python function, too many names]";
 /// Places for the last stacks of threads, two for each; threads whose numbers have the same remainder share them.
 const LANES: usize = 32;
 
@@ -15,6 +20,9 @@ pub(super) struct Interner {
     records: Sender<Record>,
     frames: HashMap<Frame, FrameId>,
     next_frame: u32,
+    /// Bytes of the names of Python functions, and how often one more found no room.
+    python_bytes: usize,
+    crowded_out: u64,
     /// Looked up for every frame of every sample: a hash that is fast, and no secret from anybody.
     stacks: foldhash::HashMap<StackNode, StackId>,
     /// The last stacks of some threads, outermost frame first, each with the stack up to it.
@@ -29,6 +37,8 @@ impl Interner {
             records,
             frames: HashMap::new(),
             next_frame: 0,
+            python_bytes: 0,
+            crowded_out: 0,
             stacks: foldhash::HashMap::default(),
             last: Default::default(),
             unnamed: Vec::new(),
@@ -48,6 +58,31 @@ impl Interner {
         }
         self.frames.insert(frame, id);
         id
+    }
+
+    /// A Python function; one mark for all that come when its names have taken their room.
+    pub(super) fn python_frame(&mut self, frame: Frame) -> FrameId {
+        if self.frames.contains_key(&frame) {
+            return self.frame(frame);
+        }
+        let bytes = frame.name.len() + frame.file.len() + frame.module.len();
+        if self.python_bytes + bytes > MOST_PYTHON_BYTES {
+            self.crowded_out += 1;
+            return self.frame(bare(FrameKind::Special, CROWDED_OUT, "", 0));
+        }
+        self.python_bytes += bytes;
+        self.frame(frame)
+    }
+
+    /// What the reader must know of names that found no room.
+    pub(super) fn doubts(&self) -> Option<Warning> {
+        let text = format!(
+            "names of Python functions took {} MiB, and the program went on making new ones: {} times one had no room and is {CROWDED_OUT}; \
+             their energy and time are right; record a shorter part of the program",
+            MOST_PYTHON_BYTES >> 20,
+            self.crowded_out
+        );
+        (self.crowded_out > 0).then(|| Warning { code: "python-names-limited".into(), text })
     }
 
     /// A frame that is not the same as any other, though it may look so. Nobody else finds its name.
@@ -100,11 +135,28 @@ impl Interner {
 
 #[cfg(test)]
 mod tests {
-    use super::Interner;
+    use super::{Frame, FrameKind, Interner, bare};
     use crate::ids::{FrameId, StackId, Tid};
     use crate::probe::python_frames::Thread;
     use std::collections::HashMap;
     use std::sync::mpsc::channel;
+
+    /// Names of Python functions take their room and no more; those that are known keep their number, and the others are counted.
+    #[test]
+    fn names_without_end() {
+        let (records, _written) = channel();
+        let mut interner = Interner::new(records);
+        let frame = |number: usize| {
+            let name = format!("{number}_{}", "n".repeat(1 << 20));
+            Frame { kind: FrameKind::Python, file: "f".into(), ..bare(FrameKind::Python, &name, "m", 0) }
+        };
+        let first = interner.python_frame(frame(0));
+        let ids: Vec<FrameId> = (1..100).map(|number| interner.python_frame(frame(number))).collect();
+        assert!((30..33).contains(&interner.next_frame), "{}", interner.next_frame);
+        assert_eq!(interner.crowded_out, 100 - u64::from(interner.next_frame - 1));
+        assert_eq!(ids[97], ids[98]);
+        assert_eq!(interner.python_frame(frame(0)), first);
+    }
 
     /// Whatever stacks came before, in whichever threads: equal frames are one stack, and others are another.
     #[test]

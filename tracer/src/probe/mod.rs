@@ -18,6 +18,7 @@ mod gpu_graphs;
 mod gpu_kernels;
 mod interner;
 mod libraries;
+mod looks;
 mod losses;
 mod object;
 mod pool;
@@ -286,6 +287,7 @@ impl Tracer {
                 for (code, text) in name_shortages(&collector.processes, self.config.unwind_mib) {
                     self.warn(code, text);
                 }
+                self.warnings.extend(collector.out.doubts());
                 if let Some(text) = name_closed_files(collector.libraries.closed) {
                     self.warn("names-not-looked-up", text);
                 }

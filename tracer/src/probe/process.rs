@@ -18,7 +18,7 @@ use tracer_ebpf::wire::AddressSpace as Block;
 /// A program in a process.
 pub(super) struct Process {
     pub(super) record: record::Process,
-    pub(super) space: AddressSpace,
+    pub(super) space: Arc<AddressSpace>,
     pub(super) interpreter: Option<Interpreter>,
     pub(super) refused: bool,
     /// It is this program, about to execute the command.
@@ -37,6 +37,8 @@ pub(super) struct Process {
     pub(super) dirty: bool,
     /// When to look once more: the event of a mapping comes before the mapping.
     pub(super) again: Option<KtimeNs>,
+    /// When the looks at its mappings are paid for (`looks.rs`).
+    pub(super) paid_at: KtimeNs,
     /// When its memory was last looked at; it is not looked at again for every strange address.
     pub(super) looked_at: KtimeNs,
 }
@@ -44,17 +46,18 @@ pub(super) struct Process {
 impl Process {
     /// Takes in its mappings as they were read at `now`.
     pub(super) fn set_space(&mut self, space: AddressSpace, now: KtimeNs) {
-        if self.space != space {
+        if *self.space != space {
             self.frames.forget_addresses();
+            self.space = Arc::new(space);
         }
-        (self.space, self.read_at) = (space, Some(now));
+        self.read_at = Some(now);
     }
 }
 
 /// A program that is met now.
 pub(super) fn new_process(record: record::Process, launcher: bool) -> Process {
     Process {
-        space: AddressSpace::default(),
+        space: Arc::default(),
         interpreter: None,
         refused: false,
         launcher,
@@ -68,6 +71,7 @@ pub(super) fn new_process(record: record::Process, launcher: bool) -> Process {
         block: None,
         dirty: true,
         again: None,
+        paid_at: KtimeNs::default(),
         looked_at: KtimeNs::default(),
         record,
     }

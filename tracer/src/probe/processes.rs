@@ -4,7 +4,7 @@
 
 use super::decode::Head;
 use super::eval_frame::EvalFrame;
-use super::files::{Files, Mapped};
+use super::files::Files;
 use super::interner::Interner;
 use super::pool::Pool;
 use super::process::{Process, is_this_program, new_process, program_of, read_command, read_text};
@@ -12,35 +12,28 @@ use super::process_maps::Maps;
 use crate::clock::KtimeNs;
 use crate::ids::{Pid, ProcessKey, ThreadKey, Tid};
 use crate::profile::record::{self, Record, Unwinding};
-use crate::unwind::address_space::{AddressSpace, FileKey, Mapping};
+use crate::unwind::address_space::{AddressSpace, Mapping};
 use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::detect::{Finding, find};
-use crate::unwind::vdso::key_of;
 use foldhash::HashMap;
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::time::Duration;
 use tracer_ebpf::wire::{AddressSpace as Block, MAX_PLACES};
 
 /// All of them.
 pub(super) struct Processes {
-    by_pid: HashMap<Pid, Process>,
+    pub(super) by_pid: HashMap<Pid, Process>,
     pub(super) files: Files,
     pool: Pool,
     unwinding: Unwinding,
     /// Processes are looked at when they are sampled, not when they are met.
-    when_sampled: bool,
+    pub(super) when_sampled: bool,
     /// Processes whose mappings found no room in the pool, or are too many.
     pub(super) crowded: HashSet<Pid>,
     next_process: u32,
     next_thread: u32,
 }
-
-/// Between two looks at the mappings of a process that shows unknown addresses.
-const LOOK_AGAIN_NS: u64 = 50_000_000;
-/// After this long a mapping that was announced is there.
-const SETTLED: Duration = Duration::from_millis(30);
 
 impl Processes {
     /// Of nobody yet. `when_sampled`: of the many processes of a machine, only those that are sampled are looked at.
@@ -145,8 +138,8 @@ impl Processes {
         let (name, command) = (origin.record.name.clone(), origin.record.command.clone());
         let runtime = origin.record.runtime.clone();
         let (space, block, interpreter) = (origin.space.clone(), origin.block.clone(), origin.interpreter);
-        let (refused, eval, read_at, launcher) =
-            (origin.refused, origin.eval, origin.read_at, origin.launcher);
+        let (refused, eval, read_at, paid_at, launcher) =
+            (origin.refused, origin.eval, origin.read_at, origin.paid_at, origin.launcher);
         self.begin(pid, (name, command), Some(parent), launcher, out);
         if let Some(child) = self.by_pid.get_mut(&pid) {
             if let Some(block) = &block {
@@ -155,7 +148,7 @@ impl Processes {
             child.record.runtime = runtime;
             (child.space, child.block, child.interpreter, child.refused) =
                 (space, block, interpreter, refused);
-            (child.eval, child.read_at) = (eval, read_at);
+            (child.eval, child.read_at, child.paid_at) = (eval, read_at, paid_at);
         }
     }
 
@@ -182,82 +175,11 @@ impl Processes {
         self.touch(pid, at);
     }
 
-    /// Its mappings may have changed.
-    pub(super) fn touch(&mut self, pid: Pid, at: KtimeNs) {
-        if let Some(process) = self.by_pid.get_mut(&pid) {
-            process.dirty = true;
-            process.again = Some(at + SETTLED);
-        }
-    }
-
-    /// A sample met an address that belongs to no known mapping.
-    pub(super) fn strange_address(&mut self, pid: Pid, at: KtimeNs) {
-        if let Some(process) = self.by_pid.get_mut(&pid)
-            && at.ns_since(process.looked_at) > LOOK_AGAIN_NS
-        {
-            process.looked_at = at;
-            process.dirty = true;
-        }
-    }
-
     /// A sample met an address.
     pub(super) fn hit(&mut self, pid: Pid, pc: u64, at: KtimeNs) {
         if let Some(mapping) = self.by_pid.get(&pid).and_then(|process| process.space.find(pc)) {
             self.files.hit(mapping, at);
         }
-    }
-
-    /// Looks again at the memory of processes that changed, and at those that map a file of which there is news.
-    pub(super) fn refresh(
-        &mut self,
-        maps: &mut Maps,
-        out: &Interner,
-        mut news: HashSet<FileKey>,
-        now: KtimeNs,
-    ) {
-        if self.files.is_tight() {
-            news.extend(self.files.make_room(&mapped(&self.by_pid), now));
-        }
-        let (when_sampled, any) = (self.when_sampled, !news.is_empty());
-        let awake = |p: &Process| !when_sampled || p.samples > 0;
-        let due = |p: &Process| p.dirty || p.again.is_some_and(|at| at <= now);
-        let concerned = |p: &Process| {
-            any && p.space.mappings().iter().any(|m| key_of(m).is_some_and(|key| news.contains(key)))
-        };
-        let awake = self.by_pid.iter().filter(|(_, p)| awake(p));
-        let pids: Vec<(Pid, bool)> = awake
-            .map(|(&pid, p)| (pid, due(p), p))
-            .filter(|(_, due, p)| *due || concerned(p))
-            .map(|(pid, due, _)| (pid, due))
-            .collect();
-        for (pid, due) in pids {
-            if due && let Ok(space) = AddressSpace::read(pid) {
-                self.with(pid, |process| process.set_space(space, now));
-            }
-            self.find_interpreter(pid, maps, out);
-            self.upload(pid, maps);
-            self.with(pid, |process| {
-                process.dirty = false;
-                process.again = process.again.filter(|&at| at > now);
-            });
-        }
-        self.files.carry_out();
-    }
-
-    /// Reads the mappings of a sample's process again, if that was not done since the sample was taken; false where they cannot be
-    /// had: the process is gone, or is another program meanwhile, in which the sample's stack pointer points nowhere.
-    pub(super) fn read_again(&mut self, head: Head, sp: u64) -> bool {
-        if !self.is_older(head) {
-            return false;
-        }
-        let now = KtimeNs::now();
-        let Some(space) = AddressSpace::read_holding(head.pid, sp) else { return false };
-        // What is new is the probes' to know as well.
-        self.with(head.pid, |process| {
-            process.set_space(space, now);
-            process.dirty = true;
-        });
-        true
     }
 
     /// Whether a sample's process may turn out to hold an interpreter that was not known when it was taken: its files or its mappings
@@ -270,19 +192,14 @@ impl Processes {
             && now.ns_since(head.at) < PATIENCE_NS
     }
 
-    /// Whether the mappings of a sample's process were last read before the sample was taken.
-    pub(super) fn is_older(&self, head: Head) -> bool {
-        self.by_pid.get(&head.pid).is_some_and(|process| process.read_at.is_none_or(|at| at < head.at))
-    }
-
-    fn with(&mut self, pid: Pid, change: impl FnOnce(&mut Process)) {
+    pub(super) fn with(&mut self, pid: Pid, change: impl FnOnce(&mut Process)) {
         if let Some(process) = self.by_pid.get_mut(&pid) {
             change(process);
         }
     }
 
     /// Tells the probes the mappings of a process, where they unwind.
-    fn upload(&mut self, pid: Pid, maps: &mut Maps) {
+    pub(super) fn upload(&mut self, pid: Pid, maps: &mut Maps) {
         if self.unwinding == Unwinding::User {
             return;
         }
@@ -314,7 +231,7 @@ impl Processes {
     }
 
     /// Looks for CPython among the mapped files.
-    fn find_interpreter(&mut self, pid: Pid, maps: &mut Maps, out: &Interner) {
+    pub(super) fn find_interpreter(&mut self, pid: Pid, maps: &mut Maps, out: &Interner) {
         let unsettled = self.by_pid.get_mut(&pid).filter(|p| p.interpreter.is_none() && !p.refused);
         let Some(process) = unsettled else { return };
         let program = program_of(&process.space);
@@ -368,18 +285,22 @@ impl Processes {
         self.release(gone.and_then(|p| p.block));
     }
 
+    /// Where the code objects that are remembered take more than this many bytes, those of the process that has most are forgotten.
+    pub(super) fn bound_codes(&mut self, most: usize) {
+        if self.by_pid.values().map(|p| p.codes.bytes()).sum::<usize>() > most
+            && let Some(process) = self.by_pid.values_mut().max_by_key(|p| p.codes.bytes())
+        {
+            process.codes.clear();
+            process.frames.forget_python();
+        }
+    }
+
     /// What the parent of a process has at the address of a code object: the child is gone, and began as the parent's copy.
     pub(super) fn code_of_parent(&self, pid: Pid, address: u64) -> Option<&Arc<CodeObject>> {
         let child = self.by_pid.get(&pid)?;
         let code = self.by_pid.get(&child.parent?)?.codes.last(address)?;
         child.codes.agrees(address, code).then_some(code)
     }
-}
-
-/// All files that are mapped, with one process for each.
-fn mapped(processes: &HashMap<Pid, Process>) -> Mapped<'_> {
-    let mappings = processes.iter().flat_map(|(&pid, p)| p.space.mappings().iter().map(move |m| (pid, m)));
-    mappings.filter_map(|(pid, mapping)| Some((key_of(mapping)?, (pid, mapping)))).collect()
 }
 
 fn next_key(next: &mut u32) -> ProcessKey {

@@ -22,6 +22,11 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Files whose modules are remembered.
+const MOST_FILES: usize = 4096;
+/// Bytes of code objects of all processes together that are remembered.
+const MOST_CODE_BYTES: usize = 64 << 20;
+
 /// What was learned of files: the module of each.
 #[derive(Default)]
 pub(super) struct ModuleNames {
@@ -30,6 +35,9 @@ pub(super) struct ModuleNames {
 
 impl ModuleNames {
     pub(super) fn of(&mut self, pid: Pid, file: &str) -> &str {
+        if self.by_file.len() >= MOST_FILES {
+            self.by_file.clear();
+        }
         self.by_file.entry((pid, file.to_owned())).or_insert_with(|| {
             let root = format!("/proc/{pid}/root");
             module_of(file, |path| {
@@ -74,6 +82,9 @@ pub(super) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Mer
     }
     if layout.classes.is_some() {
         find_classes(process, &memory, &layout, frames);
+    }
+    if !codes.is_empty() {
+        processes.bound_codes(MOST_CODE_BYTES);
     }
 }
 

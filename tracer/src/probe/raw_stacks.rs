@@ -7,6 +7,7 @@
 use super::decode::{Capture, Head};
 use super::processes::Processes;
 use super::unwind_files::{ProcessRules, UnwindFiles};
+use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid};
 use crate::resolver::Worker;
 use crate::unwind::address_space::AddressSpace;
@@ -74,7 +75,7 @@ impl RawStacks {
             return Some(RawStack { native_end: end::GONE, ..stack.clone() });
         }
         let mut walked = self.walk(capture, processes, &anchors)?;
-        if lacks_mapping(&walked) {
+        if lacks_mapping(&walked) && processes.may_look(head.pid, KtimeNs::now()) {
             if processes.read_again(head, sp) {
                 walked = self.walk(capture, processes, &anchors)?;
             } else if walked.end == end::UNMAPPED && processes.is_older(head) {

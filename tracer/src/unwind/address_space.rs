@@ -3,6 +3,11 @@
 //! Leaves out mappings without execute permission, but for the file behind each, whose identity they share.
 
 use crate::ids::Pid;
+use std::fs::File;
+use std::io::Read as _;
+
+/// Bytes of `maps` that are read: more than 100,000 mappings, where the kernel allows 65,530 (vm.max_map_count).
+const LONGEST_MAPS: u64 = 16 << 20;
 
 /// Which file is mapped: device and inode name it while it is mapped, whatever its path says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,13 +42,13 @@ pub struct AddressSpace {
 impl AddressSpace {
     /// Reads the mappings of a process.
     pub fn read(pid: Pid) -> std::io::Result<Self> {
-        let maps = std::fs::read(format!("/proc/{pid}/maps"))?;
+        let maps = read_maps(pid)?;
         Ok(Self::parse(&String::from_utf8_lossy(&maps)))
     }
 
     /// Reads the mappings of a process, if one of them holds `address`.
     pub fn read_holding(pid: Pid, address: u64) -> Option<Self> {
-        let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+        let maps = read_maps(pid).ok()?;
         let text = String::from_utf8_lossy(&maps);
         text.lines().filter_map(range).any(|(start, end)| start <= address && address < end).then_some(())?;
         Some(Self::parse(&text))
@@ -66,6 +71,13 @@ impl AddressSpace {
         let after = self.mappings.partition_point(|m| m.start <= avma);
         self.mappings[..after].last().filter(|m| avma < m.end)
     }
+}
+
+/// The text of `maps`, as far as it is read.
+fn read_maps(pid: Pid) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(format!("/proc/{pid}/maps"))?.take(LONGEST_MAPS).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// First address of a line's mapping, and the first behind it.

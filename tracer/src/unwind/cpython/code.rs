@@ -1,13 +1,18 @@
 //! Reads a code object: qualified name, file, first line, line table.
 //!
-//! Everything comes from another process and may change under us or be nonsense: sizes are bounded, text is decoded leniently.
+//! Everything comes from another process and may change under us or be nonsense: sizes are bounded, text is decoded leniently. A name that is
+//! longer than `LONGEST_NAME` is cut, and ends in `…`: nobody reads more, and a program may make as many as it likes.
 
 use super::layout::{CodeLayout, StringLayout};
 use super::lines::LineTable;
 use super::memory::Source;
 
-/// Longest string and line table that are read, in bytes.
+/// Longest line table that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
+/// Most bytes of a name of a function or a file.
+pub const LONGEST_NAME: usize = 4096;
+/// A string that says to have more characters than this is none.
+const LONGEST_STRING: u64 = 1 << 32;
 
 /// The pointers to name and line table: while they are the same, it is the same code object.
 pub type Check = [u8; 16];
@@ -79,6 +84,15 @@ impl CodeObject {
     /// The same under its qualified name, once that was found.
     pub fn with_qualname(&self, qualname: String) -> Self {
         Self { qualname, is_method: false, ..self.clone() }
+    }
+
+    /// Bytes of memory that it takes.
+    pub const fn size(&self) -> usize {
+        size_of::<Self>()
+            + self.qualname.len()
+            + self.file.len()
+            + self.linetable.len()
+            + 8 * self.bytecode.len()
     }
 
     /// Where the sixteen bytes lie that `is_still` compares.
@@ -154,33 +168,45 @@ fn is_method(source: &impl Source, strings: &StringLayout, code: u64) -> Option<
     Some(first == "self" || first == "cls")
 }
 
-/// Reads a compact string of any kind (Include/cpython/unicodeobject.h: interned 2 bits, kind 3, compact 1, ascii 1).
+/// Reads the beginning of a compact string of any kind, at most `LONGEST_NAME` bytes (Include/cpython/unicodeobject.h: interned 2 bits, kind 3, compact 1, ascii 1).
 pub(super) fn read_string(source: &impl Source, layout: &StringLayout, address: u64) -> Option<String> {
     let length = source.word(address.wrapping_add(layout.length))?;
     let state = source.half(address.wrapping_add(layout.state))?;
     let (kind, compact, ascii) = (state >> 2 & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
-    if !compact {
+    if !compact || length > LONGEST_STRING {
         return None;
     }
     let data = address.wrapping_add(if ascii { layout.ascii_data } else { layout.unicode_data });
-    let bytes = source.bytes(data, length.checked_mul(u64::from(kind))?, LIMIT)?;
+    let characters = length.min(LONGEST_NAME as u64 + 1);
+    let bytes = source.bytes(data, characters * u64::from(kind), LIMIT)?;
     let wide = |size: usize, unit: fn(&[u8]) -> u32| {
         bytes
             .chunks_exact(size)
             .map(|c| char::from_u32(unit(c)).unwrap_or(char::REPLACEMENT_CHARACTER))
-            .collect()
+            .collect::<String>()
     };
-    match kind {
-        1 => Some(wide(1, |c| u32::from(c[0]))),
-        2 => Some(wide(2, |c| u32::from(u16::from_ne_bytes([c[0], c[1]])))),
-        4 => Some(wide(4, |c| u32::from_ne_bytes([c[0], c[1], c[2], c[3]]))),
-        _ => None,
+    let text = match kind {
+        1 => wide(1, |c| u32::from(c[0])),
+        2 => wide(2, |c| u32::from(u16::from_ne_bytes([c[0], c[1]]))),
+        4 => wide(4, |c| u32::from_ne_bytes([c[0], c[1], c[2], c[3]])),
+        _ => return None,
+    };
+    Some(cut(text))
+}
+
+/// A text of `LONGEST_NAME` bytes at the most, the last of which say that there was more.
+pub(super) fn cut(mut text: String) -> String {
+    const MORE: &str = "…";
+    if text.len() > LONGEST_NAME {
+        text.truncate(text.floor_char_boundary(LONGEST_NAME - MORE.len()));
+        text.push_str(MORE);
     }
+    text
 }
 
 #[cfg(test)]
 mod tests {
-    use super::CodeObject;
+    use super::{CodeObject, LONGEST_NAME, cut, read_string};
     use crate::unwind::cpython::layout::KNOWN;
     use crate::unwind::cpython::lines::LineTable;
     use crate::unwind::cpython::memory::Source;
@@ -214,6 +240,49 @@ mod tests {
         assert_eq!([0x1002, 0x1004, 0x5002, 0x5006].map(|at| code.line_at(at)), [7, 8, 7, 8]);
         assert!(code.lacks(0x9000) && !code.lacks(0x5000));
         assert_eq!(code.line_at(0x9000), 0);
+    }
+
+    /// Names are cut between characters, whatever they are made of, and one that fits is left as it is.
+    #[test]
+    fn long_names_are_cut() {
+        for character in ["n", "é", "名", "🦀"] {
+            let whole = character.repeat(LONGEST_NAME / character.len());
+            assert_eq!(cut(whole.clone()), whole);
+            let text = cut(character.repeat(LONGEST_NAME));
+            assert!(text.len() <= LONGEST_NAME || text == character.repeat(LONGEST_NAME));
+            assert!(character.len() == 1 || text.len() > LONGEST_NAME - 8 && text.ends_with('…'));
+        }
+        assert_eq!(cut("n".repeat(1 << 20)).len(), LONGEST_NAME);
+    }
+
+    /// A string of any length in the process is read as far as a name goes, and no further.
+    #[test]
+    fn long_strings_are_read_in_part() {
+        let layout = KNOWN[4].code.string;
+        let read = |length: u64| read_string(&Text { length }, &layout, 0x1000);
+        assert_eq!(read(5).unwrap(), "nnnnn");
+        for length in [5000, 1 << 20, 1 << 30] {
+            assert_eq!(read(length).unwrap().len(), LONGEST_NAME);
+        }
+        assert_eq!(read(1 << 40), None);
+    }
+
+    /// A string of one-byte characters, all `n`, at 0x1000. No more of it than one read of a name is there.
+    struct Text {
+        length: u64,
+    }
+
+    impl Source for Text {
+        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+            let string = KNOWN[4].code.string;
+            let state: u64 = 1 << 2 | 1 << 5 | 1 << 6;
+            let words = [(0x1000 + string.length, self.length), (0x1000 + string.state, state)];
+            out.fill(b'n');
+            if let Some((_, word)) = words.iter().find(|(at, _)| *at == address) {
+                out.copy_from_slice(word.to_le_bytes().get(..out.len())?);
+            }
+            (out.len() <= 2 * LONGEST_NAME).then_some(())
+        }
     }
 
     /// Memory of a code object that was freed is anything: that gives no code object, and no panic.

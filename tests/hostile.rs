@@ -1,0 +1,225 @@
+//! Programs that mean harm to whoever records them (`tests/hostile/`): each costs a stated amount, ends in time, and is told of.
+//!
+//! Runs the real binary as root; BPF programs load. Needs a C compiler and the system's Python, 3.11 to 3.13. Leaves out what is parsed of
+//! bytes that nobody meant (`hostile_input.rs`, `tests/fuzz`).
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot be set up fails, and shows its figures with --nocapture"
+)]
+
+use energy_trace_tests::place::{Place, Talk, assert_code, text};
+use energy_trace_tests::process::tests_dir;
+use energy_trace_tests::processes::{Watch, family};
+use energy_trace_tests::report::Report;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The command's user: nobody in particular.
+const USER: &str = "54321";
+/// What a recording may take at the most beyond its command's time.
+const LIMIT: Duration = Duration::from_secs(90);
+/// Most resident memory of all of the tracer's processes together.
+const MOST_MIB: u64 = 300;
+
+fn place() -> Place {
+    Place::new(env!("CARGO_BIN_EXE_energy-trace"))
+}
+
+/// What a recording of a part took.
+struct Recorded {
+    output: Output,
+    watch: Watch,
+    took: Duration,
+    report: Report,
+}
+
+impl Recorded {
+    fn mib(&self) -> u64 {
+        self.watch.most_kib >> 10
+    }
+}
+
+/// The words that start a part (or `all`), with a folder of its own that its user may write to.
+fn part(place: &Place, part: &str, seconds: u32) -> Vec<String> {
+    let folder = place.path("hostile");
+    fs::create_dir_all(&folder).unwrap();
+    for open in [place.folder(), &folder] {
+        fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let words = ["/usr/bin/python3".into(), scripts(place), part.into()];
+    let words = words.into_iter().chain([seconds.to_string().into(), folder]);
+    words.map(|word: PathBuf| word.to_str().unwrap().to_owned()).collect()
+}
+
+/// The program's folder, in a place that every user can read.
+fn scripts(place: &Place) -> PathBuf {
+    let folder = place.path("scripts");
+    fs::create_dir_all(&folder).unwrap();
+    for file in fs::read_dir(tests_dir().join("hostile")).unwrap().flatten() {
+        if file.file_type().unwrap().is_file() {
+            fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+        }
+    }
+    folder
+}
+
+/// Records a command, and watches what the tracer takes.
+fn record(place: &Place, options: &[&str], command: &[String], variables: &[(&str, String)]) -> Recorded {
+    let mut tracer = place.command(&["record", "--power", "model"]);
+    tracer.args(options).arg("--").args(command).env("SUDO_UID", USER).env("SUDO_GID", USER);
+    tracer.envs(variables.iter().map(|(name, value)| (*name, value)));
+    // Into files: nobody reads a pipe while it runs.
+    let said = [(), ()].map(|()| tempfile::NamedTempFile::new().unwrap());
+    tracer.stdin(Stdio::null()).stdout(said[0].reopen().unwrap()).stderr(said[1].reopen().unwrap());
+    let (mut watch, began) = (Watch::default(), Instant::now());
+    let mut running = Talk(tracer.spawn().unwrap());
+    let pid = running.0.id();
+    let mut recording = None;
+    let ended = watch.until(pid, LIMIT, || {
+        recording = recording.take().or_else(|| open_recording(pid));
+        running.0.try_wait().unwrap().is_some()
+    });
+    let took = began.elapsed();
+    assert!(ended, "the tracer runs on after {took:?}: {:?}", family(pid));
+    let status = running.0.wait().unwrap();
+    let [stdout, stderr] = said.map(|said| fs::read(said.path()).unwrap());
+    let output = Output { status, stdout, stderr };
+    let report = report(place, recording.unwrap());
+    Recorded { output, watch, took, report }
+}
+
+/// The recording by the tracer's own descriptor: its path may lead anywhere by now.
+fn open_recording(pid: u32) -> Option<fs::File> {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let is_it = |link: &Path| {
+        fs::read_link(link).is_ok_and(|to| text(to.as_os_str().as_encoded_bytes()).contains(".data"))
+    };
+    files.map(|file| file.path()).find(|link| is_it(link)).and_then(|link| fs::File::open(link).ok())
+}
+
+/// What `report` makes of a recording, which must be readable and exact.
+fn report(place: &Place, mut recording: fs::File) -> Report {
+    let copy = tempfile::NamedTempFile::new().unwrap();
+    std::io::copy(&mut recording, &mut copy.as_file()).unwrap();
+    let report = place.run(&["report", copy.path().to_str().unwrap(), "--format", "json"]);
+    assert_code(&report, 0);
+    let report = Report::parse(&text(&report.stdout)).unwrap();
+    for row in &report.ledger {
+        assert_eq!(row.imbalance_uj(), 0, "{row:?}");
+    }
+    let target: i64 = report.ledger.iter().map(|row| row.target_uj).sum();
+    assert_eq!(report.self_uj("package"), target);
+    report
+}
+
+fn sampling<'a>(report: &'a Report, what: &str) -> &'a serde_json::Value {
+    &report.meta["sampling"][what]
+}
+
+/// C15, F14: wherever the caller of a frame leads, the frames before it are shown, the sample says that the chain is broken, and no stack has
+/// a thousand equal frames.
+#[test]
+fn broken_python_frames() {
+    let place = place();
+    let script = scripts(&place).join("python_frames.py").to_str().unwrap().to_owned();
+    for kind in ["itself", "pair", "cycle", "inner", "unmapped", "kernel", "unaligned"] {
+        let words = ["/usr/bin/python3", &script, "spoiled", "1", kind].map(str::to_owned);
+        let recorded = record(&place, &["--no-svg", "-o", "broken.data"], &words, &[]);
+        assert_code(&recorded.output, 0);
+        let verdicts = sampling(&recorded.report, "verdicts");
+        println!("{kind}: {verdicts}");
+        let broken = verdicts["python-lost:broken-chain"].as_u64().unwrap_or(0);
+        let whole = sampling(&recorded.report, "samples").as_u64().unwrap();
+        assert!(broken * 10 > whole * 7, "{kind}: {broken} of {whole} samples say so: {verdicts}");
+        for function in ["spin", "middle"] {
+            let seen: u64 = recorded.report.named(function).map(|f| f.samples).sum();
+            assert!(seen * 10 > broken * 9, "{kind}: {function} is in {seen} of {broken}");
+        }
+        fs::remove_file(place.path("broken.data")).unwrap();
+    }
+}
+
+/// C11: functions with names of 1 MB each: the names are cut, the recording stays small and so does the memory.
+#[test]
+fn names_of_a_megabyte() {
+    let place = place();
+    let command = part(&place, "names", 6);
+    let recorded = record(&place, &["--no-svg", "-o", "names.data"], &command, &[]);
+    assert_code(&recorded.output, 0);
+    let bytes = fs::metadata(place.path("names.data")).unwrap().len();
+    println!("{} MiB of memory, {bytes} bytes recorded", recorded.mib());
+    assert!(bytes < 8 << 20, "{bytes} bytes recorded");
+    assert!(recorded.mib() < 150, "{} MiB", recorded.mib());
+    let cut = recorded.report.functions.iter().filter(|f| f.name.ends_with("n…")).count();
+    assert!(cut > 20, "{cut} names are cut");
+}
+
+/// C17: 30,000 executable mappings in a loop cost the tracer less than a fifth of a CPU (more than half of one before).
+#[test]
+fn mappings_without_end() {
+    let place = place();
+    let command = part(&place, "mappings", 10);
+    let recorded = record(&place, &["--no-svg", "-o", "mappings.data"], &command, &[]);
+    assert_code(&recorded.output, 0);
+    let share = recorded.watch.cpu().as_secs_f64() / recorded.took.as_secs_f64();
+    println!("{:.1} % of a CPU, {} MiB", 100.0 * share, recorded.mib());
+    assert!(share < 0.2, "{:.1} % of a CPU", 100.0 * share);
+    assert!(recorded.mib() < 200, "{} MiB", recorded.mib());
+}
+
+/// Everything at once for 30 s, with `-a`: the tracer ends in time and within its memory, what it recorded is readable and exact, and the files
+/// that were put in its way are as they were.
+#[test]
+fn everything_at_once() {
+    let place = place();
+    let command = part(&place, "all", 30);
+    let outputs =
+        ["energy-trace.svg", "energy-trace.data"].map(|name| place.path(name).to_str().unwrap().to_owned());
+    let gone = place.path("gone");
+    fs::create_dir(&gone).unwrap();
+    fs::set_permissions(&gone, fs::Permissions::from_mode(0o777)).unwrap();
+    let variables =
+        [("HOSTILE_OUTPUTS", outputs.join("\n")), ("HOSTILE_GONE", gone.to_str().unwrap().to_owned())];
+    let recorded = record(&place, &["-a"], &command, &variables);
+    clean(&place);
+    println!("took {:?}, {} MiB, {:?} of CPU time", recorded.took, recorded.mib(), recorded.watch.cpu());
+    println!("{}", recorded.report.meta["warnings"]);
+    println!("{}", text(&recorded.output.stderr));
+    assert!(recorded.mib() < MOST_MIB, "{} MiB", recorded.mib());
+    let precious = fs::read_to_string(place.path("hostile/outputs/precious")).unwrap();
+    assert_eq!(precious, "not to be touched");
+    let shown = text(&recorded.output.stdout) + &text(&recorded.output.stderr);
+    let obeyed =
+        shown.chars().find(|&c| c.is_control() && !"\n\t".contains(c) || "\u{2028}\u{202e}".contains(c));
+    assert_eq!(obeyed, None, "{shown:?}");
+}
+
+/// The recording's folder is taken away while it runs: what was recorded is shown all the same.
+#[test]
+fn the_folder_is_gone() {
+    let place = place();
+    let mut command = part(&place, "folder", 2);
+    command.splice(0..0, ["env".to_owned()]);
+    let gone = place.path("gone");
+    fs::create_dir(&gone).unwrap();
+    fs::set_permissions(&gone, fs::Permissions::from_mode(0o777)).unwrap();
+    std::os::unix::fs::chown(&gone, USER.parse().ok(), USER.parse().ok()).unwrap();
+    let data = gone.join("energy-trace.data").to_str().unwrap().to_owned();
+    let variables = [("HOSTILE_GONE", gone.to_str().unwrap().to_owned())];
+    let recorded = record(&place, &["--no-svg", "-o", &data], &command, &variables);
+    assert_code(&recorded.output, 0);
+    assert!(!gone.join("energy-trace.data").exists());
+    assert!(text(&recorded.output.stdout).contains("hot"), "{}", text(&recorded.output.stdout));
+}
+
+/// Takes away what the program has left in folders of everybody.
+fn clean(place: &Place) {
+    let mut clean = Command::new("/usr/bin/python3");
+    clean.arg(tests_dir().join("hostile")).arg("clean").arg(place.path("hostile"));
+    assert!(clean.status().unwrap().success());
+}
