@@ -139,6 +139,7 @@ const fn truncation_word(why: Truncation) -> &'static str {
         Truncation::BadFrame => "bad-frame",
         Truncation::DeeperThanCopy => "deeper-than-copy",
         Truncation::ProcessGone => "process-gone",
+        Truncation::Unreadable => "unreadable",
     }
 }
 
@@ -149,5 +150,6 @@ const fn python_loss_word(why: PythonLoss) -> &'static str {
         PythonLoss::TooDeep => "too-deep",
         PythonLoss::NotReady => "not-ready",
         PythonLoss::Ambiguous => "several-interpreters",
+        PythonLoss::Unreadable => "unreadable",
     }
 }
