@@ -47,8 +47,9 @@ impl Rate {
         let (Some(limit), ticks) = (limit, ticks.max(1)) else { return free };
         let between_ticks = limit.div_ceil(ticks);
         if between_ticks > 1 {
-            let most = (between_ticks - 1).saturating_mul(ticks) - 1;
-            let hz = wanted_hz.min(most.max(1));
+            let most = (between_ticks - 1).saturating_mul(ticks);
+            // One less than what just holds, so that it also does where a tick is late.
+            let hz = if wanted_hz <= most { wanted_hz } else { (most - 1).max(1) };
             return Self { asked_hz: hz, hz, ..free };
         }
         // Each sample stops the event until the next tick, from where its period begins again.
