@@ -56,7 +56,7 @@ struct Ended {
 impl Run {
     fn start(set: PowerSet) -> Self {
         let (sender, records) = channel();
-        Self { task: set.start(sender), records }
+        Self { task: set.start(sender).unwrap(), records }
     }
 
     async fn stop(self) -> Ended {

@@ -41,7 +41,7 @@ struct Run {
 impl Run {
     fn start(set: PowerSet) -> Self {
         let (sender, records) = channel();
-        Self { task: set.start(sender), records, readings: BTreeMap::new() }
+        Self { task: set.start(sender).unwrap(), records, readings: BTreeMap::new() }
     }
 
     fn receive(&mut self) {
@@ -151,7 +151,7 @@ async fn counter_that_vanishes() {
 async fn counter_that_is_not_readable() {
     let simulation = simulate(&hardware(10.0, &["intel-rapl:0@0:unreadable"]));
     let error = power::open(&plan(simulation.sysfs(), "powercap")).err().expect("no error").to_string();
-    for part in ["sudo", "setcap cap_dac_read_search+ep", "sudo chmod a+r /", "energy_uj"] {
+    for part in ["sudo", "sudo setcap cap_", "sudo chmod a+r /", "energy_uj"] {
         assert!(error.contains(part), "`{error}` does not say `{part}`");
     }
     let set = power::open(&plan(simulation.sysfs(), "auto")).unwrap();
@@ -302,7 +302,7 @@ fn replay_errors() {
     let cases = [
         ("", "meter.csv is empty"),
         ("time_s,package-0_uj\n1,5\n0.5,6\n", "meter.csv, line 3, column 1 (time_s): the time is earlier"),
-        ("time_s,package-0_uj\n0,5\n1,six\n", "meter.csv, line 3, column 2 (package-0_uj): `six`"),
+        ("time_s,package-0_uj\n0,5\n1,six\n", "meter.csv, line 3, column 2 (package-0_uj): it holds no number"),
     ];
     for (text, part) in cases {
         std::fs::write(&log, text).unwrap();

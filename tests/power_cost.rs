@@ -78,7 +78,7 @@ async fn measure(what: &str, sysfs: &Path, hz: u32) {
     let (records, received) = channel();
     let writer = std::thread::spawn(move || received.into_iter().count());
     let before = cpu_time();
-    let task = set.start(records);
+    let task = set.start(records).unwrap();
     tokio::time::sleep(RUN).await;
     let end = task.stop().await;
     let cpu = cpu_time() - before;

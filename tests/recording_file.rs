@@ -15,8 +15,13 @@ use records::{domain, frame, header, reading, records, sample, slice};
 use std::fs;
 use std::path::Path;
 
+/// A writer on a new file.
+fn create(path: &Path) -> RecordingWriter {
+    RecordingWriter::over(fs::File::create(path).unwrap(), path).unwrap()
+}
+
 fn write_all(path: &Path, records: &[Record]) {
-    let mut writer = RecordingWriter::create(path).unwrap();
+    let mut writer = create(path);
     for record in records {
         writer.write(record).unwrap();
     }
@@ -34,7 +39,7 @@ fn read_bytes(bytes: &[u8]) -> Result<Recording, FileError> {
 fn file_of_small_chunks() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.data");
-    let mut writer = RecordingWriter::create(&path).unwrap();
+    let mut writer = create(&path);
     for record in records() {
         writer.write(&record).unwrap();
         writer.flush().unwrap();
@@ -107,7 +112,7 @@ fn flipped_anywhere() {
 fn killed_writer_leaves_a_readable_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.data");
-    let mut writer = RecordingWriter::create(&path).unwrap();
+    let mut writer = create(&path);
     let records = records();
     let (flushed, lost) = records.split_at(8);
     flushed.iter().for_each(|record| writer.write(record).unwrap());
@@ -124,7 +129,7 @@ fn killed_writer_leaves_a_readable_file() {
 fn a_channel_is_written_to_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.data");
-    let writer = RecordingWriter::create(&path).unwrap();
+    let writer = create(&path);
     let (send, receive) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || writer.write_from(&receive));
     records().into_iter().for_each(|record| send.send(record).unwrap());
@@ -200,42 +205,12 @@ fn refusals_say_why() {
     assert!(read(Path::new("/nonexistent/x")).unwrap_err().to_string().contains("/nonexistent/x"));
 }
 
-/// An older file is kept as `.old`; a run that never began puts it back.
-#[test]
-fn the_older_file_is_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("r.data");
-    fs::write(&path, "first").unwrap();
-    let writer = RecordingWriter::create(&path).unwrap();
-    assert_eq!(fs::read_to_string(folder.path().join("r.data.old")).unwrap(), "first");
-    writer.discard().unwrap();
-    assert_eq!(fs::read_to_string(&path).unwrap(), "first");
-    RecordingWriter::create(&folder.path().join("new.data")).unwrap().discard().unwrap();
-    assert!(!folder.path().join("new.data").exists());
-}
-
-/// A link at the output's place is not followed, a folder is not replaced, a missing folder is named; all before the run.
-#[test]
-fn places_that_cannot_be_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let victim = folder.path().join("victim");
-    fs::write(&victim, "precious").unwrap();
-    let link = folder.path().join("link.data");
-    std::os::unix::fs::symlink(&victim, &link).unwrap();
-    assert!(matches!(RecordingWriter::create(&link), Err(FileError::Occupied { .. })));
-    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
-    assert!(matches!(RecordingWriter::create(folder.path()), Err(FileError::Occupied { .. })));
-    let missing = folder.path().join("no/such/r.data");
-    let text = RecordingWriter::create(&missing).unwrap_err().to_string();
-    assert!(text.contains("no/such/r.data") && text.contains("-o FILE"), "{text}");
-}
-
 /// A full disk is an error once, with the path, and no panic after it.
 #[test]
 fn a_full_disk_is_told_once() {
-    let text = RecordingWriter::create(Path::new("/dev/full")).unwrap_err().to_string();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let text = RecordingWriter::over(full, Path::new("/dev/full")).unwrap_err().to_string();
     assert!(text.contains("/dev/full") && text.contains("No space left"), "{text}");
-    assert!(Path::new("/dev/full").exists(), "a device is neither renamed nor removed");
 }
 
 /// A disk that fills up while recording (here: a limit on the file's size) is an error once; what was written stays readable.
@@ -248,7 +223,7 @@ fn a_disk_that_fills_up_leaves_what_was_written() {
     let (soft, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.data");
-    let mut writer = RecordingWriter::create(&path).unwrap();
+    let mut writer = create(&path);
     records()[..8].iter().for_each(|record| writer.write(record).unwrap());
     // Other tests of this process write far less than this.
     setrlimit(Resource::RLIMIT_FSIZE, 400_000, hard).unwrap();

@@ -88,7 +88,7 @@ pub fn file_of(bytes: &[u8]) -> (File, PathBuf) {
 /// How a recording opens, as this version writes it.
 static OPENING: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let path = std::env::temp_dir().join(format!("energy-trace-fuzz-{}", std::process::id()));
-    let writer = RecordingWriter::create(&path).expect("a recording");
+    let writer = RecordingWriter::over(File::create(&path).expect("a file"), &path).expect("a recording");
     writer.finish().expect("a recording");
     let bytes = std::fs::read(&path).expect("a recording");
     std::fs::remove_file(&path).expect("its removal");

@@ -89,7 +89,7 @@ fn dump() -> Vec<u8> {
 /// A whole recording, with a record of nearly every kind.
 fn recording(folder: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
     let path = folder.join("recording.data");
-    let mut writer = RecordingWriter::create(&path)?;
+    let mut writer = RecordingWriter::over(fs::File::create(&path)?, &path)?;
     for record in records() {
         writer.write(&record)?;
     }

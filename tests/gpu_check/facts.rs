@@ -73,7 +73,7 @@ fn meter(library: &str, log: &Path, command: &[&str]) -> Result<Value> {
         recording.domains = set.domains().to_vec();
         recording.header.sources = set.sources();
         let (sender, records) = channel();
-        let task = set.start(sender);
+        let task = set.start(sender)?;
         let start = KtimeNs::now();
         let work = Command::new(program).args(arguments).env("GPU_DRIVER_LOG", log).output();
         tokio::time::sleep(Duration::from_millis(400)).await;

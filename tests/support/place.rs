@@ -22,11 +22,13 @@ pub struct Place {
 }
 
 impl Place {
-    /// A new folder that others may look into, for the program at this path (`CARGO_BIN_EXE_energy-trace`).
+    /// A new folder that others may look into, for the program at this path (`CARGO_BIN_EXE_energy-trace`), or the one that
+    /// `ENERGY_TRACE_UNDER_TEST` names: another build, to see what a test says of it.
     pub fn new(program: &str) -> Self {
+        let other = std::env::var_os("ENERGY_TRACE_UNDER_TEST");
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        Self { dir, program: program.into() }
+        Self { dir, program: other.unwrap_or_else(|| program.into()).into() }
     }
 
     /// The folder.
@@ -37,6 +39,11 @@ impl Place {
     /// A file in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     /// The program with these arguments, in this place, as if nobody had used sudo.
@@ -57,6 +64,22 @@ impl Place {
     /// Records a shell script, without energy, as fast as can be.
     pub fn record(&self, script: &str) -> Command {
         self.command(&["--power", "none", "--no-svg", "--", "sh", "-c", script])
+    }
+
+    /// As if a user of this number, and group of the same, had used sudo; the place is that user's.
+    pub fn sudo(&self, user: u32, arguments: &[&str]) -> Command {
+        std::os::unix::fs::chown(self.folder(), Some(user), Some(user)).unwrap();
+        let mut command = self.command(arguments);
+        command.env("SUDO_UID", user.to_string()).env("SUDO_GID", user.to_string());
+        command
+    }
+
+    /// Writes a file that only root can read, in a folder that only root can enter.
+    pub fn write_secret(&self, text: &str) -> PathBuf {
+        let folder = self.path("roots");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+        self.write("roots/secret", 0o600, text)
     }
 
     /// Writes a file with these permissions.
@@ -105,6 +128,30 @@ impl Drop for Talk {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Runs a command to its end, and fails rather than hangs if that does not come.
+#[track_caller]
+pub fn run_bounded(command: Command) -> Output {
+    let mut child = Talk::spawn(command);
+    drop(child.0.stdin.take());
+    let readers = [
+        child.0.stdout.take().map(|mut pipe| read_all(move |bytes| pipe.read_to_end(bytes))),
+        child.0.stderr.take().map(|mut pipe| read_all(move |bytes| pipe.read_to_end(bytes))),
+    ];
+    eventually("the end of the command", || child.0.try_wait().unwrap().is_some());
+    let [stdout, stderr] = readers.map(|reader| reader.map(|r| r.join().unwrap()).unwrap_or_default());
+    Output { status: child.0.wait().unwrap(), stdout, stderr }
+}
+
+fn read_all(
+    mut read: impl FnMut(&mut Vec<u8>) -> std::io::Result<usize> + Send + 'static,
+) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        read(&mut bytes).unwrap();
+        bytes
+    })
 }
 
 /// The exit status is this one; what was printed is shown otherwise.

@@ -4,9 +4,11 @@
 //! `attribution/` splits the energy, `report/` shows it. `ARCHITECTURE.md` has the picture, the rooms and the invariants.
 
 pub mod attribution;
+pub mod background;
 pub mod cli;
 pub mod clock;
 pub mod doctor;
+pub mod finisher;
 pub mod foreign;
 pub mod ids;
 pub mod plan;

@@ -3,6 +3,7 @@
 //! The facts come from `/proc` and `/sys` below a root that can be given, so that a kernel without BTF can be put on a table. Leaves out
 //! whether the BPF programs really load: `probe/` tries, and its error is the last word.
 
+use nix::unistd::{geteuid, getuid};
 use std::path::{Path, PathBuf};
 
 /// A capability that recording uses: its bit (include/uapi/linux/capability.h, v6.1), its name, and what for.
@@ -36,8 +37,9 @@ pub enum PrivilegeError {
     #[error(
         "recording needs root or capabilities that this process lacks: {}\n  \
          run it as root:      {sudo}\n  \
-         or grant them once:  sudo setcap {}+ep {}",
-        list(missing), names(&USED), shell_word(program)
+         or grant them once:  {}",
+        list(missing),
+        setcap_advice(program)
     )]
     Missing {
         /// What is missing.
@@ -46,6 +48,24 @@ pub enum PrivilegeError {
         sudo: String,
         /// The program that `setcap` would be run on.
         program: PathBuf,
+    },
+    /// The caller's privileges are the program's, and this option would let the caller use them for something else.
+    #[error(
+        "{option} is refused, because this program has capabilities that its caller lacks (setcap, or ambient ones): the option would \
+         let the caller read files or run code with them; use it as root (sudo), or with a copy of the program without capabilities"
+    )]
+    Lent {
+        /// The option.
+        option: &'static str,
+    },
+    /// Installed setuid root.
+    #[error(
+        "{program} is installed setuid root, which would make everybody root who may run it: take that away (sudo chmod u-s {program}) \
+         and use sudo, or capabilities for a group, as `energy-trace doctor` says"
+    )]
+    Setuid {
+        /// The program.
+        program: String,
     },
     /// The kernel has no type information.
     #[error(
@@ -132,9 +152,40 @@ impl Privileges {
     }
 }
 
-/// The `setcap` command that gives a program what recording uses.
-pub fn setcap_command(program: &Path) -> String {
-    format!("sudo setcap {}+ep {}", names(&USED), shell_word(program))
+/// How a program is given what recording uses, and what that means. The order matters: a change of group takes capabilities away.
+pub fn setcap_advice(program: &Path) -> String {
+    let program = shell_word(program);
+    format!(
+        "sudo chgrp tracers {program}; sudo chmod 0750 {program}; sudo setcap {}+ep {program} \
+         (for a group `tracers` of people who are trusted with root: whoever may run the program then can read the memory of any \
+         process and any file, which equals root)",
+        names(&USED)
+    )
+}
+
+/// Refuses options of a caller who has privileges only through this program. Each is an option and whether it was given.
+///
+/// # Errors
+/// The first that was given, and that the program is setuid root.
+pub fn refuse_what_lends(options: &[(&'static str, bool)]) -> Result<(), PrivilegeError> {
+    if geteuid().is_root() && !getuid().is_root() {
+        let program = std::env::current_exe().unwrap_or_else(|_| "energy-trace".into());
+        return Err(PrivilegeError::Setuid { program: shell_word(&program) });
+    }
+    match options.iter().find(|(_, given)| *given) {
+        Some(&(option, _)) if are_lent() => Err(PrivilegeError::Lent { option }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether this process may do what its caller may not: it is not root and has capabilities, or the kernel says so (getauxval(3),
+/// `AT_SECURE`).
+pub fn are_lent() -> bool {
+    // SAFETY: takes a number.
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    // What cannot be read is taken for the worse.
+    let capable = caps::read(None, caps::CapSet::Effective).map_or(true, |held| !held.is_empty());
+    (secure || !geteuid().is_root()) && capable
 }
 
 /// A word as a shell reads it back.

@@ -3,9 +3,10 @@
 use super::output::write_to;
 use super::{Common, Failure};
 use crate::doctor::{self, DoctorPlan};
+use crate::privileges::refuse_what_lends;
 use clap::Args;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What the user typed after `doctor`.
@@ -30,6 +31,12 @@ pub struct DoctorArgs {
 
 /// Examines this machine. Ends with 0 when the main job can run, else with 1.
 pub fn run(args: &DoctorArgs, common: &Common) -> Result<ExitCode, Failure> {
+    let lending = [
+        ("--path.sysfs", args.sysfs != Path::new("/sys")),
+        ("--path.rootfs", args.rootfs != Path::new("/")),
+        ("--nvml-lib", args.nvml_lib.is_some()),
+    ];
+    refuse_what_lends(&lending).map_err(|error| Failure::own(&error))?;
     let findings = doctor::examine(&DoctorPlan {
         rootfs: args.rootfs.clone(),
         sysfs: args.sysfs.clone(),

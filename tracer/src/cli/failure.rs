@@ -3,6 +3,7 @@
 //! The statuses are those of env(1), timeout(1) and docker-run(1): 125 for our own failures, 126 and 127 for a command that cannot be
 //! executed or found; 2 for wrong usage.
 
+use crate::report::shown::shown_lines;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -77,6 +78,6 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&shown_lines(&self.text))
     }
 }

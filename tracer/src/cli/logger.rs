@@ -2,6 +2,7 @@
 //!
 //! Leaves out filters, times and targets: results are written by `report/`, and this is for those who look for a fault.
 
+use crate::report::shown::{shown, shown_lines};
 use std::io::Write;
 
 struct Stderr;
@@ -13,7 +14,10 @@ impl log::Log for Stderr {
 
     fn log(&self, record: &log::Record<'_>) {
         // A closed stderr must not end a recording.
-        let _ = writeln!(std::io::stderr(), "energy-trace: {}", record.args());
+        let text = record.args().to_string();
+        // Details of the verifier have several lines; a name in a warning must not begin one.
+        let shown = if record.level() <= log::Level::Warn { shown(&text) } else { shown_lines(&text) };
+        let _ = writeln!(std::io::stderr(), "energy-trace: {shown}");
     }
 
     fn flush(&self) {}

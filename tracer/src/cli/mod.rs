@@ -11,6 +11,7 @@ mod logger;
 mod output;
 pub mod record;
 pub mod report;
+mod unprivileged;
 
 pub use failure::Failure;
 
@@ -20,6 +21,7 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
+use unprivileged::give_up_privileges;
 
 /// Which functions burned the energy? Joules per native + Python stack, without code changes.
 ///
@@ -103,9 +105,9 @@ pub fn run() -> ExitCode {
     let done = match verb {
         None => record::run(&record, &common),
         Some(Verb::Record(args)) => record::run(&args, &common),
-        Some(Verb::Report(args)) => report::run(&args, &common),
-        Some(Verb::Flamegraph(args)) => flamegraph::run(&args),
-        Some(Verb::Export(args)) => export::run(&args),
+        Some(Verb::Report(args)) => give_up_privileges().and_then(|()| report::run(&args, &common)),
+        Some(Verb::Flamegraph(args)) => give_up_privileges().and_then(|()| flamegraph::run(&args)),
+        Some(Verb::Export(args)) => give_up_privileges().and_then(|()| export::run(&args)),
         Some(Verb::Doctor(args)) => doctor::run(&args, &common),
     };
     match done {

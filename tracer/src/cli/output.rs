@@ -4,9 +4,12 @@ use super::Failure;
 use super::accounting::AccountingArgs;
 use crate::attribution;
 use crate::profile::energy_profile::{EnergyProfile, View};
-use crate::profile::file;
+use crate::profile::file::{self, FileError};
 use crate::profile::recording::Recording;
+use nix::unistd::geteuid;
+use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,12 +27,23 @@ pub(super) fn read_profile(
     view: View,
     accounting: AccountingArgs,
 ) -> Result<(Recording, EnergyProfile), Failure> {
-    let mut recording = file::read(path).map_err(|e| Failure::own(&e))?;
+    let mut recording = file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))?;
     let profile = match view {
         View::Logical => attribution::attribute_logically_as(&mut recording, accounting.into()),
         View::Physical => attribution::attribute_as(&recording, accounting.into()),
     };
     Ok((recording, profile))
+}
+
+/// What a user behind sudo may not know.
+fn advice(error: &FileError) -> Option<String> {
+    let FileError::Read { source, .. } = error else { return None };
+    let denied = source.kind() == io::ErrorKind::PermissionDenied && std::env::var_os("SUDO_UID").is_some();
+    denied.then(|| {
+        "it was read with the rights of the user who typed sudo; for a recording of root's own: \
+         sudo env -u SUDO_UID energy-trace …"
+            .to_owned()
+    })
 }
 
 /// Writes to `path`, or to stdout when there is none or it is `-`.
@@ -41,9 +55,11 @@ pub(super) fn write_to(
 ) -> Result<ExitCode, Failure> {
     let mut whole = Vec::new();
     write(&mut whole).map_err(|e| Failure::own(&e))?;
-    let (name, written) = match path.filter(|p| *p != Path::new("-")) {
-        Some(path) => (path, std::fs::write(path, &whole)),
-        None => (Path::new("stdout"), write_stdout(&whole)),
+    let (name, written) = match path.map(|path| (path, path.to_str())) {
+        None | Some((_, Some("-" | "/dev/stdout" | "/dev/fd/1"))) => (Path::new("stdout"), write_stdout(&whole)),
+        // As they are open: a pipe of root's cannot be opened anew by the user.
+        Some((path, Some("/dev/stderr" | "/dev/fd/2"))) => (path, io::stderr().write_all(&whole)),
+        Some((path, _)) => (path, write_file(path, &whole)),
     };
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -51,6 +67,28 @@ pub(super) fn write_to(
         }
         _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// As the user who asked anything may be written to that the user may write to. Root follows a link only where root alone can have made it:
+/// in `/dev` (`/dev/stdout`), not in somebody's folder.
+fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut open = OpenOptions::new();
+    open.write(true).create(true).truncate(true);
+    if geteuid().is_root() && !is_roots_folder(path.parent()) {
+        open.custom_flags(libc::O_NOFOLLOW);
+    }
+    match open.open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => Err(io::Error::other(
+            "it is a link, which root does not follow in a folder of others; name the file itself",
+        )),
+        opened => opened?.write_all(bytes),
+    }
+}
+
+/// Whether nobody but root can make a link in a folder.
+fn is_roots_folder(folder: Option<&Path>) -> bool {
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::metadata(folder).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o022 == 0)
 }
 
 fn write_stdout(bytes: &[u8]) -> io::Result<()> {

@@ -1,9 +1,16 @@
 //! Interpreters: the Pythons that run now and the `python3` on PATH, and whether this version can walk their frames.
+//!
+//! No program of PATH is run as root: under sudo it is run as the invoking user, and where root has no such user it is known by its name.
 
 use super::{DoctorPlan, Finding};
+use crate::target::become_user::run_as;
+use crate::target::lookup::locate;
+use crate::target::user::InvokingUser;
 use crate::unwind::cpython::debug_offsets::known_minors;
 use crate::unwind::cpython::layout::KNOWN;
+use nix::unistd::geteuid;
 use std::collections::BTreeMap;
+use std::io::{Read as _, Seek as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +25,8 @@ fn known_versions() -> impl Iterator<Item = Version> {
 
 /// How long `python3 --version` may take; shims are slow, hanging ones are not waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes that are read of what it says.
+const LONGEST_VERSION: u64 = 64;
 
 pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -25,11 +34,34 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
         let what = format!("running: CPython {} in {}", name(version), listed(&processes));
         findings.push(judge(version, &what));
     }
-    findings.push(match version_on_path() {
-        Some(version) => judge(version, &format!("python3 on PATH: CPython {}", name(version))),
-        None => Finding::ok("python", "no python3 on PATH that says its version"),
-    });
+    findings.push(on_path());
     findings
+}
+
+/// The `python3` that a command line would mean.
+fn on_path() -> Finding {
+    let Some(path) = locate("python3".as_ref(), std::env::var_os("PATH")) else {
+        return Finding::ok("python", "no python3 on PATH");
+    };
+    let version = match InvokingUser::from_environment() {
+        Ok(None) if geteuid().is_root() => version_in_name(&path),
+        Ok(user) => version_said(&path, user),
+        Err(error) => {
+            return Finding::warn(
+                "python",
+                format!("python3 on PATH: not asked, {error}"),
+                "run doctor by sudo",
+            );
+        }
+    };
+    match version {
+        Some(version) => judge(version, &format!("python3 on PATH: CPython {}", name(version))),
+        None if geteuid().is_root() => Finding::ok(
+            "python",
+            "python3 on PATH: its version is not in its name, and it is not run as root to say it",
+        ),
+        None => Finding::ok("python", "no python3 on PATH that says its version"),
+    }
 }
 
 fn judge(version: Version, what: &str) -> Finding {
@@ -85,15 +117,20 @@ fn parse_version(text: &str) -> Option<Version> {
     Some((major.parse().ok()?, rest.get(..digits)?.parse().ok()?))
 }
 
-/// What `python3 --version` says.
-fn version_on_path() -> Option<Version> {
-    let mut child = Command::new("python3")
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
+/// The version in the name of the file that a link leads to: `python3 -> python3.11`.
+fn version_in_name(path: &Path) -> Option<Version> {
+    let file = path.canonicalize().ok()?;
+    parse_version(file.file_name()?.to_str()?.strip_prefix("python")?)
+}
+
+/// What `python3 --version` says, run as this user.
+fn version_said(path: &Path, user: Option<InvokingUser>) -> Option<Version> {
+    // Not a pipe: whoever it leaves behind could keep that open.
+    let mut said = tempfile::tempfile().ok()?;
+    let mut command = Command::new(path);
+    run_as(&mut command, user);
+    command.arg("--version").stdin(Stdio::null()).stdout(said.try_clone().ok()?).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
     let end = Instant::now() + PATIENCE;
     while child.try_wait().ok()?.is_none() {
         if Instant::now() > end {
@@ -104,13 +141,15 @@ fn version_on_path() -> Option<Version> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    let output = child.wait_with_output().ok()?;
-    parse_version(String::from_utf8_lossy(&output.stdout).strip_prefix("Python ")?)
+    said.rewind().ok()?;
+    let mut text = Vec::new();
+    said.take(LONGEST_VERSION).read_to_end(&mut text).ok()?;
+    parse_version(String::from_utf8_lossy(&text).strip_prefix("Python ")?)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{judge, parse_version, running_at};
+    use super::{judge, parse_version, running_at, version_in_name};
     use crate::doctor::Level;
 
     /// Libraries, programs and the interpreter's own words give the version; free-threaded builds and nonsense do not mislead.
@@ -122,6 +161,19 @@ mod tests {
         assert_eq!(parse_version("3"), None);
         assert_eq!(parse_version("-config"), None);
         assert_eq!(parse_version("3."), None);
+    }
+
+    /// A link's name is enough to tell a version; a program of that name alone is not.
+    #[test]
+    fn versions_in_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let (link, file) = (dir.path().join("python3"), dir.path().join("python3.11"));
+        std::fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(version_in_name(&link), Some((3, 11)));
+        std::fs::remove_file(&link).unwrap();
+        std::fs::write(&link, "").unwrap();
+        assert_eq!(version_in_name(&link), None);
     }
 
     /// A program that embeds Python is found by its library, whatever its name; an unknown version is a warning that names it.

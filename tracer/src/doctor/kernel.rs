@@ -1,7 +1,7 @@
 //! The kernel's side: version, BTF, BPF, privileges, perf settings, a trial load, tracefs, pid namespace.
 
 use super::{DoctorPlan, Finding};
-use crate::privileges::{Privileges, setcap_command};
+use crate::privileges::{Privileges, setcap_advice};
 use crate::probe::{TraceConfig, Tracer};
 use crate::profile::record::Unwinding;
 use crate::session::{is_first_pid_namespace_at, read_kernel_at};
@@ -98,7 +98,7 @@ fn rights(privileges: &Privileges) -> Finding {
     Finding::fail(
         "privileges",
         format!("missing: {}", each.join(", ")),
-        format!("run energy-trace with sudo, or once: {}", setcap_command(&program)),
+        format!("run energy-trace with sudo, or once: {}", setcap_advice(&program)),
     )
 }
 

@@ -1,6 +1,7 @@
 //! Findings as text for people and as JSON for programs.
 
 use super::{Finding, Level, can_record};
+use crate::report::shown::shown_lines;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -23,9 +24,9 @@ pub fn write_json(out: &mut dyn Write, findings: &[Finding]) -> io::Result<()> {
 pub fn write_text(out: &mut dyn Write, findings: &[Finding], color: bool) -> io::Result<()> {
     let width = findings.iter().map(|finding| finding.area.len()).max().unwrap_or(0);
     for Finding { area, level, text, fix } in findings {
-        writeln!(out, "{}  {area:width$}  {text}", mark(*level, color))?;
+        writeln!(out, "{}  {area:width$}  {}", mark(*level, color), shown_lines(text))?;
         if let Some(fix) = fix {
-            writeln!(out, "      {:width$}  fix: {fix}", "")?;
+            writeln!(out, "      {:width$}  fix: {}", "", shown_lines(fix))?;
         }
     }
     let verdict = if can_record(findings) {

@@ -6,9 +6,10 @@ use super::cross_check::CrossCheck;
 use super::reader::Live;
 use super::set::PowerSet;
 use super::{Remark, idle, powercap};
+use crate::background::on_thread;
 use crate::profile::record::{IdleBaseline, Source, Warning};
 use std::time::Duration;
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 impl PowerSet {
     /// Measures the idle power of every counter that has none yet, over a period before the run starts. Returns at once when there is
@@ -44,17 +45,20 @@ impl PowerSet {
     }
 
     /// Lets every source that can read its meters quickly do so meanwhile, on threads of their own.
-    fn start_calibrations(&self, over: Duration) -> Vec<(usize, JoinHandle<Vec<idle::Track>>)> {
+    fn start_calibrations(&self, over: Duration) -> Vec<(usize, oneshot::Receiver<Vec<idle::Track>>)> {
         let able = self.live.iter().enumerate();
         let able = able.filter_map(|(place, live)| Some((place, live.source.calibrator()?)));
-        able.map(|(place, calibrator)| (place, tokio::task::spawn_blocking(move || calibrator(over))))
-            .collect()
+        // Without a thread a meter is as if it could not be read quickly.
+        able.filter_map(|(place, calibrator)| {
+            Some((place, on_thread("energy-meter", move || calibrator(over)).ok()?))
+        })
+        .collect()
     }
 
     /// Hands what was read to its source, and what that has learned to the report and the baselines.
     async fn finish_calibrations(
         &mut self,
-        calibrations: Vec<(usize, JoinHandle<Vec<idle::Track>>)>,
+        calibrations: Vec<(usize, oneshot::Receiver<Vec<idle::Track>>)>,
         how: &str,
     ) {
         for (place, reading) in calibrations {

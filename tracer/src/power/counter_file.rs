@@ -1,6 +1,6 @@
 //! A file of sysfs that holds one number (a counter, a frequency), kept open and read again and again.
 //!
-//! Leaves out what it counts (`powercap.rs`, `hwmon.rs`).
+//! What else such a file holds is not said: its name may lead to somebody's secret. Leaves out what it counts (`powercap.rs`, `hwmon.rs`).
 
 use super::Attempt;
 use crate::clock::KtimeNs;
@@ -56,7 +56,5 @@ pub(super) fn read_counter(file: &File) -> io::Result<u64> {
     let length = file.read_at(&mut buffer, 0)?;
     let text = buffer.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
     let number = text.trim_end();
-    number
-        .parse()
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("`{number}` is not a counter")))
+    number.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it does not hold a number"))
 }

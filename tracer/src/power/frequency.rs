@@ -62,7 +62,7 @@ impl Clocks {
         (!clocks.is_empty()).then(|| Self { clocks, read_at: KtimeNs::now() })
     }
 
-    /// Reads until it is told to stop, and once more then. Needs a tokio runtime.
+    /// Reads until it is told to stop, and once more then. Needs tokio's timers.
     pub(super) async fn run(mut self, records: Sender<Record>, mut stopped: watch::Receiver<bool>) {
         let mut interval = tokio::time::interval(PERIOD);
         interval.set_missed_tick_behavior(MissedTickBehavior::Skip);

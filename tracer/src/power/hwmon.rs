@@ -36,8 +36,24 @@ impl Sensor {
     fn title(&self) -> String {
         let end: Vec<_> = self.input.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
         let place = end.into_iter().rev().collect::<Vec<_>>().join("/");
-        format!("{}/{} ({place})", self.chip, self.label)
+        // What no driver says is not repeated: the files may be something else.
+        let known = KNOWN_CHIPS.contains(&self.chip.as_str()) || self.chip.starts_with("i915_gt");
+        let chip = if known { self.chip.as_str() } else { "another chip" };
+        if is_usual(&self.label) {
+            format!("{chip}/{} ({place})", self.label)
+        } else {
+            format!("{chip} ({place})")
+        }
     }
+}
+
+/// The chips whose energy is understood (Linux 6.12: drivers/gpu/drm/xe, i915; AMD's and the community's for Zen).
+const KNOWN_CHIPS: [&str; 4] = ["xe", "i915", "amd_energy", "zenergy"];
+
+/// Whether a label is as drivers write them: `card`, `pkg`, `Esocket0`, `Ecore012`, or the file's own name, `energy1`.
+fn is_usual(label: &str) -> bool {
+    let word = label.trim_end_matches(|c: char| c.is_ascii_digit());
+    label.len() <= 16 && ["card", "pkg", "Esocket", "Ecore", "energy"].contains(&word)
 }
 
 /// Looks for energy sensors under the sysfs root. GPUs get numbers from `first_gpu` on, behind those of NVML. None is an ordinary result.
@@ -193,7 +209,7 @@ mod tests {
         let expected = [
             "xe/pkg (hwmon2/energy2_input)",
             "amd_energy/Ecore000 (hwmon3/energy1_input)",
-            "ltc2947/energy1 (hwmon4/energy1_input)",
+            "another chip/energy1 (hwmon4/energy1_input)",
         ];
         assert_eq!(ignored, expected);
         let mut gpus = found.hwmon.unwrap().without(DomainClass::Package).unwrap();

@@ -8,6 +8,7 @@ use super::counter_file::{CounterFile, read_counter};
 use super::zones::{Chosen, Zone, choose, read_zones_at};
 use super::{Attempt, PowerSource, measured_source};
 use crate::ids::{DomainId, SocketId};
+use crate::privileges::setcap_advice;
 use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
 use crate::units::MicroJoules;
 use std::fs::{self, File};
@@ -154,9 +155,9 @@ fn explain_unreadable(path: &Path, error: &io::Error) -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("energy-trace"));
     let all = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     format!(
-        "{shown} is readable by root only; run under sudo, or `sudo setcap cap_dac_read_search+ep {}` for this program, or \
-         `sudo chmod a+r {}` for every user until the next boot",
-        program.display(),
-        all.display()
+        "{shown} is readable by root only; run under sudo, or `sudo chmod a+r {}` for every user until the next boot, or give this \
+         program capabilities: {}",
+        all.display(),
+        setcap_advice(&program)
     )
 }

@@ -1,24 +1,25 @@
-//! Reading while the run lasts: one task for each source, at a fixed rate, with a record of how late and how slow each round was.
+//! Reading while the run lasts: one thread for each source, at a fixed rate, with a record of how late and how slow each round was.
 //!
-//! A source's rounds are on a task of their own, so a driver that takes milliseconds (NVML) delays nobody else. Rounds that were missed
+//! A source's rounds are on a thread of their own, so a driver that takes milliseconds (NVML) delays nobody else. Rounds that were missed
 //! are left out, not made up for: the readings carry their own times. Leaves out every difference between readings except the watts that
 //! the progress line shows.
 
 use super::frequency::Clocks;
 use super::replay::{Replay, ReplayError};
 use super::{Attempt, Extra, PowerSource};
+use crate::background::run_on_thread;
 use crate::clock::{KtimeNs, WallAnchor};
 use crate::ids::DomainId;
 use crate::profile::record::{CounterValue, Histogram, Reading, Record, Warning};
 use crate::units::MicroWatts;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
 /// How often readings are handed on; a recording that is cut off lacks at most this and the time the writer needs.
@@ -50,8 +51,8 @@ pub(super) struct LiveReplay {
 /// The power readings of a run that is going on.
 pub struct PowerTask {
     stop: watch::Sender<bool>,
-    readers: Vec<JoinHandle<ReaderEnd>>,
-    clocks: Option<JoinHandle<()>>,
+    readers: Vec<oneshot::Receiver<ReaderEnd>>,
+    clocks: Option<oneshot::Receiver<()>>,
     gauges: Vec<Arc<AtomicU64>>,
     replays: Vec<LiveReplay>,
     start: WallAnchor,
@@ -71,7 +72,10 @@ pub struct PowerEnd {
     pub warnings: Vec<Warning>,
 }
 
-/// Takes the first reading of every source, hands on what logs hold, and starts a task for each source. Needs a tokio runtime.
+/// Takes the first reading of every source, hands on what logs hold, and starts a thread for each source.
+///
+/// # Errors
+/// When no thread can be had.
 pub(super) fn start(
     sources: Vec<Live>,
     replays: Vec<LiveReplay>,
@@ -79,7 +83,7 @@ pub(super) fn start(
     period: Duration,
     warnings: Vec<Warning>,
     records: Sender<Record>,
-) -> PowerTask {
+) -> io::Result<PowerTask> {
     let start = WallAnchor::now();
     let (stop, stopped) = watch::channel(false);
     let (mut readers, mut gauges) = (Vec::new(), Vec::new());
@@ -88,14 +92,15 @@ pub(super) fn start(
         let mut reader = Reader::new(live, records.clone(), Arc::clone(&gauge));
         reader.round();
         reader.flush();
-        readers.push(tokio::spawn(reader.run(period, stopped.clone())));
+        readers.push(run_on_thread("energy-power", reader.run(period, stopped.clone()))?);
         gauges.push(gauge);
     }
-    let clocks = clocks.map(|clocks| tokio::spawn(clocks.run(records.clone(), stopped)));
+    let clocks = clocks.map(|clocks| run_on_thread("energy-clocks", clocks.run(records.clone(), stopped)));
+    let clocks = clocks.transpose()?;
     for log in &replays {
         log.send(&log.replay, 0, start, &records);
     }
-    PowerTask { stop, readers, clocks, gauges, replays, start, warnings, records }
+    Ok(PowerTask { stop, readers, clocks, gauges, replays, start, warnings, records })
 }
 
 impl PowerTask {

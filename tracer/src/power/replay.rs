@@ -223,7 +223,7 @@ impl Parser<'_> {
                     .to_owned())
             })?;
             let (class, scope) = parse_domain(name).ok_or_else(|| {
-                bad(format!("`{name}` is not a domain: call it package-N, dram-N, gpu-N, psys or wall"))
+                bad("it is named after no domain: call it package-N, dram-N, gpu-N, psys or wall".to_owned())
             })?;
             if domains.iter().any(|d| d.name == name) {
                 return Err(bad(format!("a second column for `{name}`")));
@@ -304,7 +304,7 @@ impl Line<'_> {
     fn time(&self, place: usize, unit: TimeUnit) -> Result<u64, ReplayError> {
         match unit {
             TimeUnit::Nanoseconds => self.whole(place, "whole nanoseconds"),
-            TimeUnit::Seconds => self.scaled(place, 1e9, "a time in seconds, not negative"),
+            TimeUnit::Seconds => self.scaled(place, 1e9, "time in seconds, not negative"),
             // A double holds today's seconds to a quarter of a microsecond, which is finer than any meter's clock.
             TimeUnit::UnixSeconds => self.scaled(place, 1e9, "seconds since 1970"),
         }
@@ -326,7 +326,7 @@ impl Line<'_> {
 
     fn whole(&self, place: usize, wanted: &str) -> Result<u64, ReplayError> {
         let text = self.field(place)?;
-        text.parse().map_err(|_| self.bad(place, format!("`{text}` is not a number of {wanted}")))
+        text.parse().map_err(|_| self.bad(place, format!("it holds no number of {wanted}")))
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the check")]
@@ -335,7 +335,7 @@ impl Line<'_> {
         let number = text.parse::<f64>().ok().map(|n| n * scale);
         // Below 2^63, so that sums with other times and counters stay in range.
         let number = number.filter(|n| (0.0..9.2e18).contains(n));
-        number.map(|n| n.round() as u64).ok_or_else(|| self.bad(place, format!("`{text}` is not {wanted}")))
+        number.map(|n| n.round() as u64).ok_or_else(|| self.bad(place, format!("it holds no {wanted}")))
     }
 
     fn field(&self, place: usize) -> Result<&str, ReplayError> {
@@ -351,9 +351,17 @@ impl Line<'_> {
     }
 }
 
-/// `2 (package-0_uj)`.
+/// Bytes of a domain's name.
+const LONGEST_NAME: usize = 32;
+
+/// `2 (package-0_uj)`. A name that is no column's is not repeated: the file may be something else, which is not ours to show.
 fn name_column(header: &csv::StringRecord, place: usize) -> String {
-    match header.get(place) {
+    let ours = |name: &&str| {
+        let domain = parse_title(name).filter(|(name, _)| name.len() <= LONGEST_NAME);
+        ["time_s", "time_ns", "unix_s"].contains(name)
+            || domain.is_some_and(|(name, _)| parse_domain(name).is_some())
+    };
+    match header.get(place).filter(ours) {
         Some(name) => format!("{} ({name})", place + 1),
         None => (place + 1).to_string(),
     }

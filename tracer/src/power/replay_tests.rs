@@ -86,9 +86,9 @@ fn bad_headers() {
     check_bad("seconds,package-0_uj\n0,1\n", &["line 1", "time_s, time_ns or unix_s"]);
     check_bad("time_s,unix_s,wall_w\n", &["line 1", "column 2 (unix_s)", "second column of times"]);
     check_bad("time_s\n0\n", &["line 1", "no column of a domain"]);
-    check_bad("time_s,package-0\n0,1\n", &["line 1, column 2 (package-0)", "_uj"]);
-    check_bad("time_s,fridge_w\n0,1\n", &["column 2 (fridge_w)", "`fridge` is not a domain"]);
-    check_bad("time_s,package-x_w\n0,1\n", &["column 2 (package-x_w)"]);
+    check_bad("time_s,package-0\n0,1\n", &["line 1, column 2:", "_uj"]);
+    check_bad("time_s,fridge_w\n0,1\n", &["column 2:", "named after no domain"]);
+    check_bad("time_s,package-x_w\n0,1\n", &["column 2:"]);
     check_bad("time_s,wall_w,wall_j\n0,1\n", &["column 3 (wall_j)", "second column for `wall`"]);
 }
 
@@ -98,14 +98,14 @@ fn bad_rows() {
     let head = "time_s,package-0_uj,wall_w\n0,1,1\n";
     check_bad(&format!("{head}1,2,2\n0.5,3,3\n"), &["line 4, column 1 (time_s)", "earlier than"]);
     check_bad(&format!("{head}0,2,2\n"), &["line 3, column 1 (time_s)", "the same as"]);
-    check_bad(&format!("{head}1,2x,2\n"), &["line 3, column 2 (package-0_uj)", "`2x`"]);
-    check_bad(&format!("{head}1,-2,2\n"), &["column 2", "`-2`"]);
-    check_bad(&format!("{head}1,2,NaN\n"), &["line 3, column 3 (wall_w)", "`NaN`"]);
-    check_bad(&format!("{head}1,2,-1\n"), &["column 3", "`-1`"]);
-    check_bad(&format!("{head}-1,2,2\n"), &["column 1", "`-1`"]);
+    check_bad(&format!("{head}1,2x,2\n"), &["line 3, column 2 (package-0_uj)", "holds no number"]);
+    check_bad(&format!("{head}1,-2,2\n"), &["column 2", "holds no number"]);
+    check_bad(&format!("{head}1,2,NaN\n"), &["line 3, column 3 (wall_w)", "holds no watts"]);
+    check_bad(&format!("{head}1,2,-1\n"), &["column 3", "holds no watts"]);
+    check_bad(&format!("{head}-1,2,2\n"), &["column 1", "holds no time"]);
     check_bad(&format!("{head}1,2\n"), &["line 3, column 3 (wall_w)", "nothing where a number belongs"]);
     check_bad(&format!("{head}1,2,3,4\n"), &["line 3", "more fields than column names"]);
-    check_bad(&format!("{head}1,2,1e300\n"), &["column 3", "`1e300`"]);
+    check_bad(&format!("{head}1,2,1e300\n"), &["column 3", "holds no watts"]);
 }
 
 /// Bytes that are no text are an error with a line, not a panic.

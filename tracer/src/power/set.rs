@@ -112,8 +112,11 @@ impl PowerSet {
         &self.domains
     }
 
-    /// Takes the first readings and keeps reading on tokio tasks until `PowerTask::stop`. Needs a tokio runtime.
-    pub fn start(self, records: Sender<Record>) -> PowerTask {
+    /// Takes the first readings and keeps reading on threads until `PowerTask::stop`.
+    ///
+    /// # Errors
+    /// When no thread can be had.
+    pub fn start(self, records: Sender<Record>) -> std::io::Result<PowerTask> {
         let said = |remark: Remark| Warning {
             code: remark.code.to_owned(),
             text: format!("{}; {}", remark.text, remark.advice),

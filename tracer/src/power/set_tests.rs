@@ -117,7 +117,7 @@ fn machine_without_counters() {
 fn unusable_counter() {
     let tree = tree(&[("intel-rapl:0", "package-0", "N/A")]);
     let set = open(&plan(tree.path(), &[])).unwrap();
-    assert!(set.sources()[0].ignored[0].why.contains("`N/A` is not a counter"));
+    assert!(set.sources()[0].ignored[0].why.contains("does not hold a number"));
     assert!(matches!(set.domains()[0].origin, Origin::Model { .. }));
 }
 
@@ -267,7 +267,8 @@ fn clocks_beside_a_counter() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
     let run = |word: &str, change: &dyn Fn(&Receiver<Record>)| {
         let (sender, records) = channel();
-        let task = runtime.block_on(async { open(&plan(tree.path(), &[word])).unwrap().start(sender) });
+        let task =
+            runtime.block_on(async { open(&plan(tree.path(), &[word])).unwrap().start(sender).unwrap() });
         change(&records);
         runtime.block_on(task.stop());
         records.try_iter().filter_map(clock_in).collect::<Vec<u32>>()

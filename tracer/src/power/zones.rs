@@ -24,6 +24,14 @@ pub(super) struct Zone {
 }
 
 impl Zone {
+    /// `package-0 (intel-rapl:0)`; a name that no driver gives is not repeated.
+    fn title(&self) -> String {
+        match parse_kind(&self.name) {
+            Kind::Unknown => format!("a zone of another name ({})", self.id),
+            _ => format!("{} ({})", self.name, self.id),
+        }
+    }
+
     /// The file with its counter.
     pub(super) fn energy(&self) -> PathBuf {
         self.dir.join("energy_uj")
@@ -81,13 +89,23 @@ pub(super) fn read_zones_at(root: &Path) -> io::Result<Vec<Zone>> {
     Ok(zones)
 }
 
+/// Bytes of a zone's name; the kernel's have 30 at the most (POWERCAP_CONSTRAINT_NAME_LEN, include/linux/powercap.h, v6.6).
+const LONGEST_NAME: usize = 30;
+
+/// The name if it is as drivers write them, else none: it is shown, and the file may be somebody's secret.
+fn usual_name(name: &str) -> &str {
+    let usual = name.len() <= LONGEST_NAME && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    if usual { name } else { "" }
+}
+
 fn collect_zones(dir: &Path, id: &str, zones: &mut BTreeMap<String, Zone>) {
     if zones.contains_key(id) {
         return;
     }
     if id.contains(':') {
         let Ok(name) = fs::read_to_string(dir.join("name")) else { return };
-        let zone = Zone { id: id.to_owned(), name: name.trim().to_owned(), dir: dir.to_owned() };
+        let name = usual_name(name.trim()).to_owned();
+        let zone = Zone { id: id.to_owned(), name, dir: dir.to_owned() };
         zones.insert(id.to_owned(), zone);
     }
     let Ok(entries) = fs::read_dir(dir) else { return };
@@ -136,8 +154,7 @@ pub(super) fn choose(
     let (mut chosen, mut ignored) = (Vec::<Chosen>::new(), Vec::new());
     for zone in zones {
         let parent = zone.parent_id().and_then(|id| names.get(id)).copied().unwrap_or_default();
-        let mut ignore =
-            |why: String| ignored.push(Ignored { domain: format!("{} ({})", zone.name, zone.id), why });
+        let mut ignore = |why: String| ignored.push(Ignored { domain: zone.title(), why });
         let (class, socket) = match (parse_kind(&zone.name), parse_kind(parent)) {
             (Kind::Package { socket }, _) => (DomainClass::Package, socket),
             (Kind::Dram, Kind::Package { socket }) => (DomainClass::Dram, socket),
@@ -157,7 +174,7 @@ pub(super) fn choose(
         };
         let rivals = || chosen.iter().filter(|c| c.class == class && c.socket == socket);
         if let Some(first) = rivals().find(|c| zone.is_mmio() || same_counter(&c.zone, zone)) {
-            ignore(format!("shows the same counter as {} ({})", first.zone.name, first.zone.id));
+            ignore(format!("shows the same counter as {}", first.zone.title()));
             continue;
         }
         chosen.push(Chosen { zone: zone.clone(), domain: String::new(), class, socket });
@@ -274,7 +291,8 @@ mod tests {
     #[test]
     fn strangers() {
         let list = [("dtpm:0", "soc"), ("intel-rapl:3", "psys-1")];
-        let ignored = [("soc (dtpm:0)", "not a domain"), ("psys-1 (intel-rapl:3)", "board")];
+        let ignored =
+            [("a zone of another name (dtpm:0)", "not a domain"), ("psys-1 (intel-rapl:3)", "board")];
         check(&list, false, &[], &ignored);
     }
 

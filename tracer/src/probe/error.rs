@@ -1,6 +1,7 @@
 //! Why the probes cannot run, and what to do about it.
 
 use super::btf::BtfError;
+use crate::privileges::setcap_advice;
 use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
@@ -73,8 +74,13 @@ impl ProbeError {
 
     /// What the user can do, where something can be done.
     pub fn advice(&self) -> Option<String> {
-        const PERMITTED: &str = "run it as root (sudo energy-trace -- COMMAND…), or give the binary the capabilities: \
-             sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep $(command -v energy-trace)";
+        let permitted = || {
+            let program = std::env::current_exe().unwrap_or_else(|_| "energy-trace".into());
+            let capabilities = setcap_advice(&program);
+            format!(
+                "run it as root (sudo energy-trace -- COMMAND…), or give the binary the capabilities: {capabilities}"
+            )
+        };
         match self {
             Self::Btf(_) => Some(
                 "energy-trace needs a kernel built with CONFIG_DEBUG_INFO_BTF=y (Debian's, Ubuntu's and Fedora's are, from \
@@ -82,7 +88,7 @@ impl ProbeError {
                     .into(),
             ),
             Self::Load { errno, .. } | Self::Verify { errno, .. } | Self::Attach { errno, .. } => match *errno {
-                Some(libc::EPERM | libc::EACCES) => Some(PERMITTED.into()),
+                Some(libc::EPERM | libc::EACCES) => Some(permitted()),
                 Some(libc::ENOSYS) => Some("this kernel was built without the bpf system call (CONFIG_BPF_SYSCALL)".into()),
                 Some(libc::EINVAL) => Some("energy-trace needs Linux 5.10 or newer".into()),
                 _ => None,

@@ -53,6 +53,7 @@ pub(super) fn name_mishaps(mishaps: &BTreeMap<String, Mishap>) -> Option<String>
         }
         Mishap::TookTooLong => "reading it took too long",
         Mishap::Nonsense => "what was read made no sense",
+        Mishap::TooLarge => "its headers say that it is far larger than it is",
     };
     let named: Vec<String> =
         mishaps.iter().take(NAMED_FILES).map(|(file, &mishap)| format!("{file} ({})", why(mishap))).collect();

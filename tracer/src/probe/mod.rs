@@ -99,6 +99,8 @@ pub struct TraceEnd {
     pub lost: BTreeMap<String, u64>,
     /// Time that the BPF programs took.
     pub bpf_ns: Option<u64>,
+    /// CPU time of the processes that read files.
+    pub resolver_cpu_ns: u64,
     /// Who unwound native frames.
     pub unwinding: Unwinding,
     /// Copies of stacks that user space unwound, by what became of them.
@@ -301,7 +303,16 @@ impl Tracer {
             }
             None => (),
         }
-        TraceEnd { end, lost, bpf_ns, unwinding: self.config.unwinding, raw, warnings: self.warnings }
+        let resolver_cpu_ns = self.resolver.as_ref().map_or(0, Resolver::cpu_ns);
+        TraceEnd {
+            end,
+            lost,
+            bpf_ns,
+            resolver_cpu_ns,
+            unwinding: self.config.unwinding,
+            raw,
+            warnings: self.warnings,
+        }
     }
 
     fn warn(&mut self, code: &str, text: String) {

@@ -13,17 +13,15 @@
 //! Reading stops at the first chunk that is incomplete, fails its checksum or makes no sense (`assembly.rs`): everything before it is
 //! the recording, and a warning says where it ends. Only then is `summary` missing.
 //!
-//! This file is where `profile/` touches the world (files, and a clock for the flush); its siblings do not. Leaves out who owns the file:
-//! the session gives it to the invoking user.
+//! This file is where `profile/` touches the world (files, and a clock for the flush); its siblings do not. Leaves out where the file lies
+//! and whose it is: it is handed over open (`finisher/`).
 
 use super::assembly::Assembly;
 use super::record::{Record, Warning};
 use super::recording::Recording;
 use super::wire::{decode_record, encode_record};
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -45,17 +43,6 @@ const GATHER: Duration = Duration::from_millis(20);
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "the fields are the path and the system's reason, as each message shows")]
 pub enum FileError {
-    /// The file cannot be made.
-    #[error("cannot write {path}: {source}; name a place that you may write to with -o FILE")]
-    Create { path: PathBuf, source: io::Error },
-    /// Something that is not a file has the name.
-    #[error("cannot write {path}: it is {what}; name a file with -o FILE")]
-    Occupied { path: PathBuf, what: &'static str },
-    /// The older file cannot be put aside.
-    #[error(
-        "cannot keep the older {path} as {old}: {source}; move it away or name another file with -o FILE"
-    )]
-    KeepOld { path: PathBuf, old: PathBuf, source: io::Error },
     /// Writing stopped: the disk is full, or gone.
     #[error("writing {path} stopped: {source}; what it holds up to here stays readable")]
     Write { path: PathBuf, source: io::Error },
@@ -85,8 +72,6 @@ pub enum FileError {
 pub struct RecordingWriter {
     path: PathBuf,
     file: File,
-    /// The older file that was put aside, to put back if this one is discarded.
-    old: Option<PathBuf>,
     chunk: Vec<u8>,
     flushed: Instant,
     /// After an error nothing more is written: bytes behind a torn chunk would never be read.
@@ -94,34 +79,15 @@ pub struct RecordingWriter {
 }
 
 impl RecordingWriter {
-    /// Makes the file and writes its opening, so that a place that cannot be written to is found out before the run. A file that is
-    /// there is kept as `<name>.old` (replacing an older one of that name).
+    /// Writes the opening into an open file that is empty, so that a full disk is found out before the run. The path is for messages only.
     ///
-    /// The file is new (`O_EXCL`): a link planted at its place is never followed, which matters to a tracer that runs as root in
-    /// somebody's folder. It is readable by its owner only, because kernel addresses in it would undo address randomisation for others
-    /// (`perf record` does the same). A character device such as `/dev/null` is written to as it is.
-    pub fn create(path: &Path) -> Result<Self, FileError> {
-        let (file, old) = match fs::symlink_metadata(path) {
-            Ok(found) if found.is_file() => (None, Some(keep_old(path)?)),
-            Ok(found) if found.file_type().is_char_device() => (Some(open_device(path)?), None),
-            Ok(found) => {
-                let what = if found.is_dir() { "a folder" } else { "a link or a pipe" };
-                return Err(FileError::Occupied { path: path.to_owned(), what });
-            }
-            // Whatever else is wrong with the path, making the file will say it.
-            Err(_) => (None, None),
-        };
-        let file = file.map_or_else(|| create_new(path), Ok)?;
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn over(file: File, path: &Path) -> Result<Self, FileError> {
         let (path, flushed) = (path.to_owned(), Instant::now());
-        let mut writer = Self { path, file, old, chunk: Vec::new(), flushed, stopped: false };
-        match writer.append(&opening()) {
-            Ok(()) => Ok(writer),
-            Err(full) => {
-                // The error to tell is that nothing can be written; putting the older file back is best effort.
-                let _ = writer.discard();
-                Err(full)
-            }
-        }
+        let mut writer = Self { path, file, chunk: Vec::new(), flushed, stopped: false };
+        writer.append(&opening())?;
+        Ok(writer)
     }
 
     /// The file's path.
@@ -186,16 +152,6 @@ impl RecordingWriter {
         }
     }
 
-    /// Takes the file away again and puts the older one back: for a run that never began (the command was not found).
-    pub fn discard(self) -> Result<(), FileError> {
-        let undo = match &self.old {
-            Some(old) => fs::rename(old, &self.path),
-            None if self.file.metadata().is_ok_and(|found| found.is_file()) => fs::remove_file(&self.path),
-            None => Ok(()),
-        };
-        undo.map_err(|source| FileError::Write { path: self.path, source })
-    }
-
     fn append(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         if self.stopped {
             return Ok(());
@@ -207,26 +163,6 @@ impl RecordingWriter {
         self.stopped = true;
         FileError::Write { path: self.path.clone(), source }
     }
-}
-
-fn keep_old(path: &Path) -> Result<PathBuf, FileError> {
-    let mut name = OsString::from(path);
-    name.push(".old");
-    let old = PathBuf::from(name);
-    match fs::rename(path, &old) {
-        Ok(()) => Ok(old),
-        Err(source) => Err(FileError::KeepOld { path: path.to_owned(), old, source }),
-    }
-}
-
-fn create_new(path: &Path) -> Result<File, FileError> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    file.map_err(|source| FileError::Create { path: path.to_owned(), source })
-}
-
-fn open_device(path: &Path) -> Result<File, FileError> {
-    let file = OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(path);
-    file.map_err(|source| FileError::Create { path: path.to_owned(), source })
 }
 
 fn opening() -> Vec<u8> {
@@ -251,12 +187,23 @@ fn checksum(kind: u8, length: u32, payload: &[u8]) -> u32 {
 ///
 /// Errors: the file cannot be read, is empty, is something else, has another format, or ends before its header.
 pub fn read(path: &Path) -> Result<Recording, FileError> {
+    let file = File::open(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
+    read_open(file, path)
+}
+
+/// Reads a recording from its beginning in an open file, whatever has its path by now. The path is for messages only.
+///
+/// Errors: as `read`.
+pub fn read_open(mut file: File, path: &Path) -> Result<Recording, FileError> {
     let of = |source| FileError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(of)?;
     if file.metadata().map_err(of)?.is_dir() {
         return Err(of(io::ErrorKind::IsADirectory.into()));
     }
-    decode_recording(BufReader::new(file)).map_err(|problem| problem.at(path))
+    // What cannot go back, a pipe, is at its beginning.
+    match file.rewind() {
+        Err(error) if error.raw_os_error() != Some(libc::ESPIPE) => Err(of(error)),
+        _ => decode_recording(BufReader::new(file)).map_err(|problem| problem.at(path)),
+    }
 }
 
 /// Why bytes are no recording.

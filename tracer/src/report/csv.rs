@@ -3,6 +3,7 @@
 //! Leaves out the ledger and everything about the run: those are in the JSON.
 
 use super::functions::{Function, functions};
+use super::shown::shown;
 use crate::profile::certainty::Sureness;
 use crate::profile::energy_profile::EnergyProfile;
 use crate::profile::record::{DomainClass, FrameKind};
@@ -47,10 +48,10 @@ fn columns() -> Vec<String> {
 fn fields(function: &Function) -> Vec<String> {
     let (own, total) = (&function.spent.own, &function.spent.total);
     let mut fields = vec![
-        function.name.clone(),
-        function.symbol.clone(),
-        function.module.clone(),
-        function.file.clone(),
+        shown(&function.name).into_owned(),
+        shown(&function.symbol).into_owned(),
+        shown(&function.module).into_owned(),
+        shown(&function.file).into_owned(),
         function.line.to_string(),
         kind_word(function.kind).to_owned(),
     ];

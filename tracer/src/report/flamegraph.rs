@@ -7,6 +7,7 @@
 use super::flame_colors::{LEGEND, color};
 use super::flame_titles::{Axis, rewrite};
 use super::folded::{Folded, Line};
+use super::shown::shown;
 use super::sureness::tooltip;
 use super::{DomainChoice, ReportError, run};
 use crate::profile::energy_profile::EnergyProfile;
@@ -112,7 +113,7 @@ fn narrowest(profile: &EnergyProfile) -> f64 {
 
 fn subtitle(recording: &Recording) -> String {
     let command = recording.header.command.join(" ");
-    let command = super::names::shorten(&command, COMMAND_ROOM);
+    let command = super::names::shorten(&shown(&command), COMMAND_ROOM);
     if command.is_empty() { LEGEND.to_owned() } else { format!("{command}   ({LEGEND})") }
 }
 

@@ -10,6 +10,7 @@
 
 use super::functions::{MISSING, UNSAMPLED};
 use super::names::{frame_name, process_name, thread_name};
+use super::shown::{is_hidden, shown};
 use super::{DomainChoice, run};
 use crate::ids::{StackId, ThreadKey};
 use crate::profile::accounting::IdlePolicy;
@@ -216,7 +217,7 @@ fn labels<'a>(
 /// line that begins with `#` is a comment.
 pub(crate) fn escape(name: Cow<'_, str>) -> Cow<'_, str> {
     let name = match name {
-        name if name.contains([';', '#']) || name.contains(char::is_control) => Cow::Owned(replaced(&name)),
+        name if name.contains([';', '#']) || name.contains(is_hidden) => Cow::Owned(replaced(&name)),
         name => name,
     };
     let trimmed = name.trim();
@@ -231,15 +232,14 @@ pub(crate) fn escape(name: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// `;` as `:`, a leading `#` as `_`, control characters as spaces.
+/// `;` as `:`, a leading `#` as `_`, control characters and their like written out.
 fn replaced(name: &str) -> String {
     let replace = |(at, c): (usize, char)| match c {
         ';' => ':',
         '#' if at == 0 => '_',
-        c if c.is_control() => ' ',
         c => c,
     };
-    name.char_indices().map(replace).collect()
+    shown(name).char_indices().map(replace).collect()
 }
 
 #[cfg(test)]
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(escaped("conv 3"), "conv_3");
         assert_eq!(escaped("conv 3 4"), "conv 3_4");
         assert_eq!(escaped("# not a comment"), "_ not a comment");
-        assert_eq!(escaped(" a\nb\t"), "a b");
+        assert_eq!(escaped(" a\nb\t"), "a\\x0ab\\x09");
         assert_eq!(escaped(" "), "[no name]");
         assert_eq!(escaped("operator new(unsigned long)"), "operator new(unsigned long)");
     }

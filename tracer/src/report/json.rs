@@ -5,6 +5,7 @@
 use super::fold::Cost;
 use super::functions::{Function, functions};
 use super::rows::{by_process, by_thread};
+use super::shown::shown_json;
 use super::table_details::runtimes;
 use super::{doubts, run};
 use crate::profile::certainty::Weights;
@@ -46,14 +47,10 @@ pub fn write(
         processes: process_lines(recording, profile),
         threads: thread_lines(recording, profile),
     };
-    let mut buffered = io::BufWriter::new(out);
-    if options.pretty {
-        serde_json::to_writer_pretty(&mut buffered, &report)?;
-    } else {
-        serde_json::to_writer(&mut buffered, &report)?;
-    }
-    writeln!(buffered)?;
-    buffered.flush()
+    let json =
+        if options.pretty { serde_json::to_string_pretty(&report)? } else { serde_json::to_string(&report)? };
+    writeln!(out, "{}", shown_json(&json))?;
+    out.flush()
 }
 
 /// Microjoules by class of domain.

@@ -3,8 +3,8 @@
 //! Everything here is computed from `Recording` and `EnergyProfile` alone and leaves through a writer. No file is opened, no clock is
 //! read, no terminal is asked: width and colour come in the options. Leaves out `diff` and the binary export formats.
 //!
-//! The formats share three things: `names` (what a frame is called), `fold` (stacks into rows, each occurrence counted once) and
-//! `doubts` (what the reader should know before believing a number).
+//! The formats share four things: `names` (what a frame is called), `shown` (how a name is written that would move the terminal), `fold`
+//! (stacks into rows, each occurrence counted once) and `doubts` (what the reader should know before believing a number).
 
 use crate::profile::record::DomainClass;
 use std::fmt;
@@ -19,6 +19,7 @@ pub mod functions;
 pub mod json;
 pub mod rows;
 pub mod short_names;
+pub mod shown;
 pub mod table;
 
 mod doubts;

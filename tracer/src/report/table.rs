@@ -4,6 +4,7 @@
 
 use super::fold::Cost;
 use super::rows::{NO_CALL, Row, rows};
+use super::shown::shown;
 use super::table_cells::{DIM, DOUBT, EnergyScale, Grid, GridRow, Look, TITLE, percent, seconds, watts};
 use super::{By, DomainChoice, doubts, run};
 use crate::profile::energy_profile::{EnergyProfile, LedgerRow};
@@ -85,7 +86,7 @@ fn heading(out: &mut dyn Write, recording: &Recording, look: Look) -> io::Result
         recording.header.sample_hz
     );
     let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(facts.len()));
-    look.line(out, TITLE, &format!("{}{facts}", super::names::shorten(&command, room)))
+    look.line(out, TITLE, &format!("{}{facts}", super::names::shorten(&shown(&command), room)))
 }
 
 /// One line a domain, and their sum. Columns that are zero everywhere are left out; what could not be charged is listed by reason.
@@ -96,8 +97,8 @@ fn ledger(out: &mut dyn Write, profile: &EnergyProfile, look: Look) -> io::Resul
     }
     let (total, cores) = (total_row(profile), cores_row(profile));
     let of_domains = profile.ledger.iter().filter(|row| row.class != DomainClass::Core);
-    let shown: Vec<&LedgerRow> = of_domains.chain(&total).chain(&cores).collect();
-    let scale = EnergyScale::for_largest(shown.iter().map(|row| row.measured));
+    let listed: Vec<&LedgerRow> = of_domains.chain(&total).chain(&cores).collect();
+    let scale = EnergyScale::for_largest(listed.iter().map(|row| row.measured));
     look.line(out, TITLE, &format!("Where the energy went, in {}", scale.unit))?;
     type Part = (&'static str, fn(&LedgerRow) -> MicroJoules);
     let parts: [Part; 7] = [
@@ -114,7 +115,7 @@ fn ledger(out: &mut dyn Write, profile: &EnergyProfile, look: Look) -> io::Resul
     let narrow = look.width.is_some_and(|width| width < NARROW);
     let any = |part: &Part| {
         let listed_below = narrow && part.0 == UNATTRIBUTED;
-        !listed_below && shown.iter().any(|row| part.1(row) != MicroJoules::ZERO)
+        !listed_below && listed.iter().any(|row| part.1(row) != MicroJoules::ZERO)
     };
     let parts: Vec<Part> = parts
         .into_iter()
@@ -125,15 +126,16 @@ fn ledger(out: &mut dyn Write, profile: &EnergyProfile, look: Look) -> io::Resul
     let heads = ["domain", "quality"].into_iter().chain(parts.iter().map(|part| part.0));
     let row = |row: &&LedgerRow| {
         let energies = parts.iter().map(|part| scale.show(part.1(row)));
-        let cells =
-            [row.domain.clone(), run::quality_word(row.quality).to_owned()].into_iter().chain(energies);
+        let cells = [shown(&row.domain).into_owned(), run::quality_word(row.quality).to_owned()]
+            .into_iter()
+            .chain(energies);
         GridRow { cells: cells.collect(), style: Style::new() }
     };
     let grid = Grid {
         heads: heads.map(str::to_owned).collect(),
         words: 2,
         name_last: false,
-        rows: shown.iter().map(row).collect(),
+        rows: listed.iter().map(row).collect(),
     };
     grid.write(out, look)?;
     let reasons = profile.ledger.iter().flat_map(|row| {
@@ -314,10 +316,10 @@ impl Sections<'_> {
     fn name(&self, row: &Row) -> String {
         let rough = if is_rough(row) { "~" } else { "" };
         let open = if is_open(row) { "?" } else { "" };
-        let mut text = format!("{rough}{open}{}", row.name);
+        let mut text = format!("{rough}{open}{}", shown(&row.name));
         for caller in row.callers.iter().take(STACK_LINES) {
             text.push_str("\n  ");
-            text.push_str(caller);
+            text.push_str(&shown(caller));
         }
         if row.callers.len() > STACK_LINES {
             text.push_str(&format!("\n  and {} more", row.callers.len() - STACK_LINES));

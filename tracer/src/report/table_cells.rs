@@ -3,6 +3,7 @@
 //! Leaves out what the columns are (`table.rs`).
 
 use super::names::shorten;
+use super::shown::shown;
 use crate::units::MicroJoules;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
@@ -80,6 +81,8 @@ pub(crate) const DOUBT: Style = AnsiColor::Yellow.on_default().bold();
 impl Look {
     /// Writes one line, in a style where colour is wanted.
     pub(crate) fn line(self, out: &mut dyn Write, style: Style, text: &str) -> io::Result<()> {
+        // Names were written out where lines are made of them; this is for what was not thought of.
+        let text = shown(text);
         if self.color && style != Style::new() {
             writeln!(out, "{style}{text}{style:#}")
         } else {
@@ -91,7 +94,7 @@ impl Look {
     pub(crate) fn bullets(self, out: &mut dyn Write, mark: &str, sentences: &[String]) -> io::Result<()> {
         let mut table = bare_table();
         for sentence in sentences {
-            table.add_row([mark, sentence]);
+            table.add_row([mark, &shown(sentence)]);
         }
         if let Some(width) = self.width {
             table.set_content_arrangement(ContentArrangement::Dynamic);

@@ -3,10 +3,11 @@
 //! A file that costs a worker its life or its time is named in the recording's warnings, once. A worker that was lost takes with it what it kept
 //! (`Worker::generation`). Leaves out what can be asked (`ask.rs`).
 
-use super::question::Question;
+use super::question::{Fault, Question};
 use super::server::{self, Order};
 use crate::roles::channel::{Channel, ChannelError};
 use crate::roles::child::{Child, fork_role};
+use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,6 +33,8 @@ pub enum Mishap {
     TookTooLong,
     /// The answer was no answer, or too long.
     Nonsense,
+    /// The file says to be far larger than it is.
+    TooLarge,
 }
 
 /// Why there is no answer.
@@ -92,6 +95,11 @@ impl Resolver {
     /// The files that cost a worker, by the name under which they were asked about, and what became of them.
     pub fn mishaps(&self) -> BTreeMap<String, Mishap> {
         lock(&self.0.mishaps).clone()
+    }
+
+    /// CPU time of all its processes so far, in nanoseconds; those that have ended count to a hundredth of a second.
+    pub fn cpu_ns(&self) -> u64 {
+        lock(&self.0.server).child.as_ref().map_or(0, |child| cpu_ns_of_all(child.pid()))
     }
 
     fn begin(&self, hurry: bool) -> Result<(u32, Channel), String> {
@@ -194,9 +202,15 @@ impl Worker {
         let files: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
         let answer = channel
             .send(question, &files, Some(patience))
-            .and_then(|()| channel.receive::<Result<T, String>>(LONGEST_ANSWER, Some(patience)));
+            .and_then(|()| channel.receive::<Result<T, Fault>>(LONGEST_ANSWER, Some(patience)));
         match answer {
-            Ok((answer, files)) => answer.map(|answer| (answer, files)).map_err(ResolveError::Refused),
+            Ok((Ok(answer), files)) => Ok((answer, files)),
+            Ok((Err(fault), _)) => {
+                if fault.too_large {
+                    self.note(label, Mishap::TooLarge);
+                }
+                Err(ResolveError::Refused(fault.text))
+            }
             Err(error) => {
                 self.resolver.end(*number);
                 state.process = None;
@@ -226,6 +240,26 @@ impl Drop for Worker {
 
 /// What is waited for in any case.
 const SHORTEST: Duration = Duration::from_secs(1);
+
+/// CPU time of a process, its children, and those that it has collected.
+fn cpu_ns_of_all(pid: Pid) -> u64 {
+    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    let ran = |pid: &str| -> u64 {
+        let text = read(format!("/proc/{pid}/schedstat"));
+        text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    };
+    let children = read(format!("/proc/{pid}/task/{pid}/children"));
+    let living: u64 = children.split_whitespace().map(ran).sum();
+    living + ran(&pid.to_string()) + collected_ns(&read(format!("/proc/{pid}/stat")))
+}
+
+/// `cutime` and `cstime` of `/proc/PID/stat`, the 16th and 17th field (proc(5)), in ticks of a hundredth of a second on every x86-64 kernel. The
+/// name, in brackets, may hold anything.
+fn collected_ns(stat: &str) -> u64 {
+    let Some((_, behind)) = stat.rsplit_once(')') else { return 0 };
+    let ticks = behind.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<u64>().ok());
+    ticks.sum::<u64>().saturating_mul(10_000_000)
+}
 
 const fn mishap_of(error: &ChannelError) -> Mishap {
     match error {
@@ -284,6 +318,8 @@ mod tests {
     fn what_a_worker_may_do() {
         let (resolver, worker) = worker();
         worker.facts(LIBC, &File::open(LIBC).unwrap(), &[]).unwrap();
+        // With the next question the files of the last one are closed.
+        assert!(worker.rule(LIBC, 1, 0).is_err());
         let server = resolver.0.server.lock().unwrap().child.as_ref().unwrap().pid();
         let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap();
         let pid = children.split_whitespace().next().unwrap();
@@ -331,6 +367,17 @@ mod tests {
         assert!(worker.names("hole", &file, &[], &[1], Detail::default()).is_ok());
         assert!(worker.perf_map("hole", &file, &[1]).unwrap().is_empty());
         assert_eq!(resolver.mishaps().len(), 0);
+    }
+
+    /// What workers burn counts, and a name with a bracket in it confuses nobody.
+    #[test]
+    fn cpu_time_of_workers() {
+        let (resolver, worker) = worker();
+        worker.rows(LIBC, &File::open(LIBC).unwrap(), 0, 0).unwrap();
+        assert!(resolver.cpu_ns() > 1_000_000, "{}", resolver.cpu_ns());
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 21 20 20 0 1 0 9";
+        assert_eq!(super::collected_ns(stat), 41 * 10_000_000);
+        assert_eq!(super::collected_ns("7"), 0);
     }
 
     /// Without its server a recording goes on without answers.

@@ -59,6 +59,15 @@ pub enum Question {
     },
 }
 
+/// What is wrong with a file, instead of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// It says to be far larger than it is: somebody made it so.
+    pub too_large: bool,
+    /// For the log.
+    pub text: String,
+}
+
 /// What proves that a debug file belongs to a library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Proof {

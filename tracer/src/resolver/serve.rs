@@ -2,7 +2,7 @@
 //!
 //! Runs in the sandbox and trusts no byte of the files; what goes wrong in a parser ends this process and nothing else. Leaves out the sandbox.
 
-use super::question::{Histories, NameFacts, PlainRule, Question, RowsHead, plain};
+use super::question::{Fault, Histories, NameFacts, PlainRule, Question, RowsHead, plain};
 use crate::roles::channel::{Channel, ChannelError};
 use crate::symbolize::{self, jitdump, perf_map};
 use crate::unwind::cfi::{Rows, add_entry, read_rows};
@@ -46,19 +46,19 @@ fn answer(
             say(channel, ElfFacts::read(file, &wanted))
         }
         Question::Rows { base, entry } => match rows(file, base, entry) {
-            Ok((head, rows)) => channel.send(&Ok::<_, String>(head), &[rows.as_fd()], None),
+            Ok((head, rows)) => channel.send(&Ok::<_, Fault>(head), &[rows.as_fd()], None),
             Err(error) => say::<RowsHead>(channel, Err(error)),
         },
         Question::Keep { number } => say(channel, keep(file, number, kept)),
         Question::NameFacts => say(channel, name_facts(file)),
         Question::Names { offsets, detail, proofs } => {
             let candidates = files.iter().skip(1).zip(&proofs);
-            say::<_>(channel, Ok::<_, String>(symbolize::name_places(file, candidates, &offsets, detail)))
+            say(channel, Ok::<_, Fault>(symbolize::name_places(file, candidates, &offsets, detail)))
         }
         Question::PerfMap { wanted } => {
             let names: Vec<(u64, String)> =
                 perf_map::read_map(Positioned::new(file), &wanted).into_iter().collect();
-            say(channel, Ok::<_, String>(names))
+            say(channel, Ok::<_, Fault>(names))
         }
         Question::JitDump { wanted } => say(channel, histories(file, &wanted)),
         Question::Rule { .. } => Ok(()),
@@ -66,8 +66,26 @@ fn answer(
 }
 
 /// Sends an answer, or what is wrong with the file.
-fn say<T: Serialize>(channel: &Channel, answer: Result<T, impl ToString>) -> Result<(), ChannelError> {
-    channel.send(&answer.map_err(|error| error.to_string()), &[], None)
+fn say<T: Serialize>(channel: &Channel, answer: Result<T, impl Into<Fault>>) -> Result<(), ChannelError> {
+    channel.send(&answer.map_err(Into::into), &[], None)
+}
+
+impl From<ElfError> for Fault {
+    fn from(error: ElfError) -> Self {
+        Self { too_large: matches!(error, ElfError::TooLarge), text: error.to_string() }
+    }
+}
+
+impl From<jitdump::JitDumpError> for Fault {
+    fn from(error: jitdump::JitDumpError) -> Self {
+        Self { too_large: false, text: error.to_string() }
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(text: &str) -> Self {
+        Self { too_large: false, text: text.to_owned() }
+    }
 }
 
 fn rule(file: &mut UnwindFile, svma: u64) -> PlainRule {

@@ -1,8 +1,9 @@
 //! What can be found out before anything is set up: privileges, pid namespace, the command.
 
-use super::SessionError;
+use super::{SessionError, limits};
 use crate::plan::RecordPlan;
-use crate::privileges::Privileges;
+use crate::power::SourceChoice;
+use crate::privileges::{Privileges, refuse_what_lends};
 use crate::target::lookup::{Found, find};
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,7 +13,15 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Checks what the kernel and our privileges allow, then the command.
 pub(super) fn check(plan: &RecordPlan) -> Result<(), SessionError> {
+    let replays = plan.power.choices.iter().any(|choice| matches!(choice, SourceChoice::Replay(_)));
+    refuse_what_lends(&[
+        ("--path.sysfs", plan.power.sysfs != Path::new("/sys")),
+        ("--path.rootfs", plan.rootfs != Path::new("/")),
+        ("--nvml-lib", plan.power.nvml_lib.is_some()),
+        ("--power replay:FILE", replays),
+    ])?;
     Privileges::read_at(&plan.rootfs)?.check(&plan.typed)?;
+    limits::check(std::thread::available_parallelism().map_or(1, usize::from))?;
     if !is_first_pid_namespace_at(&plan.rootfs) {
         return Err(SessionError::PidNamespace);
     }

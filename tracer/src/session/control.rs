@@ -7,7 +7,7 @@ use super::SessionError;
 use crate::ids::Pid;
 use crate::target::attach::ProcessTree;
 use crate::target::launch::Running;
-use crate::target::signals::{Arrived, Signals};
+use crate::target::signals::{Arrived, Before, Signals};
 use nix::sys::signal::Signal;
 use std::io;
 use std::path::Path;
@@ -37,9 +37,9 @@ impl Control {
         Self { signals, command: None, status: None, interrupts: 0 }
     }
 
-    /// The mask for the command.
-    pub(super) const fn mask_for_command(&self) -> nix::sys::signal::SigSet {
-        self.signals.mask_before()
+    /// How the command gets signals.
+    pub(super) const fn signals_for_command(&self) -> Before {
+        self.signals.before()
     }
 
     /// From now on signals are the command's too.

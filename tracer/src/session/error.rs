@@ -1,17 +1,17 @@
 //! Why a recording failed, in one enum for the whole session. Each text is for the person who reads it.
 
+use super::limits::{LimitError, advise};
+use crate::finisher::FinisherError;
 use crate::power::PowerError;
 use crate::privileges::PrivilegeError;
 use crate::probe::ProbeError;
 use crate::profile::file::FileError;
-use crate::report::ReportError;
 use crate::target::attach::AttachError;
 use crate::target::cgroup::CgroupError;
 use crate::target::launch::LaunchError;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
 
 /// Why a recording failed.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,9 @@ pub enum SessionError {
     /// Not allowed, or the kernel cannot.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
+    /// A limit of the process is too low.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// The kernel numbers processes differently from us.
     #[error(
         "energy-trace runs in a pid namespace of its own (a container), and the kernel reports processes by their numbers outside: \
@@ -41,22 +44,12 @@ pub enum SessionError {
         /// What the system said.
         source: io::Error,
     },
-    /// The recording cannot be written or read back.
+    /// The recording cannot be written.
     #[error(transparent)]
     Recording(#[from] FileError),
-    /// A result file cannot be written or given to its owner.
-    #[error("cannot write {path}: {source}; name another place with {option}")]
-    Output {
-        /// The file.
-        path: PathBuf,
-        /// The option that names it.
-        option: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The flame graph could not be made.
-    #[error("cannot draw the flame graph: {0}")]
-    FlameGraph(#[source] ReportError),
+    /// An output file or the results cannot be made.
+    #[error(transparent)]
+    Finisher(#[from] FinisherError),
     /// No usable power source.
     #[error(transparent)]
     Power(#[from] PowerError),
@@ -95,7 +88,7 @@ impl SessionError {
                  or keep PATH with `sudo env \"PATH=$PATH\" energy-trace …`"
                     .into(),
             ),
-            _ => None,
+            other => advise(other),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! One recording from end to end: wires the stages and owns the order in which they start and stop.
 //!
 //! ```text
-//!  checks ─► files ─► power + idle baseline ─► tracer loaded ─► command forked, held ─► followed
+//!  checks ─► finisher forked: files ─► power + idle baseline ─► tracer loaded ─► command forked, held ─► followed
 //!         ─► tracer starts ─► power starts ─► command released ─► … wait …
-//!         ─► power stops ─► tracer stops ─► summary ─► attribution ─► flame graph ─► command's end ─► table
+//!         ─► power stops ─► tracer stops ─► summary ─► finisher: attribution, flame graph ─► command's end ─► finisher: table
 //! ```
 //!
 //! Each thing that can fail does so before the command's first instruction; a command that was forked and is not released ends without
 //! a word. The recording's time lies between a moment after the first power reading was asked for and one before the last, so readings
-//! cover it whole. Leaves out what is recorded (`probe`, `power`) and what it means (`attribution`, `report`).
+//! cover it whole. Output paths are the finisher's alone. Leaves out what is recorded (`probe`, `power`) and what it means (`attribution`, `report`).
 
 mod checks;
 mod control;
@@ -16,22 +16,25 @@ mod error;
 mod finish;
 mod header;
 mod kernels;
-mod outputs;
+mod limits;
 mod progress;
 mod quarry;
+mod writer;
 
 pub use checks::is_first_pid_namespace_at;
 pub use error::SessionError;
+pub use limits::{LimitError, advise};
 pub use header::{read_cpu_model_at, read_kernel_at};
 
 use crate::clock::KtimeNs;
+use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
 use crate::power::{self, PowerSet, PowerTask};
 use crate::probe::{TraceConfig, Tracer};
 use crate::profile::file::{FileError, RecordingWriter};
 use crate::profile::record::{Domain, DomainClass, Origin, Record, Scope};
 use crate::resolver::Resolver;
-use crate::target::foresee::foresee;
+use crate::roles::renounce::keep_for_recording;
 use crate::target::signals::Signals;
 use control::{Control, Event};
 use kernels::KernelTier;
@@ -46,6 +49,12 @@ use tokio::time::{Instant, MissedTickBehavior};
 const IDLE_BASELINE: Duration = Duration::from_secs(1);
 /// Time between two drawings of the progress line.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(500);
+
+/// The processes beside this one.
+struct Roles {
+    resolver: Resolver,
+    finisher: Finisher,
+}
 
 /// Everything that runs while a recording does.
 struct Stage {
@@ -69,14 +78,18 @@ enum Stop {
 /// Records as planned. Returns the exit status to end with: the command's own, or 128 + the signal that ended energy-trace.
 pub fn run(plan: &RecordPlan) -> Result<u8, SessionError> {
     let system = |doing| move |source| SessionError::System { doing, source };
-    // First of all, while there is one thread.
+    checks::check(plan)?;
+    // While there is one thread: what others hold locked would stay so in a fork.
     let resolver =
         Resolver::start(plan.names.inlines).map_err(system("start the process that reads files"))?;
-    // Then this, as threads inherit the signal mask.
+    let roles = Roles { resolver, finisher: Finisher::fork(plan)? };
+    keep_for_recording(plan.kernels).map_err(system("give up privileges that recording does not need"))?;
+    // Before any thread: threads inherit the signal mask.
     let signals = Signals::block().map_err(system("watch signals"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(system("start threads"))?;
-    let done = runtime.block_on(record(plan, Control::new(signals), &resolver));
+    // On this thread: one of several panics where it gets no more of them.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(system("wait for events"))?;
+    let done = runtime.block_on(record(plan, Control::new(signals), roles));
     // After a second SIGINT some work is unfinished; nobody waits for it.
     runtime.shutdown_background();
     match done {
@@ -85,34 +98,29 @@ pub fn run(plan: &RecordPlan) -> Result<u8, SessionError> {
     }
 }
 
-async fn record(plan: &RecordPlan, mut control: Control, resolver: &Resolver) -> Result<u8, SessionError> {
-    checks::check(plan)?;
-    let writer = outputs::prepare(plan)?;
-    let mut stage = start(plan, &mut control, resolver, writer).await?;
+async fn record(plan: &RecordPlan, mut control: Control, roles: Roles) -> Result<u8, SessionError> {
+    let file = control.set_up(roles.finisher.prepare()).await??;
+    let writer = RecordingWriter::over(file, &plan.recording)?;
+    let mut stage = start(plan, &mut control, &roles, writer).await?;
     let mut progress = Progress::new(plan.screen.progress);
     let stop = watch(plan, &mut control, &mut stage, &mut progress).await?;
     progress.clear();
-    finish::finish(plan, control, stage, stop).await
+    finish::finish(plan, control, &roles.finisher, stage, stop).await
 }
 
-/// Starts everything, the command last. When it fails nothing has run, and the files are as they were.
+/// Starts everything, the command last. When it fails nothing has run, and the finisher leaves the files as they were.
 async fn start(
     plan: &RecordPlan,
     control: &mut Control,
-    resolver: &Resolver,
+    roles: &Roles,
     writer: RecordingWriter,
 ) -> Result<Stage, SessionError> {
-    match start_stages(plan, control, resolver).await {
-        Ok((stage, opening, records)) => {
-            let failed = |source| SessionError::System { doing: "start the writer's thread", source };
-            let writer = outputs::write_all(writer, &opening, records).map_err(failed)?;
-            Ok(Stage { writer, ..stage })
-        }
-        Err(error) => {
-            outputs::discard(writer);
-            Err(error)
-        }
-    }
+    let (stage, opening, records) = start_stages(plan, control, roles).await?;
+    // Where it is gone that is told at the end: the command runs, and what it does is recorded.
+    let _told_later = roles.finisher.began().await;
+    let failed = |source| SessionError::System { doing: "start the writer's thread", source };
+    let writer = writer::write_all(writer, &opening, records).map_err(failed)?;
+    Ok(Stage { writer, ..stage })
 }
 
 /// What runs, the recording's first records, and the channel of the others.
@@ -121,7 +129,7 @@ type Started = (Stage, Vec<Record>, Receiver<Record>);
 async fn start_stages(
     plan: &RecordPlan,
     control: &mut Control,
-    resolver: &Resolver,
+    roles: &Roles,
 ) -> Result<Started, SessionError> {
     let mut power = power::open(&plan.power)?;
     say_sources(plan, &power);
@@ -134,14 +142,15 @@ async fn start_stages(
     let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     tracer.foresee_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
     tracer.know_gpus(power.domains().iter().filter_map(gpu_of));
-    tracer.foresee(foresee(plan.target.command(), std::env::var_os("PATH").as_deref()));
+    tracer.foresee(roles.finisher.foreseen().await?);
 
     let (records, receiver) = channel();
-    tracer.start(records.clone(), resolver)?;
+    tracer.start(records.clone(), &roles.resolver)?;
     // What samples is known only now. The opening does not go through the channel, where the tracer's first records are already.
     let opening = opening(plan, &power, &tracer);
     quarry.follow_late_comers(&mut tracer)?;
-    let power = power.start(records.clone());
+    let started = power.start(records.clone());
+    let power = started.map_err(|source| SessionError::System { doing: "start to read power", source })?;
     control.check()?;
     let start = KtimeNs::now();
     let prey = quarry.release(control).await?;

@@ -59,7 +59,7 @@ impl Quarry {
         match &plan.target {
             Target::Command(words) => {
                 environment.extend(plan.environment.iter().map(|&(name, value)| (name, value.into())));
-                let held = launch(words, plan.run_as.as_ref(), &environment, control.mask_for_command())?;
+                let held = launch(words, plan.run_as.as_ref(), &environment, control.signals_for_command())?;
                 Ok(Self::Command(held, words.first().cloned().unwrap_or_default()))
             }
             Target::Processes(pids) => {

@@ -2,8 +2,9 @@
 //! its first instruction is.
 //!
 //! The program (behind `#!` and `env`, whatever links lead to it), and the interpreter library that it is linked with. A guess that is
-//! wrong costs a file that is read in vain; one that is missing is made up for when the process is met. Leaves out what the program loads
-//! later, and programs that scripts of a shell start.
+//! wrong costs a file that is read in vain; one that is missing is made up for when the process is met. The files are somebody else's: only
+//! regular ones are opened, without waiting, and the process that looks has a limit and nothing to lose (`finisher/foresight.rs`). Leaves
+//! out what the program loads later, and programs that scripts of a shell start.
 
 use super::lookup::locate;
 use crate::foreign::Root;

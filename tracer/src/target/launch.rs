@@ -15,10 +15,12 @@
 //!
 //! The command is not tied to us in any other way: when energy-trace is killed, it runs on.
 
+use super::become_user::become_user;
+use super::signals::Before;
 use super::user::InvokingUser;
 use crate::ids::Pid;
 use nix::fcntl::OFlag;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::signal::Signal;
 use nix::unistd::pipe2;
 use std::ffi::OsString;
 use std::fs::File;
@@ -60,12 +62,12 @@ pub struct Running {
     ended: oneshot::Receiver<io::Result<ExitStatus>>,
 }
 
-/// Forks `words` and holds it at the gate, as `run_as`, with `environment` set beside its own, and with the signal mask `mask`.
+/// Forks `words` and holds it at the gate, as `run_as`, with `environment` set beside its own, and with signals as they were `before`.
 pub fn launch(
     words: &[OsString],
     run_as: Option<&InvokingUser>,
     environment: &[(&str, OsString)],
-    mask: SigSet,
+    before: Before,
 ) -> Result<Held, LaunchError> {
     let (program, arguments) = words.split_first().ok_or(LaunchError::NoCommand)?;
     let (ready_read, ready_write) = pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
@@ -79,7 +81,7 @@ pub fn launch(
     let [ready, gate, gate_of_parent] = [&ready_write, &gate_read, &gate_write].map(AsRawFd::as_raw_fd);
     let hold = move || {
         become_user(user.as_ref())?;
-        pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None)?;
+        before.restore()?;
         wait_at_gate(ready, gate, gate_of_parent);
         Ok(())
     };
@@ -180,15 +182,6 @@ fn read_pid(ready: OwnedFd) -> Option<Pid> {
     Some(Pid::new(u32::from_ne_bytes(bytes)))
 }
 
-/// In the child: supplementary groups, group and user, in the one order in which each step is still allowed.
-fn become_user(user: Option<&InvokingUser>) -> io::Result<()> {
-    let Some(user) = user else { return Ok(()) };
-    nix::unistd::setgroups(&user.groups)?;
-    nix::unistd::setresgid(user.gid, user.gid, user.gid)?;
-    nix::unistd::setresuid(user.uid, user.uid, user.uid)?;
-    Ok(())
-}
-
 /// In the child: says its pid, then waits for one byte. End of file means that energy-trace is gone or gave up.
 fn wait_at_gate(ready: RawFd, gate: RawFd, gate_of_parent: RawFd) {
     let mut byte = 0_u8;
@@ -214,7 +207,8 @@ fn wait_at_gate(ready: RawFd, gate: RawFd, gate_of_parent: RawFd) {
 #[cfg(test)]
 mod tests {
     use super::{launch, shell_status};
-    use nix::sys::signal::{SigSet, Signal};
+    use crate::target::signals::Before;
+    use nix::sys::signal::Signal;
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
 
@@ -227,8 +221,9 @@ mod tests {
     async fn nothing_runs_before_the_release() {
         let dir = tempfile::tempdir().unwrap();
         let proof = dir.path().join("ran");
-        let held = launch(&shell(&format!("echo > {}; exit 7", proof.display())), None, &[], SigSet::empty())
-            .unwrap();
+        let held =
+            launch(&shell(&format!("echo > {}; exit 7", proof.display())), None, &[], Before::default())
+                .unwrap();
         let exe = |pid| std::fs::read_link(format!("/proc/{pid}/exe")).unwrap();
         assert_eq!(exe(held.pid().to_string()), exe("self".into()));
         assert!(!proof.exists());
@@ -243,7 +238,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let proof = dir.path().join("ran");
         let held =
-            launch(&shell(&format!("echo > {}", proof.display())), None, &[], SigSet::empty()).unwrap();
+            launch(&shell(&format!("echo > {}", proof.display())), None, &[], Before::default()).unwrap();
         drop(held.gate);
         assert_eq!(shell_status(held.ended.await.unwrap().unwrap()), 125);
         assert!(!proof.exists());
@@ -252,14 +247,14 @@ mod tests {
     /// What cannot be executed is said as an error of `exec`, after the release.
     #[tokio::test]
     async fn exec_errors_come_back() {
-        let held = launch(&["/nonexistent/tool".into()], None, &[], SigSet::empty()).unwrap();
+        let held = launch(&["/nonexistent/tool".into()], None, &[], Before::default()).unwrap();
         assert_eq!(held.release().await.unwrap_err().kind(), std::io::ErrorKind::NotFound);
     }
 
     /// What cannot even be forked (a NUL in an argument) is said at once.
     #[tokio::test]
     async fn preparation_errors_come_at_once() {
-        let error = launch(&["echo".into(), "a\0b".into()], None, &[], SigSet::empty()).unwrap_err();
+        let error = launch(&["echo".into(), "a\0b".into()], None, &[], Before::default()).unwrap_err();
         assert!(matches!(error, super::LaunchError::Prepare(_)), "{error}");
     }
 
@@ -267,7 +262,7 @@ mod tests {
     #[tokio::test]
     async fn signals_are_passed_on() {
         let mut running =
-            launch(&shell("kill -STOP $$"), None, &[], SigSet::empty()).unwrap().release().await.unwrap();
+            launch(&shell("kill -STOP $$"), None, &[], Before::default()).unwrap().release().await.unwrap();
         running.signal(Signal::SIGKILL);
         assert_eq!(shell_status(running.ended().await.unwrap()), 128 + 9);
     }

@@ -6,6 +6,7 @@
 //! Leaves out what happens to a target afterwards (`probe/`) and when a recording ends (`session/`).
 
 pub mod attach;
+pub mod become_user;
 pub mod cgroup;
 pub mod foresee;
 pub mod injection;

@@ -2,10 +2,11 @@
 //!
 //! A key on the terminal (Ctrl-C, Ctrl-\) signals the whole foreground process group, so the command, which stays in our group, gets it
 //! without us; a signal from a process (`kill`) reaches us alone and is passed on. The two differ in `si_code` (sigaction(2)):
-//! `SI_KERNEL` for the terminal, `SI_USER` and below for processes. Leaves out what a signal means for the recording (`session/`).
+//! `SI_KERNEL` for the terminal, `SI_USER` and below for processes. A limit on the size of files (`ulimit -f`) is an error of the write that
+//! meets it and not a signal, for as long as it is us who write. Leaves out what a signal means for the recording (`session/`).
 
 use crate::ids::Pid;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use std::io;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -55,7 +56,36 @@ impl Arrived {
 #[derive(Debug)]
 pub struct Signals {
     arrived: UnboundedReceiver<Arrived>,
-    before: SigSet,
+    before: Before,
+}
+
+/// How signals were when energy-trace was started: so the command gets them.
+#[derive(Clone, Copy, Debug)]
+pub struct Before {
+    mask: SigSet,
+    /// Whether it was ignored that a file is larger than its limit.
+    too_large_ignored: bool,
+}
+
+impl Default for Before {
+    /// Nothing blocked, nothing ignored.
+    fn default() -> Self {
+        Self { mask: SigSet::empty(), too_large_ignored: false }
+    }
+}
+
+impl Before {
+    /// In a forked child, before `exec`. Only system calls.
+    ///
+    /// # Errors
+    /// Those of the system, which has none for these.
+    pub(super) fn restore(&self) -> io::Result<()> {
+        if !self.too_large_ignored {
+            // SAFETY: sets the default, which runs no code of ours.
+            unsafe { signal(Signal::SIGXFSZ, SigHandler::SigDfl) }?;
+        }
+        Ok(pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None)?)
+    }
 }
 
 impl Signals {
@@ -70,8 +100,10 @@ impl Signals {
         for signal in WATCHED.into_iter().filter(|&s| s == Signal::SIGINT || !ignored_at_start(s)) {
             watched.add(signal);
         }
-        let mut before = SigSet::empty();
-        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&watched), Some(&mut before))?;
+        let mut before = Before { too_large_ignored: ignored_at_start(Signal::SIGXFSZ), ..Before::default() };
+        // SAFETY: ignoring a signal runs no code of ours.
+        unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }?;
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&watched), Some(&mut before.mask))?;
         let descriptor = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC)?;
         let (sender, arrived) = unbounded_channel();
         std::thread::Builder::new()
@@ -80,8 +112,8 @@ impl Signals {
         Ok(Self { arrived, before })
     }
 
-    /// The mask as energy-trace was started with it: the command gets this one.
-    pub const fn mask_before(&self) -> SigSet {
+    /// How signals were before.
+    pub const fn before(&self) -> Before {
         self.before
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Leaves out every other way of changing users (`doas`, `su`, `pkexec`): they do not say who asked.
 
+use crate::roles::renounce::Identity;
 use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist};
 use std::ffi::{CString, OsString};
-use std::path::Path;
 
 /// Why the invoking user could not be made out. energy-trace does not fall back to root.
 #[derive(Debug, thiserror::Error)]
@@ -90,12 +90,9 @@ impl InvokingUser {
         self.identity.iter().filter(|(variable, _)| named_root(variable)).cloned().collect()
     }
 
-    /// Gives a file to the user. Links and devices are left alone.
-    pub fn own(&self, path: &Path) -> std::io::Result<()> {
-        if !std::fs::symlink_metadata(path)?.is_file() {
-            return Ok(());
-        }
-        std::os::unix::fs::lchown(path, Some(self.uid.as_raw()), Some(self.gid.as_raw()))
+    /// As a role becomes this user for good.
+    pub fn role(&self) -> Identity {
+        Identity { uid: self.uid, gid: self.gid, groups: self.groups.clone() }
     }
 }
 
@@ -109,8 +106,9 @@ fn root_home() -> OsString {
 fn number(variable: &'static str, value: Option<OsString>) -> Result<Option<u32>, UserError> {
     let Some(value) = value else { return Ok(None) };
     match value.to_str().and_then(|text| text.parse().ok()) {
-        Some(number) => Ok(Some(number)),
-        None => Err(UserError::Number { variable, value }),
+        // setresuid(2) takes -1 for "unchanged": whoever has that number would stay root.
+        Some(number) if number != u32::MAX => Ok(Some(number)),
+        _ => Err(UserError::Number { variable, value }),
     }
 }
 
@@ -141,9 +139,12 @@ mod tests {
         assert_eq!(ada().corrections(environment), [("USER", OsString::from("ada"))]);
     }
 
-    /// A broken SUDO_UID is an error, not a reason to run the command as root.
+    /// A broken SUDO_UID is an error, not a reason to run the command as root; so is one that changes nothing.
     #[test]
     fn a_number_that_is_none_is_refused() {
+        assert!(number("SUDO_UID", Some("4294967295".into())).is_err());
+        assert!(number("SUDO_UID", Some("4294967296".into())).is_err());
+        assert_eq!(number("SUDO_UID", Some("4294967294".into())).unwrap(), Some(u32::MAX - 1));
         assert!(number("SUDO_UID", Some("-1".into())).is_err());
         assert!(number("SUDO_UID", Some("".into())).is_err());
         assert_eq!(number("SUDO_UID", None).unwrap(), None);

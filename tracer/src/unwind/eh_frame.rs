@@ -49,8 +49,7 @@ impl<'a> FrameFile<'a> {
     /// Finds it; `None` where the file has none.
     pub(super) fn find(file: &'a File) -> Result<Option<Self>, ElfError> {
         let [Some(place), _] = find_unwind_sections(file)? else { return Ok(None) };
-        let blocks = Blocks::new(file, place)
-            .ok_or_else(|| ElfError::Damaged("its .eh_frame lies behind its end, or is too large".into()))?;
+        let blocks = Blocks::new(file, place).ok_or(ElfError::TooLarge)?;
         Ok(Some(Self { file, svma: place.svma, blocks }))
     }
 }

@@ -24,6 +24,9 @@ pub enum ElfError {
     /// It is not a 64-bit ELF file, or a damaged one.
     #[error("it is not a usable ELF file: {0}")]
     Damaged(String),
+    /// Its headers speak of parts that are far larger than the space that it takes on the disk.
+    #[error("its headers say that it is far larger than it is")]
+    TooLarge,
 }
 
 /// A segment that is loaded as code.
@@ -259,7 +262,7 @@ pub fn name_parts(file: &File, debug_info: bool) -> Result<Vec<Range<u64>>, ElfE
     let too_long = |part: &Range<u64>| part.end > length || part.end - part.start > most;
     let total: u64 = parts.iter().map(|part| part.end - part.start).sum();
     if parts.iter().any(too_long) || total > MOST_NAMES {
-        return Err(ElfError::Damaged("its headers say that it is larger than it is".into()));
+        return Err(ElfError::TooLarge);
     }
     Ok(parts)
 }
@@ -287,8 +290,9 @@ type Elf<'a> = ElfFile64<'a, Endianness, &'a FileBytes<'a>>;
 
 fn with_elf<T>(file: &File, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Result<T, ElfError> {
     let bytes = FileBytes::new(file)?;
-    let elf = Elf::parse(&bytes).map_err(|e| ElfError::Damaged(e.to_string()))?;
-    f(&elf).map_err(ElfError::Damaged)
+    let read = Elf::parse(&bytes).map_err(|error| error.to_string()).and_then(|elf| f(&elf));
+    // A parser may pass over what it could not read.
+    if bytes.has_refused() { Err(ElfError::TooLarge) } else { read.map_err(ElfError::Damaged) }
 }
 
 fn find_symbols(elf: &Elf<'_>, wanted: &[&str]) -> Vec<(String, u64, u64)> {

@@ -4,6 +4,7 @@
 //! them: what is believed of a size goes by the space that the file really takes. Leaves out what the bytes mean (`elf.rs`).
 
 use object::{ReadCache, ReadRef};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -63,6 +64,7 @@ impl Seek for Positioned<'_> {
 pub struct FileBytes<'a> {
     cache: ReadCache<Positioned<'a>>,
     most: u64,
+    refused: Cell<bool>,
 }
 
 impl<'a> FileBytes<'a> {
@@ -71,7 +73,13 @@ impl<'a> FileBytes<'a> {
     /// # Errors
     /// When the system does not tell the file's size.
     pub fn new(file: &'a File) -> io::Result<Self> {
-        Ok(Self { cache: ReadCache::new(Positioned::new(file)), most: believable_bytes(file)? })
+        let (cache, most) = (ReadCache::new(Positioned::new(file)), believable_bytes(file)?);
+        Ok(Self { cache, most, refused: Cell::new(false) })
+    }
+
+    /// Whether a part was asked for that is larger than is believed.
+    pub fn has_refused(&self) -> bool {
+        self.refused.get()
     }
 }
 
@@ -83,6 +91,7 @@ impl<'b> ReadRef<'b> for &'b FileBytes<'_> {
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'b [u8], ()> {
         if size > self.most {
+            self.refused.set(true);
             return Err(());
         }
         (&self.cache).read_bytes_at(offset, size)
@@ -108,7 +117,9 @@ mod tests {
         assert!(believable_bytes(&file).unwrap() <= 16 << 20);
         let bytes = FileBytes::new(&file).unwrap();
         assert_eq!((&bytes).read_bytes_at(0, 4), Ok(&b"head"[..]));
+        assert!(!bytes.has_refused());
         assert_eq!((&bytes).read_bytes_at(0, 8 << 30), Err(()));
+        assert!(bytes.has_refused());
     }
 
     /// Two readers of one open file do not move each other; a file that shrinks ends early.

@@ -1,0 +1,97 @@
+//! What is made of a recording when it is over: attributed energy, the flame graph, the summary on stderr.
+//!
+//! From the recording's own descriptor, as `report` would do it from the file. Leaves out where files go (`outputs.rs`).
+
+use super::outputs::{OutputError, Outputs};
+use crate::attribution;
+use crate::plan::RecordPlan;
+use crate::profile::energy_profile::EnergyProfile;
+use crate::profile::file::{self, FileError};
+use crate::profile::recording::Recording;
+use crate::report::flamegraph::{self, FlameOptions};
+use crate::report::shown::shown;
+use crate::report::table::{self, TableOptions};
+use crate::report::{By, DomainChoice, ReportError};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Rows of the summary table; `report --rows` shows more.
+const ROWS: usize = 20;
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ResultError {
+    /// A file is not where it should be, and cannot be put there.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// The recording cannot be read back.
+    #[error(transparent)]
+    Recording(#[from] FileError),
+    /// The flame graph could not be made.
+    #[error("cannot draw the flame graph: {0}")]
+    FlameGraph(#[source] ReportError),
+}
+
+/// A recording and what it says.
+pub(super) struct Results {
+    recording: Recording,
+    profile: EnergyProfile,
+    /// Where the recording is; `None`: none is kept.
+    path: Option<PathBuf>,
+    /// Where the flame graph is.
+    svg: Option<PathBuf>,
+    /// Why there is no flame graph, though one was wanted.
+    no_flame_graph: Option<String>,
+}
+
+impl Results {
+    /// Attributes, draws, and sees to it that both files are where they are said to be.
+    pub(super) fn make(plan: &RecordPlan, outputs: &mut Outputs) -> Result<Self, ResultError> {
+        // First of all: whatever goes wrong later, the recording is kept.
+        let path = outputs.settle_recording()?;
+        let file = outputs.recording().try_clone();
+        let file = file.map_err(|source| FileError::Read { path: plan.recording.clone(), source })?;
+        let mut recording = file::read_open(file, &plan.recording)?;
+        let profile = attribution::attribute_logically(&mut recording);
+        let (mut svg, mut no_flame_graph) = (None, None);
+        if outputs.wants_svg() {
+            let options = FlameOptions { domain: DomainChoice::Total, inverted: false };
+            let mut drawn = Vec::new();
+            match flamegraph::write(&mut drawn, &recording, &profile, &options) {
+                Ok(()) => svg = outputs.put_svg(&drawn)?,
+                // A command that ends at once burns nothing that a counter sees.
+                Err(error @ ReportError::NoEnergy { .. }) => no_flame_graph = Some(error.to_string()),
+                Err(error) => return Err(ResultError::FlameGraph(error)),
+            }
+        }
+        Ok(Self { recording, profile, path, svg, no_flame_graph })
+    }
+
+    /// The summary on stderr. A closed stderr is nobody's failure: the files are written.
+    pub(super) fn show(&self, plan: &RecordPlan) {
+        let mut text = Vec::new();
+        let screen = plan.screen;
+        let options = TableOptions {
+            by: By::Function,
+            rows: ROWS,
+            color: screen.color,
+            verbose: screen.verbose,
+            width: screen.width,
+        };
+        let written = table::write(&mut text, &self.recording, &self.profile, &options);
+        let _ = written.and_then(|()| self.say_files(&mut text));
+        let _ = io::stderr().write_all(&text);
+    }
+
+    fn say_files(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        match &self.path {
+            Some(path) => write!(out, "\nrecording: {}", shown(&path.to_string_lossy()))?,
+            None => write!(out, "\nrecording: not kept (-o /dev/null)")?,
+        }
+        match (&self.svg, &self.no_flame_graph) {
+            (Some(svg), _) => writeln!(out, ", flame graph: {}", shown(&svg.to_string_lossy())),
+            (None, Some(why)) => writeln!(out, "; no flame graph: {why}"),
+            (None, None) => writeln!(out),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The finisher's own process: gives up what it may do, then does what it is asked, one request after the other, until its parent is gone.
+//!
+//! Leaves out the parent's side (`mod.rs`).
+
+use super::outputs::Outputs;
+use super::results::Results;
+use super::{Answer, MOST, Request, foresight};
+use crate::plan::RecordPlan;
+use crate::roles::channel::ChannelError;
+use crate::roles::child::Parent;
+use crate::roles::renounce::{renounce, renounce_all_but};
+use crate::session::advise;
+use caps::{Capability, CapsHashSet};
+use nix::unistd::geteuid;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+/// The process's life. Returns its exit status, which nobody looks at.
+pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
+    let become_user = become_user(plan).and_then(|()| parent.die_with_it());
+    let mut state =
+        State { plan, became: become_user, foresight: None, outputs: None, began: false, results: None };
+    let ended = state.serve(parent);
+    state.end();
+    match ended {
+        ChannelError::Closed => 0,
+        // The parent waits for no answer that could say why.
+        _ => 1,
+    }
+}
+
+/// The invoking user under sudo, else who we are, without capabilities. A root that nobody has called by sudo keeps the right to write into
+/// folders of others, which is what it is root for; its number alone, 0, owns the system's files anyway.
+fn become_user(plan: &RecordPlan) -> io::Result<()> {
+    match &plan.owner {
+        Some(user) => renounce(Some(&user.role())),
+        None if geteuid().is_root() => {
+            renounce_all_but(None, &CapsHashSet::from([Capability::CAP_DAC_OVERRIDE]))
+        }
+        None => renounce(None),
+    }
+}
+
+struct State<'a> {
+    plan: &'a RecordPlan,
+    became: io::Result<()>,
+    foresight: Option<foresight::Foresight>,
+    outputs: Option<Outputs>,
+    /// Whether the command runs: from now on files are kept.
+    began: bool,
+    results: Option<Results>,
+}
+
+impl State<'_> {
+    fn serve(&mut self, parent: &Parent) -> ChannelError {
+        loop {
+            let request = match parent.channel.receive(MOST, None) {
+                Ok((request, _)) => request,
+                Err(error) => return error,
+            };
+            let answer = self.answer(&request);
+            let recording = self.outputs.as_ref().map(|outputs| outputs.recording().as_fd());
+            let files: Vec<BorrowedFd<'_>> =
+                recording.into_iter().filter(|_| matches!(answer, Answer::Prepared)).collect();
+            if let Err(error) = parent.channel.send(&answer, &files, None) {
+                return error;
+            }
+        }
+    }
+
+    fn answer(&mut self, request: &Request) -> Answer {
+        match (request, self.outputs.as_mut()) {
+            (Request::Prepare, _) => self.prepare(),
+            (Request::Foresee, _) => {
+                Answer::Foreseen(self.foresight.take().map(foresight::Foresight::wait).unwrap_or_default())
+            }
+            (Request::Began, _) => {
+                self.began = true;
+                Answer::Done
+            }
+            (Request::Finish, Some(outputs)) => match Results::make(self.plan, outputs) {
+                Ok(results) => {
+                    self.results = Some(results);
+                    Answer::Done
+                }
+                Err(error) => refuse(&error),
+            },
+            (Request::Show, _) => {
+                if let Some(results) = &self.results {
+                    results.show(self.plan);
+                }
+                Answer::Done
+            }
+            (Request::Finish, None) => Answer::Refused("there is no recording to finish".into()),
+        }
+    }
+
+    fn prepare(&mut self) -> Answer {
+        if let Err(error) = &self.became {
+            return Answer::Refused(format!(
+                "cannot give up privileges, without which no file is written: {error}; run energy-trace as root or with the capabilities \
+                 that `energy-trace doctor` names, outside of a user namespace"
+            ));
+        }
+        self.foresight = foresight::Foresight::begin(self.plan);
+        match Outputs::prepare(self.plan) {
+            Ok(outputs) => {
+                self.outputs = Some(outputs);
+                Answer::Prepared
+            }
+            Err(error) => refuse(&error),
+        }
+    }
+
+    /// The parent is gone, or done with us.
+    fn end(self) {
+        if let (Some(outputs), false) = (self.outputs, self.began) {
+            outputs.discard();
+        }
+    }
+}
+
+fn refuse(error: &(dyn std::error::Error + 'static)) -> Answer {
+    let advice = advise(error).map(|advice| format!("\n  {advice}")).unwrap_or_default();
+    Answer::Refused(format!("{error}{advice}"))
+}

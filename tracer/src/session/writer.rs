@@ -1,0 +1,21 @@
+//! The thread that writes the recording.
+//!
+//! Leaves out the file's form (`profile::file`) and its place (`finisher/`).
+
+use crate::background::on_thread;
+use crate::profile::file::{FileError, RecordingWriter};
+use crate::profile::record::Record;
+use std::io;
+use std::sync::mpsc::Receiver;
+use tokio::sync::oneshot;
+
+/// Writes the opening at once, so that whatever happens from now on leaves a recording, and then what comes, on a thread of its own, until
+/// every sender is gone; the receiver learns how it ended, early when the disk is full.
+pub(super) fn write_all(
+    mut writer: RecordingWriter,
+    opening: &[Record],
+    records: Receiver<Record>,
+) -> io::Result<oneshot::Receiver<Result<(), FileError>>> {
+    let opened = opening.iter().try_for_each(|record| writer.write(record)).and_then(|()| writer.flush());
+    on_thread("writer", move || opened.and_then(|()| writer.write_from(&records)))
+}
