@@ -56,7 +56,9 @@ pub(super) fn write_to(
     let mut whole = Vec::new();
     write(&mut whole).map_err(|e| Failure::own(&e))?;
     let (name, written) = match path.map(|path| (path, path.to_str())) {
-        None | Some((_, Some("-" | "/dev/stdout" | "/dev/fd/1"))) => (Path::new("stdout"), write_stdout(&whole)),
+        None | Some((_, Some("-" | "/dev/stdout" | "/dev/fd/1"))) => {
+            (Path::new("stdout"), write_stdout(&whole))
+        }
         // As they are open: a pipe of root's cannot be opened anew by the user.
         Some((path, Some("/dev/stderr" | "/dev/fd/2"))) => (path, io::stderr().write_all(&whole)),
         Some((path, _)) => (path, write_file(path, &whole)),
