@@ -51,6 +51,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         build_ids: BTreeMap::new(),
         strangers: (0..3).map(stranger).collect(),
         slices: vec![],
+        unseen: vec![],
         samples: vec![],
         requests: Requests::default(),
         gpu: GpuWork::default(),

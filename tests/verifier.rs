@@ -39,6 +39,9 @@ fn kernel() -> String {
 fn load(oldest_kernel: bool) -> Tracer {
     Tracer::load(&TraceConfig {
         sample_hz: 99,
+        sample_event: Default::default(),
+        rootfs: "/".into(),
+        push_times: false,
         system_wide: false,
         verbose: false,
         unwinding: Unwinding::Kernel,

@@ -162,6 +162,7 @@ impl World {
             build_ids: [].into(),
             strangers: vec![],
             slices: self.slices(),
+            unseen: vec![],
             samples: self.samples(hz, &mut random),
             requests: Requests::default(),
             gpu: GpuWork::default(),

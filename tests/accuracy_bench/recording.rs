@@ -34,6 +34,7 @@ pub(crate) fn of(world: &World) -> Recording {
         frames: (0..functions).map(frame).collect(),
         stacks: (0..functions).map(|f| StackNode { parent: None, frame: FrameId::new(f) }).collect(),
         slices: vec![],
+        unseen: vec![],
         samples: vec![],
         summary: Some(Summary {
             start: KtimeNs::from_ns(BOOT),

@@ -66,6 +66,7 @@ impl World {
             frames: vec![],
             stacks: vec![],
             slices: vec![],
+            unseen: vec![],
             samples: vec![],
             requests: Requests::default(),
             gpu: GpuWork::default(),

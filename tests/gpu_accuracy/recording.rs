@@ -56,6 +56,7 @@ pub(crate) fn recording(
         build_ids: BTreeMap::new(),
         strangers: vec![],
         slices: vec![],
+        unseen: vec![],
         samples: vec![],
         requests: Requests::default(),
         gpu: GpuWork { launches: launches(world), waits: waits(world), ..GpuWork::default() },

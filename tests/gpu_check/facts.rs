@@ -189,6 +189,7 @@ fn empty() -> Recording {
         build_ids: BTreeMap::new(),
         strangers: vec![],
         slices: vec![],
+        unseen: vec![],
         samples: vec![],
         requests: Default::default(),
         gpu: GpuWork::default(),

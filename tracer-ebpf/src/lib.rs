@@ -15,6 +15,7 @@ pub mod native;
 pub mod on_cpu;
 pub mod python;
 pub mod python_layout;
+pub mod reach;
 pub mod register;
 pub mod rows;
 pub mod scan;

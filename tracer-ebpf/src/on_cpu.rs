@@ -50,8 +50,6 @@ impl Run {
 pub struct CpuState {
     /// When the running thread came; 0 before the first switch was seen.
     pub since_ns: u64,
-    /// When a sample last woke user space.
-    pub woke_ns: u64,
     /// Those who are not targets and ran since the last target, or since the CPU was last idle.
     pub run: Run,
 }
@@ -70,7 +68,7 @@ pub struct StrangerEvent {
 
 const _: () = {
     assert!(size_of::<Run>() == 40);
-    assert!(size_of::<CpuState>() == 56);
+    assert!(size_of::<CpuState>() == 48);
     assert!(size_of::<StrangerEvent>() == 48);
 };
 

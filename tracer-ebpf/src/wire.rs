@@ -85,6 +85,8 @@ pub struct SliceEvent {
     pub head: EventHead,
     /// When it came onto the CPU.
     pub start_ns: u64,
+    /// CPU time of the thread since it began, at the end, by the scheduler's account; 0: not known.
+    pub ran_ns: u64,
 }
 
 /// The thread of `head` was woken by another.
@@ -199,6 +201,9 @@ pub mod end {
     pub const AMBIGUOUS: u8 = 13;
     /// A Python frame's caller is no frame, or one that was passed before (Python walks only).
     pub const BROKEN_CHAIN: u8 = 14;
+    /// Registers or memory of user mode could not be read at that moment: the kernel was just entered, or changed from one process's memory
+    /// to another's.
+    pub const UNREADABLE: u8 = 16;
     /// The walk has not ended (never in an event).
     pub const RUNNING: u8 = 255;
 }
@@ -227,11 +232,15 @@ pub struct Settings {
     pub task_state: u32,
     /// Where the scratches of launches begin: behind those of all CPUs; 0: launches on GPUs are not traced.
     pub gpu: u32,
+    /// Offset of `se.sum_exec_runtime` in `task_struct`.
+    pub task_ran: u32,
+    /// 1: how long pushes take is kept.
+    pub push_times: u32,
 }
 
 /// Counters of what was lost, the index into the `LOST` map.
 pub mod lost {
-    /// Samples that found no room in the ring buffer.
+    /// Samples that found no room in their ring buffer.
     pub const SAMPLES: u32 = 0;
     /// Slices that found no room in the ring buffer.
     pub const SLICES: u32 = 1;
@@ -253,8 +262,29 @@ pub mod lost {
     pub const LAUNCH_STACKS: u32 = 9;
     /// Sights of new code objects that found no room in the ring buffer.
     pub const CODES: u32 = 10;
+    /// Samples, or what belongs to them, that another CPU's hold on their ring buffer kept out.
+    pub const SAMPLES_BUSY: u32 = 11;
+    /// Other events that another's hold on the ring buffer kept out.
+    pub const EVENTS_BUSY: u32 = 12;
+    /// Stacks of launches, or what belongs to them, that found no room in the ring buffer.
+    pub const LAUNCH_ROOM: u32 = 13;
     /// How many there are.
-    pub const COUNT: u32 = 11;
+    pub const COUNT: u32 = 14;
+}
+
+/// How long pushes into the ring buffers took, the index into the `PUSH_TIMES` map: of each ring the longest, then how many were shorter than
+/// each of the limits, and how many longer than all.
+pub mod push {
+    /// Where the buckets end.
+    pub const LIMITS_NS: [u64; 7] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 250_000_000];
+    /// Slots of each ring.
+    pub const SLOTS: u32 = LIMITS_NS.len() as u32 + 2;
+    /// Of the samples' ring.
+    pub const SAMPLES: u32 = 0;
+    /// Of the other events' ring.
+    pub const EVENTS: u32 = SLOTS;
+    /// How many there are.
+    pub const COUNT: u32 = 2 * SLOTS;
 }
 
 /// Who writes what is known of processes, the index into the `CHANGES` map.
@@ -307,11 +337,11 @@ impl CodeMapping {
 
 const _: () = {
     assert!(size_of::<EventHead>() == 24);
-    assert!(size_of::<SliceEvent>() == 32);
+    assert!(size_of::<SliceEvent>() == 40);
     assert!(size_of::<TaskEvent>() == 48);
     assert!(size_of::<SampleHead>() == 56);
     assert!(size_of::<WakeEvent>() == 32);
-    assert!(size_of::<Settings>() == 40);
+    assert!(size_of::<Settings>() == 48);
     assert!(size_of::<RawHead>() == 208);
     assert!(size_of::<AddressSpace>() == 12);
     assert!(size_of::<CodeMapping>() == 32);

@@ -6,6 +6,7 @@ use crate::cli::Common;
 use crate::cli::record::{Gpu, RecordArgs};
 use crate::ids::Pid;
 use crate::power::{PowerPlan, SourceChoice};
+use crate::probe::event::EventChoice;
 use crate::profile::record::Unwinding;
 use crate::symbolize::Detail;
 use crate::target::Target;
@@ -48,6 +49,10 @@ pub struct RecordPlan {
     pub names: Detail,
     /// Stack samples a second on each CPU.
     pub sample_hz: u32,
+    /// What makes the kernel take a sample.
+    pub sample_event: EventChoice,
+    /// Keep how long the BPF programs' pushes take.
+    pub push_times: bool,
     /// Who unwinds native frames.
     pub unwinding: Unwinding,
     /// Mebibytes of kernel memory that unwind tables may take.
@@ -108,6 +113,8 @@ pub fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanErr
         owner,
         names: Detail { inlines: args.inlines },
         sample_hz: args.frequency,
+        sample_event: args.sample_event,
+        push_times: args.push_times,
         unwinding: args.unwind,
         unwind_mib: args.unwind_memory,
         launches: matches!(args.gpu, Gpu::Launch | Gpu::Kernel),

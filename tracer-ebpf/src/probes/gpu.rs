@@ -8,8 +8,8 @@
 
 use super::gpu_arguments::{Arguments, arguments, launched, node, word};
 use super::gpu_stack::launch_stack;
-use super::maps::{EVENTS, count, current, head, is_target};
-use super::sched::NO_WAKEUP;
+use super::maps::{current, head, is_target};
+use super::rings::{NO_WAKEUP, reserve_event, send_event};
 use super::waits::is_due;
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::{bpf_get_attach_cookie, bpf_get_prandom_u32};
@@ -317,10 +317,7 @@ pub(crate) fn leave(ctx: &RetProbeContext) {
 /// Sends the name of a function.
 #[inline(always)]
 fn send_name(pid: u32, tid: u32, function: u64, name: u64) {
-    let Some(mut entry) = EVENTS.reserve::<GpuName>(0) else {
-        count(lost::LAUNCHES);
-        return;
-    };
+    let Some(mut entry) = reserve_event::<GpuName>(lost::LAUNCHES) else { return };
     let place = entry.as_mut_ptr();
     // SAFETY: the entry is ours until it is submitted, and every byte of it is written; the helper fails rather than faults.
     unsafe {
@@ -336,7 +333,5 @@ fn send_name(pid: u32, tid: u32, function: u64, name: u64) {
 
 #[inline(always)]
 fn send(event: &GpuEvent) {
-    if EVENTS.output::<GpuEvent>(event, NO_WAKEUP).is_err() {
-        count(lost::LAUNCHES);
-    }
+    send_event(event, NO_WAKEUP, lost::LAUNCHES);
 }

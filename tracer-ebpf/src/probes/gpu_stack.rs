@@ -9,6 +9,7 @@ use super::maps::{count, head_at, settings};
 use super::native_walk::native_frames;
 use super::python_walk::python_frames;
 use super::raw;
+use super::rings::Events;
 use super::sample::scratch;
 use super::send::send;
 use aya_ebpf::helpers::bpf_get_current_comm;
@@ -46,16 +47,17 @@ fn take(pid: u32, tid: u32, now: u64, fresh: bool) -> bool {
     begun.codes.begin(now);
     begun.head.comm = bpf_get_current_comm().unwrap_or([0; 16]);
     begun.walk.cursor = 0;
+    begun.walk.kernel_sp = 0;
     let python_end = python_frames();
     let native_end = native_frames();
     let Some(done) = scratch() else { return false };
     done.head.python_end = python_end as u8;
     done.head.native_end = native_end as u8;
     if (fresh || settings().unwind_user != 0) && raw::is_left_to_user_space(native_end as u8) {
-        raw::send_capture();
+        raw::capture_launch();
     }
     let Some(done) = scratch() else { return false };
-    send(done);
+    send::<Events>(done);
     true
 }
 

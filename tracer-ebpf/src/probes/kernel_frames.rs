@@ -6,16 +6,20 @@ use aya_ebpf::helpers::generated::bpf_get_stack;
 use aya_ebpf::programs::PerfEventContext;
 use tracer_ebpf::wire::{MAX_KERNEL_FRAMES, lost};
 
-/// Offset of `cs` in `struct pt_regs` (arch/x86/include/asm/ptrace.h, v6.1).
+/// Offsets of `cs` and `sp` in `struct pt_regs` (arch/x86/include/asm/ptrace.h, v6.1).
 const CS: usize = 136;
+const SP: usize = 152;
 
 /// Kernel frames, where the kernel was interrupted.
 #[inline(always)]
 pub(crate) fn kernel_frames(ctx: &PerfEventContext, scratch: &mut Scratch) {
     scratch.walk.cursor = 0;
-    if interrupted_user(ctx) {
+    scratch.walk.kernel_sp = 0;
+    // The lowest bits of `cs` are the privilege level.
+    if interrupted::<CS>(ctx) & 3 == 3 {
         return; // The helper would find that out too, far more slowly.
     }
+    scratch.walk.kernel_sp = interrupted::<SP>(ctx);
     let bytes = MAX_KERNEL_FRAMES * 8;
     // SAFETY: `words` has room for `bytes`; the helper writes no more.
     let got = unsafe { bpf_get_stack(ctx.as_ptr(), scratch.words.as_mut_ptr().cast(), bytes, 0) };
@@ -28,10 +32,9 @@ pub(crate) fn kernel_frames(ctx: &PerfEventContext, scratch: &mut Scratch) {
     scratch.walk.cursor = frames;
 }
 
-/// Whether user mode was interrupted: the lowest bits of `cs` are the privilege level.
+/// A register of what was interrupted.
 #[inline(always)]
-fn interrupted_user(ctx: &PerfEventContext) -> bool {
+fn interrupted<const AT: usize>(ctx: &PerfEventContext) -> u64 {
     // SAFETY: `struct bpf_perf_event_data` begins with the registers (include/uapi/linux/bpf_perf_event.h, v6.1).
-    let cs = unsafe { core::ptr::read_volatile(ctx.as_ptr().cast::<u8>().add(CS).cast::<u64>()) };
-    cs & 3 == 3
+    unsafe { core::ptr::read_volatile(ctx.as_ptr().cast::<u8>().add(AT).cast::<u64>()) }
 }

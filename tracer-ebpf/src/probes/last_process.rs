@@ -4,12 +4,11 @@
 //! beside what every sample touches anyway, and holds for as long as nothing was written to those maps (`changes`): whoever writes counts,
 //! after the writing. Leaves out the maps, and that a process becomes a target: only what is one is kept.
 
-use super::maps::{PYTHONS, is_target};
+use super::maps::{PYTHONS, add_one, is_target};
 use super::sample::Walks;
 use super::tables::ProcessTables;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use core::arch::asm;
 use tracer_ebpf::wire::changes;
 
 /// How often processes, interpreters or address spaces were written: a counter for the programs, one for user space. The map is so small
@@ -72,9 +71,7 @@ pub(super) fn know(walk: &mut Walks, pid: u32) -> bool {
 #[inline(always)]
 pub(super) fn changed() {
     if let Some(counter) = CHANGES.get_ptr_mut(changes::BY_PROGRAMS) {
-        // SAFETY: the map's own slot, which programs change in this way only. The standard library's additions want the old value back,
-        // which programs cannot have before 5.12.
-        unsafe { asm!("lock *(u64 *)({0} + 0) += {1}", in(reg) counter, in(reg) 1u64) };
+        add_one(counter);
     }
 }
 

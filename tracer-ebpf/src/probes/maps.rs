@@ -5,7 +5,8 @@ use super::user_memory::Window;
 use aya_ebpf::btf_maps::{Array as BtfArray, ArrayOfMaps};
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use aya_ebpf::macros::{btf_map, map};
-use aya_ebpf::maps::{Array, HashMap, PerCpuArray, RingBuf};
+use aya_ebpf::maps::{Array, HashMap, PerCpuArray};
+use core::arch::asm;
 use tracer_ebpf::known_rules::KnownRules;
 use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, MAX_FULL_RULES};
 use tracer_ebpf::wire::{
@@ -26,6 +27,8 @@ static SETTINGS: Settings = Settings {
     unwind_user: 0,
     task_state: 0,
     gpu: 0,
+    task_ran: 0,
+    push_times: 0,
 };
 
 /// Where a CPU builds a sample: too large for the stack, and for a per-CPU map (32 KiB a value).
@@ -43,7 +46,7 @@ pub(crate) struct Scratch {
     pub(crate) seen: SeenCodes,
 }
 
-/// Scratch by CPU; its size is set by user space to the CPUs that there are.
+/// Scratch by CPU; its size is set by user space to the CPUs that there may ever be.
 #[map]
 pub(crate) static SCRATCH: Array<Scratch> = Array::with_max_entries(1, 0);
 
@@ -54,13 +57,9 @@ pub(crate) struct RawScratch {
     pub(crate) stack: [u8; RAW_PAGES * PAGE_BYTES],
 }
 
-/// Raw captures by CPU; its size is set by user space to the CPUs that there are.
+/// Raw captures by CPU; its size is set by user space to the CPUs that there may ever be.
 #[map]
 pub(crate) static RAW: Array<RawScratch> = Array::with_max_entries(1, 0);
-
-/// All events to user space; its size is set by user space.
-#[map]
-pub(crate) static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 24, 0);
 
 /// The processes that are targets, and when they became it: as many as have an address space.
 #[map]
@@ -113,9 +112,16 @@ pub(crate) fn settings() -> Settings {
 #[inline(always)]
 pub(crate) fn count(what: u32) {
     if let Some(counter) = LOST.get_ptr_mut(what) {
-        // SAFETY: the map's own slot of this CPU, and nothing else runs on it here.
-        unsafe { *counter += 1 };
+        add_one(counter);
     }
+}
+
+/// Adds one to a number in a map, in one instruction: a sample, or an interrupt's program, may come at any point.
+#[inline(always)]
+pub(super) fn add_one(number: *mut u64) {
+    // SAFETY: a slot of a map, which programs change in this way only. The standard library's additions want the old value back, which
+    // programs cannot have before 5.12.
+    unsafe { asm!("lock *(u64 *)({0} + 0) += {1}", in(reg) number, in(reg) 1u64) };
 }
 
 /// Whether a process is a target.

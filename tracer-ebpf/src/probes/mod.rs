@@ -10,6 +10,7 @@ pub(crate) mod native_walk;
 pub(crate) mod python_walk;
 pub(crate) mod raw;
 pub(crate) mod registers;
+pub(crate) mod rings;
 pub(crate) mod rule_cache;
 pub(crate) mod sample;
 pub(crate) mod scan;

@@ -11,6 +11,7 @@ use super::sample::{MAX_ANCHORS, STEPS, Walks, repeat, scratch, walked};
 use super::scan;
 use super::user_memory::{StackMemory, UserMemory, Window};
 use tracer_ebpf::known_rules::KnownRules;
+use tracer_ebpf::memory::Memory as _;
 use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, place};
 use tracer_ebpf::rows::Rule;
 use tracer_ebpf::wire::{MAX_FRAMES, NATIVE_WORDS, SAMPLE_WORDS, end, register};
@@ -26,8 +27,8 @@ pub(super) extern "C" fn native_frames() -> u32 {
 #[inline(always)]
 fn frames() -> u8 {
     let Some(begun) = scratch() else { return end::NOTHING };
-    if !begin(&mut begun.walk) {
-        return end::NOTHING;
+    if let Err(code) = begin(&mut begun.walk) {
+        return code;
     }
     if settings().unwind_user != 0 || !begun.walk.process.has_tables() {
         push_native(begun, begun.walk.native.pc, 0);
@@ -43,7 +44,15 @@ fn frames() -> u8 {
             break;
         }
     }
-    code
+    if code == end::FAULT { why_fault() } else { code }
+}
+
+/// A walk that could not even read the top of its stack found no memory to read at all.
+#[inline(always)]
+fn why_fault() -> u8 {
+    let first = scratch().is_some_and(|scratch| scratch.head.native <= 1);
+    let top = scratch().map_or(0, |scratch| scratch.walk.lowest);
+    if first && UserMemory.read_word(top).is_none() { end::UNREADABLE } else { end::FAULT }
 }
 
 /// Walks until the walk ends; why it does.
@@ -142,12 +151,10 @@ fn resume(scratch: &mut Scratch, code: u8) -> bool {
     true
 }
 
-/// Where the walk begins; false for a kernel thread, which has no user registers.
+/// Where the walk begins; why it cannot.
 #[inline(always)]
-fn begin(walk: &mut Walks) -> bool {
-    if !user_registers(&mut walk.registers) {
-        return false;
-    }
+fn begin(walk: &mut Walks) -> Result<(), u8> {
+    user_registers(&mut walk.registers, walk.kernel_sp)?;
     walk.native = NativeWalk {
         pc: walk.registers[register::RIP],
         sp: walk.registers[register::RSP],
@@ -156,7 +163,7 @@ fn begin(walk: &mut Walks) -> bool {
         bx_at: place::INTERRUPTED,
         others_at: place::INTERRUPTED,
     };
-    true
+    Ok(())
 }
 
 /// A register of the code that was interrupted, by DWARF's number.

@@ -8,6 +8,7 @@ use super::user_memory::{FrameMemory, UserMemory};
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel};
 use tracer_ebpf::memory::Memory as _;
 use tracer_ebpf::python::{self, MAX_THREADS, Step};
+use tracer_ebpf::reach::{UNREAD, why_no_thread};
 use tracer_ebpf::wire::{MAX_PYTHON_FRAMES, PYTHON_WORDS, SAMPLE_WORDS, end};
 
 /// Frames of a loop that another loop repeats.
@@ -70,7 +71,7 @@ fn settle() -> u8 {
     let Some(scratch) = scratch() else { return end::NOTHING };
     let walk = &scratch.walk;
     if !python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {
-        return end::NOTHING;
+        return why_no_thread(&walk.layout, walk.thread, &UserMemory);
     }
     if python::has_sub_interpreters(&walk.layout, &UserMemory) {
         return end::AMBIGUOUS;
@@ -99,10 +100,11 @@ extern "C" fn walk_python() -> u32 {
 extern "C" fn thread_step() -> u32 {
     let Some(scratch) = scratch() else { return 1 };
     let walk = &mut scratch.walk;
-    if walk.thread == 0 || python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {
+    let is_over = walk.thread == 0 || walk.thread == UNREAD;
+    if is_over || python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {
         return 1;
     }
-    walk.thread = UserMemory.read_word(walk.thread + u64::from(walk.layout.thread_next)).unwrap_or(0);
+    walk.thread = UserMemory.read_word(walk.thread + u64::from(walk.layout.thread_next)).unwrap_or(UNREAD);
     0
 }
 

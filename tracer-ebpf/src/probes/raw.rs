@@ -5,18 +5,12 @@
 //! places are what the verifier follows without a word. Leaves out kernel and Python frames, which the sample has.
 
 use super::gpu_stack::scratch_offset;
-use super::maps::{EVENTS, RAW, RawScratch};
+use super::maps::{RAW, RawScratch};
 use super::registers::user_registers;
-use super::sched::{NO_WAKEUP, WAKEUP};
-use super::send::output;
+use super::rings::{Events, NO_WAKEUP, Ring, Samples, WAKEUP, is_filling, output};
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
-use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_ringbuf_query};
-use tracer_ebpf::wire::{EventHead, PAGE_BYTES, RAW_PAGES, RawHead, end, kind, lost, register};
-
-/// `BPF_RB_AVAIL_DATA`: bytes that wait for user space.
-const AVAILABLE: u64 = 0;
-/// `BPF_RB_RING_SIZE`.
-const RING_SIZE: u64 = 1;
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use tracer_ebpf::wire::{EventHead, PAGE_BYTES, RAW_PAGES, RawHead, end, kind, register};
 
 /// Whether user space can say more about a walk that ended so: a table was not there yet, a mapping was not known yet, or a page of a
 /// file was not in memory.
@@ -34,27 +28,40 @@ pub(crate) fn is_left_to_user_space(native_end: u8) -> bool {
 /// Sends the capture that belongs to the sample in the making. A function with a global name, which the verifier looks at once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn send_capture() -> u32 {
+pub(crate) extern "C" fn capture_sample() -> u32 {
     if let Some(scratch) = super::sample::scratch() {
-        send(&scratch.head.head);
+        send::<Samples>(&scratch.head.head);
+    }
+    0
+}
+
+/// The same for the stack of a launch, which goes to the other ring: a sample may interrupt it.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn capture_launch() -> u32 {
+    if let Some(scratch) = super::sample::scratch() {
+        send::<Events>(&scratch.head.head);
     }
     0
 }
 
 #[inline(always)]
-fn send(sample: &EventHead) {
+fn send<R: Ring>(sample: &EventHead) {
     let Some(scratch) = scratch() else { return };
     scratch.head.head = EventHead { kind: kind::RAW, ..*sample };
-    if !user_registers(&mut scratch.head.registers) {
+    // Where they are being saved there was no walk that could end in want of a capture.
+    if user_registers(&mut scratch.head.registers, 0).is_err() {
         return;
     }
     scratch.head.base = scratch.head.registers[register::RSP] & !(PAGE_BYTES as u64 - 1);
     let bytes = copy(scratch);
     scratch.head.bytes = bytes as u32;
     scratch.head.limited = (bytes == (RAW_PAGES * PAGE_BYTES) as u64) as u32;
-    let flags = if is_filling() { WAKEUP } else { NO_WAKEUP };
+    let flags = if is_filling::<R>() { WAKEUP } else { NO_WAKEUP };
     // SAFETY: head and stack lie next to each other in the map's value, which holds more than is sent.
-    unsafe { output(&raw mut scratch.head, size_of::<RawHead>() as u64 + bytes, flags, lost::RAWS) };
+    unsafe {
+        output::<R>((&raw mut scratch.head).cast(), size_of::<RawHead>() as u64 + bytes, flags, R::RAWS)
+    };
 }
 
 /// Copies pages until one cannot be read; gives their bytes.
@@ -75,16 +82,6 @@ fn copy(scratch: &mut RawScratch) -> u64 {
         bytes += PAGE_BYTES as u64;
     }
     bytes
-}
-
-/// Whether user space should look now, for a quarter of the ring buffer is full: captures are large.
-#[inline(always)]
-fn is_filling() -> bool {
-    let ring = (&raw const EVENTS).cast_mut();
-    // SAFETY: both only read the ring buffer's counters.
-    let (waiting, size) =
-        unsafe { (bpf_ringbuf_query(ring.cast(), AVAILABLE), bpf_ringbuf_query(ring.cast(), RING_SIZE)) };
-    waiting > size / 4
 }
 
 /// This CPU's scratch.

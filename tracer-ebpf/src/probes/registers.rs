@@ -3,7 +3,8 @@
 use super::maps::settings;
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel as bpf_probe_read_kernel_raw, bpf_task_pt_regs};
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_get_current_task_btf, bpf_probe_read_kernel};
-use tracer_ebpf::wire::register;
+use tracer_ebpf::reach::are_being_saved;
+use tracer_ebpf::wire::{end, register};
 
 /// Bytes of a kernel stack: `THREAD_SIZE` (arch/x86/include/asm/page_64_types.h, v5.10; twice that with KASAN only).
 const STACK_BYTES: u64 = 16384;
@@ -11,18 +12,28 @@ const STACK_BYTES: u64 = 16384;
 /// `struct pt_regs` of a user task.
 type Registers = [u64; register::COUNT];
 
-/// Reads the registers with which `current` left user mode; false for a kernel thread, which has none.
+/// Reads the registers with which `current` left user mode; why it cannot, as an `end` code: a kernel thread, and one that has given its
+/// memory back, has none, and while the kernel is being entered they are not saved yet. `kernel_sp` is where that was interrupted, or 0.
 #[inline(always)]
-pub(crate) fn user_registers(into: &mut Registers) -> bool {
+pub(crate) fn user_registers(into: &mut Registers, kernel_sp: u64) -> Result<(), u8> {
     // SAFETY: the helpers check the addresses, and write as many bytes as there are.
     unsafe {
         let task = bpf_get_current_task() as *const u8;
         let mm = bpf_probe_read_kernel(task.add(settings().task_mm as usize).cast::<u64>());
         if mm.unwrap_or(0) == 0 {
-            return false;
+            return Err(end::NOTHING);
         }
         let bytes = size_of::<Registers>() as u32;
-        bpf_probe_read_kernel_raw(into.as_mut_ptr().cast(), bytes, saved_at(task) as *const _) == 0
+        // By way of the map, where the verifier forgets that it is a pointer: it does not compare those with numbers.
+        into.as_mut_ptr().write_volatile(saved_at(task));
+        let saved = into.as_ptr().read_volatile();
+        if are_being_saved(kernel_sp, saved, u64::from(bytes)) {
+            return Err(end::UNREADABLE);
+        }
+        match bpf_probe_read_kernel_raw(into.as_mut_ptr().cast(), bytes, saved as *const _) {
+            0 => Ok(()),
+            _ => Err(end::NOTHING),
+        }
     }
 }
 

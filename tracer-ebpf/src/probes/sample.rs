@@ -10,6 +10,7 @@ use super::maps::{SCRATCH, Scratch, count, current, head};
 use super::native_walk::native_frames;
 use super::python_walk::python_frames;
 use super::raw;
+use super::rings::Samples;
 use super::send::send;
 use super::tables::ProcessTables;
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_smp_processor_id};
@@ -35,6 +36,8 @@ pub(crate) struct Walks {
     pub(super) trial: NativeWalk,
     /// The registers with which user mode was left.
     pub(super) registers: [u64; register::COUNT],
+    /// The kernel's stack pointer where the kernel was interrupted, else 0.
+    pub(super) kernel_sp: u64,
     /// The stack pointer at which the native walk began.
     pub(super) lowest: u64,
     /// Of `process`, where it has an address space.
@@ -82,9 +85,10 @@ fn sample(ctx: &PerfEventContext, pid: u32, tid: u32) {
     done.head.python_end = python_end as u8;
     done.head.native_end = native_end as u8;
     if raw::is_wanted(native_end as u8) {
-        raw::send_capture();
+        raw::capture_sample();
     }
-    send(done);
+    let Some(done) = scratch() else { return };
+    send::<Samples>(done);
 }
 
 /// How a walk ended. The scratch is looked up anew: the steps wrote to it behind the back of any reference.

@@ -4,15 +4,13 @@
 //! are not targets are merged into runs (`on_cpu.rs`) and sent when something else follows: a busy machine with a quiet target costs one
 //! lookup a switch, and one event where a process ran for a while.
 
-use super::maps::{CPU_STATE, EVENTS, count, current, head_at, is_target};
+use super::maps::{CPU_STATE, current, head_at, is_target, settings};
+use super::rings::{NO_WAKEUP, send_event};
 use super::waits;
-use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns};
+use aya_ebpf::helpers::{
+    bpf_get_current_comm, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
+};
 use tracer_ebpf::wire::{CpuState, Run, SliceEvent, StrangerEvent, kind, lost};
-
-/// `BPF_RB_NO_WAKEUP`: user space looks at intervals.
-pub(crate) const NO_WAKEUP: u64 = 1;
-/// `BPF_RB_FORCE_WAKEUP`: user space looks now.
-pub(crate) const WAKEUP: u64 = 2;
 
 /// `current` leaves this CPU.
 #[inline(always)]
@@ -46,17 +44,24 @@ fn flush_other(state: &mut CpuState) {
     let Run { start_ns, end_ns, pid, comm, .. } = state.run;
     if start_ns != 0 {
         let event = StrangerEvent { head: head_at(kind::STRANGER, pid, 0, end_ns), start_ns, comm };
-        if EVENTS.output::<StrangerEvent>(&event, NO_WAKEUP).is_err() {
-            count(lost::SLICES);
-        }
+        send_event(&event, NO_WAKEUP, lost::SLICES);
         state.run.start_ns = 0;
     }
 }
 
 #[inline(always)]
 fn send(pid: u32, tid: u32, start_ns: u64, end_ns: u64) {
-    let slice = SliceEvent { head: head_at(kind::SLICE, pid, tid, end_ns), start_ns };
-    if EVENTS.output::<SliceEvent>(&slice, NO_WAKEUP).is_err() {
-        count(lost::SLICES);
-    }
+    let slice = SliceEvent { head: head_at(kind::SLICE, pid, tid, end_ns), start_ns, ran_ns: ran_so_far() };
+    send_event(&slice, NO_WAKEUP, lost::SLICES);
+}
+
+/// CPU time of `current` since it began, by the scheduler's own account, which is up to date at a switch; 0 where it cannot be read.
+#[inline(always)]
+fn ran_so_far() -> u64 {
+    // SAFETY: the helper checks the address.
+    let ran = unsafe {
+        let task = bpf_get_current_task() as *const u8;
+        bpf_probe_read_kernel(task.add(settings().task_ran as usize).cast::<u64>())
+    };
+    ran.unwrap_or(0)
 }

@@ -6,11 +6,10 @@
 //! new ones only: that costs the target several microseconds, an interrupt that the CPU sends to itself. What is remembered wrongly all
 //! the same user space finds at its next look, a tenth of a second later at most.
 
-use super::sched::NO_WAKEUP;
-use super::send::output;
+use super::rings::{NO_WAKEUP, Ring, output};
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use core::arch::asm;
-use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, PythonLayout, kind, lost};
+use tracer_ebpf::wire::{CODE_WORDS, EventHead, MAX_FRESH_CODES, PythonLayout, kind};
 
 /// Code objects that are kept: a power of two.
 const SLOTS: usize = 2048;
@@ -21,6 +20,9 @@ const RECENT: usize = 64;
 const _: () = assert!(SLOTS.is_power_of_two() && WAYS.is_power_of_two() && RECENT.is_power_of_two());
 /// How long nothing is taken to be as it was after something new.
 const RESTLESS_NS: u64 = 50_000_000;
+/// User space is woken so often at most: code objects may be freed soon after they ran (modules while they are imported), and must be read
+/// before. Every few milliseconds is enough, and costs little at any sampling rate.
+const WAKE_EVERY_NS: u64 = 3_000_000;
 
 /// What every sample touches of this: few bytes, beside what else it does.
 #[repr(C)]
@@ -33,6 +35,8 @@ pub(crate) struct RecentCodes {
     new_ns: u64,
     /// 1: so lately that all are brought along.
     restless: u64,
+    /// When user space was last woken for one. Here, and not with what a switch writes: a sample may come in the middle of that.
+    woke_ns: u64,
     /// Which of its places the next new one takes.
     turn: u64,
     /// Some of what is remembered: a place has one of the code objects that could have it, the latest.
@@ -60,10 +64,14 @@ impl RecentCodes {
         self.restless = u64::from(now.wrapping_sub(self.new_ns) < RESTLESS_NS);
     }
 
-    /// Whether the sample held a new one.
+    /// Whether user space is to be woken: the sample held a new one, and the last time is long enough ago.
     #[inline(always)]
-    pub(crate) fn is_new(&self) -> bool {
-        self.new != 0
+    pub(crate) fn wakes(&mut self, now: u64) -> bool {
+        let wakes = self.new != 0 && now.wrapping_sub(self.woke_ns) >= WAKE_EVERY_NS;
+        if wakes {
+            self.woke_ns = now;
+        }
+        wakes
     }
 
     /// Remembers a code object of a program in a process.
@@ -125,7 +133,7 @@ impl RecentCodes {
 
     /// Sends what was taken along, before its sample.
     #[inline(always)]
-    pub(crate) fn send(&self, seen: &mut SeenCodes, sample: EventHead) {
+    pub(crate) fn send<R: Ring>(&self, seen: &mut SeenCodes, sample: EventHead) {
         if self.fresh == 0 {
             return;
         }
@@ -136,7 +144,7 @@ impl RecentCodes {
             return;
         }
         // SAFETY: head and words lie next to each other in the map's value, and hold `bytes`.
-        unsafe { output(&raw mut seen.head, bytes, NO_WAKEUP, lost::CODES) };
+        unsafe { output::<R>((&raw mut seen.head).cast(), bytes, NO_WAKEUP, R::CODES) };
     }
 }
 

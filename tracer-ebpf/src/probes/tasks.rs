@@ -4,8 +4,8 @@
 //! address space and interpreter, which hold until it executes another program.
 
 use super::last_process::changed;
-use super::maps::{ADDRESS_SPACES, EVENTS, PYTHONS, TARGETS, count, current, head, is_target, settings};
-use super::sched::WAKEUP;
+use super::maps::{ADDRESS_SPACES, PYTHONS, TARGETS, count, current, head, is_target, settings};
+use super::rings::{WAKEUP, send_event};
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_probe_read_kernel};
 use aya_ebpf::programs::{RawTracePointContext, TracePointContext};
 use aya_log_ebpf::debug;
@@ -105,9 +105,7 @@ fn send(what: u32, other: u32) {
         other,
         reserved: 0,
     };
-    if EVENTS.output::<TaskEvent>(&event, WAKEUP).is_err() {
-        count(lost::TASKS);
-    }
+    send_event(&event, WAKEUP, lost::TASKS);
 }
 
 /// A 32-bit field of a kernel struct.

@@ -5,10 +5,9 @@
 //! threads that were seen too often pay one map lookup. A stack that is the same as the thread's last one is sent as a word.
 //! Leaves out how long the wait is (the thread's next slice says it) and what it means (user space).
 
-use super::maps::{EVENTS, PYTHONS, count, current, head_at, is_target, settings};
+use super::maps::{PYTHONS, current, head_at, is_target, settings};
+use super::rings::{Events, NO_WAKEUP, output, send_event};
 use super::sample::repeat;
-use super::sched::NO_WAKEUP;
-use super::send::output;
 use super::user_memory::{FrameMemory, UserMemory, Window};
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
@@ -16,7 +15,7 @@ use aya_ebpf::helpers::{
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{LruHashMap, PerCpuArray};
 use tracer_ebpf::python::{self, PythonWalk, Step};
-use tracer_ebpf::wire::{EventHead, PYTHON_WORDS, PythonLayout, SampleHead, WakeEvent, end, kind, lost};
+use tracer_ebpf::wire::{PYTHON_WORDS, PythonLayout, SampleHead, WakeEvent, end, kind, lost};
 
 /// Words of Python frames that a wait can hold: a power of two.
 const WAIT_WORDS: usize = 1024;
@@ -245,18 +244,14 @@ fn send(scratch: &mut WaitScratch) -> bool {
     let words = scratch.cursor & (WAIT_WORDS as u64 - 1);
     let bytes = size_of::<SampleHead>() as u64 + words * 8;
     // SAFETY: head and words lie next to each other in the map's value, which holds more than `bytes`.
-    unsafe { output(&raw mut scratch.head, bytes, NO_WAKEUP, lost::WAITS) }
+    unsafe { output::<Events>((&raw mut scratch.head).cast(), bytes, NO_WAKEUP, lost::WAITS) }
 }
 
 /// Says that the thread waits where it last did.
 #[inline(always)]
 fn again(pid: u32, tid: u32, now: u64) -> bool {
     let event = head_at(kind::WAIT_AGAIN, pid, tid, now);
-    let sent = EVENTS.output::<EventHead>(&event, NO_WAKEUP).is_ok();
-    if !sent {
-        count(lost::WAITS);
-    }
-    sent
+    send_event(&event, NO_WAKEUP, lost::WAITS)
 }
 
 /// `current` wakes a thread. From an interrupt `current` is whoever was interrupted: such a waker is wrong, and user space follows wake-ups
@@ -305,9 +300,7 @@ pub(crate) fn wake(wakee: *const u8) {
     }
     let head = head_at(kind::WAKE, woken_pid, woken_tid, now);
     let event = WakeEvent { head, waker_pid: pid, waker_tid: tid };
-    if EVENTS.output::<WakeEvent>(&event, NO_WAKEUP).is_err() {
-        count(lost::WAITS);
-    }
+    send_event(&event, NO_WAKEUP, lost::WAITS);
 }
 
 /// A 32-bit field of a kernel struct.

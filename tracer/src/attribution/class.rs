@@ -91,6 +91,7 @@ mod tests {
             build_ids: BTreeMap::new(),
             strangers: vec![],
             slices: vec![],
+            unseen: vec![],
             samples: vec![],
             requests: crate::profile::recording::Requests::default(),
             gpu: crate::profile::record::GpuWork::default(),

@@ -153,7 +153,7 @@ mod tests {
             now += 4 * MS + (seed >> 33) % (2 * MS);
         }
         let slices: Vec<Slice> = (0..SLICES).map(slice).collect();
-        CpuTime::new(&slices, &samples, &Strangers::default(), span(0, u64::MAX))
+        CpuTime::new(&slices, &samples, &Strangers::default(), &[], span(0, u64::MAX))
     }
 
     /// A function that is always the last of short slices: the chain alone gives it another time than its samples say; leaning, it is

@@ -6,8 +6,8 @@
 //! measured = target + other + idle + uncore + residual + Σ unattributed        to the microjoule
 //! ```
 //!
-//! 1. `time`: on-CPU slices are cut into segments, each owned by a sample's stack. Time is conserved to the nanosecond. `strangers`: which
-//!    other processes are told apart.
+//! 1. `time`: on-CPU slices are cut into segments, each owned by a sample's stack. Time is conserved to the nanosecond. `unseen`: what no
+//!    sample may stand for. `strangers`: which other processes are told apart.
 //! 2. `timeline` (its own room): readings become intervals of energy; a model stands in where there is no counter.
 //! 3. `occupancy`: who was on the domain's CPUs in each interval, for how long. The socket is a property of the CPU, not of the process,
 //!    so a thread that migrates is charged on each socket for the time it spent there.
@@ -64,6 +64,7 @@ mod steady;
 mod strangers;
 mod time;
 mod uncore;
+mod unseen;
 mod update;
 
 pub use behalf::{AFTER_THE_CALL, ON_BEHALF_OF};
@@ -126,7 +127,8 @@ impl Found {
         let span = span_of(recording);
         let cpus = Cpus::of(recording);
         let strangers = Strangers::of(&recording.slices, &recording.strangers);
-        let mut time = CpuTime::new(&recording.slices, &recording.samples, &strangers, span);
+        let mut time =
+            CpuTime::new(&recording.slices, &recording.samples, &strangers, &recording.unseen, span);
         gpu::enlist(recording, &mut time);
         let behalf = behalf::refine(recording, &mut time, span);
         let class_of = class::classes_of(recording, &time.owners);

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A slice that no sample fell into takes the stack of the same thread's nearest sample, if that is within half a second; else its time is
-//! `[unsampled]`. So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but is counted.
+//! `[unsampled]`, and so is time in which no sample came though many were due (`unseen.rs`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but is counted.
 //!
 //! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later one begins, because the later
 //! one's start was seen. What the earlier one claimed beyond that is dropped and the overlap counted.
@@ -17,9 +17,10 @@
 use super::bridge::{Mark, Piece, Run};
 use super::line::Line;
 use super::strangers::Strangers;
+use super::unseen::{Cut, cut};
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, StackId, ThreadKey};
-use crate::profile::record::{Occupant, Sample, Slice};
+use crate::profile::record::{Occupant, Sample, Slice, Unseen};
 use crate::timeline::Span;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -67,7 +68,8 @@ pub(super) struct CpuTime {
     pub(super) segments: Vec<Segment>,
     /// Owners; the first is `Owner::Other`.
     pub(super) owners: Vec<OwnerTime>,
-    /// The same time between neighbouring samples, ordered by CPU and start, once lines are bridged; before that only strangers'.
+    /// The same time between neighbouring samples, ordered by CPU and start, once lines are bridged; before that only strangers', and
+    /// targets' where nobody was looking.
     pub(super) pieces: Vec<Piece>,
     /// Samples that fell into slices, by line and time; none before lines are bridged.
     pub(super) marks: Vec<Mark>,
@@ -78,9 +80,16 @@ pub(super) struct CpuTime {
 }
 
 impl CpuTime {
-    /// From slices and samples in any order, which strangers are told apart, and the recording's span.
-    pub(super) fn new(slices: &[Slice], samples: &[Sample], strangers: &Strangers, span: Span) -> Self {
+    /// From slices and samples in any order, which strangers are told apart, where nobody was looking, and the recording's span.
+    pub(super) fn new(
+        slices: &[Slice],
+        samples: &[Sample],
+        strangers: &Strangers,
+        unseen: &[Unseen],
+        span: Span,
+    ) -> Self {
         let (slices, overlaps) = disjoint_slices(slices, span);
+        let Cut { seen: slices, unseen } = cut(slices, unseen);
         let mut owners = Owners::new();
         let mut by_thread: Vec<&Sample> = samples.iter().collect();
         by_thread.sort_by_key(|sample| (sample.thread, sample.at));
@@ -105,7 +114,15 @@ impl CpuTime {
                 }
             }
         }
-        let pieces = pieces(&slices, strangers, &mut owners);
+        let mut pieces = pieces(&slices, strangers, &mut owners);
+        for slice in unseen {
+            let Occupant::Target(thread) = slice.who else { continue };
+            let span = Span { start: slice.start, end: slice.end };
+            let segment = owners.segment(slice.cpu, span, Owner::Target(thread, None));
+            pieces.push(Piece::certain(slice.cpu, span, segment.owner));
+            segments.push(segment);
+        }
+        segments.sort_by_key(|segment: &Segment| (segment.cpu, segment.span));
         let lines = lines(&slices, &by_thread, &ranges, &mut owners);
         Self { segments, pieces, marks: vec![], owners: owners.list, lines, overlaps }
     }
@@ -280,7 +297,7 @@ mod tests {
     use super::{CpuTime, Owner, Span, Strangers};
     use crate::clock::KtimeNs;
     use crate::ids::{CpuId, StackId, ThreadKey};
-    use crate::profile::record::{Occupant, Sample, Slice, Verdict};
+    use crate::profile::record::{Occupant, Sample, Slice, Unseen, Verdict};
 
     const MS: u64 = 1_000_000;
     const ME: ThreadKey = ThreadKey::new(0);
@@ -317,6 +334,7 @@ mod tests {
             &[slice(0, 100, 200)],
             &[sample(110, 1), sample(150, 2), sample(180, 1)],
             &Strangers::default(),
+            &[],
             ALWAYS,
         );
         assert_eq!(owned(&time), [(Some(1), 65, 2), (Some(2), 35, 1)]);
@@ -326,14 +344,15 @@ mod tests {
     #[test]
     fn empty_slices_take_the_nearest_sample() {
         let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 700, 707)];
-        let time = CpuTime::new(&slices, &[sample(90, 1), sample(160, 2)], &Strangers::default(), ALWAYS);
+        let time =
+            CpuTime::new(&slices, &[sample(90, 1), sample(160, 2)], &Strangers::default(), &[], ALWAYS);
         assert_eq!(owned(&time), [(Some(1), 10, 1), (Some(2), 1, 1), (None, 7, 0)]);
     }
 
     /// A sample outside every slice owns no time and is still counted.
     #[test]
     fn stray_samples_count() {
-        let time = CpuTime::new(&[], &[sample(5, 9)], &Strangers::default(), ALWAYS);
+        let time = CpuTime::new(&[], &[sample(5, 9)], &Strangers::default(), &[], ALWAYS);
         assert_eq!(owned(&time), [(Some(9), 0, 1)]);
     }
 
@@ -341,9 +360,26 @@ mod tests {
     #[test]
     fn overlaps_are_cut_and_counted() {
         let slices = [slice(0, 0, 100), slice(0, 40, 60), slice(1, 0, 100)];
-        let time = CpuTime::new(&slices, &[], &Strangers::default(), ALWAYS);
+        let time = CpuTime::new(&slices, &[], &Strangers::default(), &[], ALWAYS);
         assert_eq!(time.overlaps, 1);
         assert_eq!(owned(&time), [(None, 40 + 20 + 100, 0)]);
+    }
+
+    /// A slice of twenty seconds with one sample, because the machine stood still: the sample has its own periods, the rest is nobody's.
+    #[test]
+    fn a_sample_does_not_stand_for_a_pause() {
+        let pause = |from_ms: u64, to_ms: u64| {
+            let at = |ms| KtimeNs::from_ns(ms * MS);
+            Unseen { cpu: CpuId::new(0), start: at(from_ms), end: at(to_ms) }
+        };
+        let pauses = [pause(1_000, 14_990), pause(15_010, 21_000)];
+        let (slices, samples) = ([slice(0, 1_000, 21_000)], [sample(15_000, 1)]);
+        let time = CpuTime::new(&slices, &samples, &Strangers::default(), &pauses, ALWAYS);
+        assert_eq!(owned(&time), [(Some(1), 20, 1), (None, 19_980, 0)]);
+        assert!(time.segments.is_sorted_by_key(|segment| (segment.cpu, segment.span)));
+        let pieces: u64 = time.pieces.iter().map(|piece| piece.span.ns()).sum();
+        let runs: u64 = time.lines.iter().flat_map(|line| &line.runs).map(|run| run.span.ns()).sum();
+        assert_eq!((pieces / MS, runs / MS), (19_980, 20));
     }
 
     /// Only time within the recording's span counts.
@@ -354,6 +390,7 @@ mod tests {
             &[slice(0, 0, 30), slice(0, 60, 100), slice(0, 80, 90)],
             &[],
             &Strangers::default(),
+            &[],
             span,
         );
         assert_eq!(owned(&time), [(None, 20, 0)]);

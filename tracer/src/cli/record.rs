@@ -5,6 +5,7 @@
 use super::{Common, Failure};
 use crate::plan;
 use crate::power::SourceChoice;
+use crate::probe::event::EventChoice;
 use crate::profile::record::Unwinding;
 use crate::session;
 use crate::units::MicroWatts;
@@ -53,6 +54,15 @@ pub struct RecordArgs {
     /// Stack samples a second on each CPU
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub frequency: u32,
+
+    /// What makes the kernel take a sample: auto (hardware cycles, and the CPU clock where the CPU is virtual or has no counters), cycles, or
+    /// cpu-clock
+    #[arg(long, value_name = "EVENT", value_enum, default_value_t = EventChoice::Auto, hide_possible_values = true)]
+    pub sample_event: EventChoice,
+
+    /// Keep how long the BPF programs' pushes into their ring buffers take, and say it at the end (for cargo xtask bench freeze)
+    #[arg(long, hide = true)]
+    pub push_times: bool,
 
     /// Who finds the callers of native code: the kernel, by BPF programs with tables made of .eh_frame, or user, this program in user
     /// space, from copies of the stack that the kernel makes at each sample

@@ -2,7 +2,8 @@
 
 use super::{DoctorPlan, Finding};
 use crate::privileges::{Privileges, setcap_advice};
-use crate::probe::{TraceConfig, Tracer};
+use crate::probe::event::{EventChoice, Machine, decide};
+use crate::probe::{Rate, TraceConfig, Tracer, rate_fix, read_limit_at, read_ticks};
 use crate::profile::record::Unwinding;
 use crate::session::{is_first_pid_namespace_at, read_kernel_at};
 use crate::symbolize::Detail;
@@ -28,6 +29,7 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
         }
     }
     findings.push(sampling_event(root));
+    findings.push(sample_rate(root));
     findings.push(kernel_symbols(root));
     findings.push(tracefs(root));
     findings.push(pid_namespace(root));
@@ -110,6 +112,9 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
     }
     match Tracer::load(&TraceConfig {
         sample_hz: 99,
+        sample_event: EventChoice::Auto,
+        rootfs: plan.rootfs.clone(),
+        push_times: false,
         system_wide: false,
         unwinding: Unwinding::Kernel,
         unwind_mib: 1,
@@ -141,13 +146,35 @@ fn perf(privileges: &Privileges) -> Finding {
     }
 }
 
-/// The CPU's own PMU is `cpu`, or `cpu_core` and `cpu_atom` on hybrid processors (Documentation/ABI/testing, event_source, v6.1).
+/// What `record` would sample by, as the same function decides.
 fn sampling_event(root: &Path) -> Finding {
-    let devices = root.join("sys/bus/event_source/devices");
-    if ["cpu", "cpu_core", "armv8_pmuv3_0"].iter().any(|name| devices.join(name).exists()) {
-        return Finding::ok("sampling", "cycles, counted by the hardware");
+    let decision = decide(EventChoice::Auto, Machine::read_at(root));
+    Finding::ok("sampling", format!("{}, {}", decision.event, decision.why))
+}
+
+/// Rates that are asked about: the default, and one for short programs.
+const RATES: [u32; 2] = [99, 499];
+
+/// What the kernel's limit lets come of samples.
+fn sample_rate(root: &Path) -> Finding {
+    let Some(limit) = read_limit_at(root) else {
+        return Finding::warn(
+            "sample rate",
+            "kernel.perf_event_max_sample_rate cannot be read, so that it is not known whether samples are held back",
+            "mount -t proc proc /proc",
+        );
+    };
+    let event = decide(EventChoice::Auto, Machine::read_at(root)).event;
+    let rates = RATES.map(|hz| Rate::under(Some(limit), read_ticks(), event, hz));
+    let limited: Vec<String> =
+        rates.iter().filter(|rate| rate.is_limited()).map(|rate| rate.told(limit)).collect();
+    if limited.is_empty() {
+        let text =
+            format!("kernel.perf_event_max_sample_rate = {limit}: 99 and 499 samples a second come as asked");
+        return Finding::ok("sample rate", text);
     }
-    Finding::ok("sampling", "cpu-clock, a timer: there is no hardware PMU, as is usual on virtual machines")
+    let text = format!("the kernel holds samples back: {}", limited.join("; "));
+    Finding::warn("sample rate", text, rate_fix(RATES[1]))
 }
 
 /// `kptr_restrict` 2 hides kernel addresses even from root (Documentation/admin-guide/sysctl/kernel.rst, v6.1).
@@ -188,7 +215,7 @@ fn pid_namespace(root: &Path) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::{kernel_symbols, parse_release, tracefs, version};
+    use super::{kernel_symbols, parse_release, sample_rate, sampling_event, tracefs, version};
     use crate::doctor::Level;
 
     /// Releases of distributions are understood, and one that is too old fails.
@@ -199,6 +226,29 @@ mod tests {
         assert_eq!(parse_release("linux"), None);
         assert_eq!(version("5.4.0-91-generic").level, Level::Fail);
         assert_eq!(version("5.10.0-28-amd64").level, Level::Ok);
+    }
+
+    /// A guest is sampled by the CPU clock even where it has a PMU, as `record` does; a limit that the kernel lowered is a warning with its fix.
+    #[test]
+    fn sampling_is_foretold() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("proc/sys/kernel")).unwrap();
+        std::fs::create_dir_all(root.path().join("sys/bus/event_source/devices/cpu")).unwrap();
+        assert!(sampling_event(root.path()).text.starts_with("cycles, "));
+        std::fs::write(root.path().join("proc/cpuinfo"), "flags\t: fpu hypervisor\n").unwrap();
+        assert!(sampling_event(root.path()).text.starts_with("cpu-clock, "));
+        let limit = root.path().join("proc/sys/kernel/perf_event_max_sample_rate");
+        std::fs::write(&limit, "100000\n").unwrap();
+        assert_eq!(sample_rate(root.path()).level, Level::Ok);
+        std::fs::write(&limit, "50\n").unwrap();
+        let found = sample_rate(root.path());
+        assert_eq!(
+            (found.level, found.text.contains("instead of 499")),
+            (Level::Warn, true),
+            "{}",
+            found.text
+        );
+        assert_eq!(found.fix.as_deref(), Some("sudo sysctl kernel.perf_event_max_sample_rate=100000"));
     }
 
     /// On an empty tree tracefs is missed and says how to mount it; hidden kernel addresses say which sysctl.

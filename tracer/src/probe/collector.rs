@@ -7,6 +7,7 @@ use super::eval_frame::EvalFrames;
 use super::gpu_calls::GpuCalls;
 use super::interner::Interner;
 use super::libraries::Libraries;
+use super::pauses::{Pauses, Turn};
 use super::process_maps::Maps;
 use super::processes::Processes;
 use super::python_frames::{ModuleNames, Thread, refresh_codes, see_codes};
@@ -14,7 +15,7 @@ use super::raw_stacks::RawStacks;
 use super::strangers::Strangers;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey};
-use crate::profile::record::{Occupant, PythonLoss, Record, Sample, Slice, Verdict, Wait, Wake};
+use crate::profile::record::{Occupant, PythonLoss, Record, Sample, Slice, Unseen, Verdict, Wait, Wake};
 use crate::resolver::Worker;
 use crate::symbolize::JitProcess;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
@@ -40,6 +41,9 @@ pub(super) struct Collector {
     eval_frames: EvalFrames,
     slices: Vec<Slice>,
     strangers: Strangers,
+    /// Where targets ran and could not be seen, and how many samples their time should bring.
+    pub(super) pauses: Pauses,
+    unseen: Vec<Unseen>,
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
     held: Vec<(Head, ThreadKey, RawStack)>,
@@ -81,6 +85,8 @@ impl Collector {
             eval_frames: EvalFrames::default(),
             slices: Vec::new(),
             strangers: Strangers::default(),
+            pauses: Pauses::new(1, KtimeNs::now()),
+            unseen: Vec::new(),
             samples: Vec::new(),
             held: Vec::new(),
             gpu: GpuCalls::default(),
@@ -100,6 +106,11 @@ impl Collector {
         }
     }
 
+    /// From now on so many samples a second are to be expected.
+    pub(super) fn expect(&mut self, hz: u32, since: KtimeNs) {
+        self.pauses = Pauses::new(hz, since);
+    }
+
     /// Takes in one event.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         let event = decode_event(bytes);
@@ -108,7 +119,7 @@ impl Collector {
         }
         match event {
             Some(Event::Sample(head, comm, stack)) => self.sample(head, comm.text(), &stack),
-            Some(Event::Slice(head, start)) => self.slice(head, start),
+            Some(Event::Slice(head, start, ran_ns)) => self.slice(head, start, ran_ns),
             Some(Event::Stranger(head, start, comm)) => {
                 self.slices.push(self.strangers.slice(head, start, comm, &self.out));
             }
@@ -124,6 +135,7 @@ impl Collector {
             Some(Event::Exit(head, comm)) => {
                 self.processes.thread(head.pid, head.tid, Some(comm.text()), &self.out);
                 self.ended.insert(head.pid, head.at);
+                self.pauses.exit(head.tid);
             }
             Some(Event::Mmap(head)) => self.processes.touch(head.pid, head.at),
             Some(Event::Raw(capture)) => self.raw.keep(&capture),
@@ -147,13 +159,16 @@ impl Collector {
         }
     }
 
-    fn slice(&mut self, head: Head, start: KtimeNs) {
+    fn slice(&mut self, head: Head, start: KtimeNs, ran_ns: u64) {
+        let turn = Turn { cpu: head.cpu, tid: head.tid, start, end: head.at, ran_ns };
+        self.unseen.extend(self.pauses.turn(turn));
         let who = Occupant::Target(self.processes.thread(head.pid, head.tid, None, &self.out));
         self.slices.push(Slice { cpu: head.cpu, who, start, end: head.at });
     }
 
     fn sample(&mut self, head: Head, comm: String, raw: &RawStack) {
         self.sampled += 1;
+        self.pauses.sample(head.cpu, head.at);
         if self.sampled == 1 {
             self.say_first(head, raw);
         }
@@ -328,6 +343,9 @@ impl Collector {
     pub(super) fn flush(&mut self) {
         if !self.slices.is_empty() {
             self.out.send(Record::Slices(std::mem::take(&mut self.slices)));
+        }
+        if !self.unseen.is_empty() {
+            self.out.send(Record::Unseen(std::mem::take(&mut self.unseen)));
         }
         if !self.samples.is_empty() {
             self.out.send(Record::Samples(std::mem::take(&mut self.samples)));

@@ -19,6 +19,21 @@ pub fn read_online_cpus() -> Result<Vec<CpuId>, ProbeError> {
     Ok(cpus.into_iter().map(CpuId::new).collect())
 }
 
+/// One more than the highest number that a CPU may ever have, whether it is there or not: maps that CPUs index are made before.
+///
+/// # Errors
+/// When `/sys/devices/system/cpu/possible` cannot be read.
+pub(super) fn read_cpu_bound() -> Result<u32, ProbeError> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").map_err(ProbeError::Reader)?;
+    Ok(bound_of(&text))
+}
+
+/// Of a list such as `0-3,8-11`.
+fn bound_of(list: &str) -> u32 {
+    let ends = list.trim().split([',', '-']).filter_map(|number| number.parse::<u32>().ok());
+    ends.max().map_or(1, |highest| highest.saturating_add(1))
+}
+
 /// Runs on each CPU for a moment: what ran there is switched out, and its slice ends. CPUs that this process may not use keep theirs
 /// open; the visits are made by a thread of its own, so that nobody's affinity changes.
 pub(super) fn visit(cpus: &[CpuId]) {
@@ -64,5 +79,18 @@ impl Drop for LogPump {
         if let Some(thread) = self.thread.take() {
             let _panicked = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bound_of;
+
+    /// The highest number counts, wherever it stands; a list that says nothing leaves room for the first CPU.
+    #[test]
+    fn bounds_of_lists() {
+        assert_eq!(bound_of("0-1\n"), 2);
+        assert_eq!(bound_of("0-3,8-11\n"), 12);
+        assert_eq!((bound_of("0\n"), bound_of("")), (1, 1));
     }
 }

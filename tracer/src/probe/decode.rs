@@ -32,8 +32,8 @@ pub struct Head {
 pub enum Event<'a> {
     /// A stack sample.
     Sample(Head, Comm, RawStack),
-    /// A target's time on a CPU, ending at the head's time.
-    Slice(Head, KtimeNs),
+    /// A target's time on a CPU, ending at the head's time: when it began, and what the thread had run by then, in nanoseconds.
+    Slice(Head, KtimeNs, u64),
     /// That of a process that is not a target; pid 0 stands for several by turns.
     Stranger(Head, KtimeNs, Comm),
     /// A target made a process.
@@ -107,6 +107,11 @@ impl Comm {
     }
 }
 
+/// Kind and time of an event, `None` if the bytes are not one.
+pub(super) fn peek(bytes: &[u8]) -> Option<(u32, u64)> {
+    read::<EventHead>(bytes).map(|head| (head.kind, head.at_ns))
+}
+
 /// Reads one event; `None` if the bytes are not one.
 pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
     let head: EventHead = read(bytes)?;
@@ -140,7 +145,10 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
             let end = named.name.iter().position(|&byte| byte == 0).unwrap_or(named.name.len());
             Event::GpuName(place, named.function, String::from_utf8_lossy(&named.name[..end]).into_owned())
         }
-        kind::SLICE => Event::Slice(place, KtimeNs::from_ns(read::<SliceEvent>(bytes)?.start_ns)),
+        kind::SLICE => {
+            let slice: SliceEvent = read(bytes)?;
+            Event::Slice(place, KtimeNs::from_ns(slice.start_ns), slice.ran_ns)
+        }
         kind::STRANGER => {
             let event: StrangerEvent = read(bytes)?;
             Event::Stranger(place, KtimeNs::from_ns(event.start_ns), Comm(event.comm))

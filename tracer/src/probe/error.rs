@@ -42,6 +42,14 @@ pub enum ProbeError {
         /// The system's error, where there is one.
         errno: Option<i32>,
     },
+    /// Hardware cycles cannot be had.
+    #[error("stacks cannot be sampled by hardware cycles: {text}")]
+    Cycles {
+        /// What the system says.
+        text: String,
+        /// The system's error, where there is one.
+        errno: Option<i32>,
+    },
     /// The object is not the one that this program was built for.
     #[error("the BPF object of this build is damaged: {0}")]
     Object(String),
@@ -72,6 +80,10 @@ impl ProbeError {
         Self::Attach { place: place.into(), text: chain(error), errno: errno(error) }
     }
 
+    pub(super) fn cycles(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self::Cycles { text: chain(error), errno: errno(error) }
+    }
+
     /// What the user can do, where something can be done.
     pub fn advice(&self) -> Option<String> {
         let permitted = || {
@@ -93,6 +105,17 @@ impl ProbeError {
                 Some(libc::EINVAL) => Some("energy-trace needs Linux 5.10 or newer".into()),
                 _ => None,
             },
+            Self::Cycles { errno: Some(libc::EPERM | libc::EACCES), .. } => Some(permitted()),
+            Self::Cycles { errno: Some(libc::EBUSY), .. } => Some(
+                "another program has the CPU's counters (a second profiler, the NMI watchdog: sudo sysctl kernel.nmi_watchdog=0); or leave \
+                 --sample-event cycles out: the CPU clock always works"
+                    .into(),
+            ),
+            Self::Cycles { .. } => Some(
+                "this machine has no hardware counters for it, as is usual on virtual ones: leave --sample-event cycles out, or say \
+                 --sample-event cpu-clock"
+                    .into(),
+            ),
             Self::Object(_) => Some("build it again: cargo xtask build".into()),
             Self::Reader(_) => None,
         }

@@ -1,11 +1,44 @@
-//! What was lost on the way, by reason, and what each loss means for the reader.
+//! What was lost on the way or found no room, by reason, and what each loss means for the reader.
 //!
 //! Leaves out noticing it: the counters are the probes' and the collector's.
 
 use super::processes::Processes;
 use crate::resolver::Mishap;
 use std::collections::BTreeMap;
-use tracer_ebpf::wire::{MAX_PLACES, POOL_PLACES, lost};
+use tracer_ebpf::wire::{MAX_PLACES, POOL_PLACES, lost, push};
+
+/// The loss counters by name, those that are not zero.
+pub(super) fn name_losses(counters: &[u64]) -> BTreeMap<String, u64> {
+    let names = [
+        (lost::SAMPLES, "samples: ring buffer full"),
+        (lost::SLICES, "slices: ring buffer full"),
+        (lost::TASKS, "process events: ring buffer full"),
+        (lost::TARGETS, "processes: map of targets full"),
+        (lost::KERNEL_STACKS, "kernel stacks: not readable"),
+        (lost::RAWS, "copies of stacks: ring buffer full"),
+        (lost::WAITS, "waits and wake-ups: ring buffer full"),
+        (lost::LAUNCHES, "calls of GPU libraries: ring buffer full"),
+        (lost::LAUNCH_STACKS, "stacks of GPU launches: another thread's was being taken"),
+        (lost::LAUNCH_ROOM, "stacks of GPU launches: ring buffer full"),
+        (
+            lost::CODES,
+            "new Python functions of a sample: the ring buffer was full, so their names may be lost",
+        ),
+        (lost::SAMPLES_BUSY, "samples: another CPU was sending one"),
+        (lost::EVENTS_BUSY, "slices and events: the kernel gave the buffer to others first"),
+    ];
+    let mut out = BTreeMap::new();
+    for (index, name) in names {
+        count_into(&mut out, name, counters.get(index as usize).copied().unwrap_or(0));
+    }
+    out
+}
+
+pub(super) fn count_into(lost: &mut BTreeMap<String, u64>, name: &str, count: u64) {
+    if count > 0 {
+        *lost.entry(name.into()).or_default() += count;
+    }
+}
 
 /// What it means that unwind tables or mappings found no room, and what to do.
 pub(super) fn name_shortages(processes: &Processes, mib: u32) -> Vec<(&'static str, String)> {
@@ -30,6 +63,13 @@ pub(super) fn name_shortages(processes: &Processes, mib: u32) -> Vec<(&'static s
         out.push(("mappings-full", text));
     }
     out
+}
+
+/// How long pushes took, for a benchmark to read: of each ring the longest, then the counts of `push::LIMITS_NS` and above.
+pub(super) fn told_pushes(times: &[u64; push::COUNT as usize]) -> String {
+    let of = |from: u32| times.iter().skip(from as usize).take(push::SLOTS as usize);
+    let words = |from: u32| of(from).map(u64::to_string).collect::<Vec<_>>().join(" ");
+    format!("samples {}; events {}", words(push::SAMPLES), words(push::EVENTS))
 }
 
 /// What it means that files could not be kept open; `None` where all were.
@@ -68,32 +108,21 @@ pub(super) fn name_mishaps(mishaps: &BTreeMap<String, Mishap>) -> Option<String>
     })
 }
 
-/// The loss counters by name, those that are not zero.
-pub(super) fn name_losses(counters: &[u64]) -> BTreeMap<String, u64> {
-    let names = [
-        (lost::SAMPLES, "samples: ring buffer full"),
-        (lost::SLICES, "slices: ring buffer full"),
-        (lost::TASKS, "process events: ring buffer full"),
-        (lost::TARGETS, "processes: map of targets full"),
-        (lost::KERNEL_STACKS, "kernel stacks: not readable"),
-        (lost::RAWS, "copies of stacks: ring buffer full"),
-        (lost::WAITS, "waits and wake-ups: ring buffer full"),
-        (lost::LAUNCHES, "calls of GPU libraries: ring buffer full"),
-        (lost::LAUNCH_STACKS, "stacks of GPU launches: another thread's was being taken"),
-        (
-            lost::CODES,
-            "new Python functions of a sample: the ring buffer was full, so their names may be lost",
-        ),
-    ];
-    let mut out = BTreeMap::new();
-    for (index, name) in names {
-        count_into(&mut out, name, counters.get(index as usize).copied().unwrap_or(0));
-    }
-    out
-}
+#[cfg(test)]
+mod tests {
+    use super::name_losses;
+    use tracer_ebpf::wire::lost;
 
-pub(super) fn count_into(lost: &mut BTreeMap<String, u64>, name: &str, count: u64) {
-    if count > 0 {
-        *lost.entry(name.into()).or_default() += count;
+    /// A full ring is called one only where it was full, and what was not lost is not named.
+    #[test]
+    fn full_is_full() {
+        let mut counters = [0; lost::COUNT as usize];
+        counters[lost::TAKEN as usize] = 9;
+        assert!(name_losses(&counters).is_empty());
+        counters[lost::SAMPLES_BUSY as usize] = 2;
+        counters[lost::EVENTS_BUSY as usize] = 3;
+        assert!(name_losses(&counters).keys().all(|name| !name.contains("full")));
+        counters[lost::SAMPLES as usize] = 1;
+        assert_eq!(name_losses(&counters)["samples: ring buffer full"], 1);
     }
 }

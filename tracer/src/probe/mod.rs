@@ -9,6 +9,7 @@ mod cpus;
 pub mod decode;
 mod error;
 mod eval_frame;
+pub mod event;
 mod files;
 mod frame_cache;
 mod frames;
@@ -21,24 +22,31 @@ mod libraries;
 mod looks;
 mod losses;
 mod object;
+mod pauses;
 mod pool;
 mod pool_loops;
 mod process;
 mod process_maps;
 mod processes;
 mod python_frames;
+mod rate;
 mod raw_stacks;
 mod reader;
 mod residents;
+mod rings;
 mod row_maps;
+mod sampler;
 mod settings;
 mod strangers;
+mod time_order;
 mod unwind_files;
+mod watch;
 
 pub use btf::{BtfError, KernelTypes};
 pub use cpus::read_online_cpus;
 pub use error::ProbeError;
 pub use object::LoadedProgram;
+pub use rate::{Rate, fix as rate_fix, read_limit_at, read_ticks};
 
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid};
@@ -46,25 +54,35 @@ use crate::profile::record::{Library, Name, Record, Unwinding, Warning};
 use crate::resolver::Resolver;
 use crate::symbolize;
 use collector::Collector;
+use event::{EventChoice, Machine, SampleEvent, decide};
 use files::Files;
 use gpu::Listener;
 use interner::Interner;
-use losses::{count_into, name_closed_files, name_losses, name_mishaps, name_shortages};
+use losses::{count_into, name_closed_files, name_losses, name_mishaps, name_shortages, told_pushes};
 use object::Object;
 use processes::Processes;
+use rate::Limits;
 use reader::Reader;
+use sampler::{Sampler, Started};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use tracer_ebpf::wire::lost;
+use watch::Watch;
 
 /// How to trace.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TraceConfig {
     /// Stack samples per CPU and second.
     pub sample_hz: u32,
+    /// What drives the sampler.
+    pub sample_event: EventChoice,
+    /// Where the root of the file system is, for what the kernel says of the CPU and of its limits.
+    pub rootfs: PathBuf,
+    /// Keep how long the programs' pushes take, and say it at the end.
+    pub push_times: bool,
     /// Every process is a target.
     pub system_wide: bool,
     /// Who unwinds native frames.
@@ -119,7 +137,9 @@ pub struct Tracer {
     gpu_search: Vec<PathBuf>,
     gpu_devices: Vec<gpu::GpuDevice>,
     injected: Option<(PathBuf, UnixListener)>,
-    event: &'static str,
+    /// What samples and how often, once it does.
+    sampling: Option<(SampleEvent, u32)>,
+    sampler: Option<Arc<Mutex<Sampler>>>,
     reader: Option<Reader>,
     warnings: Vec<Warning>,
     resolver: Option<Resolver>,
@@ -135,20 +155,21 @@ impl Tracer {
     pub fn load(config: &TraceConfig) -> Result<Self, ProbeError> {
         return_large_blocks();
         let cpus = read_online_cpus()?;
-        let highest = cpus.iter().map(|c| c.get()).max().unwrap_or(0);
-        let mut object = Object::load(config, highest + 1)?;
+        let online = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
+        let mut object = Object::load(config, cpus::read_cpu_bound()?, online)?;
         trim();
         let logger = if config.verbose { cpus::LogPump::start(&mut object) } else { None };
         Ok(Self {
             object,
             cpus,
-            config: *config,
+            config: config.clone(),
             followed: Vec::new(),
             foreseen: Vec::new(),
             gpu_search: Vec::new(),
             gpu_devices: Vec::new(),
             injected: None,
-            event: "",
+            sampling: None,
+            sampler: None,
             reader: None,
             warnings: Vec::new(),
             resolver: None,
@@ -245,35 +266,69 @@ impl Tracer {
         collector.ready_tables();
         cpus::visit(&self.cpus);
         let start = KtimeNs::now();
-        self.event = self.object.attach_sampler(&self.cpus, self.config.sample_hz)?;
-        self.reader = Some(Reader::start(self.object.take_events()?, collector)?);
+        let watch = self.start_sampler(start)?;
+        collector.expect(self.sample_hz(), start);
+        self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
         Ok(start)
     }
 
+    /// Starts to sample, by the event and at the rate that can be had.
+    fn start_sampler(&mut self, start: KtimeNs) -> Result<Watch, ProbeError> {
+        let root = &self.config.rootfs;
+        let (limit, ticks) = (read_limit_at(root), read_ticks());
+        let decision = decide(self.config.sample_event, Machine::read_at(root));
+        let rate = |event| Rate::under(limit, ticks, event, self.config.sample_hz);
+        let Started { sampler, event, rate, refused } =
+            Sampler::start(self.object.programs(), &self.cpus, decision, rate)?;
+        let (sampler, root) = (Arc::new(Mutex::new(sampler)), root.clone());
+        self.sampler = Some(Arc::clone(&sampler));
+        self.sampling = Some((event, rate.hz));
+        if let Some(why) = refused {
+            self.warn("sample-event-refused", format!("{why}; the CPU clock samples instead"));
+        }
+        Ok(Watch::new(sampler, Limits::new(rate, event, ticks, limit), root, start))
+    }
+
     /// What drives the sampler: `cycles` or `cpu-clock`; empty before the start.
-    pub const fn sample_event(&self) -> &'static str {
-        self.event
+    pub fn sample_event(&self) -> &'static str {
+        self.sampling.map_or("", |(event, _)| event.name())
+    }
+
+    /// Samples a second on each CPU, as many as the kernel lets come.
+    pub fn sample_hz(&self) -> u32 {
+        self.sampling.map_or(self.config.sample_hz, |(_, hz)| hz)
     }
 
     /// Counts so far.
     pub fn live(&self) -> LiveCounts {
         let lost = self.object.read_lost();
         let samples = self.reader.as_ref().map_or(0, Reader::samples);
-        LiveCounts { samples, lost: lost[lost::SAMPLES as usize] + lost[lost::SLICES as usize] }
+        LiveCounts {
+            samples,
+            lost: lost[lost::SAMPLES as usize]
+                + lost[lost::SAMPLES_BUSY as usize]
+                + lost[lost::SLICES as usize],
+        }
     }
 
     /// Ends tracing: takes in what is left, finds the names of native frames, and sends them.
     pub fn stop(mut self) -> TraceEnd {
         let end = KtimeNs::now();
         // A switch on each CPU ends the slices that are open.
-        cpus::visit(&self.cpus);
+        cpus::visit(&read_online_cpus().unwrap_or_default());
         self.object.detach();
+        if let Some(sampler) = &self.sampler {
+            sampler.lock().unwrap_or_else(PoisonError::into_inner).stop();
+        }
         let bpf_ns = self.object.read_run_time_ns();
-        let mut lost = name_losses(&self.object.read_lost());
+        let counters = self.object.read_lost();
+        let mut lost = name_losses(&counters);
         let mut raw = BTreeMap::new();
         match self.reader.take().map(Reader::stop) {
-            Some(Some(mut collector)) => {
+            Some(Some((mut collector, mut watch))) => {
                 collector.finish();
+                self.warnings.extend(watch.end());
+                self.warnings.extend(collector.pauses.doubts(counters[lost::TAKEN as usize]));
                 raw = collector.raw.counts.iter().map(|(&what, &count)| (what.into(), count)).collect();
                 count_into(
                     &mut lost,
@@ -302,6 +357,9 @@ impl Tracer {
                 self.warn("reader-died", "the reader of events died; the recording ends early".into());
             }
             None => (),
+        }
+        if self.config.push_times {
+            self.warn("push-times", told_pushes(&self.object.read_push_times()));
         }
         let resolver_cpu_ns = self.resolver.as_ref().map_or(0, Resolver::cpu_ns);
         TraceEnd {

@@ -3,16 +3,13 @@
 //! This room is the only one that names `aya`. Leaves out what the events mean (`decode`, `collector`).
 
 use super::process_maps::{Maps, Targets};
+use super::rings::Rings;
 use super::row_maps::RowMaps;
 use super::settings::read_settings;
 use super::{ProbeError, TraceConfig};
-use crate::ids::{CpuId, Pid};
+use crate::ids::Pid;
 use crate::profile::record::Unwinding;
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
-use aya::programs::perf_event::PerfEventLink;
-use aya::programs::perf_event::{
-    HardwareEvent, PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent,
-};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use aya::programs::raw_trace_point::RawTracePointLink;
 use aya::programs::trace_point::TracePointLink;
 use aya::programs::uprobe::{UProbeAttachPoint, UProbeLink, UProbeScope};
@@ -23,19 +20,19 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tracer_ebpf::wire::lost;
+use tracer_ebpf::wire::{lost, push};
 
 /// The object that `cargo xtask build` makes of `tracer-ebpf`.
 pub(super) static PROBES: &[u8] = aya::include_bytes_aligned!(env!("ENERGY_TRACE_PROBES"));
 
-/// Bytes of the ring buffer: four seconds of 1 kHz samples of two busy CPUs.
-const RING_BYTES: u32 = 16 << 20;
+/// Bytes of each ring buffer: two seconds of 1 kHz samples of two busy CPUs, or of 70,000 switches a second.
+const RING_BYTES: u32 = 8 << 20;
 
-/// Bytes of the ring buffer: more where every sample carries a copy of its stack, for as many CPUs as send some.
-fn ring_bytes(unwinding: Unwinding, cpus: u32) -> u32 {
+/// Bytes of the samples' ring buffer: more where every sample carries a copy of its stack, for as many CPUs as send some.
+fn sample_bytes(unwinding: Unwinding, cpus: u32) -> u32 {
     match unwinding {
         Unwinding::Kernel => RING_BYTES,
-        Unwinding::User => RING_BYTES.saturating_mul(cpus.div_ceil(4).next_power_of_two().min(16)),
+        Unwinding::User => RING_BYTES.saturating_mul(2 * cpus.div_ceil(4).next_power_of_two().min(16)),
     }
 }
 
@@ -81,12 +78,12 @@ pub struct LoadedProgram {
 enum Link {
     Raw(RawTracePointLink),
     Classic(TracePointLink),
-    Perf(PerfEventLink),
 }
 
 impl Object {
-    /// Loads and verifies everything; nothing runs yet.
-    pub(super) fn load(config: &TraceConfig, cpus: u32) -> Result<Self, ProbeError> {
+    /// Loads and verifies everything; nothing runs yet. `cpus`: one more than the highest number that a CPU may ever have; `online`: how many
+    /// there are now.
+    pub(super) fn load(config: &TraceConfig, cpus: u32, online: u32) -> Result<Self, ProbeError> {
         let mut settings = read_settings(config)?;
         settings.gpu = if config.gpu { cpus } else { 0 };
         let level = if log::log_enabled!(log::Level::Debug) { 5u8 } else { 0 };
@@ -96,7 +93,8 @@ impl Object {
             .override_global(aya_log::LEVEL, &level, false)
             .map_max_entries("SCRATCH", if config.gpu { 2 * cpus } else { cpus })
             .map_max_entries("RAW", if config.gpu { 2 * cpus } else { cpus })
-            .map_max_entries("EVENTS", ring_bytes(config.unwinding, cpus))
+            .map_max_entries("SAMPLES", sample_bytes(config.unwinding, online))
+            .map_max_entries("EVENTS", RING_BYTES)
             .load(PROBES)
             .map_err(|e| ProbeError::load(&e))?;
         let mut loaded = vec![load::<PerfEvent>(&mut ebpf, "on_sample", PerfEvent::load)?];
@@ -123,9 +121,10 @@ impl Object {
         (self.launches == Ok(true)).then(|| LaunchProbes(Arc::clone(&self.ebpf)))
     }
 
-    /// The ring buffer of events; can be taken once.
-    pub(super) fn take_events(&mut self) -> Result<RingBuf<MapData>, ProbeError> {
-        map(&mut lock(&self.ebpf), "EVENTS")
+    /// The ring buffers of samples and of events; can be taken once.
+    pub(super) fn take_rings(&mut self) -> Result<Rings, ProbeError> {
+        let mut ebpf = lock(&self.ebpf);
+        Ok(Rings::new(map(&mut ebpf, "SAMPLES")?, map(&mut ebpf, "EVENTS")?))
     }
 
     /// Makes a process a target.
@@ -157,40 +156,12 @@ impl Object {
         Ok(None)
     }
 
-    /// Starts the sampler on each CPU: hardware cycles where there is a PMU, else the CPU clock. Gives its name.
-    pub(super) fn attach_sampler(&mut self, cpus: &[CpuId], hz: u32) -> Result<&'static str, ProbeError> {
-        let hardware = PerfEventConfig::Hardware(HardwareEvent::CpuCycles);
-        if self.attach_event(hardware, cpus, SamplePolicy::Frequency(u64::from(hz))).is_ok() {
-            return Ok("cycles");
-        }
-        let period = 1_000_000_000 / u64::from(hz.max(1));
-        self.attach_event(
-            PerfEventConfig::Software(SoftwareEvent::CpuClock),
-            cpus,
-            SamplePolicy::Period(period),
-        )
-        .map_err(|e| ProbeError::attach("the CPU clock", &e))?;
-        Ok("cpu-clock")
+    /// The programs, for the sampler.
+    pub(super) const fn programs(&self) -> &Arc<Mutex<Ebpf>> {
+        &self.ebpf
     }
 
-    fn attach_event(
-        &mut self,
-        event: PerfEventConfig,
-        cpus: &[CpuId],
-        policy: SamplePolicy,
-    ) -> Result<(), ProgramError> {
-        let mut ebpf = lock(&self.ebpf);
-        let program = ebpf.program_mut("on_sample").ok_or(ProgramError::NotLoaded)?;
-        let perf: &mut PerfEvent = program.try_into()?;
-        for cpu in cpus {
-            let id =
-                perf.attach(event, PerfEventScope::AllProcessesOneCpu { cpu: cpu.get() }, policy, false)?;
-            self.links.push(Link::Perf(perf.take_link(id)?));
-        }
-        Ok(())
-    }
-
-    /// Detaches everything: no event comes after this.
+    /// Detaches everything but the sampler.
     pub(super) fn detach(&mut self) {
         self.links.clear();
     }
@@ -202,13 +173,30 @@ impl Object {
 
     /// Sums of the loss counters over all CPUs, by `wire::lost`.
     pub(super) fn read_lost(&self) -> [u64; lost::COUNT as usize] {
-        let mut sums = [0; lost::COUNT as usize];
+        self.read_counters("LOST", |values| values.iter().sum())
+    }
+
+    /// How long pushes took, by `wire::push`; all zero where that was not asked for.
+    pub(super) fn read_push_times(&self) -> [u64; push::COUNT as usize] {
+        let mut times = self.read_counters("PUSH_TIMES", |values| values.iter().sum());
+        let most = self.read_counters::<{ push::COUNT as usize }>("PUSH_TIMES", |values| {
+            values.iter().copied().max().unwrap_or(0)
+        });
+        for slot in [push::SAMPLES, push::EVENTS] {
+            times[slot as usize] = most[slot as usize];
+        }
+        times
+    }
+
+    /// A map of counters on each CPU, of each what `sum` makes of it; zeros where it cannot be read.
+    fn read_counters<const COUNT: usize>(&self, name: &str, sum: impl Fn(&[u64]) -> u64) -> [u64; COUNT] {
+        let mut sums = [0; COUNT];
         let ebpf = lock(&self.ebpf);
-        let Some(Ok(counters)) = ebpf.map("LOST").map(PerCpuArray::<_, u64>::try_from) else {
+        let Some(Ok(counters)) = ebpf.map(name).map(PerCpuArray::<_, u64>::try_from) else {
             return sums;
         };
-        for (index, sum) in (0u32..).zip(&mut sums) {
-            *sum = counters.get(&index, 0).map_or(0, |values| values.iter().sum());
+        for (index, place) in (0u32..).zip(&mut sums) {
+            *place = counters.get(&index, 0).map_or(0, |values| sum(&values));
         }
         sums
     }

@@ -1,39 +1,43 @@
-//! Reads the ring buffer on a thread of its own and hands each event to the collector.
+//! Reads the ring buffers on a thread of its own and hands each event to the collector, in order of time.
 //!
 //! The probes wake it for the life of processes and, now and then, for new Python functions; else it looks every twenty milliseconds, and
-//! every hundred where nothing new is to be read of the processes: each look takes a CPU from the traced program, and its caches.
+//! every hundred where nothing new is to be read of the processes: each look takes a CPU from the traced program, and its caches. At some
+//! looks it also sees to the sampler (`watch`).
 
 use super::ProbeError;
 use super::collector::Collector;
+use super::rings::Rings;
+use super::watch::Watch;
 use crate::clock::KtimeNs;
-use aya::maps::{MapData, RingBuf};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Milliseconds between two looks at the ring buffer.
+/// Milliseconds between two looks at the ring buffers.
 const LOOK_MS: u16 = 20;
 
 /// The same while the processes stay as they are.
 const CALM_MS: u16 = 100;
 
-/// More bytes than these at one look, a sixteenth of the ring buffer, and the next one comes soon.
-const MUCH: usize = 1 << 20;
+/// More bytes than these at one look, a sixteenth of a ring buffer, and the next one comes soon.
+const MUCH: usize = 512 << 10;
 
 /// The same while files are being read: what an interpreter's file says is to be known before it runs.
 const HURRY_MS: u16 = 1;
 
 /// The reader's thread.
 pub(super) struct Reader {
-    thread: JoinHandle<Collector>,
+    thread: JoinHandle<(Collector, Watch)>,
     stop: Arc<AtomicBool>,
     samples: Arc<AtomicU64>,
 }
 
 impl Reader {
-    pub(super) fn start(mut ring: RingBuf<MapData>, mut collector: Collector) -> Result<Self, ProbeError> {
+    pub(super) fn start(
+        mut rings: Rings,
+        mut collector: Collector,
+        mut watch: Watch,
+    ) -> Result<Self, ProbeError> {
         let stop = Arc::new(AtomicBool::new(false));
         let samples = Arc::new(AtomicU64::new(0));
         let (stopped, sampled) = (Arc::clone(&stop), Arc::clone(&samples));
@@ -41,22 +45,20 @@ impl Reader {
             hurry();
             loop {
                 let last = stopped.load(Ordering::Acquire);
-                let bytes = drain(&mut ring, &mut collector);
+                let bytes = rings.drain(last, |event| collector.take(event));
                 sampled.store(collector.sampled, Ordering::Relaxed);
                 let now = KtimeNs::now();
                 collector.rest(now);
                 if last {
-                    return collector;
+                    return (collector, watch);
                 }
+                watch.look(now);
                 let is_calm = bytes < MUCH && collector.is_calm(now);
-                wait(
-                    &ring,
-                    match (collector.is_waiting(), is_calm) {
-                        (true, _) => HURRY_MS,
-                        (false, true) => CALM_MS,
-                        (false, false) => LOOK_MS,
-                    },
-                );
+                rings.wait(match (collector.is_waiting(), is_calm) {
+                    (true, _) => HURRY_MS,
+                    (false, true) => CALM_MS,
+                    (false, false) => LOOK_MS,
+                });
             }
         })?;
         Ok(Self { thread, stop, samples })
@@ -68,7 +70,7 @@ impl Reader {
     }
 
     /// Reads what is left and gives the collector back; `None` if the thread died.
-    pub(super) fn stop(self) -> Option<Collector> {
+    pub(super) fn stop(self) -> Option<(Collector, Watch)> {
         self.stop.store(true, Ordering::Release);
         self.thread.join().ok()
     }
@@ -81,19 +83,4 @@ pub(super) fn hurry() {
     if failed {
         log::debug!("a thread of the reader keeps its priority: {}", std::io::Error::last_os_error());
     }
-}
-
-/// How many bytes there were.
-fn drain(ring: &mut RingBuf<MapData>, collector: &mut Collector) -> usize {
-    let mut bytes = 0;
-    while let Some(event) = ring.next() {
-        bytes += event.len();
-        collector.take(&event);
-    }
-    bytes
-}
-
-fn wait(ring: &RingBuf<MapData>, most_ms: u16) {
-    let mut fds = [PollFd::new(ring.as_fd(), PollFlags::POLLIN)];
-    let _interrupted = poll(&mut fds, PollTimeout::from(most_ms));
 }

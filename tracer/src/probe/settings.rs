@@ -25,6 +25,8 @@ pub(super) fn read_settings(config: &TraceConfig) -> Result<Settings, ProbeError
         // Renamed in 5.14.
         task_state: offset("__state").or_else(|_| offset("state"))?,
         gpu: 0,
+        task_ran: offset("se.sum_exec_runtime")?,
+        push_times: u32::from(config.push_times),
     })
 }
 

@@ -63,6 +63,7 @@ impl Assembly {
                     build_ids: BTreeMap::new(),
                     strangers: Vec::new(),
                     slices: Vec::new(),
+                    unseen: Vec::new(),
                     samples: Vec::new(),
                     requests: Requests::default(),
                     gpu: GpuWork::default(),
@@ -83,6 +84,7 @@ impl Assembly {
         self.late.apply(&mut recording);
         mark_gpu_waits(&mut recording);
         recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
+        recording.unseen.sort_by_key(|stretch| (stretch.cpu, stretch.start));
         recording.samples.sort_by_key(|sample| sample.at);
         recording.requests.waits.sort_by_key(|wait| wait.at);
         recording.requests.wakes.sort_by_key(|wake| wake.at);
@@ -139,6 +141,10 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::KernelTier(tier) => add_tier(to, tier),
         Record::LaunchStacks(stacks) => add_launch_stacks(to, stacks),
         Record::Stranger(stranger) => place(&mut to.strangers, "stranger", stranger.key.get(), stranger),
+        Record::Unseen(stretches) => {
+            to.unseen.extend(stretches);
+            Ok(())
+        }
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())

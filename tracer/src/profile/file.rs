@@ -30,8 +30,9 @@ use thiserror::Error;
 /// As PNG's: a byte that is no text, the name, and line ends that a careless copy would change.
 const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// Counts up whenever an older reader would misread a newer file.
-const FORMAT: u32 = 5;
-/// The oldest format that is read: 4 only adds strangers told apart to what 3 has, and 5 the clocks of CPUs.
+const FORMAT: u32 = 6;
+/// The oldest format that is read: 4 only adds strangers told apart to what 3 has, 5 the clocks of CPUs, and 6 stretches that no sample saw
+/// and verdicts.
 const OLDEST: u32 = 3;
 const KIND_RECORDS: u8 = 1;
 const CHUNK_BYTES: usize = 64 * 1024;

@@ -236,6 +236,7 @@ mod tests {
             build_ids: BTreeMap::new(),
             strangers: vec![],
             slices: vec![],
+            unseen: vec![],
             samples: times.iter().flat_map(|&at| [sample(at, 1), sample(at, 2)]).collect(),
             requests: Default::default(),
             gpu: Default::default(),

@@ -77,6 +77,8 @@ pub enum Record {
     Stranger(Stranger),
     /// How fast CPUs' clocks run, where that moved; absent where the machine has no cpufreq.
     Frequencies(Frequencies),
+    /// Where targets were on a CPU and could not be seen.
+    Unseen(Vec<Unseen>),
 }
 
 /// What is known when the recording starts.
@@ -94,7 +96,7 @@ pub struct Header {
     pub cpu_model: String,
     /// The socket of each CPU that is online.
     pub sockets: BTreeMap<CpuId, SocketId>,
-    /// Stack samples asked for, per CPU and second.
+    /// Stack samples that the kernel lets come, per CPU and second.
     pub sample_hz: u32,
     /// What drives the sampler: `cycles` or `cpu-clock`.
     pub sample_event: String,
@@ -213,6 +215,17 @@ pub struct Slice {
     pub end: KtimeNs,
 }
 
+/// A stretch of a target's time on a CPU in which no sample came though many were due: the machine stood still, or samples were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unseen {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Its begin.
+    pub start: KtimeNs,
+    /// Its end.
+    pub end: KtimeNs,
+}
+
 /// Who was on a CPU. What no slice covers was idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Occupant {
@@ -307,6 +320,8 @@ pub enum Truncation {
     DeeperThanCopy,
     /// The process was gone, or another program, before its memory map could be read.
     ProcessGone,
+    /// Registers or memory could not be read at that moment: the kernel was just entered, or switched processes.
+    Unreadable,
 }
 
 /// Who unwinds native frames.
@@ -335,6 +350,8 @@ pub enum PythonLoss {
     Ambiguous,
     /// A frame's caller is no frame, or one that was passed before: the process is starting, or has broken its own chain.
     BrokenChain,
+    /// Nothing of the process could be read at that moment: the kernel switched processes.
+    Unreadable,
 }
 
 /// What is known when the recording ends.

@@ -4,7 +4,7 @@
 
 use super::record::{
     Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading, Sample, Slice, StackNode,
-    Stranger, Summary, Thread, Wait, Wake, Warning,
+    Stranger, Summary, Thread, Unseen, Wait, Wake, Warning,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -41,6 +41,8 @@ pub struct Recording {
     pub strangers: Vec<Stranger>,
     /// On-CPU time, ordered by CPU and start.
     pub slices: Vec<Slice>,
+    /// Stretches of targets' time that no sample saw, ordered by CPU and start.
+    pub unseen: Vec<Unseen>,
     /// Samples, ordered by time.
     pub samples: Vec<Sample>,
     /// What tells for whom threads work.

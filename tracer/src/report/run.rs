@@ -139,6 +139,7 @@ const fn truncation_word(why: Truncation) -> &'static str {
         Truncation::BadFrame => "bad-frame",
         Truncation::DeeperThanCopy => "deeper-than-copy",
         Truncation::ProcessGone => "process-gone",
+        Truncation::Unreadable => "unreadable",
     }
 }
 
@@ -150,5 +151,6 @@ const fn python_loss_word(why: PythonLoss) -> &'static str {
         PythonLoss::NotReady => "not-ready",
         PythonLoss::Ambiguous => "several-interpreters",
         PythonLoss::BrokenChain => "broken-chain",
+        PythonLoss::Unreadable => "unreadable",
     }
 }

@@ -4,11 +4,12 @@ use crate::clock::WallAnchor;
 use crate::ids::CpuId;
 use crate::plan::RecordPlan;
 use crate::power::topology::{read_cores_at, read_sockets_at, tree_of_cpus};
+use crate::probe::Tracer;
 use crate::profile::record::{Header, Source};
 use std::path::Path;
 
 /// The recording's first record.
-pub(super) fn header(plan: &RecordPlan, sources: Vec<Source>, sample_event: &str) -> Header {
+pub(super) fn header(plan: &RecordPlan, sources: Vec<Source>, tracer: &Tracer) -> Header {
     Header {
         version: env!("CARGO_PKG_VERSION").into(),
         command: plan.target.command().iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -16,8 +17,8 @@ pub(super) fn header(plan: &RecordPlan, sources: Vec<Source>, sample_event: &str
         kernel: read_kernel_at(Path::new("/")),
         cpu_model: read_cpu_model_at(Path::new("/")),
         sockets: read_sockets_at(tree_of_cpus(&plan.power.sysfs)),
-        sample_hz: plan.sample_hz,
-        sample_event: sample_event.into(),
+        sample_hz: tracer.sample_hz(),
+        sample_event: tracer.sample_event().into(),
         system_wide: plan.system_wide,
         sources,
     }

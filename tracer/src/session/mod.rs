@@ -162,6 +162,9 @@ async fn start_stages(
 fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
     let config = TraceConfig {
         sample_hz: plan.sample_hz,
+        sample_event: plan.sample_event,
+        rootfs: plan.rootfs.clone(),
+        push_times: plan.push_times,
         system_wide: plan.system_wide,
         unwinding: plan.unwinding,
         unwind_mib: plan.unwind_mib,
@@ -183,7 +186,7 @@ fn gpu_of(domain: &Domain) -> Option<(u32, &str)> {
 
 /// The header and the domains: the first records.
 fn opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Vec<Record> {
-    let header = header::header(plan, power.sources(), tracer.sample_event());
+    let header = header::header(plan, power.sources(), tracer);
     let domains = power.domains().iter().cloned().map(Record::Domain);
     let cores = header::cores(plan);
     let cores = (!cores.is_empty()).then_some(Record::Cores(cores));

@@ -123,6 +123,7 @@ const fn mark_of(native_end: u8) -> Option<&'static str> {
         end::UNMAPPED => Some("[unknown: unmapped address]"),
         end::UNSUPPORTED => Some("[unknown: unsupported unwind rule]"),
         end::FAULT => Some("[unknown: page fault]"),
+        end::UNREADABLE => Some("[unknown: memory not readable]"),
         end::TOO_DEEP => Some("[unknown: too deep]"),
         end::SEAM => Some("[unknown: where C called Python]"),
         _ => Some("[unknown: bad frame]"),
@@ -136,6 +137,7 @@ fn verdict_of(raw: &RawStack) -> Verdict {
         end::NOT_READY => return Verdict::PythonLost(PythonLoss::NotReady),
         end::AMBIGUOUS => return Verdict::PythonLost(PythonLoss::Ambiguous),
         end::BROKEN_CHAIN => return Verdict::PythonLost(PythonLoss::BrokenChain),
+        end::UNREADABLE => return Verdict::PythonLost(PythonLoss::Unreadable),
         _ => return Verdict::PythonLost(PythonLoss::PageFault),
     }
     Verdict::Truncated(match raw.native_end {
@@ -149,6 +151,7 @@ fn verdict_of(raw: &RawStack) -> Verdict {
         end::TOO_DEEP => Truncation::TooDeep,
         end::BEYOND_COPY => Truncation::DeeperThanCopy,
         end::GONE => Truncation::ProcessGone,
+        end::UNREADABLE => Truncation::Unreadable,
         _ => Truncation::BadFrame,
     })
 }
@@ -156,7 +159,7 @@ fn verdict_of(raw: &RawStack) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::{Merged, RawStack, eval_frames, merge};
-    use crate::profile::record::{Truncation, Verdict};
+    use crate::profile::record::{PythonLoss, Truncation, Verdict};
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::python::PythonFrame;
     use tracer_ebpf::wire::end;
@@ -242,6 +245,22 @@ mod tests {
         assert_eq!(eval_frames(&raw), [(50, 2000)]);
         raw.healed = 1;
         assert_eq!(eval_frames(&raw), []);
+    }
+
+    /// A sample in the middle of a switch, when nothing of the process can be read, says so instead of looking like a thread without Python.
+    #[test]
+    fn what_could_not_be_read_is_said() {
+        let mut raw = RawStack {
+            kernel: vec![7],
+            native: native(&[(1000, 0)]),
+            native_end: end::UNREADABLE,
+            python_end: end::UNREADABLE,
+            ..RawStack::default()
+        };
+        assert_eq!(text(&raw), "k7 n1000 [unknown: memory not readable]");
+        assert_eq!(merge(&raw).1, Verdict::PythonLost(PythonLoss::Unreadable));
+        raw.python_end = end::NO_INTERPRETER;
+        assert_eq!(merge(&raw).1, Verdict::Truncated(Truncation::Unreadable));
     }
 
     /// A thread without Python is its native frames.

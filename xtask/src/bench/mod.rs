@@ -7,6 +7,7 @@ mod behalf;
 mod completeness;
 mod cost;
 mod figures;
+mod freeze;
 mod gpu_accuracy;
 mod gpu_cost;
 mod live;
@@ -41,6 +42,8 @@ pub(crate) enum Bench {
     Sources(sources::Options),
     /// What energy-trace, CodeCarbon and Scaphandre say a run spent, against the one simulated counter that all of them read.
     Totals(totals::Options),
+    /// Whether a recording makes the machine stand still: push times inside the BPF programs, and a watchdog on each CPU.
+    Freeze(freeze::Options),
     /// Memory of energy-trace while it records a PyTorch training, and how soon it has its first sample and all unwind tables.
     Start(start::Options),
     /// How much of a program's energy is charged to the framework call that its user wrote, beside py-spy's samples of the same process.
@@ -61,6 +64,7 @@ pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
         Bench::Cost(options) => cost::chore(workspace, options),
         Bench::Sources(options) => sources::chore(workspace, options),
         Bench::Totals(options) => totals::chore(workspace, options),
+        Bench::Freeze(options) => freeze::chore(workspace, options),
         Bench::Start(options) => start::chore(workspace, options),
         Bench::Behalf(options) => behalf::chore(workspace, options),
         Bench::GpuAccuracy(options) => gpu_accuracy::chore(workspace, options),

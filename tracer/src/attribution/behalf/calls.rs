@@ -41,6 +41,9 @@ impl Refiner<'_> {
     /// Makes marks and pieces of all lines, and gives them to the owners that they became.
     pub(super) fn bridge(&mut self, time: &mut CpuTime) {
         let mut lines = std::mem::take(&mut time.lines);
+        for piece in std::mem::take(&mut time.pieces) {
+            self.by_time(piece, time);
+        }
         self.ends(&mut lines, time);
         for line in lines {
             match self.role_of(&line) {
@@ -70,13 +73,16 @@ impl Refiner<'_> {
         let pieces = time.bridge(line);
         for (_, piece) in pieces {
             match piece.known_owner() {
-                Some(owner) => {
-                    let stretches = self.stretches(owner, piece.span, time).into_iter();
-                    time.pieces.extend(stretches.map(|(owner, span)| Piece::certain(piece.cpu, span, owner)));
-                }
+                Some(_) => self.by_time(piece, time),
                 None => time.pieces.push(piece),
             }
         }
+    }
+
+    /// Time whose owner is certain, by the moments at which the answer changes.
+    fn by_time(&mut self, piece: Piece, time: &mut CpuTime) {
+        let stretches = self.stretches(piece.left.owner, piece.span, time).into_iter();
+        time.pieces.extend(stretches.map(|(owner, span)| Piece::certain(piece.cpu, span, owner)));
     }
 
     /// One line for each call that has enough samples, and one for all others.
