@@ -3,12 +3,13 @@
 //! The library lies beside the program, as cargo and packages leave it. It is copied to a folder that everybody may read, since the command
 //! runs as the invoking user, in a file system that lets code run. Leaves out what the library sends (`probe/gpu`).
 
+use super::planting::furnish;
 use energy_trace_cupti::{NEXT, SOCKET};
 use nix::sys::statvfs::{FsFlags, statvfs};
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, Permissions};
+use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -118,23 +119,12 @@ fn may_run_code(folder: &Path) -> bool {
 /// A new folder with the library and a socket.
 fn place(library: &Path, folder: &Path) -> io::Result<(TempDir, UnixListener)> {
     let folder = tempfile::Builder::new().prefix("energy-trace-").tempdir_in(folder)?;
-    let listener = furnish(folder.path(), library, FILE.as_ref())?;
+    let open = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
+        .open(folder.path())?;
+    let (_copy, listener) = furnish(&open, library, FILE.as_ref())?;
     Ok((folder, listener))
-}
-
-/// Puts a copy of the library, under this name, and a socket into a new folder that nobody else may write to, and opens it to whoever a
-/// command runs as: what others say is not believed (`probe/gpu`).
-///
-/// # Errors
-/// When the system does not let us.
-pub fn furnish(folder: &Path, library: &Path, name: &OsStr) -> io::Result<UnixListener> {
-    let (copy, socket) = (folder.join(name), folder.join(SOCKET_FILE));
-    fs::copy(library, &copy)?;
-    fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
-    let listener = UnixListener::bind(&socket)?;
-    fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
-    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
-    Ok(listener)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod foresee;
 pub mod injection;
 pub mod launch;
 pub mod lookup;
+pub mod planting;
 pub mod signals;
 pub mod user;
 

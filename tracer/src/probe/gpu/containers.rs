@@ -8,13 +8,13 @@
 use crate::foreign::{Root, Roots};
 use crate::ids::Pid;
 use crate::profile::record::Warning;
-use crate::target::injection::{SOCKET_FILE, furnish};
-use crate::unwind::elf::path_of;
+use crate::target::planting::{by_descriptor, furnish, identity_below, make_folder, remove};
 use nix::sys::statvfs::{FsFlags, fstatvfs};
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, DirBuilder, File};
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -35,9 +35,17 @@ pub(in crate::probe) struct Containers {
 #[derive(Debug)]
 struct Planted {
     root: Root,
-    /// The folder that holds the library's, open; `None` where the library was there already.
-    parent: Option<File>,
+    /// What was made; `None` where the library was there already.
+    made: Option<Made>,
     pids: HashSet<Pid>,
+}
+
+/// What was made below a root, all of it open: paths there may lead elsewhere by now.
+#[derive(Debug)]
+struct Made {
+    parent: File,
+    folder: File,
+    copy: File,
 }
 
 /// A program that has just started below another root.
@@ -82,12 +90,12 @@ impl Containers {
         let pids = HashSet::from([pid]);
         match plant(root, library) {
             Ok(None) => {
-                self.planted.push(Planted { root: root.clone(), parent: None, pids });
+                self.planted.push(Planted { root: root.clone(), made: None, pids });
                 None
             }
-            Ok(Some((parent, listener))) => {
-                let copy = below(&parent, library);
-                self.planted.push(Planted { root: root.clone(), parent: Some(parent), pids });
+            Ok(Some((made, listener))) => {
+                let copy = by_descriptor(&made.copy);
+                self.planted.push(Planted { root: root.clone(), made: Some(made), pids });
                 Some((copy, listener))
             }
             Err(why) => {
@@ -125,41 +133,35 @@ impl Containers {
         let Some(library) = &self.library else { return };
         let lives = |pid: &Pid| fs::metadata(format!("/proc/{pid}/exe")).is_ok();
         for planted in self.planted.drain(..).filter(|planted| !planted.pids.iter().any(lives)) {
-            let Some(parent) = planted.parent else { continue };
-            let copy = below(&parent, library);
-            let folder = copy.parent().unwrap_or(&copy);
-            let removed =
-                [fs::remove_file(folder.join(SOCKET_FILE)), fs::remove_file(&copy), fs::remove_dir(folder)];
-            if let Some(error) = removed.into_iter().find_map(Result::err) {
-                log::debug!("the library stays in {}: {error}", folder.display());
+            let Some(Made { parent, folder, .. }) = planted.made else { continue };
+            let Some((own, name)) = names(library) else { continue };
+            if let Err(error) = remove(&parent, &folder, own, name) {
+                log::debug!("the library stays below a root: {error}");
             }
         }
     }
 }
 
-/// The library's path by the open folder that holds its folder.
-fn below(parent: &File, library: &Path) -> PathBuf {
-    let folder = library.parent().and_then(Path::file_name).unwrap_or_default();
-    path_of(parent).join(folder).join(library.file_name().unwrap_or_default())
+/// The names of the library's folder and of its file.
+fn names(library: &Path) -> Option<(&OsStr, &OsStr)> {
+    library.parent().and_then(Path::file_name).zip(library.file_name())
 }
 
 /// Makes the library's folder below a root, with a copy and a socket; `None` where the same library is there: the folder is shared.
-fn plant(root: &Root, library: &Path) -> io::Result<Option<(File, UnixListener)>> {
-    let folder = library.parent().ok_or(ErrorKind::InvalidInput)?;
-    let parent = root.folder(folder.parent().ok_or(ErrorKind::InvalidInput)?)?;
-    let identity = |path: &Path| fs::metadata(path).map(|facts| (facts.dev(), facts.ino()));
-    let copy = below(&parent, library);
-    if identity(&copy).ok() == Some(identity(library)?) {
+fn plant(root: &Root, library: &Path) -> io::Result<Option<(Made, UnixListener)>> {
+    let (own, name) = names(library).ok_or(ErrorKind::InvalidInput)?;
+    let above = library.ancestors().nth(2).ok_or(ErrorKind::InvalidInput)?;
+    let parent = root.folder(above)?;
+    let facts = fs::metadata(library)?;
+    if identity_below(&parent, own, name) == Some((facts.dev(), facts.ino())) {
         return Ok(None);
     }
     if fstatvfs(&parent)?.flags().contains(FsFlags::ST_NOEXEC) {
         return Err(io::Error::other("its file system lets no code run"));
     }
-    // The name is a random one and the folder new: nobody else has put a link into it.
-    let own = copy.parent().ok_or(ErrorKind::InvalidInput)?;
-    DirBuilder::new().mode(0o700).create(own)?;
-    let listener = furnish(own, library, copy.file_name().unwrap_or_default())?;
-    Ok(Some((parent, listener)))
+    let folder = make_folder(&parent, own)?;
+    let (copy, listener) = furnish(&folder, library, name)?;
+    Ok(Some((Made { parent, folder, copy }, listener)))
 }
 
 /// The search path of a process's loader, as the process was started.
@@ -172,31 +174,29 @@ fn read_search(pid: Pid) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Containers, Pid, Planted, Root, below, plant};
+    use super::{Containers, Pid, Planted, Root, by_descriptor, plant};
     use std::collections::HashSet;
     use std::fs::{self, File};
-    use std::path::Path;
 
     /// The library is put at its own path below the root, with a socket beside it, once; and is taken away when nobody lives there any more.
     #[test]
     fn the_library_is_put_below_a_root() {
         let (ours, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let library = Path::new("/tmp/energy-trace-x/lib.so");
         let here = ours.path().join("energy-trace-x/lib.so");
         fs::create_dir(here.parent().unwrap()).unwrap();
         fs::write(&here, "code").unwrap();
         let root = Root::at(File::open(other.path()).unwrap(), "/jail");
         assert!(plant(&root, &here).is_err(), "there is no such folder below that root");
         fs::create_dir_all(other.path().join(ours.path().strip_prefix("/").unwrap())).unwrap();
-        let (parent, _listener) = plant(&root, &here).unwrap().unwrap();
+        let (made, _listener) = plant(&root, &here).unwrap().unwrap();
         let there = other.path().join(here.strip_prefix("/").unwrap());
         assert_eq!(fs::read_to_string(&there).unwrap(), "code");
         assert!(there.with_file_name("socket").exists());
         assert!(plant(&root, &here).is_err(), "what is there already is not ours");
-        assert!(below(&parent, library).ends_with("energy-trace-x/lib.so"));
+        assert_eq!(fs::read_to_string(by_descriptor(&made.copy)).unwrap(), "code");
         let mut containers = Containers { library: Some(here.clone()), ..Containers::default() };
         let pids = HashSet::from([Pid::new(7)]);
-        containers.planted.push(Planted { root, parent: Some(parent), pids });
+        containers.planted.push(Planted { root, made: Some(made), pids });
         containers.forget(Pid::new(7));
         containers.clear();
         assert!(here.exists() && !there.parent().unwrap().exists());
