@@ -309,13 +309,3 @@ fn root_follows_no_links_of_others() {
     assert_eq!(fs::read_to_string(&secret).unwrap(), "precious");
     assert_code(&place.run(&["flamegraph", "r.data", "-o", "/dev/stdout"]), 0);
 }
-
-/// The command's file is a pipe by the time that somebody looks at it: nobody waits for it.
-#[test]
-fn a_pipe_as_the_program_stops_nothing() {
-    let place = place();
-    place.write("script", 0o755, "#!./interpreter\n");
-    nix::unistd::mkfifo(&place.path("interpreter"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let output = run_bounded(place.sudo(USER, &["--power", "none", "--no-svg", "--", "./script"]));
-    assert_code(&output, 126);
-}
