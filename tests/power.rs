@@ -302,7 +302,10 @@ fn replay_errors() {
     let cases = [
         ("", "meter.csv is empty"),
         ("time_s,package-0_uj\n1,5\n0.5,6\n", "meter.csv, line 3, column 1 (time_s): the time is earlier"),
-        ("time_s,package-0_uj\n0,5\n1,six\n", "meter.csv, line 3, column 2 (package-0_uj): it holds no number"),
+        (
+            "time_s,package-0_uj\n0,5\n1,six\n",
+            "meter.csv, line 3, column 2 (package-0_uj): it holds no number",
+        ),
     ];
     for (text, part) in cases {
         std::fs::write(&log, text).unwrap();

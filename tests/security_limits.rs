@@ -68,13 +68,18 @@ fn what_is_needed_is_enough() {
 fn the_size_of_files() {
     let place = place();
     let script = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; : > ran";
-    let output = limited(&place, "--fsize=8192", &["-F", "999", "--power", "model", "--", "sh", "-c", script]);
+    let output =
+        limited(&place, "--fsize=8192", &["-F", "999", "--power", "model", "--", "sh", "-c", script]);
     assert_sentence(&output, "-f");
     assert_says(&output, &["energy-trace.data", "stays readable"]);
     assert!(place.path("ran").exists());
     assert!(!place.path("energy-trace.svg").exists());
     // The recording fits, and the flame graph does not.
-    let output = limited(&place, "--fsize=16384", &["--power", "model", "--", "sh", "-c", "i=0; while [ $i -lt 90000 ]; do i=$((i+1)); done"]);
+    let output = limited(
+        &place,
+        "--fsize=16384",
+        &["--power", "model", "--", "sh", "-c", "i=0; while [ $i -lt 90000 ]; do i=$((i+1)); done"],
+    );
     assert_sentence(&output, "-f");
     // The signal that the limit sends is the command's as it was.
     let ignored = "echo $((0x$(sed -n 's/SigIgn:.//p' /proc/self/status) >> 24 & 1))";

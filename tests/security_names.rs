@@ -60,8 +60,22 @@ const HOSTILE: [&str; 27] = [
 /// What must not be in any output but for line ends: of its own, not the product's.
 fn is_harmful(c: char) -> bool {
     let listed = [
-        '\u{ad}', '\u{61c}', '\u{200b}', '\u{200d}', '\u{200f}', '\u{2028}', '\u{2029}', '\u{202c}', '\u{202e}',
-        '\u{2060}', '\u{2066}', '\u{2069}', '\u{feff}', '\u{e0041}', '\u{fffe}', '\u{ffff}',
+        '\u{ad}',
+        '\u{61c}',
+        '\u{200b}',
+        '\u{200d}',
+        '\u{200f}',
+        '\u{2028}',
+        '\u{2029}',
+        '\u{202c}',
+        '\u{202e}',
+        '\u{2060}',
+        '\u{2066}',
+        '\u{2069}',
+        '\u{feff}',
+        '\u{e0041}',
+        '\u{fffe}',
+        '\u{ffff}',
     ];
     c != '\n' && (c.is_control() || listed.contains(&c))
 }
@@ -77,7 +91,9 @@ fn assert_harmless(what: &str, text: &str) {
 /// Every character is one that XML 1.0 allows (its production 2), and every element is closed.
 #[track_caller]
 fn assert_well_formed(svg: &str) {
-    let allowed = |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..) && c as u32 & 0xfffe != 0xfffe;
+    let allowed = |c: char| {
+        matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..) && c as u32 & 0xfffe != 0xfffe
+    };
     assert!(svg.chars().all(|c| allowed(c)), "{:?}", svg.chars().find(|&c| !allowed(c)));
     let mut reader = Reader::from_str(svg);
     reader.config_mut().check_end_names = true;
@@ -112,11 +128,16 @@ fn recording_of(name: &str) -> Vec<Record> {
         command: vec![own()],
         runtime: Some(own()),
     };
-    let thread = Thread { key: ThreadKey::new(0), process: ProcessKey::new(0), tid: Tid::new(42), name: own() };
-    let python = Frame { kind: FrameKind::Python, module: own(), file: own(), line: 3, first_line: 1, ..frame(name) };
+    let thread =
+        Thread { key: ThreadKey::new(0), process: ProcessKey::new(0), tid: Tid::new(42), name: own() };
+    let python =
+        Frame { kind: FrameKind::Python, module: own(), file: own(), line: 3, first_line: 1, ..frame(name) };
     let native = Frame { module: format!("/lib/{name}"), file: own(), line: 7, ..frame(name) };
     let nameless = Frame { module: format!("/lib/{name}"), ..frame("") };
-    let stack = |frame, parent: Option<u32>| StackNode { parent: parent.map(StackId::new), frame: FrameId::new(frame) };
+    let stack = |frame, parent: Option<u32>| StackNode {
+        parent: parent.map(StackId::new),
+        frame: FrameId::new(frame),
+    };
     let mut head = header();
     head.command = vec!["prog".to_owned(), own()];
     let warning = Warning { code: "a-code".to_owned(), text: format!("about {name}") };
@@ -126,7 +147,9 @@ fn recording_of(name: &str) -> Vec<Record> {
         warnings: vec![warning],
         ..Summary::default()
     };
-    let samples = (0..20).map(|i| sample(ms(50 * i + 5))).map(|s| energy_trace::profile::record::Sample { stack: StackId::new(2), ..s });
+    let samples = (0..20)
+        .map(|i| sample(ms(50 * i + 5)))
+        .map(|s| energy_trace::profile::record::Sample { stack: StackId::new(2), ..s });
     vec![
         Record::Header(head),
         Record::Domain(domain()),
@@ -188,12 +211,14 @@ fn hostile_names_in_every_output() {
 fn other_names_are_untouched() {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let path = place.path("r.data");
-    for name in ["größe", "短い名前", "Ωμέγα::f<int&&>", "עברית", "naïve_e\u{301}", "\\x1b", "😀"] {
+    for name in ["größe", "短い名前", "Ωμέγα::f<int&&>", "עברית", "naïve_e\u{301}", "\\x1b", "😀"]
+    {
         let file = std::fs::File::create(&path).unwrap();
         let mut writer = RecordingWriter::over(file, &path).unwrap();
         recording_of(name).iter().for_each(|record| writer.write(record).unwrap());
         writer.finish().unwrap();
-        for line in [&["report", "r.data", "--by", "thread"][..], &["export", "r.data", "--format", "folded"]] {
+        for line in [&["report", "r.data", "--by", "thread"][..], &["export", "r.data", "--format", "folded"]]
+        {
             let output = place.run(line);
             assert_code(&output, 0);
             assert!(text(&output.stdout).contains(name), "{name}: {}", text(&output.stdout));
@@ -252,6 +277,9 @@ proptest! {
 
 /// Any character, and those that formats care about more often.
 fn any_char() -> impl proptest::strategy::Strategy<Value = char> {
-    let special: Vec<char> = "\0\x01\x1b\x7f\r\n\t]]>&<\"'; #\u{85}\u{9b}\u{2028}\u{fffd}\u{fffe}\u{ffff}\u{10ffff}".chars().collect();
+    let special: Vec<char> =
+        "\0\x01\x1b\x7f\r\n\t]]>&<\"'; #\u{85}\u{9b}\u{2028}\u{fffd}\u{fffe}\u{ffff}\u{10ffff}"
+            .chars()
+            .collect();
     proptest::prop_oneof![any::<char>(), prop::sample::select(special)]
 }

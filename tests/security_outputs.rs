@@ -84,7 +84,8 @@ fn what_is_no_file_is_refused() {
             let place = place();
             make(&place.path("out"));
             let mode = fs::symlink_metadata(place.path("out")).unwrap().mode();
-            let output = run_bounded(place.sudo(USER, &["--power", "model", option, "out", "--", "touch", "ran"]));
+            let output =
+                run_bounded(place.sudo(USER, &["--power", "model", option, "out", "--", "touch", "ran"]));
             assert_code(&output, 125);
             assert_says(&output, &["cannot write out: it is", what, option]);
             assert_eq!(fs::symlink_metadata(place.path("out")).unwrap().mode(), mode);
@@ -102,15 +103,20 @@ fn what_is_no_file_is_refused() {
 #[test]
 fn a_swapped_recording_is_not_read() {
     let place = place();
-    let other = ["-q", "-o", "other.data", "--no-svg", "--power", "model", "--", "sh", "-c", "true not-for-you"];
+    let other =
+        ["-q", "-o", "other.data", "--no-svg", "--power", "model", "--", "sh", "-c", "true not-for-you"];
     assert_code(&place.run(&other), 0);
     let secret = place.write_secret("");
     fs::rename(place.path("other.data"), &secret).unwrap();
-    let output = record(&place, &format!("rm energy-trace.data; ln -s {} energy-trace.data", secret.display()));
+    let output =
+        record(&place, &format!("rm energy-trace.data; ln -s {} energy-trace.data", secret.display()));
     assert_code(&output, 0);
     assert!(!text(&output.stderr).contains("not-for-you"), "{}", text(&output.stderr));
     assert!(!fs::read_to_string(place.path("energy-trace.svg")).unwrap().contains("not-for-you"));
-    assert_says(&output, &["energy-trace.data was moved, replaced or removed", "recording: energy-trace.data.1"]);
+    assert_says(
+        &output,
+        &["energy-trace.data was moved, replaced or removed", "recording: energy-trace.data.1"],
+    );
     assert_users(&place.path("energy-trace.data.1"), RECORDING);
     assert!(read(&place.path("energy-trace.data.1")).unwrap().summary.is_some());
 }
@@ -163,7 +169,8 @@ fn a_renamed_folder_is_followed() {
     fs::create_dir(&folder).unwrap();
     std::os::unix::fs::chown(&folder, Some(USER), Some(USER)).unwrap();
     let script = format!("mv before after; {BURN}");
-    let outputs = ["-o", "before/r.data", "--svg", "before/r.svg", "--power", "model", "--", "sh", "-c", &script];
+    let outputs =
+        ["-o", "before/r.data", "--svg", "before/r.svg", "--power", "model", "--", "sh", "-c", &script];
     let output = run_bounded(place.sudo(USER, &outputs));
     assert_code(&output, 0);
     for (before, begins) in [("recording: ", RECORDING), ("flame graph: ", SVG)] {
@@ -199,7 +206,8 @@ fn the_older_file_is_kept() {
     assert_code(&run_bounded(place.sudo(USER, &whole)), 0);
     assert_eq!(fs::read_to_string(place.path("energy-trace.data.old")).unwrap(), "first");
     assert_users(&place.path("energy-trace.data"), RECORDING);
-    let names: Vec<_> = fs::read_dir(place.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(place.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 3, "{names:?}");
 }
 
@@ -242,7 +250,8 @@ fn the_finisher() {
     ] {
         assert!(status.contains(line), "{line} is not in:\n{status}");
     }
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid.parse().unwrap()), nix::sys::signal::SIGKILL).unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid.parse().unwrap()), nix::sys::signal::SIGKILL)
+        .unwrap();
     let output = child.end();
     assert_code(&output, 125);
     assert_says(&output, &["et-finisher", "energy-trace.data"]);
@@ -253,7 +262,8 @@ fn the_finisher() {
 #[test]
 fn nothing_is_left_by_a_kill() {
     let place = place();
-    let mut child = Talk::spawn(place.sudo(USER, &["--power", "none", "--", "sh", "-c", "echo ready; read x"]));
+    let mut child =
+        Talk::spawn(place.sudo(USER, &["--power", "none", "--", "sh", "-c", "echo ready; read x"]));
     assert_eq!(child.line(), "ready\n");
     let children = format!("/proc/{0}/task/{0}/children", child.0.id());
     let children: Vec<String> =
@@ -263,7 +273,8 @@ fn nothing_is_left_by_a_kill() {
     child.0.kill().unwrap();
     child.0.wait().unwrap();
     eventually("the finisher's end", || !children.iter().any(|pid| comm(pid) == "et-finisher\n"));
-    let names: Vec<_> = fs::read_dir(place.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(place.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["energy-trace.data"]);
 }
 
@@ -274,7 +285,9 @@ fn reading_verbs_are_the_users() {
     let arguments = ["-q", "-o", "r.data", "--no-svg", "--power", "model", "--", "sh", "-c", BURN];
     assert_code(&place.run(&arguments), 0);
     let secret = place.write_secret("precious");
-    for verb in [&["report", "r.data"][..], &["export", "r.data", "--format", "folded"], &["flamegraph", "r.data"]] {
+    for verb in
+        [&["report", "r.data"][..], &["export", "r.data", "--format", "folded"], &["flamegraph", "r.data"]]
+    {
         let output = run_bounded(place.sudo(USER, verb));
         assert_code(&output, 125);
         assert_says(&output, &["r.data", "Permission denied", "SUDO_UID"]);
@@ -282,7 +295,9 @@ fn reading_verbs_are_the_users() {
     }
     std::os::unix::fs::chown(place.path("r.data"), Some(USER), Some(USER)).unwrap();
     symlink(&secret, place.path("out")).unwrap();
-    for verb in [&["flamegraph", "r.data", "-o", "out"][..], &["export", "r.data", "--format", "folded", "-o", "out"]] {
+    for verb in
+        [&["flamegraph", "r.data", "-o", "out"][..], &["export", "r.data", "--format", "folded", "-o", "out"]]
+    {
         assert_code(&run_bounded(place.sudo(USER, verb)), 125);
         assert_eq!(fs::read_to_string(&secret).unwrap(), "precious");
     }

@@ -63,14 +63,20 @@ fn options_that_lend_capabilities_are_refused() {
     assert!(given.success(), "setcap of libcap2-bin");
     let plain = copy_elsewhere(&place, &program);
     for (options, program) in [(&[][..], &program), (&AMBIENT[..], &plain)] {
-        for (option, value) in
-            [("--nvml-lib", "evil.so"), ("--path.sysfs", "fs"), ("--path.rootfs", "fs"), ("--power", "replay:r.csv")]
-        {
+        for (option, value) in [
+            ("--nvml-lib", "evil.so"),
+            ("--path.sysfs", "fs"),
+            ("--path.rootfs", "fs"),
+            ("--power", "replay:r.csv"),
+        ] {
             let mut command = as_user(&place, options, program);
             command.args(["record", "-v", "--no-svg", option, value, "--", "touch", "ran"]);
             let output = run_bounded(command);
             assert_code(&output, 125);
-            assert_says(&output, &[option, "is refused, because this program has capabilities that its caller lacks"]);
+            assert_says(
+                &output,
+                &[option, "is refused, because this program has capabilities that its caller lacks"],
+            );
             assert!(!text(&output.stderr).contains("hunter2"), "{}", text(&output.stderr));
         }
         let mut command = as_user(&place, options, program);
@@ -101,11 +107,26 @@ fn contents_of_files_are_not_repeated() {
     let place = place();
     tree_with_a_secret(&place);
     for power in ["powercap", "auto", "replay:roots/secret", "replay:fs/class/powercap/intel-rapl:0/name"] {
-        let arguments = ["-v", "--no-svg", "--path.sysfs", "fs", "--power", power, "--gpu", "off", "--", "true"];
+        let arguments =
+            ["-v", "--no-svg", "--path.sysfs", "fs", "--power", power, "--gpu", "off", "--", "true"];
         let output = place.run(&arguments);
         assert!(!text(&output.stderr).contains("hunter2"), "{power}: {}", text(&output.stderr));
     }
-    assert_code(&place.run(&["-v", "--no-svg", "--path.sysfs", "fs", "--power", "auto", "--gpu", "off", "--", "true"]), 0);
+    assert_code(
+        &place.run(&[
+            "-v",
+            "--no-svg",
+            "--path.sysfs",
+            "fs",
+            "--power",
+            "auto",
+            "--gpu",
+            "off",
+            "--",
+            "true",
+        ]),
+        0,
+    );
     let output = place.run(&["report", "-v", "energy-trace.data"]);
     assert!(!text(&output.stdout).contains("hunter2"), "{}", text(&output.stdout));
 }
@@ -147,7 +168,8 @@ fn ambient_capabilities_end_here() {
 /// C13: numbers that setresuid takes for "unchanged", or that are too large, are no users.
 #[test]
 fn numbers_that_are_no_users() {
-    for (user, group) in [("4294967295", "12345"), ("12345", "4294967295"), ("4294967296", "1"), ("-1", "1")] {
+    for (user, group) in [("4294967295", "12345"), ("12345", "4294967295"), ("4294967296", "1"), ("-1", "1")]
+    {
         let place = place();
         let mut command = place.command(&["-q", "--no-svg", "--power", "none", "--", "touch", "ran"]);
         command.env("SUDO_UID", user).env("SUDO_GID", group);
@@ -155,7 +177,8 @@ fn numbers_that_are_no_users() {
         assert_code(&output, 125);
         assert_says(&output, &["is not a user or group number"]);
         assert!(!place.path("ran").exists());
-        let output = place.command(&["report", "x"]).env("SUDO_UID", user).env("SUDO_GID", group).output().unwrap();
+        let output =
+            place.command(&["report", "x"]).env("SUDO_UID", user).env("SUDO_GID", group).output().unwrap();
         assert_says(&output, &["is not a user or group number"]);
     }
 }

@@ -38,7 +38,8 @@ pub enum PrivilegeError {
         "recording needs root or capabilities that this process lacks: {}\n  \
          run it as root:      {sudo}\n  \
          or grant them once:  {}",
-        list(missing), setcap_advice(program)
+        list(missing),
+        setcap_advice(program)
     )]
     Missing {
         /// What is missing.

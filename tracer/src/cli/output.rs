@@ -56,7 +56,9 @@ pub(super) fn write_to(
     let mut whole = Vec::new();
     write(&mut whole).map_err(|e| Failure::own(&e))?;
     let (name, written) = match path.map(|path| (path, path.to_str())) {
-        None | Some((_, Some("-" | "/dev/stdout" | "/dev/fd/1"))) => (Path::new("stdout"), write_stdout(&whole)),
+        None | Some((_, Some("-" | "/dev/stdout" | "/dev/fd/1"))) => {
+            (Path::new("stdout"), write_stdout(&whole))
+        }
         // As they are open: a pipe of root's cannot be opened anew by the user.
         Some((path, Some("/dev/stderr" | "/dev/fd/2"))) => (path, io::stderr().write_all(&whole)),
         Some((path, _)) => (path, write_file(path, &whole)),
@@ -78,9 +80,9 @@ fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
         open.custom_flags(libc::O_NOFOLLOW);
     }
     match open.open(path) {
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
-            Err(io::Error::other("it is a link, which root does not follow in a folder of others; name the file itself"))
-        }
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => Err(io::Error::other(
+            "it is a link, which root does not follow in a folder of others; name the file itself",
+        )),
         opened => opened?.write_all(bytes),
     }
 }

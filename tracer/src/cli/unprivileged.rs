@@ -12,7 +12,9 @@ use std::io;
 
 /// Why privileges are still there. Then nothing is read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot become the user who typed this: {0}; run it without sudo and without capabilities, which it does not need")]
+#[error(
+    "cannot become the user who typed this: {0}; run it without sudo and without capabilities, which it does not need"
+)]
 struct StillPrivileged(#[source] io::Error);
 
 /// Becomes the user behind `sudo`, or gives up capabilities that are not the caller's, for good. A root that nobody has called by sudo

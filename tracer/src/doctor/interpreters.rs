@@ -46,13 +46,20 @@ fn on_path() -> Finding {
     let version = match InvokingUser::from_environment() {
         Ok(None) if geteuid().is_root() => version_in_name(&path),
         Ok(user) => version_said(&path, user),
-        Err(error) => return Finding::warn("python", format!("python3 on PATH: not asked, {error}"), "run doctor by sudo"),
+        Err(error) => {
+            return Finding::warn(
+                "python",
+                format!("python3 on PATH: not asked, {error}"),
+                "run doctor by sudo",
+            );
+        }
     };
     match version {
         Some(version) => judge(version, &format!("python3 on PATH: CPython {}", name(version))),
-        None if geteuid().is_root() => {
-            Finding::ok("python", "python3 on PATH: its version is not in its name, and it is not run as root to say it")
-        }
+        None if geteuid().is_root() => Finding::ok(
+            "python",
+            "python3 on PATH: its version is not in its name, and it is not run as root to say it",
+        ),
         None => Finding::ok("python", "no python3 on PATH that says its version"),
     }
 }

@@ -100,7 +100,8 @@ impl Finisher {
     /// # Errors
     /// When no process can be had.
     pub fn fork(plan: &RecordPlan) -> Result<Self, FinisherError> {
-        let child = fork_role(c"et-finisher", |parent| role::serve(plan, &parent)).map_err(FinisherError::Fork)?;
+        let child =
+            fork_role(c"et-finisher", |parent| role::serve(plan, &parent)).map_err(FinisherError::Fork)?;
         Ok(Self { child: Some(child), recording: plan.recording.clone(), at_work: Cell::new(false) })
     }
 

@@ -142,7 +142,9 @@ impl Maker {
             match kind(&found) {
                 Kind::Null => return Ok(None),
                 Kind::Other(what) => return Err(occupied(path, what, SVG)),
-                Kind::File if recording.is(&found) => return Err(OutputError::Same { path: path.to_owned() }),
+                Kind::File if recording.is(&found) => {
+                    return Err(OutputError::Same { path: path.to_owned() });
+                }
                 Kind::File if place.is_kept_by_another(&found).map_err(refused)? => {
                     return Err(OutputError::Anothers { path: path.to_owned(), option: SVG });
                 }
@@ -284,7 +286,12 @@ impl Svg {
             _ => {
                 let saved = self.place.save_copy(&mut self.file);
                 let saved = saved.map_err(|source| OutputError::Lost { path: path.clone(), source })?;
-                warn(&path, "cannot be replaced any more (its folder is gone, or it is a folder)", "flame graph", &saved);
+                warn(
+                    &path,
+                    "cannot be replaced any more (its folder is gone, or it is a folder)",
+                    "flame graph",
+                    &saved,
+                );
                 Ok(saved)
             }
         }

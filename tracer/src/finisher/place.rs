@@ -101,8 +101,7 @@ impl Place {
 
     /// Makes a new file, for reading and writing; what has the name already, a link above all, is an error.
     pub(super) fn create(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
-        let flags =
-            OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         Ok(File::from(openat(&self.folder, name, flags, mode)?))
     }
 
@@ -155,7 +154,11 @@ impl Place {
         if !is(fstatat(&self.folder, self.name.as_os_str(), nofollow)) {
             return Fate::Gone;
         }
-        if is(fstatat(AT_FDCWD, &self.path, nofollow)) { Fate::InPlace } else { Fate::Moved(self.now(&self.name)) }
+        if is(fstatat(AT_FDCWD, &self.path, nofollow)) {
+            Fate::InPlace
+        } else {
+            Fate::Moved(self.now(&self.name))
+        }
     }
 
     /// Writes a copy beside the place, as `NAME.N`, or where the folder takes none, in a new folder for temporary files.

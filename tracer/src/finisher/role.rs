@@ -18,7 +18,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 /// The process's life. Returns its exit status, which nobody looks at.
 pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
     let become_user = become_user(plan).and_then(|()| parent.die_with_it());
-    let mut state = State { plan, became: become_user, foresight: None, outputs: None, began: false, results: None };
+    let mut state =
+        State { plan, became: become_user, foresight: None, outputs: None, began: false, results: None };
     let ended = state.serve(parent);
     state.end();
     match ended {
@@ -33,7 +34,9 @@ pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
 fn become_user(plan: &RecordPlan) -> io::Result<()> {
     match &plan.owner {
         Some(user) => renounce(Some(&user.role())),
-        None if geteuid().is_root() => renounce_all_but(None, &CapsHashSet::from([Capability::CAP_DAC_OVERRIDE])),
+        None if geteuid().is_root() => {
+            renounce_all_but(None, &CapsHashSet::from([Capability::CAP_DAC_OVERRIDE]))
+        }
         None => renounce(None),
     }
 }

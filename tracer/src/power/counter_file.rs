@@ -56,7 +56,5 @@ pub(super) fn read_counter(file: &File) -> io::Result<u64> {
     let length = file.read_at(&mut buffer, 0)?;
     let text = buffer.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
     let number = text.trim_end();
-    number
-        .parse()
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it does not hold a number"))
+    number.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it does not hold a number"))
 }

@@ -39,7 +39,11 @@ impl Sensor {
         // What no driver says is not repeated: the files may be something else.
         let known = KNOWN_CHIPS.contains(&self.chip.as_str()) || self.chip.starts_with("i915_gt");
         let chip = if known { self.chip.as_str() } else { "another chip" };
-        if is_usual(&self.label) { format!("{chip}/{} ({place})", self.label) } else { format!("{chip} ({place})") }
+        if is_usual(&self.label) {
+            format!("{chip}/{} ({place})", self.label)
+        } else {
+            format!("{chip} ({place})")
+        }
     }
 }
 

@@ -358,7 +358,8 @@ const LONGEST_NAME: usize = 32;
 fn name_column(header: &csv::StringRecord, place: usize) -> String {
     let ours = |name: &&str| {
         let domain = parse_title(name).filter(|(name, _)| name.len() <= LONGEST_NAME);
-        ["time_s", "time_ns", "unix_s"].contains(name) || domain.is_some_and(|(name, _)| parse_domain(name).is_some())
+        ["time_s", "time_ns", "unix_s"].contains(name)
+            || domain.is_some_and(|(name, _)| parse_domain(name).is_some())
     };
     match header.get(place).filter(ours) {
         Some(name) => format!("{} ({name})", place + 1),

@@ -267,7 +267,8 @@ fn clocks_beside_a_counter() {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
     let run = |word: &str, change: &dyn Fn(&Receiver<Record>)| {
         let (sender, records) = channel();
-        let task = runtime.block_on(async { open(&plan(tree.path(), &[word])).unwrap().start(sender).unwrap() });
+        let task =
+            runtime.block_on(async { open(&plan(tree.path(), &[word])).unwrap().start(sender).unwrap() });
         change(&records);
         runtime.block_on(task.stop());
         records.try_iter().filter_map(clock_in).collect::<Vec<u32>>()

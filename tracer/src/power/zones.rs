@@ -291,7 +291,8 @@ mod tests {
     #[test]
     fn strangers() {
         let list = [("dtpm:0", "soc"), ("intel-rapl:3", "psys-1")];
-        let ignored = [("a zone of another name (dtpm:0)", "not a domain"), ("psys-1 (intel-rapl:3)", "board")];
+        let ignored =
+            [("a zone of another name (dtpm:0)", "not a domain"), ("psys-1 (intel-rapl:3)", "board")];
         check(&list, false, &[], &ignored);
     }
 

@@ -77,7 +77,9 @@ impl ProbeError {
         let permitted = || {
             let program = std::env::current_exe().unwrap_or_else(|_| "energy-trace".into());
             let capabilities = setcap_advice(&program);
-            format!("run it as root (sudo energy-trace -- COMMAND…), or give the binary the capabilities: {capabilities}")
+            format!(
+                "run it as root (sudo energy-trace -- COMMAND…), or give the binary the capabilities: {capabilities}"
+            )
         };
         match self {
             Self::Btf(_) => Some(

@@ -6,8 +6,8 @@
 
 use super::flame_colors::{LEGEND, color};
 use super::flame_titles::{Axis, rewrite};
-use super::shown::shown;
 use super::folded::{Folded, Line};
+use super::shown::shown;
 use super::sureness::tooltip;
 use super::{DomainChoice, ReportError, run};
 use crate::profile::energy_profile::EnergyProfile;

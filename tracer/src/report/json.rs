@@ -47,7 +47,8 @@ pub fn write(
         processes: process_lines(recording, profile),
         threads: thread_lines(recording, profile),
     };
-    let json = if options.pretty { serde_json::to_string_pretty(&report)? } else { serde_json::to_string(&report)? };
+    let json =
+        if options.pretty { serde_json::to_string_pretty(&report)? } else { serde_json::to_string(&report)? };
     writeln!(out, "{}", shown_json(&json))?;
     out.flush()
 }

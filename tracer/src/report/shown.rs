@@ -73,10 +73,15 @@ mod tests {
     #[test]
     fn what_is_written_out() {
         assert_eq!(shown("a\x1b[31mb\x07"), "a\\x1b[31mb\\x07");
-        assert_eq!(shown("\u{9b}2J\u{202e}x\u{200b}\u{2028}\n\x7f"), "\\u{9b}2J\\u{202e}x\\u{200b}\\u{2028}\\x0a\\x7f");
+        assert_eq!(
+            shown("\u{9b}2J\u{202e}x\u{200b}\u{2028}\n\x7f"),
+            "\\u{9b}2J\\u{202e}x\\u{200b}\\u{2028}\\x0a\\x7f"
+        );
         assert_eq!(shown("\u{fffe}\u{10ffff}"), "\\u{fffe}\\u{10ffff}");
         assert_eq!(shown_lines("a\x1b\nb\r"), "a\\x1b\nb\\x0d");
-        for name in ["größe", "短い名前", "Ωμέγα", "std::vector<int>&&", "C:\\x1b", "עברית", "é\u{301}", "\u{fffd}"] {
+        for name in
+            ["größe", "短い名前", "Ωμέγα", "std::vector<int>&&", "C:\\x1b", "עברית", "é\u{301}", "\u{fffd}"]
+        {
             assert!(matches!(shown(name), Cow::Borrowed(same) if same == name), "{name}");
         }
     }

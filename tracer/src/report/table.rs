@@ -126,8 +126,9 @@ fn ledger(out: &mut dyn Write, profile: &EnergyProfile, look: Look) -> io::Resul
     let heads = ["domain", "quality"].into_iter().chain(parts.iter().map(|part| part.0));
     let row = |row: &&LedgerRow| {
         let energies = parts.iter().map(|part| scale.show(part.1(row)));
-        let cells =
-            [shown(&row.domain).into_owned(), run::quality_word(row.quality).to_owned()].into_iter().chain(energies);
+        let cells = [shown(&row.domain).into_owned(), run::quality_word(row.quality).to_owned()]
+            .into_iter()
+            .chain(energies);
         GridRow { cells: cells.collect(), style: Style::new() }
     };
     let grid = Grid {

@@ -23,8 +23,8 @@ mod writer;
 
 pub use checks::is_first_pid_namespace_at;
 pub use error::SessionError;
-pub use limits::{LimitError, advise};
 pub use header::{read_cpu_model_at, read_kernel_at};
+pub use limits::{LimitError, advise};
 
 use crate::clock::KtimeNs;
 use crate::finisher::Finisher;

@@ -221,8 +221,9 @@ mod tests {
     async fn nothing_runs_before_the_release() {
         let dir = tempfile::tempdir().unwrap();
         let proof = dir.path().join("ran");
-        let held = launch(&shell(&format!("echo > {}; exit 7", proof.display())), None, &[], Before::default())
-            .unwrap();
+        let held =
+            launch(&shell(&format!("echo > {}; exit 7", proof.display())), None, &[], Before::default())
+                .unwrap();
         let exe = |pid| std::fs::read_link(format!("/proc/{pid}/exe")).unwrap();
         assert_eq!(exe(held.pid().to_string()), exe("self".into()));
         assert!(!proof.exists());
