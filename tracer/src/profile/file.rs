@@ -201,7 +201,7 @@ pub fn read_open(mut file: File, path: &Path) -> Result<Recording, FileError> {
     }
     // What cannot go back, a pipe, is at its beginning.
     match file.rewind() {
-        Err(error) if error.raw_os_error() != Some(libc::ESPIPE) => return Err(of(error)),
+        Err(error) if error.raw_os_error() != Some(libc::ESPIPE) => Err(of(error)),
         _ => decode_recording(BufReader::new(file)).map_err(|problem| problem.at(path)),
     }
 }
