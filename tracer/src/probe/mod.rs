@@ -282,6 +282,7 @@ impl Tracer {
         let rate = |event| Rate::under(limit, ticks, event, self.config.sample_hz);
         let Started { sampler, event, rate, refused } =
             Sampler::start(self.object.programs(), &self.cpus, decision, rate)?;
+        log::info!("samples: {} a second by {event} ({})", rate.hz, decision.why);
         let (sampler, root) = (Arc::new(Mutex::new(sampler)), root.clone());
         self.sampler = Some(Arc::clone(&sampler));
         self.sampling = Some((event, rate.hz));
