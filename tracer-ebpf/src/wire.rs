@@ -19,6 +19,9 @@ pub const CODE_WORDS: usize = 3;
 /// New code objects that a sample can bring along: a power of two. What is left over comes with the next sample.
 pub const MAX_FRESH_CODES: usize = 128;
 
+/// Since when a process of the tracer itself is a target: never, not even while everybody else is.
+pub const OURS: u64 = 0;
+
 /// Places of the mapping pool.
 pub const POOL_PLACES: u32 = 1 << 17;
 /// Code mappings that a process may have: what the search for a mapping can tell apart.

@@ -10,7 +10,7 @@ use core::arch::asm;
 use tracer_ebpf::known_rules::KnownRules;
 use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, MAX_FULL_RULES};
 use tracer_ebpf::wire::{
-    AddressSpace, CodeMapping, CpuState, EventHead, MAX_TABLES, PAGE_BYTES, POOL_PLACES, PythonLayout,
+    AddressSpace, CodeMapping, CpuState, EventHead, MAX_TABLES, OURS, PAGE_BYTES, POOL_PLACES, PythonLayout,
     RAW_PAGES, RawHead, SAMPLE_WORDS, SampleHead, Settings, lost,
 };
 
@@ -61,7 +61,8 @@ pub(crate) struct RawScratch {
 #[map]
 pub(crate) static RAW: Array<RawScratch> = Array::with_max_entries(1, 0);
 
-/// The processes that are targets, and when they became it: as many as have an address space.
+/// The processes that are targets, and when they became it: as many as have an address space. While everybody is a target: the tracer's own
+/// processes, which are none, with `wire::OURS`.
 #[map]
 pub(crate) static TARGETS: HashMap<u32, u64> = HashMap::with_max_entries(16384, 0);
 
@@ -128,10 +129,17 @@ pub(super) fn add_one(number: *mut u64) {
 #[inline(always)]
 pub(crate) fn is_target(pid: u32) -> bool {
     if settings().system_wide != 0 {
-        return pid != settings().tracer_pid;
+        return pid != settings().tracer_pid && !is_ours(pid);
     }
     // SAFETY: the value is not kept.
     unsafe { TARGETS.get(&pid) }.is_some()
+}
+
+/// Whether a process is the tracer's own, while all others are targets.
+#[inline(always)]
+pub(crate) fn is_ours(pid: u32) -> bool {
+    // SAFETY: the value is copied at once.
+    unsafe { TARGETS.get(&pid) }.is_some_and(|since| *since == OURS)
 }
 
 /// (thread group, thread) of `current`.

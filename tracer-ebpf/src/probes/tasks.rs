@@ -4,12 +4,12 @@
 //! address space and interpreter, which hold until it executes another program.
 
 use super::last_process::changed;
-use super::maps::{ADDRESS_SPACES, PYTHONS, TARGETS, count, current, head, is_target, settings};
+use super::maps::{ADDRESS_SPACES, PYTHONS, TARGETS, count, current, head, is_ours, is_target, settings};
 use super::rings::{WAKEUP, send_event};
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_probe_read_kernel};
 use aya_ebpf::programs::{RawTracePointContext, TracePointContext};
 use aya_log_ebpf::debug;
-use tracer_ebpf::wire::{TaskEvent, kind, lost};
+use tracer_ebpf::wire::{OURS, TaskEvent, kind, lost};
 
 /// `PROT_EXEC`.
 const EXECUTABLE: u64 = 4;
@@ -25,7 +25,8 @@ pub(crate) fn fork(child: *const u8) {
     if pid == parent {
         return; // A thread: it belongs to its process.
     }
-    if offsets.system_wide == 0 && !adopt(parent, pid) {
+    let is_target = if offsets.system_wide == 0 { adopt(parent, pid) } else { !stays_ours(parent, pid) };
+    if !is_target {
         return;
     }
     // SAFETY: the values are copied at once.
@@ -57,6 +58,16 @@ fn adopt(parent: u32, pid: u32) -> bool {
         return false;
     }
     true
+}
+
+/// Whether a child is the tracer's own as its parent is; a pid that came back to a stranger is not any more.
+#[inline(always)]
+fn stays_ours(parent: u32, pid: u32) -> bool {
+    if is_ours(parent) {
+        return TARGETS.insert(&pid, &OURS, 0).is_ok();
+    }
+    let _absent = TARGETS.remove(&pid);
+    false
 }
 
 /// `current` became another program: nothing that was known of its memory holds.

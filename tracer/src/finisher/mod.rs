@@ -105,6 +105,11 @@ impl Finisher {
         Ok(Self { child: Some(child), recording: plan.recording.clone(), at_work: Cell::new(false) })
     }
 
+    /// Its process.
+    pub fn pid(&self) -> Option<crate::ids::Pid> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// Makes the output files; returns the recording's, open for writing.
     ///
     /// # Errors

@@ -71,7 +71,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use tracer_ebpf::wire::lost;
+use tracer_ebpf::wire::{OURS, lost};
 use watch::Watch;
 
 /// How to trace.
@@ -193,6 +193,17 @@ impl Tracer {
         self.object.add_target(pid, KtimeNs::now().as_ns())?;
         self.followed.push(pid);
         Ok(())
+    }
+
+    /// Processes of the tracer's own, with all that they fork: no targets when everybody is. Before the start.
+    ///
+    /// # Errors
+    /// When the map of targets is full.
+    pub fn leave_out(&mut self, ours: impl Iterator<Item = Pid>) -> Result<(), ProbeError> {
+        if !self.config.system_wide {
+            return Ok(());
+        }
+        ours.into_iter().try_for_each(|pid| self.object.add_target(pid, OURS))
     }
 
     /// Has files read at the start that a target will map as code.

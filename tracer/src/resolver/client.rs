@@ -5,6 +5,7 @@
 
 use super::question::{Fault, Question};
 use super::server::{self, Order};
+use crate::ids;
 use crate::roles::channel::{Channel, ChannelError};
 use crate::roles::child::{Child, fork_role};
 use nix::unistd::Pid;
@@ -95,6 +96,11 @@ impl Resolver {
     /// The files that cost a worker, by the name under which they were asked about, and what became of them.
     pub fn mishaps(&self) -> BTreeMap<String, Mishap> {
         lock(&self.0.mishaps).clone()
+    }
+
+    /// The process that forks the others, while it is there.
+    pub fn pid(&self) -> Option<ids::Pid> {
+        lock(&self.0.server).child.as_ref().map(Child::id)
     }
 
     /// CPU time of all its processes so far, in nanoseconds; those that have ended count to a hundredth of a second.

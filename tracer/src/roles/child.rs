@@ -99,6 +99,11 @@ impl Child {
         self.pid
     }
 
+    /// The same, as the rest of the house has it.
+    pub fn id(&self) -> crate::ids::Pid {
+        crate::ids::Pid::new(self.pid.as_raw().cast_unsigned())
+    }
+
     /// The channel alone: somebody else will speak with it, and its process is collected by number.
     pub fn into_channel(self) -> Channel {
         self.channel

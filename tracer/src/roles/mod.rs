@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Resolver and finisher are forked while the recorder has one thread, before anything of a target was seen; they give up what they do not
-//! need for good (`privileges.rs`) and speak with the recorder over a socket (`channel.rs`): typed messages and open files, no paths. Each
+//! need for good (`renounce.rs`) and speak with the recorder over a socket (`channel.rs`): typed messages and open files, no paths. Each
 //! dies with the recorder. Leaves out what they do: `resolver/`, `finisher/`.
 
 pub mod channel;

@@ -143,6 +143,7 @@ async fn start_stages(
     tracer.foresee_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
     tracer.know_gpus(power.domains().iter().filter_map(gpu_of));
     tracer.foresee(roles.finisher.foreseen().await?);
+    tracer.leave_out(roles.resolver.pid().into_iter().chain(roles.finisher.pid()))?;
 
     let (records, receiver) = channel();
     tracer.start(records.clone(), &roles.resolver)?;
