@@ -22,16 +22,24 @@ pub fn are_being_saved(kernel_sp: u64, saved: u64, bytes: u64) -> bool {
     kernel_sp != 0 && ((among != 0 && among <= bytes) || kernel_sp >> 39 == ENTRY_AREA)
 }
 
-/// Why no state of a thread was found, `last` being where the search ended: the thread has none, its list could not be read, or nothing of the
-/// interpreter could.
+/// Why no state of a thread was found, `last` being where the search ended: the thread has none, or what would say so could not be read.
+/// `top` gives its stack pointer in user mode, or why there is none.
 #[inline(always)]
-pub fn why_no_thread(layout: &PythonLayout, last: u64, memory: &impl Memory) -> u8 {
-    if memory.read_word(layout.interpreter_at).is_none() {
-        end::UNREADABLE
-    } else if last == UNREAD {
-        end::FAULT
-    } else {
-        end::NOTHING
+pub fn why_no_thread(
+    layout: &PythonLayout,
+    last: u64,
+    top: impl FnOnce() -> Result<u64, u8>,
+    memory: &impl Memory,
+) -> u8 {
+    if memory.read_word(layout.interpreter_at).is_some() {
+        return if last == UNREAD { end::FAULT } else { end::NOTHING };
+    }
+    match top() {
+        // Its stack is there, the interpreter's page is not.
+        Ok(top) if memory.read_word(top).is_some() => end::FAULT,
+        Ok(_) => end::UNREADABLE,
+        // A thread that has given its memory back has nothing in it.
+        Err(code) => code,
     }
 }
 
@@ -54,13 +62,17 @@ mod tests {
         }
     }
 
-    /// A thread without a state is one only where the interpreter could be read to say so.
+    /// A thread without a state is one only where the interpreter could be read to say so, or the thread has no memory any more.
     #[test]
     fn no_state_has_a_reason() {
         let layout = PythonLayout { interpreter_at: 4096, ..PythonLayout::default() };
-        assert_eq!(why_no_thread(&layout, 0, &Upto(8192)), end::NOTHING);
-        assert_eq!(why_no_thread(&layout, UNREAD, &Upto(8192)), end::FAULT);
-        assert_eq!(why_no_thread(&layout, 0, &Upto(4096)), end::UNREADABLE);
+        let why = |last, top, upto| why_no_thread(&layout, last, || top, &Upto(upto));
+        assert_eq!(why(0, Ok(64), 8192), end::NOTHING);
+        assert_eq!(why(UNREAD, Ok(64), 8192), end::FAULT);
+        assert_eq!(why(0, Ok(64), 4096), end::FAULT);
+        assert_eq!(why(0, Ok(9000), 4096), end::UNREADABLE);
+        assert_eq!(why(0, Err(end::UNREADABLE), 4096), end::UNREADABLE);
+        assert_eq!(why(0, Err(end::NOTHING), 4096), end::NOTHING);
     }
 
     /// Registers are whole once the kernel's stack goes on below them; not while the stack pointer is among them, nor on the entry stack.

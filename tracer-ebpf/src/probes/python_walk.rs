@@ -3,13 +3,14 @@
 //! Leaves out what a frame is (`tracer_ebpf::python`).
 
 use super::maps::{Scratch, settings};
+use super::registers::user_registers;
 use super::sample::{MAX_ANCHORS, STEPS, Walks, repeat, scratch, walked};
 use super::user_memory::{FrameMemory, UserMemory};
 use aya_ebpf::helpers::{bpf_get_current_task, bpf_probe_read_kernel};
 use tracer_ebpf::memory::Memory as _;
 use tracer_ebpf::python::{self, MAX_THREADS, Step};
 use tracer_ebpf::reach::{UNREAD, why_no_thread};
-use tracer_ebpf::wire::{MAX_PYTHON_FRAMES, PYTHON_WORDS, SAMPLE_WORDS, end};
+use tracer_ebpf::wire::{MAX_PYTHON_FRAMES, PYTHON_WORDS, SAMPLE_WORDS, end, register};
 
 /// Frames of a loop that another loop repeats.
 const STRETCH: u32 = 64;
@@ -69,9 +70,13 @@ extern "C" fn find_state() -> u32 {
 #[inline(always)]
 fn settle() -> u8 {
     let Some(scratch) = scratch() else { return end::NOTHING };
-    let walk = &scratch.walk;
+    let walk = &mut scratch.walk;
     if !python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {
-        return why_no_thread(&walk.layout, walk.thread, &UserMemory);
+        let top = || {
+            user_registers(&mut walk.registers, walk.kernel_sp)?;
+            Ok(walk.registers[register::RSP])
+        };
+        return why_no_thread(&walk.layout, walk.thread, top, &UserMemory);
     }
     if python::has_sub_interpreters(&walk.layout, &UserMemory) {
         return end::AMBIGUOUS;
