@@ -105,8 +105,7 @@ async fn start(
     writer: RecordingWriter,
 ) -> Result<Stage, SessionError> {
     let (stage, opening, records) = start_stages(plan, control, finisher).await?;
-    // Where it is gone that is told at the end: the command runs, and what it does is recorded.
-    let _told_later = finisher.began().await;
+    finisher.began();
     let failed = |source| SessionError::System { doing: "start the writer's thread", source };
     let writer = writer::write_all(writer, &opening, records).map_err(failed)?;
     Ok(Stage { writer, ..stage })
@@ -131,7 +130,7 @@ async fn start_stages(
     let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     tracer.foresee_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
     tracer.know_gpus(power.domains().iter().filter_map(gpu_of));
-    tracer.foresee(finisher.foreseen().await?);
+    tracer.foresee(control.set_up(finisher.foreseen()).await??);
 
     let (records, receiver) = channel();
     tracer.start(records.clone())?;
