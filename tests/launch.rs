@@ -230,6 +230,44 @@ fn attached_until_a_signal() {
     }
 }
 
+/// A control group in which energy-trace is itself: its own processes are not recorded, and the recording ends with the last of the others.
+#[test]
+fn a_group_with_energy_trace_in_it() {
+    let root = Path::new("/sys/fs/cgroup");
+    let mounted = |name: &&str| root.join(name).join("cgroup.procs").exists();
+    let mount = ["", "unified", "pids"].into_iter().find(mounted).expect("control groups");
+    let name = format!("energy-trace-test-{}", std::process::id());
+    let group = Path::new(mount).join(&name);
+    let procs = root.join(&group).join("cgroup.procs");
+    std::fs::create_dir(root.join(&group)).unwrap();
+    let inside = |mut command: Command| {
+        // SAFETY: between fork and exec a file that exists is written; the test runs alone.
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(&mut command, {
+                let procs = procs.clone();
+                move || std::fs::write(&procs, "0")
+            })
+        };
+        Talk::spawn(command)
+    };
+    let place = place();
+    let mut sleeper = inside({
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        command
+    });
+    let arguments = ["--power", "none", "--no-svg", "--cgroup", group.to_str().unwrap()];
+    let recorder = inside(place.command(&arguments));
+    begun(&place);
+    sleeper.0.kill().unwrap();
+    sleeper.0.wait().unwrap();
+    assert_code(&recorder.end(), 0);
+    let recording = recording(&place);
+    let names: Vec<&str> = recording.processes.iter().map(|process| process.name.as_str()).collect();
+    assert_eq!(names, ["sleep"]);
+    std::fs::remove_dir(root.join(&group)).unwrap();
+}
+
 /// Attached until the end: the recording ends with the last process of the tree, not with its root.
 #[test]
 fn attached_until_the_end() {

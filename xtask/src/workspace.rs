@@ -91,6 +91,10 @@ impl Workspace {
                 cargo.env_remove(&name);
             }
         }
+        // Tests and benchmarks are root's, in root's folders, whoever typed sudo.
+        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
+            cargo.env_remove(name);
+        }
         cargo
     }
 }

@@ -137,12 +137,12 @@ impl Finisher {
         }
     }
 
-    /// The command runs: the files are kept from now on.
-    ///
-    /// # Errors
-    /// When the finisher is gone.
-    pub async fn began(&self) -> Result<(), FinisherError> {
-        self.done(Request::Began).await
+    /// The command runs: the files are kept from now on. Nobody waits for the finisher, which its user can stop; where it is gone that is
+    /// told at the end, and what the command does is recorded.
+    pub fn began(&self) {
+        if let Some(child) = &self.child {
+            let _told_later = child.channel.send(&Request::Began, &[], Some(PATIENCE));
+        }
     }
 
     /// Attributes and draws. The recording must be written by now.

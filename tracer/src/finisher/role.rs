@@ -58,7 +58,7 @@ impl State<'_> {
                 Ok((request, _)) => request,
                 Err(error) => return error,
             };
-            let answer = self.answer(&request);
+            let Some(answer) = self.answer(&request) else { continue };
             let recording = self.outputs.as_ref().map(|outputs| outputs.recording().as_fd());
             let files: Vec<BorrowedFd<'_>> =
                 recording.into_iter().filter(|_| matches!(answer, Answer::Prepared)).collect();
@@ -68,30 +68,39 @@ impl State<'_> {
         }
     }
 
-    fn answer(&mut self, request: &Request) -> Answer {
-        match (request, self.outputs.as_mut()) {
-            (Request::Prepare, _) => self.prepare(),
-            (Request::Foresee, _) => {
-                Answer::Foreseen(self.foresight.take().map(foresight::Foresight::wait).unwrap_or_default())
+    /// `None`: nobody waits for one.
+    fn answer(&mut self, request: &Request) -> Option<Answer> {
+        Some(match request {
+            Request::Prepare => self.prepare(),
+            Request::Foresee => {
+                let foreseen = self.foresight.take().map(foresight::Foresight::wait);
+                Answer::Foreseen(foreseen.unwrap_or_default())
             }
-            (Request::Began, _) => {
+            Request::Began => {
                 self.began = true;
-                Answer::Done
+                return None;
             }
-            (Request::Finish, Some(outputs)) => match Results::make(self.plan, outputs) {
-                Ok(results) => {
-                    self.results = Some(results);
-                    Answer::Done
-                }
-                Err(error) => refuse(&error),
-            },
-            (Request::Show, _) => {
+            Request::Finish => self.finish(),
+            Request::Show => {
                 if let Some(results) = &self.results {
                     results.show(self.plan);
                 }
                 Answer::Done
             }
-            (Request::Finish, None) => Answer::Refused("there is no recording to finish".into()),
+        })
+    }
+
+    fn finish(&mut self) -> Answer {
+        self.began = true;
+        let Some(outputs) = &mut self.outputs else {
+            return Answer::Refused("there is no recording to make a result of".into());
+        };
+        match Results::make(self.plan, outputs) {
+            Ok(results) => {
+                self.results = Some(results);
+                Answer::Done
+            }
+            Err(error) => refuse(&error),
         }
     }
 

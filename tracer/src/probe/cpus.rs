@@ -3,7 +3,7 @@
 use super::ProbeError;
 use super::object::Object;
 use crate::ids::CpuId;
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid as Thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,19 +35,26 @@ fn bound_of(list: &str) -> u32 {
 }
 
 /// Runs on each CPU for a moment: what ran there is switched out, and its slice ends. CPUs that this process may not use keep theirs
-/// open; the visits are made by a thread of its own, so that nobody's affinity changes.
+/// open; the visits are made by a thread of its own, so that nobody's affinity changes, or by this one where there is no other to be had.
 pub(super) fn visit(cpus: &[CpuId]) {
-    let here = Thread::from_raw(0);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for cpu in cpus {
-                let mut set = CpuSet::new();
-                if set.set(cpu.index()).is_ok() && sched_setaffinity(here, &set).is_ok() {
-                    std::thread::yield_now();
-                }
-            }
-        });
+        let visitor = std::thread::Builder::new().spawn_scoped(scope, || visit_from_here(cpus));
+        if visitor.is_err() {
+            let before = sched_getaffinity(Thread::from_raw(0));
+            visit_from_here(cpus);
+            // What it was before is allowed.
+            let _ = before.and_then(|before| sched_setaffinity(Thread::from_raw(0), &before));
+        }
     });
+}
+
+fn visit_from_here(cpus: &[CpuId]) {
+    for cpu in cpus {
+        let mut set = CpuSet::new();
+        if set.set(cpu.index()).is_ok() && sched_setaffinity(Thread::from_raw(0), &set).is_ok() {
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// A thread that passes on what the BPF side logs.

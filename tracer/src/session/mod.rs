@@ -116,8 +116,7 @@ async fn start(
     writer: RecordingWriter,
 ) -> Result<Stage, SessionError> {
     let (stage, opening, records) = start_stages(plan, control, roles).await?;
-    // Where it is gone that is told at the end: the command runs, and what it does is recorded.
-    let _told_later = roles.finisher.began().await;
+    roles.finisher.began();
     let failed = |source| SessionError::System { doing: "start the writer's thread", source };
     let writer = writer::write_all(writer, &opening, records).map_err(failed)?;
     Ok(Stage { writer, ..stage })
@@ -142,7 +141,7 @@ async fn start_stages(
     let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     tracer.foresee_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
     tracer.know_gpus(power.domains().iter().filter_map(gpu_of));
-    tracer.foresee(roles.finisher.foreseen().await?);
+    tracer.foresee(control.set_up(roles.finisher.foreseen()).await??);
     tracer.leave_out(roles.resolver.pid().into_iter().chain(roles.finisher.pid()))?;
 
     let (records, receiver) = channel();

@@ -67,7 +67,9 @@ impl Quarry {
             }
             Target::Cgroup(group) => {
                 // A process of the group that has just ended is nobody's error, and energy-trace does not record itself.
-                let pids = read_processes_at(Path::new(CGROUPS), group)?;
+                let mut pids = read_processes_at(Path::new(CGROUPS), group)?;
+                let tree = ProcessTree::read_at(proc)?;
+                pids.retain(|&pid| !is_ours(&tree, pid));
                 Ok(processes(pids.iter().filter_map(|&pid| check_at(proc, pid).ok()).collect(), false))
             }
             Target::Machine => Ok(Self::Machine),
@@ -117,6 +119,11 @@ impl Prey {
     }
 }
 
+/// Whether a process is energy-trace, or one of its own: those would wait for us while we wait for them.
+fn is_ours(tree: &ProcessTree, pid: Pid) -> bool {
+    tree.is_below(pid, Pid::new(std::process::id()))
+}
+
 /// Follows the roots and all below them until a look finds nobody new: a child that is forked while we look is in the next one.
 fn follow_tree(
     roots: &[ProcessLife],
@@ -126,8 +133,9 @@ fn follow_tree(
     let roots: Vec<Pid> = roots.iter().map(|life| life.pid).collect();
     loop {
         let tree = ProcessTree::read_at(Path::new(PROC))?;
+        let found = tree.with_descendants(&roots).into_iter();
         let new: Vec<ProcessLife> =
-            tree.with_descendants(&roots).into_iter().filter(|life| !followed.contains(life)).collect();
+            found.filter(|life| !followed.contains(life) && !is_ours(&tree, life.pid)).collect();
         if new.is_empty() {
             return Ok(());
         }

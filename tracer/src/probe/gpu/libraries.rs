@@ -184,7 +184,8 @@ impl Libraries {
         match self.probes.leave_runtimes() {
             Ok(()) => {
                 log::info!("GPU launches: {} probes on runtimes are taken away", of_runtimes.len());
-                std::thread::spawn(move || drop(of_runtimes));
+                // Without a thread they are dropped here.
+                let _ = std::thread::Builder::new().spawn(move || drop(of_runtimes));
             }
             Err(why) => {
                 log::warn!("GPU launches: {why}");
