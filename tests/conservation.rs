@@ -7,7 +7,7 @@ use energy_trace::profile::accounting::{Accounting, IdlePolicy, Method};
 use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile};
 use energy_trace::profile::record::{
     CounterValue, Domain, DomainClass, GpuWork, Header, IdleBaseline, Occupant, Origin, Quality, Reading,
-    Sample, Scope, Slice, Stranger, Summary, Verdict, Warning,
+    Sample, Scope, Slice, Stranger, Summary, Unseen, Verdict, Warning,
 };
 use energy_trace::profile::recording::{Recording, Requests};
 use energy_trace::units::{MicroJoules, MicroWatts};
@@ -185,11 +185,12 @@ fn as_readings(readings: &[(u64, Option<u64>)]) -> Vec<Reading> {
 }
 
 proptest! {
-    /// Any slices, samples and readings, in any order and overlapping: energy to 0 µJ, time to 0 ns, every sample counted, twice the same.
+    /// Any slices, stretches that nobody saw, samples and readings, in any order and overlapping: energy to 0 µJ, time to 0 ns, every sample counted, twice the same.
     #[test]
     fn nothing_appears_or_disappears(
         slices in any_slices(),
         samples in prop::collection::vec((0_u32..4, 0_u32..6, 0_u64..200), 0..40),
+        unseen in prop::collection::vec((0..CPUS, 0_u64..150, 0_u64..150), 0..4),
         package in any_readings(),
         dram in any_readings(),
         gpu in any_readings(),
@@ -206,6 +207,8 @@ proptest! {
         let mut recording = empty(domains, ticks(bounds.0), ticks(bounds.1));
         recording.slices = slices.iter().map(|s| slice(s.0, s.1, ticks(s.2), ticks(s.3))).collect();
         recording.samples = samples.iter().map(|s| sample(s.0, s.1, ticks(s.2))).collect();
+        let stretch = |s: &(u32, u64, u64)| Unseen { cpu: CpuId::new(s.0), start: ticks(s.1), end: ticks(s.2) };
+        recording.unseen = unseen.iter().map(stretch).collect();
         for (domain, readings) in [(0, &package), (1, &dram), (2, &gpu), (3, &package)] {
             recording.readings.insert(DomainId::new(domain), as_readings(readings));
         }
@@ -296,6 +299,30 @@ fn gpus_are_unattributed() {
     assert_conserved(&profile);
     assert_eq!(profile.ledger[0].unattributed["no launch data"], MicroJoules::from_uj(30_000_000));
     assert!(codes(&profile).contains(&"gpu-unattributed"));
+}
+
+/// A machine that stood still: of a slice of twenty seconds with one sample the sample has its own periods, and its energy with them; the rest
+/// is `[unsampled]`, and the ledger is exact.
+#[test]
+fn a_pause_is_nobodys() {
+    let package = counter(0, DomainClass::Package, Scope::Machine, Some(0));
+    let mut recording = empty(vec![package], ms(0), ms(20_000));
+    recording.readings.insert(DomainId::new(0), vec![reading(ms(0), 0), reading(ms(20_000), 200_000_000)]);
+    recording.slices = vec![slice(0, Some(0), ms(0), ms(20_000))];
+    recording.samples = vec![sample(0, 1, ms(5_000))];
+    let whole = attribute(&recording);
+    assert_eq!(whole.rows.iter().map(|row| row.time_ns / MS).collect::<Vec<_>>(), [20_000]);
+    let stretch = |start, end| Unseen { cpu: CpuId::new(0), start: ms(start), end: ms(end) };
+    recording.unseen = vec![stretch(0, 4_990), stretch(5_010, 20_000)];
+    let profile = attribute(&recording);
+    assert_conserved(&profile);
+    let mut rows: Vec<_> = profile
+        .rows
+        .iter()
+        .map(|row| (row.stack.is_some(), row.time_ns / MS, row.by_time[DomainClass::Package].as_uj()))
+        .collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [(false, 19_980, 199_800_000), (true, 20, 200_000)]);
 }
 
 /// A gap adds nothing to any number, and the reader is told how long it was.

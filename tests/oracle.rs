@@ -69,7 +69,8 @@ fn tally(run: &Run) -> Tally {
 
 /// Prints the row of one interpreter, and what differs.
 fn show(python: &Path, run: &Run, tally: &Tally) {
-    eprintln!("{} ({})\n    {}", python.display(), runtime(&run.recording), tally.row());
+    let (runtime, event) = (runtime(&run.recording), &run.recording.header.sample_event);
+    eprintln!("{} ({runtime}), by {event}\n    {}", python.display(), tally.row());
     if !tally.unchecked.is_empty() {
         eprintln!("    interleaving not compared, native frames being cut: {}", tally.left_out());
     }

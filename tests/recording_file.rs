@@ -11,7 +11,7 @@ use energy_trace::profile::file::{FileError, RecordingWriter, read};
 use energy_trace::profile::record::{Library, Name, Occupant, Record, Sample, Slice, StackNode};
 use energy_trace::profile::recording::Recording;
 use proptest::prelude::*;
-use records::{domain, frame, header, reading, records, sample, slice};
+use records::{domain, frame, header, reading, records, sample, slice, unseen};
 use std::fs;
 use std::path::Path;
 
@@ -64,6 +64,7 @@ fn a_recording_comes_back() {
     let strange = Slice { who: Occupant::Stranger(StrangerKey::new(0)), ..slice(6_000, 7_000) };
     assert_eq!(recording.slices, [slice(2_000, 3_000), slice(5_000, 6_000), strange]);
     assert_eq!(recording.samples, [sample(2_500), sample(5_500)]);
+    assert_eq!(recording.unseen, [unseen(2_100, 2_200), unseen(5_600, 5_700)]);
     assert_eq!(recording.readings[&DomainId::new(0)], [reading(1_000, 5), reading(9_000, 80)]);
     let names: Vec<_> = recording.frames_of(StackId::new(1)).map(|(_, f)| f.name.as_str()).collect();
     assert_eq!(names, ["main", "sin"]);

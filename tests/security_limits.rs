@@ -3,8 +3,6 @@
 //!
 //! Runs the real binary. Leaves out disks that fill up (`recording_file.rs`).
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace_tests::place::{Place, assert_code, assert_says, run_bounded, text};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::process::{Command, Output};

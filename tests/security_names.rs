@@ -3,7 +3,7 @@
 //!
 //! Leaves out what names are otherwise (`report.rs`).
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "fixtures/recording_builder.rs"]
 #[expect(dead_code, reason = "others use more of it")]
@@ -94,7 +94,7 @@ fn assert_well_formed(svg: &str) {
     let allowed = |c: char| {
         matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{fffd}' | '\u{10000}'..) && c as u32 & 0xfffe != 0xfffe
     };
-    assert!(svg.chars().all(|c| allowed(c)), "{:?}", svg.chars().find(|&c| !allowed(c)));
+    assert!(svg.chars().all(allowed), "{:?}", svg.chars().find(|&c| !allowed(c)));
     let mut reader = Reader::from_str(svg);
     reader.config_mut().check_end_names = true;
     let mut open = 0;

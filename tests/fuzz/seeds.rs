@@ -8,7 +8,7 @@ use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, Sta
 use energy_trace::profile::file::RecordingWriter;
 use energy_trace::profile::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, Occupant, Origin, Process,
-    Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Verdict,
+    Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Unseen, Verdict,
 };
 use energy_trace::unwind::elf::{ElfFacts, read_eh_frame};
 use energy_trace_fuzz::before_records;
@@ -141,6 +141,7 @@ fn records() -> Vec<Record> {
         Record::Samples(vec![sample(500), sample(2000)]),
         Record::Stranger(Stranger { key: StrangerKey::new(0), pid: Pid::new(9), name: "s".into() }),
         Record::Slices(vec![Slice { who: Occupant::Stranger(StrangerKey::new(0)), ..slice(1000, 1400) }]),
+        Record::Unseen(vec![Unseen { cpu: CpuId::new(0), start: at(1600), end: at(1900) }]),
         Record::Readings(DomainId::new(0), vec![reading(0, 5), reading(4000, 900)]),
         Record::Name(FrameId::new(1), name("g", 2)),
         Record::Inlined(FrameId::new(1), vec![name("h", 3)]),

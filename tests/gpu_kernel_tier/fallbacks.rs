@@ -167,6 +167,8 @@ fn as_the_invoking_user() {
     let open = Command::new("chmod").args(["-R", "a+rwX"]).arg(gpu.machine()).status().unwrap();
     assert!(open.success());
     let folder = tempfile::tempdir().unwrap();
+    // Files are made as that user.
+    std::os::unix::fs::chown(folder.path(), Some(65534), Some(65534)).unwrap();
     let data = folder.path().join("energy-trace.data");
     let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
     command.args(["record", "--no-svg", "--power", "nvml", "--gpu", "kernel", "-o"]).arg(&data);

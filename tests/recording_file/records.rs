@@ -6,7 +6,8 @@ use energy_trace::ids::{
 };
 use energy_trace::profile::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Frequencies, Header, Name, Occupant, Origin,
-    Process, Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Verdict,
+    Process, Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Unseen,
+    Verdict,
 };
 use energy_trace::units::{KiloHertz, MicroJoules};
 
@@ -69,6 +70,10 @@ pub(crate) fn sample(at: u64) -> Sample {
     }
 }
 
+pub(crate) fn unseen(start: u64, end: u64) -> Unseen {
+    Unseen { cpu: CpuId::new(0), start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(end) }
+}
+
 pub(crate) fn clock(at: u64, khz: u32) -> Record {
     let of = vec![(CpuId::new(1), KiloHertz::from_khz(khz))];
     Record::Frequencies(Frequencies { at: KtimeNs::from_ns(at), of })
@@ -111,6 +116,7 @@ pub(crate) fn records() -> Vec<Record> {
         Record::Cores(vec![vec![CpuId::new(0), CpuId::new(1)]]),
         clock(2_000, 800_000),
         clock(1_000, 3_000_000),
+        Record::Unseen(vec![unseen(5_600, 5_700), unseen(2_100, 2_200)]),
         Record::Stranger(Stranger { key: StrangerKey::new(0), pid: Pid::new(77), name: "cc1".to_owned() }),
         Record::Slices(vec![Slice { who: Occupant::Stranger(StrangerKey::new(0)), ..slice(6_000, 7_000) }]),
         Record::Summary(Summary {

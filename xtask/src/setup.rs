@@ -105,6 +105,7 @@ fn purpose_packages(purpose: Purpose) -> Vec<Package> {
             ("fusermount3", "fuse3", "mounts the simulated powercap tree"),
             ("sudo", "sudo", "tests start commands as another user through it"),
             (frameworks::SYSTEM_PYTHON, "python3", "the tests sample a real Python"),
+            ("setcap", "libcap2-bin", "a test gives a program capabilities"),
         ]
         .into_iter()
         .filter(|(program, ..)| find(program).is_none())

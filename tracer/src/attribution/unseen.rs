@@ -63,7 +63,7 @@ fn disjoint(stretches: &[Unseen]) -> Vec<(CpuId, Span)> {
     for (cpu, span) in ordered {
         match out.last_mut() {
             Some((last, before)) if *last == cpu && before.end >= span.start => {
-                before.end = before.end.max(span.end)
+                before.end = before.end.max(span.end);
             }
             _ => out.push((cpu, span)),
         }

@@ -333,3 +333,59 @@ fn has_no_unnamed(error: &io::Error) -> bool {
     let known = [Errno::EOPNOTSUPP, Errno::EISDIR, Errno::EINVAL, Errno::ENOENT];
     error.raw_os_error().is_some_and(|code| known.contains(&Errno::from_raw(code)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Place, Recording, SVG_MODE, Svg, hidden};
+    use std::fs;
+    use std::path::Path;
+
+    fn place(path: &Path) -> Place {
+        Place::open(path).unwrap().unwrap()
+    }
+
+    /// Where the file system has no files without a name, the flame graph has a hidden one until it is put into its place, and nothing is left
+    /// of it when there is none to put.
+    #[test]
+    fn a_hidden_name_does_as_well() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.svg");
+        let named = || {
+            let place = place(&path);
+            let name = hidden(&place);
+            let file = place.create(&name, SVG_MODE).unwrap();
+            Svg { place, file, name, named: true, whose: String::new() }
+        };
+        let count = || fs::read_dir(dir.path()).unwrap().count();
+        drop(named());
+        assert_eq!(count(), 0);
+        fs::write(&path, "older").unwrap();
+        let mut svg = named();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), count()), ("older", 2));
+        assert_eq!(svg.put(b"newer").unwrap(), path);
+        drop(svg);
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), count()), ("newer", 1));
+    }
+
+    /// A file that is discarded takes nothing with it that somebody else has put into its place.
+    #[test]
+    fn what_is_not_ours_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.data");
+        let maker = super::Maker { whose: String::new() };
+        let recording: Recording = maker.recording(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "another's").unwrap();
+        recording.discard();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "another's");
+    }
+
+    /// A path that names no file in a folder is no place.
+    #[test]
+    fn no_places() {
+        for path in [".", "/", "/tmp/", "..", ""] {
+            assert!(Place::open(Path::new(path)).unwrap().is_none(), "{path:?}");
+        }
+        assert!(Place::open(Path::new("/no/such/folder/x")).is_err());
+    }
+}

@@ -21,6 +21,7 @@ mod interner;
 mod libraries;
 mod looks;
 mod losses;
+mod naming;
 mod object;
 mod pauses;
 mod pool;
@@ -50,7 +51,7 @@ pub use rate::{Rate, fix as rate_fix, read_limit_at, read_ticks};
 
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid};
-use crate::profile::record::{Library, Name, Record, Unwinding, Warning};
+use crate::profile::record::{Record, Unwinding, Warning};
 use crate::resolver::Resolver;
 use crate::symbolize;
 use collector::Collector;
@@ -59,6 +60,7 @@ use files::Files;
 use gpu::Listener;
 use interner::Interner;
 use losses::{count_into, name_closed_files, name_losses, name_mishaps, name_shortages, told_pushes};
+use naming::send_names;
 use object::Object;
 use processes::Processes;
 use rate::Limits;
@@ -280,6 +282,7 @@ impl Tracer {
         let rate = |event| Rate::under(limit, ticks, event, self.config.sample_hz);
         let Started { sampler, event, rate, refused } =
             Sampler::start(self.object.programs(), &self.cpus, decision, rate)?;
+        log::info!("samples: {} a second by {event} ({})", rate.hz, decision.why);
         let (sampler, root) = (Arc::new(Mutex::new(sampler)), root.clone());
         self.sampler = Some(Arc::clone(&sampler));
         self.sampling = Some((event, rate.hz));
@@ -392,27 +395,4 @@ fn return_large_blocks() {
 fn trim() {
     // SAFETY: works on free memory only, under the allocator's own locks.
     let _some = unsafe { libc::malloc_trim(0) };
-}
-
-/// Finds the names of frames without one, and sends them.
-fn send_names(collector: &Collector, detail: symbolize::Detail) {
-    let out = &collector.out;
-    for (path, library) in collector.libraries.open() {
-        if let Some(id) = library.read_build_id(&collector.worker) {
-            out.send(Record::Library(Library { path: path.clone(), build_id: id.to_string() }));
-        }
-    }
-    for names in symbolize::name_frames(&out.unnamed, collector.libraries.open(), &collector.worker, detail) {
-        out.send(Record::Name(names.frame, names.name));
-        if !names.inlined.is_empty() {
-            out.send(Record::Inlined(names.frame, names.inlined));
-        }
-    }
-    let of = |name| Name { name, file: String::new(), line: 0 };
-    for names in collector.jit.values().flat_map(|process| process.names(&collector.worker)) {
-        out.send(Record::Name(names.frame, of(names.first)));
-        for (at, name) in names.later {
-            out.send(Record::Renamed(names.frame, at, of(name)));
-        }
-    }
 }

@@ -7,9 +7,10 @@ use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
     Clocks, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier, LaunchStacks,
-    Launches, Name, Occupant, Process, Record, Sample, Slice, StackNode, Thread, Wait, Wake,
+    Launches, Name, Occupant, Process, Record, Sample, Slice, StackNode, Thread, Unseen, Wait, Wake,
 };
 use super::recording::{GpuFacts, Recording, Requests};
+use crate::clock::KtimeNs;
 use crate::ids::{DomainId, FrameId, StackId, ThreadKey};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -123,10 +124,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             Ok(())
         }
         Record::Frequencies(read) => add_frequencies(to, &read),
-        Record::Slept(at) => {
-            to.sleeps.push(at);
-            Ok(())
-        }
+        Record::Slept(at) => add_sleep(to, at),
         Record::Name(id, name) => add_name(&mut to.frames, id, name),
         Record::Waits(waits) => add_waits(to, waits),
         Record::Wakes(wakes) => add_wakes(to, wakes),
@@ -141,10 +139,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::KernelTier(tier) => add_tier(to, tier),
         Record::LaunchStacks(stacks) => add_launch_stacks(to, stacks),
         Record::Stranger(stranger) => place(&mut to.strangers, "stranger", stranger.key.get(), stranger),
-        Record::Unseen(stretches) => {
-            to.unseen.extend(stretches);
-            Ok(())
-        }
+        Record::Unseen(stretches) => add_unseen(to, stretches),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -192,6 +187,16 @@ fn add_frequencies(to: &mut Recording, read: &Frequencies) -> Result<(), Nonsens
     for &(cpu, frequency) in &read.of {
         to.clocks.entry(cpu).or_default().push((read.at, frequency));
     }
+    Ok(())
+}
+
+fn add_sleep(to: &mut Recording, at: KtimeNs) -> Result<(), Nonsense> {
+    to.sleeps.push(at);
+    Ok(())
+}
+
+fn add_unseen(to: &mut Recording, stretches: Vec<Unseen>) -> Result<(), Nonsense> {
+    to.unseen.extend(stretches);
     Ok(())
 }
 

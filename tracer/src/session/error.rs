@@ -82,7 +82,7 @@ impl SessionError {
     /// What else the user can do about it.
     pub fn advice(&self) -> Option<String> {
         match self {
-            Self::Probe(error) => error.advice(),
+            Self::Probe(error) => error.advice().or_else(|| advise(error)),
             Self::NotFound { sudo: true, .. } => Some(
                 "sudo replaces PATH: name the command by its path, as in `sudo energy-trace -- $(command -v python) …`, \
                  or keep PATH with `sudo env \"PATH=$PATH\" energy-trace …`"
