@@ -196,7 +196,7 @@ fn everything_at_once() {
     println!("took {:?}, {} MiB, {:?} of CPU time", recorded.took, recorded.mib(), recorded.watch.cpu());
     println!("{}", recorded.report.meta["warnings"]);
     println!("{}", text(&recorded.output.stderr));
-    assert!(recorded.mib() < MOST_MIB, "{} MiB", recorded.mib());
+    assert!(recorded.mib() < MOST_MIB, "{} MiB: {:?}", recorded.mib(), recorded.watch.shares);
     let precious = fs::read_to_string(place.path("hostile/outputs/precious")).unwrap();
     assert_eq!(precious, "not to be touched");
     let shown = text(&recorded.output.stdout) + &text(&recorded.output.stderr);
