@@ -72,6 +72,7 @@ fn scripts(place: &Place) -> PathBuf {
 fn record(place: &Place, options: &[&str], command: &[String], variables: &[(&str, String)]) -> Recorded {
     let mut tracer = place.command(&["record", "--power", "model"]);
     tracer.args(options).arg("--").args(command).env("SUDO_UID", USER).env("SUDO_GID", USER);
+    tracer.env("TMPDIR", place.folder());
     tracer.envs(variables.iter().map(|(name, value)| (*name, value)));
     // Into files: nobody reads a pipe while it runs.
     let said = [(), ()].map(|()| tempfile::NamedTempFile::new().unwrap());
@@ -159,17 +160,22 @@ fn names_of_a_megabyte() {
     assert!(cut > 20, "{cut} names are cut");
 }
 
-/// C17: 30,000 executable mappings in a loop cost the tracer less than a fifth of a CPU (more than half of one before).
+/// C17: 30,000 executable mappings in a loop cost the tracer a fifth of a CPU at the most (more than half of one before), beside what any
+/// program costs it.
 #[test]
 fn mappings_without_end() {
     let place = place();
-    let command = part(&place, "mappings", 10);
-    let recorded = record(&place, &["--no-svg", "-o", "mappings.data"], &command, &[]);
-    assert_code(&recorded.output, 0);
-    let share = recorded.watch.cpu().as_secs_f64() / recorded.took.as_secs_f64();
-    println!("{:.1} % of a CPU, {} MiB", 100.0 * share, recorded.mib());
-    assert!(share < 0.2, "{:.1} % of a CPU", 100.0 * share);
-    assert!(recorded.mib() < 200, "{} MiB", recorded.mib());
+    let take = |what: &str| {
+        let command = part(&place, what, 10);
+        let recorded = record(&place, &["--no-svg", "-o", &format!("{what}.data")], &command, &[]);
+        assert_code(&recorded.output, 0);
+        let cpu = recorded.watch.cpu().as_secs_f64();
+        println!("{what}: {cpu:.2} s of CPU time in {:?}, {} MiB", recorded.took, recorded.mib());
+        assert!(recorded.mib() < 200, "{} MiB", recorded.mib());
+        cpu
+    };
+    let (quiet, storm) = (take("folder"), take("mappings"));
+    assert!(storm - quiet < 0.2 * 10.0, "{storm} s beside {quiet} s");
 }
 
 /// Everything at once for 30 s, with `-a`: the tracer ends in time and within its memory, what it recorded is readable and exact, and the files
@@ -190,7 +196,7 @@ fn everything_at_once() {
     println!("took {:?}, {} MiB, {:?} of CPU time", recorded.took, recorded.mib(), recorded.watch.cpu());
     println!("{}", recorded.report.meta["warnings"]);
     println!("{}", text(&recorded.output.stderr));
-    assert!(recorded.mib() < MOST_MIB, "{} MiB", recorded.mib());
+    assert!(recorded.mib() < MOST_MIB, "{} MiB: {:?}", recorded.mib(), recorded.watch.shares);
     let precious = fs::read_to_string(place.path("hostile/outputs/precious")).unwrap();
     assert_eq!(precious, "not to be touched");
     let shown = text(&recorded.output.stdout) + &text(&recorded.output.stderr);
@@ -203,8 +209,7 @@ fn everything_at_once() {
 #[test]
 fn the_folder_is_gone() {
     let place = place();
-    let mut command = part(&place, "folder", 2);
-    command.splice(0..0, ["env".to_owned()]);
+    let command = part(&place, "folder", 2);
     let gone = place.path("gone");
     fs::create_dir(&gone).unwrap();
     fs::set_permissions(&gone, fs::Permissions::from_mode(0o777)).unwrap();
@@ -214,7 +219,8 @@ fn the_folder_is_gone() {
     let recorded = record(&place, &["--no-svg", "-o", &data], &command, &variables);
     assert_code(&recorded.output, 0);
     assert!(!gone.join("energy-trace.data").exists());
-    assert!(text(&recorded.output.stdout).contains("hot"), "{}", text(&recorded.output.stdout));
+    let shown = text(&recorded.output.stderr);
+    assert!(shown.contains("hot") && shown.contains("was moved, replaced or removed"), "{shown}");
 }
 
 /// Takes away what the program has left in folders of everybody.

@@ -4,13 +4,16 @@
 //! bytes that the target's parameters take (numbers as they are, a zero for an empty list), and ends with the data.
 
 use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, StrangerKey, ThreadKey, Tid};
+use energy_trace::ids::{
+    CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, StrangerKey, ThreadKey, Tid,
+};
 use energy_trace::profile::file::RecordingWriter;
 use energy_trace::profile::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, Occupant, Origin, Process,
     Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Unseen, Verdict,
 };
 use energy_trace::unwind::elf::{ElfFacts, read_eh_frame};
+use energy_trace_cupti::wire;
 use energy_trace_fuzz::before_records;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -63,6 +66,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         let words: Vec<u8> = (0..200_u64).flat_map(|word| (word * 8).to_le_bytes()).collect();
         put(target, "a", &[], &words)?;
     }
+    put("replay", "a", &[], b"time_s,package-0_J,dram_W\n0,1.5,2\n1.25,3,2.5\n# remark\n2,4,3\n")?;
+    put("replay", "wall", &[], b"unix_s,package-0_uJ\n1700000000.5,1\n1700000001,200\n")?;
+    put("powercap", "a", &[0, 0], b"package-0\n0")?;
+    put("cupti_socket", "a", &[], &frames())?;
+    let facts = postcard_like();
+    (0..5).try_for_each(|kind| put("channel", &format!("{kind}"), &[kind, 1], &facts))?;
+    resolver(&put)?;
     let recording = recording(&folder)?;
     put("recording", "raw", &[1], &recording)?;
     put("recording", "records", &[0], &recording[before_records()..])?;
@@ -73,6 +83,38 @@ const MAPS: &str = "55d0c0001000-55d0c0005000 r-xp 00001000 fe:00 1234   /usr/bi
     7f0000000000-7f0000010000 rwxp 00000000 00:00 0 \n\
     7f0000100000-7f0000110000 r-xp 00002000 fe:00 99    /tmp/gone.so (deleted)\n\
     7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0    [vdso]\n";
+
+/// Frames of an injected library: who it is, a name, a tick, the end.
+fn frames() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let hello = wire::Frame::Hello { pid: 7, cupti: 130_000, trouble: "no CUPTI".into() };
+    let tick = wire::Frame::Tick(wire::Tick { at_ns: 1, launches: 2, ..wire::Tick::default() });
+    for frame in [hello, wire::Frame::Name(1, "gemm".into()), tick, wire::Frame::End] {
+        wire::encode(&frame, &mut bytes);
+    }
+    bytes
+}
+
+/// Bytes such as an answer of the resolver has: a choice, lengths, text, numbers.
+fn postcard_like() -> Vec<u8> {
+    [&[0, 3][..], b"abc", &[1, 0x80, 1, 0, 0, 2, 5, 6]].concat()
+}
+
+/// For the resolver: the parameters lie before the bytes or behind them, so these are but near to what it takes.
+fn resolver(
+    put: &impl Fn(&str, &str, &[u8], &[u8]) -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
+    for kind in 0..7 {
+        let library = fs::read(LIBRARIES[1]).unwrap_or_default();
+        let data = match kind {
+            5 => b"1000 20 py::f:/t.py\n0x10 8 jit_conv.12\n".to_vec(),
+            6 => [&b"DTiJ"[..], &[1, 0, 0, 0, 40, 0, 0, 0], &[0; 28], &dump()].concat(),
+            _ => library[..library.len().min(MOST)].to_vec(),
+        };
+        put("resolver", &format!("{kind}"), &[&[kind, 0][..], &[0; 21]].concat(), &data)?;
+    }
+    Ok(())
+}
 
 /// Records of a jitdump: code loaded, loaded over, and moved.
 fn dump() -> Vec<u8> {

@@ -70,6 +70,8 @@ pub fn family(pid: u32) -> Vec<Seen> {
 pub struct Watch {
     /// Most resident memory of them at one time, in KiB.
     pub most_kib: u64,
+    /// How they shared it then: names and KiB.
+    pub shares: Vec<(String, u64)>,
     cpu: BTreeMap<u32, Duration>,
 }
 
@@ -80,12 +82,15 @@ impl Watch {
         let program = family.iter().find(|seen| seen.pid == pid).and_then(|seen| seen.program.clone());
         let own =
             family.iter().filter(|seen| seen.pid == pid || program.is_some() && seen.program == program);
-        let mut kib = 0;
+        let mut shares = Vec::new();
         for seen in own {
-            kib += seen.rss_kib;
+            shares.push((seen.name.clone(), seen.rss_kib));
             self.cpu.insert(seen.pid, seen.cpu);
         }
-        self.most_kib = self.most_kib.max(kib);
+        let kib = shares.iter().map(|(_, kib)| kib).sum();
+        if kib > self.most_kib {
+            (self.most_kib, self.shares) = (kib, shares);
+        }
     }
 
     /// CPU time that they were seen to have taken.

@@ -10,6 +10,7 @@ pub mod chain;
 pub mod finding;
 pub mod gpu;
 pub mod known_rules;
+pub mod mappings;
 pub mod memory;
 pub mod native;
 pub mod on_cpu;

@@ -4,6 +4,7 @@
 //! turns are put together: two processes that hand a CPU to and fro a hundred thousand times a second would else be as many events. At
 //! most two runs then begin for each turn of `SHORT_NS` or more. Leaves out whose time the rest is (`sched.rs` of the probes).
 
+use crate::mappings::Announced;
 use crate::wire::EventHead;
 
 /// Turns shorter than this are put together with their neighbours' short ones.
@@ -52,6 +53,8 @@ pub struct CpuState {
     pub since_ns: u64,
     /// Those who are not targets and ran since the last target, or since the CPU was last idle.
     pub run: Run,
+    /// The last announcements of mappings.
+    pub announced: Announced,
 }
 
 /// Time on a CPU of those who are not targets; `head.at_ns` is its end, `head.pid` the process or 0, `head.tid` 0.
@@ -68,7 +71,7 @@ pub struct StrangerEvent {
 
 const _: () = {
     assert!(size_of::<Run>() == 40);
-    assert!(size_of::<CpuState>() == 48);
+    assert!(size_of::<CpuState>() == 72);
     assert!(size_of::<StrangerEvent>() == 48);
 };
 

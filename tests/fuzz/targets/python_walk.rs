@@ -4,8 +4,8 @@
 use arbitrary::Arbitrary;
 use energy_trace_fuzz::Arena;
 use libfuzzer_sys::fuzz_target;
-use tracer_ebpf::memory::FRAME_WORDS;
 use tracer_ebpf::chain::Repeat;
+use tracer_ebpf::memory::FRAME_WORDS;
 use tracer_ebpf::python::{PythonWalk, Step, begin, first_thread, step, thread_by_key};
 use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout};
 
@@ -48,8 +48,15 @@ fuzz_target!(|input: Input<'_>| {
     let memory = Arena::of(input.memory);
     thread_by_key(&layout, input.fsbase, &memory);
     first_thread(&layout, &memory);
-    let mut walk =
-        PythonWalk { thread: 0, frame: 0, cframe: 0, root_cframe: 0, unproved: 0, repeat: Repeat::new(), words: [0; FRAME_WORDS] };
+    let mut walk = PythonWalk {
+        thread: 0,
+        frame: 0,
+        cframe: 0,
+        root_cframe: 0,
+        unproved: 0,
+        repeat: Repeat::new(),
+        words: [0; FRAME_WORDS],
+    };
     if begin(&layout, input.thread, &mut walk, &memory).is_ok() {
         for _ in 0..MAX_FRAMES {
             if let Step::End(_) = step(&layout, &mut walk, &memory) {

@@ -4,7 +4,9 @@
 //! address space and interpreter, which hold until it executes another program.
 
 use super::last_process::changed;
-use super::maps::{ADDRESS_SPACES, PYTHONS, TARGETS, count, current, head, is_ours, is_target, settings};
+use super::maps::{
+    ADDRESS_SPACES, CPU_STATE, PYTHONS, TARGETS, count, current, head, is_ours, is_target, settings,
+};
 use super::rings::{WAKEUP, send_event};
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_ktime_get_ns, bpf_probe_read_kernel};
 use aya_ebpf::programs::{RawTracePointContext, TracePointContext};
@@ -102,7 +104,13 @@ pub(crate) fn mmap(ctx: &TracePointContext) {
         return;
     }
     let (pid, _) = current();
-    if is_target(pid) {
+    if !is_target(pid) {
+        return;
+    }
+    let Some(state) = CPU_STATE.get_ptr_mut(0) else { return };
+    // SAFETY: the value is this CPU's, and only this program uses the field, which no other instance of it interrupts.
+    let (announced, now) = unsafe { (&mut (*state).announced, bpf_ktime_get_ns()) };
+    if announced.sends(pid, now) {
         send(kind::MMAP, 0);
     }
 }

@@ -3,7 +3,7 @@
 //! What cannot be sent because nobody reads is lost with the tracer that should have read it; the program never waits for longer than
 //! `PATIENCE`. Leaves out what is sent (`wire`).
 
-use crate::wire::{Frame, Tick, encode};
+use crate::wire::{Frame, MOST_SUMS, Tick, encode};
 use crate::{guarded, is_forked, listen};
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
@@ -78,7 +78,12 @@ fn ship(last: bool) {
     let (launches, dropped, cost_ns) = listen::counts();
     let at_ns = listen::monotonic_ns();
     let mut frames: Vec<Frame> = names.into_iter().map(|(number, name)| Frame::Name(number, name)).collect();
-    frames.push(Frame::Tick(Tick { at_ns, launches, dropped, untimed, cost_ns, sums }));
+    let tick =
+        |sums: &[_]| Frame::Tick(Tick { at_ns, launches, dropped, untimed, cost_ns, sums: sums.to_vec() });
+    frames.extend(sums.chunks(MOST_SUMS).map(tick));
+    if sums.is_empty() {
+        frames.push(tick(&[]));
+    }
     if last {
         frames.push(Frame::End);
     }

@@ -15,8 +15,12 @@ use crate::tally::Sum;
 
 /// The version of this layout.
 pub const PROTOCOL: u32 = 3;
-/// The longest frame that is believed.
-const LONGEST: usize = 1 << 24;
+/// The longest frame that is believed: more than one of `MOST_SUMS`.
+const LONGEST: usize = 1 << 20;
+/// The most sums of one tick; more go into several, which say the same counts.
+pub const MOST_SUMS: usize = 16 << 10;
+/// Bytes of a name or a trouble that are sent.
+const LONGEST_TEXT: usize = 16 << 10;
 const SUM_BYTES: usize = 48;
 
 /// One frame.
@@ -66,12 +70,12 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
             for number in [PROTOCOL, *pid, *cupti] {
                 out.extend(number.to_le_bytes());
             }
-            out.extend(trouble.as_bytes());
+            out.extend(cut(trouble).as_bytes());
         }
         Frame::Name(number, name) => {
             out.push(2);
             out.extend(number.to_le_bytes());
-            out.extend(name.as_bytes());
+            out.extend(cut(name).as_bytes());
         }
         Frame::Tick(tick) => {
             out.push(3);
@@ -86,6 +90,11 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
     if let Some(place) = out.get_mut(start..start + 4) {
         place.copy_from_slice(&length.to_le_bytes());
     }
+}
+
+/// The beginning of a text, as much of it as is sent.
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default()
 }
 
 fn encode_sum(sum: &Sum, out: &mut Vec<u8>) {

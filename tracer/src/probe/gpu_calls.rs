@@ -39,6 +39,8 @@ pub(super) struct GpuCalls {
     /// What injected libraries tell, and where they are listened to.
     pub(super) kernels: Kernels,
     pub(super) listener: Option<Listener>,
+    /// Messages that found no room at the listener, and connections that it refused.
+    pub(super) turned_away: (u64, u64),
     /// Whether programs were told to load the library.
     pub(super) injected: bool,
     /// The last stack of each thread, with its time: the call that it belongs to follows.
@@ -130,6 +132,7 @@ impl GpuCalls {
         self.launches.forget(pid);
         self.told.remove(&pid);
         self.containers.forget(pid);
+        self.listener.iter().for_each(|listener| listener.forget(pid));
         self.looked_at.remove(&pid);
     }
 }

@@ -23,6 +23,9 @@ const NAMELESS: u64 = 0xffff_ffff;
 /// The libraries of a call that is told of from within.
 const OURS: [&str; 3] = ["libenergy_trace_cupti", "libcupti", "libcuda.so"];
 
+/// Records that wait for their launch at most.
+const MOST_WAITING: usize = 1 << 19;
+
 impl Collector {
     /// The library tells of the launch that its thread has just made.
     pub(super) fn gpu_launched(&mut self, head: Head, event: &GpuEvent) {
@@ -80,6 +83,7 @@ impl Collector {
     /// What is done with the kernel tier between two looks at the ring buffer.
     pub(super) fn rest_kernels(&mut self, now: KtimeNs) {
         let Some(listener) = &self.gpu.listener else { return };
+        listener.introduce(|pid| self.processes.get(pid).is_some());
         for told in listener.take() {
             self.kernels_told(told, now);
         }
@@ -95,7 +99,8 @@ impl Collector {
     /// Nothing comes any more but what programs send as they end.
     pub(super) fn finish_kernels(&mut self) {
         let Some(listener) = &self.gpu.listener else { return };
-        listener.wait(GOODBYE);
+        listener.wait(GOODBYE, |pid| self.processes.get(pid).is_some());
+        self.gpu.turned_away = listener.turned_away();
         let now = KtimeNs::now();
         self.rest_kernels(now);
         for waiting in std::mem::take(&mut self.gpu.kernels.waiting) {
@@ -110,7 +115,7 @@ impl Collector {
     }
 
     fn kernels_told(&mut self, told: Told, now: KtimeNs) {
-        let Told { connection, pid, what } = told;
+        let Told { connection, pid, what, .. } = told;
         let kernels = &mut self.gpu.kernels;
         match what {
             // Who is no target has no business here.
@@ -143,6 +148,10 @@ impl Collector {
         (tier.launches, tier.dropped, tier.untimed) = (tick.launches, tick.dropped, tick.untimed);
         tier.cost_ns = tick.cost_ns;
         tier.ran += tick.sums.iter().map(|sum| u64::from(sum.count)).sum::<u64>();
+        if self.gpu.kernels.waiting.len() > MOST_WAITING {
+            self.gpu.kernels.unheard += tick.sums.len() as u64;
+            return;
+        }
         let waiting = tick.sums.into_iter().map(|sum| Waiting { connection, sum, since: now });
         self.gpu.kernels.waiting.extend(waiting);
     }
@@ -225,7 +234,19 @@ impl Collector {
             doubts.push(Warning { code: "gpu-kernel-fallback".into(), text: text.into() });
         }
         doubts.extend(refused);
+        doubts.extend(self.flood());
         doubts
+    }
+
+    /// What was sent and not taken in.
+    fn flood(&self) -> Option<Warning> {
+        let ((lost, refused), unheard) = (self.gpu.turned_away, self.gpu.kernels.unheard);
+        let text = format!(
+            "times of GPU kernels are missing: {lost} messages of injected libraries and {unheard} records came faster than they could be taken \
+             in, and {refused} connections were turned away (too many at once, or of processes that are not recorded); record fewer programs \
+             at once"
+        );
+        (lost + unheard > 0).then(|| Warning { code: "gpu-kernel-flood".into(), text })
     }
 
     fn not_timed(&self, pid: Pid, why: &str) -> Warning {

@@ -10,7 +10,7 @@ mod ask;
 mod client;
 pub mod question;
 mod sandbox;
-mod serve;
+pub mod serve;
 mod server;
 
 pub use client::{Mishap, ResolveError, Resolver, Worker};

@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// Records wait so long for their launch.
 const PATIENCE_NS: u64 = 2_000_000_000;
+/// Names of kernels of one program.
+const MOST_NAMES: usize = 10_000;
 /// A launch waits so long for records, in a queue; and so long for more once it has some.
 const LONGEST_QUEUE_NS: u64 = 120_000_000_000;
 const MORE_NS: u64 = 2_000_000_000;
@@ -76,6 +78,8 @@ pub(in crate::probe) struct Kernels {
     /// The last launch of each thread of which the library has not told.
     untold: HashMap<Tid, Launch>,
     pub(in crate::probe) waiting: Vec<Waiting>,
+    /// Records that found no room among them.
+    pub(in crate::probe) unheard: u64,
     /// Processes whose launches were seen.
     seen: BTreeSet<Pid>,
     ready: Vec<GpuBusy>,
@@ -125,7 +129,9 @@ impl Kernels {
     }
 
     pub(in crate::probe) fn name(&mut self, connection: u64, number: u32, name: &str) {
-        if let Some(program) = self.programs.get_mut(&connection) {
+        if let Some(program) = self.programs.get_mut(&connection)
+            && (program.names.len() < MOST_NAMES || program.names.contains_key(&number))
+        {
             program.names.insert(number, demangled(name));
         }
     }

@@ -1,13 +1,15 @@
 //! Listens to the libraries that were injected into programs: each connects to our socket and sends frames (`energy_trace_cupti::wire`).
 //!
-//! A thread accepts at each socket (programs below other roots have one of their own), and each program has a thread that reads. The kernel says who is at the other end, in our numbers, also where the
-//! program lives in a pid namespace of its own. Leaves out what the frames mean (`kernels`).
+//! A thread accepts at each socket (programs below other roots have one of their own), and each program has a thread that reads. Who may speak
+//! is another's business (`guests.rs`). What was said and not taken has its limit in bytes: beyond it frames are dropped and counted, and no
+//! program ever waits for us. Leaves out what the frames mean (`kernels`).
 
+use super::guests::{Guest, Guests, Peer};
 use crate::ids::Pid;
 use energy_trace_cupti::wire::{Frame, Nonsense, decode};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, ErrorKind, Read as _};
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +19,8 @@ use std::time::{Duration, Instant};
 /// Time between two looks at whether to stop, in milliseconds.
 const LOOK_MS: u16 = 50;
 const PIECE: usize = 1 << 16;
+/// Bytes of frames that wait to be taken.
+const MOST_QUEUED: usize = 16 << 20;
 
 /// What a program's library says.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub(in crate::probe) struct Told {
     pub(in crate::probe) connection: u64,
     pub(in crate::probe) pid: Pid,
     pub(in crate::probe) what: Said,
+    /// What it took on its way.
+    bytes: usize,
 }
 
 /// One thing that is said.
@@ -49,16 +55,20 @@ struct Door {
     sender: Sender<Told>,
     /// The number of the last connection.
     last: Arc<AtomicU64>,
-    open: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
+    guests: Arc<Guests>,
+    /// Bytes that wait, and frames that found no room.
+    queued: Arc<AtomicUsize>,
+    lost: Arc<AtomicU64>,
 }
 
 impl Listener {
     /// Begins to listen.
     pub(in crate::probe) fn start(socket: UnixListener) -> io::Result<Self> {
         let (sender, told) = channel();
-        let (last, open, stop) = (Arc::default(), Arc::default(), Arc::default());
-        let listener = Self { told, door: Door { sender, last, open, stop } };
+        let (last, stop, guests) = (Arc::default(), Arc::default(), Arc::default());
+        let (queued, lost) = (Arc::default(), Arc::default());
+        let listener = Self { told, door: Door { sender, last, stop, guests, queued, lost } };
         listener.listen_to(socket)?;
         Ok(listener)
     }
@@ -73,15 +83,33 @@ impl Listener {
 
     /// What was said since the last call.
     pub(in crate::probe) fn take(&self) -> Vec<Told> {
-        self.told.try_iter().collect()
+        let told: Vec<Told> = self.told.try_iter().collect();
+        self.door.queued.fetch_sub(told.iter().map(|told| told.bytes).sum(), Ordering::AcqRel);
+        told
+    }
+
+    /// Lets in those who knocked and of whom this is true: whoever is recorded.
+    pub(in crate::probe) fn introduce(&self, is_known: impl Fn(Pid) -> bool) {
+        self.door.guests.introduce(is_known);
+    }
+
+    /// A process is gone.
+    pub(in crate::probe) fn forget(&self, pid: Pid) {
+        self.door.guests.forget(pid);
+    }
+
+    /// Frames that found no room, and connections that were turned away.
+    pub(in crate::probe) fn turned_away(&self) -> (u64, u64) {
+        (self.door.lost.load(Ordering::Relaxed), self.door.guests.refused())
     }
 
     /// Waits until all programs have hung up, or so long: those that run on send ten times a second.
-    pub(in crate::probe) fn wait(&self, patience: Duration) {
+    pub(in crate::probe) fn wait(&self, patience: Duration, is_known: impl Fn(Pid) -> bool) {
         let until = Instant::now() + patience;
         // Who has just connected may not be counted yet.
         std::thread::sleep(Duration::from_millis(1));
-        while self.door.open.load(Ordering::Acquire) > 0 && Instant::now() < until {
+        while self.door.guests.open() > 0 && Instant::now() < until {
+            self.introduce(&is_known);
             std::thread::sleep(Duration::from_millis(2));
         }
         self.door.stop.store(true, Ordering::Release);
@@ -94,30 +122,48 @@ impl Drop for Listener {
     }
 }
 
-fn accept(socket: &UnixListener, Door { sender, last, open, stop }: &Door) {
-    while !stop.load(Ordering::Acquire) {
+fn accept(socket: &UnixListener, door: &Door) {
+    while !door.stop.load(Ordering::Acquire) {
         let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
         let _interrupted = poll(&mut fds, PollTimeout::from(LOOK_MS));
         while let Ok((stream, _)) = socket.accept() {
-            let Some(pid) = read_peer(&stream) else { continue };
-            let connection = last.fetch_add(1, Ordering::Relaxed) + 1;
-            open.fetch_add(1, Ordering::AcqRel);
-            let (told, opened, stopped) = (sender.clone(), Arc::clone(open), Arc::clone(stop));
-            let listen = move || {
-                let tell = |what| told.send(Told { connection, pid, what }).is_ok();
-                listen(stream, &stopped, &tell);
-                tell(Said::End);
-                opened.fetch_sub(1, Ordering::AcqRel);
-            };
-            if std::thread::Builder::new().name("energy-cupti".into()).spawn(listen).is_err() {
-                open.fetch_sub(1, Ordering::AcqRel);
+            let Some(guest) = Peer::of(&stream).and_then(|peer| door.guests.knock(peer)) else { continue };
+            let connection = door.last.fetch_add(1, Ordering::Relaxed) + 1;
+            let own = door.clone();
+            let started = std::thread::Builder::new()
+                .name("energy-cupti".into())
+                .spawn(move || own.receive(stream, connection, guest));
+            if started.is_err() {
+                door.guests.leave();
             }
         }
     }
 }
 
+impl Door {
+    /// Hears one program, if it is one that is recorded.
+    fn receive(&self, stream: UnixStream, connection: u64, guest: Guest) {
+        if self.guests.is_introduced(guest, || self.stop.load(Ordering::Acquire)) {
+            let tell = |what, bytes| self.tell(Told { connection, pid: guest.peer.pid, what, bytes });
+            listen(stream, &self.stop, &tell);
+            tell(Said::End, 0);
+        }
+        self.guests.leave();
+    }
+
+    /// Passes on what was said; false where nobody listens any more. A frame that finds no room is lost and counted.
+    fn tell(&self, told: Told) -> bool {
+        if told.bytes > 0 && self.queued.load(Ordering::Acquire) + told.bytes > MOST_QUEUED {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return true;
+        }
+        self.queued.fetch_add(told.bytes, Ordering::AcqRel);
+        self.sender.send(told).is_ok()
+    }
+}
+
 /// Reads frames until the program hangs up, talks nonsense, or nobody listens any more.
-fn listen(mut stream: UnixStream, stop: &AtomicBool, tell: &impl Fn(Said) -> bool) {
+fn listen(mut stream: UnixStream, stop: &AtomicBool, tell: &impl Fn(Said, usize) -> bool) {
     let patience = Some(Duration::from_millis(LOOK_MS.into()));
     if stream.set_nonblocking(false).is_err() || stream.set_read_timeout(patience).is_err() {
         return;
@@ -135,36 +181,19 @@ fn listen(mut stream: UnixStream, stop: &AtomicBool, tell: &impl Fn(Said) -> boo
             match decode(&bytes[taken..]) {
                 Ok(Some((frame, length))) => {
                     taken += length;
-                    if !tell(Said::Frame(frame)) {
+                    if !tell(Said::Frame(frame), length) {
                         return;
                     }
                 }
                 Ok(None) => break,
                 Err(nonsense) => {
-                    tell(Said::Nonsense(nonsense));
+                    tell(Said::Nonsense(nonsense), 0);
                     return;
                 }
             }
         }
         bytes.drain(..taken);
     }
-}
-
-/// The process at the other end (SO_PEERCRED, unix(7)), by its number here.
-fn read_peer(stream: &UnixStream) -> Option<Pid> {
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut size = u32::try_from(size_of::<libc::ucred>()).ok()?;
-    // SAFETY: the descriptor is open, and the buffer is as long as is said.
-    let failed = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut size,
-        )
-    } != 0;
-    u32::try_from(peer.pid).ok().filter(|&pid| !failed && pid != 0).map(Pid::new)
 }
 
 #[cfg(test)]
@@ -191,12 +220,42 @@ mod tests {
         drop((good, bad));
         // The accepting thread may not have seen them yet.
         std::thread::sleep(Duration::from_millis(300));
-        listener.wait(Duration::from_secs(20));
+        let own = |pid: super::Pid| pid.get() == std::process::id();
+        listener.wait(Duration::from_secs(20), own);
         let mut said = listener.take();
         assert!(said.iter().all(|told| told.pid.get() == std::process::id()));
         said.sort_by_key(|told| told.connection);
         let said: Vec<Said> = said.into_iter().map(|told| told.what).collect();
         assert_eq!(said[..2], [Said::Frame(Frame::Name(1, "gemm".to_owned())), Said::End]);
         assert!(matches!(said[2..], [Said::Nonsense(_), Said::End]), "{said:?}");
+    }
+
+    /// Frames of a program that nobody takes are dropped beyond a limit and counted, and the program is never kept waiting; a stranger says
+    /// nothing that is heard.
+    #[test]
+    fn a_flood_and_a_stranger() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = Listener::start(UnixListener::bind(&path).unwrap()).unwrap();
+        let mut frame = Vec::new();
+        encode(&Frame::Name(1, "n".repeat(16_000)), &mut frame);
+        let mut stranger = UnixStream::connect(&path).unwrap();
+        stranger.write_all(&frame).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        listener.wait(Duration::from_millis(100), |_| false);
+        assert!(listener.take().is_empty());
+
+        let listener = Listener::start(UnixListener::bind(folder.path().join("other")).unwrap()).unwrap();
+        let mut program = UnixStream::connect(folder.path().join("other")).unwrap();
+        // The accepting thread may not have seen it yet.
+        std::thread::sleep(Duration::from_millis(200));
+        listener.introduce(|_| true);
+        (0..3000).for_each(|_| program.write_all(&frame).unwrap());
+        drop(program);
+        listener.wait(Duration::from_secs(20), |_| true);
+        let heard = listener.take().len() as u64;
+        let (lost, refused) = listener.turned_away();
+        assert_eq!((heard + lost, refused), (3001, 0), "{heard} heard, {lost} lost");
+        assert!((1000..1100).contains(&heard), "{heard}");
     }
 }

@@ -9,6 +9,7 @@ mod devices;
 mod environment;
 mod functions;
 mod graphs;
+mod guests;
 mod kernels;
 mod launches;
 mod libraries;
