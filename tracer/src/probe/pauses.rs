@@ -50,6 +50,8 @@ pub(super) struct Pauses {
     unseen_ns: u64,
     /// Time of targets, without that.
     seen_ns: u64,
+    /// Turns of which the scheduler's account is known: their length, and that.
+    accounts_ns: (u64, u64),
 }
 
 /// Samples of a CPU since its last turn ended.
@@ -72,6 +74,7 @@ impl Pauses {
             count: 0,
             unseen_ns: 0,
             seen_ns: 0,
+            accounts_ns: (0, 0),
         }
     }
 
@@ -120,6 +123,12 @@ impl Pauses {
 
     /// What the machine's standing still means, and samples that did not come: `taken` of them came.
     pub(super) fn doubts(&self, taken: u64) -> Vec<Warning> {
+        let (switches, scheduler) = self.accounts_ns;
+        log::info!(
+            "CPU time of targets: {:.3} s by switches, {:.3} s by the scheduler's account",
+            in_seconds(switches),
+            in_seconds(scheduler)
+        );
         let mut doubts = Vec::new();
         if self.count > 0 {
             let text = format!(
@@ -153,8 +162,13 @@ impl Pauses {
         } else {
             self.ran.insert(turn.tid, turn.ran_ns)
         };
+        let ran = before.and_then(|before| turn.ran_ns.checked_sub(before));
+        if let Some(ran) = ran {
+            self.accounts_ns.0 += turn.end.ns_since(turn.start);
+            self.accounts_ns.1 += ran;
+        }
         // A number that came back counts from nothing.
-        Some(before.and_then(|before| turn.ran_ns.checked_sub(before)).unwrap_or(turn.ran_ns))
+        Some(ran.unwrap_or(turn.ran_ns))
     }
 
     /// Stretches without a sample: what of them is nobody's, and how long they are with what the samples beside them keep.

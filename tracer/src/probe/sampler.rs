@@ -2,9 +2,9 @@
 //!
 //! Leaves out which event and which rate are wanted (`event`, `rate`), and when CPUs are looked at (`watch`).
 
-use super::ProbeError;
 use super::event::{Decision, SampleEvent};
 use super::rate::Rate;
+use super::{ProbeError, read_online_cpus};
 use crate::ids::CpuId;
 use aya::Ebpf;
 use aya::programs::perf_event::{
@@ -49,7 +49,10 @@ impl Sampler {
             let links = BTreeMap::new();
             let mut sampler = Self { ebpf: Arc::clone(ebpf), event, rate, links, is_over: false };
             // Where a later CPU's is refused the sampler is dropped, and those of earlier CPUs with it: else they were sampled twice.
-            cpus.iter().try_for_each(|&cpu| sampler.open(cpu))?;
+            cpus.iter().try_for_each(|&cpu| match sampler.open(cpu) {
+                Err(_) if is_gone(cpu) => Ok(()),
+                opened => opened,
+            })?;
             Ok::<_, ProgramError>(Started { sampler, event, rate, refused: None })
         };
         match open(decision.event) {
@@ -107,4 +110,9 @@ impl Sampler {
         self.links.insert(cpu, perf.take_link(id)?);
         Ok(())
     }
+}
+
+/// Whether a CPU went offline since it was listed.
+fn is_gone(cpu: CpuId) -> bool {
+    read_online_cpus().is_ok_and(|online| !online.contains(&cpu))
 }
