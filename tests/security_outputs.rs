@@ -259,6 +259,37 @@ fn the_finisher() {
     assert!(read(&place.path("energy-trace.data")).unwrap().summary.is_some());
 }
 
+/// A command that stops the finisher, whose user it is, keeps nobody: two SIGINTs end the run, and the recording is whole.
+#[test]
+fn a_stopped_finisher_keeps_nobody() {
+    let place = place();
+    let script = r#"for p in /proc/[0-9]*; do
+        read c < $p/comm; [ "$c" = et-finisher ] && grep -q "PPid:.$PPID\$" $p/status && kill -STOP ${p#/proc/}
+    done 2>/dev/null"#;
+    let mut child = Talk::spawn(place.sudo(USER, &["--power", "none", "--no-svg", "--", "sh", "-c", script]));
+    let whole = || read(&place.path("energy-trace.data")).is_ok_and(|recording| recording.summary.is_some());
+    eventually("the recording's end", whole);
+    eventually("the end", || {
+        let ended = child.0.try_wait().unwrap().is_some();
+        if !ended {
+            child.signal(libc::SIGINT);
+        }
+        ended
+    });
+    assert_code(&child.end(), 130);
+}
+
+/// The recording and the flame graph are not one file, however they are spelled.
+#[test]
+fn two_names_of_one_file() {
+    let place = place();
+    let arguments = ["-o", "same", "--svg", "./same", "--power", "none", "--", "touch", "ran"];
+    let output = run_bounded(place.sudo(USER, &arguments));
+    assert_code(&output, 125);
+    assert_says(&output, &["./same is the recording", "--svg FILE"]);
+    assert_eq!(fs::read_dir(place.folder()).unwrap().count(), 0);
+}
+
 /// A root that nobody called by sudo writes where root may: into a folder of somebody else's too. The files are root's.
 #[test]
 fn root_writes_into_folders_of_others() {

@@ -10,6 +10,8 @@ use crate::roles::renounce::renounce;
 use crate::target::foresee::foresee;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::{dup2_stderr, dup2_stdout};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
@@ -49,6 +51,9 @@ impl Foresight {
 fn look(words: &[std::ffi::OsString], parent: &Parent) -> Result<(), ChannelError> {
     renounce(None)?;
     parent.die_with_it()?;
+    // A process that has no memory left says so, which is nobody's concern.
+    let nowhere = File::options().write(true).open("/dev/null")?;
+    dup2_stdout(&nowhere).and_then(|()| dup2_stderr(&nowhere)).map_err(io::Error::from)?;
     setrlimit(Resource::RLIMIT_DATA, MOST_MEMORY, MOST_MEMORY).map_err(io::Error::from)?;
     setrlimit(Resource::RLIMIT_CPU, MOST_SECONDS, MOST_SECONDS).map_err(io::Error::from)?;
     let paths = foresee(words, std::env::var_os("PATH").as_deref());

@@ -24,22 +24,25 @@ use crate::plan::RecordPlan;
 use crate::roles::channel::ChannelError;
 use crate::roles::child::{Child, fork_role};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Bytes of a message.
 const MOST: usize = 1 << 20;
-/// How long a message may take that has begun to come.
+/// How long a message may take that has begun to come, and the process to end.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is looked whether it has ended.
+const POLL: Duration = Duration::from_millis(1);
 
 /// What the recorder asks for.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -90,7 +93,7 @@ pub enum FinisherError {
 pub struct Finisher {
     child: Option<Child>,
     recording: PathBuf,
-    /// Whether a result is being made.
+    /// Whether a result is being made or shown.
     at_work: Cell<bool>,
 }
 
@@ -161,7 +164,10 @@ impl Finisher {
     /// # Errors
     /// When the finisher is gone.
     pub async fn show(&self) -> Result<(), FinisherError> {
-        self.done(Request::Show).await
+        self.at_work.set(true);
+        let done = self.done(Request::Show).await;
+        self.at_work.set(false);
+        done
     }
 
     async fn done(&self, request: Request) -> Result<(), FinisherError> {
@@ -201,8 +207,14 @@ impl Finisher {
 impl Drop for Finisher {
     fn drop(&mut self) {
         let Some(child) = self.child.take() else { return };
-        if self.at_work.get() {
-            // It was not collected yet, so the number is its own.
+        // What it reads from now on is the end, by which it goes, if its user does not keep it from that.
+        let _ = shutdown(child.channel.as_fd().as_raw_fd(), Shutdown::Both);
+        let end = Instant::now() + PATIENCE;
+        while !self.at_work.get() && Instant::now() < end && child.runs() {
+            std::thread::sleep(POLL);
+        }
+        if child.runs() {
+            // It is not collected yet, so the number is its own.
             let _ = kill(child.pid(), Signal::SIGKILL);
         }
         child.end();
