@@ -71,7 +71,12 @@ fn scripts(place: &Place) -> PathBuf {
 /// Records a command, and watches what the tracer takes.
 fn record(place: &Place, options: &[&str], command: &[String], variables: &[(&str, String)]) -> Recorded {
     let mut tracer = place.command(&["record", "--power", "model"]);
-    tracer.args(options).arg("--").args(command).env("SUDO_UID", USER).env("SUDO_GID", USER);
+    tracer
+        .args(options)
+        .args((!command.is_empty()).then_some("--"))
+        .args(command)
+        .env("SUDO_UID", USER)
+        .env("SUDO_GID", USER);
     tracer.env("TMPDIR", place.folder());
     tracer.envs(variables.iter().map(|(name, value)| (*name, value)));
     // Into files: nobody reads a pipe while it runs.
@@ -221,6 +226,123 @@ fn the_folder_is_gone() {
     assert!(!gone.join("energy-trace.data").exists());
     let shown = text(&recorded.output.stderr);
     assert!(shown.contains("hot") && shown.contains("was moved, replaced or removed"), "{shown}");
+}
+
+/// Of one file that harms, with what it takes alone.
+const MOST_OF_A_FILE_MIB: u64 = 200;
+
+/// The warning of this code; empty where there is none.
+fn warning(report: &Report, code: &str) -> String {
+    let warnings = report.meta["warnings"].as_array().unwrap().iter();
+    let of_code = warnings.filter(|warning| warning["code"] == code);
+    of_code.map(|warning| warning["text"].as_str().unwrap()).collect()
+}
+
+/// C4: programs that put a FIFO in the place of their own file just before they end: nobody waits for the FIFO's other end.
+#[test]
+fn pipes_in_the_place_of_programs() {
+    let place = place();
+    let recorded = record(&place, &["--no-svg"], &part(&place, "fifo", 3), &[]);
+    assert_code(&recorded.output, 0);
+    let seconds = recorded.report.meta["duration_ns"].as_u64().unwrap() / 1_000_000_000;
+    assert!(seconds >= 2, "{seconds} s of 3 are in the recording");
+}
+
+/// C4, the whole machine: what another user does so does not keep `-a` from ending when its time is up.
+#[test]
+fn pipes_of_another_user() {
+    let place = place();
+    let words = part(&place, "fifo", 6);
+    let mut other = Command::new(&words[0]);
+    std::os::unix::process::CommandExt::uid(other.args(&words[1..]), 12_346);
+    let _other = Talk::spawn(other);
+    let nothing = Vec::new();
+    let recorded = record(&place, &["--no-svg", "-a", "--duration", "4s"], &nothing, &[]);
+    assert_code(&recorded.output, 0);
+    assert!(sampling(&recorded.report, "samples").as_u64().unwrap() > 0);
+}
+
+/// C5: files of 20 KB whose headers say that they have 8 GiB cost little memory and are named; a string table that is too long is not read.
+#[test]
+fn sizes_that_are_lies() {
+    let place = place();
+    let recorded = record(&place, &["--no-svg"], &part(&place, "bombs", 3), &[]);
+    assert_code(&recorded.output, 0);
+    assert!(recorded.mib() < MOST_OF_A_FILE_MIB, "{} MiB: {:?}", recorded.mib(), recorded.watch.shares);
+    let told = warning(&recorded.report, "files-not-read");
+    for kind in [".symtab", ".dynsym", ".note.gnu.build-id", ".eh_frame"] {
+        assert!(told.contains(&format!("bomb{kind} (its headers say")), "{kind}: {told}");
+    }
+}
+
+/// C6: a library that loses its end while it is unwound through, and while its names are looked up: an error about one file, no SIGBUS.
+#[test]
+fn files_that_shrink() {
+    for _ in 0..3 {
+        let place = place();
+        let recorded = record(&place, &["--no-svg"], &part(&place, "truncate", 2), &[]);
+        assert_code(&recorded.output, 0);
+        assert!(recorded.report.functions.iter().any(|function| function.name == "hot"), "no names");
+    }
+}
+
+/// C7: eight million lines that all name every address are read once, from the end, in little memory, and the last one names the code.
+#[test]
+fn a_perf_map_of_lines_over_everything() {
+    let place = place();
+    let recorded = record(&place, &["--no-svg", "-F", "999"], &part(&place, "maps", 3), &[]);
+    clean(&place);
+    assert_code(&recorded.output, 0);
+    assert!(recorded.mib() < MOST_OF_A_FILE_MIB, "{} MiB", recorded.mib());
+    let named = |name: &str| recorded.report.functions.iter().any(|function| function.name == name);
+    assert!(named("in_every_line") && !named("mallory_was_here"));
+}
+
+/// C7: a perf map names a process's code if it is its user's, and not if it is a stranger's.
+#[test]
+fn whose_perf_map() {
+    let place = place();
+    let burn = place.path("burn");
+    let mut compile = Command::new("cc");
+    compile
+        .args(["-O1", "-pthread"])
+        .arg(tests_dir().join("hostile/burn.c"))
+        .arg("-o")
+        .arg(&burn)
+        .arg("-ldl");
+    assert!(compile.status().unwrap().success());
+    for (owner, believed) in [(12_346, false), (USER.parse().unwrap(), true)] {
+        let mut victim = Command::new(&burn);
+        std::os::unix::process::CommandExt::uid(victim.args(["sled", "5"]), USER.parse().unwrap());
+        let victim = Talk::spawn(victim);
+        let pid = victim.0.id().to_string();
+        let map = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+        fs::write(&map, "1 fffffffffffffff0 says_the_map\n").unwrap();
+        std::os::unix::fs::chown(&map, Some(owner), None).unwrap();
+        let nothing = Vec::new();
+        let recorded = record(&place, &["--no-svg", "--duration", "1s", "-p", &pid], &nothing, &[]);
+        fs::remove_file(&map).unwrap();
+        let named = recorded.report.functions.iter().any(|function| function.name == "says_the_map");
+        assert_eq!(named, believed, "a map of user {owner}");
+    }
+}
+
+/// C7: a jitdump with a million records that all cover the same code, with times of another clock.
+#[test]
+fn a_jitdump_of_records_over_everything() {
+    let place = place();
+    let recorded = record(&place, &["--no-svg", "-F", "999"], &part(&place, "jitdump", 3), &[]);
+    assert_code(&recorded.output, 0);
+    assert!(recorded.mib() < MOST_MIB, "{} MiB", recorded.mib());
+}
+
+/// C8: a debug link that leads, through a link, to a file of terabytes: nobody reads it for its checksum.
+#[test]
+fn a_debug_link_to_terabytes() {
+    let place = place();
+    let recorded = record(&place, &["--no-svg"], &part(&place, "debuglink", 3), &[]);
+    assert_code(&recorded.output, 0);
+    assert!(recorded.mib() < MOST_OF_A_FILE_MIB, "{} MiB", recorded.mib());
 }
 
 /// Takes away what the program has left in folders of everybody.
