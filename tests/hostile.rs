@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 /// The command's user: nobody in particular.
 const USER: &str = "54321";
-/// What a recording may take at the most beyond its command's time.
-const LIMIT: Duration = Duration::from_secs(90);
+/// What a recording may take at the most: two seconds of look-ups for each file that takes too long, on a machine that does other things.
+const LIMIT: Duration = Duration::from_secs(240);
 /// Most resident memory of all of the tracer's processes together.
 const MOST_MIB: u64 = 300;
 
@@ -199,6 +199,7 @@ fn everything_at_once() {
     let recorded = record(&place, &["-a"], &command, &variables);
     clean(&place);
     println!("took {:?}, {} MiB, {:?} of CPU time", recorded.took, recorded.mib(), recorded.watch.cpu());
+    println!("KiB at most: {:?}", recorded.watch.shares);
     println!("{}", recorded.report.meta["warnings"]);
     println!("{}", text(&recorded.output.stderr));
     assert!(recorded.mib() < MOST_MIB, "{} MiB: {:?}", recorded.mib(), recorded.watch.shares);

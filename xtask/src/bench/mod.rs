@@ -10,6 +10,7 @@ mod figures;
 mod freeze;
 mod gpu_accuracy;
 mod gpu_cost;
+mod kill;
 mod live;
 mod ours;
 mod paced;
@@ -44,6 +45,8 @@ pub(crate) enum Bench {
     Totals(totals::Options),
     /// Whether a recording makes the machine stand still: push times inside the BPF programs, and a watchdog on each CPU.
     Freeze(freeze::Options),
+    /// SIGKILL to each of energy-trace's processes at many random moments: what becomes of the program that is recorded, and what is left.
+    Kill(kill::Options),
     /// Memory of energy-trace while it records a PyTorch training, and how soon it has its first sample and all unwind tables.
     Start(start::Options),
     /// How much of a program's energy is charged to the framework call that its user wrote, beside py-spy's samples of the same process.
@@ -65,6 +68,7 @@ pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
         Bench::Sources(options) => sources::chore(workspace, options),
         Bench::Totals(options) => totals::chore(workspace, options),
         Bench::Freeze(options) => freeze::chore(workspace, options),
+        Bench::Kill(options) => kill::chore(workspace, options),
         Bench::Start(options) => start::chore(workspace, options),
         Bench::Behalf(options) => behalf::chore(workspace, options),
         Bench::GpuAccuracy(options) => gpu_accuracy::chore(workspace, options),
