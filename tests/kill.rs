@@ -5,6 +5,7 @@
 //! (`signals.rs`).
 
 #![expect(
+    clippy::panic,
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a test that cannot be set up fails, and shows its figures with --nocapture"

@@ -2,6 +2,7 @@
 //!
 //! The only room that names `aya`. Data leaves it as `Record`s on a channel; nothing else does.
 
+mod allocator;
 mod btf;
 mod code_objects;
 mod collector;
@@ -54,6 +55,7 @@ use crate::ids::{CpuId, Pid};
 use crate::profile::record::{Record, Unwinding, Warning};
 use crate::resolver::Resolver;
 use crate::symbolize;
+use allocator::{return_large_blocks, trim};
 use collector::Collector;
 use event::{EventChoice, Machine, SampleEvent, decide};
 use files::Files;
@@ -390,20 +392,4 @@ impl Tracer {
     fn warn(&mut self, code: &str, text: String) {
         self.warnings.push(Warning { code: code.into(), text });
     }
-}
-
-/// Has the allocator map large blocks one by one, so that those of files that were read go back to the system at once. Left to itself, glibc
-/// learns from the first large block that is freed to keep the next ones (mallopt(3), `M_MMAP_THRESHOLD`).
-fn return_large_blocks() {
-    const BYTES: i32 = 256 << 10;
-    // SAFETY: sets a number of the allocator, under its own lock; it has no effect on blocks that there are.
-    if unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, BYTES) } == 0 {
-        log::debug!("the allocator keeps its own thresholds");
-    }
-}
-
-/// Has the allocator give back what is free in small blocks: megabytes once the types of the kernel were read.
-fn trim() {
-    // SAFETY: works on free memory only, under the allocator's own locks.
-    let _some = unsafe { libc::malloc_trim(0) };
 }
