@@ -264,7 +264,7 @@ impl Collector {
             if let Some(Started { root, search, planted }) = self.gpu.containers.meet(pid) {
                 libraries.foresee_below(&root, &search, (pid, read_at));
                 if let Some((library, socket)) = planted {
-                    libraries.probe_injected(&library);
+                    libraries.probe_injected_file(&library);
                     if let Some(Err(error)) = self.gpu.listener.as_ref().map(|l| l.listen_to(socket)) {
                         log::warn!("nobody listens to programs below the root of process {pid}: {error}");
                     }

@@ -8,7 +8,7 @@
 use crate::foreign::{Root, Roots};
 use crate::ids::Pid;
 use crate::profile::record::Warning;
-use crate::target::planting::{by_descriptor, furnish, identity_below, make_folder, remove};
+use crate::target::planting::{furnish, identity_below, make_folder, remove};
 use nix::sys::statvfs::{FsFlags, fstatvfs};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -35,8 +35,8 @@ pub(in crate::probe) struct Containers {
 #[derive(Debug)]
 struct Planted {
     root: Root,
-    /// What was made; `None` where the library was there already.
-    made: Option<Made>,
+    /// The folder that holds the library's, and the library's own, both open; `None` where the library was there already.
+    made: Option<(File, File)>,
     pids: HashSet<Pid>,
 }
 
@@ -53,8 +53,8 @@ pub(in crate::probe) struct Started {
     pub(in crate::probe) root: Root,
     /// Where its loader searches (`LD_LIBRARY_PATH`).
     pub(in crate::probe) search: Vec<PathBuf>,
-    /// The copy of the library that was made for it, by a path of ours, and the socket that it talks to.
-    pub(in crate::probe) planted: Option<(PathBuf, UnixListener)>,
+    /// The copy of the library that was made for it, open, and the socket that it talks to.
+    pub(in crate::probe) planted: Option<(File, UnixListener)>,
 }
 
 impl Containers {
@@ -78,7 +78,7 @@ impl Containers {
     }
 
     /// Puts the library where programs below this root find it, unless it is there.
-    fn plant(&mut self, root: &Root, pid: Pid) -> Option<(PathBuf, UnixListener)> {
+    fn plant(&mut self, root: &Root, pid: Pid) -> Option<(File, UnixListener)> {
         let library = self.library.as_deref()?;
         if let Some(known) = self.planted.iter_mut().find(|known| known.root.is_same(root)) {
             known.pids.insert(pid);
@@ -94,8 +94,8 @@ impl Containers {
                 None
             }
             Ok(Some((made, listener))) => {
-                let copy = by_descriptor(&made.copy);
-                self.planted.push(Planted { root: root.clone(), made: Some(made), pids });
+                let Made { parent, folder, copy } = made;
+                self.planted.push(Planted { root: root.clone(), made: Some((parent, folder)), pids });
                 Some((copy, listener))
             }
             Err(why) => {
@@ -133,7 +133,7 @@ impl Containers {
         let Some(library) = &self.library else { return };
         let lives = |pid: &Pid| fs::metadata(format!("/proc/{pid}/exe")).is_ok();
         for planted in self.planted.drain(..).filter(|planted| !planted.pids.iter().any(lives)) {
-            let Some(Made { parent, folder, .. }) = planted.made else { continue };
+            let Some((parent, folder)) = planted.made else { continue };
             let Some((own, name)) = names(library) else { continue };
             if let Err(error) = remove(&parent, &folder, own, name) {
                 log::debug!("the library stays below a root: {error}");
@@ -174,7 +174,8 @@ fn read_search(pid: Pid) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Containers, Pid, Planted, Root, by_descriptor, plant};
+    use super::{Containers, Pid, Planted, Root, plant};
+    use crate::target::planting::by_descriptor;
     use std::collections::HashSet;
     use std::fs::{self, File};
 
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(fs::read_to_string(by_descriptor(&made.copy)).unwrap(), "code");
         let mut containers = Containers { library: Some(here.clone()), ..Containers::default() };
         let pids = HashSet::from([Pid::new(7)]);
-        containers.planted.push(Planted { root, made: Some(made), pids });
+        containers.planted.push(Planted { root, made: Some((made.parent, made.folder)), pids });
         containers.forget(Pid::new(7));
         containers.clear();
         assert!(here.exists() && !there.parent().unwrap().exists());

@@ -120,9 +120,15 @@ impl Libraries {
 
     /// Probes where the library that is injected into programs tells of launches.
     pub(in crate::probe) fn probe_injected(&mut self, path: &Path) {
+        if let Ok(file) = Root::default().open(path, true) {
+            self.probe_injected_file(&file);
+        }
+    }
+
+    /// The same of an open one.
+    pub(in crate::probe) fn probe_injected_file(&mut self, file: &File) {
         let cookie = u64::from(call::LAUNCHED);
-        let Ok(file) = Root::default().open(path, true) else { return };
-        self.probe_all(&file, LAUNCHED, vec![Function { name: LAUNCHED, cookie, returns: false }]);
+        self.probe_all(file, LAUNCHED, vec![Function { name: LAUNCHED, cookie, returns: false }]);
     }
 
     fn probe(&mut self, file: &File, name: &str) {
