@@ -54,7 +54,7 @@ mod tests {
         let mut announced = Announced::default();
         let (mut sent, mut last) = (0, 0);
         for step in 0..1_000_000_u64 {
-            let now = 1 << 40 | step * 10_000;
+            let now = (1 << 40) | (step * 10_000);
             if announced.sends(7, now) {
                 (sent, last) = (sent + 1, now);
             }
