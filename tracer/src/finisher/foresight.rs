@@ -43,7 +43,7 @@ impl Foresight {
         let paths = self.0.channel.receive::<Vec<Vec<u8>>>(MOST, Some(PATIENCE));
         // It may have ended already, and nobody else has its number before it is collected.
         let _ = kill(self.0.pid(), Signal::SIGKILL);
-        self.0.end();
+        self.0.end(Duration::ZERO);
         paths.map(|(paths, _)| paths).unwrap_or_default()
     }
 }

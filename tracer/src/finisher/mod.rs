@@ -23,17 +23,15 @@ mod role;
 use crate::plan::RecordPlan;
 use crate::roles::channel::ChannelError;
 use crate::roles::child::{Child, fork_role};
-use nix::sys::signal::{Signal, kill};
-use nix::sys::socket::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -41,8 +39,6 @@ use tokio::io::unix::AsyncFd;
 const MOST: usize = 1 << 20;
 /// How long a message may take that has begun to come, and the process to end.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked whether it has ended.
-const POLL: Duration = Duration::from_millis(1);
 
 /// What the recorder asks for.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -207,16 +203,7 @@ impl Finisher {
 impl Drop for Finisher {
     fn drop(&mut self) {
         let Some(child) = self.child.take() else { return };
-        // What it reads from now on is the end, by which it goes, if its user does not keep it from that.
-        let _ = shutdown(child.channel.as_fd().as_raw_fd(), Shutdown::Both);
-        let end = Instant::now() + PATIENCE;
-        while !self.at_work.get() && Instant::now() < end && child.runs() {
-            std::thread::sleep(POLL);
-        }
-        if child.runs() {
-            // It is not collected yet, so the number is its own.
-            let _ = kill(child.pid(), Signal::SIGKILL);
-        }
-        child.end();
+        // Work that nobody wants any more is not waited for.
+        child.end(if self.at_work.get() { Duration::ZERO } else { PATIENCE });
     }
 }

@@ -5,10 +5,10 @@
 
 use super::question::{Fault, Question};
 use super::server::{self, Order};
+use super::usage::cpu_ns_of_all;
 use crate::ids;
 use crate::roles::channel::{Channel, ChannelError};
 use crate::roles::child::{Child, fork_role};
-use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,6 +22,8 @@ use std::time::Duration;
 const LONGEST_ANSWER: usize = 256 << 20;
 /// How long the server may take to fork a worker.
 const TO_START: Duration = Duration::from_secs(10);
+/// How long it may take to end.
+const TO_END: Duration = Duration::from_secs(1);
 /// Workers that one `Worker` may lose: after that its questions are not answered any more.
 const MOST_LOST: u32 = 64;
 
@@ -105,7 +107,7 @@ impl Resolver {
 
     /// CPU time of all its processes so far, in nanoseconds; those that have ended count to a hundredth of a second.
     pub fn cpu_ns(&self) -> u64 {
-        lock(&self.0.server).child.as_ref().map_or(0, |child| cpu_ns_of_all(child.pid()))
+        lock(&self.0.server).child.as_ref().map_or(0, |child| cpu_ns_of_all(child.id()))
     }
 
     fn begin(&self, hurry: bool) -> Result<(u32, Channel), String> {
@@ -127,7 +129,7 @@ impl Resolver {
             Err(error) => {
                 // What it says later would be taken for the answer to something else.
                 if let Some(child) = server.child.take() {
-                    child.end();
+                    child.end(TO_END);
                 }
                 Err(error.to_string())
             }
@@ -146,7 +148,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let server = self.server.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(child) = server.child.take() {
-            child.end();
+            child.end(TO_END);
         }
     }
 }
@@ -246,26 +248,6 @@ impl Drop for Worker {
 
 /// What is waited for in any case.
 const SHORTEST: Duration = Duration::from_secs(1);
-
-/// CPU time of a process, its children, and those that it has collected.
-fn cpu_ns_of_all(pid: Pid) -> u64 {
-    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
-    let ran = |pid: &str| -> u64 {
-        let text = read(format!("/proc/{pid}/schedstat"));
-        text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
-    };
-    let children = read(format!("/proc/{pid}/task/{pid}/children"));
-    let living: u64 = children.split_whitespace().map(ran).sum();
-    living + ran(&pid.to_string()) + collected_ns(&read(format!("/proc/{pid}/stat")))
-}
-
-/// `cutime` and `cstime` of `/proc/PID/stat`, the 16th and 17th field (proc(5)), in ticks of a hundredth of a second on every x86-64 kernel. The
-/// name, in brackets, may hold anything.
-fn collected_ns(stat: &str) -> u64 {
-    let Some((_, behind)) = stat.rsplit_once(')') else { return 0 };
-    let ticks = behind.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<u64>().ok());
-    ticks.sum::<u64>().saturating_mul(10_000_000)
-}
 
 const fn mishap_of(error: &ChannelError) -> Mishap {
     match error {
@@ -375,15 +357,22 @@ mod tests {
         assert_eq!(resolver.mishaps().len(), 0);
     }
 
-    /// What workers burn counts, and a name with a bracket in it confuses nobody.
+    /// What workers burn counts.
     #[test]
     fn cpu_time_of_workers() {
         let (resolver, worker) = worker();
         worker.rows(LIBC, &File::open(LIBC).unwrap(), 0, 0).unwrap();
         assert!(resolver.cpu_ns() > 1_000_000, "{}", resolver.cpu_ns());
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 21 20 20 0 1 0 9";
-        assert_eq!(super::collected_ns(stat), 41 * 10_000_000);
-        assert_eq!(super::collected_ns("7"), 0);
+    }
+
+    /// A server that its user has stopped, as anybody may who is nobody too, keeps nobody from ending.
+    #[test]
+    fn a_server_that_is_stopped() {
+        let (resolver, worker) = worker();
+        let server = resolver.0.server.lock().unwrap().child.as_ref().unwrap().pid();
+        nix::sys::signal::kill(server, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        drop((worker, resolver));
+        assert!(nix::sys::signal::kill(server, None).is_err());
     }
 
     /// Without its server a recording goes on without answers.

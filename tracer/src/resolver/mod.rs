@@ -12,5 +12,6 @@ pub mod question;
 mod sandbox;
 pub mod serve;
 mod server;
+mod usage;
 
 pub use client::{Mishap, ResolveError, Resolver, Worker};

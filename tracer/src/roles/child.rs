@@ -4,13 +4,15 @@
 //! Leaves out giving up privileges (`renounce.rs`), which the role does first of all.
 
 use super::channel::Channel;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
+use nix::sys::socket::{Shutdown, shutdown};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getppid};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 /// A role's process, from its parent's side. Its end is its own affair: it comes when the channel is closed.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Parent {
     pub channel: Channel,
 }
 
+/// Between two looks whether a process has ended.
+const POLL: Duration = Duration::from_millis(2);
 /// The status of a role that panicked; nobody looks at others.
 const PANICKED: i32 = 101;
 
@@ -109,11 +113,20 @@ impl Child {
         self.channel
     }
 
-    /// Closes the channel and collects the process, which ends by that.
-    pub fn end(self) {
-        drop(self.channel);
-        // That it was collected already, or cannot be, is nobody's error.
-        let _status = waitpid(self.pid, None);
+    /// Ends the process and collects it: it reads the end of its channel and goes, and where somebody keeps it from that (its user may have
+    /// stopped it) it is killed after `patience`.
+    pub fn end(self, patience: Duration) {
+        // Its own end may be held by others; what it reads is the end all the same.
+        let _ = shutdown(self.channel.as_fd().as_raw_fd(), Shutdown::Both);
+        let end = Instant::now() + patience;
+        while Instant::now() < end && self.runs() {
+            std::thread::sleep(POLL);
+        }
+        if self.runs() {
+            // It is not collected yet, so the number is its own.
+            let _ = kill(self.pid, Signal::SIGKILL);
+            let _status = waitpid(self.pid, None);
+        }
     }
 
     /// Whether it still runs; one that has ended is collected.
