@@ -70,6 +70,7 @@ fn scripts(place: &Place) -> PathBuf {
 
 /// Records a command, and watches what the tracer takes.
 fn record(place: &Place, options: &[&str], command: &[String], variables: &[(&str, String)]) -> Recorded {
+    fs::set_permissions(place.folder(), fs::Permissions::from_mode(0o777)).unwrap();
     let mut tracer = place.command(&["record", "--power", "model"]);
     tracer
         .args(options)
@@ -95,6 +96,7 @@ fn record(place: &Place, options: &[&str], command: &[String], variables: &[(&st
     let status = running.0.wait().unwrap();
     let [stdout, stderr] = said.map(|said| fs::read(said.path()).unwrap());
     let output = Output { status, stdout, stderr };
+    assert!(recording.is_some(), "{}", text(&output.stderr));
     let report = report(place, recording.unwrap());
     Recorded { output, watch, took, report }
 }
@@ -279,11 +281,16 @@ fn sizes_that_are_lies() {
 /// C6: a library that loses its end while it is unwound through, and while its names are looked up: an error about one file, no SIGBUS.
 #[test]
 fn files_that_shrink() {
-    for _ in 0..3 {
+    for _ in 0..2 {
         let place = place();
-        let recorded = record(&place, &["--no-svg"], &part(&place, "truncate", 2), &[]);
+        let recorded = record(&place, &["--no-svg"], &part(&place, "truncate", 6), &[]);
         assert_code(&recorded.output, 0);
-        assert!(recorded.report.functions.iter().any(|function| function.name == "hot"), "no names");
+        assert!(
+            recorded.report.functions.iter().any(|function| function.name == "hot"),
+            "no names: {} {}",
+            recorded.report.meta["warnings"],
+            text(&recorded.output.stderr)
+        );
     }
 }
 
