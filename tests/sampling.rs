@@ -19,8 +19,8 @@ use std::time::Duration;
 
 const SECOND_CPU: &str = "/sys/devices/system/cpu/cpu1/online";
 const LIMIT: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
-/// Two processes that burn for so many seconds on the clock.
-const BURN: &str = "import os,sys,time\nos.fork()\nend=time.time()+float(sys.argv[1])\nwhile time.time()<end:\n sum(range(9999))\n";
+/// Two processes that burn for so many seconds on the clock, and first say that they do.
+const BURN: &str = "import os,sys,time\nprint(flush=True)\nos.fork()\nend=time.time()+float(sys.argv[1])\nwhile time.time()<end:\n sum(range(9999))\n";
 
 /// One test at a time changes the machine.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -51,12 +51,14 @@ impl Drop for Changed {
     }
 }
 
-/// Begins to record the burners.
+/// Begins to record the burners, and waits until they run.
 fn begin(place: &Place, options: &[&str], seconds: &str) -> Talk {
     let mut arguments = vec!["record", "-q", "--power", "none", "--no-svg"];
     arguments.extend(options);
     arguments.extend(["--", "python3", "-c", BURN, seconds]);
-    Talk::spawn(place.command(&arguments))
+    let mut recording = Talk::spawn(place.command(&arguments));
+    recording.line();
+    recording
 }
 
 fn read(place: &Place) -> Recording {
@@ -93,7 +95,7 @@ fn a_cpu_that_comes_back_is_sampled() {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let cpu = Changed::new(SECOND_CPU, "1");
     let recording = begin(&place, &["-F", "199"], "5");
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(700));
     cpu.set("0");
     std::thread::sleep(Duration::from_millis(1000));
     cpu.set("1");
@@ -107,7 +109,7 @@ fn a_cpu_that_comes_late_is_sampled() {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let cpu = Changed::new(SECOND_CPU, "0");
     let recording = begin(&place, &["-F", "199"], "5");
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(700));
     cpu.set("1");
     assert_code(&recording.end(), 0);
     let recording = read(&place);
@@ -139,7 +141,7 @@ fn a_limit_that_falls_is_told() {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let limit = Changed::new(LIMIT, "100000");
     let recording = begin(&place, &["-F", "999"], "4");
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(700));
     limit.set("250");
     assert_code(&recording.end(), 0);
     let recording = read(&place);
