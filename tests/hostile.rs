@@ -285,12 +285,10 @@ fn files_that_shrink() {
         let place = place();
         let recorded = record(&place, &["--no-svg"], &part(&place, "truncate", 6), &[]);
         assert_code(&recorded.output, 0);
-        assert!(
-            recorded.report.functions.iter().any(|function| function.name == "hot"),
-            "no names: {} {}",
-            recorded.report.meta["warnings"],
-            text(&recorded.output.stderr)
-        );
+        // Either it was read before it was cut, or it is named.
+        let told = warning(&recorded.report, "files-not-read");
+        let named = recorded.report.functions.iter().any(|function| function.name == "hot");
+        assert!(named || told.contains("lib-lost.so"), "{told} {}", text(&recorded.output.stderr));
     }
 }
 

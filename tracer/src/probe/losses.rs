@@ -93,6 +93,7 @@ pub(super) fn name_mishaps(mishaps: &BTreeMap<String, Mishap>) -> Option<String>
         }
         Mishap::TookTooLong => "reading it took too long",
         Mishap::Nonsense => "what was read made no sense",
+        Mishap::Damaged => "it is damaged, or was changed while it was recorded",
         Mishap::TooLarge => "its headers say that it is far larger than it is",
     };
     let named: Vec<String> =

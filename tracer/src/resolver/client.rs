@@ -38,14 +38,21 @@ pub enum Mishap {
     Nonsense,
     /// The file says to be far larger than it is.
     TooLarge,
+    /// The file has functions that were seen, and cannot be read any more.
+    Damaged,
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     /// The worker says what is wrong with the file.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{text}")]
+    Refused {
+        /// In what way.
+        text: String,
+        /// It says to be far larger than it is.
+        too_large: bool,
+    },
     /// The worker was lost over it.
     #[error("the process that read it was lost ({0:?})")]
     Lost(Mishap),
@@ -217,7 +224,7 @@ impl Worker {
                 if fault.too_large {
                     self.note(label, Mishap::TooLarge);
                 }
-                Err(ResolveError::Refused(fault.text))
+                Err(ResolveError::Refused { text: fault.text, too_large: fault.too_large })
             }
             Err(error) => {
                 self.resolver.end(*number);
@@ -231,7 +238,8 @@ impl Worker {
         }
     }
 
-    pub(super) fn note(&self, label: &str, mishap: Mishap) {
+    /// Has a file named in the warnings.
+    pub fn note(&self, label: &str, mishap: Mishap) {
         lock(&self.resolver.0.mishaps).insert(label.to_owned(), mishap);
     }
 }
@@ -297,7 +305,7 @@ mod tests {
         let place = facts.file_offset(qsort).unwrap();
         let names = worker.names(LIBC, &file, &[], &[place + 1], Detail::default()).unwrap();
         assert!(names[0].name.as_ref().unwrap().name.starts_with("qsort"));
-        assert!(matches!(worker.rule(LIBC, 8, 0), Err(ResolveError::Refused(_))));
+        assert!(matches!(worker.rule(LIBC, 8, 0), Err(ResolveError::Refused { .. })));
         assert_eq!(resolver.mishaps().len(), 0);
     }
 
@@ -351,7 +359,7 @@ mod tests {
         let (resolver, worker) = worker();
         let file = tempfile::tempfile().unwrap();
         file.set_len(8 << 30).unwrap();
-        assert!(matches!(worker.facts("hole", &file, &[]), Err(ResolveError::Refused(_))));
+        assert!(matches!(worker.facts("hole", &file, &[]), Err(ResolveError::Refused { .. })));
         assert!(worker.names("hole", &file, &[], &[1], Detail::default()).is_ok());
         assert!(worker.perf_map("hole", &file, &[1]).unwrap().is_empty());
         assert_eq!(resolver.mishaps().len(), 0);

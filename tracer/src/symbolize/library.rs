@@ -4,7 +4,7 @@ use super::{Detail, Place, debug_file};
 use crate::foreign::Root;
 use crate::ids::BuildId;
 use crate::resolver::question::NameFacts;
-use crate::resolver::{ResolveError, Worker};
+use crate::resolver::{Mishap, ResolveError, Worker};
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -33,6 +33,9 @@ impl Library {
         let label = self.label();
         self.ask(worker, &label, offsets, detail).unwrap_or_else(|error| {
             log::debug!("no symbols of {label}: {error}");
+            if let ResolveError::Refused { too_large: false, .. } = error {
+                worker.note(&label, Mishap::Damaged);
+            }
             Vec::new()
         })
     }
