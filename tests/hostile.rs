@@ -60,6 +60,8 @@ fn part(place: &Place, part: &str, seconds: u32) -> Vec<String> {
 fn scripts(place: &Place) -> PathBuf {
     let folder = place.path("scripts");
     fs::create_dir_all(&folder).unwrap();
+    // Its user writes the recording beside it.
+    fs::set_permissions(place.folder(), fs::Permissions::from_mode(0o777)).unwrap();
     for file in fs::read_dir(tests_dir().join("hostile")).unwrap().flatten() {
         if file.file_type().unwrap().is_file() {
             fs::copy(file.path(), folder.join(file.file_name())).unwrap();
@@ -96,7 +98,7 @@ fn record(place: &Place, options: &[&str], command: &[String], variables: &[(&st
     let status = running.0.wait().unwrap();
     let [stdout, stderr] = said.map(|said| fs::read(said.path()).unwrap());
     let output = Output { status, stdout, stderr };
-    assert!(recording.is_some(), "{}", text(&output.stderr));
+    assert!(recording.is_some(), "no recording was open: {}", text(&output.stderr));
     let report = report(place, recording.unwrap());
     Recorded { output, watch, took, report }
 }
