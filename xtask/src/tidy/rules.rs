@@ -9,12 +9,13 @@ use syn::visit::{self, Visit};
 type Rule = fn(&Source<'_>) -> Vec<Finding>;
 
 /// Every rule.
-pub(crate) const ALL: [Rule; 7] = [
+pub(crate) const ALL: [Rule; 8] = [
     says_what_it_is,
     file_is_short,
     functions_are_short,
     one_door,
     rooms_without_io,
+    parsers_without_rights,
     no_product_under_test,
     ignored_with_reason,
 ];
@@ -46,6 +47,27 @@ const WORLD: [&str; 8] = [
     "std::time::SystemTime",
     "tokio",
     "nix",
+];
+
+/// What parses files that targets and other users can write.
+const PARSERS: [&str; 10] = [
+    "ElfFacts::read",
+    "DebugSections::read",
+    "UnwindFile::open",
+    "elf::read_linked",
+    "elf::read_eh_frame",
+    "cfi::read_rows",
+    "cfi::function_starts",
+    "symbolize::name_places",
+    "perf_map::read_map",
+    "jitdump::read_dump",
+];
+/// The parsers' own rooms, and the processes without rights that call them: the resolver's worker, and the finisher's child that foresees.
+const WITHOUT_RIGHTS: [&str; 4] = [
+    "tracer/src/unwind",
+    "tracer/src/symbolize",
+    "tracer/src/resolver/serve.rs",
+    "tracer/src/target/foresee.rs",
 ];
 
 fn finding(rule: &'static str, line: usize, text: impl Into<String>) -> Finding {
@@ -151,6 +173,27 @@ fn rooms_without_io(source: &Source<'_>) -> Vec<Finding> {
                 path.line,
                 format!("`{}` in a room without I/O and clock", path.segments.join("::")),
             )
+        })
+        .collect()
+}
+
+/// Who has privileges parses nothing that others write.
+fn parsers_without_rights(source: &Source<'_>) -> Vec<Finding> {
+    let product = source.path.starts_with("tracer/src");
+    if !product || WITHOUT_RIGHTS.iter().any(|place| source.path.starts_with(place)) {
+        return Vec::new();
+    }
+    let parses = |path: &&NamedPath| {
+        source.is_product(path.line) && PARSERS.iter().any(|parser| path.ends_with(parser))
+    };
+    let named = source.paths.iter().filter(parses);
+    named
+        .map(|path| {
+            let text = format!(
+                "`{}` where there may be privileges: ask a resolver's worker",
+                path.segments.join("::")
+            );
+            finding("parses-with-rights", path.line, text)
         })
         .collect()
 }
@@ -285,6 +328,20 @@ mod tests {
         assert_eq!(broken("tracer/src/probe/load.rs", "use aya::Ebpf;\n"), []);
         assert_eq!(broken("tracer/src/power/nvml.rs", "use nvml_wrapper::Nvml;\n"), []);
         assert_eq!(broken("tracer/src/session.rs", "use crate::probe::aya_version;\n"), []);
+    }
+
+    /// Parsers of files that others write are called by processes without rights, and in tests.
+    #[test]
+    fn who_may_parse() {
+        let text = "use crate::unwind::elf::ElfFacts;\nfn f() {\n    ElfFacts::read(&file, &[]);\n}\n";
+        assert_eq!(broken("tracer/src/probe/files.rs", text), [("parses-with-rights", 4)]);
+        assert_eq!(
+            broken("tracer/src/session.rs", "use crate::unwind::cfi::read_rows;\n"),
+            [("parses-with-rights", 2)]
+        );
+        assert_eq!(broken("tracer/src/resolver/serve.rs", text), []);
+        assert_eq!(broken("tests/rows.rs", text), []);
+        assert_eq!(broken("tracer/src/session.rs", "fn f() {\n    worker.facts(&file, &[]);\n}\n"), []);
     }
 
     /// The rooms that run from a recording name no file and no clock, except in their tests and in the recording file itself.

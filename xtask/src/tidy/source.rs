@@ -33,6 +33,12 @@ impl NamedPath {
         let mut own = self.segments.iter();
         prefix.split("::").all(|segment| own.next().is_some_and(|it| it == segment))
     }
+
+    /// Whether it ends so (`crate::unwind::elf::ElfFacts::read` ends in `ElfFacts::read`).
+    pub(crate) fn ends_with(&self, suffix: &str) -> bool {
+        let mut own = self.segments.iter().rev();
+        suffix.rsplit("::").all(|segment| own.next().is_some_and(|it| it == segment))
+    }
 }
 
 impl<'a> Source<'a> {
