@@ -3,6 +3,7 @@
 //! Data flows one way: `power/` and `probe/` read the world, `timeline/` and `unwind/` give it shape, a recording (`profile/`) holds it,
 //! `attribution/` splits the energy, `report/` shows it. `ARCHITECTURE.md` has the picture, the rooms and the invariants.
 
+mod allocator;
 pub mod attribution;
 pub mod background;
 pub mod cli;

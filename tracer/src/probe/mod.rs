@@ -2,7 +2,6 @@
 //!
 //! The only room that names `aya`. Data leaves it as `Record`s on a channel; nothing else does.
 
-mod allocator;
 mod btf;
 mod code_objects;
 mod collector;
@@ -50,12 +49,12 @@ pub use error::ProbeError;
 pub use object::LoadedProgram;
 pub use rate::{Rate, fix as rate_fix, read_limit_at, read_ticks};
 
+use crate::allocator::{return_large_blocks, trim};
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, Pid};
 use crate::profile::record::{Record, Unwinding, Warning};
 use crate::resolver::Resolver;
 use crate::symbolize;
-use allocator::{return_large_blocks, trim};
 use collector::Collector;
 use event::{EventChoice, Machine, SampleEvent, decide};
 use files::Files;

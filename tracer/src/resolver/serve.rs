@@ -3,6 +3,7 @@
 //! Runs in the sandbox and trusts no byte of the files; what goes wrong in a parser ends this process and nothing else. Leaves out the sandbox.
 
 use super::question::{Fault, Histories, NameFacts, PlainRule, Question, RowsHead, plain};
+use crate::allocator::trim;
 use crate::roles::channel::{Channel, ChannelError};
 use crate::symbolize::{self, jitdump, perf_map};
 use crate::unwind::cfi::{Rows, add_entry, read_rows};
@@ -23,8 +24,12 @@ const LONGEST_QUESTION: usize = 64 << 20;
 pub fn serve(channel: &Channel) {
     let mut kept = HashMap::new();
     while let Ok((question, files)) = channel.receive::<Question>(LONGEST_QUESTION, None) {
+        let is_large = matches!(question, Question::Rows { .. } | Question::Names { .. });
         if answer(channel, question, files, &mut kept).is_err() {
             return;
+        }
+        if is_large {
+            trim();
         }
     }
 }
