@@ -16,14 +16,14 @@ use std::path::Path;
 /// When there is none, it is gone, or another one is in its place.
 pub fn open_mapped(pid: Pid, mapping: &Mapping) -> io::Result<File> {
     let key = mapping.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
-    by_mapping(pid, mapping, key).or_else(|_| by_path(&root_of(pid)?, mapping, key))
+    by_mapping(pid, mapping, key).or_else(|_| by_path(&Root::of_process(pid)?, mapping, key))
 }
 
 fn by_mapping(pid: Pid, mapping: &Mapping, key: &FileKey) -> io::Result<File> {
     let link = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
     let place = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(link)?;
     // Where file systems lie above others, a mapping may show another device than the file; then the number says nothing either.
-    open_place(&place, |found| device(found) != key.device || found.ino() == key.inode)
+    open_place(&place, |found| file_key(found).device != key.device || found.ino() == key.inode)
 }
 
 fn by_path(root: &Root, mapping: &Mapping, key: &FileKey) -> io::Result<File> {
@@ -31,22 +31,16 @@ fn by_path(root: &Root, mapping: &Mapping, key: &FileKey) -> io::Result<File> {
     root.open_if(&path, false, |found| found.ino() == key.inode)
 }
 
-/// The root of a process that lives.
-fn root_of(pid: Pid) -> io::Result<Root> {
-    let link = format!("/proc/{pid}/root");
-    let folder = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(&link)?;
-    let place = std::fs::read_link(&link).unwrap_or_else(|_| "/".into());
-    Ok(Root::at(folder, place))
-}
-
-/// A file's device as `/proc/PID/maps` prints it (fs/proc/task_mmu.c, v6.1).
-fn device(found: &Metadata) -> String {
-    format!("{:02x}:{:02x}", libc::major(found.dev()), libc::minor(found.dev()))
+/// What names a file while it is mapped, as `/proc/PID/maps` prints it (fs/proc/task_mmu.c, v6.1). Some file systems show another device
+/// there.
+pub fn file_key(found: &Metadata) -> FileKey {
+    let device = format!("{:02x}:{:02x}", libc::major(found.dev()), libc::minor(found.dev()));
+    FileKey { device, inode: found.ino() }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{by_mapping, by_path, device, open_mapped};
+    use super::{by_mapping, by_path, file_key, open_mapped};
     use crate::foreign::Root;
     use crate::ids::Pid;
     use crate::unwind::address_space::{AddressSpace, FileKey, Mapping};
@@ -84,8 +78,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lib.so");
         std::fs::write(&path, "library").unwrap();
-        let found = std::fs::metadata(&path).unwrap();
-        let key = FileKey { device: device(&found), inode: found.ino() };
+        let key = file_key(&std::fs::metadata(&path).unwrap());
         let root = Root::default();
         assert!(by_path(&root, &mapping(&path, &key), &key).is_ok());
         std::fs::rename(&path, folder.path().join("moved")).unwrap();

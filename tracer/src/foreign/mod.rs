@@ -8,6 +8,6 @@ mod mapped;
 mod regular;
 mod root;
 
-pub use mapped::open_mapped;
+pub use mapped::{file_key, open_mapped};
 pub use regular::open_place;
 pub use root::{Root, Roots};

@@ -71,6 +71,17 @@ impl Root {
         Ok(File::from(opened))
     }
 
+    /// The root of a process that lives.
+    ///
+    /// # Errors
+    /// When there is no such process, or it may not be looked at.
+    pub(super) fn of_process(pid: Pid) -> io::Result<Self> {
+        let link = format!("/proc/{pid}/root");
+        let mut options = OpenOptions::new();
+        let folder = options.read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(&link)?;
+        Ok(Self::at(folder, std::fs::read_link(&link).unwrap_or_else(|_| "/".into())))
+    }
+
     /// The root that an open folder is, which lies there in its mount namespace.
     pub fn at(open: File, place: impl Into<PathBuf>) -> Self {
         Self(Some(Arc::new(Folder { open: open.into(), place: place.into() })))
@@ -119,14 +130,8 @@ impl Roots {
         if let Some(root) = self.met.get(&identity) {
             return root.clone();
         }
-        let opened = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
-            .open(format!("/proc/{pid}/root"));
-        match opened {
-            Ok(folder) => {
-                let place = std::fs::read_link(format!("/proc/{pid}/root")).unwrap_or_else(|_| "/".into());
-                let root = Root::at(folder, place);
+        match Root::of_process(pid) {
+            Ok(root) => {
                 self.met.insert(identity, root.clone());
                 root
             }

@@ -7,7 +7,7 @@ use super::reader::hurry;
 use super::residents::{Resident, victims};
 use super::row_maps::{RowMapError, RowMaps, is_one_chunk};
 use crate::clock::KtimeNs;
-use crate::foreign::{Root, open_mapped};
+use crate::foreign::{Root, file_key, open_mapped};
 use crate::ids::Pid;
 use crate::resolver::{Resolver, Worker};
 use crate::unwind::address_space::{FileKey, Mapping};
@@ -17,7 +17,6 @@ use crate::unwind::elf::ElfFacts;
 use crate::unwind::vdso::{self, key_of};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -150,10 +149,8 @@ impl Files {
     /// Begins to read a file that a process will map, by its path here.
     pub(super) fn foresee(&mut self, path: &Path) {
         let Ok(file) = Root::default().open(path, true) else { return };
-        let Ok(facts) = file.metadata() else { return };
-        // As `/proc/PID/maps` prints it (fs/proc/task_mmu.c). File systems that show another device there have their files read twice.
-        let device = format!("{:02x}:{:02x}", libc::major(facts.dev()), libc::minor(facts.dev()));
-        let key = FileKey { device, inode: facts.ino() };
+        // Where `maps` shows another device the file is read twice.
+        let Ok(key) = file.metadata().map(|found| file_key(&found)) else { return };
         if !self.files.contains_key(&key) {
             self.begin(key, &path.display().to_string(), Some(file), true);
         }
