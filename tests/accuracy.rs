@@ -13,11 +13,11 @@
 #[path = "accuracy/world.rs"]
 mod world;
 
-use energy_trace::attribution::attribute;
-use energy_trace::ids::{DomainId, FrameId, StackId};
-use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::record::{DomainClass, StackNode};
-use energy_trace::units::MicroJoules;
+use energy_trace_attribution::attribute;
+use energy_trace_model::ids::{DomainId, FrameId, StackId};
+use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::recording::record::{DomainClass, StackNode};
+use energy_trace_model::units::MicroJoules;
 use energy_trace_tests::random::Random;
 use world::{FUNCTIONS, MS, SECOND, Stretch, World};
 

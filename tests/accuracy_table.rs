@@ -13,7 +13,7 @@ use accuracy_bench::measure::{self, Outcome};
 use accuracy_bench::recording;
 use accuracy_bench::scenarios::{self, Asked};
 use accuracy_bench::table;
-use energy_trace::attribution::attribute;
+use energy_trace_attribution::attribute;
 use energy_trace_tests::random::Random;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -9,9 +9,9 @@ mod after_the_call;
 #[path = "behalf/world.rs"]
 mod world;
 
-use energy_trace::attribution::{attribute, attribute_logically};
-use energy_trace::ids::{CpuId, StackId, ThreadKey};
-use energy_trace::profile::record::{DomainClass, Launched, Launches, Sample, Scope, Verdict, Wait};
+use energy_trace_attribution::{attribute, attribute_logically};
+use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
+use energy_trace_model::recording::record::{DomainClass, Launched, Launches, Sample, Scope, Verdict, Wait};
 use proptest::prelude::*;
 use world::{World, assert_agree, expect, ms};
 

@@ -4,9 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
-use energy_trace::ids::StackId;
-use energy_trace::profile::record::{FrameKind, Truncation, Unwinding, Verdict};
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::ids::StackId;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{FrameKind, Truncation, Unwinding, Verdict};
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ fn record(unwind: &str, command: &[&str]) -> Recording {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let options = ["record", "--power", "none", "--no-svg", "-F", "999", "--unwind", unwind, "--"];
     assert_code(&place.run(&[&options, command].concat()), 0);
-    energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap()
+    energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap()
 }
 
 /// The names of a stack, outermost first.

@@ -1,16 +1,16 @@
 //! The ledger balances, whatever a recording says: not a microjoule and not a nanosecond appears or disappears in attribution.
 
-use energy_trace::attribution::{attribute, attribute_as};
-use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{CpuId, DomainId, Pid, SocketId, StackId, StrangerKey, ThreadKey};
-use energy_trace::profile::accounting::{Accounting, IdlePolicy, Method};
-use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile};
-use energy_trace::profile::record::{
+use energy_trace_attribution::{attribute, attribute_as};
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::ids::{CpuId, DomainId, Pid, SocketId, StackId, StrangerKey, ThreadKey};
+use energy_trace_model::profile::accounting::{Accounting, IdlePolicy, Method};
+use energy_trace_model::profile::{EnergyByClass, EnergyProfile};
+use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, GpuWork, Header, IdleBaseline, Occupant, Origin, Quality, Reading,
     Sample, Scope, Slice, Stranger, Summary, Unseen, Verdict, Warning,
 };
-use energy_trace::profile::recording::{Recording, Requests};
-use energy_trace::units::{MicroJoules, MicroWatts};
+use energy_trace_model::recording::{Recording, Requests};
+use energy_trace_model::units::{MicroJoules, MicroWatts};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -7,15 +7,15 @@
 #[path = "accuracy/world.rs"]
 mod world;
 
-use energy_trace::attribution::attribute;
-use energy_trace::clock::KtimeNs;
-use energy_trace::ids::CpuId;
-use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::record::DomainClass;
-use energy_trace::profile::recording::Recording;
-use energy_trace::report::json::{self, JsonOptions};
-use energy_trace::report::table::{self, TableOptions};
-use energy_trace::units::KiloHertz;
+use energy_trace_attribution::attribute;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::CpuId;
+use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::DomainClass;
+use energy_trace_model::units::KiloHertz;
+use energy_trace_report::json::{self, JsonOptions};
+use energy_trace_report::table::{self, TableOptions};
 use energy_trace_tests::random::Random;
 use serde_json::Value;
 use world::{FUNCTIONS, MS, SECOND, Stretch, World};
@@ -124,7 +124,7 @@ fn reports_say_the_exponent() {
     let mut out = Vec::new();
     json::write(&mut out, &recording, &profile, &JsonOptions::default()).unwrap();
     let report: Value = serde_json::from_slice(&out).unwrap();
-    let schema = serde_json::from_str(include_str!("../tracer/data/report-1.schema.json")).unwrap();
+    let schema = serde_json::from_str(include_str!("../tracer/report/data/report-1.schema.json")).unwrap();
     assert!(jsonschema::draft202012::new(&schema).unwrap().is_valid(&report));
     assert_eq!(report["ledger"][0]["weights"]["frequency"].as_f64(), exponent(&profile));
     let mut out = Vec::new();

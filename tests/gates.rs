@@ -8,15 +8,15 @@
 #[path = "accuracy/world.rs"]
 mod world;
 
-use energy_trace::attribution::attribute;
-use energy_trace::ids::StackId;
-use energy_trace::profile::certainty::Weights;
-use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::record::DomainClass;
-use energy_trace::profile::recording::Recording;
-use energy_trace::report::json::{self, JsonOptions};
-use energy_trace::report::table::{self, TableOptions};
-use energy_trace::units::MicroJoules;
+use energy_trace_attribution::attribute;
+use energy_trace_model::ids::StackId;
+use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::certainty::Weights;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::DomainClass;
+use energy_trace_model::units::MicroJoules;
+use energy_trace_report::json::{self, JsonOptions};
+use energy_trace_report::table::{self, TableOptions};
 use energy_trace_tests::random::Random;
 use serde_json::Value;
 use world::{FUNCTIONS, MS, SECOND, Stretch, World};
@@ -171,7 +171,7 @@ fn reports_say_what_was_found() {
     let mut out = Vec::new();
     json::write(&mut out, &recording, &profile, &JsonOptions::default()).unwrap();
     let report: Value = serde_json::from_slice(&out).unwrap();
-    let schema = serde_json::from_str(include_str!("../tracer/data/report-1.schema.json")).unwrap();
+    let schema = serde_json::from_str(include_str!("../tracer/report/data/report-1.schema.json")).unwrap();
     let errors: Vec<String> =
         jsonschema::draft202012::new(&schema).unwrap().iter_errors(&report).map(|e| e.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");

@@ -21,8 +21,8 @@ mod training;
 #[path = "gpu_accuracy/world.rs"]
 mod world;
 
-use energy_trace::attribution::attribute;
-use energy_trace::units::MicroJoules;
+use energy_trace_attribution::attribute;
+use energy_trace_model::units::MicroJoules;
 use outcome::{Outcome, by_count, by_duration, errors, within};
 use recording::recording;
 use training::{KINDS, kind, step, training, training_in};

@@ -7,8 +7,8 @@
 #[path = "gpu_launches/seen.rs"]
 mod seen;
 
-use energy_trace::profile::file::read;
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::file::read;
 use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, Scenario, VARIABLE, WORKLOADS};
 use energy_trace_tests::process::{Finished, Guard};
 use seen::{LIMIT, assert_counts, by_kind, report, seen, total, truth};

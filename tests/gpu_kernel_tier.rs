@@ -11,12 +11,12 @@ mod containers;
 #[path = "gpu_kernel_tier/fallbacks.rs"]
 mod fallbacks;
 
-use energy_trace::attribution::attribute;
-use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::file::read;
-use energy_trace::profile::record::{DomainClass, FrameKind, Warning};
-use energy_trace::profile::recording::Recording;
-use energy_trace::units::MicroJoules;
+use energy_trace_attribution::attribute;
+use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::file::read;
+use energy_trace_model::recording::record::{DomainClass, FrameKind, Warning};
+use energy_trace_model::units::MicroJoules;
 use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS, site_of, timed};
 use energy_trace_tests::process::{Guard, tests_dir};
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ impl Recorded {
         sums
     }
 
-    fn key(&self, stack: energy_trace::ids::StackId) -> Key {
+    fn key(&self, stack: energy_trace_model::ids::StackId) -> Key {
         let frames: Vec<_> = self.recording.frames_of(stack).map(|(_, frame)| frame).collect();
         let leaf = frames.last().unwrap();
         let site = site_of(frames.iter().map(|frame| frame.name.as_str()));
@@ -309,7 +309,7 @@ fn errors(recorded: &Recorded, launches: &[Launch]) -> Vec<f64> {
 fn kernels_have_their_names() {
     let gpu = machine("H100");
     let recorded = record_mix(&gpu, &["0.5"]);
-    let leaf = |busy: &energy_trace::profile::record::GpuBusy| {
+    let leaf = |busy: &energy_trace_model::recording::record::GpuBusy| {
         let frame = recorded.recording.frames_of(busy.stack).last().unwrap().1;
         (frame.kind, frame.name.clone())
     };

@@ -8,9 +8,9 @@
 #[path = "gpu_launches/seen.rs"]
 mod seen;
 
-use energy_trace::profile::file::read;
-use energy_trace::profile::record::{DomainClass, LaunchStacks};
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::file::read;
+use energy_trace_model::recording::record::{DomainClass, LaunchStacks};
 use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, WORKLOADS};
 use energy_trace_tests::process::{Guard, tests_dir};
 use seen::{LIMIT, assert_counts, report, seen, total, truth};
@@ -198,7 +198,7 @@ fn waiting_costs_the_cpu_and_says_so() {
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
     let recording = read(&data).unwrap();
-    let profile = energy_trace::attribution::attribute(&recording);
+    let profile = energy_trace_attribution::attribute(&recording);
     let (mut waiting, mut all) = (0.0, 0.0);
     for row in &profile.rows {
         let joules = row.energy[DomainClass::Package].as_joules();

@@ -4,9 +4,9 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use energy_trace::ids::DomainId;
 use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
-use energy_trace::profile::record::{
+use energy_trace_model::ids::DomainId;
+use energy_trace_model::recording::record::{
     CounterValue, GpuMeter, GpuMeterKind, GpuUse, Origin, Quality, Reading, Record,
 };
 use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, Scenario, VARIABLE, WORKLOADS};
@@ -239,8 +239,8 @@ async fn counter_that_is_reset() {
     let ended = run.stop().await;
     assert_eq!(ended.codes(), ["gpu-counter-reset"]);
     let readings = &ended.readings[&DomainId::new(0)];
-    let span = energy_trace::timeline::Span::new(readings[0].at, readings[readings.len() - 1].at);
-    let timeline = energy_trace::timeline::intervals_of_readings(readings, None, true, span);
+    let span = energy_trace_attribution::timeline::Span::new(readings[0].at, readings[readings.len() - 1].at);
+    let timeline = energy_trace_attribution::timeline::intervals_of_readings(readings, None, true, span);
     assert_eq!(timeline.gaps.len(), 1, "{:?}", timeline.gaps);
     assert!(timeline.intervals.iter().all(|i| i.energy.as_uj() < 100_000_000));
 }

@@ -15,8 +15,8 @@ fn place() -> Place {
 }
 
 /// The recording of a place, as the library reads it.
-fn recording(place: &Place) -> energy_trace::profile::recording::Recording {
-    energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap()
+fn recording(place: &Place) -> energy_trace_model::recording::Recording {
+    energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap()
 }
 
 /// When only exec itself finds out (a script whose interpreter is missing), the status is the same, no recording is left behind, and the
@@ -159,7 +159,7 @@ fn duration_ends_the_recording_only() {
         ["--power", "none", "--no-svg", "--duration", "100ms", "--", "sh", "-c", "read x; exit 4"];
     let child = Talk::spawn(place.command(&arguments));
     eventually("a whole recording", || {
-        let recording = energy_trace::profile::file::read(&place.path("energy-trace.data"));
+        let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data"));
         recording.is_ok_and(|r| r.summary.is_some())
     });
     assert_code(&child.end(), 4);
@@ -201,7 +201,9 @@ impl Drop for Tree {
 
 /// The recording has begun when its first records are on disk.
 fn begun(place: &Place) {
-    eventually("the start", || energy_trace::profile::file::read(&place.path("energy-trace.data")).is_ok());
+    eventually("the start", || {
+        energy_trace_model::recording::file::read(&place.path("energy-trace.data")).is_ok()
+    });
 }
 
 /// Attached for a time: the recording ends when it is up, and the processes are not touched.

@@ -6,7 +6,7 @@
 
 use energy_trace::power::survey::survey;
 use energy_trace::power::{self, PowerPlan};
-use energy_trace::profile::record::{Origin, Source};
+use energy_trace_model::recording::record::{Origin, Source};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -15,7 +15,7 @@ mod tally;
 #[path = "oracle/truth.rs"]
 mod truth;
 
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::recording::Recording;
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::Place;
 use energy_trace_tests::process::tests_dir;
@@ -51,7 +51,7 @@ fn record(options: &[&str], python: &Path, hz: &str, seconds: &str, regions: &[&
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{}: {told}", python.display());
     let skipped = told.lines().filter_map(|line| line.strip_prefix("skipped: ")).map(str::to_owned).collect();
-    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
     Run { recording, stays: truth::read(&place.path("truth")), skipped }
 }
 
@@ -181,7 +181,7 @@ fn lines_of_the_innermost_frame() {
         let (python, script) = (python.to_str().unwrap(), script.to_str().unwrap());
         let arguments = ["record", "--power", "none", "--no-svg", "-F", "499", "--", python, script, "0.5"];
         assert_eq!(place.run(&arguments).status.code(), Some(0));
-        let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+        let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
         let lines = leaf_lines::LeafLines::of(&recording);
         eprintln!("{python}: {lines:?}");
         // Of 255 instructions of a pair of lines, two are on the short one.

@@ -3,10 +3,9 @@
 //! Needs /dev/fuse and root. Every bound is on joules or on order, none on a time: the machine may stand still for 20 ms at any moment.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::DomainId;
 use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
-use energy_trace::profile::record::{CounterValue, Origin, Reading, Record};
+use energy_trace_model::ids::DomainId;
+use energy_trace_model::recording::record::{CounterValue, Origin, Reading, Record};
 use energy_trace_tests::nvml::{self, Device, Script};
 use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::process::{self, Guard};
@@ -262,7 +261,7 @@ async fn replay_of_a_log() {
     std::fs::write(&log, "time_s,package-0_uj\n0,100\n0.001,200\n0.002,350\n").unwrap();
     let set =
         power::open(&PowerPlan { choices: vec![SourceChoice::Replay(log)], ..PowerPlan::default() }).unwrap();
-    let before = KtimeNs::now();
+    let before = energy_trace::clock::now();
     let mut run = Run::start(set);
     run.until("the rows are there", |readings| readings.len() == 3).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -280,7 +279,7 @@ async fn replay_of_a_log() {
 async fn replay_of_a_growing_log() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("meter.csv");
-    let start = WallAnchor::now();
+    let start = energy_trace::clock::anchor();
     let row = |ms: u64| format!("{:.3},{ms}\n", start.unix_ns as f64 / 1e9 + ms as f64 / 1e3 - 1.0);
     let head = format!("unix_s,wall_j\n{}{}", row(0), row(500));
     std::fs::write(&log, &head).unwrap();

@@ -5,11 +5,11 @@
 #[path = "recording_file/records.rs"]
 mod records;
 
-use energy_trace::clock::KtimeNs;
-use energy_trace::ids::{CpuId, DomainId, FrameId, StackId, StrangerKey, ThreadKey};
-use energy_trace::profile::file::{FileError, RecordingWriter, read};
-use energy_trace::profile::record::{Library, Name, Occupant, Record, Sample, Slice, StackNode};
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{CpuId, DomainId, FrameId, StackId, StrangerKey, ThreadKey};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::file::{FileError, RecordingWriter, read};
+use energy_trace_model::recording::record::{Library, Name, Occupant, Record, Sample, Slice, StackNode};
 use proptest::prelude::*;
 use records::{domain, frame, header, reading, records, sample, slice, unseen};
 use std::fs;

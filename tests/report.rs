@@ -9,18 +9,17 @@ mod recording_builder;
 #[path = "fixtures/training_runs.rs"]
 mod training_runs;
 
-use clap::ValueEnum;
-use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile};
-use energy_trace::profile::record::{DomainClass, FrameKind, Quality};
-use energy_trace::profile::recording::Recording;
-use energy_trace::report::flamegraph::FlameOptions;
-use energy_trace::report::folded::FoldedOptions;
-use energy_trace::report::functions::functions;
-use energy_trace::report::json::JsonOptions;
-use energy_trace::report::rows::rows;
-use energy_trace::report::table::TableOptions;
-use energy_trace::report::{By, DomainChoice, ReportError, csv, flamegraph, folded, json, table};
-use energy_trace::units::MicroJoules;
+use energy_trace_model::profile::{EnergyByClass, EnergyProfile};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
+use energy_trace_model::units::MicroJoules;
+use energy_trace_report::flamegraph::FlameOptions;
+use energy_trace_report::folded::FoldedOptions;
+use energy_trace_report::functions::functions;
+use energy_trace_report::json::JsonOptions;
+use energy_trace_report::rows::rows;
+use energy_trace_report::table::TableOptions;
+use energy_trace_report::{By, DomainChoice, ReportError, csv, flamegraph, folded, json, table};
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert_eq, proptest};
 use recording_builder::RecordingBuilder;
 use serde_json::Value;
@@ -61,7 +60,7 @@ fn table_at_80_and_160_columns() {
 #[test]
 fn no_line_is_wider_than_the_terminal() {
     for run in [estimated_training(), measured_training()] {
-        for (by, width) in By::value_variants().iter().flat_map(|by| [(by, 80), (by, 100), (by, 160)]) {
+        for (by, width) in By::ALL.iter().flat_map(|by| [(by, 80), (by, 100), (by, 160)]) {
             let options =
                 TableOptions { by: *by, width: Some(width), verbose: true, ..TableOptions::default() };
             let text = table_text(&run, &options);
@@ -127,7 +126,7 @@ fn json_value((recording, profile): &(Recording, EnergyProfile)) -> Value {
 }
 
 fn schema() -> jsonschema::Validator {
-    let text = include_str!("../tracer/data/report-1.schema.json");
+    let text = include_str!("../tracer/report/data/report-1.schema.json");
     jsonschema::draft202012::new(&serde_json::from_str(text).unwrap()).unwrap()
 }
 
@@ -377,7 +376,7 @@ proptest! {
             assert!(function.spent.total.samples <= spent.len() as u64);
             assert!(function.spent.own.time_ns <= function.spent.total.time_ns);
         }
-        for by in By::value_variants() {
+        for by in &By::ALL {
             let rows = rows(&run.0, &run.1, *by);
             for row in &run.1.ledger {
                 let own: MicroJoules = rows.iter().map(|group| group.spent.own.energy[row.class]).sum();

@@ -3,9 +3,9 @@
 //! Who asks is known by construction: in each part of the program one function waits for everything that its workers do. Leaves out the
 //! rules themselves (`tests/behalf.rs`).
 
-use energy_trace::attribution::{ON_BEHALF_OF, attribute, attribute_logically};
-use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::recording::Recording;
+use energy_trace_attribution::{ON_BEHALF_OF, attribute, attribute_logically};
+use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::recording::Recording;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
 
@@ -36,7 +36,7 @@ fn workers_are_charged_to_those_who_wait() {
     let python = ["record", "--power", "model", "--no-svg", "-F", "499", "--", "/usr/bin/python3"];
     let arguments: Vec<&str> = python.into_iter().chain([script.to_str().unwrap(), "1.5"]).collect();
     assert_code(&place.run(&arguments), 0);
-    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
     let mut joined = recording.clone();
     let logical = attribute_logically(&mut joined);
     assert_eq!(logical.ledger, attribute(&recording).ledger);

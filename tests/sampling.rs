@@ -9,9 +9,9 @@
     reason = "a test that cannot be set up fails, wherever that happens, and says which event it ran on"
 )]
 
-use energy_trace::profile::file;
-use energy_trace::profile::record::{Occupant, Warning};
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::file;
+use energy_trace_model::recording::record::{Occupant, Warning};
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, text};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -12,13 +12,13 @@ mod recording_builder;
 #[expect(dead_code, reason = "others use more of it")]
 mod records;
 
-use energy_trace::clock::KtimeNs;
-use energy_trace::ids::{DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
-use energy_trace::profile::file::RecordingWriter;
-use energy_trace::profile::record::{
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::file::RecordingWriter;
+use energy_trace_model::recording::record::{
     DomainClass, Frame, FrameKind, Process, Quality, Record, StackNode, Summary, Thread, Warning,
 };
-use energy_trace::report::flamegraph::{self, FlameOptions};
+use energy_trace_report::flamegraph::{self, FlameOptions};
 use energy_trace_tests::place::{Place, assert_code, run_bounded, text};
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 use quick_xml::Reader;
@@ -149,7 +149,7 @@ fn recording_of(name: &str) -> Vec<Record> {
     };
     let samples = (0..20)
         .map(|i| sample(ms(50 * i + 5)))
-        .map(|s| energy_trace::profile::record::Sample { stack: StackId::new(2), ..s });
+        .map(|s| energy_trace_model::recording::record::Sample { stack: StackId::new(2), ..s });
     vec![
         Record::Header(head),
         Record::Domain(domain()),

@@ -5,7 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use energy_trace::profile::file::read;
+use energy_trace_model::recording::file::read;
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, eventually, run_bounded, text};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};

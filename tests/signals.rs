@@ -17,8 +17,8 @@ fn place() -> Place {
 }
 
 /// The recording of a place, as the library reads it.
-fn recording(place: &Place) -> energy_trace::profile::recording::Recording {
-    energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap()
+fn recording(place: &Place) -> energy_trace_model::recording::Recording {
+    energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap()
 }
 
 /// Signals for the command reach it, each once.
@@ -64,7 +64,7 @@ fn interrupted_once() {
     child.signal(libc::SIGINT);
     assert_eq!(child.line(), "told\n");
     eventually("a whole recording", || {
-        let recording = energy_trace::profile::file::read(&place.path("energy-trace.data"));
+        let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data"));
         recording.is_ok_and(|r| r.summary.is_some_and(|s| s.exit_code.is_none()))
     });
     assert!(child.0.try_wait().unwrap().is_none(), "it waits for the command");

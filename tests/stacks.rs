@@ -5,9 +5,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
-use energy_trace::ids::StackId;
-use energy_trace::profile::record::{FrameKind, Verdict};
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::ids::StackId;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{FrameKind, Verdict};
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
@@ -22,12 +22,12 @@ fn record(python: &Path) -> Recording {
     let arguments =
         ["record", "--power", "none", "--no-svg", "-F", "199", "--", python, script, "truth", "0.1"];
     assert_code(&place.run(&arguments), 0);
-    energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap()
+    energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap()
 }
 
 /// The frames of a stack in words: names of Python functions, and `map` where C called. Other native frames are left out.
 fn calls(recording: &Recording, stack: StackId) -> Vec<&str> {
-    let word = |frame: &'_ energy_trace::profile::record::Frame| match frame.kind {
+    let word = |frame: &'_ energy_trace_model::recording::record::Frame| match frame.kind {
         FrameKind::Python => Some(()),
         FrameKind::Native if frame.name == "map_next" => Some(()),
         _ => None,
@@ -52,7 +52,7 @@ fn calls_and_returns() {
         let (python, script) = (python.to_str().unwrap(), script.to_str().unwrap());
         let arguments = ["record", "--power", "none", "--no-svg", "-F", "997", "--", python, script, "2"];
         assert_code(&place.run(&arguments), 0);
-        let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+        let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
         // Stripped interpreters do not name C functions: only Python's own chain can be compared.
         let named = recording.frames.iter().any(|f| f.name == "map_next");
         let (mut compared, mut nameless, mut deepest, mut differ) = (0, 0, 0, Vec::new());
@@ -113,7 +113,7 @@ fn native_frames_reach_the_start() {
     let later = &recording.samples[recording.samples.len() / 4..];
     let whole = later.iter().filter(|s| matches!(s.verdict, Verdict::Complete | Verdict::Healed(_))).count();
     assert!(whole * 100 >= later.len() * 99, "{whole} of {} are whole", later.len());
-    let outermost = |sample: &energy_trace::profile::record::Sample| {
+    let outermost = |sample: &energy_trace_model::recording::record::Sample| {
         recording.frames_of(sample.stack).next().unwrap().1.name.clone()
     };
     let roots: BTreeSet<String> =
@@ -140,7 +140,7 @@ repr(inner)"
     arguments.extend(options);
     arguments.extend(["--", "/usr/bin/python3", "-c", &script]);
     assert_code(&place.run(&arguments), 0);
-    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
     let native = |stack| recording.frames_of(stack).filter(|(_, f)| f.kind == FrameKind::Native).count();
     let inside = |stack| recording.frames_of(stack).any(|(_, frame)| frame.name.ends_with("__repr__"));
     let samples = recording.samples.iter().filter(|sample| inside(sample.stack));
@@ -175,7 +175,7 @@ fn refuse(python: &Path) {
     let spin = "import time\nend = time.time() + 1\nwhile time.time() < end: pass";
     let arguments = ["record", "--power", "none", "--no-svg", "--", python.to_str().unwrap(), "-c", spin];
     assert_code(&place.run(&arguments), 0);
-    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
     let runtime = recording.processes.iter().find_map(|p| p.runtime.clone()).unwrap();
     assert!(runtime.contains("CPython") && runtime.contains("not known"), "{runtime}");
     let native = recording.frames.iter().filter(|f| f.kind == FrameKind::Native).count();
@@ -202,12 +202,12 @@ burn(0.2)";
     let arguments =
         ["record", "--power", "none", "--no-svg", "-F", "199", "--", "/usr/bin/python3", "-c", script];
     assert_code(&place.run(&arguments), 0);
-    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
     let sampled: BTreeSet<_> =
         recording.samples.iter().map(|s| recording.threads[s.thread.index()].process).collect();
     // A child may be sampled before it executes another program: then that is a fourth.
     assert!((3..=4).contains(&sampled.len()), "{:?}", recording.processes);
-    let forked = |p: &&energy_trace::profile::record::Process| p.parent.is_some();
+    let forked = |p: &&energy_trace_model::recording::record::Process| p.parent.is_some();
     assert!(recording.processes.iter().filter(forked).count() >= 2, "{:?}", recording.processes);
     // The forked child's Python frames are named like its parent's.
     let burns = recording.frames.iter().filter(|f| f.kind == FrameKind::Python && f.name == "burn").count();

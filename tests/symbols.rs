@@ -5,8 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
-use energy_trace::profile::record::{Frame, FrameKind};
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn split(program: &Path) -> PathBuf {
 fn record(place: &Place, options: &[&str], command: &[&str]) -> Recording {
     let first = ["record", "--power", "none", "--no-svg", "-F", "499"];
     assert_code(&place.run(&[&first[..], options, &["--"], command].concat()), 0);
-    energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap()
+    energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap()
 }
 
 /// The frames of each sample's stack, root first.

@@ -3,9 +3,9 @@
 //! A program computes in one library, then in another, and both again; the cap holds the tables of either. Leaves out which tables go
 //! first: unit tests of `residents` show that.
 
-use energy_trace::ids::StackId;
-use energy_trace::profile::record::{Frame, FrameKind, Truncation, Verdict};
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::ids::StackId;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{Frame, FrameKind, Truncation, Verdict};
 use energy_trace_tests::place::{Place, assert_code};
 
 /// Debian's Python takes 0.5 MiB of tables, libc 0.3, libcrypto 0.7, SQLite and the C++ library 0.3 each: they do not all fit.
@@ -55,7 +55,7 @@ fn tables_make_room_for_each_other() {
     let options = ["record", "--power", "none", "--no-svg", "-F", "199", "--unwind-memory", CAP_MIB, "--"];
     let arguments: Vec<&str> = options.into_iter().chain(["/usr/bin/python3", "-c", PROGRAM]).collect();
     assert_code(&place.run(&arguments), 0);
-    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
 
     // For each turn: its function, whole stacks in its library, and stacks that were cut for want of a table.
     let mut turns: Vec<(&str, u32, u32)> = Vec::new();
@@ -100,7 +100,7 @@ fn tables_make_room_for_each_other() {
 fn the_usual_cap_is_enough() {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     assert_code(&place.record("exec /usr/bin/python3 -c 'sum(range(20000000))'").output().unwrap(), 0);
-    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
     let warnings = &recording.summary.as_ref().unwrap().warnings;
     assert!(warnings.iter().all(|w| w.code != "unwind-tables-full"), "{warnings:?}");
 }

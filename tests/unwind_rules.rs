@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
-use energy_trace::profile::record::Verdict;
+use energy_trace_model::recording::record::Verdict;
 use energy_trace_tests::place::{Place, assert_code};
 use nix::time::{ClockId, clock_gettime};
 use std::arch::global_asm;
@@ -103,7 +103,7 @@ fn callers_are_found_by_other_registers() {
     let options = ["record", "--power", "none", "--no-svg", "-F", "199", "--"];
     let target = [itself.to_str().unwrap(), "--ignored", "--exact", "target"];
     assert_code(&place.run(&options.into_iter().chain(target).collect::<Vec<_>>()), 0);
-    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).unwrap();
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
     let mut whole: BTreeMap<String, u32> = BTreeMap::new();
     let (mut unsupported, mut samples) = (0, 0);
     for sample in &recording.samples {
@@ -116,7 +116,7 @@ fn callers_are_found_by_other_registers() {
                 assert!(at > 0 && names[at - 1].contains("compute_by_rules"), "{names:?}");
                 *whole.entry(names[at..].join(";")).or_default() += 1;
             }
-            Verdict::Truncated(energy_trace::profile::record::Truncation::UnsupportedRule) => {
+            Verdict::Truncated(energy_trace_model::recording::record::Truncation::UnsupportedRule) => {
                 unsupported += 1;
             }
             _ => (),

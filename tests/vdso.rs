@@ -2,7 +2,7 @@
 //!
 //! Leaves out how often a clock is read there: only that it was seen.
 
-use energy_trace::profile::record::{FrameKind, Verdict};
+use energy_trace_model::recording::record::{FrameKind, Verdict};
 use energy_trace_tests::place::{Place, assert_code};
 
 /// A program that reads the clock all the time is seen in the vDSO's functions, by name, with whole stacks.
@@ -15,7 +15,8 @@ while process_time() < 2:
     let arguments =
         ["record", "--power", "none", "--no-svg", "-F", "499", "--", "/usr/bin/python3", "-c", script];
     assert_code(&place.run(&arguments), 0);
-    let recording = energy_trace::profile::file::read(&place.path("energy-trace.data")).expect("a recording");
+    let recording =
+        energy_trace_model::recording::file::read(&place.path("energy-trace.data")).expect("a recording");
     let (mut seen, mut whole) = (0, 0);
     for sample in &recording.samples[recording.samples.len() / 4..] {
         let frames: Vec<_> = recording.frames_of(sample.stack).map(|(_, frame)| frame).collect();

@@ -10,7 +10,7 @@
 )]
 
 use energy_trace::probe::{TraceConfig, Tracer};
-use energy_trace::profile::record::Unwinding;
+use energy_trace_model::recording::record::Unwinding;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

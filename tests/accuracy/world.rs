@@ -1,13 +1,13 @@
 //! A simulated world of functions with known watts: what its counters show, what a timer samples, what `sched_switch` sees.
 
-use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
-use energy_trace::profile::record::{
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, IdleBaseline, Occupant, Origin,
     Process, Quality, Reading, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
 };
-use energy_trace::profile::recording::{Recording, Requests};
-use energy_trace::units::{MicroJoules, MicroWatts};
+use energy_trace_model::recording::{Recording, Requests};
+use energy_trace_model::units::{MicroJoules, MicroWatts};
 use energy_trace_tests::random::Random;
 
 pub(crate) const MS: u64 = 1_000_000;

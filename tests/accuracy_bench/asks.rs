@@ -5,10 +5,10 @@
 
 use super::engine::{BOOT, MS, Stretch, Who, World, dwell};
 use super::scenarios::{MINUTE, WIDE, one};
-use energy_trace::clock::KtimeNs;
-use energy_trace::ids::{FrameId, StackId, ThreadKey, Tid};
-use energy_trace::profile::record::{Frame, FrameKind, StackNode, Wait, Wake};
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{FrameId, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{Frame, FrameKind, StackNode, Wait, Wake};
 use energy_trace_tests::random::Random;
 
 /// The Python functions that energy is asked for, by the name of their frame.

@@ -3,11 +3,11 @@
 //! The truth is the exact integral of each function's watts. Leaves out which worlds there are (`scenarios.rs`).
 
 use super::asks::Asks;
-use energy_trace::clock::KtimeNs;
-use energy_trace::ids::{CpuId, DomainId, StackId, StrangerKey, ThreadKey};
-use energy_trace::profile::record::{CounterValue, Occupant, Reading, Sample, Slice, Verdict};
-use energy_trace::profile::recording::Recording;
-use energy_trace::units::KiloHertz;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{CpuId, DomainId, StackId, StrangerKey, ThreadKey};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{CounterValue, Occupant, Reading, Sample, Slice, Verdict};
+use energy_trace_model::units::KiloHertz;
 use energy_trace_tests::random::Random;
 
 pub(crate) const MS: u64 = 1_000_000;

@@ -4,12 +4,12 @@ use super::asks::{group_of, is_right};
 use super::engine::blind_of;
 use super::recording;
 use super::scenarios::Scenario;
-use energy_trace::attribution::{attribute, attribute_logically};
-use energy_trace::ids::StackId;
-use energy_trace::profile::energy_profile::{EnergyByClass, EnergyProfile, ProfileRow};
-use energy_trace::profile::record::DomainClass;
-use energy_trace::profile::recording::Recording;
-use energy_trace::units::MicroJoules;
+use energy_trace_attribution::{attribute, attribute_logically};
+use energy_trace_model::ids::StackId;
+use energy_trace_model::profile::{EnergyByClass, EnergyProfile, ProfileRow};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::DomainClass;
+use energy_trace_model::units::MicroJoules;
 use energy_trace_tests::random::Random;
 use serde::{Deserialize, Serialize};
 

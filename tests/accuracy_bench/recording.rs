@@ -1,14 +1,16 @@
 //! The recording of a virtual world: everything in it that is not observed but known beforehand.
 
 use super::engine::{BOOT, Stretch, Who, World};
-use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StrangerKey, ThreadKey, Tid};
-use energy_trace::profile::record::{
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::ids::{
+    CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StrangerKey, ThreadKey, Tid,
+};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{
     Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, Origin, Process, Quality, Scope, StackNode,
     Stranger, Summary, Thread,
 };
-use energy_trace::profile::recording::Recording;
-use energy_trace::units::{MicroJoules, MicroWatts};
+use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
 
 /// An empty recording of the world: one stack a function, one domain a socket.

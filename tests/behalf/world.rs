@@ -1,15 +1,15 @@
 //! A recording that is written by hand, and its energy by stack in both views.
 
-use energy_trace::attribution::{attribute, attribute_logically};
-use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
-use energy_trace::profile::energy_profile::{EnergyProfile, View};
-use energy_trace::profile::record::{
+use energy_trace_attribution::{attribute, attribute_logically};
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+use energy_trace_model::profile::{EnergyProfile, View};
+use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, Occupant, Origin, Process, Quality,
     Reading, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict, Wait, Wake,
 };
-use energy_trace::profile::recording::{Recording, Requests};
-use energy_trace::units::MicroJoules;
+use energy_trace_model::recording::{Recording, Requests};
+use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;

@@ -3,12 +3,12 @@
 //! They are made here, of literals and of this machine's own libraries, so that no binary files lie in the repository. Each begins with the
 //! bytes that the target's parameters take (numbers as they are, a zero for an empty list), and ends with the data.
 
-use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::ids::{
     CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, StrangerKey, ThreadKey, Tid,
 };
-use energy_trace::profile::file::RecordingWriter;
-use energy_trace::profile::record::{
+use energy_trace_model::recording::file::RecordingWriter;
+use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, Occupant, Origin, Process,
     Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Unseen, Verdict,
 };

@@ -5,12 +5,12 @@ use super::recording::{at, recording, stack_of};
 use super::training::{KINDS, kind, training};
 use super::world::{Kind, Launch, MS, MeterModel, SECOND, World};
 use super::{H100, METERS};
-use energy_trace::attribution::attribute;
-use energy_trace::ids::ThreadKey;
-use energy_trace::profile::certainty::Sureness;
-use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::record::{DomainClass, GpuBusy};
-use energy_trace::units::MicroJoules;
+use energy_trace_attribution::attribute;
+use energy_trace_model::ids::ThreadKey;
+use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::recording::record::{DomainClass, GpuBusy};
+use energy_trace_model::units::MicroJoules;
 
 /// A kernel that ran: which site launched it, and when it ran.
 type Ran = (usize, u64, u64);
@@ -275,7 +275,7 @@ fn launches_count_beside_kernels() {
     let mut recording = recording(&world, &names, &readings, Some(75.0));
     // The first site's launches become another process's thread.
     let mut other = recording.processes[0].clone();
-    other.key = energy_trace::ids::ProcessKey::new(1);
+    other.key = energy_trace_model::ids::ProcessKey::new(1);
     let mut thread = recording.threads[0].clone();
     (thread.key, thread.process) = (ThreadKey::new(1), other.key);
     recording.processes.push(other);

@@ -5,13 +5,13 @@
 use super::measure::{Run, TIERS};
 use super::outcome::{Tier, errors, imbalance_uj, within};
 use super::table::Line;
-use energy_trace::attribution::attribute;
-use energy_trace::profile::certainty::Sureness;
-use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::file::read;
-use energy_trace::profile::record::{CounterValue, DomainClass};
-use energy_trace::profile::recording::Recording;
-use energy_trace::units::MicroJoules;
+use energy_trace_attribution::attribute;
+use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::file::read;
+use energy_trace_model::recording::record::{CounterValue, DomainClass};
+use energy_trace_model::units::MicroJoules;
 use energy_trace_tests::gpu::{Gpu, Launch, Meter, SITES, launched, site_of, timed, truth_of};
 use energy_trace_tests::process::Guard;
 use std::collections::BTreeMap;
@@ -230,7 +230,7 @@ fn naive(
     key_of: fn(&Launch) -> Key,
     of: fn(&Launch) -> (u64, f64),
 ) -> BTreeMap<Key, f64> {
-    let good = |reading: &energy_trace::profile::record::Reading| match reading.value {
+    let good = |reading: &energy_trace_model::recording::record::Reading| match reading.value {
         CounterValue::MicroJoules(uj) => Some((reading.at.as_ns(), uj)),
         CounterValue::Failed => None,
     };

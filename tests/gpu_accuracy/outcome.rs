@@ -2,12 +2,12 @@
 
 use super::recording::{at, recording, stack_of};
 use super::world::{Kind, Launch, MeterModel, World};
-use energy_trace::attribution::attribute;
-use energy_trace::ids::{DomainId, ThreadKey};
-use energy_trace::profile::certainty::Sureness;
-use energy_trace::profile::energy_profile::EnergyProfile;
-use energy_trace::profile::record::{DomainClass, GpuBusy, GpuMeter, GpuMeterKind, Warning};
-use energy_trace::units::MicroJoules;
+use energy_trace_attribution::attribute;
+use energy_trace_model::ids::{DomainId, ThreadKey};
+use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::recording::record::{DomainClass, GpuBusy, GpuMeter, GpuMeterKind, Warning};
+use energy_trace_model::units::MicroJoules;
 use serde::Serialize;
 
 /// Joules charged to each site.

@@ -3,14 +3,14 @@
 //! Ticks are 2 ms and end where a wait ends, as those of the probes do. Leaves out CPU time.
 
 use super::world::{MS, World};
-use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
-use energy_trace::profile::record::{
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::ids::{DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, IdleBaseline, Launched,
     Launches, Origin, Process, Quality, Reading, Scope, StackNode, Summary, Thread,
 };
-use energy_trace::profile::recording::{Recording, Requests};
-use energy_trace::units::MicroWatts;
+use energy_trace_model::recording::{Recording, Requests};
+use energy_trace_model::units::MicroWatts;
 use std::collections::BTreeMap;
 
 pub(crate) const BOOT: u64 = 5_000_000 * MS;

@@ -7,16 +7,16 @@
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use anyhow::{Context as _, Result, bail, ensure};
-use energy_trace::attribution::attribute;
-use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
 use energy_trace::power::{self, PowerEnd, PowerPlan, SourceChoice};
-use energy_trace::profile::file::read;
-use energy_trace::profile::record::{
+use energy_trace_attribution::attribute;
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::file::read;
+use energy_trace_model::recording::record::{
     CounterValue, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, Launched, Launches, Process,
     Record, StackNode, Summary, Thread,
 };
-use energy_trace::profile::recording::Recording;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -74,10 +74,10 @@ fn meter(library: &str, log: &Path, command: &[&str]) -> Result<Value> {
         recording.header.sources = set.sources();
         let (sender, records) = channel();
         let task = set.start(sender)?;
-        let start = KtimeNs::now();
+        let start = energy_trace::clock::now();
         let work = Command::new(program).args(arguments).env("GPU_DRIVER_LOG", log).output();
         tokio::time::sleep(Duration::from_millis(400)).await;
-        let summary = Summary { start, end: KtimeNs::now(), ..Summary::default() };
+        let summary = Summary { start, end: energy_trace::clock::now(), ..Summary::default() };
         recording.summary = Some(summary);
         let end = task.stop().await;
         records.into_iter().for_each(|record| keep(record, &mut recording));
@@ -203,7 +203,7 @@ fn empty() -> Recording {
 
 fn header() -> Header {
     Header {
-        anchor: WallAnchor { ktime: KtimeNs::now(), unix_ns: 0 },
+        anchor: WallAnchor { ktime: energy_trace::clock::now(), unix_ns: 0 },
         sample_hz: 99,
         sample_event: "cpu-clock".to_owned(),
         ..Header::default()

@@ -1,7 +1,7 @@
 //! Launches as a recording has them, beside the simulator's own log. Leaves out who records.
 
-use energy_trace::profile::record::FrameKind;
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::FrameKind;
 use energy_trace_tests::gpu::{Launch, launched, site_of};
 use energy_trace_tests::process::Guard;
 use energy_trace_tests::report::Report;

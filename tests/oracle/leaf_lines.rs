@@ -1,7 +1,7 @@
 //! The line of the innermost frame, where no C function was called from it.
 
-use energy_trace::profile::record::FrameKind;
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::FrameKind;
 
 /// Samples of the leaf function itself (`workloads/leaf_lines.py`), by its lines.
 #[derive(Debug, Default)]

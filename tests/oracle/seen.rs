@@ -1,8 +1,8 @@
 //! A sampled stack in the oracle's words: its Python frames, and what native code stands between them.
 
-use energy_trace::ids::StackId;
-use energy_trace::profile::record::{Frame, FrameKind};
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::ids::StackId;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{Frame, FrameKind};
 
 /// Words for native code by the library that it is in: these need no symbols.
 const BY_LIBRARY: [(&str, &str); 2] = [("_ctypes", "ctypes"), ("_multiarray_umath", "numpy")];

@@ -2,8 +2,8 @@
 
 use super::seen::{Seen, has_symbols, is_by_name, python_frames};
 use super::truth::{Stay, Told};
-use energy_trace::profile::record::{Sample, Verdict};
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{Sample, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What came of the samples of one interpreter.

@@ -1,6 +1,6 @@
 //! What the program (`workloads/oracle.py`) says of itself.
 
-use energy_trace::clock::KtimeNs;
+use energy_trace_model::clock::KtimeNs;
 use std::path::Path;
 
 /// A frame above the innermost, as the interpreter has it.

@@ -1,15 +1,15 @@
 //! Records of a small recording, one of each kind that a file may hold. Leaves out what is done with them (`recording_file.rs`).
 
-use energy_trace::clock::{KtimeNs, WallAnchor};
-use energy_trace::ids::{
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::ids::{
     CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, StrangerKey, ThreadKey, Tid,
 };
-use energy_trace::profile::record::{
+use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Frequencies, Header, Name, Occupant, Origin,
     Process, Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Unseen,
     Verdict,
 };
-use energy_trace::units::{KiloHertz, MicroJoules};
+use energy_trace_model::units::{KiloHertz, MicroJoules};
 
 pub(crate) fn header() -> Header {
     Header {

@@ -1,96 +1,32 @@
-//! The one clock of energy-trace, and its single tie to wall time.
+//! Reading the one clock (`KtimeNs`), and its tie to wall time.
 //!
-//! Leaves out: any other clock. A time from another source is converted where it enters.
+//! Leaves out what times mean. Used where the world is read; attribution is handed times.
 
-use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::ops::{Add, Sub};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds of `CLOCK_MONOTONIC`: what `bpf_ktime_get_ns` returns (kernel/bpf/helpers.c, v6.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct KtimeNs(u64);
-
-impl KtimeNs {
-    /// From raw nanoseconds of `CLOCK_MONOTONIC`.
-    pub const fn from_ns(ns: u64) -> Self {
-        Self(ns)
-    }
-
-    /// Raw nanoseconds of `CLOCK_MONOTONIC`.
-    pub const fn as_ns(self) -> u64 {
-        self.0
-    }
-
-    /// The time now. Used at the ends (`power/`, `probe/`, `session`) only; the pure rooms are handed times.
-    pub fn now() -> Self {
-        Self::read(libc::CLOCK_MONOTONIC)
-    }
-
-    fn read(clock: libc::clockid_t) -> Self {
-        let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `ts` is a valid, writable timespec, and the clocks asked for (monotonic, boot time) exist since Linux 2.6.39.
-        unsafe { libc::clock_gettime(clock, &raw mut ts) };
-        Self(ts.tv_sec.cast_unsigned() * 1_000_000_000 + ts.tv_nsec.cast_unsigned())
-    }
-
-    /// How long the machine has slept since it started, in nanoseconds: what `CLOCK_BOOTTIME` counts and `CLOCK_MONOTONIC` leaves out.
-    /// Two clocks are read, so it is true to a microsecond or so.
-    pub fn read_slept_ns() -> u64 {
-        let before = Self::now();
-        let boot = Self::read(libc::CLOCK_BOOTTIME);
-        boot.ns_since(before.midpoint(Self::now()))
-    }
-
-    /// Time from `earlier` to `self` in nanoseconds; 0 when `earlier` is later.
-    pub const fn ns_since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0)
-    }
-
-    /// The point half-way to `other`.
-    pub const fn midpoint(self, other: Self) -> Self {
-        Self(self.0.midpoint(other.0))
-    }
+/// The time now.
+pub fn now() -> KtimeNs {
+    read(libc::CLOCK_MONOTONIC)
 }
 
-impl Add<Duration> for KtimeNs {
-    type Output = Self;
-    fn add(self, d: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
-    }
+/// How long the machine has slept since it started, in nanoseconds: what `CLOCK_BOOTTIME` counts and `CLOCK_MONOTONIC` leaves out.
+/// Two clocks are read, so it is true to a microsecond or so.
+pub fn slept_ns() -> u64 {
+    let before = now();
+    let boot = read(libc::CLOCK_BOOTTIME);
+    boot.ns_since(before.midpoint(now()))
 }
 
-impl Sub for KtimeNs {
-    type Output = Duration;
-    fn sub(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.ns_since(earlier))
-    }
+/// One moment on both clocks, read one after the other (well under a microsecond apart).
+pub fn anchor() -> WallAnchor {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallAnchor { ktime: now(), unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX) }
 }
 
-impl fmt::Display for KtimeNs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:09} s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
-    }
-}
-
-/// One moment read on both clocks: how a recording's times become dates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WallAnchor {
-    /// The moment on the one clock.
-    pub ktime: KtimeNs,
-    /// The same moment as nanoseconds since 1970-01-01 UTC.
-    pub unix_ns: u64,
-}
-
-impl WallAnchor {
-    /// Reads both clocks, one after the other (well under a microsecond apart).
-    pub fn now() -> Self {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { ktime: KtimeNs::now(), unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX) }
-    }
-
-    /// Nanoseconds since 1970-01-01 UTC of a time on the one clock.
-    pub const fn unix_ns_of(self, t: KtimeNs) -> u64 {
-        self.unix_ns.saturating_add(t.as_ns()).saturating_sub(self.ktime.as_ns())
-    }
+fn read(clock: libc::clockid_t) -> KtimeNs {
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `ts` is a valid, writable timespec, and the clocks asked for (monotonic, boot time) exist since Linux 2.6.39.
+    unsafe { libc::clock_gettime(clock, &raw mut ts) };
+    KtimeNs::from_ns(ts.tv_sec.cast_unsigned() * 1_000_000_000 + ts.tv_nsec.cast_unsigned())
 }

@@ -4,13 +4,13 @@
 
 use crate::cli::Common;
 use crate::cli::record::{Gpu, RecordArgs};
-use crate::ids::Pid;
 use crate::power::{PowerPlan, SourceChoice};
 use crate::probe::event::EventChoice;
-use crate::profile::record::Unwinding;
 use crate::symbolize::Detail;
-use crate::target::Target;
-use crate::target::user::{InvokingUser, UserError};
+use crate::tracee::Target;
+use crate::tracee::user::{InvokingUser, UserError};
+use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::Unwinding;
 use std::ffi::OsString;
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;

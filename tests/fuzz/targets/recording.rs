@@ -1,8 +1,8 @@
 //! Any bytes as a recording, and any bytes as records with a good checksum: a recording whose ids all lead somewhere, or an error.
 #![no_main]
 
-use energy_trace::profile::file::read;
-use energy_trace::profile::recording::Recording;
+use energy_trace_model::recording::file::read;
+use energy_trace_model::recording::Recording;
 use energy_trace_fuzz::{file_of, recording_of};
 use libfuzzer_sys::fuzz_target;
 

@@ -1,12 +1,12 @@
 //! A recording of any records, attributed and reported in every form: whatever a file says, its reader gets a report or an error.
 #![no_main]
 
-use energy_trace::attribution::attribute;
-use energy_trace::profile::file::read;
-use energy_trace::report::flamegraph::FlameOptions;
-use energy_trace::report::folded::FoldedOptions;
-use energy_trace::report::json::JsonOptions;
-use energy_trace::report::{csv, flamegraph, folded, json};
+use energy_trace_attribution::attribute;
+use energy_trace_model::recording::file::read;
+use energy_trace_report::flamegraph::FlameOptions;
+use energy_trace_report::folded::FoldedOptions;
+use energy_trace_report::json::JsonOptions;
+use energy_trace_report::{csv, flamegraph, folded, json};
 use energy_trace_fuzz::{file_of, recording_of};
 use libfuzzer_sys::fuzz_target;
 use std::io::sink;

@@ -1,17 +1,18 @@
 //! How energy is accounted for, chosen when a recording is read: the same options for every verb that shows one.
 
-use crate::profile::accounting::{Accounting, IdlePolicy, Method};
+use super::choices;
 use clap::Args;
+use energy_trace_model::profile::accounting::{Accounting, IdlePolicy, Method};
 
 /// What the user chose.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct AccountingArgs {
     /// What becomes of the idle power; every choice keeps the sum
-    #[arg(long, value_enum, value_name = "POLICY", default_value = "separate")]
+    #[arg(long, value_parser = choices::idle_policy(), value_name = "POLICY", default_value = "separate")]
     pub idle: IdlePolicy,
 
     /// How energy is split among those who ran at once: by CPU time alone, or by time and learned watts where the run shows them
-    #[arg(long, value_enum, value_name = "METHOD", default_value = "weighted")]
+    #[arg(long, value_parser = choices::method(), value_name = "METHOD", default_value = "weighted")]
     pub attribution: Method,
 }
 

@@ -2,12 +2,13 @@
 
 use super::Failure;
 use super::accounting::AccountingArgs;
+use super::choices;
 use super::output::{read_profile, write_to};
-use crate::profile::energy_profile::View;
-use crate::report::DomainChoice;
-use crate::report::folded::{self, FoldedOptions};
-use crate::report::short_names;
 use clap::Args;
+use energy_trace_model::profile::View;
+use energy_trace_report::DomainChoice;
+use energy_trace_report::folded::{self, FoldedOptions};
+use energy_trace_report::short_names;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -36,7 +37,7 @@ pub struct ExportArgs {
     pub domain: DomainChoice,
 
     /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
-    #[arg(long, value_enum, default_value = "logical")]
+    #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 
     /// How energy is accounted for

@@ -2,7 +2,7 @@
 //!
 //! Leaves out filters, times and targets: results are written by `report/`, and this is for those who look for a fault.
 
-use crate::report::shown::{shown, shown_lines};
+use energy_trace_report::shown::{shown, shown_lines};
 use std::io::Write;
 
 struct Stderr;

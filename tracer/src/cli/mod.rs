@@ -3,6 +3,7 @@
 //! Leaves out what it resolves to on this machine (`plan`) and doing it (`session`, `report`, `doctor`).
 
 mod accounting;
+mod choices;
 pub mod doctor;
 pub mod export;
 mod failure;

@@ -2,10 +2,10 @@
 
 use super::Failure;
 use super::accounting::AccountingArgs;
-use crate::attribution;
-use crate::profile::energy_profile::{EnergyProfile, View};
-use crate::profile::file::{self, FileError};
-use crate::profile::recording::Recording;
+use energy_trace_attribution as attribution;
+use energy_trace_model::profile::{EnergyProfile, View};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::file::{self, FileError};
 use nix::unistd::geteuid;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};

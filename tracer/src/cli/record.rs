@@ -2,14 +2,15 @@
 //!
 //! Leaves out what it means on this machine (`plan`).
 
+use super::choices;
 use super::{Common, Failure};
 use crate::plan;
 use crate::power::SourceChoice;
 use crate::probe::event::EventChoice;
-use crate::profile::record::Unwinding;
 use crate::session;
-use crate::units::MicroWatts;
 use clap::Args;
+use energy_trace_model::recording::record::Unwinding;
+use energy_trace_model::units::MicroWatts;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,7 +67,7 @@ pub struct RecordArgs {
 
     /// Who finds the callers of native code: the kernel, by BPF programs with tables made of .eh_frame, or user, this program in user
     /// space, from copies of the stack that the kernel makes at each sample
-    #[arg(long, value_name = "WHERE", value_enum, default_value_t = Unwinding::Kernel)]
+    #[arg(long, value_name = "WHERE", value_parser = choices::unwinding(), default_value = "kernel")]
     pub unwind: Unwinding,
 
     /// Kernel memory for the tables that native stacks are unwound by, of all programs together; a PyTorch process needs 50 to 110
@@ -209,7 +210,7 @@ fn parse_model(text: &str) -> Result<ModelWatts, String> {
 #[cfg(test)]
 mod tests {
     use super::{Gpu, parse_duration, parse_gpu, parse_model, parse_watts};
-    use crate::units::MicroWatts;
+    use energy_trace_model::units::MicroWatts;
     use std::time::Duration;
 
     /// Model parameters come in any order, each once, and nothing else is taken for one.

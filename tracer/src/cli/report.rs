@@ -1,13 +1,14 @@
 //! `energy-trace report FILE`: a recording as a table, JSON or CSV.
 
 use super::accounting::AccountingArgs;
+use super::choices;
 use super::output::{read_profile, write_to};
 use super::{Common, Failure};
-use crate::profile::energy_profile::View;
-use crate::report::json::JsonOptions;
-use crate::report::table::TableOptions;
-use crate::report::{By, csv, json, short_names, table};
 use clap::{Args, ValueEnum};
+use energy_trace_model::profile::View;
+use energy_trace_report::json::JsonOptions;
+use energy_trace_report::table::TableOptions;
+use energy_trace_report::{By, csv, json, short_names, table};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,11 +25,11 @@ pub struct ReportArgs {
     pub format: Format,
 
     /// What a row stands for
-    #[arg(long, value_enum, default_value = "function")]
+    #[arg(long, value_parser = choices::rows(), default_value = "function")]
     pub by: By,
 
     /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
-    #[arg(long, value_enum, default_value = "logical")]
+    #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 
     /// Without the arguments of templates: `std::vector<int, std::allocator<int>>` becomes `std::vector<…>`; tables only
@@ -94,7 +95,7 @@ fn check_rows(format: Format, by: By) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::{Format, check_rows};
-    use crate::report::By;
+    use energy_trace_report::By;
 
     /// A choice of rows that a format does not know is refused rather than ignored.
     #[test]

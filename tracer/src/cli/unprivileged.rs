@@ -6,7 +6,7 @@
 use super::Failure;
 use crate::privileges::are_lent;
 use crate::roles::renounce::{Identity, renounce};
-use crate::target::user::InvokingUser;
+use crate::tracee::user::InvokingUser;
 use nix::unistd::{geteuid, getgid, getgroups, getuid};
 use std::io;
 

@@ -3,9 +3,9 @@
 //! No program of PATH is run as root: under sudo it is run as the invoking user, and where root has no such user it is known by its name.
 
 use super::{DoctorPlan, Finding};
-use crate::target::become_user::run_as;
-use crate::target::lookup::locate;
-use crate::target::user::InvokingUser;
+use crate::tracee::become_user::run_as;
+use crate::tracee::lookup::locate;
+use crate::tracee::user::InvokingUser;
 use crate::unwind::cpython::debug_offsets::known_minors;
 use crate::unwind::cpython::layout::KNOWN;
 use nix::unistd::geteuid;

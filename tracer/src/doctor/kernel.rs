@@ -4,9 +4,9 @@ use super::{DoctorPlan, Finding};
 use crate::privileges::{Privileges, setcap_advice};
 use crate::probe::event::{EventChoice, Machine, decide};
 use crate::probe::{Rate, TraceConfig, Tracer, rate_fix, read_limit_at, read_ticks};
-use crate::profile::record::Unwinding;
 use crate::session::{is_first_pid_namespace_at, read_kernel_at};
 use crate::symbolize::Detail;
+use energy_trace_model::recording::record::Unwinding;
 use std::path::Path;
 
 /// Maps of unwind tables differ in size, which Linux allows from 5.10 on (`BPF_F_INNER_MAP`); all else that has no other way is older.

@@ -3,7 +3,7 @@
 use super::{DoctorPlan, Finding, kernel_tier};
 use crate::power::survey::survey;
 use crate::power::{PowerPlan, Remark};
-use crate::profile::record::{Quality, Source};
+use energy_trace_model::recording::record::{Quality, Source};
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
 pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
@@ -68,7 +68,7 @@ fn of_source(source: &Source) -> Vec<Finding> {
 mod tests {
     use super::describe;
     use crate::doctor::Level;
-    use crate::profile::record::{Ignored, Quality, Source};
+    use energy_trace_model::recording::record::{Ignored, Quality, Source};
 
     fn source(name: &str, quality: Quality, domains: &[&str], ignored: Vec<Ignored>) -> Source {
         let domains = domains.iter().map(ToString::to_string).collect();

@@ -105,7 +105,7 @@ impl Finisher {
     }
 
     /// Its process.
-    pub fn pid(&self) -> Option<crate::ids::Pid> {
+    pub fn pid(&self) -> Option<energy_trace_model::ids::Pid> {
         self.child.as_ref().map(Child::id)
     }
 

@@ -3,15 +3,15 @@
 //! From the recording's own descriptor, as `report` would do it from the file. Leaves out where files go (`outputs.rs`).
 
 use super::outputs::{OutputError, Outputs};
-use crate::attribution;
 use crate::plan::RecordPlan;
-use crate::profile::energy_profile::EnergyProfile;
-use crate::profile::file::{self, FileError};
-use crate::profile::recording::Recording;
-use crate::report::flamegraph::{self, FlameOptions};
-use crate::report::shown::shown;
-use crate::report::table::{self, TableOptions};
-use crate::report::{By, DomainChoice, ReportError};
+use energy_trace_attribution as attribution;
+use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::file::{self, FileError};
+use energy_trace_report::flamegraph::{self, FlameOptions};
+use energy_trace_report::shown::shown;
+use energy_trace_report::table::{self, TableOptions};
+use energy_trace_report::{By, DomainChoice, ReportError};
 use std::io::{self, Write};
 use std::path::PathBuf;
 

@@ -4,7 +4,7 @@
 //! process's own mount namespace is gone with the namespace: files there are found while one of its processes lives.
 
 use super::regular::open_place;
-use crate::ids::Pid;
+use energy_trace_model::ids::Pid;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};
@@ -152,7 +152,7 @@ fn identity(of: &str) -> Option<Identity> {
 #[cfg(test)]
 mod tests {
     use super::{Root, Roots};
-    use crate::ids::Pid;
+    use energy_trace_model::ids::Pid;
     use std::fs::File;
     use std::io::Read as _;
     use std::path::Path;

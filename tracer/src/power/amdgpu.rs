@@ -6,9 +6,9 @@
 //! tables of APUs, which hold no energy, power sensors, and which process uses a device.
 
 use super::{Attempt, Extra, PowerSource, measured_source};
-use crate::clock::KtimeNs;
-use crate::ids::DomainId;
-use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Scope, Source, Warning};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::DomainId;
+use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source, Warning};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -152,9 +152,9 @@ struct Compared {
 
 impl Card {
     fn attempt(&mut self) -> Attempt {
-        let before = KtimeNs::now();
+        let before = crate::clock::now();
         let metrics = read_metrics(&self.path);
-        let at = before.midpoint(KtimeNs::now());
+        let at = before.midpoint(crate::clock::now());
         if let Ok(metrics) = metrics {
             self.compare(at, metrics);
         }
@@ -213,8 +213,8 @@ impl PowerSource for AmdGpus {
 #[cfg(test)]
 mod tests {
     use super::{Card, Compared, Metrics, decode_metrics, find};
-    use crate::clock::KtimeNs;
     use crate::power::PowerSource as _;
+    use energy_trace_model::clock::KtimeNs;
     use proptest::prelude::*;
     use std::fs;
     use std::path::{Path, PathBuf};

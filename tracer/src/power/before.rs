@@ -7,7 +7,7 @@ use super::reader::Live;
 use super::set::PowerSet;
 use super::{Remark, idle, powercap};
 use crate::background::on_thread;
-use crate::profile::record::{IdleBaseline, Source, Warning};
+use energy_trace_model::recording::record::{IdleBaseline, Source, Warning};
 use std::time::Duration;
 use tokio::sync::oneshot;
 

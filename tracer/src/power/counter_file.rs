@@ -3,7 +3,6 @@
 //! What else such a file holds is not said: its name may lead to somebody's secret. Leaves out what it counts (`powercap.rs`, `hwmon.rs`).
 
 use super::Attempt;
-use crate::clock::KtimeNs;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -31,9 +30,9 @@ impl CounterFile {
 
     /// Reads it once.
     pub(super) fn attempt(&mut self) -> Attempt {
-        let before = KtimeNs::now();
+        let before = crate::clock::now();
         let counter = self.read();
-        let at = before.midpoint(KtimeNs::now());
+        let at = before.midpoint(crate::clock::now());
         Attempt { at, counter_uj: counter.map_err(|e| format!("{}: {e}", self.path.display())) }
     }
 

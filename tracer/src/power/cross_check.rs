@@ -91,10 +91,10 @@ fn read_named(source: &mut dyn PowerSource) -> Vec<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::{Agreement, CrossCheck};
-    use crate::clock::KtimeNs;
-    use crate::ids::{DomainId, SocketId};
     use crate::power::{Attempt, PowerSource};
-    use crate::profile::record::{Domain, DomainClass, Origin, Quality, Scope};
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::{DomainId, SocketId};
+    use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Quality, Scope};
 
     /// Counters whose values were thought of before.
     struct Script {

@@ -9,10 +9,10 @@
 
 use super::counter_file::CounterFile;
 use super::topology::{parse_cpu_list, read_sockets_at, tree_of_cpus};
-use crate::clock::KtimeNs;
-use crate::ids::CpuId;
-use crate::profile::record::{Frequencies, Record};
-use crate::units::KiloHertz;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::CpuId;
+use energy_trace_model::recording::record::{Frequencies, Record};
+use energy_trace_model::units::KiloHertz;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -59,7 +59,7 @@ impl Clocks {
             seen.extend(cpus.iter().copied());
             clocks.push(Clock { cpus: cpus.into_iter().collect(), file, known: None, held: None });
         }
-        (!clocks.is_empty()).then(|| Self { clocks, read_at: KtimeNs::now() })
+        (!clocks.is_empty()).then(|| Self { clocks, read_at: crate::clock::now() })
     }
 
     /// Reads until it is told to stop, and once more then. Needs tokio's timers.
@@ -73,7 +73,7 @@ impl Clocks {
                 _ = interval.tick() => false,
             };
             // A writer that is gone has told the session why; there is nobody to tell here.
-            self.round(KtimeNs::now()).into_iter().for_each(|moved| {
+            self.round(crate::clock::now()).into_iter().for_each(|moved| {
                 let _ = records.send(Record::Frequencies(moved));
             });
             if last {

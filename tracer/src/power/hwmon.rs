@@ -6,8 +6,8 @@
 
 use super::counter_file::CounterFile;
 use super::{Attempt, PowerSource, measured_source};
-use crate::ids::{DomainId, SocketId};
-use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
+use energy_trace_model::ids::{DomainId, SocketId};
+use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -178,7 +178,7 @@ impl PowerSource for Hwmon {
 mod tests {
     use super::find;
     use crate::power::PowerSource as _;
-    use crate::profile::record::DomainClass;
+    use energy_trace_model::recording::record::DomainClass;
     use std::fs;
     use std::path::Path;
     use std::time::Duration;

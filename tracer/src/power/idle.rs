@@ -4,8 +4,8 @@
 //! (`--idle-watts`) or is a parameter (the model): `set.rs`.
 
 use super::Attempt;
-use crate::clock::KtimeNs;
-use crate::units::MicroWatts;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::units::MicroWatts;
 use std::fs;
 
 /// Counter readings of one domain, in time order, without those that failed.
@@ -85,8 +85,8 @@ pub(super) fn busy_percent(before: (u64, u64), after: (u64, u64)) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Track, baseline, busy_percent, parse_cpu_ticks};
-    use crate::clock::KtimeNs;
-    use crate::units::MicroWatts;
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::units::MicroWatts;
 
     /// Readings each 20 ms of a counter that is `energy_uj` of the time in milliseconds.
     fn track(ms: u64, energy_uj: impl Fn(u64) -> u64) -> Track {

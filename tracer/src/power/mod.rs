@@ -35,9 +35,9 @@ pub use reader::{PowerEnd, PowerTask};
 pub use replay::ReplayError;
 pub use set::{PowerSet, open};
 
-use crate::clock::KtimeNs;
-use crate::profile::record::{Domain, GpuMeter, GpuUse, Quality, Source, Warning};
-use crate::units::MicroWatts;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::recording::record::{Domain, GpuMeter, GpuUse, Quality, Source, Warning};
+use energy_trace_model::units::MicroWatts;
 use std::time::Duration;
 
 /// A source of energy counters that are read while the run lasts. One file of this room implements it for one kind of hardware.

@@ -3,9 +3,11 @@
 //! Leaves out the sum itself, which needs to know who ran when (`attribution/`).
 
 use super::topology::read_sockets_at;
-use crate::ids::{DomainId, SocketId};
-use crate::profile::record::{Domain, DomainClass, IdleBaseline, Origin, Quality, Scope, Source};
-use crate::units::{MicroJoules, MicroWatts};
+use energy_trace_model::ids::{DomainId, SocketId};
+use energy_trace_model::recording::record::{
+    Domain, DomainClass, IdleBaseline, Origin, Quality, Scope, Source,
+};
+use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -84,8 +86,8 @@ pub(super) fn split(power: MicroWatts, weights: &[u64]) -> Vec<MicroWatts> {
 #[cfg(test)]
 mod tests {
     use super::model_at;
-    use crate::profile::record::{Origin, Quality, Scope};
-    use crate::units::MicroWatts;
+    use energy_trace_model::recording::record::{Origin, Quality, Scope};
+    use energy_trace_model::units::MicroWatts;
     use std::fs;
     use std::path::Path;
 

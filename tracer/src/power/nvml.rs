@@ -14,12 +14,12 @@ mod watch;
 
 use super::idle::baseline;
 use super::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark, measured_source};
-use crate::clock::KtimeNs;
-use crate::ids::DomainId;
-use crate::profile::record::{
+use calibration::Track;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::DomainId;
+use energy_trace_model::recording::record::{
     Domain, DomainClass, GpuMeter, GpuMeterKind, Ignored, Origin, Quality, Scope, Source, Warning,
 };
-use calibration::Track;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use offer::Offer;
@@ -157,12 +157,12 @@ impl Gpu {
     }
 
     fn attempt(&mut self, nvml: &Nvml) -> Attempt {
-        let before = KtimeNs::now();
+        let before = crate::clock::now();
         let read = nvml.device_by_index(self.index).and_then(|device| {
             let value = offer::read_meter(nvml, &device, self.meter.kind)?;
             Ok((device, value))
         });
-        let at = before.midpoint(KtimeNs::now());
+        let at = before.midpoint(crate::clock::now());
         match read {
             Ok((device, value)) => {
                 let uj = self.counter_uj(at, value);
@@ -193,12 +193,12 @@ impl PowerSource for Gpus {
         let nvml = Arc::clone(&self.nvml);
         let devices: Vec<(u32, GpuMeterKind)> = self.gpus.iter().map(|g| (g.index, g.meter.kind)).collect();
         Some(Box::new(move |over| {
-            let end = KtimeNs::now().as_ns() + u64::try_from(over.as_nanos()).unwrap_or(u64::MAX);
+            let end = crate::clock::now().as_ns() + u64::try_from(over.as_nanos()).unwrap_or(u64::MAX);
             let mut tracks = vec![Track::new(); devices.len()];
-            while KtimeNs::now().as_ns() < end {
+            while crate::clock::now().as_ns() < end {
                 for (&(index, kind), track) in devices.iter().zip(&mut tracks) {
                     let value = nvml.device_by_index(index).and_then(|d| offer::read_meter(&nvml, &d, kind));
-                    track.extend(value.ok().map(|value| (KtimeNs::now(), value)));
+                    track.extend(value.ok().map(|value| (crate::clock::now(), value)));
                 }
                 std::thread::sleep(FAST);
             }

@@ -9,9 +9,8 @@ use super::cpu_model::{CpuModel, PSYS_OF_ONE_JOULE};
 use super::pmu::{Pmu, PmuEvent, read_pmu_at};
 use super::topology::{Place, read_place_at};
 use super::{Attempt, PowerSource, measured_source};
-use crate::clock::KtimeNs;
-use crate::ids::{CpuId, DomainId, SocketId};
-use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
+use energy_trace_model::ids::{CpuId, DomainId, SocketId};
+use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
 use perf_event::events::Event;
 use perf_event::{Builder, Counter};
 use perf_event_open_sys::bindings::perf_event_attr;
@@ -196,9 +195,9 @@ impl EnergyCounter {
     }
 
     fn attempt(&mut self, name: &str) -> Attempt {
-        let before = KtimeNs::now();
+        let before = crate::clock::now();
         let count = self.counter.read();
-        let at = before.midpoint(KtimeNs::now());
+        let at = before.midpoint(crate::clock::now());
         Attempt {
             at,
             counter_uj: count.map(|n| microjoules(n, self.joules)).map_err(|e| format!("{name}: {e}")),
@@ -232,7 +231,7 @@ fn explain(pmu: &Pmu, event: &PmuEvent, error: &io::Error) -> String {
 mod tests {
     use super::{Place, domain_name, find, microjoules};
     use crate::power::PowerSource as _;
-    use crate::profile::record::{DomainClass, Scope};
+    use energy_trace_model::recording::record::{DomainClass, Scope};
     use std::fs;
     use std::path::Path;
     use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What was asked for: which sources, where to look, which parameters. Leaves out whether they are there (`set.rs`).
 
-use crate::units::MicroWatts;
+use energy_trace_model::units::MicroWatts;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;

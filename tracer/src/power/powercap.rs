@@ -7,10 +7,10 @@
 use super::counter_file::{CounterFile, read_counter};
 use super::zones::{Chosen, Zone, choose, read_zones_at};
 use super::{Attempt, PowerSource, measured_source};
-use crate::ids::{DomainId, SocketId};
 use crate::privileges::setcap_advice;
-use crate::profile::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
-use crate::units::MicroJoules;
+use energy_trace_model::ids::{DomainId, SocketId};
+use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
+use energy_trace_model::units::MicroJoules;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};

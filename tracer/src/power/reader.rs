@@ -8,10 +8,10 @@ use super::frequency::Clocks;
 use super::replay::{Replay, ReplayError};
 use super::{Attempt, Extra, PowerSource};
 use crate::background::run_on_thread;
-use crate::clock::{KtimeNs, WallAnchor};
-use crate::ids::DomainId;
-use crate::profile::record::{CounterValue, Histogram, Reading, Record, Warning};
-use crate::units::MicroWatts;
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::ids::DomainId;
+use energy_trace_model::recording::record::{CounterValue, Histogram, Reading, Record, Warning};
+use energy_trace_model::units::MicroWatts;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 use std::io;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ pub(super) fn start(
     warnings: Vec<Warning>,
     records: Sender<Record>,
 ) -> io::Result<PowerTask> {
-    let start = WallAnchor::now();
+    let start = crate::clock::anchor();
     let (stop, stopped) = watch::channel(false);
     let (mut readers, mut gauges) = (Vec::new(), Vec::new());
     for live in sources {
@@ -113,7 +113,7 @@ impl PowerTask {
 
     /// Takes the last readings, hands everything on and ends.
     pub async fn stop(self) -> PowerEnd {
-        let end = KtimeNs::now();
+        let end = crate::clock::now();
         // Without a receiver every reader has ended by itself; what they found is in their results.
         let _ = self.stop.send(true);
         let mut all = ReaderEnd { warnings: self.warnings, ..ReaderEnd::default() };
@@ -238,8 +238,8 @@ impl ReaderEnd {
 impl Reader {
     fn new(live: Live, records: Sender<Record>, gauge: Arc<AtomicU64>) -> Self {
         let tracks = live.domains.iter().map(|_| Track::default()).collect();
-        let last_flush = KtimeNs::now();
-        let slept_ns = KtimeNs::read_slept_ns();
+        let last_flush = crate::clock::now();
+        let slept_ns = crate::clock::slept_ns();
         let end = ReaderEnd::default();
         Self { live, tracks, attempts: Vec::new(), rounds: 0, last_flush, slept_ns, records, gauge, end }
     }
@@ -264,18 +264,18 @@ impl Reader {
     fn due_round(&mut self, due: Instant) {
         record(&mut self.end.lateness, Instant::now().saturating_duration_since(due));
         self.round();
-        if KtimeNs::now().ns_since(self.last_flush) >= FLUSH_NS {
+        if crate::clock::now().ns_since(self.last_flush) >= FLUSH_NS {
             self.flush();
         }
     }
 
     /// Reads every domain of the source once.
     fn round(&mut self) {
-        self.notice_sleep(KtimeNs::read_slept_ns());
-        let before = KtimeNs::now();
+        self.notice_sleep(crate::clock::slept_ns());
+        let before = crate::clock::now();
         self.attempts.clear();
         self.live.source.read(&mut self.attempts);
-        record(&mut self.end.latency, KtimeNs::now() - before);
+        record(&mut self.end.latency, crate::clock::now() - before);
         self.rounds += 1;
         for (track, attempt) in self.tracks.iter_mut().zip(self.attempts.drain(..)) {
             let value = match attempt.counter_uj {
@@ -294,14 +294,14 @@ impl Reader {
     fn notice_sleep(&mut self, slept_ns: u64) {
         if slept_ns.saturating_sub(self.slept_ns) > NAP_NS {
             // A writer that is gone has told the session why; there is nobody to tell here.
-            let _ = self.records.send(Record::Slept(KtimeNs::now()));
+            let _ = self.records.send(Record::Slept(crate::clock::now()));
         }
         self.slept_ns = slept_ns;
     }
 
     /// Hands the readings on and works out the power for the progress line.
     fn flush(&mut self) {
-        self.last_flush = KtimeNs::now();
+        self.last_flush = crate::clock::now();
         for (track, (id, _)) in self.tracks.iter_mut().zip(&self.live.domains) {
             track.update_watts();
             if !track.batch.is_empty() {

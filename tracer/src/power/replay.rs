@@ -6,10 +6,12 @@
 //! `machine` (the whole machine); a number behind it is its socket or device. A file with `unix_s` is read again when the run stops, so
 //! that a meter may write it meanwhile. Leaves out units other than these, and counters that wrap (their range is not in the file).
 
-use crate::clock::{KtimeNs, WallAnchor};
-use crate::ids::{DomainId, SocketId};
-use crate::profile::record::{CounterValue, Domain, DomainClass, Origin, Quality, Reading, Scope, Source};
-use crate::units::MicroWatts;
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::ids::{DomainId, SocketId};
+use energy_trace_model::recording::record::{
+    CounterValue, Domain, DomainClass, Origin, Quality, Reading, Scope, Source,
+};
+use energy_trace_model::units::MicroWatts;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Tests of `replay.rs`: what a log may look like, and what is said where it is wrong.
 
 use super::{Parser, Replay, ReplayError};
-use crate::clock::{KtimeNs, WallAnchor};
-use crate::profile::record::{CounterValue, DomainClass, Scope};
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::recording::record::{CounterValue, DomainClass, Scope};
 use std::path::Path;
 
 fn parse(text: &str) -> Result<Replay, ReplayError> {

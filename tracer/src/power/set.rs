@@ -10,11 +10,11 @@ use super::plan::{PowerPlan, SourceChoice};
 use super::reader::{Live, LiveReplay, PowerTask};
 use super::replay::Replay;
 use super::{PowerSource, Remark, amdgpu, filter, hwmon, model, nvml, perf, powercap, reader};
-use crate::ids::DomainId;
-use crate::profile::record::{
+use energy_trace_model::ids::DomainId;
+use energy_trace_model::recording::record::{
     Domain, DomainClass, IdleBaseline, Ignored, Origin, Record, Scope, Source, Warning,
 };
-use crate::units::MicroWatts;
+use energy_trace_model::units::MicroWatts;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 

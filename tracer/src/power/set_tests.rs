@@ -3,8 +3,8 @@
 use super::{PowerError, open};
 use crate::power::survey::survey;
 use crate::power::{PowerPlan, SourceChoice};
-use crate::profile::record::{DomainClass, Frequencies, Origin, Record, Scope, Source};
-use crate::units::MicroWatts;
+use energy_trace_model::recording::record::{DomainClass, Frequencies, Origin, Record, Scope, Source};
+use energy_trace_model::units::MicroWatts;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt as _;

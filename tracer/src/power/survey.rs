@@ -8,7 +8,7 @@ use super::plan::{PowerPlan, SourceChoice};
 use super::replay::{self, Replay};
 use super::set::PowerSet;
 use super::{Remark, amdgpu, hwmon, model, nvml, perf, powercap};
-use crate::profile::record::{Ignored, Quality, Source};
+use energy_trace_model::recording::record::{Ignored, Quality, Source};
 use std::time::Duration;
 
 /// How long meters are watched: five steps of the slowest.

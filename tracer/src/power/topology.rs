@@ -1,6 +1,6 @@
 //! Which socket, die and core each CPU belongs to, as sysfs tells it. Leaves out caches and NUMA nodes.
 
-use crate::ids::{CpuId, SocketId};
+use energy_trace_model::ids::{CpuId, SocketId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -79,7 +79,7 @@ pub(super) fn parse_cpu_list(text: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::{Place, parse_cpu_list, read_cores_at, read_place_at, read_sockets_at};
-    use crate::ids::{CpuId, SocketId};
+    use energy_trace_model::ids::{CpuId, SocketId};
     use std::fs;
 
     /// Single CPUs, ranges and nonsense.

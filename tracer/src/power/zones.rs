@@ -6,7 +6,7 @@
 //! interface to the same registers. TPMI (intel_rapl_tpmi.c) registers the same control type, `intel-rapl`, with the same names.
 //! Leaves out reading the chosen counters (`powercap.rs`).
 
-use crate::profile::record::{DomainClass, Ignored};
+use energy_trace_model::recording::record::{DomainClass, Ignored};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;

@@ -5,8 +5,8 @@
 //! was read is true from the first moment at which its bytes were seen to the last one, and of no sample outside. Leaves out the
 //! reading (`python_frames.rs`).
 
-use crate::clock::KtimeNs;
 use crate::unwind::cpython::code::{Check, CodeObject};
+use energy_trace_model::clock::KtimeNs;
 use foldhash::HashMap;
 use std::sync::Arc;
 
@@ -127,10 +127,10 @@ impl CodeObjects {
 #[cfg(test)]
 mod tests {
     use super::{Check, CodeObjects};
-    use crate::clock::KtimeNs;
     use crate::unwind::cpython::code::CodeObject;
     use crate::unwind::cpython::layout::KNOWN;
     use crate::unwind::cpython::memory::Source;
+    use energy_trace_model::clock::KtimeNs;
     use proptest::prelude::*;
 
     const PLACE: u64 = 0x4000;

@@ -13,13 +13,15 @@ use super::processes::Processes;
 use super::python_frames::{ModuleNames, Thread, refresh_codes, see_codes};
 use super::raw_stacks::RawStacks;
 use super::strangers::Strangers;
-use crate::clock::KtimeNs;
-use crate::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey};
-use crate::profile::record::{Occupant, PythonLoss, Record, Sample, Slice, Unseen, Verdict, Wait, Wake};
 use crate::resolver::Worker;
 use crate::symbolize::JitProcess;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use crate::unwind::seam::settle;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey};
+use energy_trace_model::recording::record::{
+    Occupant, PythonLoss, Record, Sample, Slice, Unseen, Verdict, Wait, Wake,
+};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tracer_ebpf::wire::end;
@@ -85,7 +87,7 @@ impl Collector {
             eval_frames: EvalFrames::default(),
             slices: Vec::new(),
             strangers: Strangers::default(),
-            pauses: Pauses::new(1, KtimeNs::now()),
+            pauses: Pauses::new(1, crate::clock::now()),
             unseen: Vec::new(),
             samples: Vec::new(),
             held: Vec::new(),
@@ -97,8 +99,8 @@ impl Collector {
             damaged: 0,
             nameless: 0,
             sampled: 0,
-            stirred: KtimeNs::now(),
-            since: KtimeNs::now(),
+            stirred: crate::clock::now(),
+            since: crate::clock::now(),
             said: 0,
             libraries: Libraries::new(Arc::clone(&worker)),
             jit: HashMap::new(),
@@ -176,7 +178,7 @@ impl Collector {
         let thread = self.processes.thread(head.pid, head.tid, Some(comm), &self.out);
         let unwound = self.raw.unwind(head, raw, &mut self.processes);
         let raw = unwound.as_ref().unwrap_or(raw);
-        if raw.python_end == end::NO_INTERPRETER && self.processes.may_be_python(head, KtimeNs::now()) {
+        if raw.python_end == end::NO_INTERPRETER && self.processes.may_be_python(head, crate::clock::now()) {
             self.held.push((head, thread, raw.clone()));
         } else {
             self.record(head, thread, raw);
@@ -257,11 +259,11 @@ impl Collector {
 
     /// Looks at all processes that are known and waits for the tables of what they have mapped.
     pub(super) fn ready_tables(&mut self) {
-        let now = KtimeNs::now();
+        let now = crate::clock::now();
         self.processes.refresh(&mut self.maps, &self.out, HashSet::new(), now);
         let news = self.processes.files.take_news(true);
         self.processes.refresh(&mut self.maps, &self.out, news, now);
-        self.since = KtimeNs::now();
+        self.since = crate::clock::now();
     }
 
     /// Whether news of files is on its way.
@@ -294,7 +296,7 @@ impl Collector {
     fn say_tables(&mut self) {
         let (tables, bytes) = self.processes.files.in_memory();
         if !self.processes.files.is_busy() && std::mem::replace(&mut self.said, tables) != tables {
-            let (mib, ms) = (bytes as f64 / f64::from(1 << 20), self.ms_of(KtimeNs::now()));
+            let (mib, ms) = (bytes as f64 / f64::from(1 << 20), self.ms_of(crate::clock::now()));
             log::info!("unwind tables: {tables} in {mib:.1} MiB, {ms:.1} ms after the start");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::ProbeError;
 use super::object::Object;
-use crate::ids::CpuId;
+use energy_trace_model::ids::CpuId;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid as Thread;
 use std::sync::Arc;

@@ -6,15 +6,15 @@
 use super::reader::hurry;
 use super::residents::{Resident, victims};
 use super::row_maps::{RowMapError, RowMaps, is_one_chunk};
-use crate::clock::KtimeNs;
 use crate::foreign::{Root, file_key, open_mapped};
-use crate::ids::Pid;
 use crate::resolver::{Resolver, Worker};
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::cfi::Rows;
 use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
 use crate::unwind::elf::ElfFacts;
 use crate::unwind::vdso::{self, key_of};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::Pid;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::Path;

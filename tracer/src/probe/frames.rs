@@ -6,12 +6,12 @@
 use super::collector::Collector;
 use super::decode::Head;
 use super::python_frames::{Thread, code_at, name_frame};
-use crate::ids::{FrameId, Pid};
-use crate::profile::record::{Frame, FrameKind};
 use crate::symbolize::{JIT, JitProcess};
 use crate::unwind::address_space::Mapping;
 use crate::unwind::merge::Merged;
 use crate::unwind::vdso::is_vdso;
+use energy_trace_model::ids::{FrameId, Pid};
+use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::sync::Arc;
 
 impl Collector {

@@ -11,12 +11,12 @@ use super::gpu::{
 };
 use super::gpu_graphs::is_of_node;
 use super::object::LaunchProbes;
-use crate::clock::KtimeNs;
-use crate::ids::{FrameId, Pid, StackId, Tid};
-use crate::profile::record::{FrameKind, Verdict, Warning};
 use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
 use crate::unwind::merge::RawStack;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{FrameId, Pid, StackId, Tid};
+use energy_trace_model::recording::record::{FrameKind, Verdict, Warning};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

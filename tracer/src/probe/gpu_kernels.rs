@@ -8,11 +8,11 @@ use super::frames::bare;
 use super::gpu::{Kernels, Launch, Listener, Part, Said, Told, Waiting, What, Work};
 use super::gpu_graphs::is_of_node;
 use super::process::read_text;
-use crate::clock::KtimeNs;
-use crate::ids::{FrameId, Pid, StackId, Tid};
-use crate::profile::record::{FrameKind, GpuBusy, Record, Warning};
 use crate::unwind::merge::RawStack;
 use energy_trace_cupti::wire::{Frame, Tick};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{FrameId, Pid, StackId, Tid};
+use energy_trace_model::recording::record::{FrameKind, GpuBusy, Record, Warning};
 use std::time::Duration;
 use tracer_ebpf::gpu::{GpuEvent, UNSEEN, call};
 
@@ -101,7 +101,7 @@ impl Collector {
         let Some(listener) = &self.gpu.listener else { return };
         listener.wait(GOODBYE, |pid| self.processes.get(pid).is_some());
         self.gpu.turned_away = listener.turned_away();
-        let now = KtimeNs::now();
+        let now = crate::clock::now();
         self.rest_kernels(now);
         for waiting in std::mem::take(&mut self.gpu.kernels.waiting) {
             self.place(waiting, now, true);

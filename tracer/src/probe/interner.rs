@@ -3,8 +3,8 @@
 use super::frames::bare;
 use super::pool_loops::is_pool_loop;
 use super::python_frames::Thread;
-use crate::ids::{FrameId, StackId, Tid};
-use crate::profile::record::{Frame, FrameKind, Record, StackNode, Warning};
+use energy_trace_model::ids::{FrameId, StackId, Tid};
+use energy_trace_model::recording::record::{Frame, FrameKind, Record, StackNode, Warning};
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 
@@ -136,8 +136,8 @@ impl Interner {
 #[cfg(test)]
 mod tests {
     use super::{Frame, FrameKind, Interner, bare};
-    use crate::ids::{FrameId, StackId, Tid};
     use crate::probe::python_frames::Thread;
+    use energy_trace_model::ids::{FrameId, StackId, Tid};
     use std::collections::HashMap;
     use std::sync::mpsc::channel;
 

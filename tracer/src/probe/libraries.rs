@@ -6,11 +6,11 @@
 
 use super::files;
 use crate::foreign::{Root, Roots};
-use crate::ids::Pid;
 use crate::resolver::Worker;
 use crate::symbolize::Library;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::vdso::key_of;
+use energy_trace_model::ids::Pid;
 use nix::sys::resource::{Resource, getrlimit};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -101,8 +101,8 @@ fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
 #[cfg(test)]
 mod tests {
     use super::Libraries;
-    use crate::ids::Pid;
     use crate::unwind::address_space::{FileKey, Mapping};
+    use energy_trace_model::ids::Pid;
 
     fn mapping(path: &str, inode: u64) -> Mapping {
         let file = Some(FileKey { device: "fe:00".into(), inode });

@@ -10,10 +10,10 @@ use super::interner::Interner;
 use super::process::Process;
 use super::process_maps::Maps;
 use super::processes::Processes;
-use crate::clock::KtimeNs;
-use crate::ids::Pid;
 use crate::unwind::address_space::{AddressSpace, FileKey};
 use crate::unwind::vdso::key_of;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::Pid;
 use foldhash::HashMap;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -87,13 +87,13 @@ impl Processes {
             .map(|(pid, due, _)| (pid, due))
             .collect();
         for (pid, due) in pids {
-            let begun = KtimeNs::now();
+            let begun = crate::clock::now();
             if due && let Ok(space) = AddressSpace::read(pid) {
                 self.with(pid, |process| process.set_space(space, begun));
             }
             self.find_interpreter(pid, maps, out);
             self.upload(pid, maps);
-            let done = KtimeNs::now();
+            let done = crate::clock::now();
             self.with(pid, |process| {
                 process.dirty &= !due;
                 process.again = process.again.filter(|&at| !due || at > begun);
@@ -109,7 +109,7 @@ impl Processes {
         if !self.is_older(head) {
             return false;
         }
-        let now = KtimeNs::now();
+        let now = crate::clock::now();
         let Some(space) = AddressSpace::read_holding(head.pid, sp) else { return false };
         // What is new is the probes' to know as well.
         self.with(head.pid, |process| {

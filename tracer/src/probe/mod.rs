@@ -50,12 +50,12 @@ pub use object::LoadedProgram;
 pub use rate::{Rate, fix as rate_fix, read_limit_at, read_ticks};
 
 use crate::allocator::{return_large_blocks, trim};
-use crate::clock::KtimeNs;
-use crate::ids::{CpuId, Pid};
-use crate::profile::record::{Record, Unwinding, Warning};
 use crate::resolver::Resolver;
 use crate::symbolize;
 use collector::Collector;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{CpuId, Pid};
+use energy_trace_model::recording::record::{Record, Unwinding, Warning};
 use event::{EventChoice, Machine, SampleEvent, decide};
 use files::Files;
 use gpu::Listener;
@@ -191,7 +191,7 @@ impl Tracer {
     /// # Errors
     /// When the map of targets is full.
     pub fn follow(&mut self, pid: Pid) -> Result<(), ProbeError> {
-        self.object.add_target(pid, KtimeNs::now().as_ns())?;
+        self.object.add_target(pid, crate::clock::now().as_ns())?;
         self.followed.push(pid);
         Ok(())
     }
@@ -279,7 +279,7 @@ impl Tracer {
         // What runs already is known before the first sample.
         collector.ready_tables();
         cpus::visit(&self.cpus);
-        let start = KtimeNs::now();
+        let start = crate::clock::now();
         let watch = self.start_sampler(start)?;
         collector.expect(self.sample_hz(), start);
         self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
@@ -328,7 +328,7 @@ impl Tracer {
 
     /// Ends tracing: takes in what is left, finds the names of native frames, and sends them.
     pub fn stop(mut self) -> TraceEnd {
-        let end = KtimeNs::now();
+        let end = crate::clock::now();
         // A switch on each CPU ends the slices that are open.
         cpus::visit(&read_online_cpus().unwrap_or_default());
         self.object.detach();

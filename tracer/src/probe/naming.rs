@@ -3,8 +3,8 @@
 //! Leaves out finding them (`symbolize/`).
 
 use super::collector::Collector;
-use crate::profile::record::{Library, Name, Record};
 use crate::symbolize;
+use energy_trace_model::recording::record::{Library, Name, Record};
 
 /// Finds the names of frames without one, and sends them.
 pub(super) fn send_names(collector: &Collector, detail: symbolize::Detail) {

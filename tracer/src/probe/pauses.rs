@@ -5,9 +5,9 @@
 //! the scheduler's own account of the thread (`se.sum_exec_runtime`) lacks that time. The samples on both sides keep a period each.
 //! Counts as well how many samples the CPU time of targets should have brought. Leaves out what is done with a stretch (`attribution/time`).
 
-use crate::clock::KtimeNs;
-use crate::ids::{CpuId, Tid};
-use crate::profile::record::{Unseen, Warning};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{CpuId, Tid};
+use energy_trace_model::recording::record::{Unseen, Warning};
 use std::collections::{HashMap, HashSet};
 
 /// Without a sample for so many periods and for so long nobody was looking.
@@ -211,8 +211,8 @@ fn in_seconds(ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{Pauses, Turn};
-    use crate::clock::KtimeNs;
-    use crate::ids::{CpuId, Tid};
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::{CpuId, Tid};
 
     const MS: u64 = 1_000_000;
     const HERE: CpuId = CpuId::new(1);

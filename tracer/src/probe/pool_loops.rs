@@ -3,7 +3,7 @@
 //! Checked on CPython 3.8 to 3.15, torch 1.13 and 2.x, joblib 1.x. Threads without Python frames need no entry here: that they work for
 //! others is seen from their having none.
 
-use crate::profile::record::{Frame, FrameKind};
+use energy_trace_model::recording::record::{Frame, FrameKind};
 
 /// End of the file's path, and the function's name without its class.
 const LOOPS: [(&str, &str); 14] = [
@@ -33,7 +33,7 @@ pub(super) fn is_pool_loop(frame: &Frame) -> bool {
 #[cfg(test)]
 mod tests {
     use super::is_pool_loop;
-    use crate::profile::record::{Frame, FrameKind};
+    use energy_trace_model::recording::record::{Frame, FrameKind};
 
     fn frame(file: &str, name: &str) -> Frame {
         let (name, file, module) = (name.to_owned(), file.to_owned(), String::new());

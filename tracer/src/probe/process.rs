@@ -5,11 +5,11 @@
 use super::code_objects::CodeObjects;
 use super::eval_frame::EvalFrame;
 use super::frame_cache::FrameCache;
-use crate::clock::KtimeNs;
-use crate::ids::{Pid, ThreadKey, Tid};
-use crate::profile::record;
 use crate::unwind::address_space::AddressSpace;
 use crate::unwind::cpython::detect::Interpreter;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{Pid, ThreadKey, Tid};
+use energy_trace_model::recording::record;
 use foldhash::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, OnceLock};

@@ -3,9 +3,9 @@
 //! The probes keep what they read for as long as nothing was written: each change is counted, after the writing. Leaves out what is
 //! written (`processes.rs`), and the tables that address spaces lead to (`row_maps.rs`).
 
-use crate::ids::{Pid, ProcessKey};
 use crate::unwind::cpython::detect::Interpreter;
 use aya::maps::{Array, HashMap, MapData};
+use energy_trace_model::ids::{Pid, ProcessKey};
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, PythonLayout, changes};
 
 /// The processes that are targets, and since when.

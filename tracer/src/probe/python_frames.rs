@@ -9,15 +9,14 @@
 use super::decode::Head;
 use super::process::Process;
 use super::processes::Processes;
-use crate::clock::KtimeNs;
-use crate::ids::Pid;
-use crate::profile::record::{Frame, FrameKind};
 use crate::unwind::cpython::class_name::{MethodName, find_name};
 use crate::unwind::cpython::code::{Check, CodeObject};
 use crate::unwind::cpython::layout::CodeLayout;
 use crate::unwind::cpython::memory::ProcessMemory;
 use crate::unwind::cpython::module_name::module_of;
 use crate::unwind::merge::Merged;
+use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -64,7 +63,7 @@ pub(super) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Mer
     let memory = ProcessMemory::of(head.pid);
     let places: Vec<u64> = codes.iter().map(|&c| CodeObject::check_address(&layout, c)).collect();
     let mut checks = vec![[0; 16]; codes.len()];
-    let now = KtimeNs::now(); // Before the check: what is true of the code object then is true of samples until then.
+    let now = crate::clock::now(); // Before the check: what is true of the code object then is true of samples until then.
     let mut done = 0;
     while let (Some(places), Some(checks)) = (places.get(done..), checks.get_mut(done..))
         && !places.is_empty()

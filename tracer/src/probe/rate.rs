@@ -6,7 +6,7 @@
 //! the limit.
 
 use super::event::SampleEvent;
-use crate::profile::record::Warning;
+use energy_trace_model::recording::record::Warning;
 use std::path::Path;
 
 /// What it is unless somebody lowers it (`DEFAULT_MAX_SAMPLE_RATE`, kernel/events/core.c, v6.1).

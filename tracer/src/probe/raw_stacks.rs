@@ -7,12 +7,11 @@
 use super::decode::{Capture, Head};
 use super::processes::Processes;
 use super::unwind_files::{ProcessRules, UnwindFiles};
-use crate::clock::KtimeNs;
-use crate::ids::{CpuId, Pid};
 use crate::resolver::Worker;
 use crate::unwind::address_space::AddressSpace;
 use crate::unwind::merge::RawStack;
 use crate::unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
+use energy_trace_model::ids::{CpuId, Pid};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -75,7 +74,7 @@ impl RawStacks {
             return Some(RawStack { native_end: end::GONE, ..stack.clone() });
         }
         let mut walked = self.walk(capture, processes, &anchors)?;
-        if lacks_mapping(&walked) && processes.may_look(head.pid, KtimeNs::now()) {
+        if lacks_mapping(&walked) && processes.may_look(head.pid, crate::clock::now()) {
             if processes.read_again(head, sp) {
                 walked = self.walk(capture, processes, &anchors)?;
             } else if walked.end == end::UNMAPPED && processes.is_older(head) {

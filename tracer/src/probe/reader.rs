@@ -8,7 +8,6 @@ use super::ProbeError;
 use super::collector::Collector;
 use super::rings::Rings;
 use super::watch::Watch;
-use crate::clock::KtimeNs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -47,7 +46,7 @@ impl Reader {
                 let last = stopped.load(Ordering::Acquire);
                 let bytes = rings.drain(last, |event| collector.take(event));
                 sampled.store(collector.sampled, Ordering::Relaxed);
-                let now = KtimeNs::now();
+                let now = crate::clock::now();
                 collector.rest(now);
                 if last {
                     return (collector, watch);

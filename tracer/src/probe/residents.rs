@@ -3,8 +3,8 @@
 //! First those of files that no living process maps, then those that no sample met for the longest time; none that one met just now, or
 //! two files would push each other out for ever. Leaves out dropping them (`files`, `row_maps`).
 
-use crate::clock::KtimeNs;
 use crate::unwind::address_space::FileKey;
+use energy_trace_model::clock::KtimeNs;
 
 /// A table that a sample met within this time is in use.
 const IN_USE_NS: u64 = 1_000_000_000;
@@ -47,8 +47,8 @@ pub(super) fn victims(
 #[cfg(test)]
 mod tests {
     use super::{IN_USE_NS, Resident, victims};
-    use crate::clock::KtimeNs;
     use crate::unwind::address_space::FileKey;
+    use energy_trace_model::clock::KtimeNs;
 
     const NOW: u64 = 10 * IN_USE_NS;
 

@@ -4,7 +4,6 @@
 
 use super::decode::peek;
 use super::time_order::TimeOrder;
-use crate::clock::KtimeNs;
 use aya::maps::{MapData, RingBuf};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd as _;
@@ -34,7 +33,7 @@ impl Rings {
     pub(super) fn drain(&mut self, last: bool, mut take: impl FnMut(&[u8])) -> usize {
         let mut bytes = 0;
         loop {
-            let until = KtimeNs::now().as_ns().saturating_sub(HOLD_NS);
+            let until = crate::clock::now().as_ns().saturating_sub(HOLD_NS);
             let mut at_most = u64::MAX;
             for ring in &mut self.rings {
                 let (taken, rest) = fill(ring, &mut self.order);

@@ -5,12 +5,12 @@
 use super::event::{Decision, SampleEvent};
 use super::rate::Rate;
 use super::{ProbeError, read_online_cpus};
-use crate::ids::CpuId;
 use aya::Ebpf;
 use aya::programs::perf_event::{
     HardwareEvent, PerfEventConfig, PerfEventLink, PerfEventScope, SamplePolicy, SoftwareEvent,
 };
 use aya::programs::{PerfEvent, ProgramError};
+use energy_trace_model::ids::CpuId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -5,7 +5,7 @@
 
 use super::btf::KernelTypes;
 use super::{ProbeError, TraceConfig};
-use crate::profile::record::Unwinding;
+use energy_trace_model::recording::record::Unwinding;
 use std::path::Path;
 use tracer_ebpf::wire::Settings;
 

@@ -5,9 +5,9 @@
 
 use super::decode::{Comm, Head};
 use super::interner::Interner;
-use crate::clock::KtimeNs;
-use crate::ids::{Pid, StrangerKey};
-use crate::profile::record::{Occupant, Record, Slice, Stranger};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{Pid, StrangerKey};
+use energy_trace_model::recording::record::{Occupant, Record, Slice, Stranger};
 use std::collections::HashMap;
 
 /// So many are told apart at most; time of others is nobody's in particular.

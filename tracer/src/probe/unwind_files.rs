@@ -4,12 +4,12 @@
 //! tables (`files`) and the walk (`unwind/stack_copy.rs`).
 
 use super::files::open;
-use crate::ids::Pid;
 use crate::resolver::{ResolveError, Worker, question};
 use crate::unwind::address_space::{AddressSpace, FileKey, Mapping};
 use crate::unwind::cfi::FullRules;
 use crate::unwind::elf::ElfFacts;
 use crate::unwind::vdso::key_of;
+use energy_trace_model::ids::Pid;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

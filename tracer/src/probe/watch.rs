@@ -6,8 +6,8 @@
 use super::rate::{Limits, read_limit_at};
 use super::read_online_cpus;
 use super::sampler::Sampler;
-use crate::clock::KtimeNs;
-use crate::profile::record::Warning;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::recording::record::Warning;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -44,7 +44,7 @@ impl Watch {
 
     /// The last look, and the doubts of all.
     pub(super) fn end(&mut self) -> Vec<Warning> {
-        self.look_at_limit(KtimeNs::now());
+        self.look_at_limit(crate::clock::now());
         self.limits.doubts()
     }
 

@@ -6,9 +6,9 @@
 use super::question::{Fault, Question};
 use super::server::{self, Order};
 use super::usage::cpu_ns_of_all;
-use crate::ids;
 use crate::roles::channel::{Channel, ChannelError};
 use crate::roles::child::{Child, fork_role};
+use energy_trace_model::ids;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -3,9 +3,9 @@
 //! Each question is one message with one open file or more; the answer is what its comment says, or a text that says what is wrong with the
 //! file. Leaves out who answers (`serve.rs`).
 
-use crate::ids::BuildId;
 use crate::symbolize::Detail;
 use crate::unwind::elf::DebugSections;
+use energy_trace_model::ids::BuildId;
 use serde::{Deserialize, Serialize};
 use tracer_ebpf::rows::{FullRule, Operand, Rule};
 

@@ -1,6 +1,6 @@
 //! What the resolver's processes have taken of the CPUs, from `/proc`. Leaves out who asks.
 
-use crate::ids::Pid;
+use energy_trace_model::ids::Pid;
 
 /// CPU time of a process, its children, and those that it has collected.
 pub(super) fn cpu_ns_of_all(pid: Pid) -> u64 {

@@ -104,8 +104,8 @@ impl Child {
     }
 
     /// The same, as the rest of the house has it.
-    pub fn id(&self) -> crate::ids::Pid {
-        crate::ids::Pid::new(self.pid.as_raw().cast_unsigned())
+    pub fn id(&self) -> energy_trace_model::ids::Pid {
+        energy_trace_model::ids::Pid::new(self.pid.as_raw().cast_unsigned())
     }
 
     /// The channel alone: somebody else will speak with it, and its process is collected by number.

@@ -4,7 +4,7 @@ use super::{SessionError, limits};
 use crate::plan::RecordPlan;
 use crate::power::SourceChoice;
 use crate::privileges::{Privileges, refuse_what_lends};
-use crate::target::lookup::{Found, find};
+use crate::tracee::lookup::{Found, find};
 use std::ffi::OsString;
 use std::path::Path;
 

@@ -4,10 +4,10 @@
 //! without a command, TERM, HUP and QUIT stop the recording as SIGINT does. Every signal that only we have got is passed on.
 
 use super::SessionError;
-use crate::ids::Pid;
-use crate::target::attach::ProcessTree;
-use crate::target::launch::Running;
-use crate::target::signals::{Arrived, Before, Signals};
+use crate::tracee::attach::ProcessTree;
+use crate::tracee::launch::Running;
+use crate::tracee::signals::{Arrived, Before, Signals};
+use energy_trace_model::ids::Pid;
 use nix::sys::signal::Signal;
 use std::io;
 use std::path::Path;

@@ -3,13 +3,13 @@
 use super::control::Control;
 use super::{SessionError, Stage, Stop};
 use crate::background::on_thread;
-use crate::clock::KtimeNs;
 use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
 use crate::power::PowerEnd;
 use crate::probe::TraceEnd;
-use crate::profile::record::{Record, Summary, Warning};
-use crate::target::launch::shell_status;
+use crate::tracee::launch::shell_status;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::recording::record::{Record, Summary, Warning};
 use std::io;
 use std::process::ExitStatus;
 
@@ -62,7 +62,7 @@ async fn stop_stages(
 ) -> Result<(), SessionError> {
     let Stage { tracer, power, records, writer, start, prey: _, kernels: _ } = stage;
     // The last readings are taken after this moment, and the tracer stops after it: both cover the recording's time.
-    let end = KtimeNs::now();
+    let end = crate::clock::now();
     let power = power.stop().await;
     // Names are looked up here, which takes seconds for large programs.
     let stopping = on_thread("energy-stop", move || tracer.stop());

@@ -1,11 +1,10 @@
 //! What is known when a recording starts: the machine, the clocks, the plan.
 
-use crate::clock::WallAnchor;
-use crate::ids::CpuId;
 use crate::plan::RecordPlan;
 use crate::power::topology::{read_cores_at, read_sockets_at, tree_of_cpus};
 use crate::probe::Tracer;
-use crate::profile::record::{Header, Source};
+use energy_trace_model::ids::CpuId;
+use energy_trace_model::recording::record::{Header, Source};
 use std::path::Path;
 
 /// The recording's first record.
@@ -13,7 +12,7 @@ pub(super) fn header(plan: &RecordPlan, sources: Vec<Source>, tracer: &Tracer) -
     Header {
         version: env!("CARGO_PKG_VERSION").into(),
         command: plan.target.command().iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        anchor: WallAnchor::now(),
+        anchor: crate::clock::anchor(),
         kernel: read_kernel_at(Path::new("/")),
         cpu_model: read_cpu_model_at(Path::new("/")),
         sockets: read_sockets_at(tree_of_cpus(&plan.power.sysfs)),

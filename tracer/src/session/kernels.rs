@@ -5,9 +5,9 @@
 use crate::plan::RecordPlan;
 use crate::power::PowerSet;
 use crate::probe::Tracer;
-use crate::profile::record::{DomainClass, Warning};
-use crate::target::Target;
-use crate::target::injection::Injection;
+use crate::tracee::Target;
+use crate::tracee::injection::Injection;
+use energy_trace_model::recording::record::{DomainClass, Warning};
 use std::ffi::OsString;
 
 /// What is injected, and what the reader must know about it.

@@ -1,7 +1,7 @@
 //! Limits of the process (`ulimit`) that leave too little to record with, found before anything is set up.
 //!
 //! What cannot be had later ends in an error where it is asked for; memory is the exception, without which a program ends by a signal.
-//! Leaves out the size of files, which is met like a full disk (`target::signals`), and the number of processes, which a try finds out.
+//! Leaves out the size of files, which is met like a full disk (`tracee::signals`), and the number of processes, which a try finds out.
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use std::error::Error;

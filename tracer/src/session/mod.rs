@@ -26,17 +26,17 @@ pub use error::SessionError;
 pub use header::{read_cpu_model_at, read_kernel_at};
 pub use limits::{LimitError, advise};
 
-use crate::clock::KtimeNs;
 use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
 use crate::power::{self, PowerSet, PowerTask};
 use crate::probe::{TraceConfig, Tracer};
-use crate::profile::file::{FileError, RecordingWriter};
-use crate::profile::record::{Domain, DomainClass, Origin, Record, Scope};
 use crate::resolver::Resolver;
 use crate::roles::renounce::keep_for_recording;
-use crate::target::signals::Signals;
+use crate::tracee::signals::Signals;
 use control::{Control, Event};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::recording::file::{FileError, RecordingWriter};
+use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Record, Scope};
 use kernels::KernelTier;
 use progress::Progress;
 use quarry::{Prey, Quarry};
@@ -152,7 +152,7 @@ async fn start_stages(
     let started = power.start(records.clone());
     let power = started.map_err(|source| SessionError::System { doing: "start to read power", source })?;
     control.check()?;
-    let start = KtimeNs::now();
+    let start = crate::clock::now();
     let prey = quarry.release(control).await?;
     // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
     let writer = oneshot::channel().1;

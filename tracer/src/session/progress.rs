@@ -4,7 +4,7 @@
 //! terminal at all: the plan says.
 
 use crate::probe::LiveCounts;
-use crate::units::MicroWatts;
+use energy_trace_model::units::MicroWatts;
 use std::fmt;
 use std::io::Write;
 use std::time::Duration;
@@ -62,7 +62,7 @@ fn line(elapsed: Duration, counts: &LiveCounts, watts: Option<MicroWatts>) -> St
 mod tests {
     use super::line;
     use crate::probe::LiveCounts;
-    use crate::units::MicroWatts;
+    use energy_trace_model::units::MicroWatts;
     use std::time::Duration;
 
     /// The line says what the contract lists; without a meter there are no watts, rather than zero.

@@ -3,13 +3,13 @@
 use super::SessionError;
 use super::checks::exec_error;
 use super::control::Control;
-use crate::ids::Pid;
 use crate::plan::RecordPlan;
 use crate::probe::Tracer;
-use crate::target::Target;
-use crate::target::attach::{AttachError, ProcessLife, ProcessTree, all_gone, check_at, runs_at};
-use crate::target::cgroup::read_processes_at;
-use crate::target::launch::{Held, launch};
+use crate::tracee::Target;
+use crate::tracee::attach::{AttachError, ProcessLife, ProcessTree, all_gone, check_at, runs_at};
+use crate::tracee::cgroup::read_processes_at;
+use crate::tracee::launch::{Held, launch};
+use energy_trace_model::ids::Pid;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;

@@ -3,8 +3,8 @@
 //! Leaves out the file's form (`profile::file`) and its place (`finisher/`).
 
 use crate::background::on_thread;
-use crate::profile::file::{FileError, RecordingWriter};
-use crate::profile::record::Record;
+use energy_trace_model::recording::file::{FileError, RecordingWriter};
+use energy_trace_model::recording::record::Record;
 use std::io;
 use std::sync::mpsc::Receiver;
 use tokio::sync::oneshot;

@@ -6,8 +6,8 @@
 //! file is the one that is meant, the resolver finds out (`names.rs`). Leaves out debuginfod: nothing is fetched from a network.
 
 use crate::foreign::Root;
-use crate::ids::BuildId;
 use crate::resolver::question::{NameFacts, Proof};
+use energy_trace_model::ids::BuildId;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn places(library: &Path, name: &str) -> Vec<PathBuf> {
 mod tests {
     use super::{find_by_build_id, find_by_link, places};
     use crate::foreign::Root;
-    use crate::ids::BuildId;
+    use energy_trace_model::ids::BuildId;
     use std::fs::File;
     use std::path::Path;
 

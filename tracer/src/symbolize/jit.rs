@@ -5,11 +5,11 @@
 //! anybody may write a file of that name to `/tmp`. The resolver reads them. Leaves out code without either: that stays `[jit]`.
 
 use super::jitdump::History;
-use crate::clock::KtimeNs;
 use crate::foreign::{Root, open_mapped};
-use crate::ids::{FrameId, Pid};
 use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{FrameId, Pid};
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
@@ -167,10 +167,10 @@ fn names_of(place: JitPlace, history: &[(KtimeNs, Option<Arc<str>>)], otherwise:
 #[cfg(test)]
 mod tests {
     use super::{JitPlace, JitProcess, is_dump, names_of, parse_own_pid, parse_user};
-    use crate::clock::KtimeNs;
     use crate::foreign::Root;
-    use crate::ids::{FrameId, Pid};
     use crate::symbolize::jitdump::History;
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::{FrameId, Pid};
     use std::os::unix::fs::MetadataExt as _;
 
     fn names(first: u64, last: u64, history: &[(u64, Option<&str>)]) -> (String, Vec<(u64, String)>) {

@@ -5,7 +5,7 @@
 //! the file is (`jit.rs`), the code itself, its lines and its unwind information.
 
 use super::perf_map::kind_of;
-use crate::clock::KtimeNs;
+use energy_trace_model::clock::KtimeNs;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 
 use super::{Detail, Place, debug_file};
 use crate::foreign::Root;
-use crate::ids::BuildId;
 use crate::resolver::question::NameFacts;
 use crate::resolver::{Mishap, ResolveError, Worker};
+use energy_trace_model::ids::BuildId;
 use std::fs::File;
 use std::path::PathBuf;
 

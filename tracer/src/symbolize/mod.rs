@@ -20,11 +20,11 @@ pub use jit::{JIT, JitNames, JitProcess};
 pub use library::Library;
 pub use names::name_places;
 
-use crate::ids::FrameId;
-use crate::profile::record::{Frame, FrameKind, Name};
 use crate::resolver::Worker;
 use blazesym::symbolize::source::{Kernel, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
+use energy_trace_model::ids::FrameId;
+use energy_trace_model::recording::record::{Frame, FrameKind, Name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -148,9 +148,9 @@ fn place_name(module: &str, offset: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Detail, name_kernel, name_places, names_of};
-    use crate::ids::FrameId;
-    use crate::profile::record::{Frame, FrameKind};
     use crate::unwind::elf::ElfFacts;
+    use energy_trace_model::ids::FrameId;
+    use energy_trace_model::recording::record::{Frame, FrameKind};
 
     fn frame(kind: FrameKind, module: &str, address: u64) -> Frame {
         let empty = String::new();

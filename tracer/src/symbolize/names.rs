@@ -104,10 +104,10 @@ fn start_of(starts: &[u64], place: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{belongs, name_places};
-    use crate::ids::BuildId;
     use crate::resolver::question::Proof;
     use crate::symbolize::Detail;
     use crate::unwind::elf::ElfFacts;
+    use energy_trace_model::ids::BuildId;
     use std::fs::File;
 
     /// A function of libc is found by its place; a place without a function has the start of one, or itself.

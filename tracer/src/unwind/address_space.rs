@@ -2,7 +2,7 @@
 //!
 //! Leaves out mappings without execute permission, but for the file behind each, whose identity they share.
 
-use crate::ids::Pid;
+use energy_trace_model::ids::Pid;
 use std::fs::File;
 use std::io::Read as _;
 

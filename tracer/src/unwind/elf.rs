@@ -4,7 +4,7 @@
 //! read (`file_bytes.rs`).
 
 use super::file_bytes::{FileBytes, believable_bytes};
-use crate::ids::BuildId;
+use energy_trace_model::ids::BuildId;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _};
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@
 //! symbols and survives stripped, split and renamed interpreters (research/unwinding.md §2c). Where native frames end early, the Python
 //! frames that are left follow behind a mark that says why.
 
-use crate::profile::record::{PythonLoss, Truncation, Verdict};
+use energy_trace_model::recording::record::{PythonLoss, Truncation, Verdict};
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
 use tracer_ebpf::wire::{FIRST_PC, end};
@@ -159,7 +159,7 @@ fn verdict_of(raw: &RawStack) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::{Merged, RawStack, eval_frames, merge};
-    use crate::profile::record::{PythonLoss, Truncation, Verdict};
+    use energy_trace_model::recording::record::{PythonLoss, Truncation, Verdict};
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::python::PythonFrame;
     use tracer_ebpf::wire::end;

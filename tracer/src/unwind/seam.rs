@@ -117,8 +117,8 @@ fn apart(raw: &RawStack, is_eval: impl Fn((u64, u64)) -> bool) -> RawStack {
 #[cfg(test)]
 mod tests {
     use super::{Seam, settle};
-    use crate::profile::record::{Truncation, Verdict};
     use crate::unwind::merge::{Merged, RawStack, merge};
+    use energy_trace_model::recording::record::{Truncation, Verdict};
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::python::PythonFrame;
 

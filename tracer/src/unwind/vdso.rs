@@ -5,7 +5,7 @@
 
 use super::address_space::{AddressSpace, FileKey, Mapping};
 use super::cpython::memory::{ProcessMemory, Source as _};
-use crate::ids::Pid;
+use energy_trace_model::ids::Pid;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
 use std::io::{self, Write as _};

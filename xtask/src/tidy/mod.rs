@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_good_file_has_no_finding() {
         let text = "//! Says what it does.\n\npub fn one() -> u32 {\n    1\n}\n";
-        assert_eq!(check(Path::new("tracer/src/attribution/shares.rs"), text), []);
+        assert_eq!(check(Path::new("tracer/attribution/src/shares.rs"), text), []);
         assert_eq!(
             check(Path::new("tracer/src/x.rs"), "//! x\nfn {").first().map(|finding| finding.rule),
             Some("parse")

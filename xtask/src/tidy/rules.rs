@@ -20,8 +20,8 @@ pub(crate) const ALL: [Rule; 8] = [
     ignored_with_reason,
 ];
 
-/// The longest file, in lines.
-const FILE_LINES: usize = 400;
+/// The longest file, in lines. A file that can be read in one sitting has about 400; one thought is not cut for it.
+const FILE_LINES: usize = 700;
 /// The longest function, in lines from `fn` to its closing brace.
 const FUNCTION_LINES: usize = 60;
 
@@ -31,13 +31,13 @@ const DOORS: [(&str, &[&str]); 5] = [
     ("aya_log", &["tracer/src/probe", "tracer-ebpf"]),
     ("nvml_wrapper", &["tracer/src/power/nvml.rs", "tracer/src/power/nvml"]),
     ("blazesym", &["tracer/src/symbolize", "tracer/src/symbolize.rs"]),
-    ("inferno", &["tracer/src/report/flamegraph.rs"]),
+    ("inferno", &["tracer/report/src/flamegraph.rs"]),
 ];
 
 /// Rooms that run from a recording alone: no files, no clock, no processes.
-const PURE_ROOMS: [&str; 3] = ["tracer/src/attribution", "tracer/src/timeline", "tracer/src/profile"];
+const PURE_ROOMS: [&str; 3] = ["tracer/attribution", "tracer/model", "tracer/report"];
 /// The one file of theirs that does read and write.
-const RECORDING_FILE: &str = "tracer/src/profile/file.rs";
+const RECORDING_FILE: &str = "tracer/model/src/recording/file.rs";
 const WORLD: [&str; 8] = [
     "std::fs",
     "std::net",
@@ -67,7 +67,7 @@ const WITHOUT_RIGHTS: [&str; 4] = [
     "tracer/src/unwind",
     "tracer/src/symbolize",
     "tracer/src/resolver/serve.rs",
-    "tracer/src/target/foresee.rs",
+    "tracer/src/tracee/foresee.rs",
 ];
 
 fn finding(rule: &'static str, line: usize, text: impl Into<String>) -> Finding {
@@ -179,7 +179,7 @@ fn rooms_without_io(source: &Source<'_>) -> Vec<Finding> {
 
 /// Who has privileges parses nothing that others write.
 fn parsers_without_rights(source: &Source<'_>) -> Vec<Finding> {
-    let product = source.path.starts_with("tracer/src");
+    let product = source.path.starts_with("tracer");
     if !product || WITHOUT_RIGHTS.iter().any(|place| source.path.starts_with(place)) {
         return Vec::new();
     }
@@ -348,12 +348,15 @@ mod tests {
     #[test]
     fn pure_rooms_touch_no_world() {
         let text = "use std::{fs, time::{Duration, Instant}};\n";
-        assert_eq!(broken("tracer/src/attribution/shares.rs", text), [("pure-room", 2), ("pure-room", 2)]);
-        assert_eq!(broken("tracer/src/timeline.rs", text).len(), 2);
-        assert_eq!(broken("tracer/src/profile/file.rs", text), []);
+        assert_eq!(broken("tracer/attribution/src/shares.rs", text), [("pure-room", 2), ("pure-room", 2)]);
+        assert_eq!(broken("tracer/attribution/src/timeline.rs", text).len(), 2);
+        assert_eq!(broken("tracer/model/src/recording/file.rs", text), []);
         assert_eq!(broken("tracer/src/session.rs", text), []);
         assert_eq!(
-            broken("tracer/src/profile/record.rs", "#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n"),
+            broken(
+                "tracer/model/src/recording/record.rs",
+                "#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n"
+            ),
             []
         );
     }

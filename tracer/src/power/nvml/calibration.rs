@@ -5,7 +5,7 @@
 //! largest squared correlation counts. A lag is therefore one against the driver's samples. Without load that changes nothing can be
 //! said. Leaves out reading (`watch.rs`).
 
-use crate::clock::KtimeNs;
+use energy_trace_model::clock::KtimeNs;
 
 /// Readings of a meter in time order.
 pub(super) type Track = Vec<(KtimeNs, u64)>;
@@ -144,7 +144,7 @@ const fn real(n: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{Track, edges, fit, tick_ns};
-    use crate::clock::KtimeNs;
+    use energy_trace_model::clock::KtimeNs;
 
     const MS: u64 = 1_000_000;
 

@@ -3,7 +3,7 @@
 use super::offer::Offer;
 use super::watch::Watch;
 use crate::power::Remark;
-use crate::profile::record::{GpuMeter, GpuMeterKind, Warning};
+use energy_trace_model::recording::record::{GpuMeter, GpuMeterKind, Warning};
 use nvml_wrapper::error::NvmlError;
 use std::path::Path;
 

@@ -4,7 +4,7 @@
 //! (nvml.h, driver 570). `nvmlDeviceGetPowerUsage` is one or the other by architecture, so it is not used. On a module of CPU and GPU
 //! (GH200, GB200) the energy may exist for the module only, as field 83 with scope 1.
 
-use crate::profile::record::GpuMeterKind;
+use energy_trace_model::recording::record::GpuMeterKind;
 use nvml_wrapper::enum_wrappers::device::{GpuVirtualizationMode, Sampling};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};

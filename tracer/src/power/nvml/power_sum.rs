@@ -1,6 +1,6 @@
 //! A counter made of power readings, for devices without one. Leaves out what the power is a mean of.
 
-use crate::clock::KtimeNs;
+use energy_trace_model::clock::KtimeNs;
 
 /// Longer silences are not summed up: nobody knows what the power was.
 const SILENCE_NS: u64 = 2_000_000_000;
@@ -29,7 +29,7 @@ impl PowerSum {
 #[cfg(test)]
 mod tests {
     use super::PowerSum;
-    use crate::clock::KtimeNs;
+    use energy_trace_model::clock::KtimeNs;
 
     /// 100 W for a second, then a rise to 200 W over another; a long silence adds nothing.
     #[test]

@@ -4,9 +4,9 @@
 
 use super::calibration::{self, Track};
 use super::offer::{self, Offer};
-use crate::clock::{KtimeNs, WallAnchor};
-use crate::ids::Pid;
-use crate::profile::record::{GpuMeter, GpuMeterKind, GpuUse};
+use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::{GpuMeter, GpuMeterKind, GpuUse};
 use nvml_wrapper::enum_wrappers::device::Sampling;
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::{Device, Nvml};
@@ -133,7 +133,7 @@ impl Watch {
     }
 
     fn read_ring(&mut self, device: &Device<'_>) {
-        let anchor = WallAnchor::now();
+        let anchor = crate::clock::anchor();
         let Ok(samples) = device.samples(Sampling::Power, self.stamps_us.0) else { return };
         for sample in samples {
             let mw = match sample.value {
@@ -147,7 +147,7 @@ impl Watch {
     }
 
     fn read_uses(&mut self, device: &Device<'_>) {
-        let anchor = WallAnchor::now();
+        let anchor = crate::clock::anchor();
         let Ok(samples) = device.process_utilization_stats(self.stamps_us.1) else { return };
         let earlier = self.stamps_us.1;
         for sample in samples {

@@ -6,9 +6,9 @@
 //! processes that ran before the recording, into which nothing is injected.
 
 use crate::foreign::{Root, Roots};
-use crate::ids::Pid;
-use crate::profile::record::Warning;
-use crate::target::planting::{furnish, identity_below, make_folder, remove};
+use crate::tracee::planting::{furnish, identity_below, make_folder, remove};
+use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::Warning;
 use nix::sys::statvfs::{FsFlags, fstatvfs};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -175,7 +175,7 @@ fn read_search(pid: Pid) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::{Containers, Pid, Planted, Root, plant};
-    use crate::target::planting::by_descriptor;
+    use crate::tracee::planting::by_descriptor;
     use std::collections::HashSet;
     use std::fs::{self, File};
 

@@ -5,10 +5,10 @@
 
 use super::devices::Told;
 use crate::foreign::open_mapped;
-use crate::ids::Pid;
 use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
 use crate::unwind::cpython::memory::{ProcessMemory, Source};
+use energy_trace_model::ids::Pid;
 
 /// Variables of a process, and the bytes of one, that are looked at.
 const MOST: u64 = 4096;
@@ -73,8 +73,8 @@ fn text_at(memory: &ProcessMemory, address: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::read_told;
-    use crate::ids::Pid;
     use crate::unwind::address_space::AddressSpace;
+    use energy_trace_model::ids::Pid;
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::process::{Command, Stdio};
 

@@ -6,8 +6,8 @@
 //! was captured changes nothing here, for who captured it is not known by its handle: that is counted (`strays`). Leaves out counting (`launches`).
 
 use super::launches::Work;
-use crate::ids::{Pid, Tid};
 use crate::probe::decode::Head;
+use energy_trace_model::ids::{Pid, Tid};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tracer_ebpf::gpu::call;
@@ -282,9 +282,9 @@ impl Graphs {
 #[cfg(test)]
 mod tests {
     use super::{Graphs, Pending, Piece, What, Work};
-    use crate::clock::KtimeNs;
-    use crate::ids::{CpuId, Pid, StackId, ThreadKey, Tid};
     use crate::probe::decode::Head;
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::{CpuId, Pid, StackId, ThreadKey, Tid};
     use tracer_ebpf::gpu::call;
 
     const PID: Pid = Pid::new(1);

@@ -4,7 +4,7 @@
 //! has met his process, and is turned away if it does not. How many may wait, and how many may speak, is limited. Leaves out what is said
 //! (`listener.rs`).
 
-use crate::ids::Pid;
+use energy_trace_model::ids::Pid;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::net::UnixStream;
@@ -142,7 +142,7 @@ impl Guests {
 #[cfg(test)]
 mod tests {
     use super::{Guests, MOST_OPEN, MOST_STRANGERS, Peer};
-    use crate::ids::Pid;
+    use energy_trace_model::ids::Pid;
 
     fn peer(pid: u32, user: u32) -> Peer {
         Peer { pid: Pid::new(pid), user }

@@ -8,10 +8,10 @@
 
 use super::graphs::{Captures, Content, What};
 use super::launches::{Launch, Launches, Work};
-use crate::clock::KtimeNs;
-use crate::ids::{Pid, StackId, ThreadKey, Tid};
-use crate::profile::record::{GpuBusy, KernelTier};
 use energy_trace_cupti::tally::Sum;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::record::{GpuBusy, KernelTier};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 

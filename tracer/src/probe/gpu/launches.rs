@@ -5,10 +5,10 @@
 //! them. Leaves out frames (the collector makes them) and joules.
 
 use super::graphs::{Content, Graphs, Pending, What};
-use crate::clock::KtimeNs;
-use crate::ids::{Pid, StackId, ThreadKey, Tid};
 use crate::probe::decode::Head;
-use crate::profile::record::{GpuWait, LaunchStacks, Launched, Launches as Batch, Record};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::record::{GpuWait, LaunchStacks, Launched, Launches as Batch, Record};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tracer_ebpf::gpu::call;
@@ -302,7 +302,7 @@ mod tests {
     use super::{
         Head, KtimeNs, Launch, LaunchStacks, Launches, Pid, Record, StackId, ThreadKey, Tid, Work, call,
     };
-    use crate::ids::CpuId;
+    use energy_trace_model::ids::CpuId;
 
     fn launch(ns: u64, what: u32, function: u64, stub: u64) -> Launch {
         let (pid, tid, at) = (Pid::new(1), Tid::new(1), KtimeNs::from_ns(ns));

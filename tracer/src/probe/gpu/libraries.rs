@@ -5,14 +5,14 @@
 
 use super::functions::{Function, functions_of};
 use super::prologue::{Spot, spot};
-use crate::clock::KtimeNs;
 use crate::foreign::{Root, open_mapped};
-use crate::ids::Pid;
 use crate::probe::object::{Attached, LaunchProbes};
-use crate::profile::record::Warning;
 use crate::resolver::Worker;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::elf::path_of;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::Warning;
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -93,7 +93,7 @@ impl Libraries {
         // It did not wait for that.
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"));
         if maps.is_ok_and(|maps| maps.contains(DRIVER)) {
-            self.late.push((DRIVER.to_owned(), pid, KtimeNs::now().ns_since(noticed)));
+            self.late.push((DRIVER.to_owned(), pid, crate::clock::now().ns_since(noticed)));
         }
     }
 
@@ -112,7 +112,7 @@ impl Libraries {
                 self.probe(&file, name);
                 // What goes through a runtime that is probed late is still seen in the driver.
                 if self.attached > before && name.starts_with(DRIVER) {
-                    self.late.push((name.to_owned(), pid, KtimeNs::now().ns_since(noticed)));
+                    self.late.push((name.to_owned(), pid, crate::clock::now().ns_since(noticed)));
                 }
             }
         }

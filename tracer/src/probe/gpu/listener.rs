@@ -5,8 +5,8 @@
 //! program ever waits for us. Leaves out what the frames mean (`kernels`).
 
 use super::guests::{Guest, Guests, Peer};
-use crate::ids::Pid;
 use energy_trace_cupti::wire::{Frame, Nonsense, decode};
+use energy_trace_model::ids::Pid;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::fd::AsFd as _;

@@ -8,9 +8,9 @@ use super::layout::{Version, VersionLayout, layout_of};
 use super::memory::{ProcessMemory, Source as _};
 use super::running_thread::find_thread_variables;
 use super::version_text::read_version;
-use crate::ids::Pid;
 use crate::unwind::address_space::Mapping;
 use crate::unwind::elf::ElfFacts;
+use energy_trace_model::ids::Pid;
 
 /// Symbols to look for in a file that may hold the interpreter.
 pub const SYMBOLS: [&str; 5] = [RUNTIME, VERSION, GET_VERSION, EVAL, DEBUG_ONLY];

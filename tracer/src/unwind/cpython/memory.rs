@@ -1,6 +1,6 @@
 //! Memory of another process, read without stopping it.
 
-use crate::ids::Pid;
+use energy_trace_model::ids::Pid;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use std::io::IoSliceMut;
 

@@ -1,0 +1,317 @@
+//! A GPU's joules by the stacks that launched its work.
+//!
+//! A counter steps every 20 to 100 ms, and kernels take microseconds. In the kernel tier it is known when each of them ran; in the launch tier
+//! no durations are known, only how many of each were launched when. So the power of each kernel, or the energy of a launch of it, is
+//! learned from the run itself, by regression of the counter's steps on what ran, or was launched, in them:
+//!
+//! 1. `columns`: launches that are expected to take the same energy each.
+//! 2. `busy`: what ran when, where records tell; `drain`: when queued launches were executed, and how long each took, where waits tell.
+//! 3. `held`, `meter` and `energies`: how late the meter is and what part of each step it looks at; what a launch costs.
+//! 4. `idle`: what the GPU draws beyond its baseline whenever nothing runs, because a program has it open.
+//! 5. `found`, `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly; where the
+//!    meter misses a part and records tell all times, launches have power times time, and the difference has a row of its own.
+//! 6. `grain`, `sureness`, `unseen`: how sure that is, and which kernels cannot be told apart.
+//!
+//! Launches of a capture execute nothing and are not recorded; replays of a graph are recorded as launches of what was captured. The launch tier
+//! takes several streams for one queue. Another process that works at the same time all the time cannot be told from the target: only what is
+//! far beyond its launches is seen to be another's.
+
+mod batches;
+mod busy;
+mod columns;
+mod drain;
+mod energies;
+mod found;
+mod grain;
+mod held;
+mod idle;
+mod meter;
+mod scope;
+mod split;
+mod sureness;
+mod timed;
+mod unseen;
+
+use super::doubt_of_watts::OwnerCertainty;
+use super::time::{CpuTime, Owner, OwnerId, OwnerTime};
+use crate::timeline::{EnergyInterval, Span};
+use batches::{BLUR, Batch, Batches, Stretch, in_turn};
+use columns::{Cell, Columns};
+use drain::Queue;
+use energies::{BELIEF, Problem, find_meter, fit, fit_parts};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::ThreadKey;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{GpuWait, Launches};
+use energy_trace_model::units::MicroJoules;
+use found::Found;
+use grain::Coarse;
+use held::Held;
+use meter::{Step, Window, steps_of, stretch_of, windows_of};
+use std::collections::BTreeSet;
+
+/// What the driver's averaged power is a mean over, in seconds (nvml.h on `nvmlDeviceGetPowerUsage`, Ampere and later).
+const AVERAGE: f64 = 1.0;
+/// Seconds that are shared out together for such a meter, in its means.
+const MEANS: f64 = 4.0;
+
+/// The owner of every launch.
+#[derive(Debug, Default)]
+pub(super) struct Launchers {
+    /// In the order of `GpuWork::launches`.
+    pub(super) of_batches: Vec<Vec<OwnerId>>,
+    /// In the order of `GpuWork::busy`.
+    pub(super) of_busy: Vec<OwnerId>,
+}
+
+/// What the time of a kernel is known by.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Known {
+    /// Nothing: every launch of one kernel is like the other.
+    #[default]
+    Launches,
+    /// Waits for the GPU.
+    Waits,
+    /// Records of the driver.
+    Records {
+        /// The part of the busy time in which several kernels ran at once.
+        crowded: f64,
+        /// Whether each of those counts with its whole time.
+        whole: bool,
+    },
+}
+
+impl Known {
+    const fn by_records(self) -> bool {
+        matches!(self, Self::Records { .. })
+    }
+}
+
+/// What a GPU's energy above idle became.
+pub(super) struct Charged {
+    /// By owner; `OTHER` has what other processes took.
+    pub(super) of_owner: Vec<MicroJoules>,
+    /// The same by what was believed before: every launch alike, or by its duration.
+    pub(super) by_prior: Vec<MicroJoules>,
+    pub(super) residual: MicroJoules,
+    pub(super) negative: MicroJoules,
+    /// What the counter shows too much, or too little below zero, because its meter looks at a part of the time.
+    pub(super) unlooked: MicroJoules,
+    /// What the GPU drew beyond its baseline because it was open.
+    pub(super) idle: MicroJoules,
+    pub(super) certainty: OwnerCertainty,
+    pub(super) learned: Learned,
+}
+
+/// What the reader has to know about the regression.
+#[derive(Debug, Default)]
+pub(super) struct Learned {
+    /// Kinds of launches, and windows that they were learned from.
+    pub(super) kinds: usize,
+    pub(super) windows: usize,
+    /// Whether what was learned predicts better than equal energies.
+    pub(super) believed: bool,
+    pub(super) condition: f64,
+    /// How late the meter is, in seconds, and the part of each step that it looks at.
+    pub(super) late: f64,
+    pub(super) duty: f64,
+    /// Seconds over which what it says is a mean; 0: it is none.
+    pub(super) mean: f64,
+    /// Whether what it shows is the device's alone, and launches ran one after the other or were timed.
+    pub(super) alone: bool,
+    pub(super) known: Known,
+    /// Names of what cannot be told apart.
+    pub(super) groups: Vec<Vec<String>>,
+}
+
+/// Makes an owner of everybody who launched something. Call it before owners are refined.
+pub(super) fn enlist(recording: &Recording, time: &mut CpuTime) {
+    let launched = recording.gpu.launches.iter().flat_map(|batch| &batch.work);
+    let busy = recording.gpu.busy.iter().map(|busy| (busy.thread, busy.stack));
+    let whose: BTreeSet<_> = launched.map(|launched| (launched.thread, launched.stack)).chain(busy).collect();
+    let known: BTreeSet<_> = time
+        .owners
+        .iter()
+        .filter_map(|owner| match owner.owner {
+            Owner::Target(thread, Some(stack)) => Some((thread, stack)),
+            _ => None,
+        })
+        .collect();
+    let new = whose.difference(&known).map(|&(thread, stack)| Owner::Target(thread, Some(stack)));
+    time.owners.extend(new.map(|owner| OwnerTime { owner, time_ns: 0, samples: 0 }));
+}
+
+/// A GPU's side of a recording.
+pub(super) struct Gpu<'a> {
+    pub(super) recording: &'a Recording,
+    pub(super) device: u32,
+    pub(super) launchers: &'a Launchers,
+    pub(super) start: KtimeNs,
+    pub(super) intervals: &'a [EnergyInterval],
+}
+
+impl Gpu<'_> {
+    /// Charges a GPU's energy above idle (`dynamic`, one for each interval); `None` where nothing was launched on it.
+    pub(super) fn charge(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
+        let timed = self.recording.gpu.busy.iter().any(|busy| busy.device == self.device);
+        if timed { self.charge_by_time(dynamic, owners) } else { self.charge_by_launches(dynamic, owners) }
+    }
+
+    fn charge_by_launches(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
+        let columns = Columns::of(self.recording, self.launches().map(|(batch, _)| batch));
+        if columns.len() == 0 {
+            return None;
+        }
+        let mut first = self.batches(self.launches(), &columns, 1.0);
+        let queue = Queue::new(&first, &self.waits(|_| true), columns.len());
+        let durations = queue.durations.clone();
+        queue.drain(&mut first, durations.as_deref());
+        let (known, belief) = match durations {
+            Some(_) => (Known::Waits, BELIEF.0),
+            None => (Known::Launches, BELIEF.1),
+        };
+        let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
+        let executed = Executed { columns, shape: shape.clone(), belief, known, coarse: None, timed: false };
+        let others = queue.others.iter().map(|durations| {
+            let mut list = first.clone();
+            queue.drain(&mut list, Some(durations));
+            (1.0 / queue.others.len() as f64, list)
+        });
+        // The truth lies anywhere between these two: a third of the square, of which each is one half.
+        let orders = [false, true].into_iter();
+        let orders = orders.map(|backwards| (1.0 / 6.0, in_turn(&first, &shape, backwards)));
+        Some(self.learn(executed, first.clone(), others.chain(orders), dynamic).finish(owners))
+    }
+
+    /// What is launched on the device, and by whom.
+    fn launches(&self) -> impl Iterator<Item = (&Launches, &Vec<OwnerId>)> {
+        let all = self.recording.gpu.launches.iter().zip(&self.launchers.of_batches);
+        all.filter(|(batch, _)| batch.device == self.device)
+    }
+
+    /// Learns from what was executed; `others` is what else may have been executed when, each with what it counts for.
+    fn learn(
+        &self,
+        executed: Executed,
+        list: Vec<Batch>,
+        others: impl Iterator<Item = (f64, Vec<Batch>)>,
+        dynamic: &[MicroJoules],
+    ) -> Found {
+        let Executed { columns, shape, belief, known, coarse, timed } = executed;
+        let batches = Batches::new(list);
+        let mean = if self.is_averaged() { AVERAGE } else { 0.0 };
+        let Held { intervals, mut dynamic, more } = self.steps_shown(dynamic);
+        let steps = steps_of(&intervals, self.start);
+        let shown = |dynamic: &[MicroJoules]| joules_shown(&steps, &intervals, dynamic, &more);
+        let (mut windows, mut prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
+        let mut meter = find_meter(&windows, &batches, &prior, belief, mean);
+        let idle = idle::take(&steps, &intervals, &windows, &batches, meter, &mut dynamic);
+        if idle > MicroJoules::ZERO {
+            (windows, prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
+            meter = find_meter(&windows, &batches, &prior, belief, mean);
+        }
+        let mut problem = Problem::new(&windows, &batches, meter, &prior, belief);
+        if let Some(coarse) = &coarse {
+            problem = problem.with_errors(&windows, &batches, meter, (&prior, coarse));
+        }
+        let fit = fit(&problem);
+        let other = |(weight, list)| {
+            let batches = Batches::new(list);
+            (weight, fit_parts(&Problem::new(&windows, &batches, meter, &prior, belief)))
+        };
+        let others = others.map(other).collect();
+        // Launches in several streams are no queue; where kernels are timed that does no harm.
+        let alone = self.is_alone() && (known.by_records() || self.is_one_queue());
+        Found {
+            columns,
+            batches,
+            windows,
+            meter,
+            prior,
+            known,
+            problem,
+            fit,
+            others,
+            steps,
+            dynamic,
+            idle,
+            alone,
+            timed,
+        }
+    }
+
+    /// What the counter shows, step by step.
+    fn steps_shown(&self, dynamic: &[MicroJoules]) -> Held {
+        let held = self.is_averaged().then(|| Held::of(self.intervals, dynamic)).flatten();
+        let plain = || Held { intervals: self.intervals.to_vec(), dynamic: dynamic.to_vec(), more: vec![] };
+        held.unwrap_or_else(plain)
+    }
+
+    /// Launches as cells; `scale` is what units of columns are multiplied by.
+    fn batches<'b>(
+        &self,
+        launches: impl Iterator<Item = (&'b Launches, &'b Vec<OwnerId>)>,
+        columns: &Columns,
+        scale: f64,
+    ) -> Vec<Batch> {
+        let batch = |(batch, owners): (&Launches, &Vec<OwnerId>)| {
+            let launched = stretch_of(Span::new(batch.from, batch.until), self.start);
+            let cells = batch.work.iter().zip(owners).filter_map(|(work, &owner)| {
+                let cell = columns.cell(self.recording, work, owner)?;
+                Some(Cell { units: scale * cell.units, ..cell })
+            });
+            Batch { launched, executed: launched, blur: BLUR, cells: cells.collect() }
+        };
+        launches.map(batch).collect()
+    }
+
+    /// Waits of some threads.
+    fn waits(&self, of: impl Fn(ThreadKey) -> bool) -> Vec<Stretch> {
+        let all = self.recording.gpu.waits.iter();
+        let of_device = all.filter(|wait| wait.device == self.device && of(wait.thread));
+        let stretch = |wait: &GpuWait| Span::new(wait.from, wait.until);
+        of_device.map(|wait| stretch_of(stretch(wait), self.start)).collect()
+    }
+}
+
+/// What each step shows to learn from, in joules above idle: where power is held, what it was held at, for as long as the step really was.
+fn joules_shown(
+    steps: &[Step],
+    intervals: &[EnergyInterval],
+    dynamic: &[MicroJoules],
+    more: &[f64],
+) -> Vec<f64> {
+    let of_step = |place: usize| {
+        let joules = dynamic[place].as_joules();
+        let Some(more) = more.get(place) else { return joules };
+        let seen = intervals[place].span.ns() as f64 / 1e9;
+        (joules / seen.max(1e-9) + more) * steps[place].time.length()
+    };
+    (0..steps.len()).map(of_step).collect()
+}
+
+/// Windows to learn from, and joules of a unit of each column if all power were the same (or all launches, where no durations are known).
+fn learnable(steps: &[Step], joules: &[f64], batches: &Batches, shape: &[f64]) -> (Vec<Window>, Vec<f64>) {
+    let windows = windows_of(steps, joules);
+    let mut work = 0.0;
+    for batch in &batches.list {
+        work += batch.cells.iter().map(|cell| cell.units * shape[cell.column]).sum::<f64>();
+    }
+    let joules: f64 = windows.iter().map(|window| window.joules).sum();
+    let each = (joules / work.max(1e-12)).max(1e-9);
+    (windows, shape.iter().map(|part| part * each).collect())
+}
+
+/// What was executed, but for when.
+struct Executed {
+    columns: Columns,
+    /// Seconds of a unit of each column, or ones.
+    shape: Vec<f64>,
+    /// How sure it is beforehand that all power is the same.
+    belief: f64,
+    known: Known,
+    /// How coarse each column is, where that is known.
+    coarse: Option<Vec<Coarse>>,
+    /// Whether records tell of everything.
+    timed: bool,
+}

@@ -1,0 +1,138 @@
+//! Charging by the time of kernels: what the launch tier has to infer is in the recording here.
+//!
+//! Launches of processes that no records tell of (their CUPTI was missing, or another profiler had it) count as so many average kernels. Leaves
+//! out how time on a device is divided (`busy`), and everything that both tiers share (the room itself).
+
+use super::busy::{CELL_NS, Run, Sharing, cells_of};
+use super::columns::Columns;
+use super::drain::Queue;
+use super::grain::Coarse;
+use super::{BELIEF, Batch, Charged, Executed, Found, Gpu, Known, OwnerId};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{ProcessKey, ThreadKey};
+use energy_trace_model::recording::record::{GpuBusy, Launched, Launches};
+use energy_trace_model::units::MicroJoules;
+use std::collections::BTreeSet;
+
+/// Length of a cell in seconds.
+const CELL: f64 = CELL_NS as f64 / 1e9;
+/// Less overlap than this part of the busy time makes no difference.
+const SIDE_BY_SIDE: f64 = 0.02;
+/// So much better must the counter be explained by whole times, in standard deviations of its windows.
+const BETTER: f64 = 0.95;
+
+impl Gpu<'_> {
+    /// As `charge`, where records tell when kernels ran.
+    pub(super) fn charge_by_time(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
+        let untold = self.untold();
+        let others = untold.iter().map(|(batch, _)| batch);
+        let columns = Columns::timed(self.recording, self.busy().map(|(busy, _)| busy), others);
+        if columns.len() == 0 {
+            return None;
+        }
+        let runs = self.runs(&columns);
+        let (divided, crowded) = cells_of(&runs, Sharing::Divided);
+        let best =
+            self.learn_from(&columns, divided, &untold, Known::Records { crowded, whole: false }, dynamic);
+        if crowded < SIDE_BY_SIDE {
+            return Some(best.finish(owners));
+        }
+        let (whole, _) = cells_of(&runs, Sharing::Whole);
+        let other =
+            self.learn_from(&columns, whole, &untold, Known::Records { crowded, whole: true }, dynamic);
+        Some(if other.fit.noise < BETTER * best.fit.noise { other } else { best }.finish(owners))
+    }
+
+    fn learn_from(
+        &self,
+        columns: &Columns,
+        mut list: Vec<Batch>,
+        untold: &[(Launches, Vec<OwnerId>)],
+        known: Known,
+        dynamic: &[MicroJoules],
+    ) -> Found {
+        let mean = self.mean_seconds();
+        let mut launched = self.batches(untold.iter().map(|(batch, owners)| (batch, owners)), columns, mean);
+        // They run later than they are launched: until their process's waits end.
+        let told = self.told();
+        let waits = self.waits(|thread| !told.contains(&self.process_of(thread)));
+        Queue::new(&launched, &waits, columns.len()).drain(&mut launched, None);
+        list.extend(launched);
+        let executed = Executed {
+            columns: columns.clone(),
+            shape: vec![1.0; columns.len()],
+            belief: BELIEF.0,
+            known,
+            coarse: Some(self.coarse(columns, mean)),
+            timed: untold.is_empty(),
+        };
+        self.learn(executed, list, std::iter::empty(), dynamic)
+    }
+
+    /// What ran on the device, and who launched it.
+    fn busy(&self) -> impl Iterator<Item = (&GpuBusy, OwnerId)> {
+        let all = self.recording.gpu.busy.iter().zip(self.launchers.of_busy.iter().copied());
+        all.filter(|(busy, _)| busy.device == self.device)
+    }
+
+    fn runs(&self, columns: &Columns) -> Vec<Run> {
+        let ns = |at: KtimeNs| at.ns_since(self.start);
+        let run = |(busy, owner): (&GpuBusy, OwnerId)| {
+            let (from, until) = (ns(busy.from), ns(busy.until));
+            let length = busy.until.ns_since(busy.from).max(1);
+            let density = busy.busy_ns as f64 / length as f64;
+            Some(Run { from, until, density, owner, column: columns.of_busy(busy.stack)? })
+        };
+        self.busy().filter_map(run).collect()
+    }
+
+    /// How coarse each column is: kernels of a stack that follow each other are put together, and say when they ran as a whole.
+    fn coarse(&self, columns: &Columns, mean: f64) -> Vec<Coarse> {
+        let mut sums = vec![(0.0, 0.0, 0.0); columns.len()];
+        for (busy, _) in self.busy() {
+            let Some(sum) = columns.of_busy(busy.stack).and_then(|column| sums.get_mut(column)) else {
+                continue;
+            };
+            let (length, seconds) = (busy.until.ns_since(busy.from), busy.busy_ns as f64 / 1e9);
+            // What fills its stretch has one place in it.
+            let spread = if length > busy.busy_ns { length as f64 / 1e9 } else { 0.0 };
+            *sum = (sum.0 + seconds, sum.1 + busy.count as f64, sum.2 + seconds * spread.max(CELL));
+        }
+        let of_column = |&(seconds, count, stretch): &(f64, f64, f64)| match seconds > 0.0 && count > 0.0 {
+            true => Coarse { piece: seconds / count, stretch: stretch / seconds },
+            false => Coarse { piece: mean, stretch: CELL },
+        };
+        sums.iter().map(of_column).collect()
+    }
+
+    /// Seconds of an average kernel.
+    fn mean_seconds(&self) -> f64 {
+        let sum = |(ns, count): (u64, u64), (busy, _): (&GpuBusy, OwnerId)| {
+            (ns.saturating_add(busy.busy_ns), count.saturating_add(busy.count))
+        };
+        let (ns, count) = self.busy().fold((0, 0), sum);
+        ns as f64 / 1e9 / count.max(1) as f64
+    }
+
+    fn process_of(&self, thread: ThreadKey) -> Option<ProcessKey> {
+        self.recording.threads.get(thread.index()).map(|thread| thread.process)
+    }
+
+    /// Processes that records tell of.
+    fn told(&self) -> BTreeSet<Option<ProcessKey>> {
+        self.recording.gpu.busy.iter().map(|busy| self.process_of(busy.thread)).collect()
+    }
+
+    /// Launches of processes that no records tell of.
+    fn untold(&self) -> Vec<(Launches, Vec<OwnerId>)> {
+        let told = self.told();
+        let of_batch = |(batch, owners): (&Launches, &Vec<OwnerId>)| {
+            let both = batch.work.iter().copied().zip(owners.iter().copied());
+            let untold = both.filter(|(work, _)| !told.contains(&self.process_of(work.thread)));
+            let (work, owners): (Vec<Launched>, Vec<OwnerId>) = untold.unzip();
+            let Launches { device, from, until, .. } = *batch;
+            (!work.is_empty()).then_some((Launches { device, from, until, work }, owners))
+        };
+        self.launches().filter_map(of_batch).collect()
+    }
+}

@@ -1,0 +1,73 @@
+//! How a report accounts for energy: choices that are made when it is read, not when it is recorded.
+
+use std::fmt;
+
+/// What becomes of the idle baseline. Each keeps the sum: `LedgerRow` balances to the microjoule under all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum IdlePolicy {
+    /// A row of its own, `[idle package-0]` or `[GPU idle]`, charged to nobody.
+    #[default]
+    Separate,
+    /// As `Separate` in the ledger, and left out of what is drawn and exported.
+    Exclude,
+    /// Charged to whoever ran, in proportion to their energy above idle; what was charged below zero gets none.
+    Proportional,
+    /// Charged to whoever ran on the domain's CPUs, in proportion to their time.
+    ActiveTime,
+    /// Charged in equal parts to each thread of the target that ran on the domain's CPUs, and one part to all others together.
+    Equal,
+}
+
+/// How energy above idle is split among those who ran at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// By CPU time alone.
+    Time,
+    /// By CPU time and learned watts, where the run shows them; by CPU time elsewhere.
+    #[default]
+    Weighted,
+}
+
+/// Both choices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Accounting {
+    /// What becomes of the idle baseline.
+    pub idle: IdlePolicy,
+    /// How energy is split.
+    pub method: Method,
+}
+
+impl IdlePolicy {
+    /// The name on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Separate => "separate",
+            Self::Exclude => "exclude",
+            Self::Proportional => "proportional",
+            Self::ActiveTime => "active-time",
+            Self::Equal => "equal",
+        }
+    }
+}
+
+impl Method {
+    /// The name on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Weighted => "weighted",
+        }
+    }
+}
+
+impl fmt::Display for IdlePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,393 @@
+//! How sure the energy of any set of rows is: what `attribution/` found out, kept so that a report can ask for each function.
+//!
+//! ```text
+//! Var E(S) = eᵀ R e  +  v (1 − v / v_all)  +  (σ_idle · T · time(S) / time)²  +  Σ_o w_o² p_o (1 − p_o)
+//!                                                                    e: energy of S by column, v: Σ variance of its rows
+//! ```
+//!
+//! R: relative covariance of the columns' energies, from the covariance of the watts. v: variance by times that only samples saw; what
+//! one function of two has too much the other has too little, so that the variance of everything together is zero. w_o: energy that was
+//! given in equal parts to several calls, because nothing tells which of them asked, and of which S has the part p_o: it may all be one
+//! call's. Leaves out the sensor's own error, which no counter shows.
+
+use super::gates::Gates;
+use crate::recording::record::DomainClass;
+use crate::units::MicroJoules;
+use std::collections::BTreeMap;
+
+/// 97.5 % of a normal distribution lie below this.
+const Z: f64 = 1.959_964;
+/// The variance is that of an idealised model; against known truth (`cargo xtask bench accuracy`) deviations are this much larger.
+const WIDEN: f64 = 1.4;
+/// Bounds reach this many standard deviations of sampling beyond what watts allow, widened like intervals.
+const BOUND_SDS: f64 = 3.0 * WIDEN;
+/// Where the doubt about who asked is more than this part of an energy, or what watts that the run does not show leave open is wider, bounds say
+/// how far it goes; less of it is in the interval.
+const UNCLEAR: f64 = 0.12;
+
+/// What is known about one domain. All lists over rows are in the order of `EnergyProfile::rows`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DomainCertainty {
+    /// Its class; `None` in an empty one.
+    pub class: Option<DomainClass>,
+    /// Energy of each row in joules.
+    pub energy: Vec<f64>,
+    /// CPU time of each row on the domain's CPUs, in seconds.
+    pub seconds: Vec<f64>,
+    /// Variance of each row's energy by sampling, in J².
+    pub variance: Vec<f64>,
+    /// Of each row, what it got in equal parts with other calls.
+    pub parts: Vec<Vec<Part>>,
+    /// Sum of all rows' variances.
+    pub all_variance: f64,
+    /// Which weight each row shares.
+    pub column: Vec<usize>,
+    /// Each column's doubts.
+    pub columns: Vec<Column>,
+    /// Relative covariance of the columns' energies, row by row.
+    pub relative: Vec<f64>,
+    /// Standard deviation of the idle energy, in joules.
+    pub idle_joules: f64,
+    /// CPU seconds of everybody on the domain's CPUs.
+    pub all_seconds: f64,
+    /// What became of the learned watts; `None` where there was nothing to learn: a model's energy, a GPU's, one function alone, or too few
+    /// readings.
+    pub weights: Option<Weights>,
+}
+
+/// Energy that several calls have in equal parts, because nothing tells which of them asked for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// Which: the same number in all rows that have a part of it.
+    pub of: u32,
+    /// What the row has of it, and all of it, in joules.
+    pub joules: f64,
+    /// All of it.
+    pub whole: f64,
+    /// Variance of all of it by sampling, in J².
+    pub variance: f64,
+}
+
+/// What became of a domain's learned watts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weights {
+    /// What was found at the gates.
+    pub gates: Gates,
+    /// Whether they split the energy: they passed all gates, and the reader did not choose otherwise.
+    pub used: bool,
+    /// η: two busy hardware threads of one core were taken to draw 1 + η times what one does; `None` where the machine names none that share a
+    /// core, or none were busy together.
+    pub siblings: Option<f64>,
+    /// α: power was taken to go with the CPU's clock to this power, as the run showed; 0 where clocks were recorded and did not help, `None` where
+    /// they are not known or do not differ.
+    pub frequency: Option<f64>,
+}
+
+/// How sure a column's watts are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Column {
+    /// Whether the run shows its watts.
+    pub identified: bool,
+    /// Least and most energy that any watts that cannot be ruled out give it, as parts of what it was given.
+    pub bounds: (f64, f64),
+}
+
+/// What is known about all domains.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Certainty {
+    /// One entry a domain, in the order of the ledger.
+    pub domains: Vec<DomainCertainty>,
+}
+
+/// How sure the energy of some rows is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sureness {
+    /// 95 % interval; where there are bounds, at least these: what the run does not show is no narrower for being computed.
+    pub ci95: (MicroJoules, MicroJoules),
+    /// Least and most that the run allows, where it does not show what functions draw.
+    pub bounds: Option<(MicroJoules, MicroJoules)>,
+}
+
+/// Collects rows, and says how sure their sum is.
+#[derive(Clone, Debug)]
+pub struct Collector<'a> {
+    of: &'a DomainCertainty,
+    by_column: Vec<f64>,
+    variance: f64,
+    seconds: f64,
+    /// What the rows have together of each energy in parts.
+    parts: BTreeMap<u32, Claim>,
+}
+
+/// What rows have of an energy in parts, beside all of it; and which weight it shares.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    joules: f64,
+    of: Part,
+    column: usize,
+}
+
+impl Claim {
+    /// Whether another call's rows have some of it.
+    fn is_open(&self) -> bool {
+        (self.of.whole - self.joules).abs() > 1e-9 * self.of.whole.abs()
+    }
+
+    /// Which part of it the rows have.
+    fn share(&self) -> f64 {
+        (self.joules / self.of.whole).clamp(0.0, 1.0)
+    }
+}
+
+/// An end of what rows may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Least,
+    Most,
+}
+
+impl<'a> Collector<'a> {
+    fn new(of: &'a DomainCertainty) -> Self {
+        Self {
+            of,
+            by_column: vec![0.0; of.columns.len().max(1)],
+            variance: 0.0,
+            seconds: 0.0,
+            parts: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, row: usize) {
+        let at = |list: &[f64]| list.get(row).copied().unwrap_or(0.0);
+        let column = self.of.column.get(row).copied().unwrap_or(0);
+        self.by_column.get_mut(column).into_iter().for_each(|sum| *sum += at(&self.of.energy));
+        self.variance += at(&self.of.variance);
+        self.seconds += at(&self.of.seconds);
+        for part in self.of.parts.get(row).into_iter().flatten() {
+            self.parts.entry(part.of).or_insert(Claim { joules: 0.0, of: *part, column }).joules +=
+                part.joules;
+        }
+    }
+
+    fn open_claims(&self) -> impl Iterator<Item = &Claim> {
+        self.parts.values().filter(|claim| claim.is_open())
+    }
+
+    /// Variance by what may be another call's, and that what is another call's may be theirs.
+    fn by_askers(&self) -> f64 {
+        let variance = |claim: &Claim| claim.joules * (claim.of.whole - claim.joules);
+        self.open_claims().map(|claim| variance(claim).max(0.0)).sum()
+    }
+
+    fn variance(&self) -> f64 {
+        let n = self.of.columns.len();
+        let mut by_watts = 0.0;
+        for i in 0..n {
+            for j in 0..n {
+                let relative = self.of.relative.get(i * n + j).copied().unwrap_or(0.0);
+                by_watts += self.by_column[i] * self.by_column[j] * relative;
+            }
+        }
+        let idle = self.of.idle_joules * self.seconds / self.of.all_seconds.max(1e-9);
+        by_watts.max(0.0) + self.sampling(self.variance) + idle * idle + self.by_askers()
+    }
+
+    fn sampling(&self, variance: f64) -> f64 {
+        let all = self.of.all_variance;
+        if all > 0.0 { variance * (1.0 - variance / all).max(0.0) } else { 0.0 }
+    }
+
+    /// Least or most energy: none or all of what may be another call's, with the doubts about watts and times that this has itself.
+    fn end(&self, end: End) -> f64 {
+        let (mut energy, mut variance) = (self.by_column.clone(), self.variance);
+        for claim in self.open_claims().filter(|claim| claim.of.whole > 0.0) {
+            let change = match end {
+                End::Least => -claim.share(),
+                End::Most => 1.0 - claim.share(),
+            };
+            variance += change * claim.of.variance;
+            energy.get_mut(claim.column).into_iter().for_each(|sum| *sum += change * claim.of.whole);
+        }
+        let slack = BOUND_SDS * self.sampling(variance.max(0.0)).sqrt();
+        let columns = energy.iter().zip(&self.of.columns);
+        match end {
+            End::Least => columns.map(|(energy, column)| energy * column.bounds.0).sum::<f64>() - slack,
+            End::Most => columns.map(|(energy, column)| energy * column.bounds.1).sum::<f64>() + slack,
+        }
+    }
+
+    fn energy(&self) -> f64 {
+        self.by_column.iter().sum()
+    }
+
+    /// How far below and above what it was given the energy may be of columns whose watts the run does not show.
+    fn unshown(&self) -> (f64, f64) {
+        let columns = self.by_column.iter().zip(&self.of.columns).filter(|(_, column)| !column.identified);
+        columns.fold((0.0, 0.0), |(below, above), (energy, Column { bounds, .. })| {
+            (
+                below + energy.abs() * (1.0 - bounds.0).max(0.0),
+                above + energy.abs() * (bounds.1 - 1.0).max(0.0),
+            )
+        })
+    }
+
+    /// Least and most energy; `None` where it is known who asked, and watts are known, or `shown`: what is not known of them makes no
+    /// difference to the whole.
+    fn bounds(&self, shown: bool) -> Option<(f64, f64)> {
+        let unclear = self.by_askers().sqrt() > UNCLEAR * self.energy().abs();
+        let unshown = !shown && self.unshown() != (0.0, 0.0);
+        (unclear || unshown).then(|| (self.end(End::Least), self.end(End::Most)))
+    }
+}
+
+impl Certainty {
+    /// How sure the energy of these rows (each once) is, over the domains whose class is `included`. `energy` is their sum.
+    pub fn of(
+        &self,
+        rows: &[usize],
+        included: impl Fn(DomainClass) -> bool,
+        energy: MicroJoules,
+    ) -> Sureness {
+        let collect = |domain| {
+            let mut collector = Collector::new(domain);
+            rows.iter().for_each(|&row| collector.add(row));
+            collector
+        };
+        let domains = self.domains.iter().filter(|domain| domain.class.is_some_and(&included));
+        let collectors: Vec<Collector<'_>> = domains.map(collect).collect();
+        let unshown = collectors.iter().map(Collector::unshown);
+        let (below, above) = unshown.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let shown = below + above <= UNCLEAR * collectors.iter().map(|one| one.energy().abs()).sum::<f64>();
+        let (mut variance, mut low, mut high, mut open) = (0.0, 0.0, 0.0, false);
+        for collector in collectors {
+            variance += collector.variance();
+            let own = collector.energy();
+            let bounds = collector.bounds(shown);
+            open |= bounds.is_some();
+            let slack = BOUND_SDS * collector.sampling(collector.variance).sqrt();
+            let (least, most) = bounds.unwrap_or((own - slack, own + slack));
+            (low, high) = (low + least, high + most);
+        }
+        let half = joules(WIDEN * Z * f64::sqrt(variance));
+        let at_least = |bound: MicroJoules| {
+            if energy < MicroJoules::ZERO { bound } else { bound.max(MicroJoules::ZERO) }
+        };
+        let bounds = open.then(|| (at_least(joules(low)).min(energy), joules(high).max(energy)));
+        let (least, most) = bounds.unwrap_or((energy, energy));
+        let (below, above) = if open { (0.0, 0.0) } else { (below, above) };
+        let ci95 = (at_least(energy - half - joules(below)), energy + half + joules(above));
+        Sureness { ci95: (ci95.0.min(least), ci95.1.max(most)), bounds }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates; statistics")]
+fn joules(joules: f64) -> MicroJoules {
+    MicroJoules::from_uj((joules * 1e6).round() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Certainty, Column, DomainCertainty, MicroJoules};
+    use crate::recording::record::DomainClass;
+
+    fn certainty(identified: bool) -> Certainty {
+        let column = |bounds| Column { identified, bounds };
+        let domain = DomainCertainty {
+            class: Some(DomainClass::Package),
+            energy: vec![10.0, 30.0],
+            seconds: vec![1.0, 1.0],
+            variance: vec![1.0, 1.0],
+            all_variance: 2.0,
+            column: vec![0, 1],
+            columns: vec![column((0.5, 2.0)), column((0.9, 1.1))],
+            // What the first column has too much the second has too little: 10 % of 10 J, a thirtieth of 30 J.
+            relative: vec![0.01, -0.01 / 3.0, -0.01 / 3.0, 0.01 / 9.0],
+            ..DomainCertainty::default()
+        };
+        Certainty { domains: vec![domain] }
+    }
+
+    fn sure(certainty: &Certainty, rows: &[usize], joules: i64) -> super::Sureness {
+        certainty.of(rows, |_| true, MicroJoules::from_uj(joules * 1_000_000))
+    }
+
+    /// A part has the doubts of watts (1 J) and of sampling (√½ J); everything together has none.
+    #[test]
+    fn the_whole_is_sure() {
+        let of_part = sure(&certainty(true), &[0], 10);
+        let half = 1.4 * 1.959_964 * f64::sqrt(1.0 + 0.5);
+        assert!((of_part.ci95.1.as_joules() - 10.0 - half).abs() < 1e-3, "{of_part:?}");
+        let whole = sure(&certainty(true), &[0, 1], 40);
+        assert!((whole.ci95.1 - whole.ci95.0).as_uj() < 10, "{whole:?}");
+        assert_eq!(whole.bounds, None);
+    }
+
+    /// 30 J that two calls have in equal parts may all be one's; both together have it for sure.
+    #[test]
+    fn who_asked_is_open() {
+        let mut certainty = certainty(true);
+        let part = super::Part { of: 7, joules: 15.0, whole: 30.0, variance: 0.0 };
+        certainty.domains[0] = DomainCertainty {
+            energy: vec![15.0, 15.0],
+            variance: vec![0.0; 2],
+            relative: vec![0.0; 4],
+            parts: vec![vec![part], vec![part]],
+            columns: vec![Column { identified: true, bounds: (1.0, 1.0) }; 2],
+            ..certainty.domains[0].clone()
+        };
+        let one = sure(&certainty, &[0], 15);
+        assert_eq!(one.ci95.0, MicroJoules::ZERO);
+        assert!(one.ci95.1.as_joules() > 30.0, "{one:?}");
+        let bounds = one.bounds.unwrap();
+        assert!((bounds.1.as_joules() - 30.0).abs() < 1e-3 && bounds.0.as_joules() < 1e-3, "{bounds:?}");
+        let both = sure(&certainty, &[0, 1], 30);
+        assert!(both.bounds.is_none() && (both.ci95.1 - both.ci95.0).as_uj() < 10, "{both:?}");
+    }
+
+    /// A call may have none of what is open, or all, with the doubt about watts that this has itself.
+    #[test]
+    fn open_energy_has_its_own_doubts() {
+        let mut certainty = certainty(true);
+        let part = super::Part { of: 7, joules: 5.0, whole: 30.0, variance: 0.0 };
+        certainty.domains[0] = DomainCertainty {
+            energy: vec![15.0, 25.0],
+            variance: vec![0.0; 2],
+            relative: vec![0.0; 4],
+            parts: vec![vec![part], vec![super::Part { joules: 25.0, ..part }]],
+            column: vec![0, 0],
+            columns: vec![Column { identified: true, bounds: (0.9, 1.1) }],
+            ..certainty.domains[0].clone()
+        };
+        let bounds = sure(&certainty, &[0], 15).bounds.unwrap();
+        // 10 J are its own for sure.
+        assert!((bounds.0.as_joules() - 9.0).abs() < 1e-3, "{bounds:?}");
+        assert!((bounds.1.as_joules() - 44.0).abs() < 1e-3, "{bounds:?}");
+        let interval = sure(&certainty, &[0], 15).ci95;
+        assert!(interval.0 <= bounds.0 && interval.1 >= bounds.1, "{interval:?}");
+    }
+
+    /// A little energy in a function whose watts the run does not show gives no bounds, but a wider interval; more of it gives bounds.
+    #[test]
+    fn little_that_is_open_makes_no_bounds() {
+        let with = |uj: i64, identified: bool| {
+            let mut certainty = certainty(true);
+            certainty.domains[0].columns[0].identified = identified;
+            certainty.domains[0].energy[0] = MicroJoules::from_uj(uj).as_joules();
+            certainty.of(&[0, 1], |_| true, MicroJoules::from_uj(30_000_000 + uj))
+        };
+        // Bounds are from half to twice as much: 12 % of 32.6 J are those of 2.6 J.
+        let (little, known) = (with(2_400_000, false), with(2_400_000, true));
+        assert_eq!(little.bounds, None);
+        let wider = (known.ci95.0 - little.ci95.0, little.ci95.1 - known.ci95.1);
+        assert!((wider.0.as_joules() - 1.2).abs() < 1e-3 && (wider.1.as_joules() - 2.4).abs() < 1e-3);
+        assert!(with(2_800_000, false).bounds.is_some());
+    }
+
+    /// Bounds are given where watts are not identified, hold the energy itself, and never go below zero.
+    #[test]
+    fn bounds_where_watts_are_open() {
+        let (low, high) = sure(&certainty(false), &[0], 10).bounds.unwrap();
+        assert!(low.as_joules() < 5.0 && low >= MicroJoules::ZERO, "{low}");
+        assert!(high.as_joules() > 20.0, "{high}");
+    }
+}

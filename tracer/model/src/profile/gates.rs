@@ -1,0 +1,87 @@
+//! Whether the watts that a run taught may split its energy: three gates, with what was found at each.
+//!
+//! * *Cross-validation*: watts fitted to the other four fifths of the run predict a fifth better than the mean power does. The value is the
+//!   mean gain in its own standard errors.
+//! * *Condition number*: how nearly some functions' times are a sum of others', as the largest over the smallest singular value of the
+//!   times, each function's scaled to length one (Belsley, Kuh, Welsch: Regression diagnostics, 1980, §3.2: from 30 on they are in each
+//!   other's way). Watts beyond it are the belief's, not the run's.
+//! * *Split half*: watts fitted to every other half second agree with those fitted to the rest. The value is how far they are apart in
+//!   their own standard deviations, root mean square over the functions by their energy. Functions that draw now this and now that fail here.
+//!
+//! Where one is closed, energy is split by CPU time alone. Leaves out how the values are found (`attribution/`).
+
+/// Standard errors that the gain must exceed.
+pub const LEAST_GAIN: f64 = 2.0;
+/// The condition number must be below this.
+const MOST_CONDITION: f64 = 30.0;
+/// The halves may be this many of their standard deviations apart.
+const MOST_APART: f64 = 2.0;
+
+/// What was found at the gates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gates {
+    /// Cross-validation: the gain in standard errors.
+    pub gain: f64,
+    /// The condition number; endless where a function's times are a sum of others'.
+    pub condition: f64,
+    /// How far the halves' watts are apart, in standard deviations; endless where a half has no watts.
+    pub apart: f64,
+}
+
+/// One gate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gate {
+    /// Its name, as in JSON.
+    pub name: &'static str,
+    /// What was found.
+    pub value: f64,
+    /// What `value` must be above (cross-validation) or below (the others).
+    pub limit: f64,
+    /// Whether it is open.
+    pub passed: bool,
+}
+
+impl Gates {
+    /// All gates, in the order in which they are described.
+    pub fn each(&self) -> [Gate; 3] {
+        let gate = |name, value, limit, passed| Gate { name, value, limit, passed };
+        [
+            gate("cross_validation", self.gain, LEAST_GAIN, self.gain > LEAST_GAIN),
+            gate("condition_number", self.condition, MOST_CONDITION, self.condition < MOST_CONDITION),
+            gate("split_half", self.apart, MOST_APART, self.apart < MOST_APART),
+        ]
+    }
+
+    /// Whether the watts may split energy.
+    pub fn open(&self) -> bool {
+        self.each().iter().all(|gate| gate.passed)
+    }
+
+    /// Whether the watts are those that the run shows, be they of use or not: all gates but the first are open.
+    pub fn sound(&self) -> bool {
+        let [_, condition, halves] = self.each();
+        condition.passed && halves.passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Gates;
+
+    /// Each gate closes by itself, at its limit and at what is no number; only the first leaves the watts sound.
+    #[test]
+    fn each_gate_closes() {
+        let open = Gates { gain: 2.1, condition: 29.0, apart: 1.9 };
+        assert!(open.open() && open.sound());
+        for closed in [
+            Gates { condition: 30.0, ..open },
+            Gates { condition: f64::INFINITY, ..open },
+            Gates { apart: 2.0, ..open },
+            Gates { apart: f64::NAN, ..open },
+        ] {
+            assert!(!closed.open() && !closed.sound(), "{closed:?}");
+        }
+        let useless = Gates { gain: 2.0, ..open };
+        assert!(!useless.open() && useless.sound());
+    }
+}

@@ -1,0 +1,319 @@
+//! Puts records together into a `Recording` and refuses those that make no sense.
+//!
+//! Ids are positions in tables: a record either defines the next position or replaces one that is there (a process whose interpreter is
+//! learned later). A stack's parent is older than the stack, so chains of callers end. Leaves out bytes and files (`file.rs`).
+
+use super::gpu_waits::mark_gpu_waits;
+use super::late_names::LateNames;
+use super::record::{
+    Clocks, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier, LaunchStacks,
+    Launches, Name, Occupant, Process, Record, Sample, Slice, StackNode, Thread, Unseen, Wait, Wake,
+};
+use super::tables::{GpuFacts, Recording, Requests};
+use crate::clock::KtimeNs;
+use crate::ids::{DomainId, FrameId, StackId, ThreadKey};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Why a record cannot belong to this recording.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(super) enum Nonsense {
+    /// The first record is not the header.
+    #[error("its first record is not a header")]
+    NoHeader,
+    /// A second header.
+    #[error("it has a second header")]
+    SecondHeader,
+    /// A record uses an id that no record defined before it.
+    #[error("{what} {id} is used before it is defined")]
+    Undefined {
+        /// The kind of thing: `thread`.
+        what: &'static str,
+        /// The id.
+        id: u32,
+    },
+    /// A stack whose caller is not older than itself.
+    #[error("stack {0} is its own caller")]
+    CircularStack(u32),
+}
+
+/// A recording in the making.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    recording: Option<Recording>,
+    late: LateNames,
+}
+
+impl Assembly {
+    /// Adds one record; on an error everything before it stays as it was.
+    pub(super) fn add(&mut self, record: Record) -> Result<(), Nonsense> {
+        match (&mut self.recording, record) {
+            (None, Record::Header(header)) => {
+                self.recording = Some(Recording {
+                    header,
+                    domains: Vec::new(),
+                    readings: BTreeMap::new(),
+                    sleeps: Vec::new(),
+                    gpu_facts: GpuFacts::default(),
+                    cores: Vec::new(),
+                    clocks: Clocks::new(),
+                    processes: Vec::new(),
+                    threads: Vec::new(),
+                    frames: Vec::new(),
+                    stacks: Vec::new(),
+                    build_ids: BTreeMap::new(),
+                    strangers: Vec::new(),
+                    slices: Vec::new(),
+                    unseen: Vec::new(),
+                    samples: Vec::new(),
+                    requests: Requests::default(),
+                    gpu: GpuWork::default(),
+                    summary: None,
+                    warnings: Vec::new(),
+                });
+                Ok(())
+            }
+            (None, _) => Err(Nonsense::NoHeader),
+            (Some(_), Record::Header(_)) => Err(Nonsense::SecondHeader),
+            (Some(recording), record) => add_to(recording, &mut self.late, record),
+        }
+    }
+
+    /// The recording with its lists in order, or `None` when there was not even a header.
+    pub(super) fn finish(self) -> Option<Recording> {
+        let mut recording = self.recording?;
+        self.late.apply(&mut recording);
+        mark_gpu_waits(&mut recording);
+        recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
+        recording.unseen.sort_by_key(|stretch| (stretch.cpu, stretch.start));
+        recording.samples.sort_by_key(|sample| sample.at);
+        recording.requests.waits.sort_by_key(|wait| wait.at);
+        recording.requests.wakes.sort_by_key(|wake| wake.at);
+        recording.gpu.launches.sort_by_key(|launches| launches.from);
+        recording.gpu.waits.sort_by_key(|wait| wait.until);
+        recording.gpu.busy.sort_by_key(|busy| busy.from);
+        for clock in recording.clocks.values_mut() {
+            clock.sort_by_key(|(at, _)| *at);
+        }
+        for readings in recording.readings.values_mut() {
+            readings.sort_by_key(|reading| reading.at);
+        }
+        Some(recording)
+    }
+}
+
+fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<(), Nonsense> {
+    match record {
+        Record::Header(_) => Err(Nonsense::SecondHeader),
+        Record::Domain(domain) => place(&mut to.domains, "domain", domain.id.get(), domain),
+        Record::Readings(domain, readings) => {
+            defined(&to.domains, "domain", domain.get())?;
+            to.readings.entry(domain).or_default().extend(readings);
+            Ok(())
+        }
+        Record::Process(process) => add_process(to, process),
+        Record::Thread(thread) => add_thread(to, thread),
+        Record::Frame(id, frame) => place(&mut to.frames, "frame", id.get(), frame),
+        Record::Stack(id, node) => add_stack(to, id, node),
+        Record::Slices(slices) => add_slices(to, slices),
+        Record::Samples(samples) => add_samples(to, samples),
+        Record::GpuMeter(domain, meter) => add_meter(to, domain, meter),
+        Record::GpuUses(domain, uses) => add_uses(to, domain, uses),
+        Record::Cores(cores) => {
+            to.cores = cores;
+            Ok(())
+        }
+        Record::Frequencies(read) => add_frequencies(to, &read),
+        Record::Slept(at) => add_sleep(to, at),
+        Record::Name(id, name) => add_name(&mut to.frames, id, name),
+        Record::Waits(waits) => add_waits(to, waits),
+        Record::Wakes(wakes) => add_wakes(to, wakes),
+        Record::PoolLoop(frame) => {
+            defined(&to.frames, "frame", frame.get())?;
+            to.requests.pool_loops.insert(frame);
+            Ok(())
+        }
+        Record::Launches(launches) => add_launches(to, launches),
+        Record::GpuWaits(waits) => add_gpu_waits(to, waits),
+        Record::GpuBusy(busy) => add_gpu_busy(to, busy),
+        Record::KernelTier(tier) => add_tier(to, tier),
+        Record::LaunchStacks(stacks) => add_launch_stacks(to, stacks),
+        Record::Stranger(stranger) => place(&mut to.strangers, "stranger", stranger.key.get(), stranger),
+        Record::Unseen(stretches) => add_unseen(to, stretches),
+        Record::Summary(summary) => {
+            to.summary = Some(summary);
+            Ok(())
+        }
+        Record::Inlined(id, names) => {
+            defined(&to.frames, "frame", id.get())?;
+            late.add_inlined(id, names);
+            Ok(())
+        }
+        Record::Renamed(id, at, name) => {
+            defined(&to.frames, "frame", id.get())?;
+            late.add_renamed(id, at, name);
+            Ok(())
+        }
+        Record::Library(library) => {
+            to.build_ids.insert(library.path, library.build_id);
+            Ok(())
+        }
+    }
+}
+
+fn add_process(to: &mut Recording, process: Process) -> Result<(), Nonsense> {
+    process.parent.map_or(Ok(()), |parent| defined(&to.processes, "process", parent.get()))?;
+    place(&mut to.processes, "process", process.key.get(), process)
+}
+
+fn add_thread(to: &mut Recording, thread: Thread) -> Result<(), Nonsense> {
+    defined(&to.processes, "process", thread.process.get())?;
+    place(&mut to.threads, "thread", thread.key.get(), thread)
+}
+
+fn add_meter(to: &mut Recording, domain: DomainId, meter: GpuMeter) -> Result<(), Nonsense> {
+    defined(&to.domains, "domain", domain.get())?;
+    to.gpu_facts.meters.insert(domain, meter);
+    Ok(())
+}
+
+fn add_uses(to: &mut Recording, domain: DomainId, uses: Vec<GpuUse>) -> Result<(), Nonsense> {
+    defined(&to.domains, "domain", domain.get())?;
+    to.gpu_facts.uses.entry(domain).or_default().extend(uses);
+    Ok(())
+}
+
+fn add_frequencies(to: &mut Recording, read: &Frequencies) -> Result<(), Nonsense> {
+    for &(cpu, frequency) in &read.of {
+        to.clocks.entry(cpu).or_default().push((read.at, frequency));
+    }
+    Ok(())
+}
+
+fn add_sleep(to: &mut Recording, at: KtimeNs) -> Result<(), Nonsense> {
+    to.sleeps.push(at);
+    Ok(())
+}
+
+fn add_unseen(to: &mut Recording, stretches: Vec<Unseen>) -> Result<(), Nonsense> {
+    to.unseen.extend(stretches);
+    Ok(())
+}
+
+fn add_slices(to: &mut Recording, slices: Vec<Slice>) -> Result<(), Nonsense> {
+    slices.iter().try_for_each(|slice| match slice.who {
+        Occupant::Target(thread) => thread_defined(to, thread),
+        Occupant::Stranger(key) => defined(&to.strangers, "stranger", key.get()),
+        Occupant::Other => Ok(()),
+    })?;
+    to.slices.extend(slices);
+    Ok(())
+}
+
+fn add_samples(to: &mut Recording, samples: Vec<Sample>) -> Result<(), Nonsense> {
+    for sample in &samples {
+        thread_defined(to, sample.thread)?;
+        defined(&to.stacks, "stack", sample.stack.get())?;
+    }
+    to.samples.extend(samples);
+    Ok(())
+}
+
+fn add_waits(to: &mut Recording, waits: Vec<Wait>) -> Result<(), Nonsense> {
+    for wait in &waits {
+        thread_defined(to, wait.thread)?;
+        defined(&to.stacks, "stack", wait.stack.get())?;
+    }
+    to.requests.waits.extend(waits);
+    Ok(())
+}
+
+fn add_wakes(to: &mut Recording, wakes: Vec<Wake>) -> Result<(), Nonsense> {
+    for wake in &wakes {
+        thread_defined(to, wake.thread)?;
+        thread_defined(to, wake.waker)?;
+    }
+    to.requests.wakes.extend(wakes);
+    Ok(())
+}
+
+fn add_launches(to: &mut Recording, launches: Launches) -> Result<(), Nonsense> {
+    for launched in &launches.work {
+        thread_defined(to, launched.thread)?;
+        defined(&to.stacks, "stack", launched.stack.get())?;
+    }
+    to.gpu.launches.push(launches);
+    Ok(())
+}
+
+fn add_gpu_waits(to: &mut Recording, waits: Vec<GpuWait>) -> Result<(), Nonsense> {
+    waits.iter().try_for_each(|wait| thread_defined(to, wait.thread))?;
+    to.gpu.waits.extend(waits);
+    Ok(())
+}
+
+fn add_gpu_busy(to: &mut Recording, busy: Vec<GpuBusy>) -> Result<(), Nonsense> {
+    for one in &busy {
+        thread_defined(to, one.thread)?;
+        defined(&to.stacks, "stack", one.stack.get())?;
+    }
+    to.gpu.busy.extend(busy);
+    Ok(())
+}
+
+fn add_tier(to: &mut Recording, tier: KernelTier) -> Result<(), Nonsense> {
+    to.gpu.tiers.push(tier);
+    Ok(())
+}
+
+fn add_launch_stacks(to: &mut Recording, stacks: LaunchStacks) -> Result<(), Nonsense> {
+    to.gpu.stacks += stacks;
+    Ok(())
+}
+
+fn thread_defined(recording: &Recording, thread: ThreadKey) -> Result<(), Nonsense> {
+    defined(&recording.threads, "thread", thread.get())
+}
+
+fn add_stack(to: &mut Recording, id: StackId, node: StackNode) -> Result<(), Nonsense> {
+    defined(&to.frames, "frame", node.frame.get())?;
+    if let Some(parent) = node.parent {
+        defined(&to.stacks, "stack", parent.get())?;
+        if parent >= id {
+            return Err(Nonsense::CircularStack(id.get()));
+        }
+    }
+    place(&mut to.stacks, "stack", id.get(), node)
+}
+
+/// Gives a frame the names that were found for it; what was not found stays as recorded.
+fn add_name(frames: &mut [Frame], id: FrameId, name: Name) -> Result<(), Nonsense> {
+    let frame = frames.get_mut(id.index()).ok_or(Nonsense::Undefined { what: "frame", id: id.get() })?;
+    if !name.name.is_empty() {
+        frame.name = name.name;
+    }
+    if !name.file.is_empty() {
+        frame.file = name.file;
+    }
+    if name.line != 0 {
+        frame.line = name.line;
+    }
+    Ok(())
+}
+
+fn defined<T>(table: &[T], what: &'static str, id: u32) -> Result<(), Nonsense> {
+    if table.len() > id as usize { Ok(()) } else { Err(Nonsense::Undefined { what, id }) }
+}
+
+/// Puts an entry at its position: the next one, or one that is there already.
+fn place<T>(table: &mut Vec<T>, what: &'static str, id: u32, entry: T) -> Result<(), Nonsense> {
+    match (id as usize).cmp(&table.len()) {
+        std::cmp::Ordering::Equal => table.push(entry),
+        std::cmp::Ordering::Less => table[id as usize] = entry,
+        // Ids are given out one after the other: a hole means that a record is missing.
+        std::cmp::Ordering::Greater => {
+            return Err(Nonsense::Undefined { what, id: u32::try_from(table.len()).unwrap_or(u32::MAX) });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! Where joules come from: power sources, their domains, and readings of them. Part of what a recording holds (`record`).
+//!
+//! Leaves out reading them (`power/`) and what the readings mean (`timeline/`).
+
+use crate::clock::KtimeNs;
+use crate::ids::{CpuId, DomainId, Pid, SocketId};
+use crate::units::{MicroJoules, MicroWatts};
+use serde::{Deserialize, Serialize};
+
+/// A power source as it was found on this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// `powercap`, `perf`, `hwmon`, `nvml`, `model`, `replay`.
+    pub name: String,
+    /// Names of the domains taken from it.
+    pub domains: Vec<String>,
+    /// Time between two readings as asked for; 0 for a source that is not read (the model).
+    pub period_ns: u64,
+    /// How much its numbers can be trusted.
+    pub quality: Quality,
+    /// What it offers and is not used.
+    pub ignored: Vec<Ignored>,
+    /// Parameters and remarks for the reader, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A domain or source that is there and is not used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ignored {
+    /// Its name.
+    pub domain: String,
+    /// Why, as a sentence for the reader.
+    pub why: String,
+}
+
+/// Where a number of joules comes from. The order is by trust; a sum is as good as its worst part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quality {
+    /// Read from a counter.
+    Measured,
+    /// A counter split by a model.
+    Apportioned,
+    /// No counter at all.
+    Estimated,
+}
+
+/// What kind of hardware a domain is. Classes are columns of a report. `psys` contains the others and `core`
+/// is part of `package`: neither is added to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DomainClass {
+    /// A CPU socket.
+    Package,
+    /// Memory.
+    Dram,
+    /// A GPU device.
+    Gpu,
+    /// The whole platform.
+    Psys,
+    /// One core of a CPU, where the hardware counts it: a part of its package.
+    Core,
+}
+
+impl DomainClass {
+    /// All classes, in the order in which reports show them.
+    pub const ALL: [Self; 5] = [Self::Package, Self::Dram, Self::Gpu, Self::Psys, Self::Core];
+
+    /// The name in JSON and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Package => "package",
+            Self::Dram => "dram",
+            Self::Gpu => "gpu",
+            Self::Psys => "psys",
+            Self::Core => "core",
+        }
+    }
+
+    /// Whether its energy adds to that of the other classes: psys contains them, and a core is contained in its package.
+    pub const fn adds_up(self) -> bool {
+        !matches!(self, Self::Psys | Self::Core)
+    }
+}
+
+/// A power domain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Domain {
+    /// Its number in this recording.
+    pub id: DomainId,
+    /// Its name, unique in this recording: `package-0`, `dram-1`, `psys`, `gpu-0`.
+    pub name: String,
+    /// What kind of hardware it is.
+    pub class: DomainClass,
+    /// Whose activity it pays for.
+    pub scope: Scope,
+    /// Where its numbers come from.
+    pub origin: Origin,
+    /// Power when nothing runs, where it is known.
+    pub idle: Option<IdleBaseline>,
+}
+
+/// The CPUs whose work draws on a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scope {
+    /// The CPUs of one socket.
+    Socket(SocketId),
+    /// All CPUs.
+    Machine,
+    /// No CPU: a GPU, by its index. CPU time says nothing about its energy.
+    Gpu(u32),
+    /// The one or two CPUs of a core, the first and the last.
+    Core(CpuId, CpuId),
+}
+
+/// How the energy of a domain is learned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Origin {
+    /// A counter that only grows, in microjoules.
+    Counter {
+        /// The source's name.
+        source: String,
+        /// Where it is read (a path, a device).
+        place: String,
+        /// The counter returns to zero after this value; `None` when it never does or nobody knows.
+        max_range: Option<MicroJoules>,
+        /// `Measured` or, for a counter that is itself a model, `Estimated`.
+        quality: Quality,
+    },
+    /// No counter: idle power all the time plus a power per busy CPU.
+    Model {
+        /// Power of the scope when nothing runs.
+        idle: MicroWatts,
+        /// Power that one busy CPU adds.
+        core: MicroWatts,
+    },
+}
+
+impl Origin {
+    /// A counter that hardware measures.
+    pub fn measured(source: &str, place: String, max_range: Option<MicroJoules>) -> Self {
+        Self::Counter { source: source.to_owned(), place, max_range, quality: Quality::Measured }
+    }
+}
+
+/// Power of a domain when nothing runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleBaseline {
+    /// The power.
+    pub power: MicroWatts,
+    /// How it was found, for the reader: `measured over 1.0 s before the start`, `--idle-watts`, …
+    pub how: String,
+}
+
+/// What the energy of a GPU is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GpuMeterKind {
+    /// The device's energy counter.
+    Counter,
+    /// The counter of its module, CPU included.
+    ModuleCounter,
+    /// A sum of power readings that are not averaged.
+    InstantPower,
+    /// A sum of power readings, each the mean of a second.
+    AveragedPower,
+}
+
+/// How the meter of a GPU behaves, as far as it was found out. A later record of the same domain replaces an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuMeter {
+    /// What it is.
+    pub kind: GpuMeterKind,
+    /// Time between two steps in nanoseconds.
+    pub tick_ns: Option<u64>,
+    /// How much later a step is than what it measured, against the driver's own power samples, in nanoseconds.
+    pub lag_ns: Option<u64>,
+    /// The part at the end of each step that the sensor looks at, in nanoseconds.
+    pub window_ns: Option<u64>,
+    /// The counter's energy over that of the instant power, in thousandths.
+    pub agreement_permille: Option<u32>,
+}
+
+/// How busy a process kept a GPU's multiprocessors over a stretch of time, as the driver samples it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuUse {
+    /// From here.
+    pub from: KtimeNs,
+    /// To here.
+    pub to: KtimeNs,
+    /// The process, as the driver's own pid namespace numbers it.
+    pub pid: Pid,
+    /// Percent of the time.
+    pub sm_percent: u8,
+}
+
+/// One reading of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Half-way between just before and just after the read.
+    pub at: KtimeNs,
+    /// The counter.
+    pub value: CounterValue,
+}
+
+/// What a read gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CounterValue {
+    /// Microjoules since some past moment.
+    MicroJoules(u64),
+    /// It could not be read; the text is in the summary's warnings.
+    Failed,
+}

@@ -1,0 +1,343 @@
+//! The recording as a file: written while the run goes on, readable after whatever ended it.
+//!
+//! The file opens with 8 bytes that name it, the number of its format and the version of energy-trace that wrote it; this opening never
+//! changes, so that every version can say what it is looking at. Chunks follow, each with its kind, its length and a CRC-32 over all of
+//! these; a chunk holds records one after the other (`wire.rs`). The writer only appends. It closes a chunk when it holds 64 KiB or when
+//! a second has passed, so a tracer that is killed loses a second at most, and a disk that fills up loses what comes after.
+//!
+//! ```text
+//! \x89ETR\r\n\x1a\n   format: u32   length: u8, version: UTF-8     all integers little-endian
+//! kind: u8 (1 = records)   length: u32   crc32(kind, length, payload): u32   payload …            repeated
+//! ```
+//!
+//! Reading stops at the first chunk that is incomplete, fails its checksum or makes no sense (`assembly.rs`): everything before it is
+//! the recording, and a warning says where it ends. Only then is `summary` missing.
+//!
+//! This file is where `profile/` touches the world (files, and a clock for the flush); its siblings do not. Leaves out where the file lies
+//! and whose it is: it is handed over open (`finisher/`).
+
+use super::assembly::Assembly;
+use super::record::{Record, Warning};
+use super::tables::Recording;
+use super::wire::{decode_record, encode_record};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// As PNG's: a byte that is no text, the name, and line ends that a careless copy would change.
+const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
+/// Counts up whenever an older reader would misread a newer file.
+const FORMAT: u32 = 6;
+/// The oldest format that is read: 4 only adds strangers told apart to what 3 has, 5 the clocks of CPUs, and 6 stretches that no sample saw
+/// and verdicts.
+const OLDEST: u32 = 3;
+const KIND_RECORDS: u8 = 1;
+const CHUNK_BYTES: usize = 64 * 1024;
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// How long records are gathered before they are written.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// What can go wrong with a recording file. The text is for the person who reads it.
+#[derive(Debug, Error)]
+#[expect(missing_docs, reason = "the fields are the path and the system's reason, as each message shows")]
+pub enum FileError {
+    /// Writing stopped: the disk is full, or gone.
+    #[error("writing {path} stopped: {source}; what it holds up to here stays readable")]
+    Write { path: PathBuf, source: io::Error },
+    /// The file cannot be opened or read.
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: io::Error },
+    /// The file has no bytes.
+    #[error("{path} is empty: nothing was recorded")]
+    Empty { path: PathBuf },
+    /// The file is something else.
+    #[error("{path} is not a recording of energy-trace")]
+    NotARecording { path: PathBuf },
+    /// The file has a format that this version does not read.
+    #[error(
+        "{path} was written by energy-trace {version} in format {format}, and this energy-trace {} reads formats {OLDEST} to {FORMAT}: \
+         read it with that version, or record again",
+        env!("CARGO_PKG_VERSION")
+    )]
+    OtherVersion { path: PathBuf, version: String, format: u32 },
+    /// The file was cut off or damaged before anything could be learned from it.
+    #[error("{path} holds nothing that can be read: {why}")]
+    NothingReadable { path: PathBuf, why: String },
+}
+
+/// Writes a recording, record by record.
+#[derive(Debug)]
+pub struct RecordingWriter {
+    path: PathBuf,
+    file: File,
+    chunk: Vec<u8>,
+    flushed: Instant,
+    /// After an error nothing more is written: bytes behind a torn chunk would never be read.
+    stopped: bool,
+}
+
+impl RecordingWriter {
+    /// Writes the opening into an open file that is empty, so that a full disk is found out before the run. The path is for messages only.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn over(file: File, path: &Path) -> Result<Self, FileError> {
+        let (path, flushed) = (path.to_owned(), Instant::now());
+        let mut writer = Self { path, file, chunk: Vec::new(), flushed, stopped: false };
+        writer.append(&opening())?;
+        Ok(writer)
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds a record. It is on disk after the next flush: after a second at most, if records keep coming (see `write_from`).
+    ///
+    /// An error is given once; after it, everything is dropped, and what is on disk stays readable.
+    pub fn write(&mut self, record: &Record) -> Result<(), FileError> {
+        let chunk = encode_record(record, std::mem::take(&mut self.chunk)).map_err(io::Error::other);
+        self.chunk = chunk.map_err(|source| self.stop(source))?;
+        if self.chunk.len() >= CHUNK_BYTES || self.flushed.elapsed() >= FLUSH_EVERY {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Closes the chunk and hands it to the system.
+    pub fn flush(&mut self) -> Result<(), FileError> {
+        self.flushed = Instant::now();
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        let payload = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK_BYTES * 2));
+        let length = u32::try_from(payload.len()).map_err(|e| self.stop(io::Error::other(e)))?;
+        let mut bytes = Vec::with_capacity(payload.len() + 9);
+        bytes.push(KIND_RECORDS);
+        bytes.extend(length.to_le_bytes());
+        bytes.extend(checksum(KIND_RECORDS, length, &payload).to_le_bytes());
+        bytes.extend(payload);
+        self.append(&bytes)
+    }
+
+    /// Writes what comes through `records` until every sender is gone, flushing once a second also when nothing comes, then finishes.
+    /// What comes is gathered for a while before it is written: to be woken for each record would cost the traced program its CPU.
+    /// This is the whole life of a writer thread. It returns at the first error, and the senders then find the channel closed.
+    pub fn write_from(mut self, records: &Receiver<Record>) -> Result<(), FileError> {
+        loop {
+            match records.recv_timeout(FLUSH_EVERY.saturating_sub(self.flushed.elapsed())) {
+                Ok(record) => {
+                    self.write(&record)?;
+                    std::thread::sleep(GATHER);
+                    records.try_iter().try_for_each(|record| self.write(&record))?;
+                }
+                Err(RecvTimeoutError::Timeout) => self.flush()?,
+                Err(RecvTimeoutError::Disconnected) => return self.finish(),
+            }
+        }
+    }
+
+    /// Writes what is left and waits until the disk has it. After an error that `write` gave there is nothing left to tell.
+    pub fn finish(mut self) -> Result<(), FileError> {
+        self.flush()?;
+        match self.file.sync_data() {
+            // A device or a pipe cannot be synced, and need not be.
+            Err(source) if !self.stopped && source.kind() != io::ErrorKind::InvalidInput => {
+                Err(self.stop(source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        if self.stopped {
+            return Ok(());
+        }
+        self.file.write_all(bytes).map_err(|source| self.stop(source))
+    }
+
+    fn stop(&mut self, source: io::Error) -> FileError {
+        self.stopped = true;
+        FileError::Write { path: self.path.clone(), source }
+    }
+}
+
+fn opening() -> Vec<u8> {
+    let version = env!("CARGO_PKG_VERSION").as_bytes();
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(FORMAT.to_le_bytes());
+    bytes.push(u8::try_from(version.len()).unwrap_or(u8::MAX));
+    bytes.extend(version.iter().take(usize::from(u8::MAX)));
+    bytes
+}
+
+fn checksum(kind: u8, length: u32, payload: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&[kind]);
+    crc.update(&length.to_le_bytes());
+    crc.update(payload);
+    crc.finalize()
+}
+
+/// Reads a recording. One that was cut off or damaged loads up to the first chunk that is not whole, without a summary and with a warning
+/// (`recording-cut`) that says where it ends.
+///
+/// Errors: the file cannot be read, is empty, is something else, has another format, or ends before its header.
+pub fn read(path: &Path) -> Result<Recording, FileError> {
+    let file = File::open(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
+    read_open(file, path)
+}
+
+/// Reads a recording from its beginning in an open file, whatever has its path by now. The path is for messages only.
+///
+/// Errors: as `read`.
+pub fn read_open(mut file: File, path: &Path) -> Result<Recording, FileError> {
+    let of = |source| FileError::Read { path: path.to_owned(), source };
+    if file.metadata().map_err(of)?.is_dir() {
+        return Err(of(io::ErrorKind::IsADirectory.into()));
+    }
+    // What cannot go back, a pipe, is at its beginning.
+    match file.rewind() {
+        Err(error) if error.kind() != io::ErrorKind::NotSeekable => Err(of(error)),
+        _ => decode_recording(BufReader::new(file)).map_err(|problem| problem.at(path)),
+    }
+}
+
+/// Why bytes are no recording.
+#[derive(Debug)]
+enum Problem {
+    Io(io::Error),
+    Empty,
+    NotARecording,
+    OtherVersion(String, u32),
+    NothingReadable(String),
+}
+
+impl Problem {
+    fn at(self, path: &Path) -> FileError {
+        let path = path.to_owned();
+        match self {
+            Self::Io(source) => FileError::Read { path, source },
+            Self::Empty => FileError::Empty { path },
+            Self::NotARecording => FileError::NotARecording { path },
+            Self::OtherVersion(version, format) => FileError::OtherVersion { path, version, format },
+            Self::NothingReadable(why) => FileError::NothingReadable { path, why },
+        }
+    }
+}
+
+fn decode_recording(mut from: impl Read) -> Result<Recording, Problem> {
+    let mut offset = read_opening(&mut from)?;
+    let mut assembly = Assembly::default();
+    let cut = loop {
+        match read_chunk(&mut from).map_err(Problem::Io)? {
+            Chunk::End => break None,
+            Chunk::Torn(why) => break Some(why),
+            Chunk::Whole(payload) => {
+                if let Err(why) = add_chunk(&mut assembly, &payload) {
+                    break Some(why);
+                }
+                offset += 9 + payload.len() as u64;
+            }
+        }
+    };
+    let why = || cut.clone().unwrap_or_else(|| "it was cut off right after its opening".to_owned());
+    let mut recording = assembly.finish().ok_or_else(|| Problem::NothingReadable(why()))?;
+    if cut.is_some() || recording.summary.is_none() {
+        recording.summary = None;
+        let why = cut.unwrap_or_else(|| "its end is missing".to_owned());
+        let text = format!(
+            "the recording is whole up to byte {offset} only ({why}): what came after is not counted, nor are its losses known"
+        );
+        recording.warnings.push(Warning { code: "recording-cut".to_owned(), text });
+    }
+    Ok(recording)
+}
+
+/// Reads the opening and gives its length.
+fn read_opening(from: &mut impl Read) -> Result<u64, Problem> {
+    let start = read_up_to(from, MAGIC.len() + 5).map_err(Problem::Io)?;
+    if start.is_empty() {
+        return Err(Problem::Empty);
+    }
+    let Some((&MAGIC, rest)) = start.split_first_chunk() else { return Err(Problem::NotARecording) };
+    let Some((format, &[length])) = rest.split_first_chunk() else { return Err(Problem::NotARecording) };
+    let format = u32::from_le_bytes(*format);
+    let version = read_up_to(from, usize::from(length)).map_err(Problem::Io)?;
+    if (OLDEST..=FORMAT).contains(&format) {
+        Ok((start.len() + version.len()) as u64)
+    } else {
+        // A version is short text; anything else is a damaged opening and is shown as such.
+        let version: String = String::from_utf8_lossy(&version).chars().filter(|c| !c.is_control()).collect();
+        Err(Problem::OtherVersion(version, format))
+    }
+}
+
+enum Chunk {
+    /// The file ends where a chunk ends.
+    End,
+    /// Not a whole chunk, and why.
+    Torn(String),
+    /// Its payload.
+    Whole(Vec<u8>),
+}
+
+fn read_chunk(from: &mut impl Read) -> io::Result<Chunk> {
+    let head = read_up_to(from, 9)?;
+    if head.is_empty() {
+        return Ok(Chunk::End);
+    }
+    let Ok([kind, l0, l1, l2, l3, c0, c1, c2, c3]) = <[u8; 9]>::try_from(head) else {
+        return Ok(Chunk::Torn("a chunk is cut off".to_owned()));
+    };
+    let (length, crc) = (u32::from_le_bytes([l0, l1, l2, l3]), u32::from_le_bytes([c0, c1, c2, c3]));
+    let payload = read_up_to(from, length as usize)?;
+    Ok(if payload.len() < length as usize {
+        Chunk::Torn("a chunk is cut off".to_owned())
+    } else if checksum(kind, length, &payload) != crc {
+        Chunk::Torn("a chunk is damaged: its checksum is wrong".to_owned())
+    } else if kind != KIND_RECORDS {
+        Chunk::Torn(format!("a chunk of unknown kind {kind}"))
+    } else {
+        Chunk::Whole(payload)
+    })
+}
+
+fn add_chunk(assembly: &mut Assembly, mut payload: &[u8]) -> Result<(), String> {
+    while !payload.is_empty() {
+        let (record, rest) = decode_record(payload).map_err(|e| format!("a record is damaged: {e}"))?;
+        assembly.add(record).map_err(|e| format!("a record is damaged: {e}"))?;
+        payload = rest;
+    }
+    Ok(())
+}
+
+/// Up to `length` bytes, fewer at the end. Memory grows with what is there, not with what a damaged length claims.
+fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FORMAT, OLDEST, Problem, opening, read_opening};
+
+    /// Formats before this one that differ only in what they lack are read; an older and a newer one are not.
+    #[test]
+    fn known_formats_are_read() {
+        let opened = |format: u32| {
+            let mut bytes = opening();
+            bytes[8..12].copy_from_slice(&format.to_le_bytes());
+            read_opening(&mut bytes.as_slice())
+        };
+        assert!(opened(OLDEST).is_ok() && opened(FORMAT).is_ok());
+        for other in [OLDEST - 1, FORMAT + 1] {
+            assert!(matches!(opened(other), Err(Problem::OtherVersion(_, format)) if format == other));
+        }
+    }
+}

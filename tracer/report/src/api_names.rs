@@ -1,0 +1,204 @@
+//! Which frames stand for a framework call that users name: `torch.autograd.backward`, `optimizer.step`, `tf.Session.run`.
+//!
+//! The names are data (`data/api_names.json`, with the releases they were checked on); this file only matches. Leaves out what is done
+//! with a match (`functions.rs`, `rows.rs`).
+
+use super::names::file_name;
+use energy_trace_model::recording::record::{Frame, FrameKind};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// The table that is built in. A unit test shows that it is well-formed, so that it is never the empty fallback.
+static BUILT_IN: LazyLock<ApiNames> =
+    LazyLock::new(|| ApiNames::parse(include_str!("../data/api_names.json")).unwrap_or_default());
+
+/// A match: the public name, and how early in the table its rule stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ApiName<'a> {
+    /// The framework: `torch`, `keras`.
+    pub framework: &'a str,
+    /// The name as users say it.
+    pub name: &'a str,
+    /// Position of the rule: of two frames with one name, the smaller one is what the name means.
+    pub rule: usize,
+}
+
+/// The frames that stand for public names, ready to be asked.
+#[derive(Debug, Default)]
+pub struct ApiNames {
+    names: Vec<(String, String)>,
+    python: HashMap<String, Vec<PythonRule>>,
+    native: Vec<(String, usize, usize)>,
+}
+
+/// A Python function, by its file (as a suffix) and qualified name.
+#[derive(Debug)]
+struct PythonRule {
+    file: String,
+    qualname: String,
+    name: usize,
+    rule: usize,
+}
+
+#[derive(Deserialize)]
+struct TableFile {
+    frameworks: Vec<FrameworkEntry>,
+}
+
+#[derive(Deserialize)]
+struct FrameworkEntry {
+    framework: String,
+    names: Vec<NameEntry>,
+}
+
+#[derive(Deserialize)]
+struct NameEntry {
+    name: String,
+    #[serde(default)]
+    python: Vec<PythonEntry>,
+    #[serde(default)]
+    native: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct PythonEntry {
+    file: String,
+    qualnames: Vec<String>,
+}
+
+impl ApiNames {
+    /// The table that comes with energy-trace.
+    pub fn built_in() -> &'static Self {
+        &BUILT_IN
+    }
+
+    /// Reads a table of schema `energy-trace/api-names/1`.
+    ///
+    /// # Errors
+    /// When the text is not such a table.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        let table: TableFile = serde_json::from_str(text)?;
+        let mut names = Self::default();
+        let mut rules = 0..;
+        for framework in table.frameworks {
+            for entry in framework.names {
+                names.add(&framework.framework, entry, &mut rules);
+            }
+        }
+        Ok(names)
+    }
+
+    fn add(&mut self, framework: &str, entry: NameEntry, rules: &mut std::ops::RangeFrom<usize>) {
+        let name = self.names.len();
+        self.names.push((framework.to_owned(), entry.name));
+        for place in entry.python {
+            for (qualname, rule) in place.qualnames.into_iter().zip(rules.by_ref()) {
+                let rule = PythonRule { file: place.file.clone(), qualname, name, rule };
+                self.python.entry(file_name(&place.file).to_owned()).or_default().push(rule);
+            }
+        }
+        self.native.extend(entry.native.into_iter().zip(rules).map(|(prefix, rule)| (prefix, name, rule)));
+    }
+
+    /// The public name that a frame stands for.
+    pub fn name_of(&self, frame: &Frame) -> Option<ApiName<'_>> {
+        let (name, rule) = match frame.kind {
+            FrameKind::Python => {
+                let rules = self.python.get(file_name(&frame.file))?;
+                rules.iter().find(|rule| rule.matches(frame)).map(|rule| (rule.name, rule.rule))?
+            }
+            FrameKind::Native => {
+                let mut rules = self.native.iter();
+                rules
+                    .find(|(prefix, ..)| is_symbol(&frame.name, prefix))
+                    .map(|&(_, name, rule)| (name, rule))?
+            }
+            FrameKind::Kernel | FrameKind::Gpu | FrameKind::Special | FrameKind::Inlined => return None,
+        };
+        let (framework, name) = self.names.get(name)?;
+        Some(ApiName { framework, name, rule })
+    }
+}
+
+impl PythonRule {
+    /// The file must end with the rule's at a folder's edge. Code objects have qualified names from CPython 3.11 on; before, a frame's
+    /// name is the last part alone (`run` for `BaseSession.run`) and is accepted as such.
+    fn matches(&self, frame: &Frame) -> bool {
+        let before = frame.file.strip_suffix(self.file.as_str());
+        let same_file = before.is_some_and(|before| before.is_empty() || before.ends_with('/'));
+        let last = self.qualname.rsplit('.').next().unwrap_or_default();
+        // Before 3.11 a name may lack its class, or have that of the object for it (`Class?.name`): the last part alone is compared.
+        let name = frame.name.rsplit_once("?.").map_or(&*frame.name, |(_, name)| name);
+        same_file && (name == self.qualname || name == last)
+    }
+}
+
+/// Whether a demangled name is this function, with or without arguments, and not one whose name is merely longer.
+fn is_symbol(demangled: &str, function: &str) -> bool {
+    let rest = demangled.strip_prefix(function);
+    rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ApiNames, Frame, FrameKind};
+
+    fn frame(kind: FrameKind, file: &str, name: &str) -> Frame {
+        let (name, file) = (name.to_owned(), file.to_owned());
+        Frame { kind, name, module: String::new(), file, line: 0, first_line: 0, address: 0 }
+    }
+
+    fn python(file: &str, name: &str) -> Option<&'static str> {
+        ApiNames::built_in().name_of(&frame(FrameKind::Python, file, name)).map(|api| api.name)
+    }
+
+    /// Frames as they really are on stacks have the names that users ask for.
+    #[test]
+    fn names_that_users_ask_for() {
+        let site = "/usr/lib/python3/dist-packages";
+        let name = |file: &str, qualname| python(&format!("{site}/{file}"), qualname);
+        assert_eq!(name("torch/autograd/__init__.py", "backward"), Some("torch.autograd.backward"));
+        assert_eq!(name("torch/_tensor.py", "Tensor.backward"), Some("torch.autograd.backward"));
+        let wrapper = "Optimizer._hook_for_profile.<locals>.profile_hook_step.<locals>.wrapper";
+        assert_eq!(name("torch/optim/optimizer.py", wrapper), Some("optimizer.step"));
+        let wrapper = "Optimizer.profile_hook_step.<locals>.wrapper";
+        assert_eq!(name("torch/optim/optimizer.py", wrapper), Some("optimizer.step"));
+        assert_eq!(name("torch/nn/modules/module.py", "Module._call_impl"), Some("torch.nn.Module.__call__"));
+        assert_eq!(name("tensorflow/python/client/session.py", "BaseSession.run"), Some("tf.Session.run"));
+        assert_eq!(
+            name("keras/src/backend/tensorflow/trainer.py", "TensorFlowTrainer.fit"),
+            Some("keras.Model.fit")
+        );
+        let session = "onnxruntime/capi/onnxruntime_inference_collection.py";
+        assert_eq!(name(session, "Session.run"), Some("onnxruntime.InferenceSession.run"));
+    }
+
+    /// CPython 3.10 and older know only the last part of a name.
+    #[test]
+    fn names_without_qualification() {
+        assert_eq!(python("/x/tensorflow/python/client/session.py", "run"), Some("tf.Session.run"));
+    }
+
+    /// A user's own file or function that merely resembles a framework's is not taken for it.
+    #[test]
+    fn lookalikes_are_left_alone() {
+        assert_eq!(python("/home/me/mytorch/_tensor.py", "Tensor.backward"), None);
+        assert_eq!(python("/x/torch/_tensor.py", "MyTensor.backward"), None);
+        let native =
+            |name| ApiNames::built_in().name_of(&frame(FrameKind::Native, "", name)).map(|api| api.name);
+        assert_eq!(native("MXAutogradBackwardEx"), Some("mxnet.autograd.backward"));
+        assert_eq!(native("MXAutogradBackwardExtra"), None);
+        let thread =
+            "torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)";
+        assert_eq!(native(thread), Some("torch.autograd.backward"));
+    }
+
+    /// Of the frames of one name, the rule that comes first in the table is what the name means.
+    #[test]
+    fn the_first_rule_is_the_meaning() {
+        let names = ApiNames::built_in();
+        let rule = |file, name| names.name_of(&frame(FrameKind::Python, file, name)).map(|api| api.rule);
+        assert!(rule("torch/autograd/__init__.py", "backward") < rule("torch/_tensor.py", "Tensor.backward"));
+    }
+}

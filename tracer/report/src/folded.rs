@@ -1,0 +1,310 @@
+//! Folded stacks: one line a stack, root first, `process;thread;frame;frame weight`, the weight in whole microjoules.
+//!
+//! What no stack was charged with stands beside the stacks as roots of its own: `[idle package-0]`, `[other processes]`, of GPUs
+//! `[GPU idle];gpu-0` and `[GPU untraced];gpu-0`, `[uncore]`, `[residual]`, `[unattributed: reason]`. So the file sums to what the domains measured, exactly; with
+//! `--idle exclude` to that without the idle baseline.
+//!
+//! A weight below zero cannot be drawn, and readers of the format refuse it. Equal lines are added up first; what is still negative is
+//! left out and counted in a comment at the end, with the difference that this makes: drawn - left out = measured. Lines of zero are
+//! left out too; they change no sum.
+
+use super::functions::{MISSING, UNSAMPLED};
+use super::names::{frame_name, process_name, thread_name};
+use super::shown::{is_hidden, shown};
+use super::{DomainChoice, run};
+use energy_trace_model::ids::{StackId, ThreadKey};
+use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::accounting::IdlePolicy;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{DomainClass, FrameKind};
+use energy_trace_model::units::MicroJoules;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// What is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FoldedOptions {
+    /// The energy that weights are of.
+    pub domain: DomainChoice,
+}
+
+/// Writes folded stacks, sorted by frame.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn write(
+    out: &mut dyn Write,
+    recording: &Recording,
+    profile: &EnergyProfile,
+    options: &FoldedOptions,
+) -> io::Result<()> {
+    let folded = Folded::new(recording, profile, options.domain);
+    for line in &folded.lines {
+        writeln!(out, "{} {}", line.stack(), line.energy.as_uj())?;
+    }
+    if let Some(note) = folded.note() {
+        writeln!(out, "# energy-trace: {note}")?;
+    }
+    Ok(())
+}
+
+/// A frame of a folded stack: its kind (for colour) and its text, which holds no separator of the format.
+pub(crate) type Label<'a> = (LabelKind, Cow<'a, str>);
+
+/// What a label of a folded stack stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum LabelKind {
+    /// A process or thread.
+    Holder,
+    /// A frame of its stack.
+    Frame(FrameKind),
+    /// A part of the ledger that no stack was charged with.
+    Ledger,
+}
+
+/// One stack with its energy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    pub(crate) labels: Vec<Label<'a>>,
+    pub(crate) energy: MicroJoules,
+    /// CPU time that the energy was spent in; for a part of the ledger, the time over which it counts.
+    pub(crate) time_ns: u64,
+    /// The part of the energy that was spent in this time: of a stack, what is not a GPU's.
+    pub(crate) timed: MicroJoules,
+    /// The rows of the profile that it holds.
+    pub(crate) rows: Vec<usize>,
+}
+
+impl Line<'_> {
+    /// The labels, joined as the format wants them.
+    pub(crate) fn stack(&self) -> String {
+        let labels: Vec<&str> = self.labels.iter().map(|(_, text)| text.as_ref()).collect();
+        labels.join(";")
+    }
+}
+
+/// What stands behind equal labels, as in `Line`.
+#[derive(Debug, Default)]
+struct Sum {
+    energy: MicroJoules,
+    timed: MicroJoules,
+    time_ns: u64,
+    rows: Vec<usize>,
+}
+
+type Sums<'a> = BTreeMap<Vec<Label<'a>>, Sum>;
+
+/// All stacks of a choice of domains.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Folded<'a> {
+    /// Stacks with energy above zero, sorted by their labels, so that stacks that share a root are next to each other.
+    pub(crate) lines: Vec<Line<'a>>,
+    /// How many stacks had energy below zero and are not among the lines.
+    pub(crate) negative: usize,
+    /// Their energy together: zero or less.
+    pub(crate) negative_energy: MicroJoules,
+}
+
+impl<'a> Folded<'a> {
+    pub(crate) fn new(recording: &'a Recording, profile: &EnergyProfile, domain: DomainChoice) -> Self {
+        let frames: Vec<Label<'a>> = (recording.frames.iter())
+            .map(|frame| (LabelKind::Frame(frame.kind), escape(frame_name(frame).into())))
+            .collect();
+        let mut sums = Sums::new();
+        for (number, row) in profile.rows.iter().enumerate() {
+            let sum = sums
+                .entry(labels(recording, &frames, row.on_behalf_of.unwrap_or(row.thread), row.stack))
+                .or_default();
+            sum.energy += run::chosen(&row.energy, domain);
+            sum.timed += run::of_cpus(&row.energy, domain);
+            sum.time_ns = sum.time_ns.saturating_add(row.time_ns);
+            sum.rows.push(number);
+        }
+        let (duration, others) = (run::duration_ns(recording), run::other_ns(recording));
+        for (names, energy) in ledger_parts(profile, domain) {
+            let time_ns = if names == [OTHERS] { others } else { duration };
+            let labels = names.into_iter().map(|name| (LabelKind::Ledger, escape(name.into())));
+            sums.insert(labels.collect(), Sum { energy, timed: energy, time_ns, rows: vec![] });
+        }
+        Self::of(sums)
+    }
+
+    fn of(sums: Sums<'a>) -> Self {
+        let mut folded = Self { lines: Vec::new(), negative: 0, negative_energy: MicroJoules::ZERO };
+        for (labels, Sum { energy, timed, time_ns, rows }) in sums {
+            if energy > MicroJoules::ZERO {
+                folded.lines.push(Line { labels, energy, time_ns, timed, rows });
+            } else if energy < MicroJoules::ZERO {
+                folded.negative += 1;
+                folded.negative_energy += energy;
+            }
+        }
+        folded
+    }
+
+    /// The energy of all lines together.
+    pub(crate) fn drawn(&self) -> MicroJoules {
+        self.lines.iter().map(|line| line.energy).sum()
+    }
+
+    /// Says what was left out, where anything was. Does not end with a number, so that no reader takes it for a stack.
+    pub(crate) fn note(&self) -> Option<String> {
+        let (drawn, left) = (self.drawn().as_uj(), self.negative_energy.as_uj());
+        let stacks = if self.negative == 1 { "stack" } else { "stacks" };
+        (self.negative > 0).then(|| {
+            let measured = drawn.saturating_add(left);
+            format!(
+                "{} {stacks} with energy below zero left out, {left} µJ together: {drawn} µJ drawn, {measured} µJ measured",
+                self.negative
+            )
+        })
+    }
+}
+
+const OTHERS: &str = "[other processes]";
+/// Roots of all GPUs together, each device on top.
+const GPU_IDLE: &str = "[GPU idle]";
+const GPU_OTHERS: &str = "[GPU untraced]";
+
+/// The parts of the ledger that no stack was charged with, summed over domains where their names (root first) are the same.
+fn ledger_parts(profile: &EnergyProfile, domain: DomainChoice) -> BTreeMap<Vec<String>, MicroJoules> {
+    let mut parts: BTreeMap<Vec<String>, MicroJoules> = BTreeMap::new();
+    let mut add = |names: Vec<String>, energy| *parts.entry(names).or_default() += energy;
+    for row in run::ledger_of(profile, domain) {
+        let of_device = |root: &str| vec![root.to_owned(), row.domain.clone()];
+        let (idle, others) = match row.class {
+            DomainClass::Gpu => (of_device(GPU_IDLE), of_device(GPU_OTHERS)),
+            _ => (vec![format!("[idle {}]", row.domain)], vec![OTHERS.to_owned()]),
+        };
+        if profile.accounting.idle != IdlePolicy::Exclude {
+            add(idle, row.idle);
+        }
+        add(others, row.other);
+        add(vec!["[uncore]".to_owned()], row.uncore);
+        add(vec!["[residual]".to_owned()], row.residual);
+        for (reason, energy) in &row.unattributed {
+            add(vec![format!("[unattributed: {reason}]")], *energy);
+        }
+    }
+    parts
+}
+
+/// The labels of a thread's stack: process, thread, frames.
+fn labels<'a>(
+    recording: &'a Recording,
+    frames: &[Label<'a>],
+    thread: ThreadKey,
+    stack: Option<StackId>,
+) -> Vec<Label<'a>> {
+    let thread = recording.threads.get(thread.index());
+    let process = thread.and_then(|thread| recording.processes.get(thread.process.index()));
+    let holder = |name: &'a str| (LabelKind::Holder, escape(Cow::Borrowed(name)));
+    let mut labels = vec![holder(process_name(process)), holder(thread_name(thread))];
+    let mark = |name: &'static str| (LabelKind::Frame(FrameKind::Special), Cow::Borrowed(name));
+    match stack {
+        None => labels.push(mark(UNSAMPLED)),
+        Some(stack) => labels.extend(
+            recording
+                .frames_of(stack)
+                .map(|(id, _)| frames.get(id.index()).cloned().unwrap_or_else(|| mark(MISSING))),
+        ),
+    }
+    labels
+}
+
+/// Makes a name safe between the separators of the format: `;` divides frames, white space before a number divides the weight, and a
+/// line that begins with `#` is a comment.
+pub(crate) fn escape(name: Cow<'_, str>) -> Cow<'_, str> {
+    let name = match name {
+        name if name.contains([';', '#']) || name.contains(is_hidden) => Cow::Owned(replaced(&name)),
+        name => name,
+    };
+    let trimmed = name.trim();
+    if trimmed.is_empty() {
+        return Cow::Borrowed("[no name]");
+    }
+    let is_number = |word: &str| word.parse::<f64>().is_ok();
+    match trimmed.rsplit_once(char::is_whitespace) {
+        Some((start, last)) if is_number(last) => Cow::Owned(format!("{}_{last}", start.trim_end())),
+        _ if trimmed.len() == name.len() => name,
+        _ => Cow::Owned(trimmed.to_owned()),
+    }
+}
+
+/// `;` as `:`, a leading `#` as `_`, control characters and their like written out.
+fn replaced(name: &str) -> String {
+    let replace = |(at, c): (usize, char)| match c {
+        ';' => ':',
+        '#' if at == 0 => '_',
+        c => c,
+    };
+    shown(name).char_indices().map(replace).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        DomainChoice, DomainClass, EnergyProfile, Folded, LabelKind, MicroJoules, Sum, escape, ledger_parts,
+    };
+    use energy_trace_model::profile::LedgerRow;
+    use energy_trace_model::recording::record::Quality;
+    use std::collections::BTreeMap;
+
+    /// No name can be taken for a separator, a weight or a comment.
+    #[test]
+    fn separators_are_escaped() {
+        let escaped = |name: &'static str| escape(name.into()).into_owned();
+        assert_eq!(escaped("fn([u8; 8])"), "fn([u8: 8])");
+        assert_eq!(escaped("conv 3"), "conv_3");
+        assert_eq!(escaped("conv 3 4"), "conv 3_4");
+        assert_eq!(escaped("# not a comment"), "_ not a comment");
+        assert_eq!(escaped(" a\nb\t"), "a\\x0ab\\x09");
+        assert_eq!(escaped(" "), "[no name]");
+        assert_eq!(escaped("operator new(unsigned long)"), "operator new(unsigned long)");
+    }
+
+    /// What GPUs drew for nobody and for others has one root for all of them, with the device on top; CPUs' names are as they were.
+    #[test]
+    fn gpus_stay_apart_under_one_root() {
+        let uj = MicroJoules::from_uj;
+        let row = |domain: &str, class, idle, other| LedgerRow {
+            domain: domain.to_owned(),
+            class,
+            quality: Quality::Measured,
+            measured: uj(idle + other),
+            target: uj(0),
+            other: uj(other),
+            idle: uj(idle),
+            uncore: uj(0),
+            residual: uj(0),
+            unattributed: BTreeMap::new(),
+        };
+        let gpus = [row("gpu-0", DomainClass::Gpu, 5, 2), row("gpu-1", DomainClass::Gpu, 6, 3)];
+        let ledger = [vec![row("package-0", DomainClass::Package, 7, 4)], gpus.to_vec()].concat();
+        let parts = ledger_parts(&EnergyProfile { ledger, ..EnergyProfile::default() }, DomainChoice::Total);
+        let lines = parts.iter().filter(|(_, energy)| **energy > MicroJoules::ZERO);
+        let lines: Vec<String> =
+            lines.map(|(names, energy)| format!("{} {}", names.join(";"), energy.as_uj())).collect();
+        let gpus =
+            ["[GPU idle];gpu-0 5", "[GPU idle];gpu-1 6", "[GPU untraced];gpu-0 2", "[GPU untraced];gpu-1 3"];
+        assert_eq!(lines, [&gpus[..], &["[idle package-0] 7", "[other processes] 4"]].concat());
+    }
+
+    /// Energy below zero is left out and said: drawn plus left out is what was measured.
+    #[test]
+    fn negative_energy_is_said() {
+        let entry = |name: &'static str, uj| {
+            let energy = MicroJoules::from_uj(uj);
+            (vec![(LabelKind::Ledger, name.into())], Sum { energy, ..Sum::default() })
+        };
+        let folded = Folded::of(BTreeMap::from([entry("a", 100), entry("b", -7), entry("c", 0)]));
+        assert_eq!(folded.lines.len(), 1);
+        let note = folded.note().unwrap();
+        assert_eq!(
+            note,
+            "1 stack with energy below zero left out, -7 µJ together: 100 µJ drawn, 93 µJ measured"
+        );
+        assert!(note.split(' ').next_back().unwrap().parse::<f64>().is_err());
+    }
+}

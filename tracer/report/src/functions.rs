@@ -1,0 +1,220 @@
+//! The table of functions: what each spent itself and in total.
+//!
+//! A function is a code object (Python: module, qualified name, file, first line) or a symbol (native: library, name), whatever line it was
+//! seen at. Functions that stand for one public API name (`api_names.rs`) are one row under that name: `Tensor.backward` and the
+//! `torch.autograd.backward` that it calls are what users know as the latter, and a stack through both counts once.
+//! Time that no sample saw is the row `[unsampled]`, so that for each class of domain Σ own energy = Σ targets of the ledger, exactly.
+
+use super::api_names::{ApiName, ApiNames};
+use super::fold::{Cost, Interner, Spent, fold};
+use super::names::{frame_name, is_nameless};
+use super::sureness::Judge;
+use super::{DomainChoice, run};
+use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::profile::{EnergyProfile, ProfileRow};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{Frame, FrameKind};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+/// The frame that stands for time on a CPU that no sample saw.
+pub(crate) const UNSAMPLED: &str = "[unsampled]";
+/// The frame that stands for an entry that a damaged recording lacks.
+pub(crate) const MISSING: &str = "[missing frame]";
+
+/// One function (or one public API name) and what it spent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// The name shown: the public API name where there is one, else as `symbol`.
+    pub name: String,
+    /// The real name: Python `module.qualname`, native demangled, kernel with `_[k]`.
+    pub symbol: String,
+    /// Python module, or path of the library; empty where there is none.
+    pub module: String,
+    /// Source file; empty where unknown.
+    pub file: String,
+    /// First line of the function where known, else a line that was seen; 0 where unknown.
+    pub line: u32,
+    /// Kind of frame.
+    pub kind: FrameKind,
+    /// Build id of the library in hex, where it has one.
+    pub build_id: Option<String>,
+    /// What it spent itself and in total.
+    pub spent: Spent,
+    /// How sure the total energy is; psys is left out unless there is nothing else.
+    pub sureness: Sureness,
+    /// Whether it only starts the interpreter: it calls the outermost Python frame in nearly all stacks that have it.
+    pub starts: bool,
+    /// Words for the reader: `low-samples` (under 100), `estimated` (no energy counter), `no-symbol`, `unidentified` (the run does not
+    /// show how much it draws), `stolen-time` (it ran for longer than samples saw), `dram:time` (memory's energy is split by CPU time).
+    pub flags: Vec<&'static str>,
+}
+
+/// What makes two frames one function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Identity<'a> {
+    Api(&'a str),
+    Python { module: &'a str, name: &'a str, file: &'a str, first_line: u32 },
+    Symbol { kind: FrameKind, module: &'a str, name: &'a str, address: u64 },
+    Mark(&'a str),
+}
+
+/// The function of each frame of a recording.
+pub(crate) struct FunctionTable<'a> {
+    recording: &'a Recording,
+    identities: Interner<Identity<'a>>,
+    of_frame: Vec<usize>,
+    /// The frame that a function's symbol, file and line are taken from, with its API rule.
+    speakers: Vec<Option<(usize, &'a Frame)>>,
+    unsampled: usize,
+    missing: usize,
+}
+
+impl<'a> FunctionTable<'a> {
+    /// With frames of one public API name as one function.
+    pub(crate) fn new(recording: &'a Recording) -> Self {
+        Self::with(recording, |frame| ApiNames::built_in().name_of(frame))
+    }
+
+    /// With every function under its real name.
+    pub(crate) fn of_symbols(recording: &'a Recording) -> Self {
+        Self::with(recording, |_| None)
+    }
+
+    fn with(recording: &'a Recording, api_name: impl Fn(&Frame) -> Option<ApiName<'static>>) -> Self {
+        let mut identities = Interner::new();
+        let unsampled = identities.number(Identity::Mark(UNSAMPLED));
+        let missing = identities.number(Identity::Mark(MISSING));
+        let mut speakers: Vec<Option<(usize, &Frame)>> = vec![None; 2];
+        let mut of_frame = Vec::with_capacity(recording.frames.len());
+        for frame in &recording.frames {
+            let api = api_name(frame);
+            let number =
+                identities.number(api.map_or_else(|| identity(frame), |api| Identity::Api(api.name)));
+            let rule = api.map_or(0, |api| api.rule);
+            match speakers.get_mut(number) {
+                Some(Some((best, speaker))) if rule < *best => (*best, *speaker) = (rule, frame),
+                Some(_) => {}
+                None => speakers.push(Some((rule, frame))),
+            }
+            of_frame.push(number);
+        }
+        Self { recording, identities, of_frame, speakers, unsampled, missing }
+    }
+
+    /// The functions of a row's stack, root first.
+    pub(crate) fn path(&self, row: &ProfileRow, path: &mut Vec<usize>) {
+        let Some(stack) = row.stack else { return path.push(self.unsampled) };
+        let frames = self.recording.frames_of(stack);
+        path.extend(
+            frames.map(|(frame, _)| self.of_frame.get(frame.index()).copied().unwrap_or(self.missing)),
+        );
+        if path.is_empty() {
+            path.push(self.missing);
+        }
+    }
+
+    /// Samples in which each function is more than the start of the interpreter: it is the outermost Python frame or inside it, or there is
+    /// no Python frame.
+    fn beyond_start(&self, profile: &EnergyProfile) -> HashMap<usize, u64> {
+        let mut inside = HashMap::new();
+        let mut path = Vec::new();
+        for row in &profile.rows {
+            path.clear();
+            self.path(row, &mut path);
+            let first = path.iter().position(|&number| self.kind(number) == FrameKind::Python).unwrap_or(0);
+            let distinct: BTreeSet<usize> = path[first..].iter().copied().collect();
+            for number in distinct {
+                *inside.entry(number).or_default() += row.samples;
+            }
+        }
+        inside
+    }
+
+    /// The name under which a function is shown.
+    pub(crate) fn name(&self, number: usize) -> String {
+        match self.identities.labels().get(number) {
+            Some(Identity::Api(name) | Identity::Mark(name)) => (*name).to_owned(),
+            _ => self.speaker(number).map_or_else(|| MISSING.to_owned(), frame_name),
+        }
+    }
+
+    /// The kind of a function's frames.
+    pub(crate) fn kind(&self, number: usize) -> FrameKind {
+        self.speaker(number).map_or(FrameKind::Special, |frame| frame.kind)
+    }
+
+    fn speaker(&self, number: usize) -> Option<&'a Frame> {
+        self.speakers.get(number).copied().flatten().map(|(_, frame)| frame)
+    }
+
+    fn function(&self, number: usize, spent: Spent, rows: &[usize], judge: &Judge<'_>) -> Function {
+        let frame = self.speaker(number);
+        let text = |field: fn(&Frame) -> &str| frame.map(field).unwrap_or_default().to_owned();
+        let name = self.name(number);
+        let sureness = judge.sureness(&spent.total, rows);
+        let mut flags = judge.flags(&spent.total, &sureness);
+        if frame.is_some_and(is_nameless) {
+            flags.push("no-symbol");
+        }
+        Function {
+            symbol: frame.map_or_else(|| name.clone(), frame_name),
+            module: text(|frame| &frame.module),
+            file: text(|frame| &frame.file),
+            line: frame.map_or(0, |frame| if frame.first_line == 0 { frame.line } else { frame.first_line }),
+            kind: self.kind(number),
+            build_id: frame.and_then(|frame| self.recording.build_ids.get(&frame.module)).cloned(),
+            sureness,
+            starts: false,
+            name,
+            spent,
+            flags,
+        }
+    }
+}
+
+fn identity(frame: &Frame) -> Identity<'_> {
+    let Frame { kind, name, module, file, first_line, address, .. } = frame;
+    match kind {
+        FrameKind::Python => Identity::Python { module, name, file, first_line: *first_line },
+        FrameKind::Special => Identity::Mark(name),
+        FrameKind::Native | FrameKind::Kernel | FrameKind::Gpu | FrameKind::Inlined => {
+            let address = if name.is_empty() { *address } else { 0 };
+            Identity::Symbol { kind: *kind, module, name, address }
+        }
+    }
+}
+
+/// All functions that spent time or energy, those with the most energy of their own first.
+pub fn functions(recording: &Recording, profile: &EnergyProfile) -> Vec<Function> {
+    let table = FunctionTable::new(recording);
+    let judge = Judge::new(recording, profile);
+    let groups = fold(profile, |row, path| table.path(row, path));
+    let inside = table.beyond_start(profile);
+    let function = |(number, (spent, rows)): (usize, (Spent, Vec<usize>))| Function {
+        starts: only_starts(inside.get(&number).copied().unwrap_or(0), &spent),
+        ..table.function(number, spent, &rows, &judge)
+    };
+    let mut functions: Vec<Function> = groups.into_iter().map(function).collect();
+    let choice = judge.choice;
+    functions.sort_by_cached_key(|function| order(choice, &function.spent, &function.symbol));
+    functions
+}
+
+/// Whether a function starts the interpreter in nearly all samples (19 of 20) that have it: before the first Python frame and after the last
+/// it is seen without one.
+const fn only_starts(beyond: u64, spent: &Spent) -> bool {
+    spent.total.samples > 0 && beyond.saturating_mul(20) < spent.total.samples
+}
+
+/// Most own energy first, then most energy in total, then most time, then the name.
+pub(crate) fn order(choice: DomainChoice, spent: &Spent, name: &str) -> impl Ord + use<> {
+    let energy = |cost: &Cost| Reverse(run::chosen(&cost.energy, choice));
+    (
+        energy(&spent.own),
+        energy(&spent.total),
+        Reverse(spent.own.time_ns),
+        Reverse(spent.total.time_ns),
+        name.to_owned(),
+    )
+}

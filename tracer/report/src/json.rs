@@ -1,0 +1,366 @@
+//! The report for programs: schema `energy-trace/report/1` (`data/report-1.schema.json`), energies in integer microjoules.
+//!
+//! Leaves out stacks: those are in the folded export. Every function is listed, however small, so that sums are exact.
+
+use super::fold::Cost;
+use super::functions::{Function, functions};
+use super::rows::{by_process, by_thread};
+use super::shown::shown_json;
+use super::table_details::runtimes;
+use super::{doubts, run};
+use energy_trace_model::profile::certainty::Weights;
+use energy_trace_model::profile::gates::Gate;
+use energy_trace_model::profile::{EnergyByClass, EnergyProfile, LedgerRow, View};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{
+    FrameKind, Ignored, Process, Quality, Source, Thread, Unwinding,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// The schema's name. It changes when a reader of the old one would be misled.
+pub const SCHEMA: &str = "energy-trace/report/1";
+
+/// How the JSON is laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JsonOptions {
+    /// Indented, for reading by eye.
+    pub pretty: bool,
+}
+
+/// Writes the report as one JSON object and a line end.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn write(
+    out: &mut dyn Write,
+    recording: &Recording,
+    profile: &EnergyProfile,
+    options: &JsonOptions,
+) -> io::Result<()> {
+    let functions = functions(recording, profile);
+    let report = Report {
+        schema: SCHEMA,
+        meta: Meta::new(recording, profile),
+        ledger: ledger_lines(profile),
+        functions: functions.iter().map(FunctionLine::from).collect(),
+        processes: process_lines(recording, profile),
+        threads: thread_lines(recording, profile),
+    };
+    let json =
+        if options.pretty { serde_json::to_string_pretty(&report)? } else { serde_json::to_string(&report)? };
+    writeln!(out, "{}", shown_json(&json))?;
+    out.flush()
+}
+
+/// Microjoules by class of domain.
+type ByClass = BTreeMap<&'static str, i64>;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    meta: Meta<'a>,
+    ledger: Vec<LedgerLine<'a>>,
+    functions: Vec<FunctionLine<'a>>,
+    processes: Vec<ProcessLine<'a>>,
+    threads: Vec<ThreadLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct Meta<'a> {
+    command: &'a [String],
+    view: &'static str,
+    idle: &'static str,
+    attribution: &'static str,
+    start: String,
+    duration_ns: u64,
+    kernel: &'a str,
+    cpu: &'a str,
+    python: Vec<String>,
+    sources: Vec<SourceLine<'a>>,
+    sampling: Sampling<'a>,
+    overhead: Overhead,
+    warnings: Vec<WarningLine>,
+}
+
+#[derive(Serialize)]
+struct SourceLine<'a> {
+    name: &'a str,
+    domains: &'a [String],
+    period_ns: u64,
+    quality: Quality,
+    ignored: Vec<IgnoredLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct IgnoredLine<'a> {
+    domain: &'a str,
+    why: &'a str,
+}
+
+#[derive(Serialize)]
+struct Sampling<'a> {
+    hz: u32,
+    samples: usize,
+    lost: u64,
+    verdicts: BTreeMap<String, u64>,
+    unwind: Option<Unwinding>,
+    copies: BTreeMap<&'a str, u64>,
+    launch_stacks: BTreeMap<&'static str, u64>,
+    python_whole: u64,
+}
+
+#[derive(Serialize)]
+struct Overhead {
+    bpf_ns: Option<u64>,
+    tracer_cpu_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct WarningLine {
+    code: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct LedgerLine<'a> {
+    domain: &'a str,
+    class: &'static str,
+    quality: Quality,
+    measured_uj: i64,
+    target_uj: i64,
+    other_uj: i64,
+    idle_uj: i64,
+    uncore_uj: i64,
+    residual_uj: i64,
+    unattributed: BTreeMap<&'a str, i64>,
+    weights: Option<WeightsLine>,
+}
+
+#[derive(Serialize)]
+struct WeightsLine {
+    used: bool,
+    /// η of hardware threads that share a core.
+    siblings: Option<f64>,
+    /// The exponent of CPUs' clocks.
+    frequency: Option<f64>,
+    gates: BTreeMap<&'static str, GateLine>,
+}
+
+#[derive(Serialize)]
+struct GateLine {
+    /// A number that is none, or endless, is `null` in JSON.
+    value: f64,
+    limit: f64,
+    passed: bool,
+}
+
+#[derive(Serialize)]
+struct FunctionLine<'a> {
+    name: &'a str,
+    symbol: &'a str,
+    module: &'a str,
+    file: &'a str,
+    line: u32,
+    kind: FrameKind,
+    build_id: Option<&'a str>,
+    self_uj: ByClass,
+    total_uj: ByClass,
+    self_time_uj: ByClass,
+    total_time_uj: ByClass,
+    self_ns: u64,
+    total_ns: u64,
+    samples: u64,
+    calls: Option<u64>,
+    ci95_uj: [i64; 2],
+    bounds_uj: Option<[i64; 2]>,
+    flags: &'a [&'static str],
+}
+
+#[derive(Serialize)]
+struct ProcessLine<'a> {
+    pid: u32,
+    parent_pid: Option<u32>,
+    name: &'a str,
+    command: &'a [String],
+    runtime: Option<&'a str>,
+    energy_uj: ByClass,
+    time_ns: u64,
+    samples: u64,
+}
+
+#[derive(Serialize)]
+struct ThreadLine<'a> {
+    tid: u32,
+    pid: Option<u32>,
+    name: &'a str,
+    energy_uj: ByClass,
+    time_ns: u64,
+    samples: u64,
+}
+
+impl<'a> Meta<'a> {
+    fn new(recording: &'a Recording, profile: &EnergyProfile) -> Self {
+        let header = &recording.header;
+        let (start, end) = run::time_range(recording);
+        let unix = UNIX_EPOCH + Duration::from_nanos(header.anchor.unix_ns_of(start));
+        let summary = recording.summary.as_ref();
+        let warnings = doubts::doubts(recording, profile).into_iter();
+        Self {
+            command: &header.command,
+            view: match profile.view {
+                View::Physical => "physical",
+                View::Logical => "logical",
+            },
+            idle: profile.accounting.idle.name(),
+            attribution: profile.accounting.method.name(),
+            start: humantime::format_rfc3339_nanos(unix).to_string(),
+            duration_ns: end.ns_since(start),
+            kernel: &header.kernel,
+            cpu: &header.cpu_model,
+            python: runtimes(recording),
+            sources: header.sources.iter().map(SourceLine::from).collect(),
+            sampling: Sampling {
+                hz: header.sample_hz,
+                samples: recording.samples.len(),
+                lost: doubts::lost_total(recording),
+                verdicts: run::verdicts(recording),
+                unwind: summary.map(|summary| summary.unwinding),
+                copies: summary
+                    .into_iter()
+                    .flat_map(|s| &s.raw)
+                    .map(|(what, &count)| (what.as_str(), count))
+                    .collect(),
+                launch_stacks: recording.gpu.stacks.named().into_iter().collect(),
+                python_whole: run::python_whole(recording),
+            },
+            overhead: Overhead {
+                bpf_ns: summary.and_then(|summary| summary.bpf_ns),
+                tracer_cpu_ns: summary.map(|summary| summary.tracer_cpu_ns),
+            },
+            warnings: warnings
+                .map(|warning| WarningLine { code: warning.code, text: warning.text })
+                .collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a Source> for SourceLine<'a> {
+    fn from(source: &'a Source) -> Self {
+        let ignored = source.ignored.iter().map(|Ignored { domain, why }| IgnoredLine { domain, why });
+        Self {
+            name: &source.name,
+            domains: &source.domains,
+            period_ns: source.period_ns,
+            quality: source.quality,
+            ignored: ignored.collect(),
+        }
+    }
+}
+
+impl From<&Weights> for WeightsLine {
+    fn from(weights: &Weights) -> Self {
+        let line = |Gate { name, value, limit, passed }| (name, GateLine { value, limit, passed });
+        let Weights { used, siblings, frequency, .. } = *weights;
+        Self { used, siblings, frequency, gates: weights.gates.each().map(line).into() }
+    }
+}
+
+fn ledger_lines(profile: &EnergyProfile) -> Vec<LedgerLine<'_>> {
+    // What is known of domains has their order; a profile that was not attributed has none of it.
+    let weights = profile.certainty.domains.iter().map(|domain| domain.weights.as_ref());
+    let lines = profile.ledger.iter().zip(weights.chain(std::iter::repeat(None)));
+    lines.map(|(row, weights)| LedgerLine::new(row, weights)).collect()
+}
+
+impl<'a> LedgerLine<'a> {
+    fn new(row: &'a LedgerRow, weights: Option<&Weights>) -> Self {
+        Self {
+            weights: weights.map(WeightsLine::from),
+            domain: &row.domain,
+            class: row.class.name(),
+            quality: row.quality,
+            measured_uj: row.measured.as_uj(),
+            target_uj: row.target.as_uj(),
+            other_uj: row.other.as_uj(),
+            idle_uj: row.idle.as_uj(),
+            uncore_uj: row.uncore.as_uj(),
+            residual_uj: row.residual.as_uj(),
+            unattributed: row
+                .unattributed
+                .iter()
+                .map(|(why, energy)| (why.as_str(), energy.as_uj()))
+                .collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a Function> for FunctionLine<'a> {
+    fn from(function: &'a Function) -> Self {
+        let (own, total) = (&function.spent.own, &function.spent.total);
+        Self {
+            name: &function.name,
+            symbol: &function.symbol,
+            module: &function.module,
+            file: &function.file,
+            line: function.line,
+            kind: function.kind,
+            build_id: function.build_id.as_deref(),
+            self_uj: by_class(&own.energy),
+            total_uj: by_class(&total.energy),
+            self_time_uj: by_class(&own.by_time),
+            total_time_uj: by_class(&total.by_time),
+            self_ns: own.time_ns,
+            total_ns: total.time_ns,
+            samples: total.samples,
+            // Calls are not counted.
+            calls: None,
+            ci95_uj: [function.sureness.ci95.0.as_uj(), function.sureness.ci95.1.as_uj()],
+            bounds_uj: function.sureness.bounds.map(|(low, high)| [low.as_uj(), high.as_uj()]),
+            flags: &function.flags,
+        }
+    }
+}
+
+fn by_class(energy: &EnergyByClass) -> ByClass {
+    energy.iter().map(|(class, energy)| (class.name(), energy.as_uj())).collect()
+}
+
+fn process_lines<'a>(recording: &'a Recording, profile: &EnergyProfile) -> Vec<ProcessLine<'a>> {
+    let spent = by_process(recording, profile);
+    let pid_of = |process: &Process| process.pid.get();
+    let line = |process: &'a Process| {
+        let cost = spent.get(&Some(process.key)).map_or_else(Cost::default, |spent| spent.own);
+        let parent = process.parent.and_then(|parent| recording.processes.get(parent.index()));
+        ProcessLine {
+            pid: pid_of(process),
+            parent_pid: parent.map(pid_of),
+            name: &process.name,
+            command: &process.command,
+            runtime: process.runtime.as_deref(),
+            energy_uj: by_class(&cost.energy),
+            time_ns: cost.time_ns,
+            samples: cost.samples,
+        }
+    };
+    recording.processes.iter().map(line).collect()
+}
+
+fn thread_lines<'a>(recording: &'a Recording, profile: &EnergyProfile) -> Vec<ThreadLine<'a>> {
+    let spent = by_thread(profile);
+    let line = |thread: &'a Thread| {
+        let cost = spent.get(&thread.key).map_or_else(Cost::default, |spent| spent.own);
+        let process = recording.processes.get(thread.process.index());
+        ThreadLine {
+            tid: thread.tid.get(),
+            pid: process.map(|process| process.pid.get()),
+            name: &thread.name,
+            energy_uj: by_class(&cost.energy),
+            time_ns: cost.time_ns,
+            samples: cost.samples,
+        }
+    };
+    recording.threads.iter().map(line).collect()
+}

@@ -1,0 +1,148 @@
+//! What a reader sees: a recording and its joules as a table, JSON, CSV, folded stacks or a flame graph. One file a format.
+//!
+//! Everything here is computed from `Recording` and `EnergyProfile` alone and leaves through a writer. No file is opened, no clock is
+//! read, no terminal is asked: width and colour come in the options. Leaves out `diff` and the binary export formats.
+//!
+//! The formats share four things: `names` (what a frame is called), `shown` (how a name is written that would move the terminal), `fold`
+//! (stacks into rows, each occurrence counted once) and `doubts` (what the reader should know before believing a number).
+
+use energy_trace_model::recording::record::DomainClass;
+use std::fmt;
+use std::str::FromStr;
+
+pub mod api_names;
+pub mod csv;
+pub mod flamegraph;
+pub mod fold;
+pub mod folded;
+pub mod functions;
+pub mod json;
+pub mod rows;
+pub mod short_names;
+pub mod shown;
+pub mod table;
+
+mod doubts;
+mod flame_colors;
+mod flame_titles;
+mod names;
+mod run;
+mod sampling_error;
+mod sureness;
+mod table_cells;
+mod table_details;
+
+/// What one row of a table stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum By {
+    /// A function, or a framework's public call where the function stands for one.
+    #[default]
+    Function,
+    /// A line of a function, where lines are known (native ones with `record --inlines`).
+    Line,
+    /// A whole stack.
+    Stack,
+    /// The framework calls that users name: `torch.autograd.backward`, `optimizer.step`, …
+    Api,
+    /// A library, a Python package, or the kernel.
+    Library,
+    /// A thread.
+    Thread,
+    /// A process.
+    Process,
+}
+
+impl By {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Function, Self::Line, Self::Stack, Self::Api, Self::Library, Self::Thread, Self::Process];
+}
+
+/// Which energy is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DomainChoice {
+    /// Package, DRAM and GPU together: the classes that add up.
+    #[default]
+    Total,
+    /// One class of domain.
+    Class(DomainClass),
+}
+
+impl DomainChoice {
+    /// Whether a domain of this class is part of the choice.
+    pub fn includes(self, class: DomainClass) -> bool {
+        match self {
+            Self::Total => class.adds_up(),
+            Self::Class(chosen) => chosen == class,
+        }
+    }
+}
+
+impl fmt::Display for DomainChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Total => "total",
+            Self::Class(class) => class.name(),
+        })
+    }
+}
+
+impl FromStr for DomainChoice {
+    type Err = ReportError;
+
+    fn from_str(text: &str) -> Result<Self, ReportError> {
+        if text == "total" {
+            return Ok(Self::Total);
+        }
+        let class = DomainClass::ALL.into_iter().find(|class| class.name() == text);
+        class.map(Self::Class).ok_or_else(|| ReportError::UnknownDomain(text.to_owned()))
+    }
+}
+
+/// Why a report could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The writer refused.
+    #[error("cannot write the report: {0}")]
+    Write(#[from] std::io::Error),
+    /// There is nothing to draw.
+    #[error(
+        "no energy to draw in domain `{domain}`: {}; `energy-trace report` shows what the recording holds",
+        if *.measured { "no stack was charged with any" } else { "the recording has no such domain" }
+    )]
+    NoEnergy {
+        /// The domain asked for.
+        domain: DomainChoice,
+        /// Whether the recording has a domain of this kind at all.
+        measured: bool,
+    },
+    /// A domain name that does not exist.
+    #[error("unknown domain `{0}`: use total, package, dram, gpu or psys")]
+    UnknownDomain(String),
+    /// The flame graph came out of its library in a shape that is not known.
+    #[error("cannot put joules into the flame graph: {0}")]
+    Svg(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DomainChoice, DomainClass};
+
+    /// A domain is named on the command line as it is shown, and a wrong one is answered with the right ones.
+    #[test]
+    fn domain_choice_round_trip() {
+        for name in ["total", "package", "dram", "gpu", "psys"] {
+            assert_eq!(name.parse::<DomainChoice>().unwrap().to_string(), name);
+        }
+        let message = "cpu".parse::<DomainChoice>().unwrap_err().to_string();
+        assert_eq!(message, "unknown domain `cpu`: use total, package, dram, gpu or psys");
+    }
+
+    /// Psys contains the other domains, and a core is part of its package: the total leaves both out.
+    #[test]
+    fn total_leaves_psys_out() {
+        assert!(!DomainChoice::Total.includes(DomainClass::Psys));
+        assert!(!DomainChoice::Total.includes(DomainClass::Core));
+        assert!(DomainChoice::Class(DomainClass::Psys).includes(DomainClass::Psys));
+    }
+}

@@ -1,0 +1,201 @@
+//! What a frame is called, and how long text is made short.
+//!
+//! Leaves out API names (`api_names.rs`): those replace a name only in tables.
+
+use energy_trace_model::recording::record::{Frame, FrameKind, Process, Thread};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// The name of a frame in every report: Python `module.qualname`, native demangled, kernel with `_[k]`, GPU with `_[g]`, functions that
+/// the compiler put into others with `_[i]`, a mark in its brackets.
+pub(crate) fn frame_name(frame: &Frame) -> String {
+    let name = if frame.name.is_empty() { place_name(frame) } else { frame.name.clone() };
+    match frame.kind {
+        FrameKind::Python if frame.module.is_empty() => name,
+        FrameKind::Python => format!("{}.{name}", frame.module),
+        FrameKind::Native | FrameKind::Special => name,
+        FrameKind::Kernel => format!("{name}_[k]"),
+        FrameKind::Gpu => format!("{name}_[g]"),
+        FrameKind::Inlined => format!("{name}_[i]"),
+    }
+}
+
+/// A line of a function: its name, and where it is known, file and line.
+pub(crate) fn line_name(frame: &Frame) -> String {
+    let name = frame_name(frame);
+    match (file_name(&frame.file), frame.line) {
+        ("", _) | (_, 0) => name,
+        (file, line) => format!("{name} {file}:{line}"),
+    }
+}
+
+/// Stands in for a name that was not found: `libtorch_cpu.so+0x1f40`.
+fn place_name(frame: &Frame) -> String {
+    match (frame.kind, file_name(&frame.module)) {
+        (FrameKind::Python, _) => "<unknown>".to_owned(),
+        (FrameKind::Special, _) => "[unknown]".to_owned(),
+        (_, "") => format!("[unknown code]+0x{:x}", frame.address),
+        (_, library) => format!("{library}+0x{:x}", frame.address),
+    }
+}
+
+/// Whether the name is only a place in a file, because no symbol was found.
+pub(crate) fn is_nameless(frame: &Frame) -> bool {
+    let library = file_name(&frame.module);
+    let placed =
+        !library.is_empty() && frame.name.strip_prefix(library).is_some_and(|rest| rest.starts_with("+0x"));
+    matches!(frame.kind, FrameKind::Native | FrameKind::Kernel) && (frame.name.is_empty() || placed)
+}
+
+/// The library, Python package or mark that a frame belongs to.
+pub(crate) fn library_name(frame: &Frame) -> String {
+    match frame.kind {
+        FrameKind::Python => {
+            let package = frame.module.split('.').next().unwrap_or_default();
+            if package.is_empty() { "[python]".to_owned() } else { format!("{package} (Python)") }
+        }
+        FrameKind::Native | FrameKind::Inlined if frame.module.is_empty() => "[unknown code]".to_owned(),
+        FrameKind::Native | FrameKind::Inlined => file_name(&frame.module).to_owned(),
+        FrameKind::Kernel => "[kernel]".to_owned(),
+        FrameKind::Gpu => "[gpu]".to_owned(),
+        FrameKind::Special => frame_name(frame),
+    }
+}
+
+/// The process as a root frame: the kernel's name for it.
+pub(crate) fn process_name(process: Option<&Process>) -> &str {
+    process
+        .map(|process| process.name.as_str())
+        .filter(|name| !name.is_empty())
+        .unwrap_or("[unknown process]")
+}
+
+/// The thread as a frame: the kernel's name for it.
+pub(crate) fn thread_name(thread: Option<&Thread>) -> &str {
+    thread.map(|thread| thread.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("[unknown thread]")
+}
+
+/// The last part of a path.
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Makes a name fit into `width` columns: arguments and template parameters go first, then the beginning, because the end of a
+/// qualified name says most.
+pub(crate) fn shorten(name: &str, width: usize) -> String {
+    if name.width() <= width {
+        return name.to_owned();
+    }
+    let bare = without_brackets(name);
+    if bare.width() <= width {
+        return bare;
+    }
+    let room = width.saturating_sub(1);
+    let mut used = 0;
+    let kept = bare.char_indices().rev().take_while(|(_, c)| {
+        used += c.width().unwrap_or(0);
+        used <= room
+    });
+    let start = kept.last().map_or(bare.len(), |(at, _)| at);
+    format!("…{}", bare.get(start..).unwrap_or_default())
+}
+
+/// `a::b<c<d>>::e(int, f)` becomes `a::b<…>::e(…)`. Python's `<locals>` and `<module>`, one word in angle brackets, stay.
+fn without_brackets(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let (mut depth, mut last) = (0_usize, ' ');
+    for (at, c) in name.char_indices() {
+        let open = c == '(' || (c == '<' && !is_python_mark(name.get(at..).unwrap_or_default()));
+        let close = depth > 0 && (c == ')' || (c == '>' && last != '-'));
+        last = c;
+        if close {
+            depth -= 1;
+        }
+        if depth == 0 {
+            out.push(c);
+        }
+        if open {
+            depth += 1;
+            if depth == 1 {
+                out.push('…');
+            }
+        }
+    }
+    out
+}
+
+/// Whether the text begins with one of the marks that CPython puts into qualified names.
+fn is_python_mark(text: &str) -> bool {
+    ["<locals>", "<module>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<unknown>"]
+        .iter()
+        .any(|mark| text.starts_with(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, FrameKind, frame_name, is_nameless, library_name, line_name, shorten};
+
+    fn frame(kind: FrameKind, module: &str, name: &str) -> Frame {
+        Frame {
+            kind,
+            name: name.to_owned(),
+            module: module.to_owned(),
+            file: String::new(),
+            line: 0,
+            first_line: 0,
+            address: 0x1f40,
+        }
+    }
+
+    /// Each kind of frame has the form that the contract names.
+    #[test]
+    fn names_follow_the_contract() {
+        let name = |kind, module, name| frame_name(&frame(kind, module, name));
+        assert_eq!(name(FrameKind::Python, "torch.autograd", "backward"), "torch.autograd.backward");
+        assert_eq!(name(FrameKind::Python, "", "main"), "main");
+        assert_eq!(name(FrameKind::Native, "/usr/lib/libc.so.6", "memcpy"), "memcpy");
+        assert_eq!(name(FrameKind::Native, "/usr/lib/libfoo.so", ""), "libfoo.so+0x1f40");
+        assert_eq!(name(FrameKind::Kernel, "", "do_syscall_64"), "do_syscall_64_[k]");
+        assert_eq!(name(FrameKind::Gpu, "", "sgemm"), "sgemm_[g]");
+        assert_eq!(name(FrameKind::Special, "", "[no unwind info]"), "[no unwind info]");
+        assert_eq!(name(FrameKind::Inlined, "/usr/lib/libfoo.so", "at"), "at_[i]");
+    }
+
+    /// A line has its file's name and its number, where both are known.
+    #[test]
+    fn lines() {
+        let mut line = frame(FrameKind::Native, "/l.so", "f");
+        assert_eq!(line_name(&line), "f");
+        (line.file, line.line) = ("/src/f.cc".into(), 7);
+        assert_eq!(line_name(&line), "f f.cc:7");
+        line.line = 0;
+        assert_eq!(line_name(&line), "f");
+    }
+
+    /// A name that is only a place in a file is told from a symbol.
+    #[test]
+    fn a_place_is_not_a_name() {
+        assert!(is_nameless(&frame(FrameKind::Native, "/usr/lib/libfoo.so", "")));
+        assert!(is_nameless(&frame(FrameKind::Native, "/usr/lib/libfoo.so", "libfoo.so+0x1f40")));
+        assert!(!is_nameless(&frame(FrameKind::Native, "/usr/lib/libfoo.so", "run")));
+        assert!(!is_nameless(&frame(FrameKind::Python, "", "")));
+    }
+
+    /// A library is a file, a package or the kernel.
+    #[test]
+    fn libraries() {
+        assert_eq!(library_name(&frame(FrameKind::Python, "torch.nn.modules", "f")), "torch (Python)");
+        assert_eq!(library_name(&frame(FrameKind::Native, "/usr/lib/libc.so.6", "")), "libc.so.6");
+        assert_eq!(library_name(&frame(FrameKind::Kernel, "", "f")), "[kernel]");
+    }
+
+    /// Arguments go before the name's own end does, and marks of CPython are no template parameters.
+    #[test]
+    fn long_names_keep_their_end() {
+        assert_eq!(shorten("at::native::conv2d(at::Tensor const&, int)", 24), "at::native::conv2d(…)");
+        assert_eq!(shorten("f<std::vector<int>>::g(x)", 12), "f<…>::g(…)");
+        assert_eq!(shorten("Fn<int->int>::call(long argument)", 20), "Fn<…>::call(…)");
+        assert_eq!(shorten("torch.optim.wrap.<locals>.wrapper", 18), "….<locals>.wrapper");
+        assert_eq!(shorten("短い名前です", 8), "…前です");
+        assert_eq!(shorten("fits", 4), "fits");
+    }
+}

@@ -1,0 +1,189 @@
+//! The rows of a table, for each thing that a row can stand for.
+//!
+//! Whatever the rows are, each unit of the target's energy is own energy of exactly one of them. Leaves out how rows look (`table.rs`).
+
+use super::By;
+use super::api_names::ApiNames;
+use super::fold::{Interner, Spent, fold};
+use super::functions::{FunctionTable, MISSING, UNSAMPLED, functions, order};
+use super::names::{library_name, line_name, process_name, thread_name};
+use super::sureness::Judge;
+use energy_trace_model::ids::{FrameId, ProcessKey, StackId, ThreadKey};
+use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::profile::{EnergyProfile, ProfileRow};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{Frame, FrameKind};
+use std::collections::BTreeMap;
+
+/// Stands for stacks in which no frame is a framework's public call.
+pub(crate) const NO_CALL: &str = "[no framework call]";
+
+/// One row: a name and what it spent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// What it stands for.
+    pub name: String,
+    /// The callers of a stack's innermost frame, from the nearest on; empty where a row is no stack.
+    pub callers: Vec<String>,
+    /// What it spent itself and in total.
+    pub spent: Spent,
+    /// How sure the total energy is, as in `functions::Function`.
+    pub sureness: Sureness,
+    /// Words for the reader, as in `functions::Function`.
+    pub flags: Vec<&'static str>,
+    /// Whether it stands for something that is no code: `[unsampled]`.
+    pub special: bool,
+    /// Whether it is a function that only starts the interpreter.
+    pub starts: bool,
+}
+
+/// The rows of a profile, those with the most energy of their own first.
+pub fn rows(recording: &Recording, profile: &EnergyProfile, by: By) -> Vec<Row> {
+    let judge = Judge::new(recording, profile);
+    let mut rows = match by {
+        By::Function => function_rows(recording, profile),
+        By::Line => frame_rows(recording, profile, &judge, line_name),
+        By::Stack => stack_rows(recording, profile, &judge),
+        By::Api => api_rows(recording, profile, &judge),
+        By::Library => frame_rows(recording, profile, &judge, library_name),
+        By::Thread => thread_rows(recording, profile, &judge),
+        By::Process => process_rows(recording, profile, &judge),
+    };
+    rows.sort_by_cached_key(|row| order(judge.choice, &row.spent, &row.name));
+    rows
+}
+
+impl Row {
+    fn new(name: String, (spent, rows): (Spent, Vec<usize>), judge: &Judge<'_>) -> Self {
+        let special = name.starts_with('[') && name.ends_with(']');
+        let sureness = judge.sureness(&spent.total, &rows);
+        let flags = judge.flags(&spent.total, &sureness);
+        Self { name, callers: Vec::new(), spent, sureness, flags, special, starts: false }
+    }
+}
+
+fn function_rows(recording: &Recording, profile: &EnergyProfile) -> Vec<Row> {
+    let rows = functions(recording, profile).into_iter().map(|function| Row {
+        name: function.name,
+        callers: Vec::new(),
+        spent: function.spent,
+        sureness: function.sureness,
+        flags: function.flags,
+        special: function.kind == FrameKind::Special,
+        starts: function.starts,
+    });
+    rows.collect()
+}
+
+/// Rows of what `name` makes of each frame of a stack.
+fn frame_rows(
+    recording: &Recording,
+    profile: &EnergyProfile,
+    judge: &Judge<'_>,
+    name: impl Fn(&Frame) -> String,
+) -> Vec<Row> {
+    let mut names = Interner::new();
+    let unsampled = names.number(UNSAMPLED.to_owned());
+    let missing = names.number(MISSING.to_owned());
+    let of_frame: Vec<usize> = recording.frames.iter().map(|frame| names.number(name(frame))).collect();
+    let groups = fold(profile, |row, path| {
+        let Some(stack) = row.stack else { return path.push(unsampled) };
+        let named = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
+        path.extend(recording.frames_of(stack).map(named));
+        if path.is_empty() {
+            path.push(missing);
+        }
+    });
+    labelled(groups, judge, |number| names.labels().get(number).cloned())
+}
+
+fn stack_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+    let table = FunctionTable::of_symbols(recording);
+    let mut stacks = Interner::new();
+    let groups = fold(profile, |row, path| {
+        let mut stack = Vec::new();
+        table.path(row, &mut stack);
+        path.push(stacks.number(stack));
+    });
+    let row = |(number, spent): (usize, (Spent, Vec<usize>))| {
+        let frames = stacks.labels().get(number).map(Vec::as_slice).unwrap_or_default();
+        let mut names = frames.iter().rev().map(|&function| table.name(function));
+        let mut row = Row::new(names.next().unwrap_or_else(|| MISSING.to_owned()), spent, judge);
+        row.callers = names.collect();
+        row
+    };
+    groups.into_iter().map(row).collect()
+}
+
+/// A stack becomes the outermost public call of each framework in it, in the stack's order: `keras.Model.fit`, in it
+/// `tf.function.__call__`. The innermost of these owns the energy. A stack without any is `[no framework call]`.
+fn api_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+    let table = ApiNames::built_in();
+    let of_frame: Vec<_> = recording.frames.iter().map(|frame| table.name_of(frame)).collect();
+    let mut names = Interner::new();
+    let mut memo: BTreeMap<StackId, Vec<usize>> = BTreeMap::new();
+    let groups = fold(profile, |row, path| {
+        let Some(stack) = row.stack else { return path.push(names.number(UNSAMPLED)) };
+        let calls = memo.entry(stack).or_insert_with(|| {
+            let mut seen: Vec<(&str, usize)> = Vec::new();
+            let frames = recording.frames_of(stack);
+            for api in frames.filter_map(|(frame, _)| of_frame.get(frame.index()).copied().flatten()) {
+                if seen.iter().all(|&(framework, _)| framework != api.framework) {
+                    seen.push((api.framework, names.number(api.name)));
+                }
+            }
+            seen.into_iter().map(|(_, name)| name).collect()
+        });
+        path.extend_from_slice(calls);
+        if path.is_empty() {
+            path.push(names.number(NO_CALL));
+        }
+    });
+    labelled(groups, judge, |number| names.labels().get(number).map(ToString::to_string))
+}
+
+fn thread_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+    let groups = fold(profile, |row, path| path.push(row.thread));
+    labelled(groups, judge, |key| {
+        let thread = recording.threads.get(key.index())?;
+        Some(format!("{} (tid {})", thread_name(Some(thread)), thread.tid))
+    })
+}
+
+fn process_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+    let groups = fold(profile, |row, path| path.push(process_of(recording, row)));
+    labelled(groups, judge, |key: Option<ProcessKey>| {
+        let process = recording.processes.get(key?.index())?;
+        Some(format!("{} (pid {})", process_name(Some(process)), process.pid))
+    })
+}
+
+/// What each thread spent.
+pub(crate) fn by_thread(profile: &EnergyProfile) -> BTreeMap<ThreadKey, Spent> {
+    spent(fold(profile, |row, path| path.push(row.thread)))
+}
+
+/// What each process spent; `None` gathers threads that a damaged recording does not define.
+pub(crate) fn by_process(
+    recording: &Recording,
+    profile: &EnergyProfile,
+) -> BTreeMap<Option<ProcessKey>, Spent> {
+    spent(fold(profile, |row, path| path.push(process_of(recording, row))))
+}
+
+fn spent<K: Ord>(groups: BTreeMap<K, (Spent, Vec<usize>)>) -> BTreeMap<K, Spent> {
+    groups.into_iter().map(|(group, (spent, _))| (group, spent)).collect()
+}
+
+fn process_of(recording: &Recording, row: &ProfileRow) -> Option<ProcessKey> {
+    recording.threads.get(row.thread.index()).map(|thread| thread.process)
+}
+
+fn labelled<K>(
+    groups: BTreeMap<K, (Spent, Vec<usize>)>,
+    judge: &Judge<'_>,
+    name: impl Fn(K) -> Option<String>,
+) -> Vec<Row> {
+    let row = |(key, spent)| Row::new(name(key).unwrap_or_else(|| MISSING.to_owned()), spent, judge);
+    groups.into_iter().map(row).collect()
+}

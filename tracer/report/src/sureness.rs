@@ -1,0 +1,88 @@
+//! How sure a group's energy is, and what that looks like.
+//!
+//! Attribution knows it for any set of rows (`profile::certainty`). A profile that says nothing about its certainty, as one that was not
+//! attributed, gets the sampling error alone (`sampling_error.rs`).
+
+use super::fold::Cost;
+use super::{DomainChoice, run, sampling_error};
+use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{DomainClass, Quality};
+use energy_trace_model::units::MicroJoules;
+
+/// Fewer samples than this make a number too uncertain to act on.
+const FEW_SAMPLES: u64 = 100;
+/// Fewer samples than 7 in 10 of those that a CPU time should have: the timer did not run as long as the thread did.
+const STOLEN: (u64, u64) = (7, 10);
+/// Whether samples are missing is asked from so many on.
+const STOLEN_FROM: u64 = 50;
+
+/// Says how sure a number is: its interval, its bounds and its flags.
+pub(crate) struct Judge<'a> {
+    profile: &'a EnergyProfile,
+    /// The energy that intervals are of.
+    pub(crate) choice: DomainChoice,
+    samples: u64,
+    hz: u64,
+}
+
+impl<'a> Judge<'a> {
+    pub(crate) fn new(recording: &Recording, profile: &'a EnergyProfile) -> Self {
+        let samples = profile.rows.iter().map(|row| row.samples).fold(0, u64::saturating_add);
+        Self { profile, choice: run::headline(profile), samples, hz: recording.header.sample_hz.into() }
+    }
+
+    /// How sure the cost of these rows is.
+    pub(crate) fn sureness(&self, cost: &Cost, rows: &[usize]) -> Sureness {
+        self.sureness_in(self.choice, cost, rows)
+    }
+
+    fn sureness_in(&self, choice: DomainChoice, cost: &Cost, rows: &[usize]) -> Sureness {
+        let energy = run::chosen(&cost.energy, choice);
+        if self.profile.certainty.domains.is_empty() {
+            return Sureness {
+                ci95: sampling_error::interval(energy, cost.samples, self.samples),
+                bounds: None,
+            };
+        }
+        self.profile.certainty.of(rows, |class| choice.includes(class), energy)
+    }
+
+    /// Words for the reader about a group.
+    pub(crate) fn flags(&self, cost: &Cost, sureness: &Sureness) -> Vec<&'static str> {
+        let estimated = cost.energy.iter().any(|(class, energy)| {
+            let worst = run::quality(self.profile, DomainChoice::Class(class));
+            energy != MicroJoules::ZERO && worst == Some(Quality::Estimated)
+        });
+        let due = u128::from(cost.time_ns) * u128::from(self.hz) / 1_000_000_000;
+        let seen = u128::from(cost.samples);
+        let stolen =
+            due >= u128::from(STOLEN_FROM) && seen * u128::from(STOLEN.1) < due * u128::from(STOLEN.0);
+        let flags = [
+            ("low-samples", (1..FEW_SAMPLES).contains(&cost.samples)),
+            ("estimated", estimated),
+            ("unidentified", sureness.bounds.is_some()),
+            ("stolen-time", cost.samples > 0 && stolen),
+            ("dram:time", cost.energy[DomainClass::Dram] != MicroJoules::ZERO),
+        ];
+        flags.into_iter().filter(|&(_, holds)| holds).map(|(flag, _)| flag).collect()
+    }
+}
+
+/// The interval of some rows for a tooltip, with its unit; empty where nothing is known or in doubt.
+pub(crate) fn tooltip(profile: &EnergyProfile, choice: DomainChoice, rows: &[usize]) -> String {
+    if profile.certainty.domains.is_empty() || rows.is_empty() {
+        return String::new();
+    }
+    let energy = |row: &usize| {
+        profile.rows.get(*row).map_or(MicroJoules::ZERO, |row| run::chosen(&row.energy, choice))
+    };
+    let energy = rows.iter().map(energy).sum();
+    let sure = profile.certainty.of(rows, |class| choice.includes(class), energy);
+    match sure.bounds {
+        Some((low, high)) => format!(", not identified: {low} to {high}"),
+        None if sure.ci95.0 == sure.ci95.1 => String::new(),
+        None => format!(", 95 %: {} to {}", sure.ci95.0, sure.ci95.1),
+    }
+}

@@ -1,0 +1,223 @@
+//! The cells of a table: numbers in one unit a column, and a grid that fits a width.
+//!
+//! Leaves out what the columns are (`table.rs`).
+
+use super::names::shorten;
+use super::shown::shown;
+use anstyle::{AnsiColor, Style};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, Width, presets,
+};
+use energy_trace_model::units::MicroJoules;
+use std::io::{self, Write};
+use unicode_width::UnicodeWidthStr;
+
+/// Shows energies of one table in one unit and with one number of decimals, so that they can be compared by eye.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct EnergyScale {
+    /// The unit's symbol.
+    pub(crate) unit: &'static str,
+    joules: f64,
+    decimals: usize,
+}
+
+impl EnergyScale {
+    /// The scale in which the largest energy is readable.
+    pub(crate) fn for_largest(energies: impl Iterator<Item = MicroJoules>) -> Self {
+        let largest = energies.map(|energy| energy.as_uj().unsigned_abs()).max().unwrap_or(0);
+        let (unit, joules, decimals) = match largest {
+            100_000_000_000.. => ("kJ", 1e3, 1),
+            1_000_000_000.. => ("J", 1.0, 1),
+            100_000.. => ("J", 1.0, 2),
+            100.. => ("mJ", 1e-3, 2),
+            1.. => ("µJ", 1e-6, 0),
+            0 => ("J", 1.0, 0),
+        };
+        Self { unit, joules, decimals }
+    }
+
+    /// The number, without its unit.
+    pub(crate) fn show(self, energy: MicroJoules) -> String {
+        let text = format!("{:.*}", self.decimals, energy.as_joules() / self.joules);
+        // A small negative number must not look like a signed nothing.
+        let is_zero = text.chars().all(|c| matches!(c, '-' | '0' | '.'));
+        if is_zero { text.trim_start_matches('-').to_owned() } else { text }
+    }
+}
+
+/// Average power in watts with one decimal; a dash where there is no time to divide by.
+#[expect(clippy::cast_precision_loss, reason = "for showing")]
+pub(crate) fn watts(energy: MicroJoules, ns: u64) -> String {
+    if ns == 0 { "-".to_owned() } else { format!("{:.1}", energy.as_joules() / (ns as f64 / 1e9)) }
+}
+
+/// Seconds with two decimals.
+#[expect(clippy::cast_precision_loss, reason = "for showing")]
+pub(crate) fn seconds(ns: u64) -> String {
+    format!("{:.2}", ns as f64 / 1e9)
+}
+
+/// A share in percent with one decimal; a dash where there is no whole.
+#[expect(clippy::cast_precision_loss, reason = "for showing")]
+pub(crate) fn percent(part: i64, whole: i64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.1}%", 100.0 * part as f64 / whole as f64) }
+}
+
+/// How tables are drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) color: bool,
+    /// Columns of the terminal; `None` leaves every name whole.
+    pub(crate) width: Option<usize>,
+}
+
+/// Title of a section.
+pub(crate) const TITLE: Style = Style::new().bold();
+/// Head of a table, and rows that stand for no code.
+pub(crate) const DIM: Style = Style::new().dimmed();
+/// Title of what is in doubt.
+pub(crate) const DOUBT: Style = AnsiColor::Yellow.on_default().bold();
+
+impl Look {
+    /// Writes one line, in a style where colour is wanted.
+    pub(crate) fn line(self, out: &mut dyn Write, style: Style, text: &str) -> io::Result<()> {
+        // Names were written out where lines are made of them; this is for what was not thought of.
+        let text = shown(text);
+        if self.color && style != Style::new() {
+            writeln!(out, "{style}{text}{style:#}")
+        } else {
+            writeln!(out, "{text}")
+        }
+    }
+
+    /// Writes sentences, each behind a mark, wrapped to the width.
+    pub(crate) fn bullets(self, out: &mut dyn Write, mark: &str, sentences: &[String]) -> io::Result<()> {
+        let mut table = bare_table();
+        for sentence in sentences {
+            table.add_row([mark, &shown(sentence)]);
+        }
+        if let Some(width) = self.width {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+        }
+        if let Some(first) = table.column_mut(0) {
+            let width = u16::try_from(mark.width() + 2).unwrap_or(u16::MAX);
+            first.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+        }
+        table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+    }
+}
+
+fn bare_table() -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table
+}
+
+/// A table: words, numbers, and perhaps a name at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Grid {
+    /// Heads of the columns; a line break begins a second line.
+    pub(crate) heads: Vec<String>,
+    /// How many columns from the left are words, not numbers.
+    pub(crate) words: usize,
+    /// Whether the last column is a name, which gives way when the width is short.
+    pub(crate) name_last: bool,
+    /// Rows; the last cell may have more than one line.
+    pub(crate) rows: Vec<GridRow>,
+}
+
+/// One row of a grid.
+#[derive(Debug, Default)]
+pub(crate) struct GridRow {
+    pub(crate) cells: Vec<String>,
+    pub(crate) style: Style,
+}
+
+/// A name needs at least this many columns, whatever the width.
+const NARROWEST_NAME: usize = 16;
+
+impl Grid {
+    /// Writes the grid: heads, a rule, rows.
+    pub(crate) fn write(mut self, out: &mut dyn Write, look: Look) -> io::Result<()> {
+        self.fit(look.width);
+        let mut table = bare_table();
+        table.set_style(TableComponent::HeaderLines, '─');
+        table.set_header(&self.heads);
+        let last = self.heads.len().saturating_sub(1);
+        for (number, column) in table.column_iter_mut().enumerate() {
+            let right = number >= self.words && !(self.name_last && number == last);
+            column.set_cell_alignment(if right { CellAlignment::Right } else { CellAlignment::Left });
+            if number == last {
+                column.set_padding((1, 0));
+            }
+        }
+        let mut styles = vec![DIM; self.heads.iter().map(|head| lines_in(head)).max().unwrap_or(1) + 1];
+        for row in &self.rows {
+            styles.extend(vec![row.style; row.cells.iter().map(|cell| lines_in(cell)).max().unwrap_or(1)]);
+            table.add_row(&row.cells);
+        }
+        let styles = styles.into_iter().chain(std::iter::repeat(Style::new()));
+        table.lines().zip(styles).try_for_each(|(line, style)| look.line(out, style, line.trim_end()))
+    }
+
+    /// Shortens the name to what the others leave of the width.
+    fn fit(&mut self, width: Option<usize>) {
+        let (Some(width), true) = (width, self.name_last) else { return };
+        let last = self.heads.len().saturating_sub(1);
+        let widest = |column: usize| {
+            let cells =
+                self.rows.iter().filter_map(|row| row.cells.get(column)).chain(self.heads.get(column));
+            cells.flat_map(|cell| cell.lines()).map(UnicodeWidthStr::width).max().unwrap_or(0)
+        };
+        let taken: usize = (0..last).map(|column| widest(column) + 2).sum();
+        let room = width.saturating_sub(taken + 1).max(NARROWEST_NAME);
+        for cell in self.rows.iter_mut().filter_map(|row| row.cells.get_mut(last)) {
+            let lines: Vec<String> = cell.lines().map(|line| shorten(line, room)).collect();
+            *cell = lines.join("\n");
+        }
+    }
+}
+
+fn lines_in(text: &str) -> usize {
+    text.lines().count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EnergyScale, Grid, GridRow, Look, MicroJoules, Style};
+
+    fn show(largest: i64, uj: i64) -> String {
+        let scale = EnergyScale::for_largest([MicroJoules::from_uj(largest)].into_iter());
+        format!("{} {}", scale.show(MicroJoules::from_uj(uj)), scale.unit)
+    }
+
+    /// The largest number of a column sets its unit, and rounding makes no negative zero.
+    #[test]
+    fn one_unit_a_column() {
+        assert_eq!(show(412_300_000, 412_300_000), "412.30 J");
+        assert_eq!(show(412_300_000, -1_000), "0.00 J");
+        assert_eq!(show(5_000_000_000, 1_500_000), "1.5 J");
+        assert_eq!(show(250_000_000_000, 250_000_000_000), "250.0 kJ");
+        assert_eq!(show(90_000, -1_500), "-1.50 mJ");
+        assert_eq!(show(7, 7), "7 µJ");
+    }
+
+    /// No line of a grid is wider than the width, however long the name.
+    #[test]
+    fn grid_keeps_the_width() {
+        let row = GridRow { cells: vec!["1.00".to_owned(), "name::".repeat(40)], style: Style::new() };
+        let grid = Grid {
+            heads: vec!["self J".to_owned(), "function".to_owned()],
+            words: 0,
+            name_last: true,
+            rows: vec![row],
+        };
+        let mut out = Vec::new();
+        grid.write(&mut out, Look { color: false, width: Some(40) }).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        assert!(text.contains("…"), "{text}");
+    }
+}

@@ -1,0 +1,176 @@
+//! What `-v` adds to the summary: where the numbers came from, whether learned watts split them, what the tracing itself cost, how whole the
+//! stacks are.
+
+use super::names::is_nameless;
+use super::table_cells::{Look, TITLE, seconds};
+use super::{doubts, run};
+use energy_trace_model::profile::certainty::DomainCertainty;
+use energy_trace_model::profile::gates::Gate;
+use energy_trace_model::profile::{EnergyProfile, LedgerRow};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{GpuMeter, GpuUse, Source};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// Writes the details.
+pub(crate) fn write(
+    out: &mut dyn Write,
+    recording: &Recording,
+    profile: &EnergyProfile,
+    look: Look,
+) -> io::Result<()> {
+    writeln!(out)?;
+    look.line(out, TITLE, "Machine and sources")?;
+    let header = &recording.header;
+    let mut facts = vec![
+        format!("kernel {}, {}, {} CPUs", header.kernel, header.cpu_model, header.sockets.len()),
+        format!("stacks sampled by {} at {} Hz", header.sample_event, header.sample_hz),
+    ];
+    facts.extend(header.sources.iter().flat_map(source_facts));
+    facts.extend(gpu_facts(recording));
+    facts.extend(runtimes(recording).into_iter().map(|runtime| format!("interpreter: {runtime}")));
+    look.bullets(out, "-", &facts)?;
+    let weights = weights_facts(profile);
+    if !weights.is_empty() {
+        writeln!(out)?;
+        look.line(out, TITLE, "Watts of functions, as learned from the run")?;
+        look.bullets(out, "-", &weights)?;
+    }
+    let nameless = nameless_libraries(recording);
+    if !nameless.is_empty() {
+        writeln!(out)?;
+        look.line(out, TITLE, "Libraries with functions that have no name, and their build ids")?;
+        look.bullets(out, "-", &nameless)?;
+    }
+    writeln!(out)?;
+    look.line(out, TITLE, "Samples and overhead")?;
+    look.bullets(out, "-", &sampling_facts(recording))
+}
+
+/// The interpreters of the recording's processes, each once.
+pub(crate) fn runtimes(recording: &Recording) -> Vec<String> {
+    let runtimes = recording.processes.iter().filter_map(|process| process.runtime.clone());
+    runtimes.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+/// Libraries with frames that no symbol was found for: what their debug files are to be found by.
+fn nameless_libraries(recording: &Recording) -> Vec<String> {
+    let nameless = recording.frames.iter().filter(|frame| is_nameless(frame) && !frame.module.is_empty());
+    let modules: std::collections::BTreeSet<&str> = nameless.map(|frame| frame.module.as_str()).collect();
+    let fact = |module: &str| match recording.build_ids.get(module) {
+        Some(id) => format!("{module}: {id}"),
+        None => format!("{module}: no build id is known"),
+    };
+    modules.into_iter().filter(|module| module.starts_with('/')).map(fact).collect()
+}
+
+/// What was found at the gates that learned watts must pass, a line a domain.
+fn weights_facts(profile: &EnergyProfile) -> Vec<String> {
+    let of_domains = profile.ledger.iter().zip(&profile.certainty.domains);
+    let fact = |(row, domain): (&LedgerRow, &DomainCertainty)| {
+        let weights = domain.weights?;
+        let verdict = match (weights.used, weights.gates.open()) {
+            (true, _) => "they split the energy",
+            (false, true) => "not used, as was chosen",
+            (false, false) => "not used",
+        };
+        let [gain, condition, halves] = weights.gates.each().map(|gate| gate_fact(&gate));
+        Some(format!(
+            "{}: {verdict}; cross-validation gains {gain} standard errors; condition number {condition}; split halves {halves} \
+             standard deviations apart{}{}",
+            row.domain,
+            weights.siblings.map_or_else(String::new, siblings_fact),
+            weights.frequency.map_or_else(String::new, frequency_fact)
+        ))
+    };
+    of_domains.filter_map(fact).collect()
+}
+
+/// What hardware threads that share a core were taken to draw.
+fn siblings_fact(eta: f64) -> String {
+    format!("; two busy hardware threads of a core draw {:.2} times what one does", 1.0 + eta)
+}
+
+/// How power was taken to go with the clocks of CPUs.
+fn frequency_fact(exponent: f64) -> String {
+    if exponent > 0.0 {
+        format!("; power goes with the CPU's frequency to the power of {exponent}")
+    } else {
+        "; CPUs' frequencies differ and explain nothing".to_owned()
+    }
+}
+
+fn gate_fact(gate: &Gate) -> String {
+    let asked = if gate.name == "cross_validation" { "more than" } else { "less than" };
+    let failed = if gate.passed { "" } else { ", failed" };
+    let value = if gate.value.is_finite() { format!("{:.1}", gate.value) } else { "endless".to_owned() };
+    format!("{value} (asked: {asked} {}{failed})", gate.limit)
+}
+
+fn source_facts(source: &Source) -> Vec<String> {
+    let word = run::quality_word(source.quality);
+    let domains =
+        if source.domains.is_empty() { "nothing taken".to_owned() } else { source.domains.join(", ") };
+    let mut facts = vec![format!("{} ({word}): {domains}", source.name)];
+    facts.extend(source.notes.iter().map(|note| format!("{}: {note}", source.name)));
+    let ignored = source.ignored.iter();
+    facts.extend(
+        ignored.map(|ignored| format!("{}: ignored {}: {}", source.name, ignored.domain, ignored.why)),
+    );
+    facts
+}
+
+/// What the run has shown of each GPU's meter, and which processes the driver saw on it.
+fn gpu_facts(recording: &Recording) -> Vec<String> {
+    let mut facts = Vec::new();
+    for domain in &recording.domains {
+        let name = &domain.name;
+        if let Some(GpuMeter { lag_ns: Some(lag), window_ns: Some(window), .. }) =
+            recording.gpu_facts.meters.get(&domain.id)
+        {
+            facts.push(format!(
+                "{name}: the counter is {} ms behind the driver's power samples and sees the last {} ms of each step",
+                lag / 1_000_000,
+                window / 1_000_000
+            ));
+        }
+        facts.extend(recording.gpu_facts.uses.get(&domain.id).into_iter().flat_map(|uses| {
+            let by_pid = busy_by_pid(uses).into_iter();
+            by_pid.map(move |(pid, percent)| {
+                format!("{name}: process {pid} kept it {percent} % busy, as the driver samples it")
+            })
+        }));
+    }
+    facts
+}
+
+/// How busy each process was over all of its samples, in percent of their time.
+fn busy_by_pid(uses: &[GpuUse]) -> BTreeMap<u32, u64> {
+    let mut sums = BTreeMap::<u32, (u64, u64)>::new();
+    for one in uses {
+        let ns = one.to.ns_since(one.from);
+        let sum = sums.entry(one.pid.get()).or_default();
+        *sum = (sum.0 + ns, sum.1 + ns.saturating_mul(u64::from(one.sm_percent)));
+    }
+    sums.into_iter().map(|(pid, (ns, busy))| (pid, busy / ns.max(1))).collect()
+}
+
+fn sampling_facts(recording: &Recording) -> Vec<String> {
+    let all = recording.samples.len();
+    let mut facts = vec![format!("{all} samples, {} lost", doubts::lost_total(recording))];
+    let launches = recording.gpu.stacks.named().into_iter();
+    facts.extend(launches.map(|(whose, count)| format!("stacks of GPU launches, {whose}: {count}")));
+    let verdicts = run::verdicts(recording);
+    facts.extend(verdicts.iter().map(|(verdict, count)| format!("stacks {verdict}: {count}")));
+    if let Some(summary) = &recording.summary {
+        let copies = summary.raw.iter();
+        facts.extend(copies.map(|(what, count)| format!("stacks unwound in user space, {what}: {count}")));
+        facts.push(format!("CPU time of energy-trace itself: {} s", seconds(summary.tracer_cpu_ns)));
+        let bpf = summary.bpf_ns.map_or_else(
+            || "not known; the kernel counts it with `sysctl kernel.bpf_stats_enabled=1`".to_owned(),
+            |ns| format!("{} s", seconds(ns)),
+        );
+        facts.push(format!("CPU time of its BPF programs: {bpf}"));
+    }
+    facts
+}

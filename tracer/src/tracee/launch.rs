@@ -1,0 +1,277 @@
+//! Starts a command and holds it before its first instruction, so that sampling can begin first.
+//!
+//! The command keeps our stdin, stdout, stderr, working directory, environment and process group. A thread of its own forks it (the
+//! standard library's `spawn` returns only after `exec`) and waits for its end. The child says its pid through one pipe and waits at
+//! another, the gate:
+//!
+//! ```text
+//!   launch()                child
+//!   fork  ───────────────►  become the user, write pid, read gate … blocked
+//!   ◄─────────── pid
+//!   follow(pid), start
+//!   release(): one byte ─►  exec
+//!   gate closed (we died or gave up): end of file ─► exit without a word
+//! ```
+//!
+//! The command is not tied to us in any other way: when energy-trace is killed, it runs on.
+
+use super::become_user::become_user;
+use super::signals::Before;
+use super::user::InvokingUser;
+use energy_trace_model::ids::Pid;
+use nix::fcntl::OFlag;
+use nix::sys::signal::Signal;
+use nix::unistd::pipe2;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+use tokio::sync::oneshot;
+
+/// Why there is no child to release.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// Pipe, thread or fork failed, or the child could not become the invoking user.
+    #[error("cannot prepare the command: {0}")]
+    Prepare(#[from] io::Error),
+    /// The command line is empty.
+    #[error("no command to run")]
+    NoCommand,
+    /// The child ended before it said its pid.
+    #[error("the command's process ended before it could be started; somebody killed it")]
+    Gone,
+}
+
+/// A child that waits before its first instruction. Dropped, it ends without a word.
+#[derive(Debug)]
+pub struct Held {
+    pid: Pid,
+    gate: File,
+    pidfd: Option<OwnedFd>,
+    executed: oneshot::Receiver<io::Result<()>>,
+    ended: oneshot::Receiver<io::Result<ExitStatus>>,
+}
+
+/// A command that runs.
+#[derive(Debug)]
+pub struct Running {
+    pid: Pid,
+    pidfd: Option<OwnedFd>,
+    ended: oneshot::Receiver<io::Result<ExitStatus>>,
+}
+
+/// Forks `words` and holds it at the gate, as `run_as`, with `environment` set beside its own, and with signals as they were `before`.
+pub fn launch(
+    words: &[OsString],
+    run_as: Option<&InvokingUser>,
+    environment: &[(&str, OsString)],
+    before: Before,
+) -> Result<Held, LaunchError> {
+    let (program, arguments) = words.split_first().ok_or(LaunchError::NoCommand)?;
+    let (ready_read, ready_write) = pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
+    let (gate_read, gate_write) = pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
+    let mut command = Command::new(program);
+    command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+    if let Some(user) = run_as {
+        command.envs(user.corrections(|variable| std::env::var_os(variable)));
+    }
+    let user = run_as.cloned();
+    let [ready, gate, gate_of_parent] = [&ready_write, &gate_read, &gate_write].map(AsRawFd::as_raw_fd);
+    let hold = move || {
+        become_user(user.as_ref())?;
+        before.restore()?;
+        wait_at_gate(ready, gate, gate_of_parent);
+        Ok(())
+    };
+    // SAFETY: between fork and exec `hold` makes only system calls on numbers and memory that were set up before the fork; it does not
+    // allocate, lock or unwind.
+    unsafe { command.pre_exec(hold) };
+
+    let (executed_sender, mut executed) = oneshot::channel();
+    let (ended_sender, ended) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("command".into()).spawn(move || {
+        let spawned = command.spawn();
+        drop((ready_write, gate_read));
+        // Nobody listens any more after a second SIGINT.
+        match spawned {
+            Err(error) => drop(executed_sender.send(Err(error))),
+            Ok(mut child) => {
+                let _ = executed_sender.send(Ok(()));
+                let _ = ended_sender.send(child.wait());
+            }
+        }
+    })?;
+    let Some(pid) = read_pid(ready_read) else {
+        // `spawn` failed before the gate, or the child was killed on its way: either way the thread is about to end.
+        let _ = thread.join();
+        return Err(match executed.try_recv() {
+            Ok(Err(error)) => LaunchError::Prepare(error),
+            _ => LaunchError::Gone,
+        });
+    };
+    Ok(Held { pid, gate: File::from(gate_write), pidfd: open_pidfd(pid).ok(), executed, ended })
+}
+
+impl Held {
+    /// The command's process.
+    pub const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Lets the command run; the error is `exec`'s.
+    pub async fn release(mut self) -> io::Result<Running> {
+        self.gate.write_all(&[1])?;
+        let thread_is_gone = |_| Err(io::Error::other("the thread that starts the command is gone"));
+        self.executed.await.unwrap_or_else(thread_is_gone)?;
+        Ok(Running { pid: self.pid, pidfd: self.pidfd, ended: self.ended })
+    }
+}
+
+impl Running {
+    /// The command's process.
+    pub const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Waits for the command's end. May be dropped and called again until it has answered once.
+    pub async fn ended(&mut self) -> io::Result<ExitStatus> {
+        let thread_is_gone = |_| Err(io::Error::other("the thread that waits for the command is gone"));
+        (&mut self.ended).await.unwrap_or_else(thread_is_gone)
+    }
+
+    /// Passes a signal on. The process is named by its pidfd, so a pid that was given to somebody else is never hit; a command that
+    /// has ended or may not be signalled is nobody's error.
+    pub fn signal(&self, signal: Signal) {
+        let Some(pidfd) = &self.pidfd else { return };
+        // SAFETY: the pidfd is open, a null siginfo means the default, and no flag is set.
+        unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                pidfd.as_raw_fd(),
+                signal as i32,
+                std::ptr::null::<libc::siginfo_t>(),
+                0,
+            );
+        }
+    }
+}
+
+/// The exit status as a shell shows it: the command's own, or 128 + the signal that ended it.
+pub fn shell_status(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(125);
+    // A status is 8 bits wide (wait(2)), and 128 + 64 fits too.
+    u8::try_from(code).unwrap_or(125)
+}
+
+/// A handle on a process that stays its own when the pid is reused.
+pub(super) fn open_pidfd(pid: Pid) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_open takes two numbers and returns a new descriptor or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.get(), 0) };
+    match RawFd::try_from(fd) {
+        // SAFETY: the kernel has just made this descriptor for us, and nobody else owns it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn read_pid(ready: OwnedFd) -> Option<Pid> {
+    let mut bytes = [0; 4];
+    File::from(ready).read_exact(&mut bytes).ok()?;
+    Some(Pid::new(u32::from_ne_bytes(bytes)))
+}
+
+/// In the child: says its pid, then waits for one byte. End of file means that energy-trace is gone or gave up.
+fn wait_at_gate(ready: RawFd, gate: RawFd, gate_of_parent: RawFd) {
+    let mut byte = 0_u8;
+    // SAFETY: the descriptors are open in this child (it has copies of all of the parent's), the buffers live on this stack, and
+    // close, write, read, getpid and _exit are async-signal-safe (signal-safety(7)).
+    unsafe {
+        // The child's own copy of the writing end would keep the gate from ever reading end of file.
+        libc::close(gate_of_parent);
+        let pid = libc::getpid().to_ne_bytes();
+        if libc::write(ready, pid.as_ptr().cast(), pid.len()) != 4 {
+            libc::_exit(125);
+        }
+        loop {
+            match libc::read(gate, (&raw mut byte).cast(), 1) {
+                1 => return,
+                -1 if *libc::__errno_location() == libc::EINTR => {}
+                _ => libc::_exit(125),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{launch, shell_status};
+    use crate::tracee::signals::Before;
+    use nix::sys::signal::Signal;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    fn shell(script: &str) -> Vec<std::ffi::OsString> {
+        ["/bin/sh", "-c", script].map(Into::into).to_vec()
+    }
+
+    /// Held, the child has not executed anything: it is still a copy of us, and its file does not exist; released, it runs.
+    #[tokio::test]
+    async fn nothing_runs_before_the_release() {
+        let dir = tempfile::tempdir().unwrap();
+        let proof = dir.path().join("ran");
+        let held =
+            launch(&shell(&format!("echo > {}; exit 7", proof.display())), None, &[], Before::default())
+                .unwrap();
+        let exe = |pid| std::fs::read_link(format!("/proc/{pid}/exe")).unwrap();
+        assert_eq!(exe(held.pid().to_string()), exe("self".into()));
+        assert!(!proof.exists());
+        let status = held.release().await.unwrap().ended().await.unwrap();
+        assert_eq!(shell_status(status), 7);
+        assert!(proof.exists());
+    }
+
+    /// A child that is dropped instead of released ends by itself and has run nothing.
+    #[tokio::test]
+    async fn dropped_it_ends_without_running() {
+        let dir = tempfile::tempdir().unwrap();
+        let proof = dir.path().join("ran");
+        let held =
+            launch(&shell(&format!("echo > {}", proof.display())), None, &[], Before::default()).unwrap();
+        drop(held.gate);
+        assert_eq!(shell_status(held.ended.await.unwrap().unwrap()), 125);
+        assert!(!proof.exists());
+    }
+
+    /// What cannot be executed is said as an error of `exec`, after the release.
+    #[tokio::test]
+    async fn exec_errors_come_back() {
+        let held = launch(&["/nonexistent/tool".into()], None, &[], Before::default()).unwrap();
+        assert_eq!(held.release().await.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    }
+
+    /// What cannot even be forked (a NUL in an argument) is said at once.
+    #[tokio::test]
+    async fn preparation_errors_come_at_once() {
+        let error = launch(&["echo".into(), "a\0b".into()], None, &[], Before::default()).unwrap_err();
+        assert!(matches!(error, super::LaunchError::Prepare(_)), "{error}");
+    }
+
+    /// A signal that is passed on reaches the command, and the status says which one it was.
+    #[tokio::test]
+    async fn signals_are_passed_on() {
+        let mut running =
+            launch(&shell("kill -STOP $$"), None, &[], Before::default()).unwrap().release().await.unwrap();
+        running.signal(Signal::SIGKILL);
+        assert_eq!(shell_status(running.ended().await.unwrap()), 128 + 9);
+    }
+
+    /// Statuses map as a shell maps them.
+    #[test]
+    fn statuses_of_a_shell() {
+        assert_eq!(shell_status(ExitStatus::from_raw(0)), 0);
+        assert_eq!(shell_status(ExitStatus::from_raw(255 << 8)), 255);
+        assert_eq!(shell_status(ExitStatus::from_raw(Signal::SIGTERM as i32)), 143);
+    }
+}
