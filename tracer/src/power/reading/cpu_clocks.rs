@@ -7,8 +7,8 @@
 //! A clock is handed on when it has moved by more than one part in a hundred since it was last, and with it the reading before: a line
 //! between two entries is never further off. Leaves out what clocks mean for power (`attribution/frequency.rs`).
 
-use super::counter_file::CounterFile;
-use super::topology::{parse_cpu_list, read_sockets_at, tree_of_cpus};
+use crate::host::topology::{parse_cpu_list, read_sockets_at, tree_of_cpus};
+use crate::power::counter_file::CounterFile;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::CpuId;
 use energy_trace_model::recording::record::{Frequencies, Record};
@@ -27,7 +27,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 const MOVED: u32 = 100;
 
 /// The clocks of this machine, open and ready to be read.
-pub(super) struct Clocks {
+pub(in crate::power) struct Clocks {
     clocks: Vec<Clock>,
     /// When they were last read.
     read_at: KtimeNs,
@@ -44,7 +44,7 @@ struct Clock {
 
 impl Clocks {
     /// The clocks of all CPUs that are online; `None` where there is no cpufreq.
-    pub(super) fn open_at(sysfs: &Path) -> Option<Self> {
+    pub(in crate::power) fn open_at(sysfs: &Path) -> Option<Self> {
         let sysfs = tree_of_cpus(sysfs);
         let (mut clocks, mut seen) = (Vec::new(), BTreeSet::new());
         for cpu in read_sockets_at(sysfs).into_keys() {
@@ -63,7 +63,7 @@ impl Clocks {
     }
 
     /// Reads until it is told to stop, and once more then. Needs tokio's timers.
-    pub(super) async fn run(mut self, records: Sender<Record>, mut stopped: watch::Receiver<bool>) {
+    pub(in crate::power) async fn run(mut self, records: Sender<Record>, mut stopped: watch::Receiver<bool>) {
         let mut interval = tokio::time::interval(PERIOD);
         interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {

@@ -12,8 +12,8 @@ mod offer;
 mod power_sum;
 mod watch;
 
-use super::idle::baseline;
-use super::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark, measured_source};
+use crate::power::idle::baseline;
+use crate::power::source::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark, measured_source};
 use calibration::Track;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
@@ -30,7 +30,7 @@ use std::time::Duration;
 use watch::Watch;
 
 /// The source's name.
-pub(super) const NAME: &str = "nvml";
+pub(in crate::power) const NAME: &str = "nvml";
 
 /// The library that the driver installs.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -45,18 +45,18 @@ const READ_EACH: f64 = 0.4;
 const SHORTEST_PERIOD: Duration = Duration::from_millis(4);
 
 /// What NVML offers on this machine.
-pub(super) struct Found {
+pub(in crate::power) struct Found {
     /// The devices that can be read; `None` when there is none.
-    pub(super) gpus: Option<Gpus>,
+    pub(in crate::power) gpus: Option<Gpus>,
     /// The same for the reader of a report.
-    pub(super) source: Source,
+    pub(in crate::power) source: Source,
     /// What a reader should know before believing the numbers.
-    pub(super) remarks: Vec<Remark>,
+    pub(in crate::power) remarks: Vec<Remark>,
 }
 
 /// Looks for NVIDIA devices. No library, no driver or no device is an ordinary result, with the reason in `source.ignored`. Devices whose
 /// energy would be a sum of power readings are left out where only what is `measured` is wanted.
-pub(super) fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Found {
+pub(in crate::power) fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Found {
     let mut source = measured_source(NAME, period);
     let mut remarks = Vec::new();
     let path = library.unwrap_or_else(|| Path::new(LIBRARY));
@@ -129,7 +129,7 @@ fn domain(name: &str, index: u32, offer: &Offer, kind: GpuMeterKind) -> Domain {
 }
 
 /// The devices that are read.
-pub(super) struct Gpus {
+pub(in crate::power) struct Gpus {
     nvml: Arc<Nvml>,
     domains: Vec<Domain>,
     gpus: Vec<Gpu>,

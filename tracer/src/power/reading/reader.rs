@@ -4,10 +4,10 @@
 //! are left out, not made up for: the readings carry their own times. Leaves out every difference between readings except the watts that
 //! the progress line shows.
 
-use super::frequency::Clocks;
-use super::replay::{Replay, ReplayError};
-use super::{Attempt, Extra, PowerSource};
-use crate::background::run_on_thread;
+use super::cpu_clocks::Clocks;
+use crate::power::source::{Attempt, Extra, PowerSource};
+use crate::power::sources::replay::{Replay, ReplayError};
+use crate::threads::run_on_thread;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{CounterValue, Histogram, Reading, Record, Warning};
@@ -29,23 +29,23 @@ const FLUSH_NS: u64 = 500_000_000;
 const NAP_NS: u64 = 200_000_000;
 
 /// A source at work: its hardware, and its domains' places in the recording.
-pub(super) struct Live {
+pub(in crate::power) struct Live {
     /// The hardware.
-    pub(super) source: Box<dyn PowerSource>,
+    pub(in crate::power) source: Box<dyn PowerSource>,
     /// The source's name.
-    pub(super) name: String,
+    pub(in crate::power) name: String,
     /// Each domain's id and name, in the source's order.
-    pub(super) domains: Vec<(DomainId, String)>,
+    pub(in crate::power) domains: Vec<(DomainId, String)>,
     /// Whether a domain's power counts in the progress line: psys holds the others, and would count them twice.
-    pub(super) shown: Vec<bool>,
+    pub(in crate::power) shown: Vec<bool>,
 }
 
 /// A log that is replayed into this run.
-pub(super) struct LiveReplay {
+pub(in crate::power) struct LiveReplay {
     /// The log.
-    pub(super) replay: Replay,
+    pub(in crate::power) replay: Replay,
     /// Its domains' ids.
-    pub(super) ids: Vec<DomainId>,
+    pub(in crate::power) ids: Vec<DomainId>,
 }
 
 /// The power readings of a run that is going on.
@@ -76,7 +76,7 @@ pub struct PowerEnd {
 ///
 /// # Errors
 /// When no thread can be had.
-pub(super) fn start(
+pub(in crate::power) fn start(
     sources: Vec<Live>,
     replays: Vec<LiveReplay>,
     clocks: Option<Clocks>,

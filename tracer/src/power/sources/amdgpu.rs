@@ -5,7 +5,7 @@
 //! on some boards (amdsmi#38, rocm_smi_lib#180), so it is compared with the power in the same table while it is read. Leaves out the
 //! tables of APUs, which hold no energy, power sensors, and which process uses a device.
 
-use super::{Attempt, Extra, PowerSource, measured_source};
+use crate::power::source::{Attempt, Extra, PowerSource, measured_source};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source, Warning};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The source's name.
-pub(super) const NAME: &str = "amdgpu";
+pub(in crate::power) const NAME: &str = "amdgpu";
 
 /// Longer than every table; v1.8 has 3 kB.
 const LONGEST: u64 = 16 * 1024;
@@ -28,15 +28,15 @@ const COMPARED_UJ: u128 = 20_000_000;
 const SILENCE_NS: u64 = 1_000_000_000;
 
 /// What AMD's GPUs offer on this machine.
-pub(super) struct Found {
+pub(in crate::power) struct Found {
     /// The devices that can be read; `None` when there is none.
-    pub(super) gpus: Option<AmdGpus>,
+    pub(in crate::power) gpus: Option<AmdGpus>,
     /// The same for the reader of a report.
-    pub(super) source: Source,
+    pub(in crate::power) source: Source,
 }
 
 /// Looks for cards under the sysfs root. They get numbers from `first_gpu` on. None is an ordinary result.
-pub(super) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Found {
+pub(in crate::power) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Found {
     let mut source = measured_source(NAME, period);
     let (mut gpus, mut number) = (AmdGpus { domains: Vec::new(), cards: Vec::new() }, first_gpu);
     for (card, path) in read_cards_at(sysfs) {
@@ -130,7 +130,7 @@ fn decode_metrics(bytes: &[u8]) -> Result<Metrics, String> {
 }
 
 /// The cards that are read.
-pub(super) struct AmdGpus {
+pub(in crate::power) struct AmdGpus {
     domains: Vec<Domain>,
     cards: Vec<Card>,
 }

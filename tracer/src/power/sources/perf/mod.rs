@@ -5,32 +5,34 @@
 //! machine, counted for the package, die or core of one CPU, the one that the PMU's `cpumask` names (arch/x86/events/rapl.c, Linux
 //! v6.12). Leaves out what sysfs says (`pmu.rs`), and psys where its unit is a whole joule.
 
-use super::cpu_model::{CpuModel, PSYS_OF_ONE_JOULE};
-use super::pmu::{Pmu, PmuEvent, read_pmu_at};
-use super::topology::{Place, read_place_at};
-use super::{Attempt, PowerSource, measured_source};
+mod pmu;
+
+use crate::host::cpu_model::{CpuModel, PSYS_OF_ONE_JOULE};
+use crate::host::topology::{Place, read_place_at};
+use crate::power::source::{Attempt, PowerSource, measured_source};
 use energy_trace_model::ids::{CpuId, DomainId, SocketId};
 use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
 use perf_event::events::Event;
 use perf_event::{Builder, Counter};
 use perf_event_open_sys::bindings::perf_event_attr;
+use pmu::{Pmu, PmuEvent, read_pmu_at};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 /// The source's name.
-pub(super) const NAME: &str = "perf";
+pub(in crate::power) const NAME: &str = "perf";
 
 /// What the PMUs of this machine offer.
-pub(super) struct Found {
+pub(in crate::power) struct Found {
     /// The counters that can be read; `None` when there is none.
-    pub(super) perf: Option<Perf>,
+    pub(in crate::power) perf: Option<Perf>,
     /// The same for the reader of a report.
-    pub(super) source: Source,
+    pub(in crate::power) source: Source,
 }
 
 /// Looks for energy PMUs under the sysfs root. Nothing there is an ordinary result, with the reason in `source.ignored`.
-pub(super) fn find(sysfs: &Path, period: Duration) -> Found {
+pub(in crate::power) fn find(sysfs: &Path, period: Duration) -> Found {
     let mut source = measured_source(NAME, period);
     let pmus: Vec<Pmu> = ["power", "power_core"].iter().filter_map(|name| read_pmu_at(sysfs, name)).collect();
     if pmus.is_empty() {
@@ -78,7 +80,7 @@ fn part_of(pmu: &Pmu, event: &PmuEvent, coarse_psys: bool) -> Result<DomainClass
 }
 
 /// The energy counters of the PMUs, open.
-pub(super) struct Perf {
+pub(in crate::power) struct Perf {
     domains: Vec<Domain>,
     counters: Vec<EnergyCounter>,
 }
@@ -114,7 +116,7 @@ impl Perf {
     }
 
     /// The domains that `wanted` takes, and the others.
-    pub(super) fn split(self, wanted: impl Fn(&Domain) -> bool) -> (Option<Self>, Option<Self>) {
+    pub(in crate::power) fn split(self, wanted: impl Fn(&Domain) -> bool) -> (Option<Self>, Option<Self>) {
         let pairs = self.domains.into_iter().zip(self.counters);
         let (yes, no): (Vec<_>, Vec<_>) = pairs.partition(|(domain, _)| wanted(domain));
         let put = |pairs: Vec<(Domain, EnergyCounter)>| {

@@ -4,9 +4,10 @@
 //! driver's business). Leaves out which zones are read and which are mirrors (`zones.rs`), and what it means when a counter goes
 //! backwards (`timeline/`).
 
-use super::counter_file::{CounterFile, read_counter};
-use super::zones::{Chosen, Zone, choose, read_zones_at};
-use super::{Attempt, PowerSource, measured_source};
+mod zones;
+
+use crate::power::counter_file::{CounterFile, read_counter};
+use crate::power::source::{Attempt, PowerSource, measured_source};
 use crate::privileges::setcap_advice;
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
@@ -15,20 +16,21 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use zones::{Chosen, Zone, choose, read_zones_at};
 
 /// The source's name.
-pub(super) const NAME: &str = "powercap";
+pub(in crate::power) const NAME: &str = "powercap";
 
 /// What this machine's powercap class offers.
-pub(super) struct Found {
+pub(in crate::power) struct Found {
     /// The counters that can be read; `None` when there is none.
-    pub(super) powercap: Option<Powercap>,
+    pub(in crate::power) powercap: Option<Powercap>,
     /// The same for the reader of a report.
-    pub(super) source: Source,
+    pub(in crate::power) source: Source,
 }
 
 /// Looks for RAPL counters under the sysfs root. Nothing there is an ordinary result, with the reason in `source.ignored`.
-pub(super) fn find(sysfs: &Path, period: Duration) -> Found {
+pub(in crate::power) fn find(sysfs: &Path, period: Duration) -> Found {
     let root = sysfs.join("class/powercap");
     let mut source = measured_source(NAME, period);
     let zones = match read_zones_at(&root) {
@@ -63,7 +65,7 @@ pub(super) fn find(sysfs: &Path, period: Duration) -> Found {
 }
 
 /// The RAPL counters of this machine, open.
-pub(super) struct Powercap {
+pub(in crate::power) struct Powercap {
     domains: Vec<Domain>,
     counters: Vec<CounterFile>,
 }

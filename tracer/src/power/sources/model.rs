@@ -2,7 +2,7 @@
 //!
 //! Leaves out the sum itself, which needs to know who ran when (`attribution/`).
 
-use super::topology::read_sockets_at;
+use crate::host::topology::read_sockets_at;
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{
     Domain, DomainClass, IdleBaseline, Origin, Quality, Scope, Source,
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The source's name.
-pub(super) const NAME: &str = "model";
+pub(in crate::power) const NAME: &str = "model";
 
 /// Power of one idle logical CPU, its share of the machine included: what Cloud Carbon Footprint takes as the mean of servers
 /// (`MIN_WATTS_AVG` 0.74 W of its AWS constants, from SPECpower submissions).
@@ -22,17 +22,17 @@ const DEFAULT_IDLE: MicroWatts = MicroWatts::from_uw(740_000);
 const DEFAULT_CORE: MicroWatts = MicroWatts::from_uw(2_760_000);
 
 /// The model of this machine's CPUs: one domain for each socket.
-pub(super) struct Model {
+pub(in crate::power) struct Model {
     /// Its domains.
-    pub(super) domains: Vec<Domain>,
+    pub(in crate::power) domains: Vec<Domain>,
     /// The same for the reader of a report, with the parameters.
-    pub(super) source: Source,
+    pub(in crate::power) source: Source,
 }
 
 /// Models the CPUs that sysfs shows under `sysfs`, or this machine's number of CPUs as one socket where it shows none.
 ///
 /// `idle` is the power of the whole machine, split over sockets by their CPUs; `core` is the power that one busy CPU adds.
-pub(super) fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<MicroWatts>) -> Model {
+pub(in crate::power) fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<MicroWatts>) -> Model {
     let mut cpus = BTreeMap::<SocketId, u64>::new();
     for socket in read_sockets_at(sysfs).into_values() {
         *cpus.entry(socket).or_default() += 1;
@@ -77,7 +77,7 @@ pub(super) fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<Micr
 }
 
 /// Splits a power in proportion to `weights`, exactly; evenly weighted parts differ by at most one microwatt.
-pub(super) fn split(power: MicroWatts, weights: &[u64]) -> Vec<MicroWatts> {
+pub(in crate::power) fn split(power: MicroWatts, weights: &[u64]) -> Vec<MicroWatts> {
     let whole = MicroJoules::from_uj(i64::try_from(power.as_uw()).unwrap_or(i64::MAX));
     let parts = whole.split(weights).unwrap_or_default();
     parts.into_iter().map(|part| MicroWatts::from_uw(part.as_uj().unsigned_abs())).collect()

@@ -3,7 +3,7 @@
 //! The files are those of `Documentation/ABI/testing/sysfs-bus-event_source-devices-{events,format}` (Linux v6.12). Leaves out opening
 //! the events (`perf.rs`).
 
-use super::topology::parse_cpu_list;
+use crate::host::topology::parse_cpu_list;
 use std::fs;
 use std::path::Path;
 

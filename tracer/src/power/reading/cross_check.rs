@@ -3,7 +3,7 @@
 //! Both are the kernel's, over one hardware counter, with units that each scales for itself; tools have shipped with one of them wrong by
 //! a factor (research/energy-peers.md §4). Leaves out which of the two is right: a reader is told, and nothing is corrected.
 
-use super::{Attempt, PowerSource};
+use crate::power::source::{Attempt, PowerSource};
 
 /// How far apart they may be: two updates of 1 ms within a second are 0.2 %, and the two are not read at one moment.
 const TOLERANCE_PERCENT: f64 = 5.0;
@@ -11,7 +11,7 @@ const TOLERANCE_PERCENT: f64 = 5.0;
 const ENOUGH_UJ: u64 = 100_000;
 
 /// The second reader, and what both said at the beginning.
-pub(super) struct CrossCheck {
+pub(in crate::power) struct CrossCheck {
     witness: Box<dyn PowerSource>,
     begun: Option<Vec<Pair>>,
 }
@@ -25,40 +25,40 @@ struct Pair {
 
 /// What the comparison of one domain came to.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Agreement {
+pub(in crate::power) struct Agreement {
     /// The domain.
-    pub(super) domain: String,
+    pub(in crate::power) domain: String,
     /// Energy by the source that is used, in microjoules.
-    pub(super) first_uj: u64,
+    pub(in crate::power) first_uj: u64,
     /// Energy by the witness, in microjoules.
-    pub(super) witness_uj: u64,
+    pub(in crate::power) witness_uj: u64,
 }
 
 impl Agreement {
     /// By how many percent the witness differs.
     #[expect(clippy::cast_precision_loss, reason = "for showing")]
-    pub(super) fn percent(&self) -> f64 {
+    pub(in crate::power) fn percent(&self) -> f64 {
         100.0 * (self.witness_uj as f64 / self.first_uj.max(1) as f64 - 1.0)
     }
 
     /// Whether the two cannot be counting the same.
-    pub(super) fn is_broken(&self) -> bool {
+    pub(in crate::power) fn is_broken(&self) -> bool {
         self.percent().abs() > TOLERANCE_PERCENT
     }
 }
 
 impl CrossCheck {
-    pub(super) fn new(witness: Box<dyn PowerSource>) -> Self {
+    pub(in crate::power) fn new(witness: Box<dyn PowerSource>) -> Self {
         Self { witness, begun: None }
     }
 
     /// Reads both for the first time.
-    pub(super) fn begin(&mut self, first: &mut dyn PowerSource) {
+    pub(in crate::power) fn begin(&mut self, first: &mut dyn PowerSource) {
         self.begun = Some(self.read_pairs(first));
     }
 
     /// Reads both again: what each domain spent meanwhile. A counter that went back, or spent next to nothing, is left out.
-    pub(super) fn compare(&mut self, first: &mut dyn PowerSource) -> Vec<Agreement> {
+    pub(in crate::power) fn compare(&mut self, first: &mut dyn PowerSource) -> Vec<Agreement> {
         let now = self.read_pairs(first);
         let before = self.begun.take().unwrap_or_default();
         let agreement = |pair: Pair| {

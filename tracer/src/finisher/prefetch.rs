@@ -1,13 +1,13 @@
 //! Which files the command will map, told by a process of its own: the command's files are not ours, and what they hold may be made to
 //! stop or to swell whoever reads them.
 //!
-//! Leaves out the looking itself (`tracee::foresee`).
+//! Leaves out the looking itself (`tracee::prefetch`).
 
 use crate::plan::RecordPlan;
 use crate::roles::channel::ChannelError;
 use crate::roles::child::{Child, Parent, fork_role};
 use crate::roles::renounce::renounce;
-use crate::tracee::foresee::foresee;
+use crate::tracee::prefetch::foresee;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{dup2_stderr, dup2_stdout};

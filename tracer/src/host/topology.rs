@@ -41,19 +41,19 @@ pub fn read_cores_at(sysfs: &Path) -> Vec<Vec<CpuId>> {
 
 /// Where a CPU sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Its socket.
-    pub(super) socket: u32,
+    pub(crate) socket: u32,
     /// Its die within the socket.
-    pub(super) die: u32,
+    pub(crate) die: u32,
     /// The first CPU of its core.
-    pub(super) first: u32,
+    pub(crate) first: u32,
     /// The last CPU of its core: another one where a core has two threads.
-    pub(super) last: u32,
+    pub(crate) last: u32,
 }
 
 /// Where a CPU sits, under the sysfs root; what the kernel does not say is 0, and a core of which it says nothing is the CPU alone.
-pub(super) fn read_place_at(sysfs: &Path, cpu: u32) -> Place {
+pub(crate) fn read_place_at(sysfs: &Path, cpu: u32) -> Place {
     let root = sysfs.join(format!("devices/system/cpu/cpu{cpu}/topology"));
     let text = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
     let number = |file: &str| text(file).trim().parse().unwrap_or(0);
@@ -67,7 +67,7 @@ pub(super) fn read_place_at(sysfs: &Path, cpu: u32) -> Place {
 }
 
 /// Parses the kernel's CPU list (`0-3,8`); what is not a number or a range is left out, and so is a range of more than 65,536 CPUs.
-pub(super) fn parse_cpu_list(text: &str) -> Vec<u32> {
+pub(crate) fn parse_cpu_list(text: &str) -> Vec<u32> {
     let range = |part: &str| -> Option<(u32, u32)> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);

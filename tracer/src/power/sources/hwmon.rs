@@ -4,8 +4,8 @@
 //! Documentation/ABI/testing/sysfs-driver-intel-{i915,xe}-hwmon, Linux v6.12): it has no range and does not turn over. On `xe` the sensor
 //! `card` contains `pkg`. Leaves out power sensors, whose readings are moments and no energy, and chips that this version does not know.
 
-use super::counter_file::CounterFile;
-use super::{Attempt, PowerSource, measured_source};
+use crate::power::counter_file::CounterFile;
+use crate::power::source::{Attempt, PowerSource, measured_source};
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
 use std::fs;
@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The source's name.
-pub(super) const NAME: &str = "hwmon";
+pub(in crate::power) const NAME: &str = "hwmon";
 
 /// What the sensors of this machine offer.
-pub(super) struct Found {
+pub(in crate::power) struct Found {
     /// The counters that can be read; `None` when there is none.
-    pub(super) hwmon: Option<Hwmon>,
+    pub(in crate::power) hwmon: Option<Hwmon>,
     /// The same for the reader of a report.
-    pub(super) source: Source,
+    pub(in crate::power) source: Source,
 }
 
 /// An energy sensor as it lies in sysfs.
@@ -57,7 +57,7 @@ fn is_usual(label: &str) -> bool {
 }
 
 /// Looks for energy sensors under the sysfs root. GPUs get numbers from `first_gpu` on, behind those of NVML. None is an ordinary result.
-pub(super) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Found {
+pub(in crate::power) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Found {
     let root = sysfs.join("class/hwmon");
     let mut source = measured_source(NAME, period);
     let sensors = read_sensors_at(&root);
@@ -150,14 +150,14 @@ fn domain(sensor: &Sensor, name: String, class: DomainClass, scope: Scope) -> Do
 }
 
 /// The energy sensors of this machine, open.
-pub(super) struct Hwmon {
+pub(in crate::power) struct Hwmon {
     domains: Vec<Domain>,
     files: Vec<CounterFile>,
 }
 
 impl Hwmon {
     /// Leaves out the domains of a class, for which there is a better source.
-    pub(super) fn without(self, class: DomainClass) -> Option<Self> {
+    pub(in crate::power) fn without(self, class: DomainClass) -> Option<Self> {
         let pairs = self.domains.into_iter().zip(self.files).filter(|(domain, _)| domain.class != class);
         let (domains, files): (Vec<_>, Vec<_>) = pairs.unzip();
         (!domains.is_empty()).then_some(Self { domains, files })

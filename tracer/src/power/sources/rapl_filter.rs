@@ -15,7 +15,7 @@ const ENERGY_FILTERING_ENABLE: u64 = 1;
 
 /// A remark for the reader where the counters are blurred or may be; `None` where nothing speaks for it. `dev` is `/dev`, whose
 /// `cpu/0/msr` only root with the `msr` module can read.
-pub(super) fn describe(dev: &Path, cpuinfo: &str) -> Option<String> {
+pub(in crate::power) fn describe(dev: &Path, cpuinfo: &str) -> Option<String> {
     let msr = File::open(dev.join("cpu/0/msr"));
     let read = |register: u64| {
         let mut bytes = [0; 8];
@@ -36,7 +36,7 @@ pub(super) fn describe(dev: &Path, cpuinfo: &str) -> Option<String> {
 }
 
 /// Of this machine.
-pub(super) fn describe_here() -> Option<String> {
+pub(in crate::power) fn describe_here() -> Option<String> {
     describe(Path::new("/dev"), &fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
 

@@ -1,12 +1,13 @@
-//! The CPU's family and model, as `/proc/cpuinfo` gives them, for what only the model tells.
+//! The CPU's model as `/proc/cpuinfo` gives it: its name for people, its family and number for what only these tell.
 //!
-//! Leaves out marketing names.
+//! Leaves out what a model can do.
 
 use std::fs;
+use std::path::Path;
 
 /// Vendor, family and model of CPU 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CpuModel {
+pub(crate) struct CpuModel {
     intel: bool,
     family: u32,
     model: u32,
@@ -14,12 +15,12 @@ pub(super) struct CpuModel {
 
 /// Sapphire Rapids and Emerald Rapids: their psys counter has a unit of one joule (`RAPL_UNIT_QUIRK_SPR`'s
 /// `rapl_pmus_psys->hw_unit = 0` in arch/x86/events/rapl.c, Linux v6.12).
-pub(super) const PSYS_OF_ONE_JOULE: [CpuModel; 2] =
+pub(crate) const PSYS_OF_ONE_JOULE: [CpuModel; 2] =
     [CpuModel { intel: true, family: 6, model: 0x8f }, CpuModel { intel: true, family: 6, model: 0xcf }];
 
 impl CpuModel {
     /// Of this machine; `None` where the kernel does not say.
-    pub(super) fn read() -> Option<Self> {
+    pub(crate) fn read() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/cpuinfo").ok()?)
     }
 
@@ -37,9 +38,22 @@ impl CpuModel {
     }
 }
 
+/// The CPU's model; empty where `/proc/cpuinfo` has none (some ARM machines).
+pub fn read_cpu_model_at(root: &Path) -> String {
+    parse_cpu_model(&fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default())
+}
+
+fn parse_cpu_model(cpuinfo: &str) -> String {
+    let of_key = |line: &str| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "model name").then(|| value.trim().to_owned())
+    };
+    cpuinfo.lines().find_map(of_key).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{CpuModel, PSYS_OF_ONE_JOULE};
+    use super::{CpuModel, PSYS_OF_ONE_JOULE, parse_cpu_model};
 
     /// The lines of a Sapphire Rapids server, and of an AMD CPU with the same numbers.
     #[test]
@@ -49,5 +63,13 @@ mod tests {
         let amd = text.replace("GenuineIntel", "AuthenticAMD");
         assert!(!PSYS_OF_ONE_JOULE.contains(&CpuModel::parse(&amd).unwrap()));
         assert_eq!(CpuModel::parse("processor : 0\n"), None);
+    }
+
+    /// The first CPU's model counts; a machine that names none gives an empty name, not a wrong one.
+    #[test]
+    fn cpu_models() {
+        let x86 = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R)\n\nmodel name\t: other\n";
+        assert_eq!(parse_cpu_model(x86), "Intel(R) Xeon(R)");
+        assert_eq!(parse_cpu_model("processor : 0\nBogoMIPS : 50\n"), "");
     }
 }
