@@ -12,7 +12,6 @@ pub mod foresee;
 pub mod injection;
 pub mod launch;
 pub mod lookup;
-pub mod planting;
 pub mod signals;
 pub mod user;
 
