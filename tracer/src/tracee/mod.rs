@@ -8,10 +8,10 @@
 pub mod attach;
 pub mod become_user;
 pub mod cgroup;
-pub mod foresee;
 pub mod injection;
 pub mod launch;
 pub mod lookup;
+pub mod prefetch;
 pub mod signals;
 pub mod user;
 
