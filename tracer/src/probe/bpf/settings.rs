@@ -39,7 +39,7 @@ fn tells_registers(types: &KernelTypes) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::probe::object::PROBES;
+    use crate::probe::bpf::object::PROBES;
     use object::{Object as _, ObjectSection as _, SectionKind};
     use std::collections::BTreeSet;
 

@@ -136,7 +136,7 @@ impl Interner {
 #[cfg(test)]
 mod tests {
     use super::{Frame, FrameKind, Interner, bare};
-    use crate::probe::python_frames::Thread;
+    use crate::probe::stacks::python_frames::Thread;
     use energy_trace_model::ids::{FrameId, StackId, Tid};
     use std::collections::HashMap;
     use std::sync::mpsc::channel;
