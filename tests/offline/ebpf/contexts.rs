@@ -3,7 +3,7 @@
 //! A sample may come in an NMI, which no lock keeps off. A program that can run there may take no lock that anything else of the same CPU may
 //! hold when it is interrupted: it writes one ring buffer, which no other program writes, and calls no helper with a lock beside that. This
 //! needs no hardware counters, no kernel and no root: a change that breaks the rule fails here on every machine. Which contexts there are and
-//! why these helpers have no lock is in ARCHITECTURE.md. `ENERGY_TRACE_PROBES` names another object, such as an older one.
+//! why these helpers have no lock is in docs/architecture.md. `ENERGY_TRACE_PROBES` names another object, such as an older one.
 
 #![expect(
     clippy::unwrap_used,
@@ -218,5 +218,5 @@ fn the_sampler_knows_what_it_touches() {
         "WALKING",
     ];
     let maps: Vec<&str> = maps.iter().map(String::as_str).collect();
-    assert_eq!(maps, expected, "a new map of the sampler: say in ARCHITECTURE.md why it may touch it");
+    assert_eq!(maps, expected, "a new map of the sampler: say in docs/architecture.md why it may touch it");
 }

@@ -7,7 +7,7 @@ pub(crate) const fn kind(name: &'static str, us: u64, watts: f64) -> Kind {
     Kind { name, ns: us * 1_000, watts }
 }
 
-/// Those of the project's first simulation (shared/design/research/gpu.md §3.4).
+/// Invented; a training step of a small convolutional network in kernels of very different length and power.
 pub(crate) const KINDS: [Kind; 6] = [
     kind("gemm", 400, 480.0),
     kind("conv", 120, 320.0),
