@@ -1,6 +1,7 @@
 //! Power: every source that was found, what it offers, what is not used and why.
 
-use super::{DoctorPlan, Finding, gpu_kernel_tier};
+use super::finding::{DoctorPlan, Finding};
+use super::gpu_kernel_tier;
 use crate::power::survey::survey;
 use crate::power::{PowerPlan, Remark};
 use energy_trace_model::recording::record::{Quality, Source};
