@@ -14,6 +14,7 @@ use accuracy_bench::recording;
 use accuracy_bench::scenarios::{self, Asked};
 use accuracy_bench::table;
 use energy_trace_attribution::attribute;
+use energy_trace_model::profile::Options;
 use energy_trace_tests::random::Random;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -181,7 +182,7 @@ fn outages_are_gaps() {
         let (_, tracks) = world.integrate(&[]);
         let mut recording = recording::of(&world);
         world.observe(&mut recording, &tracks, 5);
-        let profile = attribute(&recording);
+        let profile = attribute(&recording, &Options::default());
         let named = |text: &str| text.contains(domain) && text.contains(reason);
         assert!(profile.warnings.iter().any(|w| w.code == "no-reading" && named(&w.text)), "{name}");
         let blind = blind_of(&recording);

@@ -9,8 +9,10 @@
 mod world;
 
 use energy_trace_attribution::attribute;
+
+use energy_trace_model::profile::Options;
 use energy_trace_model::ids::StackId;
-use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Weights;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::DomainClass;
@@ -23,19 +25,19 @@ use world::{FUNCTIONS, MS, SECOND, Stretch, World};
 
 const MINUTE: u64 = 60 * SECOND;
 
-fn attributed(stretches: Vec<Stretch>) -> (World, Recording, EnergyProfile) {
+fn attributed(stretches: Vec<Stretch>) -> (World, Recording, Profile) {
     let world = World { stretches, length: MINUTE, sockets: 1 };
     let recording = world.recording(7, 99);
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &Options::default());
     (world, recording, profile)
 }
 
-fn weights(profile: &EnergyProfile) -> Weights {
+fn weights(profile: &Profile) -> Weights {
     profile.certainty.domains[0].weights.unwrap()
 }
 
 /// The gates that are closed.
-fn closed(profile: &EnergyProfile) -> Vec<&'static str> {
+fn closed(profile: &Profile) -> Vec<&'static str> {
     let gates = weights(profile).gates.each();
     gates.into_iter().filter(|gate| !gate.passed).map(|gate| gate.name).collect()
 }
@@ -105,17 +107,17 @@ fn small_ones_that_differ(random: &mut Random) -> Vec<Stretch> {
 }
 
 /// The rows of a function.
-fn rows_of(profile: &EnergyProfile, function: usize) -> Vec<usize> {
+fn rows_of(profile: &Profile, function: usize) -> Vec<usize> {
     let of = |row: &usize| profile.rows[*row].stack.map(StackId::index) == Some(function);
     (0..profile.rows.len()).filter(of).collect()
 }
 
-fn energy_of(profile: &EnergyProfile, rows: &[usize]) -> MicroJoules {
+fn energy_of(profile: &Profile, rows: &[usize]) -> MicroJoules {
     rows.iter().map(|&row| profile.rows[row].energy[DomainClass::Package]).sum()
 }
 
 /// Energy is split by time, the reader is told, and if `flagged` each function has bounds with the truth in them.
-fn assert_by_time(world: &World, profile: &EnergyProfile, flagged: bool) {
+fn assert_by_time(world: &World, profile: &Profile, flagged: bool) {
     assert!(!weights(profile).used);
     assert!(profile.rows.iter().all(|row| row.energy == row.by_time));
     assert!(profile.warnings.iter().any(|warning| warning.code == "model-cpu-time"));
@@ -169,7 +171,7 @@ fn watts_that_gain_nothing() {
 fn reports_say_what_was_found() {
     let (_, recording, profile) = attributed(always_together(&mut Random(3)));
     let mut out = Vec::new();
-    json::write(&mut out, &recording, &profile, &JsonOptions::default()).unwrap();
+    json::write(&mut out, &profile, &JsonOptions::default()).unwrap();
     let report: Value = serde_json::from_slice(&out).unwrap();
     let schema = serde_json::from_str(include_str!("../tracer/report/data/report-1.schema.json")).unwrap();
     let errors: Vec<String> =
@@ -183,7 +185,7 @@ fn reports_say_what_was_found() {
     assert!(found["gates"]["cross_validation"]["value"].as_f64().unwrap() > 2.0);
     let mut out = Vec::new();
     let options = TableOptions { verbose: true, ..TableOptions::default() };
-    table::write(&mut out, &recording, &profile, &options).unwrap();
+    table::write(&mut out, &profile, &options).unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains("package-0: not used;"), "{text}");
     assert!(text.contains("condition number endless (asked: less than 30, failed)"), "{text}");

@@ -9,7 +9,7 @@ mod recording_builder;
 #[path = "fixtures/training_runs.rs"]
 mod training_runs;
 
-use energy_trace_model::profile::{EnergyByClass, EnergyProfile};
+use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
@@ -38,9 +38,9 @@ fn golden(name: &str, text: &str) {
     assert!(wanted == text, "{} differs; BLESS=1 takes the new text:\n{text}", path.display());
 }
 
-fn table_text((recording, profile): &(Recording, EnergyProfile), options: &TableOptions) -> String {
+fn table_text((recording, profile): &(Recording, Profile), options: &TableOptions) -> String {
     let mut out = Vec::new();
-    table::write(&mut out, recording, profile, options).unwrap();
+    table::write(&mut out, &profile, options).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -119,9 +119,9 @@ fn color_is_a_choice() {
     assert_eq!(stripped, plain);
 }
 
-fn json_value((recording, profile): &(Recording, EnergyProfile)) -> Value {
+fn json_value((recording, profile): &(Recording, Profile)) -> Value {
     let mut out = Vec::new();
-    json::write(&mut out, recording, profile, &JsonOptions { pretty: true }).unwrap();
+    json::write(&mut out, &profile, &JsonOptions { pretty: true }).unwrap();
     serde_json::from_slice(&out).unwrap()
 }
 
@@ -135,7 +135,7 @@ fn schema() -> jsonschema::Validator {
 fn json_golden_and_valid() {
     let run = estimated_training();
     let mut out = Vec::new();
-    json::write(&mut out, &run.0, &run.1, &JsonOptions { pretty: true }).unwrap();
+    json::write(&mut out, &run, &JsonOptions { pretty: true }).unwrap();
     golden("report.json", &String::from_utf8(out).unwrap());
     let schema = schema();
     for value in [json_value(&run), json_value(&measured_training())] {
@@ -189,13 +189,13 @@ fn api_names_are_rows() {
 fn csv_golden() {
     let (recording, profile) = estimated_training();
     let mut out = Vec::new();
-    csv::write(&mut out, &recording, &profile).unwrap();
+    csv::write(&mut out, &profile).unwrap();
     golden("functions.csv", &String::from_utf8(out).unwrap());
 }
 
-fn folded_text((recording, profile): &(Recording, EnergyProfile), domain: DomainChoice) -> String {
+fn folded_text((recording, profile): &(Recording, Profile), domain: DomainChoice) -> String {
     let mut out = Vec::new();
-    folded::write(&mut out, recording, profile, &FoldedOptions { domain }).unwrap();
+    folded::write(&mut out, &profile, &FoldedOptions { domain }).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -220,9 +220,9 @@ fn folded_golden() {
     assert_eq!(psys, "[idle psys] 1400000000\n");
 }
 
-fn svg((recording, profile): &(Recording, EnergyProfile), options: &FlameOptions) -> String {
+fn svg((recording, profile): &(Recording, Profile), options: &FlameOptions) -> String {
     let mut out = Vec::new();
-    flamegraph::write(&mut out, recording, profile, options).unwrap();
+    flamegraph::write(&mut out, &profile, options).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -274,7 +274,7 @@ fn inverted_puts_roots_on_top() {
 fn nothing_to_draw_is_said() {
     let (recording, profile) = estimated_training();
     let gpu = FlameOptions { domain: DomainChoice::Class(DomainClass::Gpu), inverted: false };
-    let error = flamegraph::write(&mut Vec::new(), &recording, &profile, &gpu).unwrap_err();
+    let error = flamegraph::write(&mut Vec::new(), &profile, &gpu).unwrap_err();
     assert!(matches!(error, ReportError::NoEnergy { measured: false, .. }));
     assert_eq!(
         error.to_string(),
@@ -328,7 +328,7 @@ fn broken_ledger_is_said() {
 }
 
 /// A random run: a few frames of all kinds and names, stacks with repeats, energies of either sign.
-fn random_run(stacks: &[Vec<usize>], spent: &[(usize, i32, i32)]) -> (Recording, EnergyProfile) {
+fn random_run(stacks: &[Vec<usize>], spent: &[(usize, i32, i32)]) -> (Recording, Profile) {
     let mut b = RecordingBuilder::new("random", 3);
     let process = b.process(1, "random", None);
     let threads = [b.thread(process, 1, "main"), b.thread(process, 2, "worker 2")];

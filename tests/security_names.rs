@@ -270,7 +270,7 @@ proptest! {
         recording.header.command = vec![command.into_iter().collect()];
         let mut svg = Vec::new();
         let options = FlameOptions { inverted, ..FlameOptions::default() };
-        flamegraph::write(&mut svg, &recording, &profile, &options).unwrap();
+        flamegraph::write(&mut svg, &profile, &options).unwrap();
         assert_well_formed(&String::from_utf8(svg).unwrap());
     }
 }
