@@ -9,9 +9,9 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use energy_trace::power::{self, PowerEnd, PowerPlan, SourceChoice};
 use energy_trace_attribution::attribute;
-use energy_trace_model::profile::Options;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+use energy_trace_model::profile::Options;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{

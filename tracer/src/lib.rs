@@ -1,15 +1,15 @@
 //! energy-trace: joules per mixed native + Python stack, without code changes.
 //!
 //! Data flows one way: `power/` and `probe/` read the world, `timeline/` and `unwind/` give it shape, a recording (`profile/`) holds it,
-//! `attribution/` splits the energy, `report/` shows it. `ARCHITECTURE.md` has the picture, the rooms and the invariants.
+//! `attribution/` splits the energy, `report/` shows it. `docs/architecture.md` has the picture, the rooms and the invariants.
 
 mod allocator;
-pub mod background;
 pub mod cli;
 pub mod clock;
 pub mod doctor;
 pub mod finisher;
 pub mod foreign;
+pub mod host;
 pub mod plan;
 pub mod power;
 pub mod privileges;
@@ -18,5 +18,6 @@ pub mod resolver;
 pub mod roles;
 pub mod session;
 pub mod symbolize;
+pub mod threads;
 pub mod tracee;
 pub mod unwind;

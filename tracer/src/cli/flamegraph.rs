@@ -47,7 +47,8 @@ pub struct FlamegraphArgs {
 /// Draws a recording.
 pub fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
     let profile = read_profile(&args.file, args.view, args.accounting)?;
-    let options = FlameOptions { domain: args.domain, inverted: args.inverted, short_names: args.short_names };
+    let options =
+        FlameOptions { domain: args.domain, inverted: args.inverted, short_names: args.short_names };
     let mut svg = Vec::new();
     flamegraph::write(&mut svg, &profile, &options).map_err(|e| Failure::own(&e))?;
     write_to(Some(&args.output), |out| out.write_all(&svg))

@@ -21,11 +21,7 @@ struct WriteError {
 }
 
 /// Reads a recording and attributes its energy as the user chose.
-pub(super) fn read_profile(
-    path: &Path,
-    view: View,
-    accounting: AccountingArgs,
-) -> Result<Profile, Failure> {
+pub(super) fn read_profile(path: &Path, view: View, accounting: AccountingArgs) -> Result<Profile, Failure> {
     let recording = file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))?;
     Ok(attribute(&recording, &Options { view, accounting: accounting.into() }))
 }

@@ -2,7 +2,7 @@
 //!
 //! Cycles interrupt by NMI and show kernel code that runs with interrupts off; the clock shows it where they come on again. In a guest
 //! each access to the virtual PMU goes to the host: a sample by cycles cost 30 µs there and by the clock 6, and the first event of a guest
-//! stands its CPUs still for 0.1 to 0.2 s (research/sampling-context.md). Leaves out opening the event (`sampler`).
+//! stands its CPUs still for 0.1 to 0.2 s. Leaves out opening the event (`sampler`).
 
 use std::fmt;
 use std::path::Path;

@@ -151,7 +151,7 @@ mod tests {
         (rate.asked_hz, rate.hz)
     }
 
-    /// As measured with 250 ticks a second (research/sampling-context.md): what is asked for comes, and no more is asked for than comes.
+    /// As measured with 250 ticks a second: what is asked for comes, and no more is asked for than comes.
     #[test]
     fn rates_are_those_that_come() {
         for (limit, wanted, hz) in [

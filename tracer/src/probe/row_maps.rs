@@ -1,6 +1,6 @@
 //! Row tables in BPF maps: one inner array a file, filled through mmap.
 //!
-//! 1 M rows take 2 ms this way, 108 ms in batches, seconds one by one (research/unwinding.md §3). All tables together stay below a
+//! 1 M rows take 2 ms this way, 108 ms in batches, seconds one by one. All tables together stay below a
 //! cap; a table that finds no room is refused. Leaves out how rows are made (`unwind/cfi.rs`) and which tables make room (`residents`).
 
 use crate::unwind::cfi::Rows;
