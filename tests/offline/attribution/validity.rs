@@ -12,7 +12,6 @@ use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Weights;
-use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_report::json::{self, JsonOptions};
@@ -22,11 +21,11 @@ use serde_json::Value;
 
 const MINUTE: u64 = 60 * SECOND;
 
-fn attributed(stretches: Vec<Stretch>) -> (World, Recording, Profile) {
+fn attributed(stretches: Vec<Stretch>) -> (World, Profile) {
     let world = World { stretches, length: MINUTE, sockets: 1 };
     let recording = world.recording(7, 99);
     let profile = attribute(&recording, &Options::default());
-    (world, recording, profile)
+    (world, profile)
 }
 
 fn weights(profile: &Profile) -> Weights {
@@ -130,7 +129,7 @@ fn assert_by_time(world: &World, profile: &Profile, flagged: bool) {
 /// Functions that run at the same times, to the nanosecond, have no watts of their own, though the stranger's predict well.
 #[test]
 fn times_that_depend_on_each_other() {
-    let (world, _, profile) = attributed(always_together(&mut Random(3)));
+    let (world, profile) = attributed(always_together(&mut Random(3)));
     assert_eq!(closed(&profile), ["condition_number"], "{:?}", weights(&profile));
     assert_by_time(&world, &profile, true);
 }
@@ -138,7 +137,7 @@ fn times_that_depend_on_each_other() {
 /// Functions that draw now this and now that have no watts, though their mean and those of others predict well.
 #[test]
 fn watts_that_do_not_last() {
-    let (world, _, profile) = attributed(inconstant(&mut Random(3)));
+    let (world, profile) = attributed(inconstant(&mut Random(3)));
     assert_eq!(closed(&profile), ["split_half"], "{:?}", weights(&profile));
     assert_by_time(&world, &profile, true);
 }
@@ -146,7 +145,7 @@ fn watts_that_do_not_last() {
 /// Small functions and strangers have one mean power together. That it differs from half to half closes no gate: the others' watts last.
 #[test]
 fn what_is_small_may_differ() {
-    let (world, _, profile) = attributed(small_ones_that_differ(&mut Random(3)));
+    let (world, profile) = attributed(small_ones_that_differ(&mut Random(3)));
     assert_eq!(closed(&profile), [""; 0], "{:?}", weights(&profile));
     assert!(weights(&profile).used);
     for (function, truth) in world.truth().into_iter().enumerate().take(2) {
@@ -158,7 +157,7 @@ fn what_is_small_may_differ() {
 /// Watts that are all the same predict no better than their mean; they are known, and so nothing is flagged.
 #[test]
 fn watts_that_gain_nothing() {
-    let (world, _, profile) = attributed(all_equal(&mut Random(3)));
+    let (world, profile) = attributed(all_equal(&mut Random(3)));
     assert_eq!(closed(&profile), ["cross_validation"], "{:?}", weights(&profile));
     assert_by_time(&world, &profile, false);
 }
@@ -166,7 +165,7 @@ fn watts_that_gain_nothing() {
 /// JSON has each gate's value, its limit and whether it passed, as the schema says; an endless value is null. The table with `-v` names them.
 #[test]
 fn reports_say_what_was_found() {
-    let (_, recording, profile) = attributed(always_together(&mut Random(3)));
+    let (_, profile) = attributed(always_together(&mut Random(3)));
     let mut out = Vec::new();
     json::write(&mut out, &profile, &JsonOptions::default()).unwrap();
     let report: Value = serde_json::from_slice(&out).unwrap();
