@@ -66,7 +66,7 @@ fn meters(recording: &Recording) -> Value {
 fn meter(library: &str, log: &Path, command: &[&str]) -> Result<Value> {
     let (program, arguments) = command.split_first().context("no command")?;
     let nvml_lib = (library != "default").then(|| library.into());
-    let plan = PowerPlan { nvml_lib, choices: vec![SourceChoice::Nvml], ..PowerPlan::default() };
+    let plan = PowerPlan { nvml_lib, choices: vec![SourceChoice::Source("nvml")], ..PowerPlan::default() };
     let (mut recording, end, said) = tokio::runtime::Runtime::new()?.block_on(async {
         let mut set = power::open(&plan)?;
         set.measure_idle(IDLE).await;
