@@ -5,8 +5,8 @@
 //! the progress line shows.
 
 use super::cpu_clocks::Clocks;
+use crate::power::meter_log::{Replay, ReplayError};
 use crate::power::source::{Attempt, Extra, PowerSource};
-use crate::power::sources::replay::{Replay, ReplayError};
 use crate::threads::run_on_thread;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::DomainId;
