@@ -13,11 +13,13 @@ use super::collect::reader::Reader;
 use super::config::{LiveCounts, TraceConfig, TraceEnd};
 use super::gpu::{GpuDevice, Listener};
 use super::processes::registry::Processes;
+use super::records::RecordSender;
 use super::sampling::cpus::{read_cpu_bound, read_online_cpus, visit};
 use super::sampling::event::{Machine, SampleEvent, decide};
 use super::sampling::rate::{Limits, Rate, read_limit_at, read_ticks};
 use super::sampling::sampler::{Sampler, Started};
 use super::sampling::watch::Watch;
+use super::stacks::builder::StackBuilder;
 use super::stacks::interner::Interner;
 use super::stacks::naming::send_names;
 use super::tables::files::Files;
@@ -156,27 +158,27 @@ impl Tracer {
             Unwinding::User => None,
         };
         let mut processes = Processes::new(Files::start(rows, resolver)?, unwinding, self.config.system_wide);
-        let out = Interner::new(records);
+        let out = Interner::new(RecordSender::new(records));
         self.object.enable_stats();
         if let Some(why) = self.object.attach_tracepoints()? {
             self.warn("no-mmap-events", format!("libraries loaded while it runs are noticed late: {why}"));
         }
         for path in &self.foreseen {
-            processes.files.foresee(path);
+            processes.files.prefetch(path);
         }
         for &pid in &self.followed {
-            processes.meet(pid, &out);
+            processes.get_or_insert(pid, &out.records);
         }
-        let mut collector = Collector::new(maps, processes, out, resolver.worker(true));
+        let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver.worker(true)));
         if let Err(why) = &self.object.launches {
             let text = format!("launches on GPUs are not traced: {why}");
             self.warn("gpu-probes-failed", text);
         } else if let Some(probes) = self.object.launch_probes() {
             let injected = self.injected.as_ref().map(|(library, _)| library.as_path());
-            let worker = Arc::clone(&collector.worker);
+            let worker = Arc::clone(&collector.stacks.worker);
             collector.gpu.start(probes, worker, &self.gpu_search, &self.gpu_devices, injected);
             if let Some((_, socket)) = self.injected.take() {
-                collector.listen(Listener::start(socket)?);
+                collector.gpu.listen(Listener::start(socket)?);
             }
         }
         // What runs already is known before the first sample.
@@ -246,25 +248,25 @@ impl Tracer {
             Some(Some((mut collector, mut watch))) => {
                 collector.finish();
                 self.warnings.extend(watch.end());
-                self.warnings.extend(collector.pauses.doubts(counters[lost::TAKEN as usize]));
-                raw = collector.raw.counts.iter().map(|(&what, &count)| (what.into(), count)).collect();
+                self.warnings.extend(collector.pauses().doubts(counters[lost::TAKEN as usize]));
+                raw =
+                    collector.stacks.raw.counts.iter().map(|(&what, &count)| (what.into(), count)).collect();
                 count_into(
                     &mut lost,
                     "names of Python frames: code object gone before it was read",
-                    collector.nameless,
+                    collector.stacks.nameless,
                 );
                 count_into(&mut lost, "events that could not be decoded", collector.damaged);
-                count_into(&mut lost, "launches: GPU not known", collector.gpu.launches.strays);
-                self.warnings.extend(collector.gpu.doubts());
-                self.warnings.extend(collector.kernel_doubts());
-                for (code, text) in name_shortages(&collector.processes, self.config.unwind_mib) {
+                count_into(&mut lost, "launches: GPU not known", collector.gpu.without_device());
+                self.warnings.extend(collector.gpu.doubts(&collector.stacks));
+                for (code, text) in name_shortages(&collector.stacks.processes, self.config.unwind_mib) {
                     self.warn(code, text);
                 }
-                self.warnings.extend(collector.out.doubts());
-                if let Some(text) = name_closed_files(collector.libraries.closed) {
+                self.warnings.extend(collector.stacks.out.doubts());
+                if let Some(text) = name_closed_files(collector.stacks.libraries.closed) {
                     self.warn("names-not-looked-up", text);
                 }
-                send_names(&collector, self.config.names);
+                send_names(&collector.stacks, self.config.names);
                 if let Some(text) =
                     self.resolver.as_ref().and_then(|resolver| name_mishaps(&resolver.mishaps()))
                 {
