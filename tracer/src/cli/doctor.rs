@@ -45,10 +45,12 @@ pub(super) fn run(args: &DoctorArgs, common: &Common) -> Result<ExitCode, Failur
         typed: std::env::args_os().collect(),
     });
     if !common.quiet {
-        let color = common.color.resolve(std::io::stdout().is_terminal());
+        let stdout = std::io::stdout();
+        let color = common.color.resolve(stdout.is_terminal());
+        let width = terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0);
         write_to(None, |out| match args.json {
             true => doctor::write_json(out, &findings),
-            false => doctor::write_text(out, &findings, color),
+            false => doctor::write_text(out, &findings, color, width),
         })?;
     }
     Ok(if doctor::can_record(&findings) { ExitCode::SUCCESS } else { ExitCode::FAILURE })

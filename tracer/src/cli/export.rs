@@ -53,10 +53,13 @@ pub(super) enum Format {
 fn parse_format(text: &str) -> Result<Format, String> {
     match text {
         "folded" => Ok(Format::Folded),
-        "csv" => {
-            Err("this version exports folded only; for CSV use `energy-trace report --format csv`".into())
+        "csv" => Err(
+            "not in this version, which exports folded only; for CSV use `energy-trace report --format csv`"
+                .into(),
+        ),
+        "pprof" | "firefox" | "speedscope" | "parquet" => {
+            Err("not in this version, which exports folded only".into())
         }
-        "pprof" | "firefox" | "speedscope" | "parquet" => Err("this version exports folded only".into()),
         _ => Err("unknown format; this version exports folded".into()),
     }
 }
