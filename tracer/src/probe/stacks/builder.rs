@@ -14,7 +14,7 @@ use crate::probe::processes::eval_frame::EvalFrames;
 use crate::probe::processes::registry::Processes;
 use crate::probe::records::RecordSender;
 use crate::resolver::Worker;
-use crate::symbolize::{JIT, JitProcess};
+use crate::naming::{JIT, JitProcess};
 use crate::unwind::address_space::Mapping;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use crate::unwind::seam::settle;
