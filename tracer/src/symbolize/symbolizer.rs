@@ -26,7 +26,11 @@ pub(super) fn symbolizer(detail: Detail) -> Symbolizer {
 }
 
 /// Asks for all places at once; `None` where the source cannot be read.
-pub(super) fn look_up(symbolizer: &Symbolizer, source: &Source<'_>, places: Input<&[u64]>) -> Option<Vec<Place>> {
+pub(super) fn look_up(
+    symbolizer: &Symbolizer,
+    source: &Source<'_>,
+    places: Input<&[u64]>,
+) -> Option<Vec<Place>> {
     let found = symbolizer.symbolize(source, places);
     let found = found.inspect_err(|error| log::debug!("no symbols: {error:#}")).ok()?;
     Some(found.iter().map(|found| found.as_sym().map(Place::of).unwrap_or_default()).collect())
