@@ -25,4 +25,4 @@ pub use plan::{PowerPlan, SourceChoice};
 pub use reading::{PowerEnd, PowerTask};
 pub use set::{PowerSet, open};
 pub use source::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark};
-pub use sources::SOURCES;
+pub use sources::{NVML, SOURCES};

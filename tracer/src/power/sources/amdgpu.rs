@@ -8,6 +8,7 @@
 use crate::power::error::PowerError;
 use crate::power::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
 use crate::power::source::{Attempt, Extra, PowerSource, measured_source};
+use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Warning};
@@ -182,7 +183,7 @@ impl Card {
         let Some((earlier, before)) = self.last.replace((at, now)) else { return };
         let ns = at.ns_since(earlier);
         let (Some(from_w), Some(to_w)) = (before.power_w, now.power_w) else { return };
-        let Some(counted_uj) = now.energy_uj.checked_sub(before.energy_uj) else { return };
+        let Some(counted_uj) = grown(before.energy_uj, now.energy_uj) else { return };
         if ns > SILENCE_NS {
             return;
         }

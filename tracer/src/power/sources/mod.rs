@@ -15,6 +15,9 @@ mod replay;
 
 use super::kind::SourceKind;
 
+/// The word of NVIDIA's GPUs, whose kernels can be timed.
+pub const NVML: &str = nvml::KIND.word;
+
 /// Every kind of power source, in the order in which they are looked for: a later one sees which domains the earlier ones have.
 pub const SOURCES: [&SourceKind; 7] =
     [&powercap::KIND, &perf::KIND, &nvml::KIND, &amdgpu::KIND, &hwmon::KIND, &replay::KIND, &model::KIND];
