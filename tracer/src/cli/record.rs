@@ -157,7 +157,7 @@ pub(super) fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failur
 fn parse_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
-        Ok(_) => Err("it must be longer than nothing".into()),
+        Ok(_) => Err("it must be longer than zero".into()),
         Err(error) => Err(format!("{error}; write it as 30s, 500ms or 1h30m")),
     }
 }
@@ -174,7 +174,7 @@ fn parse_model(text: &str) -> Result<ModelWatts, String> {
         let slot = match key.trim() {
             "idle" => &mut model.idle,
             "core" => &mut model.core,
-            other => return Err(format!("there is no parameter {other:?}; there are idle and core")),
+            other => return Err(format!("unknown parameter {other:?}; use idle and core")),
         };
         if slot.replace(parse_watts(value.trim())?).is_some() {
             return Err(format!("{key} is given twice"));
