@@ -2,6 +2,7 @@
 
 use super::accounting::Accounting;
 use super::certainty::Certainty;
+use super::diagnostics::Diagnostic;
 use crate::ids::{StackId, ThreadKey};
 use crate::recording::record::{DomainClass, Quality};
 use crate::units::MicroJoules;
@@ -68,7 +69,7 @@ pub struct LedgerRow {
     /// What was left in windows in which nobody ran; negative where the baseline was too high.
     pub residual: MicroJoules,
     /// What could not be charged, by reason.
-    pub unattributed: BTreeMap<String, MicroJoules>,
+    pub unattributed: BTreeMap<UnattributedReason, MicroJoules>,
 }
 
 impl LedgerRow {
@@ -81,6 +82,27 @@ impl LedgerRow {
     /// The quality of `target` and `other`: a counter that was split is apportioned, whatever the counter is worth.
     pub fn split_quality(&self) -> Quality {
         self.quality.max(Quality::Apportioned)
+    }
+}
+
+/// Why energy is in nobody's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UnattributedReason {
+    /// A GPU's, of which no launches are recorded.
+    NoLaunchData,
+    /// A GPU's whose meter looks at a part of the time, and counted other than the kernels' times say.
+    SensorBlindSpot,
+}
+
+impl UnattributedReason {
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoLaunchData => "no launch data",
+            Self::SensorBlindSpot => {
+                "the meter looks at a part of the time, and counted other than the kernels' times say"
+            }
+        }
     }
 }
 
@@ -126,6 +148,6 @@ pub struct EnergyProfile {
     pub view: View,
     /// How sure the rows are.
     pub certainty: Certainty,
-    /// Doubts of the attribution itself, for the reader.
-    pub warnings: Vec<crate::recording::record::Warning>,
+    /// What the attribution itself found.
+    pub diagnostics: Vec<Diagnostic>,
 }
