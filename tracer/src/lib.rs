@@ -4,12 +4,12 @@
 //! `attribution/` splits the energy, `report/` shows it. `ARCHITECTURE.md` has the picture, the rooms and the invariants.
 
 mod allocator;
-pub mod background;
 pub mod cli;
 pub mod clock;
 pub mod doctor;
 pub mod finisher;
 pub mod foreign;
+pub mod host;
 pub mod plan;
 pub mod power;
 pub mod privileges;
@@ -18,5 +18,6 @@ pub mod resolver;
 pub mod roles;
 pub mod session;
 pub mod symbolize;
+pub mod threads;
 pub mod tracee;
 pub mod unwind;

@@ -30,59 +30,34 @@
 //! Pure: no files, no clock, no symbols. Names are compared (`class`), never read. Sources: the split by CPU time is that of Kepler
 //! (CLOUD 2023) and Chappie (FSE 2020), with idle apart and exact time; the conservation law and the weights are explained where they stand.
 
-mod behalf;
-mod behind;
-mod bridge;
-mod chain;
-mod class;
-mod company;
-mod conditions;
-mod counts;
-mod derivative;
-mod design;
-mod doubt_of_watts;
-mod doubts;
-mod frequency;
-mod gates;
+mod between_samples;
+mod delegation;
 mod gpu;
-mod idle;
-mod intensity;
-mod late;
 mod ledger;
-mod line;
-mod linear;
-mod lockstep;
-mod occupancy;
-mod posterior;
-mod resample;
-mod rows;
-mod segments;
-mod share;
-mod siblings;
-mod speed;
-mod steady;
-mod strangers;
+mod numerics;
+mod power_model;
+mod split;
 mod time;
 pub mod timeline;
-mod uncore;
-mod unseen;
-mod update;
+mod uncertainty;
 
-pub use behalf::{AFTER_THE_CALL, ON_BEHALF_OF};
+pub use delegation::{AFTER_THE_CALL, ON_BEHALF_OF};
 
 use crate::timeline::Span;
-use behalf::{Behalf, Logical};
-use conditions::Conditions;
+use delegation::{Behalf, Logical};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, SocketId};
 use energy_trace_model::profile::accounting::Accounting;
 use energy_trace_model::profile::{EnergyProfile, View};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Scope, Warning};
-use ledger::{Account, Basis, account};
+use ledger::account::{Account, Basis, account};
+use ledger::{diagnostics, rows};
+use power_model::classes;
 use std::collections::{BTreeMap, BTreeSet};
-use strangers::Strangers;
-use time::CpuTime;
+use time::background::Strangers;
+use time::conditions::Conditions;
+use time::slices::CpuTime;
 
 /// Attributes the energy of a recording: the ledger of each domain and the joules of each thread and stack, in the physical view.
 ///
@@ -95,7 +70,7 @@ pub fn attribute(recording: &Recording) -> EnergyProfile {
 /// As `attribute`, accounting as the reader chose.
 pub fn attribute_as(recording: &Recording, accounting: Accounting) -> EnergyProfile {
     let found = Found::of(recording, accounting);
-    let rows = behalf::physical(&rows::by_owner(&found.time, &found.accounts));
+    let rows = delegation::physical(&rows::by_owner(&found.time, &found.accounts));
     found.into_profile(rows, View::Physical, accounting)
 }
 
@@ -109,7 +84,7 @@ pub fn attribute_logically(recording: &mut Recording) -> EnergyProfile {
 pub fn attribute_logically_as(recording: &mut Recording, accounting: Accounting) -> EnergyProfile {
     let found = Found::of(recording, accounting);
     let owners = rows::by_owner(&found.time, &found.accounts);
-    let Logical { frames, stacks, rows } = behalf::logical(recording, &found.behalf, &owners);
+    let Logical { frames, stacks, rows } = delegation::logical(recording, &found.behalf, &owners);
     recording.frames.extend(frames);
     recording.stacks.extend(stacks);
     found.into_profile(rows, View::Logical, accounting)
@@ -131,8 +106,8 @@ impl Found {
         let mut time =
             CpuTime::new(&recording.slices, &recording.samples, &strangers, &recording.unseen, span);
         gpu::enlist(recording, &mut time);
-        let behalf = behalf::refine(recording, &mut time, span);
-        let class_of = class::classes_of(recording, &time.owners);
+        let behalf = delegation::refine(recording, &mut time, span);
+        let class_of = classes::classes_of(recording, &time.owners);
         let woke = &recording.sleeps;
         let launchers = &behalf.launchers;
         let conditions = &Conditions::of(recording, &time.segments);
@@ -154,17 +129,22 @@ impl Found {
             .map(|domain| {
                 let readings = recording.readings.get(&domain.id).map_or(&[][..], Vec::as_slice);
                 let account = account(domain, readings, &basis);
-                warnings.extend(doubts::of_domain(domain, &account, span));
+                warnings.extend(diagnostics::of_domain(domain, &account, span));
                 account
             })
             .collect();
-        warnings.extend(doubts::of_kernels(&recording.gpu.tiers));
-        warnings.extend(doubts::of_launch_stacks(recording.gpu.stacks));
-        warnings.extend(doubts::of_recording(time.overlaps, cpus.time_without_socket(&time)));
+        warnings.extend(diagnostics::of_kernels(&recording.gpu.tiers));
+        warnings.extend(diagnostics::of_launch_stacks(recording.gpu.stacks));
+        warnings.extend(diagnostics::of_recording(time.overlaps, cpus.time_without_socket(&time)));
         Self { time, behalf, accounts, warnings }
     }
 
-    fn into_profile(self, rows: Vec<behalf::Sourced>, view: View, accounting: Accounting) -> EnergyProfile {
+    fn into_profile(
+        self,
+        rows: Vec<delegation::Sourced>,
+        view: View,
+        accounting: Accounting,
+    ) -> EnergyProfile {
         let (rows, sources): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
         let certainty = rows::certainty(&self.accounts, &sources);
         let ledger = self.accounts.into_iter().map(|account| account.row).collect();

@@ -1,10 +1,10 @@
 //! The kernel's side: version, BTF, BPF, privileges, perf settings, a trial load, tracefs, pid namespace.
 
 use super::{DoctorPlan, Finding};
+use crate::host::kernel::{is_first_pid_namespace_at, read_kernel_at};
 use crate::privileges::{Privileges, setcap_advice};
 use crate::probe::event::{EventChoice, Machine, decide};
 use crate::probe::{Rate, TraceConfig, Tracer, rate_fix, read_limit_at, read_ticks};
-use crate::session::{is_first_pid_namespace_at, read_kernel_at};
 use crate::symbolize::Detail;
 use energy_trace_model::recording::record::Unwinding;
 use std::path::Path;

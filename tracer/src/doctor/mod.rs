@@ -3,9 +3,9 @@
 //! A finding that fails stops the main job; a warning makes its result worse. Changes nothing on the machine: the BPF programs are
 //! loaded for a trial and dropped. Leaves out repairing anything.
 
+mod gpu_kernel_tier;
 mod interpreters;
 mod kernel;
-mod kernel_tier;
 mod power;
 mod show;
 

@@ -1,6 +1,6 @@
 //! Power: every source that was found, what it offers, what is not used and why.
 
-use super::{DoctorPlan, Finding, kernel_tier};
+use super::{DoctorPlan, Finding, gpu_kernel_tier};
 use crate::power::survey::survey;
 use crate::power::{PowerPlan, Remark};
 use energy_trace_model::recording::record::{Quality, Source};
@@ -16,7 +16,7 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     findings.extend(survey.remarks.iter().map(of_remark));
     let has_gpu = |source: &Source| source.name == "nvml" && !source.domains.is_empty();
     if survey.sources.iter().any(has_gpu) {
-        findings.extend(kernel_tier::examine(plan));
+        findings.extend(gpu_kernel_tier::examine(plan));
     }
     findings
 }

@@ -14,9 +14,9 @@
 //!
 //! The recorder never opens, looks at or names an output path. Leaves out what is recorded (`session/`).
 
-mod foresight;
 mod outputs;
 mod place;
+mod prefetch;
 mod results;
 mod role;
 

@@ -4,7 +4,7 @@
 
 use super::outputs::Outputs;
 use super::results::Results;
-use super::{Answer, MOST, Request, foresight};
+use super::{Answer, MOST, Request, prefetch};
 use crate::plan::RecordPlan;
 use crate::roles::channel::ChannelError;
 use crate::roles::child::Parent;
@@ -44,7 +44,7 @@ fn become_user(plan: &RecordPlan) -> io::Result<()> {
 struct State<'a> {
     plan: &'a RecordPlan,
     became: io::Result<()>,
-    foresight: Option<foresight::Foresight>,
+    foresight: Option<prefetch::Foresight>,
     outputs: Option<Outputs>,
     /// Whether the command runs: from now on files are kept.
     began: bool,
@@ -73,7 +73,7 @@ impl State<'_> {
         Some(match request {
             Request::Prepare => self.prepare(),
             Request::Foresee => {
-                let foreseen = self.foresight.take().map(foresight::Foresight::wait);
+                let foreseen = self.foresight.take().map(prefetch::Foresight::wait);
                 Answer::Foreseen(foreseen.unwrap_or_default())
             }
             Request::Began => {
@@ -111,7 +111,7 @@ impl State<'_> {
                  that `energy-trace doctor` names, outside of a user namespace"
             ));
         }
-        self.foresight = foresight::Foresight::begin(self.plan);
+        self.foresight = prefetch::Foresight::begin(self.plan);
         match Outputs::prepare(self.plan) {
             Ok(outputs) => {
                 self.outputs = Some(outputs);

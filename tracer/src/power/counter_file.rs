@@ -2,7 +2,7 @@
 //!
 //! What else such a file holds is not said: its name may lead to somebody's secret. Leaves out what it counts (`powercap.rs`, `hwmon.rs`).
 
-use super::Attempt;
+use super::source::Attempt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;

@@ -1,6 +1,6 @@
 //! Why a run cannot have the power sources that were asked for, each with what to do about it.
 
-use super::replay::ReplayError;
+use super::sources::replay::ReplayError;
 
 /// Why a run cannot have the power sources that were asked for.
 #[derive(Debug, thiserror::Error)]

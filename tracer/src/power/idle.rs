@@ -3,7 +3,7 @@
 //! Leaves out making the period quiet; how busy the CPUs were is written beside the number. Leaves out the baseline that was given
 //! (`--idle-watts`) or is a parameter (the model): `set.rs`.
 
-use super::Attempt;
+use super::source::Attempt;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroWatts;
 use std::fs;

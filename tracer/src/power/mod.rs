@@ -1,129 +1,22 @@
 //! Power sources: what this machine can say about its energy, read on one clock.
 //!
 //! A source turns hardware (or a file) into readings of counters; it never computes a difference. Differences, wraps and gaps are
-//! `timeline/`'s. One file for each source: `powercap` (RAPL through sysfs), `perf` (RAPL through the kernel's PMUs), `hwmon` (sensors),
-//! `nvml` (NVIDIA GPUs), `amdgpu` (AMD GPUs), `model` (no counter at all), `replay` (a log of another meter). `set` chooses among them, `cross_check` compares
-//! two readers of one counter, `filter` says whether the processor blurs it, `idle` measures the baseline, `reader` reads while the run
-//! lasts, `frequency` the clocks of CPUs beside it, `survey` tells `doctor` what there is.
+//! `timeline/`'s. `source` says what a source is, `sources/` has one file for each kind, `set` chooses among them, `idle` measures the
+//! baseline, `reading/` reads while the run lasts, `survey` tells `doctor` what there is.
 
-mod amdgpu;
-mod before;
 mod counter_file;
-mod cpu_model;
-mod cross_check;
 mod error;
-mod filter;
-mod frequency;
-mod hwmon;
 mod idle;
-mod model;
-mod nvml;
-mod perf;
 mod plan;
-mod pmu;
-mod powercap;
-mod reader;
-mod replay;
+mod reading;
 mod set;
+mod source;
+mod sources;
 pub mod survey;
-pub mod topology;
-mod zones;
 
 pub use error::PowerError;
 pub use plan::{PowerPlan, SourceChoice, SourceChoiceError};
-pub use reader::{PowerEnd, PowerTask};
-pub use replay::ReplayError;
+pub use reading::{PowerEnd, PowerTask};
 pub use set::{PowerSet, open};
-
-use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::recording::record::{Domain, GpuMeter, GpuUse, Quality, Source, Warning};
-use energy_trace_model::units::MicroWatts;
-use std::time::Duration;
-
-/// A source of energy counters that are read while the run lasts. One file of this room implements it for one kind of hardware.
-pub trait PowerSource: Send {
-    /// Its domains. Their ids are set when sources are put together.
-    fn domains(&self) -> &[Domain];
-
-    /// Reads every domain once, in the order of `domains`, and appends one attempt for each. A domain that cannot be read gives a text
-    /// and is tried again at the next call; it never ends the run.
-    fn read(&mut self, attempts: &mut Vec<Attempt>);
-
-    /// Something that reads the meters quickly for a while, beside `read` and on another thread, to find out how they step.
-    fn calibrator(&self) -> Option<Calibrator> {
-        None
-    }
-
-    /// Takes what the calibrator has read, in the order of `domains`, and says what follows.
-    fn learn(&mut self, _tracks: Vec<Vec<(KtimeNs, u64)>>) -> Learned {
-        Learned::default()
-    }
-
-    /// How often it has to be read so that its steps are seen one by one; `None`: as often as asked for is enough, or nobody knows.
-    fn longest_period(&self) -> Option<Duration> {
-        None
-    }
-
-    /// What was learned beside the readings since the last call: the place in `domains`, and what.
-    fn extras(&mut self) -> Vec<(usize, Extra)> {
-        Vec::new()
-    }
-
-    /// What the whole run has shown: extras, and doubts for the reader.
-    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<Warning>) {
-        (self.extras(), Vec::new())
-    }
-}
-
-/// Reads meters as fast as makes sense for so long, and returns what it read of each.
-pub type Calibrator = Box<dyn FnOnce(Duration) -> Vec<Vec<(KtimeNs, u64)>> + Send>;
-
-/// What quick readings of meters have shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Learned {
-    /// For the reader of a report, one sentence each.
-    pub notes: Vec<String>,
-    /// The power of each domain meanwhile, in the order of `domains`, where it is known better than by readings at the usual rate.
-    pub idle: Vec<Option<MicroWatts>>,
-}
-
-/// A fact beside the readings of a domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Extra {
-    /// How a GPU's meter behaves.
-    GpuMeter(GpuMeter),
-    /// Which processes kept a GPU busy.
-    GpuUses(Vec<GpuUse>),
-}
-
-/// What a reader should know before believing a source's numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
-    /// A stable word for scripts: `gpu-mig`.
-    pub code: &'static str,
-    /// What is so.
-    pub text: String,
-    /// What to do about it.
-    pub advice: String,
-}
-
-/// A source of counters of which nothing was found yet; `ignored` and `domains` tell what was.
-fn measured_source(name: &str, period: Duration) -> Source {
-    Source {
-        name: name.to_owned(),
-        domains: Vec::new(),
-        period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
-        quality: Quality::Measured,
-        ignored: Vec::new(),
-        notes: Vec::new(),
-    }
-}
-
-/// One try at reading one counter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
-    /// Half-way between just before and just after the read.
-    pub at: KtimeNs,
-    /// The counter in microjoules, or why it could not be read, as a sentence that names the place.
-    pub counter_uj: Result<u64, String>,
-}
+pub use source::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark};
+pub use sources::replay::ReplayError;

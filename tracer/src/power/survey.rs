@@ -5,9 +5,10 @@
 
 use super::error::PowerError;
 use super::plan::{PowerPlan, SourceChoice};
-use super::replay::{self, Replay};
 use super::set::PowerSet;
-use super::{Remark, amdgpu, hwmon, model, nvml, perf, powercap};
+use super::source::Remark;
+use super::sources::replay::{self, Replay};
+use super::sources::{amdgpu, hwmon, model, nvml, perf, powercap};
 use energy_trace_model::recording::record::{Ignored, Quality, Source};
 use std::time::Duration;
 

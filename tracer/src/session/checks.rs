@@ -1,15 +1,13 @@
 //! What can be found out before anything is set up: privileges, pid namespace, the command.
 
 use super::{SessionError, limits};
+use crate::host::kernel::is_first_pid_namespace_at;
 use crate::plan::RecordPlan;
 use crate::power::SourceChoice;
 use crate::privileges::{Privileges, refuse_what_lends};
 use crate::tracee::lookup::{Found, find};
 use std::ffi::OsString;
 use std::path::Path;
-
-/// The inode of the first pid namespace: PROC_PID_INIT_INO (include/linux/proc_ns.h, v6.1).
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Checks what the kernel and our privileges allow, then the command.
 pub(super) fn check(plan: &RecordPlan) -> Result<(), SessionError> {
@@ -28,14 +26,6 @@ pub(super) fn check(plan: &RecordPlan) -> Result<(), SessionError> {
     match plan.target.command().first() {
         Some(command) => check_command(command),
         None => Ok(()),
-    }
-}
-
-/// Whether processes have the numbers here that the kernel reports. What cannot be read is not held against the machine.
-pub fn is_first_pid_namespace_at(root: &Path) -> bool {
-    match std::fs::read_link(root.join("proc/self/ns/pid")) {
-        Ok(name) => name == Path::new(FIRST_PID_NAMESPACE),
-        Err(_) => true,
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::control::Control;
 use super::{SessionError, Stage, Stop};
-use crate::background::on_thread;
 use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
 use crate::power::PowerEnd;
 use crate::probe::TraceEnd;
+use crate::threads::on_thread;
 use crate::tracee::launch::shell_status;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::{Record, Summary, Warning};

@@ -14,16 +14,14 @@ mod checks;
 mod control;
 mod error;
 mod finish;
+mod gpu_kernel_tier;
 mod header;
-mod kernels;
 mod limits;
 mod progress;
-mod quarry;
+mod target_spec;
 mod writer;
 
-pub use checks::is_first_pid_namespace_at;
 pub use error::SessionError;
-pub use header::{read_cpu_model_at, read_kernel_at};
 pub use limits::{LimitError, advise};
 
 use crate::finisher::Finisher;
@@ -37,11 +35,11 @@ use control::{Control, Event};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Record, Scope};
-use kernels::KernelTier;
+use gpu_kernel_tier::KernelTier;
 use progress::Progress;
-use quarry::{Prey, Quarry};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+use target_spec::{Prey, Quarry};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
 

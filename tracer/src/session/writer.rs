@@ -2,7 +2,7 @@
 //!
 //! Leaves out the file's form (`profile::file`) and its place (`finisher/`).
 
-use crate::background::on_thread;
+use crate::threads::on_thread;
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::Record;
 use std::io;

@@ -3,7 +3,7 @@
 //! The library lies beside the program, as cargo and packages leave it. It is copied to a folder that everybody may read, since the command
 //! runs as the invoking user, in a file system that lets code run. Leaves out what the library sends (`probe/gpu`).
 
-use super::planting::furnish;
+use super::install::furnish;
 use energy_trace_cupti::{NEXT, SOCKET};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use std::ffi::OsString;

@@ -8,11 +8,11 @@
 pub mod attach;
 pub mod become_user;
 pub mod cgroup;
-pub mod foresee;
 pub mod injection;
+pub mod install;
 pub mod launch;
 pub mod lookup;
-pub mod planting;
+pub mod prefetch;
 pub mod signals;
 pub mod user;
 

@@ -1,8 +1,9 @@
 //! The house rules that neither rustc nor clippy knows, in the manner of rust-analyzer's `xtask tidy`.
 //!
-//! `rules` says what they are, `source` reads a file into what they look at. An exception stands in `EXCEPTIONS` with its reason,
+//! `rules` says what they are for a file and `circles` for a package, `source` reads a file into what they look at. An exception stands in `EXCEPTIONS` with its reason,
 //! and one that is no longer needed is itself a finding.
 
+mod circles;
 mod rules;
 mod source;
 
@@ -39,6 +40,7 @@ const EXCEPTIONS: &[Exception] = &[];
 /// `cargo xtask tidy`.
 pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
     let (mut files, mut findings, mut used) = (0, Vec::new(), vec![false; EXCEPTIONS.len()]);
+    let mut packages = circles::PACKAGES.map(|folder| (folder, circles::Package::default()));
     for folder in FOLDERS {
         for entry in
             WalkDir::new(workspace.root().join(folder)).sort_by_file_name().into_iter().filter_entry(is_ours)
@@ -49,6 +51,11 @@ pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
                 let path = entry.path().strip_prefix(workspace.root())?;
                 let text = fs::read_to_string(entry.path())
                     .with_context(|| format!("cannot read {}", path.display()))?;
+                for (folder, package) in &mut packages {
+                    if let (Ok(below), Ok(source)) = (path.strip_prefix(folder), Source::parse(path, &text)) {
+                        package.add(&source, below);
+                    }
+                }
                 let found =
                     check(path, &text).into_iter().filter(|finding| !is_excepted(path, finding, &mut used));
                 findings.extend(found.map(|Finding { rule, line, text }| {
@@ -57,6 +64,7 @@ pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
             }
         }
     }
+    findings.extend(packages.iter().flat_map(|(_, package)| package.findings()));
     let unused = EXCEPTIONS.iter().zip(used).filter(|(_, used)| !used).map(|(exception, _)| exception);
     findings.extend(
         unused.map(|it| format!("{}: needs no exception from [{}] ({})", it.path, it.rule, it.reason)),

@@ -29,7 +29,7 @@ const FUNCTION_LINES: usize = 60;
 const DOORS: [(&str, &[&str]); 5] = [
     ("aya", &["tracer/src/probe", "tracer-ebpf"]),
     ("aya_log", &["tracer/src/probe", "tracer-ebpf"]),
-    ("nvml_wrapper", &["tracer/src/power/nvml.rs", "tracer/src/power/nvml"]),
+    ("nvml_wrapper", &["tracer/src/power/sources/nvml"]),
     ("blazesym", &["tracer/src/symbolize", "tracer/src/symbolize.rs"]),
     ("inferno", &["tracer/report/src/flamegraph.rs"]),
 ];
@@ -67,7 +67,7 @@ const WITHOUT_RIGHTS: [&str; 4] = [
     "tracer/src/unwind",
     "tracer/src/symbolize",
     "tracer/src/resolver/serve.rs",
-    "tracer/src/tracee/foresee.rs",
+    "tracer/src/tracee/prefetch.rs",
 ];
 
 fn finding(rule: &'static str, line: usize, text: impl Into<String>) -> Finding {
@@ -326,7 +326,7 @@ mod tests {
             [("one-door", 3)]
         );
         assert_eq!(broken("tracer/src/probe/load.rs", "use aya::Ebpf;\n"), []);
-        assert_eq!(broken("tracer/src/power/nvml.rs", "use nvml_wrapper::Nvml;\n"), []);
+        assert_eq!(broken("tracer/src/power/sources/nvml/mod.rs", "use nvml_wrapper::Nvml;\n"), []);
         assert_eq!(broken("tracer/src/session.rs", "use crate::probe::aya_version;\n"), []);
     }
 

@@ -3,7 +3,7 @@
 //! Times are seconds since the recording's start: a statistic, the ledger is exact elsewhere. Leaves out where the times come from
 //! (`drain`).
 
-use super::columns::Cell;
+use super::features::Cell;
 
 /// A launch is taken to be executed this much before or after the moment that is known for it.
 pub(super) const BLUR: f64 = 1e-3;

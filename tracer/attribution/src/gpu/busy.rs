@@ -8,7 +8,7 @@
 //! Times are put into cells of a millisecond, which no meter resolves. Leaves out joules (`energies`).
 
 use super::batches::{Batch, Stretch};
-use super::columns::Cell;
+use super::features::Cell;
 use std::collections::BTreeMap;
 
 /// Length of a cell, in nanoseconds.

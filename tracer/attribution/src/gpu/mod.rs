@@ -18,36 +18,36 @@
 
 mod batches;
 mod busy;
-mod columns;
-mod drain;
-mod energies;
-mod found;
-mod grain;
-mod held;
+mod errors_in_variables;
+mod estimate;
+mod features;
 mod idle;
+mod launch_energies;
 mod meter;
+mod queue_replay;
+mod sample_and_hold;
 mod scope;
+mod sensor_blind_spot;
 mod split;
-mod sureness;
 mod timed;
-mod unseen;
+mod uncertainty;
 
-use super::doubt_of_watts::OwnerCertainty;
-use super::time::{CpuTime, Owner, OwnerId, OwnerTime};
+use crate::time::slices::{CpuTime, Owner, OwnerId, OwnerTime};
 use crate::timeline::{EnergyInterval, Span};
+use crate::uncertainty::propagation::OwnerCertainty;
 use batches::{BLUR, Batch, Batches, Stretch, in_turn};
-use columns::{Cell, Columns};
-use drain::Queue;
-use energies::{BELIEF, Problem, find_meter, fit, fit_parts};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{GpuWait, Launches};
 use energy_trace_model::units::MicroJoules;
-use found::Found;
-use grain::Coarse;
-use held::Held;
+use errors_in_variables::Coarse;
+use estimate::Found;
+use features::{Cell, Columns};
+use launch_energies::{BELIEF, Problem, find_meter, fit, fit_parts};
 use meter::{Step, Window, steps_of, stretch_of, windows_of};
+use queue_replay::Queue;
+use sample_and_hold::Held;
 use std::collections::BTreeSet;
 
 /// What the driver's averaged power is a mean over, in seconds (nvml.h on `nvmlDeviceGetPowerUsage`, Ampere and later).
@@ -57,16 +57,16 @@ const MEANS: f64 = 4.0;
 
 /// The owner of every launch.
 #[derive(Debug, Default)]
-pub(super) struct Launchers {
+pub(crate) struct Launchers {
     /// In the order of `GpuWork::launches`.
-    pub(super) of_batches: Vec<Vec<OwnerId>>,
+    pub(crate) of_batches: Vec<Vec<OwnerId>>,
     /// In the order of `GpuWork::busy`.
-    pub(super) of_busy: Vec<OwnerId>,
+    pub(crate) of_busy: Vec<OwnerId>,
 }
 
 /// What the time of a kernel is known by.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) enum Known {
+pub(crate) enum Known {
     /// Nothing: every launch of one kernel is like the other.
     #[default]
     Launches,
@@ -88,44 +88,44 @@ impl Known {
 }
 
 /// What a GPU's energy above idle became.
-pub(super) struct Charged {
+pub(crate) struct Charged {
     /// By owner; `OTHER` has what other processes took.
-    pub(super) of_owner: Vec<MicroJoules>,
+    pub(crate) of_owner: Vec<MicroJoules>,
     /// The same by what was believed before: every launch alike, or by its duration.
-    pub(super) by_prior: Vec<MicroJoules>,
-    pub(super) residual: MicroJoules,
-    pub(super) negative: MicroJoules,
+    pub(crate) by_prior: Vec<MicroJoules>,
+    pub(crate) residual: MicroJoules,
+    pub(crate) negative: MicroJoules,
     /// What the counter shows too much, or too little below zero, because its meter looks at a part of the time.
-    pub(super) unlooked: MicroJoules,
+    pub(crate) unlooked: MicroJoules,
     /// What the GPU drew beyond its baseline because it was open.
-    pub(super) idle: MicroJoules,
-    pub(super) certainty: OwnerCertainty,
-    pub(super) learned: Learned,
+    pub(crate) idle: MicroJoules,
+    pub(crate) certainty: OwnerCertainty,
+    pub(crate) learned: Learned,
 }
 
 /// What the reader has to know about the regression.
 #[derive(Debug, Default)]
-pub(super) struct Learned {
+pub(crate) struct Learned {
     /// Kinds of launches, and windows that they were learned from.
-    pub(super) kinds: usize,
-    pub(super) windows: usize,
+    pub(crate) kinds: usize,
+    pub(crate) windows: usize,
     /// Whether what was learned predicts better than equal energies.
-    pub(super) believed: bool,
-    pub(super) condition: f64,
+    pub(crate) believed: bool,
+    pub(crate) condition: f64,
     /// How late the meter is, in seconds, and the part of each step that it looks at.
-    pub(super) late: f64,
-    pub(super) duty: f64,
+    pub(crate) late: f64,
+    pub(crate) duty: f64,
     /// Seconds over which what it says is a mean; 0: it is none.
-    pub(super) mean: f64,
+    pub(crate) mean: f64,
     /// Whether what it shows is the device's alone, and launches ran one after the other or were timed.
-    pub(super) alone: bool,
-    pub(super) known: Known,
+    pub(crate) alone: bool,
+    pub(crate) known: Known,
     /// Names of what cannot be told apart.
-    pub(super) groups: Vec<Vec<String>>,
+    pub(crate) groups: Vec<Vec<String>>,
 }
 
 /// Makes an owner of everybody who launched something. Call it before owners are refined.
-pub(super) fn enlist(recording: &Recording, time: &mut CpuTime) {
+pub(crate) fn enlist(recording: &Recording, time: &mut CpuTime) {
     let launched = recording.gpu.launches.iter().flat_map(|batch| &batch.work);
     let busy = recording.gpu.busy.iter().map(|busy| (busy.thread, busy.stack));
     let whose: BTreeSet<_> = launched.map(|launched| (launched.thread, launched.stack)).chain(busy).collect();
@@ -142,17 +142,17 @@ pub(super) fn enlist(recording: &Recording, time: &mut CpuTime) {
 }
 
 /// A GPU's side of a recording.
-pub(super) struct Gpu<'a> {
-    pub(super) recording: &'a Recording,
-    pub(super) device: u32,
-    pub(super) launchers: &'a Launchers,
-    pub(super) start: KtimeNs,
-    pub(super) intervals: &'a [EnergyInterval],
+pub(crate) struct Gpu<'a> {
+    pub(crate) recording: &'a Recording,
+    pub(crate) device: u32,
+    pub(crate) launchers: &'a Launchers,
+    pub(crate) start: KtimeNs,
+    pub(crate) intervals: &'a [EnergyInterval],
 }
 
 impl Gpu<'_> {
     /// Charges a GPU's energy above idle (`dynamic`, one for each interval); `None` where nothing was launched on it.
-    pub(super) fn charge(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
+    pub(crate) fn charge(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
         let timed = self.recording.gpu.busy.iter().any(|busy| busy.device == self.device);
         if timed { self.charge_by_time(dynamic, owners) } else { self.charge_by_launches(dynamic, owners) }
     }

@@ -5,8 +5,8 @@
 //! noise is another process's, and the rest a residual. Neighbouring intervals are shared out together, because what a meter has too much in
 //! one (it looked at the hungry part of it, or was read late) it has too little in another. Leaves out idle power.
 
-use super::super::time::OTHER;
 use super::batches::{Batches, Stretch};
+use crate::time::slices::OTHER;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -191,7 +191,7 @@ impl Split {
 #[cfg(test)]
 mod tests {
     use super::super::batches::Batch;
-    use super::super::columns::Cell;
+    use super::super::features::Cell;
     use super::{Batches, Costs, MicroJoules, Splitter, Stretch, Total};
 
     fn uj(uj: i64) -> MicroJoules {

@@ -4,9 +4,9 @@
 //! out how time on a device is divided (`busy`), and everything that both tiers share (the room itself).
 
 use super::busy::{CELL_NS, Run, Sharing, cells_of};
-use super::columns::Columns;
-use super::drain::Queue;
-use super::grain::Coarse;
+use super::errors_in_variables::Coarse;
+use super::features::Columns;
+use super::queue_replay::Queue;
 use super::{BELIEF, Batch, Charged, Executed, Found, Gpu, Known, OwnerId};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, ThreadKey};

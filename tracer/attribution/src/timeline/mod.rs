@@ -26,6 +26,7 @@
 mod counter;
 mod lag;
 mod model;
+pub(crate) mod reading_jitter;
 mod readings;
 
 pub use counter::{CounterStep, POWER_CEILING, step};

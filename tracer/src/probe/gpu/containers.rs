@@ -6,7 +6,7 @@
 //! processes that ran before the recording, into which nothing is injected.
 
 use crate::foreign::{Root, Roots};
-use crate::tracee::planting::{furnish, identity_below, make_folder, remove};
+use crate::tracee::install::{furnish, identity_below, make_folder, remove};
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::Warning;
 use nix::sys::statvfs::{FsFlags, fstatvfs};
@@ -175,7 +175,7 @@ fn read_search(pid: Pid) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::{Containers, Pid, Planted, Root, plant};
-    use crate::tracee::planting::by_descriptor;
+    use crate::tracee::install::by_descriptor;
     use std::collections::HashSet;
     use std::fs::{self, File};
 

@@ -1,0 +1,305 @@
+//! What a thread was probably doing between two samples.
+//!
+//! A sample says what a thread did at one moment. A thread in function a at one sample and in b at the next went from one to the other
+//! somewhere between, perhaps by way of others. Taken as a chain that leaves its function at rate λ and then draws the next one from the
+//! thread's mix π (so that it forgets where it was with e^(−λt)), the probability of function i at distance s behind a and t before b is
+//!
+//! ```text
+//! P(i | a, b) = P_ai(s) · P_ib(t) / P_ab(s + t),       P_ij(t) = e^(−λt) [i = j] + (1 − e^(−λt)) π_j
+//! ```
+//!
+//! whose mean over a stretch has a closed form: α on a, β on b, γ on π. Why this and not "each sample owns the time around it": times
+//! that are conditional expectations make the regression of watts unbiased (Berkson's error model; Carroll et al.: Measurement error in
+//! nonlinear models, 2006, §1.4), where times with sampling noise in them pull all watts to the mean. For slow chains it is a
+//! border that is anywhere between two samples with equal probability.
+//!
+//! Distances are in the thread's own CPU time, or in time on the clock where its samples say that it forgets while it sleeps, or endless
+//! across any sleep where they say that it begins something else each time. Leaves out how λ and π are found (`chain.rs`).
+
+use crate::time::conditions::Conditions;
+use crate::time::slices::OwnerId;
+use crate::timeline::{EnergyInterval, Span};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::CpuId;
+
+/// Stands for no sample on one side.
+pub(crate) const NOBODY: OwnerId = OwnerId::MAX;
+/// The number of a line whose time is not in doubt, or not known at all: strangers, and who was never sampled.
+pub(crate) const NO_LINE: u32 = u32::MAX;
+
+/// A sample on its thread's CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// The number of its line.
+    pub(crate) line: u32,
+    pub(crate) at: KtimeNs,
+    /// CPU time of the line before it.
+    pub(crate) cpu_ns: u64,
+    pub(crate) owner: OwnerId,
+}
+
+/// The sample on one side of a piece, and how far away it is in CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) owner: OwnerId,
+    pub(crate) ns: u64,
+    /// Time off the CPU between the piece and the sample.
+    pub(crate) slept_ns: u64,
+}
+
+/// Time of one line on one CPU between two neighbouring samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) cpu: CpuId,
+    pub(crate) span: Span,
+    pub(crate) line: u32,
+    pub(crate) left: End,
+    pub(crate) right: End,
+}
+
+impl Piece {
+    /// Time whose owner is certain.
+    pub(crate) const fn certain(cpu: CpuId, span: Span, owner: OwnerId) -> Self {
+        let end = End { owner, ns: 0, slept_ns: 0 };
+        Self { cpu, span, line: NO_LINE, left: end, right: end }
+    }
+
+    /// The owner, where it is certain.
+    pub(crate) const fn known_owner(&self) -> Option<OwnerId> {
+        if self.line == NO_LINE { Some(self.left.owner) } else { None }
+    }
+}
+
+/// A slice of a line: CPU, span, and the line's CPU time before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) cpu: CpuId,
+    pub(crate) span: Span,
+    pub(crate) cpu_ns: u64,
+}
+
+/// A piece's time in one interval.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) interval: u32,
+    pub(crate) line: u32,
+    /// Its middle.
+    pub(crate) at: KtimeNs,
+    /// The sample before it, `NOBODY` where only the one behind it is near; then `before_ns` is the distance to that.
+    pub(crate) left: OwnerId,
+    pub(crate) right: OwnerId,
+    pub(crate) before_ns: u64,
+    pub(crate) ns: u64,
+    pub(crate) after_ns: u64,
+    /// How long the thread was off its CPU between the part and the sample on either side.
+    pub(crate) slept_before_ns: u64,
+    pub(crate) slept_after_ns: u64,
+    /// For what part of it another hardware thread of the core was busy.
+    pub(crate) shared: f64,
+    /// Its CPU's clock, in parts of the mean (`frequency.rs`).
+    pub(crate) clock: f64,
+    /// What power is there, in parts of a lone thread's at the mean clock.
+    pub(crate) weight: f64,
+}
+
+/// The parts of pieces in intervals, by interval. `pieces` are ordered by CPU and start.
+pub(crate) fn parts<'a>(
+    intervals: &[EnergyInterval],
+    pieces: impl Iterator<Item = &'a Piece>,
+    conditions: &Conditions,
+) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let (mut cpu, mut first) = (None, 0);
+    for piece in pieces {
+        if cpu != Some(piece.cpu) {
+            (cpu, first) = (Some(piece.cpu), 0);
+        }
+        while intervals.get(first).is_some_and(|interval| interval.span.end <= piece.span.start) {
+            first += 1;
+        }
+        for (i, interval) in intervals.iter().enumerate().skip(first) {
+            if interval.span.start >= piece.span.end {
+                break;
+            }
+            if let Some(common) = interval.span.overlap(piece.span) {
+                let (shared, clock) = conditions.of_time(piece.cpu, common);
+                parts.push(Part { shared, clock, ..part(i, piece, common) });
+            }
+        }
+    }
+    parts.sort_by_key(|part| (part.interval, part.line, part.at));
+    parts
+}
+
+fn part(interval: usize, piece: &Piece, common: Span) -> Part {
+    let before_ns = piece.left.ns + common.start.ns_since(piece.span.start);
+    let after_ns = piece.right.ns + piece.span.end.ns_since(common.end);
+    let mut part = Part {
+        interval: u32::try_from(interval).unwrap_or(u32::MAX),
+        line: piece.line,
+        at: common.start.midpoint(common.end),
+        left: piece.left.owner,
+        right: piece.right.owner,
+        before_ns,
+        ns: common.ns(),
+        after_ns,
+        slept_before_ns: piece.left.slept_ns,
+        slept_after_ns: piece.right.slept_ns,
+        shared: 0.0,
+        clock: 1.0,
+        weight: 1.0,
+    };
+    if part.left == NOBODY {
+        // Backwards in time the chain is the same: what is known stands on the left.
+        (part.left, part.right) = (part.right, NOBODY);
+        (part.before_ns, part.after_ns) = (after_ns, before_ns);
+        (part.slept_before_ns, part.slept_after_ns) = (part.slept_after_ns, part.slept_before_ns);
+    }
+    part
+}
+
+/// How fast a thread forgets what it was doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Rate {
+    /// Per nanosecond.
+    pub(crate) rate: f64,
+    pub(crate) asleep: Asleep,
+}
+
+/// What a thread forgets while it is off its CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Asleep {
+    /// Nothing: it goes on where it was.
+    #[default]
+    Nothing,
+    /// As much as on the CPU.
+    AsAwake,
+    /// All: whenever it comes back it begins something.
+    All,
+}
+
+impl Asleep {
+    /// The distance that a sleep stands for, in nanoseconds.
+    #[expect(clippy::cast_precision_loss, reason = "a time for a probability")]
+    pub(crate) const fn distance(self, slept_ns: u64) -> f64 {
+        match self {
+            Self::Nothing => 0.0,
+            Self::AsAwake => slept_ns as f64,
+            Self::All => {
+                if slept_ns > SLEEP_NS {
+                    FAR_NS
+                } else {
+                    0.0
+                }
+            }
+        }
+    }
+}
+
+/// Shorter than this no thread sleeps: two clocks were read one after the other.
+const SLEEP_NS: u64 = 1_000;
+/// Further than any chain remembers.
+const FAR_NS: f64 = 1e15;
+
+/// Mean probabilities over a part: of the left sample's function, of the right one's, of the thread's mix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Blend {
+    pub(crate) left: f64,
+    pub(crate) right: f64,
+    pub(crate) mix: f64,
+    /// How far the part's time in a function strays from its mean, as part of the largest possible variance p (1 − p) t².
+    pub(crate) stray: f64,
+}
+
+impl Blend {
+    const CERTAIN: Self = Self { left: 1.0, right: 0.0, mix: 0.0, stray: 0.0 };
+
+    /// Of a part whose chain forgets at `rate` (per nanosecond). `same` is the mix's probability of the function that both samples show;
+    /// `None` where they differ.
+    #[expect(clippy::cast_precision_loss, reason = "probabilities")]
+    pub(crate) fn new(part: &Part, Rate { rate, asleep }: Rate, same: Option<f64>) -> Self {
+        if part.line == NO_LINE {
+            return Self::CERTAIN;
+        }
+        let asleep = |ns: u64| asleep.distance(ns);
+        let before = part.before_ns as f64 + asleep(part.slept_before_ns);
+        let (ns, after) = (part.ns as f64, part.after_ns as f64 + asleep(part.slept_after_ns));
+        let mean_decay = if rate * ns < 1e-9 { 1.0 } else { -(-rate * ns).exp_m1() / (rate * ns) };
+        let (from_left, from_right) =
+            ((-rate * before).exp() * mean_decay, (-rate * after).exp() * mean_decay);
+        let both = (-rate * (before + ns + after)).exp();
+        let neither = (1.0 - from_left - from_right + both).max(0.0);
+        let x = rate * ns;
+        // The variance of a time average of a process that forgets: 1 where slow, 2/x where fast.
+        let averaged = if x < 1e-4 { 1.0 } else { 2.0 * (x + (-x).exp_m1()) / (x * x) };
+        if part.right == NOBODY {
+            return Self { left: from_left, right: 0.0, mix: 1.0 - from_left, stray: averaged };
+        }
+        // A single border between two samples is evenly distributed: a third of the largest variance.
+        let stray = averaged * (1.0 - both * 2.0 / 3.0);
+        match same {
+            Some(pi) => {
+                let whole = both + (1.0 - both) * pi;
+                let left = (both + pi * (from_left + from_right - 2.0 * both)) / whole;
+                Self { left, right: 0.0, mix: pi * neither / whole, stray }
+            }
+            None => {
+                let whole = (1.0 - both).max(f64::MIN_POSITIVE);
+                let (left, right) = ((from_left - both) / whole, (from_right - both) / whole);
+                Self { left: left.max(0.0), right: right.max(0.0), mix: neither / whole, stray }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asleep, Blend, KtimeNs, NOBODY, Part, Rate};
+
+    const fn awake(rate: f64) -> Rate {
+        Rate { rate, asleep: Asleep::Nothing }
+    }
+
+    fn part(right: u32, before_ns: u64, ns: u64, after_ns: u64) -> Part {
+        let (slept_before_ns, slept_after_ns) = (0, 0);
+        let at = KtimeNs::default();
+        Part {
+            interval: 0,
+            line: 0,
+            at,
+            left: 1,
+            right,
+            before_ns,
+            ns,
+            after_ns,
+            slept_before_ns,
+            slept_after_ns,
+            shared: 0.0,
+            clock: 1.0,
+            weight: 1.0,
+        }
+    }
+
+    /// Between two different samples of a slow chain the border is anywhere: a quarter of the way in, three quarters are still the left
+    /// one's. Nothing goes to others.
+    #[test]
+    fn slow_chains_have_one_border() {
+        let blend = Blend::new(&part(2, 0, 5_000_000, 5_000_000), awake(1e-12), None);
+        assert!((blend.left - 0.75).abs() < 1e-3 && (blend.right - 0.25).abs() < 1e-3, "{blend:?}");
+        assert!(blend.mix < 1e-3 && (blend.stray - 1.0 / 3.0).abs() < 1e-2, "{blend:?}");
+    }
+
+    /// Far from any sample of a fast chain only the mix is known; probabilities always sum to one.
+    #[test]
+    fn fast_chains_forget() {
+        let far = Blend::new(&part(2, 5_000_000, 1_000_000, 5_000_000), awake(1e-5), None);
+        assert!(far.mix > 0.999_999, "{far:?}");
+        for (right, same) in [(1, Some(0.3)), (2, None), (NOBODY, None)] {
+            for rate in [1e-10, 1e-7, 1e-6, 1e-5] {
+                let blend = Blend::new(&part(right, 300_000, 900_000, 2_000_000), awake(rate), same);
+                let sum = blend.left + blend.right + blend.mix;
+                assert!((sum - 1.0).abs() < 1e-6, "{right} {rate}: {blend:?}");
+            }
+        }
+    }
+}

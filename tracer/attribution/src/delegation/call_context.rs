@@ -1,0 +1,264 @@
+//! In whose code a thread is: which libraries a worker lives in, and when a Python thread was inside them.
+//!
+//! A thread without Python frames works for calls into the library that it lives in: ONNX Runtime's workers for calls into ONNX Runtime,
+//! OpenMP's for calls into libgomp. A Python thread that is elsewhere (draws random numbers, runs bytecode) asks for nothing at that moment,
+//! whatever a worker does meanwhile: it spins in wait for the next piece, or finishes what an earlier call began. Samples show it: the
+//! modules of the native frames below Python, without a name of anything. Libraries that stand above the outermost Python frame (the
+//! interpreter, the C library) are everybody's and tell nothing.
+//!
+//! Leaves out who of several is chosen (`asked`), and how it is known when a worker slept (`awake`).
+
+use super::thread_activity::Threads;
+use crate::timeline::Span;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{FrameKind, Verdict};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Libraries that a worker lives in: position in `Code::homes`.
+pub(super) type HomeId = usize;
+/// Position of a library among all that were seen.
+type Library = u32;
+/// Position of a chain of Python frames among all that were seen.
+pub(super) type Python = u32;
+
+/// Where a Python thread is, seen from a worker's home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whereabouts {
+    /// In a call of its code.
+    Inside,
+    /// Elsewhere.
+    Outside,
+    /// Samples saw it, but with gaps, in which there may be anything.
+    Unclear,
+    /// No sample saw it: it only slept there.
+    Unseen,
+}
+
+/// What native code was seen below a chain of Python frames.
+#[derive(Clone, Debug, Default)]
+struct Below {
+    libraries: BTreeSet<Library>,
+    /// A sample saw it, and one without gaps.
+    seen: bool,
+    whole: bool,
+}
+
+/// Where workers live, and who called there when.
+#[derive(Debug, Default)]
+pub(super) struct Code {
+    /// By stack: its Python frames, where it has any.
+    python: Vec<Option<Python>>,
+    /// By Python frames.
+    below: Vec<Below>,
+    homes: Vec<BTreeSet<Library>>,
+    /// By thread.
+    home: Vec<Option<HomeId>>,
+    /// When a Python thread was in the code of a home, in time order.
+    calls: HashMap<(ThreadKey, HomeId), Vec<Span>>,
+}
+
+impl Code {
+    pub(super) fn of(recording: &Recording, threads: &Threads) -> Self {
+        let mut this = Self { python: pythons(recording), ..Self::default() };
+        let seen = Seen::of(recording, threads, &this.python);
+        this.below = seen.below;
+        this.below.iter_mut().for_each(|below| below.libraries.retain(|it| !seen.everybodys.contains(it)));
+        this.home = vec![None; recording.threads.len()];
+        for (thread, lived) in seen.lived {
+            let home: BTreeSet<Library> = lived.often().filter(|it| !seen.everybodys.contains(it)).collect();
+            if home.is_empty() {
+                continue;
+            }
+            let known = this.homes.iter().position(|other| *other == home);
+            let id = known.unwrap_or(this.homes.len());
+            if known.is_none() {
+                this.homes.push(home);
+            }
+            if let Some(of_thread) = this.home.get_mut(thread.index()) {
+                *of_thread = Some(id);
+            }
+        }
+        this.find_calls(threads);
+        this
+    }
+
+    fn find_calls(&mut self, threads: &Threads) {
+        for thread in threads.with_python() {
+            let Some(doing) = threads.doing(thread) else { continue };
+            for home in 0..self.homes.len() {
+                let mut calls: Vec<Span> = Vec::new();
+                for (phase, end) in doing
+                    .phases()
+                    .filter(|(phase, _)| self.whereabouts(home, phase.stack) == Whereabouts::Inside)
+                {
+                    match calls.last_mut() {
+                        Some(last) if last.end == phase.start => last.end = end,
+                        _ => calls.push(Span { start: phase.start, end }),
+                    }
+                }
+                self.calls.insert((thread, home), calls);
+            }
+        }
+    }
+
+    /// Where a thread lives, if its samples show that.
+    pub(super) fn home(&self, thread: ThreadKey) -> Option<HomeId> {
+        self.home.get(thread.index()).copied().flatten()
+    }
+
+    /// Where the Python frames of a stack lead, by all samples of them.
+    pub(super) fn whereabouts(&self, home: HomeId, stack: StackId) -> Whereabouts {
+        let below = self.python_of(stack).and_then(|python| self.below.get(python as usize));
+        let (Some(below), Some(home)) = (below, self.homes.get(home)) else { return Whereabouts::Unseen };
+        match (below.libraries.is_disjoint(home), below.seen, below.whole) {
+            (false, ..) => Whereabouts::Inside,
+            (true, _, true) => Whereabouts::Outside,
+            (true, true, false) => Whereabouts::Unclear,
+            (true, false, false) => Whereabouts::Unseen,
+        }
+    }
+
+    /// Which Python frames a stack has, where it has any.
+    pub(super) fn python_of(&self, stack: StackId) -> Option<Python> {
+        self.python.get(stack.index()).copied().flatten()
+    }
+
+    /// When a Python thread was in a home's code.
+    pub(super) fn calls(&self, thread: ThreadKey, home: HomeId) -> &[Span] {
+        self.calls.get(&(thread, home)).map_or(&[], Vec::as_slice)
+    }
+
+    /// A thread's last call into a home's code that was over at a moment.
+    pub(super) fn last_call(&self, thread: ThreadKey, home: HomeId, at: KtimeNs) -> Option<Span> {
+        let calls = self.calls(thread, home);
+        calls.get(calls.partition_point(|call| call.end <= at).checked_sub(1)?).copied()
+    }
+
+    /// A thread's call into a home's code that is next to a moment, before or after it, and how far off it is.
+    pub(super) fn nearest_call(&self, thread: ThreadKey, home: HomeId, at: KtimeNs) -> Option<(Span, u64)> {
+        let calls = self.calls(thread, home);
+        let next = calls.partition_point(|call| call.end <= at);
+        let far = |call: &Span| {
+            let (after, before) =
+                (at.as_ns().saturating_sub(call.end.as_ns()), call.start.as_ns().saturating_sub(at.as_ns()));
+            (*call, after.max(before))
+        };
+        let around = [next.checked_sub(1).and_then(|last| calls.get(last)), calls.get(next)];
+        around.into_iter().flatten().map(far).min_by_key(|(_, far)| *far)
+    }
+}
+
+/// How often a thread was seen in which library.
+#[derive(Debug, Default)]
+struct Lived {
+    samples: u64,
+    libraries: BTreeMap<Library, u64>,
+}
+
+impl Lived {
+    /// Libraries that at least half of the samples show: a maths library that now and then is called is no home.
+    fn often(&self) -> impl Iterator<Item = Library> + '_ {
+        self.libraries.iter().filter(|&(_, &n)| n * 2 >= self.samples).map(|(&library, _)| library)
+    }
+}
+
+/// What samples show.
+#[derive(Default)]
+struct Seen<'a> {
+    numbers: HashMap<&'a str, Library>,
+    below: Vec<Below>,
+    /// Stand above the outermost Python frame.
+    everybodys: BTreeSet<Library>,
+    lived: BTreeMap<ThreadKey, Lived>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(recording: &'a Recording, threads: &Threads, pythons: &[Option<Python>]) -> Self {
+        let chains = pythons.iter().flatten().max().map_or(0, |&last| last as usize + 1);
+        let mut this = Self { below: vec![Below::default(); chains], ..Self::default() };
+        let mut known: HashMap<StackId, Libraries> = HashMap::new();
+        let mut learned = HashSet::new();
+        for sample in &recording.samples {
+            let libraries = known
+                .entry(sample.stack)
+                .or_insert_with(|| Libraries::of(recording, sample.stack, &mut this.numbers));
+            let is_python =
+                threads.doing(sample.thread).is_some_and(super::thread_activity::Doing::is_python);
+            match pythons.get(sample.stack.index()).copied().flatten() {
+                Some(python) if learned.insert((is_python, sample.stack)) => {
+                    if is_python {
+                        this.everybodys.extend(&libraries.above);
+                    }
+                    if let Some(below) = this.below.get_mut(python as usize) {
+                        below.libraries.extend(&libraries.below);
+                        below.whole |= libraries.whole;
+                        below.seen = true;
+                    }
+                }
+                None if !is_python && !matches!(sample.verdict, Verdict::PythonLost(_)) => {
+                    let lived = this.lived.entry(sample.thread).or_default();
+                    lived.samples += 1;
+                    libraries.above.iter().for_each(|&it| *lived.libraries.entry(it).or_default() += 1);
+                }
+                _ => (),
+            }
+        }
+        this
+    }
+}
+
+/// The libraries of one stack: above its outermost Python frame (all, where it has none), and below it.
+#[derive(Debug, Default)]
+struct Libraries {
+    above: BTreeSet<Library>,
+    below: BTreeSet<Library>,
+    /// No frames are missing.
+    whole: bool,
+}
+
+impl Libraries {
+    fn of<'a>(recording: &'a Recording, stack: StackId, numbers: &mut HashMap<&'a str, Library>) -> Self {
+        let mut this = Self { whole: true, ..Self::default() };
+        let mut python = false;
+        for (_, frame) in recording.frames_of(stack) {
+            match frame.kind {
+                FrameKind::Python => python = true,
+                FrameKind::Special => this.whole = false,
+                // Code made at run time is in no library.
+                FrameKind::Native | FrameKind::Inlined
+                    if !frame.module.is_empty() && !frame.module.starts_with('[') =>
+                {
+                    let next = Library::try_from(numbers.len()).unwrap_or(Library::MAX);
+                    let library = *numbers.entry(&frame.module).or_insert(next);
+                    if python {
+                        this.below.insert(library)
+                    } else {
+                        this.above.insert(library)
+                    };
+                }
+                FrameKind::Native | FrameKind::Inlined | FrameKind::Kernel | FrameKind::Gpu => (),
+            }
+        }
+        this
+    }
+}
+
+/// By stack, which Python frames it has. A caller's stack is older than its callee's, so one pass suffices.
+fn pythons(recording: &Recording) -> Vec<Option<Python>> {
+    let mut numbers: HashMap<(Option<Python>, FrameId), Python> = HashMap::new();
+    let mut pythons: Vec<Option<Python>> = Vec::with_capacity(recording.stacks.len());
+    for node in &recording.stacks {
+        let above = node.parent.and_then(|parent| pythons.get(parent.index())).copied().flatten();
+        let is_python =
+            recording.frames.get(node.frame.index()).is_some_and(|frame| frame.kind == FrameKind::Python);
+        let next = Python::try_from(numbers.len()).unwrap_or(Python::MAX);
+        pythons.push(if is_python {
+            Some(*numbers.entry((above, node.frame)).or_insert(next))
+        } else {
+            above
+        });
+    }
+    pythons
+}

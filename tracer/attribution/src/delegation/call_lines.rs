@@ -1,0 +1,224 @@
+//! A worker's time, call by call.
+//!
+//! What a worker does between two samples is not known, but for whom it works often is, exactly: slices and wake-ups say when it began and
+//! when the next one asked. So a worker's time is cut where the answer to "for whom?" changes, and what it did for each asker is a line of
+//! its own, with its own samples, its own mix of functions and its own memory: a sample in one call says nothing about the next call.
+//!
+//! That needs samples of each call. A worker has a line for each of a few askers for whom it was seen often; what it does for all
+//! others is one line, in which the function of a time comes from the samples of several calls, and the call itself from the cuts. Leaves out
+//! threads that work for themselves in some stacks and for others in others: they stay one line, whose samples tell the call.
+
+use super::call_context::{Python, Whereabouts};
+use super::requesters::{Answer, Role};
+use super::{NEXT, Refiner, SetId};
+use crate::between_samples::markov_bridge::{Mark, NOBODY, Piece, Run};
+use crate::time::lines::{Ending, Line};
+use crate::time::slices::{CpuTime, NEAREST_NS, Owner, OwnerId};
+use crate::timeline::Span;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::ThreadKey;
+use energy_trace_model::recording::record::Wait;
+use std::collections::BTreeMap;
+
+/// Fewer samples do not show what a worker does for an asker.
+const FEWEST_MARKS: usize = 20;
+/// Askers with a line of their own, for each worker.
+const MOST_CALLS: usize = 6;
+
+/// What of a line is for one set of askers; `None`: for all that have no line of their own.
+type Key = Option<SetId>;
+
+/// Runs, each with its set, and samples.
+#[derive(Default)]
+struct Part {
+    runs: Vec<Run>,
+    sets: Vec<SetId>,
+    marks: Vec<Mark>,
+    cpu_ns: u64,
+}
+
+impl Refiner<'_> {
+    /// Makes marks and pieces of all lines, and gives them to the owners that they became.
+    pub(super) fn bridge(&mut self, time: &mut CpuTime) {
+        let mut lines = std::mem::take(&mut time.lines);
+        for piece in std::mem::take(&mut time.pieces) {
+            self.by_time(piece, time);
+        }
+        self.ends(&mut lines, time);
+        for line in lines {
+            match self.role_of(&line) {
+                Some(role @ (Role::Native | Role::Pooled)) => self.by_call(&line, role, time),
+                _ => self.by_sample(line, time),
+            }
+        }
+        time.pieces.sort_by_key(|piece| (piece.cpu, piece.span));
+    }
+
+    /// The role of all samples of a line; `None` where they differ, or there are none.
+    fn role_of(&self, line: &Line) -> Option<Role> {
+        let first = self.role(line.marks.first()?.owner);
+        line.marks.iter().all(|mark| self.role(mark.owner) == first).then_some(first)
+    }
+
+    /// One line, whose samples tell the call.
+    fn by_sample(&mut self, mut line: Line, time: &mut CpuTime) {
+        let marks = line.marks.iter_mut().map(|mark| (mark.at, &mut mark.owner));
+        for (at, owner) in marks.chain(line.ends.iter_mut().map(|ending| (ending.at, &mut ending.owner))) {
+            let role = self.role(*owner);
+            if role != Role::Own {
+                let paths = self.asked.who(role, line.thread, at).paths;
+                *owner = self.refined(*owner, paths, time);
+            }
+        }
+        let pieces = time.bridge(line);
+        for (_, piece) in pieces {
+            match piece.known_owner() {
+                Some(_) => self.by_time(piece, time),
+                None => time.pieces.push(piece),
+            }
+        }
+    }
+
+    /// Time whose owner is certain, by the moments at which the answer changes.
+    fn by_time(&mut self, piece: Piece, time: &mut CpuTime) {
+        let stretches = self.stretches(piece.left.owner, piece.span, time).into_iter();
+        time.pieces.extend(stretches.map(|(owner, span)| Piece::certain(piece.cpu, span, owner)));
+    }
+
+    /// One line for each call that has enough samples, and one for all others.
+    fn by_call(&mut self, line: &Line, role: Role, time: &mut CpuTime) {
+        let runs = self.runs_of_sets(line, role);
+        let mut counts: BTreeMap<SetId, usize> = BTreeMap::new();
+        for (set, _, marks) in &runs {
+            *counts.entry(*set).or_default() += marks.len();
+        }
+        let mut often: Vec<(SetId, usize)> =
+            counts.into_iter().filter(|(_, count)| *count >= FEWEST_MARKS).collect();
+        often.sort_by_key(|&(set, count)| (std::cmp::Reverse(count), set));
+        often.truncate(MOST_CALLS);
+        let mut parts: BTreeMap<Key, Part> = BTreeMap::new();
+        for (set, run, marks) in runs {
+            let key = often.iter().any(|(often, _)| *often == set).then_some(set);
+            let part = parts.entry(key).or_default();
+            let cpu_ns = |at| part.cpu_ns + Span { start: run.span.start, end: at }.ns();
+            let marks: Vec<Mark> =
+                marks.iter().map(|mark| Mark { cpu_ns: cpu_ns(mark.at), ..*mark }).collect();
+            for mark in marks {
+                let owner = self.refined_in(mark.owner, set, time);
+                part.marks.push(Mark { owner, ..mark });
+            }
+            part.runs.push(Run { cpu_ns: part.cpu_ns, ..run });
+            part.sets.push(set);
+            part.cpu_ns = part.cpu_ns.saturating_add(run.span.ns());
+        }
+        for (key, part) in parts {
+            // All that a worker does for one asker is told by the samples of that, however far.
+            let near_ns = if key.is_some() { u64::MAX } else { NEAREST_NS };
+            self.add(part, near_ns, line, time);
+        }
+    }
+
+    fn add(&mut self, part: Part, near_ns: u64, line: &Line, time: &mut CpuTime) {
+        let Part { runs, sets, marks, .. } = part;
+        let spans: Vec<Span> = runs.iter().map(|run| run.span).collect();
+        let (thread, unseen, ends) = (line.thread, line.unseen, line.ends.clone());
+        let of_part = Line { thread, runs, marks, ends, unseen, near_ns };
+        for (position, mut piece) in time.bridge(of_part) {
+            for end in [&mut piece.left, &mut piece.right].into_iter().filter(|end| end.owner != NOBODY) {
+                let base = match self.base_of.get(&end.owner) {
+                    Some(&base) => base,
+                    None if end.owner == line.unseen => nearest(line, spans[position]),
+                    None => end.owner,
+                };
+                end.owner = self.refined_in(base, sets[position], time);
+            }
+            time.pieces.push(piece);
+        }
+    }
+
+    /// Finds out in whose stacks threads went to sleep. A sleep shows Python frames only: it counts for the sample of the same thread and
+    /// Python frames that is next to it in time.
+    fn ends(&mut self, lines: &mut [Line], time: &mut CpuTime) {
+        let mut waits: BTreeMap<ThreadKey, Vec<&Wait>> = BTreeMap::new();
+        for wait in self.waits {
+            waits.entry(wait.thread).or_default().push(wait);
+        }
+        let wakes = self.asked.wakes_of_workers();
+        for line in lines {
+            let wakes = wakes.get(&line.thread).map_or(&[][..], Vec::as_slice);
+            let Some(waits) = waits.get_mut(&line.thread) else { continue };
+            waits.sort_by_key(|wait| wait.at);
+            let mut seen: BTreeMap<Python, Vec<&Mark>> = BTreeMap::new();
+            for mark in &line.marks {
+                if let Some(python) = self.python_of(mark.owner, time) {
+                    seen.entry(python).or_default().push(mark);
+                }
+            }
+            let mut awake = KtimeNs::default();
+            for wait in waits {
+                let slept = std::mem::replace(&mut awake, wait.at);
+                let Some(python) = self.asked.code.python_of(wait.stack) else { continue };
+                let Some(marks) = seen.get(&python) else { continue };
+                // It has not slept since then, and samples show nothing else.
+                let other = line.marks.get(..line.marks.partition_point(|mark| mark.at <= wait.at));
+                let other = other.into_iter().flatten().rev();
+                let other = other
+                    .take_while(|mark| wait.at.ns_since(mark.at) < NEAREST_NS)
+                    .find(|mark| self.python_of(mark.owner, time) != Some(python));
+                let after = other.map_or(slept, |mark| mark.at.max(slept));
+                let asked = wakes.get(..wakes.partition_point(|wake| wake.1 <= wait.at)).unwrap_or_default();
+                let asked = asked.iter().rev().take_while(|wake| wake.1 > after);
+                let asked = asked
+                    .filter(|wake| self.asked.code.whereabouts(wake.0, wait.stack) == Whereabouts::Inside);
+                let since = asked.last().map_or(wait.at, |wake| wake.1);
+                let next = marks.partition_point(|mark| mark.at < wait.at);
+                let around = [next.checked_sub(1).and_then(|i| marks.get(i)), marks.get(next)];
+                let apart = |mark: &&&Mark| mark.at.ns_since(wait.at).max(wait.at.ns_since(mark.at));
+                if let Some(mark) = around.into_iter().flatten().min_by_key(apart) {
+                    line.ends.push(Ending { since, at: wait.at, owner: mark.owner });
+                }
+            }
+        }
+    }
+
+    fn python_of(&self, owner: OwnerId, time: &CpuTime) -> Option<Python> {
+        match time.owners.get(owner as usize)?.owner {
+            Owner::Target(_, Some(stack)) => self.asked.code.python_of(stack),
+            _ => None,
+        }
+    }
+
+    /// A line's runs cut where the answer changes, each with its askers and its samples.
+    fn runs_of_sets<'l>(&mut self, line: &'l Line, role: Role) -> Vec<(SetId, Run, &'l [Mark])> {
+        let mut cut: Vec<(SetId, Run, &[Mark])> = Vec::with_capacity(line.runs.len());
+        for run in &line.runs {
+            let (mut at, first) = (run.span.start, cut.len());
+            while at < run.span.end {
+                let Answer { paths, until } = self.asked.who(role, line.thread, at);
+                let until = until.max(at + NEXT).min(run.span.end);
+                let set = self.set_of(paths);
+                match cut.get_mut(first..).and_then(<[_]>::last_mut) {
+                    Some((last, run, _)) if *last == set => run.span.end = until,
+                    _ => cut.push((set, Run { span: Span { start: at, end: until }, ..*run }, &[])),
+                }
+                at = until;
+            }
+        }
+        for (_, run, marks) in &mut cut {
+            let from = line.marks.partition_point(|mark| mark.at < run.span.start);
+            let to = line.marks.partition_point(|mark| mark.at < run.span.end);
+            *marks = line.marks.get(from..to).unwrap_or_default();
+        }
+        cut
+    }
+}
+
+/// Whose a time is that is near no sample of its own line: that of the thread's nearest one.
+fn nearest(line: &Line, span: Span) -> OwnerId {
+    let after = line.marks.partition_point(|mark| mark.at < span.start);
+    let before = after.checked_sub(1).and_then(|i| line.marks.get(i));
+    let before = before.map(|mark| (span.start.ns_since(mark.at), mark.owner));
+    let after = line.marks.get(after).map(|mark| (mark.at.ns_since(span.end), mark.owner));
+    let near = before.into_iter().chain(after).filter(|(ns, _)| *ns <= NEAREST_NS);
+    near.min_by_key(|(ns, _)| *ns).map_or(line.unseen, |(_, owner)| owner)
+}

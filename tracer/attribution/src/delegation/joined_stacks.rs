@@ -1,0 +1,203 @@
+//! Joined stacks: `<Python stack of who asked>;[on behalf of];<the worker's own stack>`.
+//!
+//! New frames and stacks are kept apart, with numbers that go on behind the recording's, until the view takes them. The stack of who asked
+//! ends at its innermost Python frame. A wait holds Python frames only: the native frames between them are taken from a sample of the same
+//! thread that came through the same functions, so that both stand on one tower.
+
+use super::requesters::Step;
+use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
+use std::collections::HashMap;
+
+/// The frame between the one who asked and the one who works.
+pub const ON_BEHALF_OF: &str = "[on behalf of]";
+/// The same where the call is over, and its worker spins on or still works.
+pub const AFTER_THE_CALL: &str = "[on behalf of, after the call]";
+/// The frame that stands for time on a CPU that no sample saw.
+const UNSAMPLED: &str = "[unsampled]";
+
+/// Position of a Python function below others of one thread.
+type Place = u32;
+
+/// Makes joined stacks of one recording.
+pub(super) struct Joints<'a> {
+    recording: &'a Recording,
+    /// Frames that the recording lacks: the joint, what stands for unsampled time, the joint after the call, pools.
+    frames: Vec<Frame>,
+    stacks: Vec<StackNode>,
+    known: HashMap<StackNode, StackId>,
+    pools: HashMap<String, FrameId>,
+    askers: HashMap<(ThreadKey, StackId), Vec<FrameId>>,
+    natives: Natives<'a>,
+}
+
+impl<'a> Joints<'a> {
+    pub(super) fn new(recording: &'a Recording) -> Self {
+        let nodes = (0..).map(StackId::new).zip(&recording.stacks);
+        Self {
+            recording,
+            frames: [ON_BEHALF_OF, UNSAMPLED, AFTER_THE_CALL].map(|name| mark(name.to_owned())).into(),
+            stacks: Vec::new(),
+            known: nodes.map(|(id, &node)| (node, id)).collect(),
+            pools: HashMap::new(),
+            askers: HashMap::new(),
+            natives: Natives::of(recording),
+        }
+    }
+
+    /// The stack of who asked, up to the joint.
+    pub(super) fn above(&mut self, worker: ThreadKey, path: &[Step]) -> Option<StackId> {
+        let mut stack = None;
+        for &step in path {
+            match step {
+                Step::In(thread, own) | Step::After(thread, own) => {
+                    let joint = self.new_frame(if matches!(step, Step::In(..)) { 0 } else { 2 });
+                    for frame in self.asker(thread, own) {
+                        stack = Some(self.call(stack, frame));
+                    }
+                    stack = Some(self.call(stack, joint));
+                }
+                Step::Itself(own) => {
+                    for frame in self.asker(worker, own) {
+                        stack = Some(self.call(stack, frame));
+                    }
+                }
+                Step::Pool(thread) => {
+                    let frame = self.pool(thread);
+                    stack = Some(self.call(stack, frame));
+                }
+            }
+        }
+        stack
+    }
+
+    /// A worker's own stack (`None`: no sample saw it) below that of who asked.
+    pub(super) fn join(&mut self, above: Option<StackId>, own: Option<StackId>) -> StackId {
+        let frames = match own {
+            Some(own) => self.recording.frames_of(own).map(|(frame, _)| frame).collect(),
+            None => vec![self.new_frame(1)],
+        };
+        let joined = frames.into_iter().fold(above, |stack, frame| Some(self.call(stack, frame)));
+        joined.or(own).unwrap_or_default()
+    }
+
+    /// What the recording lacks of the stacks that were made.
+    pub(super) fn into_new(self) -> (Vec<Frame>, Vec<StackNode>) {
+        (self.frames, self.stacks)
+    }
+
+    fn call(&mut self, parent: Option<StackId>, frame: FrameId) -> StackId {
+        let node = StackNode { parent, frame };
+        if let Some(&id) = self.known.get(&node) {
+            return id;
+        }
+        let id = StackId::new(number(self.recording.stacks.len() + self.stacks.len()));
+        self.stacks.push(node);
+        self.known.insert(node, id);
+        id
+    }
+
+    fn new_frame(&self, at: usize) -> FrameId {
+        FrameId::new(number(self.recording.frames.len() + at))
+    }
+
+    fn pool(&mut self, thread: ThreadKey) -> FrameId {
+        let name = self.recording.threads.get(thread.index()).map_or("", |thread| &thread.name);
+        if let Some(&frame) = self.pools.get(name) {
+            return frame;
+        }
+        let frame = self.new_frame(self.frames.len());
+        self.frames.push(mark(format!("[pool: {name}]")));
+        self.pools.insert(name.to_owned(), frame);
+        frame
+    }
+
+    /// The frames of who asked: its Python frames and what native frames lie between them.
+    fn asker(&mut self, thread: ThreadKey, stack: StackId) -> Vec<FrameId> {
+        if let Some(known) = self.askers.get(&(thread, stack)) {
+            return known.clone();
+        }
+        let mut frames = Vec::new();
+        let mut place = None;
+        for (id, frame) in self.recording.frames_of(stack).filter(|(_, f)| f.kind == FrameKind::Python) {
+            place = self.natives.below(thread, place, frame);
+            frames.extend_from_slice(self.natives.before(place));
+            frames.push(id);
+        }
+        self.askers.insert((thread, stack), frames.clone());
+        frames
+    }
+}
+
+/// The outermost place of a thread.
+const ROOT: Place = 0;
+
+/// Native frames that samples show between Python functions, by thread.
+struct Natives<'a> {
+    places: HashMap<(ThreadKey, Place, Function<'a>), Place>,
+    /// What lies before the function of each place.
+    before: Vec<Vec<FrameId>>,
+}
+
+/// A function whatever its line: kind apart, what `Frame` says of it. Compared, never read.
+type Function<'a> = (&'a str, &'a str, &'a str, u32);
+
+impl<'a> Natives<'a> {
+    fn of(recording: &'a Recording) -> Self {
+        let mut this = Self { places: HashMap::new(), before: vec![Vec::new()] };
+        let mut seen = std::collections::HashSet::new();
+        let waiting: std::collections::HashSet<ThreadKey> =
+            recording.requests.waits.iter().map(|wait| wait.thread).collect();
+        for sample in &recording.samples {
+            if waiting.contains(&sample.thread) && seen.insert((sample.thread, sample.stack)) {
+                this.learn(recording, sample.thread, sample.stack);
+            }
+        }
+        this
+    }
+
+    fn learn(&mut self, recording: &'a Recording, thread: ThreadKey, stack: StackId) {
+        let mut place = ROOT;
+        let mut natives = Vec::new();
+        for (id, frame) in recording.frames_of(stack) {
+            match frame.kind {
+                FrameKind::Python => {
+                    let next = number(self.before.len());
+                    place = *self.places.entry((thread, place, function(frame))).or_insert(next);
+                    if place == next {
+                        self.before.push(std::mem::take(&mut natives));
+                    }
+                    natives.clear();
+                }
+                // Where frames are missing, another sample may know more.
+                FrameKind::Special => return,
+                FrameKind::Native | FrameKind::Inlined | FrameKind::Kernel | FrameKind::Gpu => {
+                    natives.push(id);
+                }
+            }
+        }
+    }
+
+    /// The place of a function below a place; `None` once samples have not come there.
+    fn below(&self, thread: ThreadKey, place: Option<Place>, frame: &'a Frame) -> Option<Place> {
+        self.places.get(&(thread, place.unwrap_or(ROOT), function(frame))).copied()
+    }
+
+    fn before(&self, place: Option<Place>) -> &[FrameId] {
+        place.and_then(|place| self.before.get(place as usize)).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn function(frame: &Frame) -> Function<'_> {
+    (&frame.name, &frame.module, &frame.file, frame.first_line)
+}
+
+fn mark(name: String) -> Frame {
+    let (module, file) = (String::new(), String::new());
+    Frame { kind: FrameKind::Special, name, module, file, line: 0, first_line: 0, address: 0 }
+}
+
+fn number(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,173 @@
+//! Which launches are expected to take the same energy each: those of one kernel with about as many threads, and copies of one kind.
+//!
+//! A kernel's energy goes with the number of its threads, roughly: launches of one kernel whose sizes lie within a power of two share a
+//! column, and count by their size in it. Copies and memsets count by bytes. A column's unit is its average launch. Where their times are
+//! known (the kernel tier) all launches of a kernel share a column, and its unit is a second in which it runs. Leaves out joules.
+
+use crate::time::slices::OwnerId;
+use energy_trace_model::ids::StackId;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{Frame, FrameKind, GpuBusy, Launched, Launches};
+use std::collections::HashMap;
+
+/// More columns than this are not told apart by windows of a slow meter; those with the fewest launches share the last one.
+const MOST_COLUMNS: usize = 48;
+
+/// A column's number.
+pub(super) type ColumnId = usize;
+
+/// Launches of one owner and column, in units of the column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cell {
+    pub(super) owner: OwnerId,
+    pub(super) column: ColumnId,
+    pub(super) units: f64,
+}
+
+/// All columns of a GPU.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Columns {
+    /// What the reader calls each.
+    pub(super) names: Vec<String>,
+    /// Launches in each.
+    pub(super) counts: Vec<f64>,
+    /// Amount of a unit; `None` where a launch is a unit.
+    amounts: Vec<Option<f64>>,
+    of: HashMap<(StackId, u32), ColumnId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key<'a> {
+    kind: FrameKind,
+    module: &'a str,
+    name: &'a str,
+    size: u32,
+}
+
+#[derive(Default)]
+struct Sum {
+    count: f64,
+    amount: f64,
+    unknown: bool,
+    stacks: Vec<(StackId, u32)>,
+}
+
+/// In place of a size class: launches whose times are known.
+const TIMED: u32 = u32::MAX;
+
+/// The size class of launches: 1 + log₂ of a kernel's threads, 0 where nobody knows them or they do not matter.
+fn size_of(launched: &Launched, kind: FrameKind) -> u32 {
+    let each = launched.amount / launched.count.max(1);
+    if kind == FrameKind::Gpu { each.checked_ilog2().map_or(0, |log| log + 1) } else { 0 }
+}
+
+fn leaf(recording: &Recording, stack: StackId) -> Option<&Frame> {
+    let node = recording.stacks.get(stack.index())?;
+    recording.frames.get(node.frame.index())
+}
+
+/// Launches by what they do, before they become columns.
+#[derive(Default)]
+struct Sums<'a> {
+    of: HashMap<Key<'a>, Sum>,
+    last: HashMap<(StackId, u32), Key<'a>>,
+}
+
+impl<'a> Sums<'a> {
+    fn add_launches<'b>(&mut self, recording: &'a Recording, launches: impl Iterator<Item = &'b Launches>) {
+        for launched in launches.flat_map(|batch| &batch.work) {
+            let size = |kind| size_of(launched, kind);
+            self.add(recording, launched.stack, size, (launched.count as f64, launched.amount));
+        }
+    }
+
+    fn add(
+        &mut self,
+        recording: &'a Recording,
+        stack: StackId,
+        size: impl Fn(FrameKind) -> u32,
+        (count, amount): (f64, u64),
+    ) {
+        let Some(frame) = leaf(recording, stack) else { return };
+        let size = size(frame.kind);
+        let key = Key { kind: frame.kind, module: &frame.module, name: &frame.name, size };
+        let sum = self.of.entry(key).or_default();
+        if self.last.insert((stack, size), key).is_none() {
+            sum.stacks.push((stack, size));
+        }
+        sum.count += count;
+        sum.amount += amount as f64;
+        sum.unknown |= amount == 0;
+    }
+
+    /// Those with the largest counts come first.
+    fn columns(self) -> Columns {
+        let mut sums: Vec<(Key<'_>, Sum)> = self.of.into_iter().collect();
+        let text = |key: &Key<'_>| (key.name.to_owned(), key.module.to_owned(), key.size);
+        sums.sort_by(|a, b| b.1.count.total_cmp(&a.1.count).then_with(|| text(&a.0).cmp(&text(&b.0))));
+        let mut columns = Columns::default();
+        for (key, sum) in sums {
+            columns.add(key, sum);
+        }
+        columns
+    }
+}
+
+impl Columns {
+    /// The columns of some launches.
+    pub(super) fn of<'a>(recording: &Recording, launches: impl Iterator<Item = &'a Launches>) -> Self {
+        let mut sums = Sums::default();
+        sums.add_launches(recording, launches);
+        sums.columns()
+    }
+
+    /// The columns of what ran, by its time, and of launches whose time is not known.
+    pub(super) fn timed<'a>(
+        recording: &Recording,
+        busy: impl Iterator<Item = &'a GpuBusy>,
+        others: impl Iterator<Item = &'a Launches>,
+    ) -> Self {
+        let mut sums = Sums::default();
+        for busy in busy {
+            sums.add(recording, busy.stack, |_| TIMED, (busy.busy_ns as f64 / 1e9, 0));
+        }
+        sums.add_launches(recording, others);
+        sums.columns()
+    }
+
+    fn add(&mut self, key: Key<'_>, sum: Sum) {
+        if self.names.len() >= MOST_COLUMNS {
+            let last = MOST_COLUMNS - 1;
+            "other kernels".clone_into(&mut self.names[last]);
+            self.counts[last] += sum.count;
+            self.amounts[last] = None;
+            self.of.extend(sum.stacks.into_iter().map(|stack| (stack, last)));
+            return;
+        }
+        let column = self.names.len();
+        self.names.push(key.name.to_owned());
+        self.counts.push(sum.count);
+        self.amounts.push((!sum.unknown).then(|| sum.amount / sum.count.max(1.0)));
+        self.of.extend(sum.stacks.into_iter().map(|stack| (stack, column)));
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The column of what ran with a known time.
+    pub(super) fn of_busy(&self, stack: StackId) -> Option<ColumnId> {
+        self.of.get(&(stack, TIMED)).copied()
+    }
+
+    /// The cell of launches by this owner.
+    pub(super) fn cell(&self, recording: &Recording, launched: &Launched, owner: OwnerId) -> Option<Cell> {
+        let size = size_of(launched, leaf(recording, launched.stack)?.kind);
+        let column = *self.of.get(&(launched.stack, size))?;
+        let units = match self.amounts[column] {
+            Some(amount) => launched.amount as f64 / amount,
+            None => launched.count as f64,
+        };
+        Some(Cell { owner, column, units })
+    }
+}

@@ -1,0 +1,320 @@
+//! Energy of a launch of each column, learned from the counter.
+//!
+//! ```text
+//! E_k = Σ_c e_c · n_kc + noise        k: window, n_kc: units of column c that the meter saw in it, e_c ≥ 0 joules per unit
+//! ```
+//!
+//! Idle power is pinned beforehand: as a free unknown it takes minutes to learn (SIM: 13 % error after 60 s instead of 1 %). Unknowns are the
+//! parts `e_c / prior_c`, believed to be 1 before: the prior is a launch's duration times the mean power where waits showed durations, else
+//! the same energy for every launch. Windows far off count less (Huber, 1981). What launches cost is believed when it predicts windows that
+//! were left out better than the prior does. Boards get warm and change clocks: in a long run parts are learned again for each three quarters
+//! of a minute, near those of the whole, if that predicts better. Leaves out the meter (`meter`) and doubts (`sureness`).
+
+use super::MEANS;
+use super::batches::Batches;
+use super::errors_in_variables::{Coarse, Grain, errors_of};
+use super::meter::{Meter, Window, units_of};
+use crate::numerics::normal_equations::Normal;
+use crate::power_model::learn::predicted;
+
+/// Rounds of reweighting, and from how many standard deviations on a window counts less.
+const ROUNDS: usize = 4;
+const HUBER: f64 = 2.5;
+/// The median of the absolute value of a standard normal variable.
+const MEDIAN_ABSOLUTE: f64 = 0.6745;
+/// Fewer windows prove nothing.
+pub(super) const FEWEST_WINDOWS: usize = 40;
+const FOLDS: usize = 5;
+/// Neighbouring windows left out together.
+const BLOCK: usize = 10;
+/// What is believed before: standard deviation in parts, with durations and without.
+pub(super) const BELIEF: (f64, f64) = (1.0, 5.0);
+/// Length of what is learned again, in windows, and how near it is believed to be.
+const AGAIN: usize = 450;
+const NEAR: f64 = 0.2;
+/// Lags that are tried, in seconds, from here to there.
+const LAGS: (f64, f64) = (-0.05, 0.6);
+/// Steps of the search.
+const LAG_STEPS: [f64; 4] = [0.02, 0.004, 0.001, 0.000_25];
+/// Duties that are tried, and how much better than a whole one another must explain the counter.
+const DUTIES: [f64; 4] = [1.0, 0.5, 0.25, 0.1];
+const BETTER: f64 = 0.8;
+/// The least part: what is charged nothing at all has no bounds either.
+const LEAST: f64 = 1e-3;
+/// The search needs no more windows than this.
+const ENOUGH: usize = 1_200;
+
+/// Windows and the units in them, in parts of the prior: joules if every part is 1.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) columns: usize,
+    pub(super) joules: Vec<f64>,
+    pub(super) rows: Vec<f64>,
+    /// Standard deviation of what is believed of parts.
+    pub(super) belief: f64,
+    /// Neighbouring windows whose errors may go together: those of a few means of the meter.
+    pub(super) together: usize,
+    /// Errors of rows, where they are known.
+    pub(super) grain: Option<Grain>,
+}
+
+/// Parts of the prior, and how windows stray from them.
+#[derive(Clone, Debug)]
+pub(super) struct Fit {
+    pub(super) parts: Vec<f64>,
+    /// Standard deviation of a window, in joules.
+    pub(super) noise: f64,
+    /// What each window counts for.
+    pub(super) trust: Vec<f64>,
+}
+
+impl Problem {
+    pub(super) fn new(
+        windows: &[Window],
+        batches: &Batches,
+        meter: Meter,
+        prior: &[f64],
+        belief: f64,
+    ) -> Self {
+        let mut rows = units_of(windows, batches, meter, prior.len());
+        for row in rows.chunks_mut(prior.len().max(1)) {
+            row.iter_mut().zip(prior).for_each(|(units, joules)| *units *= joules);
+        }
+        let all: f64 = windows.iter().map(|window| window.time.length()).sum();
+        Self {
+            together: (MEANS * meter.mean * windows.len() as f64 / all.max(1e-9)).ceil() as usize,
+            columns: prior.len(),
+            joules: windows.iter().map(|window| window.joules).collect(),
+            rows,
+            belief,
+            grain: None,
+        }
+    }
+
+    /// The same with the errors of its rows.
+    pub(super) fn with_errors(
+        self,
+        windows: &[Window],
+        batches: &Batches,
+        meter: Meter,
+        (prior, coarse): (&[f64], &[Coarse]),
+    ) -> Self {
+        let errors = errors_of(windows, batches, meter, coarse);
+        let errors: Vec<f64> = errors.iter().zip(prior).map(|(error, prior)| error * prior * prior).collect();
+        let grain = Grain::new(&self.unweighted(), self.len(), &errors);
+        Self { grain: Some(grain), ..self }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.joules.len()
+    }
+
+    pub(super) fn row(&self, window: usize) -> &[f64] {
+        self.rows.get(window * self.columns..(window + 1) * self.columns).unwrap_or_default()
+    }
+
+    /// Each window's row, and its energy in joules.
+    pub(super) fn windows(&self) -> impl Iterator<Item = (&[f64], f64)> {
+        self.joules.iter().enumerate().map(|(window, &joules)| (self.row(window), joules))
+    }
+
+    fn error(&self, window: usize, parts: &[f64]) -> f64 {
+        self.joules[window] - predicted(self.row(window), parts)
+    }
+
+    /// What is observed in some windows.
+    pub(super) fn observed(&self, trust: &[f64], windows: impl Iterator<Item = usize>) -> Normal {
+        let mut normal = Normal::new(self.columns);
+        for window in windows {
+            normal.observe(self.row(window), self.joules[window], trust[window]);
+        }
+        self.grain.iter().for_each(|grain| grain.clean(&mut normal));
+        normal
+    }
+
+    /// What is observed in all windows if each counts once.
+    pub(super) fn unweighted(&self) -> Normal {
+        self.observed(&vec![1.0; self.len()], 0..self.len())
+    }
+
+    /// What is observed in the windows that are wanted, and believed.
+    pub(super) fn normal(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> Normal {
+        let mut normal = self.observed(trust, (0..self.len()).filter(|&window| wanted(window)));
+        normal.believe(1.0, 1.0 / (self.belief * self.belief));
+        normal
+    }
+
+    /// The parts that explain the windows that are wanted.
+    fn parts(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> Vec<f64> {
+        let normal = self.normal(trust, wanted);
+        self.grain.as_ref().map_or_else(|| normal.settle(1.0, LEAST), |grain| grain.settle(&normal, LEAST))
+    }
+
+    /// The parts that explain the windows best.
+    pub(super) fn fit(&self, rounds: usize) -> Fit {
+        let spread =
+            (self.joules.iter().map(|joules| joules * joules).sum::<f64>() / self.len().max(1) as f64).sqrt();
+        let noise = (spread * 0.02).max(1e-6);
+        let mut fit =
+            Fit { parts: vec![1.0; self.columns], noise, trust: vec![1.0 / (noise * noise); self.len()] };
+        for _ in 0..rounds {
+            fit.parts = self.parts(&fit.trust, |_| true);
+            self.weigh(&mut fit, spread * 1e-4);
+        }
+        fit
+    }
+
+    /// Finds the noise and what each window counts for.
+    fn weigh(&self, fit: &mut Fit, floor: f64) {
+        let errors: Vec<f64> = (0..self.len()).map(|window| self.error(window, &fit.parts).abs()).collect();
+        let mut sorted = errors.clone();
+        sorted.sort_by(f64::total_cmp);
+        let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
+        fit.noise = (median / MEDIAN_ABSOLUTE).max(floor).max(1e-6);
+        let trust = |error: &f64| (HUBER * fit.noise / error.max(1e-12)).min(1.0) / (fit.noise * fit.noise);
+        fit.trust = errors.iter().map(trust).collect();
+    }
+
+    /// Sum of what windows are off, large errors by their size instead of their square, in units of `noise`.
+    fn cost(&self, parts: &[f64], noise: f64) -> f64 {
+        let cost = |window| {
+            let z = self.error(window, parts).abs() / noise;
+            if z > HUBER { HUBER * (2.0 * z - HUBER) } else { z * z }
+        };
+        (0..self.len()).map(cost).sum()
+    }
+
+    /// Whether parts fitted on the other folds predict a fold better than equal ones do, by more than two standard errors.
+    pub(super) fn predicts_better(&self, fit: &Fit) -> bool {
+        if self.len() < FEWEST_WINDOWS {
+            return false;
+        }
+        let fold_of = |window: usize| window / BLOCK % FOLDS;
+        let mut gains = vec![0.0; self.len().div_ceil(BLOCK)];
+        for fold in 0..FOLDS {
+            let parts = self.parts(&fit.trust, |window| fold_of(window) != fold);
+            let level = self.level(&fit.trust, |window| fold_of(window) != fold);
+            let level = vec![level; self.columns];
+            for window in (0..self.len()).filter(|&window| fold_of(window) == fold) {
+                let (equal, fitted) = (self.error(window, &level), self.error(window, &parts));
+                gains[window / BLOCK] += fit.trust[window] * (equal * equal - fitted * fitted);
+            }
+        }
+        clearly_positive(&gains)
+    }
+
+    /// The one part for all columns that explains the windows best.
+    pub(super) fn level(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> f64 {
+        let (mut xy, mut xx) = (0.0, 1e-12);
+        for window in (0..self.len()).filter(|&window| wanted(window)) {
+            let sum: f64 = self.row(window).iter().sum();
+            xy += trust[window] * sum * self.joules[window];
+            xx += trust[window] * sum * sum;
+        }
+        (xy / xx).max(0.0)
+    }
+}
+
+fn clearly_positive(gains: &[f64]) -> bool {
+    let n = gains.len() as f64;
+    let mean = gains.iter().sum::<f64>() / n;
+    let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    mean > 2.0 * (variance / n).sqrt()
+}
+
+/// The meter that explains the windows best, and the prior with it. What it is a mean over is known before.
+pub(super) fn find_meter(
+    windows: &[Window],
+    batches: &Batches,
+    prior: &[f64],
+    belief: f64,
+    mean: f64,
+) -> Meter {
+    let windows = &windows[..windows.len().min(ENOUGH)];
+    let prompt = Meter { mean, ..Meter::PROMPT };
+    if windows.len() < FEWEST_WINDOWS {
+        return prompt;
+    }
+    let noise = Problem::new(windows, batches, prompt, prior, belief).fit(2).noise;
+    let cost = |meter: Meter| {
+        let problem = Problem::new(windows, batches, meter, prior, belief);
+        problem.cost(&problem.fit(1).parts, noise)
+    };
+    let best_late = |duty: f64| {
+        let (mut low, mut high) = LAGS;
+        let mut best = (f64::INFINITY, Meter { late: 0.0, duty, mean });
+        for step in LAG_STEPS {
+            let mut late = low;
+            while late <= high {
+                let meter = Meter { late, duty, mean };
+                let cost = cost(meter);
+                if cost < best.0 {
+                    best = (cost, meter);
+                }
+                late += step;
+            }
+            (low, high) = (best.1.late - step, best.1.late + step);
+        }
+        best
+    };
+    let whole = best_late(DUTIES[0]);
+    if mean > 0.0 {
+        return whole.1;
+    }
+    let others = DUTIES[1..].iter().map(|&duty| best_late(duty));
+    let best = others.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|other| other.0 < BETTER * whole.0);
+    best.unwrap_or(whole).1
+}
+
+/// Fits a problem, with all rounds.
+pub(super) fn fit(problem: &Problem) -> Fit {
+    problem.fit(ROUNDS)
+}
+
+/// Only the parts of a problem that was fitted with nearly the same rows.
+pub(super) fn fit_parts(problem: &Problem) -> Vec<f64> {
+    problem.fit(2).parts
+}
+
+/// Parts of the prior for each stretch of windows: the whole run's, or in a long run those learned again. With each the first window that
+/// it is not for.
+pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> {
+    let whole = vec![(problem.len(), fit.parts.clone())];
+    let count = problem.len() / AGAIN;
+    if count < 2 {
+        return whole;
+    }
+    let length = problem.len().div_ceil(count);
+    let mut gains = Vec::new();
+    let mut found = Vec::new();
+    for from in (0..problem.len()).step_by(length) {
+        let until = (from + length).min(problem.len());
+        let near = near(problem, fit, from..until);
+        let trust = &fit.trust[from..until];
+        for fold in 0..FOLDS {
+            let fold_of = |window: usize| window / BLOCK % FOLDS;
+            let again = near.parts(trust, |window| fold_of(window) != fold);
+            let ones = vec![1.0; problem.columns];
+            let gain = |window: usize| {
+                let (old, new) = (near.error(window, &ones), near.error(window, &again));
+                trust[window] * (old * old - new * new)
+            };
+            gains.push((0..near.len()).filter(|&window| fold_of(window) == fold).map(gain).sum());
+        }
+        let again = near.parts(trust, |_| true);
+        found.push((until, again.iter().zip(&fit.parts).map(|(again, part)| again * part).collect()));
+    }
+    if clearly_positive(&gains) { found } else { whole }
+}
+
+/// A stretch of a problem, in parts of what the whole run showed.
+fn near(problem: &Problem, fit: &Fit, windows: std::ops::Range<usize>) -> Problem {
+    let columns = problem.columns;
+    let mut rows = problem.rows[windows.start * columns..windows.end * columns].to_vec();
+    for row in rows.chunks_mut(columns.max(1)) {
+        row.iter_mut().zip(&fit.parts).for_each(|(joules, part)| *joules *= part);
+    }
+    let grain = problem.grain.as_ref().map(|grain| grain.scaled(&fit.parts));
+    let (joules, together) = (problem.joules[windows].to_vec(), problem.together);
+    Problem { columns, joules, rows, belief: NEAR, together, grain }
+}

@@ -1,0 +1,195 @@
+//! When queued launches were executed: kernels run later than they are launched, one after the other.
+//!
+//! A thread that waits for the GPU says when everything is done that was launched before. The time from the first launch of such an epoch
+//! to the end of its wait is the sum of the durations of its launches, if the wait was long, that is, if the GPU was what everything waited
+//! for. Regression of these times on the counts of launches gives a duration for each column; with durations the queue is replayed, and
+//! stretched so that it ends when the wait ends:
+//!
+//! ```text
+//! launches   |aaaabbbb|              launched within some milliseconds
+//! executed   |aaaaaaaaaaabbbbbbbb|   ends with the wait
+//! ```
+//!
+//! Streams that run side by side are taken for one queue. Without waits launches are taken to run when they are launched. Leaves out
+//! joules; durations serve as what is believed of them before (`energies`).
+
+use super::batches::{Batch, Stretch};
+use crate::numerics::normal_equations::Normal;
+use crate::uncertainty::resampling::Xorshift;
+
+/// An epoch whose wait has less than this part of it does not tell durations: the GPU was starved meanwhile.
+const TELLING: f64 = 0.25;
+/// A wait shorter than this part of its epoch is no wait.
+const WAITED: f64 = 0.02;
+/// Fewer epochs than this tell nothing.
+const FEWEST: usize = 20;
+/// Durations that miss half of the epochs by more than this part are not believed.
+const GOOD: f64 = 0.2;
+/// What is believed of durations before: standard deviation in parts of the mean.
+const BELIEF: f64 = 5.0;
+/// Standard deviation of an epoch's time, in parts of it.
+const NOISE: f64 = 0.02;
+
+/// Other draws of epochs.
+const DRAWS: usize = 12;
+
+/// Launches between the ends of two waits.
+#[derive(Debug)]
+struct Epoch {
+    batches: std::ops::Range<usize>,
+    wait: Option<Stretch>,
+    /// From the first launch, or the end of the epoch before where that is later.
+    from: f64,
+}
+
+impl Epoch {
+    /// The wait, if it has at least this part of the epoch.
+    fn wait_of(&self, part: f64) -> Option<Stretch> {
+        let wait = self.wait?;
+        (wait.until > self.from && wait.length() >= part * (wait.until - self.from)).then_some(wait)
+    }
+}
+
+/// The queue of a GPU.
+#[derive(Debug)]
+pub(super) struct Queue {
+    epochs: Vec<Epoch>,
+    /// Seconds of a unit of each column, where waits show them.
+    pub(super) durations: Option<Vec<f64>>,
+    /// Other durations that the epochs allow.
+    pub(super) others: Vec<Vec<f64>>,
+}
+
+impl Queue {
+    /// From batches, ordered by launch, and waits, ordered by their end.
+    pub(super) fn new(batches: &[Batch], waits: &[Stretch], columns: usize) -> Self {
+        let epochs = epochs_of(batches, waits);
+        let (durations, others) = durations(batches, &epochs, columns).unzip();
+        Self { epochs, durations, others: others.unwrap_or_default() }
+    }
+
+    /// Sets when the same batches were executed if these are the durations.
+    pub(super) fn drain(&self, batches: &mut [Batch], durations: Option<&[f64]>) {
+        let mut free = f64::NEG_INFINITY;
+        for epoch in &self.epochs {
+            let Some(of_epoch) = batches.get_mut(epoch.batches.clone()) else { continue };
+            match (durations, epoch.wait_of(WAITED)) {
+                (Some(durations), wait) => {
+                    let work: Vec<f64> = of_epoch.iter().map(|batch| work_of(batch, durations)).collect();
+                    let factor = wait.map_or(1.0, |wait| factor_until(of_epoch, &work, free, wait.until));
+                    free = replay(of_epoch, &work, factor, free);
+                }
+                (None, Some(wait)) => stretch(of_epoch, epoch.from, wait.until),
+                (None, None) => of_epoch.iter_mut().for_each(|batch| batch.executed = batch.launched),
+            }
+        }
+    }
+}
+
+fn epochs_of(batches: &[Batch], waits: &[Stretch]) -> Vec<Epoch> {
+    let mut epochs: Vec<Epoch> = Vec::new();
+    let (mut next, mut before) = (0, f64::NEG_INFINITY);
+    let middle = |batch: &Batch| batch.launched.from.midpoint(batch.launched.until);
+    let all = waits.iter().map(|wait| Some(*wait)).chain([None]);
+    for wait in all {
+        let end = batches[next..].partition_point(|batch| wait.is_none_or(|wait| middle(batch) < wait.until));
+        if end > 0 {
+            let from = batches[next].launched.from.max(before);
+            epochs.push(Epoch { batches: next..next + end, wait, from });
+            next += end;
+        }
+        before = wait.map_or(before, |wait| wait.until);
+    }
+    epochs
+}
+
+/// Seconds of GPU time of a batch.
+fn work_of(batch: &Batch, durations: &[f64]) -> f64 {
+    batch.cells.iter().map(|cell| cell.units * durations.get(cell.column).copied().unwrap_or(0.0)).sum()
+}
+
+/// An epoch that tells durations: units of each column, and seconds.
+type Telling = (Vec<f64>, f64);
+
+/// Durations of each column's unit, where epochs show them, and what other draws of epochs show (pairs bootstrap: Efron, 1979).
+fn durations(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Option<(Vec<f64>, Vec<Vec<f64>>)> {
+    let telling = |epoch: &Epoch| {
+        let time = epoch.wait_of(TELLING)?.until - epoch.from;
+        let mut units = vec![0.0; columns];
+        let cells = batches.get(epoch.batches.clone()).unwrap_or_default().iter().flat_map(|b| &b.cells);
+        cells.for_each(|cell| units[cell.column] += cell.units);
+        Some((units, time))
+    };
+    let epochs: Vec<Telling> = epochs.iter().filter_map(telling).collect();
+    if epochs.len() < FEWEST {
+        return None;
+    }
+    let units: f64 = epochs.iter().flat_map(|(units, _)| units).sum();
+    let mean = epochs.iter().map(|(_, time)| time).sum::<f64>() / units.max(1e-9);
+    let found = durations_of(epochs.iter(), mean, columns);
+    let miss = |(units, time): &Telling| {
+        let should: f64 = units.iter().zip(&found).map(|(units, duration)| units * duration).sum();
+        (1.0 - should / time).abs()
+    };
+    let mut misses: Vec<f64> = epochs.iter().map(miss).collect();
+    misses.sort_by(f64::total_cmp);
+    if misses[misses.len() / 2] >= GOOD {
+        return None;
+    }
+    let mut random = Xorshift::new();
+    let mut draw = || durations_of(epochs.iter().map(|_| &epochs[random.below(epochs.len())]), mean, columns);
+    let others = (0..DRAWS).map(|_| draw()).collect();
+    Some((found, others))
+}
+
+fn durations_of<'a>(epochs: impl Iterator<Item = &'a Telling>, mean: f64, columns: usize) -> Vec<f64> {
+    let mut normal = Normal::new(columns);
+    for (units, time) in epochs {
+        let relative: Vec<f64> = units.iter().map(|units| units * mean / time).collect();
+        normal.observe(&relative, 1.0, 1.0 / (NOISE * NOISE));
+    }
+    normal.believe(1.0, 1.0 / (BELIEF * BELIEF));
+    normal.settle(1.0, 1e-3).into_iter().map(|part| part * mean).collect()
+}
+
+/// Executes batches one after the other, each not before its launch; returns when the last one ends.
+fn replay(batches: &mut [Batch], work: &[f64], factor: f64, free: f64) -> f64 {
+    let mut end = free;
+    for (batch, work) in batches.iter_mut().zip(work) {
+        let from = batch.launched.from.max(end);
+        end = (from + factor * work).max(batch.launched.until);
+        batch.executed = Stretch { from, until: end };
+    }
+    end
+}
+
+/// By what all durations of an epoch are to be multiplied, so that it ends with its wait. The end grows with the factor.
+fn factor_until(batches: &[Batch], work: &[f64], free: f64, until: f64) -> f64 {
+    const HALVINGS: usize = 24;
+    let end = |factor: f64| {
+        batches.iter().zip(work).fold(free, |end, (batch, work)| {
+            (batch.launched.from.max(end) + factor * work).max(batch.launched.until)
+        })
+    };
+    let (mut low, mut high) = (0.0, 8.0);
+    if end(high) < until {
+        // The GPU did something else meanwhile, or was starved.
+        return 1.0;
+    }
+    for _ in 0..HALVINGS {
+        let middle = f64::midpoint(low, high);
+        if end(middle) < until { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// Without durations: launches are executed as they were launched, only slower, so that the last one ends with the wait.
+fn stretch(batches: &mut [Batch], from: f64, until: f64) {
+    let last = batches.iter().map(|batch| batch.launched.until).fold(from, f64::max);
+    let slower = (until - from).max(0.0) / (last - from).max(1e-6);
+    let at = |time: f64| from + (time - from).max(0.0) * slower.max(1.0);
+    for batch in batches {
+        let Stretch { from, until } = batch.launched;
+        batch.executed = Stretch { from: at(from), until: at(until) };
+    }
+}

@@ -1,0 +1,201 @@
+//! How sure the energy of each column is, which columns cannot be told apart, and how well the windows tell at all.
+//!
+//! Spread comes from a moving-block bootstrap (`resample`), and from how far the belief has pulled (`A⁻¹ Λ A⁻¹`). It becomes a spread of
+//! energies by the split's own derivative (`derivative`), so that what one column has too much the others have too little.
+//!
+//! Kernels that always run together in the same proportions share one sum, which is known, and its parts are not: their errors go against
+//! each other, or their rows are all but parallel. Such columns are a group, and where only launches are counted each may have anything from
+//! nothing to the whole of it: what little its rows differ from the others' is errors of when launches ran, and no observation.
+
+use super::launch_energies::{Fit, Problem};
+use super::split::Total;
+use crate::numerics::normal_equations::Normal;
+use crate::uncertainty::derivative;
+use crate::uncertainty::propagation::OwnerCertainty;
+use crate::uncertainty::resampling::{add_square, resampled};
+use energy_trace_model::profile::certainty::Column;
+
+/// A column whose energy has a larger relative standard deviation is not identified: where launches are counted, and where kernels are timed.
+const IDENTIFIED: f64 = 0.07;
+const IDENTIFIED_BY_TIME: f64 = 0.025;
+/// Columns whose errors go against each other more than this are a group.
+const AGAINST: f64 = -0.5;
+/// Columns whose rows have a larger cosine are parallel.
+const PARALLEL: f64 = 0.999;
+/// Energies within so many standard deviations cannot be ruled out.
+const REACH: f64 = 3.0;
+/// Windows of a step of the bootstrap, at least.
+const STEP: usize = 5;
+/// Standard deviation of what is known of times, in parts: the meter's lag is known to a millisecond, and what ran to a cell of one.
+const TIMES: f64 = 0.002;
+/// What is less is taken for so much where errors are made relative.
+const LEAST: f64 = 1e-3;
+
+/// What is known about columns.
+#[derive(Debug, Default)]
+pub(super) struct Sureness {
+    pub(super) columns: Vec<Column>,
+    /// Relative covariance of their energies.
+    relative: Vec<f64>,
+    /// Columns that cannot be told apart, in groups.
+    pub(super) groups: Vec<Vec<usize>>,
+    /// Condition number of the normal equations, scaled to a unit diagonal.
+    pub(super) condition: f64,
+}
+
+/// What is asked for of a fit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Certain {
+    /// Whether it predicts; where it does not nothing is identified.
+    pub(super) believed: bool,
+    /// Whether it is known when each column ran, and not only how often it was launched.
+    pub(super) timed: bool,
+}
+
+/// From a problem, its fit, and those of other durations and orders that are possible, with what each counts for.
+pub(super) fn sureness(
+    problem: &Problem,
+    fit: &Fit,
+    others: &[(f64, Vec<f64>)],
+    certain: Certain,
+    total: Total,
+) -> Sureness {
+    let Certain { believed, timed } = certain;
+    let identified = if timed { IDENTIFIED_BY_TIME } else { IDENTIFIED };
+    let n = problem.columns;
+    // One column has all that the counter shows.
+    if n == 0 || (n == 1 && total == Total::Counted) {
+        let least = if believed { 1.0 } else { 0.0 };
+        let columns = vec![Column { identified: believed, bounds: (least, 1.0) }; n];
+        return Sureness { columns, relative: vec![0.0; n * n], condition: 1.0, ..Sureness::default() };
+    }
+    let mut covariance = covariance(problem, fit);
+    others.iter().for_each(|(weight, parts)| add_square(&mut covariance, parts, &fit.parts, *weight));
+    let deviation: Vec<f64> = (0..n).map(|c| covariance[c * n + c].max(0.0).sqrt()).collect();
+    let unsure: Vec<bool> =
+        (0..n).map(|c| !believed || deviation[c] > identified * fit.parts[c].max(1e-9)).collect();
+    // Where times are known their errors are as well (`grain`).
+    let rows = (!timed).then(|| problem.unweighted());
+    let parallel = |i, j| rows.as_ref().is_some_and(|rows| rows.cosine(i, j) > PARALLEL);
+    let groups = groups_of(&covariance, &deviation, &unsure, parallel);
+    let energies = derivative::energies(problem.windows(), &fit.parts);
+    let all: f64 = energies.iter().sum();
+    let column = |c: usize| {
+        let group = groups.iter().find(|group| group.contains(&c));
+        let most = group.map_or(all, |group| group.iter().map(|&c| energies[c]).sum());
+        let reach = if believed { REACH * deviation[c] / fit.parts[c].max(1e-9) } else { f64::INFINITY };
+        let most = (most / energies[c].max(1e-9)).max(1.0);
+        if group.is_some() && !timed {
+            return Column { identified: false, bounds: (0.0, most) };
+        }
+        Column { identified: !unsure[c], bounds: ((1.0 - reach).max(0.0), (1.0 + reach).min(most)) }
+    };
+    let held: Vec<f64> = fit.parts.iter().map(|part| part.max(LEAST)).collect();
+    Sureness {
+        columns: (0..n).map(column).collect(),
+        relative: match total {
+            Total::Counted => {
+                derivative::relative(problem.windows(), &fit.parts, &held, &energies, &covariance)
+            }
+            Total::Foretold => (0..n * n).map(|at| foretold(&covariance, &held, at)).collect(),
+        },
+        groups,
+        condition: problem.normal(&fit.trust, |_| true).condition().powi(2),
+    }
+}
+
+impl Sureness {
+    /// Adds another relative covariance of the columns' energies.
+    pub(super) fn add(&mut self, relative: &[f64]) {
+        self.relative.iter_mut().zip(relative).for_each(|(sum, other)| *sum += other);
+    }
+
+    /// For each owner by its column.
+    pub(super) fn of_owners(&self, column_of: Vec<usize>) -> OwnerCertainty {
+        OwnerCertainty {
+            seconds: vec![0.0; column_of.len()],
+            variance: vec![0.0; column_of.len()],
+            column: column_of,
+            columns: self.columns.clone(),
+            relative: self.relative.clone(),
+            in_step: false,
+        }
+    }
+}
+
+/// The relative covariance of energies that are power times time.
+fn foretold(covariance: &[f64], held: &[f64], at: usize) -> f64 {
+    let n = held.len();
+    let times = if at / n == at % n { TIMES * TIMES } else { 0.0 };
+    covariance[at] / (held[at / n] * held[at % n]) + times
+}
+
+/// The covariance of parts, row by row.
+fn covariance(problem: &Problem, fit: &Fit) -> Vec<f64> {
+    let n = problem.columns;
+    let mut covariance = vec![0.0; n * n];
+    let precision = 1.0 / (problem.belief * problem.belief);
+    if let Some(factor) = problem.normal(&fit.trust, |_| true).factor() {
+        let inverse = factor.inverse();
+        for i in 0..n {
+            for j in 0..n {
+                let pulled: f64 = (0..n).map(|k| inverse[i * n + k] * inverse[k * n + j]).sum();
+                covariance[i * n + j] += precision * pulled;
+            }
+        }
+        let trust = fit.trust.iter().sum();
+        if let Some(grain) = &problem.grain {
+            add_blur(&mut covariance, &inverse, &grain.blurred(trust), problem.belief);
+        }
+    }
+    // A block is four steps.
+    let length = STEP.max(problem.together.div_ceil(4));
+    let steps: Vec<Normal> =
+        (0..problem.len().div_ceil(length)).map(|step| of_step(problem, fit, step, length)).collect();
+    let mut belief = Normal::new(n);
+    belief.believe(1.0, precision);
+    let drawn = if steps.len() > 4 { resampled(&steps, &belief, 0.0) } else { vec![] };
+    let centre = |c: usize| drawn.iter().map(|parts| parts[c]).sum::<f64>() / drawn.len() as f64;
+    let centre: Vec<f64> = (0..n).map(centre).collect();
+    drawn.iter().for_each(|parts| add_square(&mut covariance, parts, &centre, 1.0 / drawn.len() as f64));
+    covariance
+}
+
+fn of_step(problem: &Problem, fit: &Fit, step: usize, length: usize) -> Normal {
+    problem.observed(&fit.trust, (step * length..problem.len()).take(length))
+}
+
+/// Errors of rows draw parts to what was believed.
+fn add_blur(covariance: &mut [f64], inverse: &[f64], blurred: &[f64], deviation: f64) {
+    let n = inverse.len().isqrt();
+    let pull = |i: usize, j: usize| (0..n).map(|k| inverse[i * n + k] * blurred[k * n + j]).sum::<f64>();
+    let pulls: Vec<f64> = (0..n * n).map(|at| deviation * pull(at / n, at % n)).collect();
+    for (at, sum) in covariance.iter_mut().enumerate() {
+        *sum += (0..n).map(|k| pulls[at / n * n + k] * pulls[at % n * n + k]).sum::<f64>();
+    }
+}
+
+/// Columns that are not known and whose errors go against each other, or whose rows are parallel.
+fn groups_of(
+    covariance: &[f64],
+    deviation: &[f64],
+    unsure: &[bool],
+    parallel: impl Fn(usize, usize) -> bool,
+) -> Vec<Vec<usize>> {
+    let n = deviation.len();
+    let against = |i: usize, j: usize| {
+        let opposed = covariance[i * n + j] < AGAINST * deviation[i] * deviation[j];
+        unsure[i] && unsure[j] && (opposed || parallel(i, j))
+    };
+    let mut group_of: Vec<usize> = (0..n).collect();
+    for i in 0..n {
+        for j in (i + 1)..n {
+            if against(i, j) {
+                let (keep, gone) = (group_of[i], group_of[j]);
+                group_of.iter_mut().filter(|group| **group == gone).for_each(|group| *group = keep);
+            }
+        }
+    }
+    let members = |group: usize| (0..n).filter(|&c| group_of[c] == group).collect::<Vec<_>>();
+    (0..n).map(members).filter(|members| members.len() > 1).collect()
+}

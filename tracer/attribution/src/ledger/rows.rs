@@ -1,0 +1,77 @@
+//! From owners to rows: what each thread and stack got, and how sure that is.
+//!
+//! Leaves out which owners make one row (`behalf`), and where the doubts come from (`doubt_of_watts`).
+
+use crate::ledger::account::Account;
+use crate::time::slices::{CpuTime, Owner, OwnerId, OwnerTime};
+use energy_trace_model::profile::certainty::{Certainty, DomainCertainty, Part, Weights};
+use energy_trace_model::profile::{EnergyByClass, ProfileRow};
+use energy_trace_model::units::MicroJoules;
+
+/// A row for each owner in the target, with its number.
+pub(crate) fn by_owner(time: &CpuTime, accounts: &[Account]) -> Vec<(OwnerId, ProfileRow)> {
+    let mut rows = Vec::with_capacity(time.owners.len());
+    for (number, owner) in (0..).zip(&time.owners) {
+        let Owner::Target(thread, stack) = owner.owner else { continue };
+        let (mut energy, mut by_time) = (EnergyByClass::default(), EnergyByClass::default());
+        for account in accounts {
+            let at = |list: &[MicroJoules]| list.get(number as usize).copied().unwrap_or_default();
+            energy[account.row.class] += at(&account.of_owner);
+            by_time[account.row.class] += at(&account.by_time);
+        }
+        let OwnerTime { time_ns, samples, .. } = *owner;
+        rows.push((
+            number,
+            ProfileRow { thread, stack, energy, by_time, time_ns, samples, on_behalf_of: None },
+        ));
+    }
+    rows
+}
+
+/// How sure rows are that are made of these owners, each with its part.
+pub(crate) fn certainty(accounts: &[Account], rows: &[Vec<(OwnerId, f64)>]) -> Certainty {
+    Certainty { domains: accounts.iter().map(|account| of_domain(account, rows)).collect() }
+}
+
+fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty {
+    let of = &account.certainty;
+    let at = |list: &[f64], owner: OwnerId| list.get(owner as usize).copied().unwrap_or(0.0);
+    let joules =
+        |owner: OwnerId| account.of_owner.get(owner as usize).map_or(0.0, |energy| energy.as_joules());
+    let sum = |value: &dyn Fn(OwnerId, f64) -> f64| -> Vec<f64> {
+        rows.iter().map(|owners| owners.iter().map(|&(owner, part)| value(owner, part)).sum()).collect()
+    };
+    let parts = |owners: &Vec<(OwnerId, f64)>| {
+        let parts = owners.iter().filter(|(_, part)| *part < 1.0);
+        let part = |&(owner, part): &(OwnerId, f64)| Part {
+            of: owner,
+            joules: part * joules(owner),
+            whole: joules(owner),
+            variance: at(&of.variance, owner),
+        };
+        parts.map(part).collect()
+    };
+    // All owners of a row share one stack, and so one column.
+    let column = |owners: &Vec<(OwnerId, f64)>| {
+        owners.first().and_then(|&(owner, _)| of.column.get(owner as usize)).copied().unwrap_or(0)
+    };
+    DomainCertainty {
+        class: Some(account.row.class),
+        energy: sum(&|owner, part| part * joules(owner)),
+        seconds: sum(&|owner, part| part * at(&of.seconds, owner)),
+        variance: sum(&|owner, part| part * at(&of.variance, owner)),
+        parts: rows.iter().map(parts).collect(),
+        all_variance: of.variance.iter().sum(),
+        column: rows.iter().map(column).collect(),
+        columns: of.columns.clone(),
+        relative: of.relative.clone(),
+        idle_joules: account.idle_joules,
+        all_seconds: of.seconds.iter().sum(),
+        weights: account.intensity.model().map(|model| Weights {
+            gates: model.gates,
+            used: account.weighted,
+            siblings: account.eta,
+            frequency: account.exponent,
+        }),
+    }
+}

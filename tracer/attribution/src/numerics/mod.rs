@@ -1,0 +1,3 @@
+//! Linear algebra and statistics that several rooms share. Knows nothing of energy or time.
+
+pub(crate) mod normal_equations;

@@ -1,0 +1,92 @@
+//! When the whole domain draws more or less than its functions explain: the clock changed, or turbo ended.
+//!
+//! A change of frequency changes the power of all functions by about one factor (P ~ f^2 to f^3). It hides in no time, so that watts
+//! fitted over all of a run would mix fast and slow stretches. Where stretches of a quarter of a second stray from the fit by more than
+//! their windows' own variance allows, each gets a factor of its own (a mean over three of them), and the watts are fitted again, a few
+//! times over; that is believed if it makes the windows likelier by more than the factors cost (Akaike: 1974).
+//!
+//! The split needs no factor: it cancels in every interval. Where the frequency of each CPU is recorded (`frequency.rs`) times are weighted by that
+//! before, and this follows what is left, if anything is.
+
+use crate::between_samples::switching_chain::Chains;
+use crate::power_model::design::Design;
+use crate::power_model::learn::{Fit, MEDIAN_SQUARE, predicted};
+
+const STRETCH_NS: u64 = 250_000_000;
+const ROUNDS: usize = 6;
+/// Stretches that stray by more than this many times their variance, on average, are not chance.
+const STRAY: f64 = 2.0;
+/// No factor is outside of these.
+const SANE: (f64, f64) = (0.05, 5.0);
+
+/// Follows changes of speed, where there are any.
+pub(crate) fn follow(design: Design, fit: Fit, chains: &Chains) -> (Design, Fit) {
+    let stretches = stretches_of(&design);
+    if strays(&design, &fit, &stretches) < STRAY {
+        return (design, fit);
+    }
+    let mut scaled = design.clone();
+    let mut best = fit.clone();
+    for _ in 0..ROUNDS {
+        scaled.rescale(&factors(&scaled, &best, &stretches));
+        let Some(next) = Fit::new(&scaled, chains) else { return (design, fit) };
+        best = next;
+    }
+    let count = stretches.last().map_or(0, |last| last + 1);
+    #[expect(clippy::cast_precision_loss, reason = "a count")]
+    let cost = count as f64;
+    if best.likelihood > fit.likelihood + cost { (scaled, best) } else { (design, fit) }
+}
+
+/// The stretch of each window.
+fn stretches_of(design: &Design) -> Vec<usize> {
+    let mut before = 0_u64;
+    let mut next = |ns: &u64| {
+        let stretch = before / STRETCH_NS;
+        before = before.saturating_add(*ns);
+        usize::try_from(stretch).unwrap_or(0)
+    };
+    let numbers: Vec<usize> = design.ns.iter().map(&mut next).collect();
+    // Windows longer than a stretch leave numbers out.
+    let mut dense = 0;
+    let mut last = None;
+    let of_window = |number: usize| {
+        dense += usize::from(last.is_some_and(|last| last != number));
+        last = Some(number);
+        dense
+    };
+    numbers.into_iter().map(of_window).collect()
+}
+
+/// Energy, expected energy and variance of each stretch.
+fn sums(design: &Design, fit: &Fit, stretches: &[usize]) -> Vec<(f64, f64, f64)> {
+    let mut sums = vec![(0.0, 0.0, 0.0); stretches.last().map_or(0, |last| last + 1)];
+    for (window, &stretch) in stretches.iter().enumerate() {
+        let (is, should, variance) = &mut sums[stretch];
+        *is += design.joules[window];
+        *should += predicted(design.row(window), &fit.watts);
+        *variance += 1.0 / fit.trust[window];
+    }
+    sums
+}
+
+/// The mean square of the stretches' errors in their own standard deviations; the median, as the mean of such squares is.
+fn strays(design: &Design, fit: &Fit, stretches: &[usize]) -> f64 {
+    let square = |(is, should, variance): (f64, f64, f64)| (is - should).powi(2) / variance;
+    let mut squares: Vec<f64> = sums(design, fit, stretches).into_iter().map(square).collect();
+    squares.sort_by(f64::total_cmp);
+    squares.get(squares.len() / 2).copied().unwrap_or(0.0) / MEDIAN_SQUARE
+}
+
+/// By how much each window's power exceeds what is expected of it, as a mean over three stretches, with mean 1.
+fn factors(design: &Design, fit: &Fit, stretches: &[usize]) -> Vec<f64> {
+    let sums = sums(design, fit, stretches);
+    let around = |stretch: usize| {
+        let near = sums.get(stretch.saturating_sub(1)..(stretch + 2).min(sums.len())).unwrap_or_default();
+        let (is, should) = near.iter().fold((0.0, 0.0), |(is, should), sum| (is + sum.0, should + sum.1));
+        let factor = if should > 0.0 { is / should } else { 1.0 };
+        factor.clamp(SANE.0, SANE.1)
+    };
+    let of_stretch: Vec<f64> = (0..sums.len()).map(around).collect();
+    stretches.iter().map(|&stretch| of_stretch[stretch]).collect()
+}

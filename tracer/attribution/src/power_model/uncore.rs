@@ -1,0 +1,164 @@
+//! The shared parts of a socket (caches, memory controller, fabric), which are on while any of its cores is: their power, and their energy.
+//!
+//! ```text
+//! D_k = Σ_c w_c τ_kc + P_unc · a_k        a: time in which any CPU of the domain was busy
+//! ```
+//!
+//! P_unc is found by the same regression as the watts of functions, with one column more. Where one thread alone runs, a is that thread's
+//! time and nothing tells the two apart. Cores that draw less beside each other (hyperthreads, turbo) look like shared parts too, but
+//! better like a price on pairs of busy CPUs: where that explains more, it is not shared parts. So P_unc is 0 unless it is more than five times its standard error and makes the windows much
+//! likelier. With a split by time alone it is 0 too: that is the model without any regression.
+
+use crate::numerics::normal_equations::Normal;
+use crate::power_model::learn::{BELIEF, Intensity, Model, predicted};
+use crate::time::slices::Segment;
+use crate::timeline::{EnergyInterval, Span};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::profile::accounting::{Accounting, Method};
+use energy_trace_model::units::{MicroJoules, MicroWatts};
+
+/// Standard errors that the power must be away from zero.
+const ERRORS: f64 = 5.0;
+/// By how much the weighted sum of squares must fall: far beyond chance for one more unknown.
+const GAIN: f64 = 40.0;
+
+/// How busy an interval's CPUs were together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Activity {
+    /// Time in which any was busy.
+    pub(crate) any_ns: u64,
+    /// Time, times the number of pairs of CPUs that were busy at once.
+    pub(crate) pairs_ns: u64,
+}
+
+/// The activity in each interval. `segments` are those of the domain's CPUs, in any order.
+pub(crate) fn activity<'a>(
+    intervals: &[EnergyInterval],
+    segments: impl Iterator<Item = &'a Segment>,
+) -> Vec<Activity> {
+    let mut changes: Vec<(KtimeNs, bool)> =
+        segments.flat_map(|segment| [(segment.span.start, true), (segment.span.end, false)]).collect();
+    changes.sort_unstable();
+    let mut activity = vec![Activity::default(); intervals.len()];
+    let (mut busy, mut first) = (0_u64, 0);
+    for pair in changes.windows(2) {
+        let &[(start, begins), (end, _)] = pair else { continue };
+        busy = if begins { busy + 1 } else { busy.saturating_sub(1) };
+        let span = Span { start, end };
+        if busy == 0 || start == end {
+            continue;
+        }
+        while intervals.get(first).is_some_and(|interval| interval.span.end <= span.start) {
+            first += 1;
+        }
+        for (i, interval) in intervals.iter().enumerate().skip(first) {
+            if interval.span.start >= span.end {
+                break;
+            }
+            let ns = interval.span.overlap(span).map_or(0, Span::ns);
+            activity[i].any_ns = activity[i].any_ns.saturating_add(ns);
+            activity[i].pairs_ns =
+                activity[i].pairs_ns.saturating_add(ns.saturating_mul(busy * (busy - 1) / 2));
+        }
+    }
+    activity
+}
+
+/// The power of the shared parts, where the run shows it.
+pub(crate) fn calibrate(
+    intensity: &Intensity,
+    activity: &[Activity],
+    accounting: Accounting,
+) -> Option<MicroWatts> {
+    let Intensity::Known(model) = intensity else { return None };
+    if accounting.method == Method::Time || model.design.speed.iter().any(|speed| *speed != 1.0) {
+        return None;
+    }
+    let (watts, deviation, gain) = fit(model, activity.iter().map(|activity| activity.any_ns))?;
+    let (_, _, of_pairs) = fit(model, activity.iter().map(|activity| activity.pairs_ns))?;
+    (watts > ERRORS * deviation && gain > GAIN && gain > of_pairs)
+        .then(|| MicroWatts::from_watts(watts))
+        .flatten()
+}
+
+/// Whether windows in which several CPUs were busy at once hold less energy than the model says: worth a closer look (`company.rs`).
+pub(crate) fn is_less_together(intensity: &Intensity, activity: &[Activity]) -> bool {
+    let Intensity::Known(model) = intensity else { return false };
+    let of_pairs = fit(model, activity.iter().map(|activity| activity.pairs_ns));
+    of_pairs.is_some_and(|(watts, deviation, gain)| watts < -ERRORS * deviation && gain > GAIN)
+}
+
+/// Watts, their standard error, and by how much the weighted sum of squares falls.
+#[expect(clippy::cast_precision_loss, reason = "a statistic")]
+fn fit(model: &Model, of_interval: impl Iterator<Item = u64>) -> Option<(f64, f64, f64)> {
+    let (design, fit, n) = (&model.design, &model.fit, model.design.columns);
+    let mut seconds = vec![0.0; design.len()];
+    for (interval, ns) in of_interval.enumerate() {
+        let window = design.window_of.get(interval).map(|window| *window as usize);
+        window.and_then(|window| seconds.get_mut(window)).into_iter().for_each(|sum| *sum += ns as f64 / 1e9);
+    }
+    let rows: Vec<Vec<f64>> =
+        (0..design.len()).map(|k| design.row(k).iter().copied().chain([seconds[k]]).collect()).collect();
+    let mut normal = Normal::new(n + 1);
+    for (window, row) in rows.iter().enumerate() {
+        normal.observe(row, design.joules[window], fit.trust[window]);
+    }
+    normal.believe(fit.mean, 1.0 / (BELIEF * fit.mean).powi(2));
+    // Of the shared parts nothing is believed but that they are not many times a function's watts.
+    normal.target[n] -= fit.mean / (BELIEF * fit.mean).powi(2);
+    let factor = normal.factor()?;
+    let with = factor.solve(&normal.target);
+    let deviation = factor.inverse().last()?.sqrt();
+    let squares = |watts: &[f64]| -> f64 {
+        let square = |k: usize| fit.trust[k] * (design.joules[k] - predicted(&rows[k], watts)).powi(2);
+        (0..design.len()).map(square).sum()
+    };
+    let without: Vec<f64> = fit.watts.iter().copied().chain([0.0]).collect();
+    Some((with[n], deviation, squares(&without) - squares(&with)))
+}
+
+/// Takes the energy of the shared parts out of each interval's, and returns its sum.
+pub(crate) fn take(power: MicroWatts, activity: &[Activity], dynamic: &mut [MicroJoules]) -> MicroJoules {
+    let (mut covered, mut charged) = (0_u64, MicroJoules::ZERO);
+    for (energy, activity) in dynamic.iter_mut().zip(activity) {
+        covered = covered.saturating_add(activity.any_ns);
+        let now = power.over_ns(covered);
+        *energy -= now - std::mem::replace(&mut charged, now);
+    }
+    charged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Activity, EnergyInterval, MicroJoules, MicroWatts, Segment, Span, activity, take};
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::CpuId;
+
+    fn span(from: u64, to: u64) -> Span {
+        Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(to) }
+    }
+
+    /// Two CPUs that are busy at once are busy once, and a pair for as long.
+    #[test]
+    fn any_core_counts_once() {
+        let interval = |from, to| EnergyInterval { span: span(from, to), energy: MicroJoules::ZERO };
+        let segment = |cpu, from, to| Segment { cpu: CpuId::new(cpu), span: span(from, to), owner: 1 };
+        let segments = [segment(0, 0, 12), segment(1, 5, 15), segment(1, 28, 33)];
+        let found = activity(&[interval(0, 10), interval(10, 20), interval(20, 30)], segments.iter());
+        let of = |any_ns, pairs_ns| Activity { any_ns, pairs_ns };
+        assert_eq!(found, [of(10, 5), of(5, 2), of(2, 0)]);
+    }
+
+    /// What is taken out of the intervals is what is returned, rounded once.
+    #[test]
+    fn taken_is_returned() {
+        let mut dynamic = vec![MicroJoules::from_uj(1_000); 3];
+        let taken = take(
+            MicroWatts::from_watts(1.0).unwrap(),
+            &[Activity { any_ns: 400, pairs_ns: 0 }; 3],
+            &mut dynamic,
+        );
+        assert_eq!(taken, MicroJoules::from_uj(1));
+        assert_eq!(dynamic.into_iter().sum::<MicroJoules>(), MicroJoules::from_uj(2_999));
+    }
+}

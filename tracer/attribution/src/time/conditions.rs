@@ -1,0 +1,32 @@
+//! What else power depends on beside the function: who shares the core (`siblings.rs`), and how fast its clock runs (`frequency.rs`).
+//!
+//! Leaves out how much: the run shows that (`behind.rs`).
+
+use crate::time::dvfs::Clocks;
+use crate::time::slices::Segment;
+use crate::time::smt::Siblings;
+use crate::timeline::Span;
+use energy_trace_model::ids::CpuId;
+use energy_trace_model::recording::Recording;
+
+/// Under what conditions CPUs worked.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions {
+    siblings: Siblings,
+    clocks: Clocks,
+}
+
+impl Conditions {
+    /// Of all segments, ordered by CPU and start.
+    pub(crate) fn of(recording: &Recording, segments: &[Segment]) -> Self {
+        Self {
+            siblings: Siblings::of(&recording.cores, segments),
+            clocks: Clocks::of(&recording.clocks, segments),
+        }
+    }
+
+    /// For what part of a time on a CPU a sibling was busy, and the clock in parts of the mean of all.
+    pub(crate) fn of_time(&self, cpu: CpuId, span: Span) -> (f64, f64) {
+        (self.siblings.shared(cpu, span), self.clocks.within(cpu, span))
+    }
+}

@@ -1,0 +1,106 @@
+//! CPUs that draw less each, the more of them are busy: turbo that ends, or cores that are shared on a machine that does not say by whom.
+//!
+//! ```text
+//! power beside others = (1 − b (1 − η) / 2) · power alone        b: how many other CPUs were busy, in parts of the usual most
+//! ```
+//!
+//! This is the formula of `siblings.rs` where nobody knows which CPU is whose sibling: any other busy one may be it. Without it functions that
+//! draw little seem to draw less still, as each of them takes the place of nobody and yet slows the others. η is found as there, by what
+//! makes the run's energies likeliest, and must do so clearly; else nothing is weighted (`behind.rs`). Leaves out machines that name their
+//! cores, and runs in which a socket's shared parts explain more (`uncore.rs`).
+
+use crate::time::slices::Segment;
+use crate::timeline::Span;
+use energy_trace_model::clock::KtimeNs;
+
+/// η where busy CPUs make no difference to each other.
+pub(crate) const ALONE: f64 = 1.0;
+/// What it may be else.
+pub(crate) const POSSIBLE: [f64; 8] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75, 0.9];
+/// The usual most are exceeded in this part of the busy time.
+const EXCEEDED: f64 = 0.01;
+
+/// How many CPUs of a domain were busy when.
+#[derive(Debug)]
+pub(crate) struct Company {
+    /// Moments at which the number changes, the number from then on, and the sum of busy times before.
+    steps: Vec<(KtimeNs, u64, u64)>,
+    /// The usual most.
+    most: u64,
+}
+
+impl Company {
+    /// Of the segments of a domain's CPUs, in any order; `None` where hardly ever two were busy at once.
+    #[expect(clippy::cast_precision_loss, reason = "a part of one")]
+    pub(crate) fn of<'a>(segments: impl Iterator<Item = &'a Segment>) -> Option<Self> {
+        let mut changes: Vec<(KtimeNs, bool)> =
+            segments.flat_map(|segment| [(segment.span.start, true), (segment.span.end, false)]).collect();
+        changes.sort_unstable();
+        let mut steps: Vec<(KtimeNs, u64, u64)> = Vec::with_capacity(changes.len());
+        let (mut busy, mut sum, mut lasted) = (0_u64, 0_u64, Vec::<u64>::new());
+        for (at, begins) in changes {
+            if let Some(&(before, ..)) = steps.last() {
+                let ns = at.ns_since(before);
+                sum = sum.saturating_add(ns.saturating_mul(busy));
+                let place = usize::try_from(busy).unwrap_or(0);
+                lasted.resize(lasted.len().max(place + 1), 0);
+                lasted[place] = lasted[place].saturating_add(ns);
+            }
+            busy = if begins { busy + 1 } else { busy.saturating_sub(1) };
+            match steps.last_mut() {
+                Some(last) if last.0 == at => last.1 = busy,
+                _ => steps.push((at, busy, sum)),
+            }
+        }
+        let all = lasted.iter().skip(1).fold(0_u64, |all, ns| all.saturating_add(*ns)) as f64;
+        let mut above = 0.0;
+        let most = (2..lasted.len()).rev().find(|&number| {
+            above += lasted[number] as f64;
+            above > EXCEEDED * all
+        })?;
+        Some(Self { steps, most: most as u64 })
+    }
+
+    /// Of how many other CPUs a time had the company, in parts of the usual most.
+    #[expect(clippy::cast_precision_loss, reason = "a part of one")]
+    pub(crate) fn beside(&self, span: Span) -> f64 {
+        let until = |at: KtimeNs| {
+            let place = self.steps.partition_point(|step| step.0 <= at).checked_sub(1);
+            let Some(&(since, busy, sum)) = place.and_then(|place| self.steps.get(place)) else { return 0 };
+            sum.saturating_add(at.ns_since(since).saturating_mul(busy))
+        };
+        let others = until(span.end).saturating_sub(until(span.start)).saturating_sub(span.ns());
+        others as f64 / (span.ns().max(1) * (self.most - 1).max(1)) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Company, Segment, Span};
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::CpuId;
+
+    fn span(from: u64, to: u64) -> Span {
+        Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(to) }
+    }
+
+    fn segment(cpu: u32, from: u64, to: u64) -> Segment {
+        Segment { cpu: CpuId::new(cpu), span: span(from, to), owner: 1 }
+    }
+
+    /// A time has the company of whoever else was busy in it, as far as they were.
+    #[test]
+    fn beside_others() {
+        let segments = [segment(0, 0, 100), segment(1, 0, 50), segment(2, 25, 75)];
+        let company = Company::of(segments.iter()).unwrap();
+        let beside = |from, to| company.beside(span(from, to));
+        assert_eq!([beside(0, 100), beside(25, 50), beside(80, 100)], [0.5, 1.0, 0.0]);
+    }
+
+    /// One CPU has no company, nor have two that meet for a moment.
+    #[test]
+    fn alone() {
+        assert!(Company::of([segment(0, 0, 100), segment(0, 100, 200)].iter()).is_none());
+        assert!(Company::of([segment(0, 0, 1_000), segment(1, 995, 2_000)].iter()).is_none());
+    }
+}

@@ -1,0 +1,18 @@
+//! CPU time: who was on which CPU, for how long, and under what conditions.
+//!
+//! * `slices`: on-CPU slices, owned by the samples that fell into them; `lines`: what is followed from sample to sample;
+//!   `unsampled`: time that no sample may stand for; `background`: which other processes are told apart.
+//! * `occupancy`: who was on a domain's CPUs in each interval between two readings.
+//! * `conditions`: hardware threads that share a core (`smt`) and clocks of CPUs (`dvfs`); `contention`: CPUs busy beside others.
+//!
+//! Leaves out what threads did between two samples (`between_samples`).
+
+pub(crate) mod background;
+pub(crate) mod conditions;
+pub(crate) mod contention;
+pub(crate) mod dvfs;
+pub(crate) mod lines;
+pub(crate) mod occupancy;
+pub(crate) mod slices;
+pub(crate) mod smt;
+pub(crate) mod unsampled;

@@ -1,0 +1,398 @@
+//! Whose time it was: on-CPU slices, owned by the samples that fell into them.
+//!
+//! Time comes from `sched_switch`, exact to the nanosecond, never from the number of samples: on a loaded virtual machine a 997 Hz timer
+//! delivered 480 samples a second, so `count · period` was off by half. Samples only say what a thread was doing in a slice:
+//!
+//! ```text
+//! slice      [----------a--------b----c---------)     a, b, c: samples of the thread that ran
+//! owned by   [aaaaaaaaaaaaaa|bbbbbbb|cccccccccc)      Voronoi: cut half-way between neighbours, clipped to the slice
+//! ```
+//!
+//! A slice that no sample fell into takes the stack of the same thread's nearest sample, if that is within half a second; else its time is
+//! `[unsampled]`, and so is time in which no sample came though many were due (`unseen.rs`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but is counted.
+//!
+//! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later one begins, because the later
+//! one's start was seen. What the earlier one claimed beyond that is dropped and the overlap counted.
+
+use crate::between_samples::markov_bridge::{Mark, Piece, Run};
+use crate::time::background::Strangers;
+use crate::time::lines::Line;
+use crate::time::unsampled::{Cut, cut};
+use crate::timeline::Span;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
+use energy_trace_model::recording::record::{Occupant, Sample, Slice, Unseen};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// A sample further away than this says nothing about a slice. Nearer ones are, on average over slices, the mix that the thread was in.
+pub(crate) const NEAREST_NS: u64 = 500_000_000;
+
+/// Position in `CpuTime::owners`.
+pub(crate) type OwnerId = u32;
+
+/// All who are not the target, but for those that are told apart.
+pub(crate) const OTHER: OwnerId = 0;
+
+/// Who owns time on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Owner {
+    /// Other processes and the kernel's own threads, together.
+    Other,
+    /// One of them, or several of one kind, told apart from the others.
+    Stranger(u32),
+    /// A thread of the target in a stack; `None` where no sample saw it.
+    Target(ThreadKey, Option<StackId>),
+}
+
+/// One owner and what it got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnerTime {
+    pub(crate) owner: Owner,
+    pub(crate) time_ns: u64,
+    pub(crate) samples: u64,
+}
+
+/// A stretch on one CPU that belongs to one owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) cpu: CpuId,
+    pub(crate) span: Span,
+    pub(crate) owner: OwnerId,
+}
+
+/// All time on CPUs within the recording's span, by owner.
+#[derive(Debug)]
+pub(crate) struct CpuTime {
+    /// Ordered by CPU and start, without overlap on a CPU.
+    pub(crate) segments: Vec<Segment>,
+    /// Owners; the first is `Owner::Other`.
+    pub(crate) owners: Vec<OwnerTime>,
+    /// The same time between neighbouring samples, ordered by CPU and start, once lines are bridged; before that only strangers', and
+    /// targets' where nobody was looking.
+    pub(crate) pieces: Vec<Piece>,
+    /// Samples that fell into slices, by line and time; none before lines are bridged.
+    pub(crate) marks: Vec<Mark>,
+    /// One line a thread, until they are bridged.
+    pub(crate) lines: Vec<Line>,
+    /// Slices that began before the one before them ended.
+    pub(crate) overlaps: u64,
+}
+
+impl CpuTime {
+    /// From slices and samples in any order, which strangers are told apart, where nobody was looking, and the recording's span.
+    pub(crate) fn new(
+        slices: &[Slice],
+        samples: &[Sample],
+        strangers: &Strangers,
+        unseen: &[Unseen],
+        span: Span,
+    ) -> Self {
+        let (slices, overlaps) = disjoint_slices(slices, span);
+        let Cut { seen: slices, unseen } = cut(slices, unseen);
+        let mut owners = Owners::new();
+        let mut by_thread: Vec<&Sample> = samples.iter().collect();
+        by_thread.sort_by_key(|sample| (sample.thread, sample.at));
+        for sample in &by_thread {
+            owners.get_mut(Owner::Target(sample.thread, Some(sample.stack))).samples += 1;
+        }
+        let ranges = ranges_by_thread(&by_thread);
+        let mut segments = Vec::with_capacity(slices.len() + samples.len());
+        for slice in &slices {
+            let span = Span { start: slice.start, end: slice.end };
+            match slice.who {
+                Occupant::Other | Occupant::Stranger(_) => {
+                    let owner = stranger(slice.who, strangers);
+                    segments.push(owners.segment(slice.cpu, span, owner));
+                }
+                Occupant::Target(thread) => {
+                    let range = ranges.get(&thread).cloned().unwrap_or_default();
+                    let of_thread = by_thread.get(range).unwrap_or_default();
+                    for (part, stack) in owned_parts(span, of_thread) {
+                        segments.push(owners.segment(slice.cpu, part, Owner::Target(thread, stack)));
+                    }
+                }
+            }
+        }
+        let mut pieces = pieces(&slices, strangers, &mut owners);
+        for slice in unseen {
+            let Occupant::Target(thread) = slice.who else { continue };
+            let span = Span { start: slice.start, end: slice.end };
+            let segment = owners.segment(slice.cpu, span, Owner::Target(thread, None));
+            pieces.push(Piece::certain(slice.cpu, span, segment.owner));
+            segments.push(segment);
+        }
+        segments.sort_by_key(|segment: &Segment| (segment.cpu, segment.span));
+        let lines = lines(&slices, &by_thread, &ranges, &mut owners);
+        Self { segments, pieces, marks: vec![], owners: owners.list, lines, overlaps }
+    }
+}
+
+/// Who owns a slice that is not the target's.
+fn stranger(who: Occupant, strangers: &Strangers) -> Owner {
+    let Occupant::Stranger(key) = who else { return Owner::Other };
+    strangers.owner(key)
+}
+
+/// Strangers' pieces.
+fn pieces(slices: &[Slice], strangers: &Strangers, owners: &mut Owners) -> Vec<Piece> {
+    let piece = |slice: &Slice| {
+        let span = Span { start: slice.start, end: slice.end };
+        let owner = owners.number(stranger(slice.who, strangers));
+        Piece::certain(slice.cpu, span, owner)
+    };
+    slices.iter().filter(|slice| !matches!(slice.who, Occupant::Target(_))).map(piece).collect()
+}
+
+/// A line of each thread.
+fn lines(
+    slices: &[Slice],
+    by_thread: &[&Sample],
+    ranges: &HashMap<ThreadKey, Range<usize>>,
+    owners: &mut Owners,
+) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut runs: Vec<(ThreadKey, Run)> = Vec::new();
+    for slice in slices {
+        if let Occupant::Target(thread) = slice.who {
+            let span = Span { start: slice.start, end: slice.end };
+            runs.push((thread, Run { cpu: slice.cpu, span, cpu_ns: 0 }));
+        }
+    }
+    runs.sort_by_key(|(thread, run)| (*thread, run.span, run.cpu));
+    for of_thread in runs.chunk_by(|a, b| a.0 == b.0) {
+        let Some(&(thread, _)) = of_thread.first() else { continue };
+        let mut of_thread: Vec<Run> = of_thread.iter().map(|&(_, run)| run).collect();
+        let range = ranges.get(&thread).cloned().unwrap_or_default();
+        let samples = by_thread.get(range).unwrap_or_default();
+        let marks = mark(&mut of_thread, samples, owners);
+        let unseen = owners.number(Owner::Target(thread, None));
+        lines.push(Line { thread, runs: of_thread, marks, ends: vec![], unseen, near_ns: NEAREST_NS });
+    }
+    lines
+}
+
+/// Puts a thread's runs and samples on its CPU time.
+fn mark(runs: &mut [Run], samples: &[&Sample], owners: &mut Owners) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    let mut samples = samples.iter().peekable();
+    let mut before = 0_u64;
+    for run in runs {
+        run.cpu_ns = before;
+        while samples.next_if(|sample| sample.at < run.span.start).is_some() {}
+        while let Some(sample) = samples.next_if(|sample| sample.at < run.span.end) {
+            let owner = owners.number(Owner::Target(sample.thread, Some(sample.stack)));
+            let cpu_ns = before.saturating_add(sample.at.ns_since(run.span.start));
+            marks.push(Mark { line: 0, at: sample.at, cpu_ns, owner });
+        }
+        before = before.saturating_add(run.span.ns());
+    }
+    marks
+}
+
+/// Slices clipped to the span, ordered by CPU and start, made disjoint; and how many had to be cut short for it.
+fn disjoint_slices(slices: &[Slice], span: Span) -> (Vec<Slice>, u64) {
+    let mut ordered: Vec<Slice> = slices.iter().copied().filter(|slice| slice.start < slice.end).collect();
+    ordered.sort_by_key(|slice| (slice.cpu, slice.start, slice.end));
+    let mut overlaps = 0;
+    let mut disjoint: Vec<Slice> = Vec::with_capacity(ordered.len());
+    for slice in ordered {
+        if let Some(before) = disjoint.last_mut()
+            && before.cpu == slice.cpu
+            && before.end > slice.start
+        {
+            overlaps += 1;
+            before.end = slice.start;
+        }
+        disjoint.push(slice);
+    }
+    let clip = |slice: Slice| {
+        let inside = Span::new(slice.start, slice.end).overlap(span)?;
+        Some(Slice { start: inside.start, end: inside.end, ..slice })
+    };
+    (disjoint.into_iter().filter_map(clip).collect(), overlaps)
+}
+
+/// Where each thread's samples lie in a list that is ordered by thread.
+fn ranges_by_thread(samples: &[&Sample]) -> HashMap<ThreadKey, Range<usize>> {
+    let mut ranges = HashMap::new();
+    let mut start = 0;
+    for run in samples.chunk_by(|a, b| a.thread == b.thread) {
+        if let Some(first) = run.first() {
+            ranges.insert(first.thread, start..start + run.len());
+        }
+        start += run.len();
+    }
+    ranges
+}
+
+/// The parts of a slice and the stacks that own them, in time order; neighbours with one stack are one part. `samples` are the thread's,
+/// in time order.
+fn owned_parts(slice: Span, samples: &[&Sample]) -> Vec<(Span, Option<StackId>)> {
+    let first = samples.partition_point(|sample| sample.at < slice.start);
+    let after = samples.partition_point(|sample| sample.at < slice.end);
+    let inside = samples.get(first..after).unwrap_or_default();
+    if inside.is_empty() {
+        let before = first.checked_sub(1).and_then(|i| samples.get(i));
+        return vec![(slice, nearest_stack(slice, before.copied(), samples.get(after).copied()))];
+    }
+    let mut parts: Vec<(Span, Option<StackId>)> = Vec::new();
+    let mut start = slice.start;
+    for (i, sample) in inside.iter().enumerate() {
+        let end = inside.get(i + 1).map_or(slice.end, |next| sample.at.midpoint(next.at));
+        match parts.last_mut() {
+            Some((part, stack)) if *stack == Some(sample.stack) => part.end = end,
+            _ if start < end => parts.push((Span { start, end }, Some(sample.stack))),
+            // Two samples at one moment: the earlier of them owns nothing.
+            _ => {}
+        }
+        start = end;
+    }
+    parts
+}
+
+fn nearest_stack(slice: Span, before: Option<&Sample>, after: Option<&Sample>) -> Option<StackId> {
+    let near = |at: KtimeNs, sample: &Sample, distance: u64| {
+        (distance <= NEAREST_NS).then_some((distance, at, sample.stack))
+    };
+    let before = before.and_then(|sample| near(sample.at, sample, slice.start.ns_since(sample.at)));
+    let after = after.and_then(|sample| near(sample.at, sample, sample.at.ns_since(slice.end)));
+    before.into_iter().chain(after).min_by_key(|&(distance, at, _)| (distance, at)).map(|(_, _, stack)| stack)
+}
+
+/// Owners by number, and numbers by owner.
+struct Owners {
+    list: Vec<OwnerTime>,
+    numbers: HashMap<Owner, OwnerId>,
+}
+
+impl Owners {
+    fn new() -> Self {
+        let other = OwnerTime { owner: Owner::Other, time_ns: 0, samples: 0 };
+        Self { list: vec![other], numbers: [(Owner::Other, OTHER)].into() }
+    }
+
+    fn number(&mut self, owner: Owner) -> OwnerId {
+        *self.numbers.entry(owner).or_insert_with(|| {
+            self.list.push(OwnerTime { owner, time_ns: 0, samples: 0 });
+            u32::try_from(self.list.len() - 1).unwrap_or(OTHER)
+        })
+    }
+
+    fn get_mut(&mut self, owner: Owner) -> &mut OwnerTime {
+        let number = self.number(owner) as usize;
+        &mut self.list[number]
+    }
+
+    fn segment(&mut self, cpu: CpuId, span: Span, owner: Owner) -> Segment {
+        let number = self.number(owner);
+        let time = &mut self.list[number as usize].time_ns;
+        *time = time.saturating_add(span.ns());
+        Segment { cpu, span, owner: number }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CpuTime, Owner, Span, Strangers};
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
+    use energy_trace_model::recording::record::{Occupant, Sample, Slice, Unseen, Verdict};
+
+    const MS: u64 = 1_000_000;
+    const ME: ThreadKey = ThreadKey::new(0);
+    const ALWAYS: Span = Span { start: KtimeNs::from_ns(0), end: KtimeNs::from_ns(u64::MAX) };
+
+    fn slice(cpu: u32, from_ms: u64, to_ms: u64) -> Slice {
+        let at = |ms| KtimeNs::from_ns(ms * MS);
+        Slice { cpu: CpuId::new(cpu), who: Occupant::Target(ME), start: at(from_ms), end: at(to_ms) }
+    }
+
+    fn sample(ms: u64, stack: u32) -> Sample {
+        Sample {
+            at: KtimeNs::from_ns(ms * MS),
+            cpu: CpuId::new(0),
+            thread: ME,
+            stack: StackId::new(stack),
+            verdict: Verdict::Complete,
+        }
+    }
+
+    /// What each stack of the thread owns, in ms, in the order in which they were met; `None` is unsampled.
+    fn owned(time: &CpuTime) -> Vec<(Option<u32>, u64, u64)> {
+        let of_me = |o: &super::OwnerTime| match o.owner {
+            Owner::Target(_, stack) => Some((stack.map(StackId::get), o.time_ns / MS, o.samples)),
+            Owner::Other | Owner::Stranger(_) => None,
+        };
+        time.owners.iter().filter_map(of_me).filter(|(_, ms, samples)| (*ms, *samples) != (0, 0)).collect()
+    }
+
+    /// Each sample owns its half of the way to its neighbours, and the ends of the slice.
+    #[test]
+    fn samples_own_their_surroundings() {
+        let time = CpuTime::new(
+            &[slice(0, 100, 200)],
+            &[sample(110, 1), sample(150, 2), sample(180, 1)],
+            &Strangers::default(),
+            &[],
+            ALWAYS,
+        );
+        assert_eq!(owned(&time), [(Some(1), 65, 2), (Some(2), 35, 1)]);
+    }
+
+    /// A slice without a sample takes the nearest one of its thread within half a second, on either side, else nobody's.
+    #[test]
+    fn empty_slices_take_the_nearest_sample() {
+        let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 700, 707)];
+        let time =
+            CpuTime::new(&slices, &[sample(90, 1), sample(160, 2)], &Strangers::default(), &[], ALWAYS);
+        assert_eq!(owned(&time), [(Some(1), 10, 1), (Some(2), 1, 1), (None, 7, 0)]);
+    }
+
+    /// A sample outside every slice owns no time and is still counted.
+    #[test]
+    fn stray_samples_count() {
+        let time = CpuTime::new(&[], &[sample(5, 9)], &Strangers::default(), &[], ALWAYS);
+        assert_eq!(owned(&time), [(Some(9), 0, 1)]);
+    }
+
+    /// Overlapping slices of a CPU: the later start wins and the overlap is counted; other CPUs are not concerned.
+    #[test]
+    fn overlaps_are_cut_and_counted() {
+        let slices = [slice(0, 0, 100), slice(0, 40, 60), slice(1, 0, 100)];
+        let time = CpuTime::new(&slices, &[], &Strangers::default(), &[], ALWAYS);
+        assert_eq!(time.overlaps, 1);
+        assert_eq!(owned(&time), [(None, 40 + 20 + 100, 0)]);
+    }
+
+    /// A slice of twenty seconds with one sample, because the machine stood still: the sample has its own periods, the rest is nobody's.
+    #[test]
+    fn a_sample_does_not_stand_for_a_pause() {
+        let pause = |from_ms: u64, to_ms: u64| {
+            let at = |ms| KtimeNs::from_ns(ms * MS);
+            Unseen { cpu: CpuId::new(0), start: at(from_ms), end: at(to_ms) }
+        };
+        let pauses = [pause(1_000, 14_990), pause(15_010, 21_000)];
+        let (slices, samples) = ([slice(0, 1_000, 21_000)], [sample(15_000, 1)]);
+        let time = CpuTime::new(&slices, &samples, &Strangers::default(), &pauses, ALWAYS);
+        assert_eq!(owned(&time), [(Some(1), 20, 1), (None, 19_980, 0)]);
+        assert!(time.segments.is_sorted_by_key(|segment| (segment.cpu, segment.span)));
+        let pieces: u64 = time.pieces.iter().map(|piece| piece.span.ns()).sum();
+        let runs: u64 = time.lines.iter().flat_map(|line| &line.runs).map(|run| run.span.ns()).sum();
+        assert_eq!((pieces / MS, runs / MS), (19_980, 20));
+    }
+
+    /// Only time within the recording's span counts.
+    #[test]
+    fn slices_are_clipped() {
+        let span = Span { start: KtimeNs::from_ns(20 * MS), end: KtimeNs::from_ns(70 * MS) };
+        let time = CpuTime::new(
+            &[slice(0, 0, 30), slice(0, 60, 100), slice(0, 80, 90)],
+            &[],
+            &Strangers::default(),
+            &[],
+            span,
+        );
+        assert_eq!(owned(&time), [(None, 20, 0)]);
+    }
+}

@@ -1,0 +1,62 @@
+//! Which files the command will map, told by a process of its own: the command's files are not ours, and what they hold may be made to
+//! stop or to swell whoever reads them.
+//!
+//! Leaves out the looking itself (`tracee::prefetch`).
+
+use crate::plan::RecordPlan;
+use crate::roles::channel::ChannelError;
+use crate::roles::child::{Child, Parent, fork_role};
+use crate::roles::renounce::renounce;
+use crate::tracee::prefetch::foresee;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{dup2_stderr, dup2_stdout};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
+
+/// Bytes of memory that the looking may take.
+const MOST_MEMORY: u64 = 256 << 20;
+/// CPU time that it may take, in seconds.
+const MOST_SECONDS: u64 = 5;
+/// How long it is waited for: a guess that is missing is made up for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes that its answer may have: a handful of paths.
+const MOST: usize = 1 << 16;
+
+/// Somebody who looks.
+pub(super) struct Foresight(Child);
+
+impl Foresight {
+    /// Begins to look. `None`: there is no command, or no process to be had.
+    pub(super) fn begin(plan: &RecordPlan) -> Option<Self> {
+        let words = plan.target.command();
+        if words.is_empty() {
+            return None;
+        }
+        fork_role(c"et-foresight", |parent| i32::from(look(words, &parent).is_err())).ok().map(Self)
+    }
+
+    /// The files, as paths.
+    pub(super) fn wait(self) -> Vec<Vec<u8>> {
+        let paths = self.0.channel.receive::<Vec<Vec<u8>>>(MOST, Some(PATIENCE));
+        // It may have ended already, and nobody else has its number before it is collected.
+        let _ = kill(self.0.pid(), Signal::SIGKILL);
+        self.0.end(Duration::ZERO);
+        paths.map(|(paths, _)| paths).unwrap_or_default()
+    }
+}
+
+fn look(words: &[std::ffi::OsString], parent: &Parent) -> Result<(), ChannelError> {
+    renounce(None)?;
+    parent.die_with_it()?;
+    // A process that has no memory left says so, which is nobody's concern.
+    let nowhere = File::options().write(true).open("/dev/null")?;
+    dup2_stdout(&nowhere).and_then(|()| dup2_stderr(&nowhere)).map_err(io::Error::from)?;
+    setrlimit(Resource::RLIMIT_DATA, MOST_MEMORY, MOST_MEMORY).map_err(io::Error::from)?;
+    setrlimit(Resource::RLIMIT_CPU, MOST_SECONDS, MOST_SECONDS).map_err(io::Error::from)?;
+    let paths = foresee(words, std::env::var_os("PATH").as_deref());
+    let paths: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
+    parent.channel.send(&paths, &[], Some(PATIENCE))
+}

@@ -1,0 +1,13 @@
+//! Reading while the run lasts: the counters (`reader`), the clocks of CPUs beside them (`cpu_clocks`), and before the start two drivers of
+//! one counter against each other (`cross_check`).
+//!
+//! Leaves out what is read (`sources/`).
+
+mod cpu_clocks;
+mod cross_check;
+mod reader;
+
+pub(super) use cpu_clocks::Clocks;
+pub(super) use cross_check::CrossCheck;
+pub(super) use reader::{Live, LiveReplay, start};
+pub use reader::{PowerEnd, PowerTask};

@@ -1,0 +1,262 @@
+//! NVIDIA GPUs through NVML: which devices there are, and their readings. This file and its folder are the only ones that name `nvml_wrapper`.
+//!
+//! The counter is `nvmlDeviceGetTotalEnergyConsumption` (Volta and later): millijoules since the driver was loaded, moving in steps of
+//! 20 to 100 ms, so a reading without a step is no proof that nothing was spent. Where a device has none, what it offers instead decides
+//! (`nvml/offer.rs`): the counter of its module, or its power, summed up (`nvml/power_sum.rs`). `nvml/watch.rs` looks at the meter while it is
+//! read, `nvml/calibration.rs` says from that how it behaves, `nvml/findings.rs` has the sentences. Leaves out instances of MIG (NVIDIA gives
+//! energy for the whole device only), and everything about kernels.
+
+mod calibration;
+mod findings;
+mod offer;
+mod power_sum;
+mod watch;
+
+use crate::power::idle::baseline;
+use crate::power::source::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark, measured_source};
+use calibration::Track;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::DomainId;
+use energy_trace_model::recording::record::{
+    Domain, DomainClass, GpuMeter, GpuMeterKind, Ignored, Origin, Quality, Scope, Source, Warning,
+};
+use nvml_wrapper::Nvml;
+use nvml_wrapper::error::NvmlError;
+use offer::Offer;
+use power_sum::PowerSum;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use watch::Watch;
+
+/// The source's name.
+pub(in crate::power) const NAME: &str = "nvml";
+
+/// The library that the driver installs.
+const LIBRARY: &str = "libnvidia-ml.so.1";
+
+/// Time between two readings while the meter's step is measured: much shorter than any step.
+const FAST: Duration = Duration::from_millis(2);
+
+/// Readings come after this part of the shortest step at the latest: as fast as steps, they would show none in one and two in the next; and a whole
+/// part would meet each step at the same distance, so that nothing told how late it is seen.
+const READ_EACH: f64 = 0.4;
+/// But not more often than this.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(4);
+
+/// What NVML offers on this machine.
+pub(in crate::power) struct Found {
+    /// The devices that can be read; `None` when there is none.
+    pub(in crate::power) gpus: Option<Gpus>,
+    /// The same for the reader of a report.
+    pub(in crate::power) source: Source,
+    /// What a reader should know before believing the numbers.
+    pub(in crate::power) remarks: Vec<Remark>,
+}
+
+/// Looks for NVIDIA devices. No library, no driver or no device is an ordinary result, with the reason in `source.ignored`. Devices whose
+/// energy would be a sum of power readings are left out where only what is `measured` is wanted.
+pub(in crate::power) fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Found {
+    let mut source = measured_source(NAME, period);
+    let mut remarks = Vec::new();
+    let path = library.unwrap_or_else(|| Path::new(LIBRARY));
+    let gpus = match open(path, measured_only, &mut source, &mut remarks) {
+        Ok(gpus) => gpus,
+        Err(e) => {
+            source.ignored.push(Ignored { domain: NAME.to_owned(), why: findings::explain(path, &e) });
+            return Found { gpus: None, source, remarks };
+        }
+    };
+    source.domains = gpus.domains.iter().map(|d| d.name.clone()).collect();
+    if !gpus.gpus.is_empty() && gpus.gpus.iter().all(|gpu| !is_counter(gpu.meter.kind)) {
+        source.quality = Quality::Estimated;
+    }
+    Found { gpus: (!gpus.domains.is_empty()).then_some(gpus), source, remarks }
+}
+
+fn open(
+    library: &Path,
+    measured_only: bool,
+    source: &mut Source,
+    remarks: &mut Vec<Remark>,
+) -> Result<Gpus, NvmlError> {
+    let nvml = Nvml::builder().lib_path(library.as_os_str()).init()?;
+    let count = nvml.device_count()?;
+    if count == 0 {
+        let why = "the driver shows no device".to_owned();
+        source.ignored.push(Ignored { domain: NAME.to_owned(), why });
+    }
+    if let Ok(version) = nvml.sys_driver_version() {
+        source.notes.push(format!("NVIDIA driver {version}"));
+    }
+    let (mut domains, mut gpus) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        let name = format!("gpu-{index}");
+        let offer = nvml.device_by_index(index).and_then(|device| Offer::read(&nvml, &device, index));
+        match offer {
+            Ok(offer) => {
+                remarks.extend(findings::of_offer(&name, &offer));
+                match offer.meter(measured_only) {
+                    Ok(kind) => {
+                        source.notes.extend(offer.notes(&name));
+                        domains.push(domain(&name, index, &offer, kind));
+                        gpus.push(Gpu::new(index, name, kind, &offer));
+                    }
+                    Err(why) => source.ignored.push(Ignored { domain: name, why }),
+                }
+            }
+            Err(e) => source.ignored.push(Ignored { domain: name, why: findings::explain_device(&e) }),
+        }
+    }
+    Ok(Gpus { nvml: Arc::new(nvml), domains, gpus })
+}
+
+const fn is_counter(kind: GpuMeterKind) -> bool {
+    matches!(kind, GpuMeterKind::Counter | GpuMeterKind::ModuleCounter)
+}
+
+fn domain(name: &str, index: u32, offer: &Offer, kind: GpuMeterKind) -> Domain {
+    let place = format!("{} ({})", offer.model, offer.uuid);
+    let quality = if is_counter(kind) { Quality::Measured } else { Quality::Estimated };
+    Domain {
+        id: DomainId::default(),
+        name: name.to_owned(),
+        class: DomainClass::Gpu,
+        scope: Scope::Gpu(index),
+        origin: Origin::Counter { source: NAME.to_owned(), place, max_range: None, quality },
+        idle: None,
+    }
+}
+
+/// The devices that are read.
+pub(in crate::power) struct Gpus {
+    nvml: Arc<Nvml>,
+    domains: Vec<Domain>,
+    gpus: Vec<Gpu>,
+}
+
+/// A device that is read.
+struct Gpu {
+    /// NVML's index of it.
+    index: u32,
+    name: String,
+    meter: GpuMeter,
+    sum: PowerSum,
+    watch: Watch,
+}
+
+impl Gpu {
+    fn new(index: u32, name: String, kind: GpuMeterKind, offer: &Offer) -> Self {
+        let meter = GpuMeter { kind, tick_ns: None, lag_ns: None, window_ns: None, agreement_permille: None };
+        Self { index, name, meter, sum: PowerSum::default(), watch: Watch::new(offer, kind) }
+    }
+
+    /// The counter in microjoules that was read at a moment as millijoules, or of which the power was read, in milliwatts.
+    fn counter_uj(&mut self, at: KtimeNs, value: u64) -> u64 {
+        if is_counter(self.meter.kind) { value.saturating_mul(1000) } else { self.sum.add(at, value) }
+    }
+
+    fn attempt(&mut self, nvml: &Nvml) -> Attempt {
+        let before = crate::clock::now();
+        let read = nvml.device_by_index(self.index).and_then(|device| {
+            let value = offer::read_meter(nvml, &device, self.meter.kind)?;
+            Ok((device, value))
+        });
+        let at = before.midpoint(crate::clock::now());
+        match read {
+            Ok((device, value)) => {
+                let uj = self.counter_uj(at, value);
+                let stepped = self.watch.see_counter(at, uj);
+                self.watch.look(nvml, &device, at, stepped);
+                Attempt { at, counter_uj: Ok(uj) }
+            }
+            Err(e) => {
+                if matches!(e, NvmlError::GpuLost) {
+                    self.watch.see_loss(at);
+                }
+                Attempt { at, counter_uj: Err(format!("{}: {e}", self.name)) }
+            }
+        }
+    }
+}
+
+impl PowerSource for Gpus {
+    fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    fn read(&mut self, attempts: &mut Vec<Attempt>) {
+        attempts.extend(self.gpus.iter_mut().map(|gpu| gpu.attempt(&self.nvml)));
+    }
+
+    fn calibrator(&self) -> Option<Calibrator> {
+        let nvml = Arc::clone(&self.nvml);
+        let devices: Vec<(u32, GpuMeterKind)> = self.gpus.iter().map(|g| (g.index, g.meter.kind)).collect();
+        Some(Box::new(move |over| {
+            let end = crate::clock::now().as_ns() + u64::try_from(over.as_nanos()).unwrap_or(u64::MAX);
+            let mut tracks = vec![Track::new(); devices.len()];
+            while crate::clock::now().as_ns() < end {
+                for (&(index, kind), track) in devices.iter().zip(&mut tracks) {
+                    let value = nvml.device_by_index(index).and_then(|d| offer::read_meter(&nvml, &d, kind));
+                    track.extend(value.ok().map(|value| (crate::clock::now(), value)));
+                }
+                std::thread::sleep(FAST);
+            }
+            tracks
+        }))
+    }
+
+    fn learn(&mut self, tracks: Vec<Track>) -> Learned {
+        let mut idle = Vec::new();
+        for (gpu, track) in self.gpus.iter_mut().zip(tracks) {
+            gpu.meter.tick_ns = calibration::tick_ns(&track);
+            gpu.meter.agreement_permille = gpu.watch.agreement_permille();
+            // A counter's steps are seen to 2 ms here, and to 20 ms at the usual rate: of 100 ms, that is a matter of percents.
+            let counter_uj: Track = track.into_iter().map(|(at, mj)| (at, mj.saturating_mul(1000))).collect();
+            idle.push(is_counter(gpu.meter.kind).then(|| baseline(&counter_uj)).flatten());
+        }
+        let notes = self.gpus.iter().flat_map(|gpu| findings::describe(&gpu.name, &gpu.meter)).collect();
+        Learned { notes, idle }
+    }
+
+    fn longest_period(&self) -> Option<Duration> {
+        let steps =
+            self.gpus.iter().filter(|gpu| is_counter(gpu.meter.kind)).filter_map(|gpu| gpu.meter.tick_ns);
+        let shortest = Duration::from_nanos(steps.min()?);
+        Some(shortest.mul_f64(READ_EACH).max(SHORTEST_PERIOD))
+    }
+
+    fn extras(&mut self) -> Vec<(usize, Extra)> {
+        let uses = |(place, gpu): (usize, &mut Gpu)| {
+            let uses = gpu.watch.take_uses();
+            (!uses.is_empty()).then_some((place, Extra::GpuUses(uses)))
+        };
+        self.gpus.iter_mut().enumerate().filter_map(uses).collect()
+    }
+
+    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<Warning>) {
+        let (mut extras, mut warnings) = (self.extras(), Vec::new());
+        for (place, gpu) in self.gpus.iter_mut().enumerate() {
+            gpu.watch.conclude(&mut gpu.meter);
+            warnings.extend(findings::of_run(&gpu.name, &gpu.meter, &gpu.watch));
+            extras.push((place, Extra::GpuMeter(gpu.meter)));
+        }
+        (extras, warnings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find;
+    use std::path::Path;
+    use std::time::Duration;
+
+    /// A library that does not exist is an ordinary result that names the library and the option.
+    #[test]
+    fn no_library() {
+        let found = find(Some(Path::new("/nonexistent/libnvidia-ml.so.1")), Duration::from_millis(20), false);
+        assert!(found.gpus.is_none());
+        let why = &found.source.ignored[0].why;
+        assert!(why.contains("/nonexistent/libnvidia-ml.so.1") && why.contains("--nvml-lib"), "{why}");
+    }
+}
