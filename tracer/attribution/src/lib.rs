@@ -48,9 +48,10 @@ use delegation::{Behalf, Logical};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, SocketId};
 use energy_trace_model::profile::accounting::Accounting;
+use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::{EnergyProfile, View};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{Scope, Warning};
+use energy_trace_model::recording::record::Scope;
 use ledger::account::{Account, Basis, account};
 use ledger::{diagnostics, rows};
 use power_model::classes;
@@ -95,7 +96,7 @@ struct Found {
     time: CpuTime,
     behalf: Behalf,
     accounts: Vec<Account>,
-    warnings: Vec<Warning>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl Found {
@@ -122,21 +123,22 @@ impl Found {
             launchers,
             conditions,
         };
-        let mut warnings = recording.warnings.clone();
+        let mut found: Vec<Diagnostic> =
+            recording.diagnostics.iter().cloned().map(Diagnostic::Recorded).collect();
         let accounts: Vec<Account> = recording
             .domains
             .iter()
             .map(|domain| {
                 let readings = recording.readings.get(&domain.id).map_or(&[][..], Vec::as_slice);
                 let account = account(domain, readings, &basis);
-                warnings.extend(diagnostics::of_domain(domain, &account, span));
+                found.extend(diagnostics::of_domain(domain, &account, span));
                 account
             })
             .collect();
-        warnings.extend(diagnostics::of_kernels(&recording.gpu.tiers));
-        warnings.extend(diagnostics::of_launch_stacks(recording.gpu.stacks));
-        warnings.extend(diagnostics::of_recording(time.overlaps, cpus.time_without_socket(&time)));
-        Self { time, behalf, accounts, warnings }
+        found.extend(diagnostics::of_kernels(&recording.gpu.tiers));
+        found.extend(diagnostics::of_launch_stacks(recording.gpu.stacks));
+        found.extend(diagnostics::of_recording(time.overlaps, cpus.time_without_socket(&time)));
+        Self { time, behalf, accounts, diagnostics: found }
     }
 
     fn into_profile(
@@ -148,7 +150,7 @@ impl Found {
         let (rows, sources): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
         let certainty = rows::certainty(&self.accounts, &sources);
         let ledger = self.accounts.into_iter().map(|account| account.row).collect();
-        EnergyProfile { accounting, ledger, rows, view, certainty, warnings: self.warnings }
+        EnergyProfile { accounting, ledger, rows, view, certainty, diagnostics: self.diagnostics }
     }
 }
 

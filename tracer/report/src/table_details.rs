@@ -2,10 +2,11 @@
 //! stacks are.
 
 use super::names::is_nameless;
+use super::sentences::{copy_outcome, ignored_reason, runtime, source_note};
 use super::table_cells::{Look, TITLE, seconds};
-use super::{doubts, run};
+use super::{diagnostics, run};
 use energy_trace_model::profile::certainty::DomainCertainty;
-use energy_trace_model::profile::gates::Gate;
+use energy_trace_model::profile::gates::{Gate, ValidityCheck};
 use energy_trace_model::profile::{EnergyProfile, LedgerRow};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{GpuMeter, GpuUse, Source};
@@ -49,7 +50,7 @@ pub(crate) fn write(
 
 /// The interpreters of the recording's processes, each once.
 pub(crate) fn runtimes(recording: &Recording) -> Vec<String> {
-    let runtimes = recording.processes.iter().filter_map(|process| process.runtime.clone());
+    let runtimes = recording.processes.iter().filter_map(|process| process.runtime.as_ref().map(runtime));
     runtimes.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
@@ -101,7 +102,7 @@ fn frequency_fact(exponent: f64) -> String {
 }
 
 fn gate_fact(gate: &Gate) -> String {
-    let asked = if gate.name == "cross_validation" { "more than" } else { "less than" };
+    let asked = if gate.check == ValidityCheck::CrossValidation { "more than" } else { "less than" };
     let failed = if gate.passed { "" } else { ", failed" };
     let value = if gate.value.is_finite() { format!("{:.1}", gate.value) } else { "endless".to_owned() };
     format!("{value} (asked: {asked} {}{failed})", gate.limit)
@@ -111,12 +112,13 @@ fn source_facts(source: &Source) -> Vec<String> {
     let word = run::quality_word(source.quality);
     let domains =
         if source.domains.is_empty() { "nothing taken".to_owned() } else { source.domains.join(", ") };
-    let mut facts = vec![format!("{} ({word}): {domains}", source.name)];
-    facts.extend(source.notes.iter().map(|note| format!("{}: {note}", source.name)));
+    let mut facts = vec![format!("{} ({word}): {domains}", source.kind)];
+    facts.extend(source.notes.iter().map(|note| format!("{}: {}", source.kind, source_note(note))));
     let ignored = source.ignored.iter();
-    facts.extend(
-        ignored.map(|ignored| format!("{}: ignored {}: {}", source.name, ignored.domain, ignored.why)),
-    );
+    facts.extend(ignored.map(|ignored| {
+        let reason = ignored_reason(&ignored.reason);
+        format!("{}: ignored {}: {reason}", source.kind, ignored.domain)
+    }));
     facts
 }
 
@@ -157,14 +159,18 @@ fn busy_by_pid(uses: &[GpuUse]) -> BTreeMap<u32, u64> {
 
 fn sampling_facts(recording: &Recording) -> Vec<String> {
     let all = recording.samples.len();
-    let mut facts = vec![format!("{all} samples, {} lost", doubts::lost_total(recording))];
+    let mut facts = vec![format!("{all} samples, {} lost", diagnostics::lost_total(recording))];
     let launches = recording.gpu.stacks.named().into_iter();
     facts.extend(launches.map(|(whose, count)| format!("stacks of GPU launches, {whose}: {count}")));
     let verdicts = run::verdicts(recording);
     facts.extend(verdicts.iter().map(|(verdict, count)| format!("stacks {verdict}: {count}")));
     if let Some(summary) = &recording.summary {
-        let copies = summary.raw.iter();
-        facts.extend(copies.map(|(what, count)| format!("stacks unwound in user space, {what}: {count}")));
+        let copies = summary.copies.iter();
+        facts.extend(
+            copies.map(|(what, count)| {
+                format!("stacks unwound in user space, {}: {count}", copy_outcome(what))
+            }),
+        );
         facts.push(format!("CPU time of energy-trace itself: {} s", seconds(summary.tracer_cpu_ns)));
         let bpf = summary.bpf_ns.map_or_else(
             || "not known; the kernel counts it with `sysctl kernel.bpf_stats_enabled=1`".to_owned(),

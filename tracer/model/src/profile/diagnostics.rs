@@ -3,6 +3,7 @@
 //! One variant for each code, with what its sentence needs. Leaves out the sentences, which the report makes, and how sure each single
 //! number is (`certainty`).
 
+use super::gates::ValidityCheck;
 use crate::recording::record::{KernelTier, LaunchStacks, LossReason, RecordingDiagnostic};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -177,28 +178,6 @@ pub struct MeterFit {
     pub mean_s: f64,
     /// The condition number of the fit.
     pub condition: f64,
-}
-
-/// A check that learned power has to pass before it splits energy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ValidityCheck {
-    /// Power fitted to one part of the run predicts another.
-    CrossValidation,
-    /// No function's times are nearly a sum of others'.
-    ConditionNumber,
-    /// Two halves of the run show the same power.
-    SplitHalf,
-}
-
-impl ValidityCheck {
-    /// Its name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::CrossValidation => "cross_validation",
-            Self::ConditionNumber => "condition_number",
-            Self::SplitHalf => "split_half",
-        }
-    }
 }
 
 impl Diagnostic {

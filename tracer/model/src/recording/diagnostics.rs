@@ -336,7 +336,9 @@ impl PowerDiagnostic {
     /// The domain whose meter shows more than what is launched on its device: which launches took it cannot be known.
     pub fn shared_meter(&self) -> Option<&str> {
         match self {
-            Self::GpuMig { domain } | Self::GpuVirtual { domain } | Self::GpuModule { domain } => Some(domain),
+            Self::GpuMig { domain } | Self::GpuVirtual { domain } | Self::GpuModule { domain } => {
+                Some(domain)
+            }
             _ => None,
         }
     }

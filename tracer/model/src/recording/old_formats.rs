@@ -6,13 +6,13 @@
 
 mod texts;
 
-use super::record::{
-    CopyOutcome, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, Histogram, IdleBaseline,
-    IdleOrigin, Ignored, IgnoredReason, KernelTier, LaunchStacks, Launches, Library, LossReason, Name,
-    Origin, Quality, Reading, Record, RecordingDiagnostic, Runtime, SampleEvent, Sample, Scope, Slice, Source,
-    SourceKind, SourceNote, StackNode, Stranger, Summary, Thread, Unseen, Unwinding, Wait, Wake,
-};
 use super::record;
+use super::record::{
+    CopyOutcome, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, Histogram, IdleBaseline, IdleOrigin,
+    Ignored, IgnoredReason, KernelTier, LaunchStacks, Launches, Library, LossReason, Name, Origin, Quality,
+    Reading, Record, RecordingDiagnostic, Runtime, Sample, SampleEvent, Scope, Slice, Source, SourceKind,
+    SourceNote, StackNode, Stranger, Summary, Thread, Unseen, Unwinding, Wait, Wake,
+};
 use crate::clock::{KtimeNs, WallAnchor};
 use crate::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId};
 use crate::units::{MicroJoules, MicroWatts};
@@ -111,7 +111,9 @@ pub(super) struct OldHeader {
 
 impl From<OldHeader> for record::Header {
     fn from(old: OldHeader) -> Self {
-        let OldHeader { version, command, anchor, kernel, cpu_model, sockets, sample_hz, system_wide, .. } = old;
+        let OldHeader {
+            version, command, anchor, kernel, cpu_model, sockets, sample_hz, system_wide, ..
+        } = old;
         let sample_event = match old.sample_event.as_str() {
             "cycles" => SampleEvent::Cycles,
             "cpu-clock" => SampleEvent::CpuClock,
@@ -154,10 +156,9 @@ struct OldIgnored {
 impl From<OldSource> for Source {
     fn from(old: OldSource) -> Self {
         let OldSource { name, domains, period_ns, quality, ignored, notes } = old;
-        let ignored = ignored.into_iter().map(|OldIgnored { domain, why }| Ignored {
-            domain,
-            reason: IgnoredReason::Other(why),
-        });
+        let ignored = ignored
+            .into_iter()
+            .map(|OldIgnored { domain, why }| Ignored { domain, reason: IgnoredReason::Other(why) });
         Self {
             kind: SourceKind::from_name(&name),
             domains,

@@ -2,7 +2,7 @@
 //!
 //! Leaves out the domains that they give (`domain`) and the sentences for reasons and remarks, which the report makes.
 
-use super::domain::{Quality};
+use super::domain::Quality;
 use crate::units::MicroWatts;
 use serde::{Deserialize, Serialize};
 use std::fmt;

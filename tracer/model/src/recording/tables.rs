@@ -3,8 +3,8 @@
 //! Leaves out how it lies in a file (`file.rs`).
 
 use super::record::{
-    Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading, RecordingDiagnostic, Sample, Slice, StackNode,
-    Stranger, Summary, Thread, Unseen, Wait, Wake,
+    Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading, RecordingDiagnostic, Sample,
+    Slice, StackNode, Stranger, Summary, Thread, Unseen, Wait, Wake,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
