@@ -16,7 +16,7 @@ const USER_BITS: u32 = 56;
 /// The caller of code without unwind information, if the word at `address` is its return address.
 ///
 /// Kernels made at run time push registers and call nothing far away: the return address lies a few words above the stack pointer
-/// (within 50 in all stops of oneDNN and MLAS that were looked at, research/workloads.md §3.1). It is believed when it follows a call
+/// (within 50 in all stops of oneDNN and MLAS that were looked at). It is believed when it follows a call
 /// that may have led here, its code has unwind information, and two more steps succeed from there. The callee's first push is its caller's `rbp`, or
 /// else the callee leaves `rbp` alone (oneDNN's barrier pushes `rax`).
 #[inline(always)]

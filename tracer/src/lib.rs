@@ -1,7 +1,7 @@
 //! energy-trace: joules per mixed native + Python stack, without code changes.
 //!
 //! Data flows one way: `power/` and `probe/` read the world, `timeline/` and `unwind/` give it shape, a recording (`profile/`) holds it,
-//! `attribution/` splits the energy, `report/` shows it. `ARCHITECTURE.md` has the picture, the rooms and the invariants.
+//! `attribution/` splits the energy, `report/` shows it. `docs/architecture.md` has the picture, the rooms and the invariants.
 
 mod allocator;
 pub mod cli;

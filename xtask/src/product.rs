@@ -36,13 +36,20 @@ pub(crate) enum Compiled {
     Release,
 }
 
-/// Runs one test that `cargo test` leaves out: `test` of `tests/FILE.rs`. The caller adds what it is told by its environment.
-pub(crate) fn ignored_test(workspace: &Workspace, compiled: Compiled, file: &str, test: &str) -> Command {
+/// Runs one test that `cargo test` leaves out: `test` of the program `tests/BINARY`. The caller adds what it is told by its environment.
+pub(crate) fn ignored_test(workspace: &Workspace, compiled: Compiled, binary: &str, test: &str) -> Command {
     let mut cargo = workspace.cargo();
-    cargo.args(["test", "--quiet", "--package", "energy-trace", "--test", file]);
+    cargo.args(["test", "--quiet", "--package", "energy-trace", "--test", binary]);
     if compiled == Compiled::Release {
         cargo.arg("--release");
     }
     cargo.args(["--", "--ignored", "--exact", "--nocapture", test]);
+    cargo
+}
+
+/// Runs a measurement of `tests/benches`, built for speed. The caller adds what it is told.
+pub(crate) fn measurement(workspace: &Workspace, name: &str) -> Command {
+    let mut cargo = workspace.cargo();
+    cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", name, "--"]);
     cargo
 }

@@ -1,6 +1,6 @@
 //! The row tables of libraries against gimli: figures, and a failure on any difference.
 //!
-//! The check itself is the test `rows_of_given_files` (`tests/rows.rs`), built for release because large libraries have millions of
+//! The check itself is the test `rows_of_given_files` (`tests/offline/unwind/rows`), built for release because large libraries have millions of
 //! rows. This finds the files.
 
 use crate::command::run;
@@ -26,7 +26,7 @@ pub(crate) fn chore(workspace: &Workspace, files: &[PathBuf]) -> Result<()> {
     ensure!(!files.is_empty(), "found no libraries; name some: cargo xtask check-rows FILE…");
     build_probes(workspace, Purpose::Build)?;
     let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
-    let mut test = ignored_test(workspace, Compiled::Release, "rows", "rows_of_given_files");
+    let mut test = ignored_test(workspace, Compiled::Release, "offline", "unwind::rows::rows_of_given_files");
     run(test.env("ENERGY_TRACE_ELF_FILES", names.join("\n")))
 }
 

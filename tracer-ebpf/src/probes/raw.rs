@@ -1,7 +1,7 @@
 //! Raw captures: the user registers and a copy of the user stack, for user space to unwind where the probes cannot.
 //!
 //! A capture is an event of its own, sent just before its sample. The copy goes by whole pages from the page of the stack pointer
-//! upwards: one read of all would fail for every stack that is shorter (research/feasibility.md §3), and constant sizes at constant
+//! upwards: one read of all would fail for every stack that is shorter, and constant sizes at constant
 //! places are what the verifier follows without a word. Leaves out kernel and Python frames, which the sample has.
 
 use super::gpu_stack::scratch_offset;

@@ -2,7 +2,7 @@
 //!
 //! By evidence, not by name. The anchor of a run of Python frames is a C local of the interpreter's evaluation function, so its address
 //! lies inside exactly one native frame: `[CFA of the callee, CFA of the frame)`. That frame is replaced by the run. It needs no
-//! symbols and survives stripped, split and renamed interpreters (research/unwinding.md §2c). Where native frames end early, the Python
+//! symbols and survives stripped, split and renamed interpreters. Where native frames end early, the Python
 //! frames that are left follow behind a mark that says why.
 
 use energy_trace_model::recording::record::{PythonLoss, Truncation, Verdict};

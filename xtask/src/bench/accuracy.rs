@@ -1,4 +1,4 @@
-//! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/accuracy_run.rs`, built for speed.
+//! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/benches/accuracy.rs`, built for speed.
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;

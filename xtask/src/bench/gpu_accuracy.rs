@@ -1,4 +1,4 @@
-//! `cargo xtask bench gpu-accuracy`: runs the benchmark of `tests/gpu_accuracy_run.rs`, built for speed.
+//! `cargo xtask bench gpu-accuracy`: runs the benchmark of `tests/benches/gpu_accuracy`, built for speed.
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench kill`: the test that kills each of energy-trace's processes (`tests/kill.rs`), at more moments than a test run has time for.
+//! `cargo xtask bench kill`: the test that kills each of energy-trace's processes (`tests/live/session/kill`), at more moments than a test run has time for.
 //!
 //! Leaves out what is looked for: the test knows.
 
@@ -20,7 +20,7 @@ pub(crate) struct Options {
 /// Runs the test; an error where something was harmed or left.
 pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut cargo = workspace.cargo();
-    cargo.args(["test", "--package", "energy-trace", "--test", "kill", "--", "--nocapture"]);
+    cargo.args(["test", "--package", "energy-trace", "--test", "live", "session::kill", "--", "--nocapture"]);
     cargo.env("ENERGY_TRACE_KILLS", options.moments.to_string());
     if let Some(seed) = options.seed {
         cargo.env("ENERGY_TRACE_SEED", seed.to_string());

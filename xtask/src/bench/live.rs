@@ -1,4 +1,4 @@
-//! `cargo xtask bench live`: runs the closed loops of `tests/live_bench.rs`. Needs root, /dev/fuse and two CPUs.
+//! `cargo xtask bench live`: runs the closed loops of `tests/benches/live.rs`. Needs root, /dev/fuse and two CPUs.
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;

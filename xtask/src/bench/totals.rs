@@ -1,8 +1,8 @@
-//! Totals beside other energy meters. The measurement itself is `tests/totals.rs`; this brings the meters.
+//! Totals beside other energy meters. The measurement itself is `tests/benches/totals.rs`; this brings the meters.
 
 use crate::command::run;
 use crate::frameworks;
-use crate::product::{Compiled, build_probes, ignored_test};
+use crate::product::{build_probes, measurement};
 use crate::setup::Purpose;
 use crate::workspace::Workspace;
 use anyhow::Result;
@@ -15,7 +15,7 @@ pub(crate) struct Options {}
 pub(crate) fn chore(workspace: &Workspace, _options: &Options) -> Result<()> {
     build_probes(workspace, Purpose::Test)?;
     let (codecarbon, scaphandre) = frameworks::install_meters(workspace)?;
-    run(ignored_test(workspace, Compiled::Debug, "totals", "totals")
+    run(measurement(workspace, "totals")
         .env("PEER_CODECARBON", codecarbon)
         .env("PEER_SCAPHANDRE", scaphandre))
 }

@@ -1,7 +1,7 @@
 //! Two readers of the same registers, compared before the start: what powercap says of a domain against what perf says.
 //!
 //! Both are the kernel's, over one hardware counter, with units that each scales for itself; tools have shipped with one of them wrong by
-//! a factor (research/energy-peers.md §4). Leaves out which of the two is right: a reader is told, and nothing is corrected.
+//! a factor. Leaves out which of the two is right: a reader is told, and nothing is corrected.
 
 use crate::power::source::{Attempt, PowerSource};
 

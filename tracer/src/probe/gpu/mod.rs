@@ -4,12 +4,15 @@
 //! files, `containers` where programs below another root find them; `launches` counts what the probes tell, and `graphs` knows what was captured; `listener` hears what the library says that is injected
 //! into programs, and `kernels` joins that with launches. Leaves out what launches cost (`attribution/gpu`).
 
+pub(super) mod calls;
 mod containers;
 mod devices;
 mod environment;
 mod functions;
+mod graph_calls;
 mod graphs;
 mod guests;
+mod kernel_calls;
 mod kernels;
 mod launches;
 mod libraries;

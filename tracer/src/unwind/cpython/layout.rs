@@ -1,5 +1,5 @@
 //! Where each version of CPython up to 3.12 keeps what is read: measured with `offsetof` against the headers of that version, release
-//! builds, x86-64 (research/unwinding.md §2a). Leaves out 3.13 and later, which say it themselves (`debug_offsets`).
+//! builds, x86-64. Leaves out 3.13 and later, which say it themselves (`debug_offsets`).
 
 use super::lines::LineTable;
 use crate::unwind::seam::Seam;

@@ -1,7 +1,7 @@
 //! The line tables of CPython: instruction to line.
 //!
 //! Formats: Objects/locations.md of CPython 3.11 (3.11 and later), Objects/lnotab_notes.txt of 3.10 (3.10) and of 3.8 (3.9 and older).
-//! Leaves out columns. `tests/lines.rs` compares with the interpreters themselves.
+//! Leaves out columns. `tests/offline/unwind/lines.rs` compares with the interpreters themselves.
 
 /// How a version writes its line table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

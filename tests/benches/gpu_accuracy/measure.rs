@@ -1,0 +1,99 @@
+//! One run of the benchmark on the virtual clock, as numbers.
+
+use super::meters::Metered;
+use crate::gpu::outcome::{Outcome, Tier, by_count, by_duration, errors, imbalance_uj, within};
+use crate::gpu::training::{KINDS, training_in};
+use crate::gpu::world::{MS, SECOND, World};
+use serde::Serialize;
+
+/// All of them.
+pub(crate) const TIERS: [Tier; 2] = [Tier::Launch, Tier::Kernel];
+
+impl Tier {
+    /// The word behind `--gpu`.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Launch => "launch",
+            Self::Kernel => "kernel",
+        }
+    }
+
+    /// What is aimed at: mean and worst error in percent.
+    pub(crate) const fn goal(self) -> (f64, f64) {
+        match self {
+            Self::Launch => (5.0, 15.0),
+            Self::Kernel => (2.0, 5.0),
+        }
+    }
+}
+
+/// A training loop: what the table calls it, nanoseconds of a launch's call, steps between two waits, streams.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loop {
+    pub(crate) name: &'static str,
+    call_ns: u64,
+    wait_each: u64,
+    streams: usize,
+}
+
+pub(crate) const LOOPS: [Loop; 4] = [
+    Loop { name: "a wait each step", call_ns: 20_000, wait_each: 1, streams: 1 },
+    Loop { name: "a wait in 4 steps", call_ns: 20_000, wait_each: 4, streams: 1 },
+    Loop { name: "host-bound", call_ns: 500_000, wait_each: 1, streams: 1 },
+    Loop { name: "two streams", call_ns: 20_000, wait_each: 1, streams: 2 },
+];
+
+/// What one run says, errors in percent.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Run {
+    /// Launch stacks, and how many of them were flagged.
+    pub(crate) stacks: usize,
+    pub(crate) flagged: usize,
+    /// Mean and worst error of those that were not flagged; none where all were.
+    pub(crate) known: Option<(f64, f64)>,
+    /// The same of all.
+    pub(crate) all: (f64, f64),
+    pub(crate) by_count: (f64, f64),
+    pub(crate) by_duration: (f64, f64),
+    /// Truths in their 95 % interval or bounds.
+    pub(crate) covered: usize,
+    pub(crate) imbalance_uj: i64,
+    /// Charged for launches that were captured and never ran, in joules; none where nothing was captured.
+    pub(crate) captured: Option<f64>,
+}
+
+/// Trains on a virtual GPU and splits its energy as a tier does.
+pub(crate) fn run(tier: Tier, metered: &Metered, of: Loop, seed: u64, seconds: u64) -> Run {
+    let mut world = training_in(of.streams, seed, seconds, of.call_ns, of.wait_each);
+    let until = world.end();
+    neighbour(&mut world, metered.neighbour, until);
+    let outcome = Outcome::with(&mut world, &KINDS, metered.meter, 75.0, tier);
+    let readings = world.readings(metered.meter);
+    let sites = KINDS.len();
+    let inside = |site: &usize| {
+        let (sure, truth) = (outcome.sureness(*site), outcome.truth[*site]);
+        within(sure.ci95, truth) || sure.bounds.is_some_and(|bounds| within(bounds, truth))
+    };
+    let flagged = (0..sites).filter(|&site| !outcome.identified(site)).count();
+    Run {
+        stacks: sites,
+        flagged,
+        known: (flagged < sites).then(|| outcome.errors()),
+        all: errors(&outcome.charged, &outcome.truth),
+        by_count: errors(&by_count(&world, &readings, sites), &outcome.truth),
+        by_duration: errors(&by_duration(&world, &readings, sites), &outcome.truth),
+        covered: (0..sites).filter(inside).count(),
+        imbalance_uj: imbalance_uj(&outcome.profile),
+        captured: None,
+    }
+}
+
+/// Another instance works for 300 to 900 ms, and rests as long.
+fn neighbour(world: &mut World, watts: f64, until: u64) {
+    let mut at = SECOND;
+    while watts > 0.0 && at < until {
+        let length = world.random.around(600 * MS, 300 * MS);
+        world.strangers.push((at, at + length, watts));
+        at += length + world.random.around(600 * MS, 300 * MS);
+    }
+}

@@ -1,0 +1,11 @@
+//! Tests on the simulated GPU (`tests/simgpu`): the simulation itself, its meter, and both tiers of attribution by launch.
+//!
+//! Leaves out real GPUs (`tests/gpu_check`).
+
+mod bad_input;
+mod kernel_tier;
+mod launches;
+mod library;
+mod meter;
+mod seen;
+mod simulation;

@@ -1,0 +1,8 @@
+//! A run from its start to its end: what is recorded, signals, outputs, rights and limits. Leaves out what the numbers are.
+
+mod kill;
+mod launch;
+mod limits;
+mod outputs;
+mod privileges;
+mod signals;

@@ -1,0 +1,8 @@
+//! Stacks of real programs. Leaves out names of machine code (`symbols`).
+
+mod cold;
+mod memory;
+mod oracle;
+mod rules;
+mod stacks;
+mod vdso;

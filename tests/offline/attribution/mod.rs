@@ -1,0 +1,10 @@
+//! Attribution on recordings made by hand and on virtual clocks. Leaves out real programs (`tests/live/attribution`).
+
+mod accuracy;
+mod accuracy_table;
+mod conservation;
+mod delegation;
+mod frequency;
+mod gpu;
+mod validity;
+mod world;

@@ -1,0 +1,4 @@
+//! The BPF side without a kernel: the built object, and the stack walkers over snapshots. Leaves out loading (`tests/live/probe`).
+
+mod contexts;
+mod walkers;

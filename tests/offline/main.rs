@@ -1,0 +1,12 @@
+//! Tests that need no rights and load no BPF programs; they run beside each other. One module for each room of the product.
+//!
+//! Leaves out what is shown on a running kernel (`tests/live`) and on a simulated GPU (`tests/gpu`).
+
+mod attribution;
+mod ebpf;
+mod power;
+mod recording;
+mod report;
+#[path = "../scenarios/mod.rs"]
+mod scenarios;
+mod unwind;

@@ -1,0 +1,4 @@
+//! The recording and its file. Leaves out what is made of it.
+
+mod file;
+pub(crate) mod records;

@@ -1,0 +1,6 @@
+//! What is printed of a profile. Leaves out whether its numbers are right (`attribution`).
+
+mod names;
+mod outputs;
+mod recording_builder;
+mod training_runs;

@@ -1,0 +1,387 @@
+//! What reports look like and that their sums are exact: golden files, the JSON schema, properties over random profiles.
+//!
+//! `BLESS=1 cargo test -p energy-trace --test report` writes the golden files anew; look at the difference before it is committed. A golden file
+//! that is missing fails.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use super::recording_builder::RecordingBuilder;
+use super::training_runs::{estimated_training, gpu_training, measured_training, training};
+use energy_trace_model::profile::{EnergyByClass, EnergyProfile};
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
+use energy_trace_model::units::MicroJoules;
+use energy_trace_report::flamegraph::FlameOptions;
+use energy_trace_report::folded::FoldedOptions;
+use energy_trace_report::functions::functions;
+use energy_trace_report::json::JsonOptions;
+use energy_trace_report::rows::rows;
+use energy_trace_report::table::TableOptions;
+use energy_trace_report::{By, DomainChoice, ReportError, csv, flamegraph, folded, json, table};
+use proptest::prelude::{ProptestConfig, any, prop, prop_assert_eq, proptest};
+use serde_json::Value;
+use std::path::Path;
+
+/// Compares with a golden file, or writes it where `BLESS` is set.
+#[track_caller]
+fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/golden/report").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; BLESS=1 writes it", path.display()));
+    assert!(wanted == text, "{} differs; BLESS=1 takes the new text:\n{text}", path.display());
+}
+
+fn table_text((recording, profile): &(Recording, EnergyProfile), options: &TableOptions) -> String {
+    let mut out = Vec::new();
+    table::write(&mut out, recording, profile, options).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// The summary keeps to 80 and to 160 columns, and marks every estimate as one.
+#[test]
+fn table_at_80_and_160_columns() {
+    let run = estimated_training();
+    for width in [80, 160] {
+        let text = table_text(&run, &TableOptions { width: Some(width), ..TableOptions::default() });
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= usize::from(width), "{widest} columns:\n{text}");
+        golden(&format!("table-{width}.txt"), &text);
+    }
+}
+
+/// Domains of all kinds, with long lines, keep to the width as well.
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for run in [estimated_training(), measured_training()] {
+        for (by, width) in By::ALL.iter().flat_map(|by| [(by, 80), (by, 100), (by, 160)]) {
+            let options =
+                TableOptions { by: *by, width: Some(width), verbose: true, ..TableOptions::default() };
+            let text = table_text(&run, &options);
+            let too_wide = text.lines().find(|line| line.chars().count() > usize::from(width));
+            assert_eq!(too_wide, None, "{text}");
+        }
+    }
+}
+
+/// Domains of all kinds stand in the ledger, psys apart from the sum, and what was not charged says why.
+#[test]
+fn table_of_measured_domains() {
+    let options = TableOptions { width: Some(100), verbose: true, ..TableOptions::default() };
+    golden("table-measured.txt", &table_text(&measured_training(), &options));
+}
+
+/// A GPU's joules are divided by nobody's CPU time: watts are the CPUs' and say so, and there are none where no CPU was measured.
+#[test]
+fn watts_beside_a_gpu() {
+    let options = TableOptions { width: Some(100), ..TableOptions::default() };
+    golden("table-gpu.txt", &table_text(&gpu_training(true), &options));
+    golden("table-gpu-alone.txt", &table_text(&gpu_training(false), &options));
+}
+
+/// Each way to group has its table.
+#[test]
+fn table_by_everything() {
+    let run = estimated_training();
+    for (name, by) in [
+        ("line", By::Line),
+        ("stack", By::Stack),
+        ("api", By::Api),
+        ("library", By::Library),
+        ("thread", By::Thread),
+        ("process", By::Process),
+    ] {
+        let text =
+            table_text(&run, &TableOptions { by, width: Some(100), rows: 5, ..TableOptions::default() });
+        golden(&format!("table-by-{name}.txt"), &text);
+    }
+}
+
+/// Without colour there is no escape sequence in the text; with colour the text is the same but for them.
+#[test]
+fn color_is_a_choice() {
+    let run = estimated_training();
+    let plain = table_text(&run, &TableOptions::default());
+    assert!(!plain.contains('\x1b'));
+    let colored = table_text(&run, &TableOptions { color: true, ..TableOptions::default() });
+    assert!(colored.contains('\x1b'));
+    let stripped: String = colored
+        .split('\x1b')
+        .enumerate()
+        .map(|(at, part)| if at == 0 { part } else { part.split_once('m').unwrap().1 })
+        .collect();
+    assert_eq!(stripped, plain);
+}
+
+fn json_value((recording, profile): &(Recording, EnergyProfile)) -> Value {
+    let mut out = Vec::new();
+    json::write(&mut out, recording, profile, &JsonOptions { pretty: true }).unwrap();
+    serde_json::from_slice(&out).unwrap()
+}
+
+fn schema() -> jsonschema::Validator {
+    let text = include_str!("../../../tracer/report/data/report-1.schema.json");
+    jsonschema::draft202012::new(&serde_json::from_str(text).unwrap()).unwrap()
+}
+
+/// The JSON is as the golden file has it, and valid.
+#[test]
+fn json_golden_and_valid() {
+    let run = estimated_training();
+    let mut out = Vec::new();
+    json::write(&mut out, &run.0, &run.1, &JsonOptions { pretty: true }).unwrap();
+    golden("report.json", &String::from_utf8(out).unwrap());
+    let schema = schema();
+    for value in [json_value(&run), json_value(&measured_training())] {
+        let errors: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+    }
+}
+
+/// The schema is strict: a key too many, a key too few and a number in the wrong form are each refused.
+#[test]
+fn schema_refuses_what_is_wrong() {
+    let (schema, good) = (schema(), json_value(&estimated_training()));
+    let refused = |change: fn(&mut Value)| {
+        let mut value = good.clone();
+        change(&mut value);
+        !schema.is_valid(&value)
+    };
+    assert!(refused(|value| value["extra"] = Value::from(1)));
+    assert!(refused(|value| value["functions"][0]["extra"] = Value::from(1)));
+    assert!(refused(|value| value["functions"][0]["self_uj"]["socket"] = Value::from(1)));
+    assert!(refused(|value| value["ledger"][0]["measured_uj"] = Value::from(1.5)));
+    assert!(refused(|value| value["meta"]["start"] = Value::from("yesterday")));
+    assert!(refused(|value| {
+        value["meta"].as_object_mut().unwrap().remove("warnings");
+    }));
+}
+
+/// Names that users ask for are rows, whatever the code behind them is called; recursion counts once in their totals.
+#[test]
+fn api_names_are_rows() {
+    let report = json_value(&estimated_training());
+    let function = |name: &str| {
+        let mut found =
+            report["functions"].as_array().unwrap().iter().filter(|function| function["name"] == name);
+        let one = found.next().unwrap_or_else(|| panic!("no {name}")).clone();
+        assert!(found.next().is_none(), "{name} is more than one row");
+        one
+    };
+    let backward = function("torch.autograd.backward");
+    assert_eq!(backward["total_uj"]["package"], 84_123_456 + 1_250_001);
+    assert_eq!(backward["self_uj"]["package"], 0);
+    assert_eq!(backward["symbol"], "torch.autograd.backward");
+    let step = function("optimizer.step");
+    assert_eq!(step["total_uj"]["package"], 12_000_003);
+    assert_eq!(step["line"], 136);
+    assert_eq!(function("torch.nn.Module.__call__")["total_uj"]["package"], 61_500_000 + 20_250_000);
+}
+
+/// Spreadsheets get the same rows.
+#[test]
+fn csv_golden() {
+    let (recording, profile) = estimated_training();
+    let mut out = Vec::new();
+    csv::write(&mut out, &recording, &profile).unwrap();
+    golden("functions.csv", &String::from_utf8(out).unwrap());
+}
+
+fn folded_text((recording, profile): &(Recording, EnergyProfile), domain: DomainChoice) -> String {
+    let mut out = Vec::new();
+    folded::write(&mut out, recording, profile, &FoldedOptions { domain }).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn folded_sum(text: &str) -> i64 {
+    let lines = text.lines().filter(|line| !line.starts_with("# "));
+    lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<i64>().unwrap()).sum()
+}
+
+/// Folded stacks hold what the domains measured, psys never, and energy below zero is said in a comment.
+#[test]
+fn folded_golden() {
+    let run = measured_training();
+    let text = folded_text(&run, DomainChoice::Total);
+    golden("total.folded", &text);
+    let measured = |class| {
+        run.1.ledger.iter().filter(|row| row.class == class).map(|row| row.measured.as_uj()).sum::<i64>()
+    };
+    let total = measured(DomainClass::Package) + measured(DomainClass::Dram) + measured(DomainClass::Gpu);
+    assert_eq!(folded_sum(&text), total + 1_750_000);
+    assert!(text.ends_with(&format!("drawn, {total} µJ measured\n")), "{text}");
+    let psys = folded_text(&run, DomainChoice::Class(DomainClass::Psys));
+    assert_eq!(psys, "[idle psys] 1400000000\n");
+}
+
+fn svg((recording, profile): &(Recording, EnergyProfile), options: &FlameOptions) -> String {
+    let mut out = Vec::new();
+    flamegraph::write(&mut out, recording, profile, options).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// The title says joules, and each tooltip has joules, share, watts and seconds, with the word where they are estimated.
+#[test]
+fn flame_graph_says_joules() {
+    for (name, run) in
+        [("estimated", estimated_training()), ("measured", measured_training()), ("gpu", gpu_training(true))]
+    {
+        let svg = svg(&run, &FlameOptions::default());
+        let text = |line: &str, from: &str, to: &str| {
+            line.split_once(from).and_then(|(_, rest)| rest.split_once(to)).map(|(text, _)| text.to_owned())
+        };
+        let title = svg
+            .split("<text")
+            .filter_map(|part| part.contains("id=\"title\"").then(|| text(part, ">", "<")).flatten());
+        let tooltips = svg.split("<g>").skip(1).filter_map(|part| text(part, "<title>", "</title>"));
+        let lines: Vec<String> = title.chain(tooltips).collect();
+        golden(&format!("flame-{name}.txt"), &(lines.join("\n") + "\n"));
+    }
+}
+
+/// Inverted, the roots are at the top; nothing else changes in what is said.
+#[test]
+fn inverted_puts_roots_on_top() {
+    let run = estimated_training();
+    let root_y = |svg: &str| -> f64 {
+        let root = svg.split_once("<title>all (").unwrap().1;
+        let y = root.split_once(" y=\"").unwrap().1;
+        y.split_once('"').unwrap().0.parse().unwrap()
+    };
+    let straight = svg(&run, &FlameOptions::default());
+    let inverted = svg(&run, &FlameOptions { inverted: true, ..FlameOptions::default() });
+    assert!(root_y(&inverted) < 100.0 && root_y(&straight) > 100.0);
+    let tooltips = |svg: &str| {
+        let mut titles: Vec<String> = svg
+            .split("<title>")
+            .skip(1)
+            .map(|part| part.split_once("</title>").unwrap().0.to_owned())
+            .collect();
+        titles.sort();
+        titles
+    };
+    assert_eq!(tooltips(&straight), tooltips(&inverted));
+}
+
+/// Nothing to draw is an error that says which domain and where to look.
+#[test]
+fn nothing_to_draw_is_said() {
+    let (recording, profile) = estimated_training();
+    let gpu = FlameOptions { domain: DomainChoice::Class(DomainClass::Gpu), inverted: false };
+    let error = flamegraph::write(&mut Vec::new(), &recording, &profile, &gpu).unwrap_err();
+    assert!(matches!(error, ReportError::NoEnergy { measured: false, .. }));
+    assert_eq!(
+        error.to_string(),
+        "no energy to draw in domain `gpu`: the recording has no such domain; `energy-trace report` shows what the recording holds"
+    );
+}
+
+/// A recording that was cut off is reported up to the cut, and says so.
+#[test]
+fn cut_off_recording() {
+    let mut b = training();
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+    b.cut_off();
+    let run = b.build();
+    assert!(table_text(&run, &TableOptions::default()).contains("the recording was cut off before its end"));
+    let value = json_value(&run);
+    assert!(schema().is_valid(&value));
+    assert_eq!(value["meta"]["overhead"]["tracer_cpu_ns"], Value::Null);
+    assert_eq!(value["meta"]["duration_ns"], 2_730_000_000_u64);
+}
+
+/// A run without any power source shows time, and says what to do.
+#[test]
+fn run_without_energy() {
+    let mut b = RecordingBuilder::new("true", 1);
+    let process = b.process(7, "true", None);
+    let thread = b.thread(process, 7, "true");
+    let main = b.frame(FrameKind::Native, "/bin/true", "main");
+    let stack = b.stack(&[main]);
+    b.spent(thread, Some(stack), 0, 900, 90);
+    let run = b.build();
+    let text = table_text(&run, &TableOptions { width: Some(80), ..TableOptions::default() });
+    golden("table-no-energy.txt", &text);
+    assert!(schema().is_valid(&json_value(&run)));
+}
+
+/// A ledger that does not balance is never shown in silence.
+#[test]
+fn broken_ledger_is_said() {
+    let mut b = training();
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]).target =
+        MicroJoules::from_uj(1);
+    let value = json_value(&b.build());
+    let codes: Vec<&str> = value["meta"]["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|warning| warning["code"].as_str().unwrap())
+        .collect();
+    assert!(codes.contains(&"ledger-imbalance"), "{codes:?}");
+}
+
+/// A random run: a few frames of all kinds and names, stacks with repeats, energies of either sign.
+fn random_run(stacks: &[Vec<usize>], spent: &[(usize, i32, i32)]) -> (Recording, EnergyProfile) {
+    let mut b = RecordingBuilder::new("random", 3);
+    let process = b.process(1, "random", None);
+    let threads = [b.thread(process, 1, "main"), b.thread(process, 2, "worker 2")];
+    let frames = [
+        b.python("m", "f", "/x/m.py", 1),
+        b.python("torch.autograd", "backward", "/x/torch/autograd/__init__.py", 1),
+        b.python("torch._tensor", "Tensor.backward", "/x/torch/_tensor.py", 1),
+        b.frame(FrameKind::Native, "/x/lib.so", "operator new;x 3"),
+        b.frame(FrameKind::Native, "/x/lib.so", ""),
+        b.frame(FrameKind::Kernel, "", "work"),
+        b.frame(FrameKind::Special, "", "[no unwind info]"),
+    ];
+    let stacks: Vec<_> =
+        stacks.iter().map(|path| b.stack(&path.iter().map(|&at| frames[at]).collect::<Vec<_>>())).collect();
+    for &(at, package, dram) in spent {
+        let mut energy = EnergyByClass::default();
+        energy[DomainClass::Package] = MicroJoules::from_uj(package.into());
+        energy[DomainClass::Dram] = MicroJoules::from_uj(dram.into());
+        b.spent_by_class(threads[at % 2], stacks.get(at).copied(), energy, 10, 1);
+    }
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [5, 1_000, -3]);
+    b.ledger("dram-0", DomainClass::Dram, Quality::Measured, [0, 77, 0]);
+    b.build()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Over any profile, own energies of functions, and of whatever else rows stand for, sum to the targets, class by class; recursion
+    /// never doubles a total; and folded stacks with what they left out sum to what was measured.
+    #[test]
+    fn sums_are_exact(
+        stacks in prop::collection::vec(prop::collection::vec(0_usize..7, 1..8), 1..12),
+        spent in prop::collection::vec((0_usize..14, any::<i32>(), any::<i32>()), 1..40),
+    ) {
+        let run = random_run(&stacks, &spent);
+        let all = functions(&run.0, &run.1);
+        for row in &run.1.ledger {
+            let own: MicroJoules = all.iter().map(|function| function.spent.own.energy[row.class]).sum();
+            prop_assert_eq!(own, row.target);
+        }
+        let time: u64 = all.iter().map(|function| function.spent.own.time_ns).sum();
+        prop_assert_eq!(time, 10_000_000 * spent.len() as u64);
+        for function in &all {
+            assert!(function.spent.total.samples <= spent.len() as u64);
+            assert!(function.spent.own.time_ns <= function.spent.total.time_ns);
+        }
+        for by in &By::ALL {
+            let rows = rows(&run.0, &run.1, *by);
+            for row in &run.1.ledger {
+                let own: MicroJoules = rows.iter().map(|group| group.spent.own.energy[row.class]).sum();
+                prop_assert_eq!(own, row.target, "{:?}", by);
+            }
+        }
+        let text = folded_text(&run, DomainChoice::Total);
+        let left_out: i64 = text.lines().find_map(|line| line.strip_prefix("# energy-trace: "))
+            .map_or(0, |note| note.split("left out, ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap());
+        let measured: i64 = run.1.ledger.iter().map(|row| row.measured.as_uj()).sum();
+        prop_assert_eq!(folded_sum(&text) + left_out, measured);
+    }
+}

@@ -1,0 +1,8 @@
+//! A simulated GPU on a virtual clock: what a host launches, what a late meter shows of it, and what attribution made of both.
+//!
+//! Shared by tests and by `cargo xtask bench gpu-accuracy`. Leaves out the simulated driver (`tests/simgpu`), which is for live tests.
+
+pub(crate) mod outcome;
+pub(crate) mod recording;
+pub(crate) mod training;
+pub(crate) mod world;
