@@ -9,7 +9,7 @@ use energy_trace_model::profile::certainty::DomainCertainty;
 use energy_trace_model::profile::gates::{Gate, ValidityCheck};
 use energy_trace_model::profile::{EnergyProfile, LedgerRow};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{GpuMeter, GpuUse, Source};
+use energy_trace_model::recording::record::{GpuMeter, GpuUse, SampleEvent, Source};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -23,9 +23,10 @@ pub(crate) fn write(
     writeln!(out)?;
     look.line(out, TITLE, "Machine and sources")?;
     let header = &recording.header;
+    let event = header.sample_event.map_or("an unknown event", SampleEvent::name);
     let mut facts = vec![
         format!("kernel {}, {}, {} CPUs", header.kernel, header.cpu_model, header.sockets.len()),
-        format!("stacks sampled by {} at {} Hz", header.sample_event, header.sample_hz),
+        format!("stacks sampled by {} at {} Hz", event, header.sample_hz),
     ];
     facts.extend(header.sources.iter().flat_map(source_facts));
     facts.extend(gpu_facts(recording));

@@ -1,9 +1,10 @@
 //! Power: every source that was found, what it offers, what is not used and why.
 
 use super::{DoctorPlan, Finding, gpu_kernel_tier};
+use crate::power::PowerPlan;
 use crate::power::survey::survey;
-use crate::power::{PowerPlan, Remark};
-use energy_trace_model::recording::record::{Quality, Source};
+use energy_trace_model::recording::record::{PowerDiagnostic, Quality, Source, SourceKind};
+use energy_trace_report::sentences::{advice, ignored_reason, power_fact, source_note};
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
 pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
@@ -13,8 +14,8 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
         ..PowerPlan::default()
     });
     let mut findings = describe(&survey.sources);
-    findings.extend(survey.remarks.iter().map(of_remark));
-    let has_gpu = |source: &Source| source.name == "nvml" && !source.domains.is_empty();
+    findings.extend(survey.of_devices.iter().map(of_device));
+    let has_gpu = |source: &Source| source.kind == SourceKind::Nvml && !source.domains.is_empty();
     if survey.sources.iter().any(has_gpu) {
         findings.extend(gpu_kernel_tier::examine(plan));
     }
@@ -22,8 +23,9 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
 }
 
 /// A finding with its word, by which reports name it too.
-fn of_remark(remark: &Remark) -> Finding {
-    Finding::warn("power", format!("{} [{}]", remark.text, remark.code), remark.advice.clone())
+fn of_device(found: &PowerDiagnostic) -> Finding {
+    let text = format!("{} [{}]", power_fact(found), found.code());
+    Finding::warn("power", text, advice(found).unwrap_or_default())
 }
 
 fn describe(sources: &[Source]) -> Vec<Finding> {
@@ -48,17 +50,17 @@ fn of_source(source: &Source) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     if !source.domains.is_empty() {
-        let notes: String = source.notes.iter().map(|note| format!("; {note}")).collect();
-        let text = format!("{} ({quality}): {}{notes}", source.name, source.domains.join(", "));
+        let notes: String = source.notes.iter().map(|note| format!("; {}", source_note(note))).collect();
+        let text = format!("{} ({quality}): {}{notes}", source.kind, source.domains.join(", "));
         findings.push(Finding::ok("power", text));
     }
     for ignored in &source.ignored {
         // A source that is not there at all stands in its own list.
         let of_source =
-            if ignored.domain == source.name { String::new() } else { format!("{}: ", source.name) };
+            if ignored.domain == source.kind.name() { String::new() } else { format!("{}: ", source.kind) };
         findings.push(Finding::ok(
             "power",
-            format!("{of_source}{} is not used: {}", ignored.domain, ignored.why),
+            format!("{of_source}{} is not used: {}", ignored.domain, ignored_reason(&ignored.reason)),
         ));
     }
     findings

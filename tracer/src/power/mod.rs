@@ -18,5 +18,5 @@ pub use error::PowerError;
 pub use plan::{PowerPlan, SourceChoice, SourceChoiceError};
 pub use reading::{PowerEnd, PowerTask};
 pub use set::{PowerSet, open};
-pub use source::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark};
+pub use source::{Attempt, Calibrator, Extra, Learned, PowerSource};
 pub use sources::replay::ReplayError;

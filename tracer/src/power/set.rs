@@ -7,15 +7,17 @@ use super::error::PowerError;
 use super::idle;
 use super::plan::{PowerPlan, SourceChoice};
 use super::reading::{self, Clocks, CrossCheck, Live, LiveReplay, PowerTask};
-use super::source::{PowerSource, Remark};
+use super::source::PowerSource;
 use super::sources::replay::Replay;
 use super::sources::{amdgpu, hwmon, model, nvml, perf, powercap, rapl_filter};
 use crate::threads::on_thread;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, IdleBaseline, Ignored, Origin, Record, Scope, Source, Warning,
+    Domain, DomainClass, IdleBaseline, IdleOrigin, Ignored, IgnoredReason, Origin, PowerDiagnostic, Record,
+    Scope, Source, SourceKind, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
+use energy_trace_report::sentences::ignored_reason;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -31,9 +33,10 @@ pub struct PowerSet {
     period: Duration,
     /// A second reader of the counters of one live source, and that source's place.
     pub(super) check: Option<(usize, CrossCheck)>,
-    pub(super) warnings: Vec<Warning>,
+    /// What was found wrong before the start.
+    pub(super) diagnostics: Vec<PowerDiagnostic>,
     /// What to know of devices before believing their numbers.
-    pub(super) remarks: Vec<Remark>,
+    pub(super) of_devices: Vec<PowerDiagnostic>,
 }
 
 /// Opens what the plan asks for.
@@ -99,8 +102,8 @@ impl PowerSet {
             clocks: None,
             period,
             check: None,
-            warnings: Vec::new(),
-            remarks: Vec::new(),
+            diagnostics: Vec::new(),
+            of_devices: Vec::new(),
         }
     }
 
@@ -119,12 +122,8 @@ impl PowerSet {
     /// # Errors
     /// When no thread can be had.
     pub fn start(self, records: Sender<Record>) -> std::io::Result<PowerTask> {
-        let said = |remark: Remark| Warning {
-            code: remark.code.to_owned(),
-            text: format!("{}; {}", remark.text, remark.advice),
-        };
-        let warnings = self.warnings.into_iter().chain(self.remarks.into_iter().map(said)).collect();
-        reading::start(self.live, self.replays, self.clocks, self.period, warnings, records)
+        let diagnostics = self.diagnostics.into_iter().chain(self.of_devices).collect();
+        reading::start(self.live, self.replays, self.clocks, self.period, diagnostics, records)
     }
 
     /// Adds a source that was looked at and gives nothing.
@@ -133,11 +132,11 @@ impl PowerSet {
     }
 
     /// Why `auto` leaves the model out; `None`: it takes it.
-    pub(super) fn why_no_model(&self, plan: &PowerPlan) -> Option<&'static str> {
+    pub(super) fn why_no_model(&self, plan: &PowerPlan) -> Option<IgnoredReason> {
         if self.domains.iter().any(|d| d.class == DomainClass::Package) {
-            Some("the CPUs have a counter")
+            Some(IgnoredReason::CpusHaveCounter)
         } else if plan.measured_only {
-            Some("--measured-only refuses estimates")
+            Some(IgnoredReason::EstimatesRefused)
         } else {
             None
         }
@@ -150,7 +149,7 @@ impl PowerSet {
             self.domains.iter_mut().filter(|d| d.class == DomainClass::Package && is_counter(d)).collect();
         let parts = model::split(power, &vec![1; packages.len()]);
         for (domain, power) in packages.into_iter().zip(parts) {
-            domain.idle = Some(IdleBaseline { power, how: "--idle-watts".to_owned() });
+            domain.idle = Some(IdleBaseline { power, origin: IdleOrigin::Given });
         }
     }
 
@@ -176,8 +175,8 @@ impl PowerSet {
         if let Some(same) = same {
             source.domains.retain(|name| !known.contains(name));
             for domain in same.domains() {
-                let why = "powercap reads it; the two are compared before the start".to_owned();
-                source.ignored.push(Ignored { domain: domain.name.clone(), why });
+                let reason = IgnoredReason::ReadByPowercap;
+                source.ignored.push(Ignored { domain: domain.name.clone(), reason });
             }
             let place = self
                 .live
@@ -204,9 +203,9 @@ impl PowerSet {
             None if source.ignored.is_empty() && !asked => Ok(()),
             None => {
                 if source.ignored.is_empty() {
-                    let why =
-                        format!("{} has no card with gpu_metrics", plan.sysfs.join("class/drm").display());
-                    source.ignored.push(Ignored { domain: amdgpu::NAME.to_owned(), why });
+                    let path = plan.sysfs.join("class/drm").display().to_string();
+                    let reason = IgnoredReason::NoCards { path };
+                    source.ignored.push(Ignored { domain: amdgpu::NAME.to_owned(), reason });
                 }
                 self.add_nothing(amdgpu::NAME, source, asked)
             }
@@ -225,15 +224,15 @@ impl PowerSet {
         let has_package = self.domains.iter().any(|d| d.class == DomainClass::Package);
         let mut left_out = Vec::new();
         if has_package {
-            left_out.push((DomainClass::Package, "another source reads the sockets"));
+            left_out.push((DomainClass::Package, IgnoredReason::OtherSourceReadsSockets));
         }
         if !plan.gpu {
-            left_out.push((DomainClass::Gpu, "GPUs are switched off (--gpu off)"));
+            left_out.push((DomainClass::Gpu, IgnoredReason::GpusOff));
         }
         let mut hwmon = hwmon;
-        for (class, why) in left_out {
+        for (class, reason) in left_out {
             let gone = hwmon.iter().flat_map(|h| h.domains()).filter(|d| d.class == class);
-            source.ignored.extend(gone.map(|d| Ignored { domain: d.name.clone(), why: why.to_owned() }));
+            source.ignored.extend(gone.map(|d| Ignored { domain: d.name.clone(), reason: reason.clone() }));
             hwmon = hwmon.and_then(|h| h.without(class));
         }
         source.domains = hwmon.iter().flat_map(|h| h.domains()).map(|d| d.name.clone()).collect();
@@ -254,7 +253,7 @@ impl PowerSet {
 
     pub(super) fn add_nvml(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
         let found = nvml::find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only);
-        self.remarks.extend(found.remarks);
+        self.of_devices.extend(found.remarks);
         match found.gpus {
             Some(gpus) => self.add_live(Box::new(gpus), found.source),
             None if asked => self.add_nothing(nvml::NAME, found.source, true),
@@ -270,7 +269,7 @@ impl PowerSet {
         let domains = ids.into_iter().zip(hardware.domains()).map(|(id, d)| (id, d.name.clone())).collect();
         let only_psys = hardware.domains().iter().all(|d| d.class == DomainClass::Psys);
         let shown = hardware.domains().iter().map(|d| only_psys || d.class.adds_up()).collect();
-        self.live.push(Live { source: hardware, name: source.name.clone(), domains, shown });
+        self.live.push(Live { source: hardware, kind: source.kind.clone(), domains, shown });
         self.sources.push(source);
         Ok(())
     }
@@ -295,7 +294,8 @@ impl PowerSet {
         let mut ids = Vec::new();
         for domain in domains {
             if let Some(first) = self.sources.iter().find(|s| s.domains.contains(&domain.name)) {
-                let (domain, first, second) = (domain.name.clone(), first.name.clone(), source.name.clone());
+                let (domain, first, second) =
+                    (domain.name.clone(), first.kind.to_string(), source.kind.to_string());
                 return Err(PowerError::Clash { domain, first, second });
             }
             let id = DomainId::new(u32::try_from(self.domains.len()).unwrap_or(u32::MAX));
@@ -328,12 +328,13 @@ impl PowerSet {
                 idle::extend(tracks, &attempts);
             }
         }
-        let mut how = format!("measured over {:.1} s before the start", over.as_secs_f64());
-        if let Some((before, after)) = ticks_before.zip(idle::read_cpu_ticks()) {
-            how.push_str(&busy_remark(idle::busy_percent(before, after)));
-        }
-        self.finish_calibrations(calibrations, &how).await;
-        self.set_idle(&tracks, &how);
+        let ticks = ticks_before.zip(idle::read_cpu_ticks());
+        let origin = IdleOrigin::Measured {
+            over_ns: u64::try_from(over.as_nanos()).unwrap_or(u64::MAX),
+            busy_percent: ticks.map(|(before, after)| idle::busy_percent(before, after)),
+        };
+        self.finish_calibrations(calibrations, &origin).await;
+        self.set_idle(&tracks, &origin);
         self.finish_check();
     }
 
@@ -352,29 +353,29 @@ impl PowerSet {
     async fn finish_calibrations(
         &mut self,
         calibrations: Vec<(usize, oneshot::Receiver<Vec<idle::Track>>)>,
-        how: &str,
+        origin: &IdleOrigin,
     ) {
         for (place, reading) in calibrations {
             let (Ok(tracks), Some(live)) = (reading.await, self.live.get_mut(place)) else { continue };
             let learned = live.source.learn(tracks);
-            add_notes(&mut self.sources, &live.name, learned.notes);
+            add_notes(&mut self.sources, &live.kind, learned.notes);
             for ((id, _), power) in live.domains.iter().zip(learned.idle) {
                 let domain = self.domains.get_mut(id.index()).filter(|d| d.idle.is_none());
                 if let (Some(domain), Some(power)) = (domain, power) {
-                    domain.idle = Some(IdleBaseline { power, how: how.to_owned() });
+                    domain.idle = Some(IdleBaseline { power, origin: origin.clone() });
                 }
             }
         }
     }
 
     /// Watches the meters that can be read quickly for a moment, and returns the sources with what can be said of them, and the remarks.
-    pub(super) fn examine(mut self, over: Duration) -> (Vec<Source>, Vec<Remark>) {
+    pub(super) fn examine(mut self, over: Duration) -> (Vec<Source>, Vec<PowerDiagnostic>) {
         for live in &mut self.live {
             let Some(calibrator) = live.source.calibrator() else { continue };
             let notes = live.source.learn(calibrator(over)).notes;
-            add_notes(&mut self.sources, &live.name, notes);
+            add_notes(&mut self.sources, &live.kind, notes);
         }
-        (self.sources, self.remarks)
+        (self.sources, self.of_devices)
     }
 
     fn checked(&mut self) -> Option<(&mut Live, &mut CrossCheck)> {
@@ -387,16 +388,11 @@ impl PowerSet {
         let Some((live, check)) = self.checked() else { return };
         let agreements = check.compare(live.source.as_mut());
         for agreement in &agreements {
-            let (domain, percent) = (&agreement.domain, agreement.percent());
-            let text = format!(
-                "{domain}: perf differs from powercap by {percent:+.1} %, as compared before the start"
-            );
+            let (domain, permille) = (agreement.domain.clone(), agreement.permille());
             if agreement.is_broken() {
-                let advice = "one of the two drivers has the wrong unit; --power perf reads the other one";
-                let text = format!("{text}; {advice}");
-                self.warnings.push(Warning { code: "sources-disagree".to_owned(), text });
-            } else if let Some(source) = self.sources.iter_mut().find(|s| s.name == powercap::NAME) {
-                source.notes.push(text);
+                self.diagnostics.push(PowerDiagnostic::SourcesDisagree { domain, permille });
+            } else if let Some(source) = self.sources.iter_mut().find(|s| s.kind == SourceKind::Powercap) {
+                source.notes.push(SourceNote::PerfAgainstPowercap { domain, permille });
             }
         }
         self.check = None;
@@ -406,12 +402,12 @@ impl PowerSet {
         live.domains.iter().any(|(id, _)| self.domains.get(id.index()).is_some_and(|d| d.idle.is_none()))
     }
 
-    fn set_idle(&mut self, tracks: &[Vec<idle::Track>], how: &str) {
+    fn set_idle(&mut self, tracks: &[Vec<idle::Track>], origin: &IdleOrigin) {
         for (live, tracks) in self.live.iter().zip(tracks) {
             for ((id, _), track) in live.domains.iter().zip(tracks) {
                 if let Some(domain) = self.domains.get_mut(id.index()).filter(|d| d.idle.is_none()) {
                     domain.idle =
-                        idle::baseline(track).map(|power| IdleBaseline { power, how: how.to_owned() });
+                        idle::baseline(track).map(|power| IdleBaseline { power, origin: origin.clone() });
                 }
             }
         }
@@ -428,23 +424,18 @@ fn missing(name: &'static str, source: &Source) -> PowerError {
 }
 
 fn ignored_reasons(sources: &[Source]) -> String {
-    let reasons = sources.iter().flat_map(|s| &s.ignored).map(|i| format!("{}: {}", i.domain, i.why));
+    let reasons = sources
+        .iter()
+        .flat_map(|s| &s.ignored)
+        .map(|i| format!("{}: {}", i.domain, ignored_reason(&i.reason)));
     reasons.collect::<Vec<_>>().join("; ")
 }
 
-/// Gives what was learned to the source of that name.
-fn add_notes(sources: &mut [Source], name: &str, notes: Vec<String>) {
-    if let Some(source) = sources.iter_mut().find(|source| source.name == name) {
+/// Gives what was learned to the source of that kind.
+fn add_notes(sources: &mut [Source], kind: &SourceKind, notes: Vec<SourceNote>) {
+    if let Some(source) = sources.iter_mut().find(|source| source.kind == *kind) {
         source.notes.extend(notes);
     }
-}
-
-/// What a baseline is worth that was measured on CPUs this busy; a tenth is what a desktop does at rest.
-fn busy_remark(percent: u64) -> String {
-    if percent < 10 {
-        return String::new();
-    }
-    format!(", while the CPUs were {percent} % busy: too high, so stop other work or give --idle-watts")
 }
 
 #[cfg(test)]

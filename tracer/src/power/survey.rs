@@ -6,10 +6,11 @@
 use super::error::PowerError;
 use super::plan::{PowerPlan, SourceChoice};
 use super::set::PowerSet;
-use super::source::Remark;
 use super::sources::replay::{self, Replay};
 use super::sources::{amdgpu, hwmon, model, nvml, perf, powercap};
-use energy_trace_model::recording::record::{Ignored, Quality, Source};
+use energy_trace_model::recording::record::{
+    Ignored, IgnoredReason, PowerDiagnostic, Quality, Source, SourceKind,
+};
 use std::time::Duration;
 
 /// How long meters are watched: five steps of the slowest.
@@ -21,7 +22,7 @@ pub struct Survey {
     /// Every source with its domains, and what is ignored and why. The model comes last, with a remark on whether `auto` would use it.
     pub sources: Vec<Source>,
     /// What a reader should know before believing their numbers.
-    pub remarks: Vec<Remark>,
+    pub of_devices: Vec<PowerDiagnostic>,
 }
 
 /// Looks at everything; GPUs for half a second, to see how their meters step.
@@ -45,23 +46,22 @@ pub fn survey(plan: &PowerPlan) -> Survey {
         None => offer(&mut set, model::NAME, |set| set.add_model(plan)),
         Some(why) => {
             let model = model::model_at(&plan.sysfs, plan.model_idle.or(plan.idle), plan.model_core).source;
-            set.add_source(without(model, why));
+            set.add_source(without(model, &why));
         }
     }
-    let (sources, remarks) = set.examine(WATCHED);
-    Survey { sources, remarks }
+    let (sources, of_devices) = set.examine(WATCHED);
+    Survey { sources, of_devices }
 }
 
 /// Shows the GPUs that a run with `--gpu off` leaves alone; a machine without an AMD card has no line for it.
 fn add_switched_off(set: &mut PowerSet, plan: &PowerPlan) {
-    const WHY: &str = "GPUs are switched off (--gpu off)";
     set.add_source(without(
         nvml::find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only).source,
-        WHY,
+        &IgnoredReason::GpusOff,
     ));
     let cards = amdgpu::find(&plan.sysfs, 0, plan.period).source;
     if !cards.domains.is_empty() || !cards.ignored.is_empty() {
-        set.add_source(without(cards, WHY));
+        set.add_source(without(cards, &IgnoredReason::GpusOff));
     }
 }
 
@@ -69,18 +69,21 @@ fn add_switched_off(set: &mut PowerSet, plan: &PowerPlan) {
 fn offer(set: &mut PowerSet, name: &str, add: impl FnOnce(&mut PowerSet) -> Result<(), PowerError>) {
     if let Err(error) = add(set) {
         set.add_source(Source {
-            name: name.to_owned(),
+            kind: SourceKind::from_name(name),
             domains: Vec::new(),
             period_ns: 0,
             quality: Quality::Measured,
-            ignored: vec![Ignored { domain: name.to_owned(), why: error.to_string() }],
+            ignored: vec![Ignored {
+                domain: name.to_owned(),
+                reason: IgnoredReason::Failed { error: error.to_string() },
+            }],
             notes: Vec::new(),
         });
     }
 }
 
 /// A source of which nothing is taken.
-fn without(mut source: Source, why: &str) -> Source {
-    source.ignored.extend(source.domains.drain(..).map(|domain| Ignored { domain, why: why.to_owned() }));
+fn without(mut source: Source, reason: &IgnoredReason) -> Source {
+    source.ignored.extend(source.domains.drain(..).map(|domain| Ignored { domain, reason: reason.clone() }));
     source
 }

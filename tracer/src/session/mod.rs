@@ -35,6 +35,7 @@ use control::{Control, Event};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Record, Scope};
+use energy_trace_report::sentences::ignored_reason;
 use gpu_kernel_tier::KernelTier;
 use progress::Progress;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -197,9 +198,9 @@ fn say_sources(plan: &RecordPlan, power: &PowerSet) {
         return;
     }
     for source in power.sources() {
-        log::info!("power: {} ({:?}): {}", source.name, source.quality, source.domains.join(", "));
+        log::info!("power: {} ({:?}): {}", source.kind, source.quality, source.domains.join(", "));
         for ignored in source.ignored {
-            log::info!("power: {} ignored: {}", ignored.domain, ignored.why);
+            log::info!("power: {} ignored: {}", ignored.domain, ignored_reason(&ignored.reason));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Detail, Place, debug_file};
 use crate::foreign::Root;
 use crate::resolver::question::NameFacts;
-use crate::resolver::{Mishap, ResolveError, Worker};
+use crate::resolver::{ReadFailure, ResolveError, Worker};
 use energy_trace_model::ids::BuildId;
 use std::fs::File;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ impl Library {
         self.ask(worker, &label, offsets, detail).unwrap_or_else(|error| {
             log::debug!("no symbols of {label}: {error}");
             if let ResolveError::Refused { too_large: false, .. } = error {
-                worker.note(&label, Mishap::Damaged);
+                worker.note(&label, ReadFailure::Damaged);
             }
             Vec::new()
         })

@@ -42,11 +42,8 @@ pub enum RuntimeRefusal {
 }
 
 /// What drives the sampler.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SampleEvent {
-    /// Nothing yet, or a recording that does not say.
-    #[default]
-    Unknown,
     /// Hardware cycles: non-maskable interrupts.
     Cycles,
     /// A timer of the kernel: ordinary interrupts.
@@ -57,7 +54,6 @@ impl SampleEvent {
     /// Its name, as `--sample-event` and the report have it.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Unknown => "an unknown event",
             Self::Cycles => "cycles",
             Self::CpuClock => "cpu-clock",
         }

@@ -115,9 +115,9 @@ impl From<OldHeader> for record::Header {
             version, command, anchor, kernel, cpu_model, sockets, sample_hz, system_wide, ..
         } = old;
         let sample_event = match old.sample_event.as_str() {
-            "cycles" => SampleEvent::Cycles,
-            "cpu-clock" => SampleEvent::CpuClock,
-            _ => SampleEvent::Unknown,
+            "cycles" => Some(SampleEvent::Cycles),
+            "cpu-clock" => Some(SampleEvent::CpuClock),
+            _ => None,
         };
         let sources = old.sources.into_iter().map(Source::from).collect();
         Self {

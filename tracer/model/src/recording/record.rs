@@ -107,8 +107,8 @@ pub struct Header {
     pub sockets: BTreeMap<CpuId, SocketId>,
     /// Stack samples that the kernel lets come, per CPU and second.
     pub sample_hz: u32,
-    /// What drives the sampler.
-    pub sample_event: SampleEvent,
+    /// What drives the sampler, where that is known.
+    pub sample_event: Option<SampleEvent>,
     /// Whether every process is a target (`-a`).
     pub system_wide: bool,
     /// Power sources: taken, ignored, and why.

@@ -36,9 +36,13 @@ pub(in crate::power) struct Agreement {
 
 impl Agreement {
     /// By how many percent the witness differs.
-    #[expect(clippy::cast_precision_loss, reason = "for showing")]
-    pub(in crate::power) fn percent(&self) -> f64 {
+    fn percent(&self) -> f64 {
         100.0 * (self.witness_uj as f64 / self.first_uj.max(1) as f64 - 1.0)
+    }
+
+    /// The same in thousandths.
+    pub(in crate::power) fn permille(&self) -> i64 {
+        (self.percent() * 10.0).round_ties_even() as i64
     }
 
     /// Whether the two cannot be counting the same.

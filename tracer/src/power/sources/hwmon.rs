@@ -7,8 +7,11 @@
 use crate::power::counter_file::CounterFile;
 use crate::power::source::{Attempt, PowerSource, measured_source};
 use energy_trace_model::ids::{DomainId, SocketId};
-use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
+use energy_trace_model::recording::record::{
+    Domain, DomainClass, Ignored, IgnoredReason, Origin, Scope, Source, SourceKind, SourceNote, Whole,
+};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,17 +62,21 @@ fn is_usual(label: &str) -> bool {
 /// Looks for energy sensors under the sysfs root. GPUs get numbers from `first_gpu` on, behind those of NVML. None is an ordinary result.
 pub(in crate::power) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Found {
     let root = sysfs.join("class/hwmon");
-    let mut source = measured_source(NAME, period);
+    let mut source = measured_source(SourceKind::Hwmon, period);
     let sensors = read_sensors_at(&root);
     if sensors.is_empty() {
-        let why = format!("{} has no energy sensor (energyN_input)", root.display());
-        source.ignored.push(Ignored { domain: NAME.to_owned(), why });
+        let reason = IgnoredReason::NoSensors { path: root.display().to_string() };
+        source.ignored.push(Ignored { domain: NAME.to_owned(), reason });
     }
     let (mut hwmon, mut gpu) = (Hwmon { domains: Vec::new(), files: Vec::new() }, first_gpu);
     for sensor in &sensors {
         let opened = part_of(sensor, &sensors, gpu).and_then(|domain| {
             let file = CounterFile::open(sensor.input.clone());
-            Ok((domain, file.map_err(|e| format!("{} cannot be read: {e}", sensor.input.display()))?))
+            let unreadable = |e: io::Error| {
+                let path = sensor.input.display().to_string();
+                IgnoredReason::Unreadable { path, error: e.to_string() }
+            };
+            Ok((domain, file.map_err(unreadable)?))
         });
         match opened {
             Ok((domain, file)) => {
@@ -77,19 +84,20 @@ pub(in crate::power) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> 
                 hwmon.domains.push(domain);
                 hwmon.files.push(file);
             }
-            Err(why) => source.ignored.push(Ignored { domain: sensor.title(), why }),
+            Err(reason) => source.ignored.push(Ignored { domain: sensor.title(), reason }),
         }
     }
     source.domains = hwmon.domains.iter().map(|d| d.name.clone()).collect();
-    source.notes = hwmon.domains.iter().map(|d| format!("{} is {}", d.name, place_of(d))).collect();
+    source.notes = hwmon.domains.iter().map(place_note).collect();
     Found { hwmon: (!hwmon.domains.is_empty()).then_some(hwmon), source }
 }
 
-fn place_of(domain: &Domain) -> &str {
-    match &domain.origin {
-        Origin::Counter { place, .. } => place,
-        Origin::Model { .. } => "",
-    }
+fn place_note(domain: &Domain) -> SourceNote {
+    let place = match &domain.origin {
+        Origin::Counter { place, .. } => place.clone(),
+        Origin::Model { .. } => String::new(),
+    };
+    SourceNote::DomainIs { domain: domain.name.clone(), place }
 }
 
 /// All energy sensors, in the order of their chips and numbers.
@@ -116,13 +124,13 @@ fn read_sensors_at(root: &Path) -> Vec<Sensor> {
 }
 
 /// What a sensor measures, or why it is not read.
-fn part_of(sensor: &Sensor, all: &[Sensor], gpu: u32) -> Result<Domain, String> {
+fn part_of(sensor: &Sensor, all: &[Sensor], gpu: u32) -> Result<Domain, IgnoredReason> {
     let same_chip = |other: &&Sensor| other.input.parent() == sensor.input.parent();
     match sensor.chip.as_str() {
         "xe" | "i915" => {
             let whole = all.iter().filter(same_chip).find(|other| other.label == "card");
             match whole {
-                Some(card) if card != sensor => Err("part of the card, which is read as a whole".to_owned()),
+                Some(card) if card != sensor => Err(IgnoredReason::PartOf(Whole::Card)),
                 _ => Ok(domain(sensor, format!("gpu-{gpu}"), DomainClass::Gpu, Scope::Gpu(gpu))),
             }
         }
@@ -131,10 +139,10 @@ fn part_of(sensor: &Sensor, all: &[Sensor], gpu: u32) -> Result<Domain, String> 
                 let scope = Scope::Socket(SocketId::new(socket));
                 Ok(domain(sensor, format!("package-{socket}"), DomainClass::Package, scope))
             }
-            _ => Err("part of the socket, which is read as a whole".to_owned()),
+            _ => Err(IgnoredReason::PartOf(Whole::Socket)),
         },
-        chip if chip.starts_with("i915_gt") => Err("part of the card, which is read as a whole".to_owned()),
-        _ => Err("what this chip's energy is of is not known to this version".to_owned()),
+        chip if chip.starts_with("i915_gt") => Err(IgnoredReason::PartOf(Whole::Card)),
+        _ => Err(IgnoredReason::UnknownChip),
     }
 }
 
@@ -144,7 +152,7 @@ fn domain(sensor: &Sensor, name: String, class: DomainClass, scope: Scope) -> Do
         name,
         class,
         scope,
-        origin: Origin::measured(NAME, sensor.title(), None),
+        origin: Origin::measured(SourceKind::Hwmon, sensor.title(), None),
         idle: None,
     }
 }
@@ -180,6 +188,7 @@ mod tests {
     use crate::power::PowerSource as _;
     use energy_trace_model::recording::record::DomainClass;
     use std::fs;
+    use std::io;
     use std::path::Path;
     use std::time::Duration;
 

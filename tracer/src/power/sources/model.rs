@@ -5,7 +5,7 @@
 use crate::host::topology::read_sockets_at;
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, IdleBaseline, Origin, Quality, Scope, Source,
+    Domain, DomainClass, IdleBaseline, IdleOrigin, Origin, Quality, Scope, Source, SourceKind, SourceNote,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
@@ -51,22 +51,15 @@ pub(in crate::power) fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: O
         class: DomainClass::Package,
         scope: if one_socket { Scope::Machine } else { Scope::Socket(*socket) },
         origin: Origin::Model { idle: power, core: per_cpu },
-        idle: Some(IdleBaseline { power, how: "parameter of the model".to_owned() }),
+        idle: Some(IdleBaseline { power, origin: IdleOrigin::Model }),
     };
     let domains: Vec<Domain> = cpus.keys().zip(powers).map(domain).collect();
-    let mut notes = vec![format!(
-        "taken are {machine} all the time plus {per_cpu} for each busy logical CPU ({total} of them)"
-    )];
+    let mut notes = vec![SourceNote::ModelParameters { idle: machine, core: per_cpu, cpus: total }];
     if idle.is_none() || core.is_none() {
-        notes.push(
-            "these defaults (0.74 W idle and 3.50 W busy a logical CPU) are Cloud Carbon Footprint's averages of servers; \
-             this machine may differ by a factor of two, and shares between functions are worth more than totals; set your own with \
-             --model-watts idle=W,core=W"
-                .to_owned(),
-        );
+        notes.push(SourceNote::ModelDefaults);
     }
     let source = Source {
-        name: NAME.to_owned(),
+        kind: SourceKind::Model,
         domains: domains.iter().map(|d| d.name.clone()).collect(),
         period_ns: 0,
         quality: Quality::Estimated,

@@ -12,7 +12,9 @@ use crate::unwind::merge::RawStack;
 use energy_trace_cupti::wire::{Frame, Tick};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, StackId, Tid};
-use energy_trace_model::recording::record::{FrameKind, GpuBusy, Record, Warning};
+use energy_trace_model::recording::record::{
+    FrameKind, GpuBusy, KernelFallback, LaunchDiagnostic, NotTimed, Record, RecordingDiagnostic,
+};
 use std::time::Duration;
 use tracer_ebpf::gpu::{GpuEvent, UNSEEN, call};
 
@@ -133,9 +135,8 @@ impl Collector {
                 }
             }
             Said::Nonsense(why) => {
-                let why = format!("what its library sent made no sense ({why:?})");
                 if let Some(program) = kernels.programs.get_mut(&connection) {
-                    program.trouble = Some(why);
+                    program.trouble = Some(NotTimed::Nonsense(format!("{why:?}")));
                 }
             }
             Said::End => {}
@@ -213,50 +214,37 @@ impl Collector {
         self.out.stack_on(None, mark)
     }
 
-    /// Why the kernel tier tells nothing of a process, or of any.
-    pub(crate) fn kernel_doubts(&self) -> Vec<Warning> {
+    /// Why the kernel tier tells nothing of a process, or of any, and what it lost.
+    pub(crate) fn kernel_diagnostics(&self) -> Vec<RecordingDiagnostic> {
         let programs = &self.gpu.kernels.programs;
-        let mut doubts: Vec<Warning> = programs
+        let mut fallbacks: Vec<KernelFallback> = programs
             .values()
             .filter_map(|program| {
-                let (pid, trouble) = (Pid::new(program.tier.pid), program.trouble.as_ref()?);
+                let (pid, trouble) = (Pid::new(program.tier.pid), program.trouble.clone()?);
                 Some(self.not_timed(pid, trouble))
             })
             .collect();
-        let refused = self.gpu.containers.doubts();
-        let why = "it did not load the library: it used CUDA before that was at its place, its environment lacks CUDA_INJECTION64_PATH, or its \
-                   driver heeds none";
+        let refused = self.gpu.containers.refusals();
         let silent: Vec<Pid> = self.gpu.kernels.silent().filter(|_| refused.is_empty()).collect();
-        doubts.extend(silent.iter().map(|pid| self.not_timed(*pid, why)));
+        fallbacks.extend(silent.iter().map(|pid| self.not_timed(*pid, NotTimed::NotLoaded)));
         if self.gpu.injected && programs.is_empty() && refused.is_empty() && silent.is_empty() {
-            let text = "no program loaded the library for --gpu kernel: none used CUDA, or its driver heeds no CUDA_INJECTION64_PATH; \
-                        launches that were seen are counted instead";
-            doubts.push(Warning { code: "gpu-kernel-fallback".into(), text: text.into() });
+            fallbacks.push(KernelFallback::NotLoaded);
         }
-        doubts.extend(refused);
-        doubts.extend(self.flood());
-        doubts
+        fallbacks.extend(refused);
+        let found = fallbacks.into_iter().map(LaunchDiagnostic::KernelFallback).chain(self.flood());
+        found.map(RecordingDiagnostic::from).collect()
     }
 
     /// What was sent and not taken in.
-    fn flood(&self) -> Option<Warning> {
-        let ((lost, refused), unheard) = (self.gpu.turned_away, self.gpu.kernels.unheard);
-        let text = format!(
-            "times of GPU kernels are missing: {lost} messages of injected libraries and {unheard} records came faster than they could be taken \
-             in, and {refused} connections were turned away (too many at once, or of processes that are not recorded); record fewer programs \
-             at once"
-        );
-        (lost + unheard > 0).then(|| Warning { code: "gpu-kernel-flood".into(), text })
+    fn flood(&self) -> Option<LaunchDiagnostic> {
+        let ((messages, refused), records) = (self.gpu.turned_away, self.gpu.kernels.unheard);
+        (messages + records > 0).then_some(LaunchDiagnostic::KernelFlood { messages, records, refused })
     }
 
-    fn not_timed(&self, pid: Pid, why: &str) -> Warning {
+    fn not_timed(&self, pid: Pid, reason: NotTimed) -> KernelFallback {
         let name = read_text(&format!("/proc/{pid}/comm"));
         let known = self.processes.get(pid).map_or(name, |process| process.record.name.clone());
-        let text = format!(
-            "GPU kernels of process {pid} ({}) are not timed: {why}; its launches are counted instead",
-            known.trim()
-        );
-        Warning { code: "gpu-kernel-fallback".into(), text }
+        KernelFallback::Process { pid: pid.get(), name: known.trim().to_owned(), reason }
     }
 
     /// Begins to listen to injected libraries.

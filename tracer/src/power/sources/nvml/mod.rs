@@ -13,12 +13,13 @@ mod power_sum;
 mod watch;
 
 use crate::power::idle::baseline;
-use crate::power::source::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark, measured_source};
+use crate::power::source::{Attempt, Calibrator, Extra, Learned, PowerSource, measured_source};
 use calibration::Track;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, GpuMeter, GpuMeterKind, Ignored, Origin, Quality, Scope, Source, Warning,
+    Domain, DomainClass, GpuMeter, GpuMeterKind, Ignored, IgnoredReason, Origin, PowerDiagnostic, Quality,
+    Scope, Source, SourceKind, SourceNote,
 };
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
@@ -51,19 +52,19 @@ pub(in crate::power) struct Found {
     /// The same for the reader of a report.
     pub(in crate::power) source: Source,
     /// What a reader should know before believing the numbers.
-    pub(in crate::power) remarks: Vec<Remark>,
+    pub(in crate::power) remarks: Vec<PowerDiagnostic>,
 }
 
 /// Looks for NVIDIA devices. No library, no driver or no device is an ordinary result, with the reason in `source.ignored`. Devices whose
 /// energy would be a sum of power readings are left out where only what is `measured` is wanted.
 pub(in crate::power) fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Found {
-    let mut source = measured_source(NAME, period);
+    let mut source = measured_source(SourceKind::Nvml, period);
     let mut remarks = Vec::new();
     let path = library.unwrap_or_else(|| Path::new(LIBRARY));
     let gpus = match open(path, measured_only, &mut source, &mut remarks) {
         Ok(gpus) => gpus,
         Err(e) => {
-            source.ignored.push(Ignored { domain: NAME.to_owned(), why: findings::explain(path, &e) });
+            source.ignored.push(Ignored { domain: NAME.to_owned(), reason: findings::explain(path, &e) });
             return Found { gpus: None, source, remarks };
         }
     };
@@ -78,16 +79,15 @@ fn open(
     library: &Path,
     measured_only: bool,
     source: &mut Source,
-    remarks: &mut Vec<Remark>,
+    remarks: &mut Vec<PowerDiagnostic>,
 ) -> Result<Gpus, NvmlError> {
     let nvml = Nvml::builder().lib_path(library.as_os_str()).init()?;
     let count = nvml.device_count()?;
     if count == 0 {
-        let why = "the driver shows no device".to_owned();
-        source.ignored.push(Ignored { domain: NAME.to_owned(), why });
+        source.ignored.push(Ignored { domain: NAME.to_owned(), reason: IgnoredReason::NoDevice });
     }
     if let Ok(version) = nvml.sys_driver_version() {
-        source.notes.push(format!("NVIDIA driver {version}"));
+        source.notes.push(SourceNote::Driver(version));
     }
     let (mut domains, mut gpus) = (Vec::new(), Vec::new());
     for index in 0..count {
@@ -102,10 +102,10 @@ fn open(
                         domains.push(domain(&name, index, &offer, kind));
                         gpus.push(Gpu::new(index, name, kind, &offer));
                     }
-                    Err(why) => source.ignored.push(Ignored { domain: name, why }),
+                    Err(reason) => source.ignored.push(Ignored { domain: name, reason }),
                 }
             }
-            Err(e) => source.ignored.push(Ignored { domain: name, why: findings::explain_device(&e) }),
+            Err(e) => source.ignored.push(Ignored { domain: name, reason: findings::explain_device(&e) }),
         }
     }
     Ok(Gpus { nvml: Arc::new(nvml), domains, gpus })
@@ -123,7 +123,7 @@ fn domain(name: &str, index: u32, offer: &Offer, kind: GpuMeterKind) -> Domain {
         name: name.to_owned(),
         class: DomainClass::Gpu,
         scope: Scope::Gpu(index),
-        origin: Origin::Counter { source: NAME.to_owned(), place, max_range: None, quality },
+        origin: Origin::Counter { source: SourceKind::Nvml, place, max_range: None, quality },
         idle: None,
     }
 }
@@ -234,7 +234,7 @@ impl PowerSource for Gpus {
         self.gpus.iter_mut().enumerate().filter_map(uses).collect()
     }
 
-    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<Warning>) {
+    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<PowerDiagnostic>) {
         let (mut extras, mut warnings) = (self.extras(), Vec::new());
         for (place, gpu) in self.gpus.iter_mut().enumerate() {
             gpu.watch.conclude(&mut gpu.meter);
@@ -256,7 +256,7 @@ mod tests {
     fn no_library() {
         let found = find(Some(Path::new("/nonexistent/libnvidia-ml.so.1")), Duration::from_millis(20), false);
         assert!(found.gpus.is_none());
-        let why = &found.source.ignored[0].why;
+        let why = &found.source.ignored[0].reason;
         assert!(why.contains("/nonexistent/libnvidia-ml.so.1") && why.contains("--nvml-lib"), "{why}");
     }
 }
