@@ -11,6 +11,7 @@ use crate::scenarios::cpu::recording;
 use crate::scenarios::cpu::scenarios::{self, Asked};
 use crate::scenarios::cpu::table;
 use energy_trace_attribution::attribute;
+use energy_trace_model::profile::Options;
 use energy_trace_tests::random::Random;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -178,7 +179,7 @@ fn outages_are_gaps() {
         let (_, tracks) = world.integrate(&[]);
         let mut recording = recording::of(&world);
         world.observe(&mut recording, &tracks, 5);
-        let profile = attribute(&recording);
+        let profile = attribute(&recording, &Options::default());
         let named = |text: &str| text.contains(domain) && text.contains(reason);
         assert!(profile.warnings.iter().any(|w| w.code == "no-reading" && named(&w.text)), "{name}");
         let blind = blind_of(&recording);

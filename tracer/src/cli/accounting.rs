@@ -2,7 +2,7 @@
 
 use super::choices;
 use clap::Args;
-use energy_trace_model::profile::accounting::{Accounting, IdlePolicy, Method};
+use energy_trace_model::profile::options::{Accounting, IdlePolicy, Method};
 
 /// What the user chose.
 #[derive(Clone, Copy, Debug, Default, Args)]

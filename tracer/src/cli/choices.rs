@@ -4,7 +4,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use energy_trace_model::profile::View;
-use energy_trace_model::profile::accounting::{IdlePolicy, Method};
+use energy_trace_model::profile::options::{IdlePolicy, Method};
 use energy_trace_model::recording::record::Unwinding;
 use energy_trace_report::By;
 

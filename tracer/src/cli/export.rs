@@ -8,7 +8,6 @@ use clap::Args;
 use energy_trace_model::profile::View;
 use energy_trace_report::DomainChoice;
 use energy_trace_report::folded::{self, FoldedOptions};
-use energy_trace_report::short_names;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -63,12 +62,9 @@ fn parse_format(text: &str) -> Result<Format, String> {
 
 /// Writes a recording in another format.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let (mut recording, profile) = read_profile(&args.file, args.view, args.accounting)?;
-    if args.short_names {
-        short_names::shorten(&mut recording);
-    }
-    let options = FoldedOptions { domain: args.domain };
+    let profile = read_profile(&args.file, args.view, args.accounting)?;
+    let options = FoldedOptions { domain: args.domain, short_names: args.short_names };
     write_to(args.output.as_deref(), |out| match args.format {
-        Format::Folded => folded::write(out, &recording, &profile, &options),
+        Format::Folded => folded::write(out, &profile, &options),
     })
 }

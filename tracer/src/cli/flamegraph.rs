@@ -8,7 +8,6 @@ use clap::Args;
 use energy_trace_model::profile::View;
 use energy_trace_report::DomainChoice;
 use energy_trace_report::flamegraph::{self, FlameOptions};
-use energy_trace_report::short_names;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -47,12 +46,10 @@ pub struct FlamegraphArgs {
 
 /// Draws a recording.
 pub fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
-    let (mut recording, profile) = read_profile(&args.file, args.view, args.accounting)?;
-    if args.short_names {
-        short_names::shorten(&mut recording);
-    }
-    let options = FlameOptions { domain: args.domain, inverted: args.inverted };
+    let profile = read_profile(&args.file, args.view, args.accounting)?;
+    let options =
+        FlameOptions { domain: args.domain, inverted: args.inverted, short_names: args.short_names };
     let mut svg = Vec::new();
-    flamegraph::write(&mut svg, &recording, &profile, &options).map_err(|e| Failure::own(&e))?;
+    flamegraph::write(&mut svg, &profile, &options).map_err(|e| Failure::own(&e))?;
     write_to(Some(&args.output), |out| out.write_all(&svg))
 }

@@ -2,9 +2,8 @@
 
 use super::Failure;
 use super::accounting::AccountingArgs;
-use energy_trace_attribution as attribution;
-use energy_trace_model::profile::{EnergyProfile, View};
-use energy_trace_model::recording::Recording;
+use energy_trace_attribution::attribute;
+use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_model::recording::file::{self, FileError};
 use nix::unistd::geteuid;
 use std::fs::OpenOptions;
@@ -22,17 +21,9 @@ struct WriteError {
 }
 
 /// Reads a recording and attributes its energy as the user chose.
-pub(super) fn read_profile(
-    path: &Path,
-    view: View,
-    accounting: AccountingArgs,
-) -> Result<(Recording, EnergyProfile), Failure> {
-    let mut recording = file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))?;
-    let profile = match view {
-        View::Logical => attribution::attribute_logically_as(&mut recording, accounting.into()),
-        View::Physical => attribution::attribute_as(&recording, accounting.into()),
-    };
-    Ok((recording, profile))
+pub(super) fn read_profile(path: &Path, view: View, accounting: AccountingArgs) -> Result<Profile, Failure> {
+    let recording = file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))?;
+    Ok(attribute(&recording, &Options { view, accounting: accounting.into() }))
 }
 
 /// What a user behind sudo may not know.

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use energy_trace_model::profile::View;
 use energy_trace_report::json::JsonOptions;
 use energy_trace_report::table::TableOptions;
-use energy_trace_report::{By, csv, json, short_names, table};
+use energy_trace_report::{By, csv, json, table};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -59,11 +59,7 @@ pub enum Format {
 /// Shows a recording on stdout.
 pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     check_rows(args.format, args.by).map_err(Failure::usage)?;
-    let (mut recording, profile) = read_profile(&args.file, args.view, args.accounting)?;
-    // Programs get whole names: JSON and CSV keep what a symbol is.
-    if args.short_names && args.format == Format::Table {
-        short_names::shorten(&mut recording);
-    }
+    let profile = read_profile(&args.file, args.view, args.accounting)?;
     let stdout = std::io::stdout();
     write_to(None, |out| match args.format {
         Format::Table => {
@@ -73,11 +69,13 @@ pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
                 color: common.color.resolve(stdout.is_terminal()),
                 verbose: common.verbose,
                 width: terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0),
+                // Programs get whole names: JSON and CSV keep what a symbol is.
+                short_names: args.short_names,
             };
-            table::write(out, &recording, &profile, &options)
+            table::write(out, &profile, &options)
         }
-        Format::Json => json::write(out, &recording, &profile, &JsonOptions { pretty: stdout.is_terminal() }),
-        Format::Csv => csv::write(out, &recording, &profile),
+        Format::Json => json::write(out, &profile, &JsonOptions { pretty: stdout.is_terminal() }),
+        Format::Csv => csv::write(out, &profile),
     })
 }
 

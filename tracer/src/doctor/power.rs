@@ -3,7 +3,7 @@
 use super::{DoctorPlan, Finding, gpu_kernel_tier};
 use crate::power::PowerPlan;
 use crate::power::survey::survey;
-use energy_trace_model::recording::record::{PowerDiagnostic, Quality, Source, SourceKind};
+use energy_trace_model::recording::record::{PowerDiagnostic, Quality, Source, SourceId};
 use energy_trace_report::sentences::{advice, ignored_reason, power_fact, source_note};
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
@@ -14,8 +14,8 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
         ..PowerPlan::default()
     });
     let mut findings = describe(&survey.sources);
-    findings.extend(survey.of_devices.iter().map(of_device));
-    let has_gpu = |source: &Source| source.kind == SourceKind::Nvml && !source.domains.is_empty();
+    findings.extend(survey.diagnostics.iter().map(of_device));
+    let has_gpu = |source: &Source| source.id == SourceId::Nvml && !source.domains.is_empty();
     if survey.sources.iter().any(has_gpu) {
         findings.extend(gpu_kernel_tier::examine(plan));
     }
@@ -51,13 +51,13 @@ fn of_source(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !source.domains.is_empty() {
         let notes: String = source.notes.iter().map(|note| format!("; {}", source_note(note))).collect();
-        let text = format!("{} ({quality}): {}{notes}", source.kind, source.domains.join(", "));
+        let text = format!("{} ({quality}): {}{notes}", source.id, source.domains.join(", "));
         findings.push(Finding::ok("power", text));
     }
     for ignored in &source.ignored {
         // A source that is not there at all stands in its own list.
         let of_source =
-            if ignored.domain == source.kind.name() { String::new() } else { format!("{}: ", source.kind) };
+            if ignored.domain == source.id.name() { String::new() } else { format!("{}: ", source.id) };
         findings.push(Finding::ok(
             "power",
             format!("{of_source}{} is not used: {}", ignored.domain, ignored_reason(&ignored.reason)),

@@ -1,6 +1,8 @@
 //! Why a run cannot have the power sources that were asked for, each with what to do about it.
 
-use super::sources::replay::ReplayError;
+use super::meter_log::ReplayError;
+use energy_trace_model::recording::record::Source;
+use energy_trace_report::sentences::ignored_reason;
 
 /// Why a run cannot have the power sources that were asked for.
 #[derive(Debug, thiserror::Error)]
@@ -46,4 +48,10 @@ pub enum PowerError {
         /// The source that has it too.
         second: String,
     },
+}
+
+/// Why nothing is taken of a source, in one line.
+pub(super) fn ignored_reasons(source: &Source) -> String {
+    let reasons = source.ignored.iter().map(|i| format!("{}: {}", i.domain, ignored_reason(&i.reason)));
+    reasons.collect::<Vec<_>>().join("; ")
 }

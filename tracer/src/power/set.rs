@@ -3,21 +3,21 @@
 //! Before the start it also learns what the meters are worth: idle power, how they step and lag, and whether two drivers agree. Leaves out
 //! how each source reads its hardware (`sources/`) and the reading of the run (`reading/`).
 
-use super::error::PowerError;
+use super::error::{PowerError, ignored_reasons};
 use super::idle;
+use super::kind::{Discovered, Meter, Request, SourceKind};
 use super::plan::{PowerPlan, SourceChoice};
 use super::reading::{self, Clocks, CrossCheck, Live, LiveReplay, PowerTask};
 use super::source::PowerSource;
-use super::sources::replay::Replay;
-use super::sources::{amdgpu, hwmon, model, nvml, perf, powercap, rapl_filter};
+use super::sources::{SOURCES, model};
 use crate::threads::on_thread;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, IdleBaseline, IdleOrigin, Ignored, IgnoredReason, Origin, PowerDiagnostic, Record,
-    Scope, Source, SourceKind, SourceNote,
+    Domain, DomainClass, IdleBaseline, IdleOrigin, IgnoredReason, Origin, PowerDiagnostic, Quality, Record,
+    Scope, Source, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
-use energy_trace_report::sentences::ignored_reason;
+use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -34,54 +34,34 @@ pub struct PowerSet {
     /// A second reader of the counters of one live source, and that source's place.
     pub(super) check: Option<(usize, CrossCheck)>,
     /// What was found wrong before the start.
-    pub(super) diagnostics: Vec<PowerDiagnostic>,
+    pub(super) disagreements: Vec<PowerDiagnostic>,
     /// What to know of devices before believing their numbers.
     pub(super) of_devices: Vec<PowerDiagnostic>,
 }
 
 /// Opens what the plan asks for.
 ///
-/// `auto` takes every counter that can be read: powercap; perf for what powercap lacks, and for the rest to compare with; GPUs by NVML, amdgpu and
-/// hwmon unless they are off; hwmon's sockets where nothing else has them; and the model where no counter covers the CPUs, unless estimates
-/// are refused. What a source offers and is not used is in its `ignored`, with the reason.
+/// `auto` takes every counter that can be read, in the order of `SOURCES`: powercap; perf for what powercap lacks, and for the rest to
+/// compare with; GPUs by NVML, amdgpu and hwmon unless they are off; hwmon's sockets where nothing else has them; and the model where no
+/// counter covers the CPUs, unless estimates are refused. What a source offers and is not used is in its `ignored`, with the reason.
 ///
 /// # Errors
 /// When a source that was asked for by name is missing, a log is bad, or nothing is measured and estimates are refused.
 pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
-    let asked = |choice: &SourceChoice| plan.choices.contains(choice);
-    let auto = plan.choices.is_empty() || asked(&SourceChoice::Auto);
     let mut set = PowerSet::empty(plan.period);
-    if asked(&SourceChoice::None) {
+    if plan.choices.contains(&SourceChoice::None) {
         return if plan.choices.len() == 1 { Ok(set) } else { Err(PowerError::NoneWithOthers) };
     }
-    if asked(&SourceChoice::Model) && plan.measured_only {
+    if plan.measured_only && SOURCES.iter().any(|kind| is_estimate(kind) && plan.names(kind.word)) {
         return Err(PowerError::ModelWithMeasuredOnly);
     }
-    if auto || asked(&SourceChoice::Powercap) {
-        set.add_powercap(plan, asked(&SourceChoice::Powercap))?;
-    }
-    if auto || asked(&SourceChoice::Perf) {
-        set.add_perf(plan, asked(&SourceChoice::Perf))?;
-    }
-    if (auto && plan.gpu) || asked(&SourceChoice::Nvml) {
-        set.add_nvml(plan, asked(&SourceChoice::Nvml))?;
-    }
-    if (auto && plan.gpu) || asked(&SourceChoice::AmdGpu) {
-        set.add_amdgpu(plan, asked(&SourceChoice::AmdGpu))?;
-    }
-    if auto || asked(&SourceChoice::Hwmon) {
-        set.add_hwmon(plan, asked(&SourceChoice::Hwmon))?;
-    }
-    for choice in &plan.choices {
-        if let SourceChoice::Replay(file) = choice {
-            set.add_replay(Replay::open(file)?)?;
-        }
-    }
-    if asked(&SourceChoice::Model) || (auto && set.why_no_model(plan).is_none()) {
-        set.add_model(plan)?;
+    for kind in SOURCES {
+        set.take_if_wanted(kind, plan)?;
     }
     if plan.measured_only && set.domains.is_empty() {
-        return Err(PowerError::NothingMeasured { why: ignored_reasons(&set.sources) });
+        let why: Vec<String> =
+            set.sources.iter().filter(|s| !s.ignored.is_empty()).map(ignored_reasons).collect();
+        return Err(PowerError::NothingMeasured { why: why.join("; ") });
     }
     if let Some(power) = plan.idle {
         set.give_idle(power);
@@ -102,7 +82,7 @@ impl PowerSet {
             clocks: None,
             period,
             check: None,
-            diagnostics: Vec::new(),
+            disagreements: Vec::new(),
             of_devices: Vec::new(),
         }
     }
@@ -122,7 +102,7 @@ impl PowerSet {
     /// # Errors
     /// When no thread can be had.
     pub fn start(self, records: Sender<Record>) -> std::io::Result<PowerTask> {
-        let diagnostics = self.diagnostics.into_iter().chain(self.of_devices).collect();
+        let diagnostics = self.disagreements.into_iter().chain(self.of_devices).collect();
         reading::start(self.live, self.replays, self.clocks, self.period, diagnostics, records)
     }
 
@@ -131,15 +111,75 @@ impl PowerSet {
         self.sources.push(source);
     }
 
-    /// Why `auto` leaves the model out; `None`: it takes it.
-    pub(super) fn why_no_model(&self, plan: &PowerPlan) -> Option<IgnoredReason> {
-        if self.domains.iter().any(|d| d.class == DomainClass::Package) {
-            Some(IgnoredReason::CpusHaveCounter)
-        } else if plan.measured_only {
-            Some(IgnoredReason::EstimatesRefused)
-        } else {
-            None
+    /// Takes a source where `auto` or its name asks for it, and every file of one that reads files.
+    fn take_if_wanted(&mut self, kind: &SourceKind, plan: &PowerPlan) -> Result<(), PowerError> {
+        for file in plan.files(kind.word) {
+            self.take(kind, plan, Some(file), true)?;
         }
+        let named = plan.names(kind.word);
+        if named || (plan.is_auto() && self.why_not_auto(kind, plan).is_none()) {
+            self.take(kind, plan, None, named)?;
+        }
+        Ok(())
+    }
+
+    /// Why `auto` leaves a source out here; `None`: it takes it.
+    pub(super) fn why_not_auto(&self, kind: &SourceKind, plan: &PowerPlan) -> Option<IgnoredReason> {
+        (kind.why_not_auto)(&Request { plan, file: None, named: false, taken: &self.domains })
+    }
+
+    /// Looks for a source.
+    pub(super) fn discover(
+        &self,
+        kind: &SourceKind,
+        plan: &PowerPlan,
+        file: Option<&Path>,
+        named: bool,
+    ) -> Result<Discovered, PowerError> {
+        (kind.discover)(&Request { plan, file, named, taken: &self.domains })
+    }
+
+    /// Looks for a source and takes what is there. Nothing is an error where it was asked for by name, else a line in the report; what has
+    /// nothing to say has no line.
+    pub(super) fn take(
+        &mut self,
+        kind: &SourceKind,
+        plan: &PowerPlan,
+        file: Option<&Path>,
+        named: bool,
+    ) -> Result<(), PowerError> {
+        let Discovered { source, meter, second_reader, diagnostics } =
+            self.discover(kind, plan, file, named)?;
+        self.of_devices.extend(diagnostics);
+        if named && meter.is_none() && second_reader.is_none() {
+            return Err(PowerError::Missing { name: kind.word, why: ignored_reasons(&source) });
+        }
+        self.compare_with(second_reader);
+        match meter {
+            Some(Meter::Counters(hardware)) => return self.add_live(hardware, source),
+            Some(Meter::Log(replay)) => {
+                let ids = self.add_domains(&replay.domains, &source)?;
+                self.replays.push(LiveReplay { replay, ids });
+            }
+            Some(Meter::Model(domains)) => {
+                self.add_domains(&domains, &source)?;
+            }
+            None if source.ignored.is_empty() => return Ok(()),
+            None => {}
+        }
+        self.sources.push(source);
+        Ok(())
+    }
+
+    /// Keeps a second reader, to compare it with the live source that has its domains.
+    fn compare_with(&mut self, second: Option<Box<dyn PowerSource>>) {
+        let Some(second) = second else { return };
+        let is_read = |live: &Live| {
+            let names = || live.domains.iter().map(|(_, name)| name);
+            second.domains().iter().any(|d| names().any(|name| *name == d.name))
+        };
+        let place = self.live.iter().position(is_read);
+        self.check = place.map(|place| (place, CrossCheck::new(second)));
     }
 
     /// `--idle-watts` is the power of all sockets together.
@@ -153,139 +193,13 @@ impl PowerSet {
         }
     }
 
-    pub(super) fn add_powercap(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let mut found = powercap::find(&plan.sysfs, plan.period);
-        if found.powercap.is_some() {
-            found.source.notes.extend(rapl_filter::describe_here());
-        }
-        match found.powercap {
-            Some(powercap) => self.add_live(Box::new(powercap), found.source),
-            None => self.add_nothing(powercap::NAME, found.source, asked),
-        }
-    }
-
-    /// What powercap reads already is compared with it and not read twice.
-    pub(super) fn add_perf(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let perf::Found { perf, mut source } = perf::find(&plan.sysfs, plan.period);
-        let Some(perf) = perf else {
-            return self.add_nothing(perf::NAME, source, asked);
-        };
-        let known: Vec<String> = self.domains.iter().map(|d| d.name.clone()).collect();
-        let (new, same) = perf.split(|domain| !known.contains(&domain.name));
-        if let Some(same) = same {
-            source.domains.retain(|name| !known.contains(name));
-            for domain in same.domains() {
-                let reason = IgnoredReason::ReadByPowercap;
-                source.ignored.push(Ignored { domain: domain.name.clone(), reason });
-            }
-            let place = self
-                .live
-                .iter()
-                .position(|live| live.source.domains().iter().any(|d| known.contains(&d.name)));
-            self.check = place.map(|place| (place, CrossCheck::new(Box::new(same))));
-        } else {
-            source.notes.extend(rapl_filter::describe_here());
-        }
-        match new {
-            Some(new) => self.add_live(Box::new(new), source),
-            None => {
-                self.sources.push(source);
-                Ok(())
-            }
-        }
-    }
-
-    /// A machine without such a card has no line for it, unless it was asked for.
-    pub(super) fn add_amdgpu(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let amdgpu::Found { gpus, mut source } = amdgpu::find(&plan.sysfs, self.next_gpu(), plan.period);
-        match gpus {
-            Some(gpus) => self.add_live(Box::new(gpus), source),
-            None if source.ignored.is_empty() && !asked => Ok(()),
-            None => {
-                if source.ignored.is_empty() {
-                    let path = plan.sysfs.join("class/drm").display().to_string();
-                    let reason = IgnoredReason::NoCards { path };
-                    source.ignored.push(Ignored { domain: amdgpu::NAME.to_owned(), reason });
-                }
-                self.add_nothing(amdgpu::NAME, source, asked)
-            }
-        }
-    }
-
-    /// The number of the next GPU: sources count on where others ended.
-    fn next_gpu(&self) -> u32 {
-        let gpus = self.domains.iter().filter(|d| d.class == DomainClass::Gpu).count();
-        u32::try_from(gpus).unwrap_or(u32::MAX)
-    }
-
-    pub(super) fn add_hwmon(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let first = self.next_gpu();
-        let hwmon::Found { hwmon, mut source } = hwmon::find(&plan.sysfs, first, plan.period);
-        let has_package = self.domains.iter().any(|d| d.class == DomainClass::Package);
-        let mut left_out = Vec::new();
-        if has_package {
-            left_out.push((DomainClass::Package, IgnoredReason::OtherSourceReadsSockets));
-        }
-        if !plan.gpu {
-            left_out.push((DomainClass::Gpu, IgnoredReason::GpusOff));
-        }
-        let mut hwmon = hwmon;
-        for (class, reason) in left_out {
-            let gone = hwmon.iter().flat_map(|h| h.domains()).filter(|d| d.class == class);
-            source.ignored.extend(gone.map(|d| Ignored { domain: d.name.clone(), reason: reason.clone() }));
-            hwmon = hwmon.and_then(|h| h.without(class));
-        }
-        source.domains = hwmon.iter().flat_map(|h| h.domains()).map(|d| d.name.clone()).collect();
-        match hwmon {
-            Some(hwmon) => self.add_live(Box::new(hwmon), source),
-            None => self.add_nothing(hwmon::NAME, source, asked),
-        }
-    }
-
-    /// A source without a counter: an error where it was asked for by name, else a line in the report.
-    fn add_nothing(&mut self, name: &'static str, source: Source, asked: bool) -> Result<(), PowerError> {
-        if asked {
-            return Err(missing(name, &source));
-        }
-        self.sources.push(source);
-        Ok(())
-    }
-
-    pub(super) fn add_nvml(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let found = nvml::find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only);
-        self.of_devices.extend(found.remarks);
-        match found.gpus {
-            Some(gpus) => self.add_live(Box::new(gpus), found.source),
-            None if asked => self.add_nothing(nvml::NAME, found.source, true),
-            None if plan.nvml_lib.is_some() => {
-                Err(PowerError::NvmlLibrary { why: ignored_reasons(std::slice::from_ref(&found.source)) })
-            }
-            None => self.add_nothing(nvml::NAME, found.source, false),
-        }
-    }
-
     fn add_live(&mut self, hardware: Box<dyn PowerSource>, source: Source) -> Result<(), PowerError> {
         let ids = self.add_domains(hardware.domains(), &source)?;
         let domains = ids.into_iter().zip(hardware.domains()).map(|(id, d)| (id, d.name.clone())).collect();
         let only_psys = hardware.domains().iter().all(|d| d.class == DomainClass::Psys);
         let shown = hardware.domains().iter().map(|d| only_psys || d.class.adds_up()).collect();
-        self.live.push(Live { source: hardware, kind: source.kind.clone(), domains, shown });
+        self.live.push(Live { source: hardware, id: source.id.clone(), domains, shown });
         self.sources.push(source);
-        Ok(())
-    }
-
-    pub(super) fn add_replay(&mut self, replay: Replay) -> Result<(), PowerError> {
-        let source = replay.describe();
-        let ids = self.add_domains(&replay.domains, &source)?;
-        self.replays.push(LiveReplay { replay, ids });
-        self.sources.push(source);
-        Ok(())
-    }
-
-    pub(super) fn add_model(&mut self, plan: &PowerPlan) -> Result<(), PowerError> {
-        let model = model::model_at(&plan.sysfs, plan.model_idle.or(plan.idle), plan.model_core);
-        self.add_domains(&model.domains, &model.source)?;
-        self.sources.push(model.source);
         Ok(())
     }
 
@@ -295,7 +209,7 @@ impl PowerSet {
         for domain in domains {
             if let Some(first) = self.sources.iter().find(|s| s.domains.contains(&domain.name)) {
                 let (domain, first, second) =
-                    (domain.name.clone(), first.kind.to_string(), source.kind.to_string());
+                    (domain.name.clone(), first.id.to_string(), source.id.to_string());
                 return Err(PowerError::Clash { domain, first, second });
             }
             let id = DomainId::new(u32::try_from(self.domains.len()).unwrap_or(u32::MAX));
@@ -358,7 +272,7 @@ impl PowerSet {
         for (place, reading) in calibrations {
             let (Ok(tracks), Some(live)) = (reading.await, self.live.get_mut(place)) else { continue };
             let learned = live.source.learn(tracks);
-            add_notes(&mut self.sources, &live.kind, learned.notes);
+            add_notes(&mut self.sources, &live.id, learned.notes);
             for ((id, _), power) in live.domains.iter().zip(learned.idle) {
                 let domain = self.domains.get_mut(id.index()).filter(|d| d.idle.is_none());
                 if let (Some(domain), Some(power)) = (domain, power) {
@@ -373,7 +287,7 @@ impl PowerSet {
         for live in &mut self.live {
             let Some(calibrator) = live.source.calibrator() else { continue };
             let notes = live.source.learn(calibrator(over)).notes;
-            add_notes(&mut self.sources, &live.kind, notes);
+            add_notes(&mut self.sources, &live.id, notes);
         }
         (self.sources, self.of_devices)
     }
@@ -387,11 +301,12 @@ impl PowerSet {
     fn finish_check(&mut self) {
         let Some((live, check)) = self.checked() else { return };
         let agreements = check.compare(live.source.as_mut());
+        let id = live.id.clone();
         for agreement in &agreements {
             let (domain, permille) = (agreement.domain.clone(), agreement.permille());
             if agreement.is_broken() {
-                self.diagnostics.push(PowerDiagnostic::SourcesDisagree { domain, permille });
-            } else if let Some(source) = self.sources.iter_mut().find(|s| s.kind == SourceKind::Powercap) {
+                self.disagreements.push(PowerDiagnostic::SourcesDisagree { domain, permille });
+            } else if let Some(source) = self.sources.iter_mut().find(|source| source.id == id) {
                 source.notes.push(SourceNote::PerfAgainstPowercap { domain, permille });
             }
         }
@@ -419,21 +334,13 @@ fn counts_cpus(domain: &Domain) -> bool {
     matches!(domain.origin, Origin::Counter { .. }) && !matches!(domain.scope, Scope::Gpu(_))
 }
 
-fn missing(name: &'static str, source: &Source) -> PowerError {
-    PowerError::Missing { name, why: ignored_reasons(std::slice::from_ref(source)) }
+fn is_estimate(kind: &SourceKind) -> bool {
+    kind.quality == Quality::Estimated
 }
 
-fn ignored_reasons(sources: &[Source]) -> String {
-    let reasons = sources
-        .iter()
-        .flat_map(|s| &s.ignored)
-        .map(|i| format!("{}: {}", i.domain, ignored_reason(&i.reason)));
-    reasons.collect::<Vec<_>>().join("; ")
-}
-
-/// Gives what was learned to the source of that kind.
-fn add_notes(sources: &mut [Source], kind: &SourceKind, notes: Vec<SourceNote>) {
-    if let Some(source) = sources.iter_mut().find(|source| source.kind == *kind) {
+/// Gives what was learned to its source.
+fn add_notes(sources: &mut [Source], id: &SourceId, notes: Vec<SourceNote>) {
+    if let Some(source) = sources.iter_mut().find(|source| source.id == *id) {
         source.notes.extend(notes);
     }
 }

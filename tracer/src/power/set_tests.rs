@@ -143,7 +143,7 @@ fn clash_of_sources() {
     let log = tree.path().join("meter.csv");
     fs::write(&log, "time_s,package-0_j\n0,1\n1,2\n").unwrap();
     let mut plan = plan(tree.path(), &["auto"]);
-    plan.choices.push(SourceChoice::Replay(log));
+    plan.choices.push(SourceChoice::File("replay", log));
     check_error(&plan, &["`package-0` comes from powercap and from replay"]);
     plan.choices.remove(0);
     assert_eq!(names(&plan), ["package-0"]);
@@ -168,7 +168,7 @@ fn idle_watts_are_split() {
 fn survey_never_fails() {
     let client = tree(CLIENT);
     let mut plan = plan(client.path(), &[]);
-    plan.choices.push(SourceChoice::Replay(PathBuf::from("/nonexistent.csv")));
+    plan.choices.push(SourceChoice::File("replay", PathBuf::from("/nonexistent.csv")));
     let sources = survey(&plan).sources;
     assert_eq!(
         sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),

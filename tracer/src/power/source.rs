@@ -4,7 +4,7 @@
 
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::{
-    Domain, GpuMeter, GpuUse, PowerDiagnostic, Quality, Source, SourceKind, SourceNote,
+    Domain, GpuMeter, GpuUse, PowerDiagnostic, Quality, Source, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
 use std::time::Duration;
@@ -66,9 +66,9 @@ pub enum Extra {
 }
 
 /// A source of counters of which nothing was found yet; `ignored` and `domains` tell what was.
-pub(super) fn measured_source(kind: SourceKind, period: Duration) -> Source {
+pub(super) fn measured_source(name: &str, period: Duration) -> Source {
     Source {
-        kind,
+        id: SourceId::from_name(name),
         domains: Vec::new(),
         period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
         quality: Quality::Measured,

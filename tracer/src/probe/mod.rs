@@ -14,12 +14,14 @@
 //!
 //! Data leaves as `Record`s on a channel; nothing else does. Leaves out power and what records mean.
 
+mod activity;
 mod bpf;
 mod collect;
 mod config;
 mod gpu;
 mod priority;
 mod processes;
+mod records;
 mod sampling;
 mod stacks;
 mod tables;

@@ -11,11 +11,13 @@ use super::collect::reader::Reader;
 use super::config::{LiveCounts, TraceConfig, TraceEnd};
 use super::gpu::{GpuDevice, Listener};
 use super::processes::registry::Processes;
+use super::records::RecordSender;
 use super::sampling::cpus::{read_cpu_bound, read_online_cpus, visit};
 use super::sampling::event::{Machine, SampleEvent, decide};
 use super::sampling::rate::{Limits, Rate, read_limit_at, read_ticks};
 use super::sampling::sampler::{Sampler, Started};
 use super::sampling::watch::Watch;
+use super::stacks::builder::StackBuilder;
 use super::stacks::interner::Interner;
 use super::stacks::naming::send_names;
 use super::tables::files::Files;
@@ -156,27 +158,27 @@ impl Tracer {
             Unwinding::User => None,
         };
         let mut processes = Processes::new(Files::start(rows, resolver)?, unwinding, self.config.system_wide);
-        let out = Interner::new(records);
+        let out = Interner::new(RecordSender::new(records));
         self.object.enable_stats();
         if let Some(why) = self.object.attach_tracepoints()? {
             self.diagnostics.push(RecordingDiagnostic::NoMmapEvents { error: why });
         }
         for path in &self.foreseen {
-            processes.files.foresee(path);
+            processes.files.prefetch(path);
         }
         for &pid in &self.followed {
-            processes.meet(pid, &out);
+            processes.get_or_insert(pid, &out.records);
         }
-        let mut collector = Collector::new(maps, processes, out, resolver.worker(true));
+        let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver.worker(true)));
         if let Err(why) = &self.object.launches {
             let failure = ProbeFailure::Launches { error: why.clone() };
             self.diagnostics.push(LaunchDiagnostic::ProbesFailed(failure).into());
         } else if let Some(probes) = self.object.launch_probes() {
             let injected = self.injected.as_ref().map(|(library, _)| library.as_path());
-            let worker = Arc::clone(&collector.worker);
+            let worker = Arc::clone(&collector.stacks.worker);
             collector.gpu.start(probes, worker, &self.gpu_search, &self.gpu_devices, injected);
             if let Some((_, socket)) = self.injected.take() {
-                collector.listen(Listener::start(socket)?);
+                collector.gpu.listen(Listener::start(socket)?);
             }
         }
         // What runs already is known before the first sample.
@@ -246,17 +248,16 @@ impl Tracer {
             Some(Some((mut collector, mut watch))) => {
                 collector.finish();
                 self.diagnostics.extend(watch.end());
-                self.diagnostics.extend(collector.pauses.diagnostics(counters[lost::TAKEN as usize]));
-                copies = std::mem::take(&mut collector.raw.counts);
-                count_into(&mut lost, LossReason::PythonNames, collector.nameless);
+                self.diagnostics.extend(collector.pauses().diagnostics(counters[lost::TAKEN as usize]));
+                copies = std::mem::take(&mut collector.stacks.raw.counts);
+                count_into(&mut lost, LossReason::PythonNames, collector.stacks.nameless);
                 count_into(&mut lost, LossReason::Undecodable, collector.damaged);
-                count_into(&mut lost, LossReason::UnknownGpu, collector.gpu.launches.strays);
-                self.diagnostics.extend(collector.gpu.diagnostics());
-                self.diagnostics.extend(collector.kernel_diagnostics());
-                self.diagnostics.extend(shortages(&collector.processes, self.config.unwind_mib));
-                self.diagnostics.extend(collector.out.diagnostics());
-                self.diagnostics.extend(closed_files(collector.libraries.closed));
-                send_names(&collector, self.config.names);
+                count_into(&mut lost, LossReason::UnknownGpu, collector.gpu.without_device());
+                self.diagnostics.extend(collector.gpu.diagnostics(&collector.stacks));
+                self.diagnostics.extend(shortages(&collector.stacks.processes, self.config.unwind_mib));
+                self.diagnostics.extend(collector.stacks.out.diagnostics());
+                self.diagnostics.extend(closed_files(collector.stacks.libraries.closed));
+                send_names(&collector.stacks, self.config.names);
                 let failures = self.resolver.as_ref().map(Resolver::failures).unwrap_or_default();
                 self.diagnostics.extend(files_not_read(&failures));
             }

@@ -198,7 +198,7 @@ fn say_sources(plan: &RecordPlan, power: &PowerSet) {
         return;
     }
     for source in power.sources() {
-        log::info!("power: {} ({:?}): {}", source.kind, source.quality, source.domains.join(", "));
+        log::info!("power: {} ({:?}): {}", source.id, source.quality, source.domains.join(", "));
         for ignored in source.ignored {
             log::info!("power: {} ignored: {}", ignored.domain, ignored_reason(&ignored.reason));
         }

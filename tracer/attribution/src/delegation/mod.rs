@@ -20,8 +20,6 @@ mod native_rules;
 mod requesters;
 mod thread_activity;
 
-pub use joined_stacks::{AFTER_THE_CALL, ON_BEHALF_OF};
-
 use crate::gpu::Launchers;
 use crate::time::slices::{CpuTime, OTHER, Owner, OwnerId, OwnerTime, Segment};
 use crate::timeline::Span;

@@ -1,6 +1,5 @@
 //! The ledger row of one domain: what its counter or model says, and where that went.
 
-use crate::Cpus;
 use crate::gpu::{Charged, Gpu, Launchers, Learned};
 use crate::power_model::classes::ClassId;
 use crate::power_model::counter_delay::{Seen, learn_behind, learn_company};
@@ -12,6 +11,7 @@ use crate::split::idle::hand_out;
 use crate::split::posterior::Splitter;
 use crate::time::conditions::Conditions;
 use crate::time::contention::Company;
+use crate::time::cpus::Cpus;
 use crate::time::occupancy::{Presence, presences};
 use crate::time::slices::{CpuTime, OTHER, Owner, Segment};
 use crate::timeline::reading_jitter;
@@ -20,10 +20,10 @@ use crate::timeline::{
 };
 use crate::uncertainty::propagation::{OwnerCertainty, certainty};
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::accounting::{Accounting, Method};
+use energy_trace_model::profile::options::{Accounting, Method};
 use energy_trace_model::profile::{LedgerRow, UnattributedReason};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{Domain, Origin, Quality, Reading, Scope, SourceKind};
+use energy_trace_model::recording::record::{Domain, Origin, Quality, Reading, Scope, SourceId};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
 
@@ -251,7 +251,7 @@ fn seconds_of(present: &[Presence], owners: usize) -> Vec<f64> {
 
 /// How late the log of a foreign meter is. The machine's own counters are read on its one clock, and a GPU's work is not the CPUs'.
 fn lag_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Option<Lag> {
-    let foreign = matches!(&domain.origin, Origin::Counter { source: SourceKind::Replay, .. });
+    let foreign = matches!(&domain.origin, Origin::Counter { source: SourceId::Replay, .. });
     if !foreign || matches!(domain.scope, Scope::Gpu(_)) {
         return None;
     }

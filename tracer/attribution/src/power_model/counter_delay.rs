@@ -19,7 +19,7 @@ use crate::time::dvfs;
 use crate::time::smt::{self, POSSIBLE, USUAL};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::gates::LEAST_GAIN;
+use energy_trace_model::profile::validity::LEAST_GAIN;
 use std::time::Duration;
 
 /// What a counter may be behind: one that moves each millisecond, or each other one.

@@ -33,7 +33,7 @@ use crate::power_model::validity::gates_of;
 use crate::time::occupancy::Presence;
 use crate::timeline::EnergyInterval;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::gates::Gates;
+use energy_trace_model::profile::validity::Gates;
 use energy_trace_model::units::MicroJoules;
 
 /// Classes with less than this part of the CPU time share one weight.

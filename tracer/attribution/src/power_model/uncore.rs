@@ -14,7 +14,7 @@ use crate::power_model::learn::{BELIEF, Intensity, Model, predicted};
 use crate::time::slices::Segment;
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::accounting::{Accounting, Method};
+use energy_trace_model::profile::options::{Accounting, Method};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// Standard errors that the power must be away from zero.

@@ -5,7 +5,7 @@
 
 use crate::time::occupancy::Presence;
 use crate::time::slices::{Owner, OwnerTime};
-use energy_trace_model::profile::accounting::IdlePolicy;
+use energy_trace_model::profile::options::IdlePolicy;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 //! One variant for each code, with what its sentence needs. Leaves out the sentences, which the report makes, and how sure each single
 //! number is (`certainty`).
 
-use super::gates::ValidityCheck;
+use super::validity::ValidityCheck;
 use crate::recording::record::{KernelTier, LaunchStacks, LossReason, RecordingDiagnostic};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //!
 //! Leaves out the sources (`sources`), reading them (`power/`) and what the readings mean (`timeline/`).
 
-use super::sources::SourceKind;
+use super::sources::SourceId;
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, Pid, SocketId};
 use crate::units::{MicroJoules, MicroWatts};
@@ -94,7 +94,7 @@ pub enum Origin {
     /// A counter that only grows, in microjoules.
     Counter {
         /// The source.
-        source: SourceKind,
+        source: SourceId,
         /// Where it is read (a path, a device).
         place: String,
         /// The counter returns to zero after this value; `None` when it never does or nobody knows.
@@ -113,8 +113,8 @@ pub enum Origin {
 
 impl Origin {
     /// A counter that hardware measures.
-    pub const fn measured(source: SourceKind, place: String, max_range: Option<MicroJoules>) -> Self {
-        Self::Counter { source, place, max_range, quality: Quality::Measured }
+    pub fn measured(source: &str, place: String, max_range: Option<MicroJoules>) -> Self {
+        Self::Counter { source: SourceId::from_name(source), place, max_range, quality: Quality::Measured }
     }
 }
 

@@ -20,4 +20,4 @@ mod sources;
 mod tables;
 mod wire;
 
-pub use tables::{GpuFacts, Recording, Requests};
+pub use tables::{GpuFacts, Recording, Requests, frames_of};

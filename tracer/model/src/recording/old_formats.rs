@@ -10,7 +10,7 @@ use super::record;
 use super::record::{
     CopyOutcome, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, Histogram, IdleBaseline, IdleOrigin,
     Ignored, IgnoredReason, KernelTier, LaunchStacks, Launches, Library, LossReason, Name, Origin, Quality,
-    Reading, Record, RecordingDiagnostic, Runtime, Sample, SampleEvent, Scope, Slice, Source, SourceKind,
+    Reading, Record, RecordingDiagnostic, Runtime, Sample, SampleEvent, Scope, Slice, Source, SourceId,
     SourceNote, StackNode, Stranger, Summary, Thread, Unseen, Unwinding, Wait, Wake,
 };
 use crate::clock::{KtimeNs, WallAnchor};
@@ -160,7 +160,7 @@ impl From<OldSource> for Source {
             .into_iter()
             .map(|OldIgnored { domain, why }| Ignored { domain, reason: IgnoredReason::Other(why) });
         Self {
-            kind: SourceKind::from_name(&name),
+            id: SourceId::from_name(&name),
             domains,
             period_ns,
             quality,
@@ -200,7 +200,7 @@ impl From<OldDomain> for record::Domain {
         let OldDomain { id, name, class, scope, origin, idle } = old;
         let origin = match origin {
             OldOrigin::Counter { source, place, max_range, quality } => {
-                Origin::Counter { source: SourceKind::from_name(&source), place, max_range, quality }
+                Origin::Counter { source: SourceId::from_name(&source), place, max_range, quality }
             }
             OldOrigin::Model { idle, core } => Origin::Model { idle, core },
         };

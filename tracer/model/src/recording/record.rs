@@ -23,7 +23,7 @@ pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, LaunchStacks, Launched, Launches};
 pub use super::losses::{CopyOutcome, LossReason};
 pub use super::sources::{
-    Driver, Ignored, IgnoredReason, LibraryProblem, MetricsProblem, Source, SourceKind, SourceNote, Whole,
+    Driver, Ignored, IgnoredReason, LibraryProblem, MetricsProblem, Source, SourceId, SourceNote, Whole,
 };
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.

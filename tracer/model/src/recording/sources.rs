@@ -9,7 +9,7 @@ use std::fmt;
 
 /// Which source: what drives it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum SourceKind {
+pub enum SourceId {
     /// RAPL through sysfs.
     Powercap,
     /// RAPL through the kernel's perf PMUs.
@@ -28,7 +28,7 @@ pub enum SourceKind {
     Other(String),
 }
 
-impl SourceKind {
+impl SourceId {
     /// All sources that this version knows.
     pub const ALL: [Self; 7] =
         [Self::Powercap, Self::Perf, Self::Hwmon, Self::Nvml, Self::AmdGpu, Self::Model, Self::Replay];
@@ -54,7 +54,7 @@ impl SourceKind {
     }
 }
 
-impl fmt::Display for SourceKind {
+impl fmt::Display for SourceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -64,7 +64,7 @@ impl fmt::Display for SourceKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// Which one.
-    pub kind: SourceKind,
+    pub id: SourceId,
     /// Names of the domains taken from it.
     pub domains: Vec<String>,
     /// Time between two readings as asked for; 0 for a source that is not read (the model).
@@ -166,6 +166,8 @@ pub enum IgnoredReason {
     },
     /// Powercap reads it already; the two are compared before the start.
     ReadByPowercap,
+    /// It is read from a file, and none was named.
+    NeedsFile,
     /// Another source reads the sockets.
     OtherSourceReadsSockets,
     /// GPUs are switched off.

@@ -5,7 +5,7 @@ use super::{in_seconds, recorded};
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SplitBy,
 };
-use energy_trace_model::profile::gates::ValidityCheck;
+use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::record::{KernelTier, LaunchStacks, LossReason};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;

@@ -27,6 +27,7 @@ pub fn ignored_reason(reason: &IgnoredReason) -> String {
             format!("{event} may be counted by root only: {EVENT_ROOT}")
         }
         IgnoredReason::ReadByPowercap => READ_BY_POWERCAP.to_owned(),
+        IgnoredReason::NeedsFile => "it needs a file: --power replay:FILE".to_owned(),
         IgnoredReason::OtherSourceReadsSockets => "another source reads the sockets".to_owned(),
         IgnoredReason::GpusOff => "GPUs are switched off (--gpu off)".to_owned(),
         IgnoredReason::CpusHaveCounter => "the CPUs have a counter".to_owned(),

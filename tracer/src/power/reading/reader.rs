@@ -5,13 +5,13 @@
 //! the progress line shows.
 
 use super::cpu_clocks::Clocks;
+use crate::power::meter_log::{Replay, ReplayError};
 use crate::power::source::{Attempt, Extra, PowerSource};
-use crate::power::sources::replay::{Replay, ReplayError};
 use crate::threads::run_on_thread;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
-    CounterValue, Histogram, PowerDiagnostic, Reading, Record, SourceKind,
+    CounterValue, Histogram, PowerDiagnostic, Reading, Record, SourceId,
 };
 use energy_trace_model::units::MicroWatts;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
@@ -35,7 +35,7 @@ pub(in crate::power) struct Live {
     /// The hardware.
     pub(in crate::power) source: Box<dyn PowerSource>,
     /// Which source.
-    pub(in crate::power) kind: SourceKind,
+    pub(in crate::power) id: SourceId,
     /// Each domain's id and name, in the source's order.
     pub(in crate::power) domains: Vec<(DomainId, String)>,
     /// Whether a domain's power counts in the progress line: psys holds the others, and would count them twice.

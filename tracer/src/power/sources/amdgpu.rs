@@ -5,12 +5,14 @@
 //! on some boards (amdsmi#38, rocm_smi_lib#180), so it is compared with the power in the same table while it is read. Leaves out the
 //! tables of APUs, which hold no energy, power sensors, and which process uses a device.
 
+use crate::power::error::PowerError;
+use crate::power::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
 use crate::power::source::{Attempt, Extra, PowerSource, measured_source};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
-    CounterKind, Domain, DomainClass, Ignored, IgnoredReason, MetricsProblem, Origin, PowerDiagnostic, Scope,
-    Source, SourceKind, SourceNote,
+    CounterKind, Domain, DomainClass, Ignored, IgnoredReason, MetricsProblem, Origin, PowerDiagnostic,
+    Quality, Scope, SourceNote,
 };
 use energy_trace_report::sentences::ignored_reason;
 use std::fs::{self, File};
@@ -18,8 +20,19 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// AMD GPUs.
+pub(super) const KIND: SourceKind = SourceKind {
+    word: NAME,
+    takes_file: false,
+    help: "AMD GPUs, through the amdgpu driver",
+    title: "AMD GPUs (amdgpu)",
+    quality: Quality::Measured,
+    why_not_auto: unless_gpus_are_off,
+    discover,
+};
+
 /// The source's name.
-pub(in crate::power) const NAME: &str = "amdgpu";
+const NAME: &str = "amdgpu";
 
 /// Longer than every table; v1.8 has 3 kB.
 const LONGEST: u64 = 16 * 1024;
@@ -31,17 +44,20 @@ const COMPARED_UJ: u128 = 20_000_000;
 /// Readings further apart are not compared: power in between is not known.
 const SILENCE_NS: u64 = 1_000_000_000;
 
-/// What AMD's GPUs offer on this machine.
-pub(in crate::power) struct Found {
-    /// The devices that can be read; `None` when there is none.
-    pub(in crate::power) gpus: Option<AmdGpus>,
-    /// The same for the reader of a report.
-    pub(in crate::power) source: Source,
+/// A machine without such a card has no line for it, unless it was asked for.
+fn discover(request: &Request) -> Result<Discovered, PowerError> {
+    let sysfs = &request.plan.sysfs;
+    let mut discovered = find(sysfs, request.next_gpu(), request.plan.period);
+    if discovered.meter.is_none() && discovered.source.ignored.is_empty() && request.named {
+        let reason = IgnoredReason::NoCards { path: sysfs.join("class/drm").display().to_string() };
+        discovered.source.ignored.push(Ignored { domain: NAME.to_owned(), reason });
+    }
+    Ok(discovered)
 }
 
 /// Looks for cards under the sysfs root. They get numbers from `first_gpu` on. None is an ordinary result.
-pub(in crate::power) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Found {
-    let mut source = measured_source(SourceKind::AmdGpu, period);
+fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Discovered {
+    let mut source = measured_source(NAME, period);
     let (mut gpus, mut number) = (AmdGpus { domains: Vec::new(), cards: Vec::new() }, first_gpu);
     for (card, path) in read_cards_at(sysfs) {
         match read_metrics(&path) {
@@ -56,7 +72,7 @@ pub(in crate::power) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> 
         }
     }
     source.domains = gpus.domains.iter().map(|d| d.name.clone()).collect();
-    Found { gpus: (!gpus.domains.is_empty()).then_some(gpus), source }
+    Discovered::counters(source, (!gpus.domains.is_empty()).then_some(gpus))
 }
 
 /// The cards that have a table, by name, in order.
@@ -81,7 +97,7 @@ fn domain(name: &str, number: u32, path: &Path) -> Domain {
         name: name.to_owned(),
         class: DomainClass::Gpu,
         scope: Scope::Gpu(number),
-        origin: Origin::measured(SourceKind::AmdGpu, path.display().to_string(), None),
+        origin: Origin::measured(NAME, path.display().to_string(), None),
         idle: None,
     }
 }
@@ -132,7 +148,7 @@ fn decode_metrics(bytes: &[u8]) -> Result<Metrics, MetricsProblem> {
 }
 
 /// The cards that are read.
-pub(in crate::power) struct AmdGpus {
+struct AmdGpus {
     domains: Vec<Domain>,
     cards: Vec<Card>,
 }
@@ -213,7 +229,7 @@ impl PowerSource for AmdGpus {
 #[cfg(test)]
 mod tests {
     use super::{Card, Compared, Metrics, decode_metrics, find};
-    use crate::power::PowerSource as _;
+    use crate::power::kind::Meter;
     use energy_trace_model::clock::KtimeNs;
     use proptest::prelude::*;
     use std::fs;
@@ -277,14 +293,16 @@ mod tests {
         let found = find(tree.path(), 2, Duration::from_millis(20));
         assert_eq!(found.source.domains, ["gpu-2"]);
         assert_eq!(found.source.ignored[0].domain, "card10");
-        let (mut gpus, mut attempts) = (found.gpus.unwrap(), Vec::new());
+        let (Some(Meter::Counters(mut gpus)), mut attempts) = (found.meter, Vec::new()) else {
+            panic!("no counters");
+        };
         gpus.read(&mut attempts);
         fs::remove_file(tree.path().join("class/drm/card1/device/gpu_metrics")).unwrap();
         gpus.read(&mut attempts);
         assert_eq!(attempts[0].counter_uj, Ok(1_000_000));
         assert!(attempts[1].counter_uj.as_ref().is_err_and(|why| why.starts_with("gpu-2: ")));
         let empty = tempfile::tempdir().unwrap();
-        assert!(find(empty.path(), 0, Duration::from_millis(20)).gpus.is_none());
+        assert!(find(empty.path(), 0, Duration::from_millis(20)).meter.is_none());
     }
 
     /// An accumulator that stands still beside 100 W is told of, one that agrees is not, and a moment is no evidence.

@@ -35,7 +35,7 @@ pub enum Event<'a> {
     /// A target's time on a CPU, ending at the head's time: when it began, and what the thread had run by then, in nanoseconds.
     Slice(Head, KtimeNs, u64),
     /// That of a process that is not a target; pid 0 stands for several by turns.
-    Stranger(Head, KtimeNs, Comm),
+    Background(Head, KtimeNs, Comm),
     /// A target made a process.
     Fork(Head, Pid),
     /// A target became another program.
@@ -64,7 +64,7 @@ pub enum Event<'a> {
 
 impl Event<'_> {
     /// When it happened, if what it tells of has to be looked at in the process, now and in a while.
-    pub(crate) const fn stirs(&self) -> Option<KtimeNs> {
+    pub(crate) const fn activity_at(&self) -> Option<KtimeNs> {
         match self {
             Self::Fork(head, _)
             | Self::Exec(head, _)
@@ -151,7 +151,7 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
         }
         kind::STRANGER => {
             let event: StrangerEvent = read(bytes)?;
-            Event::Stranger(place, KtimeNs::from_ns(event.start_ns), Comm(event.comm))
+            Event::Background(place, KtimeNs::from_ns(event.start_ns), Comm(event.comm))
         }
         kind::FORK => Event::Fork(place, Pid::new(read::<TaskEvent>(bytes)?.other)),
         kind::EXEC => Event::Exec(place, Comm(read::<TaskEvent>(bytes)?.comm)),

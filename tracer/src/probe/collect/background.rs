@@ -1,10 +1,10 @@
 //! Gives processes that are not targets their numbers, and tells the recording of each new one.
 //!
 //! A number stands for a process under one name. A pid that comes back to a process of the same name keeps its number: who draws what is
-//! asked of all of a number's time together. Leaves out what becomes of it (`attribution::strangers`).
+//! asked of all of a number's time together. Leaves out what becomes of it (`attribution::background`).
 
 use crate::probe::bpf::decode::{Comm, Head};
-use crate::probe::stacks::interner::Interner;
+use crate::probe::records::RecordSender;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StrangerKey};
 use energy_trace_model::recording::record::{Occupant, Record, Slice, Stranger};
@@ -13,19 +13,19 @@ use std::collections::HashMap;
 /// So many are told apart at most; time of others is nobody's in particular.
 const MOST: usize = 1 << 16;
 
-/// The strangers of a recording so far.
+/// The background processes of a recording so far.
 #[derive(Debug, Default)]
-pub(crate) struct Strangers {
+pub(crate) struct BackgroundProcesses {
     keys: HashMap<(Pid, Comm), StrangerKey>,
 }
 
-impl Strangers {
+impl BackgroundProcesses {
     /// The slice of a run that ended at the head's time.
-    pub(crate) fn slice(&mut self, head: Head, start: KtimeNs, comm: Comm, out: &Interner) -> Slice {
+    pub(crate) fn slice(&mut self, head: Head, start: KtimeNs, comm: Comm, out: &RecordSender) -> Slice {
         Slice { cpu: head.cpu, who: self.occupant(head.pid, comm, out), start, end: head.at }
     }
 
-    fn occupant(&mut self, pid: Pid, comm: Comm, out: &Interner) -> Occupant {
+    fn occupant(&mut self, pid: Pid, comm: Comm, out: &RecordSender) -> Occupant {
         if pid.get() == 0 {
             return Occupant::Other;
         }

@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 /// Milliseconds between two looks at the ring buffers.
-const LOOK_MS: u16 = 20;
+const READ_MS: u16 = 20;
 
 /// The same while the processes stay as they are.
-const CALM_MS: u16 = 100;
+const IDLE_MS: u16 = 100;
 
 /// More bytes than these at one look, a sixteenth of a ring buffer, and the next one comes soon.
 const MUCH: usize = 512 << 10;
 
 /// The same while files are being read: what an interpreter's file says is to be known before it runs.
-const HURRY_MS: u16 = 1;
+const BUSY_MS: u16 = 1;
 
 /// The reader's thread.
 pub(crate) struct Reader {
@@ -46,18 +46,18 @@ impl Reader {
             loop {
                 let last = stopped.load(Ordering::Acquire);
                 let bytes = rings.drain(last, |event| collector.take(event));
-                sampled.store(collector.sampled, Ordering::Relaxed);
+                sampled.store(collector.sampled(), Ordering::Relaxed);
                 let now = crate::clock::now();
-                collector.rest(now);
+                collector.housekeeping(now);
                 if last {
                     return (collector, watch);
                 }
                 watch.look(now);
-                let is_calm = bytes < MUCH && collector.is_calm(now);
-                rings.wait(match (collector.is_waiting(), is_calm) {
-                    (true, _) => HURRY_MS,
-                    (false, true) => CALM_MS,
-                    (false, false) => LOOK_MS,
+                let is_idle = bytes < MUCH && collector.is_idle(now);
+                rings.wait(match (collector.is_waiting(), is_idle) {
+                    (true, _) => BUSY_MS,
+                    (false, true) => IDLE_MS,
+                    (false, false) => READ_MS,
                 });
             }
         })?;

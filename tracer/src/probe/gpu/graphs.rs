@@ -5,7 +5,7 @@
 //! which node it became when the call returns. Graphs whose making was not seen whole are not known: their launches stay whole. New work for a node that
 //! was captured changes nothing here, for who captured it is not known by its handle: that is counted (`strays`). Leaves out counting (`launches`).
 
-use super::launches::Work;
+use super::launch::Work;
 use crate::probe::bpf::decode::Head;
 use energy_trace_model::ids::{Pid, Tid};
 use std::collections::{BTreeMap, HashMap};

@@ -7,7 +7,8 @@
 //! this name, in proportion to how often. Leaves out frames (the collector makes them).
 
 use super::graphs::{Captures, Content, What};
-use super::launches::{Launch, Launches, Work};
+use super::launch::{Launch, Work};
+use super::launches::Launches;
 use energy_trace_cupti::tally::Sum;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};

@@ -5,6 +5,7 @@
 //! them. Leaves out frames (the collector makes them) and joules.
 
 use super::graphs::{Content, Graphs, Pending, What};
+use super::launch::{Launch, Work};
 use crate::probe::bpf::decode::Head;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
@@ -18,29 +19,6 @@ const TICK_NS: u64 = 2_000_000;
 
 /// Kernels beside the busiest stream of a process that are more than a few, in percent.
 const CROWDED_PERCENT: f64 = 2.0;
-
-/// Who launches where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Work {
-    pub(crate) thread: ThreadKey,
-    pub(crate) stack: StackId,
-}
-
-/// A launch as it will be counted, but for its frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Launch {
-    pub(crate) head: Head,
-    pub(crate) call: u32,
-    /// The driver's function or what can be launched; 0: not known.
-    pub(crate) function: u64,
-    /// The runtime's host stub; 0: none.
-    pub(crate) stub: u64,
-    pub(crate) amount: u64,
-    pub(crate) site: u64,
-    pub(crate) stream: u64,
-    /// Its own stack was taken, or that of the runtime's call in which it was made.
-    pub(crate) own_stack: bool,
-}
 
 /// Launches of each, and their amounts together.
 type Sums = BTreeMap<Work, (u64, u64)>;

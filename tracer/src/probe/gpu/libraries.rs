@@ -66,7 +66,7 @@ impl Libraries {
     }
 
     /// Probes the libraries that a program will find, by the search path of the dynamic loader (`LD_LIBRARY_PATH`) and the usual places.
-    pub(crate) fn foresee(&mut self, search: &[PathBuf]) {
+    pub(crate) fn prefetch(&mut self, search: &[PathBuf]) {
         for (path, file) in candidates(search) {
             if let Ok(open) = Root::default().open(&path, true) {
                 self.probe(&open, file);
@@ -75,7 +75,7 @@ impl Libraries {
     }
 
     /// The same for a program below another root, which has just started.
-    pub(crate) fn foresee_below(&mut self, root: &Root, search: &[PathBuf], (pid, noticed): (Pid, KtimeNs)) {
+    pub(crate) fn prefetch_below(&mut self, root: &Root, search: &[PathBuf], (pid, noticed): (Pid, KtimeNs)) {
         let before = self.attached;
         for (path, file) in candidates(search) {
             if let Ok(open) = root.open(&path, true) {

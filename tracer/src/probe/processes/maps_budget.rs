@@ -1,4 +1,4 @@
-//! When the mappings of a process are read: after news of it, and for a stated share of time.
+//! When the mappings of a process are read: after updated of it, and for a stated share of time.
 //!
 //! `/proc/PID/maps` is read as a whole, however little has changed in it. So what looks take is paid for with time in which there are none: a
 //! program that makes mappings without end costs a sixteenth of a CPU, and so do many of them together. Each has some time to begin with,
@@ -8,7 +8,7 @@ use super::process::Process;
 use super::registry::Processes;
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::process_maps::Maps;
-use crate::probe::stacks::interner::Interner;
+use crate::probe::records::RecordSender;
 use crate::probe::tables::files::Mapped;
 use crate::unwind::address_space::{AddressSpace, FileKey};
 use crate::unwind::vdso::key_of;
@@ -52,7 +52,7 @@ impl Processes {
     }
 
     /// A sample met an address that belongs to no known mapping.
-    pub(crate) fn strange_address(&mut self, pid: Pid, at: KtimeNs) {
+    pub(crate) fn note_unmapped_pc(&mut self, pid: Pid, at: KtimeNs) {
         if let Some(process) = self.by_pid.get_mut(&pid)
             && at.ns_since(process.looked_at) > LOOK_AGAIN_NS
         {
@@ -61,24 +61,24 @@ impl Processes {
         }
     }
 
-    /// Looks again at the memory of processes that changed, and at those that map a file of which there is news.
+    /// Looks again at the memory of processes that changed, and at those that map a file of which there is updated.
     pub(crate) fn refresh(
         &mut self,
         maps: &mut Maps,
-        out: &Interner,
-        mut news: HashSet<FileKey>,
+        out: &RecordSender,
+        mut updated: HashSet<FileKey>,
         now: KtimeNs,
     ) {
-        if self.files.is_tight() {
-            news.extend(self.files.make_room(&mapped(&self.by_pid), now));
+        if self.files.is_over_budget() {
+            updated.extend(self.files.make_room(&mapped(&self.by_pid), now));
         }
-        let (when_sampled, any) = (self.when_sampled, !news.is_empty());
+        let (when_sampled, any) = (self.when_sampled, !updated.is_empty());
         let awake = |p: &Process| !when_sampled || p.samples > 0;
         let crowd = self.by_pid.values().filter(|p| !has_credit(p.paid_at, now)).count();
         let due =
             |p: &Process| (p.dirty || p.again.is_some_and(|at| at <= now)) && has_credit(p.paid_at, now);
         let concerned = |p: &Process| {
-            any && p.space.mappings().iter().any(|m| key_of(m).is_some_and(|key| news.contains(key)))
+            any && p.space.mappings().iter().any(|m| key_of(m).is_some_and(|key| updated.contains(key)))
         };
         let awake = self.by_pid.iter().filter(|(_, p)| awake(p));
         let pids: Vec<(Pid, bool)> = awake
@@ -100,7 +100,7 @@ impl Processes {
                 process.paid_at = paid_at(process.paid_at, done, done.ns_since(begun), crowd);
             });
         }
-        self.files.carry_out();
+        self.files.apply_pending();
     }
 
     /// Reads the mappings of a sample's process again, if that was not done since the sample was taken; false where they cannot be

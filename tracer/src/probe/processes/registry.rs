@@ -6,7 +6,7 @@ use super::eval_frame::EvalFrame;
 use super::process::{Process, is_this_program, new_process, program_of, read_command, read_text};
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::process_maps::Maps;
-use crate::probe::stacks::interner::Interner;
+use crate::probe::records::RecordSender;
 use crate::probe::tables::files::Files;
 use crate::probe::tables::mapping_pool::Pool;
 use crate::unwind::address_space::{AddressSpace, Mapping};
@@ -64,7 +64,7 @@ impl Processes {
     }
 
     /// The memory of a process whose probes do not know yet where evaluation frames end.
-    pub(crate) fn unlearned(&self, pid: Pid) -> Option<&AddressSpace> {
+    pub(crate) fn without_eval_frame(&self, pid: Pid) -> Option<&AddressSpace> {
         let process = self.by_pid.get(&pid).filter(|p| p.eval.is_none() && p.interpreter.is_some())?;
         Some(&process.space)
     }
@@ -97,8 +97,8 @@ impl Processes {
         }
     }
 
-    /// The process, met now if it was not known.
-    pub(crate) fn meet(&mut self, pid: Pid, out: &Interner) -> &mut Process {
+    /// The process, made known now if it was not.
+    pub(crate) fn get_or_insert(&mut self, pid: Pid, out: &RecordSender) -> &mut Process {
         match self.by_pid.entry(pid) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
@@ -120,7 +120,7 @@ impl Processes {
         (name, command): (String, Vec<String>),
         parent: Option<Pid>,
         launcher: bool,
-        out: &Interner,
+        out: &RecordSender,
     ) {
         let key = next_key(&mut self.next_process);
         let parent_key = parent.and_then(|p| self.by_pid.get(&p)).map(|p| p.record.key);
@@ -130,9 +130,9 @@ impl Processes {
     }
 
     /// A target made a process: it starts as its parent's copy.
-    pub(crate) fn fork(&mut self, parent: Pid, pid: Pid, maps: &mut Maps, out: &Interner) {
+    pub(crate) fn fork(&mut self, parent: Pid, pid: Pid, maps: &mut Maps, out: &RecordSender) {
         let Some(origin) = self.by_pid.get(&parent) else {
-            self.meet(pid, out);
+            self.get_or_insert(pid, out);
             return;
         };
         let (name, command) = (origin.record.name.clone(), origin.record.command.clone());
@@ -153,7 +153,7 @@ impl Processes {
     }
 
     /// A process became another program.
-    pub(crate) fn exec(&mut self, pid: Pid, name: String, at: KtimeNs, out: &Interner) {
+    pub(crate) fn exec(&mut self, pid: Pid, name: String, at: KtimeNs, out: &RecordSender) {
         let command = read_command(pid);
         match self.by_pid.get_mut(&pid) {
             // The launcher's few instructions before the command's own are the command's to the reader.
@@ -231,7 +231,7 @@ impl Processes {
     }
 
     /// Looks for CPython among the mapped files.
-    pub(crate) fn find_interpreter(&mut self, pid: Pid, maps: &mut Maps, out: &Interner) {
+    pub(crate) fn find_interpreter(&mut self, pid: Pid, maps: &mut Maps, out: &RecordSender) {
         let unsettled = self.by_pid.get_mut(&pid).filter(|p| p.interpreter.is_none() && !p.refused);
         let Some(process) = unsettled else { return };
         let program = program_of(&process.space);
@@ -256,10 +256,16 @@ impl Processes {
         }
     }
 
-    /// The thread, met now if it was not known. `name` is the kernel's name for it, where the event tells it.
-    pub(crate) fn thread(&mut self, pid: Pid, tid: Tid, name: Option<String>, out: &Interner) -> ThreadKey {
+    /// The thread, made known now if it was not. `name` is the kernel's name for it, where the event tells it.
+    pub(crate) fn thread(
+        &mut self,
+        pid: Pid,
+        tid: Tid,
+        name: Option<String>,
+        out: &RecordSender,
+    ) -> ThreadKey {
         let next = ThreadKey::new(self.next_thread);
-        let process = self.meet(pid, out);
+        let process = self.get_or_insert(pid, out);
         let process_key = process.record.key;
         match process.threads.get_mut(&tid) {
             Some((key, known)) => {

@@ -1,12 +1,10 @@
 //! Gives frames and stacks their numbers, and tells the recording of each new one.
 
-use super::frames::bare;
 use super::pool_loops::is_pool_loop;
-use super::python_frames::Thread;
+use crate::probe::records::RecordSender;
 use energy_trace_model::ids::{FrameId, StackId, Tid};
 use energy_trace_model::recording::record::{Frame, FrameKind, Record, RecordingDiagnostic, StackNode};
 use std::collections::HashMap;
-use std::sync::mpsc::Sender;
 
 /// Bytes that names of Python functions may take in a recording: more than a hundred thousand functions have.
 const MOST_PYTHON_BYTES: usize = 32 << 20;
@@ -15,9 +13,19 @@ const CROWDED_OUT: &str = "[unknown: Python function, too many names]";
 /// Places for the last stacks of threads, two for each; threads whose numbers have the same remainder share them.
 const LANES: usize = 32;
 
+/// What the thread of a stack did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThreadState {
+    /// It ran: its functions may be gone a moment later.
+    Running,
+    /// It fell asleep in them.
+    Asleep,
+}
+
 /// Frames and stacks of a recording so far.
 pub(crate) struct Interner {
-    records: Sender<Record>,
+    /// The way to the recording.
+    pub(crate) records: RecordSender,
     frames: HashMap<Frame, FrameId>,
     next_frame: u32,
     /// Bytes of the names of Python functions, and how often one more found no room.
@@ -32,7 +40,7 @@ pub(crate) struct Interner {
 }
 
 impl Interner {
-    pub(crate) fn new(records: Sender<Record>) -> Self {
+    pub(crate) fn new(records: RecordSender) -> Self {
         Self {
             records,
             frames: HashMap::new(),
@@ -93,8 +101,8 @@ impl Interner {
 
     /// The stack of these frames of a thread, innermost first. Most of them were in the last one of the same thread, when it did the same:
     /// to compare them in order costs less than to look up each.
-    pub(crate) fn stack(&mut self, tid: Tid, did: Thread, frames: &[FrameId]) -> Option<StackId> {
-        let lane = (tid.get() as usize * 2 + usize::from(did == Thread::Slept)) % LANES;
+    pub(crate) fn stack(&mut self, tid: Tid, state: ThreadState, frames: &[FrameId]) -> Option<StackId> {
+        let lane = (tid.get() as usize * 2 + usize::from(state == ThreadState::Asleep)) % LANES;
         let mut last = std::mem::take(self.last.get_mut(lane)?);
         let same = frames.iter().rev().zip(&last).take_while(|(frame, (known, _))| *frame == known).count();
         last.truncate(same);
@@ -125,16 +133,28 @@ impl Interner {
         id
     }
 
-    /// To the recording. Its writer outlives this; should it not, what is sent is lost with it.
+    /// To the recording.
     pub(crate) fn send(&self, record: Record) {
-        let _writer_gone = self.records.send(record);
+        self.records.send(record);
+    }
+}
+
+/// A frame without lines.
+pub(crate) fn bare(kind: FrameKind, name: &str, module: &str, address: u64) -> Frame {
+    Frame {
+        kind,
+        name: name.into(),
+        module: module.into(),
+        file: String::new(),
+        line: 0,
+        first_line: 0,
+        address,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, FrameKind, Interner, bare};
-    use crate::probe::stacks::python_frames::Thread;
+    use super::{Frame, FrameKind, Interner, RecordSender, ThreadState, bare};
     use energy_trace_model::ids::{FrameId, StackId, Tid};
     use std::collections::HashMap;
     use std::sync::mpsc::channel;
@@ -143,7 +163,7 @@ mod tests {
     #[test]
     fn names_without_end() {
         let (records, _written) = channel();
-        let mut interner = Interner::new(records);
+        let mut interner = Interner::new(RecordSender::new(records));
         let frame = |number: usize| {
             let name = format!("{number}_{}", "n".repeat(1 << 20));
             Frame { kind: FrameKind::Python, file: "f".into(), ..bare(FrameKind::Python, &name, "m", 0) }
@@ -160,14 +180,14 @@ mod tests {
     #[test]
     fn stacks_by_their_frames() {
         let (records, _written) = channel();
-        let mut interner = Interner::new(records);
+        let mut interner = Interner::new(RecordSender::new(records));
         let mut known: HashMap<Vec<u32>, StackId> = HashMap::new();
         for step in 0_u32..2000 {
             let random = step.wrapping_mul(2_654_435_761) >> 16;
             let frames: Vec<u32> = (0..random % 5).map(|level| random >> (3 + 2 * level) & 3).collect();
             let ids: Vec<FrameId> = frames.iter().rev().map(|&frame| FrameId::new(frame)).collect();
-            let did = if step % 3 == 0 { Thread::Slept } else { Thread::Ran };
-            let stack = interner.stack(Tid::new(step % 40), did, &ids);
+            let state = if step % 3 == 0 { ThreadState::Asleep } else { ThreadState::Running };
+            let stack = interner.stack(Tid::new(step % 40), state, &ids);
             assert_eq!(stack.is_none(), frames.is_empty());
             if let Some(stack) = stack {
                 assert_eq!(*known.entry(frames).or_insert(stack), stack);

@@ -6,6 +6,7 @@
 //! lost and counted. Such names were seen to be wrong: in a thread's last milliseconds under load, and where the recorder came to read
 //! them a hundred milliseconds later.
 
+use super::interner::ThreadState;
 use crate::probe::bpf::decode::Head;
 use crate::probe::processes::process::Process;
 use crate::probe::processes::registry::Processes;
@@ -125,27 +126,18 @@ pub(crate) fn see_codes(processes: &mut Processes, head: Head, sights: &[(u64, C
     }
 }
 
-/// What the thread of a stack did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Thread {
-    /// It ran: its functions may be gone a moment later.
-    Ran,
-    /// It fell asleep in them.
-    Slept,
-}
-
 /// The code object at an address in a stack of this thread; `None` where nothing shows which one it was.
 pub(crate) fn code_at(
     processes: &Processes,
     head: Head,
-    thread: Thread,
+    state: ThreadState,
     address: u64,
 ) -> Option<&Arc<CodeObject>> {
     let codes = &processes.get(head.pid)?.codes;
-    match (codes.last(address), thread) {
+    match (codes.last(address), state) {
         (None, _) => processes.code_of_parent(head.pid, address),
-        (Some(_), Thread::Ran) => codes.at(address, head.at),
-        (Some(_), Thread::Slept) => codes.asleep_at(address, head.at),
+        (Some(_), ThreadState::Running) => codes.at(address, head.at),
+        (Some(_), ThreadState::Asleep) => codes.asleep_at(address, head.at),
     }
 }
 

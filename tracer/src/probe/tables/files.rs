@@ -73,7 +73,7 @@ enum TableJob {
 }
 
 /// What the threads found out.
-enum News {
+enum FileUpdate {
     Facts(FileKey, Option<Arc<ElfFacts>>),
     Table(FileKey, Made),
 }
@@ -91,9 +91,9 @@ pub(crate) type Mapped<'a> = HashMap<&'a FileKey, (Pid, &'a Mapping)>;
 pub(crate) struct Files {
     files: HashMap<FileKey, MappedFile>,
     jobs: Sender<Job>,
-    news: Receiver<News>,
+    updates: Receiver<FileUpdate>,
     table_jobs: Sender<TableJob>,
-    /// News to come.
+    /// FileUpdate to come.
     pending: usize,
     /// Files that need a table and have none.
     wanted: Vec<FileKey>,
@@ -110,7 +110,7 @@ impl Files {
     /// Starts the threads; they end when this is dropped. Without `maps` no tables are made.
     pub(crate) fn start(maps: Option<RowMaps>, resolver: &Resolver) -> std::io::Result<Self> {
         let (jobs, files) = channel::<Job>();
-        let (found, news) = channel();
+        let (found, updates) = channel();
         let (rows_jobs, rows_todo) = channel();
         let (told, capacity) = (found.clone(), maps.as_ref().map_or(0, RowMaps::capacity));
         let table_jobs = Sender::clone(&rows_jobs);
@@ -125,7 +125,7 @@ impl Files {
         Ok(Self {
             files: HashMap::new(),
             jobs,
-            news,
+            updates,
             table_jobs,
             pending: 0,
             wanted: Vec::new(),
@@ -147,7 +147,7 @@ impl Files {
     }
 
     /// Begins to read a file that a process will map, by its path here.
-    pub(crate) fn foresee(&mut self, path: &Path) {
+    pub(crate) fn prefetch(&mut self, path: &Path) {
         let Ok(file) = Root::default().open(path, true) else { return };
         // Where `maps` shows another device the file is read twice.
         let Ok(key) = file.metadata().map(|found| file_key(&found)) else { return };
@@ -167,18 +167,18 @@ impl Files {
     }
 
     /// Takes in what the threads found out; gives the files that it is about. With `wait`, everything that was begun.
-    pub(crate) fn take_news(&mut self, wait: bool) -> HashSet<FileKey> {
+    pub(crate) fn drain_updates(&mut self, wait: bool) -> HashSet<FileKey> {
         let mut about = HashSet::new();
         while self.pending > 0 {
-            let news = if wait { self.news.recv().ok() } else { self.news.try_recv().ok() };
-            let Some(news) = news else { break };
+            let updates = if wait { self.updates.recv().ok() } else { self.updates.try_recv().ok() };
+            let Some(updates) = updates else { break };
             self.pending -= 1;
-            let (News::Facts(key, _) | News::Table(key, _)) = &news;
+            let (FileUpdate::Facts(key, _) | FileUpdate::Table(key, _)) = &updates;
             about.insert(key.clone());
             let Some(file) = self.files.get_mut(key) else { continue };
-            match news {
-                News::Facts(_, facts) => file.facts = facts,
-                News::Table(key, made) => {
+            match updates {
+                FileUpdate::Facts(_, facts) => file.facts = facts,
+                FileUpdate::Table(key, made) => {
                     (file.table, file.bytes) = (made.table, made.bytes);
                     match made.table {
                         Table::Ready(_) => self.used += made.bytes,
@@ -204,12 +204,12 @@ impl Files {
     }
 
     /// Whether a file needs a table for which room must be made.
-    pub(crate) const fn is_tight(&self) -> bool {
+    pub(crate) const fn is_over_budget(&self) -> bool {
         !self.wanted.is_empty()
     }
 
     /// Takes room from tables that are needed less for those that are wanted. Gives the files whose mappings must be told to the probes, who
-    /// must know before `carry_out`.
+    /// must know before `apply_pending`.
     pub(crate) fn make_room(&mut self, mapped: &Mapped<'_>, now: KtimeNs) -> HashSet<FileKey> {
         let mut changed = HashSet::new();
         for key in std::mem::take(&mut self.wanted) {
@@ -257,7 +257,7 @@ impl Files {
     }
 
     /// The probes know: now tables are dropped, and made.
-    pub(crate) fn carry_out(&mut self) {
+    pub(crate) fn apply_pending(&mut self) {
         for job in self.held.drain(..) {
             let makes = matches!(job, TableJob::Make(..));
             self.pending += usize::from(self.table_jobs.send(job).is_ok() && makes);
@@ -309,7 +309,12 @@ pub(crate) fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
 }
 
 /// The thread that reads what files say of themselves, and passes them on.
-fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<TableJob>, worker: &Worker) {
+fn read_files(
+    jobs: Receiver<Job>,
+    found: &Sender<FileUpdate>,
+    rows_jobs: &Sender<TableJob>,
+    worker: &Worker,
+) {
     for job in jobs {
         let wanted: &[&str] = if job.python { &SYMBOLS } else { &[] };
         let facts = (worker.facts(&job.path, &job.file, wanted))
@@ -317,10 +322,10 @@ fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<Tabl
             .ok()
             .map(Arc::new);
         let place = facts.as_ref().map(|facts| (facts.base, facts.entry));
-        let mut told = found.send(News::Facts(job.key.clone(), facts)).is_ok();
+        let mut told = found.send(FileUpdate::Facts(job.key.clone(), facts)).is_ok();
         told &= match place {
             Some(place) => rows_jobs.send(TableJob::Make(job, place)).is_ok(),
-            None => found.send(News::Table(job.key, Made::ABSENT)).is_ok(),
+            None => found.send(FileUpdate::Table(job.key, Made::ABSENT)).is_ok(),
         };
         if !told {
             return; // Nobody listens any more.
@@ -329,13 +334,18 @@ fn read_files(jobs: Receiver<Job>, found: &Sender<News>, rows_jobs: &Sender<Tabl
 }
 
 /// The thread that makes row tables.
-fn make_tables(jobs: Receiver<TableJob>, mut maps: Option<RowMaps>, found: &Sender<News>, worker: &Worker) {
+fn make_tables(
+    jobs: Receiver<TableJob>,
+    mut maps: Option<RowMaps>,
+    found: &Sender<FileUpdate>,
+    worker: &Worker,
+) {
     for job in jobs {
         let made = match (job, maps.as_mut()) {
             (TableJob::Make(job, place), Some(maps)) => {
-                News::Table(job.key.clone(), make_table(&job, place, maps, worker))
+                FileUpdate::Table(job.key.clone(), make_table(&job, place, maps, worker))
             }
-            (TableJob::Make(job, _), None) => News::Table(job.key, Made::ABSENT),
+            (TableJob::Make(job, _), None) => FileUpdate::Table(job.key, Made::ABSENT),
             (TableJob::Drop(table), maps) => {
                 let dropped = maps.map_or(Ok(()), |maps| maps.remove(table));
                 dropped.unwrap_or_else(|error| log::debug!("a row table stays: {error}"));

@@ -12,14 +12,16 @@ mod offer;
 mod power_sum;
 mod watch;
 
+use crate::power::error::{PowerError, ignored_reasons};
 use crate::power::idle::baseline;
+use crate::power::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
 use crate::power::source::{Attempt, Calibrator, Extra, Learned, PowerSource, measured_source};
 use calibration::Track;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
     Domain, DomainClass, GpuMeter, GpuMeterKind, Ignored, IgnoredReason, Origin, PowerDiagnostic, Quality,
-    Scope, Source, SourceKind, SourceNote,
+    Scope, Source, SourceId, SourceNote,
 };
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
@@ -30,8 +32,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use watch::Watch;
 
+/// NVIDIA GPUs.
+pub(super) const KIND: SourceKind = SourceKind {
+    word: NAME,
+    takes_file: false,
+    help: "NVIDIA GPUs, through the driver's NVML library",
+    title: "NVIDIA GPUs (NVML)",
+    quality: Quality::Measured,
+    why_not_auto: unless_gpus_are_off,
+    discover,
+};
+
 /// The source's name.
-pub(in crate::power) const NAME: &str = "nvml";
+const NAME: &str = "nvml";
 
 /// The library that the driver installs.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -45,41 +58,42 @@ const READ_EACH: f64 = 0.4;
 /// But not more often than this.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(4);
 
-/// What NVML offers on this machine.
-pub(in crate::power) struct Found {
-    /// The devices that can be read; `None` when there is none.
-    pub(in crate::power) gpus: Option<Gpus>,
-    /// The same for the reader of a report.
-    pub(in crate::power) source: Source,
-    /// What a reader should know before believing the numbers.
-    pub(in crate::power) remarks: Vec<PowerDiagnostic>,
+/// A library that the user named must work.
+fn discover(request: &Request) -> Result<Discovered, PowerError> {
+    let plan = request.plan;
+    let discovered = find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only);
+    if discovered.meter.is_none() && !request.named && plan.nvml_lib.is_some() {
+        return Err(PowerError::NvmlLibrary { why: ignored_reasons(&discovered.source) });
+    }
+    Ok(discovered)
 }
 
 /// Looks for NVIDIA devices. No library, no driver or no device is an ordinary result, with the reason in `source.ignored`. Devices whose
 /// energy would be a sum of power readings are left out where only what is `measured` is wanted.
-pub(in crate::power) fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Found {
-    let mut source = measured_source(SourceKind::Nvml, period);
-    let mut remarks = Vec::new();
+fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Discovered {
+    let mut source = measured_source(NAME, period);
+    let mut diagnostics = Vec::new();
     let path = library.unwrap_or_else(|| Path::new(LIBRARY));
-    let gpus = match open(path, measured_only, &mut source, &mut remarks) {
+    let gpus = match open(path, measured_only, &mut source, &mut diagnostics) {
         Ok(gpus) => gpus,
         Err(e) => {
             source.ignored.push(Ignored { domain: NAME.to_owned(), reason: findings::explain(path, &e) });
-            return Found { gpus: None, source, remarks };
+            return Discovered { diagnostics, ..Discovered::counters(source, None::<Gpus>) };
         }
     };
     source.domains = gpus.domains.iter().map(|d| d.name.clone()).collect();
     if !gpus.gpus.is_empty() && gpus.gpus.iter().all(|gpu| !is_counter(gpu.meter.kind)) {
         source.quality = Quality::Estimated;
     }
-    Found { gpus: (!gpus.domains.is_empty()).then_some(gpus), source, remarks }
+    let gpus = (!gpus.domains.is_empty()).then_some(gpus);
+    Discovered { diagnostics, ..Discovered::counters(source, gpus) }
 }
 
 fn open(
     library: &Path,
     measured_only: bool,
     source: &mut Source,
-    remarks: &mut Vec<PowerDiagnostic>,
+    diagnostics: &mut Vec<PowerDiagnostic>,
 ) -> Result<Gpus, NvmlError> {
     let nvml = Nvml::builder().lib_path(library.as_os_str()).init()?;
     let count = nvml.device_count()?;
@@ -95,7 +109,7 @@ fn open(
         let offer = nvml.device_by_index(index).and_then(|device| Offer::read(&nvml, &device, index));
         match offer {
             Ok(offer) => {
-                remarks.extend(findings::of_offer(&name, &offer));
+                diagnostics.extend(findings::of_offer(&name, &offer));
                 match offer.meter(measured_only) {
                     Ok(kind) => {
                         source.notes.extend(offer.notes(&name));
@@ -123,13 +137,13 @@ fn domain(name: &str, index: u32, offer: &Offer, kind: GpuMeterKind) -> Domain {
         name: name.to_owned(),
         class: DomainClass::Gpu,
         scope: Scope::Gpu(index),
-        origin: Origin::Counter { source: SourceKind::Nvml, place, max_range: None, quality },
+        origin: Origin::Counter { source: SourceId::Nvml, place, max_range: None, quality },
         idle: None,
     }
 }
 
 /// The devices that are read.
-pub(in crate::power) struct Gpus {
+struct Gpus {
     nvml: Arc<Nvml>,
     domains: Vec<Domain>,
     gpus: Vec<Gpu>,
@@ -255,8 +269,8 @@ mod tests {
     #[test]
     fn no_library() {
         let found = find(Some(Path::new("/nonexistent/libnvidia-ml.so.1")), Duration::from_millis(20), false);
-        assert!(found.gpus.is_none());
-        let why = &found.source.ignored[0].reason;
+        assert!(found.meter.is_none());
+        let why = &ignored_reason(&found.source.ignored[0].reason);
         assert!(why.contains("/nonexistent/libnvidia-ml.so.1") && why.contains("--nvml-lib"), "{why}");
     }
 }

@@ -9,7 +9,7 @@
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{
-    CounterValue, Domain, DomainClass, Origin, Quality, Reading, Scope, Source, SourceKind, SourceNote,
+    CounterValue, Domain, DomainClass, Origin, Quality, Reading, Scope, Source, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
 use std::fs;
@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The source's name.
-pub(in crate::power) const NAME: &str = "replay";
+pub(super) const NAME: &str = "replay";
 
 /// Why a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -54,10 +54,10 @@ pub enum ReplayError {
 
 /// A log, read.
 #[derive(Debug)]
-pub(in crate::power) struct Replay {
+pub(super) struct Replay {
     path: PathBuf,
     /// Its domains.
-    pub(in crate::power) domains: Vec<Domain>,
+    pub(super) domains: Vec<Domain>,
     times: TimeUnit,
     rows: Vec<Row>,
 }
@@ -89,19 +89,19 @@ impl Replay {
     ///
     /// # Errors
     /// When it cannot be read, is empty, is not in time order, or has a bad column or number.
-    pub(in crate::power) fn open(path: &Path) -> Result<Self, ReplayError> {
+    pub(super) fn open(path: &Path) -> Result<Self, ReplayError> {
         let unreadable = |error| ReplayError::Unreadable { path: path.to_owned(), error };
         let bytes = fs::read(path).map_err(unreadable)?;
         Parser { path }.parse(&bytes)
     }
 
     /// What the reader of a report is told.
-    pub(in crate::power) fn describe(&self) -> Source {
+    pub(super) fn describe(&self) -> Source {
         let span = |first: &Row, last: &Row| last.time_ns.saturating_sub(first.time_ns);
         let covered = self.rows.first().zip(self.rows.last()).map_or(0, |(first, last)| span(first, last));
         let steps = u64::try_from(self.rows.len().saturating_sub(1)).unwrap_or(u64::MAX);
         Source {
-            kind: SourceKind::Replay,
+            id: SourceId::Replay,
             domains: self.domains.iter().map(|d| d.name.clone()).collect(),
             period_ns: covered.checked_div(steps).unwrap_or(0),
             quality: Quality::Measured,
@@ -115,22 +115,22 @@ impl Replay {
     }
 
     /// Number of rows.
-    pub(in crate::power) const fn len(&self) -> usize {
+    pub(super) const fn len(&self) -> usize {
         self.rows.len()
     }
 
     /// Whether a meter may still be writing the file.
-    pub(in crate::power) fn grows(&self) -> bool {
+    pub(super) fn grows(&self) -> bool {
         self.times == TimeUnit::UnixSeconds
     }
 
     /// The file.
-    pub(in crate::power) fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The time of a row on the one clock; `None` for a time before the machine's start.
-    pub(in crate::power) fn time_of(&self, row: usize, start: WallAnchor) -> Option<KtimeNs> {
+    pub(super) fn time_of(&self, row: usize, start: WallAnchor) -> Option<KtimeNs> {
         let time_ns = self.rows.get(row)?.time_ns;
         let ktime_ns = start.ktime.as_ns();
         let ns = match self.times {
@@ -141,7 +141,7 @@ impl Replay {
     }
 
     /// The readings of one domain from row `from` on. Rows before the machine's start are left out: nothing ran then.
-    pub(in crate::power) fn readings(&self, domain: usize, from: usize, start: WallAnchor) -> Vec<Reading> {
+    pub(super) fn readings(&self, domain: usize, from: usize, start: WallAnchor) -> Vec<Reading> {
         let reading = |row: usize| {
             let counter_uj = *self.rows.get(row)?.counters_uj.get(domain)?;
             Some(Reading { at: self.time_of(row, start)?, value: CounterValue::MicroJoules(counter_uj) })
@@ -251,7 +251,7 @@ impl Parser<'_> {
             name: name.to_owned(),
             class,
             scope,
-            origin: Origin::measured(SourceKind::Replay, self.path.display().to_string(), None),
+            origin: Origin::measured(NAME, self.path.display().to_string(), None),
             idle: None,
         }
     }

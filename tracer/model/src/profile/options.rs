@@ -1,4 +1,4 @@
-//! How a report accounts for energy: choices that are made when it is read, not when it is recorded.
+//! How energy is attributed: choices that are made when a recording is read, not when it is made.
 
 use std::fmt;
 
@@ -28,13 +28,49 @@ pub enum Method {
     Weighted,
 }
 
-/// Both choices.
+/// What becomes of the idle baseline, and how the rest is split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Accounting {
     /// What becomes of the idle baseline.
     pub idle: IdlePolicy,
     /// How energy is split.
     pub method: Method,
+}
+
+/// Whose joules a worker thread's are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum View {
+    /// Those of the Python call that it works for.
+    Logical,
+    /// Its own.
+    #[default]
+    Physical,
+}
+
+/// All choices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// Whose joules a worker thread's are.
+    pub view: View,
+    /// How energy is accounted for.
+    pub accounting: Accounting,
+}
+
+impl Options {
+    /// The logical view; all else by default.
+    pub fn logical() -> Self {
+        Self { view: View::Logical, ..Self::default() }
+    }
+}
+
+impl View {
+    /// The name on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Logical => "logical",
+            Self::Physical => "physical",
+        }
+    }
 }
 
 impl IdlePolicy {

@@ -1,10 +1,14 @@
-//! Joules per thread and stack, and the ledger that they add up in: what `attribution/` makes and `report/` shows.
+//! A profile in memory: joules per thread and stack, the ledger that they add up in, and what a report needs beside them.
+//!
+//! Made by `energy-trace-attribution`, shown by `energy-trace-report`. Leaves out how it comes about.
 
-use super::accounting::Accounting;
 use super::certainty::Certainty;
 use super::diagnostics::Diagnostic;
-use crate::ids::{StackId, ThreadKey};
-use crate::recording::record::{DomainClass, Quality};
+use super::options::Options;
+use super::run::Run;
+use crate::ids::{FrameId, StackId, ThreadKey};
+use crate::recording::record::{DomainClass, Frame, Process, Quality, StackNode, Thread};
+use crate::recording::{Recording, frames_of};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut};
@@ -95,7 +99,7 @@ pub enum UnattributedReason {
 }
 
 impl UnattributedReason {
-    /// Its name in JSON.
+    /// Its name in JSON and in folded stacks.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoLaunchData => "no launch data",
@@ -125,29 +129,51 @@ pub struct ProfileRow {
     pub on_behalf_of: Option<ThreadKey>,
 }
 
-/// Whose joules a worker thread's are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum View {
-    /// Those of the Python call that it works for.
-    Logical,
-    /// Its own.
-    #[default]
-    Physical,
-}
-
-/// Joules per thread and stack. Per class, exactly: Σ rows = Σ ledger targets.
+/// What a recording means. Per class, exactly: Σ rows = Σ ledger targets.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct EnergyProfile {
-    /// How energy was accounted for.
-    pub accounting: Accounting,
+pub struct Profile {
+    /// How energy was attributed.
+    pub options: Options,
+    /// Facts of the run.
+    pub run: Run,
+    /// Programs, by `ProcessKey`.
+    pub processes: Vec<Process>,
+    /// Threads, by `ThreadKey`.
+    pub threads: Vec<Thread>,
+    /// Frames, by `FrameId`: the recording's, then those that the logical view adds.
+    pub frames: Vec<Frame>,
+    /// Stacks, by `StackId`: the recording's, then those that the logical view adds.
+    pub stacks: Vec<StackNode>,
+    /// Build ids in hex, by `Frame::module`, where files have one.
+    pub build_ids: BTreeMap<String, String>,
     /// One row a domain.
     pub ledger: Vec<LedgerRow>,
     /// One row a thread and stack.
     pub rows: Vec<ProfileRow>,
-    /// The view that the rows show.
-    pub view: View,
-    /// How sure the rows are.
+    /// How certain the rows are.
     pub certainty: Certainty,
-    /// What the attribution itself found.
+    /// What the attribution found that the reader must know.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Profile {
+    /// What a report needs of a recording, before any energy is attributed: no rows and no ledger.
+    pub fn of_run(recording: &Recording) -> Self {
+        Self {
+            run: Run::of(recording),
+            processes: recording.processes.clone(),
+            threads: recording.threads.clone(),
+            frames: recording.frames.clone(),
+            stacks: recording.stacks.clone(),
+            build_ids: recording.build_ids.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// The frames of a stack from the outermost one to the innermost; with `.rev()` the other way round.
+    ///
+    /// Ends early, never panics, on an id that is not in the tables.
+    pub fn frames_of(&self, stack: StackId) -> impl DoubleEndedIterator<Item = (FrameId, &Frame)> {
+        frames_of(&self.stacks, &self.frames, stack)
+    }
 }
