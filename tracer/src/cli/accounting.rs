@@ -6,7 +6,7 @@ use energy_trace_model::profile::options::{Accounting, IdlePolicy, Method};
 
 /// What the user chose.
 #[derive(Clone, Copy, Debug, Default, Args)]
-pub struct AccountingArgs {
+pub(super) struct AccountingArgs {
     /// What becomes of the idle power; every choice keeps the sum
     #[arg(long, value_parser = choices::idle_policy(), value_name = "POLICY", default_value = "separate")]
     pub idle: IdlePolicy,

@@ -2,6 +2,8 @@
 //!
 //! Leaves out what the values do: the rooms that own them know nothing of a command line.
 
+use crate::plan::GpuLevel;
+use crate::probe::event::EventChoice;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use energy_trace_model::profile::View;
 use energy_trace_model::profile::options::{IdlePolicy, Method};
@@ -95,6 +97,33 @@ pub(super) fn unwinding() -> impl TypedValueParser<Value = Unwinding> {
     ])
 }
 
+/// What makes the kernel take a sample.
+pub(super) fn sample_event() -> impl TypedValueParser<Value = EventChoice> {
+    one_of(&[
+        (
+            EventChoice::Auto,
+            "auto",
+            "Hardware cycles; the CPU clock in virtual machines and where the CPU has no counters",
+        ),
+        (EventChoice::Cycles, "cycles", "Hardware cycles, or fail"),
+        (EventChoice::CpuClock, "cpu-clock", "A timer of the kernel"),
+    ])
+}
+
+/// How far GPU energy is followed.
+pub(super) fn gpu_level() -> impl TypedValueParser<Value = GpuLevel> {
+    one_of(&[
+        (GpuLevel::Off, "off", "Leave GPUs alone"),
+        (GpuLevel::Device, "device", "The energy of each GPU as a whole"),
+        (GpuLevel::Launch, "launch", "Split by the call stacks that launch GPU work"),
+        (
+            GpuLevel::Kernel,
+            "kernel",
+            "Split by the running time of each GPU kernel, measured with CUPTI inside the command; slows launches, and the report says by how much",
+        ),
+    ])
+}
+
 /// Accepts the words of a list that is not empty, and no others.
 fn one_of<T: Copy + Send + Sync + 'static>(
     choices: &'static [Choice<T>],
@@ -104,4 +133,21 @@ fn one_of<T: Copy + Send + Sync + 'static>(
         let chosen = choices.iter().find(|(_, word, _)| *word == typed).unwrap_or(&choices[0]);
         chosen.0
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gpu_level;
+    use crate::plan::GpuLevel;
+    use clap::builder::TypedValueParser as _;
+    use std::ffi::OsStr;
+
+    /// Levels have the names of the manual, and no others.
+    #[test]
+    fn gpu_levels() {
+        let parse = |word: &str| gpu_level().parse_ref(&clap::Command::new("x"), None, OsStr::new(word));
+        assert_eq!((parse("off").unwrap(), parse("kernel").unwrap()), (GpuLevel::Off, GpuLevel::Kernel));
+        let error = parse("kernels").unwrap_err().to_string();
+        assert!(error.contains("off, device, launch, kernel"), "{error}");
+    }
 }

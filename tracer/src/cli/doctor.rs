@@ -1,7 +1,8 @@
 //! `energy-trace doctor`: can this machine record?
 
+use super::common::Common;
+use super::failure::Failure;
 use super::output::write_to;
-use super::{Common, Failure};
 use crate::doctor::{self, DoctorPlan};
 use crate::privileges::refuse_what_lends;
 use clap::Args;
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 /// What the user typed after `doctor`.
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
+pub(super) struct DoctorArgs {
     /// Write JSON
     #[arg(long)]
     pub json: bool,
@@ -30,7 +31,7 @@ pub struct DoctorArgs {
 }
 
 /// Examines this machine. Ends with 0 when the main job can run, else with 1.
-pub fn run(args: &DoctorArgs, common: &Common) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &DoctorArgs, common: &Common) -> Result<ExitCode, Failure> {
     let lending = [
         ("--path.sysfs", args.sysfs != Path::new("/sys")),
         ("--path.rootfs", args.rootfs != Path::new("/")),

@@ -1,8 +1,8 @@
 //! `energy-trace export FILE --format folded`: a recording for another tool.
 
-use super::Failure;
 use super::accounting::AccountingArgs;
 use super::choices;
+use super::failure::Failure;
 use super::output::{read_profile, write_to};
 use clap::Args;
 use energy_trace_model::profile::View;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 /// What the user typed after `export`.
 #[derive(Debug, Args)]
-pub struct ExportArgs {
+pub(super) struct ExportArgs {
     /// The recording
     #[arg(value_name = "FILE", default_value = "energy-trace.data")]
     pub file: PathBuf,
@@ -46,7 +46,7 @@ pub struct ExportArgs {
 
 /// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(super) enum Format {
     /// One stack a line, root first, and its microjoules.
     Folded,
 }
@@ -61,7 +61,7 @@ fn parse_format(text: &str) -> Result<Format, String> {
 }
 
 /// Writes a recording in another format.
-pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let profile = read_profile(&args.file, args.view, args.accounting)?;
     let options = FoldedOptions { domain: args.domain, short_names: args.short_names };
     write_to(args.output.as_deref(), |out| match args.format {

@@ -1,8 +1,8 @@
 //! `energy-trace flamegraph FILE -o out.svg`: a recording as a flame graph of joules.
 
-use super::Failure;
 use super::accounting::AccountingArgs;
 use super::choices;
+use super::failure::Failure;
 use super::output::{read_profile, write_to};
 use clap::Args;
 use energy_trace_model::profile::View;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 /// What the user typed after `flamegraph`.
 #[derive(Debug, Args)]
-pub struct FlamegraphArgs {
+pub(super) struct FlamegraphArgs {
     /// The recording
     #[arg(value_name = "FILE", default_value = "energy-trace.data")]
     pub file: PathBuf,
@@ -45,7 +45,7 @@ pub struct FlamegraphArgs {
 }
 
 /// Draws a recording.
-pub fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
     let profile = read_profile(&args.file, args.view, args.accounting)?;
     let options =
         FlameOptions { domain: args.domain, inverted: args.inverted, short_names: args.short_names };

@@ -1,7 +1,7 @@
 //! Where a verb writes: stdout or a file. A reader that closes the pipe early (`| head`) is no failure.
 
-use super::Failure;
 use super::accounting::AccountingArgs;
+use super::failure::Failure;
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_model::recording::file::{self, FileError};

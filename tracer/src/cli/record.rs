@@ -1,10 +1,12 @@
 //! `energy-trace [record] [OPTIONS] -- COMMAND…`: what can be asked of a recording.
 //!
-//! Leaves out what it means on this machine (`plan`).
+//! Leaves out what it means on this machine (`resolve.rs`).
 
 use super::choices;
-use super::{Common, Failure};
-use crate::plan;
+use super::common::Common;
+use super::failure::Failure;
+use super::resolve::{PlanError, resolve};
+use crate::plan::GpuLevel;
 use crate::power::SourceChoice;
 use crate::probe::event::EventChoice;
 use crate::session;
@@ -18,7 +20,7 @@ use std::time::Duration;
 
 /// What the user typed for a recording.
 #[derive(Debug, Args)]
-pub struct RecordArgs {
+pub(super) struct RecordArgs {
     /// The command to run and its arguments, after `--`
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "cgroup"])]
     pub command: Vec<OsString>,
@@ -58,7 +60,7 @@ pub struct RecordArgs {
 
     /// What makes the kernel take a sample: auto (hardware cycles, and the CPU clock where the CPU is virtual or has no counters), cycles, or
     /// cpu-clock
-    #[arg(long, value_name = "EVENT", value_enum, default_value_t = EventChoice::Auto, hide_possible_values = true)]
+    #[arg(long, value_name = "EVENT", value_parser = choices::sample_event(), default_value = "auto")]
     pub sample_event: EventChoice,
 
     /// Keep how long the BPF programs' pushes into their ring buffers take, and say it at the end (for cargo xtask bench freeze)
@@ -100,8 +102,8 @@ pub struct RecordArgs {
 
     /// How far to look into GPUs: off, device (each device's energy as a whole), launch (by the stacks that launch work), or kernel (by the
     /// time that each kernel runs, which CUPTI measures in the command; what that costs a launch is said)
-    #[arg(long, value_name = "TIER", default_value = "launch", value_parser = parse_gpu)]
-    pub gpu: Gpu,
+    #[arg(long, value_name = "TIER", default_value = "launch", value_parser = choices::gpu_level())]
+    pub gpu: GpuLevel,
 
     /// Idle power of the machine, instead of measuring it for a second before the start
     #[arg(long, value_name = "W", value_parser = parse_watts)]
@@ -130,22 +132,9 @@ pub struct RecordArgs {
     pub as_root: bool,
 }
 
-/// How far to look into GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gpu {
-    /// Not at all.
-    Off,
-    /// The energy of each device.
-    Device,
-    /// By the stacks that launch work.
-    Launch,
-    /// By the time of each kernel.
-    Kernel,
-}
-
 /// The model's parameters that were given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ModelWatts {
+pub(super) struct ModelWatts {
     /// Power of the machine at rest.
     pub idle: Option<MicroWatts>,
     /// Power that a busy CPU adds.
@@ -153,9 +142,9 @@ pub struct ModelWatts {
 }
 
 /// Records.
-pub fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failure> {
-    let plan = plan::resolve(args, common).map_err(|error| match error {
-        plan::PlanError::User(error) => Failure::own(&error),
+pub(super) fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failure> {
+    let plan = resolve(args, common).map_err(|error| match error {
+        PlanError::User(error) => Failure::own(&error),
         usage => Failure::usage(usage.to_string()),
     })?;
     session::run(&plan).map(ExitCode::from).map_err(|error| {
@@ -173,16 +162,6 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         Ok(_) => Err("it must be longer than nothing".into()),
         Err(error) => Err(format!("{error}; write it as 30s, 500ms or 1h30m")),
-    }
-}
-
-fn parse_gpu(text: &str) -> Result<Gpu, String> {
-    match text {
-        "off" => Ok(Gpu::Off),
-        "device" => Ok(Gpu::Device),
-        "launch" => Ok(Gpu::Launch),
-        "kernel" => Ok(Gpu::Kernel),
-        _ => Err("expected off, device, launch or kernel".into()),
     }
 }
 
@@ -209,7 +188,7 @@ fn parse_model(text: &str) -> Result<ModelWatts, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Gpu, parse_duration, parse_gpu, parse_model, parse_watts};
+    use super::{parse_duration, parse_model, parse_watts};
     use energy_trace_model::units::MicroWatts;
     use std::time::Duration;
 
@@ -241,12 +220,5 @@ mod tests {
         for wrong in ["30", "0s", "-1s", "soon"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
-    }
-
-    /// Tiers have the names of the manual, and no others.
-    #[test]
-    fn gpu_tiers() {
-        assert_eq!((parse_gpu("off"), parse_gpu("kernel")), (Ok(Gpu::Off), Ok(Gpu::Kernel)));
-        assert!(parse_gpu("kernels").unwrap_err().contains("expected off, device, launch or kernel"));
     }
 }

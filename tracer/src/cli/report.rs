@@ -2,8 +2,9 @@
 
 use super::accounting::AccountingArgs;
 use super::choices;
+use super::common::Common;
+use super::failure::Failure;
 use super::output::{read_profile, write_to};
-use super::{Common, Failure};
 use clap::{Args, ValueEnum};
 use energy_trace_model::profile::View;
 use energy_trace_report::json::JsonOptions;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 
 /// What the user typed after `report`.
 #[derive(Debug, Args)]
-pub struct ReportArgs {
+pub(super) struct ReportArgs {
     /// The recording
     #[arg(value_name = "FILE", default_value = "energy-trace.data")]
     pub file: PathBuf,
@@ -47,7 +48,7 @@ pub struct ReportArgs {
 
 /// The form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(super) enum Format {
     /// For people.
     Table,
     /// For programs: the contract's JSON.
@@ -57,7 +58,7 @@ pub enum Format {
 }
 
 /// Shows a recording on stdout.
-pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     check_rows(args.format, args.by).map_err(Failure::usage)?;
     let profile = read_profile(&args.file, args.view, args.accounting)?;
     let stdout = std::io::stdout();

@@ -3,7 +3,7 @@
 //!
 //! Leaves out recording, whose files are the finisher's.
 
-use super::Failure;
+use super::failure::Failure;
 use crate::privileges::are_lent;
 use crate::roles::renounce::{Identity, renounce};
 use crate::tracee::user::InvokingUser;

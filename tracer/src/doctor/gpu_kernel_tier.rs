@@ -2,7 +2,7 @@
 //!
 //! Programs often bring a CUPTI of their own (PyTorch, JAX), which is not to be seen here; so none on the machine is no more than a remark.
 
-use super::{DoctorPlan, Finding};
+use super::finding::{DoctorPlan, Finding};
 use crate::tracee::injection::{INJECTION, find_library};
 use std::path::{Path, PathBuf};
 

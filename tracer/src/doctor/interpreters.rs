@@ -2,7 +2,7 @@
 //!
 //! No program of PATH is run as root: under sudo it is run as the invoking user, and where root has no such user it is known by its name.
 
-use super::{DoctorPlan, Finding};
+use super::finding::{DoctorPlan, Finding};
 use crate::tracee::become_user::run_as;
 use crate::tracee::lookup::locate;
 use crate::tracee::user::InvokingUser;

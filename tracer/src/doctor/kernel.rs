@@ -1,6 +1,6 @@
 //! The kernel's side: version, BTF, BPF, privileges, perf settings, a trial load, tracefs, pid namespace.
 
-use super::{DoctorPlan, Finding};
+use super::finding::{DoctorPlan, Finding};
 use crate::host::kernel::{is_first_pid_namespace_at, read_kernel_at};
 use crate::privileges::{Privileges, setcap_advice};
 use crate::probe::event::{EventChoice, Machine, decide};

@@ -1,6 +1,7 @@
 //! Power: every source that was found, what it offers, what is not used and why.
 
-use super::{DoctorPlan, Finding, gpu_kernel_tier};
+use super::finding::{DoctorPlan, Finding};
+use super::gpu_kernel_tier;
 use crate::power::PowerPlan;
 use crate::power::survey::survey;
 use energy_trace_model::recording::record::{PowerDiagnostic, Quality, Source, SourceId};
@@ -70,11 +71,11 @@ fn of_source(source: &Source) -> Vec<Finding> {
 mod tests {
     use super::describe;
     use crate::doctor::Level;
-    use energy_trace_model::recording::record::{Ignored, Quality, Source};
+    use energy_trace_model::recording::record::{Ignored, IgnoredReason, Quality, Source, SourceId};
 
     fn source(name: &str, quality: Quality, domains: &[&str], ignored: Vec<Ignored>) -> Source {
         let domains = domains.iter().map(ToString::to_string).collect();
-        Source { name: name.into(), domains, period_ns: 0, quality, ignored, notes: vec![] }
+        Source { id: SourceId::from_name(name), domains, period_ns: 0, quality, ignored, notes: vec![] }
     }
 
     /// A machine with the model only is warned about; one with a counter is not. What is ignored is named with its reason.
@@ -82,9 +83,14 @@ mod tests {
     fn estimates_are_a_warning() {
         let estimated = describe(&[source("model", Quality::Estimated, &["package-0"], vec![])]);
         assert_eq!(estimated.iter().map(|f| f.level).max(), Some(Level::Warn));
-        let mirror = Ignored { domain: "intel-rapl-mmio:0".into(), why: "a mirror of package-0".into() };
+        let mirror = Ignored {
+            domain: "intel-rapl-mmio:0".into(),
+            reason: IgnoredReason::SameCounter { first: "package-0".into() },
+        };
         let measured = describe(&[source("powercap", Quality::Measured, &["package-0"], vec![mirror])]);
         assert!(measured.iter().all(|f| f.level == Level::Ok));
-        assert!(measured.iter().any(|f| f.text.contains("intel-rapl-mmio:0 is not used: a mirror")));
+        assert!(
+            measured.iter().any(|f| f.text.contains("intel-rapl-mmio:0 is not used: shows the same counter"))
+        );
     }
 }

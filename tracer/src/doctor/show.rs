@@ -1,6 +1,6 @@
 //! Findings as text for people and as JSON for programs.
 
-use super::{Finding, Level, can_record};
+use super::finding::{Finding, Level, can_record};
 use energy_trace_report::shown::shown_lines;
 use serde::Serialize;
 use std::io::{self, Write};

@@ -1,7 +1,8 @@
 //! What can be found out before anything is set up: privileges, pid namespace, the command.
 
-use super::{SessionError, limits};
+use super::error::SessionError;
 use crate::host::kernel::is_first_pid_namespace_at;
+use crate::host::limits;
 use crate::plan::RecordPlan;
 use crate::privileges::{Privileges, refuse_what_lends};
 use crate::tracee::lookup::{Found, find};

@@ -1,7 +1,7 @@
 //! Why a recording failed, in one enum for the whole session. Each text is for the person who reads it.
 
-use super::limits::{LimitError, advise};
 use crate::finisher::FinisherError;
+use crate::host::limits::{LimitError, advise};
 use crate::power::PowerError;
 use crate::privileges::PrivilegeError;
 use crate::probe::ProbeError;

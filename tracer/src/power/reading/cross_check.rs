@@ -4,6 +4,7 @@
 //! a factor. Leaves out which of the two is right: a reader is told, and nothing is corrected.
 
 use crate::power::source::{Attempt, PowerSource};
+use energy_trace_attribution::timeline::grown;
 
 /// How far apart they may be: two updates of 1 ms within a second are 0.2 %, and the two are not read at one moment.
 const TOLERANCE_PERCENT: f64 = 5.0;
@@ -67,8 +68,8 @@ impl CrossCheck {
         let before = self.begun.take().unwrap_or_default();
         let agreement = |pair: Pair| {
             let earlier = before.iter().find(|earlier| earlier.domain == pair.domain)?;
-            let first_uj = pair.first_uj.checked_sub(earlier.first_uj)?;
-            let witness_uj = pair.witness_uj.checked_sub(earlier.witness_uj)?;
+            let first_uj = grown(earlier.first_uj, pair.first_uj)?;
+            let witness_uj = grown(earlier.witness_uj, pair.witness_uj)?;
             (first_uj >= ENOUGH_UJ).then_some(Agreement { domain: pair.domain, first_uj, witness_uj })
         };
         now.into_iter().filter_map(agreement).collect()
@@ -98,7 +99,7 @@ mod tests {
     use crate::power::{Attempt, PowerSource};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{DomainId, SocketId};
-    use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Quality, Scope};
+    use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Quality, Scope, SourceId};
 
     /// Counters whose values were thought of before.
     struct Script {
@@ -120,7 +121,7 @@ mod tests {
 
     fn script(names: &[&str], rounds: &[&[u64]]) -> Script {
         let origin = Origin::Counter {
-            source: String::new(),
+            source: SourceId::Powercap,
             place: String::new(),
             max_range: None,
             quality: Quality::Measured,

@@ -8,6 +8,7 @@
 use crate::power::error::PowerError;
 use crate::power::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
 use crate::power::source::{Attempt, Extra, PowerSource, measured_source};
+use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
@@ -186,7 +187,7 @@ impl Card {
         let Some((earlier, before)) = self.last.replace((at, now)) else { return };
         let ns = at.ns_since(earlier);
         let (Some(from_w), Some(to_w)) = (before.power_w, now.power_w) else { return };
-        let Some(counted_uj) = now.energy_uj.checked_sub(before.energy_uj) else { return };
+        let Some(counted_uj) = grown(before.energy_uj, now.energy_uj) else { return };
         if ns > SILENCE_NS {
             return;
         }
@@ -228,6 +229,7 @@ impl PowerSource for AmdGpus {
 
 #[cfg(test)]
 mod tests {
+    use super::MetricsProblem;
     use super::{Card, Compared, Metrics, decode_metrics, find};
     use crate::power::kind::Meter;
     use energy_trace_model::clock::KtimeNs;
@@ -267,12 +269,12 @@ mod tests {
     #[test]
     fn refusals() {
         let refused = |bytes: &[u8]| decode_metrics(bytes).unwrap_err();
-        assert!(refused(&table(3, 24, u64::MAX, 22, 9)).contains("counts no energy"));
-        assert!(refused(&[120, 0, 2, 2]).contains("cut off"));
-        assert!(refused(&[4, 0, 2, 2]).contains("APU"));
-        assert!(refused(&[4, 0, 1, 9]).contains("revision 1.9"));
-        assert!(refused(&[4, 0, 1, 4]).contains("cut off"));
-        assert!(refused(&[]).contains("no head"));
+        assert_eq!(refused(&table(3, 24, u64::MAX, 22, 9)), MetricsProblem::NoEnergy);
+        assert_eq!(refused(&[120, 0, 2, 2]), MetricsProblem::CutOff);
+        assert_eq!(refused(&[4, 0, 2, 2]), MetricsProblem::Apu);
+        assert_eq!(refused(&[4, 0, 1, 9]), MetricsProblem::Revision(1, 9));
+        assert_eq!(refused(&[4, 0, 1, 4]), MetricsProblem::CutOff);
+        assert_eq!(refused(&[]), MetricsProblem::NoHead);
     }
 
     proptest! {

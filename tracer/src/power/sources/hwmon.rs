@@ -206,6 +206,7 @@ impl PowerSource for Hwmon {
 
 #[cfg(test)]
 mod tests {
+    use super::IgnoredReason;
     use super::find;
     use crate::power::PowerSource as _;
     use energy_trace_model::recording::record::DomainClass;
@@ -254,6 +255,6 @@ mod tests {
     fn nothing_there() {
         let tree = tempfile::tempdir().unwrap();
         let (hwmon, source) = find(tree.path(), 0, Duration::from_millis(20));
-        assert!(hwmon.is_none() && source.ignored[0].why.contains("no energy sensor"));
+        assert!(hwmon.is_none() && matches!(source.ignored[0].reason, IgnoredReason::NoSensors { .. }));
     }
 }

@@ -114,6 +114,7 @@ pub(in crate::power) fn split(power: MicroWatts, weights: &[u64]) -> Vec<MicroWa
 
 #[cfg(test)]
 mod tests {
+    use super::SourceNote;
     use super::model_at;
     use energy_trace_model::recording::record::{Origin, Quality, Scope};
     use energy_trace_model::units::MicroWatts;
@@ -157,6 +158,6 @@ mod tests {
         let model = model_at(Path::new("/nonexistent"), None, None);
         assert_eq!(model.domains.len(), 1);
         assert_eq!(model.domains[0].scope, Scope::Machine);
-        assert!(model.source.notes[1].contains("--model-watts idle=W,core=W"));
+        assert_eq!(model.source.notes[1], SourceNote::ModelDefaults);
     }
 }

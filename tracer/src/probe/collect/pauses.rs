@@ -202,6 +202,7 @@ fn in_seconds(ns: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::RecordingDiagnostic;
     use super::{Pauses, Turn};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, Tid};
@@ -234,9 +235,8 @@ mod tests {
         let mut all = pauses();
         assert_eq!(unseen(&mut all, [1_000, 21_000, 20_000], &[11_000]), [(1_000, 10_990), (11_010, 21_000)]);
         assert_eq!(unseen(&mut all, [30_000, 50_000, 40_000], &[]), [(30_000, 50_000)]);
-        let [doubt] = &all.doubts(1)[..] else { panic!("one doubt") };
-        assert_eq!(doubt.code, "machine-paused");
-        assert!(doubt.text.contains("3 times") && doubt.text.contains("39.98 s"), "{}", doubt.text);
+        let paused = RecordingDiagnostic::MachinePaused { times: 3, cpu_ns: 39_980_000_000 };
+        assert_eq!(all.diagnostics(1), [paused]);
     }
 
     /// A freeze in the middle of ordinary samples; one that is late by less than a quarter of a second is no freeze.
@@ -278,18 +278,14 @@ mod tests {
         let mut all = pauses();
         let samples: Vec<u64> = (0..10_000).step_by(20).collect();
         assert_eq!(unseen(&mut all, [0, 10_000, 10_000], &samples), []);
-        let [doubt] = &all.doubts(500)[..] else { panic!("one doubt") };
-        assert_eq!(doubt.code, "samples-missing");
-        assert!(
-            doubt.text.starts_with("500 samples") && doubt.text.contains("brought 1000"),
-            "{}",
-            doubt.text
-        );
-        assert_eq!(all.doubts(900), []);
+        let cpu_ns = 10_000_000_000;
+        let missing = RecordingDiagnostic::SamplesMissing { taken: 500, expected: 1000, cpu_ns };
+        assert_eq!(all.diagnostics(500), [missing]);
+        assert_eq!(all.diagnostics(900), []);
         let mut short = pauses();
         assert_eq!(unseen(&mut short, [0, 900, 900], &[]), [(0, 900)]);
         assert_eq!(unseen(&mut short, [900, 940, 940], &[]), []);
-        assert_eq!(short.doubts(0).len(), 1);
+        assert_eq!(short.diagnostics(0).len(), 1);
     }
 
     /// Time before the sampler began is not expected to have samples.

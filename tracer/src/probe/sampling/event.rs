@@ -9,7 +9,7 @@ pub use energy_trace_model::recording::record::SampleEvent;
 use std::path::Path;
 
 /// What was asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventChoice {
     /// Cycles where the CPU is real and has a PMU, else the CPU clock.
     #[default]

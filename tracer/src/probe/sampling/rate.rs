@@ -128,6 +128,7 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
+    use super::RecordingDiagnostic;
     use super::{Limits, Rate, fix, read_limit_at, read_ticks};
     use crate::probe::event::SampleEvent::{self, CpuClock, Cycles};
 
@@ -181,26 +182,27 @@ mod tests {
         let rate = Rate::under(Some(250), 250, CpuClock, 499);
         let mut limits = Limits::new(rate, CpuClock, 250, Some(250));
         limits.note(Some(250), 1_000_000_000);
-        let [doubt] = &limits.doubts()[..] else { panic!("one doubt") };
-        assert_eq!(doubt.code, "sample-rate-limited");
-        assert!(
-            doubt.text.contains("250 samples a second") && doubt.text.contains("sudo sysctl"),
-            "{}",
-            doubt.text
-        );
+        let limited = |hz, limit, after_ns| RecordingDiagnostic::SampleRateLimited {
+            hz,
+            wanted_hz: 499,
+            aligned: true,
+            limit,
+            enough: 100_000,
+            after_ns,
+        };
+        assert_eq!(limits.diagnostics(), [limited(250, 250, None)]);
 
         let rate = Rate::under(Some(100_000), 250, CpuClock, 499);
         let mut limits = Limits::new(rate, CpuClock, 250, Some(100_000));
         limits.note(Some(6_000), 1_000_000_000);
-        assert_eq!(limits.doubts(), []);
+        assert_eq!(limits.diagnostics(), []);
         limits.note(Some(500), 7_000_000_000);
         limits.note(Some(1_000), 8_000_000_000);
-        let [doubt] = &limits.doubts()[..] else { panic!("one doubt") };
-        assert!(
-            doubt.text.starts_with("7 s after the start") && doubt.text.contains("249 samples"),
-            "{}",
-            doubt.text
-        );
+        let found = limits.diagnostics();
+        let RecordingDiagnostic::SampleRateLimited { hz: 249, after_ns: Some(7_000_000_000), .. } = found[0]
+        else {
+            panic!("{found:?}");
+        };
         assert_eq!(fix(499), "sudo sysctl kernel.perf_event_max_sample_rate=100000");
     }
 

@@ -262,6 +262,7 @@ impl PowerSource for Gpus {
 #[cfg(test)]
 mod tests {
     use super::find;
+    use energy_trace_report::sentences::ignored_reason;
     use std::path::Path;
     use std::time::Duration;
 

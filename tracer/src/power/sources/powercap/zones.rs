@@ -208,6 +208,7 @@ fn name_domains(chosen: &mut [Chosen], names: &BTreeMap<&str, &str>) {
 #[cfg(test)]
 mod tests {
     use super::{Zone, choose, read_zones_at};
+    use energy_trace_report::sentences::ignored_reason;
     use std::fs;
     use std::path::{Path, PathBuf};
 
@@ -221,7 +222,7 @@ mod tests {
     fn check(list: &[(&str, &str)], same: bool, domains: &[&str], ignored: &[(&str, &str)]) {
         let (chosen, left) = choose(&zones(list), |_, _| same);
         assert_eq!(chosen.iter().map(|c| c.domain.as_str()).collect::<Vec<_>>(), domains);
-        let left: Vec<_> = left.iter().map(|i| (i.domain.as_str(), i.why.as_str())).collect();
+        let left: Vec<_> = left.iter().map(|i| (i.domain.as_str(), ignored_reason(&i.reason))).collect();
         assert_eq!(left.len(), ignored.len(), "{left:?}");
         for ((domain, why), (expected, part)) in left.iter().zip(ignored) {
             assert!(domain == expected && why.contains(part), "{domain}: {why}, expected {expected}: {part}");

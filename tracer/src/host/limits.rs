@@ -32,7 +32,7 @@ const DATA: u64 = 1 << 29;
 ///
 /// # Errors
 /// The first that does not.
-pub(super) fn check(cpus: usize) -> Result<(), LimitError> {
+pub(crate) fn check(cpus: usize) -> Result<(), LimitError> {
     // An event on each CPU, and its frequency.
     let files = FILES + 2 * cpus as u64;
     let plain = |number: u64| number.to_string();
