@@ -2,8 +2,8 @@
 
 use super::finding::{DoctorPlan, Finding};
 use super::gpu_kernel_tier;
-use crate::power::PowerPlan;
 use crate::power::survey::survey;
+use crate::power::{PowerPlan, SOURCES};
 use energy_trace_model::recording::record::{PowerDiagnostic, Quality, Source, SourceId};
 use energy_trace_report::sentences::{advice, ignored_reason, power_fact, source_note};
 
@@ -29,42 +29,49 @@ fn of_device(found: &PowerDiagnostic) -> Finding {
     Finding::warn("power", text, advice(found).unwrap_or_default())
 }
 
+/// What was found comes first, then what is not used, then what that means.
 fn describe(sources: &[Source]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = sources.iter().flat_map(of_source).collect();
+    let mut findings: Vec<Finding> = sources.iter().filter_map(found).collect();
+    findings.extend(sources.iter().flat_map(unused));
     let measures = |source: &Source| source.quality == Quality::Measured && !source.domains.is_empty();
     if !sources.iter().any(measures) {
         findings.push(Finding::warn(
             "power",
-            "nothing here measures power: joules will be estimated, and say so",
-            "on a machine of your own: sudo modprobe intel_rapl_msr (Intel and AMD Zen); on a virtual machine ask its host, \
-             give the model your machine's watts with --model-watts, or replay a meter's log with --power replay:FILE",
+            "no energy counter on this machine: results will be estimates",
+            "on a machine of your own: sudo modprobe intel_rapl_msr (Intel, and AMD from Zen); in a virtual machine, ask its host; or give \
+             the power model your machine's watts with --model-watts, or replay a meter's log with --power replay:FILE",
         ));
     }
     findings
 }
 
-fn of_source(source: &Source) -> Vec<Finding> {
+/// What people call a source.
+fn title(source: &Source) -> &str {
+    SOURCES.iter().find(|kind| kind.word == source.id.name()).map_or(source.id.name(), |kind| kind.title)
+}
+
+/// A source with its domains, where it has any.
+fn found(source: &Source) -> Option<Finding> {
     let quality = match source.quality {
         Quality::Measured => "measured",
         Quality::Apportioned => "apportioned",
         Quality::Estimated => "estimated",
     };
-    let mut findings = Vec::new();
-    if !source.domains.is_empty() {
-        let notes: String = source.notes.iter().map(|note| format!("; {}", source_note(note))).collect();
-        let text = format!("{} ({quality}): {}{notes}", source.id, source.domains.join(", "));
-        findings.push(Finding::ok("power", text));
-    }
-    for ignored in &source.ignored {
-        // A source that is not there at all stands in its own list.
-        let of_source =
-            if ignored.domain == source.id.name() { String::new() } else { format!("{}: ", source.id) };
-        findings.push(Finding::ok(
-            "power",
-            format!("{of_source}{} is not used: {}", ignored.domain, ignored_reason(&ignored.reason)),
-        ));
-    }
-    findings
+    let notes: String = source.notes.iter().map(|note| format!("; {}", source_note(note))).collect();
+    let text = format!("{} ({quality}): {}{notes}", title(source), source.domains.join(", "));
+    (!source.domains.is_empty()).then(|| Finding::ok("power", text))
+}
+
+/// What is not used of a source, and why; one that is not there at all stands in its own list.
+fn unused(source: &Source) -> impl Iterator<Item = Finding> {
+    let title = title(source);
+    source.ignored.iter().map(move |ignored| {
+        let what = match ignored.domain == source.id.name() {
+            true => format!("{title} is not used"),
+            false => format!("{title}: {} is not used", ignored.domain),
+        };
+        Finding::unused("power", format!("{what}: {}", ignored_reason(&ignored.reason)))
+    })
 }
 
 #[cfg(test)]
@@ -88,7 +95,7 @@ mod tests {
             reason: IgnoredReason::SameCounter { first: "package-0".into() },
         };
         let measured = describe(&[source("powercap", Quality::Measured, &["package-0"], vec![mirror])]);
-        assert!(measured.iter().all(|f| f.level == Level::Ok));
+        assert!(measured.iter().all(|f| f.level <= Level::Ok));
         assert!(
             measured.iter().any(|f| f.text.contains("intel-rapl-mmio:0 is not used: shows the same counter"))
         );

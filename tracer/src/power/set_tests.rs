@@ -110,7 +110,10 @@ fn machine_without_counters() {
     );
     let measured = PowerPlan { measured_only: true, ..plan(nothing.path(), &[]) };
     check_error(&measured, &["--measured-only", "class/powercap does not exist", "modprobe intel_rapl_msr"]);
-    check_error(&plan(nothing.path(), &["powercap"]), &["--power powercap was asked for", "does not exist"]);
+    check_error(
+        &plan(nothing.path(), &["powercap"]),
+        &["--power powercap gives no counter", "does not exist"],
+    );
     let both = PowerPlan { measured_only: true, ..plan(nothing.path(), &["model"]) };
     assert!(matches!(open(&both), Err(PowerError::ModelWithMeasuredOnly)));
 }
@@ -128,14 +131,17 @@ fn unusable_counter() {
 #[test]
 fn words_that_cannot_be_had() {
     let tree = tree(CLIENT);
-    check_error(&plan(tree.path(), &["perf"]), &["--power perf was asked for", "modprobe rapl"]);
-    check_error(&plan(tree.path(), &["hwmon"]), &["--power hwmon was asked for", "no energy sensor"]);
+    check_error(&plan(tree.path(), &["perf"]), &["--power perf gives no counter", "modprobe rapl"]);
+    check_error(&plan(tree.path(), &["hwmon"]), &["--power hwmon gives no counter", "no energy sensor"]);
     check_error(&plan(tree.path(), &["none", "auto"]), &["leave out `none`"]);
     check_error(&plan(tree.path(), &["replay:/nonexistent.csv"]), &["/nonexistent.csv cannot be read"]);
     let library = Some(PathBuf::from("/nonexistent.so"));
     let nvml = PowerPlan { gpu: true, nvml_lib: library, ..plan(tree.path(), &[]) };
     check_error(&nvml, &["--nvml-lib", "/nonexistent.so"]);
-    check_error(&PowerPlan { gpu: false, ..plan(tree.path(), &["nvml"]) }, &["--power nvml was asked for"]);
+    check_error(
+        &PowerPlan { gpu: false, ..plan(tree.path(), &["nvml"]) },
+        &["--power nvml gives no counter"],
+    );
     assert!(names(&plan(tree.path(), &["none"])).is_empty());
 }
 

@@ -41,7 +41,7 @@ async fn finish_all(
     let stopped = stop_stages(stage, stop, control.status(), launches);
     if let Err(error) = control.finish(stopped).await? {
         if control.command_is_running() {
-            log::warn!("recording has stopped, and the command runs on: {error}");
+            log::warn!("recording has stopped; the command keeps running: {error}");
         }
         control.wait().await?;
         return Err(error);

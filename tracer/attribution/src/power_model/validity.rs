@@ -6,7 +6,8 @@
 
 use crate::numerics::normal_equations::Normal;
 use crate::power_model::design::Design;
-use crate::power_model::learn::{BELIEF, FLOOR, Fit, Shared, predicted};
+use crate::power_model::design::predicted;
+use crate::power_model::fit::{BELIEF, FLOOR, Fit, Shared};
 use energy_trace_model::profile::validity::Gates;
 
 const FOLDS: usize = 5;

@@ -1,6 +1,6 @@
 //! Takes in events and gives each to the collector that it is for: samples, GPU calls, or the processes themselves.
 //!
-//! One instance, on the reader's thread. Leaves out reading the ring buffers (`reader`) and native names (`symbolize/`).
+//! One instance, on the reader's thread. Leaves out reading the ring buffers (`reader`) and native names (`naming/`).
 
 use super::housekeeping::Housekeeping;
 use super::pauses::Pauses;

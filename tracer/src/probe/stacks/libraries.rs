@@ -5,9 +5,9 @@
 //! confused with another that has its inode later.
 
 use crate::foreign::{Root, Roots};
+use crate::naming::Library;
 use crate::probe::tables::files;
 use crate::resolver::Worker;
-use crate::symbolize::Library;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::vdso::key_of;
 use energy_trace_model::ids::Pid;

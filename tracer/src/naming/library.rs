@@ -1,9 +1,10 @@
 //! One library whose code was seen: its open file, and the root that it lies under. The resolver says what is in it.
 
-use super::{Detail, Place, debug_file};
+use super::debug_file;
 use crate::foreign::Root;
 use crate::resolver::question::NameFacts;
 use crate::resolver::{ReadFailure, ResolveError, Worker};
+use crate::symbolize::{Detail, Place};
 use energy_trace_model::ids::BuildId;
 use std::fs::File;
 use std::path::PathBuf;

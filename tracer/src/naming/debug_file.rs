@@ -6,7 +6,8 @@
 //! file is the one that is meant, the resolver finds out (`names.rs`). Leaves out debuginfod: nothing is fetched from a network.
 
 use crate::foreign::Root;
-use crate::resolver::question::{NameFacts, Proof};
+use crate::resolver::question::NameFacts;
+use crate::symbolize::Proof;
 use energy_trace_model::ids::BuildId;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,10 +1,10 @@
 //! The names in one file, and in the debug files that belong to it: what a resolver's worker does.
 //!
-//! Leaves out where debug files are (`debug_file.rs`) and who opens them (`library.rs`).
+//! Leaves out where debug files are and who opens them (`naming/`).
 
 use super::image::image_of;
-use super::{Detail, Place, look_up, symbolizer};
-use crate::resolver::question::Proof;
+use super::symbolizer::{look_up, symbolizer};
+use super::{Detail, Place, Proof};
 use crate::unwind::cfi::function_starts;
 use crate::unwind::elf::{DebugSections, ElfFacts, path_of};
 use crate::unwind::file_bytes::{Positioned, believable_bytes};
@@ -104,8 +104,7 @@ fn start_of(starts: &[u64], place: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{belongs, name_places};
-    use crate::resolver::question::Proof;
-    use crate::symbolize::Detail;
+    use crate::symbolize::{Detail, Proof};
     use crate::unwind::elf::ElfFacts;
     use energy_trace_model::ids::BuildId;
     use std::fs::File;
@@ -119,6 +118,16 @@ mod tests {
         let found = name_places(&libc, std::iter::empty(), &[qsort + 1, 1], Detail::default());
         assert!(found[0].name.as_ref().unwrap().name.starts_with("qsort"), "{found:?}");
         assert_eq!((&found[1].name, found[1].start), (&None, Some(1)));
+    }
+
+    /// Functions of the vDSO are found though it is no file.
+    #[test]
+    fn names_of_the_vdso() {
+        let image = crate::unwind::vdso::open_image().unwrap();
+        let facts = ElfFacts::read(&image, &["__vdso_gettimeofday"]).unwrap();
+        let place = facts.file_offset(facts.symbol("__vdso_gettimeofday").unwrap()).unwrap();
+        let found = name_places(&image, std::iter::empty(), &[place + 1], Detail::default());
+        assert!(found[0].name.as_ref().unwrap().name.ends_with("gettimeofday"), "{found:?}");
     }
 
     /// A debug file is taken by what it is, not by its place: build id or checksum; one that is mostly a hole is not even read.

@@ -4,9 +4,9 @@
 //! it does not name a `/tmp/perf-PID.map` (`perf_map.rs`) may. Both are believed only from the process's own user or root, as `perf` has it:
 //! anybody may write a file of that name to `/tmp`. The resolver reads them. Leaves out code without either: that stays `[jit]`.
 
-use super::jitdump::History;
 use crate::foreign::{Root, open_mapped};
 use crate::resolver::Worker;
+use crate::symbolize::jitdump::History;
 use crate::unwind::address_space::Mapping;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid};
