@@ -3,14 +3,15 @@
 //! Leaves out what each of them does.
 
 use crate::delegation::{self, Behalf, Sourced};
-use crate::gpu;
 use crate::ledger::account::{Account, Basis, account};
 use crate::ledger::{diagnostics, rows};
 use crate::power_model::classes;
-use crate::time::background::Strangers;
+use crate::time::background::BackgroundProcesses;
 use crate::time::conditions::Conditions;
+use crate::time::cpu_time::CpuTime;
 use crate::time::cpus::Cpus;
-use crate::time::slices::CpuTime;
+use crate::time::launchers::register_launch_owners;
+use crate::time::slices::SampledTime;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::options::Accounting;
@@ -52,11 +53,11 @@ impl Found {
     fn of(recording: &Recording, accounting: Accounting) -> Self {
         let span = span_of(recording);
         let cpus = Cpus::of(recording);
-        let strangers = Strangers::of(&recording.slices, &recording.strangers);
-        let mut time =
-            CpuTime::new(&recording.slices, &recording.samples, &strangers, &recording.unseen, span);
-        gpu::enlist(recording, &mut time);
-        let behalf = delegation::refine(recording, &mut time, span);
+        let strangers = BackgroundProcesses::of(&recording.slices, &recording.strangers);
+        let mut sampled =
+            SampledTime::new(&recording.slices, &recording.samples, &strangers, &recording.unseen, span);
+        register_launch_owners(recording, &mut sampled);
+        let (time, behalf) = delegation::refine(recording, sampled, span);
         let class_of = classes::classes_of(recording, &time.owners);
         let woke = &recording.sleeps;
         let launchers = &behalf.launchers;
