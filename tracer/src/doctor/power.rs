@@ -65,7 +65,7 @@ fn unused(source: &Source) -> impl Iterator<Item = Finding> {
     let title = title(source);
     source.ignored.iter().map(move |ignored| {
         let what = match ignored.domain == source.name {
-            true => format!("{title} is not used"),
+            true => format!("{title}: not available"),
             false => format!("{title}: {} is not used", ignored.domain),
         };
         Finding::unused("power", format!("{what}: {}", ignored.why))
