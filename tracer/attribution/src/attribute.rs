@@ -6,7 +6,7 @@ use crate::delegation::{self, Behalf, Sourced};
 use crate::ledger::account::{Account, Basis, account};
 use crate::ledger::{diagnostics, rows};
 use crate::power_model::classes;
-use crate::time::background::Strangers;
+use crate::time::background::BackgroundProcesses;
 use crate::time::conditions::Conditions;
 use crate::time::cpu_time::CpuTime;
 use crate::time::cpus::Cpus;
@@ -53,7 +53,7 @@ impl Found {
     fn of(recording: &Recording, accounting: Accounting) -> Self {
         let span = span_of(recording);
         let cpus = Cpus::of(recording);
-        let strangers = Strangers::of(&recording.slices, &recording.strangers);
+        let strangers = BackgroundProcesses::of(&recording.slices, &recording.strangers);
         let mut sampled =
             SampledTime::new(&recording.slices, &recording.samples, &strangers, &recording.unseen, span);
         register_launch_owners(recording, &mut sampled);

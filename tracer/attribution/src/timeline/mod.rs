@@ -12,14 +12,14 @@
 //! ```
 //!
 //! A failed reading costs nothing: the counter goes on counting, so its two neighbours bound one longer interval. A counter that went
-//! back is a wrap or a gap, decided in one place (`counter.rs`). An interval that reaches over an end of the span is split in proportion
+//! back is a wrap or a gap, decided in one place (`counter`). An interval that reaches over an end of the span is split in proportion
 //! to time: the session takes its first and last reading just outside the span, so this concerns milliseconds.
 //!
 //! Slow counters (`DomainClass::Gpu`): NVML's energy counter steps about every 100 ms (measured by the ml.energy project), so polls between two
 //! steps repeat the old value. Such polls are merged: the energy of a step belongs to the whole time since the step before. On a CPU
 //! package, whose counter moves every millisecond, a zero difference is a real zero and stays.
 //!
-//! Domains without a counter get their intervals from a model (`model.rs`).
+//! Domains without a counter get their intervals from a model (`model`).
 //!
 //! Pure: no files, no clock. Leaves out who used the energy (`attribution/`).
 
