@@ -5,13 +5,14 @@
 use super::fold::Cost;
 use super::rows::{NO_CALL, Row, rows};
 use super::shown::shown;
-use super::table_cells::{DIM, DOUBT, EnergyScale, Grid, GridRow, Look, TITLE, percent, seconds, watts};
-use super::{By, DomainChoice, doubts, run, short_names};
+use super::table_cells::{DIM, EnergyScale, Grid, GridRow, Look, TITLE, WARNING, percent, seconds, watts};
+use super::{By, DomainChoice, diagnostics, run, sentences, short_names};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// What a table shows and how wide it may be.
@@ -55,7 +56,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     let look = Look { color: options.color, width: options.width.map(usize::from) };
     heading(out, profile, look)?;
     ledger(out, profile, look)?;
-    if let Some(note) = doubts::estimate_note(profile) {
+    if let Some(note) = diagnostics::estimate_note(profile) {
         look.bullets(out, " ", &[note])?;
     }
     let sections = Sections { profile, options, look };
@@ -63,11 +64,11 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     if options.verbose {
         super::table_details::write(out, profile, look)?;
     }
-    let doubts: Vec<String> = doubts::doubts(profile).into_iter().map(|doubt| doubt.text).collect();
-    if !doubts.is_empty() {
+    let warnings: Vec<String> = diagnostics::diagnostics(profile).iter().map(sentences::diagnostic).collect();
+    if !warnings.is_empty() {
         writeln!(out)?;
-        look.line(out, DOUBT, "In doubt")?;
-        look.bullets(out, "!", &doubts)?;
+        look.line(out, WARNING, "Warnings")?;
+        look.bullets(out, "!", &warnings)?;
     }
     Ok(())
 }
@@ -143,7 +144,7 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
         let reasons = row.unattributed.iter().filter(|(_, energy)| **energy != MicroJoules::ZERO);
         reasons.map(move |(reason, energy)| {
             let word = run::quality_word(row.quality);
-            format!("{}: {energy} unattributed ({word}): {reason}", row.domain)
+            format!("{}: {energy} unattributed ({word}): {}", row.domain, reason.name())
         })
     });
     look.bullets(out, " ", &reasons.collect::<Vec<_>>())
@@ -170,7 +171,10 @@ fn cores_row(profile: &Profile) -> Option<LedgerRow> {
 
 fn sum_of(rows: &[&LedgerRow], domain: String, quality: Option<Quality>) -> LedgerRow {
     let sum = |part: fn(&LedgerRow) -> MicroJoules| rows.iter().map(|row| part(row)).sum();
-    let unattributed: MicroJoules = rows.iter().flat_map(|row| row.unattributed.values().copied()).sum();
+    let mut unattributed = BTreeMap::new();
+    for (reason, energy) in rows.iter().flat_map(|row| &row.unattributed) {
+        *unattributed.entry(*reason).or_default() += *energy;
+    }
     LedgerRow {
         domain,
         class: DomainClass::Package,
@@ -181,7 +185,7 @@ fn sum_of(rows: &[&LedgerRow], domain: String, quality: Option<Quality>) -> Ledg
         idle: sum(|row| row.idle),
         uncore: sum(|row| row.uncore),
         residual: sum(|row| row.residual),
-        unattributed: std::iter::once((String::new(), unattributed)).collect(),
+        unattributed,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::meter_log::ReplayError;
 use energy_trace_model::recording::record::Source;
+use energy_trace_report::sentences::ignored_reason;
 
 /// Why a run cannot have the power sources that were asked for.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,6 @@ pub enum PowerError {
 
 /// Why nothing is taken of a source, in one line.
 pub(super) fn ignored_reasons(source: &Source) -> String {
-    let reasons = source.ignored.iter().map(|i| format!("{}: {}", i.domain, i.why));
+    let reasons = source.ignored.iter().map(|i| format!("{}: {}", i.domain, ignored_reason(&i.reason)));
     reasons.collect::<Vec<_>>().join("; ")
 }
