@@ -2,13 +2,14 @@
 //! stacks are.
 
 use super::names::is_nameless;
+use super::sentences::{copy_outcome, ignored_reason, runtime, source_note};
 use super::table_cells::{Look, TITLE, seconds};
-use super::{doubts, run};
+use super::{diagnostics, run};
 use energy_trace_model::profile::certainty::DomainCertainty;
 use energy_trace_model::profile::run::GpuFact;
-use energy_trace_model::profile::validity::Gate;
+use energy_trace_model::profile::validity::{Gate, ValidityCheck};
 use energy_trace_model::profile::{LedgerRow, Profile};
-use energy_trace_model::recording::record::{GpuMeter, GpuUse, Source};
+use energy_trace_model::recording::record::{GpuMeter, GpuUse, SampleEvent, Source};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -17,9 +18,10 @@ pub(crate) fn write(out: &mut dyn Write, profile: &Profile, look: Look) -> io::R
     writeln!(out)?;
     look.line(out, TITLE, "Machine and sources")?;
     let header = &profile.run.header;
+    let event = header.sample_event.map_or("an unknown event", SampleEvent::name);
     let mut facts = vec![
         format!("kernel {}, {}, {} CPUs", header.kernel, header.cpu_model, header.sockets.len()),
-        format!("stacks sampled by {} at {} Hz", header.sample_event, header.sample_hz),
+        format!("stacks sampled by {event} at {} Hz", header.sample_hz),
     ];
     facts.extend(header.sources.iter().flat_map(source_facts));
     facts.extend(gpu_facts(profile));
@@ -44,7 +46,7 @@ pub(crate) fn write(out: &mut dyn Write, profile: &Profile, look: Look) -> io::R
 
 /// The interpreters of the recording's processes, each once.
 pub(crate) fn runtimes(profile: &Profile) -> Vec<String> {
-    let runtimes = profile.processes.iter().filter_map(|process| process.runtime.clone());
+    let runtimes = profile.processes.iter().filter_map(|process| process.runtime.as_ref().map(runtime));
     runtimes.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
@@ -96,7 +98,7 @@ fn frequency_fact(exponent: f64) -> String {
 }
 
 fn gate_fact(gate: &Gate) -> String {
-    let asked = if gate.name == "cross_validation" { "more than" } else { "less than" };
+    let asked = if gate.check == ValidityCheck::CrossValidation { "more than" } else { "less than" };
     let failed = if gate.passed { "" } else { ", failed" };
     let value = if gate.value.is_finite() { format!("{:.1}", gate.value) } else { "endless".to_owned() };
     format!("{value} (asked: {asked} {}{failed})", gate.limit)
@@ -106,12 +108,13 @@ fn source_facts(source: &Source) -> Vec<String> {
     let word = run::quality_word(source.quality);
     let domains =
         if source.domains.is_empty() { "nothing taken".to_owned() } else { source.domains.join(", ") };
-    let mut facts = vec![format!("{} ({word}): {domains}", source.name)];
-    facts.extend(source.notes.iter().map(|note| format!("{}: {note}", source.name)));
+    let mut facts = vec![format!("{} ({word}): {domains}", source.id)];
+    facts.extend(source.notes.iter().map(|note| format!("{}: {}", source.id, source_note(note))));
     let ignored = source.ignored.iter();
-    facts.extend(
-        ignored.map(|ignored| format!("{}: ignored {}: {}", source.name, ignored.domain, ignored.why)),
-    );
+    facts.extend(ignored.map(|ignored| {
+        let reason = ignored_reason(&ignored.reason);
+        format!("{}: ignored {}: {reason}", source.id, ignored.domain)
+    }));
     facts
 }
 
@@ -146,13 +149,13 @@ fn busy_by_pid(uses: &[GpuUse]) -> BTreeMap<u32, u64> {
 
 fn sampling_facts(profile: &Profile) -> Vec<String> {
     let all = profile.run.samples;
-    let mut facts = vec![format!("{all} samples, {} lost", doubts::lost_total(profile))];
+    let mut facts = vec![format!("{all} samples, {} lost", diagnostics::lost_total(profile))];
     let launches = profile.run.launch_stacks.named().into_iter();
     facts.extend(launches.map(|(whose, count)| format!("stacks of GPU launches, {whose}: {count}")));
     let verdicts = run::verdicts(profile);
     facts.extend(verdicts.iter().map(|(verdict, count)| format!("stacks {verdict}: {count}")));
     if let Some(summary) = &profile.run.summary {
-        let copies = summary.raw.iter();
+        let copies = summary.copies.iter().map(|(what, count)| (copy_outcome(what), count));
         facts.extend(copies.map(|(what, count)| format!("stacks unwound in user space, {what}: {count}")));
         facts.push(format!("CPU time of energy-trace itself: {} s", seconds(summary.tracer_cpu_ns)));
         let bpf = summary.bpf_ns.map_or_else(

@@ -4,21 +4,19 @@
 
 use super::common::Common;
 use super::{doctor, export, flamegraph, record, report};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
-/// Which functions burned the energy? Joules per native + Python stack, without code changes.
-///
-/// Without a verb, records: `sudo energy-trace -- python train.py` runs the command, shows where the joules went and writes
-/// energy-trace.data and energy-trace.svg.
+/// Shows which functions used the energy: joules per native and Python call stack, without code changes.
 #[derive(Debug, Parser)]
 #[command(name = "energy-trace", version, arg_required_else_help = true)]
-#[command(subcommand_value_name = "VERB", subcommand_help_heading = "Verbs")]
+#[command(subcommand_value_name = "COMMAND", subcommand_help_heading = "Commands")]
+#[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(super) struct Cli {
     #[command(subcommand)]
-    pub(super) verb: Option<Verb>,
+    pub(super) command: Option<Command>,
 
     #[command(flatten)]
     pub(super) record: record::RecordArgs,
@@ -27,35 +25,45 @@ pub(super) struct Cli {
     pub(super) common: Common,
 }
 
+const USAGE: &str = "sudo energy-trace [OPTIONS] -- PROGRAM [ARGS]...
+       energy-trace [record|report|flamegraph|export|doctor] [OPTIONS]";
+
+const EXAMPLES: &str = "Examples:
+  sudo energy-trace -- python3 train.py      run a program, show which functions used the energy, and
+                                             write energy-trace.data and energy-trace.svg
+  sudo energy-trace -p 1234 --duration 30s   record a running process for 30 seconds
+  energy-trace report --by line              show the recording again, by source line
+  sudo energy-trace doctor                   check whether this machine can record";
+
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
-    /// Run a command, or attach to processes, and record where their energy goes (the default)
+pub(super) enum Command {
+    /// Run a program, or attach to processes, and record where their energy goes (the default)
     Record(Box<record::RecordArgs>),
     /// Show a recording as a table, JSON or CSV; needs no privileges
     Report(report::ReportArgs),
     /// Draw a recording as a flame graph of joules
     Flamegraph(flamegraph::FlamegraphArgs),
-    /// Write a recording in another tool's format
+    /// Convert a recording for other tools
     Export(export::ExportArgs),
-    /// Check whether this machine can record, and say how to mend what is missing
+    /// Check whether this machine can record, and how to fix what is missing
     Doctor(doctor::DoctorArgs),
 }
 
-/// Parses, and refuses recording options before a verb: the verb has its own, and these would be ignored.
+/// Parses, and refuses recording options before a command: the command has its own, and these would be ignored.
 pub(super) fn parse<T: Into<OsString> + Clone>(
     line: impl IntoIterator<Item = T>,
 ) -> Result<Cli, clap::Error> {
     let matches = Cli::command().try_get_matches_from(line)?;
-    if let Some(verb) = matches.subcommand_name()
+    if let Some(command) = matches.subcommand_name()
         && let Some(option) = misplaced(&matches)
     {
-        let text = format!("--{option} belongs behind the verb: energy-trace {verb} --{option} …");
+        let text = format!("put --{option} after the command: energy-trace {command} --{option} …");
         return Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
     }
     Cli::from_arg_matches(&matches)
 }
 
-/// An option of a recording that was typed before the verb.
+/// An option of a recording that was typed before the command.
 fn misplaced(matches: &ArgMatches) -> Option<String> {
     let typed = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
     let common = Common::augment_args(clap::Command::new(""));
@@ -65,9 +73,22 @@ fn misplaced(matches: &ArgMatches) -> Option<String> {
     command.get_arguments().find(|option| option.get_id() == id)?.get_long().map(ToOwned::to_owned)
 }
 
+/// The word that stands where a command should, if that is what is wrong: most likely a program to record.
+pub(super) fn unknown_command(error: &clap::Error) -> Option<&str> {
+    let kind = match error.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        _ => return None,
+    };
+    match error.get(kind)? {
+        ContextValue::String(word) if !word.starts_with('-') => Some(word),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Cli, parse};
+    use super::{Cli, parse, unknown_command};
     use clap::CommandFactory;
 
     /// The definition is sound: no two options collide, every group exists.
@@ -76,7 +97,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Options may stand before and after the verb, and a command may look like options.
+    /// Options may stand before and after the command, and a program may look like options.
     #[test]
     fn common_forms() {
         for line in [
@@ -92,9 +113,9 @@ mod tests {
         }
     }
 
-    /// An option that a verb would ignore is refused with its right place, not ignored.
+    /// An option that a command would ignore is refused with its right place, not ignored.
     #[test]
-    fn options_before_a_verb() {
+    fn options_before_a_command() {
         let error = parse(["energy-trace", "-F", "50", "record", "--", "true"]).unwrap_err().to_string();
         assert!(error.contains("energy-trace record --frequency"), "{error}");
         assert!(parse(["energy-trace", "-o", "x", "report", "f"]).is_err());
@@ -104,9 +125,17 @@ mod tests {
     #[test]
     fn no_empty_promises() {
         let help = Cli::command().render_long_help().to_string();
-        for verb in ["diff", "compare", "top", "serve"] {
-            assert!(!help.contains(&format!("\n  {verb} ")), "{help}");
-            assert!(parse(["energy-trace", verb]).is_err());
+        for command in ["diff", "compare", "top", "serve"] {
+            assert!(!help.contains(&format!("\n  {command} ")), "{help}");
+            assert!(parse(["energy-trace", command]).is_err());
         }
+    }
+
+    /// A program without `--` is recognised, so that the user is told where it belongs; an unknown option is none.
+    #[test]
+    fn programs_without_dashes() {
+        let error = parse(["energy-trace", "python3", "train.py"]).unwrap_err();
+        assert_eq!(unknown_command(&error), Some("python3"));
+        assert_eq!(unknown_command(&parse(["energy-trace", "--wrong"]).unwrap_err()), None);
     }
 }

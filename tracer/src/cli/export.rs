@@ -14,28 +14,27 @@ use std::process::ExitCode;
 /// What the user typed after `export`.
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// The recording
+    /// Recording file
     #[arg(value_name = "FILE", default_value = "energy-trace.data")]
     pub file: PathBuf,
 
-    /// The format: folded (stacks with microjoules, for flame graph tools)
+    /// Output format: folded (stacks with microjoules, for flame graph tools)
     #[arg(long, value_parser = parse_format)]
     pub format: Format,
 
-    /// Where to write it; stdout without it
+    /// Output file; standard output if not given
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
 
-    /// Without the arguments of templates: `std::vector<int, std::allocator<int>>` becomes `std::vector<…>`, and what differs in
-    /// nothing else becomes one function
+    /// Drop C++ template arguments, and merge functions that become equal
     #[arg(long)]
     pub short_names: bool,
 
-    /// Whose energy: total, package, dram, gpu or psys
+    /// Energy to include: total, package, dram, gpu or psys
     #[arg(long, default_value = "total")]
     pub domain: DomainChoice,
 
-    /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
+    /// Where to charge the energy of worker threads
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 
@@ -54,9 +53,14 @@ pub(super) enum Format {
 fn parse_format(text: &str) -> Result<Format, String> {
     match text {
         "folded" => Ok(Format::Folded),
-        "csv" => Err("not in this version as an export, which has: folded; `report --format csv` writes the rows as CSV".into()),
-        "pprof" | "firefox" | "speedscope" | "parquet" => Err("not in this version, which has: folded".into()),
-        _ => Err("no such format; this version has: folded".into()),
+        "csv" => Err(
+            "not in this version, which exports folded only; for CSV use `energy-trace report --format csv`"
+                .into(),
+        ),
+        "pprof" | "firefox" | "speedscope" | "parquet" => {
+            Err("not in this version, which exports folded only".into())
+        }
+        _ => Err("unknown format; this version exports folded".into()),
     }
 }
 

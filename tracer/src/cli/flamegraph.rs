@@ -14,28 +14,27 @@ use std::process::ExitCode;
 /// What the user typed after `flamegraph`.
 #[derive(Debug, Args)]
 pub(super) struct FlamegraphArgs {
-    /// The recording
+    /// Recording file
     #[arg(value_name = "FILE", default_value = "energy-trace.data")]
     pub file: PathBuf,
 
-    /// Where to write the SVG; - is stdout
+    /// SVG file to write; - for standard output
     #[arg(short, long, value_name = "SVG", default_value = "energy-trace.svg")]
     pub output: PathBuf,
 
-    /// Whose energy is drawn: total, package, dram, gpu or psys
+    /// Energy to draw: total, package, dram, gpu or psys
     #[arg(long, default_value = "total")]
     pub domain: DomainChoice,
 
-    /// Leaves at the top: merge by the function that burned it
+    /// Draw the root at the top
     #[arg(long)]
     pub inverted: bool,
 
-    /// Without the arguments of templates: `std::vector<int, std::allocator<int>>` becomes `std::vector<…>`, and what differs in
-    /// nothing else becomes one function
+    /// Drop C++ template arguments, and merge functions that become equal
     #[arg(long)]
     pub short_names: bool,
 
-    /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
+    /// Where to charge the energy of worker threads
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 

@@ -31,7 +31,7 @@ fn advice(error: &FileError) -> Option<String> {
     let FileError::Read { source, .. } = error else { return None };
     let denied = source.kind() == io::ErrorKind::PermissionDenied && std::env::var_os("SUDO_UID").is_some();
     denied.then(|| {
-        "it was read with the rights of the user who typed sudo; for a recording of root's own: \
+        "the file was opened as the user who called sudo; for a recording that belongs to root: \
          sudo env -u SUDO_UID energy-trace …"
             .to_owned()
     })
@@ -72,7 +72,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     match open.open(path) {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => Err(io::Error::other(
-            "it is a link, which root does not follow in a folder of others; name the file itself",
+            "it is a link in another user's folder, which root does not follow; name the file itself",
         )),
         opened => opened?.write_all(bytes),
     }

@@ -17,27 +17,27 @@ use std::process::ExitCode;
 /// What the user typed after `report`.
 #[derive(Debug, Args)]
 pub(super) struct ReportArgs {
-    /// The recording
+    /// Recording file
     #[arg(value_name = "FILE", default_value = "energy-trace.data")]
     pub file: PathBuf,
 
-    /// The form of the report
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
 
-    /// What a row stands for
+    /// What to group rows by
     #[arg(long, value_parser = choices::rows(), default_value = "function")]
     pub by: By,
 
-    /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
+    /// Where to charge the energy of worker threads
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 
-    /// Without the arguments of templates: `std::vector<int, std::allocator<int>>` becomes `std::vector<…>`; tables only
+    /// Drop C++ template arguments in tables
     #[arg(long)]
     pub short_names: bool,
 
-    /// Rows of the table
+    /// Number of rows in each table
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
 
@@ -49,11 +49,11 @@ pub(super) struct ReportArgs {
 /// The form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// For people.
+    /// For people
     Table,
-    /// For programs: the contract's JSON.
+    /// For programs, as docs/contract.md describes
     Json,
-    /// For spreadsheets.
+    /// For spreadsheets
     Csv,
 }
 
@@ -85,9 +85,9 @@ fn check_rows(format: Format, by: By) -> Result<(), &'static str> {
     match (format, by) {
         (Format::Table, _) | (_, By::Function) | (Format::Json, By::Thread | By::Process) => Ok(()),
         (Format::Json, _) => {
-            Err("--format json holds functions, threads and processes: for others use --format table")
+            Err("--format json has functions, threads and processes only; use --format table")
         }
-        (Format::Csv, _) => Err("--format csv holds functions: for others use --format table or json"),
+        (Format::Csv, _) => Err("--format csv has functions only; use --format table or json"),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) enum PlanError {
     NoTarget,
     /// Recording and flame graph would overwrite each other.
     #[error(
-        "the recording and the flame graph are both to be written to {0}: name another file with -o or --svg"
+        "the recording and the flame graph would both be written to {0}: name another file with -o or --svg"
     )]
     SameFile(PathBuf),
     /// Who typed `sudo` could not be made out.

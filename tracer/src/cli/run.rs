@@ -2,28 +2,29 @@
 //!
 //! Leaves out what each command does: its own file.
 
-use super::command_line::{Cli, Verb, parse};
+use super::command_line::{Cli, Command, parse, unknown_command};
 use super::unprivileged::give_up_privileges;
 use super::{doctor, export, flamegraph, logger, record, report};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
+use energy_trace_report::shown::shown;
 use std::io::Write;
 use std::process::ExitCode;
 
 /// Parses the command line, does what it says, and returns the exit status.
 pub fn run() -> ExitCode {
-    let Cli { verb, record, common } = match parse(std::env::args_os()) {
+    let Cli { command, record, common } = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
     logger::install(common.verbose);
-    let done = match verb {
+    let done = match command {
         None => record::run(&record, &common),
-        Some(Verb::Record(args)) => record::run(&args, &common),
-        Some(Verb::Report(args)) => give_up_privileges().and_then(|()| report::run(&args, &common)),
-        Some(Verb::Flamegraph(args)) => give_up_privileges().and_then(|()| flamegraph::run(&args)),
-        Some(Verb::Export(args)) => give_up_privileges().and_then(|()| export::run(&args)),
-        Some(Verb::Doctor(args)) => doctor::run(&args, &common),
+        Some(Command::Record(args)) => record::run(&args, &common),
+        Some(Command::Report(args)) => give_up_privileges().and_then(|()| report::run(&args, &common)),
+        Some(Command::Flamegraph(args)) => give_up_privileges().and_then(|()| flamegraph::run(&args)),
+        Some(Command::Export(args)) => give_up_privileges().and_then(|()| export::run(&args)),
+        Some(Command::Doctor(args)) => doctor::run(&args, &common),
     };
     match done {
         Ok(code) => code,
@@ -42,9 +43,10 @@ pub fn run() -> ExitCode {
 fn refuse(error: &clap::Error) -> ExitCode {
     // A reader of the help that closes the pipe, and a closed stderr, are nobody's failure.
     let _ = error.print();
-    if error.kind() == ErrorKind::InvalidSubcommand {
+    if let Some(word) = unknown_command(error) {
+        let word = shown(word);
         let _ =
-            writeln!(std::io::stderr(), "\nTo record a command, put it after `--`: energy-trace -- COMMAND…");
+            writeln!(std::io::stderr(), "\nTo record a program, put it after `--`: energy-trace -- {word} …");
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

@@ -10,6 +10,9 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
+    /// Something optional that is not here or not used. For programs it is `ok`.
+    #[serde(rename = "ok")]
+    Unused,
     /// As it should be.
     Ok,
     /// Recording works, with a worse result.
@@ -32,6 +35,10 @@ pub struct Finding {
 }
 
 impl Finding {
+    pub(super) fn unused(area: &'static str, text: impl Into<String>) -> Self {
+        Self { area, level: Level::Unused, text: text.into(), fix: None }
+    }
+
     pub(super) fn ok(area: &'static str, text: impl Into<String>) -> Self {
         Self { area, level: Level::Ok, text: text.into(), fix: None }
     }
@@ -58,7 +65,7 @@ pub struct DoctorPlan {
     pub typed: Vec<OsString>,
 }
 
-/// Whether the main job can run.
+/// Whether nothing prevents a recording.
 pub fn can_record(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.level != Level::Fail)
 }

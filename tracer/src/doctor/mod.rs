@@ -1,6 +1,6 @@
-//! Can this machine record? Looks at everything a recording needs and says how to mend what is missing.
+//! Can this machine record? Looks at everything that a recording needs, and says how to fix what is missing.
 //!
-//! A finding that fails stops the main job; a warning makes its result worse. Changes nothing on the machine: the BPF programs are
+//! A finding that fails prevents recording; a warning makes its result worse. Changes nothing on the machine: the BPF programs are
 //! loaded for a trial and dropped. Leaves out repairing anything.
 
 mod examine;

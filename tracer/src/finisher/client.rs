@@ -28,11 +28,11 @@ pub enum FinisherError {
     #[error("{0}")]
     Refused(String),
     /// There is no process for it.
-    #[error("cannot start the process that makes the output files: {0}")]
+    #[error("cannot start the process that writes the output files: {0}")]
     Fork(#[source] io::Error),
     /// It has ended before its time, or says what makes no sense.
     #[error(
-        "the process that makes the output files (et-finisher) cannot be reached: {source}; what is recorded stays in {recording}, which \
+        "the process that writes the output files (et-finisher) cannot be reached: {source}; what was recorded is in {recording}, which \
          `energy-trace report` shows"
     )]
     Gone {

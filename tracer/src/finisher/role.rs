@@ -108,7 +108,7 @@ impl State<'_> {
     fn prepare(&mut self) -> Answer {
         if let Err(error) = &self.became {
             return Answer::Refused(format!(
-                "cannot give up privileges, without which no file is written: {error}; run energy-trace as root or with the capabilities \
+                "cannot give up privileges, so no file is written: {error}; run energy-trace as root or with the capabilities \
                  that `energy-trace doctor` names, outside of a user namespace"
             ));
         }

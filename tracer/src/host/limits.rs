@@ -10,8 +10,8 @@ use std::io;
 /// A limit is too low.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the limit on {what} is {limit} (ulimit {flag}), and recording needs {needed} at least: raise it in the shell that starts energy-trace, \
-     as by `ulimit {flag} {raised}`"
+    "the limit on {what} is {limit} (ulimit {flag}), but recording needs at least {needed}: raise it in the shell that starts energy-trace, with \
+     `ulimit {flag} {raised}`"
 )]
 pub struct LimitError {
     what: &'static str,

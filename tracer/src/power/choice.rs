@@ -18,7 +18,7 @@ const OTHER_WORDS: [(&str, &str); 2] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceChoiceError {
     /// Not one of the words.
-    #[error("there is no power source `{word}`; known are {words}", words = words())]
+    #[error("unknown power source `{word}`; use one of {words}", words = words())]
     Unknown {
         /// What was typed.
         word: String,

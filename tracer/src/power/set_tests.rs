@@ -3,8 +3,11 @@
 use super::{PowerError, open};
 use crate::power::survey::survey;
 use crate::power::{PowerPlan, SourceChoice};
-use energy_trace_model::recording::record::{DomainClass, Frequencies, Origin, Record, Scope, Source};
+use energy_trace_model::recording::record::{
+    DomainClass, Frequencies, IgnoredReason, Origin, Record, Scope, Source,
+};
 use energy_trace_model::units::MicroWatts;
+use energy_trace_report::sentences::{ignored_reason, source_note};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -102,12 +105,15 @@ fn machine_without_counters() {
     let set = open(&plan(nothing.path(), &[])).unwrap();
     assert!(matches!(set.domains()[0].origin, Origin::Model { .. }));
     assert_eq!(
-        set.sources().iter().map(|s| s.name.clone()).collect::<Vec<_>>(),
+        set.sources().iter().map(|s| s.id.to_string()).collect::<Vec<_>>(),
         ["powercap", "perf", "hwmon", "model"]
     );
     let measured = PowerPlan { measured_only: true, ..plan(nothing.path(), &[]) };
     check_error(&measured, &["--measured-only", "class/powercap does not exist", "modprobe intel_rapl_msr"]);
-    check_error(&plan(nothing.path(), &["powercap"]), &["--power powercap was asked for", "does not exist"]);
+    check_error(
+        &plan(nothing.path(), &["powercap"]),
+        &["--power powercap gives no counter", "does not exist"],
+    );
     let both = PowerPlan { measured_only: true, ..plan(nothing.path(), &["model"]) };
     assert!(matches!(open(&both), Err(PowerError::ModelWithMeasuredOnly)));
 }
@@ -117,7 +123,7 @@ fn machine_without_counters() {
 fn unusable_counter() {
     let tree = tree(&[("intel-rapl:0", "package-0", "N/A")]);
     let set = open(&plan(tree.path(), &[])).unwrap();
-    assert!(set.sources()[0].ignored[0].why.contains("does not hold a number"));
+    assert!(ignored_reason(&set.sources()[0].ignored[0].reason).contains("does not hold a number"));
     assert!(matches!(set.domains()[0].origin, Origin::Model { .. }));
 }
 
@@ -125,14 +131,17 @@ fn unusable_counter() {
 #[test]
 fn words_that_cannot_be_had() {
     let tree = tree(CLIENT);
-    check_error(&plan(tree.path(), &["perf"]), &["--power perf was asked for", "modprobe rapl"]);
-    check_error(&plan(tree.path(), &["hwmon"]), &["--power hwmon was asked for", "no energy sensor"]);
+    check_error(&plan(tree.path(), &["perf"]), &["--power perf gives no counter", "modprobe rapl"]);
+    check_error(&plan(tree.path(), &["hwmon"]), &["--power hwmon gives no counter", "no energy sensor"]);
     check_error(&plan(tree.path(), &["none", "auto"]), &["leave out `none`"]);
     check_error(&plan(tree.path(), &["replay:/nonexistent.csv"]), &["/nonexistent.csv cannot be read"]);
     let library = Some(PathBuf::from("/nonexistent.so"));
     let nvml = PowerPlan { gpu: true, nvml_lib: library, ..plan(tree.path(), &[]) };
     check_error(&nvml, &["--nvml-lib", "/nonexistent.so"]);
-    check_error(&PowerPlan { gpu: false, ..plan(tree.path(), &["nvml"]) }, &["--power nvml was asked for"]);
+    check_error(
+        &PowerPlan { gpu: false, ..plan(tree.path(), &["nvml"]) },
+        &["--power nvml gives no counter"],
+    );
     assert!(names(&plan(tree.path(), &["none"])).is_empty());
 }
 
@@ -171,11 +180,11 @@ fn survey_never_fails() {
     plan.choices.push(SourceChoice::File("replay", PathBuf::from("/nonexistent.csv")));
     let sources = survey(&plan).sources;
     assert_eq!(
-        sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+        sources.iter().map(|s| s.id.name()).collect::<Vec<_>>(),
         ["powercap", "perf", "nvml", "hwmon", "replay", "model"]
     );
-    assert!(sources[4].ignored[0].why.contains("/nonexistent.csv"));
-    assert!(sources[5].domains.is_empty() && sources[5].ignored[0].why.contains("have a counter"));
+    assert!(ignored_reason(&sources[4].ignored[0].reason).contains("/nonexistent.csv"));
+    assert!(sources[5].domains.is_empty() && sources[5].ignored[0].reason == IgnoredReason::CpusHaveCounter);
 }
 
 /// What the survey shows as taken is what a run takes: a socket that powercap reads is not taken from hwmon too, and with GPUs switched
@@ -194,7 +203,7 @@ fn survey_shows_what_a_run_takes() {
     for plan in [plan(tree.path(), &[]), PowerPlan { gpu: true, ..plan(tree.path(), &[]) }] {
         let taken = |sources: Vec<Source>| -> BTreeMap<String, Vec<String>> {
             let measured = sources.into_iter().filter(|s| !s.domains.is_empty());
-            measured.map(|source| (source.name, source.domains)).collect()
+            measured.map(|source| (source.id.to_string(), source.domains)).collect()
         };
         let surveyed = taken(survey(&plan).sources);
         assert_eq!(surveyed, taken(open(&plan).unwrap().sources()));
@@ -239,8 +248,8 @@ fn check_perf_against_powercap(pmu_scale: &str) -> (Vec<String>, Vec<String>) {
     runtime.block_on(set.measure_idle(Duration::from_millis(1500)));
     done.store(true, Ordering::Relaxed);
     meter.join().unwrap();
-    let warnings = set.warnings.iter().map(|w| w.code.clone()).collect();
-    (set.sources[0].notes.clone(), warnings)
+    let warnings = set.disagreements.iter().map(|found| found.code().to_owned()).collect();
+    (set.sources[0].notes.iter().map(source_note).collect(), warnings)
 }
 
 /// Where perf and powercap agree, the source says so; a unit that is wrong by a factor is a warning.

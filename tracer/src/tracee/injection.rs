@@ -26,14 +26,14 @@ const PLACES: [&str; 4] = [".", "deps", "../lib/energy-trace", "../lib"];
 pub enum InjectionError {
     /// The library is not there.
     #[error(
-        "{FILE} is not beside {program}, nor in ../lib/energy-trace: put it there, or build both with `cargo xtask build`"
+        "{FILE} is neither beside {program} nor in ../lib/energy-trace: put it there, or build both with `cargo xtask build`"
     )]
     NoLibrary {
         /// The program's file.
         program: PathBuf,
     },
     /// No folder for it.
-    #[error("no folder for {FILE} in {folders}, in which code may run: {source}")]
+    #[error("cannot place {FILE} in any of {folders} so that code may run there: {source}")]
     NoFolder {
         /// Where it was tried.
         folders: String,

@@ -1,6 +1,6 @@
 //! Times of functions that agree with the number of their samples.
 //!
-//! The chain between two samples (`bridge.rs`) knows one rate and one mix. A program has an order: one function may always be the last before
+//! The chain between two samples (`markov_bridge`) knows one rate and one mix. A program has an order: one function may always be the last before
 //! its thread sleeps, another one always short and between the same two. Then the chain's times are wrong on average, by a third for the
 //! last function of slices as short as the timer's period. The number of samples is not: each stands for one period, wherever it falls, so
 //! that a function has the part n / N of its line's time, give or take √(n (1 − n / N)) periods.
@@ -12,11 +12,12 @@
 //! ```
 //!
 //! This is raking to known margins (Deming, Stephan: On a least squares adjustment of a sampled frequency table, 1940). Where the chain fits the
-//! program it knows times better than counts do, and nothing leans. Leaves out samples that come in step with the program (`lockstep.rs`).
+//! program it knows times better than counts do, and nothing leans. Leaves out samples that come in step with the program (`aliasing`).
 
-use crate::between_samples::markov_bridge::{Mark, NO_LINE, Part, Rate};
+use crate::between_samples::expected_time::share;
+use crate::between_samples::markov_bridge::{Part, Rate};
 use crate::between_samples::switching_chain::Chains;
-use crate::power_model::design::share;
+use crate::time::pieces::{Mark, NO_LINE};
 
 /// Deviations of a count that the chain's times may be off.
 const REACH: f64 = 2.0;
@@ -29,7 +30,7 @@ const NOTHING: f64 = 1e-3;
 const MOST: f64 = 20.0;
 
 /// Makes functions more or less probable than the chain makes them, where their samples say so; whether any is.
-pub(crate) fn lean(
+pub(crate) fn rake(
     marks: &[Mark],
     parts: &[Part],
     chains: &mut Chains,
@@ -59,7 +60,7 @@ pub(crate) fn lean(
         {
             *factor = (*factor * goal / time).clamp(1.0 / MOST, MOST);
         }
-        chains.set_leaning(factors.clone());
+        chains.set_raking(factors.clone());
         times = times_of(parts, chains, rates, columns, &column);
     }
     true
@@ -112,11 +113,13 @@ fn times_of(
 
 #[cfg(test)]
 mod tests {
-    use super::{Chains, lean, times_of};
+    use super::{Chains, rake, times_of};
     use crate::between_samples::markov_bridge::{Asleep, Rate, parts};
-    use crate::time::background::Strangers;
+    use crate::time::background::BackgroundProcesses;
     use crate::time::conditions::Conditions;
-    use crate::time::slices::{CpuTime, Owner};
+    use crate::time::cpu_time::CpuTime;
+    use crate::time::owners::Owner;
+    use crate::time::slices::SampledTime;
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
@@ -131,7 +134,7 @@ mod tests {
     }
 
     /// Slices of 10 ms, 10 ms apart: 8 ms in stack 0, then 2 ms in stack 1; samples each 4 to 6 ms.
-    fn time() -> CpuTime {
+    fn time() -> SampledTime {
         let who = Occupant::Target(ThreadKey::new(0));
         let slice = |i: u64| {
             let Span { start, end } = span(i * 20 * MS, (i * 20 + 10) * MS);
@@ -153,16 +156,17 @@ mod tests {
             now += 4 * MS + (seed >> 33) % (2 * MS);
         }
         let slices: Vec<Slice> = (0..SLICES).map(slice).collect();
-        CpuTime::new(&slices, &samples, &Strangers::default(), &[], span(0, u64::MAX))
+        SampledTime::new(&slices, &samples, &BackgroundProcesses::default(), &[], span(0, u64::MAX))
     }
 
     /// A function that is always the last of short slices: the chain alone gives it another time than its samples say; leaning, it is
     /// within what these leave open, and all time is still somebody's.
     #[test]
     fn times_agree_with_counts() {
-        let mut time = time();
-        for line in std::mem::take(&mut time.lines) {
-            let pieces = time.bridge(line);
+        let SampledTime { segments, owners, certain, lines, overlaps } = time();
+        let mut time = CpuTime { segments, owners, pieces: certain, marks: vec![], overlaps };
+        for line in lines {
+            let pieces = time.add_line(line);
             time.pieces.extend(pieces.into_iter().map(|(_, piece)| piece));
         }
         let all = [EnergyInterval { span: span(0, SLICES * 20 * MS), energy: MicroJoules::ZERO }];
@@ -177,7 +181,7 @@ mod tests {
         let seconds = |chains: &Chains| times_of(&parts, chains, &rates, 2, &column);
         let before = seconds(&chains);
         assert!((before[1] / 4.0 - 1.0).abs() > 0.1, "{before:?}");
-        assert!(lean(&time.marks, &parts, &mut chains, &rates, 2, column));
+        assert!(rake(&time.marks, &parts, &mut chains, &rates, 2, column));
         let after = seconds(&chains);
         assert!((after[1] / 4.0 - 1.0).abs() < 0.1, "{after:?}");
         assert!((after.iter().sum::<f64>() - 20.0).abs() < 1e-6, "{after:?}");

@@ -4,13 +4,13 @@
 //! no durations are known, only how many of each were launched when. So the power of each kernel, or the energy of a launch of it, is
 //! learned from the run itself, by regression of the counter's steps on what ran, or was launched, in them:
 //!
-//! 1. `columns`: launches that are expected to take the same energy each.
-//! 2. `busy`: what ran when, where records tell; `drain`: when queued launches were executed, and how long each took, where waits tell.
-//! 3. `held`, `meter` and `energies`: how late the meter is and what part of each step it looks at; what a launch costs.
+//! 1. `features`: launches that are expected to take the same energy each.
+//! 2. `busy`: what ran when, where records tell; `queue_replay`: when queued launches were executed, and how long each took, where waits tell.
+//! 3. `sample_and_hold`, `meter` and `launch_energies`: how late the meter is and what part of each step it looks at; what a launch costs.
 //! 4. `idle`: what the GPU draws beyond its baseline whenever nothing runs, because a program has it open.
-//! 5. `found`, `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly; where the
+//! 5. `estimate`, `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly; where the
 //!    meter misses a part and records tell all times, launches have power times time, and the difference has a row of its own.
-//! 6. `grain`, `sureness`, `unseen`: how sure that is, and which kernels cannot be told apart.
+//! 6. `errors_in_variables`, `uncertainty`, `sensor_blind_spot`: how sure that is, and which kernels cannot be told apart.
 //!
 //! Launches of a capture execute nothing and are not recorded; replays of a graph are recorded as launches of what was captured. The launch tier
 //! takes several streams for one queue. Another process that works at the same time all the time cannot be told from the target: only what is
@@ -32,7 +32,8 @@ mod split;
 mod timed;
 mod uncertainty;
 
-use crate::time::slices::{CpuTime, Owner, OwnerId, OwnerTime};
+use crate::time::launchers::Launchers;
+use crate::time::owners::OwnerId;
 use crate::timeline::{EnergyInterval, Span};
 use crate::uncertainty::propagation::OwnerCertainty;
 use batches::{BLUR, Batch, Batches, Stretch, in_turn};
@@ -44,25 +45,15 @@ use energy_trace_model::units::MicroJoules;
 use errors_in_variables::Coarse;
 use estimate::Found;
 use features::{Cell, Columns};
-use launch_energies::{BELIEF, Problem, find_meter, fit, fit_parts};
+use launch_energies::{PRIOR_SD, Problem, find_meter, fit, fit_parts};
 use meter::{Step, Window, steps_of, stretch_of, windows_of};
 use queue_replay::Queue;
 use sample_and_hold::Held;
-use std::collections::BTreeSet;
 
 /// What the driver's averaged power is a mean over, in seconds (nvml.h on `nvmlDeviceGetPowerUsage`, Ampere and later).
 const AVERAGE: f64 = 1.0;
 /// Seconds that are shared out together for such a meter, in its means.
 const MEANS: f64 = 4.0;
-
-/// The owner of every launch.
-#[derive(Debug, Default)]
-pub(crate) struct Launchers {
-    /// In the order of `GpuWork::launches`.
-    pub(crate) of_batches: Vec<Vec<OwnerId>>,
-    /// In the order of `GpuWork::busy`.
-    pub(crate) of_busy: Vec<OwnerId>,
-}
 
 /// What the time of a kernel is known by.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -124,23 +115,6 @@ pub(crate) struct Learned {
     pub(crate) groups: Vec<Vec<String>>,
 }
 
-/// Makes an owner of everybody who launched something. Call it before owners are refined.
-pub(crate) fn enlist(recording: &Recording, time: &mut CpuTime) {
-    let launched = recording.gpu.launches.iter().flat_map(|batch| &batch.work);
-    let busy = recording.gpu.busy.iter().map(|busy| (busy.thread, busy.stack));
-    let whose: BTreeSet<_> = launched.map(|launched| (launched.thread, launched.stack)).chain(busy).collect();
-    let known: BTreeSet<_> = time
-        .owners
-        .iter()
-        .filter_map(|owner| match owner.owner {
-            Owner::Target(thread, Some(stack)) => Some((thread, stack)),
-            _ => None,
-        })
-        .collect();
-    let new = whose.difference(&known).map(|&(thread, stack)| Owner::Target(thread, Some(stack)));
-    time.owners.extend(new.map(|owner| OwnerTime { owner, time_ns: 0, samples: 0 }));
-}
-
 /// A GPU's side of a recording.
 pub(crate) struct Gpu<'a> {
     pub(crate) recording: &'a Recording,
@@ -167,8 +141,8 @@ impl Gpu<'_> {
         let durations = queue.durations.clone();
         queue.drain(&mut first, durations.as_deref());
         let (known, belief) = match durations {
-            Some(_) => (Known::Waits, BELIEF.0),
-            None => (Known::Launches, BELIEF.1),
+            Some(_) => (Known::Waits, PRIOR_SD.0),
+            None => (Known::Launches, PRIOR_SD.1),
         };
         let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
         let executed = Executed { columns, shape: shape.clone(), belief, known, coarse: None, timed: false };

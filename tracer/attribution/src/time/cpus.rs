@@ -2,7 +2,7 @@
 //!
 //! The socket is a property of the CPU, not of the process: a thread that migrates is charged on each socket for the time it spent there.
 
-use crate::time::slices::CpuTime;
+use crate::time::cpu_time::CpuTime;
 use energy_trace_model::ids::{CpuId, SocketId};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::Scope;

@@ -11,10 +11,14 @@
 pub(crate) mod background;
 pub(crate) mod conditions;
 pub(crate) mod contention;
+pub(crate) mod cpu_time;
 pub(crate) mod cpus;
 pub(crate) mod dvfs;
+pub(crate) mod launchers;
 pub(crate) mod lines;
 pub(crate) mod occupancy;
+pub(crate) mod owners;
+pub(crate) mod pieces;
 pub(crate) mod slices;
 pub(crate) mod smt;
 pub(crate) mod unsampled;

@@ -54,13 +54,13 @@ mod tests {
             };
             assert_eq!(choice, expected);
             match open(&plan(vec![choice])) {
-                Ok(set) => assert_eq!(set.sources()[0].name, kind.word),
+                Ok(set) => assert_eq!(set.sources()[0].id.name(), kind.word),
                 Err(error) => {
                     let text = error.to_string();
                     assert!(text.contains(kind.word) || text.contains("/nonexistent"), "{text}");
                 }
             }
-            let line = surveyed.iter().find(|source| source.name == kind.word);
+            let line = surveyed.iter().find(|source| source.id.name() == kind.word);
             assert!(line.is_none_or(|source| !source.domains.is_empty() || !source.ignored.is_empty()));
         }
     }

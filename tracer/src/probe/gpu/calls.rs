@@ -16,7 +16,7 @@ use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, StackId, Tid};
-use energy_trace_model::recording::record::{FrameKind, Warning};
+use energy_trace_model::recording::record::{FrameKind, LaunchDiagnostic};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,24 +72,17 @@ impl LaunchCollector {
     }
 
     /// What the reader must know; `injected`: programs were asked to load the library that times kernels.
-    pub(super) fn doubts(&self, injected: bool) -> Vec<Warning> {
-        let mut doubts = self.libraries.as_ref().map(GpuLibraries::doubts).unwrap_or_default();
-        doubts.extend(self.launches.concurrent().into_iter().map(|(device, percent)| {
-            let text = format!(
-                "gpu-{device}: {percent:.0} % of the kernels were launched beside the busiest stream: which of those that ran side by side took \
-                 how much is not known from launches; --gpu kernel times them"
-            );
-            Warning { code: "gpu-streams".into(), text }
+    pub(super) fn diagnostics(&self, injected: bool) -> Vec<LaunchDiagnostic> {
+        let mut found = self.libraries.as_ref().map(GpuLibraries::diagnostics).unwrap_or_default();
+        found.extend(self.launches.concurrent().into_iter().map(|(device, percent)| {
+            let percent = percent.round_ties_even() as u64;
+            LaunchDiagnostic::Streams { domain: format!("gpu-{device}"), percent }
         }));
-        let replaced = self.launches.unknown_replacements();
-        if replaced > 0 && !injected {
-            let text = format!(
-                "{replaced} times a node of a graph was given new work while it is not known whose work that replaced (the node was captured, not \
-                 added by a call): replays count for the stacks that captured the old work; --gpu kernel knows"
-            );
-            doubts.push(Warning { code: "gpu-graph-changed".into(), text });
+        let times = self.launches.unknown_replacements();
+        if times > 0 && !injected {
+            found.push(LaunchDiagnostic::GraphChanged { times });
         }
-        doubts
+        found
     }
 
     /// The index of a GPU by its number in a process; `u32::MAX`: not known. Its environment is read once, right after CUDA read it.

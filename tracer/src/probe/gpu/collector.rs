@@ -14,7 +14,7 @@ use crate::resolver::Worker;
 use crate::unwind::merge::RawStack;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
-use energy_trace_model::recording::record::{Verdict, Warning};
+use energy_trace_model::recording::record::{RecordingDiagnostic, Verdict};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, call};
@@ -132,10 +132,10 @@ impl GpuCollector {
         self.launches.launches.without_device
     }
 
-    /// What the reader must know.
-    pub(crate) fn doubts(&self, stacks: &StackBuilder) -> Vec<Warning> {
-        let mut doubts = self.launches.doubts(self.kernels.is_injected());
-        doubts.extend(self.kernels.doubts(self.launches.containers.doubts(), &stacks.processes));
-        doubts
+    /// What was found about launches and kernels.
+    pub(crate) fn diagnostics(&self, stacks: &StackBuilder) -> Vec<RecordingDiagnostic> {
+        let launches = self.launches.diagnostics(self.kernels.is_injected());
+        let kernels = self.kernels.diagnostics(self.launches.containers.refusals(), &stacks.processes);
+        launches.into_iter().chain(kernels).map(RecordingDiagnostic::from).collect()
     }
 }

@@ -8,7 +8,7 @@
 use crate::foreign::install::{identity_below, install_into, make_folder, remove};
 use crate::foreign::{Root, Roots};
 use energy_trace_model::ids::Pid;
-use energy_trace_model::recording::record::Warning;
+use energy_trace_model::recording::record::KernelFallback;
 use nix::sys::statvfs::{FsFlags, fstatvfs};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -105,17 +105,15 @@ impl Containers {
         }
     }
 
-    /// What the reader must know.
-    pub(crate) fn doubts(&self) -> Vec<Warning> {
+    /// Roots below which programs cannot find the library.
+    pub(crate) fn refusals(&self) -> Vec<KernelFallback> {
         let folder = self.library.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"));
-        let refused = self.refused.iter().map(|(_, pid, why)| {
-            let text = format!(
-                "GPU kernels of programs below the root of process {pid} are not timed, launches are counted: the library that is injected \
-                 cannot be put into {} there: {why}; give that root a folder {} that can be written to and lets code run",
-                folder.display(),
-                folder.parent().unwrap_or(Path::new("/")).display()
-            );
-            Warning { code: "gpu-kernel-fallback".into(), text }
+        let parent = folder.parent().unwrap_or(Path::new("/"));
+        let refused = self.refused.iter().map(|(_, pid, error)| KernelFallback::Root {
+            pid: pid.get(),
+            folder: folder.display().to_string(),
+            parent: parent.display().to_string(),
+            error: error.clone(),
         });
         refused.collect()
     }

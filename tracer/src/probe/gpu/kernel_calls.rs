@@ -14,7 +14,9 @@ use crate::unwind::merge::RawStack;
 use energy_trace_cupti::wire::{Frame, Tick};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, Tid};
-use energy_trace_model::recording::record::{FrameKind, GpuBusy, Record, Warning};
+use energy_trace_model::recording::record::{
+    FrameKind, GpuBusy, KernelFallback, LaunchDiagnostic, NotTimed, Record,
+};
 use std::time::Duration;
 use tracer_ebpf::gpu::{GpuEvent, UNMATCHED, call};
 
@@ -163,9 +165,8 @@ impl KernelCollector {
                 }
             }
             Message::Nonsense(why) => {
-                let why = format!("what its library sent made no sense ({why:?})");
                 if let Some(program) = kernels.programs.get_mut(&connection) {
-                    program.trouble = Some(why);
+                    program.trouble = Some(NotTimed::Nonsense(format!("{why:?}")));
                 }
             }
             Message::End => {}
@@ -234,39 +235,33 @@ impl KernelCollector {
         vec![Part { work, launched, busy_ns: sum.busy_ns, count: sum.count.into() }]
     }
 
-    /// Why the kernel tier tells nothing of a process, or of any.
-    pub(super) fn doubts(&self, refused: Vec<Warning>, processes: &Processes) -> Vec<Warning> {
+    /// Why the kernel tier tells nothing of a process, or of any, and what it lost. `refused`: roots below which its library is not found.
+    pub(super) fn diagnostics(
+        &self,
+        refused: Vec<KernelFallback>,
+        processes: &Processes,
+    ) -> Vec<LaunchDiagnostic> {
         let programs = &self.kernels.programs;
-        let mut doubts: Vec<Warning> = programs
+        let mut fallbacks: Vec<KernelFallback> = programs
             .values()
             .filter_map(|program| {
-                let (pid, trouble) = (Pid::new(program.tier.pid), program.trouble.as_ref()?);
+                let (pid, trouble) = (Pid::new(program.tier.pid), program.trouble.clone()?);
                 Some(not_timed(processes, pid, trouble))
             })
             .collect();
-        let why = "it did not load the library: it used CUDA before that was at its place, its environment lacks CUDA_INJECTION64_PATH, or its \
-                   driver heeds none";
         let no_reply: Vec<Pid> = self.kernels.no_reply().filter(|_| refused.is_empty()).collect();
-        doubts.extend(no_reply.iter().map(|pid| not_timed(processes, *pid, why)));
+        fallbacks.extend(no_reply.iter().map(|pid| not_timed(processes, *pid, NotTimed::NotLoaded)));
         if self.injected && programs.is_empty() && refused.is_empty() && no_reply.is_empty() {
-            let text = "no program loaded the library for --gpu kernel: none used CUDA, or its driver heeds no CUDA_INJECTION64_PATH; \
-                        launches that were seen are counted instead";
-            doubts.push(Warning { code: "gpu-kernel-fallback".into(), text: text.into() });
+            fallbacks.push(KernelFallback::NotLoaded);
         }
-        doubts.extend(refused);
-        doubts.extend(self.flood());
-        doubts
+        fallbacks.extend(refused);
+        fallbacks.into_iter().map(LaunchDiagnostic::KernelFallback).chain(self.flood()).collect()
     }
 
     /// What was sent and not taken in.
-    fn flood(&self) -> Option<Warning> {
-        let ((lost, refused), overflowed) = (self.rejected, self.kernels.overflowed);
-        let text = format!(
-            "times of GPU kernels are missing: {lost} messages of injected libraries and {overflowed} records came faster than they could be taken \
-             in, and {refused} connections were turned away (too many at once, or of processes that are not recorded); record fewer programs \
-             at once"
-        );
-        (lost + overflowed > 0).then(|| Warning { code: "gpu-kernel-flood".into(), text })
+    fn flood(&self) -> Option<LaunchDiagnostic> {
+        let ((messages, refused), records) = (self.rejected, self.kernels.overflowed);
+        (messages + records > 0).then_some(LaunchDiagnostic::KernelFlood { messages, records, refused })
     }
 
     /// Forgets a process that ended.
@@ -311,12 +306,8 @@ fn done_frame(name: &str, out: &mut Interner) -> FrameId {
     }
 }
 
-fn not_timed(processes: &Processes, pid: Pid, why: &str) -> Warning {
+fn not_timed(processes: &Processes, pid: Pid, reason: NotTimed) -> KernelFallback {
     let name = read_text(&format!("/proc/{pid}/comm"));
     let known = processes.get(pid).map_or(name, |process| process.record.name.clone());
-    let text = format!(
-        "GPU kernels of process {pid} ({}) are not timed: {why}; its launches are counted instead",
-        known.trim()
-    );
-    Warning { code: "gpu-kernel-fallback".into(), text }
+    KernelFallback::Process { pid: pid.get(), name: known.trim().to_owned(), reason }
 }

@@ -12,7 +12,7 @@ use super::launches::Launches;
 use energy_trace_cupti::tally::Sum;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
-use energy_trace_model::recording::record::{GpuBusy, KernelTier};
+use energy_trace_model::recording::record::{GpuBusy, KernelTier, NotTimed};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ struct Entry {
 pub(crate) struct Program {
     pub(crate) tier: KernelTier,
     /// Why it tells nothing, or no more.
-    pub(crate) trouble: Option<String>,
+    pub(crate) trouble: Option<NotTimed>,
     names: HashMap<u32, String>,
 }
 
@@ -124,7 +124,7 @@ impl Kernels {
             self.launched.remove(&pid);
         }
         let tier = KernelTier { pid: pid.get(), cupti, ..KernelTier::default() };
-        let trouble = (!trouble.is_empty()).then_some(trouble);
+        let trouble = (!trouble.is_empty()).then_some(NotTimed::Trouble(trouble));
         self.programs.insert(connection, Program { tier, trouble, names: HashMap::new() });
         again
     }

@@ -12,7 +12,7 @@ use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::elf::path_of;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
-use energy_trace_model::recording::record::Warning;
+use energy_trace_model::recording::record::{LaunchDiagnostic, Names, ProbeFailure};
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -195,37 +195,20 @@ impl Libraries {
         }
     }
 
-    /// What the reader must know.
-    pub(crate) fn doubts(&self) -> Vec<Warning> {
-        let named = |names: &[String]| {
-            let more = names.len().saturating_sub(NAMED);
-            let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-            if more > 0 { format!("{first} and {more} more") } else { first }
-        };
-        let mut doubts = Vec::new();
-        if !self.steps.is_empty() {
-            let text = format!(
-                "the kernel has to step through the first instruction of {}, which makes each call of it some ten microseconds slower in a \
-                 virtual machine; --gpu device leaves launches alone",
-                named(&self.steps)
-            );
-            doubts.push(Warning { code: "gpu-slow-probes".into(), text });
-        }
-        for (name, pid, ns) in &self.late {
-            let text = format!(
-                "{name} was probed {:.0} ms after it was noticed that process {pid} has it: what was launched before is not counted",
-                *ns as f64 / 1e6
-            );
-            doubts.push(Warning { code: "gpu-probes-late".into(), text });
-        }
-        if !self.failed.is_empty() {
-            let text =
-                format!("some launches on GPUs are not seen, as probes failed on {}", named(&self.failed));
-            doubts.push(Warning { code: "gpu-probes-failed".into(), text });
-        }
-        doubts
+    /// What was found about the probes.
+    pub(crate) fn diagnostics(&self) -> Vec<LaunchDiagnostic> {
+        let named = |names: &[String]| (!names.is_empty()).then(|| Names::of(names, NAMED));
+        let late = self.late.iter().map(|(library, pid, late_ns)| LaunchDiagnostic::ProbesLate {
+            library: library.clone(),
+            pid: pid.get(),
+            late_ns: *late_ns,
+        });
+        let failed = named(&self.failed).map(ProbeFailure::Functions).map(LaunchDiagnostic::ProbesFailed);
+        let slow = named(&self.steps).map(LaunchDiagnostic::SlowProbes);
+        slow.into_iter().chain(late).chain(failed).collect()
     }
 }
+
 /// Where a program's loader may find the libraries, each with its file's name.
 fn candidates(search: &[PathBuf]) -> impl Iterator<Item = (PathBuf, &'static str)> {
     let folders = search.iter().map(PathBuf::as_path).chain(PLACES.map(Path::new));
