@@ -23,11 +23,11 @@ pub(super) struct Common {
 /// When to use color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColorWhen {
-    /// On a terminal, unless `NO_COLOR` is set.
+    /// On a terminal, unless NO_COLOR is set.
     Auto,
-    /// Always.
+    /// Even when the output is not a terminal.
     Always,
-    /// Never.
+    /// No color.
     Never,
 }
 
