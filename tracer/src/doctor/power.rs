@@ -67,7 +67,7 @@ fn unused(source: &Source) -> impl Iterator<Item = Finding> {
     let title = title(source);
     source.ignored.iter().map(move |ignored| {
         let what = match ignored.domain == source.id.name() {
-            true => format!("{title} is not used"),
+            true => format!("{title}: not available"),
             false => format!("{title}: {} is not used", ignored.domain),
         };
         Finding::unused("power", format!("{what}: {}", ignored_reason(&ignored.reason)))

@@ -42,8 +42,8 @@ pub(super) struct Stage {
 
 /// Why a recording stopped.
 pub(super) enum Stop {
-    /// The command or all processes ended, time was up, or somebody asked.
-    Asked,
+    /// The command or all processes ended, time was up, or a signal came.
+    Requested,
     /// The file cannot be written any more.
     WriterEnded(Result<(), FileError>),
 }

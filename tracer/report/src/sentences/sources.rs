@@ -24,7 +24,7 @@ pub fn ignored_reason(reason: &IgnoredReason) -> String {
         IgnoredReason::RootOnly { path, real_path, capabilities } => root_only(path, real_path, capabilities),
         IgnoredReason::EventRefused { event, error } => format!("{event} cannot be opened: {error}"),
         IgnoredReason::EventRootOnly { event } => {
-            format!("{event} may be counted by root only: {EVENT_ROOT}")
+            format!("only root may count {event}: {EVENT_ROOT}")
         }
         IgnoredReason::ReadByPowercap => READ_BY_POWERCAP.to_owned(),
         IgnoredReason::NeedsFile => "it needs a file: --power replay:FILE".to_owned(),
@@ -44,9 +44,9 @@ pub fn ignored_reason(reason: &IgnoredReason) -> String {
 }
 
 const NO_ZONES: &str = "the intel_rapl_msr driver found no counter";
-const TOO_COARSE: &str = "too coarse to be divided among functions";
+const TOO_COARSE: &str = "too coarse to split among functions";
 const FURTHER_PSYS: &str = "what psys covers on a further socket differs from board to board";
-const UNKNOWN_CHIP: &str = "what this chip's energy is of is not known to this version";
+const UNKNOWN_CHIP: &str = "this version does not know what this chip measures";
 const READ_BY_POWERCAP: &str = "powercap reads it; the two are compared before the start";
 const EVENT_ROOT: &str = "run under sudo, or `sudo sysctl kernel.perf_event_paranoid=0` until the next boot";
 const NO_ENERGY_NO_POWER: &str =
@@ -55,7 +55,7 @@ const NO_ENERGY_MEASURED_ONLY: &str = "has no energy counter, and --measured-onl
 
 fn root_only(path: &str, real_path: &str, capabilities: &str) -> String {
     format!(
-        "{path} is readable by root only; run under sudo, or `sudo chmod a+r {real_path}` for every user until the next boot, or give \
+        "only root can read {path}; run under sudo, or `sudo chmod a+r {real_path}` for every user until the next boot, or give \
          this program capabilities: {capabilities}"
     )
 }
@@ -130,7 +130,7 @@ pub fn source_note(note: &SourceNote) -> String {
             format!("{domain}: perf differs from powercap by {percent:+.1} %, as compared before the start")
         }
         SourceNote::ModelParameters { idle, core, cpus } => {
-            format!("taken are {idle} all the time plus {core} for each busy logical CPU ({cpus} of them)")
+            format!("estimated as {idle} idle plus {core} per busy CPU ({cpus} CPUs)")
         }
         SourceNote::ModelDefaults => MODEL_DEFAULTS.to_owned(),
         SourceNote::Replayed { path, rows, wall_time } => {
@@ -149,9 +149,8 @@ const FILTER_POSSIBLE: &str = "SGX is on, and with it the processor may blur its
 const MIG_ON: &str = "MIG is on, and the counter is that of the whole device: all instances share it";
 const AVERAGED_UNUSED: &str = "its power reading is a mean over a second and is not used";
 const MAY_INCLUDE_CPU: &str = "on this module the counter may include its CPU; do not add it to the package";
-const MODEL_DEFAULTS: &str = "these defaults (0.74 W idle and 3.50 W busy a logical CPU) are Cloud Carbon Footprint's averages of \
-                              servers; this machine may differ by a factor of two, and shares between functions are worth more than \
-                              totals; set your own with --model-watts idle=W,core=W";
+const MODEL_DEFAULTS: &str = "the watts are Cloud Carbon Footprint's server averages (0.74 W idle, 3.50 W busy per CPU) and may be off \
+                              by a factor of two: trust shares more than totals, or set --model-watts idle=W,core=W";
 
 /// How idle power was found, and what it is worth: a tenth of the CPUs busy is what a desktop does at rest.
 pub fn idle_origin(origin: &IdleOrigin) -> String {

@@ -3,7 +3,7 @@
 //! Leaves out how launches are counted (`calls`) and how kernels are timed (`kernel_calls`).
 
 use super::calls::LaunchCollector;
-use super::graphs::{Pending, Piece};
+use super::graphs::{NodeWork, Pending};
 use super::kernel_calls::{KernelCollector, without_ours};
 use super::launch::{Launch, Work, is_of_node};
 use super::{GpuDevice, Listener};
@@ -66,7 +66,7 @@ impl GpuCollector {
             call::LAUNCHED => self.kernels.launched(head, event, &mut self.launches, stacks),
             call if is_of_node(call) => self.node(head, event, stacks),
             call::LAUNCH..=call::MEMSET => self.launch(head, event, stacks),
-            _ => self.launches.tell(head, event, stacks),
+            _ => self.launches.note_call(head, event, stacks),
         }
     }
 
@@ -78,12 +78,12 @@ impl GpuCollector {
         let GpuEvent { call, b: amount, site, stream, .. } = *event;
         let launch = Launch { head, call, function, stub, amount, site, stream, own_stack };
         if of_runtime {
-            self.kernels.see(launch);
+            self.kernels.note_launch(launch);
             self.launches.hold(launch, stacks);
             return;
         }
         let now = self.launches.merge(launch, event.flags & NESTED != 0, stacks);
-        if !self.kernels.see(now) {
+        if !self.kernels.note_launch(now) {
             self.launches.prove_by(&now);
         }
         self.launches.count(&now, stacks);
@@ -98,12 +98,12 @@ impl GpuCollector {
             return;
         }
         let launch = Launch { head, call, function, stub: 0, amount, site, stream, own_stack };
-        self.kernels.see(launch);
+        self.kernels.note_launch(launch);
         let caller = self.launches.caller(&launch, stacks);
         let frame = self.launches.launched_frame(&launch, stacks);
         let work = Work { stack: stacks.out.stack_on(Some(caller.stack), frame), ..caller };
         let what = self.launches.node_what(&launch);
-        self.launches.launches.prepare(head.tid, Pending::Piece(Piece { work, amount, caller, what }));
+        self.launches.launches.prepare(head.tid, Pending::Work(NodeWork { work, amount, caller, what }));
     }
 
     /// What is done between two reads of the ring buffers.
@@ -129,7 +129,7 @@ impl GpuCollector {
 
     /// Launches whose device is not known.
     pub(crate) const fn without_device(&self) -> u64 {
-        self.launches.launches.strays
+        self.launches.launches.without_device
     }
 
     /// What was found about launches and kernels.

@@ -1,7 +1,7 @@
-//! Which GPU libraries are probed: each file once, when it is foreseen or when a process maps it.
+//! Which GPU libraries are probed: each file once, when it is prefetched or when a process maps it.
 //!
 //! A probe is on a file's inode, so that it holds for every process that maps it; the programs themselves look whose process it is. The
-//! driver's library is foreseen where loaders find it. Leaves out what probes say (`launches`).
+//! driver's library is prefetched where loaders find it. Leaves out what probes say (`launches`).
 
 use super::functions::{Function, functions_of};
 use super::prologue::{Spot, spot};
@@ -93,7 +93,7 @@ impl Libraries {
     }
 
     /// Probes what a process maps, as it was noticed at this time.
-    pub(crate) fn look(&mut self, pid: Pid, mappings: &[Mapping], noticed: KtimeNs) {
+    pub(crate) fn probe_mapped(&mut self, pid: Pid, mappings: &[Mapping], noticed: KtimeNs) {
         for mapping in mappings {
             let name = mapping.path.rsplit('/').next().unwrap_or_default();
             if !name.starts_with("libcuda") {
@@ -176,13 +176,13 @@ impl Libraries {
 
     /// Leaves runtimes alone from now on: what goes through them is seen in the driver. The kernel takes its time to take probes away, on another
     /// thread.
-    pub(crate) fn leave_runtimes(&mut self) {
+    pub(crate) fn detach_runtimes(&mut self) {
         if self.left {
             return;
         }
         self.left = true;
         let of_runtimes = std::mem::take(&mut self.of_runtimes);
-        match self.probes.leave_runtimes() {
+        match self.probes.detach_runtimes() {
             Ok(()) => {
                 log::info!("GPU launches: {} probes on runtimes are taken away", of_runtimes.len());
                 // Without a thread they are dropped here.

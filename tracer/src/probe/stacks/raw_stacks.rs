@@ -128,7 +128,7 @@ fn lacks_mapping(walked: &Walked) -> bool {
 
 /// The name under which a capture is counted.
 const fn outcome(stack: &RawStack, walked: &Walked) -> CopyOutcome {
-    match (stack.native_end, walked.end, walked.healed) {
+    match (stack.native_end, walked.end, walked.recovered) {
         (end::FAULT, end::COMPLETE, _) => CopyOutcome::WholeAtSecondTry,
         (_, end::GONE, _) => CopyOutcome::ProcessGone,
         (end::FAULT, ..) => CopyOutcome::CutAtSecondTry,
@@ -150,7 +150,7 @@ fn better(stack: &RawStack, walked: Walked) -> RawStack {
     RawStack {
         native: walked.native,
         native_end: walked.end,
-        healed: walked.healed,
+        recovered: walked.recovered,
         kernel: stack.kernel.clone(),
         python: stack.python.clone(),
         python_end: stack.python_end,
@@ -170,7 +170,8 @@ mod tests {
     fn the_better_one() {
         let frames = |count: u64| (0..count).map(|n| NativeFrame { pc: 1000 + n, cfa: 0 }).collect();
         let probes = RawStack { native: frames(3), native_end: end::FAULT, ..RawStack::default() };
-        let ended = |count, end| better(&probes, Walked { native: frames(count), end, healed: 0 }).native_end;
+        let ended =
+            |count, end| better(&probes, Walked { native: frames(count), end, recovered: 0 }).native_end;
         assert_eq!(ended(1, end::COMPLETE), end::COMPLETE);
         assert_eq!(ended(2, end::BEYOND_COPY), end::FAULT);
         assert_eq!(ended(3, end::BEYOND_COPY), end::BEYOND_COPY);

@@ -290,7 +290,7 @@ mod tests {
 
     /// Zones of other drivers and psys of further sockets are named and left.
     #[test]
-    fn strangers() {
+    fn other_zones() {
         let list = [("dtpm:0", "soc"), ("intel-rapl:3", "psys-1")];
         let ignored =
             [("a zone of another name (dtpm:0)", "not a domain"), ("psys-1 (intel-rapl:3)", "board")];
