@@ -41,6 +41,7 @@ mod settings;
 mod strangers;
 mod time_order;
 mod unwind_files;
+mod uprobe_multi;
 mod watch;
 
 pub use btf::{BtfError, KernelTypes};

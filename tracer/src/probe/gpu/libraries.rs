@@ -7,6 +7,7 @@ use super::functions::{Function, functions_of};
 use super::prologue::{Spot, spot};
 use crate::foreign::{Root, open_mapped};
 use crate::probe::object::{Attached, LaunchProbes};
+use crate::probe::uprobe_multi::drop_together;
 use crate::resolver::Worker;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::elf::path_of;
@@ -191,7 +192,7 @@ impl Libraries {
             Ok(()) => {
                 log::info!("GPU launches: {} probes on runtimes are taken away", of_runtimes.len());
                 // Without a thread they are dropped here.
-                let _ = std::thread::Builder::new().spawn(move || drop(of_runtimes));
+                let _ = std::thread::Builder::new().spawn(move || drop_together(of_runtimes));
             }
             Err(why) => {
                 log::warn!("GPU launches: {why}");
@@ -231,6 +232,14 @@ impl Libraries {
         doubts
     }
 }
+
+impl Drop for Libraries {
+    fn drop(&mut self) {
+        self.held.append(&mut self.of_runtimes);
+        drop_together(std::mem::take(&mut self.held));
+    }
+}
+
 /// Where a program's loader may find the libraries, each with its file's name.
 fn candidates(search: &[PathBuf]) -> impl Iterator<Item = (PathBuf, &'static str)> {
     let folders = search.iter().map(PathBuf::as_path).chain(PLACES.map(Path::new));
