@@ -195,7 +195,8 @@ fn waiting_costs_the_cpu_and_says_so() {
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
     let recording = read(&data).unwrap();
-    let profile = energy_trace_attribution::attribute(&recording);
+    let profile =
+        energy_trace_attribution::attribute(&recording, &energy_trace_model::profile::Options::default());
     let (mut waiting, mut all) = (0.0, 0.0);
     for row in &profile.rows {
         let joules = row.energy[DomainClass::Package].as_joules();

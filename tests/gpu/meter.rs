@@ -36,7 +36,7 @@ fn plan(gpu: &Gpu) -> PowerPlan {
     unsafe { std::env::set_var(VARIABLE, gpu.machine()) };
     let nvml_lib = Some(gpu.libraries().join("libnvidia-ml.so.1"));
     let period = Duration::from_millis(5);
-    PowerPlan { nvml_lib, choices: vec![SourceChoice::Nvml], period, ..PowerPlan::default() }
+    PowerPlan { nvml_lib, choices: vec![SourceChoice::Source("nvml")], period, ..PowerPlan::default() }
 }
 
 /// A run that is going on.

@@ -11,6 +11,7 @@ use energy_trace::power::{self, PowerEnd, PowerPlan, SourceChoice};
 use energy_trace_attribution::attribute;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+use energy_trace_model::profile::Options;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{
@@ -65,7 +66,7 @@ fn meters(recording: &Recording) -> Value {
 fn meter(library: &str, log: &Path, command: &[&str]) -> Result<Value> {
     let (program, arguments) = command.split_first().context("no command")?;
     let nvml_lib = (library != "default").then(|| library.into());
-    let plan = PowerPlan { nvml_lib, choices: vec![SourceChoice::Nvml], ..PowerPlan::default() };
+    let plan = PowerPlan { nvml_lib, choices: vec![SourceChoice::Source("nvml")], ..PowerPlan::default() };
     let (mut recording, end, said) = tokio::runtime::Runtime::new()?.block_on(async {
         let mut set = power::open(&plan)?;
         set.measure_idle(IDLE).await;
@@ -99,7 +100,7 @@ fn keep(record: Record, recording: &mut Recording) {
 }
 
 fn split(recording: &Recording, end: &PowerEnd, kernels: &[String]) -> Value {
-    let profile = attribute(recording);
+    let profile = attribute(recording, &Options::default());
     let joules = |stack: u32| -> f64 {
         let rows = profile.rows.iter().filter(|row| row.stack == Some(StackId::new(stack)));
         rows.map(|row| row.energy[DomainClass::Gpu].as_joules()).sum()

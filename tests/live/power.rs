@@ -205,7 +205,7 @@ fn nvml_plan(folder: &Path, devices: Vec<Device>) -> PowerPlan {
     // library is the stand-in, which is initialised by the same test afterwards.
     unsafe { std::env::set_var(nvml::SCRIPT_VARIABLE, &script) };
     let nvml_lib = Some(nvml::library().expect("libnvml_sim.so beside the tests"));
-    PowerPlan { gpu: true, nvml_lib, choices: vec![SourceChoice::Nvml], ..PowerPlan::default() }
+    PowerPlan { gpu: true, nvml_lib, choices: vec![SourceChoice::Source("nvml")], ..PowerPlan::default() }
 }
 
 /// Two devices with counters and one without: steps of 100 ms come through as microjoules, the rest has its reason.
@@ -260,7 +260,8 @@ async fn replay_of_a_log() {
     let log = folder.path().join("meter.csv");
     std::fs::write(&log, "time_s,package-0_uj\n0,100\n0.001,200\n0.002,350\n").unwrap();
     let set =
-        power::open(&PowerPlan { choices: vec![SourceChoice::Replay(log)], ..PowerPlan::default() }).unwrap();
+        power::open(&PowerPlan { choices: vec![SourceChoice::File("replay", log)], ..PowerPlan::default() })
+            .unwrap();
     let before = energy_trace::clock::now();
     let mut run = Run::start(set);
     run.until("the rows are there", |readings| readings.len() == 3).await;
@@ -283,7 +284,7 @@ async fn replay_of_a_growing_log() {
     let row = |ms: u64| format!("{:.3},{ms}\n", start.unix_ns as f64 / 1e9 + ms as f64 / 1e3 - 1.0);
     let head = format!("unix_s,wall_j\n{}{}", row(0), row(500));
     std::fs::write(&log, &head).unwrap();
-    let plan = PowerPlan { choices: vec![SourceChoice::Replay(log.clone())], ..PowerPlan::default() };
+    let plan = PowerPlan { choices: vec![SourceChoice::File("replay", log.clone())], ..PowerPlan::default() };
     let run = Run::start(power::open(&plan).unwrap());
     std::fs::write(&log, format!("{head}{}{}170000", row(900), row(3_600_000))).unwrap();
     let (readings, end) = run.stop().await;
@@ -308,7 +309,8 @@ fn replay_errors() {
     ];
     for (text, part) in cases {
         std::fs::write(&log, text).unwrap();
-        let plan = PowerPlan { choices: vec![SourceChoice::Replay(log.clone())], ..PowerPlan::default() };
+        let plan =
+            PowerPlan { choices: vec![SourceChoice::File("replay", log.clone())], ..PowerPlan::default() };
         let error = power::open(&plan).err().expect("no error").to_string();
         assert!(error.contains(part), "`{error}` does not say `{part}`");
     }

@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod finisher;
 pub mod foreign;
 pub mod host;
+pub mod naming;
 pub mod plan;
 pub mod power;
 pub mod privileges;

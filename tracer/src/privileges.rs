@@ -60,8 +60,8 @@ pub enum PrivilegeError {
     },
     /// Installed setuid root.
     #[error(
-        "{program} is installed setuid root, which would make everybody root who may run it: take that away (sudo chmod u-s {program}) \
-         and use sudo, or capabilities for a group, as `energy-trace doctor` says"
+        "{program} is installed setuid root, which lets everyone who may run it act as root: remove that bit (sudo chmod u-s {program}) and \
+         use sudo, or capabilities for a group, as `energy-trace doctor` says"
     )]
     Setuid {
         /// The program.
@@ -70,7 +70,7 @@ pub enum PrivilegeError {
     /// The kernel has no type information.
     #[error(
         "this kernel has no BTF ({0} is missing), which the BPF programs need: use a kernel built with \
-         CONFIG_DEBUG_INFO_BTF=y, as those of Debian 12, Ubuntu 22.04 and Fedora are"
+         CONFIG_DEBUG_INFO_BTF=y (Debian 12, Ubuntu 22.04 and Fedora have one)"
     )]
     NoBtf(PathBuf),
     /// The kernel has no BPF.

@@ -6,8 +6,8 @@ use super::measure::{Run, TIERS};
 use super::table::Line;
 use crate::gpu::outcome::{Tier, errors, imbalance_uj, within};
 use energy_trace_attribution::attribute;
-use energy_trace_model::profile::EnergyProfile;
 use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::profile::{self, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{CounterValue, DomainClass};
@@ -100,7 +100,7 @@ fn run(tier: Tier, (model, mode): (&str, &str), number: u32, options: &Options) 
         return None;
     }
     let (recording, launches) = (read(&data).unwrap(), truth_of(&folder).unwrap());
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &profile::Options::default());
     if options.stacks {
         println!("{name}:");
         profile.warnings.iter().for_each(|warning| println!("  {}: {}", warning.code, warning.text));
@@ -118,7 +118,7 @@ fn names_of(tier: Tier) -> fn(&Launch) -> Key {
 
 fn judge(
     recording: &Recording,
-    profile: &EnergyProfile,
+    profile: &Profile,
     launches: &[Launch],
     key_of: fn(&Launch) -> Key,
     shown: bool,
@@ -187,7 +187,7 @@ fn stack_text(key: &Key, truth: f64, charged: MicroJoules, sure: &Sureness) -> S
 }
 
 /// What the counter shows above the baseline, in joules.
-fn above_idle(profile: &EnergyProfile) -> f64 {
+fn above_idle(profile: &Profile) -> f64 {
     let row = profile.ledger.iter().find(|row| row.class == DomainClass::Gpu);
     row.map_or(0.0, |row| (row.measured - row.idle).as_joules())
 }
@@ -203,7 +203,7 @@ fn captured(
 }
 
 /// Rows of the profile by the innermost function that launches, and what it launches.
-fn rows_by_key(recording: &Recording, profile: &EnergyProfile) -> BTreeMap<Key, Vec<usize>> {
+fn rows_by_key(recording: &Recording, profile: &Profile) -> BTreeMap<Key, Vec<usize>> {
     let mut rows = BTreeMap::<Key, Vec<usize>>::new();
     for (place, row) in profile.rows.iter().enumerate() {
         let Some(stack) = row.stack.filter(|_| row.energy[DomainClass::Gpu] != MicroJoules::ZERO) else {

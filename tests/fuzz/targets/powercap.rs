@@ -27,7 +27,7 @@ fuzz_target!(|zones: Vec<(u8, u8, Vec<u8>, Vec<u8>, Vec<u8>)>| {
         }
     }
     let plan = PowerPlan {
-        choices: vec![SourceChoice::Powercap],
+        choices: vec![SourceChoice::Source("powercap")],
         sysfs: root.path().to_owned(),
         ..PowerPlan::default()
     };

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let (_open, path) = file_of(bytes);
     let plan = PowerPlan {
-        choices: vec![SourceChoice::Replay(path)],
+        choices: vec![SourceChoice::File("replay", path)],
         sysfs: "/nowhere".into(),
         ..PowerPlan::default()
     };

@@ -3,10 +3,10 @@
 #![no_main]
 
 use arbitrary::Arbitrary;
-use energy_trace::resolver::question::{Fault, Histories, NameFacts, PlainRule, Proof, Question, RowsHead};
+use energy_trace::resolver::question::{Fault, Histories, NameFacts, PlainRule, Question, RowsHead};
 use energy_trace::resolver::serve::serve;
 use energy_trace::roles::channel::Channel;
-use energy_trace::symbolize::{Detail, Place};
+use energy_trace::symbolize::{Detail, Place, Proof};
 use energy_trace::unwind::elf::ElfFacts;
 use energy_trace_fuzz::file_of;
 use libfuzzer_sys::fuzz_target;

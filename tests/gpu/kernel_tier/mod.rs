@@ -10,7 +10,9 @@ mod containers;
 mod fallbacks;
 
 use energy_trace_attribution::attribute;
-use energy_trace_model::profile::EnergyProfile;
+
+use energy_trace_model::profile::Options;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Warning};
@@ -42,14 +44,14 @@ fn recorder(data: &Path, arguments: &[&str]) -> Command {
 /// A recording, what it says and what was printed.
 struct Recorded {
     recording: Recording,
-    profile: EnergyProfile,
+    profile: Profile,
     printed: String,
 }
 
 impl Recorded {
     fn read(data: &Path, printed: String) -> Self {
         let recording = read(data).unwrap();
-        let profile = attribute(&recording);
+        let profile = attribute(&recording, &Options::default());
         for row in &profile.ledger {
             assert_eq!(row.imbalance(), MicroJoules::ZERO, "{row:?}");
         }

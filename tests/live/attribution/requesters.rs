@@ -3,18 +3,19 @@
 //! Who asks is known by construction: in each part of the program one function waits for everything that its workers do. Leaves out the
 //! rules themselves (`tests/behalf.rs`).
 
-use energy_trace_attribution::{ON_BEHALF_OF, attribute, attribute_logically};
-use energy_trace_model::profile::EnergyProfile;
-use energy_trace_model::recording::Recording;
+use energy_trace_attribution::attribute;
+use energy_trace_model::profile::Options;
+use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::marks::ON_BEHALF_OF;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
 
 /// Nanoseconds on a CPU of stacks in which `worker` occurs, and of those of them in which `asker` does too, before a joint.
-fn shares(recording: &Recording, profile: &EnergyProfile, worker: &str, asker: &str) -> (u64, u64) {
+fn shares(profile: &Profile, worker: &str, asker: &str) -> (u64, u64) {
     let (mut all, mut asked) = (0, 0);
     for row in &profile.rows {
         let Some(stack) = row.stack else { continue };
-        let names: Vec<&str> = recording.frames_of(stack).map(|(_, frame)| frame.name.as_str()).collect();
+        let names: Vec<&str> = profile.frames_of(stack).map(|(_, frame)| frame.name.as_str()).collect();
         if !names.contains(&worker) {
             continue;
         }
@@ -37,27 +38,26 @@ fn workers_are_charged_to_those_who_wait() {
     let arguments: Vec<&str> = python.into_iter().chain([script.to_str().unwrap(), "1.5"]).collect();
     assert_code(&place.run(&arguments), 0);
     let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
-    let mut joined = recording.clone();
-    let logical = attribute_logically(&mut joined);
-    assert_eq!(logical.ledger, attribute(&recording).ledger);
+    let logical = attribute(&recording, &Options::logical());
+    assert_eq!(logical.ledger, attribute(&recording, &Options::default()).ledger);
     for (worker, asker) in [("ask_native", "ask_native"), ("burn", "ask_threads"), ("burn", "ask_processes")]
     {
-        let (all, asked) = shares(&joined, &logical, worker, asker);
+        let (all, asked) = shares(&logical, worker, asker);
         assert!(asked > 0, "nothing is charged to {asker} (of {all} ns in {worker})");
     }
-    let (burnt, by_threads) = shares(&joined, &logical, "burn", "ask_threads");
-    let (_, by_processes) = shares(&joined, &logical, "burn", "ask_processes");
+    let (burnt, by_threads) = shares(&logical, "burn", "ask_threads");
+    let (_, by_processes) = shares(&logical, "burn", "ask_processes");
     assert!(by_threads + by_processes >= burnt / 5 * 4, "{by_threads} + {by_processes} of {burnt} ns");
     // Little stands below a pool's own name: what its threads do while the one who asked is not waiting, as on a loaded machine.
     let pools: u64 = logical
         .rows
         .iter()
         .filter(|row| {
-            let mut frames = row.stack.into_iter().flat_map(|stack| joined.frames_of(stack));
+            let mut frames = row.stack.into_iter().flat_map(|stack| logical.frames_of(stack));
             frames.any(|(_, frame)| frame.name.starts_with("[pool: "))
         })
         .map(|row| row.time_ns)
         .sum();
-    let (native, _) = shares(&joined, &logical, ON_BEHALF_OF, "ask_native");
+    let (native, _) = shares(&logical, ON_BEHALF_OF, "ask_native");
     assert!(pools <= native / 3, "{pools} ns in pools, {native} ns on behalf of somebody");
 }

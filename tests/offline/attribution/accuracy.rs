@@ -12,14 +12,16 @@
 
 use super::world::{FUNCTIONS, MS, SECOND, Stretch, World};
 use energy_trace_attribution::attribute;
+
 use energy_trace_model::ids::{DomainId, FrameId, StackId};
-use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::Options;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{DomainClass, StackNode};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_tests::random::Random;
 
 /// Joules charged to each function.
-fn charged(profile: &EnergyProfile) -> [f64; 3] {
+fn charged(profile: &Profile) -> [f64; 3] {
     let mut joules = [0.0; 3];
     for row in &profile.rows {
         if let Some(function) = row.stack.map(StackId::index) {
@@ -31,7 +33,7 @@ fn charged(profile: &EnergyProfile) -> [f64; 3] {
 
 /// Relative error of each function in percent, and of their sum.
 fn errors(world: &World, seed: u64, hz: u64) -> ([f64; 3], f64) {
-    let profile = attribute(&world.recording(seed, hz));
+    let profile = attribute(&world.recording(seed, hz), &Options::default());
     for row in &profile.ledger {
         assert_eq!(row.imbalance(), MicroJoules::ZERO);
     }
@@ -179,7 +181,7 @@ fn too_fast_to_see() {
         let together =
             |errors: &[f64]| errors.iter().zip(FUNCTIONS).map(|(e, watts)| e.abs() * watts).sum::<f64>();
         assert!(together(&each) <= 1.1 * together(&by_mean), "seed {seed}: {each:?}");
-        let profile = attribute(&world.recording(seed, 99));
+        let profile = attribute(&world.recording(seed, 99), &Options::default());
         let warned = profile.warnings.iter().any(|warning| warning.code == "model-cpu-time");
         let columns = profile.certainty.domains.iter().flat_map(|domain| &domain.columns);
         told += usize::from(warned || columns.into_iter().any(|column| !column.identified));
@@ -213,7 +215,7 @@ fn ten_minutes() {
         sample.stack = StackId::new(3 + (i as u32 / 2) % 60_000);
     }
     let began = std::time::Instant::now();
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &Options::default());
     let counts =
         (recording.slices.len(), recording.samples.len(), recording.readings[&DomainId::new(0)].len());
     println!("slices, samples, readings {counts:?}; rows {}; {:?}", profile.rows.len(), began.elapsed());

@@ -11,6 +11,7 @@ use crate::scenarios::cpu::recording;
 use crate::scenarios::cpu::scenarios::{self, Asked};
 use crate::scenarios::cpu::table;
 use energy_trace_attribution::attribute;
+use energy_trace_model::profile::Options;
 use energy_trace_tests::random::Random;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,18 +39,18 @@ fn table_is_what_was_recorded() {
     assert_eq!(fixture("accuracy_table.md"), format!("{}{lines}", table::HEAD));
 }
 
-/// The README shows this table and no other.
+/// `docs/accuracy.md` shows this table and no other.
 #[test]
-fn readme_has_the_table() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
-    let readme = std::fs::read_to_string(&path).unwrap();
+fn page_has_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/accuracy.md");
+    let page = std::fs::read_to_string(&path).unwrap();
     let (begin, end) =
         ("<!-- accuracy table: tests/fixtures/accuracy_table.md -->\n", "<!-- end of the accuracy table -->");
-    let shown = readme.split_once(begin).and_then(|(_, rest)| rest.split_once(end)).map(|(table, _)| table);
+    let shown = page.split_once(begin).and_then(|(_, rest)| rest.split_once(end)).map(|(table, _)| table);
     assert_eq!(
         shown,
         Some(fixture("accuracy_table.md").as_str()),
-        "copy tests/fixtures/accuracy_table.md into README.md"
+        "copy tests/fixtures/accuracy_table.md into docs/accuracy.md"
     );
 }
 
@@ -178,7 +179,7 @@ fn outages_are_gaps() {
         let (_, tracks) = world.integrate(&[]);
         let mut recording = recording::of(&world);
         world.observe(&mut recording, &tracks, 5);
-        let profile = attribute(&recording);
+        let profile = attribute(&recording, &Options::default());
         let named = |text: &str| text.contains(domain) && text.contains(reason);
         assert!(profile.warnings.iter().any(|w| w.code == "no-reading" && named(&w.text)), "{name}");
         let blind = blind_of(&recording);

@@ -1,10 +1,12 @@
 //! The ledger balances, whatever a recording says: not a microjoule and not a nanosecond appears or disappears in attribution.
 
-use energy_trace_attribution::{attribute, attribute_as};
+use energy_trace_attribution::attribute;
+
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{CpuId, DomainId, Pid, SocketId, StackId, StrangerKey, ThreadKey};
-use energy_trace_model::profile::accounting::{Accounting, IdlePolicy, Method};
-use energy_trace_model::profile::{EnergyByClass, EnergyProfile};
+use energy_trace_model::profile::Options;
+use energy_trace_model::profile::options::{Accounting, IdlePolicy, Method};
+use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, GpuWork, Header, IdleBaseline, Occupant, Origin, Quality, Reading,
     Sample, Scope, Slice, Stranger, Summary, Unseen, Verdict, Warning,
@@ -100,7 +102,7 @@ fn sample(thread: u32, stack: u32, at: KtimeNs) -> Sample {
 }
 
 /// Every row balances, and the rows of each class sum to its targets.
-fn assert_conserved(profile: &EnergyProfile) {
+fn assert_conserved(profile: &Profile) {
     for row in &profile.ledger {
         assert_eq!(row.imbalance(), MicroJoules::ZERO, "{row:?}");
     }
@@ -113,7 +115,7 @@ fn assert_conserved(profile: &EnergyProfile) {
 
 /// Every way of accounting: conserved, the same measured energy, the same time; and what one of them does not give to anybody stays idle.
 /// `plain` is the recording by default.
-fn assert_all_accountings(recording: &Recording, plain: &EnergyProfile) {
+fn assert_all_accountings(recording: &Recording, plain: &Profile) {
     let policies = [
         IdlePolicy::Separate,
         IdlePolicy::Exclude,
@@ -124,12 +126,12 @@ fn assert_all_accountings(recording: &Recording, plain: &EnergyProfile) {
     for (idle, method) in
         policies.into_iter().flat_map(|idle| [(idle, Method::Time), (idle, Method::Weighted)])
     {
-        let profile = attribute_as(recording, Accounting { idle, method });
+        let profile =
+            attribute(recording, &Options { accounting: Accounting { idle, method }, ..Options::default() });
         assert_conserved(&profile);
-        let measured =
-            |profile: &EnergyProfile| profile.ledger.iter().map(|row| row.measured).collect::<Vec<_>>();
+        let measured = |profile: &Profile| profile.ledger.iter().map(|row| row.measured).collect::<Vec<_>>();
         assert_eq!(measured(&profile), measured(plain));
-        let time = |profile: &EnergyProfile| profile.rows.iter().map(|row| row.time_ns).sum::<u64>();
+        let time = |profile: &Profile| profile.rows.iter().map(|row| row.time_ns).sum::<u64>();
         assert_eq!(time(&profile), time(plain));
         if method == Method::Time {
             // By time alone, both columns are one.
@@ -146,7 +148,7 @@ fn assert_all_accountings(recording: &Recording, plain: &EnergyProfile) {
     }
 }
 
-fn codes(profile: &EnergyProfile) -> Vec<&str> {
+fn codes(profile: &Profile) -> Vec<&str> {
     profile.warnings.iter().map(|warning| warning.code.as_str()).collect()
 }
 
@@ -212,12 +214,12 @@ proptest! {
         for (domain, readings) in [(0, &package), (1, &dram), (2, &gpu), (3, &package)] {
             recording.readings.insert(DomainId::new(domain), as_readings(readings));
         }
-        let profile = attribute(&recording);
+        let profile = attribute(&recording, &Options::default());
         assert_conserved(&profile);
         let time: u64 = profile.rows.iter().map(|row| row.time_ns).sum();
         prop_assert_eq!(time, target_ns(&slices, bounds.0, bounds.1));
         prop_assert_eq!(profile.rows.iter().map(|row| row.samples).sum::<u64>(), samples.len() as u64);
-        prop_assert_eq!(&attribute(&recording), &profile);
+        prop_assert_eq!(&attribute(&recording, &Options::default()), &profile);
         assert_all_accountings(&recording, &profile);
     }
 
@@ -244,7 +246,7 @@ proptest! {
         for domain in 0..2 {
             recording.readings.insert(DomainId::new(domain), readings.iter().map(|r| reading(at(r.0), r.1)).collect());
         }
-        attribute(&recording);
+        attribute(&recording, &Options::default());
     }
 }
 
@@ -258,7 +260,7 @@ fn one_socket_by_hand() {
     recording.readings.insert(DomainId::new(0), readings.into());
     recording.slices = vec![slice(0, Some(0), ms(0), ms(300)), slice(0, None, ms(400), ms(500))];
     recording.samples = vec![sample(0, 7, ms(100))];
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &Options::default());
     assert_conserved(&profile);
     let row = &profile.ledger[0];
     let uj = MicroJoules::from_uj;
@@ -282,7 +284,7 @@ fn migration_is_charged_where_it_ran() {
         slice(1, Some(0), ms(100), ms(200)),
         slice(1, Some(1), ms(200), ms(800)),
     ];
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &Options::default());
     assert_conserved(&profile);
     let package: Vec<_> = profile.rows.iter().map(|row| row.energy[DomainClass::Package].as_uj()).collect();
     assert_eq!(package, [5_000_000 + 1_000_000, 6_000_000]);
@@ -295,7 +297,7 @@ fn gpus_are_unattributed() {
     let mut recording = empty(vec![gpu], ms(0), ms(1000));
     recording.readings.insert(DomainId::new(0), vec![reading(ms(0), 0), reading(ms(1000), 80_000_000)]);
     recording.slices = vec![slice(0, Some(0), ms(0), ms(1000))];
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &Options::default());
     assert_conserved(&profile);
     assert_eq!(profile.ledger[0].unattributed["no launch data"], MicroJoules::from_uj(30_000_000));
     assert!(codes(&profile).contains(&"gpu-unattributed"));
@@ -310,11 +312,11 @@ fn a_pause_is_nobodys() {
     recording.readings.insert(DomainId::new(0), vec![reading(ms(0), 0), reading(ms(20_000), 200_000_000)]);
     recording.slices = vec![slice(0, Some(0), ms(0), ms(20_000))];
     recording.samples = vec![sample(0, 1, ms(5_000))];
-    let whole = attribute(&recording);
+    let whole = attribute(&recording, &Options::default());
     assert_eq!(whole.rows.iter().map(|row| row.time_ns / MS).collect::<Vec<_>>(), [20_000]);
     let stretch = |start, end| Unseen { cpu: CpuId::new(0), start: ms(start), end: ms(end) };
     recording.unseen = vec![stretch(0, 4_990), stretch(5_010, 20_000)];
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &Options::default());
     assert_conserved(&profile);
     let mut rows: Vec<_> = profile
         .rows
@@ -332,7 +334,7 @@ fn gaps_are_told() {
     let mut recording = empty(vec![package], ms(0), ms(4000));
     let values = [(0, 800_000), (1000, 900_000), (2000, 100_000), (4000, 150_000)];
     recording.readings.insert(DomainId::new(0), values.map(|(at, uj)| reading(ms(at), uj)).into());
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &Options::default());
     assert_conserved(&profile);
     assert_eq!(profile.ledger[0].measured, MicroJoules::from_uj(150_000));
     let warning = profile.warnings.iter().find(|w| w.code == "no-reading").unwrap();
@@ -344,7 +346,7 @@ fn gaps_are_told() {
 fn the_model_is_estimated_and_exact() {
     let mut recording = empty(vec![model(0)], ms(0), ms(1000));
     recording.slices = vec![slice(0, Some(0), ms(0), ms(333)), slice(2, None, ms(100), ms(450))];
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &Options::default());
     assert_conserved(&profile);
     let row = &profile.ledger[0];
     assert_eq!((row.quality, row.split_quality()), (Quality::Estimated, Quality::Estimated));
@@ -364,13 +366,19 @@ fn doubts_are_told() {
         recording.slices = vec![slice(0, Some(0), ms(0), ms(500)), slice(0, Some(1), ms(400), ms(600))];
         recording
     };
-    assert_eq!(codes(&attribute(&with(None))), ["no-idle-baseline", "overlapping-slices"]);
-    assert_eq!(codes(&attribute(&with(Some(5_000_000)))), ["idle-above-counter", "overlapping-slices"]);
+    assert_eq!(
+        codes(&attribute(&with(None), &Options::default())),
+        ["no-idle-baseline", "overlapping-slices"]
+    );
+    assert_eq!(
+        codes(&attribute(&with(Some(5_000_000)), &Options::default())),
+        ["idle-above-counter", "overlapping-slices"]
+    );
     let mut cut = with(Some(0));
     cut.summary = None;
     cut.slices.truncate(1);
     cut.warnings = vec![Warning { code: "recording-cut".to_owned(), text: String::new() }];
-    let profile = attribute(&cut);
+    let profile = attribute(&cut, &Options::default());
     assert_eq!(codes(&profile), ["recording-cut"]);
     assert_eq!(profile.ledger[0].measured, MicroJoules::from_uj(1_000_000));
 }

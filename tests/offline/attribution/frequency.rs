@@ -6,9 +6,11 @@
 
 use super::world::{FUNCTIONS, MS, SECOND, Stretch, World};
 use energy_trace_attribution::attribute;
+
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::CpuId;
-use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::Options;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::KiloHertz;
@@ -52,7 +54,7 @@ fn recording(world: &World, clocks: bool) -> Recording {
 }
 
 /// Joules of each thread.
-fn by_thread(profile: &EnergyProfile) -> [f64; 2] {
+fn by_thread(profile: &Profile) -> [f64; 2] {
     let mut joules = [0.0; 2];
     for row in &profile.rows {
         joules[row.thread.index()] += row.energy[DomainClass::Package].as_joules();
@@ -61,7 +63,7 @@ fn by_thread(profile: &EnergyProfile) -> [f64; 2] {
 }
 
 /// By how many percent each thread's joules are wrong.
-fn errors(world: &World, profile: &EnergyProfile) -> [f64; 2] {
+fn errors(world: &World, profile: &Profile) -> [f64; 2] {
     let mut truth = [0.0; 2];
     for stretch in &world.stretches {
         truth[stretch.thread as usize] += stretch.watts * (stretch.to - stretch.from) as f64 / 1e9;
@@ -70,7 +72,7 @@ fn errors(world: &World, profile: &EnergyProfile) -> [f64; 2] {
     std::array::from_fn(|thread| 100.0 * (charged[thread] / truth[thread] - 1.0))
 }
 
-fn exponent(profile: &EnergyProfile) -> Option<f64> {
+fn exponent(profile: &Profile) -> Option<f64> {
     profile.certainty.domains[0].weights.unwrap().frequency
 }
 
@@ -79,14 +81,14 @@ fn exponent(profile: &EnergyProfile) -> Option<f64> {
 #[test]
 fn a_slow_and_a_fast_cpu() {
     let world = world(2.5);
-    let profile = attribute(&recording(&world, true));
+    let profile = attribute(&recording(&world, true), &Options::default());
     let truth: f64 = world.truth().iter().sum();
     let charged: f64 = by_thread(&profile).iter().sum();
     assert!((charged / truth - 1.0).abs() < 0.002, "{charged} of {truth} J");
     let with = errors(&world, &profile);
     assert!(with.iter().all(|error| error.abs() < 3.0), "{with:?}");
     assert!(exponent(&profile).is_some_and(|found| (found - 2.5).abs() < 0.1), "{:?}", exponent(&profile));
-    let without = attribute(&recording(&world, false));
+    let without = attribute(&recording(&world, false), &Options::default());
     assert!(errors(&world, &without)[0] > 100.0 && exponent(&without).is_none());
 }
 
@@ -94,7 +96,10 @@ fn a_slow_and_a_fast_cpu() {
 #[test]
 fn clocks_that_explain_nothing() {
     let world = world(0.0);
-    let (with, without) = (attribute(&recording(&world, true)), attribute(&recording(&world, false)));
+    let (with, without) = (
+        attribute(&recording(&world, true), &Options::default()),
+        attribute(&recording(&world, false), &Options::default()),
+    );
     assert_eq!((exponent(&with), exponent(&without)), (Some(0.0), None));
     assert_eq!(with.rows, without.rows);
 }
@@ -104,11 +109,11 @@ fn clocks_that_explain_nothing() {
 fn clocks_without_a_difference() {
     let world = world(0.0);
     let mut recording = recording(&world, true);
-    let before = attribute(&recording).rows;
+    let before = attribute(&recording, &Options::default()).rows;
     for nonsense in [0, 1_200_000, u32::MAX] {
         let read = |at| (KtimeNs::from_ns(at), KiloHertz::from_khz(nonsense));
         recording.clocks = CLOCKS.map(|(cpu, _)| (CpuId::new(cpu), vec![read(0), read(u64::MAX)])).into();
-        let profile = attribute(&recording);
+        let profile = attribute(&recording, &Options::default());
         assert_eq!((profile.rows.as_slice(), exponent(&profile)), (before.as_slice(), None));
     }
 }
@@ -117,9 +122,9 @@ fn clocks_without_a_difference() {
 #[test]
 fn reports_say_the_exponent() {
     let recording = recording(&world(2.5), true);
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &Options::default());
     let mut out = Vec::new();
-    json::write(&mut out, &recording, &profile, &JsonOptions::default()).unwrap();
+    json::write(&mut out, &profile, &JsonOptions::default()).unwrap();
     let report: Value = serde_json::from_slice(&out).unwrap();
     let schema =
         serde_json::from_str(include_str!("../../../tracer/report/data/report-1.schema.json")).unwrap();
@@ -127,7 +132,7 @@ fn reports_say_the_exponent() {
     assert_eq!(report["ledger"][0]["weights"]["frequency"].as_f64(), exponent(&profile));
     let mut out = Vec::new();
     let options = TableOptions { verbose: true, ..TableOptions::default() };
-    table::write(&mut out, &recording, &profile, &options).unwrap();
+    table::write(&mut out, &profile, &options).unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains("; power goes with the CPU's frequency to the power of 2"), "{text}");
 }

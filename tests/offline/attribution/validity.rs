@@ -7,10 +7,11 @@
 
 use super::world::{FUNCTIONS, MS, SECOND, Stretch, World};
 use energy_trace_attribution::attribute;
+
 use energy_trace_model::ids::StackId;
-use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::Options;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Weights;
-use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_report::json::{self, JsonOptions};
@@ -20,19 +21,19 @@ use serde_json::Value;
 
 const MINUTE: u64 = 60 * SECOND;
 
-fn attributed(stretches: Vec<Stretch>) -> (World, Recording, EnergyProfile) {
+fn attributed(stretches: Vec<Stretch>) -> (World, Profile) {
     let world = World { stretches, length: MINUTE, sockets: 1 };
     let recording = world.recording(7, 99);
-    let profile = attribute(&recording);
-    (world, recording, profile)
+    let profile = attribute(&recording, &Options::default());
+    (world, profile)
 }
 
-fn weights(profile: &EnergyProfile) -> Weights {
+fn weights(profile: &Profile) -> Weights {
     profile.certainty.domains[0].weights.unwrap()
 }
 
 /// The gates that are closed.
-fn closed(profile: &EnergyProfile) -> Vec<&'static str> {
+fn closed(profile: &Profile) -> Vec<&'static str> {
     let gates = weights(profile).gates.each();
     gates.into_iter().filter(|gate| !gate.passed).map(|gate| gate.name).collect()
 }
@@ -102,17 +103,17 @@ fn small_ones_that_differ(random: &mut Random) -> Vec<Stretch> {
 }
 
 /// The rows of a function.
-fn rows_of(profile: &EnergyProfile, function: usize) -> Vec<usize> {
+fn rows_of(profile: &Profile, function: usize) -> Vec<usize> {
     let of = |row: &usize| profile.rows[*row].stack.map(StackId::index) == Some(function);
     (0..profile.rows.len()).filter(of).collect()
 }
 
-fn energy_of(profile: &EnergyProfile, rows: &[usize]) -> MicroJoules {
+fn energy_of(profile: &Profile, rows: &[usize]) -> MicroJoules {
     rows.iter().map(|&row| profile.rows[row].energy[DomainClass::Package]).sum()
 }
 
 /// Energy is split by time, the reader is told, and if `flagged` each function has bounds with the truth in them.
-fn assert_by_time(world: &World, profile: &EnergyProfile, flagged: bool) {
+fn assert_by_time(world: &World, profile: &Profile, flagged: bool) {
     assert!(!weights(profile).used);
     assert!(profile.rows.iter().all(|row| row.energy == row.by_time));
     assert!(profile.warnings.iter().any(|warning| warning.code == "model-cpu-time"));
@@ -128,7 +129,7 @@ fn assert_by_time(world: &World, profile: &EnergyProfile, flagged: bool) {
 /// Functions that run at the same times, to the nanosecond, have no watts of their own, though the stranger's predict well.
 #[test]
 fn times_that_depend_on_each_other() {
-    let (world, _, profile) = attributed(always_together(&mut Random(3)));
+    let (world, profile) = attributed(always_together(&mut Random(3)));
     assert_eq!(closed(&profile), ["condition_number"], "{:?}", weights(&profile));
     assert_by_time(&world, &profile, true);
 }
@@ -136,7 +137,7 @@ fn times_that_depend_on_each_other() {
 /// Functions that draw now this and now that have no watts, though their mean and those of others predict well.
 #[test]
 fn watts_that_do_not_last() {
-    let (world, _, profile) = attributed(inconstant(&mut Random(3)));
+    let (world, profile) = attributed(inconstant(&mut Random(3)));
     assert_eq!(closed(&profile), ["split_half"], "{:?}", weights(&profile));
     assert_by_time(&world, &profile, true);
 }
@@ -144,7 +145,7 @@ fn watts_that_do_not_last() {
 /// Small functions and strangers have one mean power together. That it differs from half to half closes no gate: the others' watts last.
 #[test]
 fn what_is_small_may_differ() {
-    let (world, _, profile) = attributed(small_ones_that_differ(&mut Random(3)));
+    let (world, profile) = attributed(small_ones_that_differ(&mut Random(3)));
     assert_eq!(closed(&profile), [""; 0], "{:?}", weights(&profile));
     assert!(weights(&profile).used);
     for (function, truth) in world.truth().into_iter().enumerate().take(2) {
@@ -156,7 +157,7 @@ fn what_is_small_may_differ() {
 /// Watts that are all the same predict no better than their mean; they are known, and so nothing is flagged.
 #[test]
 fn watts_that_gain_nothing() {
-    let (world, _, profile) = attributed(all_equal(&mut Random(3)));
+    let (world, profile) = attributed(all_equal(&mut Random(3)));
     assert_eq!(closed(&profile), ["cross_validation"], "{:?}", weights(&profile));
     assert_by_time(&world, &profile, false);
 }
@@ -164,9 +165,9 @@ fn watts_that_gain_nothing() {
 /// JSON has each gate's value, its limit and whether it passed, as the schema says; an endless value is null. The table with `-v` names them.
 #[test]
 fn reports_say_what_was_found() {
-    let (_, recording, profile) = attributed(always_together(&mut Random(3)));
+    let (_, profile) = attributed(always_together(&mut Random(3)));
     let mut out = Vec::new();
-    json::write(&mut out, &recording, &profile, &JsonOptions::default()).unwrap();
+    json::write(&mut out, &profile, &JsonOptions::default()).unwrap();
     let report: Value = serde_json::from_slice(&out).unwrap();
     let schema =
         serde_json::from_str(include_str!("../../../tracer/report/data/report-1.schema.json")).unwrap();
@@ -181,7 +182,7 @@ fn reports_say_what_was_found() {
     assert!(found["gates"]["cross_validation"]["value"].as_f64().unwrap() > 2.0);
     let mut out = Vec::new();
     let options = TableOptions { verbose: true, ..TableOptions::default() };
-    table::write(&mut out, &recording, &profile, &options).unwrap();
+    table::write(&mut out, &profile, &options).unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains("package-0: not used;"), "{text}");
     assert!(text.contains("condition number endless (asked: less than 30, failed)"), "{text}");

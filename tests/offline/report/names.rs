@@ -259,11 +259,11 @@ proptest! {
         let stack = builder.stack(&frames);
         builder.spent(key, Some(stack), 5_000_000, 1_000, 100);
         builder.ledger("package-0", DomainClass::Package, Quality::Measured, [1_000_000, 0, 0]);
-        let (mut recording, profile) = builder.build();
-        recording.header.command = vec![command.into_iter().collect()];
+        let mut profile = builder.build();
+        profile.run.header.command = vec![command.into_iter().collect()];
         let mut svg = Vec::new();
         let options = FlameOptions { inverted, ..FlameOptions::default() };
-        flamegraph::write(&mut svg, &recording, &profile, &options).unwrap();
+        flamegraph::write(&mut svg, &profile, &options).unwrap();
         assert_well_formed(&String::from_utf8(svg).unwrap());
     }
 }

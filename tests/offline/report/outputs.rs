@@ -6,8 +6,7 @@
 
 use super::recording_builder::RecordingBuilder;
 use super::training_runs::{estimated_training, gpu_training, measured_training, training};
-use energy_trace_model::profile::{EnergyByClass, EnergyProfile};
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_report::flamegraph::FlameOptions;
@@ -33,9 +32,9 @@ fn golden(name: &str, text: &str) {
     assert!(wanted == text, "{} differs; BLESS=1 takes the new text:\n{text}", path.display());
 }
 
-fn table_text((recording, profile): &(Recording, EnergyProfile), options: &TableOptions) -> String {
+fn table_text(profile: &Profile, options: &TableOptions) -> String {
     let mut out = Vec::new();
-    table::write(&mut out, recording, profile, options).unwrap();
+    table::write(&mut out, profile, options).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -114,9 +113,9 @@ fn color_is_a_choice() {
     assert_eq!(stripped, plain);
 }
 
-fn json_value((recording, profile): &(Recording, EnergyProfile)) -> Value {
+fn json_value(profile: &Profile) -> Value {
     let mut out = Vec::new();
-    json::write(&mut out, recording, profile, &JsonOptions { pretty: true }).unwrap();
+    json::write(&mut out, profile, &JsonOptions { pretty: true }).unwrap();
     serde_json::from_slice(&out).unwrap()
 }
 
@@ -130,7 +129,7 @@ fn schema() -> jsonschema::Validator {
 fn json_golden_and_valid() {
     let run = estimated_training();
     let mut out = Vec::new();
-    json::write(&mut out, &run.0, &run.1, &JsonOptions { pretty: true }).unwrap();
+    json::write(&mut out, &run, &JsonOptions { pretty: true }).unwrap();
     golden("report.json", &String::from_utf8(out).unwrap());
     let schema = schema();
     for value in [json_value(&run), json_value(&measured_training())] {
@@ -182,15 +181,15 @@ fn api_names_are_rows() {
 /// Spreadsheets get the same rows.
 #[test]
 fn csv_golden() {
-    let (recording, profile) = estimated_training();
+    let profile = estimated_training();
     let mut out = Vec::new();
-    csv::write(&mut out, &recording, &profile).unwrap();
+    csv::write(&mut out, &profile).unwrap();
     golden("functions.csv", &String::from_utf8(out).unwrap());
 }
 
-fn folded_text((recording, profile): &(Recording, EnergyProfile), domain: DomainChoice) -> String {
+fn folded_text(profile: &Profile, domain: DomainChoice) -> String {
     let mut out = Vec::new();
-    folded::write(&mut out, recording, profile, &FoldedOptions { domain }).unwrap();
+    folded::write(&mut out, profile, &FoldedOptions { domain, ..FoldedOptions::default() }).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -206,7 +205,7 @@ fn folded_golden() {
     let text = folded_text(&run, DomainChoice::Total);
     golden("total.folded", &text);
     let measured = |class| {
-        run.1.ledger.iter().filter(|row| row.class == class).map(|row| row.measured.as_uj()).sum::<i64>()
+        run.ledger.iter().filter(|row| row.class == class).map(|row| row.measured.as_uj()).sum::<i64>()
     };
     let total = measured(DomainClass::Package) + measured(DomainClass::Dram) + measured(DomainClass::Gpu);
     assert_eq!(folded_sum(&text), total + 1_750_000);
@@ -215,9 +214,9 @@ fn folded_golden() {
     assert_eq!(psys, "[idle psys] 1400000000\n");
 }
 
-fn svg((recording, profile): &(Recording, EnergyProfile), options: &FlameOptions) -> String {
+fn svg(profile: &Profile, options: &FlameOptions) -> String {
     let mut out = Vec::new();
-    flamegraph::write(&mut out, recording, profile, options).unwrap();
+    flamegraph::write(&mut out, profile, options).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -267,9 +266,9 @@ fn inverted_puts_roots_on_top() {
 /// Nothing to draw is an error that says which domain and where to look.
 #[test]
 fn nothing_to_draw_is_said() {
-    let (recording, profile) = estimated_training();
-    let gpu = FlameOptions { domain: DomainChoice::Class(DomainClass::Gpu), inverted: false };
-    let error = flamegraph::write(&mut Vec::new(), &recording, &profile, &gpu).unwrap_err();
+    let profile = estimated_training();
+    let gpu = FlameOptions { domain: DomainChoice::Class(DomainClass::Gpu), ..FlameOptions::default() };
+    let error = flamegraph::write(&mut Vec::new(), &profile, &gpu).unwrap_err();
     assert!(matches!(error, ReportError::NoEnergy { measured: false, .. }));
     assert_eq!(
         error.to_string(),
@@ -323,7 +322,7 @@ fn broken_ledger_is_said() {
 }
 
 /// A random run: a few frames of all kinds and names, stacks with repeats, energies of either sign.
-fn random_run(stacks: &[Vec<usize>], spent: &[(usize, i32, i32)]) -> (Recording, EnergyProfile) {
+fn random_run(stacks: &[Vec<usize>], spent: &[(usize, i32, i32)]) -> Profile {
     let mut b = RecordingBuilder::new("random", 3);
     let process = b.process(1, "random", None);
     let threads = [b.thread(process, 1, "main"), b.thread(process, 2, "worker 2")];
@@ -360,8 +359,8 @@ proptest! {
         spent in prop::collection::vec((0_usize..14, any::<i32>(), any::<i32>()), 1..40),
     ) {
         let run = random_run(&stacks, &spent);
-        let all = functions(&run.0, &run.1);
-        for row in &run.1.ledger {
+        let all = functions(&run);
+        for row in &run.ledger {
             let own: MicroJoules = all.iter().map(|function| function.spent.own.energy[row.class]).sum();
             prop_assert_eq!(own, row.target);
         }
@@ -372,8 +371,8 @@ proptest! {
             assert!(function.spent.own.time_ns <= function.spent.total.time_ns);
         }
         for by in &By::ALL {
-            let rows = rows(&run.0, &run.1, *by);
-            for row in &run.1.ledger {
+            let rows = rows(&run, *by);
+            for row in &run.ledger {
                 let own: MicroJoules = rows.iter().map(|group| group.spent.own.energy[row.class]).sum();
                 prop_assert_eq!(own, row.target, "{:?}", by);
             }
@@ -381,7 +380,7 @@ proptest! {
         let text = folded_text(&run, DomainChoice::Total);
         let left_out: i64 = text.lines().find_map(|line| line.strip_prefix("# energy-trace: "))
             .map_or(0, |note| note.split("left out, ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap());
-        let measured: i64 = run.1.ledger.iter().map(|row| row.measured.as_uj()).sum();
+        let measured: i64 = run.ledger.iter().map(|row| row.measured.as_uj()).sum();
         prop_assert_eq!(folded_sum(&text) + left_out, measured);
     }
 }

@@ -1,8 +1,7 @@
 //! A training as PyTorch has it, as recordings for tests of reports. Included by `#[path]` beside `recording_builder.rs`.
 
 use super::recording_builder::RecordingBuilder;
-use energy_trace_model::profile::{EnergyByClass, EnergyProfile};
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
 
@@ -56,7 +55,7 @@ pub(crate) fn training() -> RecordingBuilder {
     b
 }
 
-pub(crate) fn estimated_training() -> (Recording, EnergyProfile) {
+pub(crate) fn estimated_training() -> Profile {
     let mut b = training();
     b.ledger("package-0", DomainClass::Package, Quality::Estimated, [7_250_000, 120_000_000, 0]);
     b.source(
@@ -74,7 +73,7 @@ pub(crate) fn estimated_training() -> (Recording, EnergyProfile) {
 }
 
 /// Counters on two sockets, memory, a GPU that nobody is charged with, and a platform counter above them all.
-pub(crate) fn measured_training() -> (Recording, EnergyProfile) {
+pub(crate) fn measured_training() -> Profile {
     let mut b = training();
     b.ledger("package-0", DomainClass::Package, Quality::Measured, [7_250_000, 120_000_000, -1_750_000]);
     b.ledger("dram-0", DomainClass::Dram, Quality::Measured, [2_000_000, 31_000_000, 0]);
@@ -85,7 +84,7 @@ pub(crate) fn measured_training() -> (Recording, EnergyProfile) {
 }
 
 /// A loop whose joules are mostly a GPU's: a kernel that no CPU time stands against, below the function that launches it and waits.
-pub(crate) fn gpu_training(cpus: bool) -> (Recording, EnergyProfile) {
+pub(crate) fn gpu_training(cpus: bool) -> Profile {
     let mut b = RecordingBuilder::new("python3 train.py", 10);
     let process = b.process(100, "python3", Some("CPython 3.11.2"));
     let main = b.thread(process, 100, "python3");

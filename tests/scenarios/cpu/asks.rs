@@ -7,6 +7,7 @@ use super::engine::{BOOT, MS, Stretch, Who, World, dwell};
 use super::scenarios::{MINUTE, WIDE, one};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey, Tid};
+use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Frame, FrameKind, StackNode, Wait, Wake};
 use energy_trace_tests::random::Random;
@@ -182,24 +183,24 @@ impl Asks {
 }
 
 /// What a stack counts for: its call and its innermost frame; `None` where no call stands in it.
-pub(crate) fn group_of(recording: &Recording, stack: StackId) -> Option<usize> {
-    Some(call_of(recording, stack)? * LEAVES.len() + leaf_of(recording, stack)?)
+pub(crate) fn group_of(profile: &Profile, stack: StackId) -> Option<usize> {
+    Some(call_of(profile, stack)? * LEAVES.len() + leaf_of(profile, stack)?)
 }
 
 /// Whether a stack is a worker's, and if so, whether it stands below the call that its kernel serves.
-pub(crate) fn is_right(recording: &Recording, stack: StackId) -> Option<bool> {
-    let leaf = leaf_of(recording, stack).filter(|leaf| *leaf >= FIRST_KERNEL)?;
+pub(crate) fn is_right(profile: &Profile, stack: StackId) -> Option<bool> {
+    let leaf = leaf_of(profile, stack).filter(|leaf| *leaf >= FIRST_KERNEL)?;
     let of = |call: usize| KERNELS[call].map(|function| function - 1).contains(&leaf);
-    Some(call_of(recording, stack).is_some_and(|call| call > 0 && of(call)))
+    Some(call_of(profile, stack).is_some_and(|call| call > 0 && of(call)))
 }
 
-fn call_of(recording: &Recording, stack: StackId) -> Option<usize> {
+fn call_of(profile: &Profile, stack: StackId) -> Option<usize> {
     let call = |frame: &Frame| CALLS.iter().position(|call| *call == frame.name);
-    recording.frames_of(stack).find_map(|(_, frame)| call(frame))
+    profile.frames_of(stack).find_map(|(_, frame)| call(frame))
 }
 
-fn leaf_of(recording: &Recording, stack: StackId) -> Option<usize> {
-    let innermost = recording.frames_of(stack).next_back()?.1;
+fn leaf_of(profile: &Profile, stack: StackId) -> Option<usize> {
+    let innermost = profile.frames_of(stack).next_back()?.1;
     LEAVES.iter().position(|leaf| *leaf == innermost.name)
 }
 

@@ -4,10 +4,10 @@ use super::asks::{group_of, is_right};
 use super::engine::blind_of;
 use super::recording;
 use super::scenarios::Scenario;
-use energy_trace_attribution::{attribute, attribute_logically};
+use energy_trace_attribution::attribute;
 use energy_trace_model::ids::StackId;
-use energy_trace_model::profile::{EnergyByClass, EnergyProfile, ProfileRow};
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::Options;
+use energy_trace_model::profile::{EnergyByClass, Profile, ProfileRow};
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_tests::random::Random;
@@ -49,24 +49,24 @@ pub(crate) fn run(scenario: &Scenario, seed: u64) -> Outcome {
     let mut recording = recording::of(&world);
     world.observe(&mut recording, &tracks, seed);
     let mut truth = world.integrate(&blind_of(&recording)).0;
-    let physical = attribute(&recording);
+    let physical = attribute(&recording, &Options::default());
     let profile = match &world.asks {
         None => physical.clone(),
         Some(asks) => {
             truth.functions.clone_from(&asks.truth);
-            attribute_logically(&mut recording)
+            attribute(&recording, &Options::logical())
         }
     };
     let group = |row: &ProfileRow| match &world.asks {
         None => row.stack.map(StackId::index),
-        Some(_) => row.stack.and_then(|stack| group_of(&recording, stack)),
+        Some(_) => row.stack.and_then(|stack| group_of(&profile, stack)),
     };
     let mut outcome = Outcome { seed, imbalance_uj: imbalance(&profile), ..Outcome::default() };
     let charged = by_group(truth.functions.len(), &profile, group, |row| row.energy);
     let by_time = by_group(truth.functions.len(), &physical, group, |row| row.by_time);
     (outcome.tv, outcome.worst) = errors(&charged, &truth.functions);
     (outcome.time_tv, outcome.time_worst) = errors(&by_time, &truth.functions);
-    outcome.right_parent = right_parent(&recording, &profile);
+    outcome.right_parent = right_parent(&profile);
     let mut processes = vec![0.0; truth.processes.len()];
     for row in &profile.rows {
         let process = recording.threads[row.thread.index()].process.index();
@@ -78,10 +78,10 @@ pub(crate) fn run(scenario: &Scenario, seed: u64) -> Outcome {
 }
 
 /// How much of the workers' energy, in percent, stands below the call that it was spent for.
-fn right_parent(recording: &Recording, profile: &EnergyProfile) -> f64 {
+fn right_parent(profile: &Profile) -> f64 {
     let (mut right, mut all) = (0.0, 0.0);
     for row in &profile.rows {
-        let Some(is_right) = row.stack.and_then(|stack| is_right(recording, stack)) else { continue };
+        let Some(is_right) = row.stack.and_then(|stack| is_right(profile, stack)) else { continue };
         let joules = row.energy[DomainClass::Package].as_joules();
         all += joules;
         right += if is_right { joules } else { 0.0 };
@@ -92,7 +92,7 @@ fn right_parent(recording: &Recording, profile: &EnergyProfile) -> f64 {
 /// Joules of each function, or of each Python call where workers are charged to calls.
 fn by_group(
     count: usize,
-    profile: &EnergyProfile,
+    profile: &Profile,
     group: impl Fn(&ProfileRow) -> Option<usize>,
     of: fn(&ProfileRow) -> EnergyByClass,
 ) -> Vec<f64> {
@@ -114,7 +114,7 @@ fn errors(charged: &[f64], truth: &[f64]) -> (f64, f64) {
     (50.0 * distance / sum, 100.0 * worst)
 }
 
-fn imbalance(profile: &EnergyProfile) -> i64 {
+fn imbalance(profile: &Profile) -> i64 {
     let ledger: i64 = profile.ledger.iter().map(|row| row.imbalance().as_uj().abs()).sum();
     let target: MicroJoules = profile.ledger.iter().map(|row| row.target).sum();
     let rows = |of: fn(&ProfileRow) -> EnergyByClass| -> MicroJoules {
@@ -126,7 +126,7 @@ fn imbalance(profile: &EnergyProfile) -> i64 {
 /// Intervals and bounds of each function against the truth.
 fn judge(
     outcome: &mut Outcome,
-    profile: &EnergyProfile,
+    profile: &Profile,
     group: impl Fn(&ProfileRow) -> Option<usize>,
     truth: &[f64],
 ) {

@@ -4,14 +4,15 @@ use super::recording::{at, recording, stack_of};
 use super::world::{Kind, Launch, MeterModel, World};
 use energy_trace_attribution::attribute;
 use energy_trace_model::ids::{DomainId, ThreadKey};
-use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::Options;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Sureness;
 use energy_trace_model::recording::record::{DomainClass, GpuBusy, GpuMeter, GpuMeterKind, Warning};
 use energy_trace_model::units::MicroJoules;
 use serde::Serialize;
 
 /// Joules charged to each site.
-fn charged(profile: &EnergyProfile, sites: usize) -> Vec<f64> {
+fn charged(profile: &Profile, sites: usize) -> Vec<f64> {
     let of = |site: usize| {
         let rows = profile.rows.iter().filter(|row| row.stack == Some(stack_of(site)));
         rows.map(|row| row.energy[DomainClass::Gpu].as_joules()).sum()
@@ -20,7 +21,7 @@ fn charged(profile: &EnergyProfile, sites: usize) -> Vec<f64> {
 }
 
 /// What ledger and rows do not add up to, in microjoules.
-pub(crate) fn imbalance_uj(profile: &EnergyProfile) -> i64 {
+pub(crate) fn imbalance_uj(profile: &Profile) -> i64 {
     let rows: MicroJoules = profile.rows.iter().map(|row| row.energy[DomainClass::Gpu]).sum();
     let gpus = || profile.ledger.iter().filter(|row| row.class == DomainClass::Gpu);
     let target: MicroJoules = gpus().map(|row| row.target).sum();
@@ -97,7 +98,7 @@ fn busy(launch: &Launch) -> GpuBusy {
 
 /// What attribution made of a world.
 pub(crate) struct Outcome {
-    pub(crate) profile: EnergyProfile,
+    pub(crate) profile: Profile,
     /// Joules of each site: what they are, and what was charged.
     pub(crate) truth: Vec<f64>,
     pub(crate) charged: Vec<f64>,
@@ -133,7 +134,7 @@ impl Outcome {
             let remark = Warning { code: code.to_owned(), text: text.to_owned() };
             recording.summary.iter_mut().for_each(|summary| summary.warnings.push(remark.clone()));
         }
-        let profile = attribute(&recording);
+        let profile = attribute(&recording, &Options::default());
         assert_eq!(imbalance_uj(&profile), 0);
         let charged = charged(&profile, kinds.len());
         Self { truth: world.truth(kinds.len()), charged, profile }

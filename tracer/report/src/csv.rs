@@ -4,9 +4,8 @@
 
 use super::functions::{Function, functions};
 use super::shown::shown;
-use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Sureness;
-use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use std::io::{self, Write};
@@ -16,10 +15,10 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// When the writer refuses.
-pub fn write(out: &mut dyn Write, recording: &Recording, profile: &EnergyProfile) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, profile: &Profile) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(columns())?;
-    for function in functions(recording, profile) {
+    for function in functions(profile) {
         writer.write_record(fields(&function))?;
     }
     writer.flush()

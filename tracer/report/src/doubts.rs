@@ -3,23 +3,22 @@
 //! Gathers the recording's and the attribution's own warnings and adds those that only show in the whole: lost samples, time without
 //! samples, an energy that no domain measured. Leaves out how sure each single number is (`sampling_error.rs`, flags).
 
-use super::functions::UNSAMPLED;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::StackId;
-use energy_trace_model::profile::EnergyProfile;
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality, Warning};
 use energy_trace_model::units::MicroJoules;
 
 /// All doubts: the recording's, the attribution's, then those about the whole. One text is said once.
-pub(crate) fn doubts(recording: &Recording, profile: &EnergyProfile) -> Vec<Warning> {
-    let recorded = recording.summary.iter().flat_map(|summary| summary.warnings.iter().cloned());
+pub(crate) fn doubts(profile: &Profile) -> Vec<Warning> {
+    let recorded = profile.run.summary.iter().flat_map(|summary| summary.warnings.iter().cloned());
     let mut doubts: Vec<Warning> = Vec::new();
     let whole = [
-        cut_off(recording),
-        lost(recording),
+        cut_off(profile),
+        lost(profile),
         no_energy(profile),
-        unsampled(recording, profile),
+        unsampled(profile),
         few_samples(profile),
         residual(profile),
         imbalance(profile),
@@ -37,8 +36,8 @@ pub(crate) fn doubts(recording: &Recording, profile: &EnergyProfile) -> Vec<Warn
 const CUT: &str = "recording-cut";
 
 /// All that was lost, whatever the reason.
-pub(crate) fn lost_total(recording: &Recording) -> u64 {
-    let lost = recording.summary.iter().flat_map(|summary| summary.lost.values());
+pub(crate) fn lost_total(profile: &Profile) -> u64 {
+    let lost = profile.run.summary.iter().flat_map(|summary| summary.lost.values());
     lost.fold(0, |sum, count| sum.saturating_add(*count))
 }
 
@@ -46,8 +45,8 @@ fn doubt(code: &str, text: String) -> Option<Warning> {
     Some(Warning { code: code.to_owned(), text })
 }
 
-fn cut_off(recording: &Recording) -> Option<Warning> {
-    if recording.summary.is_some() {
+fn cut_off(profile: &Profile) -> Option<Warning> {
+    if profile.run.summary.is_some() {
         return None;
     }
     let text =
@@ -55,19 +54,20 @@ fn cut_off(recording: &Recording) -> Option<Warning> {
     doubt(CUT, text.to_owned())
 }
 
-fn lost(recording: &Recording) -> Option<Warning> {
-    let all = lost_total(recording);
+fn lost(profile: &Profile) -> Option<Warning> {
+    let all = lost_total(profile);
     if all == 0 {
         return None;
     }
-    let reasons = recording.summary.iter().flat_map(|summary| &summary.lost).filter(|(_, count)| **count > 0);
+    let reasons =
+        profile.run.summary.iter().flat_map(|summary| &summary.lost).filter(|(_, count)| **count > 0);
     let reasons: Vec<String> = reasons.map(|(reason, count)| format!("{reason}: {count}")).collect();
     let reasons = reasons.join("; ");
     let advice = if reasons.contains("ring buffer") { "; a lower rate, `-F`, loses fewer" } else { "" };
     doubt("events-lost", format!("{all} events were lost while recording ({reasons}){advice}"))
 }
 
-fn no_energy(profile: &EnergyProfile) -> Option<Warning> {
+fn no_energy(profile: &Profile) -> Option<Warning> {
     if !profile.ledger.is_empty() {
         return None;
     }
@@ -77,11 +77,11 @@ fn no_energy(profile: &EnergyProfile) -> Option<Warning> {
 }
 
 /// Time that no sample saw, where it is more than a twentieth.
-fn unsampled(recording: &Recording, profile: &EnergyProfile) -> Option<Warning> {
+fn unsampled(profile: &Profile) -> Option<Warning> {
     // In the logical view it may stand below its callers.
     let is_unseen = |stack: StackId| {
-        let innermost = recording.stacks.get(stack.index()).map(|node| node.frame.index());
-        let frame = innermost.and_then(|frame| recording.frames.get(frame));
+        let innermost = profile.stacks.get(stack.index()).map(|node| node.frame.index());
+        let frame = innermost.and_then(|frame| profile.frames.get(frame));
         frame.is_some_and(|frame| frame.kind == FrameKind::Special && frame.name == UNSAMPLED)
     };
     let time = |rows: &mut dyn Iterator<Item = u64>| rows.fold(0, u64::saturating_add);
@@ -98,7 +98,7 @@ fn unsampled(recording: &Recording, profile: &EnergyProfile) -> Option<Warning> 
     doubt("unsampled-time", text)
 }
 
-fn few_samples(profile: &EnergyProfile) -> Option<Warning> {
+fn few_samples(profile: &Profile) -> Option<Warning> {
     let samples = profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.samples));
     let ran = profile.rows.iter().any(|row| row.time_ns > 0);
     if !ran || samples >= 100 {
@@ -111,7 +111,7 @@ fn few_samples(profile: &EnergyProfile) -> Option<Warning> {
 
 /// Energy of windows in which nobody ran, where it is more than 1/200 of a domain: the bound that the design sets for a fitting idle
 /// baseline.
-fn residual(profile: &EnergyProfile) -> Option<Warning> {
+fn residual(profile: &Profile) -> Option<Warning> {
     let large = |residual: MicroJoules, measured: MicroJoules| {
         residual.as_uj().unsigned_abs().saturating_mul(200) > measured.as_uj().unsigned_abs()
     };
@@ -128,7 +128,7 @@ fn residual(profile: &EnergyProfile) -> Option<Warning> {
     doubt("residual-large", text)
 }
 
-fn imbalance(profile: &EnergyProfile) -> Option<Warning> {
+fn imbalance(profile: &Profile) -> Option<Warning> {
     let broken = profile.ledger.iter().filter(|row| row.imbalance() != MicroJoules::ZERO);
     let mut domains: Vec<String> =
         broken.map(|row| format!("{} by {}", row.domain, row.imbalance())).collect();
@@ -150,7 +150,7 @@ fn imbalance(profile: &EnergyProfile) -> Option<Warning> {
 }
 
 /// Whether any number of the run is estimated, and the sentence that says so.
-pub(crate) fn estimate_note(recording: &Recording, profile: &EnergyProfile) -> Option<String> {
+pub(crate) fn estimate_note(profile: &Profile) -> Option<String> {
     let estimated: Vec<&str> = (profile.ledger.iter())
         .filter(|row| row.quality == Quality::Estimated)
         .map(|row| row.domain.as_str())
@@ -158,7 +158,7 @@ pub(crate) fn estimate_note(recording: &Recording, profile: &EnergyProfile) -> O
     if estimated.is_empty() {
         return None;
     }
-    let sources = recording.header.sources.iter().filter(|source| source.quality == Quality::Estimated);
+    let sources = profile.run.header.sources.iter().filter(|source| source.quality == Quality::Estimated);
     let notes: Vec<&str> = sources.flat_map(|source| source.notes.iter().map(String::as_str)).collect();
     let notes = if notes.is_empty() { String::new() } else { format!(": {}", notes.join("; ")) };
     Some(format!("estimated, there is no energy counter for {}{notes}", estimated.join(", ")))

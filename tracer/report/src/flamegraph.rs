@@ -9,9 +9,8 @@ use super::flame_titles::{Axis, rewrite};
 use super::folded::{Folded, Line};
 use super::shown::shown;
 use super::sureness::tooltip;
-use super::{DomainChoice, ReportError, run};
-use energy_trace_model::profile::EnergyProfile;
-use energy_trace_model::recording::Recording;
+use super::{DomainChoice, ReportError, run, short_names};
+use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
@@ -24,6 +23,8 @@ pub struct FlameOptions {
     pub domain: DomainChoice,
     /// Roots at the top.
     pub inverted: bool,
+    /// Without the arguments of templates.
+    pub short_names: bool,
 }
 
 /// Narrower parts of the whole, in percent, are never drawn: half a pixel of 1,200. A run with 50,000 different stacks stays small enough
@@ -38,15 +39,11 @@ const COMMAND_ROOM: usize = 60;
 ///
 /// # Errors
 /// When the writer refuses, and when there is no energy to draw.
-pub fn write(
-    out: &mut dyn Write,
-    recording: &Recording,
-    profile: &EnergyProfile,
-    options: &FlameOptions,
-) -> Result<(), ReportError> {
+pub fn write(out: &mut dyn Write, profile: &Profile, options: &FlameOptions) -> Result<(), ReportError> {
+    let profile = &*short_names::chosen(profile, options.short_names);
     // A machine that has psys alone has no total to draw.
     let domain = if options.domain == DomainChoice::Total { run::headline(profile) } else { options.domain };
-    let folded = Folded::new(recording, profile, domain);
+    let folded = Folded::new(profile, domain);
     if folded.lines.is_empty() {
         let measured = run::ledger_of(profile, domain).next().is_some();
         return Err(ReportError::NoEnergy { domain, measured });
@@ -55,8 +52,8 @@ pub fn write(
     let word = if estimated { " estimated" } else { "" };
     let mut palette = palette(&folded.lines);
     let mut drawing = Options::default();
-    drawing.title = title(recording, profile, &folded, domain);
-    drawing.subtitle = Some(subtitle(recording));
+    drawing.title = title(profile, &folded, domain);
+    drawing.subtitle = Some(subtitle(profile));
     drawing.count_name = "µJ".to_owned();
     drawing.notes = folded.note().unwrap_or_default();
     drawing.min_width = narrowest(profile);
@@ -79,26 +76,21 @@ pub fn write(
         let rows: Vec<usize> = lines.iter().flat_map(|line| line.rows.iter().copied()).collect();
         tooltip(profile, domain, &rows)
     };
-    let axis = Axis::new(weights, run::duration_ns(recording), word).with_sureness(sureness);
+    let axis = Axis::new(weights, profile.run.duration_ns(), word).with_sureness(sureness);
     let mut buffered = std::io::BufWriter::new(out);
     rewrite(&svg, &mut buffered, &axis)?;
     buffered.flush()?;
     Ok(())
 }
 
-fn title(
-    recording: &Recording,
-    profile: &EnergyProfile,
-    folded: &Folded<'_>,
-    domain: DomainChoice,
-) -> String {
+fn title(profile: &Profile, folded: &Folded<'_>, domain: DomainChoice) -> String {
     let quality = run::quality(profile, domain).map_or("", run::quality_word);
     let what = match domain {
         DomainChoice::Total => "package, DRAM and GPU".to_owned(),
         DomainChoice::Class(class) => class.name().to_owned(),
     };
     #[expect(clippy::cast_precision_loss, reason = "for showing")]
-    let seconds = run::duration_ns(recording) as f64 / 1e9;
+    let seconds = profile.run.duration_ns() as f64 / 1e9;
     let note = folded.note().map(|_| ", parts below zero left out").unwrap_or_default();
     format!("Joules ({what}; {quality}): {} in {seconds:.1} s{note}", folded.drawn())
 }
@@ -106,13 +98,13 @@ fn title(
 /// What a stack is worth that was seen once says little, and a deep one makes the picture tall: drawn is what is worth one and a half
 /// samples, in percent of the whole.
 #[expect(clippy::cast_precision_loss, reason = "a width on the screen")]
-fn narrowest(profile: &EnergyProfile) -> f64 {
+fn narrowest(profile: &Profile) -> f64 {
     let samples: u64 = profile.rows.iter().map(|row| row.samples).sum();
     (150.0 / samples.max(1) as f64).clamp(NARROWEST, WIDE_ENOUGH)
 }
 
-fn subtitle(recording: &Recording) -> String {
-    let command = recording.header.command.join(" ");
+fn subtitle(profile: &Profile) -> String {
+    let command = profile.run.header.command.join(" ");
     let command = super::names::shorten(&shown(&command), COMMAND_ROOM);
     if command.is_empty() { LEGEND.to_owned() } else { format!("{command}   ({LEGEND})") }
 }

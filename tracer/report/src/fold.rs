@@ -3,7 +3,7 @@
 //! One engine for functions, API calls, libraries, threads, processes and stacks; they differ only in the labels of a row. Leaves out
 //! what the labels mean (`functions.rs`, `rows.rs`).
 
-use energy_trace_model::profile::{EnergyByClass, EnergyProfile, ProfileRow};
+use energy_trace_model::profile::{EnergyByClass, Profile, ProfileRow};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
@@ -47,7 +47,7 @@ pub struct Spent {
 /// Folds all rows, and says in which rows each group is anywhere, each once. `labels` writes the groups of a row, root first, into the
 /// (empty) vector; a row without a group is left out.
 pub(crate) fn fold<K: Copy + Ord>(
-    profile: &EnergyProfile,
+    profile: &Profile,
     mut labels: impl FnMut(&ProfileRow, &mut Vec<K>),
 ) -> BTreeMap<K, (Spent, Vec<usize>)> {
     let mut groups: BTreeMap<K, (Spent, Vec<usize>)> = BTreeMap::new();
@@ -99,12 +99,12 @@ impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EnergyByClass, EnergyProfile, ProfileRow, fold};
+    use super::{EnergyByClass, Profile, ProfileRow, fold};
     use energy_trace_model::ids::{StackId, ThreadKey};
     use energy_trace_model::recording::record::DomainClass;
     use energy_trace_model::units::MicroJoules;
 
-    fn profile(weights: &[i64]) -> EnergyProfile {
+    fn profile(weights: &[i64]) -> Profile {
         let row = |(number, &uj): (usize, &i64)| {
             let mut energy = EnergyByClass::default();
             energy[DomainClass::Package] = MicroJoules::from_uj(uj);
@@ -119,7 +119,7 @@ mod tests {
                 on_behalf_of: None,
             }
         };
-        EnergyProfile { rows: weights.iter().enumerate().map(row).collect(), ..EnergyProfile::default() }
+        Profile { rows: weights.iter().enumerate().map(row).collect(), ..Profile::default() }
     }
 
     /// A group that is twice in a stack counts once in its total, and own energy goes to the innermost group alone.

@@ -8,14 +8,14 @@
 //! left out and counted in a comment at the end, with the difference that this makes: drawn - left out = measured. Lines of zero are
 //! left out too; they change no sum.
 
-use super::functions::{MISSING, UNSAMPLED};
+use super::functions::MISSING;
 use super::names::{frame_name, process_name, thread_name};
 use super::shown::{is_hidden, shown};
-use super::{DomainChoice, run};
+use super::{DomainChoice, run, short_names};
 use energy_trace_model::ids::{StackId, ThreadKey};
-use energy_trace_model::profile::EnergyProfile;
-use energy_trace_model::profile::accounting::IdlePolicy;
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::profile::options::IdlePolicy;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use std::borrow::Cow;
@@ -27,19 +27,17 @@ use std::io::{self, Write};
 pub struct FoldedOptions {
     /// The energy that weights are of.
     pub domain: DomainChoice,
+    /// Without the arguments of templates.
+    pub short_names: bool,
 }
 
 /// Writes folded stacks, sorted by frame.
 ///
 /// # Errors
 /// When the writer refuses.
-pub fn write(
-    out: &mut dyn Write,
-    recording: &Recording,
-    profile: &EnergyProfile,
-    options: &FoldedOptions,
-) -> io::Result<()> {
-    let folded = Folded::new(recording, profile, options.domain);
+pub fn write(out: &mut dyn Write, profile: &Profile, options: &FoldedOptions) -> io::Result<()> {
+    let profile = short_names::chosen(profile, options.short_names);
+    let folded = Folded::new(&profile, options.domain);
     for line in &folded.lines {
         writeln!(out, "{} {}", line.stack(), line.energy.as_uj())?;
     }
@@ -107,21 +105,21 @@ pub(crate) struct Folded<'a> {
 }
 
 impl<'a> Folded<'a> {
-    pub(crate) fn new(recording: &'a Recording, profile: &EnergyProfile, domain: DomainChoice) -> Self {
-        let frames: Vec<Label<'a>> = (recording.frames.iter())
+    pub(crate) fn new(profile: &'a Profile, domain: DomainChoice) -> Self {
+        let frames: Vec<Label<'a>> = (profile.frames.iter())
             .map(|frame| (LabelKind::Frame(frame.kind), escape(frame_name(frame).into())))
             .collect();
         let mut sums = Sums::new();
         for (number, row) in profile.rows.iter().enumerate() {
             let sum = sums
-                .entry(labels(recording, &frames, row.on_behalf_of.unwrap_or(row.thread), row.stack))
+                .entry(labels(profile, &frames, row.on_behalf_of.unwrap_or(row.thread), row.stack))
                 .or_default();
             sum.energy += run::chosen(&row.energy, domain);
             sum.timed += run::of_cpus(&row.energy, domain);
             sum.time_ns = sum.time_ns.saturating_add(row.time_ns);
             sum.rows.push(number);
         }
-        let (duration, others) = (run::duration_ns(recording), run::other_ns(recording));
+        let (duration, others) = (profile.run.duration_ns(), profile.run.other_ns);
         for (names, energy) in ledger_parts(profile, domain) {
             let time_ns = if names == [OTHERS] { others } else { duration };
             let labels = names.into_iter().map(|name| (LabelKind::Ledger, escape(name.into())));
@@ -168,7 +166,7 @@ const GPU_IDLE: &str = "[GPU idle]";
 const GPU_OTHERS: &str = "[GPU untraced]";
 
 /// The parts of the ledger that no stack was charged with, summed over domains where their names (root first) are the same.
-fn ledger_parts(profile: &EnergyProfile, domain: DomainChoice) -> BTreeMap<Vec<String>, MicroJoules> {
+fn ledger_parts(profile: &Profile, domain: DomainChoice) -> BTreeMap<Vec<String>, MicroJoules> {
     let mut parts: BTreeMap<Vec<String>, MicroJoules> = BTreeMap::new();
     let mut add = |names: Vec<String>, energy| *parts.entry(names).or_default() += energy;
     for row in run::ledger_of(profile, domain) {
@@ -177,7 +175,7 @@ fn ledger_parts(profile: &EnergyProfile, domain: DomainChoice) -> BTreeMap<Vec<S
             DomainClass::Gpu => (of_device(GPU_IDLE), of_device(GPU_OTHERS)),
             _ => (vec![format!("[idle {}]", row.domain)], vec![OTHERS.to_owned()]),
         };
-        if profile.accounting.idle != IdlePolicy::Exclude {
+        if profile.options.accounting.idle != IdlePolicy::Exclude {
             add(idle, row.idle);
         }
         add(others, row.other);
@@ -192,20 +190,20 @@ fn ledger_parts(profile: &EnergyProfile, domain: DomainChoice) -> BTreeMap<Vec<S
 
 /// The labels of a thread's stack: process, thread, frames.
 fn labels<'a>(
-    recording: &'a Recording,
+    profile: &'a Profile,
     frames: &[Label<'a>],
     thread: ThreadKey,
     stack: Option<StackId>,
 ) -> Vec<Label<'a>> {
-    let thread = recording.threads.get(thread.index());
-    let process = thread.and_then(|thread| recording.processes.get(thread.process.index()));
+    let thread = profile.threads.get(thread.index());
+    let process = thread.and_then(|thread| profile.processes.get(thread.process.index()));
     let holder = |name: &'a str| (LabelKind::Holder, escape(Cow::Borrowed(name)));
     let mut labels = vec![holder(process_name(process)), holder(thread_name(thread))];
     let mark = |name: &'static str| (LabelKind::Frame(FrameKind::Special), Cow::Borrowed(name));
     match stack {
         None => labels.push(mark(UNSAMPLED)),
         Some(stack) => labels.extend(
-            recording
+            profile
                 .frames_of(stack)
                 .map(|(id, _)| frames.get(id.index()).cloned().unwrap_or_else(|| mark(MISSING))),
         ),
@@ -245,7 +243,7 @@ fn replaced(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        DomainChoice, DomainClass, EnergyProfile, Folded, LabelKind, MicroJoules, Sum, escape, ledger_parts,
+        DomainChoice, DomainClass, Folded, LabelKind, MicroJoules, Profile, Sum, escape, ledger_parts,
     };
     use energy_trace_model::profile::LedgerRow;
     use energy_trace_model::recording::record::Quality;
@@ -282,7 +280,7 @@ mod tests {
         };
         let gpus = [row("gpu-0", DomainClass::Gpu, 5, 2), row("gpu-1", DomainClass::Gpu, 6, 3)];
         let ledger = [vec![row("package-0", DomainClass::Package, 7, 4)], gpus.to_vec()].concat();
-        let parts = ledger_parts(&EnergyProfile { ledger, ..EnergyProfile::default() }, DomainChoice::Total);
+        let parts = ledger_parts(&Profile { ledger, ..Profile::default() }, DomainChoice::Total);
         let lines = parts.iter().filter(|(_, energy)| **energy > MicroJoules::ZERO);
         let lines: Vec<String> =
             lines.map(|(names, energy)| format!("{} {}", names.join(";"), energy.as_uj())).collect();

@@ -11,14 +11,12 @@ use super::names::{frame_name, is_nameless};
 use super::sureness::Judge;
 use super::{DomainChoice, run};
 use energy_trace_model::profile::certainty::Sureness;
-use energy_trace_model::profile::{EnergyProfile, ProfileRow};
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
-/// The frame that stands for time on a CPU that no sample saw.
-pub(crate) const UNSAMPLED: &str = "[unsampled]";
 /// The frame that stands for an entry that a damaged recording lacks.
 pub(crate) const MISSING: &str = "[missing frame]";
 
@@ -61,7 +59,7 @@ enum Identity<'a> {
 
 /// The function of each frame of a recording.
 pub(crate) struct FunctionTable<'a> {
-    recording: &'a Recording,
+    profile: &'a Profile,
     identities: Interner<Identity<'a>>,
     of_frame: Vec<usize>,
     /// The frame that a function's symbol, file and line are taken from, with its API rule.
@@ -72,22 +70,22 @@ pub(crate) struct FunctionTable<'a> {
 
 impl<'a> FunctionTable<'a> {
     /// With frames of one public API name as one function.
-    pub(crate) fn new(recording: &'a Recording) -> Self {
-        Self::with(recording, |frame| ApiNames::built_in().name_of(frame))
+    pub(crate) fn new(profile: &'a Profile) -> Self {
+        Self::with(profile, |frame| ApiNames::built_in().name_of(frame))
     }
 
     /// With every function under its real name.
-    pub(crate) fn of_symbols(recording: &'a Recording) -> Self {
-        Self::with(recording, |_| None)
+    pub(crate) fn of_symbols(profile: &'a Profile) -> Self {
+        Self::with(profile, |_| None)
     }
 
-    fn with(recording: &'a Recording, api_name: impl Fn(&Frame) -> Option<ApiName<'static>>) -> Self {
+    fn with(profile: &'a Profile, api_name: impl Fn(&Frame) -> Option<ApiName<'static>>) -> Self {
         let mut identities = Interner::new();
         let unsampled = identities.number(Identity::Mark(UNSAMPLED));
         let missing = identities.number(Identity::Mark(MISSING));
         let mut speakers: Vec<Option<(usize, &Frame)>> = vec![None; 2];
-        let mut of_frame = Vec::with_capacity(recording.frames.len());
-        for frame in &recording.frames {
+        let mut of_frame = Vec::with_capacity(profile.frames.len());
+        for frame in &profile.frames {
             let api = api_name(frame);
             let number =
                 identities.number(api.map_or_else(|| identity(frame), |api| Identity::Api(api.name)));
@@ -99,13 +97,13 @@ impl<'a> FunctionTable<'a> {
             }
             of_frame.push(number);
         }
-        Self { recording, identities, of_frame, speakers, unsampled, missing }
+        Self { profile, identities, of_frame, speakers, unsampled, missing }
     }
 
     /// The functions of a row's stack, root first.
     pub(crate) fn path(&self, row: &ProfileRow, path: &mut Vec<usize>) {
         let Some(stack) = row.stack else { return path.push(self.unsampled) };
-        let frames = self.recording.frames_of(stack);
+        let frames = self.profile.frames_of(stack);
         path.extend(
             frames.map(|(frame, _)| self.of_frame.get(frame.index()).copied().unwrap_or(self.missing)),
         );
@@ -116,7 +114,7 @@ impl<'a> FunctionTable<'a> {
 
     /// Samples in which each function is more than the start of the interpreter: it is the outermost Python frame or inside it, or there is
     /// no Python frame.
-    fn beyond_start(&self, profile: &EnergyProfile) -> HashMap<usize, u64> {
+    fn beyond_start(&self, profile: &Profile) -> HashMap<usize, u64> {
         let mut inside = HashMap::new();
         let mut path = Vec::new();
         for row in &profile.rows {
@@ -163,7 +161,7 @@ impl<'a> FunctionTable<'a> {
             file: text(|frame| &frame.file),
             line: frame.map_or(0, |frame| if frame.first_line == 0 { frame.line } else { frame.first_line }),
             kind: self.kind(number),
-            build_id: frame.and_then(|frame| self.recording.build_ids.get(&frame.module)).cloned(),
+            build_id: frame.and_then(|frame| self.profile.build_ids.get(&frame.module)).cloned(),
             sureness,
             starts: false,
             name,
@@ -186,9 +184,9 @@ fn identity(frame: &Frame) -> Identity<'_> {
 }
 
 /// All functions that spent time or energy, those with the most energy of their own first.
-pub fn functions(recording: &Recording, profile: &EnergyProfile) -> Vec<Function> {
-    let table = FunctionTable::new(recording);
-    let judge = Judge::new(recording, profile);
+pub fn functions(profile: &Profile) -> Vec<Function> {
+    let table = FunctionTable::new(profile);
+    let judge = Judge::new(profile);
     let groups = fold(profile, |row, path| table.path(row, path));
     let inside = table.beyond_start(profile);
     let function = |(number, (spent, rows)): (usize, (Spent, Vec<usize>))| Function {

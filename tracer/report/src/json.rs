@@ -9,9 +9,8 @@ use super::shown::shown_json;
 use super::table_details::runtimes;
 use super::{doubts, run};
 use energy_trace_model::profile::certainty::Weights;
-use energy_trace_model::profile::gates::Gate;
-use energy_trace_model::profile::{EnergyByClass, EnergyProfile, LedgerRow, View};
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::validity::Gate;
+use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile};
 use energy_trace_model::recording::record::{
     FrameKind, Ignored, Process, Quality, Source, Thread, Unwinding,
 };
@@ -34,20 +33,15 @@ pub struct JsonOptions {
 ///
 /// # Errors
 /// When the writer refuses.
-pub fn write(
-    out: &mut dyn Write,
-    recording: &Recording,
-    profile: &EnergyProfile,
-    options: &JsonOptions,
-) -> io::Result<()> {
-    let functions = functions(recording, profile);
+pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions) -> io::Result<()> {
+    let functions = functions(profile);
     let report = Report {
         schema: SCHEMA,
-        meta: Meta::new(recording, profile),
+        meta: Meta::new(profile),
         ledger: ledger_lines(profile),
         functions: functions.iter().map(FunctionLine::from).collect(),
-        processes: process_lines(recording, profile),
-        threads: thread_lines(recording, profile),
+        processes: process_lines(profile),
+        threads: thread_lines(profile),
     };
     let json =
         if options.pretty { serde_json::to_string_pretty(&report)? } else { serde_json::to_string(&report)? };
@@ -103,7 +97,7 @@ struct IgnoredLine<'a> {
 #[derive(Serialize)]
 struct Sampling<'a> {
     hz: u32,
-    samples: usize,
+    samples: u64,
     lost: u64,
     verdicts: BTreeMap<String, u64>,
     unwind: Option<Unwinding>,
@@ -202,39 +196,35 @@ struct ThreadLine<'a> {
 }
 
 impl<'a> Meta<'a> {
-    fn new(recording: &'a Recording, profile: &EnergyProfile) -> Self {
-        let header = &recording.header;
-        let (start, end) = run::time_range(recording);
-        let unix = UNIX_EPOCH + Duration::from_nanos(header.anchor.unix_ns_of(start));
-        let summary = recording.summary.as_ref();
-        let warnings = doubts::doubts(recording, profile).into_iter();
+    fn new(profile: &'a Profile) -> Self {
+        let header = &profile.run.header;
+        let unix = UNIX_EPOCH + Duration::from_nanos(header.anchor.unix_ns_of(profile.run.start));
+        let summary = profile.run.summary.as_ref();
+        let warnings = doubts::doubts(profile).into_iter();
         Self {
             command: &header.command,
-            view: match profile.view {
-                View::Physical => "physical",
-                View::Logical => "logical",
-            },
-            idle: profile.accounting.idle.name(),
-            attribution: profile.accounting.method.name(),
+            view: profile.options.view.name(),
+            idle: profile.options.accounting.idle.name(),
+            attribution: profile.options.accounting.method.name(),
             start: humantime::format_rfc3339_nanos(unix).to_string(),
-            duration_ns: end.ns_since(start),
+            duration_ns: profile.run.duration_ns(),
             kernel: &header.kernel,
             cpu: &header.cpu_model,
-            python: runtimes(recording),
+            python: runtimes(profile),
             sources: header.sources.iter().map(SourceLine::from).collect(),
             sampling: Sampling {
                 hz: header.sample_hz,
-                samples: recording.samples.len(),
-                lost: doubts::lost_total(recording),
-                verdicts: run::verdicts(recording),
+                samples: profile.run.samples,
+                lost: doubts::lost_total(profile),
+                verdicts: run::verdicts(profile),
                 unwind: summary.map(|summary| summary.unwinding),
                 copies: summary
                     .into_iter()
                     .flat_map(|s| &s.raw)
                     .map(|(what, &count)| (what.as_str(), count))
                     .collect(),
-                launch_stacks: recording.gpu.stacks.named().into_iter().collect(),
-                python_whole: run::python_whole(recording),
+                launch_stacks: profile.run.launch_stacks.named().into_iter().collect(),
+                python_whole: profile.run.python_whole,
             },
             overhead: Overhead {
                 bpf_ns: summary.and_then(|summary| summary.bpf_ns),
@@ -268,7 +258,7 @@ impl From<&Weights> for WeightsLine {
     }
 }
 
-fn ledger_lines(profile: &EnergyProfile) -> Vec<LedgerLine<'_>> {
+fn ledger_lines(profile: &Profile) -> Vec<LedgerLine<'_>> {
     // What is known of domains has their order; a profile that was not attributed has none of it.
     let weights = profile.certainty.domains.iter().map(|domain| domain.weights.as_ref());
     let lines = profile.ledger.iter().zip(weights.chain(std::iter::repeat(None)));
@@ -328,12 +318,12 @@ fn by_class(energy: &EnergyByClass) -> ByClass {
     energy.iter().map(|(class, energy)| (class.name(), energy.as_uj())).collect()
 }
 
-fn process_lines<'a>(recording: &'a Recording, profile: &EnergyProfile) -> Vec<ProcessLine<'a>> {
-    let spent = by_process(recording, profile);
+fn process_lines<'a>(profile: &'a Profile) -> Vec<ProcessLine<'a>> {
+    let spent = by_process(profile);
     let pid_of = |process: &Process| process.pid.get();
     let line = |process: &'a Process| {
         let cost = spent.get(&Some(process.key)).map_or_else(Cost::default, |spent| spent.own);
-        let parent = process.parent.and_then(|parent| recording.processes.get(parent.index()));
+        let parent = process.parent.and_then(|parent| profile.processes.get(parent.index()));
         ProcessLine {
             pid: pid_of(process),
             parent_pid: parent.map(pid_of),
@@ -345,14 +335,14 @@ fn process_lines<'a>(recording: &'a Recording, profile: &EnergyProfile) -> Vec<P
             samples: cost.samples,
         }
     };
-    recording.processes.iter().map(line).collect()
+    profile.processes.iter().map(line).collect()
 }
 
-fn thread_lines<'a>(recording: &'a Recording, profile: &EnergyProfile) -> Vec<ThreadLine<'a>> {
+fn thread_lines<'a>(profile: &'a Profile) -> Vec<ThreadLine<'a>> {
     let spent = by_thread(profile);
     let line = |thread: &'a Thread| {
         let cost = spent.get(&thread.key).map_or_else(Cost::default, |spent| spent.own);
-        let process = recording.processes.get(thread.process.index());
+        let process = profile.processes.get(thread.process.index());
         ThreadLine {
             tid: thread.tid.get(),
             pid: process.map(|process| process.pid.get()),
@@ -362,5 +352,5 @@ fn thread_lines<'a>(recording: &'a Recording, profile: &EnergyProfile) -> Vec<Th
             samples: cost.samples,
         }
     };
-    recording.threads.iter().map(line).collect()
+    profile.threads.iter().map(line).collect()
 }

@@ -1,6 +1,6 @@
-//! What a reader sees: a recording and its joules as a table, JSON, CSV, folded stacks or a flame graph. One file a format.
+//! What a reader sees: joules as a table, JSON, CSV, folded stacks or a flame graph. One file a format.
 //!
-//! Everything here is computed from `Recording` and `EnergyProfile` alone and leaves through a writer. No file is opened, no clock is
+//! Everything here is computed from a `Profile` and the options of the format alone and leaves through a writer. No file is opened, no clock is
 //! read, no terminal is asked: width and colour come in the options. Leaves out `diff` and the binary export formats.
 //!
 //! The formats share four things: `names` (what a frame is called), `shown` (how a name is written that would move the terminal), `fold`
@@ -18,7 +18,6 @@ pub mod folded;
 pub mod functions;
 pub mod json;
 pub mod rows;
-pub mod short_names;
 pub mod shown;
 pub mod table;
 
@@ -28,6 +27,7 @@ mod flame_titles;
 mod names;
 mod run;
 mod sampling_error;
+mod short_names;
 mod sureness;
 mod table_cells;
 mod table_details;

@@ -5,13 +5,13 @@
 use super::By;
 use super::api_names::ApiNames;
 use super::fold::{Interner, Spent, fold};
-use super::functions::{FunctionTable, MISSING, UNSAMPLED, functions, order};
+use super::functions::{FunctionTable, MISSING, functions, order};
 use super::names::{library_name, line_name, process_name, thread_name};
 use super::sureness::Judge;
 use energy_trace_model::ids::{FrameId, ProcessKey, StackId, ThreadKey};
 use energy_trace_model::profile::certainty::Sureness;
-use energy_trace_model::profile::{EnergyProfile, ProfileRow};
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::collections::BTreeMap;
 
@@ -38,16 +38,16 @@ pub struct Row {
 }
 
 /// The rows of a profile, those with the most energy of their own first.
-pub fn rows(recording: &Recording, profile: &EnergyProfile, by: By) -> Vec<Row> {
-    let judge = Judge::new(recording, profile);
+pub fn rows(profile: &Profile, by: By) -> Vec<Row> {
+    let judge = Judge::new(profile);
     let mut rows = match by {
-        By::Function => function_rows(recording, profile),
-        By::Line => frame_rows(recording, profile, &judge, line_name),
-        By::Stack => stack_rows(recording, profile, &judge),
-        By::Api => api_rows(recording, profile, &judge),
-        By::Library => frame_rows(recording, profile, &judge, library_name),
-        By::Thread => thread_rows(recording, profile, &judge),
-        By::Process => process_rows(recording, profile, &judge),
+        By::Function => function_rows(profile),
+        By::Line => frame_rows(profile, &judge, line_name),
+        By::Stack => stack_rows(profile, &judge),
+        By::Api => api_rows(profile, &judge),
+        By::Library => frame_rows(profile, &judge, library_name),
+        By::Thread => thread_rows(profile, &judge),
+        By::Process => process_rows(profile, &judge),
     };
     rows.sort_by_cached_key(|row| order(judge.choice, &row.spent, &row.name));
     rows
@@ -62,8 +62,8 @@ impl Row {
     }
 }
 
-fn function_rows(recording: &Recording, profile: &EnergyProfile) -> Vec<Row> {
-    let rows = functions(recording, profile).into_iter().map(|function| Row {
+fn function_rows(profile: &Profile) -> Vec<Row> {
+    let rows = functions(profile).into_iter().map(|function| Row {
         name: function.name,
         callers: Vec::new(),
         spent: function.spent,
@@ -76,20 +76,15 @@ fn function_rows(recording: &Recording, profile: &EnergyProfile) -> Vec<Row> {
 }
 
 /// Rows of what `name` makes of each frame of a stack.
-fn frame_rows(
-    recording: &Recording,
-    profile: &EnergyProfile,
-    judge: &Judge<'_>,
-    name: impl Fn(&Frame) -> String,
-) -> Vec<Row> {
+fn frame_rows(profile: &Profile, judge: &Judge<'_>, name: impl Fn(&Frame) -> String) -> Vec<Row> {
     let mut names = Interner::new();
     let unsampled = names.number(UNSAMPLED.to_owned());
     let missing = names.number(MISSING.to_owned());
-    let of_frame: Vec<usize> = recording.frames.iter().map(|frame| names.number(name(frame))).collect();
+    let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
     let groups = fold(profile, |row, path| {
         let Some(stack) = row.stack else { return path.push(unsampled) };
         let named = |(frame, _): (FrameId, _)| of_frame.get(frame.index()).copied().unwrap_or(missing);
-        path.extend(recording.frames_of(stack).map(named));
+        path.extend(profile.frames_of(stack).map(named));
         if path.is_empty() {
             path.push(missing);
         }
@@ -97,8 +92,8 @@ fn frame_rows(
     labelled(groups, judge, |number| names.labels().get(number).cloned())
 }
 
-fn stack_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
-    let table = FunctionTable::of_symbols(recording);
+fn stack_rows(profile: &Profile, judge: &Judge<'_>) -> Vec<Row> {
+    let table = FunctionTable::of_symbols(profile);
     let mut stacks = Interner::new();
     let groups = fold(profile, |row, path| {
         let mut stack = Vec::new();
@@ -117,16 +112,16 @@ fn stack_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>)
 
 /// A stack becomes the outermost public call of each framework in it, in the stack's order: `keras.Model.fit`, in it
 /// `tf.function.__call__`. The innermost of these owns the energy. A stack without any is `[no framework call]`.
-fn api_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+fn api_rows(profile: &Profile, judge: &Judge<'_>) -> Vec<Row> {
     let table = ApiNames::built_in();
-    let of_frame: Vec<_> = recording.frames.iter().map(|frame| table.name_of(frame)).collect();
+    let of_frame: Vec<_> = profile.frames.iter().map(|frame| table.name_of(frame)).collect();
     let mut names = Interner::new();
     let mut memo: BTreeMap<StackId, Vec<usize>> = BTreeMap::new();
     let groups = fold(profile, |row, path| {
         let Some(stack) = row.stack else { return path.push(names.number(UNSAMPLED)) };
         let calls = memo.entry(stack).or_insert_with(|| {
             let mut seen: Vec<(&str, usize)> = Vec::new();
-            let frames = recording.frames_of(stack);
+            let frames = profile.frames_of(stack);
             for api in frames.filter_map(|(frame, _)| of_frame.get(frame.index()).copied().flatten()) {
                 if seen.iter().all(|&(framework, _)| framework != api.framework) {
                     seen.push((api.framework, names.number(api.name)));
@@ -142,41 +137,38 @@ fn api_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -
     labelled(groups, judge, |number| names.labels().get(number).map(ToString::to_string))
 }
 
-fn thread_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
+fn thread_rows(profile: &Profile, judge: &Judge<'_>) -> Vec<Row> {
     let groups = fold(profile, |row, path| path.push(row.thread));
     labelled(groups, judge, |key| {
-        let thread = recording.threads.get(key.index())?;
+        let thread = profile.threads.get(key.index())?;
         Some(format!("{} (tid {})", thread_name(Some(thread)), thread.tid))
     })
 }
 
-fn process_rows(recording: &Recording, profile: &EnergyProfile, judge: &Judge<'_>) -> Vec<Row> {
-    let groups = fold(profile, |row, path| path.push(process_of(recording, row)));
+fn process_rows(profile: &Profile, judge: &Judge<'_>) -> Vec<Row> {
+    let groups = fold(profile, |row, path| path.push(process_of(profile, row)));
     labelled(groups, judge, |key: Option<ProcessKey>| {
-        let process = recording.processes.get(key?.index())?;
+        let process = profile.processes.get(key?.index())?;
         Some(format!("{} (pid {})", process_name(Some(process)), process.pid))
     })
 }
 
 /// What each thread spent.
-pub(crate) fn by_thread(profile: &EnergyProfile) -> BTreeMap<ThreadKey, Spent> {
+pub(crate) fn by_thread(profile: &Profile) -> BTreeMap<ThreadKey, Spent> {
     spent(fold(profile, |row, path| path.push(row.thread)))
 }
 
 /// What each process spent; `None` gathers threads that a damaged recording does not define.
-pub(crate) fn by_process(
-    recording: &Recording,
-    profile: &EnergyProfile,
-) -> BTreeMap<Option<ProcessKey>, Spent> {
-    spent(fold(profile, |row, path| path.push(process_of(recording, row))))
+pub(crate) fn by_process(profile: &Profile) -> BTreeMap<Option<ProcessKey>, Spent> {
+    spent(fold(profile, |row, path| path.push(process_of(profile, row))))
 }
 
 fn spent<K: Ord>(groups: BTreeMap<K, (Spent, Vec<usize>)>) -> BTreeMap<K, Spent> {
     groups.into_iter().map(|(group, (spent, _))| (group, spent)).collect()
 }
 
-fn process_of(recording: &Recording, row: &ProfileRow) -> Option<ProcessKey> {
-    recording.threads.get(row.thread.index()).map(|thread| thread.process)
+fn process_of(profile: &Profile, row: &ProfileRow) -> Option<ProcessKey> {
+    profile.threads.get(row.thread.index()).map(|thread| thread.process)
 }
 
 fn labelled<K>(

@@ -1,44 +1,15 @@
-//! Facts about the whole run that every report needs: its time, its sums, how whole its stacks are.
+//! Facts about the whole run that every report needs: its sums, how far they can be trusted, how whole its stacks are.
 //!
 //! Leaves out what is doubtful about them (`doubts.rs`).
 
 use super::DomainChoice;
-use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::{EnergyByClass, EnergyProfile, LedgerRow};
-use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{
-    DomainClass, FrameKind, Occupant, PythonLoss, Quality, Truncation, Verdict,
-};
+use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile};
+use energy_trace_model::recording::record::{DomainClass, PythonLoss, Quality, Truncation, Verdict};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
-/// The recording's time: from its summary, or up to the last thing seen in a recording that was cut off.
-pub(crate) fn time_range(recording: &Recording) -> (KtimeNs, KtimeNs) {
-    if let Some(summary) = &recording.summary {
-        return (summary.start, summary.end);
-    }
-    let start = recording.header.anchor.ktime;
-    let readings =
-        recording.readings.values().filter_map(|readings| readings.last()).map(|reading| reading.at);
-    let samples = recording.samples.last().map(|sample| sample.at);
-    let slices = recording.slices.iter().map(|slice| slice.end);
-    (start, readings.chain(samples).chain(slices).fold(start, KtimeNs::max))
-}
-
-/// Length of the recording's time in nanoseconds.
-pub(crate) fn duration_ns(recording: &Recording) -> u64 {
-    let (start, end) = time_range(recording);
-    end.ns_since(start)
-}
-
-/// CPU time of everything that is not the target, in nanoseconds.
-pub(crate) fn other_ns(recording: &Recording) -> u64 {
-    let others = recording.slices.iter().filter(|slice| !matches!(slice.who, Occupant::Target(_)));
-    others.map(|slice| slice.end.ns_since(slice.start)).fold(0, u64::saturating_add)
-}
-
 /// The energy that a report leads with: the total, or psys where a machine has nothing else.
-pub(crate) fn headline(profile: &EnergyProfile) -> DomainChoice {
+pub(crate) fn headline(profile: &Profile) -> DomainChoice {
     let only_psys =
         !profile.ledger.is_empty() && profile.ledger.iter().all(|row| row.class == DomainClass::Psys);
     if only_psys { DomainChoice::Class(DomainClass::Psys) } else { DomainChoice::Total }
@@ -62,33 +33,33 @@ pub(crate) fn of_cpus(energy: &EnergyByClass, choice: DomainChoice) -> MicroJoul
 }
 
 /// Whether a choice of domains has some of GPUs.
-pub(crate) fn has_gpus(profile: &EnergyProfile, choice: DomainChoice) -> bool {
+pub(crate) fn has_gpus(profile: &Profile, choice: DomainChoice) -> bool {
     ledger_of(profile, choice).any(|row| row.class == DomainClass::Gpu)
 }
 
 /// Whether it has some of others, whose energy is spent in CPU time.
-pub(crate) fn has_others(profile: &EnergyProfile, choice: DomainChoice) -> bool {
+pub(crate) fn has_others(profile: &Profile, choice: DomainChoice) -> bool {
     ledger_of(profile, choice).any(|row| row.class != DomainClass::Gpu)
 }
 
 /// The ledger rows of a choice of domains.
-pub(crate) fn ledger_of(profile: &EnergyProfile, choice: DomainChoice) -> impl Iterator<Item = &LedgerRow> {
+pub(crate) fn ledger_of(profile: &Profile, choice: DomainChoice) -> impl Iterator<Item = &LedgerRow> {
     profile.ledger.iter().filter(move |row| choice.includes(row.class))
 }
 
 /// Energy charged to the target in a choice of domains.
-pub(crate) fn target(profile: &EnergyProfile, choice: DomainChoice) -> MicroJoules {
+pub(crate) fn target(profile: &Profile, choice: DomainChoice) -> MicroJoules {
     ledger_of(profile, choice).map(|row| row.target).sum()
 }
 
 /// How far the numbers of a choice of domains can be trusted: as far as the worst of them. `None` without any domain.
-pub(crate) fn quality(profile: &EnergyProfile, choice: DomainChoice) -> Option<Quality> {
+pub(crate) fn quality(profile: &Profile, choice: DomainChoice) -> Option<Quality> {
     ledger_of(profile, choice).map(|row| row.quality).max()
 }
 
 /// The same for numbers of functions, threads and stacks: there a counter is always split by a model, so none is better than
 /// `apportioned`.
-pub(crate) fn split_quality(profile: &EnergyProfile, choice: DomainChoice) -> Option<Quality> {
+pub(crate) fn split_quality(profile: &Profile, choice: DomainChoice) -> Option<Quality> {
     quality(profile, choice).map(|quality| quality.max(Quality::Apportioned))
 }
 
@@ -102,22 +73,13 @@ pub(crate) const fn quality_word(quality: Quality) -> &'static str {
 }
 
 /// How many stacks are whole, were healed, or end early, by verdict.
-pub(crate) fn verdicts(recording: &Recording) -> BTreeMap<String, u64> {
+pub(crate) fn verdicts(profile: &Profile) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
-    for sample in &recording.samples {
-        *counts.entry(verdict_word(sample.verdict)).or_default() += 1;
+    for (verdict, count) in &profile.run.stack_statuses {
+        let (group, reason) = verdict_word(*verdict);
+        *counts.entry(format!("{group}{reason}")).or_default() += count;
     }
     counts
-        .into_iter()
-        .map(|(word, count): ((&str, &str), u64)| (format!("{}{}", word.0, word.1), count))
-        .collect()
-}
-
-/// How many stacks whose native frames end early carry all Python frames of their thread.
-pub(crate) fn python_whole(recording: &Recording) -> u64 {
-    let has_python = |stack| recording.frames_of(stack).any(|(_, frame)| frame.kind == FrameKind::Python);
-    let cut = recording.samples.iter().filter(|sample| matches!(sample.verdict, Verdict::Truncated(_)));
-    cut.filter(|sample| has_python(sample.stack)).count() as u64
 }
 
 /// The name of a verdict, as its group and its reason.

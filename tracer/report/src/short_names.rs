@@ -3,16 +3,22 @@
 //! On request only, and before anything is grouped: instances of one template become one function. Leaves out Python's and the kernel's
 //! names, which have no templates.
 
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::FrameKind;
+use std::borrow::Cow;
 
-/// Shortens the names of all native frames of a recording.
-pub fn shorten(recording: &mut Recording) {
-    for frame in &mut recording.frames {
+/// A profile as it is, or one with short names for all native frames, as was chosen.
+pub(crate) fn chosen(profile: &Profile, short: bool) -> Cow<'_, Profile> {
+    if !short {
+        return Cow::Borrowed(profile);
+    }
+    let mut shortened = profile.clone();
+    for frame in &mut shortened.frames {
         if matches!(frame.kind, FrameKind::Native | FrameKind::Inlined) && frame.name.contains('<') {
             frame.name = without_templates(&frame.name);
         }
     }
+    Cow::Owned(shortened)
 }
 
 /// What may follow `operator` and is no template, the longest first.

@@ -5,9 +5,8 @@
 
 use super::fold::Cost;
 use super::{DomainChoice, run, sampling_error};
-use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Sureness;
-use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
 
@@ -20,7 +19,7 @@ const STOLEN_FROM: u64 = 50;
 
 /// Says how sure a number is: its interval, its bounds and its flags.
 pub(crate) struct Judge<'a> {
-    profile: &'a EnergyProfile,
+    profile: &'a Profile,
     /// The energy that intervals are of.
     pub(crate) choice: DomainChoice,
     samples: u64,
@@ -28,9 +27,9 @@ pub(crate) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(crate) fn new(recording: &Recording, profile: &'a EnergyProfile) -> Self {
+    pub(crate) fn new(profile: &'a Profile) -> Self {
         let samples = profile.rows.iter().map(|row| row.samples).fold(0, u64::saturating_add);
-        Self { profile, choice: run::headline(profile), samples, hz: recording.header.sample_hz.into() }
+        Self { profile, choice: run::headline(profile), samples, hz: profile.run.header.sample_hz.into() }
     }
 
     /// How sure the cost of these rows is.
@@ -71,7 +70,7 @@ impl<'a> Judge<'a> {
 }
 
 /// The interval of some rows for a tooltip, with its unit; empty where nothing is known or in doubt.
-pub(crate) fn tooltip(profile: &EnergyProfile, choice: DomainChoice, rows: &[usize]) -> String {
+pub(crate) fn tooltip(profile: &Profile, choice: DomainChoice, rows: &[usize]) -> String {
     if profile.certainty.domains.is_empty() || rows.is_empty() {
         return String::new();
     }

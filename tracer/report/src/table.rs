@@ -6,10 +6,9 @@ use super::fold::Cost;
 use super::rows::{NO_CALL, Row, rows};
 use super::shown::shown;
 use super::table_cells::{DIM, DOUBT, EnergyScale, Grid, GridRow, Look, TITLE, percent, seconds, watts};
-use super::{By, DomainChoice, doubts, run};
+use super::{By, DomainChoice, doubts, run, short_names};
 use anstyle::Style;
-use energy_trace_model::profile::{EnergyProfile, LedgerRow};
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
 use std::cmp::Reverse;
@@ -28,11 +27,13 @@ pub struct TableOptions {
     pub verbose: bool,
     /// Columns of the terminal; `None` leaves every name whole.
     pub width: Option<u16>,
+    /// Without the arguments of templates.
+    pub short_names: bool,
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { by: By::Function, rows: 15, color: false, verbose: false, width: None }
+        Self { by: By::Function, rows: 15, color: false, verbose: false, width: None, short_names: false }
     }
 }
 
@@ -49,25 +50,20 @@ const STACK_LINES: usize = 24;
 ///
 /// # Errors
 /// When the writer refuses.
-pub fn write(
-    out: &mut dyn Write,
-    recording: &Recording,
-    profile: &EnergyProfile,
-    options: &TableOptions,
-) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> io::Result<()> {
+    let profile = &*short_names::chosen(profile, options.short_names);
     let look = Look { color: options.color, width: options.width.map(usize::from) };
-    heading(out, recording, look)?;
+    heading(out, profile, look)?;
     ledger(out, profile, look)?;
-    if let Some(note) = doubts::estimate_note(recording, profile) {
+    if let Some(note) = doubts::estimate_note(profile) {
         look.bullets(out, " ", &[note])?;
     }
-    let sections = Sections { recording, profile, options, look };
+    let sections = Sections { profile, options, look };
     sections.write(out)?;
     if options.verbose {
-        super::table_details::write(out, recording, profile, look)?;
+        super::table_details::write(out, profile, look)?;
     }
-    let doubts: Vec<String> =
-        doubts::doubts(recording, profile).into_iter().map(|doubt| doubt.text).collect();
+    let doubts: Vec<String> = doubts::doubts(profile).into_iter().map(|doubt| doubt.text).collect();
     if !doubts.is_empty() {
         writeln!(out)?;
         look.line(out, DOUBT, "In doubt")?;
@@ -76,21 +72,21 @@ pub fn write(
     Ok(())
 }
 
-fn heading(out: &mut dyn Write, recording: &Recording, look: Look) -> io::Result<()> {
-    let command = recording.header.command.join(" ");
+fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
+    let command = profile.run.header.command.join(" ");
     let command = if command.is_empty() { "attached processes".to_owned() } else { command };
     let facts = format!(
         "  {} s, {} samples at {} Hz",
-        seconds(run::duration_ns(recording)),
-        recording.samples.len(),
-        recording.header.sample_hz
+        seconds(profile.run.duration_ns()),
+        profile.run.samples,
+        profile.run.header.sample_hz
     );
     let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(facts.len()));
     look.line(out, TITLE, &format!("{}{facts}", super::names::shorten(&shown(&command), room)))
 }
 
 /// One line a domain, and their sum. Columns that are zero everywhere are left out; what could not be charged is listed by reason.
-fn ledger(out: &mut dyn Write, profile: &EnergyProfile, look: Look) -> io::Result<()> {
+fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
     writeln!(out)?;
     if profile.ledger.is_empty() {
         return look.line(out, TITLE, "No energy was measured");
@@ -149,7 +145,7 @@ fn ledger(out: &mut dyn Write, profile: &EnergyProfile, look: Look) -> io::Resul
 }
 
 /// The sum of all domains that add up, where there is more than one.
-fn total_row(profile: &EnergyProfile) -> Option<LedgerRow> {
+fn total_row(profile: &Profile) -> Option<LedgerRow> {
     let rows: Vec<&LedgerRow> = run::ledger_of(profile, DomainChoice::Total).collect();
     if rows.len() < 2 {
         return None;
@@ -160,7 +156,7 @@ fn total_row(profile: &EnergyProfile) -> Option<LedgerRow> {
 }
 
 /// The cores in one line: a server has too many to list, and they are part of their packages.
-fn cores_row(profile: &EnergyProfile) -> Option<LedgerRow> {
+fn cores_row(profile: &Profile) -> Option<LedgerRow> {
     let choice = DomainChoice::Class(DomainClass::Core);
     let rows: Vec<&LedgerRow> = run::ledger_of(profile, choice).collect();
     let name = format!("{} cores (in package)", rows.len());
@@ -186,8 +182,7 @@ fn sum_of(rows: &[&LedgerRow], domain: String, quality: Option<Quality>) -> Ledg
 
 /// The tables of who spent the target's energy.
 struct Sections<'a> {
-    recording: &'a Recording,
-    profile: &'a EnergyProfile,
+    profile: &'a Profile,
     options: &'a TableOptions,
     look: Look,
 }
@@ -201,7 +196,7 @@ enum Rank {
 
 impl Sections<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let rows = |by| rows(self.recording, self.profile, by);
+        let rows = |by| rows(self.profile, by);
         match self.options.by {
             By::Function => {
                 let calls = rows(By::Api);

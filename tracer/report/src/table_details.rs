@@ -5,30 +5,25 @@ use super::names::is_nameless;
 use super::table_cells::{Look, TITLE, seconds};
 use super::{doubts, run};
 use energy_trace_model::profile::certainty::DomainCertainty;
-use energy_trace_model::profile::gates::Gate;
-use energy_trace_model::profile::{EnergyProfile, LedgerRow};
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::run::GpuFact;
+use energy_trace_model::profile::validity::Gate;
+use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{GpuMeter, GpuUse, Source};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Writes the details.
-pub(crate) fn write(
-    out: &mut dyn Write,
-    recording: &Recording,
-    profile: &EnergyProfile,
-    look: Look,
-) -> io::Result<()> {
+pub(crate) fn write(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
     writeln!(out)?;
     look.line(out, TITLE, "Machine and sources")?;
-    let header = &recording.header;
+    let header = &profile.run.header;
     let mut facts = vec![
         format!("kernel {}, {}, {} CPUs", header.kernel, header.cpu_model, header.sockets.len()),
         format!("stacks sampled by {} at {} Hz", header.sample_event, header.sample_hz),
     ];
     facts.extend(header.sources.iter().flat_map(source_facts));
-    facts.extend(gpu_facts(recording));
-    facts.extend(runtimes(recording).into_iter().map(|runtime| format!("interpreter: {runtime}")));
+    facts.extend(gpu_facts(profile));
+    facts.extend(runtimes(profile).into_iter().map(|runtime| format!("interpreter: {runtime}")));
     look.bullets(out, "-", &facts)?;
     let weights = weights_facts(profile);
     if !weights.is_empty() {
@@ -36,7 +31,7 @@ pub(crate) fn write(
         look.line(out, TITLE, "Watts of functions, as learned from the run")?;
         look.bullets(out, "-", &weights)?;
     }
-    let nameless = nameless_libraries(recording);
+    let nameless = nameless_libraries(profile);
     if !nameless.is_empty() {
         writeln!(out)?;
         look.line(out, TITLE, "Libraries with functions that have no name, and their build ids")?;
@@ -44,20 +39,20 @@ pub(crate) fn write(
     }
     writeln!(out)?;
     look.line(out, TITLE, "Samples and overhead")?;
-    look.bullets(out, "-", &sampling_facts(recording))
+    look.bullets(out, "-", &sampling_facts(profile))
 }
 
 /// The interpreters of the recording's processes, each once.
-pub(crate) fn runtimes(recording: &Recording) -> Vec<String> {
-    let runtimes = recording.processes.iter().filter_map(|process| process.runtime.clone());
+pub(crate) fn runtimes(profile: &Profile) -> Vec<String> {
+    let runtimes = profile.processes.iter().filter_map(|process| process.runtime.clone());
     runtimes.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
 /// Libraries with frames that no symbol was found for: what their debug files are to be found by.
-fn nameless_libraries(recording: &Recording) -> Vec<String> {
-    let nameless = recording.frames.iter().filter(|frame| is_nameless(frame) && !frame.module.is_empty());
+fn nameless_libraries(profile: &Profile) -> Vec<String> {
+    let nameless = profile.frames.iter().filter(|frame| is_nameless(frame) && !frame.module.is_empty());
     let modules: std::collections::BTreeSet<&str> = nameless.map(|frame| frame.module.as_str()).collect();
-    let fact = |module: &str| match recording.build_ids.get(module) {
+    let fact = |module: &str| match profile.build_ids.get(module) {
         Some(id) => format!("{module}: {id}"),
         None => format!("{module}: no build id is known"),
     };
@@ -65,7 +60,7 @@ fn nameless_libraries(recording: &Recording) -> Vec<String> {
 }
 
 /// What was found at the gates that learned watts must pass, a line a domain.
-fn weights_facts(profile: &EnergyProfile) -> Vec<String> {
+fn weights_facts(profile: &Profile) -> Vec<String> {
     let of_domains = profile.ledger.iter().zip(&profile.certainty.domains);
     let fact = |(row, domain): (&LedgerRow, &DomainCertainty)| {
         let weights = domain.weights?;
@@ -121,24 +116,18 @@ fn source_facts(source: &Source) -> Vec<String> {
 }
 
 /// What the run has shown of each GPU's meter, and which processes the driver saw on it.
-fn gpu_facts(recording: &Recording) -> Vec<String> {
+fn gpu_facts(profile: &Profile) -> Vec<String> {
     let mut facts = Vec::new();
-    for domain in &recording.domains {
-        let name = &domain.name;
-        if let Some(GpuMeter { lag_ns: Some(lag), window_ns: Some(window), .. }) =
-            recording.gpu_facts.meters.get(&domain.id)
-        {
+    for GpuFact { domain, meter, uses } in &profile.run.gpus {
+        if let Some(GpuMeter { lag_ns: Some(lag), window_ns: Some(window), .. }) = meter {
             facts.push(format!(
-                "{name}: the counter is {} ms behind the driver's power samples and sees the last {} ms of each step",
+                "{domain}: the counter is {} ms behind the driver's power samples and sees the last {} ms of each step",
                 lag / 1_000_000,
                 window / 1_000_000
             ));
         }
-        facts.extend(recording.gpu_facts.uses.get(&domain.id).into_iter().flat_map(|uses| {
-            let by_pid = busy_by_pid(uses).into_iter();
-            by_pid.map(move |(pid, percent)| {
-                format!("{name}: process {pid} kept it {percent} % busy, as the driver samples it")
-            })
+        facts.extend(busy_by_pid(uses).into_iter().map(|(pid, percent)| {
+            format!("{domain}: process {pid} kept it {percent} % busy, as the driver samples it")
         }));
     }
     facts
@@ -155,14 +144,14 @@ fn busy_by_pid(uses: &[GpuUse]) -> BTreeMap<u32, u64> {
     sums.into_iter().map(|(pid, (ns, busy))| (pid, busy / ns.max(1))).collect()
 }
 
-fn sampling_facts(recording: &Recording) -> Vec<String> {
-    let all = recording.samples.len();
-    let mut facts = vec![format!("{all} samples, {} lost", doubts::lost_total(recording))];
-    let launches = recording.gpu.stacks.named().into_iter();
+fn sampling_facts(profile: &Profile) -> Vec<String> {
+    let all = profile.run.samples;
+    let mut facts = vec![format!("{all} samples, {} lost", doubts::lost_total(profile))];
+    let launches = profile.run.launch_stacks.named().into_iter();
     facts.extend(launches.map(|(whose, count)| format!("stacks of GPU launches, {whose}: {count}")));
-    let verdicts = run::verdicts(recording);
+    let verdicts = run::verdicts(profile);
     facts.extend(verdicts.iter().map(|(verdict, count)| format!("stacks {verdict}: {count}")));
-    if let Some(summary) = &recording.summary {
+    if let Some(summary) = &profile.run.summary {
         let copies = summary.raw.iter();
         facts.extend(copies.map(|(what, count)| format!("stacks unwound in user space, {what}: {count}")));
         facts.push(format!("CPU time of energy-trace itself: {} s", seconds(summary.tracer_cpu_ns)));

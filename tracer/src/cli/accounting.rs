@@ -2,16 +2,16 @@
 
 use super::choices;
 use clap::Args;
-use energy_trace_model::profile::accounting::{Accounting, IdlePolicy, Method};
+use energy_trace_model::profile::options::{Accounting, IdlePolicy, Method};
 
 /// What the user chose.
 #[derive(Clone, Copy, Debug, Default, Args)]
-pub struct AccountingArgs {
-    /// What becomes of the idle power; every choice keeps the sum
+pub(super) struct AccountingArgs {
+    /// How to account for idle energy; totals always add up
     #[arg(long, value_parser = choices::idle_policy(), value_name = "POLICY", default_value = "separate")]
     pub idle: IdlePolicy,
 
-    /// How energy is split among those who ran at once: by CPU time alone, or by time and learned watts where the run shows them
+    /// How to split energy among code that ran at the same time
     #[arg(long, value_parser = choices::method(), value_name = "METHOD", default_value = "weighted")]
     pub attribution: Method,
 }

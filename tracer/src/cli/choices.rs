@@ -2,50 +2,49 @@
 //!
 //! Leaves out what the values do: the rooms that own them know nothing of a command line.
 
+use crate::plan::GpuLevel;
+use crate::power::source_words;
+use crate::probe::event::EventChoice;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use energy_trace_model::profile::View;
-use energy_trace_model::profile::accounting::{IdlePolicy, Method};
+use energy_trace_model::profile::options::{IdlePolicy, Method};
 use energy_trace_model::recording::record::Unwinding;
 use energy_trace_report::By;
 
 /// One word: the value, the word, its line of help.
 type Choice<T> = (T, &'static str, &'static str);
 
-/// Whose joules a worker thread's are.
+/// Where the energy of worker threads is charged.
 pub(super) fn view() -> impl TypedValueParser<Value = View> {
     one_of(&[
-        (View::Logical, "logical", "Those of the Python call that it works for"),
-        (View::Physical, "physical", "Its own"),
+        (View::Logical, "logical", "To the Python call that the thread works for"),
+        (View::Physical, "physical", "To the thread's own stack"),
     ])
 }
 
-/// What becomes of idle power.
+/// How idle energy is accounted for.
 pub(super) fn idle_policy() -> impl TypedValueParser<Value = IdlePolicy> {
     one_of(&[
         (
             IdlePolicy::Separate,
             "separate",
-            "A row of its own, `[idle package-0]` or `[GPU idle]`, charged to nobody",
+            "As rows of its own, `[idle package-0]` and `[GPU idle]`, charged to no program",
         ),
-        (
-            IdlePolicy::Exclude,
-            "exclude",
-            "As `separate` in the ledger, and left out of what is drawn and exported",
-        ),
+        (IdlePolicy::Exclude, "exclude", "Like separate, and left out of flame graphs and exports"),
         (
             IdlePolicy::Proportional,
             "proportional",
-            "Charged to whoever ran, in proportion to their energy above idle; what was charged below zero gets none",
+            "Charged to the code that ran, in proportion to its energy above idle (none where that is negative)",
         ),
         (
             IdlePolicy::ActiveTime,
             "active-time",
-            "Charged to whoever ran on the domain's CPUs, in proportion to their time",
+            "Charged to the code that ran on the domain's CPUs, in proportion to its CPU time",
         ),
         (
             IdlePolicy::Equal,
             "equal",
-            "Charged in equal parts to each thread of the target that ran on the domain's CPUs, and one part to all others together",
+            "Charged in equal parts: one to each recorded thread that ran on the domain's CPUs, one to all other programs together",
         ),
     ])
 }
@@ -53,11 +52,11 @@ pub(super) fn idle_policy() -> impl TypedValueParser<Value = IdlePolicy> {
 /// How energy above idle is split.
 pub(super) fn method() -> impl TypedValueParser<Value = Method> {
     one_of(&[
-        (Method::Time, "time", "By CPU time alone"),
+        (Method::Time, "time", "By CPU time"),
         (
             Method::Weighted,
             "weighted",
-            "By CPU time and learned watts, where the run shows them; by CPU time elsewhere",
+            "By CPU time and the power of each function, where the run shows it; by CPU time elsewhere",
         ),
     ])
 }
@@ -65,34 +64,65 @@ pub(super) fn method() -> impl TypedValueParser<Value = Method> {
 /// What one row of a table stands for.
 pub(super) fn rows() -> impl TypedValueParser<Value = By> {
     one_of(&[
-        (
-            By::Function,
-            "function",
-            "A function, or a framework's public call where the function stands for one",
-        ),
-        (
-            By::Line,
-            "line",
-            "A line of a function, where lines are known (native ones with `record --inlines`)",
-        ),
-        (By::Stack, "stack", "A whole stack"),
-        (
-            By::Api,
-            "api",
-            "The framework calls that users name: `torch.autograd.backward`, `optimizer.step`, …",
-        ),
-        (By::Library, "library", "A library, a Python package, or the kernel"),
-        (By::Thread, "thread", "A thread"),
-        (By::Process, "process", "A process"),
+        (By::Function, "function", "Functions, with a framework's public calls by their documented names"),
+        (By::Line, "line", "Source lines, where they are known (native ones need `record --inlines`)"),
+        (By::Stack, "stack", "Call stacks"),
+        (By::Api, "api", "Public framework calls, such as torch.autograd.backward or optimizer.step"),
+        (By::Library, "library", "Libraries, Python packages and the kernel"),
+        (By::Thread, "thread", "Threads"),
+        (By::Process, "process", "Processes"),
     ])
 }
 
-/// Who unwinds native frames.
+/// Where native stacks are unwound.
 pub(super) fn unwinding() -> impl TypedValueParser<Value = Unwinding> {
     one_of(&[
-        (Unwinding::Kernel, "kernel", "BPF programs; user space where they cannot yet"),
-        (Unwinding::User, "user", "User space alone"),
+        (
+            Unwinding::Kernel,
+            "kernel",
+            "In the kernel, by BPF programs with tables made from .eh_frame; in user space where that is not possible",
+        ),
+        (Unwinding::User, "user", "In user space only, from copies of the stack"),
     ])
+}
+
+/// What makes the kernel take a sample.
+pub(super) fn sample_event() -> impl TypedValueParser<Value = EventChoice> {
+    one_of(&[
+        (
+            EventChoice::Auto,
+            "auto",
+            "Hardware cycles; the CPU clock in virtual machines and where the CPU has no counters",
+        ),
+        (EventChoice::Cycles, "cycles", "Hardware cycles, or fail"),
+        (EventChoice::CpuClock, "cpu-clock", "A timer of the kernel"),
+    ])
+}
+
+/// How far GPU energy is followed.
+pub(super) fn gpu_level() -> impl TypedValueParser<Value = GpuLevel> {
+    one_of(&[
+        (GpuLevel::Off, "off", "Leave GPUs alone"),
+        (GpuLevel::Device, "device", "The energy of each GPU as a whole"),
+        (GpuLevel::Launch, "launch", "Split by the call stacks that launch GPU work"),
+        (
+            GpuLevel::Kernel,
+            "kernel",
+            "Split by the running time of each GPU kernel, measured with CUPTI inside the command; slows launches, and the report says by how much",
+        ),
+    ])
+}
+
+/// One line for `--power`, from the table of sources.
+pub(super) fn power_help() -> String {
+    let words: Vec<String> = source_words().map(|(word, _)| word).collect();
+    format!("Power source; may be repeated [default: auto] [possible values: {}]", words.join(", "))
+}
+
+/// The same with a line for each source.
+pub(super) fn power_long_help() -> String {
+    let lines: String = source_words().map(|(word, help)| format!("\n- {word}: {help}")).collect();
+    format!("Power source; may be repeated\n\nPossible values:{lines}\n\n[default: auto]")
 }
 
 /// Accepts the words of a list that is not empty, and no others.
@@ -104,4 +134,21 @@ fn one_of<T: Copy + Send + Sync + 'static>(
         let chosen = choices.iter().find(|(_, word, _)| *word == typed).unwrap_or(&choices[0]);
         chosen.0
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gpu_level;
+    use crate::plan::GpuLevel;
+    use clap::builder::TypedValueParser as _;
+    use std::ffi::OsStr;
+
+    /// Levels have the names of the manual, and no others.
+    #[test]
+    fn gpu_levels() {
+        let parse = |word: &str| gpu_level().parse_ref(&clap::Command::new("x"), None, OsStr::new(word));
+        assert_eq!((parse("off").unwrap(), parse("kernel").unwrap()), (GpuLevel::Off, GpuLevel::Kernel));
+        let error = parse("kernels").unwrap_err().to_string();
+        assert!(error.contains("off, device, launch, kernel"), "{error}");
+    }
 }

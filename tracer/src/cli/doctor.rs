@@ -1,7 +1,8 @@
 //! `energy-trace doctor`: can this machine record?
 
+use super::common::Common;
+use super::failure::Failure;
 use super::output::write_to;
-use super::{Common, Failure};
 use crate::doctor::{self, DoctorPlan};
 use crate::privileges::refuse_what_lends;
 use clap::Args;
@@ -11,26 +12,26 @@ use std::process::ExitCode;
 
 /// What the user typed after `doctor`.
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
-    /// Write JSON
+pub(super) struct DoctorArgs {
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 
-    /// Where sysfs is mounted
+    /// Directory where sysfs is mounted
     #[arg(long = "path.sysfs", value_name = "DIR", default_value = "/sys")]
     pub sysfs: PathBuf,
 
-    /// Where the root of the file system is, for what the kernel offers
+    /// Root directory of the kernel's files (/proc, /sys), for tests
     #[arg(long = "path.rootfs", value_name = "DIR", default_value = "/", hide = true)]
     pub rootfs: PathBuf,
 
-    /// The NVML library, when it is not where the driver puts it
+    /// NVIDIA's management library (libnvidia-ml.so.1), if it is not where the driver installs it
     #[arg(long, value_name = "FILE")]
     pub nvml_lib: Option<PathBuf>,
 }
 
 /// Examines this machine. Ends with 0 when the main job can run, else with 1.
-pub fn run(args: &DoctorArgs, common: &Common) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &DoctorArgs, common: &Common) -> Result<ExitCode, Failure> {
     let lending = [
         ("--path.sysfs", args.sysfs != Path::new("/sys")),
         ("--path.rootfs", args.rootfs != Path::new("/")),
@@ -44,10 +45,12 @@ pub fn run(args: &DoctorArgs, common: &Common) -> Result<ExitCode, Failure> {
         typed: std::env::args_os().collect(),
     });
     if !common.quiet {
-        let color = common.color.resolve(std::io::stdout().is_terminal());
+        let stdout = std::io::stdout();
+        let color = common.color.resolve(stdout.is_terminal());
+        let width = terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0);
         write_to(None, |out| match args.json {
             true => doctor::write_json(out, &findings),
-            false => doctor::write_text(out, &findings, color),
+            false => doctor::write_text(out, &findings, color, width),
         })?;
     }
     Ok(if doctor::can_record(&findings) { ExitCode::SUCCESS } else { ExitCode::FAILURE })

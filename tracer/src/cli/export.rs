@@ -1,42 +1,40 @@
 //! `energy-trace export FILE --format folded`: a recording for another tool.
 
-use super::Failure;
 use super::accounting::AccountingArgs;
 use super::choices;
+use super::failure::Failure;
 use super::output::{read_profile, write_to};
 use clap::Args;
 use energy_trace_model::profile::View;
 use energy_trace_report::DomainChoice;
 use energy_trace_report::folded::{self, FoldedOptions};
-use energy_trace_report::short_names;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What the user typed after `export`.
 #[derive(Debug, Args)]
-pub struct ExportArgs {
-    /// The recording
+pub(super) struct ExportArgs {
+    /// Recording file
     #[arg(value_name = "FILE", default_value = "energy-trace.data")]
     pub file: PathBuf,
 
-    /// The format: folded (stacks with microjoules, for flame graph tools)
+    /// Output format: folded (stacks with microjoules, for flame graph tools)
     #[arg(long, value_parser = parse_format)]
     pub format: Format,
 
-    /// Where to write it; stdout without it
+    /// Output file; standard output if not given
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
 
-    /// Without the arguments of templates: `std::vector<int, std::allocator<int>>` becomes `std::vector<…>`, and what differs in
-    /// nothing else becomes one function
+    /// Drop C++ template arguments, and merge functions that become equal
     #[arg(long)]
     pub short_names: bool,
 
-    /// Whose energy: total, package, dram, gpu or psys
+    /// Energy to include: total, package, dram, gpu or psys
     #[arg(long, default_value = "total")]
     pub domain: DomainChoice,
 
-    /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
+    /// Where to charge the energy of worker threads
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 
@@ -47,7 +45,7 @@ pub struct ExportArgs {
 
 /// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(super) enum Format {
     /// One stack a line, root first, and its microjoules.
     Folded,
 }
@@ -55,20 +53,22 @@ pub enum Format {
 fn parse_format(text: &str) -> Result<Format, String> {
     match text {
         "folded" => Ok(Format::Folded),
-        "csv" => Err("not in this version as an export, which has: folded; `report --format csv` writes the rows as CSV".into()),
-        "pprof" | "firefox" | "speedscope" | "parquet" => Err("not in this version, which has: folded".into()),
-        _ => Err("no such format; this version has: folded".into()),
+        "csv" => Err(
+            "not in this version, which exports folded only; for CSV use `energy-trace report --format csv`"
+                .into(),
+        ),
+        "pprof" | "firefox" | "speedscope" | "parquet" => {
+            Err("not in this version, which exports folded only".into())
+        }
+        _ => Err("unknown format; this version exports folded".into()),
     }
 }
 
 /// Writes a recording in another format.
-pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let (mut recording, profile) = read_profile(&args.file, args.view, args.accounting)?;
-    if args.short_names {
-        short_names::shorten(&mut recording);
-    }
-    let options = FoldedOptions { domain: args.domain };
+pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
+    let profile = read_profile(&args.file, args.view, args.accounting)?;
+    let options = FoldedOptions { domain: args.domain, short_names: args.short_names };
     write_to(args.output.as_deref(), |out| match args.format {
-        Format::Folded => folded::write(out, &recording, &profile, &options),
+        Format::Folded => folded::write(out, &profile, &options),
     })
 }

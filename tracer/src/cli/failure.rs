@@ -15,34 +15,34 @@ const USAGE: u8 = 2;
 
 /// An error that ends energy-trace.
 #[derive(Debug)]
-pub struct Failure {
+pub(super) struct Failure {
     text: String,
     code: u8,
 }
 
 impl Failure {
     /// energy-trace's own failure: an error with its causes.
-    pub fn own(error: &dyn std::error::Error) -> Self {
+    pub(super) fn own(error: &dyn std::error::Error) -> Self {
         Self { text: chain(error), code: OWN_FAILURE }
     }
 
     /// The command cannot be executed.
-    pub fn not_executable(error: &dyn std::error::Error) -> Self {
+    pub(super) fn not_executable(error: &dyn std::error::Error) -> Self {
         Self { text: chain(error), code: NOT_EXECUTABLE }
     }
 
     /// The command was not found.
-    pub fn not_found(error: &dyn std::error::Error) -> Self {
+    pub(super) fn not_found(error: &dyn std::error::Error) -> Self {
         Self { text: chain(error), code: NOT_FOUND }
     }
 
     /// Wrong usage.
-    pub fn usage(text: impl Into<String>) -> Self {
+    pub(super) fn usage(text: impl Into<String>) -> Self {
         Self { text: text.into(), code: USAGE }
     }
 
     /// Adds what to do about it.
-    pub fn advise(mut self, advice: Option<String>) -> Self {
+    pub(super) fn advise(mut self, advice: Option<String>) -> Self {
         if let Some(advice) = advice {
             self.text.push_str("\n  ");
             self.text.push_str(&advice);
@@ -51,12 +51,12 @@ impl Failure {
     }
 
     /// Whether the user typed something wrong.
-    pub const fn is_usage(&self) -> bool {
+    pub(super) const fn is_usage(&self) -> bool {
         self.code == USAGE
     }
 
     /// The status to end with.
-    pub fn exit_code(&self) -> ExitCode {
+    pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
 }

@@ -1,10 +1,9 @@
 //! Where a verb writes: stdout or a file. A reader that closes the pipe early (`| head`) is no failure.
 
-use super::Failure;
 use super::accounting::AccountingArgs;
-use energy_trace_attribution as attribution;
-use energy_trace_model::profile::{EnergyProfile, View};
-use energy_trace_model::recording::Recording;
+use super::failure::Failure;
+use energy_trace_attribution::attribute;
+use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_model::recording::file::{self, FileError};
 use nix::unistd::geteuid;
 use std::fs::OpenOptions;
@@ -22,17 +21,9 @@ struct WriteError {
 }
 
 /// Reads a recording and attributes its energy as the user chose.
-pub(super) fn read_profile(
-    path: &Path,
-    view: View,
-    accounting: AccountingArgs,
-) -> Result<(Recording, EnergyProfile), Failure> {
-    let mut recording = file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))?;
-    let profile = match view {
-        View::Logical => attribution::attribute_logically_as(&mut recording, accounting.into()),
-        View::Physical => attribution::attribute_as(&recording, accounting.into()),
-    };
-    Ok((recording, profile))
+pub(super) fn read_profile(path: &Path, view: View, accounting: AccountingArgs) -> Result<Profile, Failure> {
+    let recording = file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))?;
+    Ok(attribute(&recording, &Options { view, accounting: accounting.into() }))
 }
 
 /// What a user behind sudo may not know.
@@ -40,7 +31,7 @@ fn advice(error: &FileError) -> Option<String> {
     let FileError::Read { source, .. } = error else { return None };
     let denied = source.kind() == io::ErrorKind::PermissionDenied && std::env::var_os("SUDO_UID").is_some();
     denied.then(|| {
-        "it was read with the rights of the user who typed sudo; for a recording of root's own: \
+        "the file was opened as the user who called sudo; for a recording that belongs to root: \
          sudo env -u SUDO_UID energy-trace …"
             .to_owned()
     })
@@ -81,7 +72,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     match open.open(path) {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => Err(io::Error::other(
-            "it is a link, which root does not follow in a folder of others; name the file itself",
+            "it is a link in another user's folder, which root does not follow; name the file itself",
         )),
         opened => opened?.write_all(bytes),
     }

@@ -1,10 +1,12 @@
 //! `energy-trace [record] [OPTIONS] -- COMMAND…`: what can be asked of a recording.
 //!
-//! Leaves out what it means on this machine (`plan`).
+//! Leaves out what it means on this machine (`resolve.rs`).
 
 use super::choices;
-use super::{Common, Failure};
-use crate::plan;
+use super::common::Common;
+use super::failure::Failure;
+use super::resolve::{PlanError, resolve};
+use crate::plan::GpuLevel;
 use crate::power::SourceChoice;
 use crate::probe::event::EventChoice;
 use crate::session;
@@ -18,134 +20,118 @@ use std::time::Duration;
 
 /// What the user typed for a recording.
 #[derive(Debug, Args)]
-pub struct RecordArgs {
-    /// The command to run and its arguments, after `--`
+pub(super) struct RecordArgs {
+    /// The command to run, with its arguments
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "cgroup"])]
     pub command: Vec<OsString>,
 
-    /// Attach to these processes and all below them, until they end
-    #[arg(short, long, value_name = "PID", num_args = 1.., value_delimiter = ',', conflicts_with_all = ["cgroup", "all"],
+    /// Attach to these processes and their children
+    #[arg(help_heading = "What to record", short, long, value_name = "PID", num_args = 1.., value_delimiter = ',', conflicts_with_all = ["cgroup", "all"],
           value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Vec<u32>,
 
-    /// Attach to the processes of a control group (a folder below /sys/fs/cgroup)
-    #[arg(long, value_name = "PATH", conflicts_with = "all")]
+    /// Attach to the processes of a control group, a directory under /sys/fs/cgroup
+    #[arg(help_heading = "What to record", long, value_name = "PATH", conflicts_with = "all")]
     pub cgroup: Option<PathBuf>,
 
     /// Record every process of the machine, until the command ends or Ctrl-C
-    #[arg(short, long)]
+    #[arg(help_heading = "What to record", short, long)]
     pub all: bool,
 
-    /// Stop recording after this time, such as 30s or 5m; the command runs on
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    /// Stop recording after this time, such as 30s or 5m; the command keeps running
+    #[arg(help_heading = "What to record", long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// Where to write the recording; an older one is kept as FILE.old
-    #[arg(short, long, value_name = "FILE", default_value = "energy-trace.data")]
+    /// Recording file to write; an existing one is kept as FILE.old
+    #[arg(help_heading = "Output", short, long, value_name = "FILE", default_value = "energy-trace.data")]
     pub output: PathBuf,
 
-    /// Where to write the flame graph
-    #[arg(long, value_name = "FILE", default_value = "energy-trace.svg")]
+    /// Flame graph file to write
+    #[arg(help_heading = "Output", long, value_name = "FILE", default_value = "energy-trace.svg")]
     pub svg: PathBuf,
 
     /// Write no flame graph
-    #[arg(long, conflicts_with = "svg")]
+    #[arg(help_heading = "Output", long, conflicts_with = "svg")]
     pub no_svg: bool,
 
-    /// Stack samples a second on each CPU
-    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Stack samples per second, per CPU
+    #[arg(help_heading = "Sampling", short = 'F', long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub frequency: u32,
 
-    /// What makes the kernel take a sample: auto (hardware cycles, and the CPU clock where the CPU is virtual or has no counters), cycles, or
-    /// cpu-clock
-    #[arg(long, value_name = "EVENT", value_enum, default_value_t = EventChoice::Auto, hide_possible_values = true)]
+    /// Event that triggers a stack sample
+    #[arg(help_heading = "Sampling", long, value_name = "EVENT", value_parser = choices::sample_event(), default_value = "auto")]
     pub sample_event: EventChoice,
 
-    /// Keep how long the BPF programs' pushes into their ring buffers take, and say it at the end (for cargo xtask bench freeze)
+    /// Measure how long the BPF programs take to write to their ring buffers, and print it at the end (for `cargo xtask bench freeze`)
     #[arg(long, hide = true)]
     pub push_times: bool,
 
-    /// Who finds the callers of native code: the kernel, by BPF programs with tables made of .eh_frame, or user, this program in user
-    /// space, from copies of the stack that the kernel makes at each sample
-    #[arg(long, value_name = "WHERE", value_parser = choices::unwinding(), default_value = "kernel")]
+    /// Where native stacks are unwound
+    #[arg(help_heading = "Sampling", long, value_name = "WHERE", value_parser = choices::unwinding(), default_value = "kernel")]
     pub unwind: Unwinding,
 
-    /// Kernel memory for the tables that native stacks are unwound by, of all programs together; a PyTorch process needs 50 to 110
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    /// Kernel memory limit for the unwind tables of all processes, in MiB; a PyTorch process needs 50 to 110
+    #[arg(help_heading = "Sampling", long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub unwind_memory: u32,
 
-    /// Have the BPF programs use only what Linux 5.10 has, whatever this kernel has
+    /// Let the BPF programs use only what Linux 5.10 has
     #[arg(long, hide = true)]
     pub oldest_kernel: bool,
 
-    /// Where joules come from: auto, powercap, perf, nvml, amdgpu, hwmon, model, replay:FILE or none; may be repeated
-    #[arg(long, value_name = "SOURCE")]
+    /// Power source
+    #[arg(help_heading = "Energy", long, value_name = "SOURCE", help = choices::power_help(), long_help = choices::power_long_help())]
     pub power: Vec<SourceChoice>,
 
-    /// Power readings a second
-    #[arg(long, value_name = "HZ", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    /// Power readings per second
+    #[arg(help_heading = "Energy", long, value_name = "HZ", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub power_hz: u32,
 
-    /// Where sysfs is mounted
-    #[arg(long = "path.sysfs", value_name = "DIR", default_value = "/sys")]
+    /// Directory where sysfs is mounted
+    #[arg(help_heading = "Energy", long = "path.sysfs", value_name = "DIR", default_value = "/sys")]
     pub sysfs: PathBuf,
 
-    /// Where the root of the file system is, for what the kernel offers
+    /// Root directory of the kernel's files (/proc, /sys), for tests
     #[arg(long = "path.rootfs", value_name = "DIR", default_value = "/", hide = true)]
     pub rootfs: PathBuf,
 
-    /// The NVML library, when it is not where the driver puts it
-    #[arg(long, value_name = "FILE")]
+    /// NVIDIA's management library (libnvidia-ml.so.1), if it is not where the driver installs it
+    #[arg(help_heading = "Energy", long, value_name = "FILE")]
     pub nvml_lib: Option<PathBuf>,
 
-    /// How far to look into GPUs: off, device (each device's energy as a whole), launch (by the stacks that launch work), or kernel (by the
-    /// time that each kernel runs, which CUPTI measures in the command; what that costs a launch is said)
-    #[arg(long, value_name = "TIER", default_value = "launch", value_parser = parse_gpu)]
-    pub gpu: Gpu,
+    /// How finely GPU energy is attributed
+    #[arg(help_heading = "Energy", long, value_name = "TIER", default_value = "launch", value_parser = choices::gpu_level())]
+    pub gpu: GpuLevel,
 
-    /// Idle power of the machine, instead of measuring it for a second before the start
-    #[arg(long, value_name = "W", value_parser = parse_watts)]
+    /// Idle power of the machine in watts, instead of measuring it for one second before the start
+    #[arg(help_heading = "Energy", long, value_name = "W", value_parser = parse_watts)]
     pub idle_watts: Option<MicroWatts>,
 
-    /// Parameters of the power model, such as idle=20,core=8 (watts of the machine at rest, watts a busy CPU adds)
-    #[arg(long, value_name = "idle=W,core=W", value_parser = parse_model)]
+    /// Watts for the power model: of the idle machine, and added by each busy CPU
+    #[arg(help_heading = "Energy", long, value_name = "idle=W,core=W", value_parser = parse_model)]
     pub model_watts: Option<ModelWatts>,
 
-    /// Refuse to estimate: without a power counter, do not record
-    #[arg(long)]
+    /// Fail if there is no energy counter, instead of estimating
+    #[arg(help_heading = "Energy", long)]
     pub measured_only: bool,
 
-    /// Have oneDNN, which PyTorch and TensorFlow compute with, write down the names of the kernels that it makes at run time: sets
-    /// ONEDNN_JIT_PROFILE and DNNL_JIT_PROFILE to 2 for the command
-    #[arg(long)]
+    /// Name the kernels that oneDNN (in PyTorch, TensorFlow) generates at run time: sets ONEDNN_JIT_PROFILE=2 and DNNL_JIT_PROFILE=2 for
+    /// the command
+    #[arg(help_heading = "Sampling", long)]
     pub jit_names: bool,
 
-    /// Source lines of native code, and functions that the compiler put into others as frames of their own, where libraries have debug
-    /// information: in them, or in files under /usr/lib/debug; takes time and memory after the run
-    #[arg(long)]
+    /// Show source lines and inlined functions of native code, from debug information in libraries or under /usr/lib/debug; takes time
+    /// and memory after the run
+    #[arg(help_heading = "Sampling", long)]
     pub inlines: bool,
 
-    /// Under sudo, run the command as root instead of as the invoking user
-    #[arg(long)]
+    /// Under sudo, run the command as root instead of as the user who called sudo
+    #[arg(help_heading = "What to record", long)]
     pub as_root: bool,
-}
-
-/// How far to look into GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gpu {
-    /// Not at all.
-    Off,
-    /// The energy of each device.
-    Device,
-    /// By the stacks that launch work.
-    Launch,
-    /// By the time of each kernel.
-    Kernel,
 }
 
 /// The model's parameters that were given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ModelWatts {
+pub(super) struct ModelWatts {
     /// Power of the machine at rest.
     pub idle: Option<MicroWatts>,
     /// Power that a busy CPU adds.
@@ -153,9 +139,9 @@ pub struct ModelWatts {
 }
 
 /// Records.
-pub fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failure> {
-    let plan = plan::resolve(args, common).map_err(|error| match error {
-        plan::PlanError::User(error) => Failure::own(&error),
+pub(super) fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failure> {
+    let plan = resolve(args, common).map_err(|error| match error {
+        PlanError::User(error) => Failure::own(&error),
         usage => Failure::usage(usage.to_string()),
     })?;
     session::run(&plan).map(ExitCode::from).map_err(|error| {
@@ -171,18 +157,8 @@ pub fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failure> {
 fn parse_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
-        Ok(_) => Err("it must be longer than nothing".into()),
+        Ok(_) => Err("it must be longer than zero".into()),
         Err(error) => Err(format!("{error}; write it as 30s, 500ms or 1h30m")),
-    }
-}
-
-fn parse_gpu(text: &str) -> Result<Gpu, String> {
-    match text {
-        "off" => Ok(Gpu::Off),
-        "device" => Ok(Gpu::Device),
-        "launch" => Ok(Gpu::Launch),
-        "kernel" => Ok(Gpu::Kernel),
-        _ => Err("expected off, device, launch or kernel".into()),
     }
 }
 
@@ -198,7 +174,7 @@ fn parse_model(text: &str) -> Result<ModelWatts, String> {
         let slot = match key.trim() {
             "idle" => &mut model.idle,
             "core" => &mut model.core,
-            other => return Err(format!("there is no parameter {other:?}; there are idle and core")),
+            other => return Err(format!("unknown parameter {other:?}; use idle and core")),
         };
         if slot.replace(parse_watts(value.trim())?).is_some() {
             return Err(format!("{key} is given twice"));
@@ -209,7 +185,7 @@ fn parse_model(text: &str) -> Result<ModelWatts, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Gpu, parse_duration, parse_gpu, parse_model, parse_watts};
+    use super::{parse_duration, parse_model, parse_watts};
     use energy_trace_model::units::MicroWatts;
     use std::time::Duration;
 
@@ -241,12 +217,5 @@ mod tests {
         for wrong in ["30", "0s", "-1s", "soon"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
-    }
-
-    /// Tiers have the names of the manual, and no others.
-    #[test]
-    fn gpu_tiers() {
-        assert_eq!((parse_gpu("off"), parse_gpu("kernel")), (Ok(Gpu::Off), Ok(Gpu::Kernel)));
-        assert!(parse_gpu("kernels").unwrap_err().contains("expected off, device, launch or kernel"));
     }
 }

@@ -2,41 +2,42 @@
 
 use super::accounting::AccountingArgs;
 use super::choices;
+use super::common::Common;
+use super::failure::Failure;
 use super::output::{read_profile, write_to};
-use super::{Common, Failure};
 use clap::{Args, ValueEnum};
 use energy_trace_model::profile::View;
 use energy_trace_report::json::JsonOptions;
 use energy_trace_report::table::TableOptions;
-use energy_trace_report::{By, csv, json, short_names, table};
+use energy_trace_report::{By, csv, json, table};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What the user typed after `report`.
 #[derive(Debug, Args)]
-pub struct ReportArgs {
-    /// The recording
+pub(super) struct ReportArgs {
+    /// Recording file
     #[arg(value_name = "FILE", default_value = "energy-trace.data")]
     pub file: PathBuf,
 
-    /// The form of the report
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
 
-    /// What a row stands for
+    /// What to group rows by
     #[arg(long, value_parser = choices::rows(), default_value = "function")]
     pub by: By,
 
-    /// Whose joules a worker thread's are: those of the Python call that it works for, or its own
+    /// Where to charge the energy of worker threads
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 
-    /// Without the arguments of templates: `std::vector<int, std::allocator<int>>` becomes `std::vector<…>`; tables only
+    /// Drop C++ template arguments in tables
     #[arg(long)]
     pub short_names: bool,
 
-    /// Rows of the table
+    /// Number of rows in each table
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
 
@@ -47,23 +48,19 @@ pub struct ReportArgs {
 
 /// The form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people.
+pub(super) enum Format {
+    /// For people
     Table,
-    /// For programs: the contract's JSON.
+    /// For programs, as docs/contract.md describes
     Json,
-    /// For spreadsheets.
+    /// For spreadsheets
     Csv,
 }
 
 /// Shows a recording on stdout.
-pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     check_rows(args.format, args.by).map_err(Failure::usage)?;
-    let (mut recording, profile) = read_profile(&args.file, args.view, args.accounting)?;
-    // Programs get whole names: JSON and CSV keep what a symbol is.
-    if args.short_names && args.format == Format::Table {
-        short_names::shorten(&mut recording);
-    }
+    let profile = read_profile(&args.file, args.view, args.accounting)?;
     let stdout = std::io::stdout();
     write_to(None, |out| match args.format {
         Format::Table => {
@@ -73,11 +70,13 @@ pub fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
                 color: common.color.resolve(stdout.is_terminal()),
                 verbose: common.verbose,
                 width: terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0),
+                // Programs get whole names: JSON and CSV keep what a symbol is.
+                short_names: args.short_names,
             };
-            table::write(out, &recording, &profile, &options)
+            table::write(out, &profile, &options)
         }
-        Format::Json => json::write(out, &recording, &profile, &JsonOptions { pretty: stdout.is_terminal() }),
-        Format::Csv => csv::write(out, &recording, &profile),
+        Format::Json => json::write(out, &profile, &JsonOptions { pretty: stdout.is_terminal() }),
+        Format::Csv => csv::write(out, &profile),
     })
 }
 
@@ -86,9 +85,9 @@ fn check_rows(format: Format, by: By) -> Result<(), &'static str> {
     match (format, by) {
         (Format::Table, _) | (_, By::Function) | (Format::Json, By::Thread | By::Process) => Ok(()),
         (Format::Json, _) => {
-            Err("--format json holds functions, threads and processes: for others use --format table")
+            Err("--format json has functions, threads and processes only; use --format table")
         }
-        (Format::Csv, _) => Err("--format csv holds functions: for others use --format table or json"),
+        (Format::Csv, _) => Err("--format csv has functions only; use --format table or json"),
     }
 }
 

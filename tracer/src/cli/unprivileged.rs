@@ -3,7 +3,7 @@
 //!
 //! Leaves out recording, whose files are the finisher's.
 
-use super::Failure;
+use super::failure::Failure;
 use crate::privileges::are_lent;
 use crate::roles::renounce::{Identity, renounce};
 use crate::tracee::user::InvokingUser;
@@ -13,7 +13,7 @@ use std::io;
 /// Why privileges are still there. Then nothing is read.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot become the user who typed this: {0}; run it without sudo and without capabilities, which it does not need"
+    "cannot give up privileges: {0}; run this command without sudo and without capabilities, which it does not need"
 )]
 struct StillPrivileged(#[source] io::Error);
 

@@ -2,7 +2,7 @@
 //!
 //! Programs often bring a CUPTI of their own (PyTorch, JAX), which is not to be seen here; so none on the machine is no more than a remark.
 
-use super::{DoctorPlan, Finding};
+use super::finding::{DoctorPlan, Finding};
 use crate::tracee::injection::{INJECTION, find_library};
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,8 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     folders.extend(PLACES.map(|place| plan.rootfs.join(place)));
     let mut findings = vec![of_library(), of_cupti(&folders)];
     if let Some(other) = std::env::var_os(INJECTION).filter(|path| !path.is_empty()) {
-        let text = format!("{INJECTION} names {}: --gpu kernel loads it first", other.display());
+        let text =
+            format!("{INJECTION} is set to {}: --gpu kernel loads that library first", other.display());
         findings.push(Finding::ok(AREA, text));
     }
     findings
@@ -28,10 +29,12 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
 
 fn of_library() -> Finding {
     match find_library() {
-        Ok(library) => Finding::ok(AREA, format!("--gpu kernel injects {}", library.display())),
+        Ok(library) => {
+            Finding::ok(AREA, format!("--gpu kernel: the library for the program is {}", library.display()))
+        }
         Err(error) => Finding::warn(
             AREA,
-            format!("--gpu kernel cannot time kernels and counts launches: {error}"),
+            format!("--gpu kernel cannot time kernels here and works like --gpu launch: {error}"),
             "cargo xtask build",
         ),
     }
@@ -42,8 +45,8 @@ fn of_cupti(folders: &[PathBuf]) -> Finding {
         Some(file) => Finding::ok(AREA, format!("--gpu kernel: CUPTI is at {}", file.display())),
         None => Finding::warn(
             AREA,
-            "--gpu kernel: no CUPTI is in the usual places, so that kernels are timed only in programs that bring one (PyTorch does)",
-            "pip install nvidia-cuda-cupti-cu12 (or the CUDA toolkit), and name the library in ENERGY_TRACE_CUPTI_LIB",
+            "--gpu kernel: no CUPTI in the usual places; kernels are timed only in programs that bring their own, as PyTorch does",
+            "pip install nvidia-cuda-cupti-cu12 (or install the CUDA toolkit), and set ENERGY_TRACE_CUPTI_LIB to the library",
         ),
     }
 }

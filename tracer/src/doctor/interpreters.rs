@@ -2,7 +2,7 @@
 //!
 //! No program of PATH is run as root: under sudo it is run as the invoking user, and where root has no such user it is known by its name.
 
-use super::{DoctorPlan, Finding};
+use super::finding::{DoctorPlan, Finding};
 use crate::tracee::become_user::run_as;
 use crate::tracee::lookup::locate;
 use crate::tracee::user::InvokingUser;
@@ -49,29 +49,28 @@ fn on_path() -> Finding {
         Err(error) => {
             return Finding::warn(
                 "python",
-                format!("python3 on PATH: not asked, {error}"),
-                "run doctor by sudo",
+                format!("python3 on PATH: version unknown: {error}"),
+                "run doctor with sudo",
             );
         }
     };
     match version {
         Some(version) => judge(version, &format!("python3 on PATH: CPython {}", name(version))),
-        None if geteuid().is_root() => Finding::ok(
-            "python",
-            "python3 on PATH: its version is not in its name, and it is not run as root to say it",
-        ),
-        None => Finding::ok("python", "no python3 on PATH that says its version"),
+        None if geteuid().is_root() => {
+            Finding::ok("python", "python3 on PATH: version unknown (doctor does not run programs as root)")
+        }
+        None => Finding::ok("python", "python3 on PATH does not print its version"),
     }
 }
 
 fn judge(version: Version, what: &str) -> Finding {
     if known_versions().any(|known| known == version) {
-        return Finding::ok("python", format!("{what}: its frames are walked"));
+        return Finding::ok("python", format!("{what}: supported"));
     }
     let known = known_versions().map(name).collect::<Vec<_>>().join(", ");
     Finding::warn(
         "python",
-        format!("{what}: not known to this version, so its stacks have native frames only"),
+        format!("{what}: not supported, so its stacks show native frames only"),
         format!("use CPython {known}"),
     )
 }

@@ -1,6 +1,6 @@
 //! The kernel's side: version, BTF, BPF, privileges, perf settings, a trial load, tracefs, pid namespace.
 
-use super::{DoctorPlan, Finding};
+use super::finding::{DoctorPlan, Finding};
 use crate::host::kernel::{is_first_pid_namespace_at, read_kernel_at};
 use crate::privileges::{Privileges, setcap_advice};
 use crate::probe::event::{EventChoice, Machine, decide};
@@ -62,13 +62,13 @@ fn parse_release(release: &str) -> Option<(u32, u32)> {
 fn btf(privileges: &Privileges, root: &Path) -> Finding {
     let path = root.join("sys/kernel/btf/vmlinux");
     if privileges.btf {
-        return Finding::ok("btf", format!("type information in {}", path.display()));
+        return Finding::ok("btf", format!("BTF type information at {}", path.display()));
     }
     Finding::fail(
         "btf",
         format!("{} is missing", path.display()),
-        "use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as those of Debian 12, Ubuntu 22.04 and Fedora are; \
-         in a container, mount the host's /sys",
+        "use a kernel built with CONFIG_DEBUG_INFO_BTF=y (Debian 12, Ubuntu 22.04 and Fedora have one); in a container, mount the \
+         host's /sys",
     )
 }
 
@@ -76,7 +76,9 @@ fn bpf(privileges: &Privileges) -> Finding {
     match privileges.unprivileged_bpf_disabled {
         Some(setting) => Finding::ok(
             "bpf",
-            format!("system call there (kernel.unprivileged_bpf_disabled = {setting}, which CAP_BPF passes)"),
+            format!(
+                "the bpf system call is available (kernel.unprivileged_bpf_disabled = {setting} does not limit CAP_BPF)"
+            ),
         ),
         None => Finding::fail(
             "bpf",
@@ -91,7 +93,7 @@ fn rights(privileges: &Privileges) -> Finding {
     if missing.is_empty() {
         return Finding::ok(
             "privileges",
-            "CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH are there",
+            "CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH are available",
         );
     }
     let program = std::env::current_exe().unwrap_or_else(|_| "energy-trace".into());
@@ -100,7 +102,7 @@ fn rights(privileges: &Privileges) -> Finding {
     Finding::fail(
         "privileges",
         format!("missing: {}", each.join(", ")),
-        format!("run energy-trace with sudo, or once: {}", setcap_advice(&program)),
+        format!("run energy-trace with sudo, or grant the capabilities once: {}", setcap_advice(&program)),
     )
 }
 
@@ -108,7 +110,11 @@ fn rights(privileges: &Privileges) -> Finding {
 fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
     if let Err(error) = privileges.check(&plan.typed) {
         let first = error.to_string().lines().next().unwrap_or_default().to_owned();
-        return Finding::fail("bpf programs", format!("not tried: {first}"), "mend the above and ask again");
+        return Finding::fail(
+            "bpf programs",
+            format!("not tried: {first}"),
+            "fix the items above and run doctor again",
+        );
     }
     match Tracer::load(&TraceConfig {
         sample_hz: 99,
@@ -125,9 +131,9 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
     }) {
         Ok(_) => Finding::ok("bpf programs", "loaded and verified"),
         Err(error) => {
-            let fix = error
-                .advice()
-                .unwrap_or_else(|| "run again with -v for the verifier's words, and report it".into());
+            let fix = error.advice().unwrap_or_else(|| {
+                "run doctor again with -v to see the verifier's log, and report it".into()
+            });
             Finding::fail("bpf programs", error.to_string(), fix)
         }
     }
@@ -136,12 +142,12 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
 fn perf(privileges: &Privileges) -> Finding {
     match privileges.perf_event_paranoid {
         Some(level) => {
-            Finding::ok("perf", format!("kernel.perf_event_paranoid = {level}, which CAP_PERFMON passes"))
+            Finding::ok("perf", format!("kernel.perf_event_paranoid = {level} (does not limit CAP_PERFMON)"))
         }
         None => Finding::fail(
             "perf",
             "the kernel has no perf events",
-            "use a kernel built with CONFIG_PERF_EVENTS=y; without them nothing can be sampled",
+            "use a kernel built with CONFIG_PERF_EVENTS=y; sampling needs perf events",
         ),
     }
 }
@@ -160,7 +166,7 @@ fn sample_rate(root: &Path) -> Finding {
     let Some(limit) = read_limit_at(root) else {
         return Finding::warn(
             "sample rate",
-            "kernel.perf_event_max_sample_rate cannot be read, so that it is not known whether samples are held back",
+            "kernel.perf_event_max_sample_rate cannot be read, so it is unknown whether the kernel limits the sample rate",
             "mount -t proc proc /proc",
         );
     };
@@ -170,10 +176,10 @@ fn sample_rate(root: &Path) -> Finding {
         rates.iter().filter(|rate| rate.is_limited()).map(|rate| rate.told(limit)).collect();
     if limited.is_empty() {
         let text =
-            format!("kernel.perf_event_max_sample_rate = {limit}: 99 and 499 samples a second come as asked");
+            format!("kernel.perf_event_max_sample_rate = {limit} allows 99 and 499 samples per second");
         return Finding::ok("sample rate", text);
     }
-    let text = format!("the kernel holds samples back: {}", limited.join("; "));
+    let text = format!("the kernel limits the sample rate: {}", limited.join("; "));
     Finding::warn("sample rate", text, rate_fix(RATES[1]))
 }
 
@@ -186,7 +192,7 @@ fn kernel_symbols(root: &Path) -> Finding {
             "kernel.kptr_restrict = 2 hides the names of kernel functions",
             "sudo sysctl kernel.kptr_restrict=1",
         ),
-        _ => Finding::ok("kernel symbols", "names of kernel functions can be read"),
+        _ => Finding::ok("kernel symbols", "kernel function names are readable"),
     }
 }
 
@@ -194,21 +200,30 @@ fn tracefs(root: &Path) -> Finding {
     let places = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|place| root.join(place));
     match places.iter().find(|place| place.join("events/sched/sched_switch").exists()) {
         Some(place) => Finding::ok("tracefs", format!("tracepoints in {}", place.display())),
+        None if places.iter().any(|place| is_closed(place)) => {
+            Finding::warn("tracefs", "this user may not read /sys/kernel/tracing", "run doctor with sudo")
+        }
         None => Finding::warn(
             "tracefs",
-            "no tracepoints below /sys/kernel/tracing, or they may not be read",
+            "no tracepoints under /sys/kernel/tracing",
             "as root: mount -t tracefs tracefs /sys/kernel/tracing",
         ),
     }
 }
 
+/// Whether a folder is there that this user may not look into.
+fn is_closed(folder: &Path) -> bool {
+    let found = std::fs::metadata(folder.join("events/sched/sched_switch"));
+    found.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
 fn pid_namespace(root: &Path) -> Finding {
     if is_first_pid_namespace_at(root) {
-        return Finding::ok("pid namespace", "the first one: process numbers are the kernel's");
+        return Finding::ok("pid namespace", "the host's, so process ids match the kernel's");
     }
     Finding::fail(
         "pid namespace",
-        "energy-trace is in a container's pid namespace, and the kernel reports other process numbers",
+        "energy-trace runs in a container's pid namespace, where process ids differ from those that the kernel reports",
         "run it on the host, or start the container with --pid=host",
     )
 }

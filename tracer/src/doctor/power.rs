@@ -1,8 +1,9 @@
 //! Power: every source that was found, what it offers, what is not used and why.
 
-use super::{DoctorPlan, Finding, gpu_kernel_tier};
+use super::finding::{DoctorPlan, Finding};
+use super::gpu_kernel_tier;
 use crate::power::survey::survey;
-use crate::power::{PowerPlan, Remark};
+use crate::power::{NVML, PowerPlan, Remark, SOURCES};
 use energy_trace_model::recording::record::{Quality, Source};
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
@@ -14,7 +15,7 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     });
     let mut findings = describe(&survey.sources);
     findings.extend(survey.remarks.iter().map(of_remark));
-    let has_gpu = |source: &Source| source.name == "nvml" && !source.domains.is_empty();
+    let has_gpu = |source: &Source| source.name == NVML && !source.domains.is_empty();
     if survey.sources.iter().any(has_gpu) {
         findings.extend(gpu_kernel_tier::examine(plan));
     }
@@ -26,42 +27,49 @@ fn of_remark(remark: &Remark) -> Finding {
     Finding::warn("power", format!("{} [{}]", remark.text, remark.code), remark.advice.clone())
 }
 
+/// What was found comes first, then what is not used, then what that means.
 fn describe(sources: &[Source]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = sources.iter().flat_map(of_source).collect();
+    let mut findings: Vec<Finding> = sources.iter().filter_map(found).collect();
+    findings.extend(sources.iter().flat_map(unused));
     let measures = |source: &Source| source.quality == Quality::Measured && !source.domains.is_empty();
     if !sources.iter().any(measures) {
         findings.push(Finding::warn(
             "power",
-            "nothing here measures power: joules will be estimated, and say so",
-            "on a machine of your own: sudo modprobe intel_rapl_msr (Intel and AMD Zen); on a virtual machine ask its host, \
-             give the model your machine's watts with --model-watts, or replay a meter's log with --power replay:FILE",
+            "no energy counter on this machine: results will be estimates",
+            "on a machine of your own: sudo modprobe intel_rapl_msr (Intel, and AMD from Zen); in a virtual machine, ask its host; or give \
+             the power model your machine's watts with --model-watts, or replay a meter's log with --power replay:FILE",
         ));
     }
     findings
 }
 
-fn of_source(source: &Source) -> Vec<Finding> {
+/// What people call a source.
+fn title(source: &Source) -> &str {
+    SOURCES.iter().find(|kind| kind.word == source.name).map_or(&source.name, |kind| kind.title)
+}
+
+/// A source with its domains, where it has any.
+fn found(source: &Source) -> Option<Finding> {
     let quality = match source.quality {
         Quality::Measured => "measured",
         Quality::Apportioned => "apportioned",
         Quality::Estimated => "estimated",
     };
-    let mut findings = Vec::new();
-    if !source.domains.is_empty() {
-        let notes: String = source.notes.iter().map(|note| format!("; {note}")).collect();
-        let text = format!("{} ({quality}): {}{notes}", source.name, source.domains.join(", "));
-        findings.push(Finding::ok("power", text));
-    }
-    for ignored in &source.ignored {
-        // A source that is not there at all stands in its own list.
-        let of_source =
-            if ignored.domain == source.name { String::new() } else { format!("{}: ", source.name) };
-        findings.push(Finding::ok(
-            "power",
-            format!("{of_source}{} is not used: {}", ignored.domain, ignored.why),
-        ));
-    }
-    findings
+    let notes: String = source.notes.iter().map(|note| format!("; {note}")).collect();
+    let text = format!("{} ({quality}): {}{notes}", title(source), source.domains.join(", "));
+    (!source.domains.is_empty()).then(|| Finding::ok("power", text))
+}
+
+/// What is not used of a source, and why; one that is not there at all stands in its own list.
+fn unused(source: &Source) -> impl Iterator<Item = Finding> {
+    let title = title(source);
+    source.ignored.iter().map(move |ignored| {
+        let what = match ignored.domain == source.name {
+            true => format!("{title} is not used"),
+            false => format!("{title}: {} is not used", ignored.domain),
+        };
+        Finding::unused("power", format!("{what}: {}", ignored.why))
+    })
 }
 
 #[cfg(test)]
@@ -82,7 +90,7 @@ mod tests {
         assert_eq!(estimated.iter().map(|f| f.level).max(), Some(Level::Warn));
         let mirror = Ignored { domain: "intel-rapl-mmio:0".into(), why: "a mirror of package-0".into() };
         let measured = describe(&[source("powercap", Quality::Measured, &["package-0"], vec![mirror])]);
-        assert!(measured.iter().all(|f| f.level == Level::Ok));
+        assert!(measured.iter().all(|f| f.level <= Level::Ok));
         assert!(measured.iter().any(|f| f.text.contains("intel-rapl-mmio:0 is not used: a mirror")));
     }
 }

@@ -5,7 +5,7 @@
 //!  fork ────────────────────────►    becomes the user for good
 //!  Prepare ─────────────────────►    older recording to .old, new one O_EXCL; room for the flame graph
 //!  ◄──── the recording, open         looks which files the command will map (a process of its own)
-//!  Foresee ─────────────────────►    … their paths
+//!  Prefetch ────────────────────►    … their paths
 //!  Began ───────────────────────►    from now on files are kept; whoever leaves before that has them taken away
 //!  writes the recording
 //!  Finish ──────────────────────►    reads its own descriptor, attributes, draws, puts the flame graph into its place
@@ -14,196 +14,12 @@
 //!
 //! The recorder never opens, looks at or names an output path. Leaves out what is recorded (`session/`).
 
+mod client;
+mod message;
 mod outputs;
 mod place;
 mod prefetch;
 mod results;
 mod role;
 
-use crate::plan::RecordPlan;
-use crate::roles::channel::ChannelError;
-use crate::roles::child::{Child, fork_role};
-use serde::{Deserialize, Serialize};
-use std::cell::Cell;
-use std::ffi::OsString;
-use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
-use std::time::Duration;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-
-/// Bytes of a message.
-const MOST: usize = 1 << 20;
-/// How long a message may take that has begun to come, and the process to end.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What the recorder asks for.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-enum Request {
-    Prepare,
-    Foresee,
-    Began,
-    Finish,
-    Show,
-}
-
-/// What the finisher says.
-#[derive(Debug, Serialize, Deserialize)]
-enum Answer {
-    /// The recording's file comes with it.
-    Prepared,
-    /// Paths of the files that the command will map.
-    Foreseen(Vec<Vec<u8>>),
-    Done,
-    /// It cannot be done, and why, with what to do about it.
-    Refused(String),
-}
-
-/// Why the finisher's work is not done.
-#[derive(Debug, thiserror::Error)]
-pub enum FinisherError {
-    /// It says why.
-    #[error("{0}")]
-    Refused(String),
-    /// There is no process for it.
-    #[error("cannot start the process that makes the output files: {0}")]
-    Fork(#[source] io::Error),
-    /// It has ended before its time, or says what makes no sense.
-    #[error(
-        "the process that makes the output files (et-finisher) cannot be reached: {source}; what is recorded stays in {recording}, which \
-         `energy-trace report` shows"
-    )]
-    Gone {
-        /// What happened.
-        source: ChannelError,
-        /// The recording as it was named.
-        recording: PathBuf,
-    },
-}
-
-/// The process, from the recorder's side. When it is dropped it ends, at once if it is at work.
-#[derive(Debug)]
-pub struct Finisher {
-    child: Option<Child>,
-    recording: PathBuf,
-    /// Whether a result is being made or shown.
-    at_work: Cell<bool>,
-}
-
-impl Finisher {
-    /// Forks it. Must be called while this process has one thread.
-    ///
-    /// # Errors
-    /// When no process can be had.
-    pub fn fork(plan: &RecordPlan) -> Result<Self, FinisherError> {
-        let child =
-            fork_role(c"et-finisher", |parent| role::serve(plan, &parent)).map_err(FinisherError::Fork)?;
-        Ok(Self { child: Some(child), recording: plan.recording.clone(), at_work: Cell::new(false) })
-    }
-
-    /// Its process.
-    pub fn pid(&self) -> Option<energy_trace_model::ids::Pid> {
-        self.child.as_ref().map(Child::id)
-    }
-
-    /// Makes the output files; returns the recording's, open for writing.
-    ///
-    /// # Errors
-    /// When one cannot be made: then none is.
-    pub async fn prepare(&self) -> Result<File, FinisherError> {
-        match self.ask(Request::Prepare).await? {
-            (Answer::Prepared, files) => {
-                let file = files.into_iter().next().ok_or(ChannelError::Malformed("no file"));
-                Ok(file.map_err(|error| self.gone(error))?.into())
-            }
-            (answer, _) => Err(self.unexpected(answer)),
-        }
-    }
-
-    /// Which files the command will map as code, as far as they can be told before it runs.
-    ///
-    /// # Errors
-    /// When the finisher is gone.
-    pub async fn foreseen(&self) -> Result<Vec<PathBuf>, FinisherError> {
-        match self.ask(Request::Foresee).await? {
-            (Answer::Foreseen(paths), _) => {
-                Ok(paths.into_iter().map(|path| OsString::from_vec(path).into()).collect())
-            }
-            (answer, _) => Err(self.unexpected(answer)),
-        }
-    }
-
-    /// The command runs: the files are kept from now on. Nobody waits for the finisher, which its user can stop; where it is gone that is
-    /// told at the end, and what the command does is recorded.
-    pub fn began(&self) {
-        if let Some(child) = &self.child {
-            let _told_later = child.channel.send(&Request::Began, &[], Some(PATIENCE));
-        }
-    }
-
-    /// Attributes and draws. The recording must be written by now.
-    ///
-    /// # Errors
-    /// When there is no result, or it cannot be written.
-    pub async fn finish(&self) -> Result<(), FinisherError> {
-        self.at_work.set(true);
-        let done = self.done(Request::Finish).await;
-        self.at_work.set(false);
-        done
-    }
-
-    /// Prints the summary.
-    ///
-    /// # Errors
-    /// When the finisher is gone.
-    pub async fn show(&self) -> Result<(), FinisherError> {
-        self.at_work.set(true);
-        let done = self.done(Request::Show).await;
-        self.at_work.set(false);
-        done
-    }
-
-    async fn done(&self, request: Request) -> Result<(), FinisherError> {
-        match self.ask(request).await? {
-            (Answer::Done, _) => Ok(()),
-            (answer, _) => Err(self.unexpected(answer)),
-        }
-    }
-
-    async fn ask(&self, request: Request) -> Result<(Answer, Vec<OwnedFd>), FinisherError> {
-        self.exchange(request).await.map_err(|error| self.gone(error))
-    }
-
-    /// May take as long as the work does: nobody is kept from anything meanwhile.
-    async fn exchange(&self, request: Request) -> Result<(Answer, Vec<OwnedFd>), ChannelError> {
-        let channel = &self.child.as_ref().ok_or(ChannelError::Closed)?.channel;
-        channel.send(&request, &[], Some(PATIENCE))?;
-        // SAFETY: the descriptor is borrowed from the channel, which stays open for as long as the borrow lasts.
-        let ready = unsafe { AsyncFd::register_with_interest(channel.as_fd(), Interest::READABLE) };
-        let ready = ready.map_err(io::Error::from)?;
-        let _ready = ready.readable().await?;
-        channel.receive(MOST, Some(PATIENCE))
-    }
-
-    fn unexpected(&self, answer: Answer) -> FinisherError {
-        match answer {
-            Answer::Refused(why) => FinisherError::Refused(why),
-            _ => self.gone(ChannelError::Malformed("another answer")),
-        }
-    }
-
-    fn gone(&self, error: ChannelError) -> FinisherError {
-        FinisherError::Gone { source: error, recording: self.recording.clone() }
-    }
-}
-
-impl Drop for Finisher {
-    fn drop(&mut self) {
-        let Some(child) = self.child.take() else { return };
-        // Work that nobody wants any more is not waited for.
-        child.end(if self.at_work.get() { Duration::ZERO } else { PATIENCE });
-    }
-}
+pub use client::{Finisher, FinisherError};

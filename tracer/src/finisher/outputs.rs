@@ -33,7 +33,7 @@ pub(super) enum OutputError {
     #[error("{path} is the recording: name another file with --svg FILE")]
     Same { path: PathBuf },
     /// It could be saved nowhere.
-    #[error("{path} is gone or replaced, and a copy can be written nowhere: {source}")]
+    #[error("{path} was removed or replaced, and a copy cannot be written anywhere: {source}")]
     Lost { path: PathBuf, source: io::Error },
 }
 
@@ -225,7 +225,7 @@ impl Recording {
         match place.fate_of(*id) {
             Fate::InPlace => Ok(Some(path)),
             Fate::Moved(now) => {
-                warn(&path, "has another folder by now", "recording", &now);
+                warn(&path, "is in another directory now", "recording", &now);
                 Ok(Some(now))
             }
             Fate::Gone => {
@@ -280,7 +280,7 @@ impl Svg {
         match (put, self.place.fate_of(id)) {
             (Ok(()), Fate::InPlace) => Ok(path),
             (Ok(()), Fate::Moved(now)) => {
-                warn(&path, "has another folder by now", "flame graph", &now);
+                warn(&path, "is in another directory now", "flame graph", &now);
                 Ok(now)
             }
             _ => {

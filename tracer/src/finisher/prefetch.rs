@@ -7,7 +7,7 @@ use crate::plan::RecordPlan;
 use crate::roles::channel::ChannelError;
 use crate::roles::child::{Child, Parent, fork_role};
 use crate::roles::renounce::renounce;
-use crate::tracee::prefetch::foresee;
+use crate::tracee::prefetch::files_of;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{dup2_stderr, dup2_stdout};
@@ -26,16 +26,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MOST: usize = 1 << 16;
 
 /// Somebody who looks.
-pub(super) struct Foresight(Child);
+pub(super) struct Prefetch(Child);
 
-impl Foresight {
+impl Prefetch {
     /// Begins to look. `None`: there is no command, or no process to be had.
     pub(super) fn begin(plan: &RecordPlan) -> Option<Self> {
         let words = plan.target.command();
         if words.is_empty() {
             return None;
         }
-        fork_role(c"et-foresight", |parent| i32::from(look(words, &parent).is_err())).ok().map(Self)
+        fork_role(c"et-prefetch", |parent| i32::from(look(words, &parent).is_err())).ok().map(Self)
     }
 
     /// The files, as paths.
@@ -56,7 +56,7 @@ fn look(words: &[std::ffi::OsString], parent: &Parent) -> Result<(), ChannelErro
     dup2_stdout(&nowhere).and_then(|()| dup2_stderr(&nowhere)).map_err(io::Error::from)?;
     setrlimit(Resource::RLIMIT_DATA, MOST_MEMORY, MOST_MEMORY).map_err(io::Error::from)?;
     setrlimit(Resource::RLIMIT_CPU, MOST_SECONDS, MOST_SECONDS).map_err(io::Error::from)?;
-    let paths = foresee(words, std::env::var_os("PATH").as_deref());
+    let paths = files_of(words, std::env::var_os("PATH").as_deref());
     let paths: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
     parent.channel.send(&paths, &[], Some(PATIENCE))
 }

@@ -4,14 +4,13 @@
 
 use super::outputs::{OutputError, Outputs};
 use crate::plan::RecordPlan;
-use energy_trace_attribution as attribution;
-use energy_trace_model::profile::EnergyProfile;
-use energy_trace_model::recording::Recording;
+use energy_trace_attribution::attribute;
+use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::file::{self, FileError};
 use energy_trace_report::flamegraph::{self, FlameOptions};
 use energy_trace_report::shown::shown;
 use energy_trace_report::table::{self, TableOptions};
-use energy_trace_report::{By, DomainChoice, ReportError};
+use energy_trace_report::{By, ReportError};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -32,10 +31,9 @@ pub(super) enum ResultError {
     FlameGraph(#[source] ReportError),
 }
 
-/// A recording and what it says.
+/// What a recording says, and where it is.
 pub(super) struct Results {
-    recording: Recording,
-    profile: EnergyProfile,
+    profile: Profile,
     /// Where the recording is; `None`: none is kept.
     path: Option<PathBuf>,
     /// Where the flame graph is.
@@ -51,20 +49,21 @@ impl Results {
         let path = outputs.settle_recording()?;
         let file = outputs.recording().try_clone();
         let file = file.map_err(|source| FileError::Read { path: plan.recording.clone(), source })?;
-        let mut recording = file::read_open(file, &plan.recording)?;
-        let profile = attribution::attribute_logically(&mut recording);
+        let recording = file::read_open(file, &plan.recording)?;
+        let profile = attribute(&recording, &Options::logical());
+        drop(recording);
         let (mut svg, mut no_flame_graph) = (None, None);
         if outputs.wants_svg() {
-            let options = FlameOptions { domain: DomainChoice::Total, inverted: false };
+            let options = FlameOptions::default();
             let mut drawn = Vec::new();
-            match flamegraph::write(&mut drawn, &recording, &profile, &options) {
+            match flamegraph::write(&mut drawn, &profile, &options) {
                 Ok(()) => svg = outputs.put_svg(&drawn)?,
                 // A command that ends at once burns nothing that a counter sees.
                 Err(error @ ReportError::NoEnergy { .. }) => no_flame_graph = Some(error.to_string()),
                 Err(error) => return Err(ResultError::FlameGraph(error)),
             }
         }
-        Ok(Self { recording, profile, path, svg, no_flame_graph })
+        Ok(Self { profile, path, svg, no_flame_graph })
     }
 
     /// The summary on stderr. A closed stderr is nobody's failure: the files are written.
@@ -77,8 +76,9 @@ impl Results {
             color: screen.color,
             verbose: screen.verbose,
             width: screen.width,
+            short_names: false,
         };
-        let written = table::write(&mut text, &self.recording, &self.profile, &options);
+        let written = table::write(&mut text, &self.profile, &options);
         let _ = written.and_then(|()| self.say_files(&mut text));
         let _ = io::stderr().write_all(&text);
     }

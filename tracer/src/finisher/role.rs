@@ -1,15 +1,16 @@
 //! The finisher's own process: gives up what it may do, then does what it is asked, one request after the other, until its parent is gone.
 //!
-//! Leaves out the parent's side (`mod.rs`).
+//! Leaves out the parent's side (`client.rs`).
 
+use super::message::{Answer, MOST, Request};
 use super::outputs::Outputs;
+use super::prefetch::Prefetch;
 use super::results::Results;
-use super::{Answer, MOST, Request, prefetch};
+use crate::host::limits::advise;
 use crate::plan::RecordPlan;
 use crate::roles::channel::ChannelError;
 use crate::roles::child::Parent;
 use crate::roles::renounce::{renounce, renounce_all_but};
-use crate::session::advise;
 use caps::{Capability, CapsHashSet};
 use nix::unistd::geteuid;
 use std::io;
@@ -19,7 +20,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
     let become_user = become_user(plan).and_then(|()| parent.die_with_it());
     let mut state =
-        State { plan, became: become_user, foresight: None, outputs: None, began: false, results: None };
+        State { plan, became: become_user, prefetch: None, outputs: None, began: false, results: None };
     let ended = state.serve(parent);
     state.end();
     match ended {
@@ -44,7 +45,7 @@ fn become_user(plan: &RecordPlan) -> io::Result<()> {
 struct State<'a> {
     plan: &'a RecordPlan,
     became: io::Result<()>,
-    foresight: Option<prefetch::Foresight>,
+    prefetch: Option<Prefetch>,
     outputs: Option<Outputs>,
     /// Whether the command runs: from now on files are kept.
     began: bool,
@@ -72,9 +73,9 @@ impl State<'_> {
     fn answer(&mut self, request: &Request) -> Option<Answer> {
         Some(match request {
             Request::Prepare => self.prepare(),
-            Request::Foresee => {
-                let foreseen = self.foresight.take().map(prefetch::Foresight::wait);
-                Answer::Foreseen(foreseen.unwrap_or_default())
+            Request::Prefetch => {
+                let paths = self.prefetch.take().map(Prefetch::wait);
+                Answer::ToPrefetch(paths.unwrap_or_default())
             }
             Request::Began => {
                 self.began = true;
@@ -107,11 +108,11 @@ impl State<'_> {
     fn prepare(&mut self) -> Answer {
         if let Err(error) = &self.became {
             return Answer::Refused(format!(
-                "cannot give up privileges, without which no file is written: {error}; run energy-trace as root or with the capabilities \
+                "cannot give up privileges, so no file is written: {error}; run energy-trace as root or with the capabilities \
                  that `energy-trace doctor` names, outside of a user namespace"
             ));
         }
-        self.foresight = prefetch::Foresight::begin(self.plan);
+        self.prefetch = Prefetch::begin(self.plan);
         match Outputs::prepare(self.plan) {
             Ok(outputs) => {
                 self.outputs = Some(outputs);

@@ -4,6 +4,7 @@
 //! file there, and the one that is meant, is opened to be read. Paths are followed inside the root that they are good in, and never through
 //! the links that `/proc` makes up. Leaves out reading: what is opened here goes to the resolver.
 
+pub mod install;
 mod mapped;
 mod regular;
 mod root;

@@ -1,8 +1,9 @@
 //! Facts about this machine that several rooms need, each read below a root that can be given: the kernel's release and pid namespace, the
-//! CPU's model, sockets and cores.
+//! CPU's model, sockets and cores; and the limits of this process.
 //!
 //! Leaves out everything that measures (`power`, `probe`) and what this process may do (`privileges`).
 
 pub mod cpu_model;
 pub mod kernel;
+pub mod limits;
 pub mod topology;

@@ -1,15 +1,18 @@
 //! Why a run cannot have the power sources that were asked for, each with what to do about it.
 
-use super::sources::replay::ReplayError;
+use super::meter_log::ReplayError;
+use energy_trace_model::recording::record::Source;
 
 /// Why a run cannot have the power sources that were asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum PowerError {
     /// `none` beside other words.
-    #[error("--power none means no energy at all; leave out `none`, or the other --power options")]
+    #[error(
+        "--power none cannot be combined with other sources; leave out `none`, or the other --power options"
+    )]
     NoneWithOthers,
     /// A source that was asked for by name and is not there.
-    #[error("--power {name} was asked for and gives no counter: {why}")]
+    #[error("--power {name} gives no counter: {why}")]
     Missing {
         /// The source.
         name: &'static str,
@@ -17,16 +20,16 @@ pub enum PowerError {
         why: String,
     },
     /// `--nvml-lib` names a library that does not work.
-    #[error("--nvml-lib was given and does not work: {why}")]
+    #[error("the library of --nvml-lib cannot be used: {why}")]
     NvmlLibrary {
         /// Why, with the fix.
         why: String,
     },
     /// `--measured-only` together with the model.
-    #[error("--power model estimates, and --measured-only refuses estimates; leave out one of them")]
+    #[error("--power model is an estimate, which --measured-only does not allow; leave out one of them")]
     ModelWithMeasuredOnly,
     /// `--measured-only` on a machine without counters.
-    #[error("--measured-only refuses to estimate, and no energy counter can be read here: {why}")]
+    #[error("no energy counter can be read here, and --measured-only does not allow estimates: {why}")]
     NothingMeasured {
         /// Why each source gives nothing, with fixes.
         why: String,
@@ -36,7 +39,7 @@ pub enum PowerError {
     Replay(#[from] ReplayError),
     /// Two sources offer one domain.
     #[error(
-        "`{domain}` comes from {first} and from {second}; choose one of them with --power, or rename the column of the log"
+        "`{domain}` comes from {first} and from {second}; choose one of them with --power, or rename the column in the log"
     )]
     Clash {
         /// The domain.
@@ -46,4 +49,10 @@ pub enum PowerError {
         /// The source that has it too.
         second: String,
     },
+}
+
+/// Why nothing is taken of a source, in one line.
+pub(super) fn ignored_reasons(source: &Source) -> String {
+    let reasons = source.ignored.iter().map(|i| format!("{}: {}", i.domain, i.why));
+    reasons.collect::<Vec<_>>().join("; ")
 }

@@ -4,6 +4,7 @@
 //! (`--idle-watts`) or is a parameter (the model): `set.rs`.
 
 use super::source::Attempt;
+use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroWatts;
 use std::fs;
@@ -39,11 +40,14 @@ pub(super) fn baseline(track: &Track) -> Option<MicroWatts> {
     let mut begin = edges.next()?;
     let mut stretches = Vec::new();
     for edge in edges {
-        if edge.1 < begin.1 {
-            begin = edge;
-        } else if edge.0.ns_since(begin.0) >= STRETCH_NS {
-            stretches.push((edge.1 - begin.1, edge.0.ns_since(begin.0)));
-            begin = edge;
+        let ns = edge.0.ns_since(begin.0);
+        match grown(begin.1, edge.1) {
+            None => begin = edge,
+            Some(uj) if ns >= STRETCH_NS => {
+                stretches.push((uj, ns));
+                begin = edge;
+            }
+            Some(_) => {}
         }
     }
     median_power(&mut stretches)

@@ -1,12 +1,15 @@
 //! Power sources: what this machine can say about its energy, read on one clock.
 //!
 //! A source turns hardware (or a file) into readings of counters; it never computes a difference. Differences, wraps and gaps are
-//! `timeline/`'s. `source` says what a source is, `sources/` has one file for each kind, `set` chooses among them, `idle` measures the
+//! `timeline/`'s. `source` says what a source is, `sources/` has one file for each kind and the table of them, `set` chooses among them, `idle` measures the
 //! baseline, `reading/` reads while the run lasts, `survey` tells `doctor` what there is.
 
+mod choice;
 mod counter_file;
 mod error;
 mod idle;
+mod kind;
+mod meter_log;
 mod plan;
 mod reading;
 mod set;
@@ -14,9 +17,12 @@ mod source;
 mod sources;
 pub mod survey;
 
+pub use choice::{SourceChoiceError, source_words};
 pub use error::PowerError;
-pub use plan::{PowerPlan, SourceChoice, SourceChoiceError};
+pub use kind::SourceKind;
+pub use meter_log::ReplayError;
+pub use plan::{PowerPlan, SourceChoice};
 pub use reading::{PowerEnd, PowerTask};
 pub use set::{PowerSet, open};
 pub use source::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark};
-pub use sources::replay::ReplayError;
+pub use sources::{NVML, SOURCES};

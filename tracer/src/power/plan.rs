@@ -1,84 +1,20 @@
 //! What was asked for: which sources, where to look, which parameters. Leaves out whether they are there (`set.rs`).
 
 use energy_trace_model::units::MicroWatts;
-use std::fmt;
-use std::path::PathBuf;
-use std::str::FromStr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// One `--power` word.
+/// One `--power` word. Parsing and printing it is `choice.rs`'s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceChoice {
     /// Every counter that is there; the model where the CPUs have none.
     Auto,
-    /// RAPL through `/sys/class/powercap`.
-    Powercap,
-    /// RAPL through the perf PMUs.
-    Perf,
-    /// NVIDIA GPUs through `libnvidia-ml`.
-    Nvml,
-    /// AMD GPUs through the amdgpu driver's tables.
-    AmdGpu,
-    /// Energy sensors of `/sys/class/hwmon`.
-    Hwmon,
-    /// No counter: power estimated from CPU time.
-    Model,
-    /// A log of another meter.
-    Replay(PathBuf),
     /// No energy at all: time only.
     None,
-}
-
-/// The words that `--power` takes, for help and errors.
-const WORDS: &str = "auto, powercap, perf, nvml, amdgpu, hwmon, model, replay:FILE, none";
-
-/// A `--power` word that is not known.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SourceChoiceError {
-    /// Not one of the words.
-    #[error("there is no power source `{0}`; known are {WORDS}")]
-    Unknown(String),
-    /// `replay:` without a file.
-    #[error("`replay:` needs a CSV file behind the colon, as in replay:meter.csv")]
-    NoFile,
-}
-
-impl FromStr for SourceChoice {
-    type Err = SourceChoiceError;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        match word {
-            "auto" => Ok(Self::Auto),
-            "powercap" => Ok(Self::Powercap),
-            "perf" => Ok(Self::Perf),
-            "nvml" => Ok(Self::Nvml),
-            "amdgpu" => Ok(Self::AmdGpu),
-            "hwmon" => Ok(Self::Hwmon),
-            "model" => Ok(Self::Model),
-            "none" => Ok(Self::None),
-            _ => match word.strip_prefix("replay:") {
-                Some("") => Err(SourceChoiceError::NoFile),
-                Some(file) => Ok(Self::Replay(PathBuf::from(file))),
-                None => Err(SourceChoiceError::Unknown(word.to_owned())),
-            },
-        }
-    }
-}
-
-impl fmt::Display for SourceChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Powercap => f.write_str("powercap"),
-            Self::Perf => f.write_str("perf"),
-            Self::Nvml => f.write_str("nvml"),
-            Self::AmdGpu => f.write_str("amdgpu"),
-            Self::Hwmon => f.write_str("hwmon"),
-            Self::Model => f.write_str("model"),
-            Self::Replay(file) => write!(f, "replay:{}", file.display()),
-            Self::None => f.write_str("none"),
-        }
-    }
+    /// A source, by its word.
+    Source(&'static str),
+    /// A source that reads a file: its word, and the file.
+    File(&'static str, PathBuf),
 }
 
 /// Everything that decides what is read, and how.
@@ -121,23 +57,27 @@ impl Default for PowerPlan {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{SourceChoice, SourceChoiceError};
-
-    /// Every word is understood and printed as it was typed.
-    #[test]
-    fn words_round_trip() {
-        for word in ["auto", "powercap", "perf", "nvml", "amdgpu", "hwmon", "model", "replay:a:b.csv", "none"]
-        {
-            assert_eq!(word.parse::<SourceChoice>().unwrap().to_string(), word);
-        }
+impl PowerPlan {
+    /// Whether `auto` decides which sources are taken, beside those that are named.
+    pub(super) fn is_auto(&self) -> bool {
+        self.choices.is_empty() || self.choices.contains(&SourceChoice::Auto)
     }
 
-    /// A wrong word and a replay without a file are told apart.
-    #[test]
-    fn wrong_words() {
-        assert_eq!("rapl".parse::<SourceChoice>(), Err(SourceChoiceError::Unknown("rapl".into())));
-        assert_eq!("replay:".parse::<SourceChoice>(), Err(SourceChoiceError::NoFile));
+    /// Whether the user named this source.
+    pub(super) fn names(&self, word: &str) -> bool {
+        self.choices.iter().any(|choice| matches!(choice, SourceChoice::Source(named) if *named == word))
+    }
+
+    /// The files that this source is to read.
+    pub(super) fn files(&self, word: &str) -> impl Iterator<Item = &Path> {
+        self.choices.iter().filter_map(move |choice| match choice {
+            SourceChoice::File(named, file) if *named == word => Some(file.as_path()),
+            _ => None,
+        })
+    }
+
+    /// Whether a source reads a file that the user names.
+    pub fn reads_files(&self) -> bool {
+        self.choices.iter().any(|choice| matches!(choice, SourceChoice::File(..)))
     }
 }

@@ -3,19 +3,20 @@
 //! Before the start it also learns what the meters are worth: idle power, how they step and lag, and whether two drivers agree. Leaves out
 //! how each source reads its hardware (`sources/`) and the reading of the run (`reading/`).
 
-use super::error::PowerError;
+use super::error::{PowerError, ignored_reasons};
 use super::idle;
+use super::kind::{Discovered, Meter, Request, SourceKind};
 use super::plan::{PowerPlan, SourceChoice};
 use super::reading::{self, Clocks, CrossCheck, Live, LiveReplay, PowerTask};
 use super::source::{PowerSource, Remark};
-use super::sources::replay::Replay;
-use super::sources::{amdgpu, hwmon, model, nvml, perf, powercap, rapl_filter};
+use super::sources::{SOURCES, model};
 use crate::threads::on_thread;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, IdleBaseline, Ignored, Origin, Record, Scope, Source, Warning,
+    Domain, DomainClass, IdleBaseline, Origin, Quality, Record, Scope, Source, Warning,
 };
 use energy_trace_model::units::MicroWatts;
+use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -38,47 +39,27 @@ pub struct PowerSet {
 
 /// Opens what the plan asks for.
 ///
-/// `auto` takes every counter that can be read: powercap; perf for what powercap lacks, and for the rest to compare with; GPUs by NVML, amdgpu and
-/// hwmon unless they are off; hwmon's sockets where nothing else has them; and the model where no counter covers the CPUs, unless estimates
-/// are refused. What a source offers and is not used is in its `ignored`, with the reason.
+/// `auto` takes every counter that can be read, in the order of `SOURCES`: powercap; perf for what powercap lacks, and for the rest to
+/// compare with; GPUs by NVML, amdgpu and hwmon unless they are off; hwmon's sockets where nothing else has them; and the model where no
+/// counter covers the CPUs, unless estimates are refused. What a source offers and is not used is in its `ignored`, with the reason.
 ///
 /// # Errors
 /// When a source that was asked for by name is missing, a log is bad, or nothing is measured and estimates are refused.
 pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
-    let asked = |choice: &SourceChoice| plan.choices.contains(choice);
-    let auto = plan.choices.is_empty() || asked(&SourceChoice::Auto);
     let mut set = PowerSet::empty(plan.period);
-    if asked(&SourceChoice::None) {
+    if plan.choices.contains(&SourceChoice::None) {
         return if plan.choices.len() == 1 { Ok(set) } else { Err(PowerError::NoneWithOthers) };
     }
-    if asked(&SourceChoice::Model) && plan.measured_only {
+    if plan.measured_only && SOURCES.iter().any(|kind| is_estimate(kind) && plan.names(kind.word)) {
         return Err(PowerError::ModelWithMeasuredOnly);
     }
-    if auto || asked(&SourceChoice::Powercap) {
-        set.add_powercap(plan, asked(&SourceChoice::Powercap))?;
-    }
-    if auto || asked(&SourceChoice::Perf) {
-        set.add_perf(plan, asked(&SourceChoice::Perf))?;
-    }
-    if (auto && plan.gpu) || asked(&SourceChoice::Nvml) {
-        set.add_nvml(plan, asked(&SourceChoice::Nvml))?;
-    }
-    if (auto && plan.gpu) || asked(&SourceChoice::AmdGpu) {
-        set.add_amdgpu(plan, asked(&SourceChoice::AmdGpu))?;
-    }
-    if auto || asked(&SourceChoice::Hwmon) {
-        set.add_hwmon(plan, asked(&SourceChoice::Hwmon))?;
-    }
-    for choice in &plan.choices {
-        if let SourceChoice::Replay(file) = choice {
-            set.add_replay(Replay::open(file)?)?;
-        }
-    }
-    if asked(&SourceChoice::Model) || (auto && set.why_no_model(plan).is_none()) {
-        set.add_model(plan)?;
+    for kind in SOURCES {
+        set.take_if_wanted(kind, plan)?;
     }
     if plan.measured_only && set.domains.is_empty() {
-        return Err(PowerError::NothingMeasured { why: ignored_reasons(&set.sources) });
+        let why: Vec<String> =
+            set.sources.iter().filter(|s| !s.ignored.is_empty()).map(ignored_reasons).collect();
+        return Err(PowerError::NothingMeasured { why: why.join("; ") });
     }
     if let Some(power) = plan.idle {
         set.give_idle(power);
@@ -132,15 +113,74 @@ impl PowerSet {
         self.sources.push(source);
     }
 
-    /// Why `auto` leaves the model out; `None`: it takes it.
-    pub(super) fn why_no_model(&self, plan: &PowerPlan) -> Option<&'static str> {
-        if self.domains.iter().any(|d| d.class == DomainClass::Package) {
-            Some("the CPUs have a counter")
-        } else if plan.measured_only {
-            Some("--measured-only refuses estimates")
-        } else {
-            None
+    /// Takes a source where `auto` or its name asks for it, and every file of one that reads files.
+    fn take_if_wanted(&mut self, kind: &SourceKind, plan: &PowerPlan) -> Result<(), PowerError> {
+        for file in plan.files(kind.word) {
+            self.take(kind, plan, Some(file), true)?;
         }
+        let named = plan.names(kind.word);
+        if named || (plan.is_auto() && self.why_not_auto(kind, plan).is_none()) {
+            self.take(kind, plan, None, named)?;
+        }
+        Ok(())
+    }
+
+    /// Why `auto` leaves a source out here; `None`: it takes it.
+    pub(super) fn why_not_auto(&self, kind: &SourceKind, plan: &PowerPlan) -> Option<&'static str> {
+        (kind.why_not_auto)(&Request { plan, file: None, named: false, taken: &self.domains })
+    }
+
+    /// Looks for a source.
+    pub(super) fn discover(
+        &self,
+        kind: &SourceKind,
+        plan: &PowerPlan,
+        file: Option<&Path>,
+        named: bool,
+    ) -> Result<Discovered, PowerError> {
+        (kind.discover)(&Request { plan, file, named, taken: &self.domains })
+    }
+
+    /// Looks for a source and takes what is there. Nothing is an error where it was asked for by name, else a line in the report; what has
+    /// nothing to say has no line.
+    pub(super) fn take(
+        &mut self,
+        kind: &SourceKind,
+        plan: &PowerPlan,
+        file: Option<&Path>,
+        named: bool,
+    ) -> Result<(), PowerError> {
+        let Discovered { source, meter, second_reader, remarks } = self.discover(kind, plan, file, named)?;
+        self.remarks.extend(remarks);
+        if named && meter.is_none() && second_reader.is_none() {
+            return Err(PowerError::Missing { name: kind.word, why: ignored_reasons(&source) });
+        }
+        self.compare_with(second_reader);
+        match meter {
+            Some(Meter::Counters(hardware)) => return self.add_live(hardware, source),
+            Some(Meter::Log(replay)) => {
+                let ids = self.add_domains(&replay.domains, &source)?;
+                self.replays.push(LiveReplay { replay, ids });
+            }
+            Some(Meter::Model(domains)) => {
+                self.add_domains(&domains, &source)?;
+            }
+            None if source.ignored.is_empty() => return Ok(()),
+            None => {}
+        }
+        self.sources.push(source);
+        Ok(())
+    }
+
+    /// Keeps a second reader, to compare it with the live source that has its domains.
+    fn compare_with(&mut self, second: Option<Box<dyn PowerSource>>) {
+        let Some(second) = second else { return };
+        let is_read = |live: &Live| {
+            let names = || live.domains.iter().map(|(_, name)| name);
+            second.domains().iter().any(|d| names().any(|name| *name == d.name))
+        };
+        let place = self.live.iter().position(is_read);
+        self.check = place.map(|place| (place, CrossCheck::new(second)));
     }
 
     /// `--idle-watts` is the power of all sockets together.
@@ -154,117 +194,6 @@ impl PowerSet {
         }
     }
 
-    pub(super) fn add_powercap(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let mut found = powercap::find(&plan.sysfs, plan.period);
-        if found.powercap.is_some() {
-            found.source.notes.extend(rapl_filter::describe_here());
-        }
-        match found.powercap {
-            Some(powercap) => self.add_live(Box::new(powercap), found.source),
-            None => self.add_nothing(powercap::NAME, found.source, asked),
-        }
-    }
-
-    /// What powercap reads already is compared with it and not read twice.
-    pub(super) fn add_perf(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let perf::Found { perf, mut source } = perf::find(&plan.sysfs, plan.period);
-        let Some(perf) = perf else {
-            return self.add_nothing(perf::NAME, source, asked);
-        };
-        let known: Vec<String> = self.domains.iter().map(|d| d.name.clone()).collect();
-        let (new, same) = perf.split(|domain| !known.contains(&domain.name));
-        if let Some(same) = same {
-            source.domains.retain(|name| !known.contains(name));
-            for domain in same.domains() {
-                let why = "powercap reads it; the two are compared before the start".to_owned();
-                source.ignored.push(Ignored { domain: domain.name.clone(), why });
-            }
-            let place = self
-                .live
-                .iter()
-                .position(|live| live.source.domains().iter().any(|d| known.contains(&d.name)));
-            self.check = place.map(|place| (place, CrossCheck::new(Box::new(same))));
-        } else {
-            source.notes.extend(rapl_filter::describe_here());
-        }
-        match new {
-            Some(new) => self.add_live(Box::new(new), source),
-            None => {
-                self.sources.push(source);
-                Ok(())
-            }
-        }
-    }
-
-    /// A machine without such a card has no line for it, unless it was asked for.
-    pub(super) fn add_amdgpu(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let amdgpu::Found { gpus, mut source } = amdgpu::find(&plan.sysfs, self.next_gpu(), plan.period);
-        match gpus {
-            Some(gpus) => self.add_live(Box::new(gpus), source),
-            None if source.ignored.is_empty() && !asked => Ok(()),
-            None => {
-                if source.ignored.is_empty() {
-                    let why =
-                        format!("{} has no card with gpu_metrics", plan.sysfs.join("class/drm").display());
-                    source.ignored.push(Ignored { domain: amdgpu::NAME.to_owned(), why });
-                }
-                self.add_nothing(amdgpu::NAME, source, asked)
-            }
-        }
-    }
-
-    /// The number of the next GPU: sources count on where others ended.
-    fn next_gpu(&self) -> u32 {
-        let gpus = self.domains.iter().filter(|d| d.class == DomainClass::Gpu).count();
-        u32::try_from(gpus).unwrap_or(u32::MAX)
-    }
-
-    pub(super) fn add_hwmon(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let first = self.next_gpu();
-        let hwmon::Found { hwmon, mut source } = hwmon::find(&plan.sysfs, first, plan.period);
-        let has_package = self.domains.iter().any(|d| d.class == DomainClass::Package);
-        let mut left_out = Vec::new();
-        if has_package {
-            left_out.push((DomainClass::Package, "another source reads the sockets"));
-        }
-        if !plan.gpu {
-            left_out.push((DomainClass::Gpu, "GPUs are switched off (--gpu off)"));
-        }
-        let mut hwmon = hwmon;
-        for (class, why) in left_out {
-            let gone = hwmon.iter().flat_map(|h| h.domains()).filter(|d| d.class == class);
-            source.ignored.extend(gone.map(|d| Ignored { domain: d.name.clone(), why: why.to_owned() }));
-            hwmon = hwmon.and_then(|h| h.without(class));
-        }
-        source.domains = hwmon.iter().flat_map(|h| h.domains()).map(|d| d.name.clone()).collect();
-        match hwmon {
-            Some(hwmon) => self.add_live(Box::new(hwmon), source),
-            None => self.add_nothing(hwmon::NAME, source, asked),
-        }
-    }
-
-    /// A source without a counter: an error where it was asked for by name, else a line in the report.
-    fn add_nothing(&mut self, name: &'static str, source: Source, asked: bool) -> Result<(), PowerError> {
-        if asked {
-            return Err(missing(name, &source));
-        }
-        self.sources.push(source);
-        Ok(())
-    }
-
-    pub(super) fn add_nvml(&mut self, plan: &PowerPlan, asked: bool) -> Result<(), PowerError> {
-        let found = nvml::find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only);
-        self.remarks.extend(found.remarks);
-        match found.gpus {
-            Some(gpus) => self.add_live(Box::new(gpus), found.source),
-            None if asked => self.add_nothing(nvml::NAME, found.source, true),
-            None if plan.nvml_lib.is_some() => {
-                Err(PowerError::NvmlLibrary { why: ignored_reasons(std::slice::from_ref(&found.source)) })
-            }
-            None => self.add_nothing(nvml::NAME, found.source, false),
-        }
-    }
-
     fn add_live(&mut self, hardware: Box<dyn PowerSource>, source: Source) -> Result<(), PowerError> {
         let ids = self.add_domains(hardware.domains(), &source)?;
         let domains = ids.into_iter().zip(hardware.domains()).map(|(id, d)| (id, d.name.clone())).collect();
@@ -272,21 +201,6 @@ impl PowerSet {
         let shown = hardware.domains().iter().map(|d| only_psys || d.class.adds_up()).collect();
         self.live.push(Live { source: hardware, name: source.name.clone(), domains, shown });
         self.sources.push(source);
-        Ok(())
-    }
-
-    pub(super) fn add_replay(&mut self, replay: Replay) -> Result<(), PowerError> {
-        let source = replay.describe();
-        let ids = self.add_domains(&replay.domains, &source)?;
-        self.replays.push(LiveReplay { replay, ids });
-        self.sources.push(source);
-        Ok(())
-    }
-
-    pub(super) fn add_model(&mut self, plan: &PowerPlan) -> Result<(), PowerError> {
-        let model = model::model_at(&plan.sysfs, plan.model_idle.or(plan.idle), plan.model_core);
-        self.add_domains(&model.domains, &model.source)?;
-        self.sources.push(model.source);
         Ok(())
     }
 
@@ -386,6 +300,7 @@ impl PowerSet {
     fn finish_check(&mut self) {
         let Some((live, check)) = self.checked() else { return };
         let agreements = check.compare(live.source.as_mut());
+        let name = live.name.clone();
         for agreement in &agreements {
             let (domain, percent) = (&agreement.domain, agreement.percent());
             let text = format!(
@@ -395,7 +310,7 @@ impl PowerSet {
                 let advice = "one of the two drivers has the wrong unit; --power perf reads the other one";
                 let text = format!("{text}; {advice}");
                 self.warnings.push(Warning { code: "sources-disagree".to_owned(), text });
-            } else if let Some(source) = self.sources.iter_mut().find(|s| s.name == powercap::NAME) {
+            } else if let Some(source) = self.sources.iter_mut().find(|s| s.name == name) {
                 source.notes.push(text);
             }
         }
@@ -423,13 +338,8 @@ fn counts_cpus(domain: &Domain) -> bool {
     matches!(domain.origin, Origin::Counter { .. }) && !matches!(domain.scope, Scope::Gpu(_))
 }
 
-fn missing(name: &'static str, source: &Source) -> PowerError {
-    PowerError::Missing { name, why: ignored_reasons(std::slice::from_ref(source)) }
-}
-
-fn ignored_reasons(sources: &[Source]) -> String {
-    let reasons = sources.iter().flat_map(|s| &s.ignored).map(|i| format!("{}: {}", i.domain, i.why));
-    reasons.collect::<Vec<_>>().join("; ")
+fn is_estimate(kind: &SourceKind) -> bool {
+    kind.quality == Quality::Estimated
 }
 
 /// Gives what was learned to the source of that name.

@@ -107,7 +107,10 @@ fn machine_without_counters() {
     );
     let measured = PowerPlan { measured_only: true, ..plan(nothing.path(), &[]) };
     check_error(&measured, &["--measured-only", "class/powercap does not exist", "modprobe intel_rapl_msr"]);
-    check_error(&plan(nothing.path(), &["powercap"]), &["--power powercap was asked for", "does not exist"]);
+    check_error(
+        &plan(nothing.path(), &["powercap"]),
+        &["--power powercap gives no counter", "does not exist"],
+    );
     let both = PowerPlan { measured_only: true, ..plan(nothing.path(), &["model"]) };
     assert!(matches!(open(&both), Err(PowerError::ModelWithMeasuredOnly)));
 }
@@ -125,14 +128,17 @@ fn unusable_counter() {
 #[test]
 fn words_that_cannot_be_had() {
     let tree = tree(CLIENT);
-    check_error(&plan(tree.path(), &["perf"]), &["--power perf was asked for", "modprobe rapl"]);
-    check_error(&plan(tree.path(), &["hwmon"]), &["--power hwmon was asked for", "no energy sensor"]);
+    check_error(&plan(tree.path(), &["perf"]), &["--power perf gives no counter", "modprobe rapl"]);
+    check_error(&plan(tree.path(), &["hwmon"]), &["--power hwmon gives no counter", "no energy sensor"]);
     check_error(&plan(tree.path(), &["none", "auto"]), &["leave out `none`"]);
     check_error(&plan(tree.path(), &["replay:/nonexistent.csv"]), &["/nonexistent.csv cannot be read"]);
     let library = Some(PathBuf::from("/nonexistent.so"));
     let nvml = PowerPlan { gpu: true, nvml_lib: library, ..plan(tree.path(), &[]) };
     check_error(&nvml, &["--nvml-lib", "/nonexistent.so"]);
-    check_error(&PowerPlan { gpu: false, ..plan(tree.path(), &["nvml"]) }, &["--power nvml was asked for"]);
+    check_error(
+        &PowerPlan { gpu: false, ..plan(tree.path(), &["nvml"]) },
+        &["--power nvml gives no counter"],
+    );
     assert!(names(&plan(tree.path(), &["none"])).is_empty());
 }
 
@@ -143,7 +149,7 @@ fn clash_of_sources() {
     let log = tree.path().join("meter.csv");
     fs::write(&log, "time_s,package-0_j\n0,1\n1,2\n").unwrap();
     let mut plan = plan(tree.path(), &["auto"]);
-    plan.choices.push(SourceChoice::Replay(log));
+    plan.choices.push(SourceChoice::File("replay", log));
     check_error(&plan, &["`package-0` comes from powercap and from replay"]);
     plan.choices.remove(0);
     assert_eq!(names(&plan), ["package-0"]);
@@ -168,7 +174,7 @@ fn idle_watts_are_split() {
 fn survey_never_fails() {
     let client = tree(CLIENT);
     let mut plan = plan(client.path(), &[]);
-    plan.choices.push(SourceChoice::Replay(PathBuf::from("/nonexistent.csv")));
+    plan.choices.push(SourceChoice::File("replay", PathBuf::from("/nonexistent.csv")));
     let sources = survey(&plan).sources;
     assert_eq!(
         sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),

@@ -3,13 +3,13 @@
 //! The sources are chosen by the same code as for a run (`set.rs`), as `auto` does. Leaves out reading them: a survey never fails and keeps
 //! nothing open.
 
-use super::error::PowerError;
-use super::plan::{PowerPlan, SourceChoice};
+use super::kind::{Discovered, SourceKind};
+use super::plan::PowerPlan;
 use super::set::PowerSet;
 use super::source::Remark;
-use super::sources::replay::{self, Replay};
-use super::sources::{amdgpu, hwmon, model, nvml, perf, powercap};
-use energy_trace_model::recording::record::{Ignored, Quality, Source};
+use super::sources::SOURCES;
+use energy_trace_model::recording::record::{Ignored, Source};
+use std::path::Path;
 use std::time::Duration;
 
 /// How long meters are watched: five steps of the slowest.
@@ -27,55 +27,40 @@ pub struct Survey {
 /// Looks at everything; GPUs for half a second, to see how their meters step.
 pub fn survey(plan: &PowerPlan) -> Survey {
     let mut set = PowerSet::empty(plan.period);
-    offer(&mut set, powercap::NAME, |set| set.add_powercap(plan, false));
-    offer(&mut set, perf::NAME, |set| set.add_perf(plan, false));
-    if plan.gpu {
-        offer(&mut set, nvml::NAME, |set| set.add_nvml(plan, false));
-        offer(&mut set, amdgpu::NAME, |set| set.add_amdgpu(plan, false));
-    } else {
-        add_switched_off(&mut set, plan);
-    }
-    offer(&mut set, hwmon::NAME, |set| set.add_hwmon(plan, false));
-    for choice in &plan.choices {
-        if let SourceChoice::Replay(file) = choice {
-            offer(&mut set, replay::NAME, |set| set.add_replay(Replay::open(file)?));
+    for kind in SOURCES {
+        for file in plan.files(kind.word) {
+            offer(&mut set, kind, plan, Some(file));
         }
-    }
-    match set.why_no_model(plan) {
-        None => offer(&mut set, model::NAME, |set| set.add_model(plan)),
-        Some(why) => {
-            let model = model::model_at(&plan.sysfs, plan.model_idle.or(plan.idle), plan.model_core).source;
-            set.add_source(without(model, why));
+        match set.why_not_auto(kind, plan) {
+            None => offer(&mut set, kind, plan, None),
+            Some(_) if kind.takes_file => {}
+            Some(why) => add_declined(&mut set, kind, plan, why),
         }
     }
     let (sources, remarks) = set.examine(WATCHED);
     Survey { sources, remarks }
 }
 
-/// Shows the GPUs that a run with `--gpu off` leaves alone; a machine without an AMD card has no line for it.
-fn add_switched_off(set: &mut PowerSet, plan: &PowerPlan) {
-    const WHY: &str = "GPUs are switched off (--gpu off)";
-    set.add_source(without(
-        nvml::find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only).source,
-        WHY,
-    ));
-    let cards = amdgpu::find(&plan.sysfs, 0, plan.period).source;
-    if !cards.domains.is_empty() || !cards.ignored.is_empty() {
-        set.add_source(without(cards, WHY));
+/// Adds a source; one that cannot be taken says why.
+fn offer(set: &mut PowerSet, kind: &SourceKind, plan: &PowerPlan, file: Option<&Path>) {
+    if let Err(error) = set.take(kind, plan, file, false) {
+        set.add_source(Source {
+            name: kind.word.to_owned(),
+            domains: Vec::new(),
+            period_ns: 0,
+            quality: kind.quality,
+            ignored: vec![Ignored { domain: kind.word.to_owned(), why: error.to_string() }],
+            notes: Vec::new(),
+        });
     }
 }
 
-/// Adds a source; one that cannot be taken says why.
-fn offer(set: &mut PowerSet, name: &str, add: impl FnOnce(&mut PowerSet) -> Result<(), PowerError>) {
-    if let Err(error) = add(set) {
-        set.add_source(Source {
-            name: name.to_owned(),
-            domains: Vec::new(),
-            period_ns: 0,
-            quality: Quality::Measured,
-            ignored: vec![Ignored { domain: name.to_owned(), why: error.to_string() }],
-            notes: Vec::new(),
-        });
+/// Adds what a source has that `auto` leaves alone here; one that has nothing has no line.
+fn add_declined(set: &mut PowerSet, kind: &SourceKind, plan: &PowerPlan, why: &str) {
+    let Ok(Discovered { source, .. }) = set.discover(kind, plan, None, false) else { return };
+    let source = without(source, why);
+    if !source.ignored.is_empty() {
+        set.add_source(source);
     }
 }
 

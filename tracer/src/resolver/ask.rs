@@ -3,8 +3,8 @@
 //! What an answer says of a file may be wrong; what the recorder relies on is checked here. Leaves out the worker's process (`client.rs`).
 
 use super::client::{Mishap, ResolveError, Worker};
-use super::question::{Histories, NameFacts, PlainRule, Proof, Question, RowsHead, full_rule};
-use crate::symbolize::{Detail, Place};
+use super::question::{Histories, NameFacts, PlainRule, Question, RowsHead, full_rule};
+use crate::symbolize::{Detail, Place, Proof};
 use crate::unwind::cfi::Rows;
 use crate::unwind::elf::ElfFacts;
 use crate::unwind::file_bytes::Positioned;

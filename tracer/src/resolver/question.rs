@@ -3,7 +3,7 @@
 //! Each question is one message with one open file or more; the answer is what its comment says, or a text that says what is wrong with the
 //! file. Leaves out who answers (`serve.rs`).
 
-use crate::symbolize::Detail;
+use crate::symbolize::{Detail, Proof};
 use crate::unwind::elf::DebugSections;
 use energy_trace_model::ids::BuildId;
 use serde::{Deserialize, Serialize};
@@ -66,15 +66,6 @@ pub struct Fault {
     pub too_large: bool,
     /// For the log.
     pub text: String,
-}
-
-/// What proves that a debug file belongs to a library.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Proof {
-    /// It has this build id.
-    BuildId(BuildId),
-    /// The CRC-32 of the whole file is this.
-    Crc32(u32),
 }
 
 /// What a file says about names.

@@ -1,9 +1,9 @@
 //! What can be found out before anything is set up: privileges, pid namespace, the command.
 
-use super::{SessionError, limits};
+use super::error::SessionError;
 use crate::host::kernel::is_first_pid_namespace_at;
+use crate::host::limits;
 use crate::plan::RecordPlan;
-use crate::power::SourceChoice;
 use crate::privileges::{Privileges, refuse_what_lends};
 use crate::tracee::lookup::{Found, find};
 use std::ffi::OsString;
@@ -11,12 +11,12 @@ use std::path::Path;
 
 /// Checks what the kernel and our privileges allow, then the command.
 pub(super) fn check(plan: &RecordPlan) -> Result<(), SessionError> {
-    let replays = plan.power.choices.iter().any(|choice| matches!(choice, SourceChoice::Replay(_)));
+    let reads_files = plan.power.reads_files();
     refuse_what_lends(&[
         ("--path.sysfs", plan.power.sysfs != Path::new("/sys")),
         ("--path.rootfs", plan.rootfs != Path::new("/")),
         ("--nvml-lib", plan.power.nvml_lib.is_some()),
-        ("--power replay:FILE", replays),
+        ("--power replay:FILE", reads_files),
     ])?;
     Privileges::read_at(&plan.rootfs)?.check(&plan.typed)?;
     limits::check(std::thread::available_parallelism().map_or(1, usize::from))?;

@@ -3,7 +3,7 @@
 //! The first SIGINT stops the recording, the second ends energy-trace at once. Other signals belong to the command while there is one;
 //! without a command, TERM, HUP and QUIT stop the recording as SIGINT does. Every signal that only we have got is passed on.
 
-use super::SessionError;
+use super::error::SessionError;
 use crate::tracee::attach::ProcessTree;
 use crate::tracee::launch::Running;
 use crate::tracee::signals::{Arrived, Before, Signals};

@@ -1,7 +1,7 @@
 //! Why a recording failed, in one enum for the whole session. Each text is for the person who reads it.
 
-use super::limits::{LimitError, advise};
 use crate::finisher::FinisherError;
+use crate::host::limits::{LimitError, advise};
 use crate::power::PowerError;
 use crate::privileges::PrivilegeError;
 use crate::probe::ProbeError;
@@ -12,6 +12,7 @@ use energy_trace_model::recording::file::FileError;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 
 /// Why a recording failed.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +25,8 @@ pub enum SessionError {
     Limit(#[from] LimitError),
     /// The kernel numbers processes differently from us.
     #[error(
-        "energy-trace runs in a pid namespace of its own (a container), and the kernel reports processes by their numbers outside: \
-         run it on the host, or start the container with --pid=host"
+        "energy-trace runs in a container with its own pid namespace, but the kernel reports the host's process ids: run it on the host, \
+         or start the container with --pid=host"
     )]
     PidNamespace,
     /// The command does not exist.
@@ -88,6 +89,18 @@ impl SessionError {
                  or keep PATH with `sudo env \"PATH=$PATH\" energy-trace …`"
                     .into(),
             ),
+            Self::NotFound { command, sudo: false } if Path::new(command).is_file() => {
+                let name = command.display();
+                Some(format!(
+                    "it is a file in this directory: name it as ./{name}, or name its interpreter too, as in `python3 {name}`"
+                ))
+            }
+            Self::NotExecutable { command, .. } if Path::new(command).is_file() => {
+                let name = command.display();
+                Some(format!(
+                    "it is not an executable file: make it one with `chmod +x {name}`, or name its interpreter, as in `python3 {name}`"
+                ))
+            }
             other => advise(other),
         }
     }

@@ -1,7 +1,8 @@
 //! The end of a recording: stop the stages, sum up, have the finisher make the results, wait for the command, have them shown.
 
 use super::control::Control;
-use super::{SessionError, Stage, Stop};
+use super::error::SessionError;
+use super::stage::{Stage, Stop};
 use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
 use crate::power::PowerEnd;
@@ -40,7 +41,7 @@ async fn finish_all(
     let stopped = stop_stages(stage, stop, control.status(), warnings);
     if let Err(error) = control.finish(stopped).await? {
         if control.command_is_running() {
-            log::warn!("recording has stopped, and the command runs on: {error}");
+            log::warn!("recording has stopped; the command keeps running: {error}");
         }
         control.wait().await?;
         return Err(error);
@@ -60,7 +61,7 @@ async fn stop_stages(
     status: Option<ExitStatus>,
     warnings: &[Warning],
 ) -> Result<(), SessionError> {
-    let Stage { tracer, power, records, writer, start, prey: _, kernels: _ } = stage;
+    let Stage { tracer, power, records, writer, start, exit_condition: _, kernels: _ } = stage;
     // The last readings are taken after this moment, and the tracer stops after it: both cover the recording's time.
     let end = crate::clock::now();
     let power = power.stop().await;

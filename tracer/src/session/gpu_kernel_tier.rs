@@ -21,7 +21,7 @@ impl KernelTier {
     /// Prepares the library and has the tracer listen, if `--gpu kernel` was asked for and can be.
     pub(super) fn prepare(plan: &RecordPlan, power: &PowerSet, tracer: &mut Tracer) -> Self {
         let mut tier = Self::default();
-        if !plan.kernels {
+        if !plan.gpu.times_kernels() {
             return tier;
         }
         if let Some(why) = obstacle(plan, power, tracer) {

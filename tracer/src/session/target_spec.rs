@@ -1,8 +1,8 @@
 //! The target at the moment the recording starts: a command that is held, or processes that run.
 
-use super::SessionError;
 use super::checks::exec_error;
 use super::control::Control;
+use super::error::SessionError;
 use crate::plan::RecordPlan;
 use crate::probe::Tracer;
 use crate::tracee::Target;
@@ -19,7 +19,7 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Who is recorded.
 #[derive(Debug)]
-pub(super) enum Quarry {
+pub(super) enum TargetSpec {
     /// A command that waits before its first instruction, and its name.
     Command(Held, OsString),
     /// Processes that run: those that were named, and those that are followed already.
@@ -37,7 +37,7 @@ pub(super) enum Quarry {
 
 /// What the end of the recording waits for, apart from signals.
 #[derive(Debug)]
-pub(super) enum Prey {
+pub(super) enum ExitCondition {
     /// The command's end, which `Control` reports.
     Command,
     /// The end of all these.
@@ -46,7 +46,7 @@ pub(super) enum Prey {
     Machine,
 }
 
-impl Quarry {
+impl TargetSpec {
     /// Launches the command (held) or finds the processes.
     /// `environment` is what the kernel tier sets for the command beside what the plan does.
     pub(super) fn find(
@@ -96,22 +96,22 @@ impl Quarry {
     }
 
     /// Lets a held command run; the error is `exec`'s.
-    pub(super) async fn release(self, control: &mut Control) -> Result<Prey, SessionError> {
+    pub(super) async fn release(self, control: &mut Control) -> Result<ExitCondition, SessionError> {
         match self {
             Self::Command(held, name) => {
                 let running = held.release().await.map_err(|source| exec_error(&name, source))?;
                 control.command_runs(running);
-                Ok(Prey::Command)
+                Ok(ExitCondition::Command)
             }
-            Self::Processes { followed, .. } => Ok(Prey::Processes(followed.into_iter().collect())),
-            Self::Machine => Ok(Prey::Machine),
+            Self::Processes { followed, .. } => Ok(ExitCondition::Processes(followed.into_iter().collect())),
+            Self::Machine => Ok(ExitCondition::Machine),
         }
     }
 }
 
-impl Prey {
+impl ExitCondition {
     /// Returns when there is nobody left to record. A command's end comes from `Control` instead.
-    pub(super) async fn gone(&self) {
+    pub(super) async fn met(&self) {
         match self {
             Self::Processes(lives) => all_gone(Path::new(PROC), lives).await,
             Self::Command | Self::Machine => std::future::pending().await,

@@ -17,7 +17,7 @@ pub enum AttachError {
     #[error("process {0} does not exist")]
     NoSuchProcess(Pid),
     /// It has ended and waits for its parent to notice.
-    #[error("process {0} has already ended (its parent has not collected it yet)")]
+    #[error("process {0} has already ended (it is a zombie)")]
     Zombie(Pid),
     /// It was there and ended before the recording could start.
     #[error("process {0} ended while energy-trace attached to it, before the recording started")]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub enum CgroupError {
     /// It could not be read.
     #[error(
-        "cannot read control group {path}: {source}; name a folder below {root}, as `systemd-cgls` shows them"
+        "cannot read control group {path}: {source}; name a directory under {root}, as `systemd-cgls` shows them"
     )]
     Read {
         /// What was read.
@@ -23,7 +23,7 @@ pub enum CgroupError {
         source: io::Error,
     },
     /// It is empty.
-    #[error("control group {0} holds no process now")]
+    #[error("control group {0} has no processes")]
     Empty(PathBuf),
 }
 

@@ -3,7 +3,7 @@
 //! The library lies beside the program, as cargo and packages leave it. It is copied to a folder that everybody may read, since the command
 //! runs as the invoking user, in a file system that lets code run. Leaves out what the library sends (`probe/gpu`).
 
-use super::install::furnish;
+use crate::foreign::install::{SOCKET_FILE, install_into};
 use energy_trace_cupti::{NEXT, SOCKET};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use std::ffi::OsString;
@@ -18,8 +18,6 @@ use tempfile::TempDir;
 pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The library's file.
 const FILE: &str = "libenergy_trace_cupti.so";
-/// The socket beside it.
-pub const SOCKET_FILE: &str = "socket";
 /// Folders with the library, seen from the program's own.
 const PLACES: [&str; 4] = [".", "deps", "../lib/energy-trace", "../lib"];
 
@@ -28,14 +26,14 @@ const PLACES: [&str; 4] = [".", "deps", "../lib/energy-trace", "../lib"];
 pub enum InjectionError {
     /// The library is not there.
     #[error(
-        "{FILE} is not beside {program}, nor in ../lib/energy-trace: put it there, or build both with `cargo xtask build`"
+        "{FILE} is neither beside {program} nor in ../lib/energy-trace: put it there, or build both with `cargo xtask build`"
     )]
     NoLibrary {
         /// The program's file.
         program: PathBuf,
     },
     /// No folder for it.
-    #[error("no folder for {FILE} in {folders}, in which code may run: {source}")]
+    #[error("cannot place {FILE} in any of {folders} so that code may run there: {source}")]
     NoFolder {
         /// Where it was tried.
         folders: String,
@@ -123,7 +121,7 @@ fn place(library: &Path, folder: &Path) -> io::Result<(TempDir, UnixListener)> {
         .read(true)
         .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
         .open(folder.path())?;
-    let (_copy, listener) = furnish(&open, library, FILE.as_ref())?;
+    let (_copy, listener) = install_into(&open, library, FILE.as_ref())?;
     Ok((folder, listener))
 }
 

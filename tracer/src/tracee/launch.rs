@@ -40,7 +40,7 @@ pub enum LaunchError {
     #[error("no command to run")]
     NoCommand,
     /// The child ended before it said its pid.
-    #[error("the command's process ended before it could be started; somebody killed it")]
+    #[error("the command's process was killed before it could start")]
     Gone,
 }
 

@@ -9,7 +9,6 @@ pub mod attach;
 pub mod become_user;
 pub mod cgroup;
 pub mod injection;
-pub mod install;
 pub mod launch;
 pub mod lookup;
 pub mod prefetch;

@@ -3,7 +3,7 @@
 //!
 //! The program (behind `#!` and `env`, whatever links lead to it), and the interpreter library that it is linked with. A guess that is
 //! wrong costs a file that is read in vain; one that is missing is made up for when the process is met. The files are somebody else's: only
-//! regular ones are opened, without waiting, and the process that looks has a limit and nothing to lose (`finisher/foresight.rs`). Leaves
+//! regular ones are opened, without waiting, and the process that looks has a limit and nothing to lose (`finisher/prefetch.rs`). Leaves
 //! out what the program loads later, and programs that scripts of a shell start.
 
 use super::lookup::locate;
@@ -19,7 +19,7 @@ const MAX_SCRIPTS: usize = 4;
 const SYSTEM: [&str; 4] = ["/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/lib", "/usr/lib"];
 
 /// The files of a command line, with this `PATH`.
-pub fn foresee(words: &[OsString], path: Option<&OsStr>) -> Vec<PathBuf> {
+pub fn files_of(words: &[OsString], path: Option<&OsStr>) -> Vec<PathBuf> {
     let locate = |name: &OsStr| locate(name, path.map(OsStr::to_owned));
     let Some(mut program) = words.first().and_then(|name| locate(name)) else { return Vec::new() };
     for _ in 0..MAX_SCRIPTS {
@@ -65,7 +65,7 @@ fn find_interpreter(program: &Path, linked: &Linked) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{find_interpreter, foresee, parse_script};
+    use super::{files_of, find_interpreter, parse_script};
     use crate::unwind::elf::Linked;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
@@ -88,12 +88,12 @@ mod tests {
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
         let link = dir.path().join("sh");
         std::os::unix::fs::symlink("/bin/true", &link).unwrap();
-        let found = foresee(&[script.into()], Some(dir.path().as_os_str()));
+        let found = files_of(&[script.into()], Some(dir.path().as_os_str()));
         let expected = Path::new("/bin/true").canonicalize().unwrap();
         assert_eq!(found, std::slice::from_ref(&expected));
-        assert_eq!(foresee(&["sh".into()], Some(dir.path().as_os_str())), [expected]);
-        assert!(foresee(&["nowhere-to-be-found".into()], None).is_empty());
-        assert!(foresee(&[], None).is_empty());
+        assert_eq!(files_of(&["sh".into()], Some(dir.path().as_os_str())), [expected]);
+        assert!(files_of(&["nowhere-to-be-found".into()], None).is_empty());
+        assert!(files_of(&[], None).is_empty());
     }
 
     /// The interpreter's library is looked for where the program says, relative to the program.

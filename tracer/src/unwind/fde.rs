@@ -4,8 +4,8 @@
 //! large libraries, only the blocks are read in which entries were asked for. Files without a search table (static programs of some
 //! linkers) get all their rows at once. Sources: LSB Core 5.0 §10.6. Leaves out what a rule means (`tracer_ebpf::native`).
 
-use super::cfi::{ENTRY_BYTES, OUTERMOST, Rows, read_rows, rule_at};
-use super::cfi_rule::Reader;
+use super::cfi::{ENTRY_BYTES, OUTERMOST, Reader, Rows, read_rows, rule_at};
+
 use super::eh_frame::{Blocks, MAX_ENTRY};
 use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections};
 use super::file_bytes::believable_bytes;

@@ -5,7 +5,6 @@
 
 pub mod address_space;
 pub mod cfi;
-mod cfi_rule;
 pub mod cpython;
 mod eh_frame;
 pub mod elf;

@@ -27,8 +27,8 @@ const FUNCTION_LINES: usize = 60;
 
 /// Dependencies that touch the world, and the places that may name them.
 const DOORS: [(&str, &[&str]); 5] = [
-    ("aya", &["tracer/src/probe", "tracer-ebpf"]),
-    ("aya_log", &["tracer/src/probe", "tracer-ebpf"]),
+    ("aya", &["tracer/src/probe/bpf", "tracer/src/probe/sampling", "tracer-ebpf"]),
+    ("aya_log", &["tracer/src/probe/bpf", "tracer-ebpf"]),
     ("nvml_wrapper", &["tracer/src/power/sources/nvml"]),
     ("blazesym", &["tracer/src/symbolize", "tracer/src/symbolize.rs"]),
     ("inferno", &["tracer/report/src/flamegraph.rs"]),
@@ -325,7 +325,7 @@ mod tests {
             broken("tracer/src/session.rs", "fn f() {\n    vec![nvml_wrapper::Nvml::init()];\n}\n"),
             [("one-door", 3)]
         );
-        assert_eq!(broken("tracer/src/probe/load.rs", "use aya::Ebpf;\n"), []);
+        assert_eq!(broken("tracer/src/probe/bpf/load.rs", "use aya::Ebpf;\n"), []);
         assert_eq!(broken("tracer/src/power/sources/nvml/mod.rs", "use nvml_wrapper::Nvml;\n"), []);
         assert_eq!(broken("tracer/src/session.rs", "use crate::probe::aya_version;\n"), []);
     }
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn who_may_parse() {
         let text = "use crate::unwind::elf::ElfFacts;\nfn f() {\n    ElfFacts::read(&file, &[]);\n}\n";
-        assert_eq!(broken("tracer/src/probe/files.rs", text), [("parses-with-rights", 4)]);
+        assert_eq!(broken("tracer/src/probe/tables/files.rs", text), [("parses-with-rights", 4)]);
         assert_eq!(
             broken("tracer/src/session.rs", "use crate::unwind::cfi::read_rows;\n"),
             [("parses-with-rights", 2)]

@@ -7,8 +7,10 @@
 mod after_the_call;
 mod world;
 
-use energy_trace_attribution::{attribute, attribute_logically};
+use energy_trace_attribution::attribute;
+
 use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
+use energy_trace_model::profile::Options;
 use energy_trace_model::recording::record::{DomainClass, Launched, Launches, Sample, Scope, Verdict, Wait};
 use proptest::prelude::*;
 use world::{World, assert_agree, expect, ms};
@@ -291,13 +293,12 @@ proptest! {
     /// Whatever a recording says: each thread's energy, time and samples are the same in both views, to the microjoule.
     #[test]
     fn views_agree(world in any_world()) {
-        let mut joined = world.recording.clone();
-        let logical = attribute_logically(&mut joined);
-        assert_agree(&attribute(&world.recording), &logical);
+        let logical = attribute(&world.recording, &Options::logical());
+        assert_agree(&attribute(&world.recording, &Options::default()), &logical);
         for row in &logical.rows {
-            prop_assert!(row.stack.is_none_or(|stack| stack.index() < joined.stacks.len()));
+            prop_assert!(row.stack.is_none_or(|stack| stack.index() < logical.stacks.len()));
         }
-        prop_assert!(joined.stacks.iter().all(|node| node.frame.index() < joined.frames.len()));
+        prop_assert!(logical.stacks.iter().all(|node| node.frame.index() < logical.frames.len()));
     }
 }
 

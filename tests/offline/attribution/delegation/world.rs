@@ -1,9 +1,11 @@
 //! A recording that is written by hand, and its energy by stack in both views.
 
-use energy_trace_attribution::{attribute, attribute_logically};
+use energy_trace_attribution::attribute;
+
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
-use energy_trace_model::profile::{EnergyProfile, View};
+use energy_trace_model::profile::Options;
+use energy_trace_model::profile::{Profile, View};
 use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, Occupant, Origin, Process, Quality,
     Reading, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict, Wait, Wake,
@@ -170,14 +172,13 @@ impl World {
 
     /// Energy by stack in the logical view, in µJ, having checked that both views agree.
     pub(crate) fn logical(&self) -> BTreeMap<String, i64> {
-        let mut joined = self.recording.clone();
-        let logical = attribute_logically(&mut joined);
-        assert_eq!(logical.view, View::Logical);
-        assert_agree(&attribute(&self.recording), &logical);
+        let logical = attribute(&self.recording, &Options::logical());
+        assert_eq!(logical.options.view, View::Logical);
+        assert_agree(&attribute(&self.recording, &Options::default()), &logical);
         assert_eq!(logical.rows.iter().map(|row| uj(row.energy.total())).sum::<i64>(), WHOLE_UJ);
         let mut stacks = BTreeMap::new();
         for row in &logical.rows {
-            *stacks.entry(text(&joined, row.stack)).or_default() += uj(row.energy.total());
+            *stacks.entry(text(&logical, row.stack)).or_default() += uj(row.energy.total());
         }
         stacks
     }
@@ -187,15 +188,15 @@ pub(crate) fn uj(energy: MicroJoules) -> i64 {
     energy.as_uj()
 }
 
-pub(crate) fn text(recording: &Recording, stack: Option<StackId>) -> String {
+pub(crate) fn text(profile: &Profile, stack: Option<StackId>) -> String {
     let Some(stack) = stack else { return "[unsampled]".to_owned() };
-    recording.frames_of(stack).map(|(_, frame)| frame.name.clone()).collect::<Vec<_>>().join(";")
+    profile.frames_of(stack).map(|(_, frame)| frame.name.clone()).collect::<Vec<_>>().join(";")
 }
 
 /// Ledgers, and each thread's energy, time and samples, are the same.
-pub(crate) fn assert_agree(physical: &EnergyProfile, logical: &EnergyProfile) {
+pub(crate) fn assert_agree(physical: &Profile, logical: &Profile) {
     assert_eq!(physical.ledger, logical.ledger);
-    let sums = |profile: &EnergyProfile| {
+    let sums = |profile: &Profile| {
         let mut sums: BTreeMap<ThreadKey, (Vec<i64>, u64, u64)> = BTreeMap::new();
         for row in &profile.rows {
             let sum = sums.entry(row.thread).or_insert_with(|| (vec![0; 4], 0, 0));

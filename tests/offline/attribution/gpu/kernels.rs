@@ -7,7 +7,8 @@ use crate::scenarios::gpu::training::{KINDS, kind, training};
 use crate::scenarios::gpu::world::{Kind, Launch, MS, MeterModel, SECOND, World};
 use energy_trace_attribution::attribute;
 use energy_trace_model::ids::ThreadKey;
-use energy_trace_model::profile::EnergyProfile;
+use energy_trace_model::profile::Options;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Sureness;
 use energy_trace_model::recording::record::{DomainClass, GpuBusy};
 use energy_trace_model::units::MicroJoules;
@@ -17,7 +18,7 @@ type Ran = (usize, u64, u64);
 
 /// What attribution made of a world, and the truth.
 struct Timed {
-    profile: EnergyProfile,
+    profile: Profile,
     truth: Vec<f64>,
     charged: Vec<f64>,
 }
@@ -63,7 +64,7 @@ fn judged(world: &mut World, kinds: &[Kind], meter: MeterModel, busy: Vec<GpuBus
     let readings = world.readings(meter);
     let mut recording = recording(world, &names, &readings, Some(75.0));
     recording.gpu.busy = busy;
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &Options::default());
     assert_eq!(imbalance_uj(&profile), 0);
     let joules = |site| {
         let rows = profile.rows.iter().filter(|row| row.stack == Some(stack_of(site)));
@@ -287,7 +288,7 @@ fn launches_count_beside_kernels() {
     }
     recording.gpu.waits.iter_mut().for_each(|wait| wait.thread = ThreadKey::new(1));
     recording.gpu.busy = timed_part.iter().map(busy).collect();
-    let profile = attribute(&recording);
+    let profile = attribute(&recording, &Options::default());
     assert_eq!(imbalance_uj(&profile), 0);
     let rows = profile.rows.iter().filter(|row| row.stack == Some(stack_of(0)));
     let charged: f64 = rows.map(|row| row.energy[DomainClass::Gpu].as_joules()).sum();

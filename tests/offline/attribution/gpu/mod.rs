@@ -17,6 +17,8 @@ use crate::scenarios::gpu::recording::recording;
 use crate::scenarios::gpu::training::{KINDS, kind, step, training, training_in};
 use crate::scenarios::gpu::world::{MS, MeterModel, SECOND, World};
 use energy_trace_attribution::attribute;
+
+use energy_trace_model::profile::Options;
 use energy_trace_model::units::MicroJoules;
 
 const V100: MeterModel = MeterModel {
@@ -269,7 +271,7 @@ fn short_runs_and_runs_without_launches_say_so() {
     let mut idle = World::new(10);
     idle.sleep(5 * SECOND);
     let readings = idle.readings(H100);
-    let profile = attribute(&recording(&idle, &[], &readings, Some(60.0)));
+    let profile = attribute(&recording(&idle, &[], &readings, Some(60.0)), &Options::default());
     assert_eq!(profile.ledger[0].imbalance(), MicroJoules::ZERO);
     assert!(profile.rows.is_empty() && profile.ledger[0].unattributed.contains_key("no launch data"));
     assert!(profile.warnings.iter().any(|warning| warning.code == "gpu-unattributed"));

@@ -14,9 +14,10 @@
 //! This is raking to known margins (Deming, Stephan: On a least squares adjustment of a sampled frequency table, 1940). Where the chain fits the
 //! program it knows times better than counts do, and nothing leans. Leaves out samples that come in step with the program (`lockstep.rs`).
 
-use crate::between_samples::markov_bridge::{Mark, NO_LINE, Part, Rate};
+use crate::between_samples::expected_time::share;
+use crate::between_samples::markov_bridge::{Part, Rate};
 use crate::between_samples::switching_chain::Chains;
-use crate::power_model::design::share;
+use crate::time::pieces::{Mark, NO_LINE};
 
 /// Deviations of a count that the chain's times may be off.
 const REACH: f64 = 2.0;
@@ -116,7 +117,9 @@ mod tests {
     use crate::between_samples::markov_bridge::{Asleep, Rate, parts};
     use crate::time::background::Strangers;
     use crate::time::conditions::Conditions;
-    use crate::time::slices::{CpuTime, Owner};
+    use crate::time::cpu_time::CpuTime;
+    use crate::time::owners::Owner;
+    use crate::time::slices::SampledTime;
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
@@ -131,7 +134,7 @@ mod tests {
     }
 
     /// Slices of 10 ms, 10 ms apart: 8 ms in stack 0, then 2 ms in stack 1; samples each 4 to 6 ms.
-    fn time() -> CpuTime {
+    fn time() -> SampledTime {
         let who = Occupant::Target(ThreadKey::new(0));
         let slice = |i: u64| {
             let Span { start, end } = span(i * 20 * MS, (i * 20 + 10) * MS);
@@ -153,16 +156,17 @@ mod tests {
             now += 4 * MS + (seed >> 33) % (2 * MS);
         }
         let slices: Vec<Slice> = (0..SLICES).map(slice).collect();
-        CpuTime::new(&slices, &samples, &Strangers::default(), &[], span(0, u64::MAX))
+        SampledTime::new(&slices, &samples, &Strangers::default(), &[], span(0, u64::MAX))
     }
 
     /// A function that is always the last of short slices: the chain alone gives it another time than its samples say; leaning, it is
     /// within what these leave open, and all time is still somebody's.
     #[test]
     fn times_agree_with_counts() {
-        let mut time = time();
-        for line in std::mem::take(&mut time.lines) {
-            let pieces = time.bridge(line);
+        let SampledTime { segments, owners, certain, lines, overlaps } = time();
+        let mut time = CpuTime { segments, owners, pieces: certain, marks: vec![], overlaps };
+        for line in lines {
+            let pieces = time.add_line(line);
             time.pieces.extend(pieces.into_iter().map(|(_, piece)| piece));
         }
         let all = [EnergyInterval { span: span(0, SLICES * 20 * MS), energy: MicroJoules::ZERO }];

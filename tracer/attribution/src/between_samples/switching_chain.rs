@@ -5,8 +5,9 @@
 //! the timer, samples cannot say how much, and the energy decides (`intensity.rs`). The mix is that of the whole run or of the last
 //! second or quarter of one, or that between two borders which the samples show (`segments.rs`), whichever makes the samples likeliest, each pair judged by a mix without itself.
 
-use crate::between_samples::markov_bridge::{Asleep, Blend, Mark, NO_LINE, Part, Rate};
+use crate::between_samples::markov_bridge::{Asleep, Blend, Part, Rate};
 use crate::between_samples::mix_changes::borders;
+use crate::time::pieces::{Mark, NO_LINE};
 use energy_trace_model::clock::KtimeNs;
 
 /// Mean times after which a thread forgets, in nanoseconds, slowest first.

@@ -11,9 +11,11 @@
 use super::call_context::{Python, Whereabouts};
 use super::requesters::{Answer, Role};
 use super::{NEXT, Refiner, SetId};
-use crate::between_samples::markov_bridge::{Mark, NOBODY, Piece, Run};
+use crate::time::cpu_time::CpuTime;
+use crate::time::lines::NEAREST_NS;
 use crate::time::lines::{Ending, Line};
-use crate::time::slices::{CpuTime, NEAREST_NS, Owner, OwnerId};
+use crate::time::owners::{Owner, OwnerId};
+use crate::time::pieces::{Mark, NOBODY, Piece, Run};
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
@@ -39,9 +41,8 @@ struct Part {
 
 impl Refiner<'_> {
     /// Makes marks and pieces of all lines, and gives them to the owners that they became.
-    pub(super) fn bridge(&mut self, time: &mut CpuTime) {
-        let mut lines = std::mem::take(&mut time.lines);
-        for piece in std::mem::take(&mut time.pieces) {
+    pub(super) fn add_lines(&mut self, certain: Vec<Piece>, mut lines: Vec<Line>, time: &mut CpuTime) {
+        for piece in certain {
             self.by_time(piece, time);
         }
         self.ends(&mut lines, time);
@@ -70,7 +71,7 @@ impl Refiner<'_> {
                 *owner = self.refined(*owner, paths, time);
             }
         }
-        let pieces = time.bridge(line);
+        let pieces = time.add_line(line);
         for (_, piece) in pieces {
             match piece.known_owner() {
                 Some(_) => self.by_time(piece, time),
@@ -123,7 +124,7 @@ impl Refiner<'_> {
         let spans: Vec<Span> = runs.iter().map(|run| run.span).collect();
         let (thread, unseen, ends) = (line.thread, line.unseen, line.ends.clone());
         let of_part = Line { thread, runs, marks, ends, unseen, near_ns };
-        for (position, mut piece) in time.bridge(of_part) {
+        for (position, mut piece) in time.add_line(of_part) {
             for end in [&mut piece.left, &mut piece.right].into_iter().filter(|end| end.owner != NOBODY) {
                 let base = match self.base_of.get(&end.owner) {
                     Some(&base) => base,

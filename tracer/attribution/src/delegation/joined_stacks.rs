@@ -6,16 +6,10 @@
 
 use super::requesters::Step;
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
+use energy_trace_model::profile::marks::{AFTER_THE_CALL, ON_BEHALF_OF, UNSAMPLED};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
 use std::collections::HashMap;
-
-/// The frame between the one who asked and the one who works.
-pub const ON_BEHALF_OF: &str = "[on behalf of]";
-/// The same where the call is over, and its worker spins on or still works.
-pub const AFTER_THE_CALL: &str = "[on behalf of, after the call]";
-/// The frame that stands for time on a CPU that no sample saw.
-const UNSAMPLED: &str = "[unsampled]";
 
 /// Position of a Python function below others of one thread.
 type Place = u32;

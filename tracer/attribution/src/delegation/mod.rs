@@ -20,10 +20,10 @@ mod native_rules;
 mod requesters;
 mod thread_activity;
 
-pub use joined_stacks::{AFTER_THE_CALL, ON_BEHALF_OF};
-
-use crate::gpu::Launchers;
-use crate::time::slices::{CpuTime, OTHER, Owner, OwnerId, OwnerTime, Segment};
+use crate::time::cpu_time::CpuTime;
+use crate::time::launchers::Launchers;
+use crate::time::owners::{OTHER, Owner, OwnerId, OwnerTime, Segment};
+use crate::time::slices::SampledTime;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{StackId, ThreadKey};
@@ -59,23 +59,25 @@ pub(crate) struct Logical {
 }
 
 /// Makes an owner of its own of everything that a worker does on behalf of somebody. Conserves time and samples.
-pub(crate) fn refine(recording: &Recording, time: &mut CpuTime, span: Span) -> Behalf {
+pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) -> (CpuTime, Behalf) {
     let threads = Threads::of(recording, span);
-    let mut refiner = Refiner::new(Asked::new(recording, &threads), &recording.requests.waits, &time.owners);
-    let segments = std::mem::take(&mut time.segments);
-    time.segments = Vec::with_capacity(segments.len());
+    let SampledTime { segments, owners, certain, lines, overlaps } = sampled;
+    let mut refiner = Refiner::new(Asked::new(recording, &threads), &recording.requests.waits, &owners);
+    let with_room = Vec::with_capacity(segments.len());
+    let mut time = CpuTime { segments: with_room, owners, pieces: vec![], marks: vec![], overlaps };
     for segment in segments {
-        refiner.cut(segment, time);
+        refiner.cut(segment, &mut time);
     }
     for sample in &recording.samples {
-        refiner.recount(sample.thread, sample.stack, sample.at, time);
+        refiner.recount(sample.thread, sample.stack, sample.at, &mut time);
     }
-    refiner.bridge(time);
+    refiner.add_lines(certain, lines, &mut time);
     let launches = recording.gpu.launches.iter();
-    let of_batches = launches.map(|batch| refiner.launchers(batch, time)).collect();
+    let of_batches = launches.map(|batch| refiner.launchers(batch, &mut time)).collect();
     let busy = recording.gpu.busy.iter();
-    let of_busy = busy.map(|busy| refiner.launcher(busy.thread, busy.stack, busy.launched, time)).collect();
-    Behalf { launchers: Launchers { of_batches, of_busy }, ..refiner.behalf }
+    let of_busy =
+        busy.map(|busy| refiner.launcher(busy.thread, busy.stack, busy.launched, &mut time)).collect();
+    (time, Behalf { launchers: Launchers { of_batches, of_busy }, ..refiner.behalf })
 }
 
 struct Refiner<'a> {

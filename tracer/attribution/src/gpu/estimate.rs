@@ -13,7 +13,7 @@ use super::sensor_blind_spot::Unseen;
 use super::split::{Costs, Split, Splitter, Total};
 use super::uncertainty::{Certain, Sureness, sureness};
 use super::{Charged, Known, Learned, MEANS};
-use crate::time::slices::OTHER;
+use crate::time::owners::OTHER;
 use energy_trace_model::units::MicroJoules;
 
 /// Seconds that are shared out together, for a meter that looks all the time.

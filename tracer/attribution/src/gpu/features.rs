@@ -4,7 +4,7 @@
 //! column, and count by their size in it. Copies and memsets count by bytes. A column's unit is its average launch. Where their times are
 //! known (the kernel tier) all launches of a kernel share a column, and its unit is a second in which it runs. Leaves out joules.
 
-use crate::time::slices::OwnerId;
+use crate::time::owners::OwnerId;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Frame, FrameKind, GpuBusy, Launched, Launches};

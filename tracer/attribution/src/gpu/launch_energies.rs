@@ -15,7 +15,7 @@ use super::batches::Batches;
 use super::errors_in_variables::{Coarse, Grain, errors_of};
 use super::meter::{Meter, Window, units_of};
 use crate::numerics::normal_equations::Normal;
-use crate::power_model::learn::predicted;
+use crate::power_model::design::predicted;
 
 /// Rounds of reweighting, and from how many standard deviations on a window counts less.
 const ROUNDS: usize = 4;

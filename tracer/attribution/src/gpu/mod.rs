@@ -32,7 +32,8 @@ mod split;
 mod timed;
 mod uncertainty;
 
-use crate::time::slices::{CpuTime, Owner, OwnerId, OwnerTime};
+use crate::time::launchers::Launchers;
+use crate::time::owners::OwnerId;
 use crate::timeline::{EnergyInterval, Span};
 use crate::uncertainty::propagation::OwnerCertainty;
 use batches::{BLUR, Batch, Batches, Stretch, in_turn};
@@ -48,21 +49,11 @@ use launch_energies::{BELIEF, Problem, find_meter, fit, fit_parts};
 use meter::{Step, Window, steps_of, stretch_of, windows_of};
 use queue_replay::Queue;
 use sample_and_hold::Held;
-use std::collections::BTreeSet;
 
 /// What the driver's averaged power is a mean over, in seconds (nvml.h on `nvmlDeviceGetPowerUsage`, Ampere and later).
 const AVERAGE: f64 = 1.0;
 /// Seconds that are shared out together for such a meter, in its means.
 const MEANS: f64 = 4.0;
-
-/// The owner of every launch.
-#[derive(Debug, Default)]
-pub(crate) struct Launchers {
-    /// In the order of `GpuWork::launches`.
-    pub(crate) of_batches: Vec<Vec<OwnerId>>,
-    /// In the order of `GpuWork::busy`.
-    pub(crate) of_busy: Vec<OwnerId>,
-}
 
 /// What the time of a kernel is known by.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -122,23 +113,6 @@ pub(crate) struct Learned {
     pub(crate) known: Known,
     /// Names of what cannot be told apart.
     pub(crate) groups: Vec<Vec<String>>,
-}
-
-/// Makes an owner of everybody who launched something. Call it before owners are refined.
-pub(crate) fn enlist(recording: &Recording, time: &mut CpuTime) {
-    let launched = recording.gpu.launches.iter().flat_map(|batch| &batch.work);
-    let busy = recording.gpu.busy.iter().map(|busy| (busy.thread, busy.stack));
-    let whose: BTreeSet<_> = launched.map(|launched| (launched.thread, launched.stack)).chain(busy).collect();
-    let known: BTreeSet<_> = time
-        .owners
-        .iter()
-        .filter_map(|owner| match owner.owner {
-            Owner::Target(thread, Some(stack)) => Some((thread, stack)),
-            _ => None,
-        })
-        .collect();
-    let new = whose.difference(&known).map(|&(thread, stack)| Owner::Target(thread, Some(stack)));
-    time.owners.extend(new.map(|owner| OwnerTime { owner, time_ns: 0, samples: 0 }));
 }
 
 /// A GPU's side of a recording.

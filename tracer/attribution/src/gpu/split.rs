@@ -6,7 +6,7 @@
 //! one (it looked at the hungry part of it, or was read late) it has too little in another. Leaves out idle power.
 
 use super::batches::{Batches, Stretch};
-use crate::time::slices::OTHER;
+use crate::time::owners::OTHER;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 

@@ -1,19 +1,22 @@
 //! The ledger row of one domain: what its counter or model says, and where that went.
 
-use crate::Cpus;
-use crate::gpu::{Charged, Gpu, Launchers, Learned};
+use crate::gpu::{Charged, Gpu, Learned};
 use crate::power_model::classes::ClassId;
 use crate::power_model::counter_delay::{Seen, learn_behind, learn_company};
-use crate::power_model::learn::{Evidence, Intensity, learn};
-use crate::power_model::stationary_windows::Edges;
+use crate::power_model::counter_edges::Edges;
+use crate::power_model::evidence::Evidence;
+use crate::power_model::learn::{Intensity, learn};
 use crate::power_model::uncore::{activity, calibrate, is_less_together, take};
 use crate::split::by_time::{Shares, by_time, idle_of, split};
 use crate::split::idle::hand_out;
 use crate::split::posterior::Splitter;
 use crate::time::conditions::Conditions;
 use crate::time::contention::Company;
+use crate::time::cpu_time::CpuTime;
+use crate::time::cpus::Cpus;
+use crate::time::launchers::Launchers;
 use crate::time::occupancy::{Presence, presences};
-use crate::time::slices::{CpuTime, OTHER, Owner, Segment};
+use crate::time::owners::{OTHER, Owner, Segment};
 use crate::timeline::reading_jitter;
 use crate::timeline::{
     EnergyInterval, Lag, Span, Timeline, fit_lag, intervals_of_model, intervals_of_readings, shift,
@@ -21,7 +24,7 @@ use crate::timeline::{
 use crate::uncertainty::propagation::{OwnerCertainty, certainty};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::LedgerRow;
-use energy_trace_model::profile::accounting::{Accounting, Method};
+use energy_trace_model::profile::options::{Accounting, Method};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Domain, Origin, Quality, Reading, Scope};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
@@ -171,7 +174,12 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
     let steps = steps_of(intervals);
     let plain = split(dynamic, &present, owners.len());
     let settled = account.intensity.model().map(|model| {
-        let edges = Edges::new(&basis.evidence(dynamic, &present, &late).seen(&seen), model);
+        let edges = Edges::new(
+            &basis.evidence(dynamic, &present, &late).seen(&seen),
+            &model.design.shares,
+            &model.fit.watts,
+            &model.chains,
+        );
         let splitter = Splitter { model, class_of: basis.class_of, owners, marks, edges };
         splitter.split(dynamic, &steps, &seen.parts, |interval| by_time(&present, interval))
     });
@@ -185,7 +193,8 @@ fn share_out(account: &mut Account, domain: &Domain, dynamic: &[MicroJoules], ba
         Some(settled) if weighted => settled.shares,
         _ => plain.clone(),
     };
-    account.certainty = certainty(&account.intensity, weighted, variance, &shares.of_owner, basis);
+    account.certainty =
+        certainty(&account.intensity, weighted, variance, &shares.of_owner, (basis.time, basis.class_of));
     account.certainty.seconds = seconds_of(&present, owners.len());
     charge(account, shares, plain, &present, basis);
 }

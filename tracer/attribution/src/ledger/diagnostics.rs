@@ -4,7 +4,7 @@ use crate::gpu::{Known, Learned};
 use crate::ledger::account::Account;
 use crate::power_model::learn::Intensity;
 use crate::timeline::{GapReason, Lag, Span};
-use energy_trace_model::profile::gates::Gate;
+use energy_trace_model::profile::validity::Gate;
 use energy_trace_model::recording::record::{Domain, KernelTier, LaunchStacks, Origin, Scope, Warning};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;

@@ -3,7 +3,8 @@
 //! Leaves out which owners make one row (`behalf`), and where the doubts come from (`doubt_of_watts`).
 
 use crate::ledger::account::Account;
-use crate::time::slices::{CpuTime, Owner, OwnerId, OwnerTime};
+use crate::time::cpu_time::CpuTime;
+use crate::time::owners::{Owner, OwnerId, OwnerTime};
 use energy_trace_model::profile::certainty::{Certainty, DomainCertainty, Part, Weights};
 use energy_trace_model::profile::{EnergyByClass, ProfileRow};
 use energy_trace_model::units::MicroJoules;

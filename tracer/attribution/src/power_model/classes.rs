@@ -4,7 +4,7 @@
 //! (a line, an address), so places of one function are put together by comparing their function's name, module and first line; the names
 //! are compared, never read.
 
-use crate::time::slices::{Owner, OwnerTime};
+use crate::time::owners::{Owner, OwnerTime};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::FrameKind;
 use std::collections::HashMap;
@@ -52,7 +52,7 @@ pub(crate) fn classes_of(recording: &Recording, owners: &[OwnerTime]) -> Vec<Cla
 #[cfg(test)]
 mod tests {
     use super::classes_of;
-    use crate::time::slices::{Owner, OwnerTime};
+    use crate::time::owners::{Owner, OwnerTime};
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
     use energy_trace_model::recording::Recording;
     use energy_trace_model::recording::record::{Frame, FrameKind, Header, StackNode};

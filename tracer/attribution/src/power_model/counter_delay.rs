@@ -10,16 +10,18 @@
 //!
 //! Leaves out how late a counter was at one reading (`late.rs`), and the log of a foreign meter, which is seconds off (`timeline/lag.rs`).
 
-use crate::between_samples::markov_bridge::{Part, Piece, parts};
-use crate::power_model::learn::{Evidence, Intensity, Model, learn};
+use crate::between_samples::markov_bridge::{Part, parts};
+use crate::power_model::evidence::Evidence;
+use crate::power_model::learn::{Intensity, Model, learn};
 use crate::power_model::validity::Judge;
 use crate::time::conditions::Conditions;
 use crate::time::contention::{self, ALONE, Company};
 use crate::time::dvfs;
+use crate::time::pieces::Piece;
 use crate::time::smt::{self, POSSIBLE, USUAL};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::gates::LEAST_GAIN;
+use energy_trace_model::profile::validity::LEAST_GAIN;
 use std::time::Duration;
 
 /// What a counter may be behind: one that moves each millisecond, or each other one.

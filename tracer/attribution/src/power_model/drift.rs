@@ -10,7 +10,8 @@
 
 use crate::between_samples::switching_chain::Chains;
 use crate::power_model::design::Design;
-use crate::power_model::learn::{Fit, MEDIAN_SQUARE, predicted};
+use crate::power_model::design::predicted;
+use crate::power_model::fit::{Fit, MEDIAN_SQUARE};
 
 const STRETCH_NS: u64 = 250_000_000;
 const ROUNDS: usize = 6;

@@ -21,38 +21,23 @@
 //!
 //! Leaves out how sure the watts are (`resample.rs`), and how times are weighted (`conditions.rs`).
 
-use crate::between_samples::markov_bridge::{Mark, Part, Rate};
+use super::evidence::Evidence;
+use super::fit::{Fit, Shared};
+use crate::between_samples::markov_bridge::Rate;
 use crate::between_samples::raking;
 use crate::between_samples::switching_chain::Chains;
-use crate::numerics::normal_equations::Normal;
 use crate::power_model::classes::ClassId;
 use crate::power_model::design::{Design, windows_of};
 use crate::power_model::drift;
-use crate::power_model::stationary_windows::{Steady, sharpen};
+use crate::power_model::refine::sharpen;
 use crate::power_model::validity::gates_of;
 use crate::time::occupancy::Presence;
-use crate::timeline::EnergyInterval;
-use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::gates::Gates;
-use energy_trace_model::units::MicroJoules;
+use energy_trace_model::profile::validity::Gates;
 
 /// Classes with less than this part of the CPU time share one weight.
 const SMALLEST_PART: f64 = 0.01;
 /// Classes with a weight of their own, at most.
 const MOST_COLUMNS: usize = 32;
-/// What is believed of a class's watts before: standard deviation in parts of the mean.
-pub(crate) const BELIEF: f64 = 0.6;
-/// No class is taken to draw less than this part of the mean. (With a twentieth, much work of others that draws next to nothing had 3 %
-/// of the target's energy.)
-pub(crate) const FLOOR: f64 = 0.01;
-/// A counter that moves each millisecond is read 0.4 ms off (standard deviation of the difference of two even distributions).
-const EDGE_SECONDS: f64 = 4e-4;
-/// Rounds of reweighting.
-const ROUNDS: usize = 4;
-/// From how many standard deviations on a window counts less (Huber: Robust statistics, 1981).
-const HUBER: f64 = 2.5;
-/// The median of the square of a standard normal variable.
-pub(crate) const MEDIAN_SQUARE: f64 = 0.4549;
 /// Fewer windows than this prove nothing.
 const FEWEST_WINDOWS: usize = 100;
 
@@ -93,45 +78,6 @@ pub(crate) struct Model {
     pub(crate) by_mix: Option<Vec<f64>>,
     /// Whether the watts may split energy.
     pub(crate) gates: Gates,
-}
-
-/// Watts, and how windows stray from them.
-#[derive(Clone, Debug)]
-pub(crate) struct Fit {
-    pub(crate) mean: f64,
-    pub(crate) watts: Vec<f64>,
-    /// Variance of a window's energy beside that of its times (J²).
-    pub(crate) noise: f64,
-    /// What each window counts for: 1 / variance, less where it is far off.
-    pub(crate) trust: Vec<f64>,
-    pub(crate) likelihood: f64,
-    /// What windows say beyond their expected times.
-    pub(crate) steady: Option<Steady>,
-}
-
-/// The column of the classes that are too small for watts of their own.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Shared {
-    pub(crate) column: usize,
-    /// Sum of the squares of their parts of its time (Herfindahl's index): 1 for one class, 1/n for n of the same size.
-    pub(crate) herfindahl: f64,
-}
-
-/// What a domain's watts are learned from.
-#[derive(Clone, Copy)]
-pub(crate) struct Evidence<'a> {
-    pub(crate) intervals: &'a [EnergyInterval],
-    /// Energy above idle of each interval.
-    pub(crate) dynamic: &'a [MicroJoules],
-    pub(crate) presences: &'a [Presence],
-    pub(crate) parts: &'a [Part],
-    pub(crate) marks: &'a [Mark],
-    pub(crate) start: KtimeNs,
-    pub(crate) class_of: &'a [ClassId],
-    /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`late.rs`).
-    pub(crate) late: &'a [f64],
-    /// How far behind the counter is taken to be (`behind.rs`); intervals and parts are that much earlier.
-    pub(crate) behind_ns: u64,
 }
 
 /// Learns the watts of each class.
@@ -232,74 +178,4 @@ fn columns_of(presences: &[Presence], class_of: &[ClassId]) -> (Vec<usize>, Opti
     let shared = (all > 0.0)
         .then(|| Shared { column: large.len(), herfindahl: small().map(|ns| (ns / all).powi(2)).sum() });
     (column_of, shared)
-}
-
-impl Fit {
-    pub(crate) fn new(design: &Design, chains: &Chains) -> Option<Self> {
-        let (joules, seconds) = (design.joules.iter().sum::<f64>(), design.seconds.iter().sum::<f64>());
-        let mean = Some(joules / seconds).filter(|mean| mean.is_finite() && *mean > 0.0)?;
-        let edge = mean * seconds / design.len() as f64 / (0.02 / EDGE_SECONDS);
-        let floor = (edge * edge).max(1e-12);
-        let mut fit = Self {
-            mean,
-            watts: vec![mean; design.columns],
-            noise: floor,
-            trust: vec![],
-            likelihood: 0.0,
-            steady: None,
-        };
-        for _ in 0..ROUNDS {
-            let variances = design.variances(&fit.watts, chains);
-            fit.weigh(design, &variances, floor);
-            fit.watts = fit.normal(design, |_| true).descend(mean, FLOOR * mean);
-        }
-        let variances = design.variances(&fit.watts, chains);
-        fit.weigh(design, &variances, floor);
-        Some(fit)
-    }
-
-    /// What is observed and believed, from the windows that are wanted.
-    pub(crate) fn normal(&self, design: &Design, wanted: impl Fn(usize) -> bool) -> Normal {
-        let mut normal = Normal::new(design.columns);
-        for window in (0..design.len()).filter(|&window| wanted(window)) {
-            self.observe(design, window, &mut normal);
-        }
-        normal.believe(self.mean, 1.0 / (BELIEF * self.mean).powi(2));
-        normal
-    }
-
-    /// Adds what one window says.
-    pub(crate) fn observe(&self, design: &Design, window: usize, normal: &mut Normal) {
-        let joules = design.joules[window];
-        if !self.steady.as_ref().is_some_and(|steady| steady.observe(window, design.columns, joules, normal))
-        {
-            normal.observe(design.row(window), joules, self.trust[window]);
-        }
-    }
-
-    /// Finds the noise, what each window counts for, and how likely all of it is.
-    fn weigh(&mut self, design: &Design, variances: &[f64], floor: f64) {
-        let errors: Vec<f64> =
-            (0..design.len()).map(|k| design.joules[k] - predicted(design.row(k), &self.watts)).collect();
-        let mut beyond: Vec<f64> = errors.iter().zip(variances).map(|(e, v)| e * e - v).collect();
-        beyond.sort_by(f64::total_cmp);
-        let median = beyond.get(beyond.len() / 2).copied().unwrap_or(0.0);
-        self.noise = (median / MEDIAN_SQUARE).max(floor);
-        self.likelihood = 0.0;
-        self.trust = errors
-            .iter()
-            .zip(variances)
-            .map(|(error, variance)| {
-                let all = variance + self.noise;
-                let z = error.abs() / all.sqrt();
-                let cost = if z > HUBER { HUBER * (2.0 * z - HUBER) } else { z * z };
-                self.likelihood -= 0.5 * (cost + all.ln());
-                (HUBER / z).min(1.0) / all
-            })
-            .collect();
-    }
-}
-
-pub(crate) fn predicted(seconds: &[f64], watts: &[f64]) -> f64 {
-    seconds.iter().zip(watts).map(|(seconds, watts)| seconds * watts).sum()
 }

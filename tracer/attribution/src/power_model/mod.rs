@@ -9,9 +9,13 @@
 
 pub(crate) mod classes;
 pub(crate) mod counter_delay;
+pub(crate) mod counter_edges;
 pub(crate) mod design;
 pub(crate) mod drift;
+pub(crate) mod evidence;
+pub(crate) mod fit;
 pub(crate) mod learn;
+pub(crate) mod refine;
 pub(crate) mod stationary_windows;
 pub(crate) mod uncore;
 pub(crate) mod validity;

@@ -17,24 +17,22 @@
 //! found with the watts by expectation and maximisation in turns (Dempster, Laird, Rubin: Maximum likelihood from incomplete data, 1977).
 //! Where that part is large, functions do not draw the same power each time (hyperthreads, frequency), and none of this is believed.
 
-use crate::between_samples::markov_bridge::{NO_LINE, NOBODY, Part, Rate};
+use super::counter_edges::Edges;
+use super::design::{Design, predicted};
+use crate::between_samples::expected_time::Share;
+use crate::between_samples::markov_bridge::{Part, Rate};
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::normal_equations::Normal;
-use crate::power_model::design::{Design, Share, moments};
-use crate::power_model::learn::{Evidence, FLOOR, Fit, Model, predicted};
-use crate::timeline::reading_jitter::UNKNOWN;
+use crate::time::pieces::{NO_LINE, NOBODY};
 
-/// A counter that moves each millisecond is up to one late.
-pub(crate) const LATE_NS: u64 = 1_000_000;
 /// Windows that are less probably steady than this are left as they are.
 pub(crate) const LEAST: f64 = 0.02;
 /// What steady windows stray by, in parts of their energy: at most, and at least.
-const STRAY: (f64, f64) = (0.05, 0.002);
+pub(super) const STRAY: (f64, f64) = (0.05, 0.002);
 /// At least this much of a window's variance is that of windows with changes.
 const LEAST_VARIANCE: f64 = 0.1;
 /// The unit of a counter, in joules.
 const UNIT_JOULES: f64 = 1e-4;
-const ROUNDS: usize = 10;
 
 /// Variance of a steady window's energy, from that of its edges.
 pub(crate) fn noise_of(edge: f64, stray: f64, of_steady: f64) -> f64 {
@@ -132,71 +130,12 @@ pub(crate) fn hold(part: &Part, share: &Share, rates: &[Rate], chains: &Chains) 
     (left.max(if is_right { right } else { 0.0 }).clamp(1e-300, 1.0).ln(), is_right)
 }
 
-/// How far a counter's edges may put an interval's energy off.
-#[derive(Debug)]
-pub(crate) struct Edges {
-    /// Energy of the idle baseline in a millisecond.
-    idle: f64,
-    /// Energy above it that the last millisecond of each interval is expected to hold, which the counter may show too late.
-    late: Vec<f64>,
-    /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`late.rs`).
-    unsure: Vec<f64>,
-    /// Mean square (ms²) of how late the counter is on average, beside what times were moved for it (`behind.rs`).
-    bias: f64,
-}
-
-impl Edges {
-    #[expect(clippy::cast_precision_loss, reason = "a statistic")]
-    fn with(evidence: &Evidence<'_>, shares: &[Share], power: impl Fn(&Share) -> f64) -> Self {
-        let Evidence { intervals, dynamic, parts, .. } = *evidence;
-        let mut late = vec![0.0; intervals.len()];
-        for (part, share) in parts.iter().zip(shares) {
-            let place = part.interval as usize;
-            let Some(interval) = intervals.get(place) else { continue };
-            let before_end = interval.span.end.ns_since(part.at).saturating_sub(part.ns / 2);
-            let ns = part.ns.min(LATE_NS.saturating_sub(before_end));
-            late[place] += part.weight * power(share) * ns as f64 / 1e9;
-        }
-        let measured: f64 = intervals.iter().map(|interval| interval.energy.as_joules()).sum();
-        let above: f64 = dynamic.iter().map(|energy| energy.as_joules()).sum();
-        let ns: f64 = intervals.iter().map(|interval| interval.span.ns() as f64).sum();
-        Self {
-            idle: (measured - above).max(0.0) * LATE_NS as f64 / ns.max(1.0),
-            late,
-            unsure: evidence.late.to_vec(),
-            bias: (0.5 - evidence.behind_ns as f64 / LATE_NS as f64).powi(2),
-        }
-    }
-
-    /// With the power that a model expects.
-    pub(crate) fn new(evidence: &Evidence<'_>, model: &Model) -> Self {
-        let moments = of_mixes(&model.chains, &model.fit.watts);
-        let power = |share: &Share| share.moments(&model.fit.watts, &moments).0;
-        Self::with(evidence, &model.design.shares, power)
-    }
-
-    /// Mean square (J²) of what the ends of an interval, or of several, put its energy off: u A − v B, A and B what the millisecond before
-    /// either end held, u and v evenly distributed between nothing and all of it.
-    pub(crate) fn variance(&self, before: Option<usize>, last: usize) -> f64 {
-        let held = |interval: usize| self.idle + self.late.get(interval).copied().unwrap_or(0.0);
-        let (a, b) = (before.map_or(self.idle, held), held(last));
-        let unsure = |boundary: usize| self.unsure.get(boundary).copied().unwrap_or(UNKNOWN);
-        a * a * unsure(before.map_or(0, |before| before + 1))
-            + b * b * unsure(last + 1)
-            + (a - b).powi(2) * self.bias
-    }
-}
-
-fn of_mixes(chains: &Chains, watts: &[f64]) -> Vec<(f64, f64)> {
-    chains.mixes().map(|mix| moments(mix, watts)).collect()
-}
-
 /// What windows say beyond their expected times.
 #[derive(Clone, Debug)]
 pub(crate) struct Steady {
     /// Of each window: seconds of each column where nothing changed, the logarithm of how probable that is, and what it counts for.
     seconds: Vec<f64>,
-    logarithm: Vec<f64>,
+    pub(super) logarithm: Vec<f64>,
     trust: Vec<f64>,
     /// The same of windows where something changed.
     changed: Vec<f64>,
@@ -208,7 +147,7 @@ pub(crate) struct Steady {
 }
 
 impl Steady {
-    fn new(design: &Design, parts: &[Part], chains: &Chains, rates: &[Rate]) -> Self {
+    pub(super) fn new(design: &Design, parts: &[Part], chains: &Chains, rates: &[Rate]) -> Self {
         let (n, windows) = (design.columns, design.len());
         let (mut seconds, mut logarithm) = (vec![0.0; windows * n], vec![0.0; windows]);
         for (part, share) in parts.iter().zip(&design.shares) {
@@ -231,7 +170,13 @@ impl Steady {
     }
 
     /// How probably each window was steady, and what that says of how far such windows stray.
-    fn expect(&mut self, fit: &Fit, design: &Design, variances: &[f64], edges: &Edges) {
+    pub(super) fn expect(
+        &mut self,
+        (watts, fit_noise): (&[f64], f64),
+        design: &Design,
+        variances: &[f64],
+        edges: &Edges,
+    ) {
         let n = design.columns;
         let (mut squares, mut energies, mut begin) = (0.0, 1e-9, 0);
         self.missing = vec![0.0; n * n];
@@ -240,12 +185,12 @@ impl Steady {
             let edge = edges.variance(usize::checked_sub(begin, 1), last);
             begin = last + 1;
             let (row, held) = (design.row(k), &self.seconds[k * n..][..n]);
-            let (steady, of_steady) = (self.logarithm[k].exp().min(0.999), predicted(held, &fit.watts));
+            let (steady, of_steady) = (self.logarithm[k].exp().min(0.999), predicted(held, watts));
             if steady < LEAST || of_steady <= 0.0 {
                 continue;
             }
             let noise = noise_of(edge, self.stray, of_steady);
-            let mean = predicted(row, &fit.watts);
+            let mean = predicted(row, watts);
             let mixture = Mixture { steady, of_steady, mean, variance, noise };
             let Seen { steady: seen, variance } = mixture.seen(design.joules[k]);
             let changed: Vec<f64> = row
@@ -253,10 +198,10 @@ impl Steady {
                 .zip(held)
                 .map(|(all, held)| ((all - steady * held) / (1.0 - steady)).max(0.0))
                 .collect();
-            let of_changed = variance + fit.noise.max(noise);
+            let of_changed = variance + fit_noise.max(noise);
             self.trust[k] = seen / noise;
             self.trust_changed[k] = (1.0 - seen) / of_changed;
-            let error = |row: &[f64]| design.joules[k] - predicted(row, &fit.watts);
+            let error = |row: &[f64]| design.joules[k] - predicted(row, watts);
             let (held_says, changed_says) = (error(held) / noise, error(&changed) / of_changed);
             let apart: Vec<f64> = held
                 .iter()
@@ -286,40 +231,9 @@ impl Steady {
     }
 }
 
-/// Fits the watts again with what steady windows say; not where these stray so far that functions do not draw the same power each time.
-pub(crate) fn sharpen(
-    fit: &mut Fit,
-    design: &Design,
-    chains: &Chains,
-    rates: &[Rate],
-    evidence: &Evidence<'_>,
-) {
-    let mut steady = Steady::new(design, evidence.parts, chains, rates);
-    let before = fit.watts.clone();
-    if !steady.logarithm.iter().any(|logarithm| *logarithm > LEAST.ln()) {
-        return;
-    }
-    for _ in 0..ROUNDS {
-        let moments = of_mixes(chains, &fit.watts);
-        let power = |share: &Share| share.moments(&fit.watts, &moments).0;
-        let edges = Edges::with(evidence, &design.shares, power);
-        steady.stray = steady.stray.min(STRAY.0.powi(2));
-        steady.expect(fit, design, &design.variances(&fit.watts, chains), &edges);
-        fit.steady = Some(steady);
-        fit.watts = fit.normal(design, |_| true).descend(fit.mean, FLOOR * fit.mean);
-        let Some(again) = fit.steady.take() else { return };
-        steady = again;
-    }
-    if steady.stray > STRAY.0.powi(2) {
-        fit.watts = before;
-    } else {
-        fit.steady = Some(steady);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Edges, Mixture, ln_above};
+    use super::{Mixture, ln_above};
 
     /// An energy that is just what nothing's changing makes says that nothing changed; one far away says that something did.
     #[test]
@@ -344,13 +258,5 @@ mod tests {
         for (a, tail) in [(0.0, 0.5), (1.0, 0.158_655), (-1.0, 0.841_345), (5.0, 2.866_5e-7)] {
             assert!((ln_above(a) - f64::ln(tail)).abs() < 2e-3, "{a}");
         }
-    }
-
-    /// Power that is the same at both ends blurs an interval less than power at one of them only.
-    #[test]
-    fn edges_cancel_in_part() {
-        let edges = Edges { idle: 0.02, late: vec![0.01, 0.01, 0.0], unsure: vec![], bias: 0.25 };
-        assert!((edges.variance(Some(0), 1) - 0.03 * 0.03 / 6.0).abs() < 1e-12);
-        assert!(edges.variance(Some(1), 2) > (0.03 * 0.03 + 0.02 * 0.02) / 12.0);
     }
 }

@@ -10,11 +10,13 @@
 //! likelier. With a split by time alone it is 0 too: that is the model without any regression.
 
 use crate::numerics::normal_equations::Normal;
-use crate::power_model::learn::{BELIEF, Intensity, Model, predicted};
-use crate::time::slices::Segment;
+use crate::power_model::design::predicted;
+use crate::power_model::fit::BELIEF;
+use crate::power_model::learn::{Intensity, Model};
+use crate::time::owners::Segment;
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::accounting::{Accounting, Method};
+use energy_trace_model::profile::options::{Accounting, Method};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// Standard errors that the power must be away from zero.

@@ -1,4 +1,4 @@
-//! What is found at the gates that learned watts must pass (`profile::gates`): cross-validation, condition number, split half. Ways to weigh times are
+//! What is found at the gates that learned watts must pass (`profile::validity`): cross-validation, condition number, split half. Ways to weigh times are
 //! compared by the same cross-validation (`Judge`).
 //!
 //! Windows are put into blocks of half a second, so that what one window says about the next does not count as proof. Both the folds of
@@ -6,8 +6,9 @@
 
 use crate::numerics::normal_equations::Normal;
 use crate::power_model::design::Design;
-use crate::power_model::learn::{BELIEF, FLOOR, Fit, Shared, predicted};
-use energy_trace_model::profile::gates::Gates;
+use crate::power_model::design::predicted;
+use crate::power_model::fit::{BELIEF, FLOOR, Fit, Shared};
+use energy_trace_model::profile::validity::Gates;
 
 const FOLDS: usize = 5;
 const BLOCK_NS: u64 = 500_000_000;

@@ -13,7 +13,7 @@
 //! Here is the split by time alone, which every report shows beside the weighted one; `posterior.rs` has the weighted one.
 
 use crate::time::occupancy::Presence;
-use crate::time::slices::OwnerId;
+use crate::time::owners::OwnerId;
 use crate::timeline::EnergyInterval;
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 

@@ -4,8 +4,8 @@
 //! sums matter. A domain on whose CPUs nobody ran keeps its baseline whatever was chosen.
 
 use crate::time::occupancy::Presence;
-use crate::time::slices::{Owner, OwnerTime};
-use energy_trace_model::profile::accounting::IdlePolicy;
+use crate::time::owners::{Owner, OwnerTime};
+use energy_trace_model::profile::options::IdlePolicy;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 

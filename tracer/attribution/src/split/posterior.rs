@@ -9,14 +9,16 @@
 //!
 //! Time that a function probably had between two samples of others goes to the stacks of that function in the same thread, by their time.
 
-use crate::between_samples::markov_bridge::{Mark, NO_LINE, NOBODY, Part};
+use crate::between_samples::expected_time::share;
+use crate::between_samples::markov_bridge::Part;
 use crate::power_model::classes::ClassId;
-use crate::power_model::design::share;
+use crate::power_model::counter_edges::Edges;
 use crate::power_model::learn::Model;
-use crate::power_model::stationary_windows::{Edges, hold};
+use crate::power_model::stationary_windows::hold;
 use crate::split::by_time::Shares;
 use crate::split::posterior_update::{Settlement, Slots};
-use crate::time::slices::{OwnerId, OwnerTime};
+use crate::time::owners::{OwnerId, OwnerTime};
+use crate::time::pieces::{Mark, NO_LINE, NOBODY};
 use energy_trace_model::units::MicroJoules;
 use std::collections::{BTreeMap, BTreeSet};
 

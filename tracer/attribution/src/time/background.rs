@@ -6,7 +6,7 @@
 //! many and have one name (a build's compilers) are one together; the rest stays together, because watts of who hardly ran are not known.
 //! Leaves out the watts (`intensity.rs`) and the sum of all strangers, which is what the ledger shows.
 
-use crate::time::slices::Owner;
+use crate::time::owners::Owner;
 use energy_trace_model::ids::StrangerKey;
 use energy_trace_model::recording::record::{Occupant, Slice, Stranger};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! Leaves out how much: the run shows that (`behind.rs`).
 
 use crate::time::dvfs::Clocks;
-use crate::time::slices::Segment;
+use crate::time::owners::Segment;
 use crate::time::smt::Siblings;
 use crate::timeline::Span;
 use energy_trace_model::ids::CpuId;

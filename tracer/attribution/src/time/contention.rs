@@ -9,7 +9,7 @@
 //! makes the run's energies likeliest, and must do so clearly; else nothing is weighted (`behind.rs`). Leaves out machines that name their
 //! cores, and runs in which a socket's shared parts explain more (`uncore.rs`).
 
-use crate::time::slices::Segment;
+use crate::time::owners::Segment;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 

@@ -13,7 +13,7 @@
 //! its last value, and says nothing about the clock at which it works: it is left out, unless it repeats what was read before. Leaves out
 //! machines without cpufreq, whose clocks are not recorded, and what the clock does between two readings beside going from the one to the other.
 
-use crate::time::slices::Segment;
+use crate::time::owners::Segment;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::CpuId;

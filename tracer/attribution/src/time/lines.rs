@@ -4,11 +4,14 @@
 //! the function that runs, but for whom a worker works is often known exactly, and what it does for one asker says nothing about what it
 //! does for another. Leaves out what a line was probably doing between its samples (`bridge.rs`).
 
-use crate::between_samples::markov_bridge::{End, Mark, NOBODY, Piece, Run};
-use crate::time::slices::{CpuTime, OwnerId};
+use crate::time::owners::OwnerId;
+use crate::time::pieces::{End, Mark, NOBODY, Piece, Run};
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
+
+/// A sample further away than this says nothing about a slice. Nearer ones are, on average over slices, the mix that the thread was in.
+pub(crate) const NEAREST_NS: u64 = 500_000_000;
 
 /// Runs and samples of one line, both in time order.
 #[derive(Clone, Debug)]
@@ -34,26 +37,12 @@ pub(crate) struct Ending {
     pub(crate) owner: OwnerId,
 }
 
-impl CpuTime {
-    /// Adds a line's samples, and gives its pieces, each with the position of its run.
-    pub(crate) fn bridge(&mut self, mut line: Line) -> Vec<(usize, Piece)> {
-        let number = self.marks.last().map_or(0, |last| last.line + 1);
-        line.marks.iter_mut().for_each(|mark| mark.line = number);
-        let mut pieces = Vec::with_capacity(line.runs.len() + line.marks.len());
-        for (position, run) in line.runs.iter().enumerate() {
-            line.pieces_of(run, |piece| pieces.push((position, piece)));
-        }
-        self.marks.append(&mut line.marks);
-        pieces
-    }
-}
-
 /// A stack that was taken this long before a thread left its CPU is what it left in.
 const LEAVING_NS: u64 = 100_000;
 
 impl Line {
     /// The pieces of a run between samples, in time order.
-    fn pieces_of(&self, run: &Run, mut add: impl FnMut(Piece)) {
+    pub(super) fn pieces_of(&self, run: &Run, mut add: impl FnMut(Piece)) {
         let end_ns = run.cpu_ns.saturating_add(run.span.ns());
         let first = self.marks.partition_point(|mark| mark.cpu_ns < run.cpu_ns);
         let after = self.marks.partition_point(|mark| mark.cpu_ns < end_ns);

@@ -4,15 +4,21 @@
 //!   `unsampled`: time that no sample may stand for; `background`: which other processes are told apart.
 //! * `occupancy`: who was on a domain's CPUs in each interval between two readings.
 //! * `conditions`: hardware threads that share a core (`smt`) and clocks of CPUs (`dvfs`); `contention`: CPUs busy beside others.
+//! * `cpus`: which CPUs belong to which domain.
 //!
 //! Leaves out what threads did between two samples (`between_samples`).
 
 pub(crate) mod background;
 pub(crate) mod conditions;
 pub(crate) mod contention;
+pub(crate) mod cpu_time;
+pub(crate) mod cpus;
 pub(crate) mod dvfs;
+pub(crate) mod launchers;
 pub(crate) mod lines;
 pub(crate) mod occupancy;
+pub(crate) mod owners;
+pub(crate) mod pieces;
 pub(crate) mod slices;
 pub(crate) mod smt;
 pub(crate) mod unsampled;

@@ -2,7 +2,7 @@
 //!
 //! One sweep over each CPU's segments beside the intervals, both in time order: linear in what is there, whatever lies idle.
 
-use crate::time::slices::{OwnerId, Segment};
+use crate::time::owners::{OwnerId, Segment};
 use crate::timeline::EnergyInterval;
 
 /// On-CPU time of one owner in one interval, over all CPUs of the domain.

@@ -14,72 +14,34 @@
 //! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later one begins, because the later
 //! one's start was seen. What the earlier one claimed beyond that is dropped and the overlap counted.
 
-use crate::between_samples::markov_bridge::{Mark, Piece, Run};
-use crate::time::background::Strangers;
-use crate::time::lines::Line;
-use crate::time::unsampled::{Cut, cut};
+use super::background::Strangers;
+use super::lines::{Line, NEAREST_NS};
+use super::owners::{Owner, OwnerTime, Owners, Segment};
+use super::pieces::{Mark, Piece, Run};
+use super::unsampled::{Cut, cut};
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
+use energy_trace_model::ids::{StackId, ThreadKey};
 use energy_trace_model::recording::record::{Occupant, Sample, Slice, Unseen};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A sample further away than this says nothing about a slice. Nearer ones are, on average over slices, the mix that the thread was in.
-pub(crate) const NEAREST_NS: u64 = 500_000_000;
-
-/// Position in `CpuTime::owners`.
-pub(crate) type OwnerId = u32;
-
-/// All who are not the target, but for those that are told apart.
-pub(crate) const OTHER: OwnerId = 0;
-
-/// Who owns time on a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Owner {
-    /// Other processes and the kernel's own threads, together.
-    Other,
-    /// One of them, or several of one kind, told apart from the others.
-    Stranger(u32),
-    /// A thread of the target in a stack; `None` where no sample saw it.
-    Target(ThreadKey, Option<StackId>),
-}
-
-/// One owner and what it got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OwnerTime {
-    pub(crate) owner: Owner,
-    pub(crate) time_ns: u64,
-    pub(crate) samples: u64,
-}
-
-/// A stretch on one CPU that belongs to one owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) cpu: CpuId,
-    pub(crate) span: Span,
-    pub(crate) owner: OwnerId,
-}
-
-/// All time on CPUs within the recording's span, by owner.
+/// All time on CPUs within the recording's span, by the samples that own it.
 #[derive(Debug)]
-pub(crate) struct CpuTime {
+pub(crate) struct SampledTime {
     /// Ordered by CPU and start, without overlap on a CPU.
     pub(crate) segments: Vec<Segment>,
     /// Owners; the first is `Owner::Other`.
     pub(crate) owners: Vec<OwnerTime>,
-    /// The same time between neighbouring samples, ordered by CPU and start, once lines are bridged; before that only strangers', and
-    /// targets' where nobody was looking.
-    pub(crate) pieces: Vec<Piece>,
-    /// Samples that fell into slices, by line and time; none before lines are bridged.
-    pub(crate) marks: Vec<Mark>,
-    /// One line a thread, until they are bridged.
+    /// Time whose owner needs no samples: background processes, and targets' where nobody was looking.
+    pub(crate) certain: Vec<Piece>,
+    /// One line a thread of the target.
     pub(crate) lines: Vec<Line>,
     /// Slices that began before the one before them ended.
     pub(crate) overlaps: u64,
 }
 
-impl CpuTime {
+impl SampledTime {
     /// From slices and samples in any order, which strangers are told apart, where nobody was looking, and the recording's span.
     pub(crate) fn new(
         slices: &[Slice],
@@ -114,17 +76,17 @@ impl CpuTime {
                 }
             }
         }
-        let mut pieces = pieces(&slices, strangers, &mut owners);
+        let mut certain = pieces(&slices, strangers, &mut owners);
         for slice in unseen {
             let Occupant::Target(thread) = slice.who else { continue };
             let span = Span { start: slice.start, end: slice.end };
             let segment = owners.segment(slice.cpu, span, Owner::Target(thread, None));
-            pieces.push(Piece::certain(slice.cpu, span, segment.owner));
+            certain.push(Piece::certain(slice.cpu, span, segment.owner));
             segments.push(segment);
         }
         segments.sort_by_key(|segment: &Segment| (segment.cpu, segment.span));
         let lines = lines(&slices, &by_thread, &ranges, &mut owners);
-        Self { segments, pieces, marks: vec![], owners: owners.list, lines, overlaps }
+        Self { segments, owners: owners.list, certain, lines, overlaps }
     }
 }
 
@@ -260,41 +222,9 @@ fn nearest_stack(slice: Span, before: Option<&Sample>, after: Option<&Sample>) -
     before.into_iter().chain(after).min_by_key(|&(distance, at, _)| (distance, at)).map(|(_, _, stack)| stack)
 }
 
-/// Owners by number, and numbers by owner.
-struct Owners {
-    list: Vec<OwnerTime>,
-    numbers: HashMap<Owner, OwnerId>,
-}
-
-impl Owners {
-    fn new() -> Self {
-        let other = OwnerTime { owner: Owner::Other, time_ns: 0, samples: 0 };
-        Self { list: vec![other], numbers: [(Owner::Other, OTHER)].into() }
-    }
-
-    fn number(&mut self, owner: Owner) -> OwnerId {
-        *self.numbers.entry(owner).or_insert_with(|| {
-            self.list.push(OwnerTime { owner, time_ns: 0, samples: 0 });
-            u32::try_from(self.list.len() - 1).unwrap_or(OTHER)
-        })
-    }
-
-    fn get_mut(&mut self, owner: Owner) -> &mut OwnerTime {
-        let number = self.number(owner) as usize;
-        &mut self.list[number]
-    }
-
-    fn segment(&mut self, cpu: CpuId, span: Span, owner: Owner) -> Segment {
-        let number = self.number(owner);
-        let time = &mut self.list[number as usize].time_ns;
-        *time = time.saturating_add(span.ns());
-        Segment { cpu, span, owner: number }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{CpuTime, Owner, Span, Strangers};
+    use super::{Owner, OwnerTime, SampledTime, Span, Strangers};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
     use energy_trace_model::recording::record::{Occupant, Sample, Slice, Unseen, Verdict};
@@ -319,8 +249,8 @@ mod tests {
     }
 
     /// What each stack of the thread owns, in ms, in the order in which they were met; `None` is unsampled.
-    fn owned(time: &CpuTime) -> Vec<(Option<u32>, u64, u64)> {
-        let of_me = |o: &super::OwnerTime| match o.owner {
+    fn owned(time: &SampledTime) -> Vec<(Option<u32>, u64, u64)> {
+        let of_me = |o: &OwnerTime| match o.owner {
             Owner::Target(_, stack) => Some((stack.map(StackId::get), o.time_ns / MS, o.samples)),
             Owner::Other | Owner::Stranger(_) => None,
         };
@@ -330,7 +260,7 @@ mod tests {
     /// Each sample owns its half of the way to its neighbours, and the ends of the slice.
     #[test]
     fn samples_own_their_surroundings() {
-        let time = CpuTime::new(
+        let time = SampledTime::new(
             &[slice(0, 100, 200)],
             &[sample(110, 1), sample(150, 2), sample(180, 1)],
             &Strangers::default(),
@@ -345,14 +275,14 @@ mod tests {
     fn empty_slices_take_the_nearest_sample() {
         let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 700, 707)];
         let time =
-            CpuTime::new(&slices, &[sample(90, 1), sample(160, 2)], &Strangers::default(), &[], ALWAYS);
+            SampledTime::new(&slices, &[sample(90, 1), sample(160, 2)], &Strangers::default(), &[], ALWAYS);
         assert_eq!(owned(&time), [(Some(1), 10, 1), (Some(2), 1, 1), (None, 7, 0)]);
     }
 
     /// A sample outside every slice owns no time and is still counted.
     #[test]
     fn stray_samples_count() {
-        let time = CpuTime::new(&[], &[sample(5, 9)], &Strangers::default(), &[], ALWAYS);
+        let time = SampledTime::new(&[], &[sample(5, 9)], &Strangers::default(), &[], ALWAYS);
         assert_eq!(owned(&time), [(Some(9), 0, 1)]);
     }
 
@@ -360,7 +290,7 @@ mod tests {
     #[test]
     fn overlaps_are_cut_and_counted() {
         let slices = [slice(0, 0, 100), slice(0, 40, 60), slice(1, 0, 100)];
-        let time = CpuTime::new(&slices, &[], &Strangers::default(), &[], ALWAYS);
+        let time = SampledTime::new(&slices, &[], &Strangers::default(), &[], ALWAYS);
         assert_eq!(time.overlaps, 1);
         assert_eq!(owned(&time), [(None, 40 + 20 + 100, 0)]);
     }
@@ -374,10 +304,10 @@ mod tests {
         };
         let pauses = [pause(1_000, 14_990), pause(15_010, 21_000)];
         let (slices, samples) = ([slice(0, 1_000, 21_000)], [sample(15_000, 1)]);
-        let time = CpuTime::new(&slices, &samples, &Strangers::default(), &pauses, ALWAYS);
+        let time = SampledTime::new(&slices, &samples, &Strangers::default(), &pauses, ALWAYS);
         assert_eq!(owned(&time), [(Some(1), 20, 1), (None, 19_980, 0)]);
         assert!(time.segments.is_sorted_by_key(|segment| (segment.cpu, segment.span)));
-        let pieces: u64 = time.pieces.iter().map(|piece| piece.span.ns()).sum();
+        let pieces: u64 = time.certain.iter().map(|piece| piece.span.ns()).sum();
         let runs: u64 = time.lines.iter().flat_map(|line| &line.runs).map(|run| run.span.ns()).sum();
         assert_eq!((pieces / MS, runs / MS), (19_980, 20));
     }
@@ -386,7 +316,7 @@ mod tests {
     #[test]
     fn slices_are_clipped() {
         let span = Span { start: KtimeNs::from_ns(20 * MS), end: KtimeNs::from_ns(70 * MS) };
-        let time = CpuTime::new(
+        let time = SampledTime::new(
             &[slice(0, 0, 30), slice(0, 60, 100), slice(0, 80, 90)],
             &[],
             &Strangers::default(),

@@ -9,7 +9,7 @@
 //!
 //! Leaves out which CPUs share a core, which the recording says, and machines that do not say it (`company.rs`).
 
-use crate::time::slices::Segment;
+use crate::time::owners::Segment;
 use crate::timeline::Span;
 use energy_trace_model::ids::CpuId;
 use std::collections::BTreeMap;

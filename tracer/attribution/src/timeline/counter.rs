@@ -37,13 +37,19 @@ pub enum CounterStep {
     Unknown(GapReason),
 }
 
+/// How much a counter grew from one value to a later one, in its own unit; `None` when it went back. For whoever shows or compares what a
+/// counter does and drops a step back; `step` accounts for it.
+pub const fn grown(from: u64, to: u64) -> Option<u64> {
+    to.checked_sub(from)
+}
+
 /// The step from one value to a later one, `ns` nanoseconds apart, of a counter with this range.
 pub fn step(from_uj: u64, to_uj: u64, ns: u64, max_range: Option<MicroJoules>) -> CounterStep {
     let range = max_range.and_then(|range| u64::try_from(range.as_uj()).ok()).filter(|range| *range > 0);
     if range.is_some_and(|range| ns >= SILENCE_NS && ceiling_over(ns) >= range) {
         return CounterStep::Unknown(GapReason::TooLong);
     }
-    match to_uj.checked_sub(from_uj) {
+    match grown(from_uj, to_uj) {
         Some(grown) => energy(grown).map_or(CounterStep::Unknown(GapReason::WentBack), CounterStep::Normal),
         None => range
             .and_then(|range| turned_over(from_uj, to_uj, range))

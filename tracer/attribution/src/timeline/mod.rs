@@ -29,7 +29,7 @@ mod model;
 pub(crate) mod reading_jitter;
 mod readings;
 
-pub use counter::{CounterStep, POWER_CEILING, step};
+pub use counter::{CounterStep, POWER_CEILING, grown, step};
 pub use lag::{Lag, fit_lag, shift};
 pub use model::{GRID_NS, intervals_of_model};
 pub use readings::intervals_of_readings;

@@ -14,10 +14,11 @@
 //! Probabilistic reasoning in intelligent systems, 1988), and P (û − ½) goes from one window to the other, in whole microjoules: the sum of
 //! all windows stays. Leaves out windows in which something ran, whose power is not known yet, and that a counter's steps are even.
 
-use crate::power_model::stationary_windows::LATE_NS;
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::units::MicroJoules;
 
+/// A counter that moves each millisecond is up to one late.
+pub(crate) const LATE_NS: u64 = 1_000_000;
 /// Variance (ms²) of a lateness of which nothing is known.
 pub(crate) const UNKNOWN: f64 = 1.0 / 12.0;
 /// Fewer pairs of windows that follow each other show nothing.

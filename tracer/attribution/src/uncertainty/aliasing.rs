@@ -12,7 +12,7 @@
 //! in turns is flagged as well; one whose loop by chance has a timer's odd period and meets it at one place is not found. Leaves out the
 //! remedy, which is another rate.
 
-use crate::between_samples::markov_bridge::Mark;
+use crate::time::pieces::Mark;
 
 /// Fewer samples of a thread prove nothing.
 const FEWEST: usize = 200;

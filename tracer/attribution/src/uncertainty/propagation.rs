@@ -8,10 +8,12 @@
 //! What cannot be ruled out are watts within three (widened) standard deviations of the fit, and in no case less than a fifth or more than three
 //! times the mean. Where a run shows nothing, that is what is left.
 
-use crate::between_samples::markov_bridge::Mark;
-use crate::ledger::account::Basis;
-use crate::power_model::learn::{FLOOR, Intensity, Model};
-use crate::time::slices::Owner;
+use crate::power_model::classes::ClassId;
+use crate::power_model::fit::FLOOR;
+use crate::power_model::learn::{Intensity, Model};
+use crate::time::cpu_time::CpuTime;
+use crate::time::owners::{Owner, OwnerTime};
+use crate::time::pieces::Mark;
 use crate::uncertainty::aliasing::{Step, steps_of};
 use crate::uncertainty::derivative;
 use crate::uncertainty::resampling::covariance;
@@ -46,13 +48,13 @@ pub(crate) fn certainty(
     weighted: bool,
     sampling: Option<Vec<f64>>,
     of_owner: &[MicroJoules],
-    basis: &Basis<'_>,
+    (time, class_of): (&CpuTime, &[ClassId]),
 ) -> OwnerCertainty {
-    let variance = sampling.unwrap_or_else(|| multinomial(of_owner, basis));
+    let variance = sampling.unwrap_or_else(|| multinomial(of_owner, &time.owners));
     let open = matches!(intensity, Intensity::Unidentified(None));
     let Some(model) = intensity.model() else {
         let (least, most) = PLAUSIBLE;
-        let in_step = steps_of(&basis.time.marks, |_| 0, 1, None).contains(&Step::OnePlace);
+        let in_step = steps_of(&time.marks, |_| 0, 1, None).contains(&Step::OnePlace);
         let bounds = match (in_step, open) {
             (true, _) => (0.0, 1.0),
             (false, true) => (least / most, most / least),
@@ -69,19 +71,18 @@ pub(crate) fn certainty(
     };
     let covariance = covariance(model);
     let column_of = |owner: u32| {
-        let class = basis.class_of.get(owner as usize);
+        let class = class_of.get(owner as usize);
         class.and_then(|&class| model.column_of.get(class)).copied().unwrap_or(0)
     };
     let column = |mark: &Mark| column_of(mark.owner);
-    let steps = steps_of(&basis.time.marks, column, model.design.columns, Some(&model.fit.watts));
+    let steps = steps_of(&time.marks, column, model.design.columns, Some(&model.fit.watts));
     let mut charged = vec![0.0; model.design.columns];
     for (owner, energy) in (0..).zip(of_owner) {
         charged[column_of(owner)] += energy.as_joules();
     }
-    let class_of = basis.class_of.iter();
     OwnerCertainty {
         variance,
-        column: class_of.map(|&class| model.column_of.get(class).copied().unwrap_or(0)).collect(),
+        column: class_of.iter().map(|&class| model.column_of.get(class).copied().unwrap_or(0)).collect(),
         columns: columns(model, &covariance, weighted, &steps, &charged),
         relative: if weighted { relative(model, &covariance) } else { vec![0.0; covariance.len()] },
         seconds: vec![],
@@ -91,10 +92,9 @@ pub(crate) fn certainty(
 
 /// The relative variance of a share p of n samples, (1 − p) / n p.
 #[expect(clippy::cast_precision_loss, reason = "a statistic")]
-fn multinomial(of_owner: &[MicroJoules], basis: &Basis<'_>) -> Vec<f64> {
-    let owners = &basis.time.owners;
+fn multinomial(of_owner: &[MicroJoules], owners: &[OwnerTime]) -> Vec<f64> {
     let all = owners.iter().map(|owner| owner.samples).fold(0, u64::saturating_add) as f64;
-    let variance = |(number, owner): (usize, &crate::time::slices::OwnerTime)| match owner.owner {
+    let variance = |(number, owner): (usize, &OwnerTime)| match owner.owner {
         Owner::Target(_, Some(_)) if owner.samples > 0 => {
             let seen = owner.samples as f64;
             of_owner[number].as_joules().powi(2) * (1.0 - seen / all) / seen

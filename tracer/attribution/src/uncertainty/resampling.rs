@@ -7,7 +7,8 @@
 
 use crate::numerics::normal_equations::Normal;
 use crate::power_model::design::Design;
-use crate::power_model::learn::{BELIEF, FLOOR, Fit, Model};
+use crate::power_model::fit::{BELIEF, FLOOR, Fit};
+use crate::power_model::learn::Model;
 
 const RESAMPLES: usize = 500;
 const BLOCK_NS: u64 = 1_000_000_000;

@@ -10,7 +10,7 @@
 //! given in equal parts to several calls, because nothing tells which of them asked, and of which S has the part p_o: it may all be one
 //! call's. Leaves out the sensor's own error, which no counter shows.
 
-use super::gates::Gates;
+use super::validity::Gates;
 use crate::recording::record::DomainClass;
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ const BOUND_SDS: f64 = 3.0 * WIDEN;
 /// how far it goes; less of it is in the interval.
 const UNCLEAR: f64 = 0.12;
 
-/// What is known about one domain. All lists over rows are in the order of `EnergyProfile::rows`.
+/// What is known about one domain. All lists over rows are in the order of `Profile::rows`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DomainCertainty {
     /// Its class; `None` in an empty one.

@@ -1,11 +1,17 @@
-//! What a recording means: joules per thread and stack and the ledger that they add up in (`energy_profile`), how sure they are
-//! (`certainty`), whether learned watts may be used (`gates`) and what a reader chose (`accounting`).
+//! What a recording means: joules per thread and stack and the ledger that they add up in (`tables`).
+//!
+//! * `options`: what a reader chooses; `run`: facts of the run that a report shows.
+//! * `certainty`: how certain any set of rows is; `validity`: whether learned powers may split energy.
+//! * `marks`: frames that stand for no code.
 //!
 //! Leaves out how it comes about (`energy-trace-attribution`).
 
-pub mod accounting;
 pub mod certainty;
-mod energy_profile;
-pub mod gates;
+pub mod marks;
+pub mod options;
+pub mod run;
+mod tables;
+pub mod validity;
 
-pub use energy_profile::{EnergyByClass, EnergyProfile, LedgerRow, ProfileRow, View};
+pub use options::{Options, View};
+pub use tables::{EnergyByClass, LedgerRow, Profile, ProfileRow};

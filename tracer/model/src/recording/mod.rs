@@ -14,4 +14,4 @@ pub mod record;
 mod tables;
 mod wire;
 
-pub use tables::{GpuFacts, Recording, Requests};
+pub use tables::{GpuFacts, Recording, Requests, frames_of};

@@ -81,14 +81,23 @@ impl Recording {
     /// Ends early, never panics, on an id that is not in the tables or a parent that is not older than its child (which `file::read`
     /// refuses).
     pub fn frames_of(&self, stack: StackId) -> impl DoubleEndedIterator<Item = (FrameId, &Frame)> {
-        let mut leaf_first = Vec::new();
-        let mut next = Some(stack);
-        while let Some(id) = next {
-            let Some(node) = self.stacks.get(id.index()) else { break };
-            let Some(frame) = self.frames.get(node.frame.index()) else { break };
-            leaf_first.push((node.frame, frame));
-            next = node.parent.filter(|parent| *parent < id);
-        }
-        leaf_first.into_iter().rev()
+        frames_of(&self.stacks, &self.frames, stack)
     }
+}
+
+/// The frames of a stack in these tables, from the outermost one to the innermost: `Recording::frames_of`.
+pub fn frames_of<'a>(
+    stacks: &[StackNode],
+    frames: &'a [Frame],
+    stack: StackId,
+) -> impl DoubleEndedIterator<Item = (FrameId, &'a Frame)> {
+    let mut leaf_first = Vec::new();
+    let mut next = Some(stack);
+    while let Some(id) = next {
+        let Some(node) = stacks.get(id.index()) else { break };
+        let Some(frame) = frames.get(node.frame.index()) else { break };
+        leaf_first.push((node.frame, frame));
+        next = node.parent.filter(|parent| *parent < id);
+    }
+    leaf_first.into_iter().rev()
 }

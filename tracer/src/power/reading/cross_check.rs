@@ -4,6 +4,7 @@
 //! a factor. Leaves out which of the two is right: a reader is told, and nothing is corrected.
 
 use crate::power::source::{Attempt, PowerSource};
+use energy_trace_attribution::timeline::grown;
 
 /// How far apart they may be: two updates of 1 ms within a second are 0.2 %, and the two are not read at one moment.
 const TOLERANCE_PERCENT: f64 = 5.0;
@@ -63,8 +64,8 @@ impl CrossCheck {
         let before = self.begun.take().unwrap_or_default();
         let agreement = |pair: Pair| {
             let earlier = before.iter().find(|earlier| earlier.domain == pair.domain)?;
-            let first_uj = pair.first_uj.checked_sub(earlier.first_uj)?;
-            let witness_uj = pair.witness_uj.checked_sub(earlier.witness_uj)?;
+            let first_uj = grown(earlier.first_uj, pair.first_uj)?;
+            let witness_uj = grown(earlier.witness_uj, pair.witness_uj)?;
             (first_uj >= ENOUGH_UJ).then_some(Agreement { domain: pair.domain, first_uj, witness_uj })
         };
         now.into_iter().filter_map(agreement).collect()

@@ -5,9 +5,10 @@
 //! the progress line shows.
 
 use super::cpu_clocks::Clocks;
+use crate::power::meter_log::{Replay, ReplayError};
 use crate::power::source::{Attempt, Extra, PowerSource};
-use crate::power::sources::replay::{Replay, ReplayError};
 use crate::threads::run_on_thread;
+use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{CounterValue, Histogram, Reading, Record, Warning};
@@ -357,7 +358,7 @@ impl Track {
         let Some(now) = self.batch.iter().rev().find_map(good) else { return };
         let before = self.earlier.replace(now).or_else(|| self.batch.iter().find_map(good));
         let Some(before) = before else { return };
-        let (uj, ns) = (now.1.checked_sub(before.1), now.0.ns_since(before.0));
+        let (uj, ns) = (grown(before.1, now.1), now.0.ns_since(before.0));
         if let (Some(uj), true) = (uj, ns > 0) {
             let uw = u128::from(uj) * 1_000_000_000 / u128::from(ns);
             self.watts = Some(u64::try_from(uw).unwrap_or(UNKNOWN - 1));

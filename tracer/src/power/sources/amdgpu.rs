@@ -5,17 +5,31 @@
 //! on some boards (amdsmi#38, rocm_smi_lib#180), so it is compared with the power in the same table while it is read. Leaves out the
 //! tables of APUs, which hold no energy, power sensors, and which process uses a device.
 
+use crate::power::error::PowerError;
+use crate::power::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
 use crate::power::source::{Attempt, Extra, PowerSource, measured_source};
+use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
-use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source, Warning};
+use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Warning};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// AMD GPUs.
+pub(super) const KIND: SourceKind = SourceKind {
+    word: NAME,
+    takes_file: false,
+    help: "AMD GPUs, through the amdgpu driver",
+    title: "AMD GPUs (amdgpu)",
+    quality: Quality::Measured,
+    why_not_auto: unless_gpus_are_off,
+    discover,
+};
+
 /// The source's name.
-pub(in crate::power) const NAME: &str = "amdgpu";
+const NAME: &str = "amdgpu";
 
 /// Longer than every table; v1.8 has 3 kB.
 const LONGEST: u64 = 16 * 1024;
@@ -27,16 +41,19 @@ const COMPARED_UJ: u128 = 20_000_000;
 /// Readings further apart are not compared: power in between is not known.
 const SILENCE_NS: u64 = 1_000_000_000;
 
-/// What AMD's GPUs offer on this machine.
-pub(in crate::power) struct Found {
-    /// The devices that can be read; `None` when there is none.
-    pub(in crate::power) gpus: Option<AmdGpus>,
-    /// The same for the reader of a report.
-    pub(in crate::power) source: Source,
+/// A machine without such a card has no line for it, unless it was asked for.
+fn discover(request: &Request) -> Result<Discovered, PowerError> {
+    let sysfs = &request.plan.sysfs;
+    let mut discovered = find(sysfs, request.next_gpu(), request.plan.period);
+    if discovered.meter.is_none() && discovered.source.ignored.is_empty() && request.named {
+        let why = format!("{} has no card with gpu_metrics", sysfs.join("class/drm").display());
+        discovered.source.ignored.push(Ignored { domain: NAME.to_owned(), why });
+    }
+    Ok(discovered)
 }
 
 /// Looks for cards under the sysfs root. They get numbers from `first_gpu` on. None is an ordinary result.
-pub(in crate::power) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Found {
+fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Discovered {
     let mut source = measured_source(NAME, period);
     let (mut gpus, mut number) = (AmdGpus { domains: Vec::new(), cards: Vec::new() }, first_gpu);
     for (card, path) in read_cards_at(sysfs) {
@@ -52,7 +69,7 @@ pub(in crate::power) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> 
         }
     }
     source.domains = gpus.domains.iter().map(|d| d.name.clone()).collect();
-    Found { gpus: (!gpus.domains.is_empty()).then_some(gpus), source }
+    Discovered::counters(source, (!gpus.domains.is_empty()).then_some(gpus))
 }
 
 /// The cards that have a table, by name, in order.
@@ -130,7 +147,7 @@ fn decode_metrics(bytes: &[u8]) -> Result<Metrics, String> {
 }
 
 /// The cards that are read.
-pub(in crate::power) struct AmdGpus {
+struct AmdGpus {
     domains: Vec<Domain>,
     cards: Vec<Card>,
 }
@@ -166,7 +183,7 @@ impl Card {
         let Some((earlier, before)) = self.last.replace((at, now)) else { return };
         let ns = at.ns_since(earlier);
         let (Some(from_w), Some(to_w)) = (before.power_w, now.power_w) else { return };
-        let Some(counted_uj) = now.energy_uj.checked_sub(before.energy_uj) else { return };
+        let Some(counted_uj) = grown(before.energy_uj, now.energy_uj) else { return };
         if ns > SILENCE_NS {
             return;
         }
@@ -213,7 +230,7 @@ impl PowerSource for AmdGpus {
 #[cfg(test)]
 mod tests {
     use super::{Card, Compared, Metrics, decode_metrics, find};
-    use crate::power::PowerSource as _;
+    use crate::power::kind::Meter;
     use energy_trace_model::clock::KtimeNs;
     use proptest::prelude::*;
     use std::fs;
@@ -277,14 +294,16 @@ mod tests {
         let found = find(tree.path(), 2, Duration::from_millis(20));
         assert_eq!(found.source.domains, ["gpu-2"]);
         assert_eq!(found.source.ignored[0].domain, "card10");
-        let (mut gpus, mut attempts) = (found.gpus.unwrap(), Vec::new());
+        let (Some(Meter::Counters(mut gpus)), mut attempts) = (found.meter, Vec::new()) else {
+            panic!("no counters");
+        };
         gpus.read(&mut attempts);
         fs::remove_file(tree.path().join("class/drm/card1/device/gpu_metrics")).unwrap();
         gpus.read(&mut attempts);
         assert_eq!(attempts[0].counter_uj, Ok(1_000_000));
         assert!(attempts[1].counter_uj.as_ref().is_err_and(|why| why.starts_with("gpu-2: ")));
         let empty = tempfile::tempdir().unwrap();
-        assert!(find(empty.path(), 0, Duration::from_millis(20)).gpus.is_none());
+        assert!(find(empty.path(), 0, Duration::from_millis(20)).meter.is_none());
     }
 
     /// An accumulator that stands still beside 100 W is told of, one that agrees is not, and a moment is no evidence.

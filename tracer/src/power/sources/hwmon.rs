@@ -5,22 +5,44 @@
 //! `card` contains `pkg`. Leaves out power sensors, whose readings are moments and no energy, and chips that this version does not know.
 
 use crate::power::counter_file::CounterFile;
+use crate::power::error::PowerError;
+use crate::power::kind::{Discovered, Request, SourceKind, always, unless_gpus_are_off};
 use crate::power::source::{Attempt, PowerSource, measured_source};
 use energy_trace_model::ids::{DomainId, SocketId};
-use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
+use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The source's name.
-pub(in crate::power) const NAME: &str = "hwmon";
+/// Energy sensors.
+pub(super) const KIND: SourceKind = SourceKind {
+    word: NAME,
+    takes_file: false,
+    help: "Energy sensors under /sys/class/hwmon: Intel GPUs, sockets of older AMD servers",
+    title: "energy sensors (hwmon)",
+    quality: Quality::Measured,
+    why_not_auto: always,
+    discover,
+};
 
-/// What the sensors of this machine offer.
-pub(in crate::power) struct Found {
-    /// The counters that can be read; `None` when there is none.
-    pub(in crate::power) hwmon: Option<Hwmon>,
-    /// The same for the reader of a report.
-    pub(in crate::power) source: Source,
+/// The source's name.
+const NAME: &str = "hwmon";
+
+/// The sockets are left out where an earlier source has them, GPUs where they are switched off.
+fn discover(request: &Request) -> Result<Discovered, PowerError> {
+    let (mut hwmon, mut source) = find(&request.plan.sysfs, request.next_gpu(), request.plan.period);
+    let mut left_out = Vec::new();
+    if request.has_package() {
+        left_out.push((DomainClass::Package, "another source reads the sockets"));
+    }
+    left_out.extend(unless_gpus_are_off(request).map(|why| (DomainClass::Gpu, why)));
+    for (class, why) in left_out {
+        let gone = hwmon.iter().flat_map(|h| h.domains()).filter(|d| d.class == class);
+        source.ignored.extend(gone.map(|d| Ignored { domain: d.name.clone(), why: why.to_owned() }));
+        hwmon = hwmon.and_then(|h| h.without(class));
+    }
+    source.domains = hwmon.iter().flat_map(|h| h.domains()).map(|d| d.name.clone()).collect();
+    Ok(Discovered::counters(source, hwmon))
 }
 
 /// An energy sensor as it lies in sysfs.
@@ -57,7 +79,7 @@ fn is_usual(label: &str) -> bool {
 }
 
 /// Looks for energy sensors under the sysfs root. GPUs get numbers from `first_gpu` on, behind those of NVML. None is an ordinary result.
-pub(in crate::power) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Found {
+fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> (Option<Hwmon>, Source) {
     let root = sysfs.join("class/hwmon");
     let mut source = measured_source(NAME, period);
     let sensors = read_sensors_at(&root);
@@ -82,7 +104,7 @@ pub(in crate::power) fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> 
     }
     source.domains = hwmon.domains.iter().map(|d| d.name.clone()).collect();
     source.notes = hwmon.domains.iter().map(|d| format!("{} is {}", d.name, place_of(d))).collect();
-    Found { hwmon: (!hwmon.domains.is_empty()).then_some(hwmon), source }
+    ((!hwmon.domains.is_empty()).then_some(hwmon), source)
 }
 
 fn place_of(domain: &Domain) -> &str {
@@ -150,14 +172,14 @@ fn domain(sensor: &Sensor, name: String, class: DomainClass, scope: Scope) -> Do
 }
 
 /// The energy sensors of this machine, open.
-pub(in crate::power) struct Hwmon {
+struct Hwmon {
     domains: Vec<Domain>,
     files: Vec<CounterFile>,
 }
 
 impl Hwmon {
     /// Leaves out the domains of a class, for which there is a better source.
-    pub(in crate::power) fn without(self, class: DomainClass) -> Option<Self> {
+    fn without(self, class: DomainClass) -> Option<Self> {
         let pairs = self.domains.into_iter().zip(self.files).filter(|(domain, _)| domain.class != class);
         let (domains, files): (Vec<_>, Vec<_>) = pairs.unzip();
         (!domains.is_empty()).then_some(Self { domains, files })
@@ -195,7 +217,7 @@ mod tests {
         }
     }
 
-    /// A card is read and its package is not; a chip without labels is a GPU as a whole; sockets are, cores are not; strangers are named.
+    /// A card is read and its package is not; a chip without labels is a GPU as a whole; sockets are, cores are not; unknown chips are named.
     #[test]
     fn chips() {
         let tree = tempfile::tempdir().unwrap();
@@ -203,16 +225,16 @@ mod tests {
         write_chip(tree.path(), 10, "i915", &[(1, None, "77")]);
         write_chip(tree.path(), 3, "amd_energy", &[(1, Some("Ecore000"), "5"), (33, Some("Esocket0"), "60")]);
         write_chip(tree.path(), 4, "ltc2947", &[(1, None, "9")]);
-        let found = find(tree.path(), 1, Duration::from_millis(20));
-        assert_eq!(found.source.domains, ["gpu-1", "package-0", "gpu-2"]);
-        let ignored: Vec<&str> = found.source.ignored.iter().map(|i| i.domain.as_str()).collect();
+        let (hwmon, source) = find(tree.path(), 1, Duration::from_millis(20));
+        assert_eq!(source.domains, ["gpu-1", "package-0", "gpu-2"]);
+        let ignored: Vec<&str> = source.ignored.iter().map(|i| i.domain.as_str()).collect();
         let expected = [
             "xe/pkg (hwmon2/energy2_input)",
             "amd_energy/Ecore000 (hwmon3/energy1_input)",
             "another chip/energy1 (hwmon4/energy1_input)",
         ];
         assert_eq!(ignored, expected);
-        let mut gpus = found.hwmon.unwrap().without(DomainClass::Package).unwrap();
+        let mut gpus = hwmon.unwrap().without(DomainClass::Package).unwrap();
         let mut attempts = Vec::new();
         gpus.read(&mut attempts);
         let values: Vec<_> = attempts.into_iter().map(|a| a.counter_uj).collect();
@@ -223,7 +245,7 @@ mod tests {
     #[test]
     fn nothing_there() {
         let tree = tempfile::tempdir().unwrap();
-        let found = find(tree.path(), 0, Duration::from_millis(20));
-        assert!(found.hwmon.is_none() && found.source.ignored[0].why.contains("no energy sensor"));
+        let (hwmon, source) = find(tree.path(), 0, Duration::from_millis(20));
+        assert!(hwmon.is_none() && source.ignored[0].why.contains("no energy sensor"));
     }
 }

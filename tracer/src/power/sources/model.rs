@@ -3,6 +3,8 @@
 //! Leaves out the sum itself, which needs to know who ran when (`attribution/`).
 
 use crate::host::topology::read_sockets_at;
+use crate::power::error::PowerError;
+use crate::power::kind::{Discovered, Meter, Request, SourceKind};
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{
     Domain, DomainClass, IdleBaseline, Origin, Quality, Scope, Source,
@@ -11,8 +13,36 @@ use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// The power model.
+pub(super) const KIND: SourceKind = SourceKind {
+    word: NAME,
+    takes_file: false,
+    help: "An estimate from CPU time, for machines without a counter",
+    title: "power model",
+    quality: Quality::Estimated,
+    why_not_auto: why_not_auto,
+    discover,
+};
+
 /// The source's name.
-pub(in crate::power) const NAME: &str = "model";
+const NAME: &str = "model";
+
+/// `auto` estimates only what nothing measures.
+fn why_not_auto(request: &Request) -> Option<&'static str> {
+    if request.has_package() {
+        Some("the CPUs have a counter")
+    } else if request.plan.measured_only {
+        Some("--measured-only refuses estimates")
+    } else {
+        None
+    }
+}
+
+fn discover(request: &Request) -> Result<Discovered, PowerError> {
+    let plan = request.plan;
+    let Model { domains, source } = model_at(&plan.sysfs, plan.model_idle.or(plan.idle), plan.model_core);
+    Ok(Discovered { source, meter: Some(Meter::Model(domains)), second_reader: None, remarks: Vec::new() })
+}
 
 /// Power of one idle logical CPU, its share of the machine included: what Cloud Carbon Footprint takes as the mean of servers
 /// (`MIN_WATTS_AVG` 0.74 W of its AWS constants, from SPECpower submissions).
@@ -22,17 +52,17 @@ const DEFAULT_IDLE: MicroWatts = MicroWatts::from_uw(740_000);
 const DEFAULT_CORE: MicroWatts = MicroWatts::from_uw(2_760_000);
 
 /// The model of this machine's CPUs: one domain for each socket.
-pub(in crate::power) struct Model {
+struct Model {
     /// Its domains.
-    pub(in crate::power) domains: Vec<Domain>,
+    domains: Vec<Domain>,
     /// The same for the reader of a report, with the parameters.
-    pub(in crate::power) source: Source,
+    source: Source,
 }
 
 /// Models the CPUs that sysfs shows under `sysfs`, or this machine's number of CPUs as one socket where it shows none.
 ///
 /// `idle` is the power of the whole machine, split over sockets by their CPUs; `core` is the power that one busy CPU adds.
-pub(in crate::power) fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<MicroWatts>) -> Model {
+fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<MicroWatts>) -> Model {
     let mut cpus = BTreeMap::<SocketId, u64>::new();
     for socket in read_sockets_at(sysfs).into_values() {
         *cpus.entry(socket).or_default() += 1;

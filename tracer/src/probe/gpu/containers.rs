@@ -5,8 +5,8 @@
 //! there when the first program starts below that root, before it comes to use CUDA. Links are followed inside that root only. Leaves out
 //! processes that ran before the recording, into which nothing is injected.
 
+use crate::foreign::install::{identity_below, install_into, make_folder, remove};
 use crate::foreign::{Root, Roots};
-use crate::tracee::install::{furnish, identity_below, make_folder, remove};
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::Warning;
 use nix::sys::statvfs::{FsFlags, fstatvfs};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 /// What was met below other roots.
 #[derive(Debug, Default)]
-pub(in crate::probe) struct Containers {
+pub(crate) struct Containers {
     roots: Roots,
     /// The program of each process, by device and inode of its file.
     programs: HashMap<Pid, (u64, u64)>,
@@ -49,21 +49,21 @@ struct Made {
 }
 
 /// A program that has just started below another root.
-pub(in crate::probe) struct Started {
-    pub(in crate::probe) root: Root,
+pub(crate) struct Started {
+    pub(crate) root: Root,
     /// Where its loader searches (`LD_LIBRARY_PATH`).
-    pub(in crate::probe) search: Vec<PathBuf>,
+    pub(crate) search: Vec<PathBuf>,
     /// The copy of the library that was made for it, open, and the socket that it talks to.
-    pub(in crate::probe) planted: Option<(File, UnixListener)>,
+    pub(crate) planted: Option<(File, UnixListener)>,
 }
 
 impl Containers {
-    pub(in crate::probe) fn inject(&mut self, library: &Path) {
+    pub(crate) fn inject(&mut self, library: &Path) {
         self.library = Some(library.to_owned());
     }
 
     /// A program of a process, if it lives below another root and is met for the first time.
-    pub(in crate::probe) fn meet(&mut self, pid: Pid) -> Option<Started> {
+    pub(crate) fn meet(&mut self, pid: Pid) -> Option<Started> {
         let program = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
         let program = (program.dev(), program.ino());
         if self.programs.insert(pid, program) == Some(program) {
@@ -106,7 +106,7 @@ impl Containers {
     }
 
     /// What the reader must know.
-    pub(in crate::probe) fn doubts(&self) -> Vec<Warning> {
+    pub(crate) fn doubts(&self) -> Vec<Warning> {
         let folder = self.library.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"));
         let refused = self.refused.iter().map(|(_, pid, why)| {
             let text = format!(
@@ -121,7 +121,7 @@ impl Containers {
     }
 
     /// Forgets a process that ended.
-    pub(in crate::probe) fn forget(&mut self, pid: Pid) {
+    pub(crate) fn forget(&mut self, pid: Pid) {
         self.programs.remove(&pid);
         self.planted.iter_mut().for_each(|planted| {
             planted.pids.remove(&pid);
@@ -129,7 +129,7 @@ impl Containers {
     }
 
     /// Takes the library away below roots whose programs have ended; where some run on, others of them may still look for it.
-    pub(in crate::probe) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         let Some(library) = &self.library else { return };
         let lives = |pid: &Pid| fs::metadata(format!("/proc/{pid}/exe")).is_ok();
         for planted in self.planted.drain(..).filter(|planted| !planted.pids.iter().any(lives)) {
@@ -160,7 +160,7 @@ fn plant(root: &Root, library: &Path) -> io::Result<Option<(Made, UnixListener)>
         return Err(io::Error::other("its file system lets no code run"));
     }
     let folder = make_folder(&parent, own)?;
-    let (copy, listener) = furnish(&folder, library, name)?;
+    let (copy, listener) = install_into(&folder, library, name)?;
     Ok(Some((Made { parent, folder, copy }, listener)))
 }
 
@@ -175,7 +175,7 @@ fn read_search(pid: Pid) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::{Containers, Pid, Planted, Root, plant};
-    use crate::tracee::install::by_descriptor;
+    use crate::foreign::install::by_descriptor;
     use std::collections::HashSet;
     use std::fs::{self, File};
 

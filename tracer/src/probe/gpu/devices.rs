@@ -7,19 +7,19 @@
 
 /// A GPU of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::probe) struct Device {
+pub(crate) struct Device {
     /// NVML's number.
-    pub(in crate::probe) index: u32,
-    pub(in crate::probe) model: String,
-    pub(in crate::probe) uuid: String,
+    pub(crate) index: u32,
+    pub(crate) model: String,
+    pub(crate) uuid: String,
 }
 
 /// What is not known.
-pub(in crate::probe) const UNKNOWN: u32 = u32::MAX;
+pub(crate) const UNKNOWN: u32 = u32::MAX;
 
 impl Device {
     /// From the place of its meter, `MODEL (UUID)`.
-    pub(in crate::probe) fn parse(index: u32, place: &str) -> Self {
+    pub(crate) fn parse(index: u32, place: &str) -> Self {
         let (model, uuid) = place.rsplit_once(" (").unwrap_or((place, ""));
         Self { index, model: model.to_owned(), uuid: uuid.trim_end_matches(')').to_owned() }
     }
@@ -27,7 +27,7 @@ impl Device {
 
 /// What a process was told about GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::probe) struct Told {
+pub(crate) struct Told {
     /// `CUDA_VISIBLE_DEVICES`.
     pub(super) visible: Option<String>,
     /// `CUDA_DEVICE_ORDER`.
@@ -35,7 +35,7 @@ pub(in crate::probe) struct Told {
 }
 
 /// The index of what a process calls its GPU of this number; `UNKNOWN` where that is not to be known. `told` is `None` where it could not be read.
-pub(in crate::probe) fn index_of(number: u32, told: Option<&Told>, devices: &[Device]) -> u32 {
+pub(crate) fn index_of(number: u32, told: Option<&Told>, devices: &[Device]) -> u32 {
     let Some(told) = told else { return if devices.len() < 2 { number } else { UNKNOWN } };
     let by_bus = told.order.as_deref() == Some("PCI_BUS_ID");
     let alike = devices.windows(2).all(|pair| pair[0].model == pair[1].model);

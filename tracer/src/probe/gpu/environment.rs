@@ -17,7 +17,7 @@ const LONGEST: u64 = 4096;
 const PIECE: u64 = 64;
 
 /// What a process is told about GPUs; `None` where its environment cannot be read.
-pub(in crate::probe) fn read_told(pid: Pid, mappings: &[Mapping], worker: &Worker) -> Option<Told> {
+pub(crate) fn read_told(pid: Pid, mappings: &[Mapping], worker: &Worker) -> Option<Told> {
     let variables = read_now(pid, mappings, worker).or_else(|| read_at_start(pid))?;
     let value = |name: &str| {
         variables.iter().find_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned()))

@@ -5,8 +5,8 @@
 //! which node it became when the call returns. Graphs whose making was not seen whole are not known: their launches stay whole. New work for a node that
 //! was captured changes nothing here, for who captured it is not known by its handle: that is counted (`strays`). Leaves out counting (`launches`).
 
-use super::launches::Work;
-use crate::probe::decode::Head;
+use super::launch::Work;
+use crate::probe::bpf::decode::Head;
 use energy_trace_model::ids::{Pid, Tid};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tracer_ebpf::gpu::call;
 
 /// What was captured, by what a driver's record of it says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::probe) enum What {
+pub(crate) enum What {
     /// A kernel, by the number of its name in its process.
     Kernel(u32),
     /// A kernel, by its name.
@@ -33,19 +33,19 @@ pub(super) type Captured = HashMap<Work, (u64, u64)>;
 
 /// Work that a call puts into a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::probe) struct Piece {
+pub(crate) struct Piece {
     /// Its stack with what it is.
-    pub(in crate::probe) work: Work,
-    pub(in crate::probe) amount: u64,
+    pub(crate) work: Work,
+    pub(crate) amount: u64,
     /// Its stack without what it is.
-    pub(in crate::probe) caller: Work,
+    pub(crate) caller: Work,
     /// As records name it, where that is known.
-    pub(in crate::probe) what: Option<What>,
+    pub(crate) what: Option<What>,
 }
 
 /// What a thread's call is putting into a graph.
 #[derive(Debug)]
-pub(in crate::probe) enum Pending {
+pub(crate) enum Pending {
     Piece(Piece),
     /// A copy of the graph of this handle.
     Child(u64),
@@ -53,7 +53,7 @@ pub(in crate::probe) enum Pending {
 
 /// What is in a graph.
 #[derive(Clone, Debug, Default)]
-pub(in crate::probe) struct Content {
+pub(crate) struct Content {
     work: Captured,
     /// The same, as records name it.
     named: HashMap<What, Captures>,

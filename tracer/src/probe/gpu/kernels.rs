@@ -7,7 +7,8 @@
 //! this name, in proportion to how often. Leaves out frames (the collector makes them).
 
 use super::graphs::{Captures, Content, What};
-use super::launches::{Launch, Launches, Work};
+use super::launch::{Launch, Work};
+use super::launches::Launches;
 use energy_trace_cupti::tally::Sum;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
@@ -39,47 +40,47 @@ struct Entry {
 
 /// A process whose library speaks.
 #[derive(Debug, Default)]
-pub(in crate::probe) struct Program {
-    pub(in crate::probe) tier: KernelTier,
+pub(crate) struct Program {
+    pub(crate) tier: KernelTier,
     /// Why it tells nothing, or no more.
-    pub(in crate::probe) trouble: Option<String>,
+    pub(crate) trouble: Option<String>,
     names: HashMap<u32, String>,
 }
 
 impl Program {
     /// The name behind a number.
-    pub(in crate::probe) fn name(&self, number: u32) -> &str {
+    pub(crate) fn name(&self, number: u32) -> &str {
         self.names.get(&number).map_or("[unknown: kernel without a name]", String::as_str)
     }
 }
 
 /// Records of a launch, and since when they wait for it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::probe) struct Waiting {
-    pub(in crate::probe) connection: u64,
-    pub(in crate::probe) sum: Sum,
-    pub(in crate::probe) since: KtimeNs,
+pub(crate) struct Waiting {
+    pub(crate) connection: u64,
+    pub(crate) sum: Sum,
+    pub(crate) since: KtimeNs,
 }
 
 /// One of those to whom records belong, and its part of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::probe) struct Part {
-    pub(in crate::probe) work: Work,
-    pub(in crate::probe) launched: KtimeNs,
-    pub(in crate::probe) busy_ns: u64,
-    pub(in crate::probe) count: u64,
+pub(crate) struct Part {
+    pub(crate) work: Work,
+    pub(crate) launched: KtimeNs,
+    pub(crate) busy_ns: u64,
+    pub(crate) count: u64,
 }
 
 /// All that is known about kernels' times.
 #[derive(Debug, Default)]
-pub(in crate::probe) struct Kernels {
-    pub(in crate::probe) programs: BTreeMap<u64, Program>,
+pub(crate) struct Kernels {
+    pub(crate) programs: BTreeMap<u64, Program>,
     launched: HashMap<Pid, HashMap<u32, Entry>>,
     /// The last launch of each thread of which the library has not told.
     untold: HashMap<Tid, Launch>,
-    pub(in crate::probe) waiting: Vec<Waiting>,
+    pub(crate) waiting: Vec<Waiting>,
     /// Records that found no room among them.
-    pub(in crate::probe) unheard: u64,
+    pub(crate) unheard: u64,
     /// Processes whose launches were seen.
     seen: BTreeSet<Pid>,
     ready: Vec<GpuBusy>,
@@ -88,24 +89,24 @@ pub(in crate::probe) struct Kernels {
 
 impl Kernels {
     /// A launch was seen.
-    pub(in crate::probe) fn see(&mut self, launch: Launch) {
+    pub(crate) fn see(&mut self, launch: Launch) {
         self.seen.insert(launch.head.pid);
         self.untold.insert(launch.head.tid, launch);
     }
 
     /// Processes that launched, and whose library never spoke.
-    pub(in crate::probe) fn silent(&self) -> impl Iterator<Item = Pid> {
+    pub(crate) fn silent(&self) -> impl Iterator<Item = Pid> {
         let speaks = |pid: &&Pid| self.programs.values().any(|program| program.tier.pid == pid.get());
         self.seen.iter().filter(move |pid| !speaks(pid)).copied()
     }
 
     /// The launch of a thread that its library tells of now.
-    pub(in crate::probe) fn told(&mut self, tid: Tid) -> Option<Launch> {
+    pub(crate) fn told(&mut self, tid: Tid) -> Option<Launch> {
         self.untold.remove(&tid)
     }
 
     /// The number by which the records of a launch will come.
-    pub(in crate::probe) fn await_records(
+    pub(crate) fn await_records(
         &mut self,
         launch: &Launch,
         work: Work,
@@ -117,7 +118,7 @@ impl Kernels {
     }
 
     /// A library begins to speak; true where an earlier program of the same process did, whose launches and nodes have other numbers.
-    pub(in crate::probe) fn hello(&mut self, connection: u64, pid: Pid, cupti: u32, trouble: String) -> bool {
+    pub(crate) fn hello(&mut self, connection: u64, pid: Pid, cupti: u32, trouble: String) -> bool {
         let again = self.programs.values().any(|program| program.tier.pid == pid.get());
         if again {
             self.launched.remove(&pid);
@@ -128,7 +129,7 @@ impl Kernels {
         again
     }
 
-    pub(in crate::probe) fn name(&mut self, connection: u64, number: u32, name: &str) {
+    pub(crate) fn name(&mut self, connection: u64, number: u32, name: &str) {
         if let Some(program) = self.programs.get_mut(&connection)
             && (program.names.len() < MOST_NAMES || program.names.contains_key(&number))
         {
@@ -137,7 +138,7 @@ impl Kernels {
     }
 
     /// To whom records belong; `None` while their launch is not known.
-    pub(in crate::probe) fn parts(
+    pub(crate) fn parts(
         &mut self,
         launches: &Launches,
         waiting: &Waiting,
@@ -161,12 +162,12 @@ impl Kernels {
     }
 
     /// Work that was done, with its whole stack.
-    pub(in crate::probe) fn add(&mut self, busy: GpuBusy) {
+    pub(crate) fn add(&mut self, busy: GpuBusy) {
         self.ready.push(busy);
     }
 
     /// What was done since the last call, neighbours of one stack put together. Forgets launches that will have no more records.
-    pub(in crate::probe) fn take(&mut self, now: KtimeNs) -> Vec<GpuBusy> {
+    pub(crate) fn take(&mut self, now: KtimeNs) -> Vec<GpuBusy> {
         if now.ns_since(self.swept) > MORE_NS {
             self.swept = now;
             for launched in self.launched.values_mut() {
@@ -182,12 +183,12 @@ impl Kernels {
     }
 
     /// Whether records that wait have waited enough.
-    pub(in crate::probe) fn is_hopeless(waiting: &Waiting, now: KtimeNs) -> bool {
+    pub(crate) fn is_hopeless(waiting: &Waiting, now: KtimeNs) -> bool {
         now.ns_since(waiting.since) > PATIENCE_NS
     }
 
     /// Forgets a process that ended.
-    pub(in crate::probe) fn forget(&mut self, pid: Pid) {
+    pub(crate) fn forget(&mut self, pid: Pid) {
         self.launched.remove(&pid);
         self.untold.retain(|_, launch| launch.head.pid != pid);
     }
@@ -247,7 +248,7 @@ fn trains(busy: Vec<GpuBusy>) -> Vec<GpuBusy> {
 }
 
 /// A C++ name as it stands in the source; others as they are.
-pub(in crate::probe) fn demangled(name: &str) -> String {
+pub(crate) fn demangled(name: &str) -> String {
     let symbol = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok()).flatten();
     symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
 }

@@ -5,7 +5,8 @@
 //! them. Leaves out frames (the collector makes them) and joules.
 
 use super::graphs::{Content, Graphs, Pending, What};
-use crate::probe::decode::Head;
+use super::launch::{Launch, Work};
+use crate::probe::bpf::decode::Head;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{GpuWait, LaunchStacks, Launched, Launches as Batch, Record};
@@ -19,35 +20,12 @@ const TICK_NS: u64 = 2_000_000;
 /// Kernels beside the busiest stream of a process that are more than a few, in percent.
 const CROWDED_PERCENT: f64 = 2.0;
 
-/// Who launches where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::probe) struct Work {
-    pub(in crate::probe) thread: ThreadKey,
-    pub(in crate::probe) stack: StackId,
-}
-
-/// A launch as it will be counted, but for its frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::probe) struct Launch {
-    pub(in crate::probe) head: Head,
-    pub(in crate::probe) call: u32,
-    /// The driver's function or what can be launched; 0: not known.
-    pub(in crate::probe) function: u64,
-    /// The runtime's host stub; 0: none.
-    pub(in crate::probe) stub: u64,
-    pub(in crate::probe) amount: u64,
-    pub(in crate::probe) site: u64,
-    pub(in crate::probe) stream: u64,
-    /// Its own stack was taken, or that of the runtime's call in which it was made.
-    pub(in crate::probe) own_stack: bool,
-}
-
 /// Launches of each, and their amounts together.
 type Sums = BTreeMap<Work, (u64, u64)>;
 
 /// All launches that are not yet sent.
 #[derive(Debug, Default)]
-pub(in crate::probe) struct Launches {
+pub(crate) struct Launches {
     pub(super) graphs: Graphs,
     /// A call of the runtime library by each thread that the driver has not been called in yet.
     held: HashMap<Tid, Launch>,
@@ -66,18 +44,18 @@ pub(in crate::probe) struct Launches {
     /// Whose stacks launches stand in, since that was last sent.
     stacks: LaunchStacks,
     /// Launches whose device is not known.
-    pub(in crate::probe) strays: u64,
+    pub(crate) strays: u64,
 }
 
 impl Launches {
     /// A launch by the runtime library; gives one that was held before.
-    pub(in crate::probe) fn hold(&mut self, launch: Launch) -> Option<Launch> {
+    pub(crate) fn hold(&mut self, launch: Launch) -> Option<Launch> {
         self.outer.remove(&launch.head.tid);
         self.held.insert(launch.head.tid, launch)
     }
 
     /// A launch by the driver's library: what is to be counted now. `nested`: within the last call of the runtime library.
-    pub(in crate::probe) fn merge(&mut self, mut launch: Launch, nested: bool) -> (Option<Launch>, Launch) {
+    pub(crate) fn merge(&mut self, mut launch: Launch, nested: bool) -> (Option<Launch>, Launch) {
         let tid = launch.head.tid;
         let held = self.held.remove(&tid);
         if !nested {
@@ -93,26 +71,26 @@ impl Launches {
     }
 
     /// Runtime calls in which the driver's was not seen for so long that it will not be: those of a thread, or all that are older.
-    pub(in crate::probe) fn release(&mut self, before: KtimeNs) -> Vec<Launch> {
+    pub(crate) fn release(&mut self, before: KtimeNs) -> Vec<Launch> {
         let old: Vec<Tid> =
             self.held.iter().filter(|(_, held)| held.head.at < before).map(|(&tid, _)| tid).collect();
         old.iter().filter_map(|tid| self.held.remove(tid)).collect()
     }
 
     /// A stack was taken at a site. One that is cut off does not take the place of a whole one.
-    pub(in crate::probe) fn set_stack(&mut self, tid: Tid, site: u64, stack: StackId, whole: bool) {
+    pub(crate) fn set_stack(&mut self, tid: Tid, site: u64, stack: StackId, whole: bool) {
         let known = self.sites.entry((tid, site)).or_insert((stack, whole));
         if whole || !known.1 {
             *known = (stack, whole);
         }
     }
 
-    pub(in crate::probe) fn stack_of(&self, launch: &Launch) -> Option<StackId> {
+    pub(crate) fn stack_of(&self, launch: &Launch) -> Option<StackId> {
         self.sites.get(&(launch.head.tid, launch.site)).map(|(stack, _)| *stack)
     }
 
     /// Counts whose stack a launch stands in.
-    pub(in crate::probe) fn count_stack(&mut self, launch: &Launch) {
+    pub(crate) fn count_stack(&mut self, launch: &Launch) {
         let whose = match (launch.own_stack, self.stack_of(launch)) {
             (true, Some(_)) => &mut self.stacks.own,
             (false, Some(_)) => &mut self.stacks.thinned,
@@ -121,16 +99,16 @@ impl Launches {
         *whose += 1;
     }
 
-    pub(in crate::probe) fn set_name(&mut self, pid: Pid, function: u64, name: String) {
+    pub(crate) fn set_name(&mut self, pid: Pid, function: u64, name: String) {
         self.names.insert((pid, function), name);
     }
 
-    pub(in crate::probe) fn name_of(&self, launch: &Launch) -> Option<&str> {
+    pub(crate) fn name_of(&self, launch: &Launch) -> Option<&str> {
         self.names.get(&(launch.head.pid, launch.function)).map(String::as_str)
     }
 
     /// What a call says that launches nothing; `index_of` gives the index of a GPU by its number in a process.
-    pub(in crate::probe) fn tell(
+    pub(crate) fn tell(
         &mut self,
         head: Head,
         (what, a, b): (u32, u64, u64),
@@ -158,7 +136,7 @@ impl Launches {
     }
 
     /// Devices with processes that launch more than a few kernels beside their busiest stream, and how many percent that is.
-    pub(in crate::probe) fn crowded(&self) -> BTreeMap<u32, f64> {
+    pub(crate) fn crowded(&self) -> BTreeMap<u32, f64> {
         let mut of_processes = BTreeMap::<(u32, Pid), (u64, u64)>::new();
         for (&(device, pid, _), &count) in &self.streams {
             let (all, most) = of_processes.entry((device, pid)).or_default();
@@ -192,7 +170,7 @@ impl Launches {
     }
 
     /// Counts a launch of a frame in a stack, or puts it into a capture.
-    pub(in crate::probe) fn count(&mut self, launch: &Launch, work: Work) {
+    pub(crate) fn count(&mut self, launch: &Launch, work: Work) {
         let Launch { head, stream, amount, .. } = *launch;
         let device = self.device_of(head);
         if device == u32::MAX {
@@ -211,13 +189,7 @@ impl Launches {
     }
 
     /// Puts a launch into a capture by what its records will be named, and by its node where that is known (not 0); false where it is in none.
-    pub(in crate::probe) fn capture_named(
-        &mut self,
-        launch: &Launch,
-        what: What,
-        node: u64,
-        work: Work,
-    ) -> bool {
+    pub(crate) fn capture_named(&mut self, launch: &Launch, what: What, node: u64, work: Work) -> bool {
         let Head { pid, tid, .. } = launch.head;
         if node != 0 {
             self.graphs.own_node(pid, node, work, Some(what.clone()));
@@ -226,27 +198,27 @@ impl Launches {
     }
 
     /// What a call puts into a graph; `added` or changed is it when the call returns.
-    pub(in crate::probe) fn prepare(&mut self, tid: Tid, pending: Pending) {
+    pub(crate) fn prepare(&mut self, tid: Tid, pending: Pending) {
         self.graphs.prepare(tid, pending);
     }
 
     /// Work that a call has put into a graph is the node's of this number.
-    pub(in crate::probe) fn own_node(&mut self, pid: Pid, node: u64, work: Work, what: Option<What>) {
+    pub(crate) fn own_node(&mut self, pid: Pid, node: u64, work: Work, what: Option<What>) {
         self.graphs.own_node(pid, node, work, what);
     }
 
     /// What a launch of this handle runs now, where that is known.
-    pub(in crate::probe) fn content_of(&self, pid: Pid, launchable: u64) -> Option<Arc<Content>> {
+    pub(crate) fn content_of(&self, pid: Pid, launchable: u64) -> Option<Arc<Content>> {
         self.graphs.content_of(pid, launchable)
     }
 
     /// How often a graph's node had new work of which is not known what it replaced.
-    pub(in crate::probe) fn strayed(&self) -> u64 {
+    pub(crate) fn strayed(&self) -> u64 {
         self.graphs.strays
     }
 
     /// Another program of a process begins.
-    pub(in crate::probe) fn forget_nodes(&mut self, pid: Pid) {
+    pub(crate) fn forget_nodes(&mut self, pid: Pid) {
         self.graphs.forget_nodes(pid);
     }
 
@@ -270,7 +242,7 @@ impl Launches {
     }
 
     /// Records that are complete before a moment; with `None` all.
-    pub(in crate::probe) fn take(&mut self, before: Option<KtimeNs>) -> Vec<Record> {
+    pub(crate) fn take(&mut self, before: Option<KtimeNs>) -> Vec<Record> {
         let done = |batch: &Batch| before.is_none_or(|before| before.ns_since(batch.from) >= TICK_NS);
         let devices: Vec<u32> =
             self.open.iter().filter(|(_, (batch, _))| done(batch)).map(|(&device, _)| device).collect();
@@ -289,7 +261,7 @@ impl Launches {
     }
 
     /// Forgets a process that ended.
-    pub(in crate::probe) fn forget(&mut self, pid: Pid) {
+    pub(crate) fn forget(&mut self, pid: Pid) {
         self.names.retain(|(of, _), _| *of != pid);
         self.devices.retain(|(of, _), _| *of != pid);
         self.held.retain(|_, held| held.head.pid != pid);

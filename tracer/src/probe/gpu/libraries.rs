@@ -6,8 +6,8 @@
 use super::functions::{Function, functions_of};
 use super::prologue::{Spot, spot};
 use crate::foreign::{Root, open_mapped};
-use crate::probe::object::{Attached, LaunchProbes};
-use crate::probe::uprobe_multi::drop_together;
+use crate::probe::bpf::object::{Attached, LaunchProbes};
+use crate::probe::bpf::uprobe_multi::drop_together;
 use crate::resolver::Worker;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::elf::path_of;
@@ -40,7 +40,7 @@ const LAUNCHED: &str = "energy_trace_launched";
 const NAMED: usize = 4;
 
 /// The probed files.
-pub(in crate::probe) struct Libraries {
+pub(crate) struct Libraries {
     probes: LaunchProbes,
     worker: Arc<Worker>,
     known: HashSet<(u64, u64)>,
@@ -59,7 +59,7 @@ pub(in crate::probe) struct Libraries {
 }
 
 impl Libraries {
-    pub(in crate::probe) fn new(probes: LaunchProbes, worker: Arc<Worker>) -> Self {
+    pub(crate) fn new(probes: LaunchProbes, worker: Arc<Worker>) -> Self {
         let (known, seen) = (HashSet::new(), HashSet::new());
         let (steps, failed, late) = (Vec::new(), Vec::new(), Vec::new());
         let (held, of_runtimes, left) = (Vec::new(), Vec::new(), false);
@@ -67,7 +67,7 @@ impl Libraries {
     }
 
     /// Probes the libraries that a program will find, by the search path of the dynamic loader (`LD_LIBRARY_PATH`) and the usual places.
-    pub(in crate::probe) fn foresee(&mut self, search: &[PathBuf]) {
+    pub(crate) fn prefetch(&mut self, search: &[PathBuf]) {
         for (path, file) in candidates(search) {
             if let Ok(open) = Root::default().open(&path, true) {
                 self.probe(&open, file);
@@ -76,12 +76,7 @@ impl Libraries {
     }
 
     /// The same for a program below another root, which has just started.
-    pub(in crate::probe) fn foresee_below(
-        &mut self,
-        root: &Root,
-        search: &[PathBuf],
-        (pid, noticed): (Pid, KtimeNs),
-    ) {
+    pub(crate) fn prefetch_below(&mut self, root: &Root, search: &[PathBuf], (pid, noticed): (Pid, KtimeNs)) {
         let before = self.attached;
         for (path, file) in candidates(search) {
             if let Ok(open) = root.open(&path, true) {
@@ -99,7 +94,7 @@ impl Libraries {
     }
 
     /// Probes what a process maps, as it was noticed at this time.
-    pub(in crate::probe) fn look(&mut self, pid: Pid, mappings: &[Mapping], noticed: KtimeNs) {
+    pub(crate) fn look(&mut self, pid: Pid, mappings: &[Mapping], noticed: KtimeNs) {
         for mapping in mappings {
             let name = mapping.path.rsplit('/').next().unwrap_or_default();
             if !name.starts_with("libcuda") {
@@ -120,14 +115,14 @@ impl Libraries {
     }
 
     /// Probes where the library that is injected into programs tells of launches.
-    pub(in crate::probe) fn probe_injected(&mut self, path: &Path) {
+    pub(crate) fn probe_injected(&mut self, path: &Path) {
         if let Ok(file) = Root::default().open(path, true) {
             self.probe_injected_file(&file);
         }
     }
 
     /// The same of an open one.
-    pub(in crate::probe) fn probe_injected_file(&mut self, file: &File) {
+    pub(crate) fn probe_injected_file(&mut self, file: &File) {
         let cookie = u64::from(call::LAUNCHED);
         self.probe_all(file, LAUNCHED, vec![Function { name: LAUNCHED, cookie, returns: false }]);
     }
@@ -182,7 +177,7 @@ impl Libraries {
 
     /// Leaves runtimes alone from now on: what goes through them is seen in the driver. The kernel takes its time to take probes away, on another
     /// thread.
-    pub(in crate::probe) fn leave_runtimes(&mut self) {
+    pub(crate) fn leave_runtimes(&mut self) {
         if self.left {
             return;
         }
@@ -202,7 +197,7 @@ impl Libraries {
     }
 
     /// What the reader must know.
-    pub(in crate::probe) fn doubts(&self) -> Vec<Warning> {
+    pub(crate) fn doubts(&self) -> Vec<Warning> {
         let named = |names: &[String]| {
             let more = names.len().saturating_sub(NAMED);
             let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");

@@ -24,18 +24,18 @@ const MOST_QUEUED: usize = 16 << 20;
 
 /// What a program's library says.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::probe) struct Told {
+pub(crate) struct Told {
     /// A number for each connection.
-    pub(in crate::probe) connection: u64,
-    pub(in crate::probe) pid: Pid,
-    pub(in crate::probe) what: Said,
+    pub(crate) connection: u64,
+    pub(crate) pid: Pid,
+    pub(crate) what: Said,
     /// What it took on its way.
     bytes: usize,
 }
 
 /// One thing that is said.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::probe) enum Said {
+pub(crate) enum Said {
     Frame(Frame),
     /// What came is not what such a library sends.
     Nonsense(Nonsense),
@@ -44,7 +44,7 @@ pub(in crate::probe) enum Said {
 }
 
 /// All connections.
-pub(in crate::probe) struct Listener {
+pub(crate) struct Listener {
     told: Receiver<Told>,
     door: Door,
 }
@@ -64,7 +64,7 @@ struct Door {
 
 impl Listener {
     /// Begins to listen.
-    pub(in crate::probe) fn start(socket: UnixListener) -> io::Result<Self> {
+    pub(crate) fn start(socket: UnixListener) -> io::Result<Self> {
         let (sender, told) = channel();
         let (last, stop, guests) = (Arc::default(), Arc::default(), Arc::default());
         let (queued, lost) = (Arc::default(), Arc::default());
@@ -74,7 +74,7 @@ impl Listener {
     }
 
     /// Listens at another socket as well.
-    pub(in crate::probe) fn listen_to(&self, socket: UnixListener) -> io::Result<()> {
+    pub(crate) fn listen_to(&self, socket: UnixListener) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         let door = self.door.clone();
         std::thread::Builder::new().name("energy-cupti".into()).spawn(move || accept(&socket, &door))?;
@@ -82,29 +82,29 @@ impl Listener {
     }
 
     /// What was said since the last call.
-    pub(in crate::probe) fn take(&self) -> Vec<Told> {
+    pub(crate) fn take(&self) -> Vec<Told> {
         let told: Vec<Told> = self.told.try_iter().collect();
         self.door.queued.fetch_sub(told.iter().map(|told| told.bytes).sum(), Ordering::AcqRel);
         told
     }
 
     /// Lets in those who knocked and of whom this is true: whoever is recorded.
-    pub(in crate::probe) fn introduce(&self, is_known: impl Fn(Pid) -> bool) {
+    pub(crate) fn introduce(&self, is_known: impl Fn(Pid) -> bool) {
         self.door.guests.introduce(is_known);
     }
 
     /// A process is gone.
-    pub(in crate::probe) fn forget(&self, pid: Pid) {
+    pub(crate) fn forget(&self, pid: Pid) {
         self.door.guests.forget(pid);
     }
 
     /// Frames that found no room, and connections that were turned away.
-    pub(in crate::probe) fn turned_away(&self) -> (u64, u64) {
+    pub(crate) fn turned_away(&self) -> (u64, u64) {
         (self.door.lost.load(Ordering::Relaxed), self.door.guests.refused())
     }
 
     /// Waits until all programs have hung up, or so long: those that run on send ten times a second.
-    pub(in crate::probe) fn wait(&self, patience: Duration, is_known: impl Fn(Pid) -> bool) {
+    pub(crate) fn wait(&self, patience: Duration, is_known: impl Fn(Pid) -> bool) {
         let until = Instant::now() + patience;
         // Who has just connected may not be counted yet.
         std::thread::sleep(Duration::from_millis(1));

@@ -12,7 +12,9 @@ mod offer;
 mod power_sum;
 mod watch;
 
+use crate::power::error::{PowerError, ignored_reasons};
 use crate::power::idle::baseline;
+use crate::power::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
 use crate::power::source::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark, measured_source};
 use calibration::Track;
 use energy_trace_model::clock::KtimeNs;
@@ -29,8 +31,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use watch::Watch;
 
+/// NVIDIA GPUs.
+pub(super) const KIND: SourceKind = SourceKind {
+    word: NAME,
+    takes_file: false,
+    help: "NVIDIA GPUs, through the driver's NVML library",
+    title: "NVIDIA GPUs (NVML)",
+    quality: Quality::Measured,
+    why_not_auto: unless_gpus_are_off,
+    discover,
+};
+
 /// The source's name.
-pub(in crate::power) const NAME: &str = "nvml";
+const NAME: &str = "nvml";
 
 /// The library that the driver installs.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -44,19 +57,19 @@ const READ_EACH: f64 = 0.4;
 /// But not more often than this.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(4);
 
-/// What NVML offers on this machine.
-pub(in crate::power) struct Found {
-    /// The devices that can be read; `None` when there is none.
-    pub(in crate::power) gpus: Option<Gpus>,
-    /// The same for the reader of a report.
-    pub(in crate::power) source: Source,
-    /// What a reader should know before believing the numbers.
-    pub(in crate::power) remarks: Vec<Remark>,
+/// A library that the user named must work.
+fn discover(request: &Request) -> Result<Discovered, PowerError> {
+    let plan = request.plan;
+    let discovered = find(plan.nvml_lib.as_deref(), plan.period, plan.measured_only);
+    if discovered.meter.is_none() && !request.named && plan.nvml_lib.is_some() {
+        return Err(PowerError::NvmlLibrary { why: ignored_reasons(&discovered.source) });
+    }
+    Ok(discovered)
 }
 
 /// Looks for NVIDIA devices. No library, no driver or no device is an ordinary result, with the reason in `source.ignored`. Devices whose
 /// energy would be a sum of power readings are left out where only what is `measured` is wanted.
-pub(in crate::power) fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Found {
+fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Discovered {
     let mut source = measured_source(NAME, period);
     let mut remarks = Vec::new();
     let path = library.unwrap_or_else(|| Path::new(LIBRARY));
@@ -64,14 +77,15 @@ pub(in crate::power) fn find(library: Option<&Path>, period: Duration, measured_
         Ok(gpus) => gpus,
         Err(e) => {
             source.ignored.push(Ignored { domain: NAME.to_owned(), why: findings::explain(path, &e) });
-            return Found { gpus: None, source, remarks };
+            return Discovered { remarks, ..Discovered::counters(source, None::<Gpus>) };
         }
     };
     source.domains = gpus.domains.iter().map(|d| d.name.clone()).collect();
     if !gpus.gpus.is_empty() && gpus.gpus.iter().all(|gpu| !is_counter(gpu.meter.kind)) {
         source.quality = Quality::Estimated;
     }
-    Found { gpus: (!gpus.domains.is_empty()).then_some(gpus), source, remarks }
+    let gpus = (!gpus.domains.is_empty()).then_some(gpus);
+    Discovered { remarks, ..Discovered::counters(source, gpus) }
 }
 
 fn open(
@@ -129,7 +143,7 @@ fn domain(name: &str, index: u32, offer: &Offer, kind: GpuMeterKind) -> Domain {
 }
 
 /// The devices that are read.
-pub(in crate::power) struct Gpus {
+struct Gpus {
     nvml: Arc<Nvml>,
     domains: Vec<Domain>,
     gpus: Vec<Gpu>,
@@ -255,7 +269,7 @@ mod tests {
     #[test]
     fn no_library() {
         let found = find(Some(Path::new("/nonexistent/libnvidia-ml.so.1")), Duration::from_millis(20), false);
-        assert!(found.gpus.is_none());
+        assert!(found.meter.is_none());
         let why = &found.source.ignored[0].why;
         assert!(why.contains("/nonexistent/libnvidia-ml.so.1") && why.contains("--nvml-lib"), "{why}");
     }

@@ -4,6 +4,7 @@
 
 use super::calibration::{self, Track};
 use super::offer::{self, Offer};
+use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{GpuMeter, GpuMeterKind, GpuUse};
@@ -80,7 +81,7 @@ impl Watch {
             return false;
         }
         let seen_singly = std::mem::take(&mut self.repeats) > 0;
-        if uj < old {
+        if grown(old, uj).is_none() {
             let (first, from, to, times) = self.reset.unwrap_or((at, old, uj, 0));
             self.reset = Some((first, from, to, times + 1));
         }
@@ -114,7 +115,7 @@ impl Watch {
     /// Adds the power since the last step, taking the instant power at the step for all of it: that is when the sensor looked.
     fn compare(&mut self, nvml: &Nvml, device: &Device<'_>) {
         let &[.., (from, from_uj), (to, to_uj)] = self.edges.as_slice() else { return };
-        let Some(counted_uj) = to_uj.checked_sub(from_uj) else { return };
+        let Some(counted_uj) = grown(from_uj, to_uj) else { return };
         let Ok(mw) = offer::read_power_mw(nvml, device, GpuMeterKind::InstantPower) else { return };
         let ns = to.ns_since(from);
         self.compared.ns += ns;

@@ -9,9 +9,12 @@ mod pmu;
 
 use crate::host::cpu_model::{CpuModel, PSYS_OF_ONE_JOULE};
 use crate::host::topology::{Place, read_place_at};
+use crate::power::error::PowerError;
+use crate::power::kind::{Discovered, Request, SourceKind, always};
 use crate::power::source::{Attempt, PowerSource, measured_source};
+use crate::power::sources::rapl_filter;
 use energy_trace_model::ids::{CpuId, DomainId, SocketId};
-use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
+use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
 use perf_event::events::Event;
 use perf_event::{Builder, Counter};
 use perf_event_open_sys::bindings::perf_event_attr;
@@ -20,19 +23,41 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// The source's name.
-pub(in crate::power) const NAME: &str = "perf";
+/// RAPL through the kernel's PMUs.
+pub(super) const KIND: SourceKind = SourceKind {
+    word: NAME,
+    takes_file: false,
+    help: "RAPL energy counters, through the kernel's perf events",
+    title: "RAPL through perf",
+    quality: Quality::Measured,
+    why_not_auto: always,
+    discover,
+};
 
-/// What the PMUs of this machine offer.
-pub(in crate::power) struct Found {
-    /// The counters that can be read; `None` when there is none.
-    pub(in crate::power) perf: Option<Perf>,
-    /// The same for the reader of a report.
-    pub(in crate::power) source: Source,
+/// The source's name.
+const NAME: &str = "perf";
+
+/// What an earlier source reads already is compared with it and not read twice.
+fn discover(request: &Request) -> Result<Discovered, PowerError> {
+    let (perf, mut source) = find(&request.plan.sysfs, request.plan.period);
+    let Some(perf) = perf else { return Ok(Discovered::counters(source, None::<Perf>)) };
+    let known: Vec<&str> = request.taken.iter().map(|d| d.name.as_str()).collect();
+    let (new, same) = perf.split(|domain| !known.contains(&domain.name.as_str()));
+    if let Some(same) = &same {
+        source.domains.retain(|name| !known.contains(&name.as_str()));
+        for domain in same.domains() {
+            let why = "powercap reads it; the two are compared before the start".to_owned();
+            source.ignored.push(Ignored { domain: domain.name.clone(), why });
+        }
+    } else {
+        source.notes.extend(rapl_filter::describe_here());
+    }
+    let second_reader = same.map(|same| Box::new(same) as Box<dyn PowerSource>);
+    Ok(Discovered { second_reader, ..Discovered::counters(source, new) })
 }
 
 /// Looks for energy PMUs under the sysfs root. Nothing there is an ordinary result, with the reason in `source.ignored`.
-pub(in crate::power) fn find(sysfs: &Path, period: Duration) -> Found {
+fn find(sysfs: &Path, period: Duration) -> (Option<Perf>, Source) {
     let mut source = measured_source(NAME, period);
     let pmus: Vec<Pmu> = ["power", "power_core"].iter().filter_map(|name| read_pmu_at(sysfs, name)).collect();
     if pmus.is_empty() {
@@ -54,7 +79,7 @@ pub(in crate::power) fn find(sysfs: &Path, period: Duration) -> Found {
         }
     }
     source.domains = perf.domains.iter().map(|d| d.name.clone()).collect();
-    Found { perf: (!perf.domains.is_empty()).then_some(perf), source }
+    ((!perf.domains.is_empty()).then_some(perf), source)
 }
 
 /// `power/energy-pkg/`, as perf writes it.
@@ -80,7 +105,7 @@ fn part_of(pmu: &Pmu, event: &PmuEvent, coarse_psys: bool) -> Result<DomainClass
 }
 
 /// The energy counters of the PMUs, open.
-pub(in crate::power) struct Perf {
+struct Perf {
     domains: Vec<Domain>,
     counters: Vec<EnergyCounter>,
 }
@@ -116,7 +141,7 @@ impl Perf {
     }
 
     /// The domains that `wanted` takes, and the others.
-    pub(in crate::power) fn split(self, wanted: impl Fn(&Domain) -> bool) -> (Option<Self>, Option<Self>) {
+    fn split(self, wanted: impl Fn(&Domain) -> bool) -> (Option<Self>, Option<Self>) {
         let pairs = self.domains.into_iter().zip(self.counters);
         let (yes, no): (Vec<_>, Vec<_>) = pairs.partition(|(domain, _)| wanted(domain));
         let put = |pairs: Vec<(Domain, EnergyCounter)>| {
@@ -285,10 +310,10 @@ mod tests {
     fn reads_what_the_kernel_counts() {
         let tree = tempfile::tempdir().unwrap();
         write_clock_pmu(tree.path());
-        let found = find(tree.path(), Duration::from_millis(20));
-        let mut perf = found.perf.unwrap();
-        assert_eq!(found.source.domains, ["package-0", "psys"]);
-        assert!(found.source.ignored.iter().any(|i| i.domain == "power/energy-cores/"));
+        let (perf, source) = find(tree.path(), Duration::from_millis(20));
+        let mut perf = perf.unwrap();
+        assert_eq!(source.domains, ["package-0", "psys"]);
+        assert!(source.ignored.iter().any(|i| i.domain == "power/energy-cores/"));
         assert_eq!(perf.domains()[1].scope, Scope::Machine);
         let mut attempts = Vec::new();
         perf.read(&mut attempts);
@@ -304,8 +329,8 @@ mod tests {
     #[test]
     fn nothing_there() {
         let tree = tempfile::tempdir().unwrap();
-        let found = find(tree.path(), Duration::from_millis(20));
-        assert!(found.perf.is_none());
-        assert!(found.source.ignored[0].why.contains("modprobe rapl"));
+        let (perf, source) = find(tree.path(), Duration::from_millis(20));
+        assert!(perf.is_none());
+        assert!(source.ignored[0].why.contains("modprobe rapl"));
     }
 }

@@ -7,10 +7,12 @@
 mod zones;
 
 use crate::power::counter_file::{CounterFile, read_counter};
+use crate::power::kind::{Discovered, SourceKind, always};
 use crate::power::source::{Attempt, PowerSource, measured_source};
+use crate::power::sources::rapl_filter;
 use crate::privileges::setcap_advice;
 use energy_trace_model::ids::{DomainId, SocketId};
-use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Scope, Source};
+use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope};
 use energy_trace_model::units::MicroJoules;
 use std::fs::{self, File};
 use std::io;
@@ -18,26 +20,29 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zones::{Chosen, Zone, choose, read_zones_at};
 
-/// The source's name.
-pub(in crate::power) const NAME: &str = "powercap";
+/// RAPL through sysfs.
+pub(super) const KIND: SourceKind = SourceKind {
+    word: NAME,
+    takes_file: false,
+    help: "RAPL energy counters of Intel and AMD CPUs, through /sys/class/powercap",
+    title: "RAPL through powercap",
+    quality: Quality::Measured,
+    why_not_auto: always,
+    discover: |request| Ok(find(&request.plan.sysfs, request.plan.period)),
+};
 
-/// What this machine's powercap class offers.
-pub(in crate::power) struct Found {
-    /// The counters that can be read; `None` when there is none.
-    pub(in crate::power) powercap: Option<Powercap>,
-    /// The same for the reader of a report.
-    pub(in crate::power) source: Source,
-}
+/// The source's name.
+const NAME: &str = "powercap";
 
 /// Looks for RAPL counters under the sysfs root. Nothing there is an ordinary result, with the reason in `source.ignored`.
-pub(in crate::power) fn find(sysfs: &Path, period: Duration) -> Found {
+fn find(sysfs: &Path, period: Duration) -> Discovered {
     let root = sysfs.join("class/powercap");
     let mut source = measured_source(NAME, period);
     let zones = match read_zones_at(&root) {
         Ok(zones) => zones,
         Err(e) => {
             source.ignored.push(Ignored { domain: NAME.to_owned(), why: explain_missing(&root, &e) });
-            return Found { powercap: None, source };
+            return Discovered::counters(source, None::<Powercap>);
         }
     };
     if zones.is_empty() {
@@ -61,11 +66,15 @@ pub(in crate::power) fn find(sysfs: &Path, period: Duration) -> Found {
         }
     }
     source.domains = powercap.domains.iter().map(|d| d.name.clone()).collect();
-    Found { powercap: (!powercap.domains.is_empty()).then_some(powercap), source }
+    let powercap = (!powercap.domains.is_empty()).then_some(powercap);
+    if powercap.is_some() {
+        source.notes.extend(rapl_filter::describe_here());
+    }
+    Discovered::counters(source, powercap)
 }
 
 /// The RAPL counters of this machine, open.
-pub(in crate::power) struct Powercap {
+struct Powercap {
     domains: Vec<Domain>,
     counters: Vec<CounterFile>,
 }

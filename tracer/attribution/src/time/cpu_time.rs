@@ -1,0 +1,36 @@
+//! All CPU time of a recording, its owners told apart by for whom they work.
+//!
+//! Made by `delegation::refine` of what samples show (`slices::SampledTime`). Leaves out what was probably done between samples.
+
+use super::lines::Line;
+use super::owners::{OwnerTime, Segment};
+use super::pieces::{Mark, Piece};
+
+/// All time on CPUs within the recording's span, by owner.
+#[derive(Debug)]
+pub(crate) struct CpuTime {
+    /// Ordered by CPU and start, without overlap on a CPU.
+    pub(crate) segments: Vec<Segment>,
+    /// Owners; the first is `Owner::Other`.
+    pub(crate) owners: Vec<OwnerTime>,
+    /// The same time between neighbouring samples, ordered by CPU and start.
+    pub(crate) pieces: Vec<Piece>,
+    /// Samples that fell into slices, by line and time.
+    pub(crate) marks: Vec<Mark>,
+    /// Slices that began before the one before them ended.
+    pub(crate) overlaps: u64,
+}
+
+impl CpuTime {
+    /// Adds a line's samples, and gives its pieces, each with the position of its run.
+    pub(crate) fn add_line(&mut self, mut line: Line) -> Vec<(usize, Piece)> {
+        let number = self.marks.last().map_or(0, |last| last.line + 1);
+        line.marks.iter_mut().for_each(|mark| mark.line = number);
+        let mut pieces = Vec::with_capacity(line.runs.len() + line.marks.len());
+        for (position, run) in line.runs.iter().enumerate() {
+            line.pieces_of(run, |piece| pieces.push((position, piece)));
+        }
+        self.marks.append(&mut line.marks);
+        pieces
+    }
+}

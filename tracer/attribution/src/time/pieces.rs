@@ -1,0 +1,64 @@
+//! CPU time of one line between two neighbouring samples.
+//!
+//! Leaves out what was probably done in it (`between_samples`).
+
+use super::owners::OwnerId;
+use crate::timeline::Span;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::CpuId;
+
+/// Stands for no sample on one side.
+pub(crate) const NOBODY: OwnerId = OwnerId::MAX;
+/// The number of a line whose time is not in doubt, or not known at all: strangers, and who was never sampled.
+pub(crate) const NO_LINE: u32 = u32::MAX;
+
+/// A sample on its thread's CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// The number of its line.
+    pub(crate) line: u32,
+    pub(crate) at: KtimeNs,
+    /// CPU time of the line before it.
+    pub(crate) cpu_ns: u64,
+    pub(crate) owner: OwnerId,
+}
+
+/// The sample on one side of a piece, and how far away it is in CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) owner: OwnerId,
+    pub(crate) ns: u64,
+    /// Time off the CPU between the piece and the sample.
+    pub(crate) slept_ns: u64,
+}
+
+/// Time of one line on one CPU between two neighbouring samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) cpu: CpuId,
+    pub(crate) span: Span,
+    pub(crate) line: u32,
+    pub(crate) left: End,
+    pub(crate) right: End,
+}
+
+impl Piece {
+    /// Time whose owner is certain.
+    pub(crate) const fn certain(cpu: CpuId, span: Span, owner: OwnerId) -> Self {
+        let end = End { owner, ns: 0, slept_ns: 0 };
+        Self { cpu, span, line: NO_LINE, left: end, right: end }
+    }
+
+    /// The owner, where it is certain.
+    pub(crate) const fn known_owner(&self) -> Option<OwnerId> {
+        if self.line == NO_LINE { Some(self.left.owner) } else { None }
+    }
+}
+
+/// A slice of a line: CPU, span, and the line's CPU time before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) cpu: CpuId,
+    pub(crate) span: Span,
+    pub(crate) cpu_ns: u64,
+}

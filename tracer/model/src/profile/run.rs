@@ -1,0 +1,114 @@
+//! Facts of a run that a report shows beside its joules: when, on what machine, how many samples, how whole their stacks.
+//!
+//! Taken from a recording once, so that a report needs no recording. Leaves out how they are shown.
+
+use crate::clock::KtimeNs;
+use crate::recording::Recording;
+use crate::recording::record::{
+    FrameKind, GpuMeter, GpuUse, Header, LaunchStacks, Occupant, Sample, Summary, Verdict,
+};
+use std::collections::BTreeMap;
+
+/// Facts of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// What was known when the recording started.
+    pub header: Header,
+    /// What was known when it ended; `None` when it was cut off.
+    pub summary: Option<Summary>,
+    /// Start of the recording's time.
+    pub start: KtimeNs,
+    /// Its end; of a recording that was cut off, the last thing in it.
+    pub end: KtimeNs,
+    /// Stack samples.
+    pub samples: u64,
+    /// How whole their stacks are.
+    pub stack_statuses: BTreeMap<Verdict, u64>,
+    /// Samples whose native frames end early and that have Python frames all the same.
+    pub python_whole: u64,
+    /// CPU time of everything that is not the target, in nanoseconds.
+    pub other_ns: u64,
+    /// Whose stacks the launches on GPUs stand in.
+    pub launch_stacks: LaunchStacks,
+    /// What was learned of GPUs beside their readings.
+    pub gpus: Vec<GpuFact>,
+}
+
+/// What was learned of one GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuFact {
+    /// The name of its domain.
+    pub domain: String,
+    /// How its meter behaves.
+    pub meter: Option<GpuMeter>,
+    /// Which processes kept it busy, in the order in which it was sampled.
+    pub uses: Vec<GpuUse>,
+}
+
+impl Run {
+    /// The facts of a recording.
+    pub fn of(recording: &Recording) -> Self {
+        let (start, end) = time_range(recording);
+        Self {
+            header: recording.header.clone(),
+            summary: recording.summary.clone(),
+            start,
+            end,
+            samples: recording.samples.len() as u64,
+            stack_statuses: stack_statuses(&recording.samples),
+            python_whole: python_whole(recording),
+            other_ns: other_ns(recording),
+            launch_stacks: recording.gpu.stacks,
+            gpus: gpu_facts(recording),
+        }
+    }
+
+    /// Length of the recording's time in nanoseconds.
+    pub const fn duration_ns(&self) -> u64 {
+        self.end.ns_since(self.start)
+    }
+}
+
+/// From the summary, or up to the last thing seen in a recording that was cut off.
+fn time_range(recording: &Recording) -> (KtimeNs, KtimeNs) {
+    if let Some(summary) = &recording.summary {
+        return (summary.start, summary.end);
+    }
+    let start = recording.header.anchor.ktime;
+    let readings =
+        recording.readings.values().filter_map(|readings| readings.last()).map(|reading| reading.at);
+    let samples = recording.samples.last().map(|sample| sample.at);
+    let slices = recording.slices.iter().map(|slice| slice.end);
+    (start, readings.chain(samples).chain(slices).fold(start, KtimeNs::max))
+}
+
+fn stack_statuses(samples: &[Sample]) -> BTreeMap<Verdict, u64> {
+    let mut counts = BTreeMap::new();
+    for sample in samples {
+        *counts.entry(sample.verdict).or_default() += 1;
+    }
+    counts
+}
+
+/// How many stacks whose native frames end early carry all Python frames of their thread.
+fn python_whole(recording: &Recording) -> u64 {
+    let has_python = |stack| recording.frames_of(stack).any(|(_, frame)| frame.kind == FrameKind::Python);
+    let cut = recording.samples.iter().filter(|sample| matches!(sample.verdict, Verdict::Truncated(_)));
+    cut.filter(|sample| has_python(sample.stack)).count() as u64
+}
+
+fn other_ns(recording: &Recording) -> u64 {
+    let others = recording.slices.iter().filter(|slice| !matches!(slice.who, Occupant::Target(_)));
+    others.map(|slice| slice.end.ns_since(slice.start)).fold(0, u64::saturating_add)
+}
+
+fn gpu_facts(recording: &Recording) -> Vec<GpuFact> {
+    let facts = &recording.gpu_facts;
+    let fact = |domain: &crate::recording::record::Domain| GpuFact {
+        domain: domain.name.clone(),
+        meter: facts.meters.get(&domain.id).copied(),
+        uses: facts.uses.get(&domain.id).cloned().unwrap_or_default(),
+    };
+    let known = recording.domains.iter().map(fact);
+    known.filter(|gpu| gpu.meter.is_some() || !gpu.uses.is_empty()).collect()
+}

@@ -1,0 +1,157 @@
+//! A profile in memory: joules per thread and stack, the ledger that they add up in, and what a report needs beside them.
+//!
+//! Made by `energy-trace-attribution`, shown by `energy-trace-report`. Leaves out how it comes about.
+
+use super::certainty::Certainty;
+use super::options::Options;
+use super::run::Run;
+use crate::ids::{FrameId, StackId, ThreadKey};
+use crate::recording::record::{DomainClass, Frame, Process, Quality, StackNode, Thread, Warning};
+use crate::recording::{Recording, frames_of};
+use crate::units::MicroJoules;
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, Index, IndexMut};
+
+/// Energy by class of domain. `psys` contains the others and `core` is part of `package`: `total` leaves both out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EnergyByClass([MicroJoules; 5]);
+
+impl EnergyByClass {
+    /// Package, DRAM and GPU together: the classes that add up.
+    pub fn total(&self) -> MicroJoules {
+        self.iter().filter(|(class, _)| class.adds_up()).map(|(_, energy)| energy).sum()
+    }
+
+    /// The classes with their energy.
+    pub fn iter(&self) -> impl Iterator<Item = (DomainClass, MicroJoules)> + '_ {
+        DomainClass::ALL.into_iter().zip(self.0)
+    }
+}
+
+impl Index<DomainClass> for EnergyByClass {
+    type Output = MicroJoules;
+    fn index(&self, class: DomainClass) -> &MicroJoules {
+        &self.0[class as usize]
+    }
+}
+
+impl IndexMut<DomainClass> for EnergyByClass {
+    fn index_mut(&mut self, class: DomainClass) -> &mut MicroJoules {
+        &mut self.0[class as usize]
+    }
+}
+
+impl AddAssign for EnergyByClass {
+    fn add_assign(&mut self, other: Self) {
+        for class in DomainClass::ALL {
+            self[class] += other[class];
+        }
+    }
+}
+
+/// Where one domain's energy went. Always, to the microjoule:
+/// `measured = target + other + idle + uncore + residual + Σ unattributed`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerRow {
+    /// The domain's name.
+    pub domain: String,
+    /// Its class.
+    pub class: DomainClass,
+    /// Where the numbers come from.
+    pub quality: Quality,
+    /// What the counter (or the model) says for the recording's time.
+    pub measured: MicroJoules,
+    /// Charged to the target's threads.
+    pub target: MicroJoules,
+    /// Charged to other processes and the kernel's own threads.
+    pub other: MicroJoules,
+    /// The idle baseline.
+    pub idle: MicroJoules,
+    /// Shared parts of the socket that are on while any core is (0 until calibrated).
+    pub uncore: MicroJoules,
+    /// What was left in windows in which nobody ran; negative where the baseline was too high.
+    pub residual: MicroJoules,
+    /// What could not be charged, by reason.
+    pub unattributed: BTreeMap<String, MicroJoules>,
+}
+
+impl LedgerRow {
+    /// `measured` minus all its parts: zero, or the ledger is broken.
+    pub fn imbalance(&self) -> MicroJoules {
+        let parts = [self.target, self.other, self.idle, self.uncore, self.residual];
+        self.measured - parts.into_iter().chain(self.unattributed.values().copied()).sum::<MicroJoules>()
+    }
+
+    /// The quality of `target` and `other`: a counter that was split is apportioned, whatever the counter is worth.
+    pub fn split_quality(&self) -> Quality {
+        self.quality.max(Quality::Apportioned)
+    }
+}
+
+/// What one thread spent in one stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfileRow {
+    /// The thread.
+    pub thread: ThreadKey,
+    /// The stack; `None` is time that no sample saw (`[unsampled]`).
+    pub stack: Option<StackId>,
+    /// Its energy.
+    pub energy: EnergyByClass,
+    /// Its energy if all who ran at the same time drew the same power: what a split by CPU time alone gives.
+    pub by_time: EnergyByClass,
+    /// Its time on a CPU in nanoseconds.
+    pub time_ns: u64,
+    /// The samples that saw it.
+    pub samples: u64,
+    /// The thread on whose stack it stands, where that is another one (logical view).
+    pub on_behalf_of: Option<ThreadKey>,
+}
+
+/// What a recording means. Per class, exactly: Σ rows = Σ ledger targets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// How energy was attributed.
+    pub options: Options,
+    /// Facts of the run.
+    pub run: Run,
+    /// Programs, by `ProcessKey`.
+    pub processes: Vec<Process>,
+    /// Threads, by `ThreadKey`.
+    pub threads: Vec<Thread>,
+    /// Frames, by `FrameId`: the recording's, then those that the logical view adds.
+    pub frames: Vec<Frame>,
+    /// Stacks, by `StackId`: the recording's, then those that the logical view adds.
+    pub stacks: Vec<StackNode>,
+    /// Build ids in hex, by `Frame::module`, where files have one.
+    pub build_ids: BTreeMap<String, String>,
+    /// One row a domain.
+    pub ledger: Vec<LedgerRow>,
+    /// One row a thread and stack.
+    pub rows: Vec<ProfileRow>,
+    /// How certain the rows are.
+    pub certainty: Certainty,
+    /// What the attribution found that the reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Profile {
+    /// What a report needs of a recording, before any energy is attributed: no rows and no ledger.
+    pub fn of_run(recording: &Recording) -> Self {
+        Self {
+            run: Run::of(recording),
+            processes: recording.processes.clone(),
+            threads: recording.threads.clone(),
+            frames: recording.frames.clone(),
+            stacks: recording.stacks.clone(),
+            build_ids: recording.build_ids.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// The frames of a stack from the outermost one to the innermost; with `.rev()` the other way round.
+    ///
+    /// Ends early, never panics, on an id that is not in the tables.
+    pub fn frames_of(&self, stack: StackId) -> impl DoubleEndedIterator<Item = (FrameId, &Frame)> {
+        frames_of(&self.stacks, &self.frames, stack)
+    }
+}

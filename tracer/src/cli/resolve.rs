@@ -1,0 +1,106 @@
+//! What a recording's options resolve to on this machine.
+//!
+//! Reads the environment and asks the terminal, but changes nothing. Leaves out doing it (`session`).
+
+use super::common::Common;
+use super::record::RecordArgs;
+use crate::plan::{GpuLevel, RecordPlan, Screen};
+use crate::power::{PowerPlan, SourceChoice};
+use crate::symbolize::Detail;
+use crate::tracee::Target;
+use crate::tracee::user::{InvokingUser, UserError};
+use energy_trace_model::ids::Pid;
+use std::io::{IsTerminal, stderr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why the options make no recording.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PlanError {
+    /// Nothing to record was named.
+    #[error("nothing to record: give a command after `--`, or -p PID, --cgroup PATH or -a")]
+    NoTarget,
+    /// Recording and flame graph would overwrite each other.
+    #[error(
+        "the recording and the flame graph would both be written to {0}: name another file with -o or --svg"
+    )]
+    SameFile(PathBuf),
+    /// Who typed `sudo` could not be made out.
+    #[error(transparent)]
+    User(#[from] UserError),
+}
+
+/// Has oneDNN, under its names of all versions, write `/tmp/perf-PID.map` (its developer guide, "Profiling with Linux perf").
+const JIT_NAMES: [(&str, &str); 2] = [("ONEDNN_JIT_PROFILE", "2"), ("DNNL_JIT_PROFILE", "2")];
+
+/// Resolves what was typed.
+pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, PlanError> {
+    let target = target(args)?;
+    if !args.no_svg && args.output == args.svg {
+        return Err(PlanError::SameFile(args.output.clone()));
+    }
+    let owner = InvokingUser::from_environment()?;
+    let run_as = if args.as_root { None } else { owner.clone() };
+    Ok(RecordPlan {
+        target,
+        system_wide: args.all,
+        run_as,
+        environment: if args.jit_names { JIT_NAMES.to_vec() } else { Vec::new() },
+        owner,
+        names: Detail { inlines: args.inlines },
+        sample_hz: args.frequency,
+        sample_event: args.sample_event,
+        push_times: args.push_times,
+        unwinding: args.unwind,
+        unwind_mib: args.unwind_memory,
+        gpu: args.gpu,
+        oldest_kernel: args.oldest_kernel,
+        power: power(args),
+        duration: args.duration,
+        recording: args.output.clone(),
+        svg: (!args.no_svg).then(|| args.svg.clone()),
+        screen: screen(common),
+        rootfs: args.rootfs.clone(),
+        typed: std::env::args_os().collect(),
+    })
+}
+
+fn target(args: &RecordArgs) -> Result<Target, PlanError> {
+    if !args.command.is_empty() {
+        return Ok(Target::Command(args.command.clone()));
+    }
+    if !args.pid.is_empty() {
+        return Ok(Target::Processes(args.pid.iter().copied().map(Pid::new).collect()));
+    }
+    match &args.cgroup {
+        Some(group) => Ok(Target::Cgroup(group.clone())),
+        None if args.all => Ok(Target::Machine),
+        None => Err(PlanError::NoTarget),
+    }
+}
+
+fn power(args: &RecordArgs) -> PowerPlan {
+    let model = args.model_watts.unwrap_or_default();
+    PowerPlan {
+        choices: if args.power.is_empty() { vec![SourceChoice::Auto] } else { args.power.clone() },
+        sysfs: args.sysfs.clone(),
+        nvml_lib: args.nvml_lib.clone(),
+        idle: args.idle_watts,
+        model_idle: model.idle,
+        model_core: model.core,
+        measured_only: args.measured_only,
+        gpu: args.gpu != GpuLevel::Off,
+        period: Duration::from_secs(1) / args.power_hz.max(1),
+    }
+}
+
+fn screen(common: &Common) -> Screen {
+    let is_terminal = stderr().is_terminal();
+    Screen {
+        quiet: common.quiet,
+        verbose: common.verbose,
+        color: common.color.resolve(is_terminal),
+        progress: is_terminal && !common.quiet,
+        width: terminal_size::terminal_size_of(stderr()).map(|(width, _)| width.0),
+    }
+}

@@ -1,0 +1,52 @@
+//! From the command line to the exit status.
+//!
+//! Leaves out what each command does: its own file.
+
+use super::command_line::{Cli, Command, parse, unknown_command};
+use super::unprivileged::give_up_privileges;
+use super::{doctor, export, flamegraph, logger, record, report};
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use energy_trace_report::shown::shown;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Parses the command line, does what it says, and returns the exit status.
+pub fn run() -> ExitCode {
+    let Cli { command, record, common } = match parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    logger::install(common.verbose);
+    let done = match command {
+        None => record::run(&record, &common),
+        Some(Command::Record(args)) => record::run(&args, &common),
+        Some(Command::Report(args)) => give_up_privileges().and_then(|()| report::run(&args, &common)),
+        Some(Command::Flamegraph(args)) => give_up_privileges().and_then(|()| flamegraph::run(&args)),
+        Some(Command::Export(args)) => give_up_privileges().and_then(|()| export::run(&args)),
+        Some(Command::Doctor(args)) => doctor::run(&args, &common),
+    };
+    match done {
+        Ok(code) => code,
+        Err(failure) if failure.is_usage() => {
+            refuse(&Cli::command().error(ErrorKind::ArgumentConflict, &failure))
+        }
+        Err(failure) => {
+            // Nothing is left to do when stderr is closed.
+            let _ = writeln!(std::io::stderr(), "energy-trace: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+/// Prints what is wrong with the command line, or the help that was asked for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    // A reader of the help that closes the pipe, and a closed stderr, are nobody's failure.
+    let _ = error.print();
+    if let Some(word) = unknown_command(error) {
+        let word = shown(word);
+        let _ =
+            writeln!(std::io::stderr(), "\nTo record a program, put it after `--`: energy-trace -- {word} …");
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}

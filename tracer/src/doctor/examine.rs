@@ -1,0 +1,14 @@
+//! All that is looked at, in the order in which it is shown.
+//!
+//! Leaves out the looking: one file for each area.
+
+use super::finding::{DoctorPlan, Finding};
+use super::{interpreters, kernel, power};
+
+/// Looks at everything.
+pub fn examine(plan: &DoctorPlan) -> Vec<Finding> {
+    let mut findings = kernel::examine(plan);
+    findings.extend(power::examine(plan));
+    findings.extend(interpreters::examine(plan));
+    findings
+}

@@ -1,0 +1,30 @@
+//! What recorder and finisher say to each other.
+//!
+//! Leaves out the socket between them (`roles::channel`).
+
+use serde::{Deserialize, Serialize};
+
+/// The most bytes of a message.
+pub(super) const MOST: usize = 1 << 20;
+
+/// What the recorder asks for.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum Request {
+    Prepare,
+    Prefetch,
+    Began,
+    Finish,
+    Show,
+}
+
+/// What the finisher says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    /// The recording's file comes with it.
+    Prepared,
+    /// Paths of the files that the command will map.
+    ToPrefetch(Vec<Vec<u8>>),
+    Done,
+    /// It cannot be done, and why, with what to do about it.
+    Refused(String),
+}

@@ -1,0 +1,17 @@
+//! Names for the frames of a recording that ends.
+//!
+//! Files that were mapped are kept open until then: what was deleted meanwhile, or belongs to a container that is gone, still has its names. A
+//! frame without a name keeps its library and offset: "could not" is an answer, with its reason in the log. On request debug information
+//! gives source lines and the functions that the compiler put into others.
+//!
+//! `frames` names them all, by `library` and `debug_file`; `jit` knows code that was made at run time. Leaves out looking into files: a
+//! resolver's worker does (`symbolize/`).
+
+mod debug_file;
+mod frames;
+mod jit;
+mod library;
+
+pub use frames::{FrameNames, name_frames};
+pub use jit::{JIT, JitNames, JitProcess};
+pub use library::Library;

@@ -1,0 +1,112 @@
+//! The words of `--power`: parsed and printed by the table of sources.
+//!
+//! Leaves out whether a source is there (`set.rs`).
+
+use super::plan::SourceChoice;
+use super::sources::SOURCES;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The words that name no source, each with its line of help.
+const OTHER_WORDS: [(&str, &str); 2] = [
+    ("auto", "Every energy counter of this machine; the power model if the CPUs have none"),
+    ("none", "No energy: CPU time only"),
+];
+
+/// A `--power` word that is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SourceChoiceError {
+    /// Not one of the words.
+    #[error("unknown power source `{word}`; use one of {words}", words = words())]
+    Unknown {
+        /// What was typed.
+        word: String,
+    },
+    /// A word that needs a file stands alone.
+    #[error("`{word}:` needs a file after the colon, as in {word}:meter.csv")]
+    NoFile {
+        /// The word.
+        word: &'static str,
+    },
+}
+
+impl FromStr for SourceChoice {
+    type Err = SourceChoiceError;
+
+    fn from_str(typed: &str) -> Result<Self, Self::Err> {
+        let (word, file) = match typed.split_once(':') {
+            Some((word, file)) => (word, Some(file)),
+            None => (typed, None),
+        };
+        let unknown = || SourceChoiceError::Unknown { word: typed.to_owned() };
+        match (word, file) {
+            ("auto", None) => return Ok(Self::Auto),
+            ("none", None) => return Ok(Self::None),
+            _ => {}
+        }
+        let kind = SOURCES.iter().find(|kind| kind.word == word).ok_or_else(unknown)?;
+        match file {
+            None if !kind.takes_file => Ok(Self::Source(kind.word)),
+            Some("") if kind.takes_file => Err(SourceChoiceError::NoFile { word: kind.word }),
+            Some(file) if kind.takes_file => Ok(Self::File(kind.word, PathBuf::from(file))),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+impl fmt::Display for SourceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::None => f.write_str("none"),
+            Self::Source(word) => f.write_str(word),
+            Self::File(word, file) => write!(f, "{word}:{}", file.display()),
+        }
+    }
+}
+
+/// Every word that `--power` takes, as it is typed, with its line of help.
+pub fn source_words() -> impl Iterator<Item = (String, &'static str)> {
+    let [auto, none] = OTHER_WORDS.map(|(word, help)| (word.to_owned(), help));
+    let sources = SOURCES.iter().map(|kind| {
+        let word = if kind.takes_file { format!("{}:FILE", kind.word) } else { kind.word.to_owned() };
+        (word, kind.help)
+    });
+    std::iter::once(auto).chain(sources).chain([none])
+}
+
+fn words() -> String {
+    source_words().map(|(word, _)| word).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SourceChoice, SourceChoiceError, source_words};
+
+    /// Every word of the table is understood and printed as it was typed, and has help.
+    #[test]
+    fn words_round_trip() {
+        for (word, help) in source_words() {
+            let typed = word.replace("FILE", "a:b.csv");
+            assert_eq!(typed.parse::<SourceChoice>().unwrap().to_string(), typed);
+            assert!(!help.is_empty() && !help.ends_with('.'), "{help}");
+        }
+        for word in ["auto", "powercap", "perf", "nvml", "amdgpu", "hwmon", "model", "replay:a:b.csv", "none"]
+        {
+            assert_eq!(word.parse::<SourceChoice>().unwrap().to_string(), word);
+        }
+    }
+
+    /// A wrong word, a file where none belongs and a replay without a file are told apart; the error names all words.
+    #[test]
+    fn wrong_words() {
+        let wrong = |word: &str| word.parse::<SourceChoice>().unwrap_err();
+        assert_eq!(wrong("rapl"), SourceChoiceError::Unknown { word: "rapl".into() });
+        assert_eq!(wrong("perf:x"), SourceChoiceError::Unknown { word: "perf:x".into() });
+        assert_eq!(wrong("replay"), SourceChoiceError::Unknown { word: "replay".into() });
+        assert_eq!(wrong("replay:"), SourceChoiceError::NoFile { word: "replay" });
+        let known = "auto, powercap, perf, nvml, amdgpu, hwmon, replay:FILE, model, none";
+        assert!(wrong("rapl").to_string().ends_with(known), "{}", wrong("rapl"));
+    }
+}

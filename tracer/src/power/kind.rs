@@ -1,0 +1,93 @@
+//! What a kind of power source is to the rest of the program: its word on the command line, its help, and how it is looked for.
+//!
+//! Leaves out the kinds themselves (`sources/`) and reading (`source`).
+
+use super::error::PowerError;
+use super::meter_log::Replay;
+use super::plan::PowerPlan;
+use super::source::{PowerSource, Remark};
+use energy_trace_model::recording::record::{Domain, DomainClass, Quality, Source};
+use std::path::Path;
+
+/// One kind of power source, as it stands in the table `SOURCES`.
+pub struct SourceKind {
+    /// The word after `--power`, and the source's name in recordings and reports.
+    pub word: &'static str,
+    /// Whether the word is followed by a file: `replay:FILE`.
+    pub takes_file: bool,
+    /// One line for `--help`.
+    pub help: &'static str,
+    /// What people call it, for `doctor`.
+    pub title: &'static str,
+    /// What its numbers are worth at best.
+    pub quality: Quality,
+    /// Why `auto` does not take it here; `None`: it does.
+    pub(super) why_not_auto: fn(&Request) -> Option<&'static str>,
+    /// Looks for it. That nothing is there is no error: the reason is in `source.ignored`.
+    pub(super) discover: fn(&Request) -> Result<Discovered, PowerError>,
+}
+
+/// What a source is looked for with.
+pub(super) struct Request<'a> {
+    /// What was asked for.
+    pub(super) plan: &'a PowerPlan,
+    /// The file after the word, for kinds that take one.
+    pub(super) file: Option<&'a Path>,
+    /// Whether the user named the source, so that its absence is an error.
+    pub(super) named: bool,
+    /// The domains that the sources before it have.
+    pub(super) taken: &'a [Domain],
+}
+
+/// What was found of a source.
+pub(super) struct Discovered {
+    /// The source for the reader of a report: its domains, and what is ignored and why.
+    pub(super) source: Source,
+    /// What gives its energy; `None` when nothing can be read.
+    pub(super) meter: Option<Meter>,
+    /// A second reader of counters that an earlier source has, to compare the two.
+    pub(super) second_reader: Option<Box<dyn PowerSource>>,
+    /// What to know before believing the numbers.
+    pub(super) remarks: Vec<Remark>,
+}
+
+/// Where a source's energy comes from.
+pub(super) enum Meter {
+    /// Counters that are read while the run lasts.
+    Counters(Box<dyn PowerSource>),
+    /// A log of another meter.
+    Log(Replay),
+    /// CPU time, multiplied by watts when the run is over.
+    Model(Vec<Domain>),
+}
+
+impl Request<'_> {
+    /// The number of the next GPU: sources count on where others ended.
+    pub(super) fn next_gpu(&self) -> u32 {
+        let gpus = self.taken.iter().filter(|d| d.class == DomainClass::Gpu).count();
+        u32::try_from(gpus).unwrap_or(u32::MAX)
+    }
+
+    /// Whether an earlier source has the energy of the CPUs.
+    pub(super) fn has_package(&self) -> bool {
+        self.taken.iter().any(|d| d.class == DomainClass::Package)
+    }
+}
+
+impl Discovered {
+    /// Counters, or none, of a source.
+    pub(super) fn counters(source: Source, counters: Option<impl PowerSource + 'static>) -> Self {
+        let meter = counters.map(|counters| Meter::Counters(Box::new(counters)));
+        Self { source, meter, second_reader: None, remarks: Vec::new() }
+    }
+}
+
+/// For kinds that `auto` always takes.
+pub(super) const fn always(_: &Request) -> Option<&'static str> {
+    None
+}
+
+/// For kinds of GPUs.
+pub(super) fn unless_gpus_are_off(request: &Request) -> Option<&'static str> {
+    (!request.plan.gpu).then_some("GPUs are switched off (--gpu off)")
+}

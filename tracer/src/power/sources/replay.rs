@@ -1,0 +1,26 @@
+//! A log of another meter, named by the user.
+//!
+//! Leaves out the file itself (`meter_log`).
+
+use crate::power::error::PowerError;
+use crate::power::kind::{Discovered, Meter, Request, SourceKind};
+use crate::power::meter_log::{NAME, Replay};
+use energy_trace_model::recording::record::Quality;
+use std::path::Path;
+
+/// A log of another meter.
+pub(super) const KIND: SourceKind = SourceKind {
+    word: NAME,
+    takes_file: true,
+    help: "A CSV file with the readings of another meter",
+    title: "log of another meter",
+    quality: Quality::Measured,
+    why_not_auto: |_| Some("it needs a file: --power replay:FILE"),
+    discover,
+};
+
+fn discover(request: &Request) -> Result<Discovered, PowerError> {
+    let replay = Replay::open(request.file.unwrap_or(Path::new("")))?;
+    let source = replay.describe();
+    Ok(Discovered { source, meter: Some(Meter::Log(replay)), second_reader: None, remarks: Vec::new() })
+}

@@ -1,0 +1,273 @@
+//! Bytes of the ring buffer to events.
+//!
+//! The layouts are those of `tracer_ebpf::wire`. Bytes that do not fit are refused, never guessed at.
+
+use crate::unwind::cpython::code::Check;
+use crate::unwind::merge::RawStack;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{CpuId, Pid, Tid};
+use tracer_ebpf::gpu::{GpuEvent, GpuName};
+use tracer_ebpf::native::NativeFrame;
+use tracer_ebpf::python::PythonFrame;
+use tracer_ebpf::wire::{
+    CODE_WORDS, EventHead, NATIVE_WORDS, PYTHON_WORDS, RawHead, SampleHead, SliceEvent, StrangerEvent,
+    TaskEvent, WakeEvent, kind, register,
+};
+
+/// Who, where, when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Where.
+    pub cpu: CpuId,
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// When.
+    pub at: KtimeNs,
+}
+
+/// What the probes tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A stack sample.
+    Sample(Head, Comm, RawStack),
+    /// A target's time on a CPU, ending at the head's time: when it began, and what the thread had run by then, in nanoseconds.
+    Slice(Head, KtimeNs, u64),
+    /// That of a process that is not a target; pid 0 stands for several by turns.
+    Background(Head, KtimeNs, Comm),
+    /// A target made a process.
+    Fork(Head, Pid),
+    /// A target became another program.
+    Exec(Head, Comm),
+    /// A thread of a target ended.
+    Exit(Head, Comm),
+    /// A target maps a file as code.
+    Mmap(Head),
+    /// Registers and a copy of the stack of the sample that follows.
+    Raw(Capture<'a>),
+    /// A thread begins to wait in a Python stack.
+    Wait(Head, Comm, RawStack),
+    /// A thread begins to wait where it last did.
+    WaitAgain(Head),
+    /// A thread was woken by this thread of this process.
+    Wake(Head, Pid, Tid),
+    /// A call of a GPU library.
+    Gpu(Head, GpuEvent),
+    /// The stack of the call of a GPU library that follows.
+    GpuStack(Head, Comm, RawStack),
+    /// A function of a GPU library's module, and its name.
+    GpuName(Head, u64, String),
+    /// Code objects that the sample which follows holds and none before: addresses, and the bytes that tell them from others.
+    Codes(Head, Vec<(u64, Check)>),
+}
+
+impl Event<'_> {
+    /// When it happened, if what it tells of has to be looked at in the process, now and in a while.
+    pub(crate) const fn activity_at(&self) -> Option<KtimeNs> {
+        match self {
+            Self::Fork(head, _)
+            | Self::Exec(head, _)
+            | Self::Exit(head, _)
+            | Self::Mmap(head)
+            | Self::Codes(head, _)
+            | Self::Gpu(head, _)
+            | Self::GpuStack(head, ..)
+            | Self::GpuName(head, ..) => Some(head.at),
+            Self::Raw(capture) => Some(capture.head.at),
+            _ => None,
+        }
+    }
+}
+
+/// A raw capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture<'a> {
+    /// That of the sample.
+    pub head: Head,
+    /// Address of the first byte of the copy.
+    pub base: u64,
+    /// The stack may go on behind the copy.
+    pub limited: bool,
+    /// By `wire::register`.
+    pub registers: [u64; register::COUNT],
+    /// The copy.
+    pub stack: &'a [u8],
+}
+
+/// The kernel's name of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Comm([u8; 16]);
+
+impl Comm {
+    /// As text, up to its zero.
+    pub fn text(self) -> String {
+        let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
+        String::from_utf8_lossy(&self.0[..end]).into_owned()
+    }
+}
+
+/// Kind and time of an event, `None` if the bytes are not one.
+pub(crate) fn peek(bytes: &[u8]) -> Option<(u32, u64)> {
+    read::<EventHead>(bytes).map(|head| (head.kind, head.at_ns))
+}
+
+/// Reads one event; `None` if the bytes are not one.
+pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
+    let head: EventHead = read(bytes)?;
+    let place = Head {
+        cpu: CpuId::new(head.cpu),
+        pid: Pid::new(head.pid),
+        tid: Tid::new(head.tid),
+        at: KtimeNs::from_ns(head.at_ns),
+    };
+    Some(match head.kind {
+        kind::SAMPLE => {
+            let (comm, stack) = decode_stack(bytes)?;
+            Event::Sample(place, comm, stack)
+        }
+        kind::WAIT => {
+            let (comm, stack) = decode_stack(bytes)?;
+            Event::Wait(place, comm, stack)
+        }
+        kind::WAIT_AGAIN => Event::WaitAgain(place),
+        kind::WAKE => {
+            let wake: WakeEvent = read(bytes)?;
+            Event::Wake(place, Pid::new(wake.waker_pid), Tid::new(wake.waker_tid))
+        }
+        kind::GPU => Event::Gpu(place, read(bytes)?),
+        kind::GPU_STACK => {
+            let (comm, stack) = decode_stack(bytes)?;
+            Event::GpuStack(place, comm, stack)
+        }
+        kind::GPU_NAME => {
+            let named: GpuName = read(bytes)?;
+            let end = named.name.iter().position(|&byte| byte == 0).unwrap_or(named.name.len());
+            Event::GpuName(place, named.function, String::from_utf8_lossy(&named.name[..end]).into_owned())
+        }
+        kind::SLICE => {
+            let slice: SliceEvent = read(bytes)?;
+            Event::Slice(place, KtimeNs::from_ns(slice.start_ns), slice.ran_ns)
+        }
+        kind::STRANGER => {
+            let event: StrangerEvent = read(bytes)?;
+            Event::Background(place, KtimeNs::from_ns(event.start_ns), Comm(event.comm))
+        }
+        kind::FORK => Event::Fork(place, Pid::new(read::<TaskEvent>(bytes)?.other)),
+        kind::EXEC => Event::Exec(place, Comm(read::<TaskEvent>(bytes)?.comm)),
+        kind::EXIT => Event::Exit(place, Comm(read::<TaskEvent>(bytes)?.comm)),
+        kind::MMAP => Event::Mmap(place),
+        kind::CODES => {
+            let codes = bytes[size_of::<EventHead>()..].chunks_exact(CODE_WORDS * 8);
+            Event::Codes(place, codes.filter_map(decode_code).collect())
+        }
+        kind::RAW => return decode_capture(place, bytes),
+        _ => return None,
+    })
+}
+
+fn decode_code(bytes: &[u8]) -> Option<(u64, Check)> {
+    let (address, check) = bytes.split_first_chunk()?;
+    Some((u64::from_ne_bytes(*address), check.try_into().ok()?))
+}
+
+fn decode_capture(head: Head, bytes: &[u8]) -> Option<Event<'_>> {
+    let raw: RawHead = read(bytes)?;
+    let stack = bytes.get(size_of::<RawHead>()..)?.get(..raw.bytes as usize)?;
+    let (base, limited, registers) = (raw.base, raw.limited != 0, raw.registers);
+    Some(Event::Raw(Capture { head, base, limited, registers, stack }))
+}
+
+fn decode_stack(bytes: &[u8]) -> Option<(Comm, RawStack)> {
+    let head: SampleHead = read(bytes)?;
+    let words = bytes.get(size_of::<SampleHead>()..)?;
+    let (kernel, words) = words.split_at_checked(usize::from(head.kernel) * 8)?;
+    let (python, words) = words.split_at_checked(usize::from(head.python) * PYTHON_WORDS * 8)?;
+    let (native, _) = words.split_at_checked(usize::from(head.native) * NATIVE_WORDS * 8)?;
+    let stack = RawStack {
+        kernel: decode_words(kernel).map(|[pc]| pc).collect(),
+        python: decode_words::<PYTHON_WORDS>(python)
+            .map(|[code, instruction, anchor, class]| PythonFrame { code, instruction, anchor, class })
+            .collect(),
+        python_end: head.python_end,
+        native: decode_words::<NATIVE_WORDS>(native).map(|[pc, cfa]| NativeFrame { pc, cfa }).collect(),
+        native_end: head.native_end,
+        healed: head.healed,
+    };
+    Some((Comm(head.comm), stack))
+}
+
+/// Groups of so many words.
+fn decode_words<const WORDS: usize>(bytes: &[u8]) -> impl Iterator<Item = [u64; WORDS]> + '_ {
+    let (words, _) = bytes.as_chunks::<8>();
+    let (groups, _) = words.as_chunks::<WORDS>();
+    groups.iter().map(|group| group.map(u64::from_ne_bytes))
+}
+
+/// Marks the wire structs that may be read from bytes.
+///
+/// # Safety
+/// Every bit pattern must be a value: integers only.
+unsafe trait Plain: Copy {}
+// SAFETY: integers only, as `wire` asserts.
+unsafe impl Plain for EventHead {}
+// SAFETY: as above.
+unsafe impl Plain for SliceEvent {}
+// SAFETY: as above.
+unsafe impl Plain for StrangerEvent {}
+// SAFETY: as above.
+unsafe impl Plain for TaskEvent {}
+// SAFETY: as above.
+unsafe impl Plain for WakeEvent {}
+// SAFETY: as above.
+unsafe impl Plain for SampleHead {}
+// SAFETY: as above.
+unsafe impl Plain for RawHead {}
+// SAFETY: as above.
+unsafe impl Plain for GpuEvent {}
+// SAFETY: as above.
+unsafe impl Plain for GpuName {}
+
+fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
+    let bytes = bytes.get(..size_of::<T>())?;
+    // SAFETY: as many bytes as `T` has, read without regard to alignment; `Plain` says that any are a value.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, decode_event};
+    use tracer_ebpf::wire::{SampleHead, kind};
+
+    fn sample_bytes(kernel: u16, python: u16, native: u16, words: usize) -> Vec<u8> {
+        let mut head = SampleHead { kernel, python, native, ..SampleHead::default() };
+        head.head.kind = kind::SAMPLE;
+        // SAFETY: a plain struct seen as its bytes.
+        let bytes =
+            unsafe { std::slice::from_raw_parts((&raw const head).cast::<u8>(), size_of::<SampleHead>()) };
+        let mut out = bytes.to_vec();
+        out.extend((0..words as u64).flat_map(u64::to_ne_bytes));
+        out
+    }
+
+    /// Kernel, Python and native words come out in the order in which the probe wrote them.
+    #[test]
+    fn sample_words_in_order() {
+        let Some(Event::Sample(_, _, stack)) = decode_event(&sample_bytes(1, 1, 2, 9)) else {
+            panic!("no sample")
+        };
+        assert_eq!(stack.kernel, [0]);
+        assert_eq!((stack.python[0].code, stack.python[0].anchor), (1, 3));
+        assert_eq!((stack.native[0].pc, stack.native[1].cfa), (5, 8));
+    }
+
+    /// An event that is cut off or of an unknown kind is refused.
+    #[test]
+    fn refuses_what_does_not_fit() {
+        assert_eq!(decode_event(&sample_bytes(1, 1, 2, 8)), None);
+        assert_eq!(decode_event(&[1, 0, 0]), None);
+        let mut unknown = sample_bytes(0, 0, 0, 0);
+        unknown[0] = 99;
+        assert_eq!(decode_event(&unknown), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! Gives processes that are not targets their numbers, and tells the recording of each new one.
+//!
+//! A number stands for a process under one name. A pid that comes back to a process of the same name keeps its number: who draws what is
+//! asked of all of a number's time together. Leaves out what becomes of it (`attribution::background`).
+
+use crate::probe::bpf::decode::{Comm, Head};
+use crate::probe::records::RecordSender;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{Pid, StrangerKey};
+use energy_trace_model::recording::record::{Occupant, Record, Slice, Stranger};
+use std::collections::HashMap;
+
+/// So many are told apart at most; time of others is nobody's in particular.
+const MOST: usize = 1 << 16;
+
+/// The background processes of a recording so far.
+#[derive(Debug, Default)]
+pub(crate) struct BackgroundProcesses {
+    keys: HashMap<(Pid, Comm), StrangerKey>,
+}
+
+impl BackgroundProcesses {
+    /// The slice of a run that ended at the head's time.
+    pub(crate) fn slice(&mut self, head: Head, start: KtimeNs, comm: Comm, out: &RecordSender) -> Slice {
+        Slice { cpu: head.cpu, who: self.occupant(head.pid, comm, out), start, end: head.at }
+    }
+
+    fn occupant(&mut self, pid: Pid, comm: Comm, out: &RecordSender) -> Occupant {
+        if pid.get() == 0 {
+            return Occupant::Other;
+        }
+        if let Some(&key) = self.keys.get(&(pid, comm)) {
+            return Occupant::Stranger(key);
+        }
+        let Some(next) = u32::try_from(self.keys.len()).ok().filter(|_| self.keys.len() < MOST) else {
+            return Occupant::Other;
+        };
+        let key = StrangerKey::new(next);
+        self.keys.insert((pid, comm), key);
+        out.send(Record::Stranger(Stranger { key, pid, name: comm.text() }));
+        Occupant::Stranger(key)
+    }
+}

@@ -1,0 +1,141 @@
+//! Who ran when, and in which stacks: slices, samples, waits and wake-ups, kept back until enough are there to be sent.
+//!
+//! Leaves out how stacks are built (`stacks/`) and events of GPU libraries (`gpu/`).
+
+use super::background::BackgroundProcesses;
+use super::pauses::{Pauses, Turn};
+use crate::probe::bpf::decode::{Comm, Head};
+use crate::probe::records::RecordSender;
+use crate::probe::stacks::builder::StackBuilder;
+use crate::unwind::merge::RawStack;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::record::{Occupant, Record, Sample, Slice, Unseen, Wait, Wake};
+use tracer_ebpf::wire::end;
+
+/// Records that are kept back at most before they are sent on.
+const BATCH: usize = 512;
+
+/// Slices, samples, waits and wake-ups that were not sent yet.
+pub(super) struct SampleCollector {
+    slices: Vec<Slice>,
+    background: BackgroundProcesses,
+    /// Where targets ran and could not be seen, and how many samples their time should bring.
+    pub(super) pauses: Pauses,
+    unseen: Vec<Unseen>,
+    samples: Vec<Sample>,
+    /// Samples of processes that may turn out to be Python.
+    held: Vec<(Head, ThreadKey, RawStack)>,
+    waits: Vec<Wait>,
+    wakes: Vec<Wake>,
+    /// Where each thread last began to wait.
+    waited_in: foldhash::HashMap<ThreadKey, StackId>,
+    /// Samples so far.
+    pub(super) sampled: u64,
+}
+
+impl SampleCollector {
+    pub(super) fn new() -> Self {
+        Self {
+            slices: Vec::new(),
+            background: BackgroundProcesses::default(),
+            pauses: Pauses::new(1, crate::clock::now()),
+            unseen: Vec::new(),
+            samples: Vec::new(),
+            held: Vec::new(),
+            waits: Vec::new(),
+            wakes: Vec::new(),
+            waited_in: foldhash::HashMap::default(),
+            sampled: 0,
+        }
+    }
+
+    /// A target's thread ran until the head's time.
+    pub(super) fn slice(&mut self, head: Head, start: KtimeNs, ran_ns: u64, stacks: &mut StackBuilder) {
+        let turn = Turn { cpu: head.cpu, tid: head.tid, start, end: head.at, ran_ns };
+        self.unseen.extend(self.pauses.turn(turn));
+        let who = Occupant::Target(stacks.thread(head.pid, head.tid, None));
+        self.slices.push(Slice { cpu: head.cpu, who, start, end: head.at });
+    }
+
+    /// A process that is no target ran until the head's time.
+    pub(super) fn background_slice(&mut self, head: Head, start: KtimeNs, comm: Comm, out: &RecordSender) {
+        self.slices.push(self.background.slice(head, start, comm, out));
+    }
+
+    pub(super) fn sample(&mut self, head: Head, comm: String, raw: &RawStack, stacks: &mut StackBuilder) {
+        self.sampled += 1;
+        self.pauses.sample(head.cpu, head.at);
+        let thread = stacks.sampled_thread(head, comm);
+        let unwound = stacks.unwind(head, raw);
+        let raw = unwound.as_ref().unwrap_or(raw);
+        if raw.python_end == end::NO_INTERPRETER && stacks.processes.may_be_python(head, crate::clock::now())
+        {
+            self.held.push((head, thread, raw.clone()));
+        } else {
+            self.record(head, thread, raw, stacks);
+        }
+    }
+
+    /// Records samples that waited for word of an interpreter, or of one process in any case.
+    pub(super) fn release(&mut self, now: KtimeNs, of: Option<Pid>, stacks: &mut StackBuilder) {
+        for (head, thread, raw) in std::mem::take(&mut self.held) {
+            if of != Some(head.pid) && stacks.processes.may_be_python(head, now) {
+                self.held.push((head, thread, raw));
+            } else {
+                self.record(head, thread, &raw, stacks);
+            }
+        }
+    }
+
+    fn record(&mut self, head: Head, thread: ThreadKey, raw: &RawStack, stacks: &mut StackBuilder) {
+        let (stack, verdict) = stacks.whole_stack(head, raw);
+        if let Some(stack) = stack {
+            self.samples.push(Sample { at: head.at, cpu: head.cpu, thread, stack, verdict });
+        }
+    }
+
+    /// A Python thread goes to sleep.
+    pub(super) fn wait(&mut self, head: Head, comm: String, raw: &RawStack, stacks: &mut StackBuilder) {
+        let thread = stacks.thread(head.pid, head.tid, Some(comm));
+        if let Some(stack) = stacks.sleeping_stack(head, raw) {
+            self.waited_in.insert(thread, stack);
+            self.waits.push(Wait { at: head.at, thread, stack });
+        }
+    }
+
+    /// It goes to sleep where it did before.
+    pub(super) fn wait_again(&mut self, head: Head, stacks: &mut StackBuilder) {
+        let thread = stacks.thread(head.pid, head.tid, None);
+        if let Some(&stack) = self.waited_in.get(&thread) {
+            self.waits.push(Wait { at: head.at, thread, stack });
+        }
+    }
+
+    /// A thread was woken by another one.
+    pub(super) fn wake(&mut self, head: Head, (pid, tid): (Pid, Tid), stacks: &mut StackBuilder) {
+        let waker = stacks.thread(pid, tid, None);
+        let thread = stacks.thread(head.pid, head.tid, None);
+        self.wakes.push(Wake { at: head.at, thread, waker });
+    }
+
+    /// Whether enough was kept back.
+    pub(super) const fn is_full(&self) -> bool {
+        self.slices.len() + self.samples.len() + self.waits.len() + self.wakes.len() >= BATCH
+    }
+
+    /// Sends what was kept back.
+    pub(super) fn flush(&mut self, out: &RecordSender) {
+        send(&mut self.slices, Record::Slices, out);
+        send(&mut self.unseen, Record::Unseen, out);
+        send(&mut self.samples, Record::Samples, out);
+        send(&mut self.waits, Record::Waits, out);
+        send(&mut self.wakes, Record::Wakes, out);
+    }
+}
+
+fn send<T>(kept: &mut Vec<T>, record: impl FnOnce(Vec<T>) -> Record, out: &RecordSender) {
+    if !kept.is_empty() {
+        out.send(record(std::mem::take(kept)));
+    }
+}

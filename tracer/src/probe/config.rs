@@ -1,0 +1,65 @@
+//! What a trace is asked to do, and what is known of it while it runs and at its end.
+//!
+//! Leaves out doing it (`tracer.rs`).
+
+use super::sampling::event::EventChoice;
+use crate::symbolize;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::recording::record::{Unwinding, Warning};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// How to trace.
+#[derive(Clone, Debug)]
+pub struct TraceConfig {
+    /// Stack samples per CPU and second.
+    pub sample_hz: u32,
+    /// What drives the sampler.
+    pub sample_event: EventChoice,
+    /// Where the root of the file system is, for what the kernel says of the CPU and of its limits.
+    pub rootfs: PathBuf,
+    /// Keep how long the programs' pushes take, and say it at the end.
+    pub push_times: bool,
+    /// Every process is a target.
+    pub system_wide: bool,
+    /// Who unwinds native frames.
+    pub unwinding: Unwinding,
+    /// Mebibytes of kernel memory that unwind tables may take.
+    pub unwind_mib: u32,
+    /// Pass on what the BPF side logs.
+    pub verbose: bool,
+    /// How much is looked up of native frames.
+    pub names: symbolize::Detail,
+    /// Trace launches on GPUs.
+    pub gpu: bool,
+    /// Use only what the oldest kernel has that the probes run on: for tests on newer ones.
+    pub oldest_kernel: bool,
+}
+
+/// Counts while it runs, for the progress line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LiveCounts {
+    /// Samples so far.
+    pub samples: u64,
+    /// Events lost so far.
+    pub lost: u64,
+}
+
+/// What is known when tracing ends.
+#[derive(Clone, Debug)]
+pub struct TraceEnd {
+    /// The end of what was seen.
+    pub end: KtimeNs,
+    /// What was lost, by reason.
+    pub lost: BTreeMap<String, u64>,
+    /// Time that the BPF programs took.
+    pub bpf_ns: Option<u64>,
+    /// CPU time of the processes that read files.
+    pub resolver_cpu_ns: u64,
+    /// Who unwound native frames.
+    pub unwinding: Unwinding,
+    /// Copies of stacks that user space unwound, by what became of them.
+    pub raw: BTreeMap<String, u64>,
+    /// Doubts for the reader.
+    pub warnings: Vec<Warning>,
+}

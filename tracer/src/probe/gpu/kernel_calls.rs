@@ -1,0 +1,316 @@
+//! Turns what the injected library tells into records, with the frames, threads and processes that belong to them: the kernel tier.
+//!
+//! Leaves out listening (`listener`) and whose records are whose (`kernels`).
+
+use super::calls::{LaunchCollector, no_stack};
+use super::launch::{Launch, Work, is_of_node};
+use super::{Kernels, Listener, Part, Said, Told, Waiting, What};
+use crate::probe::bpf::decode::Head;
+use crate::probe::processes::process::read_text;
+use crate::probe::processes::registry::Processes;
+use crate::probe::stacks::builder::StackBuilder;
+use crate::probe::stacks::interner::{Interner, bare};
+use crate::unwind::merge::RawStack;
+use energy_trace_cupti::wire::{Frame, Tick};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{FrameId, Pid, Tid};
+use energy_trace_model::recording::record::{FrameKind, GpuBusy, Record, Warning};
+use std::time::Duration;
+use tracer_ebpf::gpu::{GpuEvent, UNSEEN, call};
+
+/// How long programs may take to hang up, at the end of a recording.
+const GOODBYE: Duration = Duration::from_millis(400);
+/// `u32::MAX` in place of the number of a name: a copy, a memset, a graph.
+const NAMELESS: u64 = 0xffff_ffff;
+/// The libraries of a call that is told of from within.
+const OURS: [&str; 3] = ["libenergy_trace_cupti", "libcupti", "libcuda.so"];
+
+/// Records that wait for their launch at most.
+const MOST_WAITING: usize = 1 << 19;
+
+/// What injected libraries tell, and where they are listened to.
+#[derive(Default)]
+pub(super) struct KernelCollector {
+    kernels: Kernels,
+    listener: Option<Listener>,
+    /// Messages that found no room at the listener, and connections that it refused.
+    turned_away: (u64, u64),
+    /// Whether programs were told to load the library.
+    injected: bool,
+}
+
+impl KernelCollector {
+    /// Begins to listen to injected libraries.
+    pub(super) fn listen(&mut self, listener: Listener) {
+        self.listener = Some(listener);
+        self.injected = true;
+    }
+
+    /// Who listens, while anybody does.
+    pub(super) const fn listener(&self) -> Option<&Listener> {
+        self.listener.as_ref()
+    }
+
+    /// Whether programs were told to load the library.
+    pub(super) const fn is_injected(&self) -> bool {
+        self.injected
+    }
+
+    /// A launch of which a library may tell; false where nobody listens.
+    pub(super) fn see(&mut self, launch: Launch) -> bool {
+        let listens = self.listener.is_some();
+        if listens {
+            self.kernels.see(launch);
+        }
+        listens
+    }
+
+    /// The library tells of the launch that its thread has just made.
+    pub(super) fn launched(
+        &mut self,
+        head: Head,
+        event: &GpuEvent,
+        launches: &mut LaunchCollector,
+        stacks: &mut StackBuilder,
+    ) {
+        // A node that the library did not tell of is not what it tells of now.
+        let is_told =
+            |launch: &Launch| event.flags & UNSEEN == 0 && (event.stream != 0 || !is_of_node(launch.call));
+        let seen = self.kernels.told(head.tid).filter(is_told);
+        let launch = seen.unwrap_or_else(|| unseen_launch(head, event, launches));
+        let work = launches.caller(&launch, stacks);
+        if is_of_node(launch.call) {
+            let what = launches.node_what(&launch);
+            launches.launches.own_node(head.pid, event.stream, work, what);
+            return;
+        }
+        let what = match launch.call {
+            call::COPY => What::Copy,
+            call::MEMSET => What::Memset,
+            _ if event.b == NAMELESS => What::Copy,
+            _ => What::Kernel(u32::try_from(event.b).unwrap_or(u32::MAX)),
+        };
+        if launches.launches.capture_named(&launch, what, event.stream, work) {
+            return;
+        }
+        let is_graph = launch.call == call::GRAPH;
+        let graph = is_graph.then(|| launches.launches.content_of(head.pid, launch.function)).flatten();
+        let correlation = u32::try_from(event.a).unwrap_or(u32::MAX);
+        self.kernels.await_records(&launch, work, correlation, graph);
+    }
+
+    /// What is done with the kernel tier between two looks at the ring buffer.
+    pub(super) fn housekeeping(
+        &mut self,
+        now: KtimeNs,
+        launches: &mut LaunchCollector,
+        stacks: &mut StackBuilder,
+    ) {
+        let Some(listener) = &self.listener else { return };
+        listener.introduce(|pid| stacks.processes.get(pid).is_some());
+        for told in listener.take() {
+            self.told(told, now, launches, stacks);
+        }
+        for waiting in std::mem::take(&mut self.kernels.waiting) {
+            self.place(waiting, now, Kernels::is_hopeless(&waiting, now), launches, stacks);
+        }
+        let busy = self.kernels.take(now);
+        if !busy.is_empty() {
+            stacks.out.send(Record::GpuBusy(busy));
+        }
+    }
+
+    /// Nothing comes any more but what programs send as they end.
+    pub(super) fn finish(&mut self, launches: &mut LaunchCollector, stacks: &mut StackBuilder) {
+        let Some(listener) = &self.listener else { return };
+        listener.wait(GOODBYE, |pid| stacks.processes.get(pid).is_some());
+        self.turned_away = listener.turned_away();
+        let now = crate::clock::now();
+        self.housekeeping(now, launches, stacks);
+        for waiting in std::mem::take(&mut self.kernels.waiting) {
+            self.place(waiting, now, true, launches, stacks);
+        }
+        self.listener = None;
+        let busy = self.kernels.take(now);
+        stacks.out.send(Record::GpuBusy(busy));
+        for program in self.kernels.programs.values().filter(|program| program.tier.cupti != 0) {
+            stacks.out.send(Record::KernelTier(program.tier.clone()));
+        }
+    }
+
+    fn told(&mut self, told: Told, now: KtimeNs, launches: &mut LaunchCollector, stacks: &StackBuilder) {
+        let Told { connection, pid, what, .. } = told;
+        let kernels = &mut self.kernels;
+        match what {
+            // Who is no target has no business here.
+            Said::Frame(Frame::Hello { .. }) if stacks.processes.get(pid).is_none() => {}
+            Said::Frame(Frame::Hello { cupti, trouble, .. }) => {
+                if kernels.hello(connection, pid, cupti, trouble) {
+                    launches.launches.forget_nodes(pid);
+                }
+            }
+            Said::Frame(Frame::Name(number, name)) => kernels.name(connection, number, &name),
+            Said::Frame(Frame::Tick(tick)) => self.tick(connection, tick, now),
+            Said::Frame(Frame::End) => {
+                if let Some(program) = kernels.programs.get_mut(&connection) {
+                    program.tier.whole = true;
+                }
+            }
+            Said::Nonsense(why) => {
+                let why = format!("what its library sent made no sense ({why:?})");
+                if let Some(program) = kernels.programs.get_mut(&connection) {
+                    program.trouble = Some(why);
+                }
+            }
+            Said::End => {}
+        }
+    }
+
+    fn tick(&mut self, connection: u64, tick: Tick, now: KtimeNs) {
+        let Some(program) = self.kernels.programs.get_mut(&connection) else { return };
+        let tier = &mut program.tier;
+        (tier.launches, tier.dropped, tier.untimed) = (tick.launches, tick.dropped, tick.untimed);
+        tier.cost_ns = tick.cost_ns;
+        tier.ran += tick.sums.iter().map(|sum| u64::from(sum.count)).sum::<u64>();
+        if self.kernels.waiting.len() > MOST_WAITING {
+            self.kernels.unheard += tick.sums.len() as u64;
+            return;
+        }
+        let waiting = tick.sums.into_iter().map(|sum| Waiting { connection, sum, since: now });
+        self.kernels.waiting.extend(waiting);
+    }
+
+    /// Gives records to the stacks of their launch; `hopeless`: to none, if it is not known.
+    fn place(
+        &mut self,
+        waiting: Waiting,
+        now: KtimeNs,
+        hopeless: bool,
+        launches: &mut LaunchCollector,
+        stacks: &mut StackBuilder,
+    ) {
+        let Waiting { connection, sum, .. } = waiting;
+        let parts = match self.kernels.parts(&launches.launches, &waiting, now) {
+            Some(parts) => parts,
+            None if hopeless => self.unplaced(&waiting, stacks),
+            None => {
+                self.kernels.waiting.push(waiting);
+                return;
+            }
+        };
+        let Some(program) = self.kernels.programs.get(&connection) else { return };
+        let pid = Pid::new(program.tier.pid);
+        let name = program.name(sum.name).to_owned();
+        let frame = done_frame(&name, &mut stacks.out);
+        let space = stacks.processes.get(pid).map(|process| process.space.mappings());
+        let device = launches.index_of(pid, sum.device, space.unwrap_or_default());
+        if device == u32::MAX {
+            launches.launches.strays += u64::from(sum.count);
+            return;
+        }
+        for Part { work, launched, busy_ns, count } in parts {
+            let stack = stacks.out.stack_on(Some(work.stack), frame);
+            let (from, until) = (KtimeNs::from_ns(sum.start_ns), KtimeNs::from_ns(sum.end_ns));
+            let thread = work.thread;
+            self.kernels.add(GpuBusy { device, thread, stack, launched, from, until, count, busy_ns });
+        }
+    }
+
+    /// Records of a launch that nobody saw: the process's, in no stack.
+    fn unplaced(&mut self, waiting: &Waiting, stacks: &mut StackBuilder) -> Vec<Part> {
+        let sum = waiting.sum;
+        let Some(program) = self.kernels.programs.get_mut(&waiting.connection) else { return vec![] };
+        program.tier.unplaced += u64::from(sum.count);
+        let pid = Pid::new(program.tier.pid);
+        let thread = stacks.thread(pid, Tid::new(pid.get()), None);
+        let work = Work { thread, stack: no_stack(&mut stacks.out) };
+        let launched = KtimeNs::from_ns(sum.start_ns);
+        vec![Part { work, launched, busy_ns: sum.busy_ns, count: sum.count.into() }]
+    }
+
+    /// Why the kernel tier tells nothing of a process, or of any.
+    pub(super) fn doubts(&self, refused: Vec<Warning>, processes: &Processes) -> Vec<Warning> {
+        let programs = &self.kernels.programs;
+        let mut doubts: Vec<Warning> = programs
+            .values()
+            .filter_map(|program| {
+                let (pid, trouble) = (Pid::new(program.tier.pid), program.trouble.as_ref()?);
+                Some(not_timed(processes, pid, trouble))
+            })
+            .collect();
+        let why = "it did not load the library: it used CUDA before that was at its place, its environment lacks CUDA_INJECTION64_PATH, or its \
+                   driver heeds none";
+        let silent: Vec<Pid> = self.kernels.silent().filter(|_| refused.is_empty()).collect();
+        doubts.extend(silent.iter().map(|pid| not_timed(processes, *pid, why)));
+        if self.injected && programs.is_empty() && refused.is_empty() && silent.is_empty() {
+            let text = "no program loaded the library for --gpu kernel: none used CUDA, or its driver heeds no CUDA_INJECTION64_PATH; \
+                        launches that were seen are counted instead";
+            doubts.push(Warning { code: "gpu-kernel-fallback".into(), text: text.into() });
+        }
+        doubts.extend(refused);
+        doubts.extend(self.flood());
+        doubts
+    }
+
+    /// What was sent and not taken in.
+    fn flood(&self) -> Option<Warning> {
+        let ((lost, refused), unheard) = (self.turned_away, self.kernels.unheard);
+        let text = format!(
+            "times of GPU kernels are missing: {lost} messages of injected libraries and {unheard} records came faster than they could be taken \
+             in, and {refused} connections were turned away (too many at once, or of processes that are not recorded); record fewer programs \
+             at once"
+        );
+        (lost + unheard > 0).then(|| Warning { code: "gpu-kernel-flood".into(), text })
+    }
+
+    /// Forgets a process that ended.
+    pub(super) fn forget(&mut self, pid: Pid) {
+        self.kernels.forget(pid);
+        self.listener.iter().for_each(|listener| listener.forget(pid));
+    }
+}
+
+/// A launch whose call no probe saw: its stack is that of the library's call.
+fn unseen_launch(head: Head, event: &GpuEvent, launches: &mut LaunchCollector) -> Launch {
+    let own_stack = launches.take_stack(head, event);
+    let (function, stub, amount, stream) = (0, 0, 0, 0);
+    let launch =
+        Launch { head, call: call::LAUNCH, function, stub, amount, site: event.site, stream, own_stack };
+    launches.launches.count_stack(&launch);
+    launch
+}
+
+/// Takes the frames of the library, of CUPTI and of the driver off a stack that was taken in the library.
+pub(super) fn without_ours(pid: Pid, raw: &RawStack, processes: &Processes) -> Option<RawStack> {
+    let space = &processes.get(pid)?.space;
+    let of = |pc: u64| space.find(pc).map_or("", |m| m.path.rsplit('/').next().unwrap_or_default());
+    let first = raw.native.first()?;
+    if !of(first.pc).starts_with(OURS[0]) {
+        return None;
+    }
+    let ours = |pc: u64| OURS.iter().any(|name| of(pc).starts_with(name));
+    let mut raw = raw.clone();
+    let kept = raw.native.iter().position(|frame| !ours(frame.pc)).unwrap_or(0);
+    raw.native.drain(..kept);
+    Some(raw)
+}
+
+/// The frame of what was done: a kernel, or a mark for a copy or memset.
+fn done_frame(name: &str, out: &mut Interner) -> FrameId {
+    let mark = name.strip_prefix("[copy").map(|which| format!("[GPU copy{which}"));
+    let mark = mark.or_else(|| (name == "[memset]").then(|| "[GPU memset]".to_owned()));
+    match mark {
+        Some(mark) => out.frame(bare(FrameKind::Special, &mark, "", 0)),
+        None => out.frame(bare(FrameKind::Gpu, name, "", 0)),
+    }
+}
+
+fn not_timed(processes: &Processes, pid: Pid, why: &str) -> Warning {
+    let name = read_text(&format!("/proc/{pid}/comm"));
+    let known = processes.get(pid).map_or(name, |process| process.record.name.clone());
+    let text = format!(
+        "GPU kernels of process {pid} ({}) are not timed: {why}; its launches are counted instead",
+        known.trim()
+    );
+    Warning { code: "gpu-kernel-fallback".into(), text }
+}

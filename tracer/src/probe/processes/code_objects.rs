@@ -1,0 +1,230 @@
+//! The code objects of one program: what was read of each, and of which samples that is true.
+//!
+//! A code object may be freed and another put in its place, before it is read as well as after. Sixteen bytes tell one from another. The
+//! probes send those of each that a sample holds for the first time; user space reads them again for every sample that it looks at. What
+//! was read is true from the first moment at which its bytes were seen to the last one, and of no sample outside. Leaves out the
+//! reading (`python_frames.rs`).
+
+use crate::unwind::cpython::code::{Check, CodeObject};
+use energy_trace_model::clock::KtimeNs;
+use foldhash::HashMap;
+use std::sync::Arc;
+
+/// What one is, and from when to when that is known.
+struct Known {
+    object: Arc<CodeObject>,
+    since: KtimeNs,
+    until: KtimeNs,
+}
+
+/// What the probes saw of one that was not read yet.
+struct Sight {
+    at: KtimeNs,
+    check: Check,
+}
+
+/// All that were met.
+#[derive(Default)]
+pub(crate) struct CodeObjects {
+    known: HashMap<u64, Known>,
+    seen: HashMap<u64, Sight>,
+    /// Guessed names of methods with their classes, by code object and class.
+    methods: HashMap<(u64, u64), String>,
+    /// Bytes of those that are known.
+    bytes: usize,
+}
+
+impl CodeObjects {
+    /// The probes saw these bytes in a sample.
+    pub(crate) fn see(&mut self, address: u64, check: Check, at: KtimeNs) {
+        if let Some(known) = self.known.get_mut(&address) {
+            if known.object.is_still(&check) {
+                (known.since, known.until) = (known.since.min(at), known.until.max(at));
+                return;
+            }
+            self.forget(address);
+        }
+        let sight = self.seen.entry(address).or_insert(Sight { at, check });
+        if sight.check != check {
+            *sight = Sight { at, check };
+        }
+    }
+
+    /// Whether the one at this address is known and these bytes, read at `now`, are still its own.
+    pub(crate) fn is_still(&mut self, address: u64, check: &Check, now: KtimeNs) -> bool {
+        let known = self.known.get_mut(&address).filter(|known| known.object.is_still(check));
+        known.map(|known| known.until = known.until.max(now)).is_some()
+    }
+
+    /// What was read at `now`, or that there was nothing to read: what was known of the address before is no longer so.
+    pub(crate) fn put(&mut self, address: u64, object: Option<CodeObject>, now: KtimeNs) {
+        self.forget(address);
+        let Some(object) = object else { return };
+        let sight = self.seen.remove(&address).filter(|sight| object.is_still(&sight.check));
+        let since = sight.map_or(now, |sight| sight.at);
+        self.bytes += object.size();
+        self.known.insert(address, Known { object: Arc::new(object), since, until: now });
+    }
+
+    /// The same code object, more of it read.
+    pub(crate) fn improve(&mut self, address: u64, object: CodeObject) {
+        if let Some(known) = self.known.get_mut(&address) {
+            self.bytes = (self.bytes + object.size()).saturating_sub(known.object.size());
+            known.object = Arc::new(object);
+        }
+    }
+
+    /// Bytes that they take.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Forgets all that was read. Functions that run on are read again.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn forget(&mut self, address: u64) {
+        if let Some(known) = self.known.remove(&address) {
+            self.bytes = self.bytes.saturating_sub(known.object.size());
+            self.methods.retain(|&(code, _), _| code != address);
+        }
+    }
+
+    /// The one at an address, as it was last read.
+    pub(crate) fn last(&self, address: u64) -> Option<&Arc<CodeObject>> {
+        self.known.get(&address).map(|known| &known.object)
+    }
+
+    /// The one of a sample that was taken at `at`: `None` where another may have been in its place then.
+    pub(crate) fn at(&self, address: u64, at: KtimeNs) -> Option<&Arc<CodeObject>> {
+        let known = self.known.get(&address)?;
+        (known.since <= at && at <= known.until).then_some(&known.object)
+    }
+
+    /// The one in which a thread fell asleep at `at`. The probes send no bytes of those: the thread holds its own while it sleeps.
+    pub(crate) fn asleep_at(&self, address: u64, at: KtimeNs) -> Option<&Arc<CodeObject>> {
+        let known = self.known.get(&address)?;
+        (at <= known.until).then_some(&known.object)
+    }
+
+    /// Whether what the probes saw at an address is this code object, or they saw nothing.
+    pub(crate) fn agrees(&self, address: u64, object: &CodeObject) -> bool {
+        self.seen.get(&address).is_none_or(|sight| object.is_still(&sight.check))
+    }
+
+    /// The name of a method with its class, if one was found.
+    pub(crate) fn method(&self, address: u64, class: u64) -> Option<&String> {
+        self.methods.get(&(address, class))
+    }
+
+    /// Takes in that name.
+    pub(crate) fn put_method(&mut self, address: u64, class: u64, name: String) {
+        self.methods.insert((address, class), name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Check, CodeObjects};
+    use crate::unwind::cpython::code::CodeObject;
+    use crate::unwind::cpython::layout::KNOWN;
+    use crate::unwind::cpython::memory::Source;
+    use energy_trace_model::clock::KtimeNs;
+    use proptest::prelude::*;
+
+    const PLACE: u64 = 0x4000;
+
+    /// Memory with a code object of 3.12 whose name is `number`.
+    struct Program {
+        number: u8,
+    }
+
+    impl Source for Program {
+        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+            let code = KNOWN[4].code;
+            let string = 0x10_0000 + u64::from(self.number) * 0x1000;
+            let words = [
+                (PLACE, 1),
+                (PLACE + 8, 0x30_0000),
+                (PLACE + code.qualname, string),
+                (PLACE + code.filename, string),
+                (PLACE + code.linetable, 0x20_0000),
+                (0x20_0000 + code.bytes_size, 0),
+                (string + code.string.length, 1),
+                (string + code.string.state, 1 << 2 | 1 << 5 | 1 << 6),
+                (string + code.string.ascii_data, u64::from(self.number)),
+            ];
+            for (place, byte) in (address..).zip(out) {
+                let word = words.iter().find(|(at, _)| (*at..*at + 8).contains(&place));
+                *byte = word.map_or(0, |(at, word)| word.to_le_bytes()[(place - at) as usize]);
+            }
+            Some(())
+        }
+    }
+
+    fn object(number: u8) -> CodeObject {
+        CodeObject::read(&Program { number }, &KNOWN[4].code, PLACE).unwrap()
+    }
+
+    fn check(number: u8) -> Check {
+        let mut check = [0; 16];
+        Program { number }.read(CodeObject::check_address(&KNOWN[4].code, PLACE), &mut check).unwrap();
+        check
+    }
+
+    /// What a look gives the sample of that moment, as the recorder does it.
+    fn name_of(codes: &mut CodeObjects, at: u64, now: u64, truth_now: u8) -> Option<String> {
+        let now = KtimeNs::from_ns(now);
+        if !codes.is_still(PLACE, &check(truth_now), now) {
+            codes.put(PLACE, Some(object(truth_now)), now);
+        }
+        codes.at(PLACE, KtimeNs::from_ns(at)).map(|code| code.qualname.clone())
+    }
+
+    /// A function that another one replaced before it was read has no name, with the probes' word and without.
+    #[test]
+    fn replaced_before_it_was_read() {
+        let mut codes = CodeObjects::default();
+        codes.see(PLACE, check(b'a'), KtimeNs::from_ns(10));
+        assert_eq!(name_of(&mut codes, 10, 20, b'b'), None);
+        assert_eq!(name_of(&mut codes, 30, 40, b'b'), Some("b".to_owned()));
+        assert_eq!(name_of(&mut codes, 50, 60, b'c'), None);
+    }
+
+    /// What the probes saw holds from that sample on, not from the reading on.
+    #[test]
+    fn seen_and_read_late() {
+        let mut codes = CodeObjects::default();
+        codes.see(PLACE, check(b'a'), KtimeNs::from_ns(10));
+        assert_eq!(name_of(&mut codes, 10, 1_000_000_000, b'a'), Some("a".to_owned()));
+        codes.see(PLACE, check(b'b'), KtimeNs::from_ns(1_000_000_001));
+        assert_eq!(codes.at(PLACE, KtimeNs::from_ns(1_000_000_001)), None);
+        assert_eq!(name_of(&mut codes, 1_000_000_001, 1_000_000_002, b'b'), Some("b".to_owned()));
+        assert_eq!(codes.at(PLACE, KtimeNs::from_ns(10)), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+        /// However often functions replace each other and however late anybody looks: no sample gets another function's name.
+        #[test]
+        fn never_anothers_name(
+            changes in proptest::collection::btree_set(0_u64..1000, 0..6),
+            mut samples in proptest::collection::vec((0_u64..1000, 0_u64..200, any::<bool>()), 1..40),
+        ) {
+            let truth = |at: u64| b'a' + changes.range(..=at).count() as u8;
+            samples.sort_unstable();
+            let mut codes = CodeObjects::default();
+            let mut looked = 0;
+            for (at, late, fresh) in samples {
+                if fresh {
+                    codes.see(PLACE, check(truth(at)), KtimeNs::from_ns(at));
+                }
+                looked = (at + late).max(looked);
+                let name = name_of(&mut codes, at, looked, truth(looked));
+                prop_assert!(name.is_none_or(|name| name.as_bytes() == [truth(at)]));
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The processes that were seen, and what is kept of each.
+//!
+//! `registry` holds them all, `process` is one; `maps_budget` says when `/proc/PID/maps` is read, `code_objects` and `frame_cache` are what
+//! was read of a program before, `eval_frame` where its interpreter's frames end. Leaves out stacks (`stacks/`).
+
+mod code_objects;
+pub(super) mod eval_frame;
+mod frame_cache;
+mod maps_budget;
+pub(super) mod process;
+pub(super) mod registry;

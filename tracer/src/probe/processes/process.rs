@@ -1,0 +1,104 @@
+//! One program in one process: what is kept of it, and what `/proc` says of it.
+//!
+//! Leaves out what becomes of it as events come (`registry.rs`).
+
+use super::code_objects::CodeObjects;
+use super::eval_frame::EvalFrame;
+use super::frame_cache::FrameCache;
+use crate::unwind::address_space::AddressSpace;
+use crate::unwind::cpython::detect::Interpreter;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{Pid, ThreadKey, Tid};
+use energy_trace_model::recording::record;
+use foldhash::HashMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Arc, OnceLock};
+use tracer_ebpf::wire::AddressSpace as Block;
+
+/// A program in a process.
+pub(crate) struct Process {
+    pub(crate) record: record::Process,
+    pub(crate) space: Arc<AddressSpace>,
+    pub(crate) interpreter: Option<Interpreter>,
+    pub(crate) refused: bool,
+    /// It is this program, about to execute the command.
+    pub(crate) launcher: bool,
+    /// Where its evaluation frames end, once that is known; then its probes know too.
+    pub(crate) eval: Option<EvalFrame>,
+    pub(crate) codes: CodeObjects,
+    pub(crate) frames: FrameCache,
+    pub(crate) samples: u64,
+    pub(crate) threads: HashMap<Tid, (ThreadKey, String)>,
+    pub(crate) parent: Option<Pid>,
+    pub(crate) block: Option<Arc<Block>>,
+    /// When its mappings were read.
+    pub(crate) read_at: Option<KtimeNs>,
+    /// Its mappings may have changed.
+    pub(crate) dirty: bool,
+    /// When to look once more: the event of a mapping comes before the mapping.
+    pub(crate) again: Option<KtimeNs>,
+    /// When the looks at its mappings are paid for (`maps_budget.rs`).
+    pub(crate) paid_at: KtimeNs,
+    /// When its memory was last looked at; it is not looked at again for every strange address.
+    pub(crate) looked_at: KtimeNs,
+}
+
+impl Process {
+    /// Takes in its mappings as they were read at `now`.
+    pub(crate) fn set_space(&mut self, space: AddressSpace, now: KtimeNs) {
+        if *self.space != space {
+            self.frames.forget_addresses();
+            self.space = Arc::new(space);
+        }
+        self.read_at = Some(now);
+    }
+}
+
+/// A program that is met now.
+pub(crate) fn new_process(record: record::Process, launcher: bool) -> Process {
+    Process {
+        space: Arc::default(),
+        interpreter: None,
+        refused: false,
+        launcher,
+        eval: None,
+        read_at: None,
+        codes: CodeObjects::default(),
+        frames: FrameCache::default(),
+        samples: 0,
+        threads: HashMap::default(),
+        parent: None,
+        block: None,
+        dirty: true,
+        again: None,
+        paid_at: KtimeNs::default(),
+        looked_at: KtimeNs::default(),
+        record,
+    }
+}
+
+/// Whether a process runs the same file as this one.
+pub(crate) fn is_this_program(pid: Pid) -> bool {
+    static THIS: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+    let program = |of: &str| std::fs::metadata(format!("/proc/{of}/exe")).ok().map(|m| (m.dev(), m.ino()));
+    THIS.get_or_init(|| program("self")).is_some_and(|this| program(&pid.to_string()) == Some(this))
+}
+
+/// The path of the program: the first file that is mapped as code.
+pub(crate) fn program_of(space: &AddressSpace) -> String {
+    space.mappings().iter().find(|m| m.file.is_some()).map(|m| m.path.clone()).unwrap_or_default()
+}
+
+/// The text of a file of `/proc`; empty where it cannot be read.
+pub(crate) fn read_text(path: &str) -> String {
+    std::fs::read(path).map(|b| String::from_utf8_lossy(&b).trim_end().to_owned()).unwrap_or_default()
+}
+
+/// The command line of a process.
+pub(crate) fn read_command(pid: Pid) -> Vec<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let arguments = bytes.split(|&b| b == 0).map(|a| String::from_utf8_lossy(a).into_owned());
+    let mut command: Vec<String> = arguments.collect();
+    command.pop(); // Behind the last zero.
+    command
+}

@@ -1,0 +1,13 @@
+//! The sampler: which event drives it (`event`), how often (`rate`), opening it on each CPU (`sampler`), and seeing to it while it runs
+//! (`watch`).
+//!
+//! Leaves out what is done with samples (`collect/`).
+
+pub(super) mod cpus;
+pub mod event;
+pub(super) mod rate;
+pub(super) mod sampler;
+pub(super) mod watch;
+
+pub use cpus::read_online_cpus;
+pub use rate::{Rate, fix as rate_fix, read_limit_at, read_ticks};

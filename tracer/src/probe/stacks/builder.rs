@@ -1,0 +1,241 @@
+//! Builds stacks: native, kernel and Python frames in their places, numbered by where they are in a process, for as long as that means the same.
+//!
+//! Nearly all frames of a sample were in one before: their numbers are remembered by address (`frame_cache.rs`). Leaves out the names of
+//! native functions, which are found at the end (`naming.rs`).
+
+use super::interner::{Interner, ThreadState, bare};
+use super::libraries::Libraries;
+use super::python_frames::{ModuleNames, code_at, name_frame, refresh_codes};
+use super::raw_stacks::RawStacks;
+use crate::naming::{JIT, JitProcess};
+use crate::probe::activity::Activity;
+use crate::probe::bpf::decode::Head;
+use crate::probe::bpf::process_maps::Maps;
+use crate::probe::processes::eval_frame::EvalFrames;
+use crate::probe::processes::registry::Processes;
+use crate::probe::records::RecordSender;
+use crate::resolver::Worker;
+use crate::unwind::address_space::Mapping;
+use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
+use crate::unwind::seam::settle;
+use crate::unwind::vdso::is_vdso;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::record::{Frame, FrameKind, PythonLoss, Verdict};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tracer_ebpf::wire::end;
+
+/// All that is needed to make stacks of what the probes walked.
+pub(crate) struct StackBuilder {
+    pub(crate) maps: Maps,
+    pub(crate) processes: Processes,
+    pub(crate) out: Interner,
+    /// What user space unwinds.
+    pub(crate) raw: RawStacks,
+    modules: ModuleNames,
+    eval_frames: EvalFrames,
+    /// The files of frames, open.
+    pub(crate) libraries: Libraries,
+    /// Programs with code that was made at run time.
+    pub(crate) jit: HashMap<ProcessKey, JitProcess>,
+    /// Frames of Python functions whose code object was gone.
+    pub(crate) nameless: u64,
+    /// Whether something is to be read of processes soon.
+    pub(crate) activity: Activity,
+    /// Looks into files for this thread.
+    pub(crate) worker: Arc<Worker>,
+}
+
+impl StackBuilder {
+    pub(crate) fn new(maps: Maps, processes: Processes, out: Interner, worker: Worker) -> Self {
+        let worker = Arc::new(worker);
+        Self {
+            maps,
+            processes,
+            out,
+            raw: RawStacks::new(Arc::clone(&worker)),
+            modules: ModuleNames::default(),
+            eval_frames: EvalFrames::default(),
+            libraries: Libraries::new(Arc::clone(&worker)),
+            jit: HashMap::new(),
+            nameless: 0,
+            activity: Activity::new(crate::clock::now()),
+            worker,
+        }
+    }
+
+    /// Where records are sent.
+    pub(crate) const fn records(&self) -> &RecordSender {
+        &self.out.records
+    }
+
+    /// The thread of an event; `name` is the kernel's name for it, where the event has it.
+    pub(crate) fn thread(&mut self, pid: Pid, tid: Tid, name: Option<String>) -> ThreadKey {
+        self.processes.thread(pid, tid, name, &self.out.records)
+    }
+
+    /// A stack was taken in a thread of a process; `comm` is the thread's name.
+    pub(crate) fn sampled_thread(&mut self, head: Head, comm: String) -> ThreadKey {
+        self.processes.get_or_insert(head.pid, &self.out.records).samples += 1;
+        self.thread(head.pid, head.tid, Some(comm))
+    }
+
+    /// Unwinds in user space what the probes sent a copy of; `None` where there is none, and the stack stands as it is.
+    pub(crate) fn unwind(&mut self, head: Head, raw: &RawStack) -> Option<RawStack> {
+        self.raw.unwind(head, raw, &mut self.processes)
+    }
+
+    /// The stack with native and Python frames in their places, and how whole it is.
+    pub(crate) fn whole_stack(&mut self, head: Head, raw: &RawStack) -> (Option<StackId>, Verdict) {
+        let interpreter = self.processes.get(head.pid).and_then(|p| p.interpreter);
+        let one_chain = || self.processes.has_one_chain(head.pid);
+        let settled = interpreter.map(|i| settle(raw, i.layout.seam, |pc| i.is_eval(pc), one_chain));
+        let (frames, mut verdict) = merge(settled.as_deref().unwrap_or(raw));
+        if raw.python_end == end::NO_INTERPRETER
+            && interpreter.is_some_and(|i| raw.native.iter().any(|frame| i.is_eval(frame.pc)))
+        {
+            verdict = Verdict::PythonLost(PythonLoss::NotReady);
+        }
+        if self.processes.get(head.pid).is_some_and(|p| p.refused) {
+            verdict = Verdict::PythonLost(PythonLoss::UnknownVersion);
+        }
+        if frames.iter().any(|f| matches!(f, Merged::Python { .. })) {
+            refresh_codes(&mut self.processes, head, &frames);
+        }
+        self.learn_eval_frame(head.pid, raw);
+        self.processes.find_thread_variables(head.pid, &mut self.maps);
+        (self.stack(head, ThreadState::Running, &frames), verdict)
+    }
+
+    /// The stack in which a Python thread goes to sleep.
+    pub(crate) fn sleeping_stack(&mut self, head: Head, raw: &RawStack) -> Option<StackId> {
+        let (frames, _) = merge(raw);
+        refresh_codes(&mut self.processes, head, &frames);
+        self.stack(head, ThreadState::Asleep, &frames)
+    }
+
+    fn stack(&mut self, head: Head, state: ThreadState, frames: &[Merged]) -> Option<StackId> {
+        let ids: Vec<FrameId> = frames.iter().map(|&frame| self.frame(head, state, frame)).collect();
+        self.out.stack(head.tid, state, &ids)
+    }
+
+    /// Learns from whole stacks, until this process's probes know.
+    fn learn_eval_frame(&mut self, pid: Pid, raw: &RawStack) {
+        let Some(space) = self.processes.without_eval_frame(pid) else { return };
+        for (distance, pc) in eval_frames(raw) {
+            let saved_rbp = || self.raw.saved_rbp(pid, space, pc);
+            if let Some(learned) = self.eval_frames.observe(space, distance, pc, saved_rbp) {
+                self.processes.learn_eval_frame(pid, learned, &mut self.maps);
+                return;
+            }
+        }
+    }
+
+    /// Forgets a process that ended at this time and is gone.
+    pub(crate) fn forget(&mut self, pid: Pid, ended: KtimeNs) {
+        self.maps.remove_process(pid, ended.as_ns());
+        self.processes.forget(pid);
+        self.modules.forget(pid);
+    }
+
+    /// The number of a frame in a stack of this thread.
+    fn frame(&mut self, head: Head, state: ThreadState, frame: Merged) -> FrameId {
+        match frame {
+            Merged::Native(pc) | Merged::Kernel(pc) => self.address_frame(head, frame, pc),
+            Merged::Mark(mark) => self.out.frame(bare(FrameKind::Special, mark, "", 0)),
+            Merged::Python { code, instruction, class } => {
+                self.python_frame(head, state, (code, instruction, class))
+            }
+        }
+    }
+
+    fn address_frame(&mut self, head: Head, frame: Merged, address: u64) -> FrameId {
+        if let Some((id, hit)) = self.processes.get_mut(head.pid).and_then(|p| p.frames.at(address, head.at))
+        {
+            if hit {
+                self.processes.hit(head.pid, address, head.at);
+            }
+            return id;
+        }
+        let (id, lasting) = match frame {
+            Merged::Native(pc) if self.is_jit(head.pid, pc) => (self.jit_frame(head, pc), false),
+            Merged::Native(pc) => {
+                let frame = self.native_frame(head, pc);
+                let lasting = frame.kind == FrameKind::Native;
+                (self.out.frame(frame), lasting)
+            }
+            _ => (self.out.frame(bare(FrameKind::Kernel, "", "", address)), true),
+        };
+        if lasting && let Some(process) = self.processes.get_mut(head.pid) {
+            process.frames.put(address, id, head.at);
+        }
+        id
+    }
+
+    fn python_frame(&mut self, head: Head, state: ThreadState, place: (u64, u64, u64)) -> FrameId {
+        let Some(code) = code_at(&self.processes, head, state, place.0) else {
+            self.nameless += 1;
+            self.activity.mark_active(head.at); // Others may follow, and are read in time then.
+            log::debug!("nothing shows what was at {:#x} in process {}", place.0, head.pid);
+            return self.out.frame(bare(
+                FrameKind::Special,
+                "[unknown: Python function that is gone]",
+                "",
+                0,
+            ));
+        };
+        let process = self.processes.get(head.pid);
+        if let Some(id) = process.and_then(|p| p.frames.python(place, code)) {
+            return id;
+        }
+        let method = process.and_then(|p| p.codes.method(place.0, place.2));
+        let settled = method.is_some() || !code.is_method;
+        let code = Arc::clone(code);
+        let id =
+            self.out.python_frame(name_frame(&code, method, place.1, self.modules.of(head.pid, &code.file)));
+        if settled && let Some(process) = self.processes.get_mut(head.pid) {
+            process.frames.put_python(place, code, id);
+        }
+        id
+    }
+
+    /// Whether an address is in memory that is no file: code that was made at run time.
+    fn is_jit(&self, pid: Pid, pc: u64) -> bool {
+        self.processes.get(pid).and_then(|p| p.space.find(pc)).is_some_and(Mapping::is_anonymous)
+    }
+
+    /// A frame of its own for each program and address: what is there, and when, is the program's business.
+    fn jit_frame(&mut self, head: Head, pc: u64) -> FrameId {
+        let Some(process) = self.processes.get(head.pid) else {
+            return self.out.frame(bare(FrameKind::Native, "", JIT, pc));
+        };
+        let roots = &mut self.libraries.roots;
+        let names = (self.jit.entry(process.record.key))
+            .or_insert_with(|| JitProcess::new(head.pid, roots.of(head.pid)));
+        if let Some(frame) = names.see(pc, head.at) {
+            return frame;
+        }
+        names.find_dumps(head.pid, process.space.mappings());
+        let frame = self.out.new_frame(bare(FrameKind::Native, "", JIT, pc));
+        names.add(pc, head.at, frame);
+        frame
+    }
+
+    /// Normalised while the process lives: the file and the place in it, not the address.
+    pub(crate) fn native_frame(&mut self, head: Head, pc: u64) -> Frame {
+        self.processes.hit(head.pid, pc, head.at);
+        let mapping = self.processes.get(head.pid).and_then(|p| p.space.find(pc));
+        match mapping {
+            Some(m) if m.file.is_some() || is_vdso(m) => {
+                let module = self.libraries.module_of(head.pid, m);
+                bare(FrameKind::Native, "", &module, pc.wrapping_sub(m.start).wrapping_add(m.offset))
+            }
+            Some(m) => bare(FrameKind::Native, &m.path.clone(), &m.path.clone(), 0),
+            None => {
+                self.processes.note_unmapped_pc(head.pid, head.at);
+                bare(FrameKind::Special, "[unknown: unmapped address]", "", 0)
+            }
+        }
+    }
+}

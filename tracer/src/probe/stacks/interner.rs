@@ -1,0 +1,203 @@
+//! Gives frames and stacks their numbers, and tells the recording of each new one.
+
+use super::pool_loops::is_pool_loop;
+use crate::probe::records::RecordSender;
+use energy_trace_model::ids::{FrameId, StackId, Tid};
+use energy_trace_model::recording::record::{Frame, FrameKind, Record, StackNode, Warning};
+use std::collections::HashMap;
+
+/// Bytes that names of Python functions may take in a recording: more than a hundred thousand functions have.
+const MOST_PYTHON_BYTES: usize = 32 << 20;
+/// What stands for those beyond.
+const CROWDED_OUT: &str = "[unknown: Python function, too many names]";
+/// Places for the last stacks of threads, two for each; threads whose numbers have the same remainder share them.
+const LANES: usize = 32;
+
+/// What the thread of a stack did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThreadState {
+    /// It ran: its functions may be gone a moment later.
+    Running,
+    /// It fell asleep in them.
+    Asleep,
+}
+
+/// Frames and stacks of a recording so far.
+pub(crate) struct Interner {
+    /// The way to the recording.
+    pub(crate) records: RecordSender,
+    frames: HashMap<Frame, FrameId>,
+    next_frame: u32,
+    /// Bytes of the names of Python functions, and how often one more found no room.
+    python_bytes: usize,
+    crowded_out: u64,
+    /// Looked up for every frame of every sample: a hash that is fast, and no secret from anybody.
+    stacks: foldhash::HashMap<StackNode, StackId>,
+    /// The last stacks of some threads, outermost frame first, each with the stack up to it.
+    last: [Vec<(FrameId, StackId)>; LANES],
+    /// Native, kernel and GPU frames, whose names are found at the end.
+    pub(crate) unnamed: Vec<(FrameId, Frame)>,
+}
+
+impl Interner {
+    pub(crate) fn new(records: RecordSender) -> Self {
+        Self {
+            records,
+            frames: HashMap::new(),
+            next_frame: 0,
+            python_bytes: 0,
+            crowded_out: 0,
+            stacks: foldhash::HashMap::default(),
+            last: Default::default(),
+            unnamed: Vec::new(),
+        }
+    }
+
+    pub(crate) fn frame(&mut self, frame: Frame) -> FrameId {
+        if let Some(&id) = self.frames.get(&frame) {
+            return id;
+        }
+        let id = self.new_frame(frame.clone());
+        if is_pool_loop(&frame) {
+            self.send(Record::PoolLoop(id));
+        }
+        if frame.name.is_empty() && !matches!(frame.kind, FrameKind::Python | FrameKind::Special) {
+            self.unnamed.push((id, frame.clone()));
+        }
+        self.frames.insert(frame, id);
+        id
+    }
+
+    /// A Python function; one mark for all that come when its names have taken their room.
+    pub(crate) fn python_frame(&mut self, frame: Frame) -> FrameId {
+        if self.frames.contains_key(&frame) {
+            return self.frame(frame);
+        }
+        let bytes = frame.name.len() + frame.file.len() + frame.module.len();
+        if self.python_bytes + bytes > MOST_PYTHON_BYTES {
+            self.crowded_out += 1;
+            return self.frame(bare(FrameKind::Special, CROWDED_OUT, "", 0));
+        }
+        self.python_bytes += bytes;
+        self.frame(frame)
+    }
+
+    /// What the reader must know of names that found no room.
+    pub(crate) fn doubts(&self) -> Option<Warning> {
+        let text = format!(
+            "names of Python functions took {} MiB, and the program went on making new ones: {} times one had no room and is {CROWDED_OUT}; \
+             their energy and time are right; record a shorter part of the program",
+            MOST_PYTHON_BYTES >> 20,
+            self.crowded_out
+        );
+        (self.crowded_out > 0).then(|| Warning { code: "python-names-limited".into(), text })
+    }
+
+    /// A frame that is not the same as any other, though it may look so. Nobody else finds its name.
+    pub(crate) fn new_frame(&mut self, frame: Frame) -> FrameId {
+        let id = FrameId::new(self.next_frame);
+        self.next_frame = self.next_frame.saturating_add(1);
+        self.send(Record::Frame(id, frame));
+        id
+    }
+
+    /// The stack of these frames of a thread, innermost first. Most of them were in the last one of the same thread, when it did the same:
+    /// to compare them in order costs less than to look up each.
+    pub(crate) fn stack(&mut self, tid: Tid, state: ThreadState, frames: &[FrameId]) -> Option<StackId> {
+        let lane = (tid.get() as usize * 2 + usize::from(state == ThreadState::Asleep)) % LANES;
+        let mut last = std::mem::take(self.last.get_mut(lane)?);
+        let same = frames.iter().rev().zip(&last).take_while(|(frame, (known, _))| *frame == known).count();
+        last.truncate(same);
+        for &frame in frames.iter().rev().skip(same) {
+            let parent = last.last().map(|&(_, id)| id);
+            last.push((frame, self.stack_on(parent, frame)));
+        }
+        let stack = last.last().map(|&(_, id)| id);
+        if let Some(place) = self.last.get_mut(lane) {
+            *place = last;
+        }
+        stack
+    }
+
+    /// A stack with one more frame, its innermost.
+    pub(crate) fn stack_on(&mut self, parent: Option<StackId>, frame: FrameId) -> StackId {
+        let node = StackNode { parent, frame };
+        match self.stacks.get(&node) {
+            Some(&id) => id,
+            None => self.new_stack(node),
+        }
+    }
+
+    fn new_stack(&mut self, node: StackNode) -> StackId {
+        let id = StackId::new(u32::try_from(self.stacks.len()).unwrap_or(u32::MAX));
+        self.stacks.insert(node, id);
+        self.send(Record::Stack(id, node));
+        id
+    }
+
+    /// To the recording.
+    pub(crate) fn send(&self, record: Record) {
+        self.records.send(record);
+    }
+}
+
+/// A frame without lines.
+pub(crate) fn bare(kind: FrameKind, name: &str, module: &str, address: u64) -> Frame {
+    Frame {
+        kind,
+        name: name.into(),
+        module: module.into(),
+        file: String::new(),
+        line: 0,
+        first_line: 0,
+        address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, FrameKind, Interner, RecordSender, ThreadState, bare};
+    use energy_trace_model::ids::{FrameId, StackId, Tid};
+    use std::collections::HashMap;
+    use std::sync::mpsc::channel;
+
+    /// Names of Python functions take their room and no more; those that are known keep their number, and the others are counted.
+    #[test]
+    fn names_without_end() {
+        let (records, _written) = channel();
+        let mut interner = Interner::new(RecordSender::new(records));
+        let frame = |number: usize| {
+            let name = format!("{number}_{}", "n".repeat(1 << 20));
+            Frame { kind: FrameKind::Python, file: "f".into(), ..bare(FrameKind::Python, &name, "m", 0) }
+        };
+        let first = interner.python_frame(frame(0));
+        let ids: Vec<FrameId> = (1..100).map(|number| interner.python_frame(frame(number))).collect();
+        assert!((30..33).contains(&interner.next_frame), "{}", interner.next_frame);
+        assert_eq!(interner.crowded_out, 100 - u64::from(interner.next_frame - 1));
+        assert_eq!(ids[97], ids[98]);
+        assert_eq!(interner.python_frame(frame(0)), first);
+    }
+
+    /// Whatever stacks came before, in whichever threads: equal frames are one stack, and others are another.
+    #[test]
+    fn stacks_by_their_frames() {
+        let (records, _written) = channel();
+        let mut interner = Interner::new(RecordSender::new(records));
+        let mut known: HashMap<Vec<u32>, StackId> = HashMap::new();
+        for step in 0_u32..2000 {
+            let random = step.wrapping_mul(2_654_435_761) >> 16;
+            let frames: Vec<u32> = (0..random % 5).map(|level| random >> (3 + 2 * level) & 3).collect();
+            let ids: Vec<FrameId> = frames.iter().rev().map(|&frame| FrameId::new(frame)).collect();
+            let state = if step % 3 == 0 { ThreadState::Asleep } else { ThreadState::Running };
+            let stack = interner.stack(Tid::new(step % 40), state, &ids);
+            assert_eq!(stack.is_none(), frames.is_empty());
+            if let Some(stack) = stack {
+                assert_eq!(*known.entry(frames).or_insert(stack), stack);
+            }
+        }
+        let mut stacks: Vec<StackId> = known.values().copied().collect();
+        stacks.sort_unstable();
+        stacks.dedup();
+        assert!(stacks.len() == known.len() && known.len() > 50, "{}", known.len());
+    }
+}

@@ -1,0 +1,12 @@
+//! From what the probes walked to numbered frames and stacks.
+//!
+//! `builder` makes stacks: `raw_stacks` unwinds what the probes could not, `python_frames` reads what is at a code object, `libraries` says in
+//! which file an address is, `interner` numbers frames and stacks, `pool_loops` knows where pools wait for work, and `naming` finds names at the end. Leaves out when a stack was taken (`collect/`).
+
+pub(super) mod builder;
+pub(super) mod interner;
+mod libraries;
+pub(super) mod naming;
+mod pool_loops;
+pub(super) mod python_frames;
+mod raw_stacks;

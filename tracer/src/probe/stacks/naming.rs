@@ -1,0 +1,31 @@
+//! Names for the frames of a recording that ends: of native functions, of the kernel's, and of code that was made at run time.
+//!
+//! Leaves out finding them (`naming/`).
+
+use super::builder::StackBuilder;
+use crate::naming::name_frames;
+use crate::symbolize::Detail;
+use energy_trace_model::recording::record::{Library, Name, Record};
+
+/// Finds the names of frames without one, and sends them.
+pub(crate) fn send_names(stacks: &StackBuilder, detail: Detail) {
+    let out = &stacks.out;
+    for (path, library) in stacks.libraries.open() {
+        if let Some(id) = library.read_build_id(&stacks.worker) {
+            out.send(Record::Library(Library { path: path.clone(), build_id: id.to_string() }));
+        }
+    }
+    for names in name_frames(&out.unnamed, stacks.libraries.open(), &stacks.worker, detail) {
+        out.send(Record::Name(names.frame, names.name));
+        if !names.inlined.is_empty() {
+            out.send(Record::Inlined(names.frame, names.inlined));
+        }
+    }
+    let of = |name| Name { name, file: String::new(), line: 0 };
+    for names in stacks.jit.values().flat_map(|process| process.names(&stacks.worker)) {
+        out.send(Record::Name(names.frame, of(names.first)));
+        for (at, name) in names.later {
+            out.send(Record::Renamed(names.frame, at, of(name)));
+        }
+    }
+}

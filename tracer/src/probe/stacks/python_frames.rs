@@ -1,0 +1,167 @@
+//! Names of Python frames: code objects read from the process, checked on every sample, and made frames.
+//!
+//! A code object may be freed and another put in its place: before a cached one is believed of a sample that is younger than the last
+//! look at it, sixteen bytes of it are read again, those of all frames of a sample in one call. One that differs is read anew. What is
+//! read is true of a sample only where the same bytes were there when it was taken (`code_objects.rs`): a name without that evidence is
+//! lost and counted. Such names were seen to be wrong: in a thread's last milliseconds under load, and where the recorder came to read
+//! them a hundred milliseconds later.
+
+use super::interner::ThreadState;
+use crate::probe::bpf::decode::Head;
+use crate::probe::processes::process::Process;
+use crate::probe::processes::registry::Processes;
+use crate::unwind::cpython::class_name::{MethodName, find_name};
+use crate::unwind::cpython::code::{Check, CodeObject};
+use crate::unwind::cpython::layout::CodeLayout;
+use crate::unwind::cpython::memory::ProcessMemory;
+use crate::unwind::cpython::module_name::module_of;
+use crate::unwind::merge::Merged;
+use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::{Frame, FrameKind};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Files whose modules are remembered.
+const MOST_FILES: usize = 4096;
+/// Bytes of code objects of all processes together that are remembered.
+const MOST_CODE_BYTES: usize = 64 << 20;
+
+/// What was learned of files: the module of each.
+#[derive(Default)]
+pub(crate) struct ModuleNames {
+    by_file: HashMap<(Pid, String), String>,
+}
+
+impl ModuleNames {
+    pub(crate) fn of(&mut self, pid: Pid, file: &str) -> &str {
+        if self.by_file.len() >= MOST_FILES {
+            self.by_file.clear();
+        }
+        self.by_file.entry((pid, file.to_owned())).or_insert_with(|| {
+            let root = format!("/proc/{pid}/root");
+            module_of(file, |path| {
+                path.is_absolute() && Path::new(&format!("{root}{}", path.display())).exists()
+            })
+        })
+    }
+
+    /// Forgets a process that is gone.
+    pub(crate) fn forget(&mut self, pid: Pid) {
+        self.by_file.retain(|(p, _), _| *p != pid);
+    }
+}
+
+/// Reads again what changed of the code objects of a sample, and finds the classes of methods that do not know their own.
+pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Merged]) {
+    let Some(process) = processes.get_mut(head.pid) else { return };
+    let Some(interpreter) = process.interpreter else { return };
+    let layout = interpreter.layout.code;
+    let mut codes: Vec<u64> = frames.iter().filter_map(code_of).collect();
+    codes.retain(|&code| process.codes.at(code, head.at).is_none()); // What was looked at since is true of it.
+    codes.sort_unstable();
+    codes.dedup();
+    let memory = ProcessMemory::of(head.pid);
+    let places: Vec<u64> = codes.iter().map(|&c| CodeObject::check_address(&layout, c)).collect();
+    let mut checks = vec![[0; 16]; codes.len()];
+    let now = crate::clock::now(); // Before the check: what is true of the code object then is true of samples until then.
+    let mut done = 0;
+    while let (Some(places), Some(checks)) = (places.get(done..), checks.get_mut(done..))
+        && !places.is_empty()
+    {
+        let read = memory.read_pairs(places, checks);
+        for (&address, check) in codes.iter().skip(done).zip(checks.iter()).take(read) {
+            if !process.codes.is_still(address, check, now) {
+                process.codes.put(address, CodeObject::read(&memory, &layout, address), now);
+            }
+        }
+        done += read + 1; // One that cannot be read is passed over.
+    }
+    if layout.copies.is_some() {
+        reread_copies(process, &memory, &layout, frames);
+    }
+    if layout.classes.is_some() {
+        find_classes(process, &memory, &layout, frames);
+    }
+    if !codes.is_empty() {
+        processes.bound_codes(MOST_CODE_BYTES);
+    }
+}
+
+/// Reads again what runs in a copy of its bytecode that was made since.
+fn reread_copies(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, frames: &[Merged]) {
+    for frame in frames {
+        let &Merged::Python { code, instruction, .. } = frame else { continue };
+        let known = process.codes.last(code).filter(|object| object.lacks(instruction));
+        if let Some(again) = known.and_then(|old| old.read_again(memory, layout, code)) {
+            process.codes.improve(code, again);
+        }
+    }
+}
+
+/// Finds the names of methods with their classes, once for each code object and class.
+fn find_classes(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, frames: &[Merged]) {
+    for frame in frames {
+        let &Merged::Python { code, class, .. } = frame else { continue };
+        if class == 0 || process.codes.method(code, class).is_some() {
+            continue;
+        }
+        let Some(object) = process.codes.last(code).filter(|object| object.is_method) else { continue };
+        match find_name(memory, layout, code, class, &object.qualname) {
+            Some(MethodName::Exact(name)) => {
+                let named = object.with_qualname(name);
+                process.codes.improve(code, named);
+            }
+            Some(MethodName::Guess(name)) => process.codes.put_method(code, class, name),
+            None => (),
+        }
+    }
+}
+
+/// The probes saw new code objects of a process: their addresses, and the bytes that tell them from others.
+pub(crate) fn see_codes(processes: &mut Processes, head: Head, sights: &[(u64, Check)]) {
+    let Some(process) = processes.get_mut(head.pid) else { return };
+    for &(address, check) in sights {
+        process.codes.see(address, check, head.at);
+    }
+}
+
+/// The code object at an address in a stack of this thread; `None` where nothing shows which one it was.
+pub(crate) fn code_at(
+    processes: &Processes,
+    head: Head,
+    state: ThreadState,
+    address: u64,
+) -> Option<&Arc<CodeObject>> {
+    let codes = &processes.get(head.pid)?.codes;
+    match (codes.last(address), state) {
+        (None, _) => processes.code_of_parent(head.pid, address),
+        (Some(_), ThreadState::Running) => codes.at(address, head.at),
+        (Some(_), ThreadState::Asleep) => codes.asleep_at(address, head.at),
+    }
+}
+
+/// The frame of a Python function, under the name of its class's method if that was found.
+pub(crate) fn name_frame(
+    code: &CodeObject,
+    method: Option<&String>,
+    instruction: u64,
+    module: &str,
+) -> Frame {
+    Frame {
+        kind: FrameKind::Python,
+        name: method.unwrap_or(&code.qualname).clone(),
+        module: module.to_owned(),
+        file: code.file.clone(),
+        line: code.line_at(instruction),
+        first_line: code.first_line,
+        address: 0,
+    }
+}
+
+const fn code_of(frame: &Merged) -> Option<u64> {
+    match frame {
+        Merged::Python { code, .. } => Some(*code),
+        _ => None,
+    }
+}

@@ -1,0 +1,178 @@
+//! Samples that user space unwinds: raw captures, joined with their samples and walked by the rules of the mapped files.
+//!
+//! A capture comes just before its sample, from the same CPU. The memory map that the walk goes by is the process's as it was last read;
+//! where it is older than the sample and lacks an address, it is read again. Every capture is counted by what became of it. Leaves out
+//! the walk (`unwind/stack_copy.rs`) and what is sent where no capture was needed (`collector`).
+
+use crate::probe::bpf::decode::{Capture, Head};
+use crate::probe::processes::registry::Processes;
+use crate::probe::tables::unwind_files::{ProcessRules, UnwindFiles};
+use crate::resolver::Worker;
+use crate::unwind::address_space::AddressSpace;
+use crate::unwind::merge::RawStack;
+use crate::unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
+use energy_trace_model::ids::{CpuId, Pid};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use tracer_ebpf::native::{NativeWalk, place};
+use tracer_ebpf::wire::{end, register};
+
+/// A capture that waits for its sample.
+struct Waiting {
+    head: Head,
+    base: u64,
+    limited: bool,
+    registers: [u64; register::COUNT],
+    stack: Vec<u8>,
+}
+
+/// All captures on their way, and the files that they are walked by.
+pub(crate) struct RawStacks {
+    /// The last of each CPU; the room of its copy is used again.
+    waiting: HashMap<CpuId, Waiting>,
+    pub(crate) files: RefCell<UnwindFiles>,
+    /// Captures by what became of them.
+    pub(crate) counts: BTreeMap<&'static str, u64>,
+}
+
+impl RawStacks {
+    /// None yet; this worker will look rules up.
+    pub(crate) fn new(worker: Arc<Worker>) -> Self {
+        let files = RefCell::new(UnwindFiles::new(worker));
+        Self { waiting: HashMap::new(), files, counts: BTreeMap::new() }
+    }
+
+    /// Takes in a capture.
+    pub(crate) fn keep(&mut self, capture: &Capture<'_>) {
+        let place = self.waiting.entry(capture.head.cpu).or_insert_with(|| Waiting {
+            head: capture.head,
+            base: 0,
+            limited: false,
+            registers: [0; register::COUNT],
+            stack: Vec::new(),
+        });
+        place.head = capture.head;
+        (place.base, place.limited, place.registers) = (capture.base, capture.limited, capture.registers);
+        place.stack.clear();
+        place.stack.extend_from_slice(capture.stack);
+    }
+
+    /// Unwinds a sample that has a capture; `None` where it has none, and the sample stands as it is.
+    pub(crate) fn unwind(
+        &mut self,
+        head: Head,
+        stack: &RawStack,
+        processes: &mut Processes,
+    ) -> Option<RawStack> {
+        let capture = self.waiting.get(&head.cpu).filter(|c| c.head == head)?;
+        let anchors = anchors(head.pid, stack, processes);
+        let sp = capture.registers[register::RSP];
+        let known = processes.get(head.pid).is_some_and(|p| !p.space.mappings().is_empty());
+        if !known && !processes.read_again(head, sp) {
+            *self.counts.entry("not unwound: the process was gone").or_default() += 1;
+            return Some(RawStack { native_end: end::GONE, ..stack.clone() });
+        }
+        let mut walked = self.walk(capture, processes, &anchors)?;
+        if lacks_mapping(&walked) && processes.may_look(head.pid, crate::clock::now()) {
+            if processes.read_again(head, sp) {
+                walked = self.walk(capture, processes, &anchors)?;
+            } else if walked.end == end::UNMAPPED && processes.is_older(head) {
+                walked.end = end::GONE;
+            }
+        }
+        *self.counts.entry(outcome(stack, &walked)).or_default() += 1;
+        Some(better(stack, walked))
+    }
+
+    fn walk(&self, capture: &Waiting, processes: &Processes, anchors: &Anchors) -> Option<Walked> {
+        let pid = capture.head.pid;
+        let space = &processes.get(pid)?.space;
+        let code = |address| self.files.borrow_mut().code(pid, space, address);
+        let memory = StackCopy::new(capture.base, &capture.stack, capture.limited, code);
+        let registers = &capture.registers;
+        let from = NativeWalk {
+            pc: registers[register::RIP],
+            sp: registers[register::RSP],
+            bp: registers[register::RBP],
+            returned: 0,
+            bx_at: place::INTERRUPTED,
+            others_at: place::INTERRUPTED,
+        };
+        let mut rules = ProcessRules { pid, space, files: &self.files, registers };
+        Some(walk(from, anchors, &mut rules, &memory))
+    }
+
+    /// How far below the CFA the function at `pc` saved its caller's `rbp`.
+    pub(crate) fn saved_rbp(&self, pid: Pid, space: &AddressSpace, pc: u64) -> Option<u32> {
+        self.files.borrow_mut().saved_rbp(pid, space, pc)
+    }
+}
+
+/// Where a walk of this sample may go on.
+fn anchors(pid: Pid, stack: &RawStack, processes: &Processes) -> Anchors {
+    let eval = processes.get(pid).and_then(|p| p.eval);
+    Anchors {
+        places: stack.python.iter().map(|f| f.anchor).filter(|&a| a != 0).collect(),
+        eval_cfa: eval.map_or(0, |e| e.cfa),
+        eval_rbp: eval.map_or(0, |e| e.rbp),
+    }
+}
+
+/// Whether a walk met an address outside the mappings that are known.
+fn lacks_mapping(walked: &Walked) -> bool {
+    let unmapped = u64::from(end::UNMAPPED);
+    walked.end == end::UNMAPPED || walked.native.iter().any(|frame| frame.pc == unmapped)
+}
+
+/// The name under which a capture is counted.
+const fn outcome(stack: &RawStack, walked: &Walked) -> &'static str {
+    match (stack.native_end, walked.end, walked.healed) {
+        (end::FAULT, end::COMPLETE, _) => "whole at the second try, after a page fault",
+        (_, end::GONE, _) => "not unwound: the process was gone",
+        (end::FAULT, ..) => "not whole at the second try either, after a page fault",
+        (_, end::COMPLETE, 0) => "whole",
+        (_, end::COMPLETE, _) => "whole but for gaps that were bridged",
+        (_, end::BEYOND_COPY, _) => "cut: the stack is deeper than the copy",
+        _ => "cut for another reason",
+    }
+}
+
+/// The better of what the probes and what user space walked: one that reached the end, else the longer one.
+fn better(stack: &RawStack, walked: Walked) -> RawStack {
+    if walked.end != end::COMPLETE && walked.native.len() < stack.native.len() {
+        // That the process was gone is why an address of it was not known; and where tables were missing, why it ends is user space's word.
+        let asked = walked.end == end::GONE || stack.native_end == end::NOT_READY;
+        let native_end = if asked { walked.end } else { stack.native_end };
+        return RawStack { native_end, ..stack.clone() };
+    }
+    RawStack {
+        native: walked.native,
+        native_end: walked.end,
+        healed: walked.healed,
+        kernel: stack.kernel.clone(),
+        python: stack.python.clone(),
+        python_end: stack.python_end,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::better;
+    use crate::unwind::merge::RawStack;
+    use crate::unwind::stack_copy::Walked;
+    use tracer_ebpf::native::NativeFrame;
+    use tracer_ebpf::wire::end;
+
+    /// What reached the end is taken, however short; of two that did not, the longer one, user space's where they are equal.
+    #[test]
+    fn the_better_one() {
+        let frames = |count: u64| (0..count).map(|n| NativeFrame { pc: 1000 + n, cfa: 0 }).collect();
+        let probes = RawStack { native: frames(3), native_end: end::FAULT, ..RawStack::default() };
+        let ended = |count, end| better(&probes, Walked { native: frames(count), end, healed: 0 }).native_end;
+        assert_eq!(ended(1, end::COMPLETE), end::COMPLETE);
+        assert_eq!(ended(2, end::BEYOND_COPY), end::FAULT);
+        assert_eq!(ended(3, end::BEYOND_COPY), end::BEYOND_COPY);
+        assert_eq!(ended(1, end::GONE), end::GONE);
+    }
+}

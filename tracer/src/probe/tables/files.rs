@@ -1,0 +1,387 @@
+//! Mapped files and their row tables: read once a file, shared by all processes, in the background.
+//!
+//! Two threads, so that the reader of events never waits: one reads what a file says of itself (milliseconds), one makes its rows and
+//! puts them into a BPF map (half a second for a large library). Each asks a worker of its own: nothing of a file is parsed here.
+
+use super::eviction::{Resident, victims};
+use crate::foreign::{Root, file_key, open_mapped};
+use crate::probe::bpf::row_maps::{RowMapError, RowMaps, is_one_chunk};
+use crate::probe::priority::raise_priority;
+use crate::resolver::{Resolver, Worker};
+use crate::unwind::address_space::{FileKey, Mapping};
+use crate::unwind::cfi::Rows;
+use crate::unwind::cpython::detect::{SYMBOLS, may_hold_interpreter};
+use crate::unwind::elf::ElfFacts;
+use crate::unwind::vdso::{self, key_of};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::Pid;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use tracer_ebpf::wire::CodeMapping;
+
+/// Between two searches of room for one file.
+const TRY_AGAIN_NS: u64 = 100_000_000;
+
+/// Where a file's row table stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    /// Being built.
+    Pending,
+    /// In the map, under this number.
+    Ready(u32),
+    /// There will be none.
+    Absent,
+    /// There was no room for it yet.
+    Refused,
+    /// It was dropped to make room for another one.
+    Dropped,
+}
+
+/// A mapped file.
+pub(crate) struct MappedFile {
+    /// What it says; `None` until it was read, and where it is not ELF.
+    pub(crate) facts: Option<Arc<ElfFacts>>,
+    /// Its table.
+    table: Table,
+    /// Bytes of its table, once that is known.
+    bytes: usize,
+    /// When a sample last met it; zero: never.
+    hit: KtimeNs,
+    /// When room for it was last looked for.
+    tried: KtimeNs,
+}
+
+/// Work for the threads: the file stays open, whatever becomes of its path.
+struct Job {
+    key: FileKey,
+    /// What it is called in messages.
+    path: String,
+    file: File,
+    python: bool,
+}
+
+/// Work for the thread that makes tables.
+enum TableJob {
+    /// Make one: the file, its lowest address and its entry point.
+    Make(Job, (u64, u64)),
+    /// Drop one.
+    Drop(u32),
+}
+
+/// What the threads found out.
+enum FileUpdate {
+    Facts(FileKey, Option<Arc<ElfFacts>>),
+    Table(FileKey, Made),
+}
+
+/// What became of a table.
+struct Made {
+    table: Table,
+    bytes: usize,
+}
+
+/// Living processes that map a file, one for each.
+pub(crate) type Mapped<'a> = HashMap<&'a FileKey, (Pid, &'a Mapping)>;
+
+/// All mapped files.
+pub(crate) struct Files {
+    files: HashMap<FileKey, MappedFile>,
+    jobs: Sender<Job>,
+    updates: Receiver<FileUpdate>,
+    table_jobs: Sender<TableJob>,
+    /// FileUpdate to come.
+    pending: usize,
+    /// Files that need a table and have none.
+    wanted: Vec<FileKey>,
+    /// Work that waits until the probes know which mappings lost their table.
+    held: Vec<TableJob>,
+    /// Bytes that all tables may take, and what they take.
+    capacity: usize,
+    used: usize,
+    /// Tables that were dropped to make room.
+    pub(crate) dropped: u64,
+}
+
+impl Files {
+    /// Starts the threads; they end when this is dropped. Without `maps` no tables are made.
+    pub(crate) fn start(maps: Option<RowMaps>, resolver: &Resolver) -> std::io::Result<Self> {
+        let (jobs, files) = channel::<Job>();
+        let (found, updates) = channel();
+        let (rows_jobs, rows_todo) = channel();
+        let (told, capacity) = (found.clone(), maps.as_ref().map_or(0, RowMaps::capacity));
+        let table_jobs = Sender::clone(&rows_jobs);
+        let (for_facts, for_rows) = (resolver.worker(true), resolver.worker(false));
+        thread::Builder::new().name("energy-files".into()).spawn(move || {
+            raise_priority();
+            read_files(files, &told, &rows_jobs, &for_facts);
+        })?;
+        thread::Builder::new()
+            .name("energy-rows".into())
+            .spawn(move || make_tables(rows_todo, maps, &found, &for_rows))?;
+        Ok(Self {
+            files: HashMap::new(),
+            jobs,
+            updates,
+            table_jobs,
+            pending: 0,
+            wanted: Vec::new(),
+            held: Vec::new(),
+            capacity,
+            used: 0,
+            dropped: 0,
+        })
+    }
+
+    /// The file behind a mapping; its reading begins when it is met for the first time.
+    pub(crate) fn of(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> Option<&MappedFile> {
+        let key = key_of(mapping)?;
+        if !self.files.contains_key(key) {
+            let python = may_hold_interpreter(&mapping.path, program);
+            self.begin(key.clone(), &mapping.path, open(pid, mapping), python);
+        }
+        self.files.get(key)
+    }
+
+    /// Begins to read a file that a process will map, by its path here.
+    pub(crate) fn prefetch(&mut self, path: &Path) {
+        let Ok(file) = Root::default().open(path, true) else { return };
+        // Where `maps` shows another device the file is read twice.
+        let Ok(key) = file.metadata().map(|found| file_key(&found)) else { return };
+        if !self.files.contains_key(&key) {
+            self.begin(key, &path.display().to_string(), Some(file), true);
+        }
+    }
+
+    /// Has a file read.
+    fn begin(&mut self, key: FileKey, path: &str, file: Option<File>, python: bool) {
+        let job = file.map(|file| Job { key: key.clone(), path: path.to_owned(), file, python });
+        let queued = job.is_some_and(|job| self.jobs.send(job).is_ok());
+        self.pending += 2 * usize::from(queued);
+        let table = if queued { Table::Pending } else { Table::Absent };
+        let never = KtimeNs::default();
+        self.files.insert(key, MappedFile { facts: None, table, bytes: 0, hit: never, tried: never });
+    }
+
+    /// Takes in what the threads found out; gives the files that it is about. With `wait`, everything that was begun.
+    pub(crate) fn drain_updates(&mut self, wait: bool) -> HashSet<FileKey> {
+        let mut about = HashSet::new();
+        while self.pending > 0 {
+            let updates = if wait { self.updates.recv().ok() } else { self.updates.try_recv().ok() };
+            let Some(updates) = updates else { break };
+            self.pending -= 1;
+            let (FileUpdate::Facts(key, _) | FileUpdate::Table(key, _)) = &updates;
+            about.insert(key.clone());
+            let Some(file) = self.files.get_mut(key) else { continue };
+            match updates {
+                FileUpdate::Facts(_, facts) => file.facts = facts,
+                FileUpdate::Table(key, made) => {
+                    (file.table, file.bytes) = (made.table, made.bytes);
+                    match made.table {
+                        Table::Ready(_) => self.used += made.bytes,
+                        Table::Refused => self.wanted.push(key),
+                        _ => (),
+                    }
+                }
+            }
+        }
+        about
+    }
+
+    /// A sample met a file: its table is in use, or needed.
+    pub(crate) fn hit(&mut self, mapping: &Mapping, at: KtimeNs) {
+        let Some(key) = key_of(mapping) else { return };
+        let Some(file) = self.files.get_mut(key) else { return };
+        file.hit = at;
+        let missing = matches!(file.table, Table::Refused | Table::Dropped);
+        if missing && at.ns_since(file.tried) > TRY_AGAIN_NS {
+            file.tried = at;
+            self.wanted.push(key.clone());
+        }
+    }
+
+    /// Whether a file needs a table for which room must be made.
+    pub(crate) const fn is_over_budget(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Takes room from tables that are needed less for those that are wanted. Gives the files whose mappings must be told to the probes, who
+    /// must know before `apply_pending`.
+    pub(crate) fn make_room(&mut self, mapped: &Mapped<'_>, now: KtimeNs) -> HashSet<FileKey> {
+        let mut changed = HashSet::new();
+        for key in std::mem::take(&mut self.wanted) {
+            let Some(file) = self.files.get(&key) else { continue };
+            let Some(place) = file.facts.as_ref().map(|facts| (facts.base, facts.entry)) else { continue };
+            let Some(&(pid, mapping)) = mapped.get(&key) else { continue };
+            let needed = (self.used + file.bytes).saturating_sub(self.capacity);
+            let demanded = file.hit != KtimeNs::default();
+            let gone = victims(self.residents(mapped), needed, demanded, now);
+            log::debug!("{}: a table of {} bytes, {needed} to free: {gone:?}", mapping.path, file.bytes);
+            let Some(gone) = gone else { continue };
+            let Some(opened) = open(pid, mapping) else { continue };
+            for victim in gone {
+                self.drop_table(&victim);
+                changed.insert(victim);
+            }
+            let path = mapping.path.clone();
+            let job = Job { key: key.clone(), path, file: opened, python: false };
+            self.held.push(TableJob::Make(job, place));
+            if let Some(file) = self.files.get_mut(&key) {
+                file.table = Table::Pending;
+            }
+        }
+        changed
+    }
+
+    fn residents(&self, mapped: &Mapped<'_>) -> Vec<Resident> {
+        let resident = |(key, file): (&FileKey, &MappedFile)| Resident {
+            key: key.clone(),
+            bytes: file.bytes,
+            hit: file.hit,
+            mapped: mapped.contains_key(key),
+        };
+        let ready = self.files.iter().filter(|(_, file)| matches!(file.table, Table::Ready(_)));
+        ready.map(resident).collect()
+    }
+
+    fn drop_table(&mut self, key: &FileKey) {
+        let Some(file) = self.files.get_mut(key) else { return };
+        if let Table::Ready(table) = std::mem::replace(&mut file.table, Table::Dropped) {
+            self.used = self.used.saturating_sub(file.bytes);
+            self.dropped += 1;
+            self.held.push(TableJob::Drop(table));
+        }
+    }
+
+    /// The probes know: now tables are dropped, and made.
+    pub(crate) fn apply_pending(&mut self) {
+        for job in self.held.drain(..) {
+            let makes = matches!(job, TableJob::Make(..));
+            self.pending += usize::from(self.table_jobs.send(job).is_ok() && makes);
+        }
+    }
+
+    /// How many files have no table for want of room.
+    pub(crate) fn without_room(&self) -> usize {
+        let missing = |file: &&MappedFile| matches!(file.table, Table::Refused | Table::Dropped);
+        self.files.values().filter(missing).count()
+    }
+
+    /// How many tables there are, and their bytes.
+    pub(crate) fn in_memory(&self) -> (usize, usize) {
+        let ready = self.files.values().filter(|file| matches!(file.table, Table::Ready(_))).count();
+        (ready, self.used)
+    }
+
+    /// Whether the threads have work.
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.pending > 0
+    }
+
+    /// What the probes must know of a mapping.
+    pub(crate) fn code_mapping(&mut self, pid: Pid, mapping: &Mapping, program: &str) -> CodeMapping {
+        let (start, end) = (mapping.start, mapping.end);
+        let mut out = CodeMapping { start, end, bias: 0, table: CodeMapping::NO_INFO, one_chunk: 0 };
+        let Some(file) = self.of(pid, mapping, program) else { return out };
+        out.one_chunk = u32::from(is_one_chunk(file.bytes));
+        let bias =
+            file.facts.as_ref().and_then(|f| Some(f.bias(start, mapping.offset)?.wrapping_add(f.base)));
+        out.table = match (file.table, bias) {
+            (Table::Ready(table), Some(_)) => table,
+            (Table::Pending | Table::Refused | Table::Dropped, _) => CodeMapping::NO_TABLE,
+            _ => CodeMapping::NO_INFO,
+        };
+        out.bias = bias.unwrap_or(0);
+        out
+    }
+}
+
+/// Opens the file behind a mapping.
+pub(crate) fn open(pid: Pid, mapping: &Mapping) -> Option<File> {
+    if vdso::is_vdso(mapping) {
+        return vdso::open_image().inspect_err(|error| log::debug!("no image of the vDSO: {error}")).ok();
+    }
+    let opened = open_mapped(pid, mapping);
+    opened.inspect_err(|error| log::debug!("{} of process {pid}: {error}", mapping.path)).ok()
+}
+
+/// The thread that reads what files say of themselves, and passes them on.
+fn read_files(
+    jobs: Receiver<Job>,
+    found: &Sender<FileUpdate>,
+    rows_jobs: &Sender<TableJob>,
+    worker: &Worker,
+) {
+    for job in jobs {
+        let wanted: &[&str] = if job.python { &SYMBOLS } else { &[] };
+        let facts = (worker.facts(&job.path, &job.file, wanted))
+            .inspect_err(|error| log::debug!("no unwind information of {}: {error}", job.path))
+            .ok()
+            .map(Arc::new);
+        let place = facts.as_ref().map(|facts| (facts.base, facts.entry));
+        let mut told = found.send(FileUpdate::Facts(job.key.clone(), facts)).is_ok();
+        told &= match place {
+            Some(place) => rows_jobs.send(TableJob::Make(job, place)).is_ok(),
+            None => found.send(FileUpdate::Table(job.key, Made::ABSENT)).is_ok(),
+        };
+        if !told {
+            return; // Nobody listens any more.
+        }
+    }
+}
+
+/// The thread that makes row tables.
+fn make_tables(
+    jobs: Receiver<TableJob>,
+    mut maps: Option<RowMaps>,
+    found: &Sender<FileUpdate>,
+    worker: &Worker,
+) {
+    for job in jobs {
+        let made = match (job, maps.as_mut()) {
+            (TableJob::Make(job, place), Some(maps)) => {
+                FileUpdate::Table(job.key.clone(), make_table(&job, place, maps, worker))
+            }
+            (TableJob::Make(job, _), None) => FileUpdate::Table(job.key, Made::ABSENT),
+            (TableJob::Drop(table), maps) => {
+                let dropped = maps.map_or(Ok(()), |maps| maps.remove(table));
+                dropped.unwrap_or_else(|error| log::debug!("a row table stays: {error}"));
+                continue;
+            }
+        };
+        if found.send(made).is_err() {
+            return;
+        }
+    }
+}
+
+fn make_table(job: &Job, (base, entry): (u64, u64), maps: &mut RowMaps, worker: &Worker) -> Made {
+    let rows = worker.rows(&job.path, &job.file, base, entry).unwrap_or_else(|error| {
+        log::debug!("no unwind rows of {}: {error}", job.path);
+        Rows::default()
+    });
+    let (table, bytes) = table_of(rows, maps);
+    Made { table, bytes }
+}
+
+/// What becomes of rows, and the bytes of their table.
+fn table_of(rows: Rows, maps: &mut RowMaps) -> (Table, usize) {
+    if rows.rows.is_empty() {
+        return (Table::Absent, 0);
+    }
+    match maps.add(rows) {
+        Ok((table, bytes)) => (Table::Ready(table), bytes),
+        Err(RowMapError::Full(bytes)) => (Table::Refused, bytes),
+        Err(error) => {
+            log::warn!("no row table: {error}");
+            (Table::Absent, 0)
+        }
+    }
+}
+
+impl Made {
+    const ABSENT: Self = Self { table: Table::Absent, bytes: 0 };
+}

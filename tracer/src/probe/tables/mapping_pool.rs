@@ -1,0 +1,54 @@
+//! Hands out blocks of the mapping pool. Their sizes are powers of two, so that the probes' search needs no end check.
+//!
+//! A freed block waits behind all others of its size before it is used again: a probe may still be looking at it.
+
+use std::collections::{HashMap, VecDeque};
+use tracer_ebpf::wire::{AddressSpace, MAX_PLACES, POOL_PLACES};
+
+#[derive(Default)]
+pub(crate) struct Pool {
+    used: u32,
+    /// Blocks handed out so far: the generation of the last one.
+    taken: u32,
+    free: HashMap<u32, VecDeque<u32>>,
+}
+
+impl Pool {
+    /// A block for this many mappings; `None` when the pool is used up or they are too many.
+    pub(crate) fn take(&mut self, mappings: usize) -> Option<AddressSpace> {
+        let places = u32::try_from(mappings.max(1).next_power_of_two()).ok().filter(|&p| p <= MAX_PLACES)?;
+        let first = if self.used + places <= POOL_PLACES {
+            self.used += places;
+            self.used - places
+        } else {
+            self.free.get_mut(&places)?.pop_front()?
+        };
+        self.taken = self.taken.wrapping_add(1).max(1);
+        Some(AddressSpace { first, places, generation: self.taken })
+    }
+
+    /// Gives a block back.
+    pub(crate) fn give(&mut self, block: AddressSpace) {
+        self.free.entry(block.places).or_default().push_back(block.first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pool;
+
+    /// Blocks do not overlap, and a freed one comes back only when the pool is used up.
+    #[test]
+    fn blocks() {
+        let mut pool = Pool::default();
+        let first = pool.take(5).unwrap();
+        assert_eq!((first.first, first.places), (0, 8));
+        pool.give(first);
+        let second = pool.take(8).unwrap();
+        assert_eq!(second.first, 8);
+        assert!(first.generation != 0 && first.generation != second.generation);
+        while pool.take(2048).is_some() {}
+        while pool.take(8).is_some_and(|b| b.first != 0) {}
+        assert!(pool.take(3000).is_none());
+    }
+}

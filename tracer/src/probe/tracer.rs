@@ -1,0 +1,299 @@
+//! The loaded probes: load, start, stop.
+//!
+//! Leaves out what becomes of events (`collect/`) and what samples (`sampling/`).
+
+use super::bpf::error::ProbeError;
+use super::bpf::log::LogPump;
+use super::bpf::object::{LoadedProgram, Object};
+use super::collect::collector::Collector;
+use super::collect::losses::{
+    count_into, name_closed_files, name_losses, name_mishaps, name_shortages, told_pushes,
+};
+use super::collect::reader::Reader;
+use super::config::{LiveCounts, TraceConfig, TraceEnd};
+use super::gpu::{GpuDevice, Listener};
+use super::processes::registry::Processes;
+use super::records::RecordSender;
+use super::sampling::cpus::{read_cpu_bound, read_online_cpus, visit};
+use super::sampling::event::{Machine, SampleEvent, decide};
+use super::sampling::rate::{Limits, Rate, read_limit_at, read_ticks};
+use super::sampling::sampler::{Sampler, Started};
+use super::sampling::watch::Watch;
+use super::stacks::builder::StackBuilder;
+use super::stacks::interner::Interner;
+use super::stacks::naming::send_names;
+use super::tables::files::Files;
+use crate::allocator::{return_large_blocks, trim};
+use crate::resolver::Resolver;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::{CpuId, Pid};
+use energy_trace_model::recording::record::{Record, Unwinding, Warning};
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use tracer_ebpf::wire::{OURS, lost};
+
+/// The loaded probes, from before the start to the end.
+pub struct Tracer {
+    object: Object,
+    cpus: Vec<CpuId>,
+    config: TraceConfig,
+    followed: Vec<Pid>,
+    foreseen: Vec<PathBuf>,
+    gpu_search: Vec<PathBuf>,
+    gpu_devices: Vec<GpuDevice>,
+    injected: Option<(PathBuf, UnixListener)>,
+    /// What samples and how often, once it does.
+    sampling: Option<(SampleEvent, u32)>,
+    sampler: Option<Arc<Mutex<Sampler>>>,
+    reader: Option<Reader>,
+    warnings: Vec<Warning>,
+    resolver: Option<Resolver>,
+    /// Serves the BPF side's log while it lives.
+    _logger: Option<LogPump>,
+}
+
+impl Tracer {
+    /// Loads the programs and has the kernel verify them; nothing runs yet.
+    ///
+    /// # Errors
+    /// Without privileges, BTF, or a kernel that takes them; `ProbeError::advice` says what to do.
+    pub fn load(config: &TraceConfig) -> Result<Self, ProbeError> {
+        return_large_blocks();
+        let cpus = read_online_cpus()?;
+        let online = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
+        let mut object = Object::load(config, read_cpu_bound()?, online)?;
+        trim();
+        let logger = if config.verbose { LogPump::start(&mut object) } else { None };
+        Ok(Self {
+            object,
+            cpus,
+            config: config.clone(),
+            followed: Vec::new(),
+            foreseen: Vec::new(),
+            gpu_search: Vec::new(),
+            gpu_devices: Vec::new(),
+            injected: None,
+            sampling: None,
+            sampler: None,
+            reader: None,
+            warnings: Vec::new(),
+            resolver: None,
+            _logger: logger,
+        })
+    }
+
+    /// What loading took, by program.
+    pub fn loaded(&self) -> &[LoadedProgram] {
+        &self.object.loaded
+    }
+
+    /// Makes a process a target: all its threads, and from now on its children. Before the start its memory is read at once, later with its
+    /// first event.
+    ///
+    /// # Errors
+    /// When the map of targets is full.
+    pub fn follow(&mut self, pid: Pid) -> Result<(), ProbeError> {
+        self.object.add_target(pid, crate::clock::now().as_ns())?;
+        self.followed.push(pid);
+        Ok(())
+    }
+
+    /// Processes of the tracer's own, with all that they fork: no targets when everybody is. Before the start.
+    ///
+    /// # Errors
+    /// When the map of targets is full.
+    pub fn leave_out(&mut self, ours: impl Iterator<Item = Pid>) -> Result<(), ProbeError> {
+        if !self.config.system_wide {
+            return Ok(());
+        }
+        ours.into_iter().try_for_each(|pid| self.object.add_target(pid, OURS))
+    }
+
+    /// Has files read at the start that a target will map as code.
+    pub fn foresee(&mut self, files: Vec<PathBuf>) {
+        self.foreseen = files;
+    }
+
+    /// Where targets look for libraries before they look in the usual places (`LD_LIBRARY_PATH`).
+    pub fn foresee_libraries(&mut self, folders: Vec<PathBuf>) {
+        self.gpu_search = folders;
+    }
+
+    /// Which GPUs the machine has: NVML's number of each, and the place of its meter, `MODEL (UUID)`.
+    pub fn know_gpus<'a>(&mut self, gpus: impl Iterator<Item = (u32, &'a str)>) {
+        self.gpu_devices = gpus.map(|(index, place)| GpuDevice::parse(index, place)).collect();
+    }
+
+    /// Whether launches on GPUs can be traced; kernels can be timed only then. Says why not.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn traces_launches(&self) -> Result<(), String> {
+        match &self.object.launches {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("launches on GPUs are not traced".to_owned()),
+            Err(why) => Err(why.clone()),
+        }
+    }
+
+    /// Listens to the library that targets will load, once it is started.
+    pub fn listen(&mut self, library: PathBuf, socket: UnixListener) {
+        self.injected = Some((library, socket));
+    }
+
+    /// Attaches the programs. From now on events become records, on a thread of its own; gives the start of what is seen.
+    ///
+    /// # Errors
+    /// When the kernel refuses to attach, or the thread cannot be started.
+    pub fn start(&mut self, records: Sender<Record>, resolver: &Resolver) -> Result<KtimeNs, ProbeError> {
+        let maps =
+            self.object.maps.take().ok_or_else(|| ProbeError::Object("it was started already".into()))?;
+        self.resolver = Some(resolver.clone());
+        let unwinding = self.config.unwinding;
+        let rows = match unwinding {
+            Unwinding::Kernel => Some(self.object.take_rows(self.config.unwind_mib)?),
+            Unwinding::User => None,
+        };
+        let mut processes = Processes::new(Files::start(rows, resolver)?, unwinding, self.config.system_wide);
+        let out = Interner::new(RecordSender::new(records));
+        self.object.enable_stats();
+        if let Some(why) = self.object.attach_tracepoints()? {
+            self.warn("no-mmap-events", format!("libraries loaded while it runs are noticed late: {why}"));
+        }
+        for path in &self.foreseen {
+            processes.files.prefetch(path);
+        }
+        for &pid in &self.followed {
+            processes.get_or_insert(pid, &out.records);
+        }
+        let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver.worker(true)));
+        if let Err(why) = &self.object.launches {
+            let text = format!("launches on GPUs are not traced: {why}");
+            self.warn("gpu-probes-failed", text);
+        } else if let Some(probes) = self.object.launch_probes() {
+            let injected = self.injected.as_ref().map(|(library, _)| library.as_path());
+            let worker = Arc::clone(&collector.stacks.worker);
+            collector.gpu.start(probes, worker, &self.gpu_search, &self.gpu_devices, injected);
+            if let Some((_, socket)) = self.injected.take() {
+                collector.gpu.listen(Listener::start(socket)?);
+            }
+        }
+        // What runs already is known before the first sample.
+        collector.ready_tables();
+        visit(&self.cpus);
+        let start = crate::clock::now();
+        let watch = self.start_sampler(start)?;
+        collector.expect(self.sample_hz(), start);
+        self.reader = Some(Reader::start(self.object.take_rings()?, collector, watch)?);
+        Ok(start)
+    }
+
+    /// Starts to sample, by the event and at the rate that can be had.
+    fn start_sampler(&mut self, start: KtimeNs) -> Result<Watch, ProbeError> {
+        let root = &self.config.rootfs;
+        let (limit, ticks) = (read_limit_at(root), read_ticks());
+        let decision = decide(self.config.sample_event, Machine::read_at(root));
+        let rate = |event| Rate::under(limit, ticks, event, self.config.sample_hz);
+        let Started { sampler, event, rate, refused } =
+            Sampler::start(self.object.programs(), &self.cpus, decision, rate)?;
+        log::info!("samples: {} a second by {event} ({})", rate.hz, decision.why);
+        let (sampler, root) = (Arc::new(Mutex::new(sampler)), root.clone());
+        self.sampler = Some(Arc::clone(&sampler));
+        self.sampling = Some((event, rate.hz));
+        if let Some(why) = refused {
+            self.warn("sample-event-refused", format!("{why}; the CPU clock samples instead"));
+        }
+        Ok(Watch::new(sampler, Limits::new(rate, event, ticks, limit), root, start))
+    }
+
+    /// What drives the sampler: `cycles` or `cpu-clock`; empty before the start.
+    pub fn sample_event(&self) -> &'static str {
+        self.sampling.map_or("", |(event, _)| event.name())
+    }
+
+    /// Samples a second on each CPU, as many as the kernel lets come.
+    pub fn sample_hz(&self) -> u32 {
+        self.sampling.map_or(self.config.sample_hz, |(_, hz)| hz)
+    }
+
+    /// Counts so far.
+    pub fn live(&self) -> LiveCounts {
+        let lost = self.object.read_lost();
+        let samples = self.reader.as_ref().map_or(0, Reader::samples);
+        LiveCounts {
+            samples,
+            lost: lost[lost::SAMPLES as usize]
+                + lost[lost::SAMPLES_BUSY as usize]
+                + lost[lost::SLICES as usize],
+        }
+    }
+
+    /// Ends tracing: takes in what is left, finds the names of native frames, and sends them.
+    pub fn stop(mut self) -> TraceEnd {
+        let end = crate::clock::now();
+        // A switch on each CPU ends the slices that are open.
+        visit(&read_online_cpus().unwrap_or_default());
+        self.object.detach();
+        if let Some(sampler) = &self.sampler {
+            sampler.lock().unwrap_or_else(PoisonError::into_inner).stop();
+        }
+        let bpf_ns = self.object.read_run_time_ns();
+        let counters = self.object.read_lost();
+        let mut lost = name_losses(&counters);
+        let mut raw = BTreeMap::new();
+        match self.reader.take().map(Reader::stop) {
+            Some(Some((mut collector, mut watch))) => {
+                collector.finish();
+                self.warnings.extend(watch.end());
+                self.warnings.extend(collector.pauses().doubts(counters[lost::TAKEN as usize]));
+                raw =
+                    collector.stacks.raw.counts.iter().map(|(&what, &count)| (what.into(), count)).collect();
+                count_into(
+                    &mut lost,
+                    "names of Python frames: code object gone before it was read",
+                    collector.stacks.nameless,
+                );
+                count_into(&mut lost, "events that could not be decoded", collector.damaged);
+                count_into(&mut lost, "launches: GPU not known", collector.gpu.without_device());
+                self.warnings.extend(collector.gpu.doubts(&collector.stacks));
+                for (code, text) in name_shortages(&collector.stacks.processes, self.config.unwind_mib) {
+                    self.warn(code, text);
+                }
+                self.warnings.extend(collector.stacks.out.doubts());
+                if let Some(text) = name_closed_files(collector.stacks.libraries.closed) {
+                    self.warn("names-not-looked-up", text);
+                }
+                send_names(&collector.stacks, self.config.names);
+                if let Some(text) =
+                    self.resolver.as_ref().and_then(|resolver| name_mishaps(&resolver.mishaps()))
+                {
+                    self.warn("files-not-read", text);
+                }
+            }
+            Some(None) => {
+                self.warn("reader-died", "the reader of events died; the recording ends early".into());
+            }
+            None => (),
+        }
+        if self.config.push_times {
+            self.warn("push-times", told_pushes(&self.object.read_push_times()));
+        }
+        let resolver_cpu_ns = self.resolver.as_ref().map_or(0, Resolver::cpu_ns);
+        TraceEnd {
+            end,
+            lost,
+            bpf_ns,
+            resolver_cpu_ns,
+            unwinding: self.config.unwinding,
+            raw,
+            warnings: self.warnings,
+        }
+    }
+
+    fn warn(&mut self, code: &str, text: String) {
+        self.warnings.push(Warning { code: code.into(), text });
+    }
+}

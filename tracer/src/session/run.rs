@@ -1,0 +1,91 @@
+//! A recording from its first check to its exit status: what happens in which order, and what ends it.
+//!
+//! Leaves out how the stages are started (`stage.rs`) and stopped (`finish.rs`).
+
+use super::checks;
+use super::control::{Control, Event};
+use super::error::SessionError;
+use super::finish::finish;
+use super::progress::Progress;
+use super::stage::{Roles, Stage, Stop, start};
+use crate::finisher::Finisher;
+use crate::plan::RecordPlan;
+use crate::resolver::Resolver;
+use crate::roles::renounce::keep_for_recording;
+use crate::tracee::signals::Signals;
+use energy_trace_model::recording::file::RecordingWriter;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior};
+
+/// Time between two drawings of the progress line.
+const PROGRESS_PERIOD: Duration = Duration::from_millis(500);
+
+/// Records as planned. Returns the exit status to end with: the command's own, or 128 + the signal that ended energy-trace.
+pub fn run(plan: &RecordPlan) -> Result<u8, SessionError> {
+    let system = |doing| move |source| SessionError::System { doing, source };
+    checks::check(plan)?;
+    // While there is one thread: what others hold locked would stay so in a fork.
+    let resolver =
+        Resolver::start(plan.names.inlines).map_err(system("start the process that reads files"))?;
+    let roles = Roles { resolver, finisher: Finisher::fork(plan)? };
+    keep_for_recording(plan.gpu.times_kernels())
+        .map_err(system("give up privileges that recording does not need"))?;
+    // Before any thread: threads inherit the signal mask.
+    let signals = Signals::block().map_err(system("watch signals"))?;
+    // On this thread: one of several panics where it gets no more of them.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(system("wait for events"))?;
+    let done = runtime.block_on(record(plan, Control::new(signals), roles));
+    // After a second SIGINT some work is unfinished; nobody waits for it.
+    runtime.shutdown_background();
+    match done {
+        Err(SessionError::Ended(signal)) => Ok(u8::try_from(128 + signal as i32).unwrap_or(128)),
+        done => done,
+    }
+}
+
+async fn record(plan: &RecordPlan, mut control: Control, roles: Roles) -> Result<u8, SessionError> {
+    let file = control.set_up(roles.finisher.prepare()).await??;
+    let writer = RecordingWriter::over(file, &plan.recording)?;
+    let mut stage = start(plan, &mut control, &roles, writer).await?;
+    let mut progress = Progress::new(plan.screen.progress);
+    let stop = watch(plan, &mut control, &mut stage, &mut progress).await?;
+    progress.clear();
+    finish(plan, control, &roles.finisher, stage, stop).await
+}
+
+/// Waits until the recording has to stop, drawing progress meanwhile.
+async fn watch(
+    plan: &RecordPlan,
+    control: &mut Control,
+    stage: &mut Stage,
+    progress: &mut Progress,
+) -> Result<Stop, SessionError> {
+    let began = Instant::now();
+    let gone = stage.exit_condition.met();
+    tokio::pin!(gone);
+    let mut tick = tokio::time::interval(PROGRESS_PERIOD);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            event = control.event() => match event? {
+                Event::Interrupt(..) => return Ok(Stop::Asked),
+                // Recording the whole machine while a command runs ends with the command too.
+                Event::CommandEnded => return Ok(Stop::Asked),
+            },
+            () = &mut gone => return Ok(Stop::Asked),
+            () = time_is_up(began, plan.duration) => return Ok(Stop::Asked),
+            ended = &mut stage.writer => return Ok(Stop::WriterEnded(ended.unwrap_or(Ok(())))),
+            _ = tick.tick(), if plan.screen.progress => {
+                progress.draw(began.elapsed(), &stage.tracer.live(), stage.power.watts());
+            }
+        }
+    }
+}
+
+async fn time_is_up(began: Instant, duration: Option<Duration>) {
+    match duration.and_then(|duration| began.checked_add(duration)) {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}

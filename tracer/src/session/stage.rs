@@ -1,0 +1,147 @@
+//! The stages of a recording, started in their order, the command last.
+//!
+//! Leaves out stopping them (`finish.rs`).
+
+use super::control::Control;
+use super::error::SessionError;
+use super::gpu_kernel_tier::KernelTier;
+use super::target_spec::{ExitCondition, TargetSpec};
+use super::{header, writer};
+use crate::finisher::Finisher;
+use crate::plan::RecordPlan;
+use crate::power::{self, PowerSet, PowerTask};
+use crate::probe::{TraceConfig, Tracer};
+use crate::resolver::Resolver;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::recording::file::{FileError, RecordingWriter};
+use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Record, Scope};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long the machine is watched for its idle power before the start.
+const IDLE_BASELINE: Duration = Duration::from_secs(1);
+
+/// The processes beside this one.
+pub(super) struct Roles {
+    pub(super) resolver: Resolver,
+    pub(super) finisher: Finisher,
+}
+
+/// Everything that runs while a recording does.
+pub(super) struct Stage {
+    pub(super) tracer: Tracer,
+    pub(super) power: PowerTask,
+    pub(super) exit_condition: ExitCondition,
+    pub(super) kernels: KernelTier,
+    pub(super) records: Sender<Record>,
+    pub(super) writer: oneshot::Receiver<Result<(), FileError>>,
+    pub(super) start: KtimeNs,
+}
+
+/// Why a recording stopped.
+pub(super) enum Stop {
+    /// The command or all processes ended, time was up, or somebody asked.
+    Asked,
+    /// The file cannot be written any more.
+    WriterEnded(Result<(), FileError>),
+}
+
+/// Starts everything, the command last. When it fails nothing has run, and the finisher leaves the files as they were.
+pub(super) async fn start(
+    plan: &RecordPlan,
+    control: &mut Control,
+    roles: &Roles,
+    writer: RecordingWriter,
+) -> Result<Stage, SessionError> {
+    let (stage, opening, records) = start_stages(plan, control, roles).await?;
+    roles.finisher.began();
+    let failed = |source| SessionError::System { doing: "start the writer's thread", source };
+    let writer = writer::write_all(writer, &opening, records).map_err(failed)?;
+    Ok(Stage { writer, ..stage })
+}
+
+/// What runs, the recording's first records, and the channel of the others.
+type Started = (Stage, Vec<Record>, Receiver<Record>);
+
+async fn start_stages(
+    plan: &RecordPlan,
+    control: &mut Control,
+    roles: &Roles,
+) -> Result<Started, SessionError> {
+    let mut power = power::open(&plan.power)?;
+    log_sources(plan, &power);
+    control.set_up(power.measure_idle(IDLE_BASELINE)).await?;
+    let mut tracer = load(plan, &power)?;
+    control.check()?;
+    let kernels = KernelTier::prepare(plan, &power, &mut tracer);
+    let mut target = TargetSpec::find(plan, control, kernels.environment())?;
+    target.follow(&mut tracer)?;
+    let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    tracer.foresee_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
+    tracer.know_gpus(power.domains().iter().filter_map(gpu_of));
+    tracer.foresee(control.set_up(roles.finisher.files_to_prefetch()).await??);
+    tracer.leave_out(roles.resolver.pid().into_iter().chain(roles.finisher.pid()))?;
+
+    let (records, receiver) = channel();
+    tracer.start(records.clone(), &roles.resolver)?;
+    // What samples is known only now. The opening does not go through the channel, where the tracer's first records are already.
+    let opening = opening(plan, &power, &tracer);
+    target.follow_late_comers(&mut tracer)?;
+    let started = power.start(records.clone());
+    let power = started.map_err(|source| SessionError::System { doing: "start to read power", source })?;
+    control.check()?;
+    let start = crate::clock::now();
+    let exit_condition = target.release(control).await?;
+    // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
+    let writer = oneshot::channel().1;
+    Ok((Stage { tracer, power, exit_condition, kernels, records, writer, start }, opening, receiver))
+}
+
+fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
+    let config = TraceConfig {
+        sample_hz: plan.sample_hz,
+        sample_event: plan.sample_event,
+        rootfs: plan.rootfs.clone(),
+        push_times: plan.push_times,
+        system_wide: plan.system_wide,
+        unwinding: plan.unwinding,
+        unwind_mib: plan.unwind_mib,
+        verbose: plan.screen.verbose,
+        names: plan.names,
+        gpu: plan.gpu.traces_launches()
+            && power.domains().iter().any(|domain| domain.class == DomainClass::Gpu),
+        oldest_kernel: plan.oldest_kernel,
+    };
+    Ok(Tracer::load(&config)?)
+}
+
+/// The number of a GPU and the place of its meter.
+fn gpu_of(domain: &Domain) -> Option<(u32, &str)> {
+    match (domain.scope, &domain.origin) {
+        (Scope::Gpu(index), Origin::Counter { place, .. }) => Some((index, place)),
+        _ => None,
+    }
+}
+
+/// The header and the domains: the first records.
+fn opening(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Vec<Record> {
+    let header = header::header(plan, power.sources(), tracer);
+    let domains = power.domains().iter().cloned().map(Record::Domain);
+    let cores = header::cores(plan);
+    let cores = (!cores.is_empty()).then_some(Record::Cores(cores));
+    std::iter::once(Record::Header(header)).chain(cores).chain(domains).collect()
+}
+
+/// With `-v`: what the power sources are, before the run.
+fn log_sources(plan: &RecordPlan, power: &PowerSet) {
+    if !plan.screen.verbose {
+        return;
+    }
+    for source in power.sources() {
+        log::info!("power: {} ({:?}): {}", source.name, source.quality, source.domains.join(", "));
+        for ignored in source.ignored {
+            log::info!("power: {} ignored: {}", ignored.domain, ignored.why);
+        }
+    }
+}

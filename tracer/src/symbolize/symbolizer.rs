@@ -1,0 +1,57 @@
+//! Asks blazesym for names.
+//!
+//! Leaves out which file is asked (`places.rs`) and what stands for a name that was not found (`naming/`).
+
+use super::{Detail, Place};
+use blazesym::symbolize::source::{Kernel, Source};
+use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
+use energy_trace_model::recording::record::Name;
+use std::path::Path;
+
+/// The kernel's own functions at these addresses, by the kernel's word; nothing where it does not tell.
+pub fn name_kernel(addresses: &[u64]) -> Vec<Place> {
+    let symbolizer = symbolizer(Detail::default());
+    let kernel = Kernel { debug_syms: false, ..Kernel::default() };
+    look_up(&symbolizer, &Source::Kernel(kernel), Input::AbsAddr(addresses)).unwrap_or_default()
+}
+
+/// A symbolizer for one file: what it caches is let go with it.
+pub(super) fn symbolizer(detail: Detail) -> Symbolizer {
+    Symbolizer::builder()
+        .enable_code_info(detail.inlines)
+        .enable_inlined_fns(detail.inlines)
+        // Debug files are looked for, and checked, in `debug_file.rs`.
+        .set_debug_dirs(None::<[&Path; 0]>)
+        .build()
+}
+
+/// Asks for all places at once; `None` where the source cannot be read.
+pub(super) fn look_up(
+    symbolizer: &Symbolizer,
+    source: &Source<'_>,
+    places: Input<&[u64]>,
+) -> Option<Vec<Place>> {
+    let found = symbolizer.symbolize(source, places);
+    let found = found.inspect_err(|error| log::debug!("no symbols: {error:#}")).ok()?;
+    Some(found.iter().map(|found| found.as_sym().map(Place::of).unwrap_or_default()).collect())
+}
+
+impl Place {
+    /// What the symbolizer says.
+    fn of(symbol: &Sym<'_>) -> Self {
+        let inlined = symbol.inlined.iter().map(|i| name(&i.name, i.code_info.as_ref()));
+        Self {
+            name: Some(name(&symbol.name, symbol.code_info.as_deref())),
+            inlined: inlined.collect(),
+            start: None,
+        }
+    }
+}
+
+fn name(name: &str, code: Option<&CodeInfo<'_>>) -> Name {
+    let file = code.map(|code| code.to_path().to_string_lossy().into_owned()).unwrap_or_default();
+    let line = code.and_then(|code| code.line).unwrap_or(0);
+    // A line without its file says nothing.
+    let line = if file.is_empty() { 0 } else { line };
+    Name { name: name.to_owned(), file, line }
+}
