@@ -98,8 +98,7 @@ fn cargo(workspace: &Workspace, words: &[&str], behind: &[&str], threads: &str) 
     if !behind.is_empty() {
         cargo.arg("--").args(behind);
     }
-    // A missing interpreter fails a test here rather than makes it smaller.
-    run(cargo.env("RUST_TEST_THREADS", threads).env("ENERGY_TRACE_CI", "1"))
+    run(cargo.env("RUST_TEST_THREADS", threads))
 }
 
 /// Holds the lock until it is dropped; says so when another run makes this one wait.
