@@ -10,7 +10,7 @@ use energy_trace_model::ids::{
 use energy_trace_model::recording::file::RecordingWriter;
 use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, Occupant, Origin, Process,
-    Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Unseen, Verdict,
+    Quality, Reading, Record, SampleEvent, Sample, Scope, Slice, SourceId, StackNode, Stranger, Summary, Thread, Unseen, Verdict,
 };
 use energy_trace::unwind::elf::{ElfFacts, read_eh_frame};
 use energy_trace_cupti::wire;
@@ -203,7 +203,7 @@ fn header() -> Header {
         cpu_model: "m".into(),
         sockets: BTreeMap::from([(CpuId::new(0), SocketId::new(0))]),
         sample_hz: 99,
-        sample_event: "e".into(),
+        sample_event: Some(SampleEvent::Cycles),
         system_wide: false,
         sources: vec![],
     }
@@ -216,7 +216,7 @@ fn domain() -> Domain {
         class: DomainClass::Package,
         scope: Scope::Machine,
         origin: Origin::Counter {
-            source: "s".into(),
+            source: SourceId::Powercap,
             place: "p".into(),
             max_range: None,
             quality: Quality::Measured,

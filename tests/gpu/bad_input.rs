@@ -7,6 +7,8 @@
 use super::seen::{LIMIT, assert_counts, by_kind, report, seen, total, truth};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
+use energy_trace_model::recording::record::LossReason;
+use energy_trace_report::sentences::recorded;
 use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, Scenario, VARIABLE, WORKLOADS};
 use energy_trace_tests::process::{Finished, Guard};
 use std::path::{Path, PathBuf};
@@ -68,8 +70,8 @@ impl Run {
 }
 
 fn warned(recording: &Recording, code: &str) -> Option<String> {
-    let warnings = &recording.summary.as_ref().unwrap().warnings;
-    warnings.iter().find(|warning| warning.code == code).map(|warning| warning.text.clone())
+    let warnings = &recording.summary.as_ref().unwrap().diagnostics;
+    warnings.iter().find(|warning| warning.code() == code).map(recorded)
 }
 
 /// All of the ledger's rows balance, and the functions have together what the targets have.
@@ -240,7 +242,7 @@ fn thinning_is_of_stacks() {
     assert!(total(&truth) > 20_000);
     let lost = &recording.summary.as_ref().unwrap().lost;
     assert!(
-        !lost.keys().any(|what| what.contains("GPU libraries") || what.contains("not known")),
+        !lost.contains_key(&LossReason::GpuCalls) && !lost.contains_key(&LossReason::UnknownGpu),
         "{lost:?}"
     );
     assert_balanced(&run.data());

@@ -9,6 +9,8 @@ use super::seen::{LIMIT, assert_counts, report, seen, total, truth};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{DomainClass, LaunchStacks};
+use energy_trace_model::recording::record::{LaunchDiagnostic, RecordingDiagnostic};
+use energy_trace_report::sentences::recorded;
 use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, WORKLOADS};
 use energy_trace_tests::process::{Guard, tests_dir};
 use std::path::{Path, PathBuf};
@@ -43,10 +45,10 @@ fn launches_are_counted_once_in_their_stacks() {
         let (gpu, folder) = (machine("IDEAL", prologue), tempfile::tempdir().unwrap());
         let recording = record_workload(&gpu, folder.path(), "gpu_mix", &["2"]);
         assert_counts(&seen(&recording), &truth(&gpu.truth().unwrap()));
-        let warnings = &recording.summary.unwrap().warnings;
+        let warnings = &recording.summary.unwrap().diagnostics;
         // The simulator's jump goes through memory, which no kernel emulates.
         assert!(
-            prologue == Prologue::Jump || !warnings.iter().any(|warning| warning.code.starts_with("gpu-")),
+            prologue == Prologue::Jump || !warnings.iter().any(|warning| warning.code().starts_with("gpu-")),
             "{warnings:?}"
         );
     }
@@ -84,9 +86,9 @@ fn new_work_in_a_captured_node_is_said() {
     let key = |site: &str, what: &str| (site.to_owned(), what.to_owned());
     let (old, new) = (key("forward", "gemm"), key("update", "adam"));
     assert_eq!((total(&seen), seen[&old]), (total(&truth), truth[&old] + truth[&new]));
-    let warnings = &recording.summary.unwrap().warnings;
-    let said = warnings.iter().find(|warning| warning.code == "gpu-graph-changed").unwrap();
-    assert!(said.text.starts_with("1 times a node of a graph"), "{}", said.text);
+    let warnings = &recording.summary.unwrap().diagnostics;
+    let times_1 = RecordingDiagnostic::from(LaunchDiagnostic::GraphChanged { times: 1 });
+    assert!(warnings.contains(&times_1), "{warnings:?}");
 }
 
 /// A driver that is loaded late and whose functions are found by `cuGetProcAddress` is seen, with the kernels' names and the device.
@@ -105,9 +107,9 @@ fn slow_probes_are_named() {
     let (gpu, folder) = (machine("IDEAL", Prologue::EndbrSub), tempfile::tempdir().unwrap());
     let recording = record_workload(&gpu, folder.path(), "gpu_mix", &["1"]);
     assert_counts(&seen(&recording), &truth(&gpu.truth().unwrap()));
-    let warnings = recording.summary.unwrap().warnings;
-    let slow = warnings.iter().find(|warning| warning.code == "gpu-slow-probes").unwrap();
-    assert!(slow.text.contains("cuLaunchKernel"), "{}", slow.text);
+    let warnings = recording.summary.unwrap().diagnostics;
+    let slow = warnings.iter().find(|warning| warning.code() == "gpu-slow-probes").map(recorded).unwrap();
+    assert!(slow.contains("cuLaunchKernel"), "{slow}");
 }
 
 /// Kernels that are launched into two streams are counted as ever, and their stacks are flagged: what ran side by side is not known.
@@ -116,8 +118,8 @@ fn several_streams_are_said() {
     let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
     let recording = record_workload(&gpu, folder.path(), "gpu_mix", &["2", "streams"]);
     assert_counts(&seen(&recording), &truth(&gpu.truth().unwrap()));
-    let warnings = recording.summary.unwrap().warnings;
-    assert!(warnings.iter().any(|warning| warning.code == "gpu-streams"), "{warnings:?}");
+    let warnings = recording.summary.unwrap().diagnostics;
+    assert!(warnings.iter().any(|warning| warning.code() == "gpu-streams"), "{warnings:?}");
 }
 
 /// Once the driver is seen to see all, the probes on the runtime are taken away in the middle of the run; no launch is counted twice or never.

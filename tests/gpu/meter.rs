@@ -6,9 +6,11 @@
 
 use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
 use energy_trace_model::ids::DomainId;
+use energy_trace_model::recording::record::PowerDiagnostic;
 use energy_trace_model::recording::record::{
     CounterValue, GpuMeter, GpuMeterKind, GpuUse, Origin, Quality, Reading, Record,
 };
+use energy_trace_report::sentences::{ignored_reason, power_fact, source_note};
 use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, Scenario, VARIABLE, WORKLOADS};
 use energy_trace_tests::process::Guard;
 use std::collections::BTreeMap;
@@ -76,11 +78,11 @@ impl Run {
 
 impl Ended {
     fn codes(&self) -> Vec<&str> {
-        self.end.warnings.iter().map(|w| w.code.as_str()).collect()
+        self.end.diagnostics.iter().map(PowerDiagnostic::code).collect()
     }
 
-    fn text(&self, code: &str) -> &str {
-        &self.end.warnings.iter().find(|w| w.code == code).expect(code).text
+    fn text(&self, code: &str) -> String {
+        power_fact(self.end.diagnostics.iter().find(|found| found.code() == code).expect(code))
     }
 }
 
@@ -128,7 +130,8 @@ async fn steps_are_calibrated() {
     let gpu = machine(vec![model("V100"), model("A100"), model("H100")]);
     let mut set = power::open(&plan(&gpu)).unwrap();
     set.measure_idle(Duration::from_secs(1)).await;
-    let notes = set.sources()[0].notes.join("\n");
+    let notes: Vec<String> = set.sources()[0].notes.iter().map(source_note).collect();
+    let notes = notes.join("\n");
     for domain in set.domains() {
         let idle = domain.idle.as_ref().expect("a baseline");
         assert!((58.0..62.0).contains(&idle.power.as_watts()), "{}: {idle:?}", domain.name);
@@ -255,7 +258,7 @@ async fn nothing_is_supported() {
     let set = power::open(&plan(&gpu)).unwrap();
     let source = &set.sources()[0];
     assert_eq!(source.domains, ["gpu-2"]);
-    let reasons: Vec<_> = source.ignored.iter().map(|i| i.why.as_str()).collect();
+    let reasons: Vec<_> = source.ignored.iter().map(|i| ignored_reason(&i.reason)).collect();
     assert!(reasons[0].contains("no energy counter") && reasons[1].contains("cannot be read"), "{reasons:?}");
 }
 

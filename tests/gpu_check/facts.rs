@@ -16,8 +16,9 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{
     CounterValue, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, Launched, Launches, Process,
-    Record, StackNode, Summary, Thread,
+    Record, SampleEvent, StackNode, Summary, Thread,
 };
+use energy_trace_report::sentences::{diagnostic, ignored_reason, power_fact, source_note};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -115,12 +116,12 @@ fn split(recording: &Recording, end: &PowerEnd, kernels: &[String]) -> Value {
     });
     let readings = recording.readings.values().flatten();
     let good = readings.filter(|reading| matches!(reading.value, CounterValue::MicroJoules(_))).count();
-    let warned = profile.warnings.iter().map(|w| json!([w.code, w.text]));
+    let warned = profile.diagnostics.iter().map(|w| json!([w.code(), diagnostic(w)]));
     json!({
         "ledger": ledger.collect::<Vec<_>>(), "kernels_j": split, "meters": meters(recording), "readings": good,
-        "notes": recording.header.sources.iter().flat_map(|source| &source.notes).collect::<Vec<_>>(),
-        "ignored": recording.header.sources.iter().flat_map(|s| &s.ignored).map(|i| json!([i.domain, i.why])).collect::<Vec<_>>(),
-        "warnings": end.warnings.iter().map(|w| json!([w.code, w.text])).chain(warned).collect::<Vec<_>>(),
+        "notes": recording.header.sources.iter().flat_map(|source| source.notes.iter().map(source_note)).collect::<Vec<_>>(),
+        "ignored": recording.header.sources.iter().flat_map(|s| &s.ignored).map(|i| json!([i.domain, ignored_reason(&i.reason)])).collect::<Vec<_>>(),
+        "warnings": end.diagnostics.iter().map(|w| json!([w.code(), power_fact(w)])).chain(warned).collect::<Vec<_>>(),
     })
 }
 
@@ -198,7 +199,7 @@ fn empty() -> Recording {
         cores: Default::default(),
         clocks: Default::default(),
         summary: None,
-        warnings: vec![],
+        diagnostics: vec![],
     }
 }
 
@@ -206,7 +207,7 @@ fn header() -> Header {
     Header {
         anchor: WallAnchor { ktime: energy_trace::clock::now(), unix_ns: 0 },
         sample_hz: 99,
-        sample_event: "cpu-clock".to_owned(),
+        sample_event: Some(SampleEvent::CpuClock),
         ..Header::default()
     }
 }

@@ -6,6 +6,8 @@
 use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{CounterValue, Origin, Reading, Record};
+use energy_trace_model::recording::record::{IdleOrigin, IgnoredReason, PowerDiagnostic, SourceNote};
+use energy_trace_report::sentences::{ignored_reason, power_fact};
 use energy_trace_tests::nvml::{self, Device, Script};
 use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::process::{self, Guard};
@@ -119,7 +121,7 @@ async fn powercap_measures_what_the_workload_spent() {
     assert!(truth.functions["forty_watts"].uj > 1_000_000, "{truth:?}");
     let error = active_uj / true_uj as f64 - 1.0;
     assert!(error.abs() < 0.01, "{error:+.4}: {active_uj} µJ measured, {true_uj} µJ spent");
-    assert_eq!(end.warnings, []);
+    assert_eq!(end.diagnostics, []);
     assert_eq!(count(&end.latency.0), values.len() as u64);
     // The first and the last round have no due time.
     assert_eq!(count(&end.lateness.0), values.len() as u64 - 2);
@@ -137,9 +139,9 @@ async fn counter_that_vanishes() {
     .await;
     let (readings, end) = run.stop().await;
     let failed = readings[&DomainId::new(0)].iter().filter(|r| failed(r)).count();
-    let codes: Vec<_> = end.warnings.iter().map(|w| w.code.as_str()).collect();
+    let codes: Vec<_> = end.diagnostics.iter().map(PowerDiagnostic::code).collect();
     assert_eq!(codes, ["power-read-failed"]);
-    let text = &end.warnings[0].text;
+    let text = power_fact(&end.diagnostics[0]);
     assert!(text.starts_with(&format!("package-0: {failed} of ")), "{text}");
     assert!(text.contains("intel-rapl:0/energy_uj"), "{text}");
     assert!(good(&readings[&DomainId::new(0)]).is_sorted());
@@ -156,7 +158,10 @@ async fn counter_that_is_not_readable() {
     let set = power::open(&plan(simulation.sysfs(), "auto")).unwrap();
     assert!(matches!(set.domains()[0].origin, Origin::Model { .. }));
     let reasons = &set.sources()[0].ignored;
-    assert!(reasons.iter().any(|i| i.domain == "package-0" && i.why.contains("sudo")), "{reasons:?}");
+    assert!(
+        reasons.iter().any(|i| i.domain == "package-0" && ignored_reason(&i.reason).contains("sudo")),
+        "{reasons:?}"
+    );
     let refusing = PowerPlan { measured_only: true, ..plan(simulation.sysfs(), "auto") };
     assert!(power::open(&refusing).is_err_and(|e| e.to_string().contains("setcap")));
 }
@@ -191,7 +196,11 @@ async fn idle_baseline() {
     for domain in set.domains() {
         let idle = domain.idle.as_ref().expect("a baseline");
         assert!((9.0..11.0).contains(&idle.power.as_watts()), "{idle:?}");
-        assert!(idle.how.starts_with("measured over 1.0 s before the start"), "{}", idle.how);
+        assert!(
+            matches!(idle.origin, IdleOrigin::Measured { over_ns: 1_000_000_000, .. }),
+            "{:?}",
+            idle.origin
+        );
     }
 }
 
@@ -220,8 +229,9 @@ async fn nvml_devices() {
     let source = &set.sources()[0];
     assert_eq!(source.domains, ["gpu-0", "gpu-2"]);
     assert_eq!(source.ignored[0].domain, "gpu-1");
-    assert!(source.ignored[0].why.contains("no energy counter"), "{}", source.ignored[0].why);
-    assert!(source.notes.iter().any(|n| n.starts_with("gpu-2: MIG is on")), "{:?}", source.notes);
+    assert_eq!(source.ignored[0].reason, IgnoredReason::NoEnergyNoPower);
+    let mig = SourceNote::MigOn { domain: "gpu-2".to_owned() };
+    assert!(source.notes.contains(&mig), "{:?}", source.notes);
     let mut run = Run::start(set);
     let steps = |readings: &[Reading]| {
         let mut values: Vec<u64> = good(readings).into_iter().map(|v| v.1).collect();
@@ -232,7 +242,7 @@ async fn nvml_devices() {
     let (readings, end) = run.stop().await;
     assert!(steps(&readings[&DomainId::new(0)]).iter().all(|uj| uj % 30_000_000 == 0));
     assert!(steps(&readings[&DomainId::new(1)]).iter().all(|uj| uj % 7_000_000 == 5_000));
-    let codes: Vec<_> = end.warnings.iter().map(|w| w.code.as_str()).collect();
+    let codes: Vec<_> = end.diagnostics.iter().map(PowerDiagnostic::code).collect();
     assert_eq!(codes, ["gpu-unsupported", "gpu-unsupported", "gpu-mig", "gpu-unsupported"]);
 }
 
@@ -246,9 +256,9 @@ async fn nvml_device_is_lost() {
     let mut run = Run::start(power::open(&plan).unwrap());
     run.until("a reading fails", |readings| readings.iter().any(|r| r.value == CounterValue::Failed)).await;
     let (readings, end) = run.stop().await;
-    let failures: Vec<_> = end.warnings.iter().filter(|w| w.code != "gpu-unsupported").collect();
+    let failures: Vec<_> = end.diagnostics.iter().filter(|found| found.code() != "gpu-unsupported").collect();
     assert_eq!(failures.len(), 1, "{failures:?}");
-    assert!(failures[0].text.contains("fell off the bus"), "{}", failures[0].text);
+    assert!(matches!(failures[0], PowerDiagnostic::GpuLost { domain } if domain == "gpu-0"), "{failures:?}");
     let second = &readings[&DomainId::new(1)];
     assert_eq!(good(second).len(), second.len());
 }
@@ -271,7 +281,7 @@ async fn replay_of_a_log() {
     assert_eq!(values.iter().map(|v| v.1).collect::<Vec<_>>(), [100, 200, 350]);
     assert!(values[0].0 >= before.as_ns());
     assert_eq!([values[1].0 - values[0].0, values[2].0 - values[1].0], [1_000_000, 1_000_000]);
-    assert_eq!(end.warnings[0].code, "replay-does-not-cover");
+    assert_eq!(end.diagnostics[0].code(), "replay-does-not-cover");
     assert!(end.lateness.0.is_empty());
 }
 
@@ -291,7 +301,7 @@ async fn replay_of_a_growing_log() {
     let values = good(&readings[&DomainId::new(0)]);
     assert_eq!(values.iter().map(|v| v.1 / 1_000_000).collect::<Vec<_>>(), [0, 500, 900, 3_600_000]);
     assert!(values.is_sorted());
-    assert_eq!(end.warnings, []);
+    assert_eq!(end.diagnostics, []);
 }
 
 /// What is wrong with a log is said with file, line and column before the run starts.

@@ -95,11 +95,12 @@ pub const OF_RUNTIME: u32 = 2;
 /// In `GpuEvent::flags`: it was called within the last call of the runtime library by this thread.
 pub const NESTED: u32 = 4;
 /// In `GpuEvent::flags`, with `call::LAUNCHED`: no launch of this thread was seen since it last told of one.
-pub const UNSEEN: u32 = 8;
+pub const UNMATCHED: u32 = 8;
 
 /// A call of a GPU library. What `a` and `b` are stands with `call`; of a launch they are the function and the amount.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
 pub struct GpuEvent {
     /// Kind `kind::GPU`.
     pub head: EventHead,
@@ -123,6 +124,7 @@ pub const NAME_BYTES: usize = 256;
 /// The name of a function of a module.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
 pub struct GpuName {
     /// Kind `kind::GPU_NAME`.
     pub head: EventHead,

@@ -6,10 +6,9 @@
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
-pub mod chain;
-pub mod finding;
+pub mod cycle;
 pub mod gpu;
-pub mod known_rules;
+pub mod lookup;
 pub mod mappings;
 pub mod memory;
 pub mod native;
@@ -20,5 +19,6 @@ pub mod reach;
 pub mod register;
 pub mod rows;
 pub mod scan;
+pub mod unwind_row_cache;
 pub mod window;
 pub mod wire;

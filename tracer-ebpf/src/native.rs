@@ -261,7 +261,7 @@ fn signal_return(walk: &mut NativeWalk, memory: &impl Memory) -> Result<u64, u8>
 }
 
 /// Gaps that are bridged in one stack.
-pub const MAX_HEALED: u32 = 6;
+pub const MAX_RECOVERED: u32 = 6;
 
 /// Goes on at the interpreter's frame that holds `anchor`, where native frames were lost before it. The distances from the anchor are
 /// learned from complete samples: they are the same wherever this interpreter evaluates.

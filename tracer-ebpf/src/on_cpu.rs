@@ -60,8 +60,9 @@ pub struct CpuState {
 /// Time on a CPU of those who are not targets; `head.at_ns` is its end, `head.pid` the process or 0, `head.tid` 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StrangerEvent {
-    /// Kind `STRANGER`.
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
+pub struct BackgroundEvent {
+    /// Kind `BACKGROUND`.
     pub head: EventHead,
     /// When it began.
     pub start_ns: u64,
@@ -72,7 +73,7 @@ pub struct StrangerEvent {
 const _: () = {
     assert!(size_of::<Run>() == 40);
     assert!(size_of::<CpuState>() == 72);
-    assert!(size_of::<StrangerEvent>() == 48);
+    assert!(size_of::<BackgroundEvent>() == 48);
 };
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! the entry shim frame from 3.12 on; 3.8 and 3.9 have none, their frames are paired by count in user space). The native frame that contains an anchor is the interpreter's, by evidence and not by name. A shim has no code object.
 //! Leaves out names and lines: user space reads the code objects.
 
-use crate::chain::{NOWHERE, Repeat, is_nowhere};
+use crate::cycle::{CycleDetector, NOWHERE, is_nowhere};
 use crate::memory::{FRAME_WORDS, Memory};
 use crate::wire::{PythonLayout, end};
 
@@ -28,7 +28,7 @@ pub struct PythonWalk {
     /// 0 once the innermost run has proved to be one (3.11, 3.12); 1 before its first frame was read, 2 since.
     pub unproved: u64,
     /// What tells that the chain leads back into itself.
-    pub repeat: Repeat,
+    pub cycle: CycleDetector,
     /// The frame's bytes.
     pub words: [u64; FRAME_WORDS],
 }
@@ -127,7 +127,7 @@ pub fn begin(
     walk.thread = thread;
     walk.cframe = 0;
     walk.unproved = 0;
-    walk.repeat = Repeat::new();
+    walk.cycle = CycleDetector::new();
     walk.frame = first;
     if layout.cframe_frame != PythonLayout::ABSENT {
         walk.cframe = first;
@@ -150,7 +150,7 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
     if address == 0 {
         return outermost(layout, walk, memory);
     }
-    let broken = is_nowhere(address) || walk.repeat.meets(address);
+    let broken = is_nowhere(address) || walk.cycle.revisits(address);
     if broken || !memory.read_frame(address, layout.frame_bytes, &mut walk.words) {
         // The frame that runs is in memory: where it is not, that is no frame.
         return match walk.unproved {
@@ -243,7 +243,7 @@ fn unsound(layout: &PythonLayout, walk: &mut PythonWalk, last: PythonFrame, memo
 #[inline(always)]
 fn restart(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) -> Step {
     walk.unproved = 0;
-    walk.repeat = Repeat::new();
+    walk.cycle = CycleDetector::new();
     let first = memory.read_word(walk.thread.wrapping_add(u64::from(layout.thread_frame))).unwrap_or(0);
     walk.cframe = memory.read_word(first.wrapping_add(u64::from(layout.cframe_previous))).unwrap_or(0);
     match memory.read_word(walk.cframe.wrapping_add(u64::from(layout.cframe_frame))) {
@@ -262,7 +262,7 @@ fn outermost(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory)
     if layout.entry_shift == PythonLayout::EVERY_FRAME {
         match next_cframe(layout, walk, memory) {
             Some(0) => (),
-            Some(left) if walk.repeat.meets(left) => return Step::End(end::BROKEN_CHAIN),
+            Some(left) if walk.cycle.revisits(left) => return Step::End(end::BROKEN_CHAIN),
             Some(left) => return Step::Frame(PythonFrame { anchor: left, ..PythonFrame::default() }),
             None => return Step::End(end::FAULT),
         }

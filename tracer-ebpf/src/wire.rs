@@ -60,13 +60,14 @@ pub mod kind {
     /// An `EventHead`, and behind it `CODE_WORDS` words for each code object of the sample that follows which no sample of this CPU held
     /// before: its address, and the sixteen bytes at `PythonLayout::code_check` as they were then.
     pub const CODES: u32 = 14;
-    /// A `StrangerEvent`: time of those who are not targets.
-    pub const STRANGER: u32 = 15;
+    /// A `BackgroundEvent`: time of those who are not targets.
+    pub const BACKGROUND: u32 = 15;
 }
 
 /// What every event begins with.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
 pub struct EventHead {
     /// One of `kind`.
     pub kind: u32,
@@ -83,6 +84,7 @@ pub struct EventHead {
 /// A target's time on a CPU; `head.at_ns` is its end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
 pub struct SliceEvent {
     /// Kind `SLICE`.
     pub head: EventHead,
@@ -95,6 +97,7 @@ pub struct SliceEvent {
 /// The thread of `head` was woken by another.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
 pub struct WakeEvent {
     /// Kind `WAKE`.
     pub head: EventHead,
@@ -107,6 +110,7 @@ pub struct WakeEvent {
 /// Something in the life of a process.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
 pub struct TaskEvent {
     /// Kind `FORK`, `EXEC`, `EXIT` or `MMAP`.
     pub head: EventHead,
@@ -121,6 +125,7 @@ pub struct TaskEvent {
 /// A stack sample; behind it lie `kernel` words (innermost first), `python * PYTHON_WORDS` words, `native * NATIVE_WORDS` words.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
 pub struct SampleHead {
     /// Kind `SAMPLE`.
     pub head: EventHead,
@@ -137,7 +142,7 @@ pub struct SampleHead {
     /// Why the Python walk ended, an `End`.
     pub python_end: u8,
     /// Gaps in the native frames that were bridged.
-    pub healed: u8,
+    pub recovered: u8,
     /// Zero.
     pub reserved: [u8; 7],
 }
@@ -145,6 +150,7 @@ pub struct SampleHead {
 /// Registers and a copy of the user stack, for user space to unwind; behind it lie `bytes` bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::FromBytes, zerocopy::Immutable, zerocopy::IntoBytes))]
 pub struct RawHead {
     /// Kind `RAW`; the rest is that of the sample.
     pub head: EventHead,
@@ -164,7 +170,7 @@ pub const RAW_PAGES: usize = 17;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
-pub use crate::on_cpu::{CpuState, Run, StrangerEvent};
+pub use crate::on_cpu::{BackgroundEvent, CpuState, Run};
 pub use crate::python_layout::PythonLayout;
 pub use crate::register;
 
@@ -193,7 +199,7 @@ pub mod end {
     /// The stack does not grow.
     pub const BAD_FRAME: u8 = 8;
     /// Native and Python frames do not match each other (said by user space, never by the probes).
-    pub const SEAM: u8 = 9;
+    pub const UNANCHORED: u8 = 9;
     /// The stack goes on behind the end of its copy (said by user space).
     pub const BEYOND_COPY: u8 = 10;
     /// The process was gone before its memory map could be read (said by user space).

@@ -12,6 +12,7 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{CounterValue, DomainClass};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_report::sentences::diagnostic;
 use energy_trace_tests::gpu::{Gpu, Launch, Meter, SITES, launched, site_of, timed, truth_of};
 use energy_trace_tests::process::Guard;
 use std::collections::BTreeMap;
@@ -103,7 +104,7 @@ fn run(tier: Tier, (model, mode): (&str, &str), number: u32, options: &Options) 
     let profile = attribute(&recording, &profile::Options::default());
     if options.stacks {
         println!("{name}:");
-        profile.warnings.iter().for_each(|warning| println!("  {}: {}", warning.code, warning.text));
+        profile.diagnostics.iter().for_each(|found| println!("  {}: {}", found.code(), diagnostic(found)));
     }
     Some(judge(&recording, &profile, &launches, names_of(tier), options.stacks))
 }

@@ -4,7 +4,7 @@
 use arbitrary::Arbitrary;
 use energy_trace_fuzz::Arena;
 use libfuzzer_sys::fuzz_target;
-use tracer_ebpf::chain::Repeat;
+use tracer_ebpf::cycle::CycleDetector;
 use tracer_ebpf::memory::FRAME_WORDS;
 use tracer_ebpf::python::{PythonWalk, Step, begin, first_thread, step, thread_by_key};
 use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout};
@@ -54,7 +54,7 @@ fuzz_target!(|input: Input<'_>| {
         cframe: 0,
         root_cframe: 0,
         unproved: 0,
-        repeat: Repeat::new(),
+        cycle: CycleDetector::new(),
         words: [0; FRAME_WORDS],
     };
     if begin(&layout, input.thread, &mut walk, &memory).is_ok() {

@@ -3,7 +3,7 @@
 
 use energy_trace::probe::decode::{Event, decode_event};
 use energy_trace::unwind::merge::{eval_frames, merge};
-use energy_trace::unwind::seam::{Seam, settle};
+use energy_trace::unwind::anchoring::{FrameAnchoring, resolve_anchors};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u64, &[u8])| {
@@ -11,11 +11,11 @@ fuzz_target!(|input: (u64, &[u8])| {
     let Some(Event::Sample(_, comm, raw)) = decode_event(bytes) else { return };
     comm.text();
     let most = raw.kernel.len() + raw.python.len() + raw.native.len();
-    for seam in [Seam::Anchors, Seam::AnchorsAboveBase, Seam::AnchorPerFrame, Seam::Counted] {
+    for anchoring in [FrameAnchoring::Anchors, FrameAnchoring::AnchorsAboveBase, FrameAnchoring::AnchorPerFrame, FrameAnchoring::Counted] {
         for one_chain in [false, true] {
-            let settled = settle(&raw, seam, |pc| pc & 0xff == eval & 0xff, || one_chain);
+            let anchored = resolve_anchors(&raw, anchoring, |pc| pc & 0xff == eval & 0xff, || one_chain);
             // Marks for what is missing: at each end of either chain and at each gap.
-            assert!(merge(&settled).0.len() <= 2 * most + 8);
+            assert!(merge(&anchored).0.len() <= 2 * most + 8);
         }
     }
     assert!(merge(&raw).0.len() <= 2 * most + 8);

@@ -11,8 +11,8 @@ use std::time::Duration;
 #[track_caller]
 fn assert_fell_back(recorded: &Recorded, why: &str) {
     let text = recorded.text("gpu-kernel-fallback");
-    assert!(text.contains(why), "{:?}", recorded.profile.warnings);
-    assert!(recorded.printed.contains(text), "{}", recorded.printed);
+    assert!(text.contains(why), "{:?}", recorded.profile.diagnostics);
+    assert!(recorded.printed.contains(&text), "{}", recorded.printed);
     assert!(recorded.recording.gpu.busy.is_empty() && !recorded.recording.gpu.launches.is_empty());
     assert!(recorded.warning("gpu-by-launches").is_some());
 }

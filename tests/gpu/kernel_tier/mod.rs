@@ -10,12 +10,14 @@ mod containers;
 mod fallbacks;
 
 use energy_trace_attribution::attribute;
+use energy_trace_model::profile::diagnostics::Diagnostic;
+use energy_trace_report::sentences;
 
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
-use energy_trace_model::recording::record::{DomainClass, FrameKind, Warning};
+use energy_trace_model::recording::record::{DomainClass, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS, site_of, timed};
 use energy_trace_tests::process::{Guard, tests_dir};
@@ -60,16 +62,14 @@ impl Recorded {
         Self { recording, profile, printed }
     }
 
-    fn warning(&self, code: &str) -> Option<&Warning> {
-        self.profile
-            .warnings
-            .iter()
-            .chain(&self.recording.summary.as_ref()?.warnings)
-            .find(|w| w.code == code)
+    fn warning(&self, code: &str) -> Option<Diagnostic> {
+        let recorded = self.recording.summary.iter().flat_map(|summary| summary.diagnostics.iter().cloned());
+        let all = self.profile.diagnostics.iter().cloned().chain(recorded.map(Diagnostic::Recorded));
+        all.into_iter().find(|found| found.code() == code)
     }
 
-    fn text(&self, code: &str) -> &str {
-        self.warning(code).map_or("", |warning| &warning.text)
+    fn text(&self, code: &str) -> String {
+        self.warning(code).map_or_else(String::new, |found| sentences::diagnostic(&found))
     }
 
     /// Nanoseconds and count of what ran, by launch stack.
@@ -160,7 +160,7 @@ fn what_ran_is_recorded_whole() {
     assert_ran(&recorded, &gpu.truth().unwrap());
     let cost = recorded.text("gpu-kernel-cost");
     println!("{cost}");
-    assert!(cost.contains("ns of the process's own time each") && recorded.printed.contains(cost));
+    assert!(cost.contains("ns of the process's own time each") && recorded.printed.contains(&cost));
     assert!(
         recorded.warning("gpu-kernel-fallback").is_none()
             && recorded.warning("gpu-kernels-missing").is_none()

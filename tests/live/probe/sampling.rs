@@ -11,7 +11,8 @@
 
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file;
-use energy_trace_model::recording::record::{Occupant, Warning};
+use energy_trace_model::recording::record::{LossReason, Occupant, RecordingDiagnostic, SampleEvent};
+use energy_trace_report::sentences::recorded;
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, text};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -63,7 +64,7 @@ fn begin(place: &Place, options: &[&str], seconds: &str) -> Talk {
 
 fn read(place: &Place) -> Recording {
     let recording = file::read(&place.path("energy-trace.data")).unwrap();
-    println!("sampled by {}", recording.header.sample_event);
+    println!("sampled by {:?}", recording.header.sample_event);
     recording
 }
 
@@ -84,9 +85,9 @@ fn assert_fits(recording: &Recording) {
     assert!(came > 0.85 * expected && came < 1.15 * expected, "{came} samples came of {expected:.0}");
 }
 
-fn warnings<'a>(recording: &'a Recording, code: &str) -> Vec<&'a Warning> {
-    let warnings = &recording.summary.as_ref().unwrap().warnings;
-    warnings.iter().filter(|warning| warning.code == code).collect()
+fn warnings<'a>(recording: &'a Recording, code: &str) -> Vec<&'a RecordingDiagnostic> {
+    let found = &recording.summary.as_ref().unwrap().diagnostics;
+    found.iter().filter(|found| found.code() == code).collect()
 }
 
 /// A CPU that goes offline while it is sampled and comes back is sampled again.
@@ -128,10 +129,10 @@ fn a_low_limit_is_told() {
     assert_fits(&recording);
     let told = warnings(&recording, "sample-rate-limited");
     assert!(
-        told.len() == 1 && told[0].text.contains("sudo sysctl kernel.perf_event_max_sample_rate="),
+        told.len() == 1 && recorded(told[0]).contains("sudo sysctl kernel.perf_event_max_sample_rate="),
         "{told:?}"
     );
-    assert_eq!(warnings(&recording, "samples-missing"), Vec::<&Warning>::new());
+    assert_eq!(warnings(&recording, "samples-missing"), Vec::<&RecordingDiagnostic>::new());
     drop(limit);
 }
 
@@ -146,12 +147,12 @@ fn a_limit_that_falls_is_told() {
     assert_code(&recording.end(), 0);
     let recording = read(&place);
     let told = warnings(&recording, "sample-rate-limited");
-    assert!(told.len() == 1 && told[0].text.contains("after the start"), "{told:?}");
+    assert!(told.len() == 1 && recorded(told[0]).contains("after the start"), "{told:?}");
     let (came, expected) = came_of(&recording);
     let missing = warnings(&recording, "samples-missing");
     assert_eq!(missing.len(), usize::from(came < 0.7 * expected), "{came} of {expected}: {missing:?}");
     let lost = &recording.summary.as_ref().unwrap().lost;
-    assert!(lost.keys().all(|reason| !reason.contains("full")), "{lost:?}");
+    assert!(!lost.keys().any(LossReason::is_full_buffer), "{lost:?}");
 }
 
 /// `auto` takes what `doctor` says; cycles that are asked for are taken, or refused with what to do.
@@ -162,15 +163,15 @@ fn the_event_is_a_choice() {
     assert_code(&begin(&place, &[], "0.2").end(), 0);
     let said = text(&place.run(&["doctor"]).stdout);
     let sampling = said.lines().find(|line| line.contains(" sampling ")).unwrap();
-    assert!(sampling.contains(&format!(" {},", read(&place).header.sample_event)), "{sampling}");
+    assert!(sampling.contains(&format!(" {},", read(&place).header.sample_event.unwrap())), "{sampling}");
 
     assert_code(&begin(&place, &["--sample-event", "cpu-clock"], "0.2").end(), 0);
-    assert_eq!(read(&place).header.sample_event, "cpu-clock");
+    assert_eq!(read(&place).header.sample_event, Some(SampleEvent::CpuClock));
 
     let asked = begin(&place, &["--sample-event", "cycles"], "0.2").end();
     if Path::new("/sys/bus/event_source/devices/cpu").exists() {
         assert_code(&asked, 0);
-        assert_eq!(read(&place).header.sample_event, "cycles");
+        assert_eq!(read(&place).header.sample_event, Some(SampleEvent::Cycles));
     } else {
         assert_code(&asked, 125);
         assert_says(&asked, &["hardware cycles", "--sample-event cpu-clock"]);

@@ -6,6 +6,7 @@
 
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::CopyOutcome;
 use energy_trace_model::recording::record::{FrameKind, Truncation, Unwinding, Verdict};
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
@@ -39,7 +40,7 @@ fn show(recording: &Recording) -> String {
             eprintln!("{:?}: {}", sample.verdict, names(recording, sample.stack));
         }
     }
-    format!("{counts:?}, {:?}", recording.summary.as_ref().map(|s| &s.raw))
+    format!("{counts:?}, {:?}", recording.summary.as_ref().map(|s| &s.copies))
 }
 
 /// A second of Python from nothing: no sample waits for a table, and nearly all stacks are whole: the first tenth may go by until
@@ -72,7 +73,7 @@ fn programs_of_a_moment() {
     assert!(!recording.samples.iter().any(|s| s.verdict == late), "{shown}");
     let gone = Verdict::Truncated(Truncation::ProcessGone);
     let gone = recording.samples.iter().filter(|s| s.verdict == gone).count() as u64;
-    let counted = recording.summary.as_ref().unwrap().raw.get("not unwound: the process was gone");
+    let counted = recording.summary.as_ref().unwrap().copies.get(&CopyOutcome::ProcessGone);
     assert_eq!(counted.copied().unwrap_or(0), gone, "{shown}");
 }
 

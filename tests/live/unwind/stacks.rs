@@ -8,6 +8,7 @@
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{FrameKind, Verdict};
+use energy_trace_report::sentences::runtime;
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
@@ -193,7 +194,7 @@ fn refuse(python: &Path, arguments: &[&str], version: &str) {
     let options = ["record", "--power", "none", "--no-svg", "--", python.to_str().unwrap()];
     assert_code(&place.run(&[&options, arguments].concat()), 0);
     let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
-    let runtime = recording.processes.iter().find_map(|p| p.runtime.clone()).unwrap();
+    let runtime = recording.processes.iter().find_map(|p| p.runtime.as_ref().map(runtime)).unwrap();
     assert!(runtime.contains("CPython") && runtime.contains("not known"), "{runtime}");
     assert!(runtime.contains(version), "{runtime}");
     let native = recording.frames.iter().filter(|f| f.kind == FrameKind::Native).count();

@@ -182,7 +182,7 @@ fn too_fast_to_see() {
             |errors: &[f64]| errors.iter().zip(FUNCTIONS).map(|(e, watts)| e.abs() * watts).sum::<f64>();
         assert!(together(&each) <= 1.1 * together(&by_mean), "seed {seed}: {each:?}");
         let profile = attribute(&world.recording(seed, 99), &Options::default());
-        let warned = profile.warnings.iter().any(|warning| warning.code == "model-cpu-time");
+        let warned = profile.diagnostics.iter().any(|found| found.code() == "model-cpu-time");
         let columns = profile.certainty.domains.iter().flat_map(|domain| &domain.columns);
         told += usize::from(warned || columns.into_iter().any(|column| !column.identified));
     }

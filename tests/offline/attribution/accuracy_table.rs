@@ -12,6 +12,7 @@ use crate::scenarios::cpu::scenarios::{self, Asked};
 use crate::scenarios::cpu::table;
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::Options;
+use energy_trace_report::sentences::diagnostic;
 use energy_trace_tests::random::Random;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -196,7 +197,10 @@ fn outages_are_gaps() {
         world.observe(&mut recording, &tracks, 5);
         let profile = attribute(&recording, &Options::default());
         let named = |text: &str| text.contains(domain) && text.contains(reason);
-        assert!(profile.warnings.iter().any(|w| w.code == "no-reading" && named(&w.text)), "{name}");
+        assert!(
+            profile.diagnostics.iter().any(|d| d.code() == "no-reading" && named(&diagnostic(d))),
+            "{name}"
+        );
         let blind = blind_of(&recording);
         assert_eq!(blind.len(), 1, "{name}");
         for ((socket, track), row) in (0..).zip(&tracks).zip(&profile.ledger) {

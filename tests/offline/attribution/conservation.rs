@@ -5,14 +5,18 @@ use energy_trace_attribution::attribute;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{CpuId, DomainId, Pid, SocketId, StackId, StrangerKey, ThreadKey};
 use energy_trace_model::profile::Options;
+use energy_trace_model::profile::UnattributedReason;
+use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::options::{Accounting, IdlePolicy, Method};
 use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{
-    CounterValue, Domain, DomainClass, GpuWork, Header, IdleBaseline, Occupant, Origin, Quality, Reading,
-    Sample, Scope, Slice, Stranger, Summary, Unseen, Verdict, Warning,
+    CounterValue, CutReason, Domain, DomainClass, GpuWork, Header, IdleBaseline, IdleOrigin, Occupant,
+    Origin, Quality, Reading, RecordingDiagnostic, Sample, SampleEvent, Scope, Slice, SourceId, Stranger,
+    Summary, Unseen, Verdict,
 };
 use energy_trace_model::recording::{Recording, Requests};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
+use energy_trace_report::sentences;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -35,7 +39,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         anchor: WallAnchor { ktime: start, unix_ns: 0 },
         sockets: [(CpuId::new(0), SocketId::new(0)), (CpuId::new(1), SocketId::new(1))].into(),
         sample_hz: 99,
-        sample_event: "cpu-clock".to_owned(),
+        sample_event: Some(SampleEvent::CpuClock),
         ..Header::default()
     };
     Recording {
@@ -58,7 +62,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         requests: Requests::default(),
         gpu: GpuWork::default(),
         summary: Some(Summary { start, end, ..Summary::default() }),
-        warnings: vec![],
+        diagnostics: vec![],
     }
 }
 
@@ -68,12 +72,12 @@ fn stranger(key: u32) -> Stranger {
 
 fn counter(id: u32, class: DomainClass, scope: Scope, idle_uw: Option<u64>) -> Domain {
     let origin = Origin::Counter {
-        source: "test".to_owned(),
+        source: SourceId::Powercap,
         place: String::new(),
         max_range: Some(MicroJoules::from_uj(262_143_328_788)),
         quality: Quality::Measured,
     };
-    let idle = idle_uw.map(|uw| IdleBaseline { power: MicroWatts::from_uw(uw), how: String::new() });
+    let idle = idle_uw.map(|uw| IdleBaseline { power: MicroWatts::from_uw(uw), origin: IdleOrigin::Given });
     Domain { id: DomainId::new(id), name: format!("{}-{id}", class.name()), class, scope, origin, idle }
 }
 
@@ -149,7 +153,7 @@ fn assert_all_accountings(recording: &Recording, plain: &Profile) {
 }
 
 fn codes(profile: &Profile) -> Vec<&str> {
-    profile.warnings.iter().map(|warning| warning.code.as_str()).collect()
+    profile.diagnostics.iter().map(Diagnostic::code).collect()
 }
 
 /// Nanoseconds of the target, by brute force: at each tick a CPU belongs to the slice that began last, if that has not ended.
@@ -299,7 +303,10 @@ fn gpus_are_unattributed() {
     recording.slices = vec![slice(0, Some(0), ms(0), ms(1000))];
     let profile = attribute(&recording, &Options::default());
     assert_conserved(&profile);
-    assert_eq!(profile.ledger[0].unattributed["no launch data"], MicroJoules::from_uj(30_000_000));
+    assert_eq!(
+        profile.ledger[0].unattributed[&UnattributedReason::NoLaunchData],
+        MicroJoules::from_uj(30_000_000)
+    );
     assert!(codes(&profile).contains(&"gpu-unattributed"));
 }
 
@@ -337,8 +344,9 @@ fn gaps_are_told() {
     let profile = attribute(&recording, &Options::default());
     assert_conserved(&profile);
     assert_eq!(profile.ledger[0].measured, MicroJoules::from_uj(150_000));
-    let warning = profile.warnings.iter().find(|w| w.code == "no-reading").unwrap();
-    assert!(warning.text.contains("package-0: 1.00 s of 4.00 s"), "{}", warning.text);
+    let found = profile.diagnostics.iter().find(|found| found.code() == "no-reading").unwrap();
+    let text = sentences::diagnostic(found);
+    assert!(text.contains("package-0: 1.00 s of 4.00 s"), "{text}");
 }
 
 /// A model's energy is estimated and exact: idle power for the time, core power for the busy time, no residual.
@@ -353,12 +361,12 @@ fn the_model_is_estimated_and_exact() {
     assert_eq!(row.idle, MicroWatts::from_uw(7_654_321).over_ns(1000 * MS));
     assert_eq!(row.target + row.other, MicroWatts::from_uw(9_876_543).over_ns(683 * MS));
     assert_eq!(row.residual, MicroJoules::ZERO);
-    assert_eq!(profile.warnings, []);
+    assert_eq!(profile.diagnostics, []);
 }
 
 /// Lost switches, a missing baseline, a baseline above the counter and a cut-off recording are each told.
 #[test]
-fn doubts_are_told() {
+fn diagnostics_are_found() {
     let package = |idle| counter(0, DomainClass::Package, Scope::Machine, idle);
     let with = |idle| {
         let mut recording = empty(vec![package(idle)], ms(0), ms(1000));
@@ -377,7 +385,7 @@ fn doubts_are_told() {
     let mut cut = with(Some(0));
     cut.summary = None;
     cut.slices.truncate(1);
-    cut.warnings = vec![Warning { code: "recording-cut".to_owned(), text: String::new() }];
+    cut.diagnostics = vec![RecordingDiagnostic::RecordingCut { whole_bytes: None, reason: CutReason::NoEnd }];
     let profile = attribute(&cut, &Options::default());
     assert_eq!(codes(&profile), ["recording-cut"]);
     assert_eq!(profile.ledger[0].measured, MicroJoules::from_uj(1_000_000));

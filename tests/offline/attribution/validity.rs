@@ -35,7 +35,7 @@ fn weights(profile: &Profile) -> Weights {
 /// The gates that are closed.
 fn closed(profile: &Profile) -> Vec<&'static str> {
     let gates = weights(profile).gates.each();
-    gates.into_iter().filter(|gate| !gate.passed).map(|gate| gate.name).collect()
+    gates.into_iter().filter(|gate| !gate.passed).map(|gate| gate.check.name()).collect()
 }
 
 fn run(cpu: u32, from: u64, to: u64, function: Option<usize>, watts: f64) -> Stretch {
@@ -116,7 +116,7 @@ fn energy_of(profile: &Profile, rows: &[usize]) -> MicroJoules {
 fn assert_by_time(world: &World, profile: &Profile, flagged: bool) {
     assert!(!weights(profile).used);
     assert!(profile.rows.iter().all(|row| row.energy == row.by_time));
-    assert!(profile.warnings.iter().any(|warning| warning.code == "model-cpu-time"));
+    assert!(profile.diagnostics.iter().any(|found| found.code() == "model-cpu-time"));
     for (function, truth) in world.truth().into_iter().enumerate().filter(|(_, truth)| *truth > 0.0) {
         let rows = rows_of(profile, function);
         let bounds = profile.certainty.of(&rows, |_| true, energy_of(profile, &rows)).bounds;
@@ -185,6 +185,6 @@ fn reports_say_what_was_found() {
     table::write(&mut out, &profile, &options).unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains("package-0: not used;"), "{text}");
-    assert!(text.contains("condition number endless (asked: less than 30, failed)"), "{text}");
+    assert!(text.contains("condition number unbounded (required: less than 30, failed)"), "{text}");
     assert!(text.contains("(the times of some functions depend on each other)"), "{text}");
 }

@@ -3,8 +3,9 @@
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{
-    CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, IdleBaseline, Occupant, Origin,
-    Process, Quality, Reading, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict,
+    CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, IdleBaseline, IdleOrigin, Occupant,
+    Origin, Process, Quality, Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, Summary,
+    Thread, Verdict,
 };
 use energy_trace_model::recording::{Recording, Requests};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
@@ -171,7 +172,7 @@ impl World {
                 end: KtimeNs::from_ns(BOOT + self.length),
                 ..Summary::default()
             }),
-            warnings: vec![],
+            diagnostics: vec![],
         }
     }
 }
@@ -185,7 +186,7 @@ fn header(sockets: std::collections::BTreeMap<CpuId, SocketId>, hz: u64) -> Head
         cpu_model: String::new(),
         sockets,
         sample_hz: u32::try_from(hz).unwrap(),
-        sample_event: "cpu-clock".to_owned(),
+        sample_event: Some(SampleEvent::CpuClock),
         system_wide: false,
         sources: vec![],
     }
@@ -198,14 +199,14 @@ fn package(socket: u32) -> Domain {
         class: DomainClass::Package,
         scope: Scope::Socket(SocketId::new(socket)),
         origin: Origin::Counter {
-            source: "powercap".to_owned(),
+            source: SourceId::Powercap,
             place: String::new(),
             max_range: Some(MicroJoules::from_uj(262_143_328_788)),
             quality: Quality::Measured,
         },
         idle: Some(IdleBaseline {
             power: MicroWatts::from_watts(IDLE_WATTS).unwrap(),
-            how: "--idle-watts".to_owned(),
+            origin: IdleOrigin::Given,
         }),
     }
 }

@@ -6,7 +6,9 @@
 
 use energy_trace::power::survey::survey;
 use energy_trace::power::{self, PowerPlan};
+use energy_trace_model::recording::record::SourceId;
 use energy_trace_model::recording::record::{Origin, Source};
+use energy_trace_report::sentences::ignored_reason;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -55,8 +57,8 @@ fn plan(machine: &Machine) -> PowerPlan {
 
 /// What is left out and why, of all sources but NVML, which is not in a sysfs, and the model.
 fn ignored(sources: &[Source]) -> Vec<(String, String)> {
-    let of_sysfs = sources.iter().filter(|s| !["nvml", "model"].contains(&s.name.as_str()));
-    of_sysfs.flat_map(|s| s.ignored.iter().map(|i| (i.domain.clone(), i.why.clone()))).collect()
+    let of_sysfs = sources.iter().filter(|s| !["nvml", "model"].contains(&s.id.name()));
+    of_sysfs.flat_map(|s| s.ignored.iter().map(|i| (i.domain.clone(), ignored_reason(&i.reason)))).collect()
 }
 
 /// Each machine gives exactly its domains, no joule twice, and what is left out is named with its reason.
@@ -90,7 +92,7 @@ fn doctor_sees_the_same() {
         let sources = survey(&plan(&machine)).sources;
         let told: Vec<&String> = sources
             .iter()
-            .filter(|s| s.name != "model" && s.name != "nvml")
+            .filter(|s| s.id != SourceId::Model && s.id != SourceId::Nvml)
             .flat_map(|s| &s.domains)
             .collect();
         assert_eq!(told, machine.domains.iter().collect::<Vec<_>>(), "{}", machine.name);

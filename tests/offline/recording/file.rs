@@ -8,6 +8,7 @@ use energy_trace_model::ids::{CpuId, DomainId, FrameId, StackId, StrangerKey, Th
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{FileError, RecordingWriter, read};
 use energy_trace_model::recording::record::{Library, Name, Occupant, Record, Sample, Slice, StackNode};
+use energy_trace_report::sentences::recorded;
 use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
@@ -66,7 +67,7 @@ fn a_recording_comes_back() {
     let names: Vec<_> = recording.frames_of(StackId::new(1)).map(|(_, f)| f.name.as_str()).collect();
     assert_eq!(names, ["main", "sin"]);
     assert!(recording.summary.is_some());
-    assert_eq!(recording.warnings, []);
+    assert_eq!(recording.diagnostics, []);
 }
 
 /// A file that was cut at any byte loads up to the cut, with a warning and without a summary, or says why it cannot.
@@ -79,7 +80,7 @@ fn cut_anywhere() {
             Ok(recording) => {
                 loaded += 1;
                 assert_eq!(recording.summary, None);
-                assert_eq!(recording.warnings[0].code, "recording-cut");
+                assert_eq!(recording.diagnostics[0].code(), "recording-cut");
             }
             Err(FileError::Empty { .. }) => assert_eq!(length, 0),
             Err(FileError::NotARecording { .. }) => assert!(length < 13),
@@ -100,7 +101,7 @@ fn flipped_anywhere() {
         bytes[position] ^= 0x10;
         if let Ok(recording) = read_bytes(&bytes) {
             assert_eq!(recording.summary, None, "byte {position}");
-            assert!(recording.warnings[0].text.contains("byte"), "byte {position}");
+            assert!(recorded(&recording.diagnostics[0]).contains("byte"), "byte {position}");
         }
     }
 }
@@ -233,7 +234,7 @@ fn a_disk_that_fills_up_leaves_what_was_written() {
     assert!(error.to_string().contains("r.data"), "{error}");
     assert!(finished.is_ok(), "the error was told already");
     let recording = read(&path).unwrap();
-    assert_eq!(recording.warnings[0].code, "recording-cut");
+    assert_eq!(recording.diagnostics[0].code(), "recording-cut");
     assert!(recording.slices.len() > 10_000 && recording.slices.len() < 100_000);
 }
 

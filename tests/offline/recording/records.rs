@@ -6,8 +6,8 @@ use energy_trace_model::ids::{
 };
 use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Frequencies, Header, Name, Occupant, Origin,
-    Process, Quality, Reading, Record, Sample, Scope, Slice, StackNode, Stranger, Summary, Thread, Unseen,
-    Verdict,
+    Process, Quality, Reading, Record, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, Stranger,
+    Summary, Thread, Unseen, Verdict,
 };
 use energy_trace_model::units::{KiloHertz, MicroJoules};
 
@@ -20,7 +20,7 @@ pub(crate) fn header() -> Header {
         cpu_model: "a CPU".to_owned(),
         sockets: [(CpuId::new(0), SocketId::new(0))].into(),
         sample_hz: 99,
-        sample_event: "cpu-clock".to_owned(),
+        sample_event: Some(SampleEvent::CpuClock),
         system_wide: false,
         sources: vec![],
     }
@@ -28,7 +28,7 @@ pub(crate) fn header() -> Header {
 
 pub(crate) fn domain() -> Domain {
     let origin = Origin::Counter {
-        source: "powercap".to_owned(),
+        source: SourceId::Powercap,
         place: "/sys/class/powercap/intel-rapl:0".to_owned(),
         max_range: Some(MicroJoules::from_uj(262_143_328_850)),
         quality: Quality::Measured,

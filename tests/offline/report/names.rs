@@ -11,7 +11,8 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::file::RecordingWriter;
 use energy_trace_model::recording::record::{
-    DomainClass, Frame, FrameKind, Process, Quality, Record, StackNode, Summary, Thread, Warning,
+    DomainClass, Frame, FrameKind, Process, Quality, Record, RecordingDiagnostic, Runtime, StackNode,
+    Summary, Thread,
 };
 use energy_trace_report::flamegraph::{self, FlameOptions};
 use energy_trace_tests::place::{Place, assert_code, run_bounded, text};
@@ -119,7 +120,7 @@ fn recording_of(name: &str) -> Vec<Record> {
         parent: None,
         name: own(),
         command: vec![own()],
-        runtime: Some(own()),
+        runtime: Some(Runtime::Other(own())),
     };
     let thread =
         Thread { key: ThreadKey::new(0), process: ProcessKey::new(0), tid: Tid::new(42), name: own() };
@@ -133,11 +134,11 @@ fn recording_of(name: &str) -> Vec<Record> {
     };
     let mut head = header();
     head.command = vec!["prog".to_owned(), own()];
-    let warning = Warning { code: "a-code".to_owned(), text: format!("about {name}") };
+    let found = RecordingDiagnostic::Other { code: "a-code".to_owned(), text: format!("about {name}") };
     let summary = Summary {
         start: KtimeNs::from_ns(ms(1)),
         end: KtimeNs::from_ns(ms(1_001)),
-        warnings: vec![warning],
+        diagnostics: vec![found],
         ..Summary::default()
     };
     let samples = (0..20)

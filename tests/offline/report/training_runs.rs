@@ -1,7 +1,9 @@
 //! A training as PyTorch has it, as recordings for tests of reports. Included by `#[path]` beside `recording_builder.rs`.
 
 use super::recording_builder::RecordingBuilder;
+use energy_trace_model::profile::UnattributedReason;
 use energy_trace_model::profile::{EnergyByClass, Profile};
+use energy_trace_model::recording::record::LossReason;
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
 
@@ -68,7 +70,7 @@ pub(crate) fn estimated_training() -> Profile {
         "frequency",
         "the CPU's frequency changed during the run: fix the governor for steadier numbers",
     );
-    b.lost("samples: ring buffer full", 17);
+    b.lost(LossReason::Samples, 17);
     b.build()
 }
 
@@ -77,7 +79,7 @@ pub(crate) fn measured_training() -> Profile {
     let mut b = training();
     b.ledger("package-0", DomainClass::Package, Quality::Measured, [7_250_000, 120_000_000, -1_750_000]);
     b.ledger("dram-0", DomainClass::Dram, Quality::Measured, [2_000_000, 31_000_000, 0]);
-    b.unattributed_gpu("gpu-0", 812_000_000, "launches are not followed");
+    b.unattributed_gpu("gpu-0", 812_000_000, UnattributedReason::NoLaunchData);
     b.ledger("psys", DomainClass::Psys, Quality::Measured, [0, 1_400_000_000, 0]);
     b.source("powercap", &["package-0", "dram-0", "psys"], Quality::Measured, "Read at 50 Hz.");
     b.build()

@@ -7,8 +7,8 @@ use energy_trace_model::ids::{
 };
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, Origin, Process, Quality, Scope, StackNode,
-    Stranger, Summary, Thread,
+    Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, IdleOrigin, Origin, Process, Quality,
+    SampleEvent, Scope, SourceId, StackNode, Stranger, Summary, Thread,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(crate) fn of(world: &World) -> Recording {
             end: KtimeNs::from_ns(BOOT + world.length),
             ..Summary::default()
         }),
-        warnings: vec![],
+        diagnostics: vec![],
     }
 }
 
@@ -62,7 +62,7 @@ fn header(sockets: BTreeMap<CpuId, SocketId>, hz: u64) -> Header {
         cpu_model: String::new(),
         sockets,
         sample_hz: hz as u32,
-        sample_event: "cpu-clock".to_owned(),
+        sample_event: Some(SampleEvent::CpuClock),
         system_wide: false,
         sources: vec![],
     }
@@ -75,14 +75,14 @@ fn package(socket: u32, world: &World) -> Domain {
         class: DomainClass::Package,
         scope: Scope::Socket(SocketId::new(socket)),
         origin: Origin::Counter {
-            source: "powercap".to_owned(),
+            source: SourceId::Powercap,
             place: String::new(),
             max_range: Some(MicroJoules::from_uj(world.counter.range_uj as i64)),
             quality: Quality::Measured,
         },
         idle: Some(IdleBaseline {
             power: MicroWatts::from_uw((world.idle_watts * 1e6) as u64),
-            how: "known".to_owned(),
+            origin: IdleOrigin::Given,
         }),
     }
 }

@@ -7,7 +7,9 @@ use energy_trace_model::ids::{DomainId, ThreadKey};
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Sureness;
-use energy_trace_model::recording::record::{DomainClass, GpuBusy, GpuMeter, GpuMeterKind, Warning};
+use energy_trace_model::recording::record::{
+    DomainClass, GpuBusy, GpuMeter, GpuMeterKind, LaunchDiagnostic, PowerDiagnostic, RecordingDiagnostic,
+};
 use energy_trace_model::units::MicroJoules;
 use serde::Serialize;
 
@@ -126,13 +128,13 @@ impl Outcome {
         if tier == Tier::Kernel {
             recording.gpu.busy = world.launches.iter().map(busy).collect();
         }
-        let told = [
-            (meter.name == "MIG", "gpu-mig", "gpu-0: MIG is on"),
-            (world.streams > 1, "gpu-streams", "gpu-0: two streams"),
-        ];
-        for (_, code, text) in told.into_iter().filter(|remark| remark.0) {
-            let remark = Warning { code: code.to_owned(), text: text.to_owned() };
-            recording.summary.iter_mut().for_each(|summary| summary.warnings.push(remark.clone()));
+        let domain = || "gpu-0".to_owned();
+        let mig = (meter.name == "MIG").then(|| PowerDiagnostic::GpuMig { domain: domain() });
+        let streams =
+            (world.streams > 1).then(|| LaunchDiagnostic::Streams { domain: domain(), percent: 50 });
+        if let Some(summary) = &mut recording.summary {
+            summary.diagnostics.extend(mig.map(RecordingDiagnostic::from));
+            summary.diagnostics.extend(streams.map(RecordingDiagnostic::from));
         }
         let profile = attribute(&recording, &Options::default());
         assert_eq!(imbalance_uj(&profile), 0);
@@ -160,7 +162,7 @@ impl Outcome {
     }
 
     pub(crate) fn has(&self, code: &str) -> bool {
-        self.profile.warnings.iter().any(|warning| warning.code == code)
+        self.profile.diagnostics.iter().any(|found| found.code() == code)
     }
 
     /// Truths in their 95 % interval, and all truths.

@@ -6,8 +6,9 @@ use super::world::{MS, World};
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{
-    CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, IdleBaseline, Launched,
-    Launches, Origin, Process, Quality, Reading, Scope, StackNode, Summary, Thread,
+    CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, IdleBaseline, IdleOrigin,
+    Launched, Launches, Origin, Process, Quality, Reading, SampleEvent, Scope, SourceId, StackNode, Summary,
+    Thread,
 };
 use energy_trace_model::recording::{Recording, Requests};
 use energy_trace_model::units::MicroWatts;
@@ -64,7 +65,7 @@ pub(crate) fn recording(
         cores: Default::default(),
         clocks: Default::default(),
         summary: Some(Summary { start: at(0), end: at(end), ..Summary::default() }),
-        warnings: vec![],
+        diagnostics: vec![],
     }
 }
 
@@ -72,7 +73,7 @@ fn header() -> Header {
     Header {
         anchor: WallAnchor { ktime: at(0), unix_ns: 0 },
         sample_hz: 99,
-        sample_event: "cpu-clock".to_owned(),
+        sample_event: Some(SampleEvent::CpuClock),
         ..Header::default()
     }
 }
@@ -85,13 +86,15 @@ fn domain(baseline: Option<f64>) -> Domain {
         class: DomainClass::Gpu,
         scope: Scope::Gpu(0),
         origin: Origin::Counter {
-            source: "nvml".to_owned(),
+            source: SourceId::Nvml,
             place: "GPU-sim".to_owned(),
             max_range: None,
             quality: Quality::Measured,
         },
-        idle: idle
-            .map(|power| IdleBaseline { power, how: "measured over 1.0 s before the start".to_owned() }),
+        idle: idle.map(|power| IdleBaseline {
+            power,
+            origin: IdleOrigin::Measured { over_ns: 1_000_000_000, busy_percent: None },
+        }),
     }
 }
 

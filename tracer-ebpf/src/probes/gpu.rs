@@ -17,7 +17,7 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, LruHashMap};
 use aya_ebpf::programs::{ProbeContext, RetProbeContext};
 use tracer_ebpf::gpu::{
-    GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, UNSEEN, WITH_STACK, call,
+    GpuEvent, GpuName, NAME_BYTES, NESTED, OF_RUNTIME, RUNTIME, UNMATCHED, WITH_STACK, call,
 };
 use tracer_ebpf::wire::{kind, lost};
 
@@ -45,11 +45,11 @@ struct Caller {
     /// 1 while it captures a graph: what is captured runs many times, so that every stack counts.
     capturing: u64,
     /// 1 when a launch was seen that the injected library has not told of yet.
-    untold: u64,
+    unmatched: u64,
 }
 
 const FRESH: Caller =
-    Caller { at: 0, returns_to: 0, due_ns: 0, since_ns: 0, count: 0, before: 0, capturing: 0, untold: 0 };
+    Caller { at: 0, returns_to: 0, due_ns: 0, since_ns: 0, count: 0, before: 0, capturing: 0, unmatched: 0 };
 
 /// A call that has not returned.
 #[repr(C)]
@@ -185,7 +185,7 @@ fn launch(what: u32, cookie: u64, arguments: &Arguments, pid: u32, tid: u32) {
         None => &mut fresh,
     };
     let known = caller.is_some();
-    state.untold = 1;
+    state.unmatched = 1;
     if of_runtime {
         event.flags |= OF_RUNTIME;
         (state.at, state.returns_to) = (arguments.sp, returns_to);
@@ -227,15 +227,15 @@ fn launched_with(arguments: &Arguments, pid: u32, tid: u32) {
         None => &mut fresh,
     };
     let known = caller.is_some();
-    if state.untold == 0 {
-        event.flags |= UNSEEN;
+    if state.unmatched == 0 {
+        event.flags |= UNMATCHED;
         let counts = state.capturing != 0;
         let due = stack_is_due(site ^ u64::from(tid), now, state, counts);
         if due != NOT_DUE && launch_stack(pid, tid, now, due) == 0 {
             event.flags |= WITH_STACK;
         }
     }
-    state.untold = 0;
+    state.unmatched = 0;
     if !known {
         let _full = CALLERS.insert(&tid, &fresh, 0);
     }

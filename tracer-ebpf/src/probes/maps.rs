@@ -7,8 +7,8 @@ use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray};
 use core::arch::asm;
-use tracer_ebpf::known_rules::KnownRules;
 use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, MAX_FULL_RULES};
+use tracer_ebpf::unwind_row_cache::UnwindRowCache;
 use tracer_ebpf::wire::{
     AddressSpace, CodeMapping, CpuState, EventHead, MAX_TABLES, OURS, PAGE_BYTES, POOL_PLACES, PythonLayout,
     RAW_PAGES, RawHead, SAMPLE_WORDS, SampleHead, Settings, lost,
@@ -36,7 +36,7 @@ static SETTINGS: Settings = Settings {
 pub(crate) struct Scratch {
     // What every sample touches lies together, the ends of `rules` and `codes` too: between two samples the target's work pushes each
     // page's address out of the TLB.
-    pub(crate) rules: KnownRules,
+    pub(crate) rules: UnwindRowCache,
     pub(crate) codes: RecentCodes,
     pub(crate) walk: super::sample::Walks,
     pub(crate) window: Window,

@@ -1,5 +1,6 @@
 //! What the hooks call. Exists in the BPF binary only.
 
+pub(crate) mod cached_tables;
 pub(crate) mod gpu;
 pub(crate) mod gpu_arguments;
 pub(crate) mod gpu_stack;
@@ -11,7 +12,6 @@ pub(crate) mod python_walk;
 pub(crate) mod raw;
 pub(crate) mod registers;
 pub(crate) mod rings;
-pub(crate) mod rule_cache;
 pub(crate) mod sample;
 pub(crate) mod scan;
 pub(crate) mod sched;

@@ -2,21 +2,21 @@
 //!
 //! Leaves out what a rule is (`tracer_ebpf::native`) and how it is found (`tables.rs`).
 
+use super::cached_tables::CachedTables;
 use super::gpu;
 use super::maps::{Scratch, current, settings};
 use super::raw;
 use super::registers::user_registers;
-use super::rule_cache::CachedTables;
 use super::sample::{MAX_ANCHORS, STEPS, Walks, repeat, scratch, walked};
 use super::scan;
 use super::user_memory::{StackMemory, UserMemory, Window};
-use tracer_ebpf::known_rules::KnownRules;
 use tracer_ebpf::memory::Memory as _;
-use tracer_ebpf::native::{self, MAX_HEALED, NativeWalk, place};
+use tracer_ebpf::native::{self, MAX_RECOVERED, NativeWalk, place};
 use tracer_ebpf::rows::Rule;
+use tracer_ebpf::unwind_row_cache::UnwindRowCache;
 use tracer_ebpf::wire::{MAX_FRAMES, NATIVE_WORDS, SAMPLE_WORDS, end, register};
 
-/// Native frames; why they end. A walk that ends early goes on where it can: `heal`.
+/// Native frames; why they end. A walk that ends early goes on where it can: `recover`.
 /// Like all functions here that have a global name the verifier looks at it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -38,9 +38,9 @@ fn frames() -> u8 {
     begun.window.clear();
     begun.walk.anchor = 0;
     let mut code = end::NOTHING;
-    for _ in 0..=MAX_HEALED {
+    for _ in 0..=MAX_RECOVERED {
         code = walk_native() as u8;
-        if matches!(code, end::COMPLETE | end::TOO_DEEP) || heal_native(u32::from(code)) == 0 {
+        if matches!(code, end::COMPLETE | end::TOO_DEEP) || recover_native(u32::from(code)) == 0 {
             break;
         }
     }
@@ -68,13 +68,13 @@ extern "C" fn walk_native() -> u32 {
 /// Bridges a gap where it can; says whether.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn heal_native(code: u32) -> u32 {
-    u32::from(heal(code as u8))
+extern "C" fn recover_native(code: u32) -> u32 {
+    u32::from(recover(code as u8))
 }
 
 /// Bridges a gap: by the return address of code without unwind information, else at the interpreter's next frame.
 #[inline(always)]
-fn heal(code: u8) -> bool {
+fn recover(code: u8) -> bool {
     let Some(before) = scratch() else { return false };
     before.walk.found = 0;
     if code == end::UNMAPPED && leave_trampoline(before) {
@@ -92,7 +92,7 @@ fn heal(code: u8) -> bool {
     if now.walk.found == 0 && !resume(now, code) {
         return false;
     }
-    now.head.healed += 1;
+    now.head.recovered += 1;
     true
 }
 
@@ -193,7 +193,7 @@ extern "C" fn native_step() -> u32 {
 #[inline(always)]
 pub(super) fn native_world<'a>(
     walk: &Walks,
-    cache: &'a mut KnownRules,
+    cache: &'a mut UnwindRowCache,
     window: &Window,
 ) -> (CachedTables<'a>, StackMemory) {
     let tables = CachedTables { generation: walk.tables.generation(), cache };

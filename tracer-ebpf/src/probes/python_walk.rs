@@ -63,12 +63,12 @@ extern "C" fn find_state() -> u32 {
         walk.thread = python::first_thread(&walk.layout, &UserMemory).unwrap_or(0);
         repeat(MAX_THREADS, |_| thread_step());
     }
-    u32::from(settle())
+    u32::from(decide_end())
 }
 
 /// Whether what was found is the thread's state: it counts only where there is one interpreter.
 #[inline(always)]
-fn settle() -> u8 {
+fn decide_end() -> u8 {
     let Some(scratch) = scratch() else { return end::NOTHING };
     let walk = &mut scratch.walk;
     if !python::is_thread(&walk.layout, walk.thread, walk.fsbase, &UserMemory) {

@@ -10,7 +10,7 @@ use super::waits;
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_get_current_task, bpf_ktime_get_ns, bpf_probe_read_kernel,
 };
-use tracer_ebpf::wire::{CpuState, Run, SliceEvent, StrangerEvent, kind, lost};
+use tracer_ebpf::wire::{BackgroundEvent, CpuState, Run, SliceEvent, kind, lost};
 
 /// `current` leaves this CPU.
 #[inline(always)]
@@ -43,7 +43,7 @@ pub(crate) fn leave_cpu() {
 fn flush_other(state: &mut CpuState) {
     let Run { start_ns, end_ns, pid, comm, .. } = state.run;
     if start_ns != 0 {
-        let event = StrangerEvent { head: head_at(kind::STRANGER, pid, 0, end_ns), start_ns, comm };
+        let event = BackgroundEvent { head: head_at(kind::BACKGROUND, pid, 0, end_ns), start_ns, comm };
         send_event(&event, NO_WAKEUP, lost::SLICES);
         state.run.start_ns = 0;
     }

@@ -5,7 +5,7 @@
 
 use super::maps::{ADDRESS_SPACES, Chunk, FULL_RULES, MAPPINGS, ROWS};
 use core::arch::asm;
-use tracer_ebpf::finding::{Answer, Finding};
+use tracer_ebpf::lookup::{Answer, Lookup};
 use tracer_ebpf::rows::{CHUNK_ROWS, FILLER, FullRule, Rule};
 use tracer_ebpf::wire::{AddressSpace, CodeMapping, MAX_PLACES, end};
 
@@ -40,21 +40,21 @@ impl ProcessTables {
 
     /// What the tables say of `pc`, and of which addresses around it the same.
     #[inline(always)]
-    pub(crate) fn look_up(&mut self, pc: u64) -> Finding {
+    pub(crate) fn look_up(&mut self, pc: u64) -> Lookup {
         if let Some(gap) = self.find(pc) {
             return gap;
         }
         let CodeMapping { start, end, table, .. } = self.last;
         match table {
-            CodeMapping::NO_TABLE => Finding::only(pc, Answer::none(end::NOT_READY)),
-            CodeMapping::NO_INFO => Finding::between(pc, start, end, Answer::none(end::NO_UNWIND_INFO)),
-            _ => self.row(pc).unwrap_or(Finding::only(pc, Answer::none(end::NOT_READY))),
+            CodeMapping::NO_TABLE => Lookup::only(pc, Answer::none(end::NOT_READY)),
+            CodeMapping::NO_INFO => Lookup::between(pc, start, end, Answer::none(end::NO_UNWIND_INFO)),
+            _ => self.row(pc).unwrap_or(Lookup::only(pc, Answer::none(end::NOT_READY))),
         }
     }
 
     /// The mapping that holds `pc`, into `last`; where there is none, the gap.
     #[inline(always)]
-    fn find(&mut self, pc: u64) -> Option<Finding> {
+    fn find(&mut self, pc: u64) -> Option<Lookup> {
         if self.last.start <= pc && pc < self.last.end {
             return None;
         }
@@ -63,31 +63,31 @@ impl ProcessTables {
         let mut step = kept(u64::from(MAX_PLACES / 2)) as u32;
         while step > 0 {
             if step < self.space.places {
-                let Some(probe) = MAPPINGS.get(at + step) else { return Some(Finding::only(pc, unmapped)) };
+                let Some(probe) = MAPPINGS.get(at + step) else { return Some(Lookup::only(pc, unmapped)) };
                 at += at_most(probe.start, pc) as u32 * step;
             }
             step /= 2;
         }
-        let Some(found) = MAPPINGS.get(at) else { return Some(Finding::only(pc, unmapped)) };
+        let Some(found) = MAPPINGS.get(at) else { return Some(Lookup::only(pc, unmapped)) };
         if found.start <= pc && pc < found.end {
             self.last = *found;
             return None;
         }
         if found.start > pc {
-            return Some(Finding::between(pc, 0, found.start, unmapped));
+            return Some(Lookup::between(pc, 0, found.start, unmapped));
         }
         let is_last = at + 1 >= self.space.first + self.space.places;
         let behind = if is_last { None } else { MAPPINGS.get(at + 1) };
-        Some(Finding::between(pc, found.end, behind.map_or(u64::MAX, |next| next.start), unmapped))
+        Some(Lookup::between(pc, found.end, behind.map_or(u64::MAX, |next| next.start), unmapped))
     }
 
     /// The row at `pc` in the table of `last`; `None` where the table is not there.
     #[inline(always)]
-    fn row(&self, pc: u64) -> Option<Finding> {
+    fn row(&self, pc: u64) -> Option<Lookup> {
         let CodeMapping { start, end, bias, table, one_chunk } = self.last;
         let relative = pc.wrapping_sub(bias) as u32;
         let key = u64::from(relative) << 32 | 0xffff_ffff;
-        let nothing = Finding::only(pc, Answer::none(end::NO_UNWIND_INFO));
+        let nothing = Lookup::only(pc, Answer::none(end::NO_UNWIND_INFO));
         let first = ROWS.get_value(table, &0)?;
         let rows = if one_chunk == 1 {
             first
@@ -106,7 +106,7 @@ impl ProcessTables {
         let behind = if at + 1 < CHUNK_ROWS as u64 { rows_at(rows, at + 1) } else { FILLER };
         let next = if behind == FILLER { relative.saturating_add(1) } else { (behind >> 32) as u32 };
         let answer = Answer::rule(Rule(row as u32));
-        Some(Finding::row(pc, [relative, (row >> 32) as u32, next], [start, end], answer))
+        Some(Lookup::row(pc, [relative, (row >> 32) as u32, next], [start, end], answer))
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn fork(child: *const u8) {
     send(kind::FORK, pid);
 }
 
-/// Makes the child of a target a target; a pid that came back to a stranger is forgotten.
+/// Makes the child of a target a target; a pid that came back to a background process is forgotten.
 #[inline(always)]
 fn adopt(parent: u32, pid: u32) -> bool {
     // SAFETY: the value is not kept.
@@ -62,7 +62,7 @@ fn adopt(parent: u32, pid: u32) -> bool {
     true
 }
 
-/// Whether a child is the tracer's own as its parent is; a pid that came back to a stranger is not any more.
+/// Whether a child is the tracer's own as its parent is; a pid that came back to a background process is not any more.
 #[inline(always)]
 fn stays_ours(parent: u32, pid: u32) -> bool {
     if is_ours(parent) {

@@ -6,7 +6,7 @@ use crate::delegation::{self, Behalf, Sourced};
 use crate::ledger::account::{Account, Basis, account};
 use crate::ledger::{diagnostics, rows};
 use crate::power_model::classes;
-use crate::time::background::Strangers;
+use crate::time::background::BackgroundProcesses;
 use crate::time::conditions::Conditions;
 use crate::time::cpu_time::CpuTime;
 use crate::time::cpus::Cpus;
@@ -14,10 +14,10 @@ use crate::time::launchers::register_launch_owners;
 use crate::time::slices::SampledTime;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::options::Accounting;
 use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::Warning;
 
 /// Attributes the energy of a recording: the ledger of each domain, and the joules of each thread and stack. In the logical view workers are
 /// charged to the Python stack that they work for (`delegation`); each thread's sums are those of the physical view, to the microjoule.
@@ -46,14 +46,14 @@ struct Found {
     time: CpuTime,
     behalf: Behalf,
     accounts: Vec<Account>,
-    warnings: Vec<Warning>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl Found {
     fn of(recording: &Recording, accounting: Accounting) -> Self {
         let span = span_of(recording);
         let cpus = Cpus::of(recording);
-        let strangers = Strangers::of(&recording.slices, &recording.strangers);
+        let strangers = BackgroundProcesses::of(&recording.slices, &recording.strangers);
         let mut sampled =
             SampledTime::new(&recording.slices, &recording.samples, &strangers, &recording.unseen, span);
         register_launch_owners(recording, &mut sampled);
@@ -73,21 +73,22 @@ impl Found {
             launchers,
             conditions,
         };
-        let mut warnings = recording.warnings.clone();
+        let mut found: Vec<Diagnostic> =
+            recording.diagnostics.iter().cloned().map(Diagnostic::Recorded).collect();
         let accounts: Vec<Account> = recording
             .domains
             .iter()
             .map(|domain| {
                 let readings = recording.readings.get(&domain.id).map_or(&[][..], Vec::as_slice);
                 let account = account(domain, readings, &basis);
-                warnings.extend(diagnostics::of_domain(domain, &account, span));
+                found.extend(diagnostics::of_domain(domain, &account, span));
                 account
             })
             .collect();
-        warnings.extend(diagnostics::of_kernels(&recording.gpu.tiers));
-        warnings.extend(diagnostics::of_launch_stacks(recording.gpu.stacks));
-        warnings.extend(diagnostics::of_recording(time.overlaps, cpus.time_without_socket(&time)));
-        Self { time, behalf, accounts, warnings }
+        found.extend(diagnostics::of_kernels(&recording.gpu.tiers));
+        found.extend(diagnostics::of_launch_stacks(recording.gpu.stacks));
+        found.extend(diagnostics::of_recording(time.overlaps, cpus.time_without_socket(&time)));
+        Self { time, behalf, accounts, diagnostics: found }
     }
 
     /// Enters what was found into a profile.
@@ -96,7 +97,7 @@ impl Found {
         profile.certainty = rows::certainty(&self.accounts, &sources);
         profile.ledger = self.accounts.into_iter().map(|account| account.row).collect();
         profile.rows = rows;
-        profile.warnings = self.warnings;
+        profile.diagnostics = self.diagnostics;
     }
 }
 

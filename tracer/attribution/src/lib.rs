@@ -7,7 +7,7 @@
 //! ```
 //!
 //! 1. `time`: on-CPU slices are cut into segments, each owned by a sample's stack. Time is conserved to the nanosecond. `unseen`: what no
-//!    sample may stand for. `strangers`: which other processes are told apart.
+//!    sample may stand for. `background`: which other processes are told apart.
 //! 2. `timeline` (its own room): readings become intervals of energy; a model stands in where there is no counter.
 //! 3. `occupancy`: who was on the domain's CPUs in each interval, for how long. The socket is a property of the CPU, not of the process,
 //!    so a thread that migrates is charged on each socket for the time it spent there.
@@ -20,14 +20,14 @@
 //!    `segments`: where a thread's mix changed; `steady`: windows in which no thread changed its function.
 //! 6. `share`: idle apart, the rest split by time, in integers; `posterior`: by expected time and watts; `update`: what an interval's
 //!    energy says about times; `idle`: what becomes of the baseline.
-//! 7. `resample`, `doubt_of_watts` and `lockstep`: how sure all of that is (`profile::certainty`).
-//! 8. `behalf`: for whom workers work, where a view asks for it.
+//! 7. `resampling`, `propagation` and `aliasing`: how sure all of that is (`profile::certainty`).
+//! 8. `delegation`: for whom workers work, where a view asks for it.
 //! 9. `rows`: what each thread and stack gets; `ledger`: the row of each domain; `doubts`: what the reader must know about it.
 //!
 //! DRAM and psys are split by CPU time as packages are: DRAM by the CPUs of its socket, psys by all. A GPU's energy above idle is split by
 //! what was launched on it (`gpu`); where no launches are recorded it is `unattributed`. A gap adds nothing to any number, since nothing was measured.
 //!
-//! Pure: no files, no clock, no symbols. Names are compared (`class`), never read. Sources: the split by CPU time is that of Kepler
+//! Pure: no files, no clock, no symbols. Names are compared (`classes`), never read. Sources: the split by CPU time is that of Kepler
 //! (CLOUD 2023) and Chappie (FSE 2020), with idle apart and exact time; the conservation law and the weights are explained where they stand.
 
 mod attribute;

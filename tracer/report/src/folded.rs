@@ -182,7 +182,7 @@ fn ledger_parts(profile: &Profile, domain: DomainChoice) -> BTreeMap<Vec<String>
         add(vec!["[uncore]".to_owned()], row.uncore);
         add(vec!["[residual]".to_owned()], row.residual);
         for (reason, energy) in &row.unattributed {
-            add(vec![format!("[unattributed: {reason}]")], *energy);
+            add(vec![format!("[unattributed: {}]", reason.name())], *energy);
         }
     }
     parts

@@ -7,8 +7,9 @@ use super::functions::{Function, functions};
 use super::rows::{by_process, by_thread};
 use super::shown::shown_json;
 use super::table_details::runtimes;
-use super::{doubts, run};
+use super::{diagnostics, run, sentences};
 use energy_trace_model::profile::certainty::Weights;
+use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::validity::Gate;
 use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile};
 use energy_trace_model::recording::record::{
@@ -91,7 +92,7 @@ struct SourceLine<'a> {
 #[derive(Serialize)]
 struct IgnoredLine<'a> {
     domain: &'a str,
-    why: &'a str,
+    why: String,
 }
 
 #[derive(Serialize)]
@@ -179,7 +180,7 @@ struct ProcessLine<'a> {
     parent_pid: Option<u32>,
     name: &'a str,
     command: &'a [String],
-    runtime: Option<&'a str>,
+    runtime: Option<String>,
     energy_uj: ByClass,
     time_ns: u64,
     samples: u64,
@@ -200,7 +201,7 @@ impl<'a> Meta<'a> {
         let header = &profile.run.header;
         let unix = UNIX_EPOCH + Duration::from_nanos(header.anchor.unix_ns_of(profile.run.start));
         let summary = profile.run.summary.as_ref();
-        let warnings = doubts::doubts(profile).into_iter();
+        let warnings = diagnostics::diagnostics(profile);
         Self {
             command: &header.command,
             view: profile.options.view.name(),
@@ -215,13 +216,13 @@ impl<'a> Meta<'a> {
             sampling: Sampling {
                 hz: header.sample_hz,
                 samples: profile.run.samples,
-                lost: doubts::lost_total(profile),
+                lost: diagnostics::lost_total(profile),
                 verdicts: run::verdicts(profile),
                 unwind: summary.map(|summary| summary.unwinding),
                 copies: summary
                     .into_iter()
-                    .flat_map(|s| &s.raw)
-                    .map(|(what, &count)| (what.as_str(), count))
+                    .flat_map(|s| &s.copies)
+                    .map(|(what, &count)| (what.code(), count))
                     .collect(),
                 launch_stacks: profile.run.launch_stacks.named().into_iter().collect(),
                 python_whole: profile.run.python_whole,
@@ -230,18 +231,25 @@ impl<'a> Meta<'a> {
                 bpf_ns: summary.and_then(|summary| summary.bpf_ns),
                 tracer_cpu_ns: summary.map(|summary| summary.tracer_cpu_ns),
             },
-            warnings: warnings
-                .map(|warning| WarningLine { code: warning.code, text: warning.text })
-                .collect(),
+            warnings: warnings.iter().map(WarningLine::from).collect(),
         }
+    }
+}
+
+impl From<&Diagnostic> for WarningLine {
+    fn from(found: &Diagnostic) -> Self {
+        Self { code: found.code().to_owned(), text: sentences::diagnostic(found) }
     }
 }
 
 impl<'a> From<&'a Source> for SourceLine<'a> {
     fn from(source: &'a Source) -> Self {
-        let ignored = source.ignored.iter().map(|Ignored { domain, why }| IgnoredLine { domain, why });
+        let ignored = source
+            .ignored
+            .iter()
+            .map(|Ignored { domain, reason }| IgnoredLine { domain, why: sentences::ignored_reason(reason) });
         Self {
-            name: &source.name,
+            name: source.id.name(),
             domains: &source.domains,
             period_ns: source.period_ns,
             quality: source.quality,
@@ -252,7 +260,7 @@ impl<'a> From<&'a Source> for SourceLine<'a> {
 
 impl From<&Weights> for WeightsLine {
     fn from(weights: &Weights) -> Self {
-        let line = |Gate { name, value, limit, passed }| (name, GateLine { value, limit, passed });
+        let line = |Gate { check, value, limit, passed }| (check.name(), GateLine { value, limit, passed });
         let Weights { used, siblings, frequency, .. } = *weights;
         Self { used, siblings, frequency, gates: weights.gates.each().map(line).into() }
     }
@@ -278,11 +286,7 @@ impl<'a> LedgerLine<'a> {
             idle_uj: row.idle.as_uj(),
             uncore_uj: row.uncore.as_uj(),
             residual_uj: row.residual.as_uj(),
-            unattributed: row
-                .unattributed
-                .iter()
-                .map(|(why, energy)| (why.as_str(), energy.as_uj()))
-                .collect(),
+            unattributed: row.unattributed.iter().map(|(why, energy)| (why.name(), energy.as_uj())).collect(),
         }
     }
 }
@@ -329,7 +333,7 @@ fn process_lines<'a>(profile: &'a Profile) -> Vec<ProcessLine<'a>> {
             parent_pid: parent.map(pid_of),
             name: &process.name,
             command: &process.command,
-            runtime: process.runtime.as_deref(),
+            runtime: process.runtime.as_ref().map(sentences::runtime),
             energy_uj: by_class(&cost.energy),
             time_ns: cost.time_ns,
             samples: cost.samples,

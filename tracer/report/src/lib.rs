@@ -3,8 +3,9 @@
 //! Everything here is computed from a `Profile` and the options of the format alone and leaves through a writer. No file is opened, no clock is
 //! read, no terminal is asked: width and colour come in the options. Leaves out `diff` and the binary export formats.
 //!
-//! The formats share four things: `names` (what a frame is called), `shown` (how a name is written that would move the terminal), `fold`
-//! (stacks into rows, each occurrence counted once) and `doubts` (what the reader should know before believing a number).
+//! The formats share `names` (what a frame is called), `shown` (how a name is written that would move the terminal), `fold` (stacks into
+//! rows, each occurrence counted once), `diagnostics` (what the reader should know before believing a number) and `sentences` (the words for
+//! every fact that is a type).
 
 use energy_trace_model::recording::record::DomainClass;
 use std::fmt;
@@ -18,10 +19,11 @@ pub mod folded;
 pub mod functions;
 pub mod json;
 pub mod rows;
+pub mod sentences;
 pub mod shown;
 pub mod table;
 
-mod doubts;
+mod diagnostics;
 mod flame_colors;
 mod flame_titles;
 mod names;

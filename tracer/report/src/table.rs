@@ -5,13 +5,14 @@
 use super::fold::Cost;
 use super::rows::{NO_CALL, Row, rows};
 use super::shown::shown;
-use super::table_cells::{DIM, DOUBT, EnergyScale, Grid, GridRow, Look, TITLE, percent, seconds, watts};
-use super::{By, DomainChoice, doubts, run, short_names};
+use super::table_cells::{DIM, EnergyScale, Grid, GridRow, Look, TITLE, WARNING, percent, seconds, watts};
+use super::{By, DomainChoice, diagnostics, run, sentences, short_names};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// What a table shows and how wide it may be.
@@ -55,7 +56,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     let look = Look { color: options.color, width: options.width.map(usize::from) };
     heading(out, profile, look)?;
     ledger(out, profile, look)?;
-    if let Some(note) = doubts::estimate_note(profile) {
+    if let Some(note) = diagnostics::estimate_note(profile) {
         look.bullets(out, " ", &[note])?;
     }
     let sections = Sections { profile, options, look };
@@ -63,18 +64,22 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     if options.verbose {
         super::table_details::write(out, profile, look)?;
     }
-    let doubts: Vec<String> = doubts::doubts(profile).into_iter().map(|doubt| doubt.text).collect();
-    if !doubts.is_empty() {
+    let warnings: Vec<String> = diagnostics::diagnostics(profile).iter().map(sentences::diagnostic).collect();
+    if !warnings.is_empty() {
         writeln!(out)?;
-        look.line(out, DOUBT, "In doubt")?;
-        look.bullets(out, "!", &doubts)?;
+        look.line(out, WARNING, "Warnings")?;
+        look.bullets(out, "!", &warnings)?;
     }
     Ok(())
 }
 
 fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
     let command = profile.run.header.command.join(" ");
-    let command = if command.is_empty() { "attached processes".to_owned() } else { command };
+    let command = match (command.is_empty(), profile.run.header.system_wide) {
+        (false, _) => command,
+        (true, true) => "whole system".to_owned(),
+        (true, false) => "attached processes".to_owned(),
+    };
     let facts = format!(
         "  {} s, {} samples at {} Hz",
         seconds(profile.run.duration_ns()),
@@ -97,10 +102,11 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     let scale = EnergyScale::for_largest(listed.iter().map(|row| row.measured));
     look.line(out, TITLE, &format!("Where the energy went, in {}", scale.unit))?;
     type Part = (&'static str, fn(&LedgerRow) -> MicroJoules);
+    let recorded = if profile.run.header.command.is_empty() { "recorded\nprograms" } else { "this\nprogram" };
     let parts: [Part; 7] = [
         ("energy", |row| row.measured),
-        ("target", |row| row.target),
-        ("other", |row| row.other),
+        (recorded, |row| row.target),
+        ("other\nprograms", |row| row.other),
         ("idle", |row| row.idle),
         ("uncore", |row| row.uncore),
         ("residual", |row| row.residual),
@@ -138,7 +144,7 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
         let reasons = row.unattributed.iter().filter(|(_, energy)| **energy != MicroJoules::ZERO);
         reasons.map(move |(reason, energy)| {
             let word = run::quality_word(row.quality);
-            format!("{}: {energy} unattributed ({word}): {reason}", row.domain)
+            format!("{}: {energy} unattributed ({word}): {}", row.domain, reason.name())
         })
     });
     look.bullets(out, " ", &reasons.collect::<Vec<_>>())
@@ -165,7 +171,10 @@ fn cores_row(profile: &Profile) -> Option<LedgerRow> {
 
 fn sum_of(rows: &[&LedgerRow], domain: String, quality: Option<Quality>) -> LedgerRow {
     let sum = |part: fn(&LedgerRow) -> MicroJoules| rows.iter().map(|row| part(row)).sum();
-    let unattributed: MicroJoules = rows.iter().flat_map(|row| row.unattributed.values().copied()).sum();
+    let mut unattributed = BTreeMap::new();
+    for (reason, energy) in rows.iter().flat_map(|row| &row.unattributed) {
+        *unattributed.entry(*reason).or_default() += *energy;
+    }
     LedgerRow {
         domain,
         class: DomainClass::Package,
@@ -176,7 +185,7 @@ fn sum_of(rows: &[&LedgerRow], domain: String, quality: Option<Quality>) -> Ledg
         idle: sum(|row| row.idle),
         uncore: sum(|row| row.uncore),
         residual: sum(|row| row.residual),
-        unattributed: std::iter::once((String::new(), unattributed)).collect(),
+        unattributed,
     }
 }
 
@@ -204,22 +213,22 @@ impl Sections<'_> {
                     self.section(out, "Framework calls", "call", calls, Rank::Total)?;
                 }
                 let functions = rows(By::Function);
-                self.section(out, "Functions by their own energy", "function", functions.clone(), Rank::Own)?;
-                self.section(out, "Functions with all they call", "function", functions, Rank::Total)
+                self.section(out, "Top functions, self", "function", functions.clone(), Rank::Own)?;
+                self.section(out, "Top functions, with callees", "function", functions, Rank::Total)
             }
             By::Line => {
                 let lines = rows(By::Line);
-                self.section(out, "Lines by their own energy", "line", lines.clone(), Rank::Own)?;
-                self.section(out, "Lines with all they call", "line", lines, Rank::Total)
+                self.section(out, "Top lines, self", "line", lines.clone(), Rank::Own)?;
+                self.section(out, "Top lines, with callees", "line", lines, Rank::Total)
             }
             By::Stack => {
-                self.section(out, "Stacks, innermost frame first", "stack", rows(By::Stack), Rank::Own)
+                self.section(out, "Top stacks, innermost frame first", "stack", rows(By::Stack), Rank::Own)
             }
             By::Api => self.section(out, "Framework calls", "call", rows(By::Api), Rank::Total),
             By::Library => {
                 let libraries = rows(By::Library);
-                self.section(out, "Libraries by their own energy", "library", libraries.clone(), Rank::Own)?;
-                self.section(out, "Libraries with all they call", "library", libraries, Rank::Total)
+                self.section(out, "Top libraries, self", "library", libraries.clone(), Rank::Own)?;
+                self.section(out, "Top libraries, with callees", "library", libraries, Rank::Total)
             }
             By::Thread => self.section(out, "Threads", "thread", rows(By::Thread), Rank::Own),
             By::Process => self.section(out, "Processes", "process", rows(By::Process), Rank::Own),
@@ -262,7 +271,7 @@ impl Sections<'_> {
         grid.write(out, self.look)?;
         let hidden = (hidden > 0).then(|| format!("and {hidden} more"));
         let rough = rows.iter().any(is_rough).then(|| "~ fewer than 100 samples".to_owned());
-        let open = "? how much it draws is not shown by this run: the interval holds all that it may be";
+        let open = "? this run cannot separate its power from other code; the interval is the possible range";
         let open = rows.iter().any(is_open).then(|| open.to_owned());
         let notes: Vec<String> = hidden.into_iter().chain(rough).chain(open).collect();
         if notes.is_empty() { Ok(()) } else { self.look.line(out, DIM, &format!(" {}", notes.join("; "))) }

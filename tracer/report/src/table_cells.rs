@@ -76,7 +76,7 @@ pub(crate) const TITLE: Style = Style::new().bold();
 /// Head of a table, and rows that stand for no code.
 pub(crate) const DIM: Style = Style::new().dimmed();
 /// Title of what is in doubt.
-pub(crate) const DOUBT: Style = AnsiColor::Yellow.on_default().bold();
+pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 
 impl Look {
     /// Writes one line, in a style where colour is wanted.

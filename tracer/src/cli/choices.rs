@@ -28,7 +28,7 @@ pub(super) fn idle_policy() -> impl TypedValueParser<Value = IdlePolicy> {
         (
             IdlePolicy::Separate,
             "separate",
-            "As rows of its own, `[idle package-0]` and `[GPU idle]`, charged to no program",
+            "In rows of their own, `[idle package-0]` and `[GPU idle]`, charged to no program",
         ),
         (IdlePolicy::Exclude, "exclude", "Like separate, and left out of flame graphs and exports"),
         (
@@ -108,7 +108,7 @@ pub(super) fn gpu_level() -> impl TypedValueParser<Value = GpuLevel> {
         (
             GpuLevel::Kernel,
             "kernel",
-            "Split by the running time of each GPU kernel, measured with CUPTI inside the command; slows launches, and the report says by how much",
+            "Split by the running time of each GPU kernel, measured with CUPTI inside the program; adds a cost to each launch, which the report shows",
         ),
     ])
 }

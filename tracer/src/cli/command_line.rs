@@ -29,11 +29,13 @@ const USAGE: &str = "sudo energy-trace [OPTIONS] -- PROGRAM [ARGS]...
        energy-trace [record|report|flamegraph|export|doctor] [OPTIONS]";
 
 const EXAMPLES: &str = "Examples:
-  sudo energy-trace -- python3 train.py      run a program, show which functions used the energy, and
-                                             write energy-trace.data and energy-trace.svg
-  sudo energy-trace -p 1234 --duration 30s   record a running process for 30 seconds
-  energy-trace report --by line              show the recording again, by source line
-  sudo energy-trace doctor                   check whether this machine can record";
+  Run a program, show which functions used the energy, and write
+  energy-trace.data and energy-trace.svg:
+      sudo energy-trace -- python3 train.py
+  Record a running process for 30 seconds:
+      sudo energy-trace -p 1234 --duration 30s
+  Show the recording again, by source line:
+      energy-trace report --by line";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {

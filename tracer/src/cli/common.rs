@@ -4,7 +4,7 @@
 
 use clap::{Args, ValueEnum};
 
-/// Options of every verb.
+/// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Common {
     /// Show more detail, and what the BPF programs log
@@ -23,11 +23,11 @@ pub(super) struct Common {
 /// When to use color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColorWhen {
-    /// On a terminal, unless `NO_COLOR` is set.
+    /// On a terminal, unless NO_COLOR is set.
     Auto,
-    /// Always.
+    /// Even when the output is not a terminal.
     Always,
-    /// Never.
+    /// No color.
     Never,
 }
 

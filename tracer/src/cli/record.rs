@@ -1,4 +1,4 @@
-//! `energy-trace [record] [OPTIONS] -- COMMAND…`: what can be asked of a recording.
+//! `energy-trace [record] [OPTIONS] -- PROGRAM…`: the options of a recording.
 //!
 //! Leaves out what it means on this machine (`resolve.rs`).
 
@@ -21,8 +21,8 @@ use std::time::Duration;
 /// What the user typed for a recording.
 #[derive(Debug, Args)]
 pub(super) struct RecordArgs {
-    /// The command to run, with its arguments
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "cgroup"])]
+    /// The program to run, with its arguments
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["pid", "cgroup"])]
     pub command: Vec<OsString>,
 
     /// Attach to these processes and their children
@@ -34,11 +34,11 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "What to record", long, value_name = "PATH", conflicts_with = "all")]
     pub cgroup: Option<PathBuf>,
 
-    /// Record every process of the machine, until the command ends or Ctrl-C
+    /// Record every process of the machine, until the program ends or Ctrl-C
     #[arg(help_heading = "What to record", short, long)]
     pub all: bool,
 
-    /// Stop recording after this time, such as 30s or 5m; the command keeps running
+    /// Stop recording after this time, such as 30s or 5m; the program keeps running
     #[arg(help_heading = "What to record", long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
@@ -99,7 +99,7 @@ pub(super) struct RecordArgs {
     pub nvml_lib: Option<PathBuf>,
 
     /// How finely GPU energy is attributed
-    #[arg(help_heading = "Energy", long, value_name = "TIER", default_value = "launch", value_parser = choices::gpu_level())]
+    #[arg(help_heading = "Energy", long, value_name = "LEVEL", default_value = "launch", value_parser = choices::gpu_level())]
     pub gpu: GpuLevel,
 
     /// Idle power of the machine in watts, instead of measuring it for one second before the start
@@ -115,7 +115,7 @@ pub(super) struct RecordArgs {
     pub measured_only: bool,
 
     /// Name the kernels that oneDNN (in PyTorch, TensorFlow) generates at run time: sets ONEDNN_JIT_PROFILE=2 and DNNL_JIT_PROFILE=2 for
-    /// the command
+    /// the program
     #[arg(help_heading = "Sampling", long)]
     pub jit_names: bool,
 
@@ -124,7 +124,7 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "Sampling", long)]
     pub inlines: bool,
 
-    /// Under sudo, run the command as root instead of as the user who called sudo
+    /// Under sudo, run the program as root instead of as the user who called sudo
     #[arg(help_heading = "What to record", long)]
     pub as_root: bool,
 }

@@ -39,14 +39,18 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints what is wrong with the command line, or the help that was asked for.
+/// Prints what is wrong with the command line, or the requested help.
 fn refuse(error: &clap::Error) -> ExitCode {
     // A reader of the help that closes the pipe, and a closed stderr, are nobody's failure.
-    let _ = error.print();
-    if let Some(word) = unknown_command(error) {
-        let word = shown(word);
-        let _ =
-            writeln!(std::io::stderr(), "\nTo record a program, put it after `--`: energy-trace -- {word} …");
-    }
+    let _ = match unknown_command(error) {
+        Some(word) => {
+            let word = shown(word);
+            let text = format!(
+                "`{word}` is not an energy-trace command; to record a program, put it after `--`: energy-trace -- {word} …"
+            );
+            Cli::command().error(ErrorKind::InvalidSubcommand, text).print()
+        }
+        None => error.print(),
+    };
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

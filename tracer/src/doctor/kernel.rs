@@ -158,7 +158,7 @@ fn sampling_event(root: &Path) -> Finding {
     Finding::ok("sampling", format!("{}, {}", decision.event, decision.why))
 }
 
-/// Rates that are asked about: the default, and one for short programs.
+/// Rates that are checked: the default, and one for short programs.
 const RATES: [u32; 2] = [99, 499];
 
 /// What the kernel's limit lets come of samples.

@@ -3,8 +3,9 @@
 use super::finding::{DoctorPlan, Finding};
 use super::gpu_kernel_tier;
 use crate::power::survey::survey;
-use crate::power::{NVML, PowerPlan, Remark, SOURCES};
-use energy_trace_model::recording::record::{Quality, Source};
+use crate::power::{PowerPlan, SOURCES};
+use energy_trace_model::recording::record::{PowerDiagnostic, Quality, Source, SourceId};
+use energy_trace_report::sentences::{advice, ignored_reason, power_fact, source_note};
 
 /// One finding a source and ignored domain, and a warning when nothing measures the CPUs.
 pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
@@ -14,8 +15,8 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
         ..PowerPlan::default()
     });
     let mut findings = describe(&survey.sources);
-    findings.extend(survey.remarks.iter().map(of_remark));
-    let has_gpu = |source: &Source| source.name == NVML && !source.domains.is_empty();
+    findings.extend(survey.diagnostics.iter().map(of_device));
+    let has_gpu = |source: &Source| source.id == SourceId::Nvml && !source.domains.is_empty();
     if survey.sources.iter().any(has_gpu) {
         findings.extend(gpu_kernel_tier::examine(plan));
     }
@@ -23,8 +24,9 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
 }
 
 /// A finding with its word, by which reports name it too.
-fn of_remark(remark: &Remark) -> Finding {
-    Finding::warn("power", format!("{} [{}]", remark.text, remark.code), remark.advice.clone())
+fn of_device(found: &PowerDiagnostic) -> Finding {
+    let text = format!("{} [{}]", power_fact(found), found.code());
+    Finding::warn("power", text, advice(found).unwrap_or_default())
 }
 
 /// What was found comes first, then what is not used, then what that means.
@@ -45,7 +47,7 @@ fn describe(sources: &[Source]) -> Vec<Finding> {
 
 /// What people call a source.
 fn title(source: &Source) -> &str {
-    SOURCES.iter().find(|kind| kind.word == source.name).map_or(&source.name, |kind| kind.title)
+    SOURCES.iter().find(|kind| kind.word == source.id.name()).map_or(source.id.name(), |kind| kind.title)
 }
 
 /// A source with its domains, where it has any.
@@ -55,7 +57,7 @@ fn found(source: &Source) -> Option<Finding> {
         Quality::Apportioned => "apportioned",
         Quality::Estimated => "estimated",
     };
-    let notes: String = source.notes.iter().map(|note| format!("; {note}")).collect();
+    let notes: String = source.notes.iter().map(|note| format!("; {}", source_note(note))).collect();
     let text = format!("{} ({quality}): {}{notes}", title(source), source.domains.join(", "));
     (!source.domains.is_empty()).then(|| Finding::ok("power", text))
 }
@@ -64,11 +66,11 @@ fn found(source: &Source) -> Option<Finding> {
 fn unused(source: &Source) -> impl Iterator<Item = Finding> {
     let title = title(source);
     source.ignored.iter().map(move |ignored| {
-        let what = match ignored.domain == source.name {
-            true => format!("{title} is not used"),
+        let what = match ignored.domain == source.id.name() {
+            true => format!("{title}: not available"),
             false => format!("{title}: {} is not used", ignored.domain),
         };
-        Finding::unused("power", format!("{what}: {}", ignored.why))
+        Finding::unused("power", format!("{what}: {}", ignored_reason(&ignored.reason)))
     })
 }
 
@@ -76,11 +78,11 @@ fn unused(source: &Source) -> impl Iterator<Item = Finding> {
 mod tests {
     use super::describe;
     use crate::doctor::Level;
-    use energy_trace_model::recording::record::{Ignored, Quality, Source};
+    use energy_trace_model::recording::record::{Ignored, IgnoredReason, Quality, Source, SourceId};
 
     fn source(name: &str, quality: Quality, domains: &[&str], ignored: Vec<Ignored>) -> Source {
         let domains = domains.iter().map(ToString::to_string).collect();
-        Source { name: name.into(), domains, period_ns: 0, quality, ignored, notes: vec![] }
+        Source { id: SourceId::from_name(name), domains, period_ns: 0, quality, ignored, notes: vec![] }
     }
 
     /// A machine with the model only is warned about; one with a counter is not. What is ignored is named with its reason.
@@ -88,9 +90,14 @@ mod tests {
     fn estimates_are_a_warning() {
         let estimated = describe(&[source("model", Quality::Estimated, &["package-0"], vec![])]);
         assert_eq!(estimated.iter().map(|f| f.level).max(), Some(Level::Warn));
-        let mirror = Ignored { domain: "intel-rapl-mmio:0".into(), why: "a mirror of package-0".into() };
+        let mirror = Ignored {
+            domain: "intel-rapl-mmio:0".into(),
+            reason: IgnoredReason::SameCounter { first: "package-0".into() },
+        };
         let measured = describe(&[source("powercap", Quality::Measured, &["package-0"], vec![mirror])]);
         assert!(measured.iter().all(|f| f.level <= Level::Ok));
-        assert!(measured.iter().any(|f| f.text.contains("intel-rapl-mmio:0 is not used: a mirror")));
+        assert!(
+            measured.iter().any(|f| f.text.contains("intel-rapl-mmio:0 is not used: shows the same counter"))
+        );
     }
 }

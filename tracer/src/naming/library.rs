@@ -3,7 +3,7 @@
 use super::debug_file;
 use crate::foreign::Root;
 use crate::resolver::question::NameFacts;
-use crate::resolver::{Mishap, ResolveError, Worker};
+use crate::resolver::{ReadFailure, ResolveError, Worker};
 use crate::symbolize::{Detail, Place};
 use energy_trace_model::ids::BuildId;
 use std::fs::File;
@@ -35,7 +35,7 @@ impl Library {
         self.ask(worker, &label, offsets, detail).unwrap_or_else(|error| {
             log::debug!("no symbols of {label}: {error}");
             if let ResolveError::Refused { too_large: false, .. } = error {
-                worker.note(&label, Mishap::Damaged);
+                worker.note(&label, ReadFailure::Damaged);
             }
             Vec::new()
         })

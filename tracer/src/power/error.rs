@@ -1,9 +1,10 @@
-//! Why a run cannot have the power sources that were asked for, each with what to do about it.
+//! Why a run cannot have the power sources that it names, each with what to do about it.
 
 use super::meter_log::ReplayError;
 use energy_trace_model::recording::record::Source;
+use energy_trace_report::sentences::ignored_reason;
 
-/// Why a run cannot have the power sources that were asked for.
+/// Why a run cannot have the power sources that it names.
 #[derive(Debug, thiserror::Error)]
 pub enum PowerError {
     /// `none` beside other words.
@@ -11,7 +12,7 @@ pub enum PowerError {
         "--power none cannot be combined with other sources; leave out `none`, or the other --power options"
     )]
     NoneWithOthers,
-    /// A source that was asked for by name and is not there.
+    /// A source that was named and is not there.
     #[error("--power {name} gives no counter: {why}")]
     Missing {
         /// The source.
@@ -53,6 +54,6 @@ pub enum PowerError {
 
 /// Why nothing is taken of a source, in one line.
 pub(super) fn ignored_reasons(source: &Source) -> String {
-    let reasons = source.ignored.iter().map(|i| format!("{}: {}", i.domain, i.why));
+    let reasons = source.ignored.iter().map(|i| format!("{}: {}", i.domain, ignored_reason(&i.reason)));
     reasons.collect::<Vec<_>>().join("; ")
 }

@@ -5,8 +5,10 @@
 use super::error::PowerError;
 use super::meter_log::Replay;
 use super::plan::PowerPlan;
-use super::source::{PowerSource, Remark};
-use energy_trace_model::recording::record::{Domain, DomainClass, Quality, Source};
+use super::source::PowerSource;
+use energy_trace_model::recording::record::{
+    Domain, DomainClass, IgnoredReason, PowerDiagnostic, Quality, Source,
+};
 use std::path::Path;
 
 /// One kind of power source, as it stands in the table `SOURCES`.
@@ -22,14 +24,14 @@ pub struct SourceKind {
     /// What its numbers are worth at best.
     pub quality: Quality,
     /// Why `auto` does not take it here; `None`: it does.
-    pub(super) why_not_auto: fn(&Request) -> Option<&'static str>,
+    pub(super) why_not_auto: fn(&Request) -> Option<IgnoredReason>,
     /// Looks for it. That nothing is there is no error: the reason is in `source.ignored`.
     pub(super) discover: fn(&Request) -> Result<Discovered, PowerError>,
 }
 
 /// What a source is looked for with.
 pub(super) struct Request<'a> {
-    /// What was asked for.
+    /// The request.
     pub(super) plan: &'a PowerPlan,
     /// The file after the word, for kinds that take one.
     pub(super) file: Option<&'a Path>,
@@ -48,7 +50,7 @@ pub(super) struct Discovered {
     /// A second reader of counters that an earlier source has, to compare the two.
     pub(super) second_reader: Option<Box<dyn PowerSource>>,
     /// What to know before believing the numbers.
-    pub(super) remarks: Vec<Remark>,
+    pub(super) diagnostics: Vec<PowerDiagnostic>,
 }
 
 /// Where a source's energy comes from.
@@ -78,16 +80,16 @@ impl Discovered {
     /// Counters, or none, of a source.
     pub(super) fn counters(source: Source, counters: Option<impl PowerSource + 'static>) -> Self {
         let meter = counters.map(|counters| Meter::Counters(Box::new(counters)));
-        Self { source, meter, second_reader: None, remarks: Vec::new() }
+        Self { source, meter, second_reader: None, diagnostics: Vec::new() }
     }
 }
 
 /// For kinds that `auto` always takes.
-pub(super) const fn always(_: &Request) -> Option<&'static str> {
+pub(super) const fn always(_: &Request) -> Option<IgnoredReason> {
     None
 }
 
 /// For kinds of GPUs.
-pub(super) fn unless_gpus_are_off(request: &Request) -> Option<&'static str> {
-    (!request.plan.gpu).then_some("GPUs are switched off (--gpu off)")
+pub(super) fn unless_gpus_are_off(request: &Request) -> Option<IgnoredReason> {
+    (!request.plan.gpu).then_some(IgnoredReason::GpusOff)
 }

@@ -24,5 +24,5 @@ pub use meter_log::ReplayError;
 pub use plan::{PowerPlan, SourceChoice};
 pub use reading::{PowerEnd, PowerTask};
 pub use set::{PowerSet, open};
-pub use source::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark};
-pub use sources::{NVML, SOURCES};
+pub use source::{Attempt, Calibrator, Extra, Learned, PowerSource};
+pub use sources::SOURCES;

@@ -1,4 +1,4 @@
-//! Choosing the sources: what `auto` takes, what was asked for by name, and how they become one list of domains.
+//! Choosing the sources: what `auto` takes, what was named, and how they become one list of domains.
 //!
 //! Before the start it also learns what the meters are worth: idle power, how they step and lag, and whether two drivers agree. Leaves out
 //! how each source reads its hardware (`sources/`) and the reading of the run (`reading/`).
@@ -8,12 +8,13 @@ use super::idle;
 use super::kind::{Discovered, Meter, Request, SourceKind};
 use super::plan::{PowerPlan, SourceChoice};
 use super::reading::{self, Clocks, CrossCheck, Live, LiveReplay, PowerTask};
-use super::source::{PowerSource, Remark};
+use super::source::PowerSource;
 use super::sources::{SOURCES, model};
 use crate::threads::on_thread;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, IdleBaseline, Origin, Quality, Record, Scope, Source, Warning,
+    Domain, DomainClass, IdleBaseline, IdleOrigin, IgnoredReason, Origin, PowerDiagnostic, Quality, Record,
+    Scope, Source, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
 use std::path::Path;
@@ -32,9 +33,10 @@ pub struct PowerSet {
     period: Duration,
     /// A second reader of the counters of one live source, and that source's place.
     pub(super) check: Option<(usize, CrossCheck)>,
-    pub(super) warnings: Vec<Warning>,
+    /// What was found wrong before the start.
+    pub(super) disagreements: Vec<PowerDiagnostic>,
     /// What to know of devices before believing their numbers.
-    pub(super) remarks: Vec<Remark>,
+    pub(super) of_devices: Vec<PowerDiagnostic>,
 }
 
 /// Opens what the plan asks for.
@@ -44,7 +46,7 @@ pub struct PowerSet {
 /// counter covers the CPUs, unless estimates are refused. What a source offers and is not used is in its `ignored`, with the reason.
 ///
 /// # Errors
-/// When a source that was asked for by name is missing, a log is bad, or nothing is measured and estimates are refused.
+/// When a source that was named is missing, a log is bad, or nothing is measured and estimates are refused.
 pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
     let mut set = PowerSet::empty(plan.period);
     if plan.choices.contains(&SourceChoice::None) {
@@ -80,8 +82,8 @@ impl PowerSet {
             clocks: None,
             period,
             check: None,
-            warnings: Vec::new(),
-            remarks: Vec::new(),
+            disagreements: Vec::new(),
+            of_devices: Vec::new(),
         }
     }
 
@@ -100,12 +102,8 @@ impl PowerSet {
     /// # Errors
     /// When no thread can be had.
     pub fn start(self, records: Sender<Record>) -> std::io::Result<PowerTask> {
-        let said = |remark: Remark| Warning {
-            code: remark.code.to_owned(),
-            text: format!("{}; {}", remark.text, remark.advice),
-        };
-        let warnings = self.warnings.into_iter().chain(self.remarks.into_iter().map(said)).collect();
-        reading::start(self.live, self.replays, self.clocks, self.period, warnings, records)
+        let diagnostics = self.disagreements.into_iter().chain(self.of_devices).collect();
+        reading::start(self.live, self.replays, self.clocks, self.period, diagnostics, records)
     }
 
     /// Adds a source that was looked at and gives nothing.
@@ -126,7 +124,7 @@ impl PowerSet {
     }
 
     /// Why `auto` leaves a source out here; `None`: it takes it.
-    pub(super) fn why_not_auto(&self, kind: &SourceKind, plan: &PowerPlan) -> Option<&'static str> {
+    pub(super) fn why_not_auto(&self, kind: &SourceKind, plan: &PowerPlan) -> Option<IgnoredReason> {
         (kind.why_not_auto)(&Request { plan, file: None, named: false, taken: &self.domains })
     }
 
@@ -141,7 +139,7 @@ impl PowerSet {
         (kind.discover)(&Request { plan, file, named, taken: &self.domains })
     }
 
-    /// Looks for a source and takes what is there. Nothing is an error where it was asked for by name, else a line in the report; what has
+    /// Looks for a source and takes what is there. Nothing is an error where it was named, else a line in the report; what has
     /// nothing to say has no line.
     pub(super) fn take(
         &mut self,
@@ -150,8 +148,9 @@ impl PowerSet {
         file: Option<&Path>,
         named: bool,
     ) -> Result<(), PowerError> {
-        let Discovered { source, meter, second_reader, remarks } = self.discover(kind, plan, file, named)?;
-        self.remarks.extend(remarks);
+        let Discovered { source, meter, second_reader, diagnostics } =
+            self.discover(kind, plan, file, named)?;
+        self.of_devices.extend(diagnostics);
         if named && meter.is_none() && second_reader.is_none() {
             return Err(PowerError::Missing { name: kind.word, why: ignored_reasons(&source) });
         }
@@ -190,7 +189,7 @@ impl PowerSet {
             self.domains.iter_mut().filter(|d| d.class == DomainClass::Package && is_counter(d)).collect();
         let parts = model::split(power, &vec![1; packages.len()]);
         for (domain, power) in packages.into_iter().zip(parts) {
-            domain.idle = Some(IdleBaseline { power, how: "--idle-watts".to_owned() });
+            domain.idle = Some(IdleBaseline { power, origin: IdleOrigin::Given });
         }
     }
 
@@ -199,7 +198,7 @@ impl PowerSet {
         let domains = ids.into_iter().zip(hardware.domains()).map(|(id, d)| (id, d.name.clone())).collect();
         let only_psys = hardware.domains().iter().all(|d| d.class == DomainClass::Psys);
         let shown = hardware.domains().iter().map(|d| only_psys || d.class.adds_up()).collect();
-        self.live.push(Live { source: hardware, name: source.name.clone(), domains, shown });
+        self.live.push(Live { source: hardware, id: source.id.clone(), domains, shown });
         self.sources.push(source);
         Ok(())
     }
@@ -209,7 +208,8 @@ impl PowerSet {
         let mut ids = Vec::new();
         for domain in domains {
             if let Some(first) = self.sources.iter().find(|s| s.domains.contains(&domain.name)) {
-                let (domain, first, second) = (domain.name.clone(), first.name.clone(), source.name.clone());
+                let (domain, first, second) =
+                    (domain.name.clone(), first.id.to_string(), source.id.to_string());
                 return Err(PowerError::Clash { domain, first, second });
             }
             let id = DomainId::new(u32::try_from(self.domains.len()).unwrap_or(u32::MAX));
@@ -242,12 +242,13 @@ impl PowerSet {
                 idle::extend(tracks, &attempts);
             }
         }
-        let mut how = format!("measured over {:.1} s before the start", over.as_secs_f64());
-        if let Some((before, after)) = ticks_before.zip(idle::read_cpu_ticks()) {
-            how.push_str(&busy_remark(idle::busy_percent(before, after)));
-        }
-        self.finish_calibrations(calibrations, &how).await;
-        self.set_idle(&tracks, &how);
+        let ticks = ticks_before.zip(idle::read_cpu_ticks());
+        let origin = IdleOrigin::Measured {
+            over_ns: u64::try_from(over.as_nanos()).unwrap_or(u64::MAX),
+            busy_percent: ticks.map(|(before, after)| idle::busy_percent(before, after)),
+        };
+        self.finish_calibrations(calibrations, &origin).await;
+        self.set_idle(&tracks, &origin);
         self.finish_check();
     }
 
@@ -266,29 +267,29 @@ impl PowerSet {
     async fn finish_calibrations(
         &mut self,
         calibrations: Vec<(usize, oneshot::Receiver<Vec<idle::Track>>)>,
-        how: &str,
+        origin: &IdleOrigin,
     ) {
         for (place, reading) in calibrations {
             let (Ok(tracks), Some(live)) = (reading.await, self.live.get_mut(place)) else { continue };
             let learned = live.source.learn(tracks);
-            add_notes(&mut self.sources, &live.name, learned.notes);
+            add_notes(&mut self.sources, &live.id, learned.notes);
             for ((id, _), power) in live.domains.iter().zip(learned.idle) {
                 let domain = self.domains.get_mut(id.index()).filter(|d| d.idle.is_none());
                 if let (Some(domain), Some(power)) = (domain, power) {
-                    domain.idle = Some(IdleBaseline { power, how: how.to_owned() });
+                    domain.idle = Some(IdleBaseline { power, origin: origin.clone() });
                 }
             }
         }
     }
 
-    /// Watches the meters that can be read quickly for a moment, and returns the sources with what can be said of them, and the remarks.
-    pub(super) fn examine(mut self, over: Duration) -> (Vec<Source>, Vec<Remark>) {
+    /// Watches the meters that can be read quickly for a moment, and returns the sources with notes on them, and the remarks.
+    pub(super) fn examine(mut self, over: Duration) -> (Vec<Source>, Vec<PowerDiagnostic>) {
         for live in &mut self.live {
             let Some(calibrator) = live.source.calibrator() else { continue };
             let notes = live.source.learn(calibrator(over)).notes;
-            add_notes(&mut self.sources, &live.name, notes);
+            add_notes(&mut self.sources, &live.id, notes);
         }
-        (self.sources, self.remarks)
+        (self.sources, self.of_devices)
     }
 
     fn checked(&mut self) -> Option<(&mut Live, &mut CrossCheck)> {
@@ -300,18 +301,13 @@ impl PowerSet {
     fn finish_check(&mut self) {
         let Some((live, check)) = self.checked() else { return };
         let agreements = check.compare(live.source.as_mut());
-        let name = live.name.clone();
+        let id = live.id.clone();
         for agreement in &agreements {
-            let (domain, percent) = (&agreement.domain, agreement.percent());
-            let text = format!(
-                "{domain}: perf differs from powercap by {percent:+.1} %, as compared before the start"
-            );
+            let (domain, permille) = (agreement.domain.clone(), agreement.permille());
             if agreement.is_broken() {
-                let advice = "one of the two drivers has the wrong unit; --power perf reads the other one";
-                let text = format!("{text}; {advice}");
-                self.warnings.push(Warning { code: "sources-disagree".to_owned(), text });
-            } else if let Some(source) = self.sources.iter_mut().find(|s| s.name == name) {
-                source.notes.push(text);
+                self.disagreements.push(PowerDiagnostic::SourcesDisagree { domain, permille });
+            } else if let Some(source) = self.sources.iter_mut().find(|source| source.id == id) {
+                source.notes.push(SourceNote::PerfAgainstPowercap { domain, permille });
             }
         }
         self.check = None;
@@ -321,12 +317,12 @@ impl PowerSet {
         live.domains.iter().any(|(id, _)| self.domains.get(id.index()).is_some_and(|d| d.idle.is_none()))
     }
 
-    fn set_idle(&mut self, tracks: &[Vec<idle::Track>], how: &str) {
+    fn set_idle(&mut self, tracks: &[Vec<idle::Track>], origin: &IdleOrigin) {
         for (live, tracks) in self.live.iter().zip(tracks) {
             for ((id, _), track) in live.domains.iter().zip(tracks) {
                 if let Some(domain) = self.domains.get_mut(id.index()).filter(|d| d.idle.is_none()) {
                     domain.idle =
-                        idle::baseline(track).map(|power| IdleBaseline { power, how: how.to_owned() });
+                        idle::baseline(track).map(|power| IdleBaseline { power, origin: origin.clone() });
                 }
             }
         }
@@ -342,19 +338,11 @@ fn is_estimate(kind: &SourceKind) -> bool {
     kind.quality == Quality::Estimated
 }
 
-/// Gives what was learned to the source of that name.
-fn add_notes(sources: &mut [Source], name: &str, notes: Vec<String>) {
-    if let Some(source) = sources.iter_mut().find(|source| source.name == name) {
+/// Gives what was learned to its source.
+fn add_notes(sources: &mut [Source], id: &SourceId, notes: Vec<SourceNote>) {
+    if let Some(source) = sources.iter_mut().find(|source| source.id == *id) {
         source.notes.extend(notes);
     }
-}
-
-/// What a baseline is worth that was measured on CPUs this busy; a tenth is what a desktop does at rest.
-fn busy_remark(percent: u64) -> String {
-    if percent < 10 {
-        return String::new();
-    }
-    format!(", while the CPUs were {percent} % busy: too high, so stop other work or give --idle-watts")
 }
 
 #[cfg(test)]

@@ -3,8 +3,11 @@
 use super::{PowerError, open};
 use crate::power::survey::survey;
 use crate::power::{PowerPlan, SourceChoice};
-use energy_trace_model::recording::record::{DomainClass, Frequencies, Origin, Record, Scope, Source};
+use energy_trace_model::recording::record::{
+    DomainClass, Frequencies, IgnoredReason, Origin, Record, Scope, Source,
+};
 use energy_trace_model::units::MicroWatts;
+use energy_trace_report::sentences::{ignored_reason, source_note};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -95,14 +98,14 @@ fn domains_are_described() {
     );
 }
 
-/// A virtual machine without anything: the model by itself, an error where estimates are refused or powercap is asked for.
+/// A virtual machine without anything: the model by itself, an error where estimates are refused or powercap is named.
 #[test]
 fn machine_without_counters() {
     let nothing = tempfile::tempdir().unwrap();
     let set = open(&plan(nothing.path(), &[])).unwrap();
     assert!(matches!(set.domains()[0].origin, Origin::Model { .. }));
     assert_eq!(
-        set.sources().iter().map(|s| s.name.clone()).collect::<Vec<_>>(),
+        set.sources().iter().map(|s| s.id.to_string()).collect::<Vec<_>>(),
         ["powercap", "perf", "hwmon", "model"]
     );
     let measured = PowerPlan { measured_only: true, ..plan(nothing.path(), &[]) };
@@ -120,7 +123,7 @@ fn machine_without_counters() {
 fn unusable_counter() {
     let tree = tree(&[("intel-rapl:0", "package-0", "N/A")]);
     let set = open(&plan(tree.path(), &[])).unwrap();
-    assert!(set.sources()[0].ignored[0].why.contains("does not hold a number"));
+    assert!(ignored_reason(&set.sources()[0].ignored[0].reason).contains("does not hold a number"));
     assert!(matches!(set.domains()[0].origin, Origin::Model { .. }));
 }
 
@@ -177,11 +180,11 @@ fn survey_never_fails() {
     plan.choices.push(SourceChoice::File("replay", PathBuf::from("/nonexistent.csv")));
     let sources = survey(&plan).sources;
     assert_eq!(
-        sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+        sources.iter().map(|s| s.id.name()).collect::<Vec<_>>(),
         ["powercap", "perf", "nvml", "hwmon", "replay", "model"]
     );
-    assert!(sources[4].ignored[0].why.contains("/nonexistent.csv"));
-    assert!(sources[5].domains.is_empty() && sources[5].ignored[0].why.contains("have a counter"));
+    assert!(ignored_reason(&sources[4].ignored[0].reason).contains("/nonexistent.csv"));
+    assert!(sources[5].domains.is_empty() && sources[5].ignored[0].reason == IgnoredReason::CpusHaveCounter);
 }
 
 /// What the survey shows as taken is what a run takes: a socket that powercap reads is not taken from hwmon too, and with GPUs switched
@@ -200,7 +203,7 @@ fn survey_shows_what_a_run_takes() {
     for plan in [plan(tree.path(), &[]), PowerPlan { gpu: true, ..plan(tree.path(), &[]) }] {
         let taken = |sources: Vec<Source>| -> BTreeMap<String, Vec<String>> {
             let measured = sources.into_iter().filter(|s| !s.domains.is_empty());
-            measured.map(|source| (source.name, source.domains)).collect()
+            measured.map(|source| (source.id.to_string(), source.domains)).collect()
         };
         let surveyed = taken(survey(&plan).sources);
         assert_eq!(surveyed, taken(open(&plan).unwrap().sources()));
@@ -245,8 +248,8 @@ fn check_perf_against_powercap(pmu_scale: &str) -> (Vec<String>, Vec<String>) {
     runtime.block_on(set.measure_idle(Duration::from_millis(1500)));
     done.store(true, Ordering::Relaxed);
     meter.join().unwrap();
-    let warnings = set.warnings.iter().map(|w| w.code.clone()).collect();
-    (set.sources[0].notes.clone(), warnings)
+    let warnings = set.disagreements.iter().map(|found| found.code().to_owned()).collect();
+    (set.sources[0].notes.iter().map(source_note).collect(), warnings)
 }
 
 /// Where perf and powercap agree, the source says so; a unit that is wrong by a factor is a warning.

@@ -3,7 +3,9 @@
 //! Leaves out which sources there are (`sources/`) and when they are read (`reading/`).
 
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::recording::record::{Domain, GpuMeter, GpuUse, Quality, Source, Warning};
+use energy_trace_model::recording::record::{
+    Domain, GpuMeter, GpuUse, PowerDiagnostic, Quality, Source, SourceId, SourceNote,
+};
 use energy_trace_model::units::MicroWatts;
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ pub trait PowerSource: Send {
         Learned::default()
     }
 
-    /// How often it has to be read so that its steps are seen one by one; `None`: as often as asked for is enough, or nobody knows.
+    /// How often it has to be read so that its steps are seen one by one; `None`: the requested rate is enough, or nobody knows.
     fn longest_period(&self) -> Option<Duration> {
         None
     }
@@ -36,8 +38,8 @@ pub trait PowerSource: Send {
         Vec::new()
     }
 
-    /// What the whole run has shown: extras, and doubts for the reader.
-    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<Warning>) {
+    /// What the whole run has shown: extras, and findings for the reader.
+    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<PowerDiagnostic>) {
         (self.extras(), Vec::new())
     }
 }
@@ -48,8 +50,8 @@ pub type Calibrator = Box<dyn FnOnce(Duration) -> Vec<Vec<(KtimeNs, u64)>> + Sen
 /// What quick readings of meters have shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
-    /// For the reader of a report, one sentence each.
-    pub notes: Vec<String>,
+    /// For the reader of a report.
+    pub notes: Vec<SourceNote>,
     /// The power of each domain meanwhile, in the order of `domains`, where it is known better than by readings at the usual rate.
     pub idle: Vec<Option<MicroWatts>>,
 }
@@ -63,21 +65,10 @@ pub enum Extra {
     GpuUses(Vec<GpuUse>),
 }
 
-/// What a reader should know before believing a source's numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
-    /// A stable word for scripts: `gpu-mig`.
-    pub code: &'static str,
-    /// What is so.
-    pub text: String,
-    /// What to do about it.
-    pub advice: String,
-}
-
 /// A source of counters of which nothing was found yet; `ignored` and `domains` tell what was.
 pub(super) fn measured_source(name: &str, period: Duration) -> Source {
     Source {
-        name: name.to_owned(),
+        id: SourceId::from_name(name),
         domains: Vec::new(),
         period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
         quality: Quality::Measured,

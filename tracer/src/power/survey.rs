@@ -6,9 +6,8 @@
 use super::kind::{Discovered, SourceKind};
 use super::plan::PowerPlan;
 use super::set::PowerSet;
-use super::source::Remark;
 use super::sources::SOURCES;
-use energy_trace_model::recording::record::{Ignored, Source};
+use energy_trace_model::recording::record::{Ignored, IgnoredReason, PowerDiagnostic, Source, SourceId};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ pub struct Survey {
     /// Every source with its domains, and what is ignored and why. The model comes last, with a remark on whether `auto` would use it.
     pub sources: Vec<Source>,
     /// What a reader should know before believing their numbers.
-    pub remarks: Vec<Remark>,
+    pub diagnostics: Vec<PowerDiagnostic>,
 }
 
 /// Looks at everything; GPUs for half a second, to see how their meters step.
@@ -34,38 +33,41 @@ pub fn survey(plan: &PowerPlan) -> Survey {
         match set.why_not_auto(kind, plan) {
             None => offer(&mut set, kind, plan, None),
             Some(_) if kind.takes_file => {}
-            Some(why) => add_declined(&mut set, kind, plan, why),
+            Some(reason) => add_declined(&mut set, kind, plan, &reason),
         }
     }
-    let (sources, remarks) = set.examine(WATCHED);
-    Survey { sources, remarks }
+    let (sources, diagnostics) = set.examine(WATCHED);
+    Survey { sources, diagnostics }
 }
 
 /// Adds a source; one that cannot be taken says why.
 fn offer(set: &mut PowerSet, kind: &SourceKind, plan: &PowerPlan, file: Option<&Path>) {
     if let Err(error) = set.take(kind, plan, file, false) {
         set.add_source(Source {
-            name: kind.word.to_owned(),
+            id: SourceId::from_name(kind.word),
             domains: Vec::new(),
             period_ns: 0,
             quality: kind.quality,
-            ignored: vec![Ignored { domain: kind.word.to_owned(), why: error.to_string() }],
+            ignored: vec![Ignored {
+                domain: kind.word.to_owned(),
+                reason: IgnoredReason::Failed { error: error.to_string() },
+            }],
             notes: Vec::new(),
         });
     }
 }
 
 /// Adds what a source has that `auto` leaves alone here; one that has nothing has no line.
-fn add_declined(set: &mut PowerSet, kind: &SourceKind, plan: &PowerPlan, why: &str) {
+fn add_declined(set: &mut PowerSet, kind: &SourceKind, plan: &PowerPlan, reason: &IgnoredReason) {
     let Ok(Discovered { source, .. }) = set.discover(kind, plan, None, false) else { return };
-    let source = without(source, why);
+    let source = without(source, reason);
     if !source.ignored.is_empty() {
         set.add_source(source);
     }
 }
 
 /// A source of which nothing is taken.
-fn without(mut source: Source, why: &str) -> Source {
-    source.ignored.extend(source.domains.drain(..).map(|domain| Ignored { domain, why: why.to_owned() }));
+fn without(mut source: Source, reason: &IgnoredReason) -> Source {
+    source.ignored.extend(source.domains.drain(..).map(|domain| Ignored { domain, reason: reason.clone() }));
     source
 }

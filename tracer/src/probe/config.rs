@@ -5,7 +5,7 @@
 use super::sampling::event::EventChoice;
 use crate::symbolize;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::recording::record::{Unwinding, Warning};
+use energy_trace_model::recording::record::{CopyOutcome, LossReason, RecordingDiagnostic, Unwinding};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ pub struct TraceEnd {
     /// The end of what was seen.
     pub end: KtimeNs,
     /// What was lost, by reason.
-    pub lost: BTreeMap<String, u64>,
+    pub lost: BTreeMap<LossReason, u64>,
     /// Time that the BPF programs took.
     pub bpf_ns: Option<u64>,
     /// CPU time of the processes that read files.
@@ -59,7 +59,7 @@ pub struct TraceEnd {
     /// Who unwound native frames.
     pub unwinding: Unwinding,
     /// Copies of stacks that user space unwound, by what became of them.
-    pub raw: BTreeMap<String, u64>,
-    /// Doubts for the reader.
-    pub warnings: Vec<Warning>,
+    pub copies: BTreeMap<CopyOutcome, u64>,
+    /// What is worth knowing before a number is believed.
+    pub diagnostics: Vec<RecordingDiagnostic>,
 }

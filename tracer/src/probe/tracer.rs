@@ -6,9 +6,7 @@ use super::bpf::error::ProbeError;
 use super::bpf::log::LogPump;
 use super::bpf::object::{LoadedProgram, Object};
 use super::collect::collector::Collector;
-use super::collect::losses::{
-    count_into, name_closed_files, name_losses, name_mishaps, name_shortages, told_pushes,
-};
+use super::collect::losses::{closed_files, count_into, files_not_read, losses_of, push_times, shortages};
 use super::collect::reader::Reader;
 use super::config::{LiveCounts, TraceConfig, TraceEnd};
 use super::gpu::{GpuDevice, Listener};
@@ -27,7 +25,9 @@ use crate::allocator::{return_large_blocks, trim};
 use crate::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid};
-use energy_trace_model::recording::record::{Record, Unwinding, Warning};
+use energy_trace_model::recording::record::{
+    LaunchDiagnostic, LossReason, ProbeFailure, Record, RecordingDiagnostic, Unwinding,
+};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub struct Tracer {
     sampling: Option<(SampleEvent, u32)>,
     sampler: Option<Arc<Mutex<Sampler>>>,
     reader: Option<Reader>,
-    warnings: Vec<Warning>,
+    diagnostics: Vec<RecordingDiagnostic>,
     resolver: Option<Resolver>,
     /// Serves the BPF side's log while it lives.
     _logger: Option<LogPump>,
@@ -79,7 +79,7 @@ impl Tracer {
             sampling: None,
             sampler: None,
             reader: None,
-            warnings: Vec::new(),
+            diagnostics: Vec::new(),
             resolver: None,
             _logger: logger,
         })
@@ -130,12 +130,12 @@ impl Tracer {
     /// Whether launches on GPUs can be traced; kernels can be timed only then. Says why not.
     ///
     /// # Errors
-    /// The reason.
-    pub fn traces_launches(&self) -> Result<(), String> {
+    /// The reason; `None`: it was not asked for.
+    pub fn traces_launches(&self) -> Result<(), Option<String>> {
         match &self.object.launches {
             Ok(true) => Ok(()),
-            Ok(false) => Err("launches on GPUs are not traced".to_owned()),
-            Err(why) => Err(why.clone()),
+            Ok(false) => Err(None),
+            Err(why) => Err(Some(why.clone())),
         }
     }
 
@@ -161,7 +161,7 @@ impl Tracer {
         let out = Interner::new(RecordSender::new(records));
         self.object.enable_stats();
         if let Some(why) = self.object.attach_tracepoints()? {
-            self.warn("no-mmap-events", format!("libraries loaded while it runs are noticed late: {why}"));
+            self.diagnostics.push(RecordingDiagnostic::NoMmapEvents { error: why });
         }
         for path in &self.foreseen {
             processes.files.prefetch(path);
@@ -171,8 +171,8 @@ impl Tracer {
         }
         let mut collector = Collector::new(StackBuilder::new(maps, processes, out, resolver.worker(true)));
         if let Err(why) = &self.object.launches {
-            let text = format!("launches on GPUs are not traced: {why}");
-            self.warn("gpu-probes-failed", text);
+            let failure = ProbeFailure::Launches { error: why.clone() };
+            self.diagnostics.push(LaunchDiagnostic::ProbesFailed(failure).into());
         } else if let Some(probes) = self.object.launch_probes() {
             let injected = self.injected.as_ref().map(|(library, _)| library.as_path());
             let worker = Arc::clone(&collector.stacks.worker);
@@ -204,14 +204,14 @@ impl Tracer {
         self.sampler = Some(Arc::clone(&sampler));
         self.sampling = Some((event, rate.hz));
         if let Some(why) = refused {
-            self.warn("sample-event-refused", format!("{why}; the CPU clock samples instead"));
+            self.diagnostics.push(RecordingDiagnostic::SampleEventRefused { error: why });
         }
         Ok(Watch::new(sampler, Limits::new(rate, event, ticks, limit), root, start))
     }
 
-    /// What drives the sampler: `cycles` or `cpu-clock`; empty before the start.
-    pub fn sample_event(&self) -> &'static str {
-        self.sampling.map_or("", |(event, _)| event.name())
+    /// What drives the sampler; `None` before the start.
+    pub fn sample_event(&self) -> Option<SampleEvent> {
+        self.sampling.map(|(event, _)| event)
     }
 
     /// Samples a second on each CPU, as many as the kernel lets come.
@@ -242,44 +242,32 @@ impl Tracer {
         }
         let bpf_ns = self.object.read_run_time_ns();
         let counters = self.object.read_lost();
-        let mut lost = name_losses(&counters);
-        let mut raw = BTreeMap::new();
+        let mut lost = losses_of(&counters);
+        let mut copies = BTreeMap::new();
         match self.reader.take().map(Reader::stop) {
             Some(Some((mut collector, mut watch))) => {
                 collector.finish();
-                self.warnings.extend(watch.end());
-                self.warnings.extend(collector.pauses().doubts(counters[lost::TAKEN as usize]));
-                raw =
-                    collector.stacks.raw.counts.iter().map(|(&what, &count)| (what.into(), count)).collect();
-                count_into(
-                    &mut lost,
-                    "names of Python frames: code object gone before it was read",
-                    collector.stacks.nameless,
-                );
-                count_into(&mut lost, "events that could not be decoded", collector.damaged);
-                count_into(&mut lost, "launches: GPU not known", collector.gpu.without_device());
-                self.warnings.extend(collector.gpu.doubts(&collector.stacks));
-                for (code, text) in name_shortages(&collector.stacks.processes, self.config.unwind_mib) {
-                    self.warn(code, text);
-                }
-                self.warnings.extend(collector.stacks.out.doubts());
-                if let Some(text) = name_closed_files(collector.stacks.libraries.closed) {
-                    self.warn("names-not-looked-up", text);
-                }
+                self.diagnostics.extend(watch.end());
+                self.diagnostics.extend(collector.pauses().diagnostics(counters[lost::TAKEN as usize]));
+                copies = std::mem::take(&mut collector.stacks.raw.counts);
+                count_into(&mut lost, LossReason::PythonNames, collector.stacks.nameless);
+                count_into(&mut lost, LossReason::Undecodable, collector.damaged);
+                count_into(&mut lost, LossReason::UnknownGpu, collector.gpu.without_device());
+                self.diagnostics.extend(collector.gpu.diagnostics(&collector.stacks));
+                self.diagnostics.extend(shortages(&collector.stacks.processes, self.config.unwind_mib));
+                self.diagnostics.extend(collector.stacks.out.diagnostics());
+                self.diagnostics.extend(closed_files(collector.stacks.libraries.closed));
                 send_names(&collector.stacks, self.config.names);
-                if let Some(text) =
-                    self.resolver.as_ref().and_then(|resolver| name_mishaps(&resolver.mishaps()))
-                {
-                    self.warn("files-not-read", text);
-                }
+                let failures = self.resolver.as_ref().map(Resolver::failures).unwrap_or_default();
+                self.diagnostics.extend(files_not_read(&failures));
             }
             Some(None) => {
-                self.warn("reader-died", "the reader of events died; the recording ends early".into());
+                self.diagnostics.push(RecordingDiagnostic::ReaderDied);
             }
             None => (),
         }
         if self.config.push_times {
-            self.warn("push-times", told_pushes(&self.object.read_push_times()));
+            self.diagnostics.push(push_times(&self.object.read_push_times()));
         }
         let resolver_cpu_ns = self.resolver.as_ref().map_or(0, Resolver::cpu_ns);
         TraceEnd {
@@ -288,12 +276,8 @@ impl Tracer {
             bpf_ns,
             resolver_cpu_ns,
             unwinding: self.config.unwinding,
-            raw,
-            warnings: self.warnings,
+            copies,
+            diagnostics: self.diagnostics,
         }
-    }
-
-    fn warn(&mut self, code: &str, text: String) {
-        self.warnings.push(Warning { code: code.into(), text });
     }
 }

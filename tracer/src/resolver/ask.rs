@@ -2,12 +2,13 @@
 //!
 //! What an answer says of a file may be wrong; what the recorder relies on is checked here. Leaves out the worker's process (`client.rs`).
 
-use super::client::{Mishap, ResolveError, Worker};
+use super::client::{ResolveError, Worker};
 use super::question::{Histories, NameFacts, PlainRule, Question, RowsHead, full_rule};
 use crate::symbolize::{Detail, Place, Proof};
 use crate::unwind::cfi::Rows;
 use crate::unwind::elf::ElfFacts;
 use crate::unwind::file_bytes::Positioned;
+use energy_trace_model::recording::record::ReadFailure;
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
 use std::time::Duration;
@@ -39,8 +40,8 @@ impl Worker {
         let (head, files): (RowsHead, _) = self.ask_for_files(label, &question, &[file], ROWS)?;
         let rows = files.into_iter().next().and_then(|rows| read_rows(&rows.into(), head.rows).ok());
         let Some(rows) = rows else {
-            self.note(label, Mishap::Nonsense);
-            return Err(ResolveError::Lost(Mishap::Nonsense));
+            self.note(label, ReadFailure::Nonsense);
+            return Err(ResolveError::Lost(ReadFailure::Nonsense));
         };
         let full = head.full.into_iter().map(full_rule).collect();
         Ok(Rows { rows, full, damaged: head.damaged, unsupported: head.unsupported })
@@ -134,7 +135,7 @@ mod tests {
     use super::read_rows;
     use std::io::Write as _;
 
-    /// Rows that are not in order, or not as many as was said, are refused: the probes search them.
+    /// Rows that are not in order, or not as many as announced, are refused: the probes search them.
     #[test]
     fn rows_are_checked() {
         let rows = |rows: &[u64], count| {

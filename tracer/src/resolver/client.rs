@@ -9,6 +9,7 @@ use super::usage::cpu_ns_of_all;
 use crate::roles::channel::{Channel, ChannelError};
 use crate::roles::child::{Child, fork_role};
 use energy_trace_model::ids;
+use energy_trace_model::recording::record::ReadFailure;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,21 +28,6 @@ const TO_END: Duration = Duration::from_secs(1);
 /// Workers that one `Worker` may lose: after that its questions are not answered any more.
 const MOST_LOST: u32 = 64;
 
-/// What became of a file that a worker was asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mishap {
-    /// The worker ended: the file led a parser astray, took too much memory, or was cut while it was read.
-    Died,
-    /// The worker took longer than the question was worth.
-    TookTooLong,
-    /// The answer was no answer, or too long.
-    Nonsense,
-    /// The file says to be far larger than it is.
-    TooLarge,
-    /// The file has functions that were seen, and cannot be read any more.
-    Damaged,
-}
-
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
@@ -55,7 +41,7 @@ pub enum ResolveError {
     },
     /// The worker was lost over it.
     #[error("the process that read it was lost ({0:?})")]
-    Lost(Mishap),
+    Lost(ReadFailure),
     /// There are no workers any more.
     #[error("there is no process to read it: {0}")]
     Unavailable(String),
@@ -68,7 +54,7 @@ pub struct Resolver(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     server: Mutex<Server>,
-    mishaps: Mutex<BTreeMap<String, Mishap>>,
+    failures: Mutex<BTreeMap<String, ReadFailure>>,
     lines: bool,
 }
 
@@ -91,7 +77,7 @@ impl Resolver {
         match ready.map_err(io::Error::other)? {
             (Ok(()), _) => {
                 let server = Mutex::new(Server { child: Some(child), next: 0 });
-                Ok(Self(Arc::new(Shared { server, mishaps: Mutex::default(), lines })))
+                Ok(Self(Arc::new(Shared { server, failures: Mutex::default(), lines })))
             }
             (Err(why), _) => Err(io::Error::other(why)),
         }
@@ -102,9 +88,9 @@ impl Resolver {
         Worker { resolver: self.clone(), hurry, state: Mutex::default() }
     }
 
-    /// The files that cost a worker, by the name under which they were asked about, and what became of them.
-    pub fn mishaps(&self) -> BTreeMap<String, Mishap> {
-        lock(&self.0.mishaps).clone()
+    /// The files that cost a worker, by the name under which they were requested, and what became of them.
+    pub fn failures(&self) -> BTreeMap<String, ReadFailure> {
+        lock(&self.0.failures).clone()
     }
 
     /// The process that forks the others, while it is there.
@@ -222,7 +208,7 @@ impl Worker {
             Ok((Ok(answer), files)) => Ok((answer, files)),
             Ok((Err(fault), _)) => {
                 if fault.too_large {
-                    self.note(label, Mishap::TooLarge);
+                    self.note(label, ReadFailure::TooLarge);
                 }
                 Err(ResolveError::Refused { text: fault.text, too_large: fault.too_large })
             }
@@ -230,17 +216,17 @@ impl Worker {
                 self.resolver.end(*number);
                 state.process = None;
                 state.lost += 1;
-                let mishap = mishap_of(&error);
+                let failure = failure_of(&error);
                 log::debug!("{label}: {error}");
-                self.note(label, mishap);
-                Err(ResolveError::Lost(mishap))
+                self.note(label, failure);
+                Err(ResolveError::Lost(failure))
             }
         }
     }
 
     /// Has a file named in the warnings.
-    pub fn note(&self, label: &str, mishap: Mishap) {
-        lock(&self.resolver.0.mishaps).insert(label.to_owned(), mishap);
+    pub fn note(&self, label: &str, failure: ReadFailure) {
+        lock(&self.resolver.0.failures).insert(label.to_owned(), failure);
     }
 }
 
@@ -257,11 +243,11 @@ impl Drop for Worker {
 /// What is waited for in any case.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-const fn mishap_of(error: &ChannelError) -> Mishap {
+const fn failure_of(error: &ChannelError) -> ReadFailure {
     match error {
-        ChannelError::TimedOut => Mishap::TookTooLong,
-        ChannelError::Closed | ChannelError::Io(_) => Mishap::Died,
-        ChannelError::Malformed(_) => Mishap::Nonsense,
+        ChannelError::TimedOut => ReadFailure::TookTooLong,
+        ChannelError::Closed | ChannelError::Io(_) => ReadFailure::Died,
+        ChannelError::Malformed(_) => ReadFailure::Nonsense,
     }
 }
 
@@ -272,7 +258,7 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mishap, ResolveError, Resolver, Worker};
+    use super::{ReadFailure, ResolveError, Resolver, Worker};
     use crate::resolver::question::Question;
     use crate::symbolize::Detail;
     use std::fs::File;
@@ -306,7 +292,7 @@ mod tests {
         let names = worker.names(LIBC, &file, &[], &[place + 1], Detail::default()).unwrap();
         assert!(names[0].name.as_ref().unwrap().name.starts_with("qsort"));
         assert!(matches!(worker.rule(LIBC, 8, 0), Err(ResolveError::Refused { .. })));
-        assert_eq!(resolver.mishaps().len(), 0);
+        assert_eq!(resolver.failures().len(), 0);
     }
 
     /// A worker is nobody, has no capabilities, a filter on its system calls, and no files but the channel and nothing's.
@@ -346,11 +332,11 @@ mod tests {
         resolver.end(number);
         // The end is the server's next work; the answer to a new worker comes behind it.
         let _other = resolver.begin(false).unwrap();
-        assert!(matches!(worker.rule("hostile", 1, 0), Err(ResolveError::Lost(Mishap::Died))));
+        assert!(matches!(worker.rule("hostile", 1, 0), Err(ResolveError::Lost(ReadFailure::Died))));
         assert_eq!(worker.generation(), 1);
         assert!(worker.facts(LIBC, &file, &[]).is_ok());
-        let mishaps: Vec<_> = resolver.mishaps().into_iter().collect();
-        assert_eq!(mishaps, [("hostile".to_owned(), Mishap::Died)]);
+        let failures: Vec<_> = resolver.failures().into_iter().collect();
+        assert_eq!(failures, [("hostile".to_owned(), ReadFailure::Died)]);
     }
 
     /// A file that is 8 GiB of hole costs an error and no memory; one with no ELF header the same.
@@ -362,7 +348,7 @@ mod tests {
         assert!(matches!(worker.facts("hole", &file, &[]), Err(ResolveError::Refused { .. })));
         assert!(worker.names("hole", &file, &[], &[1], Detail::default()).is_ok());
         assert!(worker.perf_map("hole", &file, &[1]).unwrap().is_empty());
-        assert_eq!(resolver.mishaps().len(), 0);
+        assert_eq!(resolver.failures().len(), 0);
     }
 
     /// What workers burn counts.

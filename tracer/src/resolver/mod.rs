@@ -14,4 +14,5 @@ pub mod serve;
 mod server;
 mod usage;
 
-pub use client::{Mishap, ResolveError, Resolver, Worker};
+pub use client::{ResolveError, Resolver, Worker};
+pub use energy_trace_model::recording::record::ReadFailure;

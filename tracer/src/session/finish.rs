@@ -10,7 +10,7 @@ use crate::probe::TraceEnd;
 use crate::threads::on_thread;
 use crate::tracee::launch::shell_status;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::recording::record::{Record, Summary, Warning};
+use energy_trace_model::recording::record::{LaunchDiagnostic, Record, RecordingDiagnostic, Summary};
 use std::io;
 use std::process::ExitStatus;
 
@@ -23,7 +23,7 @@ pub(super) async fn finish(
     stop: Stop,
 ) -> Result<u8, SessionError> {
     let kernels = std::mem::take(&mut stage.kernels);
-    let finished = finish_all(plan, &mut control, finisher, stage, stop, &kernels.warnings).await;
+    let finished = finish_all(plan, &mut control, finisher, stage, stop, &kernels.found).await;
     if control.command_is_running() {
         kernels.leave();
     }
@@ -36,9 +36,9 @@ async fn finish_all(
     finisher: &Finisher,
     stage: Stage,
     stop: Stop,
-    warnings: &[Warning],
+    launches: &[LaunchDiagnostic],
 ) -> Result<u8, SessionError> {
-    let stopped = stop_stages(stage, stop, control.status(), warnings);
+    let stopped = stop_stages(stage, stop, control.status(), launches);
     if let Err(error) = control.finish(stopped).await? {
         if control.command_is_running() {
             log::warn!("recording has stopped; the command keeps running: {error}");
@@ -59,7 +59,7 @@ async fn stop_stages(
     stage: Stage,
     stop: Stop,
     status: Option<ExitStatus>,
-    warnings: &[Warning],
+    launches: &[LaunchDiagnostic],
 ) -> Result<(), SessionError> {
     let Stage { tracer, power, records, writer, start, exit_condition: _, kernels: _ } = stage;
     // The last readings are taken after this moment, and the tracer stops after it: both cover the recording's time.
@@ -69,14 +69,14 @@ async fn stop_stages(
     let stopping = on_thread("energy-stop", move || tracer.stop());
     let stopping = stopping.map_err(|source| SessionError::System { doing: "stop the tracer", source })?;
     let mut trace = stopping.await.map_err(|error| panicked("stop the tracer", error))?;
-    trace.warnings.extend_from_slice(warnings);
+    trace.diagnostics.extend(launches.iter().cloned().map(RecordingDiagnostic::from));
     let summary = summary(start, end, status, power, trace);
     // The writer may be gone already: then `stop` knows why.
     let _ = records.send(Record::Summary(summary));
     drop(records);
     match stop {
         Stop::WriterEnded(result) => Ok(result?),
-        Stop::Asked => Ok(writer.await.map_err(|error| panicked("write the recording", error))??),
+        Stop::Requested => Ok(writer.await.map_err(|error| panicked("write the recording", error))??),
     }
 }
 
@@ -92,19 +92,23 @@ fn summary(
     power: PowerEnd,
     trace: TraceEnd,
 ) -> Summary {
-    let PowerEnd { latency, lateness, warnings: power_warnings } = power;
+    let PowerEnd { latency, lateness, diagnostics } = power;
     Summary {
         start,
         end: end.min(trace.end).max(start),
         exit_code: status.map(|status| i32::from(shell_status(status))),
         lost: trace.lost,
         unwinding: trace.unwinding,
-        raw: trace.raw,
+        copies: trace.copies,
         bpf_ns: trace.bpf_ns,
         tracer_cpu_ns: own_cpu_ns().saturating_add(trace.resolver_cpu_ns),
         read_latency: latency,
         read_lateness: lateness,
-        warnings: trace.warnings.into_iter().chain(power_warnings).collect(),
+        diagnostics: trace
+            .diagnostics
+            .into_iter()
+            .chain(diagnostics.into_iter().map(RecordingDiagnostic::from))
+            .collect(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The kernel tier of a recording: whether its library can be injected into the command, and what is said where it cannot.
+//! The kernel tier of a recording: whether its library can be injected into the command, and what is reported where it cannot.
 //!
 //! Where it cannot, launches are counted as without it; the recording never fails for it. Leaves out what the library tells (`probe`).
 
@@ -7,44 +7,40 @@ use crate::power::PowerSet;
 use crate::probe::Tracer;
 use crate::tracee::Target;
 use crate::tracee::injection::Injection;
-use energy_trace_model::recording::record::{DomainClass, Warning};
+use energy_trace_model::recording::record::{DomainClass, KernelFallback, LaunchDiagnostic};
 use std::ffi::OsString;
 
 /// What is injected, and what the reader must know about it.
 #[derive(Debug, Default)]
 pub(super) struct KernelTier {
     injection: Option<Injection>,
-    pub(super) warnings: Vec<Warning>,
+    pub(super) found: Vec<LaunchDiagnostic>,
 }
 
 impl KernelTier {
-    /// Prepares the library and has the tracer listen, if `--gpu kernel` was asked for and can be.
+    /// Prepares the library and has the tracer listen, if `--gpu kernel` was chosen and it can be.
     pub(super) fn prepare(plan: &RecordPlan, power: &PowerSet, tracer: &mut Tracer) -> Self {
         let mut tier = Self::default();
         if !plan.gpu.times_kernels() {
             return tier;
         }
         if let Some(why) = obstacle(plan, power, tracer) {
-            tier.warn("gpu-kernel-fallback", format!("GPU kernels are not timed: {why}"));
+            tier.found.push(LaunchDiagnostic::KernelFallback(why));
             return tier;
         }
         match Injection::prepare() {
             Ok((injection, socket)) => {
                 tracer.listen(injection.library(), socket);
                 if let Some(next) = injection.next() {
-                    let text = format!(
-                        "CUDA_INJECTION64_PATH named {} already: it is loaded first, and GPU kernels are timed beside it if it leaves \
-                         CUPTI free",
-                        next.display()
-                    );
-                    tier.warn("gpu-injection-chained", text);
+                    let library = next.display().to_string();
+                    tier.found.push(LaunchDiagnostic::InjectionChained { library });
                 }
                 tier.injection = Some(injection);
             }
-            Err(error) => tier.warn(
-                "gpu-kernel-fallback",
-                format!("GPU kernels are not timed, launches are counted: {error}"),
-            ),
+            Err(error) => {
+                let error = error.to_string();
+                tier.found.push(LaunchDiagnostic::KernelFallback(KernelFallback::NotPrepared { error }));
+            }
         }
         tier
     }
@@ -60,20 +56,15 @@ impl KernelTier {
             injection.leave();
         }
     }
-
-    fn warn(&mut self, code: &str, text: String) {
-        self.warnings.push(Warning { code: code.into(), text });
-    }
 }
 
 /// Why nothing can be injected into this target.
-fn obstacle(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Option<String> {
+fn obstacle(plan: &RecordPlan, power: &PowerSet, tracer: &Tracer) -> Option<KernelFallback> {
     if !power.domains().iter().any(|domain| domain.class == DomainClass::Gpu) {
-        return Some("no GPU has a counter here".to_owned());
+        return Some(KernelFallback::NoGpu);
     }
     if !matches!(plan.target, Target::Command(_)) {
-        let why = "a library is injected where energy-trace starts the command itself, not into processes that run; launches are counted";
-        return Some(why.to_owned());
+        return Some(KernelFallback::NotStartedHere);
     }
-    tracer.traces_launches().err()
+    tracer.traces_launches().err().map(|error| KernelFallback::NoLaunches { error })
 }

@@ -15,6 +15,7 @@ use crate::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Record, Scope};
+use energy_trace_report::sentences::ignored_reason;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -41,8 +42,8 @@ pub(super) struct Stage {
 
 /// Why a recording stopped.
 pub(super) enum Stop {
-    /// The command or all processes ended, time was up, or somebody asked.
-    Asked,
+    /// The command or all processes ended, time was up, or a signal came.
+    Requested,
     /// The file cannot be written any more.
     WriterEnded(Result<(), FileError>),
 }
@@ -139,9 +140,9 @@ fn log_sources(plan: &RecordPlan, power: &PowerSet) {
         return;
     }
     for source in power.sources() {
-        log::info!("power: {} ({:?}): {}", source.name, source.quality, source.domains.join(", "));
+        log::info!("power: {} ({:?}): {}", source.id, source.quality, source.domains.join(", "));
         for ignored in source.ignored {
-            log::info!("power: {} ignored: {}", ignored.domain, ignored.why);
+            log::info!("power: {} ignored: {}", ignored.domain, ignored_reason(&ignored.reason));
         }
     }
 }

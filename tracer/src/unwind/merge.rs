@@ -1,4 +1,4 @@
-//! The seam: native and Python frames of one sample become one stack.
+//! Merging: native and Python frames of one sample become one stack.
 //!
 //! By evidence, not by name. The anchor of a run of Python frames is a C local of the interpreter's evaluation function, so its address
 //! lies inside exactly one native frame: `[CFA of the callee, CFA of the frame)`. That frame is replaced by the run. It needs no
@@ -24,7 +24,7 @@ pub struct RawStack {
     /// Why they end, a `wire::end`.
     pub python_end: u8,
     /// Gaps in the native frames that were bridged.
-    pub healed: u8,
+    pub recovered: u8,
 }
 
 /// A frame of the merged stack.
@@ -77,7 +77,7 @@ pub fn merge(raw: &RawStack) -> (Vec<Merged>, Verdict) {
 
 /// Distance from each anchor to the CFA of the native frame that holds it, and that frame's pc (AVMA), in a sample without gaps.
 pub fn eval_frames(raw: &RawStack) -> Vec<(u64, u64)> {
-    if raw.healed > 0 || raw.native_end != end::COMPLETE || raw.python_end != end::COMPLETE {
+    if raw.recovered > 0 || raw.native_end != end::COMPLETE || raw.python_end != end::COMPLETE {
         return Vec::new();
     }
     let anchors = raw.python.iter().map(|f| f.anchor).filter(|&a| a != 0);
@@ -125,7 +125,7 @@ const fn mark_of(native_end: u8) -> Option<&'static str> {
         end::FAULT => Some("[unknown: page fault]"),
         end::UNREADABLE => Some("[unknown: memory not readable]"),
         end::TOO_DEEP => Some("[unknown: too deep]"),
-        end::SEAM => Some("[unknown: where C called Python]"),
+        end::UNANCHORED => Some("[unknown: where C called Python]"),
         _ => Some("[unknown: bad frame]"),
     }
 }
@@ -141,7 +141,7 @@ fn verdict_of(raw: &RawStack) -> Verdict {
         _ => return Verdict::PythonLost(PythonLoss::PageFault),
     }
     Verdict::Truncated(match raw.native_end {
-        end::COMPLETE | end::NOTHING if raw.healed > 0 => return Verdict::Healed(raw.healed),
+        end::COMPLETE | end::NOTHING if raw.recovered > 0 => return Verdict::Healed(raw.recovered),
         end::COMPLETE | end::NOTHING => return Verdict::Complete,
         end::NO_UNWIND_INFO => Truncation::NoUnwindInfo,
         end::NOT_READY => Truncation::TablesNotReady,
@@ -214,7 +214,7 @@ mod tests {
             native_end: end::NO_UNWIND_INFO,
             python: python(&[(1, 0), (0, 150), (2, 0), (0, 350)]),
             python_end: end::COMPLETE,
-            healed: 0,
+            recovered: 0,
         };
         assert_eq!(text(&raw), "k7 n1000 [no unwind info] p1 p2");
         assert_eq!(merge(&raw).1, Verdict::Truncated(Truncation::NoUnwindInfo));
@@ -227,7 +227,7 @@ mod tests {
         let raw = RawStack {
             native: native(&[(1000, 0), (gap, 200), (3000, u64::MAX)]),
             python: python(&[(1, 0), (0, 150)]),
-            healed: 1,
+            recovered: 1,
             ..RawStack::default()
         };
         assert_eq!(text(&raw), "n1000 [no unwind info] p1 n3000");
@@ -243,7 +243,7 @@ mod tests {
             ..RawStack::default()
         };
         assert_eq!(eval_frames(&raw), [(50, 2000)]);
-        raw.healed = 1;
+        raw.recovered = 1;
         assert_eq!(eval_frames(&raw), []);
     }
 

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
-use tracer_ebpf::native::{self, MAX_HEALED, NativeFrame, NativeWalk, SCAN_WORDS, Tables};
+use tracer_ebpf::native::{self, MAX_RECOVERED, NativeFrame, NativeWalk, SCAN_WORDS, Tables};
 use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
 
 /// Bytes above the end of a copy that are believed to be the same stack: the usual limit of a stack.
@@ -80,10 +80,10 @@ pub struct Walked {
     /// Why they end, a `wire::end`.
     pub end: u8,
     /// Gaps that were bridged.
-    pub healed: u8,
+    pub recovered: u8,
 }
 
-/// Walks from the registers of the interrupted instruction. At most `MAX_FRAMES` frames between two gaps, at most `MAX_HEALED` gaps.
+/// Walks from the registers of the interrupted instruction. At most `MAX_FRAMES` frames between two gaps, at most `MAX_RECOVERED` gaps.
 pub fn walk<Code: Fn(u64) -> Option<u64>>(
     from: NativeWalk,
     anchors: &Anchors,
@@ -92,13 +92,13 @@ pub fn walk<Code: Fn(u64) -> Option<u64>>(
 ) -> Walked {
     let mut walk = from;
     let mut out = Walked::default();
-    for healed in 0..=MAX_HEALED {
+    for recovered in 0..=MAX_RECOVERED {
         out.end = run(&mut walk, tables, memory, &mut out.native);
-        let over = matches!(out.end, end::COMPLETE | end::TOO_DEEP) || healed == MAX_HEALED;
-        if over || !heal(&mut walk, anchors, tables, memory, &mut out) {
+        let over = matches!(out.end, end::COMPLETE | end::TOO_DEEP) || recovered == MAX_RECOVERED;
+        if over || !recover(&mut walk, anchors, tables, memory, &mut out) {
             break;
         }
-        out.healed += 1;
+        out.recovered += 1;
     }
     out
 }
@@ -121,7 +121,7 @@ fn run<Code: Fn(u64) -> Option<u64>>(
 }
 
 /// Bridges a gap: by the return address of code without unwind information, else at the interpreter's next frame.
-fn heal<Code: Fn(u64) -> Option<u64>>(
+fn recover<Code: Fn(u64) -> Option<u64>>(
     walk: &mut NativeWalk,
     anchors: &Anchors,
     tables: &mut impl Tables,
@@ -208,7 +208,7 @@ mod tests {
         let walked = walk(START, &Anchors::default(), &mut rules, &copy);
         let frames = [(0x1010, S + 16), (0x2020, S + 32), (0x3030, u64::MAX)];
         assert_eq!(walked.native, frames.map(|(pc, cfa)| NativeFrame { pc, cfa }));
-        assert_eq!((walked.end, walked.healed), (end::COMPLETE, 0));
+        assert_eq!((walked.end, walked.recovered), (end::COMPLETE, 0));
     }
 
     /// A stack that is deeper than its copy says so; one whose memory ends there is a fault, and so is an address far away.
@@ -238,7 +238,7 @@ mod tests {
         let copy = StackCopy::new(S, &stack, true, call);
         let mut rules = pages(&[(1, rule::NONE, 0), (2, rule::RSP, 8), (3, rule::OUTERMOST, 0)]);
         let walked = walk(START, &Anchors::default(), &mut rules, &copy);
-        assert_eq!((walked.end, walked.healed), (end::COMPLETE, 1));
+        assert_eq!((walked.end, walked.recovered), (end::COMPLETE, 1));
         assert_eq!(walked.native[0], NativeFrame { pc: 0x1010, cfa: S + 16 });
         let blind = StackCopy::new(S, &stack, true, |_| None);
         assert_eq!(walk(START, &Anchors::default(), &mut rules, &blind).end, end::NO_UNWIND_INFO);
@@ -253,7 +253,7 @@ mod tests {
         let mut rules = pages(&[(3, rule::OUTERMOST, 0)]);
         let walked = walk(START, &anchors, &mut rules, &copy);
         let gap = NativeFrame { pc: u64::from(end::UNMAPPED), cfa: S + 48 };
-        assert_eq!((walked.native[1], walked.end, walked.healed), (gap, end::COMPLETE, 1));
+        assert_eq!((walked.native[1], walked.end, walked.recovered), (gap, end::COMPLETE, 1));
     }
 
     /// Rules made of a number.
@@ -284,7 +284,7 @@ mod tests {
             let from = NativeWalk { pc, sp, bp, ..NativeWalk::default() };
             let walked = walk(from, &Anchors { places, eval_cfa, eval_rbp }, &mut Any(seed), &copy);
             prop_assert!(walked.native.len() <= (MAX_FRAMES as usize + 1) * 7);
-            prop_assert!(walked.healed <= 6 && walked.end != end::RUNNING);
+            prop_assert!(walked.recovered <= 6 && walked.end != end::RUNNING);
             prop_assert!(!walked.native.is_empty());
         }
     }

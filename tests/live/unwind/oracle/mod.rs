@@ -12,6 +12,7 @@ mod tally;
 mod truth;
 
 use energy_trace_model::recording::Recording;
+use energy_trace_report::sentences;
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::Place;
 use energy_trace_tests::process::tests_dir;
@@ -53,7 +54,7 @@ fn record(options: &[&str], python: &Path, hz: &str, seconds: &str, regions: &[&
 
 /// The version that a recording's interpreter has by its own word.
 fn runtime(recording: &Recording) -> String {
-    recording.processes.iter().find_map(|p| p.runtime.clone()).unwrap_or_default()
+    recording.processes.iter().find_map(|p| p.runtime.as_ref().map(sentences::runtime)).unwrap_or_default()
 }
 
 fn tally(run: &Run) -> Tally {
@@ -66,7 +67,7 @@ fn tally(run: &Run) -> Tally {
 /// Prints the row of one interpreter, and what differs.
 fn show(python: &Path, run: &Run, tally: &Tally) {
     let (runtime, event) = (runtime(&run.recording), &run.recording.header.sample_event);
-    eprintln!("{} ({runtime}), by {event}\n    {}", python.display(), tally.row());
+    eprintln!("{} ({runtime}), by {event:?}\n    {}", python.display(), tally.row());
     if !tally.unchecked.is_empty() {
         eprintln!("    interleaving not compared, native frames being cut: {}", tally.left_out());
     }

@@ -8,7 +8,7 @@ use energy_trace_model::profile::Options;
 use energy_trace_model::profile::{Profile, View};
 use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, Occupant, Origin, Process, Quality,
-    Reading, Sample, Scope, Slice, StackNode, Summary, Thread, Verdict, Wait, Wake,
+    Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, Summary, Thread, Verdict, Wait, Wake,
 };
 use energy_trace_model::recording::{Recording, Requests};
 use energy_trace_model::units::MicroJoules;
@@ -34,12 +34,12 @@ impl World {
             version: "test".to_owned(),
             anchor: WallAnchor { ktime: ms(0), unix_ns: 0 },
             sample_hz: 99,
-            sample_event: "cpu-clock".to_owned(),
+            sample_event: Some(SampleEvent::CpuClock),
             ..Header::default()
         };
         let id = DomainId::new(0);
         let origin = Origin::Counter {
-            source: "test".to_owned(),
+            source: SourceId::Powercap,
             place: String::new(),
             max_range: None,
             quality: Quality::Measured,
@@ -73,7 +73,7 @@ impl World {
             requests: Requests::default(),
             gpu: GpuWork::default(),
             summary: Some(Summary { start: ms(0), end: ms(100), ..Summary::default() }),
-            warnings: vec![],
+            diagnostics: vec![],
         };
         Self { recording }
     }

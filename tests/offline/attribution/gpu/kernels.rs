@@ -12,6 +12,7 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Sureness;
 use energy_trace_model::recording::record::{DomainClass, GpuBusy};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_report::sentences::diagnostic;
 
 /// A kernel that ran: which site launched it, and when it ran.
 type Ran = (usize, u64, u64);
@@ -260,7 +261,7 @@ fn kernels_side_by_side() {
         let outcome = timed(&mut world, &kinds, H100, &ran);
         let (mean, worst) = outcome.errors_of(&[0, 1]);
         println!("side by side, {both}: {mean:.1} % mean, {worst:.1} % worst");
-        assert!(outcome.profile.warnings.iter().any(|warning| warning.text.contains(word)), "{word}");
+        assert!(outcome.profile.diagnostics.iter().any(|found| diagnostic(found).contains(word)), "{word}");
         assert!(mean <= 2.0 && worst <= 5.0, "{both}: {mean} {worst}");
     }
 }

@@ -17,6 +17,8 @@ use crate::scenarios::gpu::recording::recording;
 use crate::scenarios::gpu::training::{KINDS, kind, step, training, training_in};
 use crate::scenarios::gpu::world::{MS, MeterModel, SECOND, World};
 use energy_trace_attribution::attribute;
+use energy_trace_model::profile::UnattributedReason;
+use energy_trace_report::sentences::diagnostic;
 
 use energy_trace_model::profile::Options;
 use energy_trace_model::units::MicroJoules;
@@ -127,8 +129,9 @@ fn instances_of_a_board_are_flagged() {
     world.strangers = (0..15).map(|i| (2 * i * SECOND, (2 * i + 1) * SECOND, 120.0)).collect();
     let outcome = Outcome::of(&mut world, &KINDS, mig, 75.0);
     assert!((0..KINDS.len()).all(|site| !outcome.identified(site)));
-    let told = outcome.profile.warnings.iter().find(|warning| warning.code == "gpu-by-launches");
-    assert!(told.is_some_and(|told| told.text.contains("others on its board")));
+    let told =
+        outcome.profile.diagnostics.iter().find(|found| found.code() == "gpu-by-launches").map(diagnostic);
+    assert!(told.is_some_and(|told| told.contains("others on its board")));
 }
 
 /// Two kernels that always run one after the other are flagged as not to be told apart; their sum is right.
@@ -147,9 +150,10 @@ fn kernels_that_always_run_together_are_flagged() {
         world.synchronize();
     }
     let outcome = Outcome::of(&mut world, &kinds, H100, 75.0);
-    assert!(!outcome.identified(0) && !outcome.identified(1), "{:?}", outcome.profile.warnings);
-    let told = outcome.profile.warnings.iter().find(|warning| warning.code == "gpu-not-told-apart");
-    assert!(told.is_some_and(|told| told.text.contains("attention") && told.text.contains("softmax")));
+    assert!(!outcome.identified(0) && !outcome.identified(1), "{:?}", outcome.profile.diagnostics);
+    let told =
+        outcome.profile.diagnostics.iter().find(|found| found.code() == "gpu-not-told-apart").map(diagnostic);
+    assert!(told.is_some_and(|told| told.contains("attention") && told.contains("softmax")));
     let together = |joules: &[f64]| joules[0] + joules[1];
     let error = together(&outcome.charged) / together(&outcome.truth) - 1.0;
     assert!(error.abs() < 0.05, "{error}");
@@ -273,6 +277,9 @@ fn short_runs_and_runs_without_launches_say_so() {
     let readings = idle.readings(H100);
     let profile = attribute(&recording(&idle, &[], &readings, Some(60.0)), &Options::default());
     assert_eq!(profile.ledger[0].imbalance(), MicroJoules::ZERO);
-    assert!(profile.rows.is_empty() && profile.ledger[0].unattributed.contains_key("no launch data"));
-    assert!(profile.warnings.iter().any(|warning| warning.code == "gpu-unattributed"));
+    assert!(
+        profile.rows.is_empty()
+            && profile.ledger[0].unattributed.contains_key(&UnattributedReason::NoLaunchData)
+    );
+    assert!(profile.diagnostics.iter().any(|found| found.code() == "gpu-unattributed"));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use tracer_ebpf::chain::Repeat;
+use tracer_ebpf::cycle::CycleDetector;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{NativeFrame, NativeWalk, Tables, step};
 use tracer_ebpf::python::PythonWalk;
@@ -99,16 +99,8 @@ impl Tables for &Rules {
 
 /// A Python walk that has not begun.
 pub(crate) const fn python_walk() -> PythonWalk {
-    let repeat = Repeat::new();
-    PythonWalk {
-        thread: 0,
-        frame: 0,
-        cframe: 0,
-        root_cframe: 0,
-        unproved: 0,
-        repeat,
-        words: [0; FRAME_WORDS],
-    }
+    let cycle = CycleDetector::new();
+    PythonWalk { thread: 0, frame: 0, cframe: 0, root_cframe: 0, unproved: 0, cycle, words: [0; FRAME_WORDS] }
 }
 
 /// Walks to the end as the probes do; the frames and why it ended.

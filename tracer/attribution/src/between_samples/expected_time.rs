@@ -15,7 +15,7 @@ pub(crate) struct Share {
     pub(crate) right: usize,
     pub(crate) mix: Option<usize>,
     pub(crate) blend: Blend,
-    /// Its time in seconds, less where the core is shared (`siblings.rs`).
+    /// Its time in seconds, less where the core is shared (`smt`).
     pub(crate) seconds: f64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn share(
     let rate = rates.get(part.line as usize).copied().unwrap_or_default();
     let alike = left == right && part.right != NOBODY && part.line != NO_LINE;
     let same = alike.then(|| chains.mix(part.line, part.at).get(left).copied().unwrap_or(1.0));
-    let blend = chains.lean(part, (left, right), Blend::new(part, rate, same));
+    let blend = chains.rake(part, (left, right), Blend::new(part, rate, same));
     let mix = chains.mix_number(part.line, part.at);
     Share { window, left, right, mix, blend, seconds: part.weight * part.ns as f64 / 1e9 }
 }

@@ -14,7 +14,7 @@
 //! border that is anywhere between two samples with equal probability.
 //!
 //! Distances are in the thread's own CPU time, or in time on the clock where its samples say that it forgets while it sleeps, or endless
-//! across any sleep where they say that it begins something else each time. Leaves out how λ and π are found (`chain.rs`).
+//! across any sleep where they say that it begins something else each time. Leaves out how λ and π are found (`switching_chain`).
 
 use crate::time::conditions::Conditions;
 use crate::time::owners::OwnerId;
@@ -40,7 +40,7 @@ pub(crate) struct Part {
     pub(crate) slept_after_ns: u64,
     /// For what part of it another hardware thread of the core was busy.
     pub(crate) shared: f64,
-    /// Its CPU's clock, in parts of the mean (`frequency.rs`).
+    /// Its CPU's clock, in parts of the mean (`dvfs`).
     pub(crate) clock: f64,
     /// What power is there, in parts of a lone thread's at the mean clock.
     pub(crate) weight: f64,
@@ -152,11 +152,11 @@ pub(crate) struct Blend {
     pub(crate) right: f64,
     pub(crate) mix: f64,
     /// How far the part's time in a function strays from its mean, as part of the largest possible variance p (1 − p) t².
-    pub(crate) stray: f64,
+    pub(crate) spread: f64,
 }
 
 impl Blend {
-    const CERTAIN: Self = Self { left: 1.0, right: 0.0, mix: 0.0, stray: 0.0 };
+    const CERTAIN: Self = Self { left: 1.0, right: 0.0, mix: 0.0, spread: 0.0 };
 
     /// Of a part whose chain forgets at `rate` (per nanosecond). `same` is the mix's probability of the function that both samples show;
     /// `None` where they differ.
@@ -177,20 +177,20 @@ impl Blend {
         // The variance of a time average of a process that forgets: 1 where slow, 2/x where fast.
         let averaged = if x < 1e-4 { 1.0 } else { 2.0 * (x + (-x).exp_m1()) / (x * x) };
         if part.right == NOBODY {
-            return Self { left: from_left, right: 0.0, mix: 1.0 - from_left, stray: averaged };
+            return Self { left: from_left, right: 0.0, mix: 1.0 - from_left, spread: averaged };
         }
         // A single border between two samples is evenly distributed: a third of the largest variance.
-        let stray = averaged * (1.0 - both * 2.0 / 3.0);
+        let spread = averaged * (1.0 - both * 2.0 / 3.0);
         match same {
             Some(pi) => {
                 let whole = both + (1.0 - both) * pi;
                 let left = (both + pi * (from_left + from_right - 2.0 * both)) / whole;
-                Self { left, right: 0.0, mix: pi * neither / whole, stray }
+                Self { left, right: 0.0, mix: pi * neither / whole, spread }
             }
             None => {
                 let whole = (1.0 - both).max(f64::MIN_POSITIVE);
                 let (left, right) = ((from_left - both) / whole, (from_right - both) / whole);
-                Self { left: left.max(0.0), right: right.max(0.0), mix: neither / whole, stray }
+                Self { left: left.max(0.0), right: right.max(0.0), mix: neither / whole, spread }
             }
         }
     }
@@ -230,7 +230,7 @@ mod tests {
     fn slow_chains_have_one_border() {
         let blend = Blend::new(&part(2, 0, 5_000_000, 5_000_000), awake(1e-12), None);
         assert!((blend.left - 0.75).abs() < 1e-3 && (blend.right - 0.25).abs() < 1e-3, "{blend:?}");
-        assert!(blend.mix < 1e-3 && (blend.stray - 1.0 / 3.0).abs() < 1e-2, "{blend:?}");
+        assert!(blend.mix < 1e-3 && (blend.spread - 1.0 / 3.0).abs() < 1e-2, "{blend:?}");
     }
 
     /// Far from any sample of a fast chain only the mix is known; probabilities always sum to one.

@@ -4,7 +4,7 @@
 //! likelihood than a border and a mix of its own (Schwarz: Estimating the dimension of a model, 1978); then each border is moved to where
 //! it makes the samples likeliest. That is bottom-up segmentation (Keogh et al.: An online algorithm for segmenting time series, ICDM 2001)
 //! with a multinomial cost. A mean over a fixed width would smear every border over that width, and watts that are fitted to smeared
-//! mixes lie too far apart. Leaves out whether the samples are such draws at all, which `chain.rs` asks their likelihood.
+//! mixes lie too far apart. Leaves out whether the samples are such draws at all, which `switching_chain` asks their likelihood.
 
 /// Samples in a cell: with fewer, the first cells that are put together are put together by chance.
 const CELL: usize = 16;

@@ -1,6 +1,6 @@
 //! Times of functions that agree with the number of their samples.
 //!
-//! The chain between two samples (`bridge.rs`) knows one rate and one mix. A program has an order: one function may always be the last before
+//! The chain between two samples (`markov_bridge`) knows one rate and one mix. A program has an order: one function may always be the last before
 //! its thread sleeps, another one always short and between the same two. Then the chain's times are wrong on average, by a third for the
 //! last function of slices as short as the timer's period. The number of samples is not: each stands for one period, wherever it falls, so
 //! that a function has the part n / N of its line's time, give or take √(n (1 − n / N)) periods.
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! This is raking to known margins (Deming, Stephan: On a least squares adjustment of a sampled frequency table, 1940). Where the chain fits the
-//! program it knows times better than counts do, and nothing leans. Leaves out samples that come in step with the program (`lockstep.rs`).
+//! program it knows times better than counts do, and nothing leans. Leaves out samples that come in step with the program (`aliasing`).
 
 use crate::between_samples::expected_time::share;
 use crate::between_samples::markov_bridge::{Part, Rate};
@@ -30,7 +30,7 @@ const NOTHING: f64 = 1e-3;
 const MOST: f64 = 20.0;
 
 /// Makes functions more or less probable than the chain makes them, where their samples say so; whether any is.
-pub(crate) fn lean(
+pub(crate) fn rake(
     marks: &[Mark],
     parts: &[Part],
     chains: &mut Chains,
@@ -60,7 +60,7 @@ pub(crate) fn lean(
         {
             *factor = (*factor * goal / time).clamp(1.0 / MOST, MOST);
         }
-        chains.set_leaning(factors.clone());
+        chains.set_raking(factors.clone());
         times = times_of(parts, chains, rates, columns, &column);
     }
     true
@@ -113,9 +113,9 @@ fn times_of(
 
 #[cfg(test)]
 mod tests {
-    use super::{Chains, lean, times_of};
+    use super::{Chains, rake, times_of};
     use crate::between_samples::markov_bridge::{Asleep, Rate, parts};
-    use crate::time::background::Strangers;
+    use crate::time::background::BackgroundProcesses;
     use crate::time::conditions::Conditions;
     use crate::time::cpu_time::CpuTime;
     use crate::time::owners::Owner;
@@ -156,7 +156,7 @@ mod tests {
             now += 4 * MS + (seed >> 33) % (2 * MS);
         }
         let slices: Vec<Slice> = (0..SLICES).map(slice).collect();
-        SampledTime::new(&slices, &samples, &Strangers::default(), &[], span(0, u64::MAX))
+        SampledTime::new(&slices, &samples, &BackgroundProcesses::default(), &[], span(0, u64::MAX))
     }
 
     /// A function that is always the last of short slices: the chain alone gives it another time than its samples say; leaning, it is
@@ -181,7 +181,7 @@ mod tests {
         let seconds = |chains: &Chains| times_of(&parts, chains, &rates, 2, &column);
         let before = seconds(&chains);
         assert!((before[1] / 4.0 - 1.0).abs() > 0.1, "{before:?}");
-        assert!(lean(&time.marks, &parts, &mut chains, &rates, 2, column));
+        assert!(rake(&time.marks, &parts, &mut chains, &rates, 2, column));
         let after = seconds(&chains);
         assert!((after[1] / 4.0 - 1.0).abs() < 0.1, "{after:?}");
         assert!((after.iter().sum::<f64>() - 20.0).abs() < 1e-6, "{after:?}");

@@ -2,8 +2,8 @@
 //!
 //! Both are read off the samples: pairs of neighbouring ones are alike more often than the mix makes them when the thread stays where it
 //! is for longer than the time between them. The likelihood of all pairs says which rates are possible; where the thread is faster than
-//! the timer, samples cannot say how much, and the energy decides (`intensity.rs`). The mix is that of the whole run or of the last
-//! second or quarter of one, or that between two borders which the samples show (`segments.rs`), whichever makes the samples likeliest, each pair judged by a mix without itself.
+//! the timer, samples cannot say how much, and the energy decides (`power_model`). The mix is that of the whole run or of the last
+//! second or quarter of one, or that between two borders which the samples show (`mix_changes`), whichever makes the samples likeliest, each pair judged by a mix without itself.
 
 use crate::between_samples::markov_bridge::{Asleep, Blend, Part, Rate};
 use crate::between_samples::mix_changes::borders;
@@ -115,13 +115,13 @@ pub(crate) struct Chains {
     asleep: Vec<Asleep>,
     /// What each thread's times of forgetting are, in parts of `MEMORIES_NS`.
     memory: Vec<f64>,
-    /// How much more probable functions are than samples and rates make them (`counts.rs`); empty where they are not.
-    leaning: Leaning,
+    /// How much more probable functions are than samples and rates make them (`raking`); empty where they are not.
+    raking: Raking,
 }
 
 /// Functions that are more or less probable than the chain makes them.
 #[derive(Debug, Default)]
-struct Leaning {
+struct Raking {
     /// By line and column.
     factors: Vec<f64>,
     /// The mixes with that, and by mix the sum of what its functions are more probable by.
@@ -167,7 +167,7 @@ impl Chains {
             likelihood: vec![],
             asleep: vec![],
             memory: vec![],
-            leaning: Leaning::default(),
+            raking: Raking::default(),
         };
         let mut sum = 0.0;
         for run in marks.chunk_by(|a, b| a.line == b.line) {
@@ -259,13 +259,12 @@ impl Chains {
     }
 
     /// A part's probabilities with what leans.
-    pub(crate) fn lean(&self, part: &Part, (left, right): (usize, usize), blend: Blend) -> Blend {
-        let factors = self.leaning.factors.get(part.line as usize * self.columns..);
-        let (Some(factors), false) = (factors, part.line == NO_LINE || self.leaning.factors.is_empty())
-        else {
+    pub(crate) fn rake(&self, part: &Part, (left, right): (usize, usize), blend: Blend) -> Blend {
+        let factors = self.raking.factors.get(part.line as usize * self.columns..);
+        let (Some(factors), false) = (factors, part.line == NO_LINE || self.raking.factors.is_empty()) else {
             return blend;
         };
-        let of_mix = self.mix_number(part.line, part.at).and_then(|number| self.leaning.weights.get(number));
+        let of_mix = self.mix_number(part.line, part.at).and_then(|number| self.raking.weights.get(number));
         let blend = Blend {
             left: blend.left * factors[left],
             right: blend.right * factors[right],
@@ -277,7 +276,7 @@ impl Chains {
     }
 
     /// Makes each function of each line so much more probable.
-    pub(crate) fn set_leaning(&mut self, factors: Vec<f64>) {
+    pub(crate) fn set_raking(&mut self, factors: Vec<f64>) {
         let lines = factors.chunks(self.columns).zip(&self.first);
         let (mut mixes, mut weights) =
             (self.mixes.clone(), vec![1.0; self.mixes.len() / self.columns.max(1)]);
@@ -290,7 +289,7 @@ impl Chains {
                 weights[first / self.columns + bin] = sum;
             }
         }
-        self.leaning = Leaning { factors, mixes, weights };
+        self.raking = Raking { factors, mixes, weights };
     }
 
     /// The number of a thread's mix at a moment, to look up what was computed once for each.
@@ -301,8 +300,8 @@ impl Chains {
 
     /// All mixes by number, as they are drawn from.
     pub(crate) fn mixes(&self) -> impl Iterator<Item = &[f64]> {
-        let leaning = &self.leaning.mixes;
-        let mixes = if leaning.is_empty() { &self.mixes } else { leaning };
+        let raking = &self.raking.mixes;
+        let mixes = if raking.is_empty() { &self.mixes } else { raking };
         mixes.chunks(self.columns.max(1))
     }
 

@@ -1,7 +1,7 @@
 //! Since when a worker has been awake: a spin ends when the thread goes to sleep, and what it does after that somebody else asked for.
 //!
 //! A thread that leaves its CPU sleeps, or was pushed off by another one. A switch does not say which for threads without Python. It was
-//! pushed off if another thread followed on that CPU at once and no wake-up brought it back. Leaves out whose call it spins after (`asked`).
+//! pushed off if another thread followed on that CPU at once and no wake-up brought it back. Leaves out whose call it spins after (`requesters`).
 
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;

@@ -6,7 +6,7 @@
 //! modules of the native frames below Python, without a name of anything. Libraries that stand above the outermost Python frame (the
 //! interpreter, the C library) are everybody's and tell nothing.
 //!
-//! Leaves out who of several is chosen (`asked`), and how it is known when a worker slept (`awake`).
+//! Leaves out who of several is chosen (`requesters`), and how it is known when a worker slept (`awake`).
 
 use super::thread_activity::Threads;
 use crate::timeline::Span;
@@ -17,7 +17,7 @@ use energy_trace_model::recording::record::{FrameKind, Verdict};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Libraries that a worker lives in: position in `Code::homes`.
-pub(super) type HomeId = usize;
+pub(super) type LibrarySetId = usize;
 /// Position of a library among all that were seen.
 type Library = u32;
 /// Position of a chain of Python frames among all that were seen.
@@ -25,7 +25,7 @@ pub(super) type Python = u32;
 
 /// Where a Python thread is, seen from a worker's home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whereabouts {
+pub(super) enum CallContext {
     /// In a call of its code.
     Inside,
     /// Elsewhere.
@@ -52,11 +52,11 @@ pub(super) struct Code {
     python: Vec<Option<Python>>,
     /// By Python frames.
     below: Vec<Below>,
-    homes: Vec<BTreeSet<Library>>,
+    library_sets: Vec<BTreeSet<Library>>,
     /// By thread.
-    home: Vec<Option<HomeId>>,
+    library_set: Vec<Option<LibrarySetId>>,
     /// When a Python thread was in the code of a home, in time order.
-    calls: HashMap<(ThreadKey, HomeId), Vec<Span>>,
+    calls: HashMap<(ThreadKey, LibrarySetId), Vec<Span>>,
 }
 
 impl Code {
@@ -65,18 +65,19 @@ impl Code {
         let seen = Seen::of(recording, threads, &this.python);
         this.below = seen.below;
         this.below.iter_mut().for_each(|below| below.libraries.retain(|it| !seen.everybodys.contains(it)));
-        this.home = vec![None; recording.threads.len()];
+        this.library_set = vec![None; recording.threads.len()];
         for (thread, lived) in seen.lived {
-            let home: BTreeSet<Library> = lived.often().filter(|it| !seen.everybodys.contains(it)).collect();
-            if home.is_empty() {
+            let library_set: BTreeSet<Library> =
+                lived.often().filter(|it| !seen.everybodys.contains(it)).collect();
+            if library_set.is_empty() {
                 continue;
             }
-            let known = this.homes.iter().position(|other| *other == home);
-            let id = known.unwrap_or(this.homes.len());
+            let known = this.library_sets.iter().position(|other| *other == library_set);
+            let id = known.unwrap_or(this.library_sets.len());
             if known.is_none() {
-                this.homes.push(home);
+                this.library_sets.push(library_set);
             }
-            if let Some(of_thread) = this.home.get_mut(thread.index()) {
+            if let Some(of_thread) = this.library_set.get_mut(thread.index()) {
                 *of_thread = Some(id);
             }
         }
@@ -86,37 +87,39 @@ impl Code {
 
     fn find_calls(&mut self, threads: &Threads) {
         for thread in threads.with_python() {
-            let Some(doing) = threads.doing(thread) else { continue };
-            for home in 0..self.homes.len() {
+            let Some(activity) = threads.activity(thread) else { continue };
+            for library_set in 0..self.library_sets.len() {
                 let mut calls: Vec<Span> = Vec::new();
-                for (phase, end) in doing
+                for (phase, end) in activity
                     .phases()
-                    .filter(|(phase, _)| self.whereabouts(home, phase.stack) == Whereabouts::Inside)
+                    .filter(|(phase, _)| self.call_context(library_set, phase.stack) == CallContext::Inside)
                 {
                     match calls.last_mut() {
                         Some(last) if last.end == phase.start => last.end = end,
                         _ => calls.push(Span { start: phase.start, end }),
                     }
                 }
-                self.calls.insert((thread, home), calls);
+                self.calls.insert((thread, library_set), calls);
             }
         }
     }
 
     /// Where a thread lives, if its samples show that.
-    pub(super) fn home(&self, thread: ThreadKey) -> Option<HomeId> {
-        self.home.get(thread.index()).copied().flatten()
+    pub(super) fn library_set(&self, thread: ThreadKey) -> Option<LibrarySetId> {
+        self.library_set.get(thread.index()).copied().flatten()
     }
 
     /// Where the Python frames of a stack lead, by all samples of them.
-    pub(super) fn whereabouts(&self, home: HomeId, stack: StackId) -> Whereabouts {
+    pub(super) fn call_context(&self, library_set: LibrarySetId, stack: StackId) -> CallContext {
         let below = self.python_of(stack).and_then(|python| self.below.get(python as usize));
-        let (Some(below), Some(home)) = (below, self.homes.get(home)) else { return Whereabouts::Unseen };
-        match (below.libraries.is_disjoint(home), below.seen, below.whole) {
-            (false, ..) => Whereabouts::Inside,
-            (true, _, true) => Whereabouts::Outside,
-            (true, true, false) => Whereabouts::Unclear,
-            (true, false, false) => Whereabouts::Unseen,
+        let (Some(below), Some(library_set)) = (below, self.library_sets.get(library_set)) else {
+            return CallContext::Unseen;
+        };
+        match (below.libraries.is_disjoint(library_set), below.seen, below.whole) {
+            (false, ..) => CallContext::Inside,
+            (true, _, true) => CallContext::Outside,
+            (true, true, false) => CallContext::Unclear,
+            (true, false, false) => CallContext::Unseen,
         }
     }
 
@@ -126,19 +129,29 @@ impl Code {
     }
 
     /// When a Python thread was in a home's code.
-    pub(super) fn calls(&self, thread: ThreadKey, home: HomeId) -> &[Span] {
-        self.calls.get(&(thread, home)).map_or(&[], Vec::as_slice)
+    pub(super) fn calls(&self, thread: ThreadKey, library_set: LibrarySetId) -> &[Span] {
+        self.calls.get(&(thread, library_set)).map_or(&[], Vec::as_slice)
     }
 
     /// A thread's last call into a home's code that was over at a moment.
-    pub(super) fn last_call(&self, thread: ThreadKey, home: HomeId, at: KtimeNs) -> Option<Span> {
-        let calls = self.calls(thread, home);
+    pub(super) fn last_call(
+        &self,
+        thread: ThreadKey,
+        library_set: LibrarySetId,
+        at: KtimeNs,
+    ) -> Option<Span> {
+        let calls = self.calls(thread, library_set);
         calls.get(calls.partition_point(|call| call.end <= at).checked_sub(1)?).copied()
     }
 
     /// A thread's call into a home's code that is next to a moment, before or after it, and how far off it is.
-    pub(super) fn nearest_call(&self, thread: ThreadKey, home: HomeId, at: KtimeNs) -> Option<(Span, u64)> {
-        let calls = self.calls(thread, home);
+    pub(super) fn nearest_call(
+        &self,
+        thread: ThreadKey,
+        library_set: LibrarySetId,
+        at: KtimeNs,
+    ) -> Option<(Span, u64)> {
+        let calls = self.calls(thread, library_set);
         let next = calls.partition_point(|call| call.end <= at);
         let far = |call: &Span| {
             let (after, before) =
@@ -184,8 +197,9 @@ impl<'a> Seen<'a> {
             let libraries = known
                 .entry(sample.stack)
                 .or_insert_with(|| Libraries::of(recording, sample.stack, &mut this.numbers));
-            let is_python =
-                threads.doing(sample.thread).is_some_and(super::thread_activity::Doing::is_python);
+            let is_python = threads
+                .activity(sample.thread)
+                .is_some_and(super::thread_activity::ThreadActivity::is_python);
             match pythons.get(sample.stack.index()).copied().flatten() {
                 Some(python) if learned.insert((is_python, sample.stack)) => {
                     if is_python {

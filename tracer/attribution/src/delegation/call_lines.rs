@@ -1,14 +1,14 @@
 //! A worker's time, call by call.
 //!
 //! What a worker does between two samples is not known, but for whom it works often is, exactly: slices and wake-ups say when it began and
-//! when the next one asked. So a worker's time is cut where the answer to "for whom?" changes, and what it did for each asker is a line of
+//! when the next one asked. So a worker's time is cut where the answer to "for whom?" changes, and what it did for each requester is a line of
 //! its own, with its own samples, its own mix of functions and its own memory: a sample in one call says nothing about the next call.
 //!
-//! That needs samples of each call. A worker has a line for each of a few askers for whom it was seen often; what it does for all
+//! That needs samples of each call. A worker has a line for each of a few requesters for whom it was seen often; what it does for all
 //! others is one line, in which the function of a time comes from the samples of several calls, and the call itself from the cuts. Leaves out
 //! threads that work for themselves in some stacks and for others in others: they stay one line, whose samples tell the call.
 
-use super::call_context::{Python, Whereabouts};
+use super::call_context::{CallContext, Python};
 use super::requesters::{Answer, Role};
 use super::{NEXT, Refiner, SetId};
 use crate::time::cpu_time::CpuTime;
@@ -22,12 +22,12 @@ use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::recording::record::Wait;
 use std::collections::BTreeMap;
 
-/// Fewer samples do not show what a worker does for an asker.
+/// Fewer samples do not show what a worker does for a requester.
 const FEWEST_MARKS: usize = 20;
-/// Askers with a line of their own, for each worker.
+/// Requesters with a line of their own, for each worker.
 const MOST_CALLS: usize = 6;
 
-/// What of a line is for one set of askers; `None`: for all that have no line of their own.
+/// What of a line is for one set of requesters; `None`: for all that have no line of their own.
 type Key = Option<SetId>;
 
 /// Runs, each with its set, and samples.
@@ -67,7 +67,7 @@ impl Refiner<'_> {
         for (at, owner) in marks.chain(line.ends.iter_mut().map(|ending| (ending.at, &mut ending.owner))) {
             let role = self.role(*owner);
             if role != Role::Own {
-                let paths = self.asked.who(role, line.thread, at).paths;
+                let paths = self.requesters.who(role, line.thread, at).paths;
                 *owner = self.refined(*owner, paths, time);
             }
         }
@@ -113,7 +113,7 @@ impl Refiner<'_> {
             part.cpu_ns = part.cpu_ns.saturating_add(run.span.ns());
         }
         for (key, part) in parts {
-            // All that a worker does for one asker is told by the samples of that, however far.
+            // All that a worker does for one requester is told by the samples of that, however far.
             let near_ns = if key.is_some() { u64::MAX } else { NEAREST_NS };
             self.add(part, near_ns, line, time);
         }
@@ -144,7 +144,7 @@ impl Refiner<'_> {
         for wait in self.waits {
             waits.entry(wait.thread).or_default().push(wait);
         }
-        let wakes = self.asked.wakes_of_workers();
+        let wakes = self.requesters.wakes_of_workers();
         for line in lines {
             let wakes = wakes.get(&line.thread).map_or(&[][..], Vec::as_slice);
             let Some(waits) = waits.get_mut(&line.thread) else { continue };
@@ -158,7 +158,7 @@ impl Refiner<'_> {
             let mut awake = KtimeNs::default();
             for wait in waits {
                 let slept = std::mem::replace(&mut awake, wait.at);
-                let Some(python) = self.asked.code.python_of(wait.stack) else { continue };
+                let Some(python) = self.requesters.code.python_of(wait.stack) else { continue };
                 let Some(marks) = seen.get(&python) else { continue };
                 // It has not slept since then, and samples show nothing else.
                 let other = line.marks.get(..line.marks.partition_point(|mark| mark.at <= wait.at));
@@ -167,11 +167,13 @@ impl Refiner<'_> {
                     .take_while(|mark| wait.at.ns_since(mark.at) < NEAREST_NS)
                     .find(|mark| self.python_of(mark.owner, time) != Some(python));
                 let after = other.map_or(slept, |mark| mark.at.max(slept));
-                let asked = wakes.get(..wakes.partition_point(|wake| wake.1 <= wait.at)).unwrap_or_default();
-                let asked = asked.iter().rev().take_while(|wake| wake.1 > after);
-                let asked = asked
-                    .filter(|wake| self.asked.code.whereabouts(wake.0, wait.stack) == Whereabouts::Inside);
-                let since = asked.last().map_or(wait.at, |wake| wake.1);
+                let requesters =
+                    wakes.get(..wakes.partition_point(|wake| wake.1 <= wait.at)).unwrap_or_default();
+                let requesters = requesters.iter().rev().take_while(|wake| wake.1 > after);
+                let requesters = requesters.filter(|wake| {
+                    self.requesters.code.call_context(wake.0, wait.stack) == CallContext::Inside
+                });
+                let since = requesters.last().map_or(wait.at, |wake| wake.1);
                 let next = marks.partition_point(|mark| mark.at < wait.at);
                 let around = [next.checked_sub(1).and_then(|i| marks.get(i)), marks.get(next)];
                 let apart = |mark: &&&Mark| mark.at.ns_since(wait.at).max(wait.at.ns_since(mark.at));
@@ -184,18 +186,18 @@ impl Refiner<'_> {
 
     fn python_of(&self, owner: OwnerId, time: &CpuTime) -> Option<Python> {
         match time.owners.get(owner as usize)?.owner {
-            Owner::Target(_, Some(stack)) => self.asked.code.python_of(stack),
+            Owner::Target(_, Some(stack)) => self.requesters.code.python_of(stack),
             _ => None,
         }
     }
 
-    /// A line's runs cut where the answer changes, each with its askers and its samples.
+    /// A line's runs cut where the answer changes, each with its requesters and its samples.
     fn runs_of_sets<'l>(&mut self, line: &'l Line, role: Role) -> Vec<(SetId, Run, &'l [Mark])> {
         let mut cut: Vec<(SetId, Run, &[Mark])> = Vec::with_capacity(line.runs.len());
         for run in &line.runs {
             let (mut at, first) = (run.span.start, cut.len());
             while at < run.span.end {
-                let Answer { paths, until } = self.asked.who(role, line.thread, at);
+                let Answer { paths, until } = self.requesters.who(role, line.thread, at);
                 let until = until.max(at + NEXT).min(run.span.end);
                 let set = self.set_of(paths);
                 match cut.get_mut(first..).and_then(<[_]>::last_mut) {

@@ -22,7 +22,7 @@ pub(super) struct Joints<'a> {
     stacks: Vec<StackNode>,
     known: HashMap<StackNode, StackId>,
     pools: HashMap<String, FrameId>,
-    askers: HashMap<(ThreadKey, StackId), Vec<FrameId>>,
+    requesters: HashMap<(ThreadKey, StackId), Vec<FrameId>>,
     natives: Natives<'a>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Joints<'a> {
             stacks: Vec::new(),
             known: nodes.map(|(id, &node)| (node, id)).collect(),
             pools: HashMap::new(),
-            askers: HashMap::new(),
+            requesters: HashMap::new(),
             natives: Natives::of(recording),
         }
     }
@@ -47,13 +47,13 @@ impl<'a> Joints<'a> {
             match step {
                 Step::In(thread, own) | Step::After(thread, own) => {
                     let joint = self.new_frame(if matches!(step, Step::In(..)) { 0 } else { 2 });
-                    for frame in self.asker(thread, own) {
+                    for frame in self.requester(thread, own) {
                         stack = Some(self.call(stack, frame));
                     }
                     stack = Some(self.call(stack, joint));
                 }
                 Step::Itself(own) => {
-                    for frame in self.asker(worker, own) {
+                    for frame in self.requester(worker, own) {
                         stack = Some(self.call(stack, frame));
                     }
                 }
@@ -108,8 +108,8 @@ impl<'a> Joints<'a> {
     }
 
     /// The frames of who asked: its Python frames and what native frames lie between them.
-    fn asker(&mut self, thread: ThreadKey, stack: StackId) -> Vec<FrameId> {
-        if let Some(known) = self.askers.get(&(thread, stack)) {
+    fn requester(&mut self, thread: ThreadKey, stack: StackId) -> Vec<FrameId> {
+        if let Some(known) = self.requesters.get(&(thread, stack)) {
             return known.clone();
         }
         let mut frames = Vec::new();
@@ -119,7 +119,7 @@ impl<'a> Joints<'a> {
             frames.extend_from_slice(self.natives.before(place));
             frames.push(id);
         }
-        self.askers.insert((thread, stack), frames.clone());
+        self.requesters.insert((thread, stack), frames.clone());
         frames
     }
 }

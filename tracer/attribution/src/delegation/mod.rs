@@ -4,12 +4,12 @@
 //! while the Python thread that wants the result sleeps. The physical view charges each thread for itself; the logical view joins the
 //! worker's stack to that of the thread that it works for (blame shifting, as HPCToolkit names it: Tallent, Mellor-Crummey, PPoPP 2009).
 //!
-//! Both views come from one attribution. A worker's segments of time are cut where the answer to "for whom?" changes (`asked`), and each
+//! Both views come from one attribution. A worker's segments of time are cut where the answer to "for whom?" changes (`requesters`), and each
 //! answer becomes an owner of its own, of the same class as before; energy is split among owners as always. The physical view adds these
-//! owners up again, the logical view gives each to its joined stack (`joint`), in equal parts where several threads wait. So energy counts
+//! owners up again, the logical view gives each to its joined stack (`joined_stacks`), in equal parts where several threads wait. So energy counts
 //! once, and the views agree to the microjoule for each thread and domain.
 //!
-//! `doing` says what Python threads did at every moment, `code` in whose code they were, `awake` when workers slept; `asked` and `native` hold
+//! `thread_activity` says what Python threads did at every moment, `call_context` in whose code they were, `awake` when workers slept; `requesters` and `native_rules` hold
 //! the rules. Leaves out how the facts are found (`probe/`).
 
 mod awake;
@@ -32,7 +32,7 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{DomainClass, Frame, Launched, Launches, StackNode, Wait};
 use energy_trace_model::units::MicroJoules;
 use joined_stacks::Joints;
-use requesters::{Answer, Asked, Role, Step};
+use requesters::{Answer, RequesterIndex, Role, Step};
 use std::collections::HashMap;
 use thread_activity::Threads;
 
@@ -62,7 +62,8 @@ pub(crate) struct Logical {
 pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) -> (CpuTime, Behalf) {
     let threads = Threads::of(recording, span);
     let SampledTime { segments, owners, certain, lines, overlaps } = sampled;
-    let mut refiner = Refiner::new(Asked::new(recording, &threads), &recording.requests.waits, &owners);
+    let mut refiner =
+        Refiner::new(RequesterIndex::new(recording, &threads), &recording.requests.waits, &owners);
     let with_room = Vec::with_capacity(segments.len());
     let mut time = CpuTime { segments: with_room, owners, pieces: vec![], marks: vec![], overlaps };
     for segment in segments {
@@ -81,7 +82,7 @@ pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) ->
 }
 
 struct Refiner<'a> {
-    asked: Asked<'a>,
+    requesters: RequesterIndex<'a>,
     waits: &'a [Wait],
     roles: Vec<Role>,
     /// The owners that there were, and for each of them and each set the new one.
@@ -93,15 +94,15 @@ struct Refiner<'a> {
 }
 
 impl<'a> Refiner<'a> {
-    fn new(asked: Asked<'a>, waits: &'a [Wait], owners: &[OwnerTime]) -> Self {
+    fn new(requesters: RequesterIndex<'a>, waits: &'a [Wait], owners: &[OwnerTime]) -> Self {
         let role = |owner: &OwnerTime| match owner.owner {
-            Owner::Target(thread, stack) => asked.role(thread, stack),
+            Owner::Target(thread, stack) => requesters.role(thread, stack),
             Owner::Other | Owner::Stranger(_) => Role::Own,
         };
         let roles = owners.iter().map(role).collect();
         let numbers = (0..).zip(owners).map(|(number, owner)| (owner.owner, number)).collect();
         let (refined, base_of, set_ids) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { asked, waits, roles, numbers, refined, base_of, set_ids, behalf: Behalf::default() }
+        Self { requesters, waits, roles, numbers, refined, base_of, set_ids, behalf: Behalf::default() }
     }
 
     fn role(&self, owner: OwnerId) -> Role {
@@ -128,7 +129,7 @@ impl<'a> Refiner<'a> {
         let mut stretches: Vec<(OwnerId, Span)> = Vec::new();
         let mut at = span.start;
         while at < span.end {
-            let Answer { paths, until } = self.asked.who(role, thread, at);
+            let Answer { paths, until } = self.requesters.who(role, thread, at);
             let until = until.max(at + NEXT).min(span.end);
             let refined = self.refined(owner, paths, time);
             match stretches.last_mut() {
@@ -154,7 +155,7 @@ impl<'a> Refiner<'a> {
         if role == Role::Own {
             return number;
         }
-        let paths = self.asked.who(role, thread, at).paths;
+        let paths = self.requesters.who(role, thread, at).paths;
         self.refined(number, paths, time)
     }
 
@@ -165,7 +166,7 @@ impl<'a> Refiner<'a> {
         if role == Role::Own {
             return;
         }
-        let paths = self.asked.who(role, thread, at).paths;
+        let paths = self.requesters.who(role, thread, at).paths;
         let to = self.refined(from, paths, time);
         for (owner, change) in [(from, u64::wrapping_sub as fn(u64, u64) -> u64), (to, u64::wrapping_add)] {
             if let Some(owner) = time.owners.get_mut(owner as usize) {
@@ -187,7 +188,7 @@ impl<'a> Refiner<'a> {
         })
     }
 
-    /// What an owner becomes for a set of askers.
+    /// What an owner becomes for a set of requesters.
     fn refined_in(&mut self, owner: OwnerId, set: SetId, time: &mut CpuTime) -> OwnerId {
         *self.refined.entry((owner, set)).or_insert_with(|| {
             let number = time.owners.len();

@@ -6,10 +6,10 @@
 //! 3. One that nobody is known to have woken: for a Python thread that sleeps (it may wait for it in somebody else's code); else for the
 //!    nearest call of about then, which samples may have missed; else for nobody.
 //!
-//! Leaves out how it is known who is in a call (`code`) and who slept (`awake`).
+//! Leaves out how it is known who is in a call (`call_context`) and who slept (`awake`).
 
-use super::call_context::{HomeId, Whereabouts};
-use super::requesters::{Asked, Asker, RARE, prefer};
+use super::call_context::{CallContext, LibrarySetId};
+use super::requesters::{RARE, Requester, RequesterIndex, prefer};
 use super::thread_activity::Phase;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -21,69 +21,73 @@ const UNRECORDED: Duration = Duration::from_millis(20);
 /// Samples of a thread at 99 Hz are this far apart: a call between two of them is seen by none.
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(20);
 
-type Candidates = Vec<(Asker, Phase)>;
+type Candidates = Vec<(Requester, Phase)>;
 
-impl Asked<'_> {
+impl RequesterIndex<'_> {
     /// Who of the candidates is in a call that a worker serves (all, where samples do not show where it lives); else whose call is over.
     pub(super) fn in_a_call(
         &self,
         worker: ThreadKey,
         at: KtimeNs,
         all: Candidates,
-    ) -> Result<Candidates, Option<Asker>> {
-        let Some(home) = self.code.home(worker) else { return Ok(all) };
+    ) -> Result<Candidates, Option<Requester>> {
+        let Some(library_set) = self.code.library_set(worker) else { return Ok(all) };
         let since = self.awake.since(worker, at).unwrap_or(at);
         let caller = self.woken_from(worker, at, since);
-        let callers = self.callers(worker, home, &all, caller);
-        if callers.iter().all(|&thread| self.code.calls(thread, home).is_empty()) {
+        let callers = self.callers(worker, library_set, &all, caller);
+        if callers.iter().all(|&thread| self.code.calls(thread, library_set).is_empty()) {
             return Ok(all);
         }
         let (mut inside, mut waits) = (Vec::new(), Vec::new());
-        for (asker, phase) in all.into_iter().filter(|(asker, _)| callers.contains(&asker.thread)) {
-            match self.code.whereabouts(home, phase.stack) {
-                Whereabouts::Inside | Whereabouts::Unclear => inside.push((asker, phase)),
-                Whereabouts::Outside if phase.waits => waits.push((asker, phase)),
-                Whereabouts::Outside => (),
-                Whereabouts::Unseen => waits.push((asker, phase)),
+        for (requester, phase) in all.into_iter().filter(|(requester, _)| callers.contains(&requester.thread))
+        {
+            match self.code.call_context(library_set, phase.stack) {
+                CallContext::Inside | CallContext::Unclear => inside.push((requester, phase)),
+                CallContext::Outside if phase.waits => waits.push((requester, phase)),
+                CallContext::Outside => (),
+                CallContext::Unseen => waits.push((requester, phase)),
             }
         }
         if !inside.is_empty() {
             // One that no sample shows is in a call too if it woke the worker just before it fell asleep.
-            waits.retain(|(asker, phase)| {
-                let woke = caller.is_some_and(|by| by.thread == asker.thread && phase.start <= by.at);
-                woke && self.code.whereabouts(home, phase.stack) == Whereabouts::Unseen
+            waits.retain(|(requester, phase)| {
+                let woke = caller.is_some_and(|by| by.thread == requester.thread && phase.start <= by.at);
+                woke && self.code.call_context(library_set, phase.stack) == CallContext::Unseen
             });
             inside.extend(waits);
             return Ok(inside);
         }
-        let over = self.spun_from(&callers, home, at, since).or_else(|| self.call_of(caller?, home, at));
+        let over = self
+            .spun_from(&callers, library_set, at, since)
+            .or_else(|| self.call_of(caller?, library_set, at));
         match over {
             Some(over) => Err(Some(over)),
             None if !waits.is_empty() => Ok(waits),
-            None => Err(self.about_then(&callers, home, since)),
+            None => Err(self.about_then(&callers, library_set, since)),
         }
     }
 
     /// Whether several threads call where a worker lives, and nobody was seen to wake it.
-    pub(super) fn is_anybodys(&self, worker: ThreadKey, home: HomeId) -> bool {
-        let calls = |thread: &&ThreadKey| !self.code.calls(**thread, home).is_empty();
+    pub(super) fn is_anybodys(&self, worker: ThreadKey, library_set: LibrarySetId) -> bool {
+        let calls = |thread: &&ThreadKey| !self.code.calls(**thread, library_set).is_empty();
         !self.is_heard(worker) && self.in_process(worker).iter().filter(calls).nth(1).is_some()
     }
 
     /// Takes a Python thread to be in a call that may be in one already, or still: nothing is known of it between two moments, and at one of
     /// these it is in a call. Until when that holds.
-    pub(super) fn take_in(&self, all: &mut Candidates, home: HomeId) -> KtimeNs {
+    pub(super) fn take_in(&self, all: &mut Candidates, library_set: LibrarySetId) -> KtimeNs {
         let mut holds = KtimeNs::from_ns(u64::MAX);
-        let inside = |stack| self.code.whereabouts(home, stack) == Whereabouts::Inside;
-        for (asker, phase) in all {
-            let Some(doing) = self.threads.doing(asker.thread) else { continue };
-            let (around, until) = doing.around(asker.at);
+        let inside = |stack| self.code.call_context(library_set, stack) == CallContext::Inside;
+        for (requester, phase) in all {
+            let Some(activity) = self.threads.activity(requester.thread) else { continue };
+            let (around, until) = activity.around(requester.at);
             holds = holds.min(until);
             let known = around.into_iter().flatten().find(|known| inside(known.stack));
-            let then =
-                known.map(|known| Asker::new(asker.thread, known.start)).filter(|_| !inside(phase.stack));
+            let then = known
+                .map(|known| Requester::new(requester.thread, known.start))
+                .filter(|_| !inside(phase.stack));
             if let Some((then, (in_call, _))) = then.and_then(|then| Some((then, self.phase(then)?))) {
-                (*asker, *phase) = (then, in_call);
+                (*requester, *phase) = (then, in_call);
             }
         }
         holds
@@ -94,15 +98,16 @@ impl Asked<'_> {
     fn callers(
         &self,
         worker: ThreadKey,
-        home: HomeId,
+        library_set: LibrarySetId,
         all: &Candidates,
-        now: Option<Asker>,
+        now: Option<Requester>,
     ) -> Vec<ThreadKey> {
         let of_worker = self.callers.get(&worker);
         let often = |thread: ThreadKey| of_worker.and_then(|of| of.get(&thread)).copied().unwrap_or(0);
         let mut callers: Vec<ThreadKey> = self.in_process(worker).to_vec();
         callers.retain(|&thread| {
-            !self.code.calls(thread, home).is_empty() || all.iter().any(|(asker, _)| asker.thread == thread)
+            !self.code.calls(thread, library_set).is_empty()
+                || all.iter().any(|(requester, _)| requester.thread == thread)
         });
         let most = callers.iter().map(|&thread| often(thread)).max().unwrap_or(0);
         if most >= RARE {
@@ -113,31 +118,40 @@ impl Asked<'_> {
     }
 
     /// The last call that was over, if the worker has not slept since.
-    fn spun_from(&self, callers: &[ThreadKey], home: HomeId, at: KtimeNs, since: KtimeNs) -> Option<Asker> {
-        let last = |&thread: &ThreadKey| Some((thread, self.code.last_call(thread, home, at)?));
+    fn spun_from(
+        &self,
+        callers: &[ThreadKey],
+        library_set: LibrarySetId,
+        at: KtimeNs,
+        since: KtimeNs,
+    ) -> Option<Requester> {
+        let last = |&thread: &ThreadKey| Some((thread, self.code.last_call(thread, library_set, at)?));
         let (thread, call) = callers.iter().filter_map(last).max_by_key(|(_, call)| call.end)?;
         (since < call.end).then(|| over(thread, call))
     }
 
     /// The Python thread that began the chain of wake-ups that woke a worker at a moment.
-    fn woken_from(&self, worker: ThreadKey, at: KtimeNs, since: KtimeNs) -> Option<Asker> {
+    fn woken_from(&self, worker: ThreadKey, at: KtimeNs, since: KtimeNs) -> Option<Requester> {
         let woken = self.woken_by(worker, at)?;
         if woken.at + UNRECORDED < since { None } else { self.chain(worker, at) }
     }
 
     /// The call in which a Python thread woke somebody.
-    fn call_of(&self, caller: Asker, home: HomeId, at: KtimeNs) -> Option<Asker> {
-        let (call, far) = self.code.nearest_call(caller.thread, home, caller.at)?;
-        let asker =
-            if call.end <= at { over(caller.thread, call) } else { Asker::new(caller.thread, call.start) };
-        within(far).then_some(asker)
+    fn call_of(&self, caller: Requester, library_set: LibrarySetId, at: KtimeNs) -> Option<Requester> {
+        let (call, far) = self.code.nearest_call(caller.thread, library_set, caller.at)?;
+        let requester = if call.end <= at {
+            over(caller.thread, call)
+        } else {
+            Requester::new(caller.thread, call.start)
+        };
+        within(far).then_some(requester)
     }
 
     /// The call that is nearest to a moment.
-    fn about_then(&self, callers: &[ThreadKey], home: HomeId, at: KtimeNs) -> Option<Asker> {
-        let nearest = |&thread: &ThreadKey| Some((thread, self.code.nearest_call(thread, home, at)?));
+    fn about_then(&self, callers: &[ThreadKey], library_set: LibrarySetId, at: KtimeNs) -> Option<Requester> {
+        let nearest = |&thread: &ThreadKey| Some((thread, self.code.nearest_call(thread, library_set, at)?));
         let (thread, (call, far)) = callers.iter().filter_map(nearest).min_by_key(|(_, (_, far))| *far)?;
-        within(far).then(|| Asker::new(thread, last_of(call).max(call.start)))
+        within(far).then(|| Requester::new(thread, last_of(call).max(call.start)))
     }
 }
 
@@ -146,8 +160,8 @@ fn within(ns: u64) -> bool {
 }
 
 /// What goes on after a call is charged to what the caller did last in it.
-fn over(thread: ThreadKey, call: Span) -> Asker {
-    Asker { thread, at: last_of(call), over: true }
+fn over(thread: ThreadKey, call: Span) -> Requester {
+    Requester { thread, at: last_of(call), over: true }
 }
 
 fn last_of(call: Span) -> KtimeNs {

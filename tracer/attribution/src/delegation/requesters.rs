@@ -8,8 +8,8 @@
 //!    runs is the master of an OpenMP region, which works in it like the others; one that waits has handed its work over. Of a worker that
 //!    nobody was seen to wake, all that are in its code may be the one, and all that may be there between two moments at which that is known.
 //!
-//! Before that, Python threads are left out that are outside the code that the worker lives in (`code`) and run, and those that hardly ever wake it.
-//! If nobody is left, a call that is over is charged (`native`): a worker spins on, or finishes what it was given, after the call that asked for
+//! Before that, Python threads are left out that are outside the code that the worker lives in (`call_context`) and run, and those that hardly ever wake it.
+//! If nobody is left, a call that is over is charged (`native_rules`): a worker spins on, or finishes what it was given, after the call that asked for
 //! it, and what its caller does next is not to blame.
 //!
 //! A Python thread below a pool's loop (`ThreadPoolExecutor`, …) works for the thread that woke it from its idle wait, if that thread now
@@ -21,8 +21,8 @@
 //! are rare beside others.
 
 use super::awake::Awake;
-use super::call_context::{Code, HomeId};
-use super::thread_activity::{Makeup, Phase, Threads};
+use super::call_context::{Code, LibrarySetId};
+use super::thread_activity::{Phase, StackTraits, Threads};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
@@ -37,14 +37,14 @@ pub(super) const RARE: u64 = 10;
 
 /// A thread at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asker {
+pub(super) struct Requester {
     pub(super) thread: ThreadKey,
     pub(super) at: KtimeNs,
     /// What it asked for then goes on after its call.
     pub(super) over: bool,
 }
 
-impl Asker {
+impl Requester {
     pub(super) const fn new(thread: ThreadKey, at: KtimeNs) -> Self {
         Self { thread, at, over: false }
     }
@@ -84,7 +84,7 @@ pub(super) enum Role {
 }
 
 /// Who woke whom, and who has Python.
-pub(super) struct Asked<'a> {
+pub(super) struct RequesterIndex<'a> {
     pub(super) threads: &'a Threads,
     pub(super) code: Code,
     pub(super) awake: Awake,
@@ -93,19 +93,19 @@ pub(super) struct Asked<'a> {
     /// Processes that are a pool's workers.
     workers: HashSet<ProcessKey>,
     /// Who woke a thread, in time order.
-    wakes: HashMap<ThreadKey, Vec<Asker>>,
+    wakes: HashMap<ThreadKey, Vec<Requester>>,
     /// Whom a process woke in its parent, in time order.
-    results: HashMap<ProcessKey, Vec<Asker>>,
+    results: HashMap<ProcessKey, Vec<Requester>>,
     /// How often a Python thread woke threads without Python frames.
     hands_over: HashMap<ThreadKey, u64>,
     /// How often chains of wake-ups led from a Python thread to a thread without Python frames.
     pub(super) callers: HashMap<ThreadKey, HashMap<ThreadKey, u64>>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequesterIndex<'a> {
     pub(super) fn new(recording: &Recording, threads: &'a Threads) -> Self {
         let code = Code::of(recording, threads);
-        let awake = Awake::of(recording, |thread| code.home(thread).is_some());
+        let awake = Awake::of(recording, |thread| code.library_set(thread).is_some());
         let mut this = Self {
             threads,
             code,
@@ -121,14 +121,15 @@ impl<'a> Asked<'a> {
         for thread in threads.with_python() {
             if let Some(process) = threads.process(thread) {
                 this.of_process.entry(process).or_default().push(thread);
-                let pooled = threads.doing(thread).is_some_and(super::thread_activity::Doing::is_pooled);
+                let pooled =
+                    threads.activity(thread).is_some_and(super::thread_activity::ThreadActivity::is_pooled);
                 if pooled && threads.is_main(thread) && this.parent(process).is_some() {
                     this.workers.insert(process);
                 }
             }
         }
         for wake in &recording.requests.wakes {
-            let waker = Asker::new(wake.waker, wake.at);
+            let waker = Requester::new(wake.waker, wake.at);
             this.wakes.entry(wake.thread).or_default().push(waker);
             let (from, to) = (threads.process(wake.waker), threads.process(wake.thread));
             if from == to && this.is_python(wake.waker) && !this.is_python(wake.thread) {
@@ -139,7 +140,7 @@ impl<'a> Asked<'a> {
                 && this.parent(from) == to
                 && this.is_python(wake.thread)
             {
-                let taker = Asker::new(wake.thread, wake.at);
+                let taker = Requester::new(wake.thread, wake.at);
                 this.results.entry(from).or_default().push(taker);
             }
         }
@@ -149,7 +150,9 @@ impl<'a> Asked<'a> {
 
     fn count_callers(&mut self, recording: &Recording) {
         let mut callers: HashMap<ThreadKey, HashMap<ThreadKey, u64>> = HashMap::new();
-        for wake in recording.requests.wakes.iter().filter(|wake| self.code.home(wake.thread).is_some()) {
+        for wake in
+            recording.requests.wakes.iter().filter(|wake| self.code.library_set(wake.thread).is_some())
+        {
             if let Some(caller) = self.chain(wake.thread, wake.at) {
                 *callers.entry(wake.thread).or_default().entry(caller.thread).or_default() += 1;
             }
@@ -159,17 +162,17 @@ impl<'a> Asked<'a> {
 
     /// Why the time of a thread in a stack (`None`: no sample saw it) may be somebody else's.
     pub(super) fn role(&self, thread: ThreadKey, stack: Option<StackId>) -> Role {
-        let Some(doing) = self.threads.doing(thread) else { return Role::Own };
+        let Some(activity) = self.threads.activity(thread) else { return Role::Own };
         let made = match stack {
-            Some(stack) => self.threads.makeup(stack),
-            None => Makeup { python: doing.is_python(), pooled: doing.is_pooled(), idle: false },
+            Some(stack) => self.threads.traits(stack),
+            None => StackTraits { python: activity.is_python(), pooled: activity.is_pooled(), idle: false },
         };
         let process = self.threads.process(thread);
         if made.pooled {
             Role::Pooled
-        } else if stack.is_none() && doing.is_python() {
+        } else if stack.is_none() && activity.is_python() {
             Role::Unseen
-        } else if made.python || doing.is_python() || self.threads.is_main(thread) {
+        } else if made.python || activity.is_python() || self.threads.is_main(thread) {
             // In a pool's worker even where Python frames are missing, as they are in its first moments.
             let helps = process.is_some_and(|process| self.workers.contains(&process));
             if helps && !(self.threads.is_main(thread) && made.python) { Role::Pooled } else { Role::Own }
@@ -185,36 +188,36 @@ impl<'a> Asked<'a> {
         if role != Role::Unseen {
             return self.answer(role, thread, at, 0);
         }
-        match self.phase(Asker::new(thread, at)) {
+        match self.phase(Requester::new(thread, at)) {
             Some((phase, until)) => Answer { paths: vec![vec![Step::Itself(phase.stack)]], until },
             None => {
-                let begin = self.threads.doing(thread).and_then(|doing| doing.begins_after(at));
+                let begin = self.threads.activity(thread).and_then(|activity| activity.begins_after(at));
                 Answer { paths: vec![vec![]], until: begin.unwrap_or(NEVER) }
             }
         }
     }
 
     fn answer(&self, role: Role, thread: ThreadKey, at: KtimeNs, depth: u32) -> Answer {
-        let (askers, mut until) = match role {
+        let (requesters, mut until) = match role {
             Role::Own | Role::Unseen => (Vec::new(), NEVER),
             Role::Native => self.of_native(thread, at),
             Role::Pooled => self.of_pooled(thread, at),
         };
         let mut paths = Vec::new();
-        for asker in askers {
-            let Some((phase, _)) = self.phase(asker) else { continue };
-            if self.threads.makeup(phase.stack).pooled && depth < NESTED {
-                let above = self.answer(Role::Pooled, asker.thread, asker.at, depth + 1);
-                if asker.at == at {
+        for requester in requesters {
+            let Some((phase, _)) = self.phase(requester) else { continue };
+            if self.threads.traits(phase.stack).pooled && depth < NESTED {
+                let above = self.answer(Role::Pooled, requester.thread, requester.at, depth + 1);
+                if requester.at == at {
                     until = until.min(above.until);
                 }
-                let step = step(asker, phase.stack);
+                let step = step(requester, phase.stack);
                 paths.extend(above.paths.into_iter().map(|mut path| {
                     path.push(step);
                     path
                 }));
             } else {
-                paths.push(vec![step(asker, phase.stack)]);
+                paths.push(vec![step(requester, phase.stack)]);
             }
         }
         if paths.is_empty() {
@@ -223,11 +226,13 @@ impl<'a> Asked<'a> {
         Answer { paths, until }
     }
 
-    fn of_native(&self, thread: ThreadKey, at: KtimeNs) -> (Vec<Asker>, KtimeNs) {
+    fn of_native(&self, thread: ThreadKey, at: KtimeNs) -> (Vec<Requester>, KtimeNs) {
         let Some(process) = self.threads.process(thread) else { return (Vec::new(), at) };
         let (mut all, mut until) = self.candidates(process, thread, at);
-        if let Some(home) = self.code.home(thread).filter(|home| self.is_anybodys(thread, *home)) {
-            until = until.min(self.take_in(&mut all, home));
+        if let Some(library_set) =
+            self.code.library_set(thread).filter(|library_set| self.is_anybodys(thread, *library_set))
+        {
+            until = until.min(self.take_in(&mut all, library_set));
         }
         let mut all = match self.in_a_call(thread, at, all) {
             Ok(all) => all,
@@ -235,21 +240,23 @@ impl<'a> Asked<'a> {
         };
         if all.len() > 1
             && let Some(found) = self.chain(thread, at)
-            && all.iter().any(|(asker, _)| asker.thread == found.thread)
+            && all.iter().any(|(requester, _)| requester.thread == found.thread)
         {
-            all.retain(|(asker, _)| asker.thread == found.thread);
+            all.retain(|(requester, _)| requester.thread == found.thread);
         }
         if all.len() > 1 {
-            let often = |asker: &Asker| self.hands_over.get(&asker.thread).copied().unwrap_or(0);
-            let most = all.iter().map(|(asker, _)| often(asker)).max().unwrap_or(0);
-            prefer(&mut all, |(asker, _)| often(asker) > 0 && often(asker).saturating_mul(RARE) >= most);
+            let often = |requester: &Requester| self.hands_over.get(&requester.thread).copied().unwrap_or(0);
+            let most = all.iter().map(|(requester, _)| often(requester)).max().unwrap_or(0);
+            prefer(&mut all, |(requester, _)| {
+                often(requester) > 0 && often(requester).saturating_mul(RARE) >= most
+            });
             let serves = self.workers.contains(&process);
-            prefer(&mut all, |(_, phase)| self.threads.makeup(phase.stack).pooled == serves);
+            prefer(&mut all, |(_, phase)| self.threads.traits(phase.stack).pooled == serves);
             // Of several in its code, one that runs may just have asked: only wake-ups tell.
-            let heard = self.is_heard(thread) || self.code.home(thread).is_none();
+            let heard = self.is_heard(thread) || self.code.library_set(thread).is_none();
             prefer(&mut all, |(_, phase)| phase.waits || !heard);
         }
-        (all.into_iter().map(|(asker, _)| asker).collect(), until)
+        (all.into_iter().map(|(requester, _)| requester).collect(), until)
     }
 
     /// Whether anybody was seen to wake a thread.
@@ -258,16 +265,16 @@ impl<'a> Asked<'a> {
     }
 
     /// When a Python thread woke workers of its process, with where these live, in time order.
-    pub(super) fn wakes_of_workers(&self) -> BTreeMap<ThreadKey, Vec<(HomeId, KtimeNs)>> {
-        let mut all: BTreeMap<ThreadKey, Vec<(HomeId, KtimeNs)>> = BTreeMap::new();
+    pub(super) fn wakes_of_workers(&self) -> BTreeMap<ThreadKey, Vec<(LibrarySetId, KtimeNs)>> {
+        let mut all: BTreeMap<ThreadKey, Vec<(LibrarySetId, KtimeNs)>> = BTreeMap::new();
         for (&thread, wakes) in &self.wakes {
-            let Some(home) = self.code.home(thread) else { continue };
-            let here = |wake: &&Asker| {
+            let Some(library_set) = self.code.library_set(thread) else { continue };
+            let here = |wake: &&Requester| {
                 self.is_python(wake.thread)
                     && self.threads.process(wake.thread) == self.threads.process(thread)
             };
             for wake in wakes.iter().filter(here) {
-                all.entry(wake.thread).or_default().push((home, wake.at));
+                all.entry(wake.thread).or_default().push((library_set, wake.at));
             }
         }
         all.values_mut().for_each(|wakes| wakes.sort_by_key(|(_, at)| *at));
@@ -275,77 +282,82 @@ impl<'a> Asked<'a> {
     }
 
     /// Who last woke a thread.
-    pub(super) fn woken_by(&self, thread: ThreadKey, at: KtimeNs) -> Option<Asker> {
+    pub(super) fn woken_by(&self, thread: ThreadKey, at: KtimeNs) -> Option<Requester> {
         let wakes = self.wakes.get(&thread)?;
         wakes.get(wakes.partition_point(|wake| wake.at <= at).checked_sub(1)?).copied()
     }
 
     /// The Python thread at the end of the chain of wake-ups that led to a thread's running, and when it woke the first of them.
-    pub(super) fn chain(&self, thread: ThreadKey, at: KtimeNs) -> Option<Asker> {
-        let mut asker = Asker::new(thread, at);
+    pub(super) fn chain(&self, thread: ThreadKey, at: KtimeNs) -> Option<Requester> {
+        let mut requester = Requester::new(thread, at);
         for _ in 0..CHAIN {
-            asker = self.woken_by(asker.thread, asker.at)?;
-            if self.is_python(asker.thread) {
-                return Some(asker);
+            requester = self.woken_by(requester.thread, requester.at)?;
+            if self.is_python(requester.thread) {
+                return Some(requester);
             }
         }
         None
     }
 
-    fn of_pooled(&self, thread: ThreadKey, at: KtimeNs) -> (Vec<Asker>, KtimeNs) {
+    fn of_pooled(&self, thread: ThreadKey, at: KtimeNs) -> (Vec<Requester>, KtimeNs) {
         let Some(process) = self.threads.process(thread) else { return (Vec::new(), at) };
         let (mut all, until) = self.candidates(process, thread, at);
-        all.retain(|(_, phase)| !self.threads.makeup(phase.stack).pooled);
+        all.retain(|(_, phase)| !self.threads.traits(phase.stack).pooled);
         if all.is_empty() || self.threads.is_main(thread) || self.workers.contains(&process) {
             return self.of_process_in_pool(process, at);
         }
         let submitter = self.woke_from_idle(thread, at);
         if let Some(submitter) = submitter.filter(|&submitter| self.is_master(submitter)) {
-            all.retain(|(asker, _)| asker.thread == submitter);
+            all.retain(|(requester, _)| requester.thread == submitter);
         }
         all.retain(|(_, phase)| phase.waits);
-        (all.into_iter().map(|(asker, _)| asker).collect(), until)
+        (all.into_iter().map(|(requester, _)| requester).collect(), until)
     }
 
     /// Who gave a thread of a pool its task: the first to wake it from its last idle wait. (Later ones hand it the interpreter lock.)
     fn woke_from_idle(&self, thread: ThreadKey, at: KtimeNs) -> Option<ThreadKey> {
-        let is_idle = |phase: &Phase| phase.waits && self.threads.makeup(phase.stack).idle;
-        let idle = self.threads.doing(thread)?.last(at, is_idle)?;
+        let is_idle = |phase: &Phase| phase.waits && self.threads.traits(phase.stack).idle;
+        let idle = self.threads.activity(thread)?.last(at, is_idle)?;
         let wakes = self.wakes.get(&thread)?;
         let first = wakes.get(wakes.partition_point(|wake| wake.at < idle.start))?;
         (first.at <= at).then_some(first.thread)
     }
 
     /// Who takes the result of a process that is a pool's worker: the next in its parent that it wakes, else the last; else who waits there.
-    fn of_process_in_pool(&self, process: ProcessKey, at: KtimeNs) -> (Vec<Asker>, KtimeNs) {
+    fn of_process_in_pool(&self, process: ProcessKey, at: KtimeNs) -> (Vec<Requester>, KtimeNs) {
         let results = self.results.get(&process).map_or(&[][..], Vec::as_slice);
         let next = results.partition_point(|taker| taker.at < at);
         if let Some(taker) = results.get(next).or_else(|| results.last()) {
             let until = results.get(next).map_or(NEVER, |next| next.at + ONE);
             // It slept until it was woken.
-            let before = Asker::new(taker.thread, KtimeNs::from_ns(taker.at.as_ns().saturating_sub(1)));
+            let before = Requester::new(taker.thread, KtimeNs::from_ns(taker.at.as_ns().saturating_sub(1)));
             return (vec![before], until);
         }
         let Some(parent) = self.parent(process) else { return (Vec::new(), NEVER) };
         let (mut all, until) = self.candidates(parent, ThreadKey::new(u32::MAX), at);
-        all.retain(|(_, phase)| phase.waits && !self.threads.makeup(phase.stack).pooled);
-        (all.into_iter().map(|(asker, _)| asker).collect(), until)
+        all.retain(|(_, phase)| phase.waits && !self.threads.traits(phase.stack).pooled);
+        (all.into_iter().map(|(requester, _)| requester).collect(), until)
     }
 
     /// Python threads of a process that have a task at a moment, but for one; and until when what they do stays the same.
-    fn candidates(&self, process: ProcessKey, but: ThreadKey, at: KtimeNs) -> (Vec<(Asker, Phase)>, KtimeNs) {
+    fn candidates(
+        &self,
+        process: ProcessKey,
+        but: ThreadKey,
+        at: KtimeNs,
+    ) -> (Vec<(Requester, Phase)>, KtimeNs) {
         let mut until = NEVER;
         let mut found = Vec::new();
         for &thread in self.of_process.get(&process).map_or(&[][..], Vec::as_slice) {
-            let asker = Asker::new(thread, at);
-            let Some((phase, end)) = self.phase(asker).filter(|_| thread != but) else {
-                let begin = self.threads.doing(thread).and_then(|doing| doing.begins_after(at));
+            let requester = Requester::new(thread, at);
+            let Some((phase, end)) = self.phase(requester).filter(|_| thread != but) else {
+                let begin = self.threads.activity(thread).and_then(|activity| activity.begins_after(at));
                 until = until.min(begin.unwrap_or(NEVER));
                 continue;
             };
             until = until.min(end);
-            if !self.threads.makeup(phase.stack).idle {
-                found.push((asker, phase));
+            if !self.threads.traits(phase.stack).idle {
+                found.push((requester, phase));
             }
         }
         (found, until)
@@ -357,17 +369,17 @@ impl<'a> Asked<'a> {
         process.and_then(|process| self.of_process.get(&process)).map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn phase(&self, asker: Asker) -> Option<(Phase, KtimeNs)> {
-        self.threads.doing(asker.thread)?.at(asker.at)
+    pub(super) fn phase(&self, requester: Requester) -> Option<(Phase, KtimeNs)> {
+        self.threads.activity(requester.thread)?.at(requester.at)
     }
 
     fn is_python(&self, thread: ThreadKey) -> bool {
-        self.threads.doing(thread).is_some_and(super::thread_activity::Doing::is_python)
+        self.threads.activity(thread).is_some_and(super::thread_activity::ThreadActivity::is_python)
     }
 
     /// A Python thread that is in no pool.
     fn is_master(&self, thread: ThreadKey) -> bool {
-        self.threads.doing(thread).is_some_and(|doing| doing.is_python() && !doing.is_pooled())
+        self.threads.activity(thread).is_some_and(|activity| activity.is_python() && !activity.is_pooled())
     }
 
     fn parent(&self, process: ProcessKey) -> Option<ProcessKey> {
@@ -378,8 +390,8 @@ impl<'a> Asked<'a> {
 const ONE: std::time::Duration = std::time::Duration::from_nanos(1);
 const NEVER: KtimeNs = KtimeNs::from_ns(u64::MAX);
 
-const fn step(asker: Asker, stack: StackId) -> Step {
-    if asker.over { Step::After(asker.thread, stack) } else { Step::In(asker.thread, stack) }
+const fn step(requester: Requester, stack: StackId) -> Step {
+    if requester.over { Step::After(requester.thread, stack) } else { Step::In(requester.thread, stack) }
 }
 
 /// Keeps what fits, where anything does.

@@ -20,7 +20,7 @@ pub(super) struct Phase {
 
 /// What is known of a stack without reading a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Makeup {
+pub(super) struct StackTraits {
     /// It has Python frames.
     pub(super) python: bool,
     /// Below a pool's loop: somebody else asked for it.
@@ -39,7 +39,7 @@ pub(super) struct Known {
 
 /// One thread.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Doing {
+pub(super) struct ThreadActivity {
     phases: Vec<Phase>,
     known: Vec<Known>,
     /// When it was last seen.
@@ -52,7 +52,7 @@ pub(super) struct Doing {
     pub(super) native: u64,
 }
 
-impl Doing {
+impl ThreadActivity {
     /// What the thread does at a moment, and until when; `None` before it was first and after it was last seen.
     pub(super) fn at(&self, at: KtimeNs) -> Option<(Phase, KtimeNs)> {
         let next = self.phases.partition_point(|phase| phase.start <= at);
@@ -103,8 +103,8 @@ impl Doing {
 /// All threads, by key; and all stacks, by id.
 #[derive(Debug)]
 pub(super) struct Threads {
-    doing: Vec<Doing>,
-    makeup: Vec<Makeup>,
+    activity: Vec<ThreadActivity>,
+    traits: Vec<StackTraits>,
     process: Vec<Option<ProcessKey>>,
     main: Vec<bool>,
 }
@@ -120,13 +120,13 @@ struct Fact {
 impl Threads {
     /// From a recording and its time.
     pub(super) fn of(recording: &Recording, span: Span) -> Self {
-        let makeup = makeups(recording);
+        let traits = all_traits(recording);
         let slices = Slices::of(recording);
-        let mut doing = vec![Doing::default(); recording.threads.len()];
-        let mut facts: Vec<Vec<Fact>> = doing.iter().map(|_| Vec::new()).collect();
+        let mut activity = vec![ThreadActivity::default(); recording.threads.len()];
+        let mut facts: Vec<Vec<Fact>> = activity.iter().map(|_| Vec::new()).collect();
         for sample in &recording.samples {
-            let Some(thread) = doing.get_mut(sample.thread.index()) else { continue };
-            let made = makeup.get(sample.stack.index()).copied().unwrap_or_default();
+            let Some(thread) = activity.get_mut(sample.thread.index()) else { continue };
+            let made = traits.get(sample.stack.index()).copied().unwrap_or_default();
             thread.count(made);
             if !made.python && !matches!(sample.verdict, Verdict::PythonLost(_)) {
                 thread.without_python = thread.without_python.max(Some(sample.at));
@@ -136,32 +136,32 @@ impl Threads {
             }
         }
         for wait in &recording.requests.waits {
-            let Some(thread) = doing.get_mut(wait.thread.index()) else { continue };
-            thread.count(makeup.get(wait.stack.index()).copied().unwrap_or_default());
+            let Some(thread) = activity.get_mut(wait.thread.index()) else { continue };
+            thread.count(traits.get(wait.stack.index()).copied().unwrap_or_default());
             let end = slices.resumed(wait.thread, wait.at).unwrap_or(span.end).max(wait.at);
             if let Some(facts) = facts.get_mut(wait.thread.index()) {
                 facts.push(Fact { start: wait.at, end, stack: wait.stack, waits: true });
             }
         }
-        for (at, (doing, facts)) in doing.iter_mut().zip(facts).enumerate() {
+        for (at, (activity, facts)) in activity.iter_mut().zip(facts).enumerate() {
             let left = slices.ends.get(at).copied().unwrap_or_default();
-            doing.settle(facts, left);
+            activity.settle(facts, left);
         }
         let pid = |process: ProcessKey| recording.processes.get(process.index()).map(|p| p.pid.get());
         Self {
-            doing,
-            makeup,
+            activity,
+            traits,
             process: recording.threads.iter().map(|thread| Some(thread.process)).collect(),
             main: recording.threads.iter().map(|t| pid(t.process) == Some(t.tid.get())).collect(),
         }
     }
 
-    pub(super) fn doing(&self, thread: ThreadKey) -> Option<&Doing> {
-        self.doing.get(thread.index())
+    pub(super) fn activity(&self, thread: ThreadKey) -> Option<&ThreadActivity> {
+        self.activity.get(thread.index())
     }
 
-    pub(super) fn makeup(&self, stack: StackId) -> Makeup {
-        self.makeup.get(stack.index()).copied().unwrap_or_default()
+    pub(super) fn traits(&self, stack: StackId) -> StackTraits {
+        self.traits.get(stack.index()).copied().unwrap_or_default()
     }
 
     pub(super) fn process(&self, thread: ThreadKey) -> Option<ProcessKey> {
@@ -176,12 +176,12 @@ impl Threads {
     /// Threads that have been seen with Python frames.
     pub(super) fn with_python(&self) -> impl Iterator<Item = ThreadKey> + '_ {
         let keys = (0..).map(ThreadKey::new);
-        keys.zip(&self.doing).filter(|(_, doing)| doing.python > 0).map(|(key, _)| key)
+        keys.zip(&self.activity).filter(|(_, activity)| activity.python > 0).map(|(key, _)| key)
     }
 }
 
-impl Doing {
-    fn count(&mut self, made: Makeup) {
+impl ThreadActivity {
+    fn count(&mut self, made: StackTraits) {
         self.python += u64::from(made.python);
         self.pooled += u64::from(made.pooled);
         self.native += u64::from(!made.python);
@@ -261,13 +261,13 @@ impl Slices {
 }
 
 /// What each stack is made of. A caller's stack is older than its callee's, so one pass suffices.
-fn makeups(recording: &Recording) -> Vec<Makeup> {
-    let mut made: Vec<Makeup> = Vec::with_capacity(recording.stacks.len());
+fn all_traits(recording: &Recording) -> Vec<StackTraits> {
+    let mut made: Vec<StackTraits> = Vec::with_capacity(recording.stacks.len());
     for node in &recording.stacks {
         let mut this = node.parent.and_then(|parent| made.get(parent.index())).copied().unwrap_or_default();
         if recording.frames.get(node.frame.index()).is_some_and(|frame| frame.kind == FrameKind::Python) {
             let is_loop = recording.requests.pool_loops.contains(&node.frame);
-            this = Makeup { python: true, pooled: this.pooled || is_loop, idle: is_loop };
+            this = StackTraits { python: true, pooled: this.pooled || is_loop, idle: is_loop };
         }
         made.push(this);
     }

@@ -11,13 +11,13 @@
 //! P: directions v with vᵀ G v > 8 n vᵀ S v         of the others nothing is believed to be seen
 //! ```
 //!
-//! What is not seen stays as it was believed before, with that belief's doubts, and is held there (`settle`): else a column that no power above zero
+//! What is not seen stays as it was believed before, with that belief's doubts, and is held there (`solve`): else a column that no power above zero
 //! explains would be made good by others, in a direction that costs nothing. Elsewhere parts are drawn to that by n S G⁻¹ (Fuller: Measurement error
 //! models, 1987, §1.2), which is a doubt (`sureness`) and is not made good, as S is no more than an estimate. Leaves out the fit (`energies`).
 
 use super::batches::Batches;
 use super::meter::{Meter, Window, looks_of};
-use crate::numerics::normal_equations::{Normal, eigen};
+use crate::numerics::normal_equations::{NormalEquations, eigen};
 
 /// So near to an end it matters what runs, in seconds.
 const NEAR: f64 = 1e-3;
@@ -71,7 +71,7 @@ pub(super) fn errors_of(windows: &[Window], batches: &Batches, meter: Meter, coa
 
 impl Grain {
     /// From the normal equations of this many windows that all count once, and their errors.
-    pub(super) fn new(all: &Normal, windows: usize, errors: &[f64]) -> Self {
+    pub(super) fn new(all: &NormalEquations, windows: usize, errors: &[f64]) -> Self {
         let n = errors.len();
         let errors: Vec<f64> = (0..n)
             .map(|c| {
@@ -91,7 +91,7 @@ impl Grain {
     }
 
     /// Takes out of normal equations what errors may have made.
-    pub(super) fn clean(&self, normal: &mut Normal) {
+    pub(super) fn clean(&self, normal: &mut NormalEquations) {
         let n = self.errors.len();
         // What is believed is that every part is 1: directions that are not seen say neither more nor less.
         let away: Vec<f64> = (0..n).map(|i| normal.target[i] - row_sum(&normal.gram, n, i)).collect();
@@ -104,12 +104,12 @@ impl Grain {
     }
 
     /// The parts that solve cleaned equations, none below `floor`, and where they are believed to be (1) in the directions that are not seen.
-    pub(super) fn settle(&self, normal: &Normal, floor: f64) -> Vec<f64> {
+    pub(super) fn solve(&self, normal: &NormalEquations, floor: f64) -> Vec<f64> {
         let mut low = vec![false; self.errors.len()];
         loop {
             let mut held = normal.clone();
             self.hold(&mut held, &low);
-            let parts = held.settle(1.0, floor);
+            let parts = held.solve(1.0, floor);
             let more: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] <= floor && !low[i]).collect();
             if more.is_empty() {
                 return parts;
@@ -120,13 +120,13 @@ impl Grain {
     }
 
     /// Holds all but `low` parts.
-    fn hold(&self, normal: &mut Normal, low: &[bool]) {
+    fn hold(&self, normal: &mut NormalEquations, low: &[bool]) {
         let n = self.errors.len();
         let firm = HELD * (0..n).map(|i| normal.gram[i * n + i]).fold(0.0, f64::max);
         for direction in &self.unseen {
             let direction = unit(direction.iter().zip(low).map(|(part, low)| if *low { 0.0 } else { *part }));
             let believed: f64 = direction.iter().sum();
-            normal.observe(&direction, believed, firm);
+            normal.add_row(&direction, believed, firm);
         }
     }
 
@@ -165,7 +165,7 @@ fn product(a: &[f64], b: &[f64], n: usize, at: impl Fn(usize, usize) -> usize) -
 
 #[cfg(test)]
 mod tests {
-    use super::{Grain, Normal};
+    use super::{Grain, NormalEquations};
 
     /// A column is a tenth of another in every window but for errors of rows: parts are drawn to nonsense without the errors' variance, and stay
     /// where they were believed with it; their sum is found. A third column that goes its own way is found too.
@@ -176,16 +176,16 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             f64::from(u32::try_from(random >> 32).unwrap()) / f64::from(u32::MAX) - 0.5
         };
-        let (mut plain, mut ones) = (Normal::new(3), 0);
+        let (mut plain, mut ones) = (NormalEquations::new(3), 0);
         for window in 0..400 {
             let (both, own) = (f64::from(window % 7), f64::from(window % 5));
             let joules = 1.05 * both + 0.5 * 0.1 * both + 2.0 * own;
             let row = [both, 0.1 * both + 0.1 * error(), own + 0.1 * error()];
-            plain.observe(&row, joules, 1.0);
+            plain.add_row(&row, joules, 1.0);
             ones += 1;
         }
-        let believed = |mut normal: Normal| {
-            normal.believe(1.0, 1e-3);
+        let believed = |mut normal: NormalEquations| {
+            normal.add_prior(1.0, 1e-3);
             normal.factor().unwrap().solve(&normal.target)
         };
         let variance = 0.01 / 12.0;
@@ -202,21 +202,21 @@ mod tests {
     /// shows too little. No energy above zero explains that. Without holding what is not seen the tenth makes it good with many times its energy.
     #[test]
     fn what_is_not_seen_makes_nothing_good() {
-        let mut normal = Normal::new(3);
+        let mut normal = NormalEquations::new(3);
         for window in 0..400_u32 {
             let both = f64::from(window % 7) + 1.0;
             let begins = f64::from(u32::from(window % 9 == 0));
             let row = [both, 0.1 * both * (1.0 - 0.02 * begins), 0.01 * begins];
-            normal.observe(&row, 1.1 * both - 0.1 * begins, 1e4);
+            normal.add_row(&row, 1.1 * both - 0.1 * begins, 1e4);
         }
         let mut once = normal.clone();
         once.gram.iter_mut().for_each(|sum| *sum *= 1e-4);
         let grain = Grain::new(&once, 400, &[1e-3, 1e-3, 1e-7]);
         assert_eq!(grain.unseen.len(), 1, "{:?}", grain.unseen);
         grain.clean(&mut normal);
-        normal.believe(1.0, 1.0);
-        let loose = normal.settle(1.0, 1e-3);
-        let held = grain.settle(&normal, 1e-3);
+        normal.add_prior(1.0, 1.0);
+        let loose = normal.solve(1.0, 1e-3);
+        let held = grain.solve(&normal, 1e-3);
         assert!((loose[1] - 1.0).abs() > 0.5, "{loose:?}");
         assert!((held[1] - 1.0).abs() < 0.2 && (held[0] - 1.0).abs() < 0.05, "{held:?}");
     }

@@ -14,7 +14,7 @@ use super::MEANS;
 use super::batches::Batches;
 use super::errors_in_variables::{Coarse, Grain, errors_of};
 use super::meter::{Meter, Window, units_of};
-use crate::numerics::normal_equations::Normal;
+use crate::numerics::normal_equations::NormalEquations;
 use crate::power_model::design::predicted;
 
 /// Rounds of reweighting, and from how many standard deviations on a window counts less.
@@ -28,7 +28,7 @@ const FOLDS: usize = 5;
 /// Neighbouring windows left out together.
 const BLOCK: usize = 10;
 /// What is believed before: standard deviation in parts, with durations and without.
-pub(super) const BELIEF: (f64, f64) = (1.0, 5.0);
+pub(super) const PRIOR_SD: (f64, f64) = (1.0, 5.0);
 /// Length of what is learned again, in windows, and how near it is believed to be.
 const AGAIN: usize = 450;
 const NEAR: f64 = 0.2;
@@ -123,31 +123,31 @@ impl Problem {
     }
 
     /// What is observed in some windows.
-    pub(super) fn observed(&self, trust: &[f64], windows: impl Iterator<Item = usize>) -> Normal {
-        let mut normal = Normal::new(self.columns);
+    pub(super) fn observed(&self, trust: &[f64], windows: impl Iterator<Item = usize>) -> NormalEquations {
+        let mut normal = NormalEquations::new(self.columns);
         for window in windows {
-            normal.observe(self.row(window), self.joules[window], trust[window]);
+            normal.add_row(self.row(window), self.joules[window], trust[window]);
         }
         self.grain.iter().for_each(|grain| grain.clean(&mut normal));
         normal
     }
 
     /// What is observed in all windows if each counts once.
-    pub(super) fn unweighted(&self) -> Normal {
+    pub(super) fn unweighted(&self) -> NormalEquations {
         self.observed(&vec![1.0; self.len()], 0..self.len())
     }
 
     /// What is observed in the windows that are wanted, and believed.
-    pub(super) fn normal(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> Normal {
+    pub(super) fn normal(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> NormalEquations {
         let mut normal = self.observed(trust, (0..self.len()).filter(|&window| wanted(window)));
-        normal.believe(1.0, 1.0 / (self.belief * self.belief));
+        normal.add_prior(1.0, 1.0 / (self.belief * self.belief));
         normal
     }
 
     /// The parts that explain the windows that are wanted.
     fn parts(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> Vec<f64> {
         let normal = self.normal(trust, wanted);
-        self.grain.as_ref().map_or_else(|| normal.settle(1.0, LEAST), |grain| grain.settle(&normal, LEAST))
+        self.grain.as_ref().map_or_else(|| normal.solve(1.0, LEAST), |grain| grain.solve(&normal, LEAST))
     }
 
     /// The parts that explain the windows best.

@@ -4,13 +4,13 @@
 //! no durations are known, only how many of each were launched when. So the power of each kernel, or the energy of a launch of it, is
 //! learned from the run itself, by regression of the counter's steps on what ran, or was launched, in them:
 //!
-//! 1. `columns`: launches that are expected to take the same energy each.
-//! 2. `busy`: what ran when, where records tell; `drain`: when queued launches were executed, and how long each took, where waits tell.
-//! 3. `held`, `meter` and `energies`: how late the meter is and what part of each step it looks at; what a launch costs.
+//! 1. `features`: launches that are expected to take the same energy each.
+//! 2. `busy`: what ran when, where records tell; `queue_replay`: when queued launches were executed, and how long each took, where waits tell.
+//! 3. `sample_and_hold`, `meter` and `launch_energies`: how late the meter is and what part of each step it looks at; what a launch costs.
 //! 4. `idle`: what the GPU draws beyond its baseline whenever nothing runs, because a program has it open.
-//! 5. `found`, `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly; where the
+//! 5. `estimate`, `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly; where the
 //!    meter misses a part and records tell all times, launches have power times time, and the difference has a row of its own.
-//! 6. `grain`, `sureness`, `unseen`: how sure that is, and which kernels cannot be told apart.
+//! 6. `errors_in_variables`, `uncertainty`, `sensor_blind_spot`: how sure that is, and which kernels cannot be told apart.
 //!
 //! Launches of a capture execute nothing and are not recorded; replays of a graph are recorded as launches of what was captured. The launch tier
 //! takes several streams for one queue. Another process that works at the same time all the time cannot be told from the target: only what is
@@ -45,7 +45,7 @@ use energy_trace_model::units::MicroJoules;
 use errors_in_variables::Coarse;
 use estimate::Found;
 use features::{Cell, Columns};
-use launch_energies::{BELIEF, Problem, find_meter, fit, fit_parts};
+use launch_energies::{PRIOR_SD, Problem, find_meter, fit, fit_parts};
 use meter::{Step, Window, steps_of, stretch_of, windows_of};
 use queue_replay::Queue;
 use sample_and_hold::Held;
@@ -141,8 +141,8 @@ impl Gpu<'_> {
         let durations = queue.durations.clone();
         queue.drain(&mut first, durations.as_deref());
         let (known, belief) = match durations {
-            Some(_) => (Known::Waits, BELIEF.0),
-            None => (Known::Launches, BELIEF.1),
+            Some(_) => (Known::Waits, PRIOR_SD.0),
+            None => (Known::Launches, PRIOR_SD.1),
         };
         let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
         let executed = Executed { columns, shape: shape.clone(), belief, known, coarse: None, timed: false };

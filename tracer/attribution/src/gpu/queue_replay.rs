@@ -14,7 +14,7 @@
 //! joules; durations serve as what is believed of them before (`energies`).
 
 use super::batches::{Batch, Stretch};
-use crate::numerics::normal_equations::Normal;
+use crate::numerics::normal_equations::NormalEquations;
 use crate::uncertainty::resampling::Xorshift;
 
 /// An epoch whose wait has less than this part of it does not tell durations: the GPU was starved meanwhile.
@@ -26,7 +26,7 @@ const FEWEST: usize = 20;
 /// Durations that miss half of the epochs by more than this part are not believed.
 const GOOD: f64 = 0.2;
 /// What is believed of durations before: standard deviation in parts of the mean.
-const BELIEF: f64 = 5.0;
+const PRIOR_SD: f64 = 5.0;
 /// Standard deviation of an epoch's time, in parts of it.
 const NOISE: f64 = 0.02;
 
@@ -143,13 +143,13 @@ fn durations(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Option<(Vec
 }
 
 fn durations_of<'a>(epochs: impl Iterator<Item = &'a Telling>, mean: f64, columns: usize) -> Vec<f64> {
-    let mut normal = Normal::new(columns);
+    let mut normal = NormalEquations::new(columns);
     for (units, time) in epochs {
         let relative: Vec<f64> = units.iter().map(|units| units * mean / time).collect();
-        normal.observe(&relative, 1.0, 1.0 / (NOISE * NOISE));
+        normal.add_row(&relative, 1.0, 1.0 / (NOISE * NOISE));
     }
-    normal.believe(1.0, 1.0 / (BELIEF * BELIEF));
-    normal.settle(1.0, 1e-3).into_iter().map(|part| part * mean).collect()
+    normal.add_prior(1.0, 1.0 / (PRIOR_SD * PRIOR_SD));
+    normal.solve(1.0, 1e-3).into_iter().map(|part| part * mean).collect()
 }
 
 /// Executes batches one after the other, each not before its launch; returns when the last one ends.

@@ -1,12 +1,9 @@
 //! What a GPU's meter is: a mean or not, of the device alone or of others as well; and whether launches are a queue. Leaves out how late it is (`meter`).
 
 use super::Gpu;
-use energy_trace_model::recording::record::{Domain, GpuMeterKind, Scope};
-
-/// Remarks that say that a meter shows more than what is launched on its device: which launches took it is not to be known.
-const SHARED: [&str; 3] = ["gpu-mig", "gpu-virtual", "gpu-module"];
-/// The one that says that kernels of several streams may have run side by side.
-const STREAMS: [&str; 1] = ["gpu-streams"];
+use energy_trace_model::recording::record::{
+    Domain, GpuMeterKind, LaunchDiagnostic, RecordingDiagnostic, Scope,
+};
 
 impl Gpu<'_> {
     /// Whether the meter is a sum of power readings that are means.
@@ -17,24 +14,30 @@ impl Gpu<'_> {
 
     /// Whether what the meter shows is this device's alone, and not that of other instances, hosts or CPUs as well.
     pub(super) fn is_alone(&self) -> bool {
-        !self.has_remark(&SHARED)
+        !self.any_diagnostic(|found, domain| match found {
+            RecordingDiagnostic::Power(power) => power.shared_meter() == Some(domain),
+            _ => false,
+        })
     }
 
     /// Whether nearly all kernels were launched into one stream.
     pub(super) fn is_one_queue(&self) -> bool {
-        !self.has_remark(&STREAMS)
+        !self.any_diagnostic(|found, domain| match found {
+            RecordingDiagnostic::Launches(LaunchDiagnostic::Streams { domain: crowded, .. }) => {
+                crowded == domain
+            }
+            _ => false,
+        })
     }
 
     fn domain(&self) -> Option<&Domain> {
         self.recording.domains.iter().find(|domain| domain.scope == Scope::Gpu(self.device))
     }
 
-    /// Whether the recording has one of these remarks about the device.
-    fn has_remark(&self, codes: &[&str]) -> bool {
+    /// Whether one of the recording's findings is so of the device's domain.
+    fn any_diagnostic(&self, is_so: impl Fn(&RecordingDiagnostic, &str) -> bool) -> bool {
         let Some(domain) = self.domain() else { return false };
-        let summary = self.recording.summary.iter().flat_map(|summary| &summary.warnings);
-        summary.chain(&self.recording.warnings).any(|warning| {
-            codes.contains(&warning.code.as_str()) && warning.text.starts_with(&format!("{}:", domain.name))
-        })
+        let summary = self.recording.summary.iter().flat_map(|summary| &summary.diagnostics);
+        summary.chain(&self.recording.diagnostics).any(|found| is_so(found, &domain.name))
     }
 }

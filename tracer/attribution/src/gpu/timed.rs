@@ -7,7 +7,7 @@ use super::busy::{CELL_NS, Run, Sharing, cells_of};
 use super::errors_in_variables::Coarse;
 use super::features::Columns;
 use super::queue_replay::Queue;
-use super::{BELIEF, Batch, Charged, Executed, Found, Gpu, Known, OwnerId};
+use super::{Batch, Charged, Executed, Found, Gpu, Known, OwnerId, PRIOR_SD};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, ThreadKey};
 use energy_trace_model::recording::record::{GpuBusy, Launched, Launches};
@@ -61,7 +61,7 @@ impl Gpu<'_> {
         let executed = Executed {
             columns: columns.clone(),
             shape: vec![1.0; columns.len()],
-            belief: BELIEF.0,
+            belief: PRIOR_SD.0,
             known,
             coarse: Some(self.coarse(columns, mean)),
             timed: untold.is_empty(),

@@ -9,7 +9,7 @@
 
 use super::launch_energies::{Fit, Problem};
 use super::split::Total;
-use crate::numerics::normal_equations::Normal;
+use crate::numerics::normal_equations::NormalEquations;
 use crate::uncertainty::derivative;
 use crate::uncertainty::propagation::OwnerCertainty;
 use crate::uncertainty::resampling::{add_square, resampled};
@@ -150,10 +150,10 @@ fn covariance(problem: &Problem, fit: &Fit) -> Vec<f64> {
     }
     // A block is four steps.
     let length = STEP.max(problem.together.div_ceil(4));
-    let steps: Vec<Normal> =
+    let steps: Vec<NormalEquations> =
         (0..problem.len().div_ceil(length)).map(|step| of_step(problem, fit, step, length)).collect();
-    let mut belief = Normal::new(n);
-    belief.believe(1.0, precision);
+    let mut belief = NormalEquations::new(n);
+    belief.add_prior(1.0, precision);
     let drawn = if steps.len() > 4 { resampled(&steps, &belief, 0.0) } else { vec![] };
     let centre = |c: usize| drawn.iter().map(|parts| parts[c]).sum::<f64>() / drawn.len() as f64;
     let centre: Vec<f64> = (0..n).map(centre).collect();
@@ -161,7 +161,7 @@ fn covariance(problem: &Problem, fit: &Fit) -> Vec<f64> {
     covariance
 }
 
-fn of_step(problem: &Problem, fit: &Fit, step: usize, length: usize) -> Normal {
+fn of_step(problem: &Problem, fit: &Fit, step: usize, length: usize) -> NormalEquations {
     problem.observed(&fit.trust, (step * length..problem.len()).take(length))
 }
 

@@ -23,21 +23,15 @@ use crate::timeline::{
 };
 use crate::uncertainty::propagation::{OwnerCertainty, certainty};
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::LedgerRow;
 use energy_trace_model::profile::options::{Accounting, Method};
+use energy_trace_model::profile::{LedgerRow, UnattributedReason};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{Domain, Origin, Quality, Reading, Scope};
+use energy_trace_model::recording::record::{Domain, Origin, Quality, Reading, Scope, SourceId};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
 
 /// A baseline measured for a second before the start is taken to be this sure.
 const IDLE_DOUBT: f64 = 0.01;
-
-/// Why a GPU's energy above idle is in nobody's row.
-pub(crate) const NO_LAUNCH_DATA: &str = "no launch data";
-/// Why some of a GPU's is not charged: kernels' times are known, and the meter looks at some of them only.
-pub(crate) const UNLOOKED: &str =
-    "the meter looks at a part of the time, and counted other than the kernels' times say";
 
 /// A domain's row, each owner's part of its `target` (zero for `Other`), and what the doubts are about.
 pub(crate) struct Account {
@@ -128,12 +122,12 @@ fn share_gpu(account: &mut Account, device: u32, dynamic: &[MicroJoules], basis:
     let Basis { recording, launchers, span, .. } = *basis;
     let gpu = Gpu { recording, device, launchers, start: span.start, intervals: &account.timeline.intervals };
     let Some(charged) = gpu.charge(dynamic, basis.time.owners.len()) else {
-        account.row.unattributed.insert(NO_LAUNCH_DATA.to_owned(), dynamic.iter().copied().sum());
+        account.row.unattributed.insert(UnattributedReason::NoLaunchData, dynamic.iter().copied().sum());
         return;
     };
     let Charged { mut of_owner, by_prior, residual, negative, unlooked, idle, certainty, learned } = charged;
     if unlooked != MicroJoules::ZERO {
-        account.row.unattributed.insert(UNLOOKED.to_owned(), unlooked);
+        account.row.unattributed.insert(UnattributedReason::SensorBlindSpot, unlooked);
     }
     account.row.other = std::mem::take(&mut of_owner[OTHER as usize]);
     account.row.target = of_owner.iter().copied().sum();
@@ -266,7 +260,7 @@ fn seconds_of(present: &[Presence], owners: usize) -> Vec<f64> {
 
 /// How late the log of a foreign meter is. The machine's own counters are read on its one clock, and a GPU's work is not the CPUs'.
 fn lag_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Option<Lag> {
-    let foreign = matches!(&domain.origin, Origin::Counter { source, .. } if source == "replay");
+    let foreign = matches!(&domain.origin, Origin::Counter { source: SourceId::Replay, .. });
     if !foreign || matches!(domain.scope, Scope::Gpu(_)) {
         return None;
     }
@@ -300,7 +294,7 @@ fn idle_power(domain: &Domain) -> MicroWatts {
 /// How far the idle energy may be off (a standard deviation, in joules): what was measured before the start by one part in a hundred,
 /// what was given or is a model's parameter by nothing.
 fn idle_doubt(domain: &Domain, idle: MicroJoules) -> f64 {
-    let measured = domain.idle.as_ref().is_some_and(|baseline| baseline.how.starts_with("measured"));
+    let measured = domain.idle.as_ref().is_some_and(|baseline| baseline.origin.is_measured());
     if measured { idle.as_joules() * IDLE_DOUBT } else { 0.0 }
 }
 

@@ -1,6 +1,6 @@
 //! From owners to rows: what each thread and stack got, and how sure that is.
 //!
-//! Leaves out which owners make one row (`behalf`), and where the doubts come from (`doubt_of_watts`).
+//! Leaves out which owners make one row (`delegation`), and where the doubts come from (`propagation`).
 
 use crate::ledger::account::Account;
 use crate::time::cpu_time::CpuTime;

@@ -7,7 +7,7 @@ const SWEEPS_OF_JACOBI: usize = 30;
 
 /// Weighted normal equations of a least-squares problem.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Normal {
+pub(crate) struct NormalEquations {
     size: usize,
     /// XᵀX, row by row.
     pub(crate) gram: Vec<f64>,
@@ -15,15 +15,15 @@ pub(crate) struct Normal {
     pub(crate) target: Vec<f64>,
 }
 
-impl Normal {
+impl NormalEquations {
     pub(crate) fn new(size: usize) -> Self {
         Self { size, gram: vec![0.0; size * size], target: vec![0.0; size] }
     }
 
     /// Adds one observation.
-    pub(crate) fn observe(&mut self, row: &[f64], value: f64, trust: f64) {
+    pub(crate) fn add_row(&mut self, row: &[f64], value: f64, weight: f64) {
         for (i, x) in row.iter().enumerate().filter(|(_, x)| **x != 0.0) {
-            let scaled = trust * x;
+            let scaled = weight * x;
             self.target[i] += scaled * value;
             let of_row = &mut self.gram[i * self.size..][..self.size];
             of_row.iter_mut().zip(row).for_each(|(sum, other)| *sum += scaled * other);
@@ -37,7 +37,7 @@ impl Normal {
     }
 
     /// Adds the belief that each unknown is `mean`, with this precision (1 / variance).
-    pub(crate) fn believe(&mut self, mean: f64, precision: f64) {
+    pub(crate) fn add_prior(&mut self, mean: f64, precision: f64) {
         for i in 0..self.size {
             self.gram[i * self.size + i] += precision;
             self.target[i] += precision * mean;
@@ -45,13 +45,13 @@ impl Normal {
     }
 
     /// Coordinate descent on `½ wᵀGw − tᵀw` with every `w ≥ floor`, from `start`.
-    pub(crate) fn descend(&self, start: f64, floor: f64) -> Vec<f64> {
-        self.descend_from(vec![start; self.size], start, floor)
+    pub(crate) fn coordinate_descent(&self, start: f64, floor: f64) -> Vec<f64> {
+        self.coordinate_descent_from(vec![start; self.size], start, floor)
     }
 
     /// The same where columns nearly depend on each other, so that descent alone would take longer than anybody waits: from where the equations
     /// themselves are solved, with unknowns held at `floor` that would fall below it.
-    pub(crate) fn settle(&self, start: f64, floor: f64) -> Vec<f64> {
+    pub(crate) fn solve(&self, start: f64, floor: f64) -> Vec<f64> {
         let mut free: Vec<usize> = (0..self.size).collect();
         while !free.is_empty() {
             let Some(factor) = self.of(&free).factor() else { break };
@@ -63,12 +63,12 @@ impl Normal {
             if solved.iter().all(|value| *value >= floor) {
                 let mut found = vec![floor; self.size];
                 free.iter().zip(solved).for_each(|(&i, value)| found[i] = value);
-                return self.descend_from(found, start, floor);
+                return self.coordinate_descent_from(found, start, floor);
             }
             let above = free.iter().zip(&solved).filter(|(_, value)| **value >= floor);
             free = above.map(|(&i, _)| i).collect();
         }
-        self.descend(start, floor)
+        self.coordinate_descent(start, floor)
     }
 
     /// The equations of some unknowns.
@@ -77,7 +77,7 @@ impl Normal {
         Self { size: some.len(), gram, target: some.iter().map(|&i| self.target[i]).collect() }
     }
 
-    fn descend_from(&self, mut found: Vec<f64>, start: f64, floor: f64) -> Vec<f64> {
+    fn coordinate_descent_from(&self, mut found: Vec<f64>, start: f64, floor: f64) -> Vec<f64> {
         const SWEEPS: usize = 2_000;
         for _ in 0..SWEEPS {
             let mut moved = 0.0_f64;
@@ -214,7 +214,7 @@ impl Factor {
 
 #[cfg(test)]
 mod tests {
-    use super::{Normal, eigen};
+    use super::{NormalEquations, eigen};
 
     /// Values and vectors of a matrix make it again, and vectors stand at right angles.
     #[test]
@@ -233,12 +233,12 @@ mod tests {
     /// Two unknowns from three observations without noise, by descent and by factor; the inverse times the matrix is one.
     #[test]
     fn solves_what_is_given() {
-        let mut normal = Normal::new(2);
+        let mut normal = NormalEquations::new(2);
         for (row, value) in [([1.0, 2.0], 12.0), ([3.0, 1.0], 11.0), ([1.0, 1.0], 7.0)] {
-            normal.observe(&row, value, 2.0);
+            normal.add_row(&row, value, 2.0);
         }
         let near = |found: &[f64]| (found[0] - 2.0).abs() < 1e-6 && (found[1] - 5.0).abs() < 1e-6;
-        assert!(near(&normal.descend(1.0, 0.0)), "{:?}", normal.descend(1.0, 0.0));
+        assert!(near(&normal.coordinate_descent(1.0, 0.0)), "{:?}", normal.coordinate_descent(1.0, 0.0));
         let factor = normal.factor().unwrap();
         assert!(near(&factor.solve(&normal.target)));
         let inverse = factor.inverse();
@@ -251,8 +251,8 @@ mod tests {
     #[test]
     fn condition_numbers() {
         let of = |rows: &[[f64; 3]]| {
-            let mut normal = Normal::new(3);
-            rows.iter().for_each(|row| normal.observe(row, 0.0, 1.0));
+            let mut normal = NormalEquations::new(3);
+            rows.iter().for_each(|row| normal.add_row(row, 0.0, 1.0));
             normal.condition()
         };
         assert!((of(&[[1.0, 0.0, 0.0], [0.0, 300.0, 0.0], [0.0, 0.0, 1e-4]]) - 1.0).abs() < 1e-9);
@@ -265,31 +265,31 @@ mod tests {
     /// Two columns that are nearly the same are told apart, which descent does not do in its time; where one would fall below the floor, the other
     /// has its part.
     #[test]
-    fn nearly_dependent_columns_settle() {
+    fn nearly_dependent_columns_are_solved() {
         let of = |watts: [f64; 2]| {
-            let mut normal = Normal::new(2);
+            let mut normal = NormalEquations::new(2);
             for i in 0..1_000 {
                 let x = 1.0 + f64::from(i % 10);
                 let row = [x, x * (1.0 + 1e-4 * f64::from(i % 7))];
-                normal.observe(&row, row[0] * watts[0] + row[1] * watts[1], 1.0);
+                normal.add_row(&row, row[0] * watts[0] + row[1] * watts[1], 1.0);
             }
             normal
         };
         let normal = of([2.0, 0.5]);
-        let (settled, descended) = (normal.settle(1.0, 1e-3), normal.descend(1.0, 1e-3));
+        let (settled, descended) = (normal.solve(1.0, 1e-3), normal.coordinate_descent(1.0, 1e-3));
         assert!((settled[0] - 2.0).abs() < 1e-4 && (settled[1] - 0.5).abs() < 1e-4, "{settled:?}");
         assert!((descended[0] - 2.0).abs() > 0.1, "{descended:?}");
-        let low = of([3.0, -0.5]).settle(1.0, 1e-3);
+        let low = of([3.0, -0.5]).solve(1.0, 1e-3);
         assert!(low[1] <= 1e-3 && (low[0] + low[1] - 2.5).abs() < 0.01, "{low:?}");
     }
 
     /// A floor holds, and a matrix that is not positive definite has no factor.
     #[test]
     fn floors_and_singular_matrices() {
-        let mut normal = Normal::new(2);
-        normal.observe(&[1.0, 0.0], -3.0, 1.0);
+        let mut normal = NormalEquations::new(2);
+        normal.add_row(&[1.0, 0.0], -3.0, 1.0);
         assert!(normal.factor().is_none());
-        normal.believe(4.0, 1e-6);
-        assert!((normal.descend(4.0, 0.5)[0] - 0.5).abs() < 1e-9);
+        normal.add_prior(4.0, 1e-6);
+        assert!((normal.coordinate_descent(4.0, 0.5)[0] - 0.5).abs() < 1e-9);
     }
 }

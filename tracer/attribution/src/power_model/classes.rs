@@ -96,7 +96,7 @@ mod tests {
             requests: energy_trace_model::recording::Requests::default(),
             gpu: energy_trace_model::recording::record::GpuWork::default(),
             summary: None,
-            warnings: vec![],
+            diagnostics: vec![],
         };
         (recording, leaves)
     }

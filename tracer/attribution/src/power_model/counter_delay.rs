@@ -5,15 +5,15 @@
 //! seems to draw less than nothing, and what follows it pays. So time is looked at as much earlier, if the energy of windows becomes likelier
 //! by that. A run whose power never steps shows nothing, and there it makes no difference.
 //!
-//! What power depends on beside functions (`conditions.rs`) is chosen here too: η of a core's hardware threads by the same measure, the exponent of
+//! What power depends on beside functions (`conditions`) is chosen here too: η of a core's hardware threads by the same measure, the exponent of
 //! its clock by cross-validation.
 //!
-//! Leaves out how late a counter was at one reading (`late.rs`), and the log of a foreign meter, which is seconds off (`timeline/lag.rs`).
+//! Leaves out how late a counter was at one reading (`reading_jitter`), and the log of a foreign meter, which is seconds off (`timeline::lag`).
 
 use crate::between_samples::markov_bridge::{Part, parts};
 use crate::power_model::evidence::Evidence;
 use crate::power_model::learn::{Intensity, Model, learn};
-use crate::power_model::validity::Judge;
+use crate::power_model::validity::CrossValidation;
 use crate::time::conditions::Conditions;
 use crate::time::contention::{self, ALONE, Company};
 use crate::time::dvfs;
@@ -76,7 +76,7 @@ impl Seen {
     }
 }
 
-/// Learns the watts again where CPUs clearly draw less each beside others (`company.rs`); `with` is all other evidence.
+/// Learns the watts again where CPUs clearly draw less each beside others (`contention`); `with` is all other evidence.
 pub(crate) fn learn_company(
     (seen, intensity): (Seen, Intensity),
     company: &Company,
@@ -158,8 +158,8 @@ pub(crate) fn learn_behind<'p>(
 fn exponent_of(seen: &Seen, model: &Model, with: &Evidence<'_>) -> Option<f64> {
     let fitted = |exponent: f64| model.fitted(&with.seen(&seen.clone().weighed(seen.eta, Some(exponent))));
     let (design, fit) = fitted(0.0)?;
-    let judge = Judge::new(&design, &fit);
-    let gain = |exponent: f64| fitted(exponent).map(|(design, fit)| judge.gain(&design, &fit));
+    let validation = CrossValidation::new(&design, &fit);
+    let gain = |exponent: f64| fitted(exponent).map(|(design, fit)| validation.gain(&design, &fit));
     let exponent = dvfs::likeliest(|exponent| gain(exponent).map_or(f64::NEG_INFINITY, |gain| gain.mean));
     (gain(exponent)?.in_errors() > LEAST_GAIN).then_some(exponent)
 }

@@ -14,9 +14,9 @@ pub(crate) struct Edges {
     idle: f64,
     /// Energy above it that the last millisecond of each interval is expected to hold, which the counter may show too late.
     late: Vec<f64>,
-    /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`late.rs`).
+    /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`reading_jitter`).
     unsure: Vec<f64>,
-    /// Mean square (ms²) of how late the counter is on average, beside what times were moved for it (`behind.rs`).
+    /// Mean square (ms²) of how late the counter is on average, beside what times were moved for it (`counter_delay`).
     bias: f64,
 }
 
@@ -51,8 +51,8 @@ impl Edges {
     /// Mean square (J²) of what the ends of an interval, or of several, put its energy off: u A − v B, A and B what the millisecond before
     /// either end held, u and v evenly distributed between nothing and all of it.
     pub(crate) fn variance(&self, before: Option<usize>, last: usize) -> f64 {
-        let held = |interval: usize| self.idle + self.late.get(interval).copied().unwrap_or(0.0);
-        let (a, b) = (before.map_or(self.idle, held), held(last));
+        let in_last_ms = |interval: usize| self.idle + self.late.get(interval).copied().unwrap_or(0.0);
+        let (a, b) = (before.map_or(self.idle, in_last_ms), in_last_ms(last));
         let unsure = |boundary: usize| self.unsure.get(boundary).copied().unwrap_or(UNKNOWN);
         a * a * unsure(before.map_or(0, |before| before + 1))
             + b * b * unsure(last + 1)

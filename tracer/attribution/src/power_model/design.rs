@@ -1,7 +1,7 @@
 //! The regression's view of a domain: in each window the energy above idle and the expected time of each class.
 //!
 //! Windows are intervals between readings, put together where they are shorter than 15 ms, because the counter's own steps (1 ms) say
-//! little about less. Leaves out solving (`intensity.rs`).
+//! little about less. Leaves out solving (`power_model`).
 
 use crate::between_samples::expected_time::{Share, moments, share};
 use crate::between_samples::markov_bridge::{Part, Rate};
@@ -24,7 +24,7 @@ pub(crate) struct Design {
     pub(crate) shares: Vec<Share>,
     /// The window of each interval.
     pub(crate) window_of: Vec<u32>,
-    /// How much more than its average all power was in each window (`speed.rs`); already in `seconds`.
+    /// How much more than its average all power was in each window (`drift`); already in `seconds`.
     pub(crate) speed: Vec<f64>,
 }
 
@@ -114,11 +114,11 @@ impl Design {
     pub(crate) fn variances(&self, watts: &[f64], chains: &Chains) -> Vec<f64> {
         let moments: Vec<(f64, f64)> = chains.mixes().map(|mix| moments(mix, watts)).collect();
         let mut variances = vec![0.0; self.len()];
-        for share in self.shares.iter().filter(|share| share.blend.stray > 0.0) {
+        for share in self.shares.iter().filter(|share| share.blend.spread > 0.0) {
             let (mean, square) = share.moments(watts, &moments);
             if let Some(sum) = variances.get_mut(share.window as usize) {
                 let seconds = share.seconds * self.speed[share.window as usize];
-                *sum += seconds.powi(2) * share.blend.stray * (square - mean * mean).max(0.0);
+                *sum += seconds.powi(2) * share.blend.spread * (square - mean * mean).max(0.0);
             }
         }
         variances

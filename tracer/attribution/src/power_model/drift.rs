@@ -5,7 +5,7 @@
 //! their windows' own variance allows, each gets a factor of its own (a mean over three of them), and the watts are fitted again, a few
 //! times over; that is believed if it makes the windows likelier by more than the factors cost (Akaike: 1974).
 //!
-//! The split needs no factor: it cancels in every interval. Where the frequency of each CPU is recorded (`frequency.rs`) times are weighted by that
+//! The split needs no factor: it cancels in every interval. Where the frequency of each CPU is recorded (`dvfs`) times are weighted by that
 //! before, and this follows what is left, if anything is.
 
 use crate::between_samples::switching_chain::Chains;
@@ -16,14 +16,14 @@ use crate::power_model::fit::{Fit, MEDIAN_SQUARE};
 const STRETCH_NS: u64 = 250_000_000;
 const ROUNDS: usize = 6;
 /// Stretches that stray by more than this many times their variance, on average, are not chance.
-const STRAY: f64 = 2.0;
+const MISFIT: f64 = 2.0;
 /// No factor is outside of these.
 const SANE: (f64, f64) = (0.05, 5.0);
 
 /// Follows changes of speed, where there are any.
 pub(crate) fn follow(design: Design, fit: Fit, chains: &Chains) -> (Design, Fit) {
     let stretches = stretches_of(&design);
-    if strays(&design, &fit, &stretches) < STRAY {
+    if misfit(&design, &fit, &stretches) < MISFIT {
         return (design, fit);
     }
     let mut scaled = design.clone();
@@ -66,13 +66,13 @@ fn sums(design: &Design, fit: &Fit, stretches: &[usize]) -> Vec<(f64, f64, f64)>
         let (is, should, variance) = &mut sums[stretch];
         *is += design.joules[window];
         *should += predicted(design.row(window), &fit.watts);
-        *variance += 1.0 / fit.trust[window];
+        *variance += 1.0 / fit.weights[window];
     }
     sums
 }
 
 /// The mean square of the stretches' errors in their own standard deviations; the median, as the mean of such squares is.
-fn strays(design: &Design, fit: &Fit, stretches: &[usize]) -> f64 {
+fn misfit(design: &Design, fit: &Fit, stretches: &[usize]) -> f64 {
     let square = |(is, should, variance): (f64, f64, f64)| (is - should).powi(2) / variance;
     let mut squares: Vec<f64> = sums(design, fit, stretches).into_iter().map(square).collect();
     squares.sort_by(f64::total_cmp);

@@ -1,6 +1,6 @@
 //! What a domain's powers are learned from: its energy by interval, and who ran when.
 //!
-//! Leaves out the regression (`learn.rs`).
+//! Leaves out the regression (`learn`).
 
 use super::classes::ClassId;
 use crate::between_samples::markov_bridge::Part;
@@ -21,8 +21,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) marks: &'a [Mark],
     pub(crate) start: KtimeNs,
     pub(crate) class_of: &'a [ClassId],
-    /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`late.rs`).
+    /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`reading_jitter`).
     pub(crate) late: &'a [f64],
-    /// How far behind the counter is taken to be (`behind.rs`); intervals and parts are that much earlier.
+    /// How far behind the counter is taken to be (`counter_delay`); intervals and parts are that much earlier.
     pub(crate) behind_ns: u64,
 }

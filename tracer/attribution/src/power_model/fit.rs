@@ -1,14 +1,14 @@
 //! Powers of classes, fitted to windows by reweighted least squares.
 //!
-//! Leaves out what the windows are (`design.rs`), and whether the result may be used (`validity.rs`).
+//! Leaves out what the windows are (`design`), and whether the result may be used (`validity`).
 
 use super::design::{Design, predicted};
-use super::stationary_windows::Steady;
+use super::stationary_windows::StationaryWindows;
 use crate::between_samples::switching_chain::Chains;
-use crate::numerics::normal_equations::Normal;
+use crate::numerics::normal_equations::NormalEquations;
 
 /// What is believed of a class's watts before: standard deviation in parts of the mean.
-pub(crate) const BELIEF: f64 = 0.6;
+pub(crate) const PRIOR_SD: f64 = 0.6;
 /// No class is taken to draw less than this part of the mean. (With a twentieth, much work of others that draws next to nothing had 3 %
 /// of the target's energy.)
 pub(crate) const FLOOR: f64 = 0.01;
@@ -29,10 +29,10 @@ pub(crate) struct Fit {
     /// Variance of a window's energy beside that of its times (J²).
     pub(crate) noise: f64,
     /// What each window counts for: 1 / variance, less where it is far off.
-    pub(crate) trust: Vec<f64>,
+    pub(crate) weights: Vec<f64>,
     pub(crate) likelihood: f64,
     /// What windows say beyond their expected times.
-    pub(crate) steady: Option<Steady>,
+    pub(crate) stationary: Option<StationaryWindows>,
 }
 
 /// The column of the classes that are too small for watts of their own.
@@ -53,14 +53,14 @@ impl Fit {
             mean,
             watts: vec![mean; design.columns],
             noise: floor,
-            trust: vec![],
+            weights: vec![],
             likelihood: 0.0,
-            steady: None,
+            stationary: None,
         };
         for _ in 0..ROUNDS {
             let variances = design.variances(&fit.watts, chains);
             fit.weigh(design, &variances, floor);
-            fit.watts = fit.normal(design, |_| true).descend(mean, FLOOR * mean);
+            fit.watts = fit.normal(design, |_| true).coordinate_descent(mean, FLOOR * mean);
         }
         let variances = design.variances(&fit.watts, chains);
         fit.weigh(design, &variances, floor);
@@ -68,21 +68,24 @@ impl Fit {
     }
 
     /// What is observed and believed, from the windows that are wanted.
-    pub(crate) fn normal(&self, design: &Design, wanted: impl Fn(usize) -> bool) -> Normal {
-        let mut normal = Normal::new(design.columns);
+    pub(crate) fn normal(&self, design: &Design, wanted: impl Fn(usize) -> bool) -> NormalEquations {
+        let mut normal = NormalEquations::new(design.columns);
         for window in (0..design.len()).filter(|&window| wanted(window)) {
-            self.observe(design, window, &mut normal);
+            self.add_row(design, window, &mut normal);
         }
-        normal.believe(self.mean, 1.0 / (BELIEF * self.mean).powi(2));
+        normal.add_prior(self.mean, 1.0 / (PRIOR_SD * self.mean).powi(2));
         normal
     }
 
     /// Adds what one window says.
-    pub(crate) fn observe(&self, design: &Design, window: usize, normal: &mut Normal) {
+    pub(crate) fn add_row(&self, design: &Design, window: usize, normal: &mut NormalEquations) {
         let joules = design.joules[window];
-        if !self.steady.as_ref().is_some_and(|steady| steady.observe(window, design.columns, joules, normal))
+        if !self
+            .stationary
+            .as_ref()
+            .is_some_and(|stationary| stationary.add_row(window, design.columns, joules, normal))
         {
-            normal.observe(design.row(window), joules, self.trust[window]);
+            normal.add_row(design.row(window), joules, self.weights[window]);
         }
     }
 
@@ -95,7 +98,7 @@ impl Fit {
         let median = beyond.get(beyond.len() / 2).copied().unwrap_or(0.0);
         self.noise = (median / MEDIAN_SQUARE).max(floor);
         self.likelihood = 0.0;
-        self.trust = errors
+        self.weights = errors
             .iter()
             .zip(variances)
             .map(|(error, variance)| {

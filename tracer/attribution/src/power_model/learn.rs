@@ -5,21 +5,21 @@
 //!
 //! ```text
 //! D_k = Σ_c w_c · τ_kc + ε_k        D: energy above idle, τ: expected CPU time of class c in window k, w: watts of the class
-//! Var ε_k = V_k(w) + s²             V: the times are expectations (`bridge.rs`), s: the counter's edges and what the model lacks
+//! Var ε_k = V_k(w) + s²             V: the times are expectations (`markov_bridge`), s: the counter's edges and what the model lacks
 //! w_c ~ N(w̄, (0.6 w̄)²)              what is believed before: about the mean watts w̄ = ΣD / Στ
 //! ```
 //!
 //! This is the power-model regression of Bircher and John (ISPASS 2007) and of SmartWatts (CCGRID 2020) on the run's own functions, by
-//! reweighted least squares with a floor. The belief settles what the data leave open (two functions that always run together) at w̄,
+//! reweighted least squares with a floor. The prior settles what the data leave open (two functions that always run together) at w̄,
 //! that is at CPU time, and says how open it is.
 //!
-//! Windows in which nothing changed say more than their expected times (`steady.rs`), and the watts are fitted again with that.
+//! Windows in which nothing changed say more than their expected times (`stationary_windows`), and the watts are fitted again with that.
 //!
-//! How fast threads forget (`chain.rs`) is chosen by the likelihood of samples and energy together. The weights are used only if they pass
-//! three gates (`gates.rs`): cross-validation, condition number, split half. Otherwise the split is by CPU time alone, and the profile says
+//! How fast threads forget (`switching_chain`) is chosen by the likelihood of samples and energy together. The weights are used only if they pass
+//! three validity checks (`validity`): cross-validation, condition number, split half. Otherwise the split is by CPU time alone, and the profile says
 //! so. Conservation never depends on the fit: weights only divide an interval's energy, whose sum is the counter's.
 //!
-//! Leaves out how sure the watts are (`resample.rs`), and how times are weighted (`conditions.rs`).
+//! Leaves out how sure the watts are (`resampling`), and how times are weighted (`conditions`).
 
 use super::evidence::Evidence;
 use super::fit::{Fit, Shared};
@@ -29,8 +29,8 @@ use crate::between_samples::switching_chain::Chains;
 use crate::power_model::classes::ClassId;
 use crate::power_model::design::{Design, windows_of};
 use crate::power_model::drift;
-use crate::power_model::refine::sharpen;
-use crate::power_model::validity::gates_of;
+use crate::power_model::refine::refine;
+use crate::power_model::validity::checks_of;
 use crate::time::occupancy::Presence;
 use energy_trace_model::profile::validity::Gates;
 
@@ -105,15 +105,15 @@ pub(crate) fn learn(evidence: &Evidence<'_>) -> Intensity {
     let best = (0..tried.len()).max_by(|&a, &b| tried[a].0.total_cmp(&tried[b].0));
     let Some(best) = best else { return Intensity::Unidentified(None) };
     let (top, rates, mut design, mut fit) = tried.swap_remove(best);
-    if raking::lean(evidence.marks, evidence.parts, &mut chains, &rates, columns, column) {
+    if raking::rake(evidence.marks, evidence.parts, &mut chains, &rates, columns, column) {
         design = Design::new(windows.clone(), evidence.parts, &chains, &rates, columns, column);
         fit = Fit::new(&design, &chains).unwrap_or(fit);
     }
     let others = tried.into_iter().map(|(likelihood, _, _, fit)| ((likelihood - top).exp(), fit.watts));
     let others = others.filter(|(probability, _)| *probability > 1e-3).collect();
     let (design, mut fit) = drift::follow(design, fit, &chains);
-    sharpen(&mut fit, &design, &chains, &rates, evidence);
-    let gates = gates_of(&design, &fit, shared);
+    refine(&mut fit, &design, &chains, &rates, evidence);
+    let gates = checks_of(&design, &fit, shared);
     let by_mix = chains.outrun().then(|| {
         let forgetful = chains.forgetful();
         by_mix(&Design::new(windows, evidence.parts, &chains, &forgetful, columns, column), &chains)

@@ -4,37 +4,37 @@ use super::counter_edges::Edges;
 use super::design::Design;
 use super::evidence::Evidence;
 use super::fit::{FLOOR, Fit};
-use super::stationary_windows::{LEAST, STRAY, Steady};
+use super::stationary_windows::{LEAST, SPREAD, StationaryWindows};
 use crate::between_samples::markov_bridge::Rate;
 use crate::between_samples::switching_chain::Chains;
 
 const ROUNDS: usize = 10;
 
 /// Fits the watts again with what steady windows say; not where these stray so far that functions do not draw the same power each time.
-pub(crate) fn sharpen(
+pub(crate) fn refine(
     fit: &mut Fit,
     design: &Design,
     chains: &Chains,
     rates: &[Rate],
     evidence: &Evidence<'_>,
 ) {
-    let mut steady = Steady::new(design, evidence.parts, chains, rates);
+    let mut stationary = StationaryWindows::new(design, evidence.parts, chains, rates);
     let before = fit.watts.clone();
-    if !steady.logarithm.iter().any(|logarithm| *logarithm > LEAST.ln()) {
+    if !stationary.logarithm.iter().any(|logarithm| *logarithm > LEAST.ln()) {
         return;
     }
     for _ in 0..ROUNDS {
         let edges = Edges::new(evidence, &design.shares, &fit.watts, chains);
-        steady.stray = steady.stray.min(STRAY.0.powi(2));
-        steady.expect((&fit.watts, fit.noise), design, &design.variances(&fit.watts, chains), &edges);
-        fit.steady = Some(steady);
-        fit.watts = fit.normal(design, |_| true).descend(fit.mean, FLOOR * fit.mean);
-        let Some(again) = fit.steady.take() else { return };
-        steady = again;
+        stationary.spread = stationary.spread.min(SPREAD.0.powi(2));
+        stationary.expect((&fit.watts, fit.noise), design, &design.variances(&fit.watts, chains), &edges);
+        fit.stationary = Some(stationary);
+        fit.watts = fit.normal(design, |_| true).coordinate_descent(fit.mean, FLOOR * fit.mean);
+        let Some(again) = fit.stationary.take() else { return };
+        stationary = again;
     }
-    if steady.stray > STRAY.0.powi(2) {
+    if stationary.spread > SPREAD.0.powi(2) {
         fit.watts = before;
     } else {
-        fit.steady = Some(steady);
+        fit.stationary = Some(stationary);
     }
 }

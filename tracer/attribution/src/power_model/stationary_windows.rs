@@ -1,6 +1,6 @@
 //! Windows in which no thread changed its function: their energy shows a function's watts without any doubt about times.
 //!
-//! Expected times (`bridge.rs`) are all that a linear regression can use, and the doubt about where a function ended is most of what
+//! Expected times (`markov_bridge`) are all that a linear regression can use, and the doubt about where a function ended is most of what
 //! keeps its watts uncertain. But a window's energy is a mixture: with a probability that the chain gives, every thread stayed where its
 //! samples saw it, and then the energy is Σ w t to within the counter's own error; else it is spread widely about its mean.
 //!
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Most changes are short: another function for a millisecond adds hardly any energy, and so X is exponential on either side of nothing. Taken as
-//! a normal variable far from m⁰ such windows passed for steady ones, and a function of few watts seemed to draw 3 % more (scenario B6).
+//! a normal variable far from m⁰ such windows passed for steady ones, and a function of few watts seemed to draw 3 % more.
 //!
 //! N is what a counter that moves each millisecond may be late by at either end, as power was there, and a part of the energy, which is
 //! found with the watts by expectation and maximisation in turns (Dempster, Laird, Rubin: Maximum likelihood from incomplete data, 1977).
@@ -22,30 +22,30 @@ use super::design::{Design, predicted};
 use crate::between_samples::expected_time::Share;
 use crate::between_samples::markov_bridge::{Part, Rate};
 use crate::between_samples::switching_chain::Chains;
-use crate::numerics::normal_equations::Normal;
+use crate::numerics::normal_equations::NormalEquations;
 use crate::time::pieces::{NO_LINE, NOBODY};
 
 /// Windows that are less probably steady than this are left as they are.
 pub(crate) const LEAST: f64 = 0.02;
 /// What steady windows stray by, in parts of their energy: at most, and at least.
-pub(super) const STRAY: (f64, f64) = (0.05, 0.002);
+pub(super) const SPREAD: (f64, f64) = (0.05, 0.002);
 /// At least this much of a window's variance is that of windows with changes.
 const LEAST_VARIANCE: f64 = 0.1;
 /// The unit of a counter, in joules.
 const UNIT_JOULES: f64 = 1e-4;
 
 /// Variance of a steady window's energy, from that of its edges.
-pub(crate) fn noise_of(edge: f64, stray: f64, of_steady: f64) -> f64 {
-    edge + stray * of_steady.powi(2) + UNIT_JOULES.powi(2)
+pub(crate) fn noise_of(edge: f64, spread: f64, of_stationary: f64) -> f64 {
+    edge + spread * of_stationary.powi(2) + UNIT_JOULES.powi(2)
 }
 
 /// What a window's energy may be made of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mixture {
     /// Probability that nothing changed, before the energy is seen.
-    pub(crate) steady: f64,
+    pub(crate) stationary: f64,
     /// Expected energy where nothing changed, and over all.
-    pub(crate) of_steady: f64,
+    pub(crate) of_stationary: f64,
     pub(crate) mean: f64,
     /// Variance over all by times, and by the counter.
     pub(crate) variance: f64,
@@ -70,15 +70,15 @@ impl Mixture {
 
     /// What an energy of so many joules says.
     pub(crate) fn seen(&self, joules: f64) -> Seen {
-        let rest = (1.0 - self.steady).max(1e-9);
-        let mean = (self.mean - self.steady * self.of_steady) / rest;
-        let apart = self.steady * rest * (self.of_steady - mean).powi(2);
+        let rest = (1.0 - self.stationary).max(1e-9);
+        let mean = (self.mean - self.stationary * self.of_stationary) / rest;
+        let apart = self.stationary * rest * (self.of_stationary - mean).powi(2);
         let variance = ((self.variance - apart) / rest).max(LEAST_VARIANCE * self.variance);
-        let apart = joules - self.of_steady;
-        let steady = -0.5 * (apart.powi(2) / self.noise + self.noise.ln());
-        let more = self.changed(apart, mean - self.of_steady, variance) - steady;
-        let odds = rest / self.steady.max(1e-12) * more.min(700.0).exp();
-        Seen { steady: 1.0 / (1.0 + odds), variance }
+        let apart = joules - self.of_stationary;
+        let stationary = -0.5 * (apart.powi(2) / self.noise + self.noise.ln());
+        let more = self.changed(apart, mean - self.of_stationary, variance) - stationary;
+        let odds = rest / self.stationary.max(1e-12) * more.min(700.0).exp();
+        Seen { stationary: 1.0 / (1.0 + odds), variance }
     }
 }
 
@@ -96,13 +96,13 @@ fn ln_above(a: f64) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     /// Probability that nothing changed.
-    pub(crate) steady: f64,
+    pub(crate) stationary: f64,
     /// Variance, by times, of the energy where something did.
     pub(crate) variance: f64,
 }
 
 /// The logarithm of the probability that a part's thread was in one function throughout, and whether that is its right sample's.
-pub(crate) fn hold(part: &Part, share: &Share, rates: &[Rate], chains: &Chains) -> (f64, bool) {
+pub(crate) fn unchanged(part: &Part, share: &Share, rates: &[Rate], chains: &Chains) -> (f64, bool) {
     if part.line == NO_LINE {
         return (0.0, false);
     }
@@ -132,40 +132,40 @@ pub(crate) fn hold(part: &Part, share: &Share, rates: &[Rate], chains: &Chains) 
 
 /// What windows say beyond their expected times.
 #[derive(Clone, Debug)]
-pub(crate) struct Steady {
+pub(crate) struct StationaryWindows {
     /// Of each window: seconds of each column where nothing changed, the logarithm of how probable that is, and what it counts for.
     seconds: Vec<f64>,
     pub(super) logarithm: Vec<f64>,
-    trust: Vec<f64>,
+    weight: Vec<f64>,
     /// The same of windows where something changed.
     changed: Vec<f64>,
     trust_changed: Vec<f64>,
-    /// What is not known for not knowing which windows were steady, row by row (`resample.rs`).
+    /// What is not known for not knowing which windows were steady, row by row (`resampling`).
     pub(crate) missing: Vec<f64>,
     /// Variance of steady windows in parts of their energy.
-    pub(crate) stray: f64,
+    pub(crate) spread: f64,
 }
 
-impl Steady {
+impl StationaryWindows {
     pub(super) fn new(design: &Design, parts: &[Part], chains: &Chains, rates: &[Rate]) -> Self {
         let (n, windows) = (design.columns, design.len());
         let (mut seconds, mut logarithm) = (vec![0.0; windows * n], vec![0.0; windows]);
         for (part, share) in parts.iter().zip(&design.shares) {
             let window = share.window as usize;
-            let (probability, is_right) = hold(part, share, rates, chains);
+            let (probability, is_right) = unchanged(part, share, rates, chains);
             let column = if is_right { share.right } else { share.left };
             logarithm[window] += probability;
             seconds[window * n + column] += share.seconds * design.speed[window];
         }
-        let (trust, trust_changed) = (vec![0.0; windows], vec![0.0; windows]);
+        let (weight, trust_changed) = (vec![0.0; windows], vec![0.0; windows]);
         Self {
             seconds,
             logarithm,
-            trust,
+            weight,
             changed: vec![0.0; windows * n],
             trust_changed,
             missing: vec![],
-            stray: STRAY.0.powi(2),
+            spread: SPREAD.0.powi(2),
         }
     }
 
@@ -184,29 +184,30 @@ impl Steady {
             let last = design.window_of.partition_point(|window| (*window as usize) <= k).saturating_sub(1);
             let edge = edges.variance(usize::checked_sub(begin, 1), last);
             begin = last + 1;
-            let (row, held) = (design.row(k), &self.seconds[k * n..][..n]);
-            let (steady, of_steady) = (self.logarithm[k].exp().min(0.999), predicted(held, watts));
-            if steady < LEAST || of_steady <= 0.0 {
+            let (row, unchanged) = (design.row(k), &self.seconds[k * n..][..n]);
+            let (stationary, of_stationary) =
+                (self.logarithm[k].exp().min(0.999), predicted(unchanged, watts));
+            if stationary < LEAST || of_stationary <= 0.0 {
                 continue;
             }
-            let noise = noise_of(edge, self.stray, of_steady);
+            let noise = noise_of(edge, self.spread, of_stationary);
             let mean = predicted(row, watts);
-            let mixture = Mixture { steady, of_steady, mean, variance, noise };
-            let Seen { steady: seen, variance } = mixture.seen(design.joules[k]);
+            let mixture = Mixture { stationary, of_stationary, mean, variance, noise };
+            let Seen { stationary: seen, variance } = mixture.seen(design.joules[k]);
             let changed: Vec<f64> = row
                 .iter()
-                .zip(held)
-                .map(|(all, held)| ((all - steady * held) / (1.0 - steady)).max(0.0))
+                .zip(unchanged)
+                .map(|(all, unchanged)| ((all - stationary * unchanged) / (1.0 - stationary)).max(0.0))
                 .collect();
             let of_changed = variance + fit_noise.max(noise);
-            self.trust[k] = seen / noise;
+            self.weight[k] = seen / noise;
             self.trust_changed[k] = (1.0 - seen) / of_changed;
             let error = |row: &[f64]| design.joules[k] - predicted(row, watts);
-            let (held_says, changed_says) = (error(held) / noise, error(&changed) / of_changed);
-            let apart: Vec<f64> = held
+            let (unchanged_says, changed_says) = (error(unchanged) / noise, error(&changed) / of_changed);
+            let apart: Vec<f64> = unchanged
                 .iter()
                 .zip(&changed)
-                .map(|(held, changed)| held * held_says - changed * changed_says)
+                .map(|(unchanged, changed)| unchanged * unchanged_says - changed * changed_says)
                 .collect();
             for (sum, product) in
                 self.missing.iter_mut().zip(apart.iter().flat_map(|a| apart.iter().map(move |b| a * b)))
@@ -214,19 +215,25 @@ impl Steady {
                 *sum += seen * (1.0 - seen) * product;
             }
             self.changed[k * n..][..n].copy_from_slice(&changed);
-            squares += seen * ((design.joules[k] - of_steady).powi(2) - edge);
-            energies += seen * of_steady.powi(2);
+            squares += seen * ((design.joules[k] - of_stationary).powi(2) - edge);
+            energies += seen * of_stationary.powi(2);
         }
-        self.stray = (squares / energies).max(STRAY.1.powi(2));
+        self.spread = (squares / energies).max(SPREAD.1.powi(2));
     }
 
     /// Adds what a window says; `false` where it says nothing beyond its expected times.
-    pub(crate) fn observe(&self, window: usize, columns: usize, joules: f64, normal: &mut Normal) -> bool {
-        if self.trust[window] + self.trust_changed[window] <= 0.0 {
+    pub(crate) fn add_row(
+        &self,
+        window: usize,
+        columns: usize,
+        joules: f64,
+        normal: &mut NormalEquations,
+    ) -> bool {
+        if self.weight[window] + self.trust_changed[window] <= 0.0 {
             return false;
         }
-        normal.observe(&self.seconds[window * columns..][..columns], joules, self.trust[window]);
-        normal.observe(&self.changed[window * columns..][..columns], joules, self.trust_changed[window]);
+        normal.add_row(&self.seconds[window * columns..][..columns], joules, self.weight[window]);
+        normal.add_row(&self.changed[window * columns..][..columns], joules, self.trust_changed[window]);
         true
     }
 }
@@ -238,18 +245,24 @@ mod tests {
     /// An energy that is just what nothing's changing makes says that nothing changed; one far away says that something did.
     #[test]
     fn energies_tell_steady_windows() {
-        let mixture = Mixture { steady: 0.3, of_steady: 0.08, mean: 0.1, variance: 1e-3, noise: 1e-6 };
-        assert!(mixture.seen(0.0805).steady > 0.85, "{:?}", mixture.seen(0.0805));
-        assert!(mixture.seen(0.12).steady < 1e-3, "{:?}", mixture.seen(0.12));
+        let mixture =
+            Mixture { stationary: 0.3, of_stationary: 0.08, mean: 0.1, variance: 1e-3, noise: 1e-6 };
+        assert!(mixture.seen(0.0805).stationary > 0.85, "{:?}", mixture.seen(0.0805));
+        assert!(mixture.seen(0.12).stationary < 1e-3, "{:?}", mixture.seen(0.12));
         let blurred = Mixture { noise: 1e-2, ..mixture };
-        assert!((blurred.seen(0.0805).steady - 0.3).abs() < 0.05, "{:?}", blurred.seen(0.0805));
+        assert!((blurred.seen(0.0805).stationary - 0.3).abs() < 0.05, "{:?}", blurred.seen(0.0805));
     }
 
     /// A window that may have held a short change towards more is steady less surely if it holds a little more than less.
     #[test]
     fn short_changes_are_no_noise() {
-        let mixture = Mixture { steady: 0.5, of_steady: 0.04, mean: 0.05, variance: 4e-4, noise: 6.4e-5 };
-        assert!(mixture.seen(0.05).steady + 0.1 < mixture.seen(0.03).steady, "{:?}", mixture.seen(0.05));
+        let mixture =
+            Mixture { stationary: 0.5, of_stationary: 0.04, mean: 0.05, variance: 4e-4, noise: 6.4e-5 };
+        assert!(
+            mixture.seen(0.05).stationary + 0.1 < mixture.seen(0.03).stationary,
+            "{:?}",
+            mixture.seen(0.05)
+        );
     }
 
     /// Tails of the normal distribution, on both sides and far out.

@@ -9,9 +9,9 @@
 //! better like a price on pairs of busy CPUs: where that explains more, it is not shared parts. So P_unc is 0 unless it is more than five times its standard error and makes the windows much
 //! likelier. With a split by time alone it is 0 too: that is the model without any regression.
 
-use crate::numerics::normal_equations::Normal;
+use crate::numerics::normal_equations::NormalEquations;
 use crate::power_model::design::predicted;
-use crate::power_model::fit::BELIEF;
+use crate::power_model::fit::PRIOR_SD;
 use crate::power_model::learn::{Intensity, Model};
 use crate::time::owners::Segment;
 use crate::timeline::{EnergyInterval, Span};
@@ -83,7 +83,7 @@ pub(crate) fn calibrate(
         .flatten()
 }
 
-/// Whether windows in which several CPUs were busy at once hold less energy than the model says: worth a closer look (`company.rs`).
+/// Whether windows in which several CPUs were busy at once hold less energy than the model says: worth a closer look (`contention`).
 pub(crate) fn is_less_together(intensity: &Intensity, activity: &[Activity]) -> bool {
     let Intensity::Known(model) = intensity else { return false };
     let of_pairs = fit(model, activity.iter().map(|activity| activity.pairs_ns));
@@ -101,18 +101,18 @@ fn fit(model: &Model, of_interval: impl Iterator<Item = u64>) -> Option<(f64, f6
     }
     let rows: Vec<Vec<f64>> =
         (0..design.len()).map(|k| design.row(k).iter().copied().chain([seconds[k]]).collect()).collect();
-    let mut normal = Normal::new(n + 1);
+    let mut normal = NormalEquations::new(n + 1);
     for (window, row) in rows.iter().enumerate() {
-        normal.observe(row, design.joules[window], fit.trust[window]);
+        normal.add_row(row, design.joules[window], fit.weights[window]);
     }
-    normal.believe(fit.mean, 1.0 / (BELIEF * fit.mean).powi(2));
+    normal.add_prior(fit.mean, 1.0 / (PRIOR_SD * fit.mean).powi(2));
     // Of the shared parts nothing is believed but that they are not many times a function's watts.
-    normal.target[n] -= fit.mean / (BELIEF * fit.mean).powi(2);
+    normal.target[n] -= fit.mean / (PRIOR_SD * fit.mean).powi(2);
     let factor = normal.factor()?;
     let with = factor.solve(&normal.target);
     let deviation = factor.inverse().last()?.sqrt();
     let squares = |watts: &[f64]| -> f64 {
-        let square = |k: usize| fit.trust[k] * (design.joules[k] - predicted(&rows[k], watts)).powi(2);
+        let square = |k: usize| fit.weights[k] * (design.joules[k] - predicted(&rows[k], watts)).powi(2);
         (0..design.len()).map(square).sum()
     };
     let without: Vec<f64> = fit.watts.iter().copied().chain([0.0]).collect();

@@ -10,7 +10,7 @@
 //!
 //! Rounding is by largest remainder (`MicroJoules::split`), so the shares of an interval sum to its D and all intervals to the counter.
 //!
-//! Here is the split by time alone, which every report shows beside the weighted one; `posterior.rs` has the weighted one.
+//! Here is the split by time alone, which every report shows beside the weighted one; `posterior` has the weighted one.
 
 use crate::time::occupancy::Presence;
 use crate::time::owners::OwnerId;

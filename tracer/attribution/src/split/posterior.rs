@@ -1,11 +1,11 @@
 //! Splits a domain's energy by expected times and watts, and says how far that may be off.
 //!
 //! ```text
-//! Ē_i = Σ_parts t p_i w_i           p: probability of function i in a part of the interval (`bridge.rs`), t: its time
+//! Ē_i = Σ_parts t p_i w_i           p: probability of function i in a part of the interval (`markov_bridge`), t: its time
 //! Var E_i = Σ_parts v t² p_i (1 − p_i) w_i²        Cov (E_i, E) = Σ_parts v t² p_i w_i (w_i − w̄)        v: how far its time may stray
 //! ```
 //!
-//! What the interval's energy adds to that is `update.rs`. The sum is the counter's, in integers.
+//! What the interval's energy adds to that is `posterior_update`. The sum is the counter's, in integers.
 //!
 //! Time that a function probably had between two samples of others goes to the stacks of that function in the same thread, by their time.
 
@@ -14,9 +14,9 @@ use crate::between_samples::markov_bridge::Part;
 use crate::power_model::classes::ClassId;
 use crate::power_model::counter_edges::Edges;
 use crate::power_model::learn::Model;
-use crate::power_model::stationary_windows::hold;
+use crate::power_model::stationary_windows::unchanged;
 use crate::split::by_time::Shares;
-use crate::split::posterior_update::{Settlement, Slots};
+use crate::split::posterior_update::{PosteriorShare, Slots};
 use crate::time::owners::{OwnerId, OwnerTime};
 use crate::time::pieces::{Mark, NO_LINE, NOBODY};
 use energy_trace_model::units::MicroJoules;
@@ -38,14 +38,14 @@ struct Holder {
 /// Probabilities of a part's time.
 struct PartTimes {
     seconds: f64,
-    stray: f64,
+    spread: f64,
     holders: Vec<Holder>,
     /// Seconds of each column that come of the thread's mix.
     mixed: Vec<(usize, f64)>,
     /// Columns of its samples, and how probably it was the one or the other throughout (`steady::hold`).
     left: usize,
     right: usize,
-    hold: (f64, bool),
+    unchanged: (f64, bool),
 }
 
 impl PartTimes {
@@ -67,27 +67,27 @@ pub(crate) struct Splitter<'a> {
 }
 
 /// The shares, and for each owner the variance (J²) of its energy that comes of times seen only in samples.
-pub(crate) struct Settled {
+pub(crate) struct PosteriorSplit {
     pub(crate) shares: Shares,
     pub(crate) variance: Vec<f64>,
 }
 
 /// Where the doubt about times adds up: by slot, and how long each thread's mix stood for each column.
-struct Doubts {
+struct Variances {
     variance: Vec<f64>,
     mixed: Vec<f64>,
     columns: usize,
 }
 
-impl Doubts {
+impl Variances {
     fn add(&mut self, slot: usize, variance: f64) {
         self.variance.get_mut(slot).into_iter().for_each(|sum| *sum += variance);
     }
 
     /// The doubts about an interval's settlements, and the variance of its own energy, to those who share it.
-    fn add_settled(&mut self, settled: &[Settlement], edge: f64) {
-        let sum = settled.iter().map(|one| one.joules.abs()).sum::<f64>().max(f64::MIN_POSITIVE);
-        for one in settled {
+    fn add_posterior(&mut self, posterior: &[PosteriorShare], edge: f64) {
+        let sum = posterior.iter().map(|one| one.joules.abs()).sum::<f64>().max(f64::MIN_POSITIVE);
+        for one in posterior {
             self.add(one.place, one.variance + edge * one.joules.abs() / sum);
         }
     }
@@ -120,15 +120,16 @@ impl Doubts {
     clippy::cast_possible_truncation,
     reason = "`as` saturates, and what is cut off is left to the largest"
 )]
-fn apportion(whole: MicroJoules, settled: &[Settlement]) -> Option<Vec<(usize, MicroJoules)>> {
-    let largest = (0..settled.len()).max_by(|&a, &b| settled[a].joules.total_cmp(&settled[b].joules))?;
+fn apportion(whole: MicroJoules, posterior: &[PosteriorShare]) -> Option<Vec<(usize, MicroJoules)>> {
+    let largest =
+        (0..posterior.len()).max_by(|&a, &b| posterior[a].joules.total_cmp(&posterior[b].joules))?;
     let mut left = whole;
-    let round = |one: &Settlement| {
+    let round = |one: &PosteriorShare| {
         let energy = MicroJoules::from_uj((one.joules * 1e6).round() as i64);
         left -= energy;
         (one.place, energy)
     };
-    let mut parts: Vec<_> = settled.iter().map(round).collect();
+    let mut parts: Vec<_> = posterior.iter().map(round).collect();
     parts[largest].1 += left;
     Some(parts)
 }
@@ -146,26 +147,27 @@ impl Splitter<'_> {
         steps: &[f64],
         parts: &[Part],
         plain: impl Fn(usize) -> (Vec<u32>, Vec<u64>),
-    ) -> Settled {
+    ) -> PosteriorSplit {
         let (owners, columns) = (self.owners.len(), self.model.design.columns);
         let slots = owners + self.model.chains.lines() * columns;
         let mut energy = vec![MicroJoules::ZERO; slots];
-        let mut doubts = Doubts { variance: vec![0.0; slots], mixed: vec![0.0; slots - owners], columns };
+        let mut variances =
+            Variances { variance: vec![0.0; slots], mixed: vec![0.0; slots - owners], columns };
         let mut scratch = Slots::new(slots);
         let mut shares = Shares::default();
         let fit = &self.model.fit;
-        let stray = fit.steady.as_ref().map(|steady| steady.stray);
+        let spread = fit.stationary.as_ref().map(|stationary| stationary.spread);
         let mut rest = parts;
         for (i, &whole) in dynamic.iter().enumerate() {
             let (here, later) = rest.split_at(rest.partition_point(|part| part.interval as usize <= i));
             rest = later;
             let speed = self.model.design.speed_of(i);
-            self.weigh(speed, here, &mut scratch, &mut doubts);
+            self.weigh(speed, here, &mut scratch, &mut variances);
             let edge = self.edges.variance(i.checked_sub(1), i);
-            let settled = scratch.settle(whole.as_joules(), edge, fit.noise, stray);
+            let posterior = scratch.posterior_update(whole.as_joules(), edge, fit.noise, spread);
             let step = (LATE_SECONDS * steps.get(i).copied().unwrap_or(0.0)).powi(2);
-            doubts.add_settled(&settled, step);
-            let split = apportion(whole, &settled).or_else(|| {
+            variances.add_posterior(&posterior, step);
+            let split = apportion(whole, &posterior).or_else(|| {
                 let (who, weights) = plain(i);
                 Some(who.into_iter().map(|owner| owner as usize).zip(whole.split(&weights)?).collect())
             });
@@ -182,31 +184,31 @@ impl Splitter<'_> {
         }
         let mixed = energy.split_off(owners);
         shares.of_owner = energy;
-        let mut variance = doubts.finish(self.model, owners);
+        let mut variance = variances.finish(self.model, owners);
         let of_mixes = variance.split_off(owners);
         self.share_out_mixes(&mixed, &of_mixes, parts, &mut shares, &mut variance);
-        Settled { shares, variance }
+        PosteriorSplit { shares, variance }
     }
 
-    /// Writes an interval's expected energies into `slots`, and how long mixes stand for its threads into `doubts`.
-    fn weigh(&self, speed: f64, here: &[Part], slots: &mut Slots, doubts: &mut Doubts) {
+    /// Writes an interval's expected energies into `slots`, and how long mixes stand for its threads into `variances`.
+    fn weigh(&self, speed: f64, here: &[Part], slots: &mut Slots, variances: &mut Variances) {
         let watts: Vec<f64> = self.model.fit.watts.iter().map(|watts| speed * watts).collect();
         for part in here {
             let times = self.times_of(part);
             let (mean, _) = times.moments(&watts);
-            let scale = times.seconds.powi(2) * times.stray;
+            let scale = times.seconds.powi(2) * times.spread;
             for &Holder { place, column, p } in &times.holders {
                 let Some(slot) = slots.at(place) else { continue };
                 slot.expected += watts[column] * p * times.seconds;
                 slot.own += scale * p * (1.0 - p).max(0.0) * watts[column].powi(2);
                 slot.with_all += scale * p * watts[column] * (watts[column] - mean);
             }
-            let (logarithm, is_right) = times.hold;
+            let (logarithm, is_right) = times.unchanged;
             slots.logarithm += logarithm;
             let (owner, column) = if is_right { (part.right, times.right) } else { (part.left, times.left) };
             let slot = slots.at(owner as usize);
-            slot.into_iter().for_each(|slot| slot.held += watts[column] * times.seconds);
-            doubts.add_mixes(part.line, &times);
+            slot.into_iter().for_each(|slot| slot.unchanged += watts[column] * times.seconds);
+            variances.add_mixes(part.line, &times);
         }
     }
 
@@ -217,12 +219,12 @@ impl Splitter<'_> {
         let (mut left, mut right) = (share.blend.left, share.blend.right);
         let mut times = PartTimes {
             seconds: share.seconds,
-            stray: share.blend.stray,
+            spread: share.blend.spread,
             holders: vec![],
             mixed: vec![],
             left: share.left,
             right: share.right,
-            hold: hold(part, &share, rates, chains),
+            unchanged: unchanged(part, &share, rates, chains),
         };
         if share.blend.mix > LEAST_MIX {
             let first = self.owners.len() + part.line as usize * design.columns;
@@ -267,8 +269,8 @@ impl Splitter<'_> {
         for (line, owner) in marks.chain(ends).filter(|(_, owner)| *owner != NOBODY) {
             owners_of.entry((line, self.column(owner))).or_default().insert(owner);
         }
-        for (slot, (&energy, doubt)) in mixed.iter().zip(of_mixes).enumerate() {
-            if energy == MicroJoules::ZERO && *doubt == 0.0 {
+        for (slot, (&energy, variance_by_time)) in mixed.iter().zip(of_mixes).enumerate() {
+            if energy == MicroJoules::ZERO && *variance_by_time == 0.0 {
                 continue;
             }
             let (line, column) = (u32::try_from(slot / columns).unwrap_or(NO_LINE), slot % columns);
@@ -278,7 +280,10 @@ impl Splitter<'_> {
                 |owner: &usize| self.owners[*owner].time_ns.saturating_add(self.owners[*owner].samples);
             let weights: Vec<u64> = owners.iter().map(time).collect();
             let sum = weights.iter().fold(0.0, |sum, weight| sum + *weight as f64).max(1.0);
-            owners.iter().zip(&weights).for_each(|(&o, &weight)| variance[o] += doubt * weight as f64 / sum);
+            owners
+                .iter()
+                .zip(&weights)
+                .for_each(|(&o, &weight)| variance[o] += variance_by_time * weight as f64 / sum);
             match energy.split(&weights) {
                 Some(split) => owners.iter().zip(split).for_each(|(&o, part)| shares.of_owner[o] += part),
                 // No stack of that function has time: whoever the line's first owner is keeps the sum exact.

@@ -1,32 +1,32 @@
 //! Which other processes are told apart: those that run enough for their own watts to matter.
 //!
-//! Nobody asks what a stranger's energy is, but what it is taken to be is taken from the target. A hot process and kernel threads that
+//! Nobody asks what a background process's energy is, but what it is taken to be is taken from the target. A hot process and kernel threads that
 //! draw next to nothing in one class have one wattage between them: too little where the hot one runs, too much elsewhere, and the mean of
-//! both wherever one of them runs alone more often than the other. So each large stranger is an owner of its own; processes that are small but
+//! both wherever one of them runs alone more often than the other. So each large background process is an owner of its own; processes that are small but
 //! many and have one name (a build's compilers) are one together; the rest stays together, because watts of who hardly ran are not known.
-//! Leaves out the watts (`intensity.rs`) and the sum of all strangers, which is what the ledger shows.
+//! Leaves out the watts (`power_model`) and the sum of all background processes, which is what the ledger shows.
 
 use crate::time::owners::Owner;
 use energy_trace_model::ids::StrangerKey;
 use energy_trace_model::recording::record::{Occupant, Slice, Stranger};
 use std::collections::BTreeMap;
 
-/// Strangers with less than this part of all time on CPUs stay together.
+/// Background processes with less than this part of all time on CPUs stay together.
 const LEAST: f64 = 0.01;
 /// How many are told apart at most: the largest.
 const MOST: usize = 12;
 
-/// The group of each stranger.
+/// The group of each background process.
 #[derive(Debug, Default)]
-pub(crate) struct Strangers {
+pub(crate) struct BackgroundProcesses {
     group_of: Vec<Option<u32>>,
 }
 
-impl Strangers {
-    /// From all slices of a recording and its table of strangers.
+impl BackgroundProcesses {
+    /// From all slices of a recording and its table of background processes.
     #[expect(clippy::cast_precision_loss, reason = "parts of a sum")]
-    pub(crate) fn of(slices: &[Slice], strangers: &[Stranger]) -> Self {
-        let mut times = vec![0_u64; strangers.len()];
+    pub(crate) fn of(slices: &[Slice], background: &[Stranger]) -> Self {
+        let mut times = vec![0_u64; background.len()];
         let mut all = 0_u64;
         for slice in slices {
             let ns = slice.end.ns_since(slice.start);
@@ -43,20 +43,20 @@ impl Strangers {
             alone.into_iter().map(|key| (times[key], vec![key])).collect();
         let mut by_name: BTreeMap<&str, (u64, Vec<usize>)> = BTreeMap::new();
         for key in rest {
-            let (time, keys) = by_name.entry(&strangers[key].name).or_default();
+            let (time, keys) = by_name.entry(&background[key].name).or_default();
             *time = time.saturating_add(times[key]);
             keys.push(key);
         }
         groups.extend(by_name.into_values().filter(|(time, _)| large(*time)));
         groups.sort_by_key(|(time, keys)| (std::cmp::Reverse(*time), keys.first().copied()));
-        let mut group_of = vec![None; strangers.len()];
+        let mut group_of = vec![None; background.len()];
         for (group, (_, keys)) in (0..).zip(groups.into_iter().take(MOST)) {
             keys.into_iter().for_each(|key| group_of[key] = Some(group));
         }
         Self { group_of }
     }
 
-    /// Who owns a stranger's time.
+    /// Who owns a background process's time.
     pub(crate) fn owner(&self, key: StrangerKey) -> Owner {
         self.group_of.get(key.index()).copied().flatten().map_or(Owner::Other, Owner::Stranger)
     }
@@ -64,7 +64,7 @@ impl Strangers {
 
 #[cfg(test)]
 mod tests {
-    use super::{Owner, Strangers};
+    use super::{BackgroundProcesses, Owner};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, Pid, StrangerKey};
     use energy_trace_model::recording::record::{Occupant, Slice, Stranger};
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn large_alone_and_small_by_name() {
         let names = ["hot", "cc1", "cc1", "kworker", "cool"];
-        let strangers: Vec<Stranger> = (0..)
+        let background: Vec<Stranger> = (0..)
             .zip(names)
             .map(|(key, name)| Stranger {
                 key: StrangerKey::new(key),
@@ -91,7 +91,7 @@ mod tests {
                 Slice { cpu: CpuId::new(0), who: Occupant::Stranger(StrangerKey::new(key)), start, end }
             })
             .collect();
-        let found = Strangers::of(&slices, &strangers);
+        let found = BackgroundProcesses::of(&slices, &background);
         let owners: Vec<Owner> = (0..6).map(|key| found.owner(StrangerKey::new(key))).collect();
         let group = Owner::Stranger;
         assert_eq!(owners, [group(0), group(2), group(2), Owner::Other, group(1), Owner::Other]);

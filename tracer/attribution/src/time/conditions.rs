@@ -1,6 +1,6 @@
-//! What else power depends on beside the function: who shares the core (`siblings.rs`), and how fast its clock runs (`frequency.rs`).
+//! What else power depends on beside the function: who shares the core (`smt`), and how fast its clock runs (`dvfs`).
 //!
-//! Leaves out how much: the run shows that (`behind.rs`).
+//! Leaves out how much: the run shows that (`counter_delay`).
 
 use crate::time::dvfs::Clocks;
 use crate::time::owners::Segment;

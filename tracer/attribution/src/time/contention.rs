@@ -4,9 +4,9 @@
 //! power beside others = (1 − b (1 − η) / 2) · power alone        b: how many other CPUs were busy, in parts of the usual most
 //! ```
 //!
-//! This is the formula of `siblings.rs` where nobody knows which CPU is whose sibling: any other busy one may be it. Without it functions that
+//! This is the formula of `smt` where nobody knows which CPU is whose sibling: any other busy one may be it. Without it functions that
 //! draw little seem to draw less still, as each of them takes the place of nobody and yet slows the others. η is found as there, by what
-//! makes the run's energies likeliest, and must do so clearly; else nothing is weighted (`behind.rs`). Leaves out machines that name their
+//! makes the run's energies likeliest, and must do so clearly; else nothing is weighted (`counter_delay`). Leaves out machines that name their
 //! cores, and runs in which a socket's shared parts explain more (`uncore.rs`).
 
 use crate::time::owners::Segment;

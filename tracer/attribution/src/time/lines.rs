@@ -1,8 +1,8 @@
 //! Lines: what is followed from sample to sample as one chain of functions.
 //!
-//! A line is a thread's time, or that part of a worker's time which it works for one asker (`behalf/calls.rs`): between two samples nobody knows
-//! the function that runs, but for whom a worker works is often known exactly, and what it does for one asker says nothing about what it
-//! does for another. Leaves out what a line was probably doing between its samples (`bridge.rs`).
+//! A line is a thread's time, or that part of a worker's time which it works for one requester (`delegation::call_lines`): between two samples nobody knows
+//! the function that runs, but for whom a worker works is often known exactly, and what it does for one requester says nothing about what it
+//! does for another. Leaves out what a line was probably doing between its samples (`markov_bridge`).
 
 use crate::time::owners::OwnerId;
 use crate::time::pieces::{End, Mark, NOBODY, Piece, Run};

@@ -1,6 +1,6 @@
 //! Who owns time on CPUs: the target's threads in their stacks, and others.
 //!
-//! Leaves out how it is found out (`slices.rs`).
+//! Leaves out how it is found out (`slices`).
 
 use crate::timeline::Span;
 use energy_trace_model::ids::{CpuId, StackId, ThreadKey};

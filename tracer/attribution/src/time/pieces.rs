@@ -9,7 +9,7 @@ use energy_trace_model::ids::CpuId;
 
 /// Stands for no sample on one side.
 pub(crate) const NOBODY: OwnerId = OwnerId::MAX;
-/// The number of a line whose time is not in doubt, or not known at all: strangers, and who was never sampled.
+/// The number of a line whose time is not in doubt, or not known at all: background processes, and who was never sampled.
 pub(crate) const NO_LINE: u32 = u32::MAX;
 
 /// A sample on its thread's CPU time.

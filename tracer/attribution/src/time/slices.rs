@@ -9,12 +9,12 @@
 //! ```
 //!
 //! A slice that no sample fell into takes the stack of the same thread's nearest sample, if that is within half a second; else its time is
-//! `[unsampled]`, and so is time in which no sample came though many were due (`unseen.rs`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but is counted.
+//! `[unsampled]`, and so is time in which no sample came though many were due (`unsampled`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but is counted.
 //!
 //! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later one begins, because the later
 //! one's start was seen. What the earlier one claimed beyond that is dropped and the overlap counted.
 
-use super::background::Strangers;
+use super::background::BackgroundProcesses;
 use super::lines::{Line, NEAREST_NS};
 use super::owners::{Owner, OwnerTime, Owners, Segment};
 use super::pieces::{Mark, Piece, Run};
@@ -42,11 +42,11 @@ pub(crate) struct SampledTime {
 }
 
 impl SampledTime {
-    /// From slices and samples in any order, which strangers are told apart, where nobody was looking, and the recording's span.
+    /// From slices and samples in any order, which background processes are told apart, where nobody was looking, and the recording's span.
     pub(crate) fn new(
         slices: &[Slice],
         samples: &[Sample],
-        strangers: &Strangers,
+        background: &BackgroundProcesses,
         unseen: &[Unseen],
         span: Span,
     ) -> Self {
@@ -64,7 +64,7 @@ impl SampledTime {
             let span = Span { start: slice.start, end: slice.end };
             match slice.who {
                 Occupant::Other | Occupant::Stranger(_) => {
-                    let owner = stranger(slice.who, strangers);
+                    let owner = background_owner(slice.who, background);
                     segments.push(owners.segment(slice.cpu, span, owner));
                 }
                 Occupant::Target(thread) => {
@@ -76,7 +76,7 @@ impl SampledTime {
                 }
             }
         }
-        let mut certain = pieces(&slices, strangers, &mut owners);
+        let mut certain = pieces(&slices, background, &mut owners);
         for slice in unseen {
             let Occupant::Target(thread) = slice.who else { continue };
             let span = Span { start: slice.start, end: slice.end };
@@ -91,16 +91,16 @@ impl SampledTime {
 }
 
 /// Who owns a slice that is not the target's.
-fn stranger(who: Occupant, strangers: &Strangers) -> Owner {
+fn background_owner(who: Occupant, background: &BackgroundProcesses) -> Owner {
     let Occupant::Stranger(key) = who else { return Owner::Other };
-    strangers.owner(key)
+    background.owner(key)
 }
 
-/// Strangers' pieces.
-fn pieces(slices: &[Slice], strangers: &Strangers, owners: &mut Owners) -> Vec<Piece> {
+/// Background processes' pieces.
+fn pieces(slices: &[Slice], background: &BackgroundProcesses, owners: &mut Owners) -> Vec<Piece> {
     let piece = |slice: &Slice| {
         let span = Span { start: slice.start, end: slice.end };
-        let owner = owners.number(stranger(slice.who, strangers));
+        let owner = owners.number(background_owner(slice.who, background));
         Piece::certain(slice.cpu, span, owner)
     };
     slices.iter().filter(|slice| !matches!(slice.who, Occupant::Target(_))).map(piece).collect()
@@ -224,7 +224,7 @@ fn nearest_stack(slice: Span, before: Option<&Sample>, after: Option<&Sample>) -
 
 #[cfg(test)]
 mod tests {
-    use super::{Owner, OwnerTime, SampledTime, Span, Strangers};
+    use super::{BackgroundProcesses, Owner, OwnerTime, SampledTime, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
     use energy_trace_model::recording::record::{Occupant, Sample, Slice, Unseen, Verdict};
@@ -263,7 +263,7 @@ mod tests {
         let time = SampledTime::new(
             &[slice(0, 100, 200)],
             &[sample(110, 1), sample(150, 2), sample(180, 1)],
-            &Strangers::default(),
+            &BackgroundProcesses::default(),
             &[],
             ALWAYS,
         );
@@ -274,15 +274,20 @@ mod tests {
     #[test]
     fn empty_slices_take_the_nearest_sample() {
         let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 700, 707)];
-        let time =
-            SampledTime::new(&slices, &[sample(90, 1), sample(160, 2)], &Strangers::default(), &[], ALWAYS);
+        let time = SampledTime::new(
+            &slices,
+            &[sample(90, 1), sample(160, 2)],
+            &BackgroundProcesses::default(),
+            &[],
+            ALWAYS,
+        );
         assert_eq!(owned(&time), [(Some(1), 10, 1), (Some(2), 1, 1), (None, 7, 0)]);
     }
 
     /// A sample outside every slice owns no time and is still counted.
     #[test]
     fn stray_samples_count() {
-        let time = SampledTime::new(&[], &[sample(5, 9)], &Strangers::default(), &[], ALWAYS);
+        let time = SampledTime::new(&[], &[sample(5, 9)], &BackgroundProcesses::default(), &[], ALWAYS);
         assert_eq!(owned(&time), [(Some(9), 0, 1)]);
     }
 
@@ -290,7 +295,7 @@ mod tests {
     #[test]
     fn overlaps_are_cut_and_counted() {
         let slices = [slice(0, 0, 100), slice(0, 40, 60), slice(1, 0, 100)];
-        let time = SampledTime::new(&slices, &[], &Strangers::default(), &[], ALWAYS);
+        let time = SampledTime::new(&slices, &[], &BackgroundProcesses::default(), &[], ALWAYS);
         assert_eq!(time.overlaps, 1);
         assert_eq!(owned(&time), [(None, 40 + 20 + 100, 0)]);
     }
@@ -304,7 +309,7 @@ mod tests {
         };
         let pauses = [pause(1_000, 14_990), pause(15_010, 21_000)];
         let (slices, samples) = ([slice(0, 1_000, 21_000)], [sample(15_000, 1)]);
-        let time = SampledTime::new(&slices, &samples, &Strangers::default(), &pauses, ALWAYS);
+        let time = SampledTime::new(&slices, &samples, &BackgroundProcesses::default(), &pauses, ALWAYS);
         assert_eq!(owned(&time), [(Some(1), 20, 1), (None, 19_980, 0)]);
         assert!(time.segments.is_sorted_by_key(|segment| (segment.cpu, segment.span)));
         let pieces: u64 = time.certain.iter().map(|piece| piece.span.ns()).sum();
@@ -319,7 +324,7 @@ mod tests {
         let time = SampledTime::new(
             &[slice(0, 0, 30), slice(0, 60, 100), slice(0, 80, 90)],
             &[],
-            &Strangers::default(),
+            &BackgroundProcesses::default(),
             &[],
             span,
         );

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Two busy threads of a core draw (1 + η) times what one does: η = 0.15 by METRION (GREENS 2026). A run often shows it better: of a few values the
-//! one that makes its energies likeliest is taken (`behind.rs`). Time itself is not changed by it, nor is a split by CPU time alone.
+//! one that makes its energies likeliest is taken (`counter_delay`). Time itself is not changed by it, nor is a split by CPU time alone.
 //!
-//! Leaves out which CPUs share a core, which the recording says, and machines that do not say it (`company.rs`).
+//! Leaves out which CPUs share a core, which the recording says, and machines that do not say it (`contention`).
 
 use crate::time::owners::Segment;
 use crate::timeline::Span;

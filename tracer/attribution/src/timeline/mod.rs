@@ -12,14 +12,14 @@
 //! ```
 //!
 //! A failed reading costs nothing: the counter goes on counting, so its two neighbours bound one longer interval. A counter that went
-//! back is a wrap or a gap, decided in one place (`counter.rs`). An interval that reaches over an end of the span is split in proportion
+//! back is a wrap or a gap, decided in one place (`counter`). An interval that reaches over an end of the span is split in proportion
 //! to time: the session takes its first and last reading just outside the span, so this concerns milliseconds.
 //!
 //! Slow counters (`DomainClass::Gpu`): NVML's energy counter steps about every 100 ms (measured by the ml.energy project), so polls between two
 //! steps repeat the old value. Such polls are merged: the energy of a step belongs to the whole time since the step before. On a CPU
 //! package, whose counter moves every millisecond, a zero difference is a real zero and stays.
 //!
-//! Domains without a counter get their intervals from a model (`model.rs`).
+//! Domains without a counter get their intervals from a model (`model`).
 //!
 //! Pure: no files, no clock. Leaves out who used the energy (`attribution/`).
 
@@ -35,6 +35,7 @@ pub use model::{GRID_NS, intervals_of_model};
 pub use readings::intervals_of_readings;
 
 use energy_trace_model::clock::KtimeNs;
+pub use energy_trace_model::profile::diagnostics::GapReason;
 use energy_trace_model::units::MicroJoules;
 
 /// A stretch of time, `[start, end)`.
@@ -80,31 +81,6 @@ pub struct Gap {
     pub span: Span,
     /// Why.
     pub why: GapReason,
-}
-
-/// Why a counter says nothing about a stretch of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum GapReason {
-    /// Before the first or after the last good reading.
-    NoReading,
-    /// The counter went back, and not because it is full: the driver was loaded again, or the machine slept.
-    WentBack,
-    /// So long without a reading that a full turn of the counter could hide in it.
-    TooLong,
-    /// The machine slept meanwhile.
-    Slept,
-}
-
-impl GapReason {
-    /// As part of a sentence for the reader.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::NoReading => "no reading at the start or end",
-            Self::WentBack => "the counter went back",
-            Self::TooLong => "the counter may have turned over unseen",
-            Self::Slept => "the machine slept meanwhile",
-        }
-    }
 }
 
 /// What is known about a domain's energy over the recording's span.

@@ -39,7 +39,7 @@ const TAKES_PART: f64 = 0.05;
 
 /// What is in doubt about a column because its samples came in step with the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum Aliasing {
     /// Nothing.
     #[default]
     Free,
@@ -51,49 +51,54 @@ pub(crate) enum Step {
 
 /// What is in doubt about each column. `marks` are ordered by thread and time; `watts` are the columns', where a fit found some.
 #[expect(clippy::cast_precision_loss, reason = "counts")]
-pub(crate) fn steps_of(
+pub(crate) fn aliasing_of(
     marks: &[Mark],
     column: impl Fn(&Mark) -> usize,
     columns: usize,
     watts: Option<&[f64]>,
-) -> Vec<Step> {
+) -> Vec<Aliasing> {
     let mut all = vec![0.0; columns];
-    let mut doubted = vec![(Step::Free, 0.0); columns];
+    let mut doubted = vec![(Aliasing::Free, 0.0); columns];
     for of_thread in marks.chunk_by(|a, b| a.line == b.line) {
         let mut counts = vec![0.0; columns];
         of_thread.iter().for_each(|mark| counts[column(mark)] += 1.0);
         all.iter_mut().zip(&counts).for_each(|(sum, count)| *sum += count);
-        let step = step_of(of_thread, &column, &counts, watts);
+        let step = aliasing_of_line(of_thread, &column, &counts, watts);
         let least = TAKES_PART * of_thread.len() as f64;
-        for ((worst, sum), count) in doubted.iter_mut().zip(&counts).filter(|_| step != Step::Free) {
+        for ((worst, sum), count) in doubted.iter_mut().zip(&counts).filter(|_| step != Aliasing::Free) {
             // Of a thread that shows one place, what the odd sample shows is in doubt as well.
-            if *count > 0.0 && (step == Step::OnePlace || *count >= least) {
+            if *count > 0.0 && (step == Aliasing::OnePlace || *count >= least) {
                 (*worst, *sum) = ((*worst).max(step), *sum + count);
             }
         }
     }
-    let of_column = |((step, count), all): (&(Step, f64), &f64)| {
-        if *count > TAKES_PART * all { *step } else { Step::Free }
+    let of_column = |((step, count), all): (&(Aliasing, f64), &f64)| {
+        if *count > TAKES_PART * all { *step } else { Aliasing::Free }
     };
     doubted.iter().zip(&all).map(of_column).collect()
 }
 
-fn step_of(marks: &[Mark], column: &impl Fn(&Mark) -> usize, counts: &[f64], watts: Option<&[f64]>) -> Step {
-    let Some(period) = even_period(marks) else { return Step::Free };
+fn aliasing_of_line(
+    marks: &[Mark],
+    column: &impl Fn(&Mark) -> usize,
+    counts: &[f64],
+    watts: Option<&[f64]>,
+) -> Aliasing {
+    let Some(period) = even_period(marks) else { return Aliasing::Free };
     let rounded = (period / ROUND_NS).round() * ROUND_NS;
     if (period - rounded).abs() <= NEARLY * period && in_one_place(marks) {
-        return Step::OnePlace;
+        return Aliasing::OnePlace;
     }
     let sum: f64 = counts.iter().sum();
     let taking_part = (0..counts.len()).filter(|&c| counts[c] >= TAKES_PART * sum);
-    let Some(watts) = watts else { return Step::Free };
+    let Some(watts) = watts else { return Aliasing::Free };
     let (least, most, number) = taking_part.fold((f64::INFINITY, 0.0_f64, 0), |(least, most, n), c| {
         (least.min(watts[c]), most.max(watts[c]), n + 1)
     });
     if number < 2 || most > EQUAL * least || !recurs(marks, period, column, counts) {
-        return Step::Free;
+        return Aliasing::Free;
     }
-    Step::Recurs
+    Aliasing::Recurs
 }
 
 /// The period of a timer without jitter, in nanoseconds.
@@ -162,7 +167,7 @@ fn recurs(marks: &[Mark], period: f64, column: &impl Fn(&Mark) -> usize, counts:
 
 #[cfg(test)]
 mod tests {
-    use super::{Mark, Step, steps_of};
+    use super::{Aliasing, Mark, aliasing_of};
     use energy_trace_model::clock::KtimeNs;
 
     /// Samples each `period_ns`, perhaps later by up to `late_ns`, of what `owner` says ran at that moment.
@@ -183,25 +188,28 @@ mod tests {
         }
     }
 
-    fn steps(marks: &[Mark], watts: [f64; 3]) -> Vec<Step> {
-        steps_of(marks, |mark| mark.owner as usize, 3, Some(&watts))
+    fn aliasing(marks: &[Mark], watts: [f64; 3]) -> Vec<Aliasing> {
+        aliasing_of(marks, |mark| mark.owner as usize, 3, Some(&watts))
     }
 
     /// A round timer that always meets one place is in step; one of an odd period, or with jitter, is not.
     #[test]
     fn one_place() {
         let same = [10.0; 3];
-        assert_eq!(steps(&marks(10_000_000, 0, looping), same), [Step::OnePlace, Step::Free, Step::Free]);
-        assert_eq!(steps(&marks(10_101_010, 0, |_| 0), same), [Step::Free; 3]);
-        assert_eq!(steps(&marks(10_000_000, 3_000_000, |_| 0), same), [Step::Free; 3]);
+        assert_eq!(
+            aliasing(&marks(10_000_000, 0, looping), same),
+            [Aliasing::OnePlace, Aliasing::Free, Aliasing::Free]
+        );
+        assert_eq!(aliasing(&marks(10_101_010, 0, |_| 0), same), [Aliasing::Free; 3]);
+        assert_eq!(aliasing(&marks(10_000_000, 3_000_000, |_| 0), same), [Aliasing::Free; 3]);
     }
 
     /// A loop of nearly the timer's period recurs, unless the counter sees a difference; with jitter nothing recurs.
     #[test]
     fn creeping_through_a_loop() {
         let creeping = marks(10_101_010, 0, looping);
-        assert_eq!(steps(&creeping, [10.0, 10.5, 9.8]), [Step::Recurs; 3]);
-        assert_eq!(steps(&creeping, [16.0, 2.0, 6.0]), [Step::Free; 3]);
-        assert_eq!(steps(&marks(10_101_010, 3_000_000, looping), [10.0; 3]), [Step::Free; 3]);
+        assert_eq!(aliasing(&creeping, [10.0, 10.5, 9.8]), [Aliasing::Recurs; 3]);
+        assert_eq!(aliasing(&creeping, [16.0, 2.0, 6.0]), [Aliasing::Free; 3]);
+        assert_eq!(aliasing(&marks(10_101_010, 3_000_000, looping), [10.0; 3]), [Aliasing::Free; 3]);
     }
 }

@@ -1,7 +1,7 @@
 //! From how sure a domain's watts are to how sure its owners' energies are.
 //!
 //! ```text
-//! relative covariance: that of the watts, by the split's own derivative (`derivative.rs`)
+//! relative covariance: that of the watts, by the split's own derivative (`derivative`)
 //! bounds of E_c: watts of c at one end of what cannot be ruled out, those of all others at the other end
 //! ```
 //!
@@ -14,7 +14,7 @@ use crate::power_model::learn::{Intensity, Model};
 use crate::time::cpu_time::CpuTime;
 use crate::time::owners::{Owner, OwnerTime};
 use crate::time::pieces::Mark;
-use crate::uncertainty::aliasing::{Step, steps_of};
+use crate::uncertainty::aliasing::{Aliasing, aliasing_of};
 use crate::uncertainty::derivative;
 use crate::uncertainty::resampling::covariance;
 use energy_trace_model::profile::certainty::Column;
@@ -54,7 +54,7 @@ pub(crate) fn certainty(
     let open = matches!(intensity, Intensity::Unidentified(None));
     let Some(model) = intensity.model() else {
         let (least, most) = PLAUSIBLE;
-        let in_step = steps_of(&time.marks, |_| 0, 1, None).contains(&Step::OnePlace);
+        let in_step = aliasing_of(&time.marks, |_| 0, 1, None).contains(&Aliasing::OnePlace);
         let bounds = match (in_step, open) {
             (true, _) => (0.0, 1.0),
             (false, true) => (least / most, most / least),
@@ -75,7 +75,7 @@ pub(crate) fn certainty(
         class.and_then(|&class| model.column_of.get(class)).copied().unwrap_or(0)
     };
     let column = |mark: &Mark| column_of(mark.owner);
-    let steps = steps_of(&time.marks, column, model.design.columns, Some(&model.fit.watts));
+    let aliasing = aliasing_of(&time.marks, column, model.design.columns, Some(&model.fit.watts));
     let mut charged = vec![0.0; model.design.columns];
     for (owner, energy) in (0..).zip(of_owner) {
         charged[column_of(owner)] += energy.as_joules();
@@ -83,10 +83,10 @@ pub(crate) fn certainty(
     OwnerCertainty {
         variance,
         column: class_of.iter().map(|&class| model.column_of.get(class).copied().unwrap_or(0)).collect(),
-        columns: columns(model, &covariance, weighted, &steps, &charged),
+        columns: columns(model, &covariance, weighted, &aliasing, &charged),
         relative: if weighted { relative(model, &covariance) } else { vec![0.0; covariance.len()] },
         seconds: vec![],
-        in_step: steps.iter().any(|step| *step != Step::Free),
+        in_step: aliasing.iter().any(|step| *step != Aliasing::Free),
     }
 }
 
@@ -112,14 +112,14 @@ fn relative(model: &Model, covariance: &[f64]) -> Vec<f64> {
 }
 
 /// Least and most energy of a column whose samples came in step with the program, as parts of what it was given.
-fn bounds_in_step(c: usize, steps: &[Step], base: &[f64], model: &Model) -> (f64, f64) {
-    if steps[c] == Step::OnePlace {
+fn bounds_of_aliased(c: usize, aliasing: &[Aliasing], base: &[f64], model: &Model) -> (f64, f64) {
+    if aliasing[c] == Aliasing::OnePlace {
         // It may have had nothing, or all.
         return (0.0, (base.iter().sum::<f64>() / base[c]).max(1.0));
     }
     // Samples that creep through a loop show for how long each function ran, but not when: windows tell nothing.
     let n = model.design.columns;
-    let recurring = (0..n).filter(|&c| steps[c] == Step::Recurs);
+    let recurring = (0..n).filter(|&c| aliasing[c] == Aliasing::Recurs);
     let (mut joules, mut own, mut others) = (0.0, 0.0, 0.0);
     for column in recurring {
         joules += base[column];
@@ -137,12 +137,12 @@ fn columns(
     model: &Model,
     covariance: &[f64],
     weighted: bool,
-    steps: &[Step],
+    aliasing: &[Aliasing],
     charged: &[f64],
 ) -> Vec<Column> {
     let (fit, n) = (&model.fit, model.design.columns);
-    // Watts that failed a gate are nobody's, and how sure the fit is of them is no guide.
-    let assumed = |c: usize| steps[c] != Step::Free || !model.gates.sound();
+    // Watts that failed a check are nobody's, and how sure the fit is of them is no guide.
+    let assumed = |c: usize| aliasing[c] != Aliasing::Free || !model.gates.sound();
     // Where a thread outruns the timer, watts that the changes of its mix do not show are the chain's assumption.
     let deviation = |c: usize| {
         let of_fit = covariance[c * n + c].max(0.0).sqrt();
@@ -171,8 +171,8 @@ fn columns(
         };
         let bounds = (mix(|range| range.0, |range| range.1), mix(|range| range.1, |range| range.0));
         let sane = bounds.0.is_finite() && bounds.1.is_finite();
-        let bounds = if steps[c] != Step::Free && charged[c] > 0.0 {
-            bounds_in_step(c, steps, charged, model)
+        let bounds = if aliasing[c] != Aliasing::Free && charged[c] > 0.0 {
+            bounds_of_aliased(c, aliasing, charged, model)
         } else if sane {
             (bounds.0.min(bounds.1), bounds.1.max(bounds.0))
         } else {

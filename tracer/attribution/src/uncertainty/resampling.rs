@@ -2,12 +2,12 @@
 //!
 //! Blocks of one second of neighbouring windows are drawn with replacement, 500 times, and the watts fitted again (Künsch: The jackknife
 //! and the bootstrap for general stationary observations, Annals of Statistics 1989). The random numbers are the same in every run. To
-//! the spread that this shows comes that windows are not known to be steady (`steady.rs`), and what no resampling shows: how far the belief in mean watts has pulled (`A⁻¹ Λ A⁻¹`), and the spread
+//! the spread that this shows comes that windows are not known to be steady (`stationary_windows`), and what no resampling shows: how far the prior of mean watts has pulled (`A⁻¹ Λ A⁻¹`), and the spread
 //! over the other rates of forgetting that samples and energy allow.
 
-use crate::numerics::normal_equations::Normal;
+use crate::numerics::normal_equations::NormalEquations;
 use crate::power_model::design::Design;
-use crate::power_model::fit::{BELIEF, FLOOR, Fit};
+use crate::power_model::fit::{FLOOR, Fit, PRIOR_SD};
 use crate::power_model::learn::Model;
 
 const RESAMPLES: usize = 500;
@@ -25,7 +25,7 @@ pub(crate) fn covariance(model: &Model) -> Vec<f64> {
     let mut covariance = vec![0.0; n * n];
     let all = fit.normal(design, |_| true);
     if let Some(factor) = all.factor() {
-        let (inverse, precision) = (factor.inverse(), 1.0 / (BELIEF * fit.mean).powi(2));
+        let (inverse, precision) = (factor.inverse(), 1.0 / (PRIOR_SD * fit.mean).powi(2));
         for i in 0..n {
             for j in 0..n {
                 let pulled: f64 = (0..n).map(|k| inverse[i * n + k] * inverse[k * n + j]).sum();
@@ -33,18 +33,18 @@ pub(crate) fn covariance(model: &Model) -> Vec<f64> {
             }
         }
     }
-    let steps = steps_of(design, fit);
-    if steps.len() > STEPS {
-        let mut belief = Normal::new(n);
-        belief.believe(fit.mean, 1.0 / (BELIEF * fit.mean).powi(2));
-        let drawn = resampled(&steps, &belief, FLOOR * fit.mean);
+    let aliasing = aliasing_of(design, fit);
+    if aliasing.len() > STEPS {
+        let mut belief = NormalEquations::new(n);
+        belief.add_prior(fit.mean, 1.0 / (PRIOR_SD * fit.mean).powi(2));
+        let drawn = resampled(&aliasing, &belief, FLOOR * fit.mean);
         let centre: Vec<f64> =
             (0..n).map(|c| drawn.iter().map(|watts| watts[c]).sum::<f64>() / drawn.len() as f64).collect();
         let mut spread = vec![0.0; n * n];
         for watts in &drawn {
             add_square(&mut spread, watts, &centre, 1.0 / drawn.len() as f64);
         }
-        let missing = fit.steady.as_ref().map(|steady| steady.missing.as_slice());
+        let missing = fit.stationary.as_ref().map(|stationary| stationary.missing.as_slice());
         let spread = missing.and_then(|missing| with_missing(&spread, &all, missing)).unwrap_or(spread);
         covariance.iter_mut().zip(spread).for_each(|(sum, spread)| *sum += spread);
     }
@@ -57,7 +57,7 @@ pub(crate) fn covariance(model: &Model) -> Vec<f64> {
 
 /// A spread S by equations A that took it for known which windows were steady: with what that leaves out (M), (A − M)⁻¹ A S A (A − M)⁻¹
 /// (Louis: Finding the observed information matrix when using the EM algorithm, 1982). `None` where A − M says nothing any more.
-fn with_missing(spread: &[f64], all: &Normal, missing: &[f64]) -> Option<Vec<f64>> {
+fn with_missing(spread: &[f64], all: &NormalEquations, missing: &[f64]) -> Option<Vec<f64>> {
     let mut seen = all.clone();
     seen.gram.iter_mut().zip(missing).for_each(|(gram, missing)| *gram -= missing);
     let inverse = seen.factor()?.inverse();
@@ -80,27 +80,27 @@ pub(crate) fn add_square(covariance: &mut [f64], one: &[f64], other: &[f64], fac
     }
 }
 
-/// The normal equations of each step, without belief.
-fn steps_of(design: &Design, fit: &Fit) -> Vec<Normal> {
+/// The normal equations of each step, without the prior.
+fn aliasing_of(design: &Design, fit: &Fit) -> Vec<NormalEquations> {
     let whole = design.ns.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
     let step_ns = (BLOCK_NS / STEPS as u64).max(whole / MOST_STEPS);
-    let mut steps = vec![Normal::new(design.columns)];
+    let mut aliasing = vec![NormalEquations::new(design.columns)];
     let mut filled = 0_u64;
     for window in 0..design.len() {
         if filled >= step_ns {
-            steps.push(Normal::new(design.columns));
+            aliasing.push(NormalEquations::new(design.columns));
             filled = 0;
         }
-        if let Some(step) = steps.last_mut() {
-            fit.observe(design, window, step);
+        if let Some(step) = aliasing.last_mut() {
+            fit.add_row(design, window, step);
         }
         filled = filled.saturating_add(design.ns[window]);
     }
-    steps
+    aliasing
 }
 
-pub(crate) fn resampled(steps: &[Normal], belief: &Normal, floor: f64) -> Vec<Vec<f64>> {
-    let blocks: Vec<Normal> = steps
+pub(crate) fn resampled(aliasing: &[NormalEquations], belief: &NormalEquations, floor: f64) -> Vec<Vec<f64>> {
+    let blocks: Vec<NormalEquations> = aliasing
         .windows(STEPS)
         .map(|of_block| {
             let mut block = of_block[0].clone();
@@ -108,8 +108,8 @@ pub(crate) fn resampled(steps: &[Normal], belief: &Normal, floor: f64) -> Vec<Ve
             block
         })
         .collect();
-    let draws = steps.len().div_ceil(STEPS);
-    let scale = steps.len() as f64 / (draws * STEPS) as f64;
+    let draws = aliasing.len().div_ceil(STEPS);
+    let scale = aliasing.len() as f64 / (draws * STEPS) as f64;
     let mut random = Xorshift::new();
     let mut drawn = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
@@ -144,14 +144,14 @@ impl Xorshift {
 
 #[cfg(test)]
 mod tests {
-    use super::{Normal, with_missing};
+    use super::{NormalEquations, with_missing};
 
     /// What is missing makes watts less sure: half of an unknown's observations, four times its variance; nothing, no more.
     #[test]
     fn missing_information_widens() {
-        let mut all = Normal::new(2);
-        all.observe(&[2.0, 0.0], 1.0, 1.0);
-        all.observe(&[0.0, 1.0], 1.0, 1.0);
+        let mut all = NormalEquations::new(2);
+        all.add_row(&[2.0, 0.0], 1.0, 1.0);
+        all.add_row(&[0.0, 1.0], 1.0, 1.0);
         let spread = [0.25, 0.1, 0.1, 1.0];
         let near = |missing: [f64; 4], expected: [f64; 4]| {
             let found = with_missing(&spread, &all, &missing).unwrap();

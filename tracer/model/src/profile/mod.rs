@@ -2,11 +2,13 @@
 //!
 //! * `options`: what a reader chooses; `run`: facts of the run that a report shows.
 //! * `certainty`: how certain any set of rows is; `validity`: whether learned powers may split energy.
+//! * `diagnostics`: what to know before believing a number.
 //! * `marks`: frames that stand for no code.
 //!
 //! Leaves out how it comes about (`energy-trace-attribution`).
 
 pub mod certainty;
+pub mod diagnostics;
 pub mod marks;
 pub mod options;
 pub mod run;
@@ -14,4 +16,4 @@ mod tables;
 pub mod validity;
 
 pub use options::{Options, View};
-pub use tables::{EnergyByClass, LedgerRow, Profile, ProfileRow};
+pub use tables::{EnergyByClass, LedgerRow, Profile, ProfileRow, UnattributedReason};

@@ -3,10 +3,11 @@
 //! Made by `energy-trace-attribution`, shown by `energy-trace-report`. Leaves out how it comes about.
 
 use super::certainty::Certainty;
+use super::diagnostics::Diagnostic;
 use super::options::Options;
 use super::run::Run;
 use crate::ids::{FrameId, StackId, ThreadKey};
-use crate::recording::record::{DomainClass, Frame, Process, Quality, StackNode, Thread, Warning};
+use crate::recording::record::{DomainClass, Frame, Process, Quality, StackNode, Thread};
 use crate::recording::{Recording, frames_of};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -72,7 +73,7 @@ pub struct LedgerRow {
     /// What was left in windows in which nobody ran; negative where the baseline was too high.
     pub residual: MicroJoules,
     /// What could not be charged, by reason.
-    pub unattributed: BTreeMap<String, MicroJoules>,
+    pub unattributed: BTreeMap<UnattributedReason, MicroJoules>,
 }
 
 impl LedgerRow {
@@ -85,6 +86,27 @@ impl LedgerRow {
     /// The quality of `target` and `other`: a counter that was split is apportioned, whatever the counter is worth.
     pub fn split_quality(&self) -> Quality {
         self.quality.max(Quality::Apportioned)
+    }
+}
+
+/// Why energy is in nobody's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UnattributedReason {
+    /// A GPU's, of which no launches are recorded.
+    NoLaunchData,
+    /// A GPU's whose meter looks at a part of the time, and counted other than the kernels' times say.
+    SensorBlindSpot,
+}
+
+impl UnattributedReason {
+    /// Its name in JSON and in folded stacks.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoLaunchData => "no launch data",
+            Self::SensorBlindSpot => {
+                "the meter looks at a part of the time, and counted other than the kernels' times say"
+            }
+        }
     }
 }
 
@@ -131,7 +153,7 @@ pub struct Profile {
     /// How certain the rows are.
     pub certainty: Certainty,
     /// What the attribution found that the reader must know.
-    pub warnings: Vec<Warning>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Profile {

@@ -28,11 +28,33 @@ pub struct Gates {
     pub apart: f64,
 }
 
+/// A check that learned power has to pass before it splits energy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ValidityCheck {
+    /// Power fitted to one part of the run predicts another.
+    CrossValidation,
+    /// No function's times are nearly a sum of others'.
+    ConditionNumber,
+    /// Two halves of the run show the same power.
+    SplitHalf,
+}
+
+impl ValidityCheck {
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CrossValidation => "cross_validation",
+            Self::ConditionNumber => "condition_number",
+            Self::SplitHalf => "split_half",
+        }
+    }
+}
+
 /// One gate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gate {
-    /// Its name, as in JSON.
-    pub name: &'static str,
+    /// Which one.
+    pub check: ValidityCheck,
     /// What was found.
     pub value: f64,
     /// What `value` must be above (cross-validation) or below (the others).
@@ -44,11 +66,16 @@ pub struct Gate {
 impl Gates {
     /// All gates, in the order in which they are described.
     pub fn each(&self) -> [Gate; 3] {
-        let gate = |name, value, limit, passed| Gate { name, value, limit, passed };
+        let gate = |check, value, limit, passed| Gate { check, value, limit, passed };
         [
-            gate("cross_validation", self.gain, LEAST_GAIN, self.gain > LEAST_GAIN),
-            gate("condition_number", self.condition, MOST_CONDITION, self.condition < MOST_CONDITION),
-            gate("split_half", self.apart, MOST_APART, self.apart < MOST_APART),
+            gate(ValidityCheck::CrossValidation, self.gain, LEAST_GAIN, self.gain > LEAST_GAIN),
+            gate(
+                ValidityCheck::ConditionNumber,
+                self.condition,
+                MOST_CONDITION,
+                self.condition < MOST_CONDITION,
+            ),
+            gate(ValidityCheck::SplitHalf, self.apart, MOST_APART, self.apart < MOST_APART),
         ]
     }
 

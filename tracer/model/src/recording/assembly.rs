@@ -69,7 +69,7 @@ impl Assembly {
                     requests: Requests::default(),
                     gpu: GpuWork::default(),
                     summary: None,
-                    warnings: Vec::new(),
+                    diagnostics: Vec::new(),
                 });
                 Ok(())
             }

@@ -1,37 +1,12 @@
-//! Where joules come from: power sources, their domains, and readings of them. Part of what a recording holds (`record`).
+//! Where joules come from: power domains and readings of them. Part of what a recording holds (`record`).
 //!
-//! Leaves out reading them (`power/`) and what the readings mean (`timeline/`).
+//! Leaves out the sources (`sources`), reading them (`power/`) and what the readings mean (`timeline/`).
 
+use super::sources::SourceId;
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, Pid, SocketId};
 use crate::units::{MicroJoules, MicroWatts};
 use serde::{Deserialize, Serialize};
-
-/// A power source as it was found on this machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Source {
-    /// `powercap`, `perf`, `hwmon`, `nvml`, `model`, `replay`.
-    pub name: String,
-    /// Names of the domains taken from it.
-    pub domains: Vec<String>,
-    /// Time between two readings as asked for; 0 for a source that is not read (the model).
-    pub period_ns: u64,
-    /// How much its numbers can be trusted.
-    pub quality: Quality,
-    /// What it offers and is not used.
-    pub ignored: Vec<Ignored>,
-    /// Parameters and remarks for the reader, one sentence each.
-    pub notes: Vec<String>,
-}
-
-/// A domain or source that is there and is not used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ignored {
-    /// Its name.
-    pub domain: String,
-    /// Why, as a sentence for the reader.
-    pub why: String,
-}
 
 /// Where a number of joules comes from. The order is by trust; a sum is as good as its worst part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -118,8 +93,8 @@ pub enum Scope {
 pub enum Origin {
     /// A counter that only grows, in microjoules.
     Counter {
-        /// The source's name.
-        source: String,
+        /// The source.
+        source: SourceId,
         /// Where it is read (a path, a device).
         place: String,
         /// The counter returns to zero after this value; `None` when it never does or nobody knows.
@@ -139,7 +114,7 @@ pub enum Origin {
 impl Origin {
     /// A counter that hardware measures.
     pub fn measured(source: &str, place: String, max_range: Option<MicroJoules>) -> Self {
-        Self::Counter { source: source.to_owned(), place, max_range, quality: Quality::Measured }
+        Self::Counter { source: SourceId::from_name(source), place, max_range, quality: Quality::Measured }
     }
 }
 
@@ -148,8 +123,33 @@ impl Origin {
 pub struct IdleBaseline {
     /// The power.
     pub power: MicroWatts,
-    /// How it was found, for the reader: `measured over 1.0 s before the start`, `--idle-watts`, …
-    pub how: String,
+    /// How it was found.
+    pub origin: IdleOrigin,
+}
+
+/// How the power of a domain when nothing runs was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IdleOrigin {
+    /// Measured before the start.
+    Measured {
+        /// For so long, in nanoseconds.
+        over_ns: u64,
+        /// How busy the CPUs were meanwhile, in percent, where that is known.
+        busy_percent: Option<u64>,
+    },
+    /// Given on the command line.
+    Given,
+    /// A parameter of the model.
+    Model,
+    /// Another way, in the words of the version that wrote it.
+    Other(String),
+}
+
+impl IdleOrigin {
+    /// Whether readings of the counter showed it.
+    pub const fn is_measured(&self) -> bool {
+        matches!(self, Self::Measured { .. })
+    }
 }
 
 /// What the energy of a GPU is made of.
@@ -207,6 +207,6 @@ pub struct Reading {
 pub enum CounterValue {
     /// Microjoules since some past moment.
     MicroJoules(u64),
-    /// It could not be read; the text is in the summary's warnings.
+    /// It could not be read; why is in the summary's diagnostics.
     Failed,
 }

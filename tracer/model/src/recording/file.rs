@@ -11,13 +11,13 @@
 //! ```
 //!
 //! Reading stops at the first chunk that is incomplete, fails its checksum or makes no sense (`assembly.rs`): everything before it is
-//! the recording, and a warning says where it ends. Only then is `summary` missing.
+//! the recording, and a diagnostic says where it ends. Only then is `summary` missing.
 //!
-//! This file is where `profile/` touches the world (files, and a clock for the flush); its siblings do not. Leaves out where the file lies
+//! This file is where the package touches the world (files, and a clock for the flush); its siblings do not. Leaves out where the file lies
 //! and whose it is: it is handed over open (`finisher/`).
 
 use super::assembly::Assembly;
-use super::record::{Record, Warning};
+use super::record::{CutReason, Record, RecordingDiagnostic};
 use super::tables::Recording;
 use super::wire::{decode_record, encode_record};
 use std::fs::File;
@@ -29,10 +29,11 @@ use thiserror::Error;
 
 /// As PNG's: a byte that is no text, the name, and line ends that a careless copy would change.
 const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
-/// Counts up whenever an older reader would misread a newer file.
-const FORMAT: u32 = 6;
-/// The oldest format that is read: 4 only adds strangers told apart to what 3 has, 5 the clocks of CPUs, and 6 stretches that no sample saw
-/// and verdicts.
+/// Counts up whenever an older reader would misread a newer file: with every new variant of a type that is written, every new field. An
+/// older version then refuses the file and says which version reads it; it never guesses. 7 has types where older formats have sentences.
+const FORMAT: u32 = 7;
+/// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
+/// stretches that no sample saw and verdicts.
 const OLDEST: u32 = 3;
 const KIND_RECORDS: u8 = 1;
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -64,8 +65,8 @@ pub enum FileError {
     )]
     OtherVersion { path: PathBuf, version: String, format: u32 },
     /// The file was cut off or damaged before anything could be learned from it.
-    #[error("{path} holds nothing that can be read: {why}")]
-    NothingReadable { path: PathBuf, why: String },
+    #[error("{path} holds nothing that can be read: {reason}")]
+    NothingReadable { path: PathBuf, reason: CutReason },
 }
 
 /// Writes a recording, record by record.
@@ -183,7 +184,7 @@ fn checksum(kind: u8, length: u32, payload: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Reads a recording. One that was cut off or damaged loads up to the first chunk that is not whole, without a summary and with a warning
+/// Reads a recording. One that was cut off or damaged loads up to the first chunk that is not whole, without a summary and with a diagnostic
 /// (`recording-cut`) that says where it ends.
 ///
 /// Errors: the file cannot be read, is empty, is something else, has another format, or ends before its header.
@@ -214,7 +215,7 @@ enum Problem {
     Empty,
     NotARecording,
     OtherVersion(String, u32),
-    NothingReadable(String),
+    NothingReadable(CutReason),
 }
 
 impl Problem {
@@ -225,41 +226,46 @@ impl Problem {
             Self::Empty => FileError::Empty { path },
             Self::NotARecording => FileError::NotARecording { path },
             Self::OtherVersion(version, format) => FileError::OtherVersion { path, version, format },
-            Self::NothingReadable(why) => FileError::NothingReadable { path, why },
+            Self::NothingReadable(reason) => FileError::NothingReadable { path, reason },
         }
     }
 }
 
 fn decode_recording(mut from: impl Read) -> Result<Recording, Problem> {
-    let mut offset = read_opening(&mut from)?;
+    let Opening { format, length: mut whole_bytes } = read_opening(&mut from)?;
     let mut assembly = Assembly::default();
     let cut = loop {
         match read_chunk(&mut from).map_err(Problem::Io)? {
             Chunk::End => break None,
-            Chunk::Torn(why) => break Some(why),
+            Chunk::Torn(reason) => break Some(reason),
             Chunk::Whole(payload) => {
-                if let Err(why) = add_chunk(&mut assembly, &payload) {
-                    break Some(why);
+                if let Err(reason) = add_chunk(&mut assembly, &payload, format) {
+                    break Some(reason);
                 }
-                offset += 9 + payload.len() as u64;
+                whole_bytes += 9 + payload.len() as u64;
             }
         }
     };
-    let why = || cut.clone().unwrap_or_else(|| "it was cut off right after its opening".to_owned());
-    let mut recording = assembly.finish().ok_or_else(|| Problem::NothingReadable(why()))?;
+    let Some(mut recording) = assembly.finish() else {
+        return Err(Problem::NothingReadable(cut.unwrap_or(CutReason::AfterOpening)));
+    };
     if cut.is_some() || recording.summary.is_none() {
         recording.summary = None;
-        let why = cut.unwrap_or_else(|| "its end is missing".to_owned());
-        let text = format!(
-            "the recording is whole up to byte {offset} only ({why}): what came after is not counted, nor are its losses known"
-        );
-        recording.warnings.push(Warning { code: "recording-cut".to_owned(), text });
+        let (whole_bytes, reason) = (Some(whole_bytes), cut.unwrap_or(CutReason::NoEnd));
+        recording.diagnostics.push(RecordingDiagnostic::RecordingCut { whole_bytes, reason });
     }
     Ok(recording)
 }
 
-/// Reads the opening and gives its length.
-fn read_opening(from: &mut impl Read) -> Result<u64, Problem> {
+/// What the opening of a file says.
+struct Opening {
+    format: u32,
+    /// Its length in bytes.
+    length: u64,
+}
+
+/// Reads the opening, and refuses a format that this version does not read.
+fn read_opening(from: &mut impl Read) -> Result<Opening, Problem> {
     let start = read_up_to(from, MAGIC.len() + 5).map_err(Problem::Io)?;
     if start.is_empty() {
         return Err(Problem::Empty);
@@ -269,7 +275,7 @@ fn read_opening(from: &mut impl Read) -> Result<u64, Problem> {
     let format = u32::from_le_bytes(*format);
     let version = read_up_to(from, usize::from(length)).map_err(Problem::Io)?;
     if (OLDEST..=FORMAT).contains(&format) {
-        Ok((start.len() + version.len()) as u64)
+        Ok(Opening { format, length: (start.len() + version.len()) as u64 })
     } else {
         // A version is short text; anything else is a damaged opening and is shown as such.
         let version: String = String::from_utf8_lossy(&version).chars().filter(|c| !c.is_control()).collect();
@@ -281,7 +287,7 @@ enum Chunk {
     /// The file ends where a chunk ends.
     End,
     /// Not a whole chunk, and why.
-    Torn(String),
+    Torn(CutReason),
     /// Its payload.
     Whole(Vec<u8>),
 }
@@ -292,25 +298,26 @@ fn read_chunk(from: &mut impl Read) -> io::Result<Chunk> {
         return Ok(Chunk::End);
     }
     let Ok([kind, l0, l1, l2, l3, c0, c1, c2, c3]) = <[u8; 9]>::try_from(head) else {
-        return Ok(Chunk::Torn("a chunk is cut off".to_owned()));
+        return Ok(Chunk::Torn(CutReason::Chunk));
     };
     let (length, crc) = (u32::from_le_bytes([l0, l1, l2, l3]), u32::from_le_bytes([c0, c1, c2, c3]));
     let payload = read_up_to(from, length as usize)?;
     Ok(if payload.len() < length as usize {
-        Chunk::Torn("a chunk is cut off".to_owned())
+        Chunk::Torn(CutReason::Chunk)
     } else if checksum(kind, length, &payload) != crc {
-        Chunk::Torn("a chunk is damaged: its checksum is wrong".to_owned())
+        Chunk::Torn(CutReason::Checksum)
     } else if kind != KIND_RECORDS {
-        Chunk::Torn(format!("a chunk of unknown kind {kind}"))
+        Chunk::Torn(CutReason::ChunkKind(kind))
     } else {
         Chunk::Whole(payload)
     })
 }
 
-fn add_chunk(assembly: &mut Assembly, mut payload: &[u8]) -> Result<(), String> {
+fn add_chunk(assembly: &mut Assembly, mut payload: &[u8], format: u32) -> Result<(), CutReason> {
     while !payload.is_empty() {
-        let (record, rest) = decode_record(payload).map_err(|e| format!("a record is damaged: {e}"))?;
-        assembly.add(record).map_err(|e| format!("a record is damaged: {e}"))?;
+        let damaged = |error: &dyn std::error::Error| CutReason::Record(error.to_string());
+        let (record, rest) = decode_record(payload, format).map_err(|e| damaged(&e))?;
+        assembly.add(record).map_err(|e| damaged(&e))?;
         payload = rest;
     }
     Ok(())

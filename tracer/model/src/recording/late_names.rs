@@ -241,7 +241,7 @@ mod tests {
             requests: Default::default(),
             gpu: Default::default(),
             summary: None,
-            warnings: vec![],
+            diagnostics: vec![],
         }
     }
 

@@ -1,16 +1,22 @@
-//! What happened: the facts of one run (`record`), their tables (`tables`), how they lie in a file (`file`).
+//! What happened: the facts of one run (`record`), their tables (`tables`), how they lie in a file (`file`),
+//! and how older versions wrote them (`old_formats`).
 //!
 //! Leaves out what they mean in joules (`profile`).
 
 mod assembly;
+mod diagnostics;
 mod domain;
 pub mod file;
 mod frequencies;
 mod gpu_waits;
+mod interpreter;
 mod kernels;
 mod late_names;
 mod launches;
+mod losses;
+mod old_formats;
 pub mod record;
+mod sources;
 mod tables;
 mod wire;
 

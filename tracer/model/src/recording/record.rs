@@ -1,7 +1,7 @@
 //! What a recording holds: the facts of one run, before any energy is attributed.
 //!
 //! Everything right of the recording (`attribution/`, `report/`) needs nothing but these types. Leaves out how they lie in a file
-//! (`recording.rs`) and what they mean in joules (`attribution/`).
+//! (`file.rs`) and what they mean in joules (`attribution/`).
 
 use crate::clock::{KtimeNs, WallAnchor};
 use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, SocketId, StackId, ThreadKey};
@@ -9,13 +9,22 @@ use crate::ids::{Pid, StrangerKey, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub use super::diagnostics::{
+    CounterKind, CutReason, GpuFeature, KernelFallback, LaunchDiagnostic, Names, NotTimed, PowerDiagnostic,
+    ProbeFailure, ReadFailure, RecordingDiagnostic,
+};
 pub use super::domain::{
-    CounterValue, Domain, DomainClass, GpuMeter, GpuMeterKind, GpuUse, IdleBaseline, Ignored, Origin,
-    Quality, Reading, Scope, Source,
+    CounterValue, Domain, DomainClass, GpuMeter, GpuMeterKind, GpuUse, IdleBaseline, IdleOrigin, Origin,
+    Quality, Reading, Scope,
 };
 pub use super::frequencies::{Clocks, Frequencies};
+pub use super::interpreter::{Runtime, RuntimeRefusal, SampleEvent};
 pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, LaunchStacks, Launched, Launches};
+pub use super::losses::{CopyOutcome, LossReason};
+pub use super::sources::{
+    Driver, Ignored, IgnoredReason, LibraryProblem, MetricsProblem, Source, SourceId, SourceNote, Whole,
+};
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,7 +49,7 @@ pub enum Record {
     Samples(Vec<Sample>),
     /// Names found for a native or kernel frame after it was recorded (symbolized at the end of the run).
     Name(FrameId, Name),
-    /// The end of the run: counters and doubts. A recording without it was cut off, and stays readable.
+    /// The end of the run: counters and diagnostics. A recording without it was cut off, and stays readable.
     Summary(Summary),
     /// The machine woke up from sleep: what counters did meanwhile is not the program's.
     Slept(KtimeNs),
@@ -98,8 +107,8 @@ pub struct Header {
     pub sockets: BTreeMap<CpuId, SocketId>,
     /// Stack samples that the kernel lets come, per CPU and second.
     pub sample_hz: u32,
-    /// What drives the sampler: `cycles` or `cpu-clock`.
-    pub sample_event: String,
+    /// What drives the sampler, where that is known.
+    pub sample_event: Option<SampleEvent>,
     /// Whether every process is a target (`-a`).
     pub system_wide: bool,
     /// Power sources: taken, ignored, and why.
@@ -119,8 +128,8 @@ pub struct Process {
     pub name: String,
     /// Its command line, where it could be read.
     pub command: Vec<String>,
-    /// Its interpreter: `CPython 3.11.2`, or a refusal such as `CPython 3.16 (unknown version: native frames only)`.
-    pub runtime: Option<String>,
+    /// Its interpreter, where one was found.
+    pub runtime: Option<Runtime>,
 }
 
 /// A thread of a program.
@@ -364,11 +373,11 @@ pub struct Summary {
     /// The command's exit status as a shell shows it, where there was a command that ended.
     pub exit_code: Option<i32>,
     /// What was lost, by reason; reasons that did not occur are left out.
-    pub lost: BTreeMap<String, u64>,
+    pub lost: BTreeMap<LossReason, u64>,
     /// Who unwound native frames.
     pub unwinding: Unwinding,
     /// Copies of stacks that user space unwound, by what became of them.
-    pub raw: BTreeMap<String, u64>,
+    pub copies: BTreeMap<CopyOutcome, u64>,
     /// Time the BPF programs took, from the kernel's own `bpf_stats`; `None` where the kernel does not say.
     pub bpf_ns: Option<u64>,
     /// CPU time of energy-trace itself.
@@ -377,19 +386,10 @@ pub struct Summary {
     pub read_latency: Histogram,
     /// How late after its due time a round of readings began.
     pub read_lateness: Histogram,
-    /// Doubts for the reader.
-    pub warnings: Vec<Warning>,
+    /// What is worth knowing before a number is believed.
+    pub diagnostics: Vec<RecordingDiagnostic>,
 }
 
 /// An `hdrhistogram` of nanoseconds in its V2 serialization (empty: nothing was recorded).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram(pub Vec<u8>);
-
-/// A doubt for the reader.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Warning {
-    /// A stable word for scripts: `power-read-failed`.
-    pub code: String,
-    /// What happened and what to do, in a sentence.
-    pub text: String,
-}

@@ -3,8 +3,8 @@
 //! Leaves out how it lies in a file (`file.rs`).
 
 use super::record::{
-    Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading, Sample, Slice, StackNode,
-    Stranger, Summary, Thread, Unseen, Wait, Wake, Warning,
+    Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading, RecordingDiagnostic, Sample,
+    Slice, StackNode, Stranger, Summary, Thread, Unseen, Wait, Wake,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -49,10 +49,10 @@ pub struct Recording {
     pub requests: Requests,
     /// What GPUs were given to do.
     pub gpu: GpuWork,
-    /// Counters and doubts; `None` when the recording was cut off.
+    /// Counters and diagnostics; `None` when the recording was cut off.
     pub summary: Option<Summary>,
-    /// Doubts that arose when it was read: where it was cut off. `attribute` hands them on in its profile.
-    pub warnings: Vec<Warning>,
+    /// What was found when it was read: where it was cut off. `attribute` hands it on in its profile.
+    pub diagnostics: Vec<RecordingDiagnostic>,
 }
 
 /// What was learned of GPUs beside their readings.

@@ -7,6 +7,7 @@
 //!
 //! Leaves out chunks, checksums and files (`file.rs`), and whether the records make sense (`assembly.rs`).
 
+use super::old_formats::OldRecord;
 use super::record::{CounterValue, GpuBusy, Occupant, Reading, Record, Sample, Slice, Verdict};
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, StackId, ThreadKey};
@@ -22,10 +23,10 @@ enum EntryRef<'a> {
     Busy(Vec<PackedBusy>),
 }
 
-/// An entry as it is read.
+/// An entry as it is read; `R` is a record as the file's format has it.
 #[derive(Deserialize)]
-enum Entry {
-    Plain(Record),
+enum Entry<R> {
+    Plain(R),
     Slices(Vec<PackedSlice>),
     Samples(Vec<PackedSample>),
     Readings(DomainId, Vec<PackedReading>),
@@ -60,11 +61,15 @@ pub(super) fn encode_record(record: &Record, out: Vec<u8>) -> postcard::Result<V
     postcard::to_extend(&entry, out)
 }
 
-/// Takes one record off the front of a chunk: the record and what follows it.
-pub(super) fn decode_record(bytes: &[u8]) -> postcard::Result<(Record, &[u8])> {
-    let (entry, rest) = postcard::take_from_bytes::<Entry>(bytes)?;
+/// Takes one record of a format off the front of a chunk: the record and what follows it.
+pub(super) fn decode_record(bytes: &[u8], format: u32) -> postcard::Result<(Record, &[u8])> {
+    if format <= OldRecord::LAST_FORMAT { decode::<OldRecord>(bytes) } else { decode::<Record>(bytes) }
+}
+
+fn decode<'a, R: Deserialize<'a> + Into<Record>>(bytes: &'a [u8]) -> postcard::Result<(Record, &'a [u8])> {
+    let (entry, rest) = postcard::take_from_bytes::<Entry<R>>(bytes)?;
     let record = match entry {
-        Entry::Plain(record) => record,
+        Entry::Plain(record) => record.into(),
         Entry::Slices(packed) => Record::Slices(unpack_slices(packed)),
         Entry::Samples(packed) => Record::Samples(unpack_samples(packed)),
         Entry::Readings(domain, packed) => Record::Readings(domain, unpack_readings(packed)),
@@ -248,7 +253,7 @@ mod tests {
                 Record::GpuBusy(busy),
             ] {
                 let bytes = encode_record(&record, Vec::new()).unwrap();
-                let (back, rest) = decode_record(&bytes).unwrap();
+                let (back, rest) = decode_record(&bytes, u32::MAX).unwrap();
                 prop_assert_eq!(back, record);
                 prop_assert!(rest.is_empty());
             }

@@ -9,7 +9,7 @@
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{
-    CounterValue, Domain, DomainClass, Origin, Quality, Reading, Scope, Source,
+    CounterValue, Domain, DomainClass, Origin, Quality, Reading, Scope, Source, SourceId, SourceNote,
 };
 use energy_trace_model::units::MicroWatts;
 use std::fs;
@@ -95,20 +95,22 @@ impl Replay {
         Parser { path }.parse(&bytes)
     }
 
-    /// What the reader of a report is told.
+    /// The source as a report shows it.
     pub(super) fn describe(&self) -> Source {
         let span = |first: &Row, last: &Row| last.time_ns.saturating_sub(first.time_ns);
         let covered = self.rows.first().zip(self.rows.last()).map_or(0, |(first, last)| span(first, last));
         let steps = u64::try_from(self.rows.len().saturating_sub(1)).unwrap_or(u64::MAX);
-        let since =
-            if self.times == TimeUnit::UnixSeconds { "by wall time" } else { "from the start of the run" };
         Source {
-            name: NAME.to_owned(),
+            id: SourceId::Replay,
             domains: self.domains.iter().map(|d| d.name.clone()).collect(),
             period_ns: covered.checked_div(steps).unwrap_or(0),
             quality: Quality::Measured,
             ignored: Vec::new(),
-            notes: vec![format!("{}: {} rows, {since}", self.path.display(), self.rows.len())],
+            notes: vec![SourceNote::Replayed {
+                path: self.path.display().to_string(),
+                rows: self.rows.len() as u64,
+                wall_time: self.times == TimeUnit::UnixSeconds,
+            }],
         }
     }
 
@@ -187,7 +189,7 @@ impl Parser<'_> {
         }
         match rows.len() {
             0 => Err(self.empty("has column names and no row")),
-            1 => Err(self.empty("has one row only, from which no energy can be told")),
+            1 => Err(self.empty("has one row only, from which no energy follows")),
             _ => Ok(Replay { path: self.path.to_owned(), domains, times, rows }),
         }
     }

@@ -37,9 +37,13 @@ pub(in crate::power) struct Agreement {
 
 impl Agreement {
     /// By how many percent the witness differs.
-    #[expect(clippy::cast_precision_loss, reason = "for showing")]
-    pub(in crate::power) fn percent(&self) -> f64 {
+    fn percent(&self) -> f64 {
         100.0 * (self.witness_uj as f64 / self.first_uj.max(1) as f64 - 1.0)
+    }
+
+    /// The same in thousandths.
+    pub(in crate::power) fn permille(&self) -> i64 {
+        (self.percent() * 10.0).round_ties_even() as i64
     }
 
     /// Whether the two cannot be counting the same.
@@ -95,7 +99,7 @@ mod tests {
     use crate::power::{Attempt, PowerSource};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{DomainId, SocketId};
-    use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Quality, Scope};
+    use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Quality, Scope, SourceId};
 
     /// Counters whose values were thought of before.
     struct Script {
@@ -117,7 +121,7 @@ mod tests {
 
     fn script(names: &[&str], rounds: &[&[u64]]) -> Script {
         let origin = Origin::Counter {
-            source: String::new(),
+            source: SourceId::Powercap,
             place: String::new(),
             max_range: None,
             quality: Quality::Measured,

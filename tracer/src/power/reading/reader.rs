@@ -11,7 +11,9 @@ use crate::threads::run_on_thread;
 use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::DomainId;
-use energy_trace_model::recording::record::{CounterValue, Histogram, Reading, Record, Warning};
+use energy_trace_model::recording::record::{
+    CounterValue, Histogram, PowerDiagnostic, Reading, Record, SourceId,
+};
 use energy_trace_model::units::MicroWatts;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 use std::io;
@@ -33,8 +35,8 @@ const NAP_NS: u64 = 200_000_000;
 pub(in crate::power) struct Live {
     /// The hardware.
     pub(in crate::power) source: Box<dyn PowerSource>,
-    /// The source's name.
-    pub(in crate::power) name: String,
+    /// Which source.
+    pub(in crate::power) id: SourceId,
     /// Each domain's id and name, in the source's order.
     pub(in crate::power) domains: Vec<(DomainId, String)>,
     /// Whether a domain's power counts in the progress line: psys holds the others, and would count them twice.
@@ -58,7 +60,7 @@ pub struct PowerTask {
     replays: Vec<LiveReplay>,
     start: WallAnchor,
     /// What was found wrong before the start.
-    warnings: Vec<Warning>,
+    diagnostics: Vec<PowerDiagnostic>,
     records: Sender<Record>,
 }
 
@@ -70,7 +72,7 @@ pub struct PowerEnd {
     /// How late after its due time a round began.
     pub lateness: Histogram,
     /// What went wrong: `power-read-failed`, `power-reader-died`, `replay-changed`, `replay-does-not-cover`.
-    pub warnings: Vec<Warning>,
+    pub diagnostics: Vec<PowerDiagnostic>,
 }
 
 /// Takes the first reading of every source, hands on what logs hold, and starts a thread for each source.
@@ -82,7 +84,7 @@ pub(in crate::power) fn start(
     replays: Vec<LiveReplay>,
     clocks: Option<Clocks>,
     period: Duration,
-    warnings: Vec<Warning>,
+    diagnostics: Vec<PowerDiagnostic>,
     records: Sender<Record>,
 ) -> io::Result<PowerTask> {
     let start = crate::clock::anchor();
@@ -101,7 +103,7 @@ pub(in crate::power) fn start(
     for log in &replays {
         log.send(&log.replay, 0, start, &records);
     }
-    Ok(PowerTask { stop, readers, clocks, gauges, replays, start, warnings, records })
+    Ok(PowerTask { stop, readers, clocks, gauges, replays, start, diagnostics, records })
 }
 
 impl PowerTask {
@@ -117,13 +119,11 @@ impl PowerTask {
         let end = crate::clock::now();
         // Without a receiver every reader has ended by itself; what they found is in their results.
         let _ = self.stop.send(true);
-        let mut all = ReaderEnd { warnings: self.warnings, ..ReaderEnd::default() };
+        let mut all = ReaderEnd { diagnostics: self.diagnostics, ..ReaderEnd::default() };
         for reader in self.readers {
             match reader.await {
                 Ok(one) => all.add(one),
-                Err(e) => all
-                    .warnings
-                    .push(warning("power-reader-died", format!("a power reader ended early: {e}"))),
+                Err(e) => all.diagnostics.push(PowerDiagnostic::ReaderDied { error: e.to_string() }),
             }
         }
         if let Some(clocks) = self.clocks {
@@ -131,12 +131,12 @@ impl PowerTask {
             let _ = clocks.await;
         }
         for log in &self.replays {
-            all.warnings.extend(log.finish(self.start, end, &self.records));
+            all.diagnostics.extend(log.finish(self.start, end, &self.records));
         }
         PowerEnd {
             latency: serialize(&all.latency),
             lateness: serialize(&all.lateness),
-            warnings: all.warnings,
+            diagnostics: all.diagnostics,
         }
     }
 }
@@ -144,18 +144,16 @@ impl PowerTask {
 impl LiveReplay {
     fn send(&self, replay: &Replay, from: usize, start: WallAnchor, records: &Sender<Record>) {
         for (place, &id) in self.ids.iter().enumerate() {
-            // A writer that is gone has told the session why; there is nobody to tell here.
+            // Where the writer has ended, the session knows why.
             let _ = records.send(Record::Readings(id, replay.readings(place, from, start)));
         }
     }
 
     /// Hands on what a meter has written meanwhile, and says where the log does not cover the run.
-    fn finish(&self, start: WallAnchor, end: KtimeNs, records: &Sender<Record>) -> Vec<Warning> {
-        let (grown, mut warnings) = match self.read_again() {
+    fn finish(&self, start: WallAnchor, end: KtimeNs, records: &Sender<Record>) -> Vec<PowerDiagnostic> {
+        let (grown, mut found) = match self.read_again() {
             Ok(grown) => (grown, Vec::new()),
-            Err(e) => {
-                (None, vec![warning("replay-changed", format!("{e}; what it held at the start is used"))])
-            }
+            Err(e) => (None, vec![PowerDiagnostic::ReplayChanged { error: e.to_string() }]),
         };
         if let Some(grown) = &grown {
             self.send(grown, self.replay.len(), start, records);
@@ -164,13 +162,10 @@ impl LiveReplay {
         let first = (0..log.len()).find_map(|row| log.time_of(row, start));
         let last = log.len().checked_sub(1).and_then(|row| log.time_of(row, start));
         if first.is_none_or(|t| t > start.ktime) || last.is_none_or(|t| t < end) {
-            let path = log.path().display();
-            let text = format!(
-                "{path} does not cover the whole run: nothing is known of the energy outside its rows"
-            );
-            warnings.push(warning("replay-does-not-cover", text));
+            let path = log.path().display().to_string();
+            found.push(PowerDiagnostic::ReplayDoesNotCover { path });
         }
-        warnings
+        found
     }
 
     fn read_again(&self) -> Result<Option<Replay>, ReplayError> {
@@ -203,7 +198,7 @@ struct Reader {
     end: ReaderEnd,
 }
 
-/// One domain's readings since the last flush, and what the warnings and the progress line need.
+/// One domain's readings since the last flush, and what the diagnostics and the progress line need.
 #[derive(Default)]
 struct Track {
     batch: Vec<Reading>,
@@ -218,12 +213,12 @@ struct Track {
 struct ReaderEnd {
     latency: hdrhistogram::Histogram<u64>,
     lateness: hdrhistogram::Histogram<u64>,
-    warnings: Vec<Warning>,
+    diagnostics: Vec<PowerDiagnostic>,
 }
 
 impl Default for ReaderEnd {
     fn default() -> Self {
-        Self { latency: histogram(), lateness: histogram(), warnings: Vec::new() }
+        Self { latency: histogram(), lateness: histogram(), diagnostics: Vec::new() }
     }
 }
 
@@ -232,7 +227,7 @@ impl ReaderEnd {
         // Histograms of one shape always add.
         let _ = self.latency.add(&other.latency);
         let _ = self.lateness.add(&other.lateness);
-        self.warnings.extend(other.warnings);
+        self.diagnostics.extend(other.diagnostics);
     }
 }
 
@@ -294,7 +289,7 @@ impl Reader {
     /// Marks the moment when the machine has slept since the round before.
     fn notice_sleep(&mut self, slept_ns: u64) {
         if slept_ns.saturating_sub(self.slept_ns) > NAP_NS {
-            // A writer that is gone has told the session why; there is nobody to tell here.
+            // Where the writer has ended, the session knows why.
             let _ = self.records.send(Record::Slept(crate::clock::now()));
         }
         self.slept_ns = slept_ns;
@@ -306,7 +301,7 @@ impl Reader {
         for (track, (id, _)) in self.tracks.iter_mut().zip(&self.live.domains) {
             track.update_watts();
             if !track.batch.is_empty() {
-                // A writer that is gone has told the session why; there is nobody to tell here.
+                // Where the writer has ended, the session knows why.
                 let _ = self.records.send(Record::Readings(*id, std::mem::take(&mut track.batch)));
             }
         }
@@ -325,7 +320,7 @@ impl Reader {
                 Extra::GpuMeter(meter) => Record::GpuMeter(id, meter),
                 Extra::GpuUses(uses) => Record::GpuUses(id, uses),
             };
-            // A writer that is gone has told the session why; there is nobody to tell here.
+            // Where the writer has ended, the session knows why.
             let _ = self.records.send(record);
         }
     }
@@ -333,17 +328,22 @@ impl Reader {
     fn into_end(mut self) -> ReaderEnd {
         let (extras, found) = self.live.source.finish();
         self.hand_on(extras);
-        // A device that is lost fails at every reading after; that is said once.
+        // A device that is lost fails at every reading after; it is reported once.
         let lost = |name: &str| {
-            found.iter().any(|w| w.code == "gpu-lost" && w.text.starts_with(&format!("{name}:")))
+            let is_lost = |found: &PowerDiagnostic| matches!(found, PowerDiagnostic::GpuLost { domain } if domain == name);
+            found.iter().any(is_lost)
         };
         for (track, (_, name)) in self.tracks.iter().zip(&self.live.domains) {
             if let Some(first) = track.first_failure.as_ref().filter(|_| !lost(name)) {
-                let text = format!("{name}: {} of {} readings failed ({first})", track.failed, self.rounds);
-                self.end.warnings.push(warning("power-read-failed", text));
+                self.end.diagnostics.push(PowerDiagnostic::ReadFailed {
+                    domain: name.clone(),
+                    failed: track.failed,
+                    readings: self.rounds,
+                    error: first.clone(),
+                });
             }
         }
-        self.end.warnings.extend(found);
+        self.end.diagnostics.extend(found);
         self.end
     }
 }
@@ -383,8 +383,4 @@ fn serialize(histogram: &hdrhistogram::Histogram<u64>) -> Histogram {
     // Writing to memory does not fail, and no count comes near 2^63.
     let written = V2Serializer::new().serialize(histogram, &mut bytes);
     Histogram(if histogram.is_empty() || written.is_err() { Vec::new() } else { bytes })
-}
-
-fn warning(code: &str, text: String) -> Warning {
-    Warning { code: code.to_owned(), text }
 }

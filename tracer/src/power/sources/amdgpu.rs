@@ -11,9 +11,13 @@ use crate::power::source::{Attempt, Extra, PowerSource, measured_source};
 use energy_trace_attribution::timeline::grown;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
-use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Warning};
+use energy_trace_model::recording::record::{
+    CounterKind, Domain, DomainClass, Ignored, IgnoredReason, MetricsProblem, Origin, PowerDiagnostic,
+    Quality, Scope, SourceNote,
+};
+use energy_trace_report::sentences::ignored_reason;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,13 +45,13 @@ const COMPARED_UJ: u128 = 20_000_000;
 /// Readings further apart are not compared: power in between is not known.
 const SILENCE_NS: u64 = 1_000_000_000;
 
-/// A machine without such a card has no line for it, unless it was asked for.
+/// A machine without such a card has no line for it, unless it was named.
 fn discover(request: &Request) -> Result<Discovered, PowerError> {
     let sysfs = &request.plan.sysfs;
     let mut discovered = find(sysfs, request.next_gpu(), request.plan.period);
     if discovered.meter.is_none() && discovered.source.ignored.is_empty() && request.named {
-        let why = format!("{} has no card with gpu_metrics", sysfs.join("class/drm").display());
-        discovered.source.ignored.push(Ignored { domain: NAME.to_owned(), why });
+        let reason = IgnoredReason::NoCards { path: sysfs.join("class/drm").display().to_string() };
+        discovered.source.ignored.push(Ignored { domain: NAME.to_owned(), reason });
     }
     Ok(discovered)
 }
@@ -60,12 +64,12 @@ fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> Discovered {
         match read_metrics(&path) {
             Ok(_) => {
                 let name = format!("gpu-{number}");
-                source.notes.push(format!("{name} is {card}"));
+                source.notes.push(SourceNote::DomainIs { domain: name.clone(), place: card });
                 gpus.domains.push(domain(&name, number, &path));
                 gpus.cards.push(Card { name, path, last: None, compared: Compared::default() });
                 number += 1;
             }
-            Err(why) => source.ignored.push(Ignored { domain: card, why }),
+            Err(reason) => source.ignored.push(Ignored { domain: card, reason }),
         }
     }
     source.domains = gpus.domains.iter().map(|d| d.name.clone()).collect();
@@ -107,38 +111,36 @@ struct Metrics {
     power_w: Option<u16>,
 }
 
-fn read_metrics(path: &Path) -> Result<Metrics, String> {
+fn read_metrics(path: &Path) -> Result<Metrics, IgnoredReason> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
-    read.map_err(|e| format!("{} cannot be read: {e}", path.display()))?;
-    decode_metrics(&bytes)
+    let unreadable =
+        |e: io::Error| IgnoredReason::Unreadable { path: path.display().to_string(), error: e.to_string() };
+    read.map_err(unreadable)?;
+    decode_metrics(&bytes).map_err(IgnoredReason::Metrics)
 }
 
 /// Decodes a table. The head is its size in bytes (16 bits), its format and its content revision (8 bits each), all little-endian.
-fn decode_metrics(bytes: &[u8]) -> Result<Metrics, String> {
+fn decode_metrics(bytes: &[u8]) -> Result<Metrics, MetricsProblem> {
     let &[low, high, format, content, ..] = bytes else {
-        return Err("its metrics table has no head".to_owned());
+        return Err(MetricsProblem::NoHead);
     };
     if usize::from(u16::from_le_bytes([low, high])) > bytes.len() {
-        return Err("its metrics table is cut off".to_owned());
+        return Err(MetricsProblem::CutOff);
     }
     let (energy_at, power_at) = match (format, content) {
         (1, 1..=3) => (24, 22),
         (1, 4 | 7 | 8) => (24, 10),
         (1, 5) => (88, 10),
         (1, 6) => (16, 10),
-        (2 | 3, _) => return Err("its metrics table is that of an APU, which holds no energy".to_owned()),
-        _ => {
-            return Err(format!(
-                "its metrics table has revision {format}.{content}, which is not known to this version"
-            ));
-        }
+        (2 | 3, _) => return Err(MetricsProblem::Apu),
+        _ => return Err(MetricsProblem::Revision(format, content)),
     };
     let units = bytes.get(energy_at..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
     let power_w = bytes.get(power_at..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_le_bytes);
     match units {
-        None => Err("its metrics table is cut off".to_owned()),
-        Some(u64::MAX) => Err("its firmware counts no energy".to_owned()),
+        None => Err(MetricsProblem::CutOff),
+        Some(u64::MAX) => Err(MetricsProblem::NoEnergy),
         Some(units) => {
             let energy_uj = u64::try_from((u128::from(units) * 1_000_000) >> 16).unwrap_or(u64::MAX);
             Ok(Metrics { energy_uj, power_w: power_w.filter(|&watts| watts != u16::MAX) })
@@ -172,10 +174,12 @@ impl Card {
         let before = crate::clock::now();
         let metrics = read_metrics(&self.path);
         let at = before.midpoint(crate::clock::now());
-        if let Ok(metrics) = metrics {
-            self.compare(at, metrics);
+        if let Ok(metrics) = &metrics {
+            self.compare(at, *metrics);
         }
-        let counter_uj = metrics.map(|m| m.energy_uj).map_err(|why| format!("{}: {why}", self.name));
+        let counter_uj = metrics
+            .map(|m| m.energy_uj)
+            .map_err(|reason| format!("{}: {}", self.name, ignored_reason(&reason)));
         Attempt { at, counter_uj }
     }
 
@@ -213,22 +217,19 @@ impl PowerSource for AmdGpus {
         attempts.extend(self.cards.iter_mut().map(Card::attempt));
     }
 
-    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<Warning>) {
-        let warning = |card: &Card| {
-            let percent = card.disagreement()?;
-            let text = format!(
-                "{}: its energy accumulator differs from its own power by {percent:+} %: on some boards it stands still or has another unit, \
-                 so do not believe its joules",
-                card.name
-            );
-            Some(Warning { code: "gpu-sensors-disagree".to_owned(), text })
+    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<PowerDiagnostic>) {
+        let found = |card: &Card| {
+            let permille = card.disagreement()?.saturating_mul(10);
+            let (domain, counter) = (card.name.clone(), CounterKind::Accumulator);
+            Some(PowerDiagnostic::GpuSensorsDisagree { domain, permille, counter })
         };
-        (Vec::new(), self.cards.iter().filter_map(warning).collect())
+        (Vec::new(), self.cards.iter().filter_map(found).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::MetricsProblem;
     use super::{Card, Compared, Metrics, decode_metrics, find};
     use crate::power::kind::Meter;
     use energy_trace_model::clock::KtimeNs;
@@ -268,12 +269,12 @@ mod tests {
     #[test]
     fn refusals() {
         let refused = |bytes: &[u8]| decode_metrics(bytes).unwrap_err();
-        assert!(refused(&table(3, 24, u64::MAX, 22, 9)).contains("counts no energy"));
-        assert!(refused(&[120, 0, 2, 2]).contains("cut off"));
-        assert!(refused(&[4, 0, 2, 2]).contains("APU"));
-        assert!(refused(&[4, 0, 1, 9]).contains("revision 1.9"));
-        assert!(refused(&[4, 0, 1, 4]).contains("cut off"));
-        assert!(refused(&[]).contains("no head"));
+        assert_eq!(refused(&table(3, 24, u64::MAX, 22, 9)), MetricsProblem::NoEnergy);
+        assert_eq!(refused(&[120, 0, 2, 2]), MetricsProblem::CutOff);
+        assert_eq!(refused(&[4, 0, 2, 2]), MetricsProblem::Apu);
+        assert_eq!(refused(&[4, 0, 1, 9]), MetricsProblem::Revision(1, 9));
+        assert_eq!(refused(&[4, 0, 1, 4]), MetricsProblem::CutOff);
+        assert_eq!(refused(&[]), MetricsProblem::NoHead);
     }
 
     proptest! {
@@ -306,7 +307,7 @@ mod tests {
         assert!(find(empty.path(), 0, Duration::from_millis(20)).meter.is_none());
     }
 
-    /// An accumulator that stands still beside 100 W is told of, one that agrees is not, and a moment is no evidence.
+    /// An accumulator that stands still beside 100 W is reported, one that agrees is not, and a moment is no evidence.
     #[test]
     fn accumulators_are_compared() {
         let run = |seconds: u64, uj_per_s: u64| {

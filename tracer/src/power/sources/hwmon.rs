@@ -9,8 +9,11 @@ use crate::power::error::PowerError;
 use crate::power::kind::{Discovered, Request, SourceKind, always, unless_gpus_are_off};
 use crate::power::source::{Attempt, PowerSource, measured_source};
 use energy_trace_model::ids::{DomainId, SocketId};
-use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
+use energy_trace_model::recording::record::{
+    Domain, DomainClass, Ignored, IgnoredReason, Origin, Quality, Scope, Source, SourceNote, Whole,
+};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,12 +36,12 @@ fn discover(request: &Request) -> Result<Discovered, PowerError> {
     let (mut hwmon, mut source) = find(&request.plan.sysfs, request.next_gpu(), request.plan.period);
     let mut left_out = Vec::new();
     if request.has_package() {
-        left_out.push((DomainClass::Package, "another source reads the sockets"));
+        left_out.push((DomainClass::Package, IgnoredReason::OtherSourceReadsSockets));
     }
-    left_out.extend(unless_gpus_are_off(request).map(|why| (DomainClass::Gpu, why)));
-    for (class, why) in left_out {
+    left_out.extend(unless_gpus_are_off(request).map(|reason| (DomainClass::Gpu, reason)));
+    for (class, reason) in left_out {
         let gone = hwmon.iter().flat_map(|h| h.domains()).filter(|d| d.class == class);
-        source.ignored.extend(gone.map(|d| Ignored { domain: d.name.clone(), why: why.to_owned() }));
+        source.ignored.extend(gone.map(|d| Ignored { domain: d.name.clone(), reason: reason.clone() }));
         hwmon = hwmon.and_then(|h| h.without(class));
     }
     source.domains = hwmon.iter().flat_map(|h| h.domains()).map(|d| d.name.clone()).collect();
@@ -84,14 +87,18 @@ fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> (Option<Hwmon>, Sourc
     let mut source = measured_source(NAME, period);
     let sensors = read_sensors_at(&root);
     if sensors.is_empty() {
-        let why = format!("{} has no energy sensor (energyN_input)", root.display());
-        source.ignored.push(Ignored { domain: NAME.to_owned(), why });
+        let reason = IgnoredReason::NoSensors { path: root.display().to_string() };
+        source.ignored.push(Ignored { domain: NAME.to_owned(), reason });
     }
     let (mut hwmon, mut gpu) = (Hwmon { domains: Vec::new(), files: Vec::new() }, first_gpu);
     for sensor in &sensors {
         let opened = part_of(sensor, &sensors, gpu).and_then(|domain| {
             let file = CounterFile::open(sensor.input.clone());
-            Ok((domain, file.map_err(|e| format!("{} cannot be read: {e}", sensor.input.display()))?))
+            let unreadable = |e: io::Error| {
+                let path = sensor.input.display().to_string();
+                IgnoredReason::Unreadable { path, error: e.to_string() }
+            };
+            Ok((domain, file.map_err(unreadable)?))
         });
         match opened {
             Ok((domain, file)) => {
@@ -99,19 +106,20 @@ fn find(sysfs: &Path, first_gpu: u32, period: Duration) -> (Option<Hwmon>, Sourc
                 hwmon.domains.push(domain);
                 hwmon.files.push(file);
             }
-            Err(why) => source.ignored.push(Ignored { domain: sensor.title(), why }),
+            Err(reason) => source.ignored.push(Ignored { domain: sensor.title(), reason }),
         }
     }
     source.domains = hwmon.domains.iter().map(|d| d.name.clone()).collect();
-    source.notes = hwmon.domains.iter().map(|d| format!("{} is {}", d.name, place_of(d))).collect();
+    source.notes = hwmon.domains.iter().map(place_note).collect();
     ((!hwmon.domains.is_empty()).then_some(hwmon), source)
 }
 
-fn place_of(domain: &Domain) -> &str {
-    match &domain.origin {
-        Origin::Counter { place, .. } => place,
-        Origin::Model { .. } => "",
-    }
+fn place_note(domain: &Domain) -> SourceNote {
+    let place = match &domain.origin {
+        Origin::Counter { place, .. } => place.clone(),
+        Origin::Model { .. } => String::new(),
+    };
+    SourceNote::DomainIs { domain: domain.name.clone(), place }
 }
 
 /// All energy sensors, in the order of their chips and numbers.
@@ -138,13 +146,13 @@ fn read_sensors_at(root: &Path) -> Vec<Sensor> {
 }
 
 /// What a sensor measures, or why it is not read.
-fn part_of(sensor: &Sensor, all: &[Sensor], gpu: u32) -> Result<Domain, String> {
+fn part_of(sensor: &Sensor, all: &[Sensor], gpu: u32) -> Result<Domain, IgnoredReason> {
     let same_chip = |other: &&Sensor| other.input.parent() == sensor.input.parent();
     match sensor.chip.as_str() {
         "xe" | "i915" => {
             let whole = all.iter().filter(same_chip).find(|other| other.label == "card");
             match whole {
-                Some(card) if card != sensor => Err("part of the card, which is read as a whole".to_owned()),
+                Some(card) if card != sensor => Err(IgnoredReason::PartOf(Whole::Card)),
                 _ => Ok(domain(sensor, format!("gpu-{gpu}"), DomainClass::Gpu, Scope::Gpu(gpu))),
             }
         }
@@ -153,10 +161,10 @@ fn part_of(sensor: &Sensor, all: &[Sensor], gpu: u32) -> Result<Domain, String> 
                 let scope = Scope::Socket(SocketId::new(socket));
                 Ok(domain(sensor, format!("package-{socket}"), DomainClass::Package, scope))
             }
-            _ => Err("part of the socket, which is read as a whole".to_owned()),
+            _ => Err(IgnoredReason::PartOf(Whole::Socket)),
         },
-        chip if chip.starts_with("i915_gt") => Err("part of the card, which is read as a whole".to_owned()),
-        _ => Err("what this chip's energy is of is not known to this version".to_owned()),
+        chip if chip.starts_with("i915_gt") => Err(IgnoredReason::PartOf(Whole::Card)),
+        _ => Err(IgnoredReason::UnknownChip),
     }
 }
 
@@ -198,6 +206,7 @@ impl PowerSource for Hwmon {
 
 #[cfg(test)]
 mod tests {
+    use super::IgnoredReason;
     use super::find;
     use crate::power::PowerSource as _;
     use energy_trace_model::recording::record::DomainClass;
@@ -246,6 +255,6 @@ mod tests {
     fn nothing_there() {
         let tree = tempfile::tempdir().unwrap();
         let (hwmon, source) = find(tree.path(), 0, Duration::from_millis(20));
-        assert!(hwmon.is_none() && source.ignored[0].why.contains("no energy sensor"));
+        assert!(hwmon.is_none() && matches!(source.ignored[0].reason, IgnoredReason::NoSensors { .. }));
     }
 }

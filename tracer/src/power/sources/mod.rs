@@ -15,9 +15,6 @@ mod replay;
 
 use super::kind::SourceKind;
 
-/// The word of NVIDIA's GPUs, whose kernels can be timed.
-pub const NVML: &str = nvml::KIND.word;
-
 /// Every kind of power source, in the order in which they are looked for: a later one sees which domains the earlier ones have.
 pub const SOURCES: [&SourceKind; 7] =
     [&powercap::KIND, &perf::KIND, &nvml::KIND, &amdgpu::KIND, &hwmon::KIND, &replay::KIND, &model::KIND];
@@ -31,7 +28,7 @@ mod tests {
     use std::path::PathBuf;
 
     /// Each row of the table is complete: a word of its own that `--power` takes and explains, a name for people, and an answer on a
-    /// machine that has nothing: an error that names the source where it was asked for, a reason in the survey.
+    /// machine that has nothing: an error that names the source where it was named, a reason in the survey.
     #[test]
     fn every_source_is_whole() {
         let nothing = tempfile::tempdir().unwrap();
@@ -57,13 +54,13 @@ mod tests {
             };
             assert_eq!(choice, expected);
             match open(&plan(vec![choice])) {
-                Ok(set) => assert_eq!(set.sources()[0].name, kind.word),
+                Ok(set) => assert_eq!(set.sources()[0].id.name(), kind.word),
                 Err(error) => {
                     let text = error.to_string();
                     assert!(text.contains(kind.word) || text.contains("/nonexistent"), "{text}");
                 }
             }
-            let line = surveyed.iter().find(|source| source.name == kind.word);
+            let line = surveyed.iter().find(|source| source.id.name() == kind.word);
             assert!(line.is_none_or(|source| !source.domains.is_empty() || !source.ignored.is_empty()));
         }
     }

@@ -7,7 +7,8 @@ use crate::power::error::PowerError;
 use crate::power::kind::{Discovered, Meter, Request, SourceKind};
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, IdleBaseline, Origin, Quality, Scope, Source,
+    Domain, DomainClass, IdleBaseline, IdleOrigin, IgnoredReason, Origin, Quality, Scope, Source, SourceId,
+    SourceNote,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
@@ -28,11 +29,11 @@ pub(super) const KIND: SourceKind = SourceKind {
 const NAME: &str = "model";
 
 /// `auto` estimates only what nothing measures.
-fn why_not_auto(request: &Request) -> Option<&'static str> {
+fn why_not_auto(request: &Request) -> Option<IgnoredReason> {
     if request.has_package() {
-        Some("the CPUs have a counter")
+        Some(IgnoredReason::CpusHaveCounter)
     } else if request.plan.measured_only {
-        Some("--measured-only refuses estimates")
+        Some(IgnoredReason::EstimatesRefused)
     } else {
         None
     }
@@ -41,7 +42,12 @@ fn why_not_auto(request: &Request) -> Option<&'static str> {
 fn discover(request: &Request) -> Result<Discovered, PowerError> {
     let plan = request.plan;
     let Model { domains, source } = model_at(&plan.sysfs, plan.model_idle.or(plan.idle), plan.model_core);
-    Ok(Discovered { source, meter: Some(Meter::Model(domains)), second_reader: None, remarks: Vec::new() })
+    Ok(Discovered {
+        source,
+        meter: Some(Meter::Model(domains)),
+        second_reader: None,
+        diagnostics: Vec::new(),
+    })
 }
 
 /// Power of one idle logical CPU, its share of the machine included: what Cloud Carbon Footprint takes as the mean of servers
@@ -81,22 +87,15 @@ fn model_at(sysfs: &Path, idle: Option<MicroWatts>, core: Option<MicroWatts>) ->
         class: DomainClass::Package,
         scope: if one_socket { Scope::Machine } else { Scope::Socket(*socket) },
         origin: Origin::Model { idle: power, core: per_cpu },
-        idle: Some(IdleBaseline { power, how: "parameter of the model".to_owned() }),
+        idle: Some(IdleBaseline { power, origin: IdleOrigin::Model }),
     };
     let domains: Vec<Domain> = cpus.keys().zip(powers).map(domain).collect();
-    let mut notes = vec![format!(
-        "taken are {machine} all the time plus {per_cpu} for each busy logical CPU ({total} of them)"
-    )];
+    let mut notes = vec![SourceNote::ModelParameters { idle: machine, core: per_cpu, cpus: total }];
     if idle.is_none() || core.is_none() {
-        notes.push(
-            "these defaults (0.74 W idle and 3.50 W busy a logical CPU) are Cloud Carbon Footprint's averages of servers; \
-             this machine may differ by a factor of two, and shares between functions are worth more than totals; set your own with \
-             --model-watts idle=W,core=W"
-                .to_owned(),
-        );
+        notes.push(SourceNote::ModelDefaults);
     }
     let source = Source {
-        name: NAME.to_owned(),
+        id: SourceId::Model,
         domains: domains.iter().map(|d| d.name.clone()).collect(),
         period_ns: 0,
         quality: Quality::Estimated,
@@ -115,6 +114,7 @@ pub(in crate::power) fn split(power: MicroWatts, weights: &[u64]) -> Vec<MicroWa
 
 #[cfg(test)]
 mod tests {
+    use super::SourceNote;
     use super::model_at;
     use energy_trace_model::recording::record::{Origin, Quality, Scope};
     use energy_trace_model::units::MicroWatts;
@@ -158,6 +158,6 @@ mod tests {
         let model = model_at(Path::new("/nonexistent"), None, None);
         assert_eq!(model.domains.len(), 1);
         assert_eq!(model.domains[0].scope, Scope::Machine);
-        assert!(model.source.notes[1].contains("--model-watts idle=W,core=W"));
+        assert_eq!(model.source.notes[1], SourceNote::ModelDefaults);
     }
 }

@@ -4,6 +4,7 @@
 //! `MSR_MISC_PACKAGE_CTLS` (0xbc), which exists where bit 11 of `IA32_ARCH_CAPABILITIES` (0x10a) says so (Intel SDM vol. 4, table 2-2;
 //! "Running Average Power Limit Energy Reporting", Intel INTEL-SA-00389 guidance); it is always on while SGX is. Leaves out setting it.
 
+use energy_trace_model::recording::record::SourceNote;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -15,7 +16,7 @@ const ENERGY_FILTERING_ENABLE: u64 = 1;
 
 /// A remark for the reader where the counters are blurred or may be; `None` where nothing speaks for it. `dev` is `/dev`, whose
 /// `cpu/0/msr` only root with the `msr` module can read.
-pub(in crate::power) fn describe(dev: &Path, cpuinfo: &str) -> Option<String> {
+pub(in crate::power) fn describe(dev: &Path, cpuinfo: &str) -> Option<SourceNote> {
     let msr = File::open(dev.join("cpu/0/msr"));
     let read = |register: u64| {
         let mut bytes = [0; 8];
@@ -24,19 +25,15 @@ pub(in crate::power) fn describe(dev: &Path, cpuinfo: &str) -> Option<String> {
     };
     match read(ARCH_CAPABILITIES) {
         Some(capabilities) if capabilities & ENERGY_FILTERING_CTL == 0 => None,
-        Some(_) => read(MISC_PACKAGE_CTLS).filter(|ctls| ctls & ENERGY_FILTERING_ENABLE != 0).map(|_| {
-            "the processor blurs its energy counters (energy filtering is on, MSR 0xbc): short functions are less certain than \
-             their intervals say"
-                .to_owned()
-        }),
-        None => has_sgx(cpuinfo).then(|| {
-            "SGX is on, and with it the processor may blur its energy counters; `sudo modprobe msr` lets energy-trace look".to_owned()
-        }),
+        Some(_) => read(MISC_PACKAGE_CTLS)
+            .filter(|ctls| ctls & ENERGY_FILTERING_ENABLE != 0)
+            .map(|_| SourceNote::FilterOn),
+        None => has_sgx(cpuinfo).then_some(SourceNote::FilterPossible),
     }
 }
 
 /// Of this machine.
-pub(in crate::power) fn describe_here() -> Option<String> {
+pub(in crate::power) fn describe_here() -> Option<SourceNote> {
     describe(Path::new("/dev"), &fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
 
@@ -47,6 +44,7 @@ fn has_sgx(cpuinfo: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::SourceNote;
     use super::describe;
     use std::fs::{self, File};
     use std::os::unix::fs::FileExt as _;
@@ -59,12 +57,12 @@ mod tests {
         file.write_all_at(&controls.to_le_bytes(), 0xbc).unwrap();
     }
 
-    /// The registers decide where they can be read: a filter that is on is told, one that is off or missing is not.
+    /// The registers decide where they can be read: a filter that is on is reported, one that is off or missing is not.
     #[test]
     fn registers() {
         let dev = tempfile::tempdir().unwrap();
         write_msr(dev.path(), 1 << 11, 1);
-        assert!(describe(dev.path(), "").unwrap().contains("filtering is on"));
+        assert_eq!(describe(dev.path(), ""), Some(SourceNote::FilterOn));
         write_msr(dev.path(), 1 << 11, 0);
         assert_eq!(describe(dev.path(), "flags : sgx\n"), None);
         write_msr(dev.path(), 0, 1);
@@ -75,9 +73,8 @@ mod tests {
     #[test]
     fn sgx() {
         let dev = tempfile::tempdir().unwrap();
-        assert!(
-            describe(dev.path(), "processor : 0\nflags\t\t: fpu sgx sgx_lc\n").unwrap().contains("SGX is on")
-        );
+        let sgx = "processor : 0\nflags\t\t: fpu sgx sgx_lc\n";
+        assert_eq!(describe(dev.path(), sgx), Some(SourceNote::FilterPossible));
         assert_eq!(describe(dev.path(), "flags\t\t: fpu sgx_lc\n"), None);
     }
 }

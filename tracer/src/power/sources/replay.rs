@@ -5,7 +5,7 @@
 use crate::power::error::PowerError;
 use crate::power::kind::{Discovered, Meter, Request, SourceKind};
 use crate::power::meter_log::{NAME, Replay};
-use energy_trace_model::recording::record::Quality;
+use energy_trace_model::recording::record::{IgnoredReason, Quality};
 use std::path::Path;
 
 /// A log of another meter.
@@ -15,12 +15,12 @@ pub(super) const KIND: SourceKind = SourceKind {
     help: "A CSV file with the readings of another meter",
     title: "log of another meter",
     quality: Quality::Measured,
-    why_not_auto: |_| Some("it needs a file: --power replay:FILE"),
+    why_not_auto: |_| Some(IgnoredReason::NeedsFile),
     discover,
 };
 
 fn discover(request: &Request) -> Result<Discovered, PowerError> {
     let replay = Replay::open(request.file.unwrap_or(Path::new("")))?;
     let source = replay.describe();
-    Ok(Discovered { source, meter: Some(Meter::Log(replay)), second_reader: None, remarks: Vec::new() })
+    Ok(Discovered { source, meter: Some(Meter::Log(replay)), second_reader: None, diagnostics: Vec::new() })
 }

@@ -10,9 +10,10 @@ use tracer_ebpf::gpu::{GpuEvent, GpuName};
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
 use tracer_ebpf::wire::{
-    CODE_WORDS, EventHead, NATIVE_WORDS, PYTHON_WORDS, RawHead, SampleHead, SliceEvent, StrangerEvent,
+    BackgroundEvent, CODE_WORDS, EventHead, NATIVE_WORDS, PYTHON_WORDS, RawHead, SampleHead, SliceEvent,
     TaskEvent, WakeEvent, kind, register,
 };
+use zerocopy::FromBytes;
 
 /// Who, where, when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,8 +150,8 @@ pub fn decode_event(bytes: &[u8]) -> Option<Event<'_>> {
             let slice: SliceEvent = read(bytes)?;
             Event::Slice(place, KtimeNs::from_ns(slice.start_ns), slice.ran_ns)
         }
-        kind::STRANGER => {
-            let event: StrangerEvent = read(bytes)?;
+        kind::BACKGROUND => {
+            let event: BackgroundEvent = read(bytes)?;
             Event::Background(place, KtimeNs::from_ns(event.start_ns), Comm(event.comm))
         }
         kind::FORK => Event::Fork(place, Pid::new(read::<TaskEvent>(bytes)?.other)),
@@ -192,7 +193,7 @@ fn decode_stack(bytes: &[u8]) -> Option<(Comm, RawStack)> {
         python_end: head.python_end,
         native: decode_words::<NATIVE_WORDS>(native).map(|[pc, cfa]| NativeFrame { pc, cfa }).collect(),
         native_end: head.native_end,
-        healed: head.healed,
+        recovered: head.recovered,
     };
     Some((Comm(head.comm), stack))
 }
@@ -204,48 +205,21 @@ fn decode_words<const WORDS: usize>(bytes: &[u8]) -> impl Iterator<Item = [u64; 
     groups.iter().map(|group| group.map(u64::from_ne_bytes))
 }
 
-/// Marks the wire structs that may be read from bytes.
-///
-/// # Safety
-/// Every bit pattern must be a value: integers only.
-unsafe trait Plain: Copy {}
-// SAFETY: integers only, as `wire` asserts.
-unsafe impl Plain for EventHead {}
-// SAFETY: as above.
-unsafe impl Plain for SliceEvent {}
-// SAFETY: as above.
-unsafe impl Plain for StrangerEvent {}
-// SAFETY: as above.
-unsafe impl Plain for TaskEvent {}
-// SAFETY: as above.
-unsafe impl Plain for WakeEvent {}
-// SAFETY: as above.
-unsafe impl Plain for SampleHead {}
-// SAFETY: as above.
-unsafe impl Plain for RawHead {}
-// SAFETY: as above.
-unsafe impl Plain for GpuEvent {}
-// SAFETY: as above.
-unsafe impl Plain for GpuName {}
-
-fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
-    let bytes = bytes.get(..size_of::<T>())?;
-    // SAFETY: as many bytes as `T` has, read without regard to alignment; `Plain` says that any are a value.
-    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+/// The struct at the beginning of these bytes, wherever they lie.
+fn read<T: FromBytes>(bytes: &[u8]) -> Option<T> {
+    T::read_from_prefix(bytes).ok().map(|(value, _)| value)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Event, decode_event};
     use tracer_ebpf::wire::{SampleHead, kind};
+    use zerocopy::IntoBytes as _;
 
     fn sample_bytes(kernel: u16, python: u16, native: u16, words: usize) -> Vec<u8> {
         let mut head = SampleHead { kernel, python, native, ..SampleHead::default() };
         head.head.kind = kind::SAMPLE;
-        // SAFETY: a plain struct seen as its bytes.
-        let bytes =
-            unsafe { std::slice::from_raw_parts((&raw const head).cast::<u8>(), size_of::<SampleHead>()) };
-        let mut out = bytes.to_vec();
+        let mut out = head.as_bytes().to_vec();
         out.extend((0..words as u64).flat_map(u64::to_ne_bytes));
         out
     }

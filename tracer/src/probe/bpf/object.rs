@@ -304,7 +304,7 @@ impl LaunchProbes {
     }
 
     /// Has the programs pass over calls of runtime libraries.
-    pub(crate) fn leave_runtimes(&self) -> Result<(), String> {
+    pub(crate) fn detach_runtimes(&self) -> Result<(), String> {
         let mut ebpf = lock(&self.ebpf);
         let map = ebpf.map_mut("RUNTIME_LEFT").ok_or("no map RUNTIME_LEFT")?;
         let mut left: Array<_, u32> = Array::try_from(map).map_err(|error| error.to_string())?;

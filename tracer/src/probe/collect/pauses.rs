@@ -7,7 +7,7 @@
 
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Tid};
-use energy_trace_model::recording::record::{Unseen, Warning};
+use energy_trace_model::recording::record::{RecordingDiagnostic, Unseen};
 use std::collections::{HashMap, HashSet};
 
 /// Without a sample for so many periods and for so long nobody was looking.
@@ -122,34 +122,26 @@ impl Pauses {
     }
 
     /// What the machine's standing still means, and samples that did not come: `taken` of them came.
-    pub(crate) fn doubts(&self, taken: u64) -> Vec<Warning> {
+    pub(crate) fn diagnostics(&self, taken: u64) -> Vec<RecordingDiagnostic> {
         let (switches, scheduler) = self.accounts_ns;
         log::info!(
             "CPU time of targets: {:.3} s by switches, {:.3} s by the scheduler's account",
             in_seconds(switches),
             in_seconds(scheduler)
         );
-        let mut doubts = Vec::new();
-        if self.count > 0 {
-            let text = format!(
-                "{} times no sample came though many were due, for {:.2} s of CPU time in all: the machine stood still (a paused virtual machine, a                  freeze), or samples were lost; that time stands in [unsampled]",
-                self.count,
-                in_seconds(self.unseen_ns)
-            );
-            doubts.push(Warning { code: "machine-paused".into(), text });
-        }
-        doubts.extend(self.missing(taken));
-        doubts
+        let (times, cpu_ns) = (self.count, self.unseen_ns);
+        let paused = (times > 0).then_some(RecordingDiagnostic::MachinePaused { times, cpu_ns });
+        paused.into_iter().chain(self.missing(taken)).collect()
     }
 
-    fn missing(&self, taken: u64) -> Option<Warning> {
+    fn missing(&self, taken: u64) -> Option<RecordingDiagnostic> {
         let expected = self.seen_ns as f64 / self.period_ns.max(1) as f64;
         let few = (taken as f64) < ENOUGH * expected && expected - taken as f64 > CHANCE * expected.sqrt();
-        let text = format!(
-            "{taken} samples were taken where {:.2} s of CPU time should have brought {expected:.0}: the kernel held some back, or the host took the              CPUs away; CPU time is exact all the same, shares of functions within it are rougher (`dmesg | grep perf` says whether              interrupts took too long)",
-            in_seconds(self.seen_ns)
-        );
-        (expected >= FEW && few).then(|| Warning { code: "samples-missing".into(), text })
+        (expected >= FEW && few).then_some(RecordingDiagnostic::SamplesMissing {
+            taken,
+            expected: expected.round_ties_even() as u64,
+            cpu_ns: self.seen_ns,
+        })
     }
 
     /// CPU time of the thread in its turn, by the scheduler.
@@ -210,6 +202,7 @@ fn in_seconds(ns: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::RecordingDiagnostic;
     use super::{Pauses, Turn};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, Tid};
@@ -242,9 +235,8 @@ mod tests {
         let mut all = pauses();
         assert_eq!(unseen(&mut all, [1_000, 21_000, 20_000], &[11_000]), [(1_000, 10_990), (11_010, 21_000)]);
         assert_eq!(unseen(&mut all, [30_000, 50_000, 40_000], &[]), [(30_000, 50_000)]);
-        let [doubt] = &all.doubts(1)[..] else { panic!("one doubt") };
-        assert_eq!(doubt.code, "machine-paused");
-        assert!(doubt.text.contains("3 times") && doubt.text.contains("39.98 s"), "{}", doubt.text);
+        let paused = RecordingDiagnostic::MachinePaused { times: 3, cpu_ns: 39_980_000_000 };
+        assert_eq!(all.diagnostics(1), [paused]);
     }
 
     /// A freeze in the middle of ordinary samples; one that is late by less than a quarter of a second is no freeze.
@@ -286,18 +278,14 @@ mod tests {
         let mut all = pauses();
         let samples: Vec<u64> = (0..10_000).step_by(20).collect();
         assert_eq!(unseen(&mut all, [0, 10_000, 10_000], &samples), []);
-        let [doubt] = &all.doubts(500)[..] else { panic!("one doubt") };
-        assert_eq!(doubt.code, "samples-missing");
-        assert!(
-            doubt.text.starts_with("500 samples") && doubt.text.contains("brought 1000"),
-            "{}",
-            doubt.text
-        );
-        assert_eq!(all.doubts(900), []);
+        let cpu_ns = 10_000_000_000;
+        let missing = RecordingDiagnostic::SamplesMissing { taken: 500, expected: 1000, cpu_ns };
+        assert_eq!(all.diagnostics(500), [missing]);
+        assert_eq!(all.diagnostics(900), []);
         let mut short = pauses();
         assert_eq!(unseen(&mut short, [0, 900, 900], &[]), [(0, 900)]);
         assert_eq!(unseen(&mut short, [900, 940, 940], &[]), []);
-        assert_eq!(short.doubts(0).len(), 1);
+        assert_eq!(short.diagnostics(0).len(), 1);
     }
 
     /// Time before the sampler began is not expected to have samples.

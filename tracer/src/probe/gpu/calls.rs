@@ -2,10 +2,11 @@
 //!
 //! Leaves out counting (`launches`), graphs (`graphs`), which libraries are probed (`libraries`), and which calls these are (`collector`).
 
-use super::graphs::What;
+use super::graphs::Operation;
 use super::launch::{Launch, Work};
 use super::{
-    Containers, GpuDevice, GpuLibraries, GpuTold, Launches, Listener, Started, demangled, index_of, read_told,
+    Containers, DeviceVariables, GpuDevice, GpuLibraries, Launches, Listener, NewProgram, demangled,
+    index_of, read_variables,
 };
 use crate::probe::bpf::decode::Head;
 use crate::probe::bpf::object::LaunchProbes;
@@ -15,7 +16,7 @@ use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, StackId, Tid};
-use energy_trace_model::recording::record::{FrameKind, Warning};
+use energy_trace_model::recording::record::{FrameKind, LaunchDiagnostic};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,13 +38,13 @@ pub(super) struct LaunchCollector {
     pub(super) launches: Launches,
     /// The last stack of each thread, with its time: the call that it belongs to follows.
     taken: HashMap<Tid, (KtimeNs, Option<(StackId, bool)>)>,
-    /// Launches in a row that were seen in a runtime and in the driver, whose kernel's name the driver told; `None`: one was not.
+    /// Launches in a row that were seen in a runtime and in the driver, whose kernel's name the driver gave; `None`: one was not.
     seen_in_both: Option<u32>,
     /// The mappings of each process that were last looked through, by when they were read.
     looked_at: HashMap<Pid, KtimeNs>,
-    /// The machine's GPUs, and what each process was told of them; `None` where that could not be read.
+    /// The machine's GPUs, and what the environment of each process says of them; `None` where that could not be read.
     devices: Vec<GpuDevice>,
-    told: HashMap<Pid, Option<GpuTold>>,
+    variables: HashMap<Pid, Option<DeviceVariables>>,
     /// Looks into files, once there is something to look at.
     worker: Option<Arc<Worker>>,
 }
@@ -70,33 +71,26 @@ impl LaunchCollector {
         self.libraries = Some(libraries);
     }
 
-    /// What the reader must know; `injected`: programs were told to load the library that times kernels.
-    pub(super) fn doubts(&self, injected: bool) -> Vec<Warning> {
-        let mut doubts = self.libraries.as_ref().map(GpuLibraries::doubts).unwrap_or_default();
-        doubts.extend(self.launches.crowded().into_iter().map(|(device, percent)| {
-            let text = format!(
-                "gpu-{device}: {percent:.0} % of the kernels were launched beside the busiest stream: which of those that ran side by side took \
-                 how much is not known from launches; --gpu kernel times them"
-            );
-            Warning { code: "gpu-streams".into(), text }
+    /// What the reader must know; `injected`: programs were asked to load the library that times kernels.
+    pub(super) fn diagnostics(&self, injected: bool) -> Vec<LaunchDiagnostic> {
+        let mut found = self.libraries.as_ref().map(GpuLibraries::diagnostics).unwrap_or_default();
+        found.extend(self.launches.concurrent().into_iter().map(|(device, percent)| {
+            let percent = percent.round_ties_even() as u64;
+            LaunchDiagnostic::Streams { domain: format!("gpu-{device}"), percent }
         }));
-        let strayed = self.launches.strayed();
-        if strayed > 0 && !injected {
-            let text = format!(
-                "{strayed} times a node of a graph was given new work while it is not known whose work that replaced (the node was captured, not \
-                 added by a call): replays count for the stacks that captured the old work; --gpu kernel knows"
-            );
-            doubts.push(Warning { code: "gpu-graph-changed".into(), text });
+        let times = self.launches.unknown_replacements();
+        if times > 0 && !injected {
+            found.push(LaunchDiagnostic::GraphChanged { times });
         }
-        doubts
+        found
     }
 
-    /// The index of a GPU by its number in a process; `u32::MAX`: not known. What the process was told is read once, right after CUDA read it.
+    /// The index of a GPU by its number in a process; `u32::MAX`: not known. Its environment is read once, right after CUDA read it.
     pub(super) fn index_of(&mut self, pid: Pid, number: u32, mappings: &[Mapping]) -> u32 {
         let worker = self.worker.as_deref();
-        let read = || worker.and_then(|worker| read_told(pid, mappings, worker));
-        let told = self.told.entry(pid).or_insert_with(read);
-        index_of(number, told.as_ref(), &self.devices)
+        let read = || worker.and_then(|worker| read_variables(pid, mappings, worker));
+        let variables = self.variables.entry(pid).or_insert_with(read);
+        index_of(number, variables.as_ref(), &self.devices)
     }
 
     /// The stack that was sent with a call.
@@ -115,7 +109,7 @@ impl LaunchCollector {
         if seen >= ENOUGH
             && let Some(libraries) = &mut self.libraries
         {
-            libraries.leave_runtimes();
+            libraries.detach_runtimes();
             self.seen_in_both = Some(0);
         }
     }
@@ -135,7 +129,7 @@ impl LaunchCollector {
     }
 
     /// A call that launches nothing.
-    pub(super) fn tell(&mut self, head: Head, event: &GpuEvent, stacks: &mut StackBuilder) {
+    pub(super) fn note_call(&mut self, head: Head, event: &GpuEvent, stacks: &mut StackBuilder) {
         let thread = stacks.thread(head.pid, head.tid, None);
         let what = (event.call, event.a, event.b);
         let index = if event.call == call::CONTEXT {
@@ -145,7 +139,7 @@ impl LaunchCollector {
         } else {
             0
         };
-        self.launches.tell(head, what, thread, |_| index);
+        self.launches.note_call(head, what, thread, |_| index);
     }
 
     /// A call of a runtime library: counted once it is known whether the driver is called within it.
@@ -214,11 +208,11 @@ impl LaunchCollector {
     }
 
     /// What records will say that a node did, where that is known.
-    pub(super) fn node_what(&self, launch: &Launch) -> Option<What> {
+    pub(super) fn node_what(&self, launch: &Launch) -> Option<Operation> {
         match launch.call {
-            call::NODE_COPY => Some(What::Copy),
-            call::NODE_MEMSET => Some(What::Memset),
-            _ => self.launches.name_of(launch).map(|name| What::Named(demangled(name))),
+            call::NODE_COPY => Some(Operation::Copy),
+            call::NODE_MEMSET => Some(Operation::Memset),
+            _ => self.launches.name_of(launch).map(|name| Operation::Named(demangled(name))),
         }
     }
 
@@ -241,16 +235,16 @@ impl LaunchCollector {
             if self.looked_at.insert(pid, read_at) == Some(read_at) {
                 continue;
             }
-            if let Some(Started { root, search, planted }) = self.containers.meet(pid) {
+            if let Some(NewProgram { root, search, installed }) = self.containers.new_program(pid) {
                 libraries.prefetch_below(&root, &search, (pid, read_at));
-                if let Some((library, socket)) = planted {
+                if let Some((library, socket)) = installed {
                     libraries.probe_injected_file(&library);
                     if let Some(Err(error)) = listener.map(|l| l.listen_to(socket)) {
                         log::warn!("nobody listens to programs below the root of process {pid}: {error}");
                     }
                 }
             }
-            libraries.look(pid, mappings, read_at);
+            libraries.probe_mapped(pid, mappings, read_at);
         }
     }
 
@@ -279,7 +273,7 @@ impl LaunchCollector {
     /// Forgets a process that ended.
     pub(super) fn forget(&mut self, pid: Pid) {
         self.launches.forget(pid);
-        self.told.remove(&pid);
+        self.variables.remove(&pid);
         self.containers.forget(pid);
         self.looked_at.remove(&pid);
     }

@@ -3,7 +3,7 @@
 //! Leaves out how launches are counted (`calls`) and how kernels are timed (`kernel_calls`).
 
 use super::calls::LaunchCollector;
-use super::graphs::{Pending, Piece};
+use super::graphs::{NodeWork, Pending};
 use super::kernel_calls::{KernelCollector, without_ours};
 use super::launch::{Launch, Work, is_of_node};
 use super::{GpuDevice, Listener};
@@ -14,7 +14,7 @@ use crate::resolver::Worker;
 use crate::unwind::merge::RawStack;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
-use energy_trace_model::recording::record::{Verdict, Warning};
+use energy_trace_model::recording::record::{RecordingDiagnostic, Verdict};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, call};
@@ -66,7 +66,7 @@ impl GpuCollector {
             call::LAUNCHED => self.kernels.launched(head, event, &mut self.launches, stacks),
             call if is_of_node(call) => self.node(head, event, stacks),
             call::LAUNCH..=call::MEMSET => self.launch(head, event, stacks),
-            _ => self.launches.tell(head, event, stacks),
+            _ => self.launches.note_call(head, event, stacks),
         }
     }
 
@@ -78,12 +78,12 @@ impl GpuCollector {
         let GpuEvent { call, b: amount, site, stream, .. } = *event;
         let launch = Launch { head, call, function, stub, amount, site, stream, own_stack };
         if of_runtime {
-            self.kernels.see(launch);
+            self.kernels.note_launch(launch);
             self.launches.hold(launch, stacks);
             return;
         }
         let now = self.launches.merge(launch, event.flags & NESTED != 0, stacks);
-        if !self.kernels.see(now) {
+        if !self.kernels.note_launch(now) {
             self.launches.prove_by(&now);
         }
         self.launches.count(&now, stacks);
@@ -98,12 +98,12 @@ impl GpuCollector {
             return;
         }
         let launch = Launch { head, call, function, stub: 0, amount, site, stream, own_stack };
-        self.kernels.see(launch);
+        self.kernels.note_launch(launch);
         let caller = self.launches.caller(&launch, stacks);
         let frame = self.launches.launched_frame(&launch, stacks);
         let work = Work { stack: stacks.out.stack_on(Some(caller.stack), frame), ..caller };
         let what = self.launches.node_what(&launch);
-        self.launches.launches.prepare(head.tid, Pending::Piece(Piece { work, amount, caller, what }));
+        self.launches.launches.prepare(head.tid, Pending::Work(NodeWork { work, amount, caller, what }));
     }
 
     /// What is done between two reads of the ring buffers.
@@ -129,13 +129,13 @@ impl GpuCollector {
 
     /// Launches whose device is not known.
     pub(crate) const fn without_device(&self) -> u64 {
-        self.launches.launches.strays
+        self.launches.launches.without_device
     }
 
-    /// What the reader must know.
-    pub(crate) fn doubts(&self, stacks: &StackBuilder) -> Vec<Warning> {
-        let mut doubts = self.launches.doubts(self.kernels.is_injected());
-        doubts.extend(self.kernels.doubts(self.launches.containers.doubts(), &stacks.processes));
-        doubts
+    /// What was found about launches and kernels.
+    pub(crate) fn diagnostics(&self, stacks: &StackBuilder) -> Vec<RecordingDiagnostic> {
+        let launches = self.launches.diagnostics(self.kernels.is_injected());
+        let kernels = self.kernels.diagnostics(self.launches.containers.refusals(), &stacks.processes);
+        launches.into_iter().chain(kernels).map(RecordingDiagnostic::from).collect()
     }
 }

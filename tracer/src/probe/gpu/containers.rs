@@ -8,7 +8,7 @@
 use crate::foreign::install::{identity_below, install_into, make_folder, remove};
 use crate::foreign::{Root, Roots};
 use energy_trace_model::ids::Pid;
-use energy_trace_model::recording::record::Warning;
+use energy_trace_model::recording::record::KernelFallback;
 use nix::sys::statvfs::{FsFlags, fstatvfs};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -26,14 +26,14 @@ pub(crate) struct Containers {
     programs: HashMap<Pid, (u64, u64)>,
     /// The library as commands see it; `None` where nothing is injected.
     library: Option<PathBuf>,
-    planted: Vec<Planted>,
+    installed: Vec<Installed>,
     /// Roots below which the library could not be put, with the first process there and why.
     refused: Vec<(Root, Pid, String)>,
 }
 
 /// The library below a root.
 #[derive(Debug)]
-struct Planted {
+struct Installed {
     root: Root,
     /// The folder that holds the library's, and the library's own, both open; `None` where the library was there already.
     made: Option<(File, File)>,
@@ -49,12 +49,12 @@ struct Made {
 }
 
 /// A program that has just started below another root.
-pub(crate) struct Started {
+pub(crate) struct NewProgram {
     pub(crate) root: Root,
     /// Where its loader searches (`LD_LIBRARY_PATH`).
     pub(crate) search: Vec<PathBuf>,
     /// The copy of the library that was made for it, open, and the socket that it talks to.
-    pub(crate) planted: Option<(File, UnixListener)>,
+    pub(crate) installed: Option<(File, UnixListener)>,
 }
 
 impl Containers {
@@ -63,7 +63,7 @@ impl Containers {
     }
 
     /// A program of a process, if it lives below another root and is met for the first time.
-    pub(crate) fn meet(&mut self, pid: Pid) -> Option<Started> {
+    pub(crate) fn new_program(&mut self, pid: Pid) -> Option<NewProgram> {
         let program = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
         let program = (program.dev(), program.ino());
         if self.programs.insert(pid, program) == Some(program) {
@@ -73,14 +73,14 @@ impl Containers {
         if root.is_own() {
             return None;
         }
-        let planted = self.plant(&root, pid);
-        Some(Started { root, search: read_search(pid), planted })
+        let installed = self.install(&root, pid);
+        Some(NewProgram { root, search: read_search(pid), installed })
     }
 
     /// Puts the library where programs below this root find it, unless it is there.
-    fn plant(&mut self, root: &Root, pid: Pid) -> Option<(File, UnixListener)> {
+    fn install(&mut self, root: &Root, pid: Pid) -> Option<(File, UnixListener)> {
         let library = self.library.as_deref()?;
-        if let Some(known) = self.planted.iter_mut().find(|known| known.root.is_same(root)) {
+        if let Some(known) = self.installed.iter_mut().find(|known| known.root.is_same(root)) {
             known.pids.insert(pid);
             return None;
         }
@@ -88,14 +88,14 @@ impl Containers {
             return None;
         }
         let pids = HashSet::from([pid]);
-        match plant(root, library) {
+        match install(root, library) {
             Ok(None) => {
-                self.planted.push(Planted { root: root.clone(), made: None, pids });
+                self.installed.push(Installed { root: root.clone(), made: None, pids });
                 None
             }
             Ok(Some((made, listener))) => {
                 let Made { parent, folder, copy } = made;
-                self.planted.push(Planted { root: root.clone(), made: Some((parent, folder)), pids });
+                self.installed.push(Installed { root: root.clone(), made: Some((parent, folder)), pids });
                 Some((copy, listener))
             }
             Err(why) => {
@@ -105,17 +105,15 @@ impl Containers {
         }
     }
 
-    /// What the reader must know.
-    pub(crate) fn doubts(&self) -> Vec<Warning> {
+    /// Roots below which programs cannot find the library.
+    pub(crate) fn refusals(&self) -> Vec<KernelFallback> {
         let folder = self.library.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"));
-        let refused = self.refused.iter().map(|(_, pid, why)| {
-            let text = format!(
-                "GPU kernels of programs below the root of process {pid} are not timed, launches are counted: the library that is injected \
-                 cannot be put into {} there: {why}; give that root a folder {} that can be written to and lets code run",
-                folder.display(),
-                folder.parent().unwrap_or(Path::new("/")).display()
-            );
-            Warning { code: "gpu-kernel-fallback".into(), text }
+        let parent = folder.parent().unwrap_or(Path::new("/"));
+        let refused = self.refused.iter().map(|(_, pid, error)| KernelFallback::Root {
+            pid: pid.get(),
+            folder: folder.display().to_string(),
+            parent: parent.display().to_string(),
+            error: error.clone(),
         });
         refused.collect()
     }
@@ -123,8 +121,8 @@ impl Containers {
     /// Forgets a process that ended.
     pub(crate) fn forget(&mut self, pid: Pid) {
         self.programs.remove(&pid);
-        self.planted.iter_mut().for_each(|planted| {
-            planted.pids.remove(&pid);
+        self.installed.iter_mut().for_each(|installed| {
+            installed.pids.remove(&pid);
         });
     }
 
@@ -132,8 +130,8 @@ impl Containers {
     pub(crate) fn clear(&mut self) {
         let Some(library) = &self.library else { return };
         let lives = |pid: &Pid| fs::metadata(format!("/proc/{pid}/exe")).is_ok();
-        for planted in self.planted.drain(..).filter(|planted| !planted.pids.iter().any(lives)) {
-            let Some((parent, folder)) = planted.made else { continue };
+        for installed in self.installed.drain(..).filter(|installed| !installed.pids.iter().any(lives)) {
+            let Some((parent, folder)) = installed.made else { continue };
             let Some((own, name)) = names(library) else { continue };
             if let Err(error) = remove(&parent, &folder, own, name) {
                 log::debug!("the library stays below a root: {error}");
@@ -148,7 +146,7 @@ fn names(library: &Path) -> Option<(&OsStr, &OsStr)> {
 }
 
 /// Makes the library's folder below a root, with a copy and a socket; `None` where the same library is there: the folder is shared.
-fn plant(root: &Root, library: &Path) -> io::Result<Option<(Made, UnixListener)>> {
+fn install(root: &Root, library: &Path) -> io::Result<Option<(Made, UnixListener)>> {
     let (own, name) = names(library).ok_or(ErrorKind::InvalidInput)?;
     let above = library.ancestors().nth(2).ok_or(ErrorKind::InvalidInput)?;
     let parent = root.folder(above)?;
@@ -174,7 +172,7 @@ fn read_search(pid: Pid) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Containers, Pid, Planted, Root, plant};
+    use super::{Containers, Installed, Pid, Root, install};
     use crate::foreign::install::by_descriptor;
     use std::collections::HashSet;
     use std::fs::{self, File};
@@ -187,17 +185,17 @@ mod tests {
         fs::create_dir(here.parent().unwrap()).unwrap();
         fs::write(&here, "code").unwrap();
         let root = Root::at(File::open(other.path()).unwrap(), "/jail");
-        assert!(plant(&root, &here).is_err(), "there is no such folder below that root");
+        assert!(install(&root, &here).is_err(), "there is no such folder below that root");
         fs::create_dir_all(other.path().join(ours.path().strip_prefix("/").unwrap())).unwrap();
-        let (made, _listener) = plant(&root, &here).unwrap().unwrap();
+        let (made, _listener) = install(&root, &here).unwrap().unwrap();
         let there = other.path().join(here.strip_prefix("/").unwrap());
         assert_eq!(fs::read_to_string(&there).unwrap(), "code");
         assert!(there.with_file_name("socket").exists());
-        assert!(plant(&root, &here).is_err(), "what is there already is not ours");
+        assert!(install(&root, &here).is_err(), "what is there already is not ours");
         assert_eq!(fs::read_to_string(by_descriptor(&made.copy)).unwrap(), "code");
         let mut containers = Containers { library: Some(here.clone()), ..Containers::default() };
         let pids = HashSet::from([Pid::new(7)]);
-        containers.planted.push(Planted { root, made: Some((made.parent, made.folder)), pids });
+        containers.installed.push(Installed { root, made: Some((made.parent, made.folder)), pids });
         containers.forget(Pid::new(7));
         containers.clear();
         assert!(here.exists() && !there.parent().unwrap().exists());

@@ -25,22 +25,22 @@ impl Device {
     }
 }
 
-/// What a process was told about GPUs.
+/// What a process's environment says about GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct DeviceVariables {
     /// `CUDA_VISIBLE_DEVICES`.
     pub(super) visible: Option<String>,
     /// `CUDA_DEVICE_ORDER`.
     pub(super) order: Option<String>,
 }
 
-/// The index of what a process calls its GPU of this number; `UNKNOWN` where that is not to be known. `told` is `None` where it could not be read.
-pub(crate) fn index_of(number: u32, told: Option<&Told>, devices: &[Device]) -> u32 {
-    let Some(told) = told else { return if devices.len() < 2 { number } else { UNKNOWN } };
-    let by_bus = told.order.as_deref() == Some("PCI_BUS_ID");
+/// The index of what a process calls its GPU of this number; `UNKNOWN` where that is not to be known. `variables` is `None` where it could not be read.
+pub(crate) fn index_of(number: u32, variables: Option<&DeviceVariables>, devices: &[Device]) -> u32 {
+    let Some(variables) = variables else { return if devices.len() < 2 { number } else { UNKNOWN } };
+    let by_bus = variables.order.as_deref() == Some("PCI_BUS_ID");
     let alike = devices.windows(2).all(|pair| pair[0].model == pair[1].model);
     let ordered = |number: u32| if by_bus || alike { number } else { UNKNOWN };
-    let Some(visible) = &told.visible else { return ordered(number) };
+    let Some(visible) = &variables.visible else { return ordered(number) };
     let named = |word: &str| -> Option<u32> {
         match word.trim() {
             uuid if uuid.starts_with("GPU-") => Some(by_uuid(uuid, devices)),
@@ -72,14 +72,14 @@ fn of_instance(name: &str, devices: &[Device]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Device, Told, UNKNOWN, index_of};
+    use super::{Device, DeviceVariables, UNKNOWN, index_of};
 
     fn device(index: u32, model: &str, uuid: &str) -> Device {
         Device::parse(index, &format!("{model} ({uuid})"))
     }
 
-    fn told(visible: &str) -> Told {
-        Told { visible: Some(visible.to_owned()), order: None }
+    fn told(visible: &str) -> DeviceVariables {
+        DeviceVariables { visible: Some(visible.to_owned()), order: None }
     }
 
     /// Numbers reorder, UUIDs and their beginnings name a device, a word that names none ends the list.
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!((index(0, "2,0"), index(1, "2,0"), index(2, "2,0")), (2, 0, UNKNOWN));
         assert_eq!((index(0, "GPU-cc3"), index(0, "GPU-a"), index(0, " GPU-ab")), (2, UNKNOWN, 1));
         assert_eq!((index(0, "1,-1,0"), index(1, "1,none,0"), index(0, "")), (1, UNKNOWN, UNKNOWN));
-        assert_eq!(index_of(1, Some(&Told::default()), &all), 1);
+        assert_eq!(index_of(1, Some(&DeviceVariables::default()), &all), 1);
         assert_eq!(index_of(1, None, &all), UNKNOWN);
     }
 
@@ -109,10 +109,10 @@ mod tests {
     fn the_fastest_is_first() {
         let all = [device(0, "T400 4GB (rev)", "GPU-aa1"), device(1, "RTX 4090", "GPU-ab2")];
         assert_eq!(all[0].model, "T400 4GB (rev)");
-        assert_eq!(index_of(0, Some(&Told::default()), &all), UNKNOWN);
+        assert_eq!(index_of(0, Some(&DeviceVariables::default()), &all), UNKNOWN);
         assert_eq!(index_of(0, Some(&told("1")), &all), UNKNOWN);
         assert_eq!(index_of(0, Some(&told("GPU-ab")), &all), 1);
-        let by_bus = Told { visible: None, order: Some("PCI_BUS_ID".to_owned()) };
+        let by_bus = DeviceVariables { visible: None, order: Some("PCI_BUS_ID".to_owned()) };
         assert_eq!(index_of(1, Some(&by_bus), &all), 1);
     }
 }

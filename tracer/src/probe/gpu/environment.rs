@@ -3,7 +3,7 @@
 //! `/proc/PID/environ` is what a process was started with. What `setenv` changes is found by the variable `environ`, which is in the program where the
 //! linker copied it there, else in the C library. Leaves out what the variables mean (`devices`).
 
-use super::devices::Told;
+use super::devices::DeviceVariables;
 use crate::foreign::open_mapped;
 use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
@@ -16,13 +16,13 @@ const LONGEST: u64 = 4096;
 /// Bytes that are read at once.
 const PIECE: u64 = 64;
 
-/// What a process is told about GPUs; `None` where its environment cannot be read.
-pub(crate) fn read_told(pid: Pid, mappings: &[Mapping], worker: &Worker) -> Option<Told> {
+/// What a process's environment says about GPUs; `None` where its environment cannot be read.
+pub(crate) fn read_variables(pid: Pid, mappings: &[Mapping], worker: &Worker) -> Option<DeviceVariables> {
     let variables = read_now(pid, mappings, worker).or_else(|| read_at_start(pid))?;
     let value = |name: &str| {
         variables.iter().find_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
     };
-    Some(Told { visible: value("CUDA_VISIBLE_DEVICES"), order: value("CUDA_DEVICE_ORDER") })
+    Some(DeviceVariables { visible: value("CUDA_VISIBLE_DEVICES"), order: value("CUDA_DEVICE_ORDER") })
 }
 
 fn read_at_start(pid: Pid) -> Option<Vec<String>> {
@@ -72,7 +72,7 @@ fn text_at(memory: &ProcessMemory, address: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::read_told;
+    use super::read_variables;
     use crate::unwind::address_space::AddressSpace;
     use energy_trace_model::ids::Pid;
     use std::io::{BufRead as _, BufReader, Write as _};
@@ -89,12 +89,12 @@ mod tests {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let pid = Pid::new(child.id());
-        let told = read_told(pid, AddressSpace::read(pid).unwrap().mappings(), &worker);
+        let variables = read_variables(pid, AddressSpace::read(pid).unwrap().mappings(), &worker);
         child.stdin.take().unwrap().write_all(b"end").unwrap();
         child.wait().unwrap();
-        let told = told.unwrap();
-        assert_eq!(told.visible.as_deref(), Some("3,1"));
-        assert_eq!(told.order.as_deref(), Some("PCI_BUS_ID"));
-        assert_eq!(read_told(Pid::new(u32::MAX >> 1), &[], &worker), None);
+        let variables = variables.unwrap();
+        assert_eq!(variables.visible.as_deref(), Some("3,1"));
+        assert_eq!(variables.order.as_deref(), Some("PCI_BUS_ID"));
+        assert_eq!(read_variables(Pid::new(u32::MAX >> 1), &[], &worker), None);
     }
 }

@@ -3,7 +3,7 @@
 //! A launch belongs to a capture if its stream is being captured, or its thread began a capture that goes on (streams that a capture forks
 //! by events are launched into by the same thread). Work that calls put into a graph is told of twice: what it is at the call (`prepare`), and
 //! which node it became when the call returns. Graphs whose making was not seen whole are not known: their launches stay whole. New work for a node that
-//! was captured changes nothing here, for who captured it is not known by its handle: that is counted (`strays`). Leaves out counting (`launches`).
+//! was captured changes nothing here, for who captured it is not known by its handle: that is counted (`unknown_replacements`). Leaves out counting (`launches`).
 
 use super::launch::Work;
 use crate::probe::bpf::decode::Head;
@@ -14,7 +14,7 @@ use tracer_ebpf::gpu::call;
 
 /// What was captured, by what a driver's record of it says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum What {
+pub(crate) enum Operation {
     /// A kernel, by the number of its name in its process.
     Kernel(u32),
     /// A kernel, by its name.
@@ -33,20 +33,20 @@ pub(super) type Captured = HashMap<Work, (u64, u64)>;
 
 /// Work that a call puts into a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct NodeWork {
     /// Its stack with what it is.
     pub(crate) work: Work,
     pub(crate) amount: u64,
     /// Its stack without what it is.
     pub(crate) caller: Work,
     /// As records name it, where that is known.
-    pub(crate) what: Option<What>,
+    pub(crate) what: Option<Operation>,
 }
 
 /// What a thread's call is putting into a graph.
 #[derive(Debug)]
 pub(crate) enum Pending {
-    Piece(Piece),
+    Work(NodeWork),
     /// A copy of the graph of this handle.
     Child(u64),
 }
@@ -56,9 +56,9 @@ pub(crate) enum Pending {
 pub(crate) struct Content {
     work: Captured,
     /// The same, as records name it.
-    named: HashMap<What, Captures>,
+    named: HashMap<Operation, Captures>,
     /// What calls have put in, by the handle of the node.
-    pieces: HashMap<u64, Piece>,
+    pieces: HashMap<u64, NodeWork>,
 }
 
 impl Content {
@@ -67,11 +67,11 @@ impl Content {
         *sum = (sum.0 + 1, sum.1.saturating_add(amount));
     }
 
-    fn capture_named(&mut self, what: What, caller: Work) {
+    fn capture_named(&mut self, what: Operation, caller: Work) {
         *self.named.entry(what).or_default().entry(caller).or_default() += 1;
     }
 
-    fn add(&mut self, node: u64, piece: Piece) {
+    fn add(&mut self, node: u64, piece: NodeWork) {
         self.capture(piece.work, piece.amount);
         if let Some(what) = piece.what.clone() {
             self.capture_named(what, piece.caller);
@@ -80,7 +80,7 @@ impl Content {
     }
 
     /// Puts new work in the place of a node's; false where the node is not known.
-    fn change(&mut self, node: u64, new: Piece) -> bool {
+    fn change(&mut self, node: u64, new: NodeWork) -> bool {
         let Some(old) = self.pieces.remove(&node) else { return false };
         if let Some(sum) = self.work.get_mut(&old.work) {
             *sum = (sum.0.saturating_sub(1), sum.1.saturating_sub(old.amount));
@@ -108,7 +108,7 @@ impl Content {
     }
 
     /// Who put in what records name so: a kernel by number or by name.
-    pub(super) fn captures_of(&self, what: &[What]) -> Captures {
+    pub(super) fn captures_of(&self, what: &[Operation]) -> Captures {
         let mut all = Captures::new();
         for captures in what.iter().filter_map(|what| self.named.get(what)) {
             captures.iter().for_each(|(&caller, count)| *all.entry(caller).or_default() += count);
@@ -132,15 +132,15 @@ pub(super) struct Graphs {
     graphs: HashMap<(Pid, u64), Content>,
     launchable: HashMap<(Pid, u64), Arc<Content>>,
     /// Who put a node's work in, by its number in records, and what it is.
-    nodes: HashMap<Pid, BTreeMap<u64, (Work, Option<What>)>>,
+    nodes: HashMap<Pid, BTreeMap<u64, (Work, Option<Operation>)>>,
     pending: HashMap<Tid, Pending>,
     /// How often a node had new work of which is not known what it replaced.
-    pub(super) strays: u64,
+    pub(super) unknown_replacements: u64,
 }
 
 impl Graphs {
     /// What a call says of graphs.
-    pub(super) fn tell(&mut self, Head { pid, tid, .. }: Head, (what, a, b): (u32, u64, u64)) {
+    pub(super) fn note_call(&mut self, Head { pid, tid, .. }: Head, (what, a, b): (u32, u64, u64)) {
         match what {
             call::BEGIN_CAPTURE => self.begin(pid, tid, a, 0),
             call::BEGIN_CAPTURE_TO => self.begin(pid, tid, a, b),
@@ -198,7 +198,7 @@ impl Graphs {
     /// What was prepared is a node of this handle (0: the call failed).
     fn added(&mut self, pid: Pid, tid: Tid, node: u64, graph: u64) {
         match self.pending.remove(&tid).filter(|_| node != 0) {
-            Some(Pending::Piece(piece)) => {
+            Some(Pending::Work(piece)) => {
                 self.graphs.entry((pid, graph)).and_modify(|content| content.add(node, piece));
             }
             Some(Pending::Child(child)) => self.join(pid, graph, child),
@@ -218,11 +218,11 @@ impl Graphs {
 
     /// What was prepared is what was made of this node (0: the call failed) does from now on.
     fn changed(&mut self, pid: Pid, tid: Tid, node: u64, launchable: u64) {
-        let Some(Pending::Piece(piece)) = self.pending.remove(&tid).filter(|_| node != 0) else { return };
+        let Some(Pending::Work(piece)) = self.pending.remove(&tid).filter(|_| node != 0) else { return };
         if let Some(content) = self.launchable.get_mut(&(pid, launchable))
             && !Arc::make_mut(content).change(node, piece)
         {
-            self.strays += 1;
+            self.unknown_replacements += 1;
         }
     }
 
@@ -237,12 +237,19 @@ impl Graphs {
     }
 
     /// Takes a launch into a capture by what its records will be named; false where it is in none.
-    pub(super) fn capture_named(&mut self, pid: Pid, tid: Tid, stream: u64, what: What, work: Work) -> bool {
+    pub(super) fn capture_named(
+        &mut self,
+        pid: Pid,
+        tid: Tid,
+        stream: u64,
+        what: Operation,
+        work: Work,
+    ) -> bool {
         self.of(pid, tid, stream).map(|capture| capture.content.capture_named(what, work)).is_some()
     }
 
     /// This work is a node's of this number.
-    pub(super) fn own_node(&mut self, pid: Pid, node: u64, work: Work, what: Option<What>) {
+    pub(super) fn own_node(&mut self, pid: Pid, node: u64, work: Work, what: Option<Operation>) {
         let nodes = self.nodes.entry(pid).or_default();
         nodes.insert(node, (work, what));
         if nodes.len() > MOST_NODES {
@@ -251,7 +258,7 @@ impl Graphs {
     }
 
     /// Who put in the work of the node of this number, and what it is.
-    pub(super) fn node_of(&self, pid: Pid, node: u64) -> Option<&(Work, Option<What>)> {
+    pub(super) fn node_of(&self, pid: Pid, node: u64) -> Option<&(Work, Option<Operation>)> {
         self.nodes.get(&pid)?.get(&node)
     }
 
@@ -281,7 +288,7 @@ impl Graphs {
 
 #[cfg(test)]
 mod tests {
-    use super::{Graphs, Pending, Piece, What, Work};
+    use super::{Graphs, NodeWork, Operation, Pending, Work};
     use crate::probe::decode::Head;
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, Pid, StackId, ThreadKey, Tid};
@@ -294,19 +301,19 @@ mod tests {
         Work { thread: ThreadKey::new(0), stack: StackId::new(stack) }
     }
 
-    fn piece(stack: u32, name: &str) -> Piece {
-        let what = Some(What::Named(name.to_owned()));
-        Piece { work: work(stack), amount: 5, caller: work(100 + stack), what }
+    fn piece(stack: u32, name: &str) -> NodeWork {
+        let what = Some(Operation::Named(name.to_owned()));
+        NodeWork { work: work(stack), amount: 5, caller: work(100 + stack), what }
     }
 
     impl Graphs {
         fn told(&mut self, what: u32, a: u64, b: u64) {
             let head = Head { cpu: CpuId::new(0), pid: PID, tid: ME, at: KtimeNs::from_ns(0) };
-            self.tell(head, (what, a, b));
+            self.note_call(head, (what, a, b));
         }
 
-        fn puts(&mut self, what: u32, (node, graph): (u64, u64), piece: Piece) {
-            self.prepare(ME, Pending::Piece(piece));
+        fn puts(&mut self, what: u32, (node, graph): (u64, u64), piece: NodeWork) {
+            self.prepare(ME, Pending::Work(piece));
             self.told(what, node, graph);
         }
 
@@ -358,7 +365,8 @@ mod tests {
         graphs.told(call::INSTANTIATE, 200, 102);
         assert_eq!(graphs.stacks(200), Some(vec![(1, 1, 5), (2, 2, 10)]));
         let content = graphs.content_of(PID, 200).unwrap();
-        let named = |name: &str| content.captures_of(&[What::Kernel(1), What::Named(name.to_owned())]);
+        let named =
+            |name: &str| content.captures_of(&[Operation::Kernel(1), Operation::Named(name.to_owned())]);
         assert_eq!((named("b")[&work(102)], named("c").len()), (2, 0));
         graphs.told(call::ADD_CHILD, 100, 999);
         graphs.told(call::INSTANTIATE, 201, 100);
@@ -376,12 +384,12 @@ mod tests {
         let before = graphs.content_of(PID, 200).unwrap();
         graphs.puts(call::SET_NODE, (11, 200), piece(2, "b"));
         assert_eq!(graphs.stacks(200), Some(vec![(1, 1, 5), (2, 1, 5)]));
-        let a = [What::Named("a".to_owned())];
+        let a = [Operation::Named("a".to_owned())];
         let after = graphs.content_of(PID, 200).unwrap();
         assert_eq!((before.captures_of(&a)[&work(101)], after.captures_of(&a)[&work(101)]), (2, 1));
         graphs.puts(call::SET_NODE, (13, 200), piece(3, "c"));
         graphs.puts(call::SET_NODE, (0, 0), piece(3, "c"));
-        assert_eq!((graphs.strays, graphs.stacks(200).unwrap().len()), (1, 2));
+        assert_eq!((graphs.unknown_replacements, graphs.stacks(200).unwrap().len()), (1, 2));
         graphs.told(call::CREATE_GRAPH, 101, 0);
         graphs.puts(call::ADD_NODE, (15, 101), piece(4, "d"));
         graphs.told(call::UPDATE_GRAPH, 0, 0);

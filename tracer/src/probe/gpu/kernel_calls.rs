@@ -1,10 +1,10 @@
-//! Turns what the injected library tells into records, with the frames, threads and processes that belong to them: the kernel tier.
+//! Turns what the injected library reports into records, with the frames, threads and processes that belong to them: the kernel tier.
 //!
 //! Leaves out listening (`listener`) and whose records are whose (`kernels`).
 
 use super::calls::{LaunchCollector, no_stack};
 use super::launch::{Launch, Work, is_of_node};
-use super::{Kernels, Listener, Part, Said, Told, Waiting, What};
+use super::{Kernels, Listener, Message, Operation, Part, Received, Waiting};
 use crate::probe::bpf::decode::Head;
 use crate::probe::processes::process::read_text;
 use crate::probe::processes::registry::Processes;
@@ -14,15 +14,17 @@ use crate::unwind::merge::RawStack;
 use energy_trace_cupti::wire::{Frame, Tick};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, Tid};
-use energy_trace_model::recording::record::{FrameKind, GpuBusy, Record, Warning};
+use energy_trace_model::recording::record::{
+    FrameKind, GpuBusy, KernelFallback, LaunchDiagnostic, NotTimed, Record,
+};
 use std::time::Duration;
-use tracer_ebpf::gpu::{GpuEvent, UNSEEN, call};
+use tracer_ebpf::gpu::{GpuEvent, UNMATCHED, call};
 
 /// How long programs may take to hang up, at the end of a recording.
-const GOODBYE: Duration = Duration::from_millis(400);
+const HANG_UP: Duration = Duration::from_millis(400);
 /// `u32::MAX` in place of the number of a name: a copy, a memset, a graph.
 const NAMELESS: u64 = 0xffff_ffff;
-/// The libraries of a call that is told of from within.
+/// The libraries of a call that is reported from within.
 const OURS: [&str; 3] = ["libenergy_trace_cupti", "libcupti", "libcuda.so"];
 
 /// Records that wait for their launch at most.
@@ -34,8 +36,8 @@ pub(super) struct KernelCollector {
     kernels: Kernels,
     listener: Option<Listener>,
     /// Messages that found no room at the listener, and connections that it refused.
-    turned_away: (u64, u64),
-    /// Whether programs were told to load the library.
+    rejected: (u64, u64),
+    /// Whether programs were asked to load the library.
     injected: bool,
 }
 
@@ -51,21 +53,21 @@ impl KernelCollector {
         self.listener.as_ref()
     }
 
-    /// Whether programs were told to load the library.
+    /// Whether programs were asked to load the library.
     pub(super) const fn is_injected(&self) -> bool {
         self.injected
     }
 
-    /// A launch of which a library may tell; false where nobody listens.
-    pub(super) fn see(&mut self, launch: Launch) -> bool {
+    /// A launch that a library may report; false where nobody listens.
+    pub(super) fn note_launch(&mut self, launch: Launch) -> bool {
         let listens = self.listener.is_some();
         if listens {
-            self.kernels.see(launch);
+            self.kernels.note_launch(launch);
         }
         listens
     }
 
-    /// The library tells of the launch that its thread has just made.
+    /// The library reports the launch that its thread has just made.
     pub(super) fn launched(
         &mut self,
         head: Head,
@@ -73,10 +75,10 @@ impl KernelCollector {
         launches: &mut LaunchCollector,
         stacks: &mut StackBuilder,
     ) {
-        // A node that the library did not tell of is not what it tells of now.
-        let is_told =
-            |launch: &Launch| event.flags & UNSEEN == 0 && (event.stream != 0 || !is_of_node(launch.call));
-        let seen = self.kernels.told(head.tid).filter(is_told);
+        // A node that the library did not report is not what it reports now.
+        let is_reported =
+            |launch: &Launch| event.flags & UNMATCHED == 0 && (event.stream != 0 || !is_of_node(launch.call));
+        let seen = self.kernels.matched(head.tid).filter(is_reported);
         let launch = seen.unwrap_or_else(|| unseen_launch(head, event, launches));
         let work = launches.caller(&launch, stacks);
         if is_of_node(launch.call) {
@@ -85,10 +87,10 @@ impl KernelCollector {
             return;
         }
         let what = match launch.call {
-            call::COPY => What::Copy,
-            call::MEMSET => What::Memset,
-            _ if event.b == NAMELESS => What::Copy,
-            _ => What::Kernel(u32::try_from(event.b).unwrap_or(u32::MAX)),
+            call::COPY => Operation::Copy,
+            call::MEMSET => Operation::Memset,
+            _ if event.b == NAMELESS => Operation::Copy,
+            _ => Operation::Kernel(u32::try_from(event.b).unwrap_or(u32::MAX)),
         };
         if launches.launches.capture_named(&launch, what, event.stream, work) {
             return;
@@ -107,12 +109,12 @@ impl KernelCollector {
         stacks: &mut StackBuilder,
     ) {
         let Some(listener) = &self.listener else { return };
-        listener.introduce(|pid| stacks.processes.get(pid).is_some());
-        for told in listener.take() {
-            self.told(told, now, launches, stacks);
+        listener.verify(|pid| stacks.processes.get(pid).is_some());
+        for received in listener.take() {
+            self.received(received, now, launches, stacks);
         }
         for waiting in std::mem::take(&mut self.kernels.waiting) {
-            self.place(waiting, now, Kernels::is_hopeless(&waiting, now), launches, stacks);
+            self.place(waiting, now, Kernels::is_overdue(&waiting, now), launches, stacks);
         }
         let busy = self.kernels.take(now);
         if !busy.is_empty() {
@@ -123,8 +125,8 @@ impl KernelCollector {
     /// Nothing comes any more but what programs send as they end.
     pub(super) fn finish(&mut self, launches: &mut LaunchCollector, stacks: &mut StackBuilder) {
         let Some(listener) = &self.listener else { return };
-        listener.wait(GOODBYE, |pid| stacks.processes.get(pid).is_some());
-        self.turned_away = listener.turned_away();
+        listener.wait(HANG_UP, |pid| stacks.processes.get(pid).is_some());
+        self.rejected = listener.rejected();
         let now = crate::clock::now();
         self.housekeeping(now, launches, stacks);
         for waiting in std::mem::take(&mut self.kernels.waiting) {
@@ -138,31 +140,36 @@ impl KernelCollector {
         }
     }
 
-    fn told(&mut self, told: Told, now: KtimeNs, launches: &mut LaunchCollector, stacks: &StackBuilder) {
-        let Told { connection, pid, what, .. } = told;
+    fn received(
+        &mut self,
+        received: Received,
+        now: KtimeNs,
+        launches: &mut LaunchCollector,
+        stacks: &StackBuilder,
+    ) {
+        let Received { connection, pid, message, .. } = received;
         let kernels = &mut self.kernels;
-        match what {
+        match message {
             // Who is no target has no business here.
-            Said::Frame(Frame::Hello { .. }) if stacks.processes.get(pid).is_none() => {}
-            Said::Frame(Frame::Hello { cupti, trouble, .. }) => {
+            Message::Frame(Frame::Hello { .. }) if stacks.processes.get(pid).is_none() => {}
+            Message::Frame(Frame::Hello { cupti, trouble, .. }) => {
                 if kernels.hello(connection, pid, cupti, trouble) {
                     launches.launches.forget_nodes(pid);
                 }
             }
-            Said::Frame(Frame::Name(number, name)) => kernels.name(connection, number, &name),
-            Said::Frame(Frame::Tick(tick)) => self.tick(connection, tick, now),
-            Said::Frame(Frame::End) => {
+            Message::Frame(Frame::Name(number, name)) => kernels.name(connection, number, &name),
+            Message::Frame(Frame::Tick(tick)) => self.tick(connection, tick, now),
+            Message::Frame(Frame::End) => {
                 if let Some(program) = kernels.programs.get_mut(&connection) {
                     program.tier.whole = true;
                 }
             }
-            Said::Nonsense(why) => {
-                let why = format!("what its library sent made no sense ({why:?})");
+            Message::Nonsense(why) => {
                 if let Some(program) = kernels.programs.get_mut(&connection) {
-                    program.trouble = Some(why);
+                    program.trouble = Some(NotTimed::Nonsense(format!("{why:?}")));
                 }
             }
-            Said::End => {}
+            Message::End => {}
         }
     }
 
@@ -173,7 +180,7 @@ impl KernelCollector {
         tier.cost_ns = tick.cost_ns;
         tier.ran += tick.sums.iter().map(|sum| u64::from(sum.count)).sum::<u64>();
         if self.kernels.waiting.len() > MOST_WAITING {
-            self.kernels.unheard += tick.sums.len() as u64;
+            self.kernels.overflowed += tick.sums.len() as u64;
             return;
         }
         let waiting = tick.sums.into_iter().map(|sum| Waiting { connection, sum, since: now });
@@ -185,14 +192,14 @@ impl KernelCollector {
         &mut self,
         waiting: Waiting,
         now: KtimeNs,
-        hopeless: bool,
+        overdue: bool,
         launches: &mut LaunchCollector,
         stacks: &mut StackBuilder,
     ) {
         let Waiting { connection, sum, .. } = waiting;
         let parts = match self.kernels.parts(&launches.launches, &waiting, now) {
             Some(parts) => parts,
-            None if hopeless => self.unplaced(&waiting, stacks),
+            None if overdue => self.unplaced(&waiting, stacks),
             None => {
                 self.kernels.waiting.push(waiting);
                 return;
@@ -205,7 +212,7 @@ impl KernelCollector {
         let space = stacks.processes.get(pid).map(|process| process.space.mappings());
         let device = launches.index_of(pid, sum.device, space.unwrap_or_default());
         if device == u32::MAX {
-            launches.launches.strays += u64::from(sum.count);
+            launches.launches.without_device += u64::from(sum.count);
             return;
         }
         for Part { work, launched, busy_ns, count } in parts {
@@ -228,39 +235,33 @@ impl KernelCollector {
         vec![Part { work, launched, busy_ns: sum.busy_ns, count: sum.count.into() }]
     }
 
-    /// Why the kernel tier tells nothing of a process, or of any.
-    pub(super) fn doubts(&self, refused: Vec<Warning>, processes: &Processes) -> Vec<Warning> {
+    /// Why the kernel tier tells nothing of a process, or of any, and what it lost. `refused`: roots below which its library is not found.
+    pub(super) fn diagnostics(
+        &self,
+        refused: Vec<KernelFallback>,
+        processes: &Processes,
+    ) -> Vec<LaunchDiagnostic> {
         let programs = &self.kernels.programs;
-        let mut doubts: Vec<Warning> = programs
+        let mut fallbacks: Vec<KernelFallback> = programs
             .values()
             .filter_map(|program| {
-                let (pid, trouble) = (Pid::new(program.tier.pid), program.trouble.as_ref()?);
+                let (pid, trouble) = (Pid::new(program.tier.pid), program.trouble.clone()?);
                 Some(not_timed(processes, pid, trouble))
             })
             .collect();
-        let why = "it did not load the library: it used CUDA before that was at its place, its environment lacks CUDA_INJECTION64_PATH, or its \
-                   driver heeds none";
-        let silent: Vec<Pid> = self.kernels.silent().filter(|_| refused.is_empty()).collect();
-        doubts.extend(silent.iter().map(|pid| not_timed(processes, *pid, why)));
-        if self.injected && programs.is_empty() && refused.is_empty() && silent.is_empty() {
-            let text = "no program loaded the library for --gpu kernel: none used CUDA, or its driver heeds no CUDA_INJECTION64_PATH; \
-                        launches that were seen are counted instead";
-            doubts.push(Warning { code: "gpu-kernel-fallback".into(), text: text.into() });
+        let no_reply: Vec<Pid> = self.kernels.no_reply().filter(|_| refused.is_empty()).collect();
+        fallbacks.extend(no_reply.iter().map(|pid| not_timed(processes, *pid, NotTimed::NotLoaded)));
+        if self.injected && programs.is_empty() && refused.is_empty() && no_reply.is_empty() {
+            fallbacks.push(KernelFallback::NotLoaded);
         }
-        doubts.extend(refused);
-        doubts.extend(self.flood());
-        doubts
+        fallbacks.extend(refused);
+        fallbacks.into_iter().map(LaunchDiagnostic::KernelFallback).chain(self.flood()).collect()
     }
 
     /// What was sent and not taken in.
-    fn flood(&self) -> Option<Warning> {
-        let ((lost, refused), unheard) = (self.turned_away, self.kernels.unheard);
-        let text = format!(
-            "times of GPU kernels are missing: {lost} messages of injected libraries and {unheard} records came faster than they could be taken \
-             in, and {refused} connections were turned away (too many at once, or of processes that are not recorded); record fewer programs \
-             at once"
-        );
-        (lost + unheard > 0).then(|| Warning { code: "gpu-kernel-flood".into(), text })
+    fn flood(&self) -> Option<LaunchDiagnostic> {
+        let ((messages, refused), records) = (self.rejected, self.kernels.overflowed);
+        (messages + records > 0).then_some(LaunchDiagnostic::KernelFlood { messages, records, refused })
     }
 
     /// Forgets a process that ended.
@@ -305,12 +306,8 @@ fn done_frame(name: &str, out: &mut Interner) -> FrameId {
     }
 }
 
-fn not_timed(processes: &Processes, pid: Pid, why: &str) -> Warning {
+fn not_timed(processes: &Processes, pid: Pid, reason: NotTimed) -> KernelFallback {
     let name = read_text(&format!("/proc/{pid}/comm"));
     let known = processes.get(pid).map_or(name, |process| process.record.name.clone());
-    let text = format!(
-        "GPU kernels of process {pid} ({}) are not timed: {why}; its launches are counted instead",
-        known.trim()
-    );
-    Warning { code: "gpu-kernel-fallback".into(), text }
+    KernelFallback::Process { pid: pid.get(), name: known.trim().to_owned(), reason }
 }

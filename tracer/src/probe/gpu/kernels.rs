@@ -1,18 +1,18 @@
-//! What the injected library tells, joined with launches: whose stack each kernel, copy and memset belongs to.
+//! What the injected library reports, joined with launches: whose stack each kernel, copy and memset belongs to.
 //!
-//! A launch is seen by a probe and told of by the library right after, on the same thread: so the last launch of a thread has the
-//! correlation number that the library gives (`told`). The records of what it did come up to a second later with the same number, and
+//! A launch is seen by a probe and reported by the library right after, on the same thread: so the last launch of a thread has the
+//! correlation number that the library gives (`matched`). The records of what it did come up to a second later with the same number, and
 //! before its launch was read where the two ways differ in speed: those wait. A replay of a graph has the records of all that was
 //! captured; each goes to the stack that captured its node, and where CUPTI does not name the node, to the stacks that captured a kernel of
 //! this name, in proportion to how often. Leaves out frames (the collector makes them).
 
-use super::graphs::{Captures, Content, What};
+use super::graphs::{Captures, Content, Operation};
 use super::launch::{Launch, Work};
 use super::launches::Launches;
 use energy_trace_cupti::tally::Sum;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
-use energy_trace_model::recording::record::{GpuBusy, KernelTier};
+use energy_trace_model::recording::record::{GpuBusy, KernelTier, NotTimed};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ const MOST_NAMES: usize = 10_000;
 const LONGEST_QUEUE_NS: u64 = 120_000_000_000;
 const MORE_NS: u64 = 2_000_000_000;
 /// Kernels of one stack that follow each other within such a stretch are one entry.
-const TRAIN_NS: u64 = 1_000_000;
+const MERGE_NS: u64 = 1_000_000;
 
-/// A launch that was told of.
+/// A launch that was reported.
 #[derive(Clone, Debug)]
 struct Entry {
     /// Who, and the stack that launched, without what was launched.
@@ -43,7 +43,7 @@ struct Entry {
 pub(crate) struct Program {
     pub(crate) tier: KernelTier,
     /// Why it tells nothing, or no more.
-    pub(crate) trouble: Option<String>,
+    pub(crate) trouble: Option<NotTimed>,
     names: HashMap<u32, String>,
 }
 
@@ -76,11 +76,11 @@ pub(crate) struct Part {
 pub(crate) struct Kernels {
     pub(crate) programs: BTreeMap<u64, Program>,
     launched: HashMap<Pid, HashMap<u32, Entry>>,
-    /// The last launch of each thread of which the library has not told.
-    untold: HashMap<Tid, Launch>,
+    /// The last launch of each thread that the library has not reported.
+    unmatched: HashMap<Tid, Launch>,
     pub(crate) waiting: Vec<Waiting>,
     /// Records that found no room among them.
-    pub(crate) unheard: u64,
+    pub(crate) overflowed: u64,
     /// Processes whose launches were seen.
     seen: BTreeSet<Pid>,
     ready: Vec<GpuBusy>,
@@ -89,20 +89,20 @@ pub(crate) struct Kernels {
 
 impl Kernels {
     /// A launch was seen.
-    pub(crate) fn see(&mut self, launch: Launch) {
+    pub(crate) fn note_launch(&mut self, launch: Launch) {
         self.seen.insert(launch.head.pid);
-        self.untold.insert(launch.head.tid, launch);
+        self.unmatched.insert(launch.head.tid, launch);
     }
 
     /// Processes that launched, and whose library never spoke.
-    pub(crate) fn silent(&self) -> impl Iterator<Item = Pid> {
+    pub(crate) fn no_reply(&self) -> impl Iterator<Item = Pid> {
         let speaks = |pid: &&Pid| self.programs.values().any(|program| program.tier.pid == pid.get());
         self.seen.iter().filter(move |pid| !speaks(pid)).copied()
     }
 
     /// The launch of a thread that its library tells of now.
-    pub(crate) fn told(&mut self, tid: Tid) -> Option<Launch> {
-        self.untold.remove(&tid)
+    pub(crate) fn matched(&mut self, tid: Tid) -> Option<Launch> {
+        self.unmatched.remove(&tid)
     }
 
     /// The number by which the records of a launch will come.
@@ -124,7 +124,7 @@ impl Kernels {
             self.launched.remove(&pid);
         }
         let tier = KernelTier { pid: pid.get(), cupti, ..KernelTier::default() };
-        let trouble = (!trouble.is_empty()).then_some(trouble);
+        let trouble = (!trouble.is_empty()).then_some(NotTimed::Trouble(trouble));
         self.programs.insert(connection, Program { tier, trouble, names: HashMap::new() });
         again
     }
@@ -153,7 +153,7 @@ impl Kernels {
         let names = names_of(&sum, program.name(sum.name));
         // Whose the node is was concluded, after an update: by its kernel it may be somebody else's.
         let is_other =
-            |(_, what): &(Work, Option<What>)| what.as_ref().is_some_and(|what| !names.contains(what));
+            |(_, what): &(Work, Option<Operation>)| what.as_ref().is_some_and(|what| !names.contains(what));
         let is_open = owner.is_none_or(is_other);
         let of_graph = entry.graph.as_ref().filter(|_| is_open);
         let captured = of_graph.map(|graph| graph.captures_of(&names)).filter(|all| !all.is_empty());
@@ -179,29 +179,29 @@ impl Kernels {
         }
         let mut ready = std::mem::take(&mut self.ready);
         ready.sort_by_key(|busy| (busy.device, busy.from));
-        trains(ready)
+        merge_neighbours(ready)
     }
 
     /// Whether records that wait have waited enough.
-    pub(crate) fn is_hopeless(waiting: &Waiting, now: KtimeNs) -> bool {
+    pub(crate) fn is_overdue(waiting: &Waiting, now: KtimeNs) -> bool {
         now.ns_since(waiting.since) > PATIENCE_NS
     }
 
     /// Forgets a process that ended.
     pub(crate) fn forget(&mut self, pid: Pid) {
         self.launched.remove(&pid);
-        self.untold.retain(|_, launch| launch.head.pid != pid);
+        self.unmatched.retain(|_, launch| launch.head.pid != pid);
     }
 }
 
 /// What a graph's records of this name may have been put in as.
-fn names_of(sum: &Sum, name: &str) -> Vec<What> {
+fn names_of(sum: &Sum, name: &str) -> Vec<Operation> {
     if name.starts_with("[copy") {
-        vec![What::Copy]
+        vec![Operation::Copy]
     } else if name == "[memset]" {
-        vec![What::Memset]
+        vec![Operation::Memset]
     } else {
-        vec![What::Kernel(sum.name), What::Named(name.to_owned())]
+        vec![Operation::Kernel(sum.name), Operation::Named(name.to_owned())]
     }
 }
 
@@ -227,24 +227,24 @@ fn parts_of(sum: &Sum, among: &Captures, launched: KtimeNs) -> Vec<Part> {
 }
 
 /// Puts neighbours of one stack together that follow each other without a pause that matters.
-fn trains(busy: Vec<GpuBusy>) -> Vec<GpuBusy> {
-    let mut trains: Vec<GpuBusy> = Vec::with_capacity(busy.len());
+fn merge_neighbours(busy: Vec<GpuBusy>) -> Vec<GpuBusy> {
+    let mut merged: Vec<GpuBusy> = Vec::with_capacity(busy.len());
     let whose = |busy: &GpuBusy| -> (u32, ThreadKey, StackId) { (busy.device, busy.thread, busy.stack) };
     for next in busy {
-        match trains.last_mut() {
+        match merged.last_mut() {
             Some(last)
                 if whose(last) == whose(&next)
                     && next.from >= last.until
-                    && next.until.ns_since(last.from) <= TRAIN_NS =>
+                    && next.until.ns_since(last.from) <= MERGE_NS =>
             {
                 last.until = next.until;
                 last.count += next.count;
                 last.busy_ns += next.busy_ns;
             }
-            _ => trains.push(next),
+            _ => merged.push(next),
         }
     }
-    trains
+    merged
 }
 
 /// A C++ name as it stands in the source; others as they are.
@@ -255,7 +255,9 @@ pub(crate) fn demangled(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Captures, GpuBusy, KtimeNs, StackId, Sum, ThreadKey, Work, demangled, parts_of, trains};
+    use super::{
+        Captures, GpuBusy, KtimeNs, StackId, Sum, ThreadKey, Work, demangled, merge_neighbours, parts_of,
+    };
 
     fn at(ns: u64) -> KtimeNs {
         KtimeNs::from_ns(ns)
@@ -300,7 +302,7 @@ mod tests {
             busy_ns: until - from,
         };
         let us = |n: u64| n * 1000;
-        let found = trains(vec![
+        let found = merge_neighbours(vec![
             busy(1, us(0), us(100)),
             busy(1, us(150), us(300)),
             busy(2, us(300), us(400)),

@@ -4,7 +4,7 @@
 //! stack is the last one that was taken at its site; at a site without one it is a mark. Graphs are counted as what was captured into
 //! them. Leaves out frames (the collector makes them) and joules.
 
-use super::graphs::{Content, Graphs, Pending, What};
+use super::graphs::{Content, Graphs, Operation, Pending};
 use super::launch::{Launch, Work};
 use crate::probe::bpf::decode::Head;
 use energy_trace_model::clock::KtimeNs;
@@ -18,7 +18,7 @@ use tracer_ebpf::gpu::call;
 const TICK_NS: u64 = 2_000_000;
 
 /// Kernels beside the busiest stream of a process that are more than a few, in percent.
-const CROWDED_PERCENT: f64 = 2.0;
+const CONCURRENT_PERCENT: f64 = 2.0;
 
 /// Launches of each, and their amounts together.
 type Sums = BTreeMap<Work, (u64, u64)>;
@@ -44,7 +44,7 @@ pub(crate) struct Launches {
     /// Whose stacks launches stand in, since that was last sent.
     stacks: LaunchStacks,
     /// Launches whose device is not known.
-    pub(crate) strays: u64,
+    pub(crate) without_device: u64,
 }
 
 impl Launches {
@@ -108,7 +108,7 @@ impl Launches {
     }
 
     /// What a call says that launches nothing; `index_of` gives the index of a GPU by its number in a process.
-    pub(crate) fn tell(
+    pub(crate) fn note_call(
         &mut self,
         head: Head,
         (what, a, b): (u32, u64, u64),
@@ -124,7 +124,7 @@ impl Launches {
                 self.devices.insert((head.pid, a), index_of(number));
             }
             call::WAIT => self.wait(head, KtimeNs::from_ns(a), thread),
-            _ => self.graphs.tell(head, (what, a, b)),
+            _ => self.graphs.note_call(head, (what, a, b)),
         }
     }
 
@@ -136,7 +136,7 @@ impl Launches {
     }
 
     /// Devices with processes that launch more than a few kernels beside their busiest stream, and how many percent that is.
-    pub(crate) fn crowded(&self) -> BTreeMap<u32, f64> {
+    pub(crate) fn concurrent(&self) -> BTreeMap<u32, f64> {
         let mut of_processes = BTreeMap::<(u32, Pid), (u64, u64)>::new();
         for (&(device, pid, _), &count) in &self.streams {
             let (all, most) = of_processes.entry((device, pid)).or_default();
@@ -149,7 +149,7 @@ impl Launches {
         }
         let percent =
             |(device, (sum, beside)): (u32, (u64, u64))| (device, 100.0 * beside as f64 / sum.max(1) as f64);
-        of_devices.into_iter().map(percent).filter(|(_, percent)| *percent >= CROWDED_PERCENT).collect()
+        of_devices.into_iter().map(percent).filter(|(_, percent)| *percent >= CONCURRENT_PERCENT).collect()
     }
 
     /// A thread waited until now; what is launched from now on is another batch.
@@ -174,7 +174,7 @@ impl Launches {
         let Launch { head, stream, amount, .. } = *launch;
         let device = self.device_of(head);
         if device == u32::MAX {
-            self.strays += 1;
+            self.without_device += 1;
             return;
         }
         if launch.call == call::GRAPH
@@ -189,7 +189,7 @@ impl Launches {
     }
 
     /// Puts a launch into a capture by what its records will be named, and by its node where that is known (not 0); false where it is in none.
-    pub(crate) fn capture_named(&mut self, launch: &Launch, what: What, node: u64, work: Work) -> bool {
+    pub(crate) fn capture_named(&mut self, launch: &Launch, what: Operation, node: u64, work: Work) -> bool {
         let Head { pid, tid, .. } = launch.head;
         if node != 0 {
             self.graphs.own_node(pid, node, work, Some(what.clone()));
@@ -203,7 +203,7 @@ impl Launches {
     }
 
     /// Work that a call has put into a graph is the node's of this number.
-    pub(crate) fn own_node(&mut self, pid: Pid, node: u64, work: Work, what: Option<What>) {
+    pub(crate) fn own_node(&mut self, pid: Pid, node: u64, work: Work, what: Option<Operation>) {
         self.graphs.own_node(pid, node, work, what);
     }
 
@@ -213,8 +213,8 @@ impl Launches {
     }
 
     /// How often a graph's node had new work of which is not known what it replaced.
-    pub(crate) fn strayed(&self) -> u64 {
-        self.graphs.strays
+    pub(crate) fn unknown_replacements(&self) -> u64 {
+        self.graphs.unknown_replacements
     }
 
     /// Another program of a process begins.
@@ -325,7 +325,7 @@ mod tests {
             launches.count(&launch(ns, call::LAUNCH, 1, 0), work);
         }
         let waited = launch(3_000_000, call::WAIT, 0, 0).head;
-        launches.tell(waited, (call::WAIT, 2_700_000, 0), ThreadKey::new(0), |number| number);
+        launches.note_call(waited, (call::WAIT, 2_700_000, 0), ThreadKey::new(0), |number| number);
         launches.count(&launch(3_100_000, call::LAUNCH, 1, 0), work);
         let counts = |record: &Record| match record {
             Record::Launches(batch) => batch.work.iter().map(|launched| launched.count).sum::<u64>(),

@@ -1,7 +1,7 @@
-//! Which GPU libraries are probed: each file once, when it is foreseen or when a process maps it.
+//! Which GPU libraries are probed: each file once, when it is prefetched or when a process maps it.
 //!
 //! A probe is on a file's inode, so that it holds for every process that maps it; the programs themselves look whose process it is. The
-//! driver's library is foreseen where loaders find it. Leaves out what probes say (`launches`).
+//! driver's library is prefetched where loaders find it. Leaves out what probes say (`launches`).
 
 use super::functions::{Function, functions_of};
 use super::prologue::{Spot, spot};
@@ -13,7 +13,7 @@ use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::elf::path_of;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
-use energy_trace_model::recording::record::Warning;
+use energy_trace_model::recording::record::{LaunchDiagnostic, Names, ProbeFailure};
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -94,7 +94,7 @@ impl Libraries {
     }
 
     /// Probes what a process maps, as it was noticed at this time.
-    pub(crate) fn look(&mut self, pid: Pid, mappings: &[Mapping], noticed: KtimeNs) {
+    pub(crate) fn probe_mapped(&mut self, pid: Pid, mappings: &[Mapping], noticed: KtimeNs) {
         for mapping in mappings {
             let name = mapping.path.rsplit('/').next().unwrap_or_default();
             if !name.starts_with("libcuda") {
@@ -177,13 +177,13 @@ impl Libraries {
 
     /// Leaves runtimes alone from now on: what goes through them is seen in the driver. The kernel takes its time to take probes away, on another
     /// thread.
-    pub(crate) fn leave_runtimes(&mut self) {
+    pub(crate) fn detach_runtimes(&mut self) {
         if self.left {
             return;
         }
         self.left = true;
         let of_runtimes = std::mem::take(&mut self.of_runtimes);
-        match self.probes.leave_runtimes() {
+        match self.probes.detach_runtimes() {
             Ok(()) => {
                 log::info!("GPU launches: {} probes on runtimes are taken away", of_runtimes.len());
                 // Without a thread they are dropped here.
@@ -196,35 +196,17 @@ impl Libraries {
         }
     }
 
-    /// What the reader must know.
-    pub(crate) fn doubts(&self) -> Vec<Warning> {
-        let named = |names: &[String]| {
-            let more = names.len().saturating_sub(NAMED);
-            let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-            if more > 0 { format!("{first} and {more} more") } else { first }
-        };
-        let mut doubts = Vec::new();
-        if !self.steps.is_empty() {
-            let text = format!(
-                "the kernel has to step through the first instruction of {}, which makes each call of it some ten microseconds slower in a \
-                 virtual machine; --gpu device leaves launches alone",
-                named(&self.steps)
-            );
-            doubts.push(Warning { code: "gpu-slow-probes".into(), text });
-        }
-        for (name, pid, ns) in &self.late {
-            let text = format!(
-                "{name} was probed {:.0} ms after it was noticed that process {pid} has it: what was launched before is not counted",
-                *ns as f64 / 1e6
-            );
-            doubts.push(Warning { code: "gpu-probes-late".into(), text });
-        }
-        if !self.failed.is_empty() {
-            let text =
-                format!("some launches on GPUs are not seen, as probes failed on {}", named(&self.failed));
-            doubts.push(Warning { code: "gpu-probes-failed".into(), text });
-        }
-        doubts
+    /// What was found about the probes.
+    pub(crate) fn diagnostics(&self) -> Vec<LaunchDiagnostic> {
+        let named = |names: &[String]| (!names.is_empty()).then(|| Names::of(names, NAMED));
+        let late = self.late.iter().map(|(library, pid, late_ns)| LaunchDiagnostic::ProbesLate {
+            library: library.clone(),
+            pid: pid.get(),
+            late_ns: *late_ns,
+        });
+        let failed = named(&self.failed).map(ProbeFailure::Functions).map(LaunchDiagnostic::ProbesFailed);
+        let slow = named(&self.steps).map(LaunchDiagnostic::SlowProbes);
+        slow.into_iter().chain(late).chain(failed).collect()
     }
 }
 

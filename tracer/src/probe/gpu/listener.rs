@@ -1,10 +1,10 @@
 //! Listens to the libraries that were injected into programs: each connects to our socket and sends frames (`energy_trace_cupti::wire`).
 //!
-//! A thread accepts at each socket (programs below other roots have one of their own), and each program has a thread that reads. Who may speak
-//! is another's business (`guests.rs`). What was said and not taken has its limit in bytes: beyond it frames are dropped and counted, and no
+//! A thread accepts at each socket (programs below other roots have one of their own), and each program has a thread that reads. Who may send
+//! is another's business (`connections.rs`). What was sent and not taken has its limit in bytes: beyond it frames are dropped and counted, and no
 //! program ever waits for us. Leaves out what the frames mean (`kernels`).
 
-use super::guests::{Guest, Guests, Peer};
+use super::connections::{Connection, Connections, Peer};
 use energy_trace_cupti::wire::{Frame, Nonsense, decode};
 use energy_trace_model::ids::Pid;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -22,20 +22,20 @@ const PIECE: usize = 1 << 16;
 /// Bytes of frames that wait to be taken.
 const MOST_QUEUED: usize = 16 << 20;
 
-/// What a program's library says.
+/// One message of a program's library.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Received {
     /// A number for each connection.
     pub(crate) connection: u64,
     pub(crate) pid: Pid,
-    pub(crate) what: Said,
+    pub(crate) message: Message,
     /// What it took on its way.
     bytes: usize,
 }
 
-/// One thing that is said.
+/// What a library sends.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum Message {
     Frame(Frame),
     /// What came is not what such a library sends.
     Nonsense(Nonsense),
@@ -45,18 +45,18 @@ pub(crate) enum Said {
 
 /// All connections.
 pub(crate) struct Listener {
-    told: Receiver<Told>,
-    door: Door,
+    received: Receiver<Received>,
+    acceptor: Acceptor,
 }
 
 /// What the threads that accept share.
 #[derive(Clone)]
-struct Door {
-    sender: Sender<Told>,
+struct Acceptor {
+    sender: Sender<Received>,
     /// The number of the last connection.
     last: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
-    guests: Arc<Guests>,
+    connections: Arc<Connections>,
     /// Bytes that wait, and frames that found no room.
     queued: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
@@ -65,10 +65,11 @@ struct Door {
 impl Listener {
     /// Begins to listen.
     pub(crate) fn start(socket: UnixListener) -> io::Result<Self> {
-        let (sender, told) = channel();
-        let (last, stop, guests) = (Arc::default(), Arc::default(), Arc::default());
+        let (sender, received) = channel();
+        let (last, stop, connections) = (Arc::default(), Arc::default(), Arc::default());
         let (queued, lost) = (Arc::default(), Arc::default());
-        let listener = Self { told, door: Door { sender, last, stop, guests, queued, lost } };
+        let listener =
+            Self { received, acceptor: Acceptor { sender, last, stop, connections, queued, lost } };
         listener.listen_to(socket)?;
         Ok(listener)
     }
@@ -76,31 +77,33 @@ impl Listener {
     /// Listens at another socket as well.
     pub(crate) fn listen_to(&self, socket: UnixListener) -> io::Result<()> {
         socket.set_nonblocking(true)?;
-        let door = self.door.clone();
-        std::thread::Builder::new().name("energy-cupti".into()).spawn(move || accept(&socket, &door))?;
+        let acceptor = self.acceptor.clone();
+        std::thread::Builder::new().name("energy-cupti".into()).spawn(move || accept(&socket, &acceptor))?;
         Ok(())
     }
 
-    /// What was said since the last call.
-    pub(crate) fn take(&self) -> Vec<Told> {
-        let told: Vec<Told> = self.told.try_iter().collect();
-        self.door.queued.fetch_sub(told.iter().map(|told| told.bytes).sum(), Ordering::AcqRel);
-        told
+    /// What was sent since the last call.
+    pub(crate) fn take(&self) -> Vec<Received> {
+        let received: Vec<Received> = self.received.try_iter().collect();
+        self.acceptor
+            .queued
+            .fetch_sub(received.iter().map(|received| received.bytes).sum(), Ordering::AcqRel);
+        received
     }
 
-    /// Lets in those who knocked and of whom this is true: whoever is recorded.
-    pub(crate) fn introduce(&self, is_known: impl Fn(Pid) -> bool) {
-        self.door.guests.introduce(is_known);
+    /// Accepts connections of processes of which this is true: whoever is recorded.
+    pub(crate) fn verify(&self, is_known: impl Fn(Pid) -> bool) {
+        self.acceptor.connections.verify(is_known);
     }
 
     /// A process is gone.
     pub(crate) fn forget(&self, pid: Pid) {
-        self.door.guests.forget(pid);
+        self.acceptor.connections.forget(pid);
     }
 
     /// Frames that found no room, and connections that were turned away.
-    pub(crate) fn turned_away(&self) -> (u64, u64) {
-        (self.door.lost.load(Ordering::Relaxed), self.door.guests.refused())
+    pub(crate) fn rejected(&self) -> (u64, u64) {
+        (self.acceptor.lost.load(Ordering::Relaxed), self.acceptor.connections.refused())
     }
 
     /// Waits until all programs have hung up, or so long: those that run on send ten times a second.
@@ -108,62 +111,66 @@ impl Listener {
         let until = Instant::now() + patience;
         // Who has just connected may not be counted yet.
         std::thread::sleep(Duration::from_millis(1));
-        while self.door.guests.open() > 0 && Instant::now() < until {
-            self.introduce(&is_known);
+        while self.acceptor.connections.open() > 0 && Instant::now() < until {
+            self.verify(&is_known);
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.door.stop.store(true, Ordering::Release);
+        self.acceptor.stop.store(true, Ordering::Release);
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.door.stop.store(true, Ordering::Release);
+        self.acceptor.stop.store(true, Ordering::Release);
     }
 }
 
-fn accept(socket: &UnixListener, door: &Door) {
-    while !door.stop.load(Ordering::Acquire) {
+fn accept(socket: &UnixListener, acceptor: &Acceptor) {
+    while !acceptor.stop.load(Ordering::Acquire) {
         let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
         let _interrupted = poll(&mut fds, PollTimeout::from(LOOK_MS));
         while let Ok((stream, _)) = socket.accept() {
-            let Some(guest) = Peer::of(&stream).and_then(|peer| door.guests.knock(peer)) else { continue };
-            let connection = door.last.fetch_add(1, Ordering::Relaxed) + 1;
-            let own = door.clone();
+            let Some(connection) = Peer::of(&stream).and_then(|peer| acceptor.connections.admit(peer)) else {
+                continue;
+            };
+            let number = acceptor.last.fetch_add(1, Ordering::Relaxed) + 1;
+            let own = acceptor.clone();
             let started = std::thread::Builder::new()
                 .name("energy-cupti".into())
-                .spawn(move || own.receive(stream, connection, guest));
+                .spawn(move || own.receive(stream, number, connection));
             if started.is_err() {
-                door.guests.leave();
+                acceptor.connections.leave();
             }
         }
     }
 }
 
-impl Door {
-    /// Hears one program, if it is one that is recorded.
-    fn receive(&self, stream: UnixStream, connection: u64, guest: Guest) {
-        if self.guests.is_introduced(guest, || self.stop.load(Ordering::Acquire)) {
-            let tell = |what, bytes| self.tell(Told { connection, pid: guest.peer.pid, what, bytes });
-            listen(stream, &self.stop, &tell);
-            tell(Said::End, 0);
+impl Acceptor {
+    /// Reads what one program sends, if it is one that is recorded.
+    fn receive(&self, stream: UnixStream, number: u64, connection: Connection) {
+        if self.connections.is_verified_in_time(connection, || self.stop.load(Ordering::Acquire)) {
+            let send = |message, bytes| {
+                self.pass_on(Received { connection: number, pid: connection.peer.pid, message, bytes })
+            };
+            listen(stream, &self.stop, &send);
+            send(Message::End, 0);
         }
-        self.guests.leave();
+        self.connections.leave();
     }
 
-    /// Passes on what was said; false where nobody listens any more. A frame that finds no room is lost and counted.
-    fn tell(&self, told: Told) -> bool {
-        if told.bytes > 0 && self.queued.load(Ordering::Acquire) + told.bytes > MOST_QUEUED {
+    /// Passes on what was sent; false where nobody listens any more. A frame that finds no room is lost and counted.
+    fn pass_on(&self, received: Received) -> bool {
+        if received.bytes > 0 && self.queued.load(Ordering::Acquire) + received.bytes > MOST_QUEUED {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return true;
         }
-        self.queued.fetch_add(told.bytes, Ordering::AcqRel);
-        self.sender.send(told).is_ok()
+        self.queued.fetch_add(received.bytes, Ordering::AcqRel);
+        self.sender.send(received).is_ok()
     }
 }
 
-/// Reads frames until the program hangs up, talks nonsense, or nobody listens any more.
-fn listen(mut stream: UnixStream, stop: &AtomicBool, tell: &impl Fn(Said, usize) -> bool) {
+/// Reads frames until the program hangs up, sends nonsense, or nobody listens any more.
+fn listen(mut stream: UnixStream, stop: &AtomicBool, send: &impl Fn(Message, usize) -> bool) {
     let patience = Some(Duration::from_millis(LOOK_MS.into()));
     if stream.set_nonblocking(false).is_err() || stream.set_read_timeout(patience).is_err() {
         return;
@@ -181,13 +188,13 @@ fn listen(mut stream: UnixStream, stop: &AtomicBool, tell: &impl Fn(Said, usize)
             match decode(&bytes[taken..]) {
                 Ok(Some((frame, length))) => {
                     taken += length;
-                    if !tell(Said::Frame(frame), length) {
+                    if !send(Message::Frame(frame), length) {
                         return;
                     }
                 }
                 Ok(None) => break,
                 Err(nonsense) => {
-                    tell(Said::Nonsense(nonsense), 0);
+                    send(Message::Nonsense(nonsense), 0);
                     return;
                 }
             }
@@ -198,7 +205,7 @@ fn listen(mut stream: UnixStream, stop: &AtomicBool, tell: &impl Fn(Said, usize)
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, Listener, Said};
+    use super::{Frame, Listener, Message};
     use energy_trace_cupti::wire::encode;
     use std::io::Write as _;
     use std::os::unix::net::{UnixListener, UnixStream};
@@ -223,14 +230,14 @@ mod tests {
         let own = |pid: super::Pid| pid.get() == std::process::id();
         listener.wait(Duration::from_secs(20), own);
         let mut said = listener.take();
-        assert!(said.iter().all(|told| told.pid.get() == std::process::id()));
-        said.sort_by_key(|told| told.connection);
-        let said: Vec<Said> = said.into_iter().map(|told| told.what).collect();
-        assert_eq!(said[..2], [Said::Frame(Frame::Name(1, "gemm".to_owned())), Said::End]);
-        assert!(matches!(said[2..], [Said::Nonsense(_), Said::End]), "{said:?}");
+        assert!(said.iter().all(|received| received.pid.get() == std::process::id()));
+        said.sort_by_key(|received| received.connection);
+        let said: Vec<Message> = said.into_iter().map(|received| received.message).collect();
+        assert_eq!(said[..2], [Message::Frame(Frame::Name(1, "gemm".to_owned())), Message::End]);
+        assert!(matches!(said[2..], [Message::Nonsense(_), Message::End]), "{said:?}");
     }
 
-    /// Frames of a program that nobody takes are dropped beyond a limit and counted, and the program is never kept waiting; a stranger says
+    /// Frames of a program that nobody takes are dropped beyond a limit and counted, and the program is never kept waiting; a unverified says
     /// nothing that is heard.
     #[test]
     fn a_flood_and_a_stranger() {
@@ -239,8 +246,8 @@ mod tests {
         let listener = Listener::start(UnixListener::bind(&path).unwrap()).unwrap();
         let mut frame = Vec::new();
         encode(&Frame::Name(1, "n".repeat(16_000)), &mut frame);
-        let mut stranger = UnixStream::connect(&path).unwrap();
-        stranger.write_all(&frame).unwrap();
+        let mut unverified = UnixStream::connect(&path).unwrap();
+        unverified.write_all(&frame).unwrap();
         std::thread::sleep(Duration::from_millis(200));
         listener.wait(Duration::from_millis(100), |_| false);
         assert!(listener.take().is_empty());
@@ -249,12 +256,12 @@ mod tests {
         let mut program = UnixStream::connect(folder.path().join("other")).unwrap();
         // The accepting thread may not have seen it yet.
         std::thread::sleep(Duration::from_millis(200));
-        listener.introduce(|_| true);
+        listener.verify(|_| true);
         (0..3000).for_each(|_| program.write_all(&frame).unwrap());
         drop(program);
         listener.wait(Duration::from_secs(20), |_| true);
         let heard = listener.take().len() as u64;
-        let (lost, refused) = listener.turned_away();
+        let (lost, refused) = listener.rejected();
         assert_eq!((heard + lost, refused), (3001, 0), "{heard} heard, {lost} lost");
         assert!((1000..1100).contains(&heard), "{heard}");
     }

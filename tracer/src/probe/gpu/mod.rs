@@ -4,18 +4,18 @@
 //! - `functions` says what is probed, `prologue` where in a function, `libraries` in which files, `containers` where programs below another
 //!   root find them; `devices` and `environment` say which GPU a process means.
 //! - `launches` counts launches (`launch`), and `graphs` knows what was captured.
-//! - `listener` hears what the injected library says, `guests` who may speak, and `kernels` joins that with launches.
+//! - `listener` reads what the injected library sends, `connections` says who may send, and `kernels` joins that with launches.
 //!
 //! Leaves out what launches cost (`attribution/gpu`).
 
 mod calls;
 mod collector;
+mod connections;
 mod containers;
 mod devices;
 mod environment;
 mod functions;
 mod graphs;
-mod guests;
 mod kernel_calls;
 mod kernels;
 mod launch;
@@ -28,11 +28,11 @@ pub(super) use collector::GpuCollector;
 pub(super) use devices::Device as GpuDevice;
 pub(super) use listener::Listener;
 
-use containers::{Containers, Started};
-use devices::{Told as GpuTold, index_of};
-use environment::read_told;
-use graphs::What;
+use containers::{Containers, NewProgram};
+use devices::{DeviceVariables, index_of};
+use environment::read_variables;
+use graphs::Operation;
 use kernels::{Kernels, Part, Waiting, demangled};
 use launches::Launches;
 use libraries::Libraries as GpuLibraries;
-use listener::{Said, Told};
+use listener::{Message, Received};

@@ -14,7 +14,7 @@ use crate::unwind::cpython::code::CodeObject;
 use crate::unwind::cpython::detect::{Finding, find};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, ProcessKey, ThreadKey, Tid};
-use energy_trace_model::recording::record::{self, Record, Unwinding};
+use energy_trace_model::recording::record::{self, Record, Runtime, Unwinding};
 use foldhash::HashMap;
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
@@ -242,12 +242,13 @@ impl Processes {
                 Finding::None => continue,
                 Finding::Known(interpreter) => {
                     maps.set_python(pid, process.record.key, &interpreter);
+                    let version = interpreter.version;
                     process.interpreter = Some(*interpreter);
-                    Some(format!("CPython {}", interpreter.version))
+                    Some(Runtime::CPython { version: version.to_string() })
                 }
-                Finding::Refused(text) => {
+                Finding::Refused(runtime) => {
                     process.refused = true;
-                    Some(text)
+                    Some(runtime)
                 }
             };
             out.send(Record::Process(process.record.clone()));

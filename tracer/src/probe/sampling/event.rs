@@ -4,7 +4,8 @@
 //! each access to the virtual PMU goes to the host: a sample by cycles cost 30 µs there and by the clock 6, and the first event of a guest
 //! stands its CPUs still for 0.1 to 0.2 s. Leaves out opening the event (`sampler`).
 
-use std::fmt;
+pub use energy_trace_model::recording::record::SampleEvent;
+
 use std::path::Path;
 
 /// What was asked for.
@@ -17,31 +18,6 @@ pub enum EventChoice {
     Cycles,
     /// The CPU clock.
     CpuClock,
-}
-
-/// What drives the sampler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SampleEvent {
-    /// Hardware cycles: NMIs.
-    Cycles,
-    /// A timer of the kernel: ordinary interrupts.
-    CpuClock,
-}
-
-impl SampleEvent {
-    /// Its name, as `--sample-event` and the report have it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cycles => "cycles",
-            Self::CpuClock => "cpu-clock",
-        }
-    }
-}
-
-impl fmt::Display for SampleEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// What the choice depends on.

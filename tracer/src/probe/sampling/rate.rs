@@ -6,7 +6,8 @@
 //! the limit.
 
 use super::event::SampleEvent;
-use energy_trace_model::recording::record::Warning;
+use energy_trace_model::recording::record::RecordingDiagnostic;
+use energy_trace_report::sentences::limited_rate;
 use std::path::Path;
 
 /// What it is unless somebody lowers it (`DEFAULT_MAX_SAMPLE_RATE`, kernel/events/core.c, v6.1).
@@ -68,24 +69,18 @@ impl Rate {
 
     /// What it means, in words.
     pub fn told(&self, limit: u32) -> String {
-        let Self { wanted_hz, hz, in_step, .. } = *self;
-        let step = if in_step {
-            ", each a fixed time after the kernel's tick, so that what runs in step with it is seen too often or never"
-        } else {
-            ""
-        };
-        format!(
-            "{hz} samples a second on each CPU instead of {wanted_hz}{step} (kernel.perf_event_max_sample_rate is {limit})"
-        )
+        limited_rate(self.hz, self.wanted_hz, self.in_step, limit)
     }
+}
+
+/// A limit under which as many samples come as are wanted.
+fn enough(wanted_hz: u32) -> u32 {
+    USUAL_LIMIT.max(wanted_hz.saturating_add(1_000))
 }
 
 /// What to do about it.
 pub fn fix(wanted_hz: u32) -> String {
-    format!(
-        "sudo sysctl kernel.perf_event_max_sample_rate={}",
-        USUAL_LIMIT.max(wanted_hz.saturating_add(1_000))
-    )
+    format!("sudo sysctl kernel.perf_event_max_sample_rate={}", enough(wanted_hz))
 }
 
 /// The limit, before the start and since.
@@ -114,35 +109,26 @@ impl Limits {
         }
     }
 
-    /// Doubts for the reader.
-    pub(crate) fn doubts(&self) -> Vec<Warning> {
-        let code = "sample-rate-limited".to_owned();
-        let mut doubts = Vec::new();
-        let fix = fix(self.rate.wanted_hz);
-        if let Some(limit) = self.first.filter(|_| self.rate.is_limited()) {
-            let text = format!(
-                "the kernel lets come {}; `{fix}` before the next recording lifts that",
-                self.rate.told(limit)
-            );
-            doubts.push(Warning { code: code.clone(), text });
-        }
-        let fallen = self.lowest.map(|(limit, after)| {
-            (limit, after, Rate::under(Some(limit), self.ticks, self.event, self.rate.hz))
+    /// Whether fewer samples come than were wanted, from the start or since the kernel lowered its limit.
+    pub(crate) fn diagnostics(&self) -> Vec<RecordingDiagnostic> {
+        let enough = enough(self.rate.wanted_hz);
+        let limited = |rate: Rate, limit, after_ns| {
+            let Rate { hz, wanted_hz, in_step: aligned, .. } = rate;
+            RecordingDiagnostic::SampleRateLimited { hz, wanted_hz, aligned, limit, enough, after_ns }
+        };
+        let first = self.first.filter(|_| self.rate.is_limited());
+        let first = first.map(|limit| limited(self.rate, limit, None));
+        let fallen = self.lowest.and_then(|(limit, after)| {
+            let now = Rate::under(Some(limit), self.ticks, self.event, self.rate.hz);
+            now.is_limited().then(|| limited(now, limit, Some(after)))
         });
-        if let Some((limit, after, now)) = fallen.filter(|(.., now)| now.is_limited()) {
-            let text = format!(
-                "{:.0} s after the start the kernel lowered its limit, as interrupts seemed slow to it; since then it lets come at most {}; CPU                  time is exact all the same, and `{fix}` lifts the limit before the next recording",
-                after as f64 / 1e9,
-                now.told(limit)
-            );
-            doubts.push(Warning { code, text });
-        }
-        doubts
+        first.into_iter().chain(fallen).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::RecordingDiagnostic;
     use super::{Limits, Rate, fix, read_limit_at, read_ticks};
     use crate::probe::event::SampleEvent::{self, CpuClock, Cycles};
 
@@ -196,26 +182,27 @@ mod tests {
         let rate = Rate::under(Some(250), 250, CpuClock, 499);
         let mut limits = Limits::new(rate, CpuClock, 250, Some(250));
         limits.note(Some(250), 1_000_000_000);
-        let [doubt] = &limits.doubts()[..] else { panic!("one doubt") };
-        assert_eq!(doubt.code, "sample-rate-limited");
-        assert!(
-            doubt.text.contains("250 samples a second") && doubt.text.contains("sudo sysctl"),
-            "{}",
-            doubt.text
-        );
+        let limited = |hz, limit, after_ns| RecordingDiagnostic::SampleRateLimited {
+            hz,
+            wanted_hz: 499,
+            aligned: true,
+            limit,
+            enough: 100_000,
+            after_ns,
+        };
+        assert_eq!(limits.diagnostics(), [limited(250, 250, None)]);
 
         let rate = Rate::under(Some(100_000), 250, CpuClock, 499);
         let mut limits = Limits::new(rate, CpuClock, 250, Some(100_000));
         limits.note(Some(6_000), 1_000_000_000);
-        assert_eq!(limits.doubts(), []);
+        assert_eq!(limits.diagnostics(), []);
         limits.note(Some(500), 7_000_000_000);
         limits.note(Some(1_000), 8_000_000_000);
-        let [doubt] = &limits.doubts()[..] else { panic!("one doubt") };
-        assert!(
-            doubt.text.starts_with("7 s after the start") && doubt.text.contains("249 samples"),
-            "{}",
-            doubt.text
-        );
+        let found = limits.diagnostics();
+        let RecordingDiagnostic::SampleRateLimited { hz: 249, after_ns: Some(7_000_000_000), .. } = found[0]
+        else {
+            panic!("{found:?}");
+        };
         assert_eq!(fix(499), "sudo sysctl kernel.perf_event_max_sample_rate=100000");
     }
 

@@ -7,7 +7,7 @@ use super::cpus::read_online_cpus;
 use super::rate::{Limits, read_limit_at};
 use super::sampler::Sampler;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::recording::record::Warning;
+use energy_trace_model::recording::record::RecordingDiagnostic;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,10 +42,10 @@ impl Watch {
         }
     }
 
-    /// The last look, and the doubts of all.
-    pub(crate) fn end(&mut self) -> Vec<Warning> {
+    /// The last look, and what all have shown.
+    pub(crate) fn end(&mut self) -> Vec<RecordingDiagnostic> {
         self.look_at_limit(crate::clock::now());
-        self.limits.doubts()
+        self.limits.diagnostics()
     }
 
     fn look_at_cpus(&self) {

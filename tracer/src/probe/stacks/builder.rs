@@ -16,8 +16,8 @@ use crate::probe::processes::registry::Processes;
 use crate::probe::records::RecordSender;
 use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
+use crate::unwind::anchoring::resolve_anchors;
 use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
-use crate::unwind::seam::settle;
 use crate::unwind::vdso::is_vdso;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
@@ -90,8 +90,9 @@ impl StackBuilder {
     pub(crate) fn whole_stack(&mut self, head: Head, raw: &RawStack) -> (Option<StackId>, Verdict) {
         let interpreter = self.processes.get(head.pid).and_then(|p| p.interpreter);
         let one_chain = || self.processes.has_one_chain(head.pid);
-        let settled = interpreter.map(|i| settle(raw, i.layout.seam, |pc| i.is_eval(pc), one_chain));
-        let (frames, mut verdict) = merge(settled.as_deref().unwrap_or(raw));
+        let anchored =
+            interpreter.map(|i| resolve_anchors(raw, i.layout.anchoring, |pc| i.is_eval(pc), one_chain));
+        let (frames, mut verdict) = merge(anchored.as_deref().unwrap_or(raw));
         if raw.python_end == end::NO_INTERPRETER
             && interpreter.is_some_and(|i| raw.native.iter().any(|frame| i.is_eval(frame.pc)))
         {
@@ -190,11 +191,11 @@ impl StackBuilder {
             return id;
         }
         let method = process.and_then(|p| p.codes.method(place.0, place.2));
-        let settled = method.is_some() || !code.is_method;
+        let is_final = method.is_some() || !code.is_method;
         let code = Arc::clone(code);
         let id =
             self.out.python_frame(name_frame(&code, method, place.1, self.modules.of(head.pid, &code.file)));
-        if settled && let Some(process) = self.processes.get_mut(head.pid) {
+        if is_final && let Some(process) = self.processes.get_mut(head.pid) {
             process.frames.put_python(place, code, id);
         }
         id

@@ -3,7 +3,7 @@
 use super::pool_loops::is_pool_loop;
 use crate::probe::records::RecordSender;
 use energy_trace_model::ids::{FrameId, StackId, Tid};
-use energy_trace_model::recording::record::{Frame, FrameKind, Record, StackNode, Warning};
+use energy_trace_model::recording::record::{Frame, FrameKind, Record, RecordingDiagnostic, StackNode};
 use std::collections::HashMap;
 
 /// Bytes that names of Python functions may take in a recording: more than a hundred thousand functions have.
@@ -83,14 +83,12 @@ impl Interner {
     }
 
     /// What the reader must know of names that found no room.
-    pub(crate) fn doubts(&self) -> Option<Warning> {
-        let text = format!(
-            "names of Python functions took {} MiB, and the program went on making new ones: {} times one had no room and is {CROWDED_OUT}; \
-             their energy and time are right; record a shorter part of the program",
-            MOST_PYTHON_BYTES >> 20,
-            self.crowded_out
-        );
-        (self.crowded_out > 0).then(|| Warning { code: "python-names-limited".into(), text })
+    pub(crate) fn diagnostics(&self) -> Option<RecordingDiagnostic> {
+        (self.crowded_out > 0).then(|| RecordingDiagnostic::PythonNamesLimited {
+            mib: (MOST_PYTHON_BYTES >> 20) as u64,
+            times: self.crowded_out,
+            mark: CROWDED_OUT.to_owned(),
+        })
     }
 
     /// A frame that is not the same as any other, though it may look so. Nobody else finds its name.

@@ -12,6 +12,7 @@ use crate::unwind::address_space::AddressSpace;
 use crate::unwind::merge::RawStack;
 use crate::unwind::stack_copy::{Anchors, StackCopy, Walked, walk};
 use energy_trace_model::ids::{CpuId, Pid};
+use energy_trace_model::recording::record::CopyOutcome;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(crate) struct RawStacks {
     waiting: HashMap<CpuId, Waiting>,
     pub(crate) files: RefCell<UnwindFiles>,
     /// Captures by what became of them.
-    pub(crate) counts: BTreeMap<&'static str, u64>,
+    pub(crate) counts: BTreeMap<CopyOutcome, u64>,
 }
 
 impl RawStacks {
@@ -70,7 +71,7 @@ impl RawStacks {
         let sp = capture.registers[register::RSP];
         let known = processes.get(head.pid).is_some_and(|p| !p.space.mappings().is_empty());
         if !known && !processes.read_again(head, sp) {
-            *self.counts.entry("not unwound: the process was gone").or_default() += 1;
+            *self.counts.entry(CopyOutcome::ProcessGone).or_default() += 1;
             return Some(RawStack { native_end: end::GONE, ..stack.clone() });
         }
         let mut walked = self.walk(capture, processes, &anchors)?;
@@ -126,15 +127,15 @@ fn lacks_mapping(walked: &Walked) -> bool {
 }
 
 /// The name under which a capture is counted.
-const fn outcome(stack: &RawStack, walked: &Walked) -> &'static str {
-    match (stack.native_end, walked.end, walked.healed) {
-        (end::FAULT, end::COMPLETE, _) => "whole at the second try, after a page fault",
-        (_, end::GONE, _) => "not unwound: the process was gone",
-        (end::FAULT, ..) => "not whole at the second try either, after a page fault",
-        (_, end::COMPLETE, 0) => "whole",
-        (_, end::COMPLETE, _) => "whole but for gaps that were bridged",
-        (_, end::BEYOND_COPY, _) => "cut: the stack is deeper than the copy",
-        _ => "cut for another reason",
+const fn outcome(stack: &RawStack, walked: &Walked) -> CopyOutcome {
+    match (stack.native_end, walked.end, walked.recovered) {
+        (end::FAULT, end::COMPLETE, _) => CopyOutcome::WholeAtSecondTry,
+        (_, end::GONE, _) => CopyOutcome::ProcessGone,
+        (end::FAULT, ..) => CopyOutcome::CutAtSecondTry,
+        (_, end::COMPLETE, 0) => CopyOutcome::Whole,
+        (_, end::COMPLETE, _) => CopyOutcome::WholeBridged,
+        (_, end::BEYOND_COPY, _) => CopyOutcome::DeeperThanCopy,
+        _ => CopyOutcome::Cut,
     }
 }
 
@@ -149,7 +150,7 @@ fn better(stack: &RawStack, walked: Walked) -> RawStack {
     RawStack {
         native: walked.native,
         native_end: walked.end,
-        healed: walked.healed,
+        recovered: walked.recovered,
         kernel: stack.kernel.clone(),
         python: stack.python.clone(),
         python_end: stack.python_end,
@@ -169,7 +170,8 @@ mod tests {
     fn the_better_one() {
         let frames = |count: u64| (0..count).map(|n| NativeFrame { pc: 1000 + n, cfa: 0 }).collect();
         let probes = RawStack { native: frames(3), native_end: end::FAULT, ..RawStack::default() };
-        let ended = |count, end| better(&probes, Walked { native: frames(count), end, healed: 0 }).native_end;
+        let ended =
+            |count, end| better(&probes, Walked { native: frames(count), end, recovered: 0 }).native_end;
         assert_eq!(ended(1, end::COMPLETE), end::COMPLETE);
         assert_eq!(ended(2, end::BEYOND_COPY), end::FAULT);
         assert_eq!(ended(3, end::BEYOND_COPY), end::BEYOND_COPY);

@@ -8,7 +8,7 @@
 use super::layout::{CodeLayout, ObjectHeader, StringLayout, Version, VersionLayout, WALK};
 use super::lines::LineTable;
 use super::memory::Source;
-use crate::unwind::seam::Seam;
+use crate::unwind::anchoring::FrameAnchoring;
 use thiserror::Error;
 use tracer_ebpf::memory::FRAME_WORDS;
 use tracer_ebpf::wire::PythonLayout;
@@ -61,7 +61,7 @@ struct Table {
     /// `_PyRuntime` → the TSS key; 0 where there is none.
     tss_key: u64,
     tag_mask: u8,
-    seam: Seam,
+    anchoring: FrameAnchoring,
 }
 
 /// Tables by version: 3.13.0, 3.14.10 and 3.15.2.
@@ -79,7 +79,7 @@ const TABLES: [Table; 3] = [
         string: 67,
         tss_key: 2164,
         tag_mask: 0,
-        seam: Seam::Anchors,
+        anchoring: FrameAnchoring::Anchors,
     },
     Table {
         minor: (3, 14),
@@ -94,7 +94,7 @@ const TABLES: [Table; 3] = [
         string: 77,
         tss_key: 2340,
         tag_mask: 3,
-        seam: Seam::Anchors,
+        anchoring: FrameAnchoring::Anchors,
     },
     Table {
         minor: (3, 15),
@@ -109,7 +109,7 @@ const TABLES: [Table; 3] = [
         string: 89,
         tss_key: 0,
         tag_mask: 3,
-        seam: Seam::AnchorsAboveBase,
+        anchoring: FrameAnchoring::AnchorsAboveBase,
     },
 ];
 
@@ -198,7 +198,7 @@ fn layout_of(fields: &Fields<'_>, table: &Table) -> Option<VersionLayout> {
             key_follows: u32::from(table.tss_key != 0),
             ..walk_of(fields, table)?
         },
-        seam: table.seam,
+        anchoring: table.anchoring,
         code: code_of(fields, table)?,
     })
 }

@@ -11,6 +11,7 @@ use super::version_text::read_version;
 use crate::unwind::address_space::Mapping;
 use crate::unwind::elf::ElfFacts;
 use energy_trace_model::ids::Pid;
+use energy_trace_model::recording::record::{Runtime, RuntimeRefusal};
 
 /// Symbols to look for in a file that may hold the interpreter.
 pub const SYMBOLS: [&str; 5] = [RUNTIME, VERSION, GET_VERSION, EVAL, DEBUG_ONLY];
@@ -72,8 +73,8 @@ impl Interpreter {
 pub enum Finding {
     /// It can be unwound.
     Known(Box<Interpreter>),
-    /// It cannot; the text names it and says why.
-    Refused(String),
+    /// It cannot.
+    Refused(Runtime),
     /// There is none in this file.
     None,
 }
@@ -92,18 +93,16 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
     let runtime = elf.symbol(RUNTIME).or(elf.py_runtime).map(|at| bias.wrapping_add(at));
     let is_python = runtime.is_some() || elf.symbol(EVAL).is_some();
     let Some(version) = read_version_of(&memory, bias, elf) else {
-        return match is_python {
-            true => refused(&format!("CPython in {name}"), "its version cannot be told"),
-            false => Finding::None,
-        };
+        let refusal = refused(None, name, RuntimeRefusal::NoVersion);
+        return if is_python { refusal } else { Finding::None };
     };
     if version.minor().0 > 3 {
         return Finding::None; // Not mapped yet, and something else in its place.
     }
-    let what = format!("CPython {version}");
-    let Some(runtime) = runtime else { return refused(&what, &TableError::Unknown.to_string()) };
+    let refuse = |reason| refused(Some(version), name, reason);
+    let Some(runtime) = runtime else { return refuse(RuntimeRefusal::UnknownVersion) };
     if elf.symbol(DEBUG_ONLY).is_some() || name.ends_with('d') && name.contains("3.") {
-        return refused(&what, "a debug build, whose layout is not known");
+        return refuse(RuntimeRefusal::DebugBuild);
     }
     let layout = if version.minor() < (3, 13) {
         layout_of(version).ok_or(TableError::Unknown)
@@ -114,15 +113,18 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
         Ok(layout) => layout,
         // The file's data may be mapped a moment after its code: it is looked at again.
         Err(TableError::Absent) => return Finding::None,
-        Err(error) => return refused(&what, &error.to_string()),
+        Err(TableError::Unknown) => return refuse(RuntimeRefusal::UnknownVersion),
+        Err(TableError::OtherVersion) => return refuse(RuntimeRefusal::OtherTable),
+        Err(TableError::Damaged) => return refuse(RuntimeRefusal::DamagedTable),
     };
     let eval = eval_ranges(bias, elf);
     let tls_block = if layout.is_named_by_variables() { elf.tls_block } else { 0 };
     Finding::Known(Box::new(Interpreter { version, runtime, layout, tls_block, eval }))
 }
 
-fn refused(what: &str, why: &str) -> Finding {
-    Finding::Refused(format!("{what} ({why}: native frames only)"))
+fn refused(version: Option<Version>, file: &str, reason: RuntimeRefusal) -> Finding {
+    let version = version.map(|version| version.to_string());
+    Finding::Refused(Runtime::Refused { version, file: file.to_owned(), reason })
 }
 
 /// The version: a number in memory, or the text that the interpreter itself answers with.

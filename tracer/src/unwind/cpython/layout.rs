@@ -2,7 +2,7 @@
 //! builds, x86-64. Leaves out 3.13 and later, which say it themselves (`debug_offsets`).
 
 use super::lines::LineTable;
-use crate::unwind::seam::Seam;
+use crate::unwind::anchoring::FrameAnchoring;
 use tracer_ebpf::wire::PythonLayout;
 
 /// A version as `PY_VERSION_HEX` packs it: `0x030b02f0` is 3.11.2 final.
@@ -137,7 +137,7 @@ pub struct VersionLayout {
     /// For the walker.
     pub(super) walk: PythonLayout,
     /// How its frames find their place among native ones.
-    pub seam: Seam,
+    pub anchoring: FrameAnchoring,
     /// For reading code objects.
     pub code: CodeLayout,
 }
@@ -246,7 +246,7 @@ pub const KNOWN: [VersionLayout; 5] = [
         current: 1368,
         interpreter: 40,
         walk: OLD_WALK,
-        seam: Seam::Counted,
+        anchoring: FrameAnchoring::Counted,
         code: OLD_CODE,
     },
     VersionLayout {
@@ -255,7 +255,7 @@ pub const KNOWN: [VersionLayout; 5] = [
         current: 568,
         interpreter: 40,
         walk: OLD_WALK,
-        seam: Seam::Counted,
+        anchoring: FrameAnchoring::Counted,
         code: OLD_CODE,
     },
     VersionLayout {
@@ -273,7 +273,7 @@ pub const KNOWN: [VersionLayout; 5] = [
             locals: 352,
             ..OLD_WALK
         },
-        seam: Seam::AnchorPerFrame,
+        anchoring: FrameAnchoring::AnchorPerFrame,
         code: CodeLayout {
             lines: LineTable::Ranges,
             classes: Some(ClassLayout { function_code: 48, function_qualname: 40 }),
@@ -296,7 +296,7 @@ pub const KNOWN: [VersionLayout; 5] = [
             entry_shift: 32,
             ..WALK
         },
-        seam: Seam::Anchors,
+        anchoring: FrameAnchoring::Anchors,
         code: CodeLayout {
             header: ObjectHeader::Count64,
             filename: 112,
@@ -325,7 +325,7 @@ pub const KNOWN: [VersionLayout; 5] = [
             key_follows: 1,
             ..WALK
         },
-        seam: Seam::Anchors,
+        anchoring: FrameAnchoring::Anchors,
         code: CodeLayout {
             header: ObjectHeader::Count64,
             filename: 112,

@@ -15,12 +15,13 @@ mod watch;
 use crate::power::error::{PowerError, ignored_reasons};
 use crate::power::idle::baseline;
 use crate::power::kind::{Discovered, Request, SourceKind, unless_gpus_are_off};
-use crate::power::source::{Attempt, Calibrator, Extra, Learned, PowerSource, Remark, measured_source};
+use crate::power::source::{Attempt, Calibrator, Extra, Learned, PowerSource, measured_source};
 use calibration::Track;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, GpuMeter, GpuMeterKind, Ignored, Origin, Quality, Scope, Source, Warning,
+    Domain, DomainClass, GpuMeter, GpuMeterKind, Ignored, IgnoredReason, Origin, PowerDiagnostic, Quality,
+    Scope, Source, SourceId, SourceNote,
 };
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
@@ -52,7 +53,7 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 const FAST: Duration = Duration::from_millis(2);
 
 /// Readings come after this part of the shortest step at the latest: as fast as steps, they would show none in one and two in the next; and a whole
-/// part would meet each step at the same distance, so that nothing told how late it is seen.
+/// part would meet each step at the same distance, so that its delay could not be seen.
 const READ_EACH: f64 = 0.4;
 /// But not more often than this.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(4);
@@ -71,13 +72,13 @@ fn discover(request: &Request) -> Result<Discovered, PowerError> {
 /// energy would be a sum of power readings are left out where only what is `measured` is wanted.
 fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Discovered {
     let mut source = measured_source(NAME, period);
-    let mut remarks = Vec::new();
+    let mut diagnostics = Vec::new();
     let path = library.unwrap_or_else(|| Path::new(LIBRARY));
-    let gpus = match open(path, measured_only, &mut source, &mut remarks) {
+    let gpus = match open(path, measured_only, &mut source, &mut diagnostics) {
         Ok(gpus) => gpus,
         Err(e) => {
-            source.ignored.push(Ignored { domain: NAME.to_owned(), why: findings::explain(path, &e) });
-            return Discovered { remarks, ..Discovered::counters(source, None::<Gpus>) };
+            source.ignored.push(Ignored { domain: NAME.to_owned(), reason: findings::explain(path, &e) });
+            return Discovered { diagnostics, ..Discovered::counters(source, None::<Gpus>) };
         }
     };
     source.domains = gpus.domains.iter().map(|d| d.name.clone()).collect();
@@ -85,23 +86,22 @@ fn find(library: Option<&Path>, period: Duration, measured_only: bool) -> Discov
         source.quality = Quality::Estimated;
     }
     let gpus = (!gpus.domains.is_empty()).then_some(gpus);
-    Discovered { remarks, ..Discovered::counters(source, gpus) }
+    Discovered { diagnostics, ..Discovered::counters(source, gpus) }
 }
 
 fn open(
     library: &Path,
     measured_only: bool,
     source: &mut Source,
-    remarks: &mut Vec<Remark>,
+    diagnostics: &mut Vec<PowerDiagnostic>,
 ) -> Result<Gpus, NvmlError> {
     let nvml = Nvml::builder().lib_path(library.as_os_str()).init()?;
     let count = nvml.device_count()?;
     if count == 0 {
-        let why = "the driver shows no device".to_owned();
-        source.ignored.push(Ignored { domain: NAME.to_owned(), why });
+        source.ignored.push(Ignored { domain: NAME.to_owned(), reason: IgnoredReason::NoDevice });
     }
     if let Ok(version) = nvml.sys_driver_version() {
-        source.notes.push(format!("NVIDIA driver {version}"));
+        source.notes.push(SourceNote::Driver(version));
     }
     let (mut domains, mut gpus) = (Vec::new(), Vec::new());
     for index in 0..count {
@@ -109,17 +109,17 @@ fn open(
         let offer = nvml.device_by_index(index).and_then(|device| Offer::read(&nvml, &device, index));
         match offer {
             Ok(offer) => {
-                remarks.extend(findings::of_offer(&name, &offer));
+                diagnostics.extend(findings::of_offer(&name, &offer));
                 match offer.meter(measured_only) {
                     Ok(kind) => {
                         source.notes.extend(offer.notes(&name));
                         domains.push(domain(&name, index, &offer, kind));
                         gpus.push(Gpu::new(index, name, kind, &offer));
                     }
-                    Err(why) => source.ignored.push(Ignored { domain: name, why }),
+                    Err(reason) => source.ignored.push(Ignored { domain: name, reason }),
                 }
             }
-            Err(e) => source.ignored.push(Ignored { domain: name, why: findings::explain_device(&e) }),
+            Err(e) => source.ignored.push(Ignored { domain: name, reason: findings::explain_device(&e) }),
         }
     }
     Ok(Gpus { nvml: Arc::new(nvml), domains, gpus })
@@ -137,7 +137,7 @@ fn domain(name: &str, index: u32, offer: &Offer, kind: GpuMeterKind) -> Domain {
         name: name.to_owned(),
         class: DomainClass::Gpu,
         scope: Scope::Gpu(index),
-        origin: Origin::Counter { source: NAME.to_owned(), place, max_range: None, quality },
+        origin: Origin::Counter { source: SourceId::Nvml, place, max_range: None, quality },
         idle: None,
     }
 }
@@ -248,7 +248,7 @@ impl PowerSource for Gpus {
         self.gpus.iter_mut().enumerate().filter_map(uses).collect()
     }
 
-    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<Warning>) {
+    fn finish(&mut self) -> (Vec<(usize, Extra)>, Vec<PowerDiagnostic>) {
         let (mut extras, mut warnings) = (self.extras(), Vec::new());
         for (place, gpu) in self.gpus.iter_mut().enumerate() {
             gpu.watch.conclude(&mut gpu.meter);
@@ -262,6 +262,7 @@ impl PowerSource for Gpus {
 #[cfg(test)]
 mod tests {
     use super::find;
+    use energy_trace_report::sentences::ignored_reason;
     use std::path::Path;
     use std::time::Duration;
 
@@ -270,7 +271,7 @@ mod tests {
     fn no_library() {
         let found = find(Some(Path::new("/nonexistent/libnvidia-ml.so.1")), Duration::from_millis(20), false);
         assert!(found.meter.is_none());
-        let why = &found.source.ignored[0].why;
+        let why = &ignored_reason(&found.source.ignored[0].reason);
         assert!(why.contains("/nonexistent/libnvidia-ml.so.1") && why.contains("--nvml-lib"), "{why}");
     }
 }

@@ -4,7 +4,7 @@
 //! (nvml.h, driver 570). `nvmlDeviceGetPowerUsage` is one or the other by architecture, so it is not used. On a module of CPU and GPU
 //! (GH200, GB200) the energy may exist for the module only, as field 83 with scope 1.
 
-use energy_trace_model::recording::record::GpuMeterKind;
+use energy_trace_model::recording::record::{GpuFeature, GpuMeterKind, IgnoredReason, SourceNote};
 use nvml_wrapper::enum_wrappers::device::{GpuVirtualizationMode, Sampling};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
@@ -56,7 +56,7 @@ impl Offer {
     }
 
     /// What its energy is made of, or why it is not read.
-    pub(super) fn meter(&self, measured_only: bool) -> Result<GpuMeterKind, String> {
+    pub(super) fn meter(&self, measured_only: bool) -> Result<GpuMeterKind, IgnoredReason> {
         if self.counter {
             return Ok(GpuMeterKind::Counter);
         }
@@ -66,42 +66,32 @@ impl Offer {
         let summed = match (self.instant, self.averaged) {
             (true, _) => GpuMeterKind::InstantPower,
             (false, true) => GpuMeterKind::AveragedPower,
-            (false, false) => {
-                let why = "has no energy counter (devices before Volta, virtual GPUs), and no power that says what it is a mean of";
-                return Err(why.to_owned());
-            }
+            (false, false) => return Err(IgnoredReason::NoEnergyNoPower),
         };
         match measured_only {
-            true => Err("has no energy counter, and --measured-only refuses sums of power".to_owned()),
+            true => Err(IgnoredReason::NoEnergyMeasuredOnly),
             false => Ok(summed),
         }
     }
 
     /// What a reader of the report should know of the device itself.
-    pub(super) fn notes(&self, name: &str) -> Vec<String> {
-        let mut notes = vec![format!("{name}: {}", self.model)];
-        if self.mig {
-            notes.push(format!(
-                "{name}: MIG is on, and the counter is that of the whole device: all instances share it"
-            ));
-        }
-        if self.counter && self.averaged {
-            notes.push(format!("{name}: its power reading is a mean over a second and is not used"));
-        }
-        if ["GH200", "GB200", "GB300"].iter().any(|superchip| self.model.contains(superchip)) {
-            notes.push(format!(
-                "{name}: on this module the counter may include its CPU; do not add it to the package"
-            ));
-        }
-        notes
+    pub(super) fn notes(&self, name: &str) -> Vec<SourceNote> {
+        let domain = || name.to_owned();
+        let superchip = ["GH200", "GB200", "GB300"].iter().any(|superchip| self.model.contains(superchip));
+        let model = SourceNote::DeviceModel { domain: domain(), model: self.model.clone() };
+        let mig = self.mig.then(|| SourceNote::MigOn { domain: domain() });
+        let averaged =
+            (self.counter && self.averaged).then(|| SourceNote::AveragedPowerUnused { domain: domain() });
+        let with_cpu = superchip.then(|| SourceNote::MayIncludeCpu { domain: domain() });
+        std::iter::once(model).chain([mig, averaged, with_cpu].into_iter().flatten()).collect()
     }
 
-    /// What the device does not offer and would be used, by name.
-    pub(super) fn missing(&self) -> Vec<&'static str> {
+    /// What the device does not offer and would be used.
+    pub(super) fn missing(&self) -> Vec<GpuFeature> {
         let all = [
-            (self.instant, "instant power (field 186)"),
-            (self.ring, "the driver's power samples"),
-            (self.utilization, "utilisation by process"),
+            (self.instant, GpuFeature::InstantPower),
+            (self.ring, GpuFeature::PowerSamples),
+            (self.utilization, GpuFeature::ProcessUtilization),
         ];
         all.into_iter().filter(|(offered, _)| !offered).map(|(_, what)| what).collect()
     }

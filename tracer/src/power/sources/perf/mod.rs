@@ -14,7 +14,9 @@ use crate::power::kind::{Discovered, Request, SourceKind, always};
 use crate::power::source::{Attempt, PowerSource, measured_source};
 use crate::power::sources::rapl_filter;
 use energy_trace_model::ids::{CpuId, DomainId, SocketId};
-use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope, Source};
+use energy_trace_model::recording::record::{
+    Domain, DomainClass, Driver, Ignored, IgnoredReason, Origin, Quality, Scope, Source, Whole,
+};
 use perf_event::events::Event;
 use perf_event::{Builder, Counter};
 use perf_event_open_sys::bindings::perf_event_attr;
@@ -46,8 +48,8 @@ fn discover(request: &Request) -> Result<Discovered, PowerError> {
     if let Some(same) = &same {
         source.domains.retain(|name| !known.contains(&name.as_str()));
         for domain in same.domains() {
-            let why = "powercap reads it; the two are compared before the start".to_owned();
-            source.ignored.push(Ignored { domain: domain.name.clone(), why });
+            let reason = IgnoredReason::ReadByPowercap;
+            source.ignored.push(Ignored { domain: domain.name.clone(), reason });
         }
     } else {
         source.notes.extend(rapl_filter::describe_here());
@@ -61,11 +63,9 @@ fn find(sysfs: &Path, period: Duration) -> (Option<Perf>, Source) {
     let mut source = measured_source(NAME, period);
     let pmus: Vec<Pmu> = ["power", "power_core"].iter().filter_map(|name| read_pmu_at(sysfs, name)).collect();
     if pmus.is_empty() {
-        let why = format!(
-            "{} does not exist: a virtual machine without RAPL, or a kernel without the driver (`sudo modprobe rapl`)",
-            sysfs.join("bus/event_source/devices/power").display()
-        );
-        source.ignored.push(Ignored { domain: NAME.to_owned(), why });
+        let path = sysfs.join("bus/event_source/devices/power").display().to_string();
+        let reason = IgnoredReason::NoDriver { path, driver: Driver::Rapl };
+        source.ignored.push(Ignored { domain: NAME.to_owned(), reason });
     }
     let coarse_psys = CpuModel::read().is_some_and(|model| PSYS_OF_ONE_JOULE.contains(&model));
     let mut perf = Perf { domains: Vec::new(), counters: Vec::new() };
@@ -74,7 +74,7 @@ fn find(sysfs: &Path, period: Duration) -> (Option<Perf>, Source) {
         for event in &pmu.events {
             match part_of(pmu, event, coarse_psys) {
                 Ok(class) => perf.add(pmu, event, class, &places, &mut source),
-                Err(why) => source.ignored.push(Ignored { domain: title(pmu, event), why }),
+                Err(reason) => source.ignored.push(Ignored { domain: title(pmu, event), reason }),
             }
         }
     }
@@ -88,19 +88,15 @@ fn title(pmu: &Pmu, event: &PmuEvent) -> String {
 }
 
 /// What an event measures, or why it is not read.
-fn part_of(pmu: &Pmu, event: &PmuEvent, coarse_psys: bool) -> Result<DomainClass, String> {
+fn part_of(pmu: &Pmu, event: &PmuEvent, coarse_psys: bool) -> Result<DomainClass, IgnoredReason> {
     match (pmu.name.as_str(), event.name.as_str()) {
         ("power", "energy-pkg") => Ok(DomainClass::Package),
         ("power", "energy-ram") => Ok(DomainClass::Dram),
-        ("power", "energy-psys") if coarse_psys => {
-            Err("it counts whole joules on this CPU: too coarse to be divided among functions".to_owned())
-        }
+        ("power", "energy-psys") if coarse_psys => Err(IgnoredReason::TooCoarse { step_j: 1 }),
         ("power", "energy-psys") => Ok(DomainClass::Psys),
-        ("power", "energy-cores" | "energy-gpu") => {
-            Err("part of the package, which is read as a whole".to_owned())
-        }
+        ("power", "energy-cores" | "energy-gpu") => Err(IgnoredReason::PartOf(Whole::AnyPackage)),
         ("power_core", "energy-core") => Ok(DomainClass::Core),
-        _ => Err("not a domain that this version knows".to_owned()),
+        _ => Err(IgnoredReason::UnknownDomain),
     }
 }
 
@@ -135,7 +131,9 @@ impl Perf {
                     ));
                     self.counters.push(counter);
                 }
-                Err(error) => source.ignored.push(Ignored { domain: name, why: explain(pmu, event, &error) }),
+                Err(error) => {
+                    source.ignored.push(Ignored { domain: name, reason: explain(pmu, event, &error) })
+                }
             }
         }
     }
@@ -244,18 +242,17 @@ fn microjoules(count: u64, joules: f64) -> u64 {
 }
 
 /// Why an event cannot be opened, with the fix.
-fn explain(pmu: &Pmu, event: &PmuEvent, error: &io::Error) -> String {
-    let what = title(pmu, event);
+fn explain(pmu: &Pmu, event: &PmuEvent, error: &io::Error) -> IgnoredReason {
+    let event = title(pmu, event);
     match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => format!(
-            "{what} may be counted by root only: run under sudo, or `sudo sysctl kernel.perf_event_paranoid=0` until the next boot"
-        ),
-        _ => format!("{what} cannot be opened: {error}"),
+        Some(libc::EACCES | libc::EPERM) => IgnoredReason::EventRootOnly { event },
+        _ => IgnoredReason::EventRefused { event, error: error.to_string() },
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::{Driver, IgnoredReason};
     use super::{Place, domain_name, find, microjoules};
     use crate::power::PowerSource as _;
     use energy_trace_model::recording::record::{DomainClass, Scope};
@@ -325,12 +322,12 @@ mod tests {
         assert!((24.0..26.0).contains(&watts), "{watts} W from a clock of 25 W");
     }
 
-    /// A machine without the PMU is told which file is missing and which module brings it.
+    /// On a machine without the PMU the reason names which file is missing and which module brings it.
     #[test]
     fn nothing_there() {
         let tree = tempfile::tempdir().unwrap();
         let (perf, source) = find(tree.path(), Duration::from_millis(20));
         assert!(perf.is_none());
-        assert!(source.ignored[0].why.contains("modprobe rapl"));
+        assert!(matches!(source.ignored[0].reason, IgnoredReason::NoDriver { driver: Driver::Rapl, .. }));
     }
 }

@@ -12,7 +12,9 @@ use crate::power::source::{Attempt, PowerSource, measured_source};
 use crate::power::sources::rapl_filter;
 use crate::privileges::setcap_advice;
 use energy_trace_model::ids::{DomainId, SocketId};
-use energy_trace_model::recording::record::{Domain, DomainClass, Ignored, Origin, Quality, Scope};
+use energy_trace_model::recording::record::{
+    Domain, DomainClass, Driver, Ignored, IgnoredReason, Origin, Quality, Scope, SourceNote,
+};
 use energy_trace_model::units::MicroJoules;
 use std::fs::{self, File};
 use std::io;
@@ -41,27 +43,27 @@ fn find(sysfs: &Path, period: Duration) -> Discovered {
     let zones = match read_zones_at(&root) {
         Ok(zones) => zones,
         Err(e) => {
-            source.ignored.push(Ignored { domain: NAME.to_owned(), why: explain_missing(&root, &e) });
+            source.ignored.push(Ignored { domain: NAME.to_owned(), reason: explain_missing(&root, &e) });
             return Discovered::counters(source, None::<Powercap>);
         }
     };
     if zones.is_empty() {
-        let why = format!("{} has no zones: the intel_rapl_msr driver found no counter", root.display());
-        source.ignored.push(Ignored { domain: NAME.to_owned(), why });
+        let reason = IgnoredReason::NoZones { path: root.display().to_string() };
+        source.ignored.push(Ignored { domain: NAME.to_owned(), reason });
     }
     let (chosen, ignored) = choose(&zones, same_counter);
     source.ignored.extend(ignored);
     let mut powercap = Powercap { domains: Vec::new(), counters: Vec::new() };
     for c in chosen {
-        if let Some(why) = too_coarse(&c) {
-            source.ignored.push(Ignored { domain: c.domain, why });
+        if let Some(reason) = too_coarse(&c) {
+            source.ignored.push(Ignored { domain: c.domain, reason });
             continue;
         }
         match CounterFile::open(c.zone.energy()) {
             Ok(counter) => powercap.push(&c, counter, &mut source.notes),
             Err(e) => {
-                let why = explain_unreadable(&c.zone.energy(), &e);
-                source.ignored.push(Ignored { domain: c.domain, why });
+                let reason = explain_unreadable(&c.zone.energy(), &e);
+                source.ignored.push(Ignored { domain: c.domain, reason });
             }
         }
     }
@@ -80,16 +82,13 @@ struct Powercap {
 }
 
 impl Powercap {
-    fn push(&mut self, chosen: &Chosen, counter: CounterFile, notes: &mut Vec<String>) {
+    fn push(&mut self, chosen: &Chosen, counter: CounterFile, notes: &mut Vec<SourceNote>) {
         let range = chosen.zone.dir.join("max_energy_range_uj");
         let max_range =
             read_counter_file(&range).ok().and_then(|uj| i64::try_from(uj).ok()).filter(|&uj| uj > 0);
         if max_range.is_none() {
-            let name = &chosen.domain;
-            notes.push(format!(
-                "{name}: {} cannot be read, so a counter that returns to zero is a gap and not a wrap",
-                range.display()
-            ));
+            let (domain, path) = (chosen.domain.clone(), range.display().to_string());
+            notes.push(SourceNote::NoRange { domain, path });
         }
         let scope = match chosen.class {
             DomainClass::Psys => Scope::Machine,
@@ -123,12 +122,11 @@ impl PowerSource for Powercap {
 
 /// A psys counter of whole joules (Sapphire Rapids and later servers) says nothing about milliseconds. The range gives the unit away: it
 /// is `0xffffffff` units (drivers/powercap/intel_rapl_common.c, v6.6).
-fn too_coarse(chosen: &Chosen) -> Option<String> {
+fn too_coarse(chosen: &Chosen) -> Option<IgnoredReason> {
     let range = read_counter_file(&chosen.zone.dir.join("max_energy_range_uj")).ok()?;
     let unit_uj = range / u64::from(u32::MAX);
-    (chosen.class == DomainClass::Psys && unit_uj >= 1_000_000).then(|| {
-        format!("it counts in steps of {} J: too coarse to be divided among functions", unit_uj / 1_000_000)
-    })
+    (chosen.class == DomainClass::Psys && unit_uj >= 1_000_000)
+        .then_some(IgnoredReason::TooCoarse { step_j: unit_uj / 1_000_000 })
 }
 
 fn read_counter_file(path: &Path) -> io::Result<u64> {
@@ -145,30 +143,26 @@ fn same_counter(first: &Zone, second: &Zone) -> bool {
     })
 }
 
-fn explain_missing(root: &Path, error: &io::Error) -> String {
-    let root = root.display();
-    if error.kind() != io::ErrorKind::NotFound {
-        return format!("{root} cannot be listed: {error}");
+fn explain_missing(root: &Path, error: &io::Error) -> IgnoredReason {
+    let path = root.display().to_string();
+    match error.kind() {
+        io::ErrorKind::NotFound => IgnoredReason::NoDriver { path, driver: Driver::IntelRaplMsr },
+        _ => IgnoredReason::Unlistable { path, error: error.to_string() },
     }
-    format!(
-        "{root} does not exist: a virtual machine without RAPL, or a kernel without the driver (on Intel and on AMD from Zen: \
-         `sudo modprobe intel_rapl_msr`)"
-    )
 }
 
 /// Why a counter cannot be read, with the fix. Since Linux 5.10 `energy_uj` is readable by root only (0400), because power readings leak
 /// secrets (CVE-2020-8694).
-fn explain_unreadable(path: &Path, error: &io::Error) -> String {
-    let shown = path.display();
+fn explain_unreadable(path: &Path, error: &io::Error) -> IgnoredReason {
+    let shown = path.display().to_string();
     if error.kind() != io::ErrorKind::PermissionDenied {
-        return format!("{shown} cannot be read: {error}");
+        return IgnoredReason::Unreadable { path: shown, error: error.to_string() };
     }
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("energy-trace"));
-    let all = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    format!(
-        "{shown} is readable by root only; run under sudo, or `sudo chmod a+r {}` for every user until the next boot, or give this \
-         program capabilities: {}",
-        all.display(),
-        setcap_advice(&program)
-    )
+    let real_path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    IgnoredReason::RootOnly {
+        path: shown,
+        real_path: real_path.display().to_string(),
+        capabilities: setcap_advice(&program),
+    }
 }

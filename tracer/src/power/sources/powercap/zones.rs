@@ -6,7 +6,7 @@
 //! interface to the same registers. TPMI (intel_rapl_tpmi.c) registers the same control type, `intel-rapl`, with the same names.
 //! Leaves out reading the chosen counters (`powercap.rs`).
 
-use energy_trace_model::recording::record::{DomainClass, Ignored};
+use energy_trace_model::recording::record::{DomainClass, Ignored, IgnoredReason, Whole};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -154,27 +154,27 @@ pub(super) fn choose(
     let (mut chosen, mut ignored) = (Vec::<Chosen>::new(), Vec::new());
     for zone in zones {
         let parent = zone.parent_id().and_then(|id| names.get(id)).copied().unwrap_or_default();
-        let mut ignore = |why: String| ignored.push(Ignored { domain: zone.title(), why });
+        let mut ignore = |reason| ignored.push(Ignored { domain: zone.title(), reason });
         let (class, socket) = match (parse_kind(&zone.name), parse_kind(parent)) {
             (Kind::Package { socket }, _) => (DomainClass::Package, socket),
             (Kind::Dram, Kind::Package { socket }) => (DomainClass::Dram, socket),
             (Kind::Psys, _) => (DomainClass::Psys, 0),
             (Kind::Part, Kind::Package { .. }) => {
-                ignore(format!("part of {parent}, which is read as a whole"));
+                ignore(IgnoredReason::PartOf(Whole::Package(parent.to_owned())));
                 continue;
             }
             (Kind::FurtherPsys, _) => {
-                ignore("what psys covers on a further socket differs from board to board".to_owned());
+                ignore(IgnoredReason::FurtherPsys);
                 continue;
             }
             _ => {
-                ignore("not a domain that this version knows".to_owned());
+                ignore(IgnoredReason::UnknownDomain);
                 continue;
             }
         };
         let rivals = || chosen.iter().filter(|c| c.class == class && c.socket == socket);
         if let Some(first) = rivals().find(|c| zone.is_mmio() || same_counter(&c.zone, zone)) {
-            ignore(format!("shows the same counter as {}", first.zone.title()));
+            ignore(IgnoredReason::SameCounter { first: first.zone.title() });
             continue;
         }
         chosen.push(Chosen { zone: zone.clone(), domain: String::new(), class, socket });
@@ -208,6 +208,7 @@ fn name_domains(chosen: &mut [Chosen], names: &BTreeMap<&str, &str>) {
 #[cfg(test)]
 mod tests {
     use super::{Zone, choose, read_zones_at};
+    use energy_trace_report::sentences::ignored_reason;
     use std::fs;
     use std::path::{Path, PathBuf};
 
@@ -221,7 +222,7 @@ mod tests {
     fn check(list: &[(&str, &str)], same: bool, domains: &[&str], ignored: &[(&str, &str)]) {
         let (chosen, left) = choose(&zones(list), |_, _| same);
         assert_eq!(chosen.iter().map(|c| c.domain.as_str()).collect::<Vec<_>>(), domains);
-        let left: Vec<_> = left.iter().map(|i| (i.domain.as_str(), i.why.as_str())).collect();
+        let left: Vec<_> = left.iter().map(|i| (i.domain.as_str(), ignored_reason(&i.reason))).collect();
         assert_eq!(left.len(), ignored.len(), "{left:?}");
         for ((domain, why), (expected, part)) in left.iter().zip(ignored) {
             assert!(domain == expected && why.contains(part), "{domain}: {why}, expected {expected}: {part}");
@@ -289,7 +290,7 @@ mod tests {
 
     /// Zones of other drivers and psys of further sockets are named and left.
     #[test]
-    fn strangers() {
+    fn other_zones() {
         let list = [("dtpm:0", "soc"), ("intel-rapl:3", "psys-1")];
         let ignored =
             [("a zone of another name (dtpm:0)", "not a domain"), ("psys-1 (intel-rapl:3)", "board")];

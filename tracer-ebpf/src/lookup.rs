@@ -1,6 +1,6 @@
 //! What the row tables say of a stretch of code: the same rule, or the same reason why there is none.
 //!
-//! Leaves out how it is found (`probes/tables.rs`) and remembered (`known_rules.rs`).
+//! Leaves out how it is found (`probes/tables.rs`) and remembered (`unwind_row_cache.rs`).
 
 use crate::rows::Rule;
 
@@ -41,7 +41,7 @@ impl Answer {
 
 /// What the tables say of `length` addresses from `start` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct Lookup {
     /// The first address.
     pub start: u64,
     /// How many.
@@ -50,7 +50,7 @@ pub struct Finding {
     pub answer: Answer,
 }
 
-impl Finding {
+impl Lookup {
     /// Of one address.
     pub const fn only(pc: u64, answer: Answer) -> Self {
         Self { start: pc, length: 1, answer }
@@ -94,20 +94,20 @@ impl Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Finding};
+    use super::{Answer, Lookup};
     use crate::wire::end;
     use proptest::prelude::*;
 
     proptest! {
-        /// A finding is about the address that was asked for, and reaches over neither the row nor the mapping.
+        /// A found is about the address that was asked for, and reaches over neither the row nor the mapping.
         #[test]
         fn stretches(pc in 0u64..1 << 40, before in 0u64..1 << 33, behind in 1u64..1 << 33, row: bool, relative: u32) {
             let [first, end] = [pc.saturating_sub(before), pc + behind];
             let answer = Answer::none(end::UNMAPPED);
             let found = if row {
-                Finding::row(pc, [relative, relative / 2, relative.saturating_add(9)], [first, end], answer)
+                Lookup::row(pc, [relative, relative / 2, relative.saturating_add(9)], [first, end], answer)
             } else {
-                Finding::between(pc, first, end, answer)
+                Lookup::between(pc, first, end, answer)
             };
             let found_end = found.start + u64::from(found.length);
             prop_assert!(found.start <= pc && pc < found_end);

@@ -9,7 +9,7 @@
 //! What is remembered holds for one generation of one address space only (`AddressSpace::generation`). Leaves out the tables themselves
 //! (`probes/tables.rs`), and what may not be remembered: `NOT_READY`.
 
-use crate::finding::{Answer, Finding, WIDE};
+use crate::lookup::{Answer, Lookup, WIDE};
 
 /// Answers that are kept, a power of two: several times the return addresses that the threads of a CPU go through.
 const PLACES: usize = 1 << PLACE_BITS;
@@ -24,7 +24,7 @@ const BLOCKS: usize = 1024;
 /// A block of code, in bits of an address: the leaf of a hot loop is in the same one, at another instruction.
 const CODE: u32 = 7;
 
-/// A finding that is kept.
+/// A found that is kept.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Known {
@@ -46,7 +46,7 @@ impl Known {
 
 /// What one CPU remembers. All zero is empty; it is too large for a stack.
 #[repr(C)]
-pub struct KnownRules {
+pub struct UnwindRowCache {
     known: [Known; PLACES],
     by_address: [u16; ADDRESSES],
     by_block: [u16; BLOCKS],
@@ -57,7 +57,7 @@ pub struct KnownRules {
     newest: u32,
 }
 
-impl KnownRules {
+impl UnwindRowCache {
     /// The answer that followed the last one, if it is about this address.
     #[inline(always)]
     pub fn follow(&mut self, pc: u64, generation: u32) -> Option<Answer> {
@@ -113,8 +113,8 @@ impl KnownRules {
 
     /// Keeps what the tables say of `pc`, in the place of the oldest.
     #[inline(always)]
-    pub fn learn(&mut self, pc: u64, generation: u32, finding: Finding) {
-        let Finding { start, length, answer } = finding;
+    pub fn learn(&mut self, pc: u64, generation: u32, lookup: Lookup) {
+        let Lookup { start, length, answer } = lookup;
         let newest = self.newest.wrapping_add(1);
         self.newest = newest;
         *self.place(newest) =
@@ -219,20 +219,20 @@ fn low<const BITS: u32>(value: u64) -> usize {
 mod tests {
     extern crate alloc;
 
-    use super::{Answer, Finding, KnownRules, PLACES};
+    use super::{Answer, Lookup, PLACES, UnwindRowCache};
     use crate::rows::Rule;
     use crate::wire::end;
     use alloc::boxed::Box;
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    fn empty() -> Box<KnownRules> {
+    fn empty() -> Box<UnwindRowCache> {
         // SAFETY: integers, of which all zero is a value.
         unsafe { Box::new_zeroed().assume_init() }
     }
 
     /// Tables of two address spaces: stretches of 1 to 300 bytes, now and then without a rule.
-    fn table(pc: u64, generation: u32) -> Finding {
+    fn table(pc: u64, generation: u32) -> Lookup {
         let block = pc / 300 * 300;
         let cut = block + 1 + (block / 7 * u64::from(generation)) % 299;
         let (first, end) = if pc < cut { (block, cut) } else { (cut, block + 300) };
@@ -244,20 +244,20 @@ mod tests {
         };
         if answer.is_rule() {
             let [relative, row, next] = [pc, first, end].map(|at| (at - block) as u32);
-            Finding::row(pc, [relative, row, next], [0, u64::MAX], answer)
+            Lookup::row(pc, [relative, row, next], [0, u64::MAX], answer)
         } else {
-            Finding::between(pc, first, end, answer)
+            Lookup::between(pc, first, end, answer)
         }
     }
 
     /// As the probes ask.
-    fn ask(known: &mut KnownRules, pc: u64, generation: u32) -> Answer {
+    fn ask(known: &mut UnwindRowCache, pc: u64, generation: u32) -> Answer {
         if let Some(answer) = known.follow(pc, generation).or_else(|| known.recall(pc, generation)) {
             return answer;
         }
-        let finding = table(pc, generation);
-        known.learn(pc, generation, finding);
-        finding.answer
+        let found = table(pc, generation);
+        known.learn(pc, generation, found);
+        found.answer
     }
 
     proptest! {
@@ -281,7 +281,7 @@ mod tests {
     fn known_stacks_are_followed() {
         let mut known = empty();
         let pcs: Vec<u64> = (0..60).map(|frame| 1 << 30 | frame << 10).collect();
-        let rule = |pc| Finding::only(pc, Answer::rule(Rule((pc >> 10) as u32 & 0xfff)));
+        let rule = |pc| Lookup::only(pc, Answer::rule(Rule((pc >> 10) as u32 & 0xfff)));
         for &pc in &pcs {
             known.learn(pc, 1, rule(pc));
         }
@@ -300,7 +300,7 @@ mod tests {
     fn two_ways_in_turn() {
         let mut known = empty();
         let [callee, one, other] = [1 << 30, 2 << 30, 3 << 30];
-        let rule = |pc: u64| Finding::only(pc, Answer::rule(Rule((pc >> 30) as u32)));
+        let rule = |pc: u64| Lookup::only(pc, Answer::rule(Rule((pc >> 30) as u32)));
         for pc in [callee, one, other] {
             known.learn(pc, 1, rule(pc));
         }
@@ -321,14 +321,14 @@ mod tests {
         let mut known = empty();
         assert_eq!((known.follow(0, 1), known.recall(0, 1)), (None, None));
         let answer = Answer::rule(Rule(7));
-        known.learn(0x1010, 1, Finding { start: 0x1000, length: 0x20, answer });
+        known.learn(0x1010, 1, Lookup { start: 0x1000, length: 0x20, answer });
         assert_eq!(known.recall(0x101f, 1), Some(answer));
         assert_eq!(
             (known.recall(0x1020, 1), known.recall(0x1010, 2), known.recall(0xfff, 1)),
             (None, None, None)
         );
         for more in 0..PLACES as u64 {
-            known.learn(more << 30, 1, Finding::only(more << 30, answer));
+            known.learn(more << 30, 1, Lookup::only(more << 30, answer));
         }
         assert_eq!(known.recall(0x1010, 1), None);
     }

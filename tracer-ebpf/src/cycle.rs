@@ -8,12 +8,12 @@
 /// factorization algorithm", 1980). A chain that goes in circles is noticed after at most three times its length.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Repeat {
+pub struct CycleDetector {
     remembered: u64,
     passed: u64,
 }
 
-impl Repeat {
+impl CycleDetector {
     /// Nothing was passed yet. 0 is no place: it ends a chain.
     pub const fn new() -> Self {
         Self { remembered: 0, passed: 0 }
@@ -21,7 +21,7 @@ impl Repeat {
 
     /// Passes a place; whether it is the remembered one.
     #[inline(always)]
-    pub fn meets(&mut self, place: u64) -> bool {
+    pub fn revisits(&mut self, place: u64) -> bool {
         if place == self.remembered {
             return true;
         }
@@ -45,13 +45,13 @@ pub const fn is_nowhere(address: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{NOWHERE, Repeat, is_nowhere};
+    use super::{CycleDetector, NOWHERE, is_nowhere};
 
     /// Steps until a chain that goes into a circle of `length` after `lead` places is noticed.
     fn steps(lead: u64, length: u64) -> Option<u64> {
-        let mut repeat = Repeat::new();
+        let mut cycle = CycleDetector::new();
         let place = |step: u64| if step < lead { step } else { lead + (step - lead) % length };
-        (0..10_000).find(|&step| repeat.meets(8 * (1 + place(step))))
+        (0..10_000).find(|&step| cycle.revisits(8 * (1 + place(step))))
     }
 
     /// A circle is noticed soon after it closes, at once where a frame follows itself; a chain without one never is.

@@ -14,7 +14,7 @@ use tracer_ebpf::wire::end;
 
 /// How Python frames find their place among native ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seam {
+pub enum FrameAnchoring {
     /// Anchors as the probes send them (3.11 to 3.14).
     Anchors,
     /// The same, and the outermost is none (3.15).
@@ -27,17 +27,17 @@ pub enum Seam {
 
 /// The sample with anchors in place. `is_eval` says whether a pc (of the instruction, AVMA) is in the evaluation function; `one_chain`,
 /// asked only where it matters, whether all evaluations of a thread belong to one chain of frames: no greenlets, no sub-interpreters.
-pub fn settle(
+pub fn resolve_anchors(
     raw: &RawStack,
-    seam: Seam,
+    anchoring: FrameAnchoring,
     is_eval: impl Fn(u64) -> bool,
     one_chain: impl Fn() -> bool,
 ) -> Cow<'_, RawStack> {
-    match seam {
-        Seam::Anchors => Cow::Borrowed(raw),
-        Seam::AnchorsAboveBase => without_base(raw),
-        Seam::AnchorPerFrame => one_each(raw, one_chain),
-        Seam::Counted => counted(raw, is_eval, one_chain),
+    match anchoring {
+        FrameAnchoring::Anchors => Cow::Borrowed(raw),
+        FrameAnchoring::AnchorsAboveBase => without_base(raw),
+        FrameAnchoring::AnchorPerFrame => one_each(raw, one_chain),
+        FrameAnchoring::Counted => counted(raw, is_eval, one_chain),
     }
 }
 
@@ -108,7 +108,7 @@ fn apart(raw: &RawStack, is_eval: impl Fn((u64, u64)) -> bool) -> RawStack {
     let python = raw.python.iter().filter(|f| f.code != 0);
     RawStack {
         native: leaf,
-        native_end: if raw.native_end == end::COMPLETE { end::SEAM } else { raw.native_end },
+        native_end: if raw.native_end == end::COMPLETE { end::UNANCHORED } else { raw.native_end },
         python: python.map(|&frame| PythonFrame { anchor: 0, ..frame }).collect(),
         ..raw.clone()
     }
@@ -116,7 +116,7 @@ fn apart(raw: &RawStack, is_eval: impl Fn((u64, u64)) -> bool) -> RawStack {
 
 #[cfg(test)]
 mod tests {
-    use super::{Seam, settle};
+    use super::{FrameAnchoring, resolve_anchors};
     use crate::unwind::merge::{Merged, RawStack, merge};
     use energy_trace_model::recording::record::{Truncation, Verdict};
     use tracer_ebpf::native::NativeFrame;
@@ -133,14 +133,14 @@ mod tests {
     }
 
     /// The merged stack, innermost first; the evaluation function is 2000 to 3000.
-    fn text(raw: &RawStack, seam: Seam) -> (String, Verdict) {
-        text_among(raw, seam, true)
+    fn text(raw: &RawStack, anchoring: FrameAnchoring) -> (String, Verdict) {
+        text_among(raw, anchoring, true)
     }
 
     /// The same, in a process that has greenlets or not.
-    fn text_among(raw: &RawStack, seam: Seam, one_chain: bool) -> (String, Verdict) {
-        let settled = settle(raw, seam, |pc| (2000..3000).contains(&pc), || one_chain);
-        let (frames, verdict) = merge(&settled);
+    fn text_among(raw: &RawStack, anchoring: FrameAnchoring, one_chain: bool) -> (String, Verdict) {
+        let anchored = resolve_anchors(raw, anchoring, |pc| (2000..3000).contains(&pc), || one_chain);
+        let (frames, verdict) = merge(&anchored);
         let word = |frame: &Merged| match frame {
             Merged::Kernel(ip) => format!("k{ip}"),
             Merged::Native(pc) => format!("n{pc}"),
@@ -156,7 +156,10 @@ mod tests {
     #[test]
     fn counted_frames() {
         let raw = raw(&NATIVE, &[(1, 0), (2, 0)]);
-        assert_eq!(text(&raw, Seam::Counted), ("n1000 p1 n4000 p2 n5000".into(), Verdict::Complete));
+        assert_eq!(
+            text(&raw, FrameAnchoring::Counted),
+            ("n1000 p1 n4000 p2 n5000".into(), Verdict::Complete)
+        );
     }
 
     /// By number, one evaluation more than frames: the innermost without a frame yet, unless it
@@ -164,16 +167,16 @@ mod tests {
     #[test]
     fn one_evaluation_too_many() {
         let raw = raw(&NATIVE, &[(2, 0)]);
-        assert_eq!(text(&raw, Seam::Counted).0, "n1000 n2000 n4000 p2 n5000");
+        assert_eq!(text(&raw, FrameAnchoring::Counted).0, "n1000 n2000 n4000 p2 n5000");
         let apart = "n1000 [unknown: where C called Python] p2";
-        assert_eq!(text_among(&raw, Seam::Counted, false).0, apart);
+        assert_eq!(text_among(&raw, FrameAnchoring::Counted, false).0, apart);
     }
 
     /// Numbers that do not fit: native and Python frames are apart, and the verdict says so.
     #[test]
     fn counts_that_differ() {
         let raw = raw(&NATIVE, &[(1, 0), (2, 0), (3, 0)]);
-        let (text, verdict) = text(&raw, Seam::Counted);
+        let (text, verdict) = text(&raw, FrameAnchoring::Counted);
         assert_eq!(text, "n1000 [unknown: where C called Python] p1 p2 p3");
         assert_eq!(verdict, Verdict::Truncated(Truncation::BadFrame));
     }
@@ -181,17 +184,17 @@ mod tests {
     /// One anchor a frame: as they are, while a frame is pushed or below another greenlet's, and while one is popped.
     #[test]
     fn one_anchor_a_frame() {
-        let seam = Seam::AnchorPerFrame;
-        assert_eq!(text(&raw(&NATIVE, &[(1, 150), (2, 350)]), seam).0, "n1000 p1 n4000 p2 n5000");
+        let anchoring = FrameAnchoring::AnchorPerFrame;
+        assert_eq!(text(&raw(&NATIVE, &[(1, 150), (2, 350)]), anchoring).0, "n1000 p1 n4000 p2 n5000");
         let pushing = [(2000, 200), (4000, 300), (2000, 400), (5000, u64::MAX)];
         let apart = "[unknown: where C called Python] p2";
-        assert_eq!(text(&raw(&pushing, &[(2, 150), (0, 350)]), seam).0, "n2000 n4000 p2 n5000");
-        assert_eq!(text_among(&raw(&pushing, &[(2, 150), (0, 350)]), seam, false).0, apart);
+        assert_eq!(text(&raw(&pushing, &[(2, 150), (0, 350)]), anchoring).0, "n2000 n4000 p2 n5000");
+        assert_eq!(text_among(&raw(&pushing, &[(2, 150), (0, 350)]), anchoring, false).0, apart);
         // Another greenlet's evaluation further out.
-        assert_eq!(text(&raw(&NATIVE, &[(2, 150), (0, 350)]), seam).0, "n1000 p2 n4000 n2000 n5000");
+        assert_eq!(text(&raw(&NATIVE, &[(2, 150), (0, 350)]), anchoring).0, "n1000 p2 n4000 n2000 n5000");
         let popping = [(2000, 200), (4000, 300), (2000, 400), (5000, u64::MAX)];
-        assert_eq!(text(&raw(&popping, &[(1, 350), (2, 0)]), seam).0, "p1 n4000 p2 n5000");
-        let (text, verdict) = text(&raw(&NATIVE, &[(1, 150), (2, 0), (3, 0)]), seam);
+        assert_eq!(text(&raw(&popping, &[(1, 350), (2, 0)]), anchoring).0, "p1 n4000 p2 n5000");
+        let (text, verdict) = text(&raw(&NATIVE, &[(1, 150), (2, 0), (3, 0)]), anchoring);
         assert_eq!(text, "n1000 [unknown: where C called Python] p1 p2 p3");
         assert_eq!(verdict, Verdict::Truncated(Truncation::BadFrame));
     }
@@ -200,6 +203,6 @@ mod tests {
     #[test]
     fn the_base_frame_is_none() {
         let raw = raw(&NATIVE, &[(0, 42)]);
-        assert_eq!(text(&raw, Seam::AnchorsAboveBase).0, "n1000 n2000 n4000 n2000 n5000");
+        assert_eq!(text(&raw, FrameAnchoring::AnchorsAboveBase).0, "n1000 n2000 n4000 n2000 n5000");
     }
 }

@@ -1,4 +1,4 @@
-//! Asks for the rule of an address what this CPU remembers (`known_rules.rs`), and the tables only where it does not know.
+//! Asks for the rule of an address what this CPU remembers (`unwind_row_cache.rs`), and the tables only where it does not know.
 //!
 //! User space gives a new generation whenever it writes the mappings of a process, and a process that executes another program has none
 //! until then. Leaves out that a number of a row table comes back: who drops a table must write anew the mappings that named it, and only
@@ -8,17 +8,17 @@ use super::maps::Scratch;
 use super::native_walk::{interrupted_register, rare_step, trial_step};
 use super::sample::scratch;
 use super::tables::full_rule;
-use tracer_ebpf::finding::Answer;
-use tracer_ebpf::known_rules::KnownRules;
+use tracer_ebpf::lookup::Answer;
 use tracer_ebpf::memory::Memory;
 use tracer_ebpf::native::{NativeWalk, Tables};
 use tracer_ebpf::rows::{FullRule, Rule};
+use tracer_ebpf::unwind_row_cache::UnwindRowCache;
 use tracer_ebpf::wire::end;
 
 /// The tables of the process that is being walked, behind what is remembered of them.
 pub(crate) struct CachedTables<'a> {
     pub(crate) generation: u32,
-    pub(crate) cache: &'a mut KnownRules,
+    pub(crate) cache: &'a mut UnwindRowCache,
 }
 
 impl Tables for CachedTables<'_> {
@@ -84,9 +84,9 @@ pub(crate) extern "C" fn look_up_rule(pc: u64) -> u64 {
 /// Asks the tables, and remembers what they say for as long as they say it.
 #[inline(always)]
 fn search(pc: u64, generation: u32, scratch: &mut Scratch) -> Answer {
-    let finding = scratch.walk.tables.look_up(pc);
-    if finding.answer != Answer::none(end::NOT_READY) {
-        scratch.rules.learn(pc, generation, finding);
+    let found = scratch.walk.tables.look_up(pc);
+    if found.answer != Answer::none(end::NOT_READY) {
+        scratch.rules.learn(pc, generation, found);
     }
-    finding.answer
+    found.answer
 }

@@ -1,0 +1,227 @@
+//! What a reader should know before believing a number: the recording's findings, the attribution's, and those about the whole.
+//!
+//! One variant for each code, with what its sentence needs. Leaves out the sentences, which the report makes, and how sure each single
+//! number is (`certainty`).
+
+use super::validity::ValidityCheck;
+use crate::recording::record::{KernelTier, LaunchStacks, LossReason, RecordingDiagnostic};
+use crate::units::MicroJoules;
+use std::collections::BTreeMap;
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Diagnostic {
+    /// Found while recording.
+    Recorded(RecordingDiagnostic),
+    /// Found about one domain's energy.
+    Domain {
+        /// The domain's name.
+        domain: String,
+        /// What.
+        what: DomainDiagnostic,
+    },
+    /// Threads seemed to be on one CPU at once, because a switch was lost.
+    OverlappingSlices {
+        /// How often.
+        times: u64,
+    },
+    /// CPU time was spent on CPUs whose socket is not known.
+    CpuWithoutSocket {
+        /// How much.
+        cpu_ns: u64,
+    },
+    /// What timing a process's kernels cost it.
+    KernelCost(KernelTier),
+    /// Kernels of a process are missing, or have no stack.
+    KernelsMissing(KernelTier),
+    /// Launches stand in another launch's stack, or in none.
+    LaunchStacksThinned(LaunchStacks),
+    /// Events were lost while recording.
+    EventsLost(BTreeMap<LossReason, u64>),
+    /// No source of energy: only time is shown.
+    NoEnergySource,
+    /// CPU time of the target that no sample saw.
+    UnsampledTime {
+        /// How much.
+        unsampled_ns: u64,
+        /// Of how much.
+        of_ns: u64,
+    },
+    /// So few samples that shares are rough.
+    FewSamples {
+        /// How many.
+        samples: u64,
+    },
+    /// Energy of windows in which nobody ran is left over: the idle baseline does not fit.
+    ResidualLarge(Vec<(String, MicroJoules)>),
+    /// Sums that should be equal are not: an error in energy-trace.
+    LedgerImbalance(Vec<(Imbalance, MicroJoules)>),
+}
+
+/// Which sum is not what it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Imbalance {
+    /// A domain's parts do not add up to what was measured.
+    Domain(String),
+    /// The stacks of a class of domains do not add up to the target's energy.
+    Stacks(&'static str),
+}
+
+/// A finding about one domain's energy.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DomainDiagnostic {
+    /// Time without a reading.
+    NoReading {
+        /// How much.
+        missing_ns: u64,
+        /// Of how much.
+        of_ns: u64,
+        /// Why, each reason once.
+        reasons: Vec<GapReason>,
+    },
+    /// Intervals hold more power than any such hardware draws.
+    ImplausiblePower {
+        /// How many.
+        intervals: u64,
+    },
+    /// No idle power is known.
+    NoIdleBaseline,
+    /// A GPU's energy above idle is nobody's.
+    GpuUnattributed,
+    /// How a GPU's energy was split.
+    GpuSplit(GpuSplit),
+    /// Functions of which only the sum is known.
+    GpuNotToldApart {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// The run does not show how much power each function draws.
+    ModelCpuTime {
+        /// The checks that failed; none where nothing could be fitted.
+        failed: Vec<ValidityCheck>,
+    },
+    /// Samples came in step with the program.
+    SamplesInStep,
+    /// CPUs drew less while others were busy as well.
+    LessBesideOthers {
+        /// What one of two busy CPUs draws beside what it draws alone.
+        eta: f64,
+    },
+    /// The counter was below the idle power while something ran.
+    IdleAboveCounter {
+        /// What was charged as negative shares.
+        negative: MicroJoules,
+    },
+    /// A meter's log was moved in time.
+    MeterLag {
+        /// How late it is; negative: early.
+        late_ns: i64,
+        /// How well its power goes with the CPUs' work then (r²).
+        fit: f64,
+        /// How well without.
+        unshifted: f64,
+    },
+}
+
+/// Why a counter says nothing about a stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GapReason {
+    /// Before the first or after the last good reading.
+    NoReading,
+    /// The counter went back, and not because it is full: the driver was loaded again, or the machine slept.
+    WentBack,
+    /// So long without a reading that a full turn of the counter could hide in it.
+    TooLong,
+    /// The machine slept meanwhile.
+    Slept,
+}
+
+/// How a GPU's energy was split among the kinds of work that it did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GpuSplit {
+    /// What was known of the work.
+    pub by: SplitBy,
+    /// Kinds of work.
+    pub kinds: usize,
+    /// Steps of the counter.
+    pub steps: usize,
+    /// How the steps showed what each kind takes; `None` where they do not.
+    pub learned: Option<MeterFit>,
+    /// Whether the meter shows this device's energy alone, and kernels ran one after the other.
+    pub alone: bool,
+}
+
+/// What is known of the work that a GPU did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SplitBy {
+    /// Launches alone.
+    Launches,
+    /// Launches, and waits for their end.
+    Waits,
+    /// When each kernel ran.
+    Kernels {
+        /// The part of the busy time in which several ran at once.
+        crowded: f64,
+        /// Whether each counts with its whole time then, and not with its part of the moment.
+        whole: bool,
+    },
+}
+
+/// What the steps of a GPU's counter showed of the meter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeterFit {
+    /// How late the counter is, in seconds.
+    pub late_s: f64,
+    /// The part of the time at which the sensor looks.
+    pub duty: f64,
+    /// Seconds of which each reading is the mean; 0: it is none.
+    pub mean_s: f64,
+    /// The condition number of the fit.
+    pub condition: f64,
+}
+
+impl Diagnostic {
+    /// A finding about a domain.
+    pub fn of(domain: &str, what: DomainDiagnostic) -> Self {
+        Self::Domain { domain: domain.to_owned(), what }
+    }
+
+    /// A stable word for scripts: `no-reading`.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Recorded(found) => found.code(),
+            Self::Domain { what, .. } => what.code(),
+            Self::OverlappingSlices { .. } => "overlapping-slices",
+            Self::CpuWithoutSocket { .. } => "cpu-without-socket",
+            Self::KernelCost(_) => "gpu-kernel-cost",
+            Self::KernelsMissing(_) => "gpu-kernels-missing",
+            Self::LaunchStacksThinned(_) => "gpu-stacks-thinned",
+            Self::EventsLost(_) => "events-lost",
+            Self::NoEnergySource => "no-energy-source",
+            Self::UnsampledTime { .. } => "unsampled-time",
+            Self::FewSamples { .. } => "few-samples",
+            Self::ResidualLarge(_) => "residual-large",
+            Self::LedgerImbalance(_) => "ledger-imbalance",
+        }
+    }
+}
+
+impl DomainDiagnostic {
+    /// A stable word for scripts.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NoReading { .. } => "no-reading",
+            Self::ImplausiblePower { .. } => "implausible-power",
+            Self::NoIdleBaseline => "no-idle-baseline",
+            Self::GpuUnattributed => "gpu-unattributed",
+            Self::GpuSplit(GpuSplit { by: SplitBy::Kernels { .. }, .. }) => "gpu-by-kernels",
+            Self::GpuSplit(_) => "gpu-by-launches",
+            Self::GpuNotToldApart { .. } => "gpu-not-told-apart",
+            Self::ModelCpuTime { .. } => "model-cpu-time",
+            Self::SamplesInStep => "samples-in-step",
+            Self::LessBesideOthers { .. } => "less-beside-others",
+            Self::IdleAboveCounter { .. } => "idle-above-counter",
+            Self::MeterLag { .. } => "meter-lag",
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The interpreter of a process, and what drives the sampler. Part of what a recording holds (`record`).
+//!
+//! Leaves out finding them out (`unwind/`, `probe/`) and the sentences for a refusal, which the report makes.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The interpreter of a process.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Runtime {
+    /// CPython whose frames are read.
+    CPython {
+        /// Its version: `3.11.2`.
+        version: String,
+    },
+    /// CPython whose frames cannot be read: native frames only.
+    Refused {
+        /// Its version, where it is known.
+        version: Option<String>,
+        /// The file that holds it.
+        file: String,
+        /// Why.
+        reason: RuntimeRefusal,
+    },
+    /// Another interpreter, in the words of the version that wrote it.
+    Other(String),
+}
+
+/// Why an interpreter's frames cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RuntimeRefusal {
+    /// Its version cannot be read.
+    NoVersion,
+    /// A version whose layout is not known.
+    UnknownVersion,
+    /// It is a debug build, whose layout is not known.
+    DebugBuild,
+    /// Its table of offsets is that of another version.
+    OtherTable,
+    /// Its table of offsets is damaged.
+    DamagedTable,
+}
+
+/// What drives the sampler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SampleEvent {
+    /// Hardware cycles: non-maskable interrupts.
+    Cycles,
+    /// A timer of the kernel: ordinary interrupts.
+    CpuClock,
+}
+
+impl SampleEvent {
+    /// Its name, as `--sample-event` and the report have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycles",
+            Self::CpuClock => "cpu-clock",
+        }
+    }
+}
+
+impl fmt::Display for SampleEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,282 @@
+//! Formats 3 to 6, frozen: records as energy-trace wrote them while a recording held sentences.
+//!
+//! The shapes are those of their time, and nothing else uses them; a record whose shape is the same since is today's. Whoever changes a
+//! type of today that is used here copies its old shape to this file. Sentences that versions wrote become types again (`texts`); what is
+//! not known is kept as it is. Leaves out the packed lists, which are the same in all formats (`wire.rs`).
+
+mod texts;
+
+use super::record;
+use super::record::{
+    CopyOutcome, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, Histogram, IdleBaseline, IdleOrigin,
+    Ignored, IgnoredReason, KernelTier, LaunchStacks, Launches, Library, LossReason, Name, Origin, Quality,
+    Reading, Record, RecordingDiagnostic, Runtime, Sample, SampleEvent, Scope, Slice, Source, SourceId,
+    SourceNote, StackNode, Stranger, Summary, Thread, Unseen, Unwinding, Wait, Wake,
+};
+use crate::clock::{KtimeNs, WallAnchor};
+use crate::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId};
+use crate::units::{MicroJoules, MicroWatts};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// One entry. The order of the variants is the format.
+#[derive(Deserialize)]
+pub(super) enum OldRecord {
+    Header(OldHeader),
+    Domain(OldDomain),
+    Readings(DomainId, Vec<Reading>),
+    Process(OldProcess),
+    Thread(Thread),
+    Frame(FrameId, Frame),
+    Stack(StackId, StackNode),
+    Slices(Vec<Slice>),
+    Samples(Vec<Sample>),
+    Name(FrameId, Name),
+    Summary(OldSummary),
+    Slept(KtimeNs),
+    Inlined(FrameId, Vec<Name>),
+    Renamed(FrameId, KtimeNs, Name),
+    Library(Library),
+    Waits(Vec<Wait>),
+    Wakes(Vec<Wake>),
+    PoolLoop(FrameId),
+    GpuMeter(DomainId, GpuMeter),
+    GpuUses(DomainId, Vec<GpuUse>),
+    Launches(Launches),
+    GpuWaits(Vec<GpuWait>),
+    Cores(Vec<Vec<CpuId>>),
+    GpuBusy(Vec<GpuBusy>),
+    KernelTier(KernelTier),
+    LaunchStacks(LaunchStacks),
+    Stranger(Stranger),
+    Frequencies(Frequencies),
+    Unseen(Vec<Unseen>),
+}
+
+impl OldRecord {
+    /// The last format of this shape.
+    pub(super) const LAST_FORMAT: u32 = 6;
+}
+
+impl From<OldRecord> for Record {
+    fn from(old: OldRecord) -> Self {
+        match old {
+            OldRecord::Header(header) => Self::Header(header.into()),
+            OldRecord::Domain(domain) => Self::Domain(domain.into()),
+            OldRecord::Readings(domain, readings) => Self::Readings(domain, readings),
+            OldRecord::Process(process) => Self::Process(process.into()),
+            OldRecord::Thread(thread) => Self::Thread(thread),
+            OldRecord::Frame(id, frame) => Self::Frame(id, frame),
+            OldRecord::Stack(id, node) => Self::Stack(id, node),
+            OldRecord::Slices(slices) => Self::Slices(slices),
+            OldRecord::Samples(samples) => Self::Samples(samples),
+            OldRecord::Name(id, name) => Self::Name(id, name),
+            OldRecord::Summary(summary) => Self::Summary(summary.into()),
+            OldRecord::Slept(at) => Self::Slept(at),
+            OldRecord::Inlined(id, names) => Self::Inlined(id, names),
+            OldRecord::Renamed(id, at, name) => Self::Renamed(id, at, name),
+            OldRecord::Library(library) => Self::Library(library),
+            OldRecord::Waits(waits) => Self::Waits(waits),
+            OldRecord::Wakes(wakes) => Self::Wakes(wakes),
+            OldRecord::PoolLoop(frame) => Self::PoolLoop(frame),
+            OldRecord::GpuMeter(domain, meter) => Self::GpuMeter(domain, meter),
+            OldRecord::GpuUses(domain, uses) => Self::GpuUses(domain, uses),
+            OldRecord::Launches(launches) => Self::Launches(launches),
+            OldRecord::GpuWaits(waits) => Self::GpuWaits(waits),
+            OldRecord::Cores(cores) => Self::Cores(cores),
+            OldRecord::GpuBusy(busy) => Self::GpuBusy(busy),
+            OldRecord::KernelTier(tier) => Self::KernelTier(tier),
+            OldRecord::LaunchStacks(stacks) => Self::LaunchStacks(stacks),
+            OldRecord::Stranger(stranger) => Self::Stranger(stranger),
+            OldRecord::Frequencies(read) => Self::Frequencies(read),
+            OldRecord::Unseen(stretches) => Self::Unseen(stretches),
+        }
+    }
+}
+
+/// What was known when the recording started.
+#[derive(Deserialize)]
+pub(super) struct OldHeader {
+    version: String,
+    command: Vec<String>,
+    anchor: WallAnchor,
+    kernel: String,
+    cpu_model: String,
+    sockets: BTreeMap<CpuId, SocketId>,
+    sample_hz: u32,
+    sample_event: String,
+    system_wide: bool,
+    sources: Vec<OldSource>,
+}
+
+impl From<OldHeader> for record::Header {
+    fn from(old: OldHeader) -> Self {
+        let OldHeader {
+            version, command, anchor, kernel, cpu_model, sockets, sample_hz, system_wide, ..
+        } = old;
+        let sample_event = match old.sample_event.as_str() {
+            "cycles" => Some(SampleEvent::Cycles),
+            "cpu-clock" => Some(SampleEvent::CpuClock),
+            _ => None,
+        };
+        let sources = old.sources.into_iter().map(Source::from).collect();
+        Self {
+            version,
+            command,
+            anchor,
+            kernel,
+            cpu_model,
+            sockets,
+            sample_hz,
+            sample_event,
+            system_wide,
+            sources,
+        }
+    }
+}
+
+/// A power source.
+#[derive(Deserialize)]
+struct OldSource {
+    name: String,
+    domains: Vec<String>,
+    period_ns: u64,
+    quality: Quality,
+    ignored: Vec<OldIgnored>,
+    notes: Vec<String>,
+}
+
+/// What a source offers and is not used.
+#[derive(Deserialize)]
+struct OldIgnored {
+    domain: String,
+    why: String,
+}
+
+impl From<OldSource> for Source {
+    fn from(old: OldSource) -> Self {
+        let OldSource { name, domains, period_ns, quality, ignored, notes } = old;
+        let ignored = ignored
+            .into_iter()
+            .map(|OldIgnored { domain, why }| Ignored { domain, reason: IgnoredReason::Other(why) });
+        Self {
+            id: SourceId::from_name(&name),
+            domains,
+            period_ns,
+            quality,
+            ignored: ignored.collect(),
+            notes: notes.into_iter().map(SourceNote::Other).collect(),
+        }
+    }
+}
+
+/// A power domain.
+#[derive(Deserialize)]
+pub(super) struct OldDomain {
+    id: DomainId,
+    name: String,
+    class: record::DomainClass,
+    scope: Scope,
+    origin: OldOrigin,
+    idle: Option<OldIdleBaseline>,
+}
+
+/// How the energy of a domain was learned.
+#[derive(Deserialize)]
+enum OldOrigin {
+    Counter { source: String, place: String, max_range: Option<MicroJoules>, quality: Quality },
+    Model { idle: MicroWatts, core: MicroWatts },
+}
+
+/// Power of a domain when nothing ran.
+#[derive(Deserialize)]
+struct OldIdleBaseline {
+    power: MicroWatts,
+    how: String,
+}
+
+impl From<OldDomain> for record::Domain {
+    fn from(old: OldDomain) -> Self {
+        let OldDomain { id, name, class, scope, origin, idle } = old;
+        let origin = match origin {
+            OldOrigin::Counter { source, place, max_range, quality } => {
+                Origin::Counter { source: SourceId::from_name(&source), place, max_range, quality }
+            }
+            OldOrigin::Model { idle, core } => Origin::Model { idle, core },
+        };
+        let idle = idle.map(|OldIdleBaseline { power, how }| {
+            let origin = texts::idle_origin(&how).unwrap_or(IdleOrigin::Other(how));
+            IdleBaseline { power, origin }
+        });
+        Self { id, name, class, scope, origin, idle }
+    }
+}
+
+/// A program in a process.
+#[derive(Deserialize)]
+pub(super) struct OldProcess {
+    key: ProcessKey,
+    pid: Pid,
+    parent: Option<ProcessKey>,
+    name: String,
+    command: Vec<String>,
+    runtime: Option<String>,
+}
+
+impl From<OldProcess> for record::Process {
+    fn from(old: OldProcess) -> Self {
+        let OldProcess { key, pid, parent, name, command, runtime } = old;
+        let runtime = runtime.map(|text| texts::runtime(&text).unwrap_or(Runtime::Other(text)));
+        Self { key, pid, parent, name, command, runtime }
+    }
+}
+
+/// What was known when the recording ended.
+#[derive(Deserialize)]
+pub(super) struct OldSummary {
+    start: KtimeNs,
+    end: KtimeNs,
+    exit_code: Option<i32>,
+    lost: BTreeMap<String, u64>,
+    unwinding: Unwinding,
+    raw: BTreeMap<String, u64>,
+    bpf_ns: Option<u64>,
+    tracer_cpu_ns: u64,
+    read_latency: Histogram,
+    read_lateness: Histogram,
+    warnings: Vec<OldWarning>,
+}
+
+/// A warning: its code, and a sentence.
+#[derive(Deserialize)]
+struct OldWarning {
+    code: String,
+    text: String,
+}
+
+impl From<OldSummary> for Summary {
+    fn from(old: OldSummary) -> Self {
+        let lost = |(text, count): (String, u64)| {
+            (texts::loss_reason(&text).unwrap_or(LossReason::Other(text)), count)
+        };
+        let copies = |(text, count): (String, u64)| {
+            (texts::copy_outcome(&text).unwrap_or(CopyOutcome::Other(text)), count)
+        };
+        let diagnostic = |OldWarning { code, text }| {
+            texts::diagnostic(&code, &text).unwrap_or(RecordingDiagnostic::Other { code, text })
+        };
+        Self {
+            start: old.start,
+            end: old.end,
+            exit_code: old.exit_code,
+            lost: old.lost.into_iter().map(lost).collect(),
+            unwinding: old.unwinding,
+            copies: old.raw.into_iter().map(copies).collect(),
+            bpf_ns: old.bpf_ns,
+            tracer_cpu_ns: old.tracer_cpu_ns,
+            read_latency: old.read_latency,
+            read_lateness: old.read_lateness,
+            diagnostics: old.warnings.into_iter().map(diagnostic).collect(),
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Power sources as they were found: what was taken, what was not and why. Part of what a recording holds (`record`).
+//!
+//! Leaves out the domains that they give (`domain`) and the sentences for reasons and remarks, which the report makes.
+
+use super::domain::Quality;
+use crate::units::MicroWatts;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Which source: what drives it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum SourceId {
+    /// RAPL through sysfs.
+    Powercap,
+    /// RAPL through the kernel's perf PMUs.
+    Perf,
+    /// Energy sensors of `/sys/class/hwmon`.
+    Hwmon,
+    /// NVIDIA GPUs.
+    Nvml,
+    /// AMD GPUs.
+    AmdGpu,
+    /// No counter: power estimated from CPU time.
+    Model,
+    /// A log of another meter.
+    Replay,
+    /// One that this version does not know, by its name.
+    Other(String),
+}
+
+impl SourceId {
+    /// All sources that this version knows.
+    pub const ALL: [Self; 7] =
+        [Self::Powercap, Self::Perf, Self::Hwmon, Self::Nvml, Self::AmdGpu, Self::Model, Self::Replay];
+
+    /// Its name, on the command line and in reports.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Powercap => "powercap",
+            Self::Perf => "perf",
+            Self::Hwmon => "hwmon",
+            Self::Nvml => "nvml",
+            Self::AmdGpu => "amdgpu",
+            Self::Model => "model",
+            Self::Replay => "replay",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// The source of that name.
+    pub fn from_name(name: &str) -> Self {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        known.unwrap_or_else(|| Self::Other(name.to_owned()))
+    }
+}
+
+impl fmt::Display for SourceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A power source as it was found on this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// Which one.
+    pub id: SourceId,
+    /// Names of the domains taken from it.
+    pub domains: Vec<String>,
+    /// Time between two readings as asked for; 0 for a source that is not read (the model).
+    pub period_ns: u64,
+    /// How much its numbers can be trusted.
+    pub quality: Quality,
+    /// What it offers and is not used.
+    pub ignored: Vec<Ignored>,
+    /// Parameters and remarks for the reader.
+    pub notes: Vec<SourceNote>,
+}
+
+/// A domain or source that is there and is not used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ignored {
+    /// Its name.
+    pub domain: String,
+    /// Why.
+    pub reason: IgnoredReason,
+}
+
+/// Why a domain or a source is not used. Texts of errors are the system's or the library's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IgnoredReason {
+    /// The driver's folder does not exist.
+    NoDriver {
+        /// The folder.
+        path: String,
+        /// How to load the driver.
+        driver: Driver,
+    },
+    /// A folder that is there cannot be listed.
+    Unlistable {
+        /// The folder.
+        path: String,
+        /// The system's reason.
+        error: String,
+    },
+    /// The driver is loaded and found no counter.
+    NoZones {
+        /// Its folder.
+        path: String,
+    },
+    /// No chip below the folder has an energy sensor.
+    NoSensors {
+        /// The folder.
+        path: String,
+    },
+    /// No card below the folder has the table that holds energy.
+    NoCards {
+        /// The folder.
+        path: String,
+    },
+    /// The counter moves in steps too coarse to be divided among functions.
+    TooCoarse {
+        /// Joules of a step.
+        step_j: u64,
+    },
+    /// A part of a domain that is read as a whole.
+    PartOf(Whole),
+    /// What psys covers on a further socket differs from board to board.
+    FurtherPsys,
+    /// It shows the counter of a domain that is read.
+    SameCounter {
+        /// That domain, or its zone.
+        first: String,
+    },
+    /// Not a domain that this version knows.
+    UnknownDomain,
+    /// What this chip's energy is of is not known to this version.
+    UnknownChip,
+    /// A file cannot be read.
+    Unreadable {
+        /// The file.
+        path: String,
+        /// The system's reason.
+        error: String,
+    },
+    /// Root alone may read the file.
+    RootOnly {
+        /// The file as it was looked for.
+        path: String,
+        /// Where it lies after all links.
+        real_path: String,
+        /// How this program is given the capabilities to read it.
+        capabilities: String,
+    },
+    /// A perf event cannot be opened.
+    EventRefused {
+        /// The event: `power/energy-pkg/`.
+        event: String,
+        /// The system's reason.
+        error: String,
+    },
+    /// Root alone may open the perf event.
+    EventRootOnly {
+        /// The event.
+        event: String,
+    },
+    /// Powercap reads it already; the two are compared before the start.
+    ReadByPowercap,
+    /// It is read from a file, and none was named.
+    NeedsFile,
+    /// Another source reads the sockets.
+    OtherSourceReadsSockets,
+    /// GPUs are switched off.
+    GpusOff,
+    /// The CPUs have a counter, so that no model is needed.
+    CpusHaveCounter,
+    /// Estimates are refused.
+    EstimatesRefused,
+    /// The NVML library cannot be loaded, or does not work.
+    Library {
+        /// The library.
+        path: String,
+        /// What is wrong with it.
+        problem: LibraryProblem,
+    },
+    /// The driver shows no device.
+    NoDevice,
+    /// The device's energy counter cannot be read.
+    DeviceUnreadable {
+        /// The driver's reason.
+        error: String,
+    },
+    /// The device has no energy counter, and no power that says what it is a mean of.
+    NoEnergyNoPower,
+    /// The device has no energy counter, and estimates are refused.
+    NoEnergyMeasuredOnly,
+    /// The metrics table of the card cannot be used.
+    Metrics(MetricsProblem),
+    /// The source cannot be had.
+    Failed {
+        /// Why, as the source says it.
+        error: String,
+    },
+    /// Another reason, in the words of the version that wrote it.
+    Other(String),
+}
+
+/// A driver that gives energy counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Driver {
+    /// RAPL in sysfs.
+    IntelRaplMsr,
+    /// RAPL as a PMU.
+    Rapl,
+}
+
+/// What a part belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Whole {
+    /// The package of that name.
+    Package(String),
+    /// The package of an event.
+    AnyPackage,
+    /// The graphics card.
+    Card,
+    /// The socket.
+    Socket,
+}
+
+/// What is wrong with an NVML library. Texts are the loader's or the library's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LibraryProblem {
+    /// It cannot be loaded.
+    NotLoaded(String),
+    /// It lacks what an NVML library has.
+    NotNvml(String),
+    /// The driver is not loaded.
+    DriverNotLoaded,
+    /// The library and the loaded driver have different versions.
+    VersionMismatch,
+    /// Something else.
+    Failed(String),
+}
+
+/// Why a card's metrics table cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MetricsProblem {
+    /// It has no head.
+    NoHead,
+    /// It is cut off.
+    CutOff,
+    /// It is that of an APU, which holds no energy.
+    Apu,
+    /// It has a revision that is not known.
+    Revision(u8, u8),
+    /// The firmware counts no energy.
+    NoEnergy,
+}
+
+/// A parameter of a source, or a remark on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SourceNote {
+    /// The range of a domain's counter cannot be read: one that returns to zero is a gap and not a wrap.
+    NoRange {
+        /// The domain.
+        domain: String,
+        /// The file that should hold the range.
+        path: String,
+    },
+    /// The processor adds noise to its energy counters.
+    FilterOn,
+    /// The processor may add noise to its energy counters; whether it does could not be read.
+    FilterPossible,
+    /// What hardware a domain is.
+    DomainIs {
+        /// The domain.
+        domain: String,
+        /// The sensor, card or device.
+        place: String,
+    },
+    /// The version of NVIDIA's driver.
+    Driver(String),
+    /// A device's model.
+    DeviceModel {
+        /// The domain.
+        domain: String,
+        /// The model as the driver names it.
+        model: String,
+    },
+    /// The device is split into instances, and the counter is that of all of them.
+    MigOn {
+        /// The domain.
+        domain: String,
+    },
+    /// The device's power reading is a mean over a second and is not used.
+    AveragedPowerUnused {
+        /// The domain.
+        domain: String,
+    },
+    /// The counter may include the CPU of the module.
+    MayIncludeCpu {
+        /// The domain.
+        domain: String,
+    },
+    /// How long a step of the meter takes.
+    MeterStep {
+        /// The domain.
+        domain: String,
+        /// Nanoseconds of a step; `None`: it could not be seen before the start.
+        tick_ns: Option<u64>,
+    },
+    /// By how much the counter differs from the device's own power.
+    CounterAgainstPower {
+        /// The domain.
+        domain: String,
+        /// The counter's energy over that of the power, in thousandths.
+        permille: u32,
+    },
+    /// By how much perf differs from powercap.
+    PerfAgainstPowercap {
+        /// The domain.
+        domain: String,
+        /// The difference in thousandths.
+        permille: i64,
+    },
+    /// What the model takes.
+    ModelParameters {
+        /// Power of the machine all the time.
+        idle: MicroWatts,
+        /// Power that one busy CPU adds.
+        core: MicroWatts,
+        /// Logical CPUs.
+        cpus: u64,
+    },
+    /// The model uses its defaults.
+    ModelDefaults,
+    /// A log that is replayed.
+    Replayed {
+        /// The file.
+        path: String,
+        /// Its rows.
+        rows: u64,
+        /// Whether its times are those of the wall; else they count from the start of the run.
+        wall_time: bool,
+    },
+    /// Another remark, in the words of the version that wrote it.
+    Other(String),
+}

@@ -1,0 +1,125 @@
+//! What the reader should know before believing a number, gathered: the recording's, the attribution's, and those about the whole.
+//!
+//! Leaves out the sentences (`sentences`) and how sure each single number is (`sampling_error.rs`, flags).
+
+use super::sentences::source_note;
+use super::{DomainChoice, run};
+use energy_trace_model::ids::StackId;
+use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::diagnostics::{Diagnostic, Imbalance};
+use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::recording::record::{
+    CutReason, DomainClass, FrameKind, LossReason, Quality, RecordingDiagnostic,
+};
+use energy_trace_model::units::MicroJoules;
+use std::collections::BTreeMap;
+
+/// All diagnostics: the recording's, the attribution's, then those about the whole. The same is said once.
+pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
+    let recorded = profile.run.summary.iter().flat_map(|summary| summary.diagnostics.iter().cloned());
+    let mut all: Vec<Diagnostic> = Vec::new();
+    let whole = [
+        cut_off(profile),
+        lost(profile),
+        no_energy(profile),
+        unsampled(profile),
+        few_samples(profile),
+        residual(profile),
+        imbalance(profile),
+    ];
+    let found = recorded.map(Diagnostic::Recorded).chain(profile.diagnostics.iter().cloned());
+    for diagnostic in found.chain(whole.into_iter().flatten()) {
+        let cut_twice = is_cut(&diagnostic) && all.iter().any(is_cut);
+        if !cut_twice && !all.contains(&diagnostic) {
+            all.push(diagnostic);
+        }
+    }
+    all
+}
+
+/// Whether a recording ends early. Reading says it with the place of the cut; then it is not said again.
+const fn is_cut(diagnostic: &Diagnostic) -> bool {
+    matches!(diagnostic, Diagnostic::Recorded(RecordingDiagnostic::RecordingCut { .. }))
+}
+
+/// All that was lost, whatever the reason.
+pub(crate) fn lost_total(profile: &Profile) -> u64 {
+    let lost = profile.run.summary.iter().flat_map(|summary| summary.lost.values());
+    lost.fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+fn cut_off(profile: &Profile) -> Option<Diagnostic> {
+    let cut = RecordingDiagnostic::RecordingCut { whole_bytes: None, reason: CutReason::NoEnd };
+    profile.run.summary.is_none().then_some(Diagnostic::Recorded(cut))
+}
+
+fn lost(profile: &Profile) -> Option<Diagnostic> {
+    let lost = profile.run.summary.iter().flat_map(|summary| summary.lost.clone());
+    let lost: BTreeMap<LossReason, u64> = lost.filter(|(_, count)| *count > 0).collect();
+    (!lost.is_empty()).then_some(Diagnostic::EventsLost(lost))
+}
+
+fn no_energy(profile: &Profile) -> Option<Diagnostic> {
+    profile.ledger.is_empty().then_some(Diagnostic::NoEnergySource)
+}
+
+/// Time that no sample saw, where it is more than a twentieth.
+fn unsampled(profile: &Profile) -> Option<Diagnostic> {
+    // In the logical view it may stand below its callers.
+    let is_unsampled = |stack: StackId| {
+        let innermost = profile.stacks.get(stack.index()).map(|node| node.frame.index());
+        let frame = innermost.and_then(|frame| profile.frames.get(frame));
+        frame.is_some_and(|frame| frame.kind == FrameKind::Special && frame.name == UNSAMPLED)
+    };
+    let time = |rows: &mut dyn Iterator<Item = u64>| rows.fold(0, u64::saturating_add);
+    let of_ns = time(&mut profile.rows.iter().map(|row| row.time_ns));
+    let unsampled = profile.rows.iter().filter(|row| row.stack.is_none_or(is_unsampled));
+    let unsampled_ns = time(&mut unsampled.map(|row| row.time_ns));
+    (unsampled_ns > of_ns / 20).then_some(Diagnostic::UnsampledTime { unsampled_ns, of_ns })
+}
+
+fn few_samples(profile: &Profile) -> Option<Diagnostic> {
+    let samples = profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.samples));
+    let ran = profile.rows.iter().any(|row| row.time_ns > 0);
+    (ran && samples < 100).then_some(Diagnostic::FewSamples { samples })
+}
+
+/// Energy of windows in which nobody ran, where it is more than 1/200 of a domain: the bound that the design sets for a fitting idle
+/// baseline.
+fn residual(profile: &Profile) -> Option<Diagnostic> {
+    let large = |residual: MicroJoules, measured: MicroJoules| {
+        residual.as_uj().unsigned_abs().saturating_mul(200) > measured.as_uj().unsigned_abs()
+    };
+    let rows = profile.ledger.iter().filter(|row| large(row.residual, row.measured));
+    let domains: Vec<_> = rows.map(|row| (row.domain.clone(), row.residual)).collect();
+    (!domains.is_empty()).then_some(Diagnostic::ResidualLarge(domains))
+}
+
+fn imbalance(profile: &Profile) -> Option<Diagnostic> {
+    let broken = profile.ledger.iter().filter(|row| row.imbalance() != MicroJoules::ZERO);
+    let mut sums: Vec<(Imbalance, MicroJoules)> =
+        broken.map(|row| (Imbalance::Domain(row.domain.clone()), row.imbalance())).collect();
+    for class in DomainClass::ALL {
+        let target = run::target(profile, DomainChoice::Class(class));
+        let rows: MicroJoules = profile.rows.iter().map(|row| row.energy[class]).sum();
+        if rows != target {
+            sums.push((Imbalance::Stacks(class.name()), target - rows));
+        }
+    }
+    (!sums.is_empty()).then_some(Diagnostic::LedgerImbalance(sums))
+}
+
+/// Whether any number of the run is estimated, and the sentence that says so.
+pub(crate) fn estimate_note(profile: &Profile) -> Option<String> {
+    let estimated: Vec<&str> = (profile.ledger.iter())
+        .filter(|row| row.quality == Quality::Estimated)
+        .map(|row| row.domain.as_str())
+        .collect();
+    if estimated.is_empty() {
+        return None;
+    }
+    let sources = profile.run.header.sources.iter().filter(|source| source.quality == Quality::Estimated);
+    let notes: Vec<String> = sources.flat_map(|source| source.notes.iter().map(source_note)).collect();
+    let notes = if notes.is_empty() { String::new() } else { format!(": {}", notes.join("; ")) };
+    Some(format!("estimated, there is no energy counter for {}{notes}", estimated.join(", ")))
+}

@@ -1,0 +1,249 @@
+//! Sentences for what the attribution found, and for what only shows in the whole.
+
+use super::losses::loss;
+use super::{in_seconds, recorded};
+use energy_trace_model::profile::diagnostics::{
+    Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SplitBy,
+};
+use energy_trace_model::profile::validity::ValidityCheck;
+use energy_trace_model::recording::record::{KernelTier, LaunchStacks, LossReason};
+use energy_trace_model::units::MicroJoules;
+use std::collections::BTreeMap;
+
+/// What was found, what it changes, and what to do about it.
+pub fn diagnostic(found: &Diagnostic) -> String {
+    match found {
+        Diagnostic::Recorded(found) => recorded(found),
+        Diagnostic::Domain { domain, what } => format!("{domain}: {}", domain_fact(what)),
+        Diagnostic::OverlappingSlices { times } => format!(
+            "{times} times two threads seemed to be on one CPU at once, because a switch was lost; the earlier one was taken to end where \
+             the later one began"
+        ),
+        Diagnostic::CpuWithoutSocket { cpu_ns } => format!(
+            "{:.2} s were spent on CPUs whose socket is not known (plugged in during the run?); no socket's energy is charged for them",
+            in_seconds(*cpu_ns)
+        ),
+        Diagnostic::KernelCost(tier) => kernel_cost(tier),
+        Diagnostic::KernelsMissing(tier) => kernels_missing(tier),
+        Diagnostic::LaunchStacksThinned(stacks) => stacks_thinned(*stacks),
+        Diagnostic::EventsLost(lost) => events_lost(lost),
+        Diagnostic::NoEnergySource => NO_ENERGY_SOURCE.to_owned(),
+        Diagnostic::UnsampledTime { unsampled_ns, of_ns } => format!(
+            "{} of the target's CPU time was seen by no sample and stands in `[unsampled]`; raise `-F`",
+            percent_of(*unsampled_ns, *of_ns)
+        ),
+        Diagnostic::FewSamples { samples } => {
+            format!("only {samples} samples: shares of functions are rough; record for longer or raise `-F`")
+        }
+        Diagnostic::ResidualLarge(domains) => {
+            let domains: Vec<String> =
+                domains.iter().map(|(domain, residual)| format!("{domain} {residual}")).collect();
+            format!(
+                "the idle baseline does not fit: more than 0.5 % is left over in windows in which nobody ran ({}); measure it on a quiet \
+                 machine or give `--idle-watts`",
+                domains.join(", ")
+            )
+        }
+        Diagnostic::LedgerImbalance(broken) => imbalance(broken),
+    }
+}
+
+const NO_ENERGY_SOURCE: &str =
+    "no energy source: only time is shown; `energy-trace doctor` says which sources this machine has";
+
+fn imbalance(broken: &[(Imbalance, MicroJoules)]) -> String {
+    let which = |(sum, by): &(Imbalance, MicroJoules)| match sum {
+        Imbalance::Domain(domain) => format!("{domain} by {by}"),
+        Imbalance::Stacks(class) => format!("stacks of {class} by {by}"),
+    };
+    let broken: Vec<String> = broken.iter().map(which).collect();
+    format!(
+        "the ledger does not balance ({}): this is an error in energy-trace, please report it",
+        broken.join(", ")
+    )
+}
+
+fn events_lost(lost: &BTreeMap<LossReason, u64>) -> String {
+    let all = lost.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+    let reasons: Vec<String> =
+        lost.iter().map(|(reason, count)| format!("{}: {count}", loss(reason))).collect();
+    let full = lost.keys().any(LossReason::is_full_buffer);
+    let advice = if full { "; a lower rate, `-F`, loses fewer" } else { "" };
+    format!("{all} events were lost while recording ({}){advice}", reasons.join("; "))
+}
+
+/// The sentence behind `package-0: `.
+fn domain_fact(what: &DomainDiagnostic) -> String {
+    match what {
+        DomainDiagnostic::NoReading { missing_ns, of_ns, reasons } => {
+            no_reading(*missing_ns, *of_ns, reasons)
+        }
+        DomainDiagnostic::ImplausiblePower { intervals } => format!(
+            "{intervals} intervals hold more power than any such hardware draws; they are counted as the counter says"
+        ),
+        DomainDiagnostic::NoIdleBaseline => NO_IDLE_BASELINE.to_owned(),
+        DomainDiagnostic::GpuUnattributed => GPU_UNATTRIBUTED.to_owned(),
+        DomainDiagnostic::GpuSplit(split) => gpu_split(*split),
+        DomainDiagnostic::GpuNotToldApart { names } => {
+            format!("these run in such proportions that only their sum is known: {}", names.join(", "))
+        }
+        DomainDiagnostic::ModelCpuTime { failed } => model_cpu_time(failed),
+        DomainDiagnostic::SamplesInStep => SAMPLES_IN_STEP.to_owned(),
+        DomainDiagnostic::LessBesideOthers { eta } => format!(
+            "each CPU drew up to {:.0} % less while others were busy as well (they share cores, a clock or turbo; the recording does not \
+             say which), and functions' time counts by that",
+            50.0 * (1.0 - eta)
+        ),
+        DomainDiagnostic::IdleAboveCounter { negative } => format!(
+            "while something ran, the counter was below the idle power in part of the run; {negative} were charged as negative shares. \
+             Was the machine busy when its idle power was measured? --idle-watts W sets it"
+        ),
+        DomainDiagnostic::MeterLag { late_ns, fit, unshifted } => {
+            let way = if *late_ns > 0 { "late" } else { "early" };
+            format!(
+                "the meter's log is {:.2} s {way}, as its power goes with the work of the CPUs (r² {fit:.2} instead of {unshifted:.2}); it \
+                 was moved by that",
+                in_seconds(late_ns.unsigned_abs())
+            )
+        }
+    }
+}
+
+const NO_IDLE_BASELINE: &str =
+    "no idle power is known, so it is charged to whoever ran; --idle-watts W sets it";
+const GPU_UNATTRIBUTED: &str =
+    "its energy above idle is not charged to functions, as no launches on it are recorded";
+const SAMPLES_IN_STEP: &str = "samples came in step with the program, so that they show one moment of its loop or creep through it; record \
+                               again with another rate (-F 97, -F 499) to see what runs";
+
+fn no_reading(missing_ns: u64, of_ns: u64, reasons: &[GapReason]) -> String {
+    let text = |reason: &GapReason| match reason {
+        GapReason::NoReading => "no reading at the start or end",
+        GapReason::WentBack => "the counter went back",
+        GapReason::TooLong => "the counter may have turned over unseen",
+        GapReason::Slept => "the machine slept meanwhile",
+    };
+    let reasons: Vec<&str> = reasons.iter().map(text).collect();
+    format!(
+        "{:.2} s of {:.2} s have no reading ({}); what was used then is in no number",
+        in_seconds(missing_ns),
+        in_seconds(of_ns),
+        reasons.join("; ")
+    )
+}
+
+fn model_cpu_time(failed: &[ValidityCheck]) -> String {
+    let text = |check: &ValidityCheck| match check {
+        ValidityCheck::CrossValidation => "watts predict no other part of the run",
+        ValidityCheck::ConditionNumber => "the times of some functions depend on each other",
+        ValidityCheck::SplitHalf => "two halves of the run show different watts",
+    };
+    let reasons: Vec<&str> = failed.iter().map(text).collect();
+    let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
+    format!(
+        "the run does not show how much power each function draws{reasons}, so functions that ran at the same time are split by CPU time \
+         alone"
+    )
+}
+
+/// How a GPU's energy was split.
+fn gpu_split(split: GpuSplit) -> String {
+    let by = match split.by {
+        SplitBy::Kernels { .. } => "by the time that kernels ran",
+        SplitBy::Waits | SplitBy::Launches => "by launches",
+    };
+    let how = split.learned.map_or_else(|| split_alike(split, by), |fit| split_by_fit(split, by, fit));
+    let shared = if split.alone {
+        ""
+    } else {
+        "; each function's joules are a guess, as the meter shows what others on its board take as well, or kernels of several streams \
+         ran side by side"
+    };
+    format!("{how}{shared}")
+}
+
+fn split_by_fit(split: GpuSplit, by: &str, fit: MeterFit) -> String {
+    let GpuSplit { kinds, steps, .. } = split;
+    let looks = if fit.mean_s > 0.0 {
+        format!(" and says the mean of {:.0} s", fit.mean_s)
+    } else if fit.duty < 1.0 {
+        format!(" and looks at {:.0} % of the time", fit.duty * 100.0)
+    } else {
+        String::new()
+    };
+    format!(
+        "its energy is split {by}; what each of {kinds} kinds takes was learned from {steps} steps of the counter, which is {:.0} ms \
+         late{looks} (condition number {:.0}){}",
+        fit.late_s * 1e3,
+        fit.condition,
+        side_by_side(split.by)
+    )
+}
+
+fn split_alike(split: GpuSplit, by: &str) -> String {
+    let GpuSplit { kinds, steps, .. } = split;
+    let alike = match split.by {
+        SplitBy::Launches => ", as if each took the same",
+        SplitBy::Waits => ", each by the time that it runs",
+        SplitBy::Kernels { .. } => ", as if all drew the same power",
+    };
+    format!(
+        "its energy is split {by}{alike}: the run does not show what each of {kinds} kinds takes ({steps} steps of the counter)"
+    )
+}
+
+/// How kernels count that ran at the same time.
+fn side_by_side(by: SplitBy) -> String {
+    let SplitBy::Kernels { crowded, whole } = by else { return String::new() };
+    if crowded < 0.005 {
+        return String::new();
+    }
+    let how = if whole { "each counts with its whole time" } else { "each has its part of the moment" };
+    format!("; in {:.0} % of the busy time several ran at once: {how}", crowded * 100.0)
+}
+
+fn kernel_cost(tier: &KernelTier) -> String {
+    let KernelTier { pid, cupti, launches, cost_ns, .. } = *tier;
+    let each = cost_ns / launches.max(1);
+    format!(
+        "kernels of process {pid} were timed by its CUPTI (version {cupti}): {launches} launches, {each} ns of the process's own time each \
+         for the library and its probe, without what CUPTI itself took"
+    )
+}
+
+fn kernels_missing(tier: &KernelTier) -> String {
+    let parts = [
+        (tier.dropped, "records were dropped by CUPTI"),
+        (tier.untimed, "records had no times"),
+        (tier.unplaced, "kernels have no stack, as their launch was not seen"),
+    ];
+    let mut parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if !tier.whole {
+        let end = "it ended, or the recording did, before it said what ran last (a tenth of a second)";
+        parts.push(end.to_owned());
+    }
+    format!("of the kernels of process {} some are missing or have no stack: {}", tier.pid, parts.join("; "))
+}
+
+fn stacks_thinned(stacks: LaunchStacks) -> String {
+    let LaunchStacks { own, thinned, none } = stacks;
+    let all = own.saturating_add(thinned).saturating_add(none);
+    let thinned = (thinned > 0).then(|| {
+        format!(
+            "{thinned} came faster than a thousand a second and thread and stand in the last stack of their place: where several callers \
+             share a place, they are shared out as the stacks that were taken"
+        )
+    });
+    let none = (none > 0).then(|| format!("{none} stand in no stack, as none was taken at their place"));
+    let parts: Vec<String> = thinned.into_iter().chain(none).collect();
+    format!(
+        "of {all} GPU launches {own} had their own stack taken; {}. All are counted, and their joules",
+        parts.join("; ")
+    )
+}
+
+/// `12.3 %`.
+fn percent_of(part: u64, whole: u64) -> String {
+    format!("{:.1} %", 100.0 * part as f64 / (whole.max(1)) as f64)
+}

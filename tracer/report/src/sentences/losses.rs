@@ -1,0 +1,62 @@
+//! Words for what was lost while recording, and for what became of copies of stacks.
+
+use energy_trace_model::recording::record::{CopyOutcome, LossReason};
+
+/// What was lost, and why.
+pub fn loss(reason: &LossReason) -> &str {
+    match reason {
+        LossReason::Samples => "samples: ring buffer full",
+        LossReason::SamplesBusy => "samples: another CPU was sending one",
+        LossReason::Slices => "slices: ring buffer full",
+        LossReason::EventsBusy => "slices and events: the kernel gave the buffer to others first",
+        LossReason::ProcessEvents => "process events: ring buffer full",
+        LossReason::Targets => "processes: map of targets full",
+        LossReason::KernelStacks => "kernel stacks: not readable",
+        LossReason::StackCopies => "copies of stacks: ring buffer full",
+        LossReason::Waits => "waits and wake-ups: ring buffer full",
+        LossReason::CodeObjects => {
+            "new Python functions of a sample: ring buffer full, so their names may be missing"
+        }
+        LossReason::PythonNames => "names of Python functions: code object gone before it was read",
+        LossReason::GpuCalls => "calls of GPU libraries: ring buffer full",
+        LossReason::LaunchStacks => "stacks of GPU launches: ring buffer full",
+        LossReason::LaunchStacksBusy => "stacks of GPU launches: another thread's was being taken",
+        LossReason::UnknownGpu => "launches: GPU not known",
+        LossReason::Undecodable => "events that could not be decoded",
+        LossReason::Other(words) => words,
+    }
+}
+
+/// What became of a copy of a stack.
+pub fn copy_outcome(outcome: &CopyOutcome) -> &str {
+    match outcome {
+        CopyOutcome::Whole => "whole",
+        CopyOutcome::WholeBridged => "whole but for gaps that were bridged",
+        CopyOutcome::WholeAtSecondTry => "whole at the second try, after a page fault",
+        CopyOutcome::CutAtSecondTry => "not whole at the second try either, after a page fault",
+        CopyOutcome::DeeperThanCopy => "cut: the stack is deeper than the copy",
+        CopyOutcome::Cut => "cut for another reason",
+        CopyOutcome::ProcessGone => "not unwound: the process was gone",
+        CopyOutcome::Other(words) => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{copy_outcome, loss};
+    use energy_trace_model::recording::record::{CopyOutcome, LossReason};
+    use std::collections::BTreeSet;
+
+    /// Each reason and each outcome has words of its own, and the advice for full buffers goes with the words.
+    #[test]
+    fn each_has_its_words() {
+        let losses: BTreeSet<String> = LossReason::ALL.iter().map(|reason| loss(reason).to_owned()).collect();
+        assert_eq!(losses.len(), LossReason::ALL.len());
+        for reason in &LossReason::ALL {
+            assert_eq!(reason.is_full_buffer(), loss(reason).contains("ring buffer full"), "{reason:?}");
+        }
+        let copies: BTreeSet<&str> = CopyOutcome::ALL.iter().map(copy_outcome).collect();
+        let codes: BTreeSet<&str> = CopyOutcome::ALL.iter().map(CopyOutcome::code).collect();
+        assert_eq!((copies.len(), codes.len()), (CopyOutcome::ALL.len(), CopyOutcome::ALL.len()));
+    }
+}

@@ -1,0 +1,32 @@
+//! Every sentence that explains a fact: diagnostics, losses, power sources, interpreters.
+//!
+//! Facts are types (`model`); here each gets its words, once. A sentence says what happened, what it changes, and what to do about it.
+//! Leaves out numbers in tables, and where a sentence is shown.
+
+mod attribution;
+mod launches;
+mod losses;
+mod power;
+mod recording;
+mod sources;
+
+pub use attribution::diagnostic;
+pub use losses::{copy_outcome, loss};
+pub use power::{advice, power_fact};
+pub use recording::{limited_rate, recorded};
+pub use sources::{idle_origin, ignored_reason, runtime, source_note};
+
+/// Nanoseconds in seconds.
+pub(crate) fn in_seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Nanoseconds in milliseconds.
+fn in_millis(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// Thousandths in percent.
+fn in_percent(permille: i64) -> f64 {
+    permille as f64 / 10.0
+}

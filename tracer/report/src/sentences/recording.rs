@@ -1,0 +1,135 @@
+//! Sentences for what was found while recording.
+
+use super::in_seconds;
+use super::launches::launch_fact;
+use super::power::{advice, power_fact};
+use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic};
+
+/// What was found, what it changes, and what to do about it.
+pub fn recorded(found: &RecordingDiagnostic) -> String {
+    match found {
+        RecordingDiagnostic::RecordingCut { whole_bytes, reason } => cut(*whole_bytes, reason),
+        RecordingDiagnostic::NoMmapEvents { error } => {
+            format!("libraries loaded while it runs are noticed late: {error}")
+        }
+        RecordingDiagnostic::SampleEventRefused { error } => {
+            format!("{error}; the CPU clock samples instead")
+        }
+        RecordingDiagnostic::SampleRateLimited { hz, wanted_hz, aligned, limit, enough, after_ns } => {
+            rate_limited(&limited_rate(*hz, *wanted_hz, *aligned, *limit), *enough, *after_ns)
+        }
+        RecordingDiagnostic::MachinePaused { times, cpu_ns } => format!(
+            "{times} times no sample came though many were due, for {:.2} s of CPU time in all: the machine stood still (a paused virtual \
+             machine, a freeze), or samples were lost; that time stands in [unsampled]",
+            in_seconds(*cpu_ns)
+        ),
+        RecordingDiagnostic::SamplesMissing { taken, expected, cpu_ns } => {
+            samples_missing(*taken, *expected, *cpu_ns)
+        }
+        RecordingDiagnostic::UnwindTablesFull { mib, dropped, without } => {
+            tables_full(*mib, *dropped, *without)
+        }
+        RecordingDiagnostic::MappingsFull { processes, places, places_each } => format!(
+            "the code mappings of {processes} processes found no room ({places} for all processes, {places_each} for one), so that their \
+             native stacks are cut ([unknown: tables not ready] or [unknown: unmapped address]); follow fewer programs at once: a command \
+             or --pid instead of --all"
+        ),
+        RecordingDiagnostic::PythonNamesLimited { mib, times, mark } => format!(
+            "names of Python functions took {mib} MiB, and the program went on making new ones: {times} times one had no room and is \
+             {mark}; their energy and time are right; record a shorter part of the program"
+        ),
+        RecordingDiagnostic::NamesNotLookedUp { files } => format!(
+            "{files} files could not be kept open, or were gone before they could be opened, so their functions have no names: a larger \
+             `ulimit -n` leaves room for more"
+        ),
+        RecordingDiagnostic::FilesNotRead { files, more } => files_not_read(files, *more),
+        RecordingDiagnostic::ReaderDied => "the reader of events died; the recording ends early".to_owned(),
+        RecordingDiagnostic::PushTimes { samples, events } => {
+            format!("samples {}; events {}", numbers(samples), numbers(events))
+        }
+        RecordingDiagnostic::Launches(found) => launch_fact(found),
+        RecordingDiagnostic::Power(found) => {
+            let advice = advice(found).map(|advice| format!("; {advice}"));
+            format!("{}{}", power_fact(found), advice.unwrap_or_default())
+        }
+        RecordingDiagnostic::Other { text, .. } => text.clone(),
+    }
+}
+
+fn cut(whole_bytes: Option<u64>, reason: &CutReason) -> String {
+    match whole_bytes {
+        Some(offset) => format!(
+            "the recording is whole up to byte {offset} only ({reason}): what came after is not counted, nor are its losses known"
+        ),
+        None => "the recording was cut off before its end: what it holds is reported, and what was lost is not known".to_owned(),
+    }
+}
+
+/// Samples that come, beside those that were wanted.
+pub fn limited_rate(hz: u32, wanted_hz: u32, aligned: bool, limit: u32) -> String {
+    let aligned = if aligned {
+        ", each a fixed time after the kernel's tick, so that what runs in step with it is seen too often or never"
+    } else {
+        ""
+    };
+    format!(
+        "{hz} samples a second on each CPU instead of {wanted_hz}{aligned} (kernel.perf_event_max_sample_rate is {limit})"
+    )
+}
+
+fn rate_limited(rate: &str, enough: u32, after_ns: Option<u64>) -> String {
+    let fix = format!("sudo sysctl kernel.perf_event_max_sample_rate={enough}");
+    match after_ns {
+        None => format!("the kernel lets come {rate}; `{fix}` before the next recording lifts that"),
+        Some(after) => format!(
+            "{:.0} s after the start the kernel lowered its limit, as interrupts seemed slow to it; since then it lets come at most \
+             {rate}; CPU time is exact all the same, and `{fix}` lifts the limit before the next recording",
+            in_seconds(after)
+        ),
+    }
+}
+
+fn samples_missing(taken: u64, expected: u64, cpu_ns: u64) -> String {
+    format!(
+        "{taken} samples were taken where {:.2} s of CPU time should have brought {expected}: the kernel held some back, or the host took \
+         the CPUs away; CPU time is exact all the same, shares of functions within it are rougher (`dmesg | grep perf` says whether \
+         interrupts took too long)",
+        in_seconds(cpu_ns)
+    )
+}
+
+fn tables_full(mib: u32, dropped: u64, without: u64) -> String {
+    format!(
+        "unwind tables did not fit into {mib} MiB: {dropped} times one was dropped for another that was needed more, and {without} files \
+         have none at the end; meanwhile native stacks through them are unwound in user space, from copies, which costs more; \
+         --unwind-memory {} gives them twice the room",
+        mib.saturating_mul(2)
+    )
+}
+
+fn files_not_read(files: &[(String, ReadFailure)], more: u64) -> String {
+    let named: Vec<String> =
+        files.iter().map(|(file, failure)| format!("{file} ({})", read_failure(*failure))).collect();
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    format!(
+        "files that could not be read to the end: {}{more}; their functions may have no names, and native stacks through them may be cut; \
+         times and joules are not affected",
+        named.join(", ")
+    )
+}
+
+const fn read_failure(failure: ReadFailure) -> &'static str {
+    match failure {
+        ReadFailure::Died => {
+            "the process that read it ended: too much memory, a damaged file, or one that was changed meanwhile"
+        }
+        ReadFailure::TookTooLong => "reading it took too long",
+        ReadFailure::Nonsense => "what was read made no sense",
+        ReadFailure::Damaged => "it is damaged, or was changed while it was recorded",
+        ReadFailure::TooLarge => "its headers say that it is far larger than it is",
+    }
+}
+
+fn numbers(numbers: &[u64]) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+}

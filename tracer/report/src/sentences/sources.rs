@@ -1,0 +1,195 @@
+//! Words for power sources: why something is not used, what to know of what is used, how idle power was found; and for interpreters.
+
+use super::{in_millis, in_percent, in_seconds};
+use energy_trace_model::recording::record::{
+    Driver, IdleOrigin, IgnoredReason, LibraryProblem, MetricsProblem, Runtime, RuntimeRefusal, SourceNote,
+    Whole,
+};
+
+/// Why a domain or a source is not used, and what to do about it.
+pub fn ignored_reason(reason: &IgnoredReason) -> String {
+    match reason {
+        IgnoredReason::NoDriver { path, driver } => no_driver(path, *driver),
+        IgnoredReason::Unlistable { path, error } => format!("{path} cannot be listed: {error}"),
+        IgnoredReason::NoZones { path } => format!("{path} has no zones: {NO_ZONES}"),
+        IgnoredReason::NoSensors { path } => format!("{path} has no energy sensor (energyN_input)"),
+        IgnoredReason::NoCards { path } => format!("{path} has no card with gpu_metrics"),
+        IgnoredReason::TooCoarse { step_j } => format!("it counts in steps of {step_j} J: {TOO_COARSE}"),
+        IgnoredReason::PartOf(whole) => format!("part of {}, which is read as a whole", name_whole(whole)),
+        IgnoredReason::FurtherPsys => FURTHER_PSYS.to_owned(),
+        IgnoredReason::SameCounter { first } => format!("shows the same counter as {first}"),
+        IgnoredReason::UnknownDomain => "not a domain that this version knows".to_owned(),
+        IgnoredReason::UnknownChip => UNKNOWN_CHIP.to_owned(),
+        IgnoredReason::Unreadable { path, error } => format!("{path} cannot be read: {error}"),
+        IgnoredReason::RootOnly { path, real_path, capabilities } => root_only(path, real_path, capabilities),
+        IgnoredReason::EventRefused { event, error } => format!("{event} cannot be opened: {error}"),
+        IgnoredReason::EventRootOnly { event } => {
+            format!("only root may count {event}: {EVENT_ROOT}")
+        }
+        IgnoredReason::ReadByPowercap => READ_BY_POWERCAP.to_owned(),
+        IgnoredReason::NeedsFile => "it needs a file: --power replay:FILE".to_owned(),
+        IgnoredReason::OtherSourceReadsSockets => "another source reads the sockets".to_owned(),
+        IgnoredReason::GpusOff => "GPUs are switched off (--gpu off)".to_owned(),
+        IgnoredReason::CpusHaveCounter => "the CPUs have a counter".to_owned(),
+        IgnoredReason::EstimatesRefused => "--measured-only refuses estimates".to_owned(),
+        IgnoredReason::Library { path, problem } => library_problem(path, problem),
+        IgnoredReason::NoDevice => "the driver shows no device".to_owned(),
+        IgnoredReason::DeviceUnreadable { error } => format!("its energy counter cannot be read: {error}"),
+        IgnoredReason::NoEnergyNoPower => NO_ENERGY_NO_POWER.to_owned(),
+        IgnoredReason::NoEnergyMeasuredOnly => NO_ENERGY_MEASURED_ONLY.to_owned(),
+        IgnoredReason::Metrics(problem) => metrics_problem(*problem),
+        IgnoredReason::Failed { error } => error.clone(),
+        IgnoredReason::Other(words) => words.clone(),
+    }
+}
+
+const NO_ZONES: &str = "the intel_rapl_msr driver found no counter";
+const TOO_COARSE: &str = "too coarse to split among functions";
+const FURTHER_PSYS: &str = "what psys covers on a further socket differs from board to board";
+const UNKNOWN_CHIP: &str = "this version does not know what this chip measures";
+const READ_BY_POWERCAP: &str = "powercap reads it; the two are compared before the start";
+const EVENT_ROOT: &str = "run under sudo, or `sudo sysctl kernel.perf_event_paranoid=0` until the next boot";
+const NO_ENERGY_NO_POWER: &str =
+    "has no energy counter (devices before Volta, virtual GPUs), and no power that says what it is a mean of";
+const NO_ENERGY_MEASURED_ONLY: &str = "has no energy counter, and --measured-only refuses sums of power";
+
+fn root_only(path: &str, real_path: &str, capabilities: &str) -> String {
+    format!(
+        "only root can read {path}; run under sudo, or `sudo chmod a+r {real_path}` for every user until the next boot, or give \
+         this program capabilities: {capabilities}"
+    )
+}
+
+fn no_driver(path: &str, driver: Driver) -> String {
+    let how = match driver {
+        Driver::IntelRaplMsr => "(on Intel and on AMD from Zen: `sudo modprobe intel_rapl_msr`)",
+        Driver::Rapl => "(`sudo modprobe rapl`)",
+    };
+    format!("{path} does not exist: a virtual machine without RAPL, or a kernel without the driver {how}")
+}
+
+fn name_whole(whole: &Whole) -> &str {
+    match whole {
+        Whole::Package(name) => name,
+        Whole::AnyPackage => "the package",
+        Whole::Card => "the card",
+        Whole::Socket => "the socket",
+    }
+}
+
+fn library_problem(library: &str, problem: &LibraryProblem) -> String {
+    match problem {
+        LibraryProblem::NotLoaded(error) => format!(
+            "{library} cannot be loaded ({error}): no NVIDIA driver is installed, or it is elsewhere (--nvml-lib FILE)"
+        ),
+        LibraryProblem::NotNvml(error) => format!("{library} is not an NVML library ({error})"),
+        LibraryProblem::DriverNotLoaded => {
+            format!("{library}: the NVIDIA driver is not loaded (`sudo modprobe nvidia`)")
+        }
+        LibraryProblem::VersionMismatch => {
+            format!("{library} and the loaded driver have different versions: reboot or reload the driver")
+        }
+        LibraryProblem::Failed(error) => format!("{library}: {error}"),
+    }
+}
+
+fn metrics_problem(problem: MetricsProblem) -> String {
+    match problem {
+        MetricsProblem::NoHead => "its metrics table has no head".to_owned(),
+        MetricsProblem::CutOff => "its metrics table is cut off".to_owned(),
+        MetricsProblem::Apu => "its metrics table is that of an APU, which holds no energy".to_owned(),
+        MetricsProblem::Revision(format, content) => {
+            format!("its metrics table has revision {format}.{content}, which is not known to this version")
+        }
+        MetricsProblem::NoEnergy => "its firmware counts no energy".to_owned(),
+    }
+}
+
+/// A parameter of a source, or a remark on it.
+pub fn source_note(note: &SourceNote) -> String {
+    match note {
+        SourceNote::NoRange { domain, path } => format!("{domain}: {path} cannot be read, {NO_RANGE}"),
+        SourceNote::FilterOn => FILTER_ON.to_owned(),
+        SourceNote::FilterPossible => FILTER_POSSIBLE.to_owned(),
+        SourceNote::DomainIs { domain, place } => format!("{domain} is {place}"),
+        SourceNote::Driver(version) => format!("NVIDIA driver {version}"),
+        SourceNote::DeviceModel { domain, model } => format!("{domain}: {model}"),
+        SourceNote::MigOn { domain } => format!("{domain}: {MIG_ON}"),
+        SourceNote::AveragedPowerUnused { domain } => format!("{domain}: {AVERAGED_UNUSED}"),
+        SourceNote::MayIncludeCpu { domain } => format!("{domain}: {MAY_INCLUDE_CPU}"),
+        SourceNote::MeterStep { domain, tick_ns } => match tick_ns {
+            Some(tick) => format!("{domain}: the meter steps every {:.0} ms", in_millis(*tick)),
+            None => format!("{domain}: the meter's step could not be seen before the start"),
+        },
+        SourceNote::CounterAgainstPower { domain, permille } => {
+            let percent = f64::from(*permille) / 10.0 - 100.0;
+            format!("{domain}: the counter differs from instant power by {percent:+.1} %")
+        }
+        SourceNote::PerfAgainstPowercap { domain, permille } => {
+            let percent = in_percent(*permille);
+            format!("{domain}: perf differs from powercap by {percent:+.1} %, as compared before the start")
+        }
+        SourceNote::ModelParameters { idle, core, cpus } => {
+            format!("estimated as {idle} idle plus {core} per busy CPU ({cpus} CPUs)")
+        }
+        SourceNote::ModelDefaults => MODEL_DEFAULTS.to_owned(),
+        SourceNote::Replayed { path, rows, wall_time } => {
+            let since = if *wall_time { "by wall time" } else { "from the start of the run" };
+            format!("{path}: {rows} rows, {since}")
+        }
+        SourceNote::Other(words) => words.clone(),
+    }
+}
+
+const NO_RANGE: &str = "so a counter that returns to zero is a gap and not a wrap";
+const FILTER_ON: &str = "the processor blurs its energy counters (energy filtering is on, MSR 0xbc): short functions are less certain \
+                         than their intervals say";
+const FILTER_POSSIBLE: &str = "SGX is on, and with it the processor may blur its energy counters; `sudo modprobe msr` lets energy-trace \
+                               look";
+const MIG_ON: &str = "MIG is on, and the counter is that of the whole device: all instances share it";
+const AVERAGED_UNUSED: &str = "its power reading is a mean over a second and is not used";
+const MAY_INCLUDE_CPU: &str = "on this module the counter may include its CPU; do not add it to the package";
+const MODEL_DEFAULTS: &str = "the watts are Cloud Carbon Footprint's server averages (0.74 W idle, 3.50 W busy per CPU) and may be off \
+                              by a factor of two: trust shares more than totals, or set --model-watts idle=W,core=W";
+
+/// How idle power was found, and what it is worth: a tenth of the CPUs busy is what a desktop does at rest.
+pub fn idle_origin(origin: &IdleOrigin) -> String {
+    match origin {
+        IdleOrigin::Measured { over_ns, busy_percent } => {
+            let busy = busy_percent.filter(|percent| *percent >= 10).map(|percent| {
+                format!(
+                    ", while the CPUs were {percent} % busy: too high, so stop other work or give --idle-watts"
+                )
+            });
+            format!(
+                "measured over {:.1} s before the start{}",
+                in_seconds(*over_ns),
+                busy.unwrap_or_default()
+            )
+        }
+        IdleOrigin::Given => "--idle-watts".to_owned(),
+        IdleOrigin::Model => "parameter of the model".to_owned(),
+        IdleOrigin::Other(words) => words.clone(),
+    }
+}
+
+/// The interpreter of a process.
+pub fn runtime(runtime: &Runtime) -> String {
+    match runtime {
+        Runtime::CPython { version } => format!("CPython {version}"),
+        Runtime::Refused { version, file, reason } => {
+            let what = version.as_ref().map_or_else(|| format!("in {file}"), Clone::clone);
+            let why = match reason {
+                RuntimeRefusal::NoVersion => "its version cannot be told",
+                RuntimeRefusal::UnknownVersion => {
+                    "a version that is not known to this version of energy-trace"
+                }
+                RuntimeRefusal::DebugBuild => "a debug build, whose layout is not known",
+                RuntimeRefusal::OtherTable => "its table of offsets is of another version",
+                RuntimeRefusal::DamagedTable => "its table of offsets is damaged",
+            };
+            format!("CPython {what} ({why}: native frames only)")
+        }
+        Runtime::Other(words) => words.clone(),
+    }
+}
