@@ -68,6 +68,7 @@ fn programs_of_a_moment() {
     let recording = record("kernel", &["/bin/sh", "-c", script]);
     let shown = show(&recording);
     eprintln!("{shown}");
+    assert!(!recording.samples.is_empty() && recording.processes.len() > 20, "{shown}");
     let late = Verdict::Truncated(Truncation::TablesNotReady);
     assert!(!recording.samples.iter().any(|s| s.verdict == late), "{shown}");
     let gone = Verdict::Truncated(Truncation::ProcessGone);

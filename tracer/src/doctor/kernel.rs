@@ -173,7 +173,7 @@ fn sample_rate(root: &Path) -> Finding {
     let event = decide(EventChoice::Auto, Machine::read_at(root)).event;
     let rates = RATES.map(|hz| Rate::under(Some(limit), read_ticks(), event, hz));
     let limited: Vec<String> =
-        rates.iter().filter(|rate| rate.is_limited()).map(|rate| rate.told(limit)).collect();
+        rates.iter().filter(|rate| rate.is_limited()).map(|rate| rate.describe(limit)).collect();
     if limited.is_empty() {
         let text =
             format!("kernel.perf_event_max_sample_rate = {limit} allows 99 and 499 samples per second");

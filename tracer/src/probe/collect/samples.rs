@@ -25,7 +25,7 @@ pub(super) struct SampleCollector {
     unseen: Vec<Unseen>,
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
-    held: Vec<(Head, ThreadKey, RawStack)>,
+    undecided: Vec<(Head, ThreadKey, RawStack)>,
     waits: Vec<Wait>,
     wakes: Vec<Wake>,
     /// Where each thread last began to wait.
@@ -42,7 +42,7 @@ impl SampleCollector {
             pauses: Pauses::new(1, crate::clock::now()),
             unseen: Vec::new(),
             samples: Vec::new(),
-            held: Vec::new(),
+            undecided: Vec::new(),
             waits: Vec::new(),
             wakes: Vec::new(),
             waited_in: foldhash::HashMap::default(),
@@ -71,7 +71,7 @@ impl SampleCollector {
         let raw = unwound.as_ref().unwrap_or(raw);
         if raw.python_end == end::NO_INTERPRETER && stacks.processes.may_be_python(head, crate::clock::now())
         {
-            self.held.push((head, thread, raw.clone()));
+            self.undecided.push((head, thread, raw.clone()));
         } else {
             self.record(head, thread, raw, stacks);
         }
@@ -79,9 +79,9 @@ impl SampleCollector {
 
     /// Records samples that waited for word of an interpreter, or of one process in any case.
     pub(super) fn release(&mut self, now: KtimeNs, of: Option<Pid>, stacks: &mut StackBuilder) {
-        for (head, thread, raw) in std::mem::take(&mut self.held) {
+        for (head, thread, raw) in std::mem::take(&mut self.undecided) {
             if of != Some(head.pid) && stacks.processes.may_be_python(head, now) {
-                self.held.push((head, thread, raw));
+                self.undecided.push((head, thread, raw));
             } else {
                 self.record(head, thread, &raw, stacks);
             }
