@@ -1,4 +1,4 @@
-//! Records of a small recording, one of each kind that a file may hold. Leaves out what is done with them (`recording_file.rs`).
+//! Records of a small recording, one of each kind that a file may hold. Leaves out what is done with them (`recording/file.rs`).
 
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{

@@ -1,6 +1,6 @@
 //! For whom a worker works, on recordings written by hand: who is charged, that energy counts once, and that both views agree.
 //!
-//! Leaves out how waits and wake-ups are seen (`tests/requesters.rs`, live).
+//! Leaves out how waits and wake-ups are seen (`tests/live/attribution/requesters.rs`, live).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 

@@ -44,11 +44,11 @@ pub(crate) struct Account {
     pub(crate) intensity: Intensity,
     /// Whether its watts split the energy.
     pub(crate) weighted: bool,
-    /// η of hardware threads that shared a core (`siblings.rs`); `None` where none did.
+    /// η of hardware threads that shared a core (`smt.rs`); `None` where none did.
     pub(crate) eta: Option<f64>,
     /// The exponent by which power goes with the clock (`frequency.rs`); `None` where clocks are not known, do not differ or did not help.
     pub(crate) exponent: Option<f64>,
-    /// η of CPUs that drew less beside any others (`company.rs`); `None` where that did not show.
+    /// η of CPUs that drew less beside any others (`contention.rs`); `None` where that did not show.
     pub(crate) company: Option<f64>,
     pub(crate) negative: MicroJoules,
     /// How late the log of a foreign meter was, where that showed.
