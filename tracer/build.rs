@@ -1,6 +1,6 @@
 //! Finds the BPF object that `cargo xtask build` made and gives its path to the compiler as `ENERGY_TRACE_PROBES`.
 //!
-//! It does not build the object: that takes another compiler, and chores belong to `xtask/`. The variable `ENERGY_TRACE_PROBES` in
+//! It does not build the object: that takes another compiler, and tasks belong to `xtask/`. The variable `ENERGY_TRACE_PROBES` in
 //! the environment names another object.
 
 use std::env;

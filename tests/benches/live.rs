@@ -1,7 +1,7 @@
 //! The closed loops as a benchmark: real BPF programs and simulated power counters, what the program says beside what was really spent.
 //!
 //! `cargo xtask bench live [--seconds N] [--only NAME] [--keep FOLDER]`. Needs root, BPF, /dev/fuse, two CPUs and util-linux. A loop that fails says so in
-//! its line. Leaves out the virtual clock (`accuracy_run.rs`), which no busy machine can upset.
+//! its line. Leaves out the virtual clock (`benches/accuracy.rs`), which no busy machine can upset.
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 

@@ -1,6 +1,6 @@
 //! GPUs, drivers and programs that are not as one wishes: the launch tier counts what it can, says what it cannot, and never disturbs the program.
 //!
-//! Runs the real binary as root on the simulated GPU. Leaves out CUPTI (`gpu_kernels.rs`) and meters (`gpu_meter.rs`).
+//! Runs the real binary as root on the simulated GPU. Leaves out CUPTI (`gpu/library.rs`) and meters (`gpu/meter.rs`).
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot be set up fails")]
 

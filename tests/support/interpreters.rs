@@ -11,7 +11,21 @@ use std::process::{Command, Stdio};
 const SYSTEM: &str = "/usr/bin/python3";
 
 /// Interpreters with a given range of minor versions, of pyenv and of `xtask/pythons`, by path.
+///
+/// # Panics
+/// With `ENERGY_TRACE_CI` in the environment, when there is none: there a test must not pass because it had nothing to look at.
 pub fn found(minors: RangeInclusive<u32>) -> Vec<PathBuf> {
+    let found = look_for(&minors);
+    assert!(
+        !found.is_empty() || std::env::var_os("ENERGY_TRACE_CI").is_none(),
+        "no CPython 3.{}..={} in ~/.pyenv/versions or in the cache folder",
+        minors.start(),
+        minors.end()
+    );
+    found
+}
+
+fn look_for(minors: &RangeInclusive<u32>) -> Vec<PathBuf> {
     let pyenv = std::env::var_os("HOME").map(|home| Path::new(&home).join(".pyenv/versions"));
     let places = [pyenv, cache::folder().map(|cache| cache.join("pythons"))];
     let folders = places.iter().flatten().flat_map(std::fs::read_dir).flatten().flatten().map(|f| f.path());

@@ -94,7 +94,7 @@ pub const WITH_STACK: u32 = 1;
 pub const OF_RUNTIME: u32 = 2;
 /// In `GpuEvent::flags`: it was called within the last call of the runtime library by this thread.
 pub const NESTED: u32 = 4;
-/// In `GpuEvent::flags`, with `call::LAUNCHED`: no launch of this thread was seen since it last told of one.
+/// In `GpuEvent::flags`, with `call::LAUNCHED`: no launch of this thread was seen since the library last reported one.
 pub const UNMATCHED: u32 = 8;
 
 /// A call of a GPU library. What `a` and `b` are stands with `call`; of a launch they are the function and the amount.

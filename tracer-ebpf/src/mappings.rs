@@ -1,7 +1,7 @@
 //! Which announcements of new mappings are sent: a program may make a hundred thousand in a second, and each wakes user space.
 //!
-//! User space looks at a process's mappings when one is announced, and once more 30 ms later. So of very many that come at once, those need not be
-//! sent that follow a sent one of the same process within 10 ms. Leaves out how often user space looks (`probe/looks.rs`).
+//! User space reads a process's mappings when one is announced, and once more 30 ms later. So of very many that come at once, those need not be
+//! sent that follow a sent one of the same process within 10 ms. Leaves out how often user space reads them (`probe/processes/maps_budget.rs`).
 
 /// So many in a stretch are all sent: programs that load libraries make fewer.
 pub const MANY: u32 = 200;

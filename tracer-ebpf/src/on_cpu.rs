@@ -1,6 +1,6 @@
-//! What a CPU is doing between two switches, and runs of those who are not targets.
+//! What a CPU is doing between two switches, and runs of background processes.
 //!
-//! Who is not a target is told apart only because it may draw other power than the next one, so a run ends where the process changes. Short
+//! Background processes are kept apart only because each may draw other power than the next, so a run ends where the process changes. Short
 //! turns are put together: two processes that hand a CPU to and fro a hundred thousand times a second would else be as many events. At
 //! most two runs then begin for each turn of `SHORT_NS` or more. Leaves out whose time the rest is (`sched.rs` of the probes).
 

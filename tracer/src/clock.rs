@@ -26,7 +26,7 @@ pub fn anchor() -> WallAnchor {
 
 fn read(clock: libc::clockid_t) -> KtimeNs {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `ts` is a valid, writable timespec, and the clocks asked for (monotonic, boot time) exist since Linux 2.6.39.
+    // SAFETY: `ts` is a valid, writable timespec, and the clocks named (monotonic, boot time) exist since Linux 2.6.39.
     unsafe { libc::clock_gettime(clock, &raw mut ts) };
     KtimeNs::from_ns(ts.tv_sec.cast_unsigned() * 1_000_000_000 + ts.tv_nsec.cast_unsigned())
 }

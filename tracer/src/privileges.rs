@@ -83,7 +83,7 @@ pub enum PrivilegeError {
     Proc {
         /// What was read.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }

@@ -132,7 +132,7 @@ fn by_hand(packages: &[Package], because: &str) -> String {
         listing(packages)
     );
     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
-    text.push_str("On Debian 12 run this as root, then the same chore again:\n    apt-get update\n    apt-get install --no-install-recommends ");
+    text.push_str("On Debian 12 run this as root, then the same task again:\n    apt-get update\n    apt-get install --no-install-recommends ");
     text.push_str(&names.join(" "));
     text
 }

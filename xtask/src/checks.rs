@@ -1,7 +1,8 @@
 //! Everything that CI runs, in the order in which it fails fastest.
 //!
-//! Tests run one at a time: the live ones load BPF programs and measure energy, and two at once would see each other. A lock keeps
-//! a second `cargo xtask test` of the same user waiting for the same reason.
+//! Three test programs (`tests/README.md`). `offline` and the unit tests run beside each other. `live` and `gpu` run alone and one test at a
+//! time: they load BPF programs and measure energy, and two at once would see each other. A lock keeps a second `cargo xtask test` of the
+//! same user waiting for the same reason. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;
@@ -12,10 +13,29 @@ use crate::workspace::Workspace;
 use anyhow::{Context as _, Result};
 use nix::sys::signal::{self, SigHandler, Signal};
 use std::fs::{File, TryLockError};
+use std::num::NonZero;
 use std::time::Instant;
 
+/// What is run beyond what CI runs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Also the slow tests: every accuracy scenario, long recordings, all versions of drivers and prologues.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Tests that are left out unless asked for by name: they write files or need to be told what to look at.
+const BY_NAME: [&str; 6] = [
+    "rows_of_given_files",
+    "write_rows_of_this_kernel",
+    "whole_library",
+    "oracle::matrix",
+    "kill::",
+    "show_",
+];
+
 /// `cargo xtask test`. The closing lines are those of `cargo test`.
-pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let start = Instant::now();
     let heading = |text: &str| eprintln!("\n==> {text} [{} s]", start.elapsed().as_secs());
     heading("may BPF programs be loaded here?");
@@ -28,30 +48,36 @@ pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
     run(workspace.cargo().args(["fmt", "--all", "--check", "--", "-l"]))
         .context("these files want `cargo fmt --all`")?;
     heading("house rules (tidy)");
-    tidy::chore(workspace)?;
+    tidy::task(workspace)?;
     heading("BPF programs");
     bpf::build(workspace, &tools, Warnings::Denied)?;
     heading("clippy");
-    cargo(
-        workspace,
-        &[
-            "clippy",
-            "--quiet",
-            "--workspace",
-            "--all-targets",
-            "--locked",
-            "--keep-going",
-            "--",
-            "-D",
-            "warnings",
-        ],
-    )?;
+    let lints = ["clippy", "--quiet", "--all-targets", "--keep-going"];
+    cargo(workspace, &lints, &["-D", "warnings"], "1")?;
     heading("the product and the simulated hardware");
-    cargo(workspace, &["build", "--quiet", "--workspace", "--locked"])?;
-    cargo(workspace, &["test", "--quiet", "--workspace", "--locked", "--no-run"])?;
-    heading("tests");
+    cargo(workspace, &["build", "--quiet"], &[], "1")?;
+    cargo(workspace, &["test", "--quiet", "--no-run", "--lib", "--bins", "--tests"], &[], "1")?;
     let _alone = wait_for_other_runs(workspace)?;
-    cargo(workspace, &["test", "--workspace", "--locked", "--no-fail-fast"])
+    heading("unit tests and offline tests, beside each other");
+    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get).to_string();
+    let mut failed = Vec::new();
+    let mut test = |targets: &[&str], harness: &[&str], threads: &str| {
+        let words: Vec<_> = [&["test", "--no-fail-fast"], targets].concat();
+        failed.extend(cargo(workspace, &words, harness, threads).err());
+    };
+    test(&["--lib", "--bins", "--test", "offline"], &[], &cpus);
+    heading("on the simulated GPU, one at a time");
+    test(&["--test", "gpu"], &[], "1");
+    heading("live, one at a time");
+    test(&["--test", "live"], &[], "1");
+    if options.all {
+        heading("slow ones");
+        let skip: Vec<_> = BY_NAME.iter().flat_map(|name| ["--skip", name]).collect();
+        let slow = [&["--ignored"], skip.as_slice()].concat();
+        test(&["--test", "offline", "--test", "gpu", "--test", "live"], &slow, "1");
+    }
+    heading("done");
+    failed.into_iter().next().map_or(Ok(()), Err)
 }
 
 /// A shell that starts this in the background leaves SIGINT and SIGQUIT ignored, the tests' own children would inherit that, and those
@@ -65,8 +91,14 @@ fn restore_signals() -> Result<()> {
     Ok(())
 }
 
-fn cargo(workspace: &Workspace, args: &[&str]) -> Result<()> {
-    run(workspace.cargo().args(args).env("RUST_TEST_THREADS", "1"))
+/// Always of the whole workspace: of a part of it cargo would choose other features, and build what they change again.
+fn cargo(workspace: &Workspace, words: &[&str], behind: &[&str], threads: &str) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo.args(words).args(["--workspace", "--locked"]);
+    if !behind.is_empty() {
+        cargo.arg("--").args(behind);
+    }
+    run(cargo.env("RUST_TEST_THREADS", threads))
 }
 
 /// Holds the lock until it is dropped; says so when another run makes this one wait.

@@ -12,7 +12,7 @@ use std::process::Command;
 const OPENMP_SLEEPS: &str = "OMP_WAIT_POLICY=passive";
 
 /// `cargo xtask demo`: the results lie in the folder where it is run.
-pub(crate) fn chore(workspace: &Workspace, seconds: u32) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, seconds: u32) -> Result<()> {
     product::build(workspace, Purpose::Demo)?;
     let example = workspace.root().join("examples/torch_training.py");
     let mut command = match is_root() {

@@ -35,7 +35,7 @@ const MOST_MIB: u32 = 1024;
 const LONGEST: u32 = 10;
 
 /// Runs the targets; an error if one broke.
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let targets = choose(&read_targets(workspace)?, &options.targets)?;
     let tools = setup::run(workspace, Purpose::Build)?;
     bpf::build(workspace, &tools, Warnings::Shown)?;

@@ -88,7 +88,7 @@ fn by_hand(workspace: &Workspace, llvm: u32) -> String {
     format!(
         "bpf-linker {VERSION} for LLVM {llvm} is missing and cannot be built here. Either install llvm-{llvm}-dev (Debian, or \
          https://apt.llvm.org), or put a released bpf-linker {VERSION} (https://github.com/aya-rs/bpf-linker/releases) into {} or on \
-         the PATH; then run the same chore again.",
+         the PATH; then run the same task again.",
         workspace.tools().join("bin").display()
     )
 }

@@ -1,6 +1,6 @@
-//! The chores of energy-trace, run as `cargo xtask CHORE`.
+//! The tasks of energy-trace, run as `cargo xtask TASK`.
 //!
-//! This file only reads what was typed; one file a chore does the work. A chore that needs something calls `setup` first, so that
+//! This file only reads what was typed; one file a task does the work. A task that needs something calls `setup` first, so that
 //! `cargo xtask demo` and `cargo xtask test` are whole commands on a machine that has nothing but Rust.
 
 mod apt;
@@ -34,16 +34,16 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The chores of energy-trace.
+/// The tasks of energy-trace.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
-    chore: Chore,
+    task: Task,
 }
 
 #[derive(Subcommand)]
-enum Chore {
+enum Task {
     /// Install what building needs; says what before it does, and does nothing where nothing is missing.
     Setup {
         /// Also fetch what the programs in examples/ import: Debian's PyTorch, and TensorFlow and ONNX Runtime in the cache folder.
@@ -59,7 +59,7 @@ enum Chore {
         seconds: u32,
     },
     /// Set up and run everything that CI runs; needs root, because BPF programs are loaded.
-    Test,
+    Test(checks::Options),
     /// Start simulated power hardware and say how to point energy-trace at it.
     Sim {
         /// Which hardware.
@@ -94,7 +94,7 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().chore) {
+    match run(Cli::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}"); // no backtrace, whatever RUST_BACKTRACE says: the text is for the person who typed
@@ -103,21 +103,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(chore: Chore) -> Result<()> {
+fn run(task: Task) -> Result<()> {
     let workspace = Workspace::find()?;
-    match chore {
-        Chore::Setup { frameworks } => setup::chore(&workspace, frameworks),
-        Chore::Build => product::chore(&workspace),
-        Chore::Demo { seconds } => demo::chore(&workspace, seconds),
-        Chore::Test => checks::chore(&workspace),
-        Chore::Sim { device, args } => sim::chore(&workspace, device, &args),
-        Chore::CheckRows { files } => rows::chore(&workspace, &files),
-        Chore::Bench { what } => bench::chore(&workspace, &what),
-        Chore::Kernels(options) => kernels::chore(&workspace, &options),
-        Chore::Verifier => verifier::chore(&workspace),
-        Chore::Oracle(options) => oracle::chore(&workspace, &options),
-        Chore::CheckLines => oracle::check_lines(&workspace),
-        Chore::Fuzz(options) => fuzz::chore(&workspace, &options),
-        Chore::Tidy => tidy::chore(&workspace),
+    match task {
+        Task::Setup { frameworks } => setup::task(&workspace, frameworks),
+        Task::Build => product::task(&workspace),
+        Task::Demo { seconds } => demo::task(&workspace, seconds),
+        Task::Test(options) => checks::task(&workspace, &options),
+        Task::Sim { device, args } => sim::task(&workspace, device, &args),
+        Task::CheckRows { files } => rows::task(&workspace, &files),
+        Task::Bench { what } => bench::task(&workspace, &what),
+        Task::Kernels(options) => kernels::task(&workspace, &options),
+        Task::Verifier => verifier::task(&workspace),
+        Task::Oracle(options) => oracle::task(&workspace, &options),
+        Task::CheckLines => oracle::check_lines(&workspace),
+        Task::Fuzz(options) => fuzz::task(&workspace, &options),
+        Task::Tidy => tidy::task(&workspace),
     }
 }

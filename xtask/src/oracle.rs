@@ -37,7 +37,7 @@ pub(crate) struct Options {
 }
 
 /// `cargo xtask oracle`.
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     kernel::check_bpf()?;
     build_probes(workspace, Purpose::Build)?;
     if options.fetch {

@@ -1,4 +1,4 @@
-//! Building the product for use, and its tests that are chores.
+//! Building the product for use, and its tests that are tasks.
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;
@@ -8,7 +8,7 @@ use anyhow::Result;
 use std::process::Command;
 
 /// `cargo xtask build`.
-pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace) -> Result<()> {
     build(workspace, Purpose::Build)?;
     eprintln!("\n{} is ready. To use it:\n    sudo {0} -- python3 train.py", workspace.binary().display());
     Ok(())

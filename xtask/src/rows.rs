@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
 /// `cargo xtask check-rows`. Without files it takes those of this machine that the issue names.
-pub(crate) fn chore(workspace: &Workspace, files: &[PathBuf]) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, files: &[PathBuf]) -> Result<()> {
     let files = match files {
         [] => find_files(workspace),
         given => given

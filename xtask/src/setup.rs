@@ -1,4 +1,4 @@
-//! Installing what the other chores need: idempotent, and announced before anything changes.
+//! Installing what the other tasks need: idempotent, and announced before anything changes.
 //!
 //! Packages come from Debian, tools that Debian lacks are built into the cache folder (`workspace.rs` says where). What cannot be
 //! installed ends in an error that holds the commands to type.
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a chore needs beyond building.
+/// What a task needs beyond building.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Only the product.
@@ -36,7 +36,7 @@ pub(crate) struct Tools {
 const DEBIAN_LLVM: u32 = 22;
 
 /// `cargo xtask setup`.
-pub(crate) fn chore(workspace: &Workspace, with_frameworks: bool) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, with_frameworks: bool) -> Result<()> {
     run(workspace, if with_frameworks { Purpose::Demo } else { Purpose::Build })?;
     if with_frameworks {
         frameworks::install(workspace)?;

@@ -29,7 +29,7 @@ const NVML_SCRIPT: &str = r#"{ "devices": [ { "name": "Simulated GPU", "uuid": "
 "#;
 
 /// `cargo xtask sim`.
-pub(crate) fn chore(workspace: &Workspace, device: Device, args: &[OsString]) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, device: Device, args: &[OsString]) -> Result<()> {
     match device {
         Device::Powercap => powercap(workspace, args),
         Device::Gpu => gpu::run(workspace, args),

@@ -51,7 +51,7 @@ pub(crate) fn find_road(log: &Path) -> Result<Road> {
 const NO_ROAD: &str = "no compiler for BPF programs can be had here: they need `core` for bpfel-unknown-none. Any of these will do:
     rustup toolchain install nightly --profile minimal --component rust-src
     apt-get update && apt-get install --no-install-recommends rustc-web libstd-rust-web-dev-bpf llvm-22-dev     (as root, Debian 12)
-Then run the same chore again.";
+Then run the same task again.";
 
 fn choose(facts: Facts) -> Option<Road> {
     match facts {

@@ -80,8 +80,8 @@ impl Workspace {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), |dir| self.root.join(dir))
     }
 
-    /// The cargo that runs this chore, in the project's folder, without what `cargo run` adds to the environment: build scripts that
-    /// watch `CARGO_PKG_*` would otherwise build again whenever a chore and a plain `cargo build` alternate.
+    /// The cargo that runs this task, in the project's folder, without what `cargo run` adds to the environment: build scripts that
+    /// watch `CARGO_PKG_*` would otherwise build again whenever a task and a plain `cargo build` alternate.
     pub(crate) fn cargo(&self) -> Command {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(&self.root);

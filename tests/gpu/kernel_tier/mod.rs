@@ -2,7 +2,7 @@
 //! what is said where kernels cannot be timed.
 //!
 //! Runs the real binary as root. Times on the simulated device are exact; the machine that the tests run on is not, and the simulator's
-//! driver works in real time. Leaves out the library by itself (`gpu_kernels.rs`) and accuracy without such a machine (`gpu_accuracy.rs`).
+//! driver works in real time. Leaves out the library by itself (`gpu/library.rs`) and accuracy without such a machine (`gpu_accuracy.rs`).
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot be set up fails")]
 

@@ -1,7 +1,7 @@
 //! How much the kernel's verifier has to look at, by program: a change that makes it much more must be seen when it is made.
 //!
-//! Kernels verify differently, so the table (`fixtures/verified_instructions.csv`) has rows for each; on a kernel without rows only the
-//! limit holds. `cargo xtask verifier` writes the rows of the running kernel anew. Leaves out how long it takes: it is printed.
+//! Kernels verify differently, so the table (`fixtures/verified_instructions.csv`) has rows for each; on a kernel without rows those of
+//! another are the measure, within twice. `cargo xtask verifier` writes the rows of the running kernel anew. Leaves out how long it takes: it is printed.
 
 #![expect(
     clippy::unwrap_used,
@@ -59,7 +59,9 @@ fn programs_are_verified_as_cheaply_as_before() {
     let (table, kernel) = (read_table(), kernel());
     let known = table.keys().any(|(of, _)| *of == kernel);
     if !known {
-        println!("no rows for kernel {kernel}: only the limit of {LIMIT} holds");
+        println!(
+            "no rows for kernel {kernel}: within twice those of another kernel; add some: `cargo xtask verifier`"
+        );
     }
     let (newest, oldest) = (load(false), load(true));
     for program in newest.loaded().iter().chain(oldest.loaded()) {
@@ -69,17 +71,15 @@ fn programs_are_verified_as_cheaply_as_before() {
         );
         let Some(count) = program.verified_instructions else { continue };
         assert!(count <= LIMIT, "{}: {count} instructions, more than {LIMIT}", program.name);
-        if known {
-            let row = table.get(&(kernel.clone(), program.name.to_owned()));
-            let row =
-                *row.unwrap_or_else(|| panic!("no row for {}: run `cargo xtask verifier`", program.name));
-            let near = count.abs_diff(row) <= (row * TOLERANCE / 100).max(20);
-            assert!(
-                near,
-                "{}: {count} instructions, the table says {row}; if that is meant: `cargo xtask verifier`",
-                program.name
-            );
-        }
+        let is_its = |of: &str, name: &str| name == program.name && (!known || of == kernel);
+        let row = table.iter().filter(|((of, name), _)| is_its(of, name)).map(|(_, row)| *row).max();
+        let row = row.unwrap_or_else(|| panic!("no row for {}: run `cargo xtask verifier`", program.name));
+        let tolerance = if known { TOLERANCE } else { 100 };
+        assert!(
+            count.abs_diff(row) <= (row * tolerance / 100).max(20),
+            "{}: {count} instructions, the table says {row}; if that is meant: `cargo xtask verifier`",
+            program.name
+        );
     }
 }
 

@@ -69,7 +69,10 @@ fn a_thousand_children() {
     let place = place();
     let script = "i=0; while [ $i -lt 1000 ]; do /bin/true & i=$((i+1)); done; wait; exit 6";
     assert_code(&place.record(script).output().unwrap(), 6);
-    assert!(recording(&place).summary.is_some());
+    let recording = recording(&place);
+    assert!(recording.summary.is_some());
+    // Some are gone before anybody can ask for their names; they are counted all the same.
+    assert!(recording.processes.len() >= 990, "{} processes", recording.processes.len());
 }
 
 /// stdin and stdout are the command's: bytes pass untouched, and the summary is on stderr, without a terminal's control codes.

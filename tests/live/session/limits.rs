@@ -1,7 +1,7 @@
 //! Limits (`ulimit`) that are too low end in a sentence and status 125: which limit it is, what is needed, what to do. Never in a panic or a
 //! signal.
 //!
-//! Runs the real binary. Leaves out disks that fill up (`recording_file.rs`).
+//! Runs the real binary. Leaves out disks that fill up (`recording/file.rs`).
 
 use energy_trace_tests::place::{Place, assert_code, assert_says, run_bounded, text};
 use std::os::unix::fs::{PermissionsExt as _, chown};

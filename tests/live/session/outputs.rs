@@ -1,7 +1,7 @@
 //! What stands in the place of an output, before, during and after the run, lends nobody the rights of root and loses nothing.
 //!
 //! Runs the real binary as root, mostly as if user 12345 had typed sudo. Leaves out privileges beside those of files
-//! (`security_privileges.rs`).
+//! (`session/privileges.rs`).
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

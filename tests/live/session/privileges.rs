@@ -1,6 +1,6 @@
 //! Privileges that the program was given are not lent: not to options of its caller, not to the command, not to programs of PATH.
 //!
-//! Runs the real binary, as root and with capabilities. Leaves out output files (`security_outputs.rs`).
+//! Runs the real binary, as root and with capabilities. Leaves out output files (`session/outputs.rs`).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 

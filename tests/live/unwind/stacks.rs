@@ -7,13 +7,13 @@
 
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{FrameKind, Verdict};
+use energy_trace_model::recording::record::{FrameKind, StackStatus};
 use energy_trace_report::sentences::runtime;
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Records the oracle's program under one interpreter.
 fn record(python: &Path) -> Recording {
@@ -57,8 +57,10 @@ fn calls_and_returns() {
         // Stripped interpreters do not name C functions: only Python's own chain can be compared.
         let named = recording.frames.iter().any(|f| f.name == "map_next");
         let (mut compared, mut nameless, mut deepest, mut differ) = (0, 0, 0, Vec::new());
-        for sample in
-            recording.samples.iter().filter(|s| matches!(s.verdict, Verdict::Complete | Verdict::Healed(_)))
+        for sample in recording
+            .samples
+            .iter()
+            .filter(|s| matches!(s.status, StackStatus::Complete | StackStatus::Recovered(_)))
         {
             let seen = calls(&recording, sample.stack);
             if seen.get(1).is_none_or(|second| *second != "main") {
@@ -102,7 +104,7 @@ fn has_nameless(recording: &Recording, stack: StackId) -> bool {
 fn verdicts(recording: &Recording) -> String {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for sample in &recording.samples {
-        *counts.entry(format!("{:?}", sample.verdict)).or_default() += 1;
+        *counts.entry(format!("{:?}", sample.status)).or_default() += 1;
     }
     counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect::<Vec<_>>().join(", ")
 }
@@ -112,18 +114,21 @@ fn verdicts(recording: &Recording) -> String {
 fn native_frames_reach_the_start() {
     let recording = record(Path::new("/usr/bin/python3"));
     let later = &recording.samples[recording.samples.len() / 4..];
-    let whole = later.iter().filter(|s| matches!(s.verdict, Verdict::Complete | Verdict::Healed(_))).count();
+    let whole = later
+        .iter()
+        .filter(|s| matches!(s.status, StackStatus::Complete | StackStatus::Recovered(_)))
+        .count();
     assert!(whole * 100 >= later.len() * 99, "{whole} of {} are whole", later.len());
     let outermost = |sample: &energy_trace_model::recording::record::Sample| {
         recording.frames_of(sample.stack).next().unwrap().1.name.clone()
     };
     let roots: BTreeSet<String> =
-        later.iter().filter(|s| s.verdict == Verdict::Complete).map(outermost).collect();
+        later.iter().filter(|s| s.status == StackStatus::Complete).map(outermost).collect();
     assert!(roots.contains("_start"), "{roots:?}");
 }
 
 /// Samples inside lists in each other that are being written out, a recursion of C functions: their verdicts and native frames.
-fn nested(lists: usize, options: &[&str]) -> Vec<(Verdict, usize)> {
+fn nested(lists: usize, options: &[&str]) -> Vec<(StackStatus, usize)> {
     let script = format!(
         "import time
 class Spin:
@@ -145,7 +150,7 @@ repr(inner)"
     let native = |stack| recording.frames_of(stack).filter(|(_, f)| f.kind == FrameKind::Native).count();
     let inside = |stack| recording.frames_of(stack).any(|(_, frame)| frame.name.ends_with("__repr__"));
     let samples = recording.samples.iter().filter(|sample| inside(sample.stack));
-    samples.map(|sample| (sample.verdict, native(sample.stack))).collect()
+    samples.map(|sample| (sample.status, native(sample.stack))).collect()
 }
 
 /// More than 400 native frames are whole down to the thread's start, with this kernel's helpers and with those of the oldest.
@@ -156,7 +161,8 @@ fn deep_native_recursion_is_whole() {
     let lists = if shallow > 200 { 220 } else { 440 };
     for options in [&[][..], &["--oldest-kernel"]] {
         let samples = nested(lists, options);
-        let whole = |(verdict, frames): &&(Verdict, usize)| *verdict == Verdict::Complete && *frames >= 440;
+        let whole =
+            |(verdict, frames): &&(StackStatus, usize)| *verdict == StackStatus::Complete && *frames >= 440;
         let whole = samples.iter().filter(whole).count();
         assert!(whole > 50 && whole * 100 >= samples.len() * 98, "{whole} of {}: {samples:?}", samples.len());
     }
@@ -165,26 +171,44 @@ fn deep_native_recursion_is_whole() {
 /// A version whose layout is not known is refused by name, its native frames stay, and every sample says so.
 #[test]
 fn unknown_versions_are_refused_by_name() {
-    // A machine without one has none that would be refused.
+    let folder = tempfile::tempdir().unwrap();
+    refuse(&stand_in(folder.path()), &[], "3.7");
+    let spin = "import time\nend = time.time() + 1\nwhile time.time() < end: pass";
     for python in interpreters::found(0..=7) {
-        refuse(&python);
+        refuse(&python, &["-c", spin], "3.");
     }
 }
 
-fn refuse(python: &Path) {
+/// A program that says of itself that it is CPython 3.7, and spins: not every machine has one that would be refused.
+fn stand_in(folder: &Path) -> PathBuf {
+    let (source, program) = (folder.join("stand_in.c"), folder.join("python3.7"));
+    let text = "#include <time.h>
+        unsigned long Py_Version = 0x030711f0;
+        char _PyRuntime[4096] = {1};
+        __attribute__((noinline)) long inner(long i) { for (int k = 0; k < 1000; k++) i += k ^ i; return i; }
+        __attribute__((noinline)) long outer(long i) { return inner(i) + 1; }
+        int main(void) { long i = 0; while (clock() < CLOCKS_PER_SEC) i = outer(i); return i == 1; }";
+    std::fs::write(&source, text).unwrap();
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-O1", "-rdynamic", "-o"]).arg(&program).arg(&source);
+    assert!(cc.status().unwrap().success());
+    program
+}
+
+fn refuse(python: &Path, arguments: &[&str], version: &str) {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
-    let spin = "import time\nend = time.time() + 1\nwhile time.time() < end: pass";
-    let arguments = ["record", "--power", "none", "--no-svg", "--", python.to_str().unwrap(), "-c", spin];
-    assert_code(&place.run(&arguments), 0);
+    let options = ["record", "--power", "none", "--no-svg", "--", python.to_str().unwrap()];
+    assert_code(&place.run(&[&options, arguments].concat()), 0);
     let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
     let runtime = recording.processes.iter().find_map(|p| p.runtime.as_ref().map(runtime)).unwrap();
     assert!(runtime.contains("CPython") && runtime.contains("not known"), "{runtime}");
+    assert!(runtime.contains(version), "{runtime}");
     let native = recording.frames.iter().filter(|f| f.kind == FrameKind::Native).count();
     assert!(native > 3, "{native} native frames");
-    assert!(
-        recording.samples.iter().all(|s| !matches!(s.verdict, Verdict::Complete))
-            || recording.samples.len() < 5
-    );
+    assert!(recording.frames.iter().all(|f| f.kind != FrameKind::Python), "{runtime}");
+    // Before the interpreter is found, in the first milliseconds, a stack may be whole as it is.
+    let whole = recording.samples.iter().filter(|s| matches!(s.status, StackStatus::Complete)).count();
+    assert!(recording.samples.len() > 20 && whole <= 2, "{whole} of {} are whole", recording.samples.len());
 }
 
 /// Threads, children and what they execute are followed: each has its own row.

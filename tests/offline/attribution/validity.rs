@@ -1,4 +1,4 @@
-//! The gates that learned watts must pass, each with a run in which it alone is closed, on the virtual clock of `accuracy/world.rs`.
+//! The gates that learned watts must pass, each with a run in which it alone is closed, on the virtual clock of `world.rs`.
 //!
 //! Without the gate under test each of these runs would be split by watts that it does not show. That runs which do show watts pass all of
 //! them is asked of every scenario in `accuracy_table.rs`.
@@ -176,15 +176,15 @@ fn reports_say_what_was_found() {
     assert!(errors.is_empty(), "{errors:?}");
     let found = &report["ledger"][0]["weights"];
     assert_eq!(found["used"], false);
-    assert_eq!(found["gates"]["condition_number"]["value"], Value::Null);
-    assert_eq!(found["gates"]["condition_number"]["passed"], false);
-    assert_eq!(found["gates"]["cross_validation"]["limit"], 2.0);
-    assert!(found["gates"]["cross_validation"]["value"].as_f64().unwrap() > 2.0);
+    assert_eq!(found["validity"]["condition_number"]["value"], Value::Null);
+    assert_eq!(found["validity"]["condition_number"]["passed"], false);
+    assert_eq!(found["validity"]["cross_validation"]["limit"], 2.0);
+    assert!(found["validity"]["cross_validation"]["value"].as_f64().unwrap() > 2.0);
     let mut out = Vec::new();
     let options = TableOptions { verbose: true, ..TableOptions::default() };
     table::write(&mut out, &profile, &options).unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains("package-0: not used;"), "{text}");
-    assert!(text.contains("condition number endless (asked: less than 30, failed)"), "{text}");
+    assert!(text.contains("condition number unbounded (required: less than 30, failed)"), "{text}");
     assert!(text.contains("(the times of some functions depend on each other)"), "{text}");
 }

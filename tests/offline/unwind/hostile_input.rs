@@ -1,6 +1,6 @@
 //! What other processes and files say, at its worst: unwind information, ELF files and `/proc/PID/maps` that nobody meant.
 //!
-//! No panic, and what comes out still keeps its promises. Leaves out the walkers, which `walkers.rs` treats likewise.
+//! No panic, and what comes out still keeps its promises. Leaves out the walkers, which `offline/ebpf/walkers/mod.rs` treats likewise.
 
 use energy_trace::unwind::address_space::AddressSpace;
 use energy_trace::unwind::cfi::{Rows, build_rows, function_starts};

@@ -44,7 +44,7 @@ struct Caller {
     before: u64,
     /// 1 while it captures a graph: what is captured runs many times, so that every stack counts.
     capturing: u64,
-    /// 1 when a launch was seen that the injected library has not told of yet.
+    /// 1 when a launch was seen that the injected library has not reported yet.
     unmatched: u64,
 }
 

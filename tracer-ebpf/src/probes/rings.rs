@@ -2,7 +2,7 @@
 //!
 //! A sample may come in an NMI (hardware cycles), and an NMI that meets a ring buffer's lock held by its own CPU waits for it: up to 250 ms on
 //! Linux 6.15 and later, with the machine standing still; before that its event is lost. So no other program may write `SAMPLES`, and the
-//! sampler may write nothing else (`tests/contexts.rs` reads the calls and maps of the built programs). Launch stacks and waits are walked
+//! sampler may write nothing else (`tests/offline/ebpf/contexts.rs` reads the calls and maps of the built programs). Launch stacks and waits are walked
 //! like samples and go to `EVENTS`. docs/architecture.md has which program runs in which context. Leaves out who reads the rings in which order.
 
 use super::maps::{count, settings};

@@ -54,9 +54,9 @@ impl Found {
     fn of(recording: &Recording, accounting: Accounting) -> Self {
         let span = span_of(recording);
         let cpus = Cpus::of(recording);
-        let background = BackgroundProcesses::of(&recording.slices, &recording.strangers);
+        let background = BackgroundProcesses::of(&recording.slices, &recording.background);
         let mut sampled =
-            SampledTime::new(&recording.slices, &recording.samples, &background, &recording.unseen, span);
+            SampledTime::new(&recording.slices, &recording.samples, &background, &recording.unsampled, span);
         register_launch_owners(recording, &mut sampled);
         let (time, delegation) = delegation::refine(recording, sampled, span);
         let class_of = classes::classes_of(recording, &time.owners);

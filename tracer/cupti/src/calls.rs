@@ -1,4 +1,4 @@
-//! Which calls of the driver are told of, what each is, and the arguments that are read of them. Leaves out what becomes of them (`listen`, `nodes`).
+//! Which calls of the driver are reported, what each is, and the arguments that are read of them. Leaves out what becomes of them (`listen`, `nodes`).
 
 use crate::cupti::CallbackData;
 use std::ffi::{c_int, c_void};
@@ -29,7 +29,7 @@ const ROLES: [(Role, &[u32]); 5] = [
     (Role::Update, &[561, 696]),
 ];
 
-/// All calls that are told of.
+/// All calls that are reported.
 pub(crate) fn all() -> impl Iterator<Item = u32> {
     ROLES.iter().flat_map(|(_, calls)| calls.iter().copied())
 }

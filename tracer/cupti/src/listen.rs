@@ -175,7 +175,7 @@ pub(crate) fn flush(forced: bool) {
     DROPPED.fetch_add(own.unwrap_or_else(all), Relaxed);
 }
 
-/// Launches that were told of, records that CUPTI dropped, and nanoseconds that all of this took.
+/// Launches that were reported, records that CUPTI dropped, and nanoseconds that all of this took.
 pub(crate) fn counts() -> (u64, u64, u64) {
     let launches = LAUNCHES.load(Relaxed);
     let each = TIMED_NS.load(Relaxed) / TIMED.load(Relaxed).max(1);
@@ -201,7 +201,7 @@ extern "C" fn on_call(_user: *mut c_void, domain: u32, call: u32, data: *const C
         }
         if domain == nodes::DOMAIN {
             // SAFETY: in this domain CUPTI's data has another form, which is read there.
-            CUPTI.get().into_iter().for_each(|cupti| unsafe { nodes::heed(cupti, call, data.cast()) });
+            CUPTI.get().into_iter().for_each(|cupti| unsafe { nodes::note(cupti, call, data.cast()) });
             return;
         }
         let Some(role) = calls::role(call) else { return };

@@ -15,7 +15,7 @@ thread_local! {
     static KNOWN: RefCell<HashMap<usize, (CString, u32)>> = RefCell::default();
 }
 
-/// The number by which the name at this address is told to the tracer.
+/// The number by which the name at this address is sent to the tracer.
 ///
 /// # Safety
 /// `name` is null, or an address of text with its zero.

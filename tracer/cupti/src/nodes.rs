@@ -194,9 +194,9 @@ pub(crate) fn set(executable: usize, node: u64, since: (u32, u64)) -> u64 {
 ///
 /// # Safety
 /// `data` is what CUPTI gave a callback of this domain.
-pub(crate) unsafe fn heed(cupti: &Cupti, what: u32, data: *const c_void) {
+pub(crate) unsafe fn note(cupti: &Cupti, what: u32, data: *const c_void) {
     // SAFETY: the caller's promise; the descriptor of these callbacks is a `CUpti_GraphData` (cupti_callbacks.h).
-    let told = unsafe {
+    let change = unsafe {
         let descriptor = (*data.cast::<Resource>()).descriptor;
         if descriptor.is_null() {
             return;
@@ -205,20 +205,20 @@ pub(crate) unsafe fn heed(cupti: &Cupti, what: u32, data: *const c_void) {
     };
     match what {
         CREATED => {
-            let node = cupti.node_number(told.node);
+            let node = cupti.node_number(change.node);
             // Other nodes, which give a device nothing to do, count where graphs are compared.
-            MADE.set(if told.kind <= 2 { node } else { 0 });
-            nodes().add_to(told.graph.addr(), node);
+            MADE.set(if change.kind <= 2 { node } else { 0 });
+            nodes().add_to(change.graph.addr(), node);
         }
-        CLONED => heed_copy(cupti, told),
-        GRAPH_DESTROYED => drop(nodes().graphs.remove(&told.graph.addr())),
-        EXECUTABLE_DESTROYED => drop(nodes().executables.remove(&told.executable.addr())),
+        CLONED => note_copy(cupti, change),
+        GRAPH_DESTROYED => drop(nodes().graphs.remove(&change.graph.addr())),
+        EXECUTABLE_DESTROYED => drop(nodes().executables.remove(&change.executable.addr())),
         _ => {}
     }
 }
 
-fn heed_copy(cupti: &Cupti, told: &Graph) {
-    let (node, original) = (cupti.node_number(told.node), cupti.node_number(told.original_node));
+fn note_copy(cupti: &Cupti, change: &Graph) {
+    let (node, original) = (cupti.node_number(change.node), cupti.node_number(change.original_node));
     if node == 0 || original == 0 {
         return;
     }
@@ -227,7 +227,7 @@ fn heed_copy(cupti: &Cupti, told: &Graph) {
     let for_launches = COPIES
         .with_borrow_mut(|copies| copies.as_mut().map(|copies| copies.push((node, original))).is_some());
     if !for_launches {
-        nodes.add_to(told.graph.addr(), node);
+        nodes.add_to(change.graph.addr(), node);
     }
 }
 

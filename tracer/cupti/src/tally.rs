@@ -82,7 +82,7 @@ impl Tally {
             .or_insert(Sum { correlation, device, name, node, count: 1, start_ns, end_ns, busy_ns });
     }
 
-    /// The number of a name, which is told with the next tick if it is new.
+    /// The number of a name, which is sent with the next tick if it is new.
     pub fn number(&mut self, name: &str) -> u32 {
         if let Some(known) = self.names.get(name) {
             return *known;
@@ -108,7 +108,7 @@ mod tests {
         Activity { correlation, device: 0, name, node: 0, start_ns, end_ns }
     }
 
-    /// What runs again is summed up by kernel and node, launches are kept apart, and names are told once.
+    /// What runs again is summed up by kernel and node, launches are kept apart, and names are sent once.
     #[test]
     fn sums() {
         let mut tally = Tally::new();

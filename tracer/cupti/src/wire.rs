@@ -48,7 +48,7 @@ pub enum Frame {
 pub struct Tick {
     /// When it was put together, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// Launches, copies and sets that were told of.
+    /// Launches, copies and sets that were reported.
     pub launches: u64,
     /// Records that CUPTI has dropped.
     pub dropped: u64,

@@ -5,11 +5,10 @@
 use super::sentences::source_note;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::StackId;
-use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, Imbalance};
-use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::profile::{Profile, marks};
 use energy_trace_model::recording::record::{
-    CutReason, DomainClass, FrameKind, LossReason, Quality, RecordingDiagnostic,
+    CutReason, DomainClass, LossReason, Quality, RecordingDiagnostic,
 };
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -69,7 +68,7 @@ fn unsampled(profile: &Profile) -> Option<Diagnostic> {
     let is_unsampled = |stack: StackId| {
         let innermost = profile.stacks.get(stack.index()).map(|node| node.frame.index());
         let frame = innermost.and_then(|frame| profile.frames.get(frame));
-        frame.is_some_and(|frame| frame.kind == FrameKind::Special && frame.name == UNSAMPLED)
+        frame.is_some_and(marks::is_unsampled)
     };
     let time = |rows: &mut dyn Iterator<Item = u64>| rows.fold(0, u64::saturating_add);
     let of_ns = time(&mut profile.rows.iter().map(|row| row.time_ns));

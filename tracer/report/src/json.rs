@@ -138,14 +138,14 @@ struct LedgerLine<'a> {
 struct WeightsLine {
     used: bool,
     /// η of hardware threads that share a core.
-    siblings: Option<f64>,
+    smt: Option<f64>,
     /// The exponent of CPUs' clocks.
     frequency: Option<f64>,
-    gates: BTreeMap<&'static str, GateLine>,
+    validity: BTreeMap<&'static str, CheckLine>,
 }
 
 #[derive(Serialize)]
-struct GateLine {
+struct CheckLine {
     /// A number that is none, or endless, is `null` in JSON.
     value: f64,
     limit: f64,
@@ -260,9 +260,9 @@ impl<'a> From<&'a Source> for SourceLine<'a> {
 
 impl From<&Weights> for WeightsLine {
     fn from(weights: &Weights) -> Self {
-        let line = |Gate { check, value, limit, passed }| (check.name(), GateLine { value, limit, passed });
+        let line = |Gate { check, value, limit, passed }| (check.name(), CheckLine { value, limit, passed });
         let Weights { used, siblings, frequency, .. } = *weights;
-        Self { used, siblings, frequency, gates: weights.gates.each().map(line).into() }
+        Self { used, smt: siblings, frequency, validity: weights.gates.each().map(line).into() }
     }
 }
 

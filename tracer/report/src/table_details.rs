@@ -30,13 +30,13 @@ pub(crate) fn write(out: &mut dyn Write, profile: &Profile, look: Look) -> io::R
     let weights = weights_facts(profile);
     if !weights.is_empty() {
         writeln!(out)?;
-        look.line(out, TITLE, "Watts of functions, as learned from the run")?;
+        look.line(out, TITLE, "Power of functions, learned from the run")?;
         look.bullets(out, "-", &weights)?;
     }
     let nameless = nameless_libraries(profile);
     if !nameless.is_empty() {
         writeln!(out)?;
-        look.line(out, TITLE, "Libraries with functions that have no name, and their build ids")?;
+        look.line(out, TITLE, "Libraries with unnamed functions, and their build ids")?;
         look.bullets(out, "-", &nameless)?;
     }
     writeln!(out)?;
@@ -56,7 +56,7 @@ fn nameless_libraries(profile: &Profile) -> Vec<String> {
     let modules: std::collections::BTreeSet<&str> = nameless.map(|frame| frame.module.as_str()).collect();
     let fact = |module: &str| match profile.build_ids.get(module) {
         Some(id) => format!("{module}: {id}"),
-        None => format!("{module}: no build id is known"),
+        None => format!("{module}: build id unknown"),
     };
     modules.into_iter().filter(|module| module.starts_with('/')).map(fact).collect()
 }
@@ -67,9 +67,9 @@ fn weights_facts(profile: &Profile) -> Vec<String> {
     let fact = |(row, domain): (&LedgerRow, &DomainCertainty)| {
         let weights = domain.weights?;
         let verdict = match (weights.used, weights.gates.open()) {
-            (true, _) => "they split the energy",
-            (false, true) => "not used, as was chosen",
-            (false, false) => "not used",
+            (true, _) => "used to split the energy",
+            (false, true) => "not used (--attribution time)",
+            (false, false) => "not used: a check failed",
         };
         let [gain, condition, halves] = weights.gates.each().map(|gate| gate_fact(&gate));
         Some(format!(
@@ -85,35 +85,35 @@ fn weights_facts(profile: &Profile) -> Vec<String> {
 
 /// What hardware threads that share a core were taken to draw.
 fn siblings_fact(eta: f64) -> String {
-    format!("; two busy hardware threads of a core draw {:.2} times what one does", 1.0 + eta)
+    format!("; two busy hardware threads of a core draw {:.2} times the power of one", 1.0 + eta)
 }
 
 /// How power was taken to go with the clocks of CPUs.
 fn frequency_fact(exponent: f64) -> String {
     if exponent > 0.0 {
-        format!("; power goes with the CPU's frequency to the power of {exponent}")
+        format!("; power grows with CPU frequency to the power of {exponent}")
     } else {
-        "; CPUs' frequencies differ and explain nothing".to_owned()
+        "; CPU frequencies differ but do not explain the power".to_owned()
     }
 }
 
 fn gate_fact(gate: &Gate) -> String {
-    let asked = if gate.check == ValidityCheck::CrossValidation { "more than" } else { "less than" };
+    let required = if gate.check == ValidityCheck::CrossValidation { "more than" } else { "less than" };
     let failed = if gate.passed { "" } else { ", failed" };
-    let value = if gate.value.is_finite() { format!("{:.1}", gate.value) } else { "endless".to_owned() };
-    format!("{value} (asked: {asked} {}{failed})", gate.limit)
+    let value = if gate.value.is_finite() { format!("{:.1}", gate.value) } else { "unbounded".to_owned() };
+    format!("{value} (required: {required} {}{failed})", gate.limit)
 }
 
 fn source_facts(source: &Source) -> Vec<String> {
     let word = run::quality_word(source.quality);
     let domains =
-        if source.domains.is_empty() { "nothing taken".to_owned() } else { source.domains.join(", ") };
+        if source.domains.is_empty() { "nothing used".to_owned() } else { source.domains.join(", ") };
     let mut facts = vec![format!("{} ({word}): {domains}", source.id)];
     facts.extend(source.notes.iter().map(|note| format!("{}: {}", source.id, source_note(note))));
     let ignored = source.ignored.iter();
     facts.extend(ignored.map(|ignored| {
         let reason = ignored_reason(&ignored.reason);
-        format!("{}: ignored {}: {reason}", source.id, ignored.domain)
+        format!("{}: {} not used: {reason}", source.id, ignored.domain)
     }));
     facts
 }
@@ -124,13 +124,13 @@ fn gpu_facts(profile: &Profile) -> Vec<String> {
     for GpuFact { domain, meter, uses } in &profile.run.gpus {
         if let Some(GpuMeter { lag_ns: Some(lag), window_ns: Some(window), .. }) = meter {
             facts.push(format!(
-                "{domain}: the counter is {} ms behind the driver's power samples and sees the last {} ms of each step",
+                "{domain}: the counter lags the driver's power samples by {} ms and covers the last {} ms of each step",
                 lag / 1_000_000,
                 window / 1_000_000
             ));
         }
         facts.extend(busy_by_pid(uses).into_iter().map(|(pid, percent)| {
-            format!("{domain}: process {pid} kept it {percent} % busy, as the driver samples it")
+            format!("{domain}: process {pid} kept it {percent} % busy, by the driver's samples")
         }));
     }
     facts
@@ -159,7 +159,7 @@ fn sampling_facts(profile: &Profile) -> Vec<String> {
         facts.extend(copies.map(|(what, count)| format!("stacks unwound in user space, {what}: {count}")));
         facts.push(format!("CPU time of energy-trace itself: {} s", seconds(summary.tracer_cpu_ns)));
         let bpf = summary.bpf_ns.map_or_else(
-            || "not known; the kernel counts it with `sysctl kernel.bpf_stats_enabled=1`".to_owned(),
+            || "unknown; `sysctl kernel.bpf_stats_enabled=1` makes the kernel count it".to_owned(),
             |ns| format!("{} s", seconds(ns)),
         );
         facts.push(format!("CPU time of its BPF programs: {bpf}"));

@@ -1,4 +1,4 @@
-//! How energy is accounted for, chosen when a recording is read: the same options for every verb that shows one.
+//! How energy is accounted for, chosen when a recording is read: the same options for every command that shows one.
 
 use super::choices;
 use clap::Args;

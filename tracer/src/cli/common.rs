@@ -4,7 +4,7 @@
 
 use clap::{Args, ValueEnum};
 
-/// Options of every verb.
+/// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Common {
     /// Show more detail, and what the BPF programs log

@@ -61,7 +61,7 @@ impl Failure {
     }
 }
 
-/// The error and its causes, leaving out a cause whose text is already part of what was said.
+/// The error and its causes, leaving out a cause whose text is already part of the message.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

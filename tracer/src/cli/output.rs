@@ -1,4 +1,4 @@
-//! Where a verb writes: stdout or a file. A reader that closes the pipe early (`| head`) is no failure.
+//! Where a command writes: stdout or a file. A reader that closes the pipe early (`| head`) is no failure.
 
 use super::accounting::AccountingArgs;
 use super::failure::Failure;
@@ -62,7 +62,7 @@ pub(super) fn write_to(
     }
 }
 
-/// As the user who asked anything may be written to that the user may write to. Root follows a link only where root alone can have made it:
+/// The invoking user may write to whatever that user may write to. Root follows a link only where root alone can have made it:
 /// in `/dev` (`/dev/stdout`), not in somebody's folder.
 fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut open = OpenOptions::new();

@@ -1,4 +1,4 @@
-//! `energy-trace [record] [OPTIONS] -- PROGRAM…`: what can be asked of a recording.
+//! `energy-trace [record] [OPTIONS] -- PROGRAM…`: the options of a recording.
 //!
 //! Leaves out what it means on this machine (`resolve.rs`).
 

@@ -39,7 +39,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints what is wrong with the command line, or the help that was asked for.
+/// Prints what is wrong with the command line, or the requested help.
 fn refuse(error: &clap::Error) -> ExitCode {
     // A reader of the help that closes the pipe, and a closed stderr, are nobody's failure.
     let _ = match unknown_command(error) {

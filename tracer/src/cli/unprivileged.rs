@@ -1,4 +1,4 @@
-//! Verbs that only read a recording and write a result do it as the user who asked, whatever privileges the program was started with: files
+//! Commands that only read a recording and write a result run as the invoking user, whatever privileges the program was started with: files
 //! are made by others, and so may be what stands in the place of an output.
 //!
 //! Leaves out recording, whose files are the finisher's.

@@ -45,7 +45,7 @@ fn on_path() -> Finding {
     };
     let version = match InvokingUser::from_environment() {
         Ok(None) if geteuid().is_root() => version_in_name(&path),
-        Ok(user) => version_said(&path, user),
+        Ok(user) => version_printed(&path, user),
         Err(error) => {
             return Finding::warn(
                 "python",
@@ -122,13 +122,13 @@ fn version_in_name(path: &Path) -> Option<Version> {
     parse_version(file.file_name()?.to_str()?.strip_prefix("python")?)
 }
 
-/// What `python3 --version` says, run as this user.
-fn version_said(path: &Path, user: Option<InvokingUser>) -> Option<Version> {
+/// What `python3 --version` prints, run as this user.
+fn version_printed(path: &Path, user: Option<InvokingUser>) -> Option<Version> {
     // Not a pipe: whoever it leaves behind could keep that open.
-    let mut said = tempfile::tempfile().ok()?;
+    let mut output = tempfile::tempfile().ok()?;
     let mut command = Command::new(path);
     run_as(&mut command, user);
-    command.arg("--version").stdin(Stdio::null()).stdout(said.try_clone().ok()?).stderr(Stdio::null());
+    command.arg("--version").stdin(Stdio::null()).stdout(output.try_clone().ok()?).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     let end = Instant::now() + PATIENCE;
     while child.try_wait().ok()?.is_none() {
@@ -140,9 +140,9 @@ fn version_said(path: &Path, user: Option<InvokingUser>) -> Option<Version> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    said.rewind().ok()?;
+    output.rewind().ok()?;
     let mut text = Vec::new();
-    said.take(LONGEST_VERSION).read_to_end(&mut text).ok()?;
+    output.take(LONGEST_VERSION).read_to_end(&mut text).ok()?;
     parse_version(String::from_utf8_lossy(&text).strip_prefix("Python ")?)
 }
 

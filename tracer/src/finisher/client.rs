@@ -82,7 +82,7 @@ impl Finisher {
         }
     }
 
-    /// Which files the command will map as code, as far as they can be told before it runs.
+    /// Which files the command will map as code, as far as this is known before it runs.
     ///
     /// # Errors
     /// When the finisher is gone.
@@ -96,7 +96,7 @@ impl Finisher {
     }
 
     /// The command runs: the files are kept from now on. Nobody waits for the finisher, which its user can stop; where it is gone that is
-    /// told at the end, and what the command does is recorded.
+    /// reported at the end, and what the command does is recorded.
     pub fn began(&self) {
         if let Some(child) = &self.child {
             let _told_later = child.channel.send(&Request::Began, &[], Some(PATIENCE));

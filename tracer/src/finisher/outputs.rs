@@ -81,8 +81,8 @@ impl Outputs {
     }
 
     /// Where the recording is, once it is written; a copy is made where its place is not its own any more. `None`: none is kept.
-    pub(super) fn settle_recording(&mut self) -> Result<Option<PathBuf>, OutputError> {
-        self.recording.settle()
+    pub(super) fn keep_recording(&mut self) -> Result<Option<PathBuf>, OutputError> {
+        self.recording.keep()
     }
 
     /// Nothing was recorded: takes the files away and puts the older recording back.
@@ -219,7 +219,7 @@ impl Recording {
         self.kept.as_ref().is_some_and(|kept| kept.id == FileId::from(found))
     }
 
-    fn settle(&mut self) -> Result<Option<PathBuf>, OutputError> {
+    fn keep(&mut self) -> Result<Option<PathBuf>, OutputError> {
         let Some(Kept { place, id, .. }) = &self.kept else { return Ok(None) };
         let path = place.path().to_owned();
         match place.fate_of(*id) {

@@ -1,4 +1,4 @@
-//! Which files the command will map, told by a process of its own: the command's files are not ours, and what they hold may be made to
+//! Which files the command will map, found by a process of its own: the command's files are not ours, and what they hold may be made to
 //! stop or to swell whoever reads them.
 //!
 //! Leaves out the looking itself (`tracee::prefetch`).

@@ -43,10 +43,10 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Attributes, draws, and sees to it that both files are where they are said to be.
+    /// Attributes, draws, and sees to it that both files are where the summary says.
     pub(super) fn make(plan: &RecordPlan, outputs: &mut Outputs) -> Result<Self, ResultError> {
         // First of all: whatever goes wrong later, the recording is kept.
-        let path = outputs.settle_recording()?;
+        let path = outputs.keep_recording()?;
         let file = outputs.recording().try_clone();
         let file = file.map_err(|source| FileError::Read { path: plan.recording.clone(), source })?;
         let recording = file::read_open(file, &plan.recording)?;
@@ -79,11 +79,11 @@ impl Results {
             short_names: false,
         };
         let written = table::write(&mut text, &self.profile, &options);
-        let _ = written.and_then(|()| self.say_files(&mut text));
+        let _ = written.and_then(|()| self.write_files_line(&mut text));
         let _ = io::stderr().write_all(&text);
     }
 
-    fn say_files(&self, out: &mut Vec<u8>) -> io::Result<()> {
+    fn write_files_line(&self, out: &mut Vec<u8>) -> io::Result<()> {
         match &self.path {
             Some(path) => write!(out, "\nrecording: {}", shown(&path.to_string_lossy()))?,
             None => write!(out, "\nrecording: not kept (-o /dev/null)")?,

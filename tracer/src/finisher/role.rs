@@ -1,4 +1,4 @@
-//! The finisher's own process: gives up what it may do, then does what it is asked, one request after the other, until its parent is gone.
+//! The finisher's own process: gives up what it may do, then serves one request after the other, until its parent is gone.
 //!
 //! Leaves out the parent's side (`client.rs`).
 
@@ -16,7 +16,7 @@ use nix::unistd::geteuid;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-/// The process's life. Returns its exit status, which nobody looks at.
+/// The process's life. Returns its exit status, which nobody reads.
 pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
     let become_user = become_user(plan).and_then(|()| parent.die_with_it());
     let mut state =

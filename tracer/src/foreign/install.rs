@@ -66,7 +66,7 @@ fn copy_to(folder: &File, library: &Path, name: &OsStr) -> io::Result<File> {
 /// Takes away what was made: the two files by their folder's descriptor, and the folder if it is still the one of that name.
 ///
 /// # Errors
-/// What the system said first; the rest is tried all the same.
+/// The first error of the system; the rest is tried all the same.
 pub fn remove(parent: &File, folder: &File, folder_name: &OsStr, name: &OsStr) -> io::Result<()> {
     let files = [OsStr::new(SOCKET_FILE), name];
     let removed = files.map(|file| unlinkat(folder, file, UnlinkatFlags::NoRemoveDir));

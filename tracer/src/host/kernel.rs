@@ -12,7 +12,7 @@ pub fn read_kernel_at(root: &Path) -> String {
     std::fs::read_to_string(root.join("proc/sys/kernel/osrelease")).unwrap_or_default().trim().to_owned()
 }
 
-/// Whether processes have the numbers here that the kernel reports. What cannot be read is not held against the machine.
+/// Whether processes have the numbers here that the kernel reports. What cannot be read is taken for the first one.
 pub fn is_first_pid_namespace_at(root: &Path) -> bool {
     match std::fs::read_link(root.join("proc/self/ns/pid")) {
         Ok(name) => name == Path::new(FIRST_PID_NAMESPACE),

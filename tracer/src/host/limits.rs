@@ -1,6 +1,6 @@
 //! Limits of the process (`ulimit`) that leave too little to record with, found before anything is set up.
 //!
-//! What cannot be had later ends in an error where it is asked for; memory is the exception, without which a program ends by a signal.
+//! What cannot be had later ends in an error where it is needed; memory is the exception, without which a program ends by a signal.
 //! Leaves out the size of files, which is met like a full disk (`tracee::signals`), and the number of processes, which a try finds out.
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
@@ -47,7 +47,7 @@ fn check_one(
     show: impl Fn(u64) -> String,
     (what, flag, raised): (&'static str, &'static str, &'static str),
 ) -> Result<(), LimitError> {
-    // What cannot be asked for is not held against the machine.
+    // A limit that cannot be read is taken for none.
     let limit = getrlimit(resource).map_or(RLIM_INFINITY, |(soft, _)| soft);
     if limit >= needed {
         return Ok(());

@@ -1,6 +1,6 @@
 //! A file of sysfs that holds one number (a counter, a frequency), kept open and read again and again.
 //!
-//! What else such a file holds is not said: its name may lead to somebody's secret. Leaves out what it counts (`powercap.rs`, `hwmon.rs`).
+//! What else such a file holds is not shown: its name may lead to somebody's secret. Leaves out what it counts (`powercap.rs`, `hwmon.rs`).
 
 use super::source::Attempt;
 use std::fs::File;

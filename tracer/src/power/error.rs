@@ -1,10 +1,10 @@
-//! Why a run cannot have the power sources that were asked for, each with what to do about it.
+//! Why a run cannot have the power sources that it names, each with what to do about it.
 
 use super::meter_log::ReplayError;
 use energy_trace_model::recording::record::Source;
 use energy_trace_report::sentences::ignored_reason;
 
-/// Why a run cannot have the power sources that were asked for.
+/// Why a run cannot have the power sources that it names.
 #[derive(Debug, thiserror::Error)]
 pub enum PowerError {
     /// `none` beside other words.
@@ -12,7 +12,7 @@ pub enum PowerError {
         "--power none cannot be combined with other sources; leave out `none`, or the other --power options"
     )]
     NoneWithOthers,
-    /// A source that was asked for by name and is not there.
+    /// A source that was named and is not there.
     #[error("--power {name} gives no counter: {why}")]
     Missing {
         /// The source.

@@ -31,7 +31,7 @@ pub struct SourceKind {
 
 /// What a source is looked for with.
 pub(super) struct Request<'a> {
-    /// What was asked for.
+    /// The request.
     pub(super) plan: &'a PowerPlan,
     /// The file after the word, for kinds that take one.
     pub(super) file: Option<&'a Path>,

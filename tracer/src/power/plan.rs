@@ -1,4 +1,4 @@
-//! What was asked for: which sources, where to look, which parameters. Leaves out whether they are there (`set.rs`).
+//! The request: which sources, where to look, which parameters. Leaves out whether they are there (`set.rs`).
 
 use energy_trace_model::units::MicroWatts;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Choosing the sources: what `auto` takes, what was asked for by name, and how they become one list of domains.
+//! Choosing the sources: what `auto` takes, what was named, and how they become one list of domains.
 //!
 //! Before the start it also learns what the meters are worth: idle power, how they step and lag, and whether two drivers agree. Leaves out
 //! how each source reads its hardware (`sources/`) and the reading of the run (`reading/`).
@@ -46,7 +46,7 @@ pub struct PowerSet {
 /// counter covers the CPUs, unless estimates are refused. What a source offers and is not used is in its `ignored`, with the reason.
 ///
 /// # Errors
-/// When a source that was asked for by name is missing, a log is bad, or nothing is measured and estimates are refused.
+/// When a source that was named is missing, a log is bad, or nothing is measured and estimates are refused.
 pub fn open(plan: &PowerPlan) -> Result<PowerSet, PowerError> {
     let mut set = PowerSet::empty(plan.period);
     if plan.choices.contains(&SourceChoice::None) {
@@ -139,7 +139,7 @@ impl PowerSet {
         (kind.discover)(&Request { plan, file, named, taken: &self.domains })
     }
 
-    /// Looks for a source and takes what is there. Nothing is an error where it was asked for by name, else a line in the report; what has
+    /// Looks for a source and takes what is there. Nothing is an error where it was named, else a line in the report; what has
     /// nothing to say has no line.
     pub(super) fn take(
         &mut self,
@@ -282,7 +282,7 @@ impl PowerSet {
         }
     }
 
-    /// Watches the meters that can be read quickly for a moment, and returns the sources with what can be said of them, and the remarks.
+    /// Watches the meters that can be read quickly for a moment, and returns the sources with notes on them, and the remarks.
     pub(super) fn examine(mut self, over: Duration) -> (Vec<Source>, Vec<PowerDiagnostic>) {
         for live in &mut self.live {
             let Some(calibrator) = live.source.calibrator() else { continue };

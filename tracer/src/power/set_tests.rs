@@ -98,7 +98,7 @@ fn domains_are_described() {
     );
 }
 
-/// A virtual machine without anything: the model by itself, an error where estimates are refused or powercap is asked for.
+/// A virtual machine without anything: the model by itself, an error where estimates are refused or powercap is named.
 #[test]
 fn machine_without_counters() {
     let nothing = tempfile::tempdir().unwrap();

@@ -28,7 +28,7 @@ pub trait PowerSource: Send {
         Learned::default()
     }
 
-    /// How often it has to be read so that its steps are seen one by one; `None`: as often as asked for is enough, or nobody knows.
+    /// How often it has to be read so that its steps are seen one by one; `None`: the requested rate is enough, or nobody knows.
     fn longest_period(&self) -> Option<Duration> {
         None
     }

@@ -41,7 +41,7 @@ pub struct Tracer {
     cpus: Vec<CpuId>,
     config: TraceConfig,
     followed: Vec<Pid>,
-    foreseen: Vec<PathBuf>,
+    to_prefetch: Vec<PathBuf>,
     gpu_search: Vec<PathBuf>,
     gpu_devices: Vec<GpuDevice>,
     injected: Option<(PathBuf, UnixListener)>,
@@ -72,7 +72,7 @@ impl Tracer {
             cpus,
             config: config.clone(),
             followed: Vec::new(),
-            foreseen: Vec::new(),
+            to_prefetch: Vec::new(),
             gpu_search: Vec::new(),
             gpu_devices: Vec::new(),
             injected: None,
@@ -113,17 +113,17 @@ impl Tracer {
     }
 
     /// Has files read at the start that a target will map as code.
-    pub fn foresee(&mut self, files: Vec<PathBuf>) {
-        self.foreseen = files;
+    pub fn prefetch(&mut self, files: Vec<PathBuf>) {
+        self.to_prefetch = files;
     }
 
     /// Where targets look for libraries before they look in the usual places (`LD_LIBRARY_PATH`).
-    pub fn foresee_libraries(&mut self, folders: Vec<PathBuf>) {
+    pub fn prefetch_libraries(&mut self, folders: Vec<PathBuf>) {
         self.gpu_search = folders;
     }
 
-    /// Which GPUs the machine has: NVML's number of each, and the place of its meter, `MODEL (UUID)`.
-    pub fn know_gpus<'a>(&mut self, gpus: impl Iterator<Item = (u32, &'a str)>) {
+    /// Sets which GPUs the machine has: NVML's number of each, and the place of its meter, `MODEL (UUID)`.
+    pub fn set_gpus<'a>(&mut self, gpus: impl Iterator<Item = (u32, &'a str)>) {
         self.gpu_devices = gpus.map(|(index, place)| GpuDevice::parse(index, place)).collect();
     }
 
@@ -163,7 +163,7 @@ impl Tracer {
         if let Some(why) = self.object.attach_tracepoints()? {
             self.diagnostics.push(RecordingDiagnostic::NoMmapEvents { error: why });
         }
-        for path in &self.foreseen {
+        for path in &self.to_prefetch {
             processes.files.prefetch(path);
         }
         for &pid in &self.followed {

@@ -135,7 +135,7 @@ mod tests {
     use super::read_rows;
     use std::io::Write as _;
 
-    /// Rows that are not in order, or not as many as was said, are refused: the probes search them.
+    /// Rows that are not in order, or not as many as announced, are refused: the probes search them.
     #[test]
     fn rows_are_checked() {
         let rows = |rows: &[u64], count| {

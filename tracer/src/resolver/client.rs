@@ -88,7 +88,7 @@ impl Resolver {
         Worker { resolver: self.clone(), hurry, state: Mutex::default() }
     }
 
-    /// The files that cost a worker, by the name under which they were asked about, and what became of them.
+    /// The files that cost a worker, by the name under which they were requested, and what became of them.
     pub fn failures(&self) -> BTreeMap<String, ReadFailure> {
         lock(&self.0.failures).clone()
     }

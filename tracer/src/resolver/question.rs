@@ -42,7 +42,7 @@ pub enum Question {
     Names {
         /// Places in the file.
         offsets: Vec<u64>,
-        /// How much is asked for.
+        /// How much is requested.
         detail: Detail,
         /// What proves that each of the other files belongs to the first, in their order.
         proofs: Vec<Proof>,
@@ -77,7 +77,7 @@ pub struct NameFacts {
     pub sections: DebugSections,
 }
 
-/// What is told of rows beside the rows themselves: those come as a file, eight bytes each, in the machine's order of bytes.
+/// What is sent of rows beside the rows themselves: those come as a file, eight bytes each, in the machine's order of bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RowsHead {
     /// How many rows there are.

@@ -1,4 +1,4 @@
-//! A worker's loop: a question, an answer, until nobody asks any more.
+//! A worker's loop: a question, an answer, until its channel is closed.
 //!
 //! Runs in the sandbox and trusts no byte of the files; what goes wrong in a parser ends this process and nothing else. Leaves out the sandbox.
 
@@ -42,36 +42,44 @@ fn answer(
 ) -> Result<(), ChannelError> {
     let files: Vec<File> = files.into_iter().map(File::from).collect();
     if let Question::Rule { number, svma } = question {
-        return say(channel, kept.get_mut(&number).map(|file| rule(file, svma)).ok_or("no such file"));
+        return send_answer(
+            channel,
+            kept.get_mut(&number).map(|file| rule(file, svma)).ok_or("no such file"),
+        );
     }
-    let Some(file) = files.first() else { return say::<()>(channel, Err("a question without a file")) };
+    let Some(file) = files.first() else {
+        return send_answer::<()>(channel, Err("a question without a file"));
+    };
     match question {
         Question::Facts { wanted } => {
             let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
-            say(channel, ElfFacts::read(file, &wanted))
+            send_answer(channel, ElfFacts::read(file, &wanted))
         }
         Question::Rows { base, entry } => match rows(file, base, entry) {
             Ok((head, rows)) => channel.send(&Ok::<_, Fault>(head), &[rows.as_fd()], None),
-            Err(error) => say::<RowsHead>(channel, Err(error)),
+            Err(error) => send_answer::<RowsHead>(channel, Err(error)),
         },
-        Question::Keep { number } => say(channel, keep(file, number, kept)),
-        Question::NameFacts => say(channel, name_facts(file)),
+        Question::Keep { number } => send_answer(channel, keep(file, number, kept)),
+        Question::NameFacts => send_answer(channel, name_facts(file)),
         Question::Names { offsets, detail, proofs } => {
             let candidates = files.iter().skip(1).zip(&proofs);
-            say(channel, Ok::<_, Fault>(symbolize::name_places(file, candidates, &offsets, detail)))
+            send_answer(channel, Ok::<_, Fault>(symbolize::name_places(file, candidates, &offsets, detail)))
         }
         Question::PerfMap { wanted } => {
             let names: Vec<(u64, String)> =
                 perf_map::read_map(Positioned::new(file), &wanted).into_iter().collect();
-            say(channel, Ok::<_, Fault>(names))
+            send_answer(channel, Ok::<_, Fault>(names))
         }
-        Question::JitDump { wanted } => say(channel, histories(file, &wanted)),
+        Question::JitDump { wanted } => send_answer(channel, histories(file, &wanted)),
         Question::Rule { .. } => Ok(()),
     }
 }
 
 /// Sends an answer, or what is wrong with the file.
-fn say<T: Serialize>(channel: &Channel, answer: Result<T, impl Into<Fault>>) -> Result<(), ChannelError> {
+fn send_answer<T: Serialize>(
+    channel: &Channel,
+    answer: Result<T, impl Into<Fault>>,
+) -> Result<(), ChannelError> {
     channel.send(&answer.map_err(Into::into), &[], None)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A message is its length, the number of files, and what postcard makes of it. Nothing is believed: a length beyond what the caller allows,
 //! more files than a message may have, or bytes that are no message of the type are errors, and a deadline ends a wait for a peer that does
-//! not answer. Leaves out what is said.
+//! not answer. Leaves out what the messages mean.
 
 use nix::cmsg_space;
 use nix::errno::Errno;

@@ -32,7 +32,7 @@ pub struct Parent {
 
 /// Between two looks whether a process has ended.
 const POLL: Duration = Duration::from_millis(2);
-/// The status of a role that panicked; nobody looks at others.
+/// The status of a role that panicked; nobody reads others.
 const PANICKED: i32 = 101;
 
 /// Forks a process that does `role` and ends with the status that it gives.

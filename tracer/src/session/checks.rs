@@ -40,7 +40,7 @@ fn check_command(command: &OsString) -> Result<(), SessionError> {
     }
 }
 
-/// What `exec` itself said, once it has been tried.
+/// The error of `exec` itself, once it has been tried.
 pub(super) fn exec_error(command: &OsString, source: std::io::Error) -> SessionError {
     match source.kind() {
         std::io::ErrorKind::NotFound => not_found(command),

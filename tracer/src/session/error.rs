@@ -42,7 +42,7 @@ pub enum SessionError {
     NotExecutable {
         /// Its name as typed.
         command: OsString,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The recording cannot be written.
@@ -71,7 +71,7 @@ pub enum SessionError {
     System {
         /// What was tried.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A signal ended energy-trace: during the set-up, or the second one later. Nothing is wrong.

@@ -76,7 +76,7 @@ async fn stop_stages(
     drop(records);
     match stop {
         Stop::WriterEnded(result) => Ok(result?),
-        Stop::Asked => Ok(writer.await.map_err(|error| panicked("write the recording", error))??),
+        Stop::Requested => Ok(writer.await.map_err(|error| panicked("write the recording", error))??),
     }
 }
 

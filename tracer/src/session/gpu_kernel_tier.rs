@@ -1,4 +1,4 @@
-//! The kernel tier of a recording: whether its library can be injected into the command, and what is said where it cannot.
+//! The kernel tier of a recording: whether its library can be injected into the command, and what is reported where it cannot.
 //!
 //! Where it cannot, launches are counted as without it; the recording never fails for it. Leaves out what the library tells (`probe`).
 
@@ -18,7 +18,7 @@ pub(super) struct KernelTier {
 }
 
 impl KernelTier {
-    /// Prepares the library and has the tracer listen, if `--gpu kernel` was asked for and can be.
+    /// Prepares the library and has the tracer listen, if `--gpu kernel` was chosen and it can be.
     pub(super) fn prepare(plan: &RecordPlan, power: &PowerSet, tracer: &mut Tracer) -> Self {
         let mut tier = Self::default();
         if !plan.gpu.times_kernels() {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each thing that can fail does so before the command's first instruction; a command that was forked and is not released ends without
-//! a word. The recording's time lies between a moment after the first power reading was asked for and one before the last, so readings
+//! a word. The recording's time lies between a moment after the first power reading was begun and one before the last, so readings
 //! cover it whole. Output paths are the finisher's alone. Leaves out what is recorded (`probe`, `power`) and what it means (`attribution`, `report`).
 
 mod checks;

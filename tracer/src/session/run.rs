@@ -69,12 +69,12 @@ async fn watch(
     loop {
         tokio::select! {
             event = control.event() => match event? {
-                Event::Interrupt(..) => return Ok(Stop::Asked),
+                Event::Interrupt(..) => return Ok(Stop::Requested),
                 // Recording the whole machine while a command runs ends with the command too.
-                Event::CommandEnded => return Ok(Stop::Asked),
+                Event::CommandEnded => return Ok(Stop::Requested),
             },
-            () = &mut gone => return Ok(Stop::Asked),
-            () = time_is_up(began, plan.duration) => return Ok(Stop::Asked),
+            () = &mut gone => return Ok(Stop::Requested),
+            () = time_is_up(began, plan.duration) => return Ok(Stop::Requested),
             ended = &mut stage.writer => return Ok(Stop::WriterEnded(ended.unwrap_or(Ok(())))),
             _ = tick.tick(), if plan.screen.progress => {
                 progress.draw(began.elapsed(), &stage.tracer.live(), stage.power.watts());

@@ -42,8 +42,8 @@ pub(super) struct Stage {
 
 /// Why a recording stopped.
 pub(super) enum Stop {
-    /// The command or all processes ended, time was up, or somebody asked.
-    Asked,
+    /// The command or all processes ended, time was up, or a signal came.
+    Requested,
     /// The file cannot be written any more.
     WriterEnded(Result<(), FileError>),
 }
@@ -79,9 +79,9 @@ async fn start_stages(
     let mut target = TargetSpec::find(plan, control, kernels.environment())?;
     target.follow(&mut tracer)?;
     let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    tracer.foresee_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
-    tracer.know_gpus(power.domains().iter().filter_map(gpu_of));
-    tracer.foresee(control.set_up(roles.finisher.files_to_prefetch()).await??);
+    tracer.prefetch_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
+    tracer.set_gpus(power.domains().iter().filter_map(gpu_of));
+    tracer.prefetch(control.set_up(roles.finisher.files_to_prefetch()).await??);
     tracer.leave_out(roles.resolver.pid().into_iter().chain(roles.finisher.pid()))?;
 
     let (records, receiver) = channel();

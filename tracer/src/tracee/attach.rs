@@ -25,7 +25,7 @@ pub enum AttachError {
     /// The number is a thread's.
     #[error("{thread} is a thread of process {process}: use -p {process}")]
     Thread {
-        /// The number that was asked for.
+        /// The number that was given.
         thread: Pid,
         /// Its process.
         process: Pid,
@@ -38,7 +38,7 @@ pub enum AttachError {
     Proc {
         /// What was read.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
 }

@@ -19,7 +19,7 @@ pub enum CgroupError {
         path: PathBuf,
         /// Where control groups are.
         root: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// It is empty.

@@ -14,7 +14,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The variable by which CUDA's driver is told what to load.
+/// The variable that names what CUDA's driver loads.
 pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The library's file.
 const FILE: &str = "libenergy_trace_cupti.so";
@@ -37,7 +37,7 @@ pub enum InjectionError {
     NoFolder {
         /// Where it was tried.
         folders: String,
-        /// What the system said last.
+        /// The system's last error.
         source: io::Error,
     },
 }

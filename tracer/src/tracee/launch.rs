@@ -39,7 +39,7 @@ pub enum LaunchError {
     /// The command line is empty.
     #[error("no command to run")]
     NoCommand,
-    /// The child ended before it said its pid.
+    /// The child ended before it reported its pid.
     #[error("the command's process was killed before it could start")]
     Gone,
 }
@@ -244,14 +244,14 @@ mod tests {
         assert!(!proof.exists());
     }
 
-    /// What cannot be executed is said as an error of `exec`, after the release.
+    /// What cannot be executed is an error of `exec`, after the release.
     #[tokio::test]
     async fn exec_errors_come_back() {
         let held = launch(&["/nonexistent/tool".into()], None, &[], Before::default()).unwrap();
         assert_eq!(held.release().await.unwrap_err().kind(), std::io::ErrorKind::NotFound);
     }
 
-    /// What cannot even be forked (a NUL in an argument) is said at once.
+    /// What cannot even be forked (a NUL in an argument) is an error at once.
     #[tokio::test]
     async fn preparation_errors_come_at_once() {
         let error = launch(&["echo".into(), "a\0b".into()], None, &[], Before::default()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Whether a command can be found and executed at all, asked before anything is set up for it.
+//! Whether a command can be found and executed at all, checked before anything is set up for it.
 //!
 //! `exec` has the last word: this answers early, so that a typing error costs no second of baseline and no recording. The rules are
 //! `execvp`'s (POSIX.1-2017): a name with a slash is a path, any other is looked for in `PATH`.

@@ -1,4 +1,4 @@
-//! Which files a command will map as code, as far as they can be told before it runs: so that what they say of themselves is known when
+//! Which files a command will map as code, as far as this is known before it runs: so that their tables are ready when
 //! its first instruction is.
 //!
 //! The program (behind `#!` and `env`, whatever links lead to it), and the interpreter library that it is linked with. A guess that is
@@ -42,7 +42,7 @@ fn read_first_line(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(line).into_owned())
 }
 
-/// The program that runs a script, from the line behind its `#!`: what `env` is told to look for, else what is named.
+/// The program that runs a script, from the line behind its `#!`: what `env` looks for, else what is named.
 fn parse_script(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     let first = words.next()?;
@@ -57,9 +57,9 @@ fn parse_script(line: &str) -> Option<&str> {
 fn find_interpreter(program: &Path, linked: &Linked) -> Option<PathBuf> {
     let name = linked.needed.iter().find(|name| name.starts_with("libpython"))?;
     let origin = program.parent()?.display().to_string();
-    let told = linked.search.iter().flat_map(|list| list.split(':'));
-    let told = told.map(|dir| dir.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin));
-    let dirs = told.chain([format!("{origin}/../lib")]).chain(SYSTEM.map(str::to_owned));
+    let listed = linked.search.iter().flat_map(|list| list.split(':'));
+    let listed = listed.map(|dir| dir.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin));
+    let dirs = listed.chain([format!("{origin}/../lib")]).chain(SYSTEM.map(str::to_owned));
     dirs.map(|dir| Path::new(&dir).join(name)).find_map(|path| path.canonicalize().ok())
 }
 

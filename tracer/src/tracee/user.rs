@@ -1,6 +1,6 @@
 //! The person behind `sudo`: whom the command runs as, and to whom the files belong.
 //!
-//! Leaves out every other way of changing users (`doas`, `su`, `pkexec`): they do not say who asked.
+//! Leaves out every other way of changing users (`doas`, `su`, `pkexec`): they do not name the user.
 
 use crate::roles::renounce::Identity;
 use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist};
@@ -24,7 +24,7 @@ pub enum UserError {
     Lookup {
         /// The user.
         uid: Uid,
-        /// What the database said.
+        /// The database's error.
         source: nix::Error,
     },
 }

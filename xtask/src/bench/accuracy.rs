@@ -24,7 +24,7 @@ pub(crate) struct Options {
 }
 
 /// Prints the table as Markdown.
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let tools = setup::run(workspace, Purpose::Build)?;
     bpf::build(workspace, &tools, Warnings::Shown)?;
     let mut cargo = workspace.cargo();

@@ -107,7 +107,7 @@ struct Shares {
 }
 
 /// `cargo xtask bench behalf`.
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let py_spy = frameworks::install_peers(workspace)?;
     let chosen =
         CASES.iter().filter(|case| options.only.as_deref().is_none_or(|only| only == case.workload.name));

@@ -42,7 +42,7 @@ struct Pass {
     py_spy: py_spy::Stacks,
 }
 
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     product::build(workspace, Purpose::Build)?;
     frameworks::make_environments(workspace)?;
     let py_spy = frameworks::install_peers(workspace)?;
@@ -93,7 +93,7 @@ fn keep(folder: &Path, workload: &Workload) -> Result<()> {
     fs::rename(folder.join("ours.data"), kept).context("no recording to keep")
 }
 
-#[expect(clippy::print_stdout, reason = "the result of a chore")]
+#[expect(clippy::print_stdout, reason = "the result of a task")]
 fn print(options: &Options, seen: &BTreeMap<&str, Vec<Pass>>) {
     println!("Whole stacks in steady state, % of samples ({} Hz, {} s)\n", options.hz, options.seconds);
     println!(
@@ -119,7 +119,7 @@ ours native: native frames from the leaf to the thread's root, gaps bridged.  ou
 .eh_frame alone: the same samples without what bridged a gap.  perf: reaches the function in which the thread began; 32 KiB of stack.
 py-spy: from the first Python function to a leaf that is known; of all CPU: times the CPU time in threads that it shows at all.";
 
-#[expect(clippy::print_stdout, reason = "the result of a chore")]
+#[expect(clippy::print_stdout, reason = "the result of a task")]
 fn print_row(name: &str, passes: &[Pass]) {
     let percent = |part: fn(&Pass) -> u64, whole: fn(&Pass) -> u64| {
         median(passes.iter().map(|pass| 100.0 * ratio(part(pass), whole(pass))).collect())

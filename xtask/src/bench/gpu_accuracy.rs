@@ -43,7 +43,7 @@ pub(crate) struct Options {
 }
 
 /// Prints the tables as Markdown.
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let tools = setup::run(workspace, Purpose::Build)?;
     bpf::build(workspace, &tools, Warnings::Shown)?;
     let folder = workspace.target().join("bench");

@@ -18,7 +18,7 @@ pub(crate) struct Options {
 }
 
 /// Runs the test; an error where something was harmed or left.
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args(["test", "--package", "energy-trace", "--test", "live", "session::kill", "--", "--nocapture"]);
     cargo.env("ENERGY_TRACE_KILLS", options.moments.to_string());

@@ -21,7 +21,7 @@ pub(crate) struct Options {
 }
 
 /// Prints the table as Markdown.
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let tools = setup::run(workspace, Purpose::Test)?;
     bpf::build(workspace, &tools, Warnings::Shown)?;
     // For release, so that a workload's function is one piece of code, which draws what the simulator is told: without optimisation most

@@ -58,20 +58,20 @@ pub(crate) enum Bench {
 }
 
 /// `cargo xtask bench`.
-pub(crate) fn chore(workspace: &Workspace, bench: &Bench) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, bench: &Bench) -> Result<()> {
     match bench {
-        Bench::Accuracy(options) => accuracy::chore(workspace, options),
-        Bench::Live(options) => live::chore(workspace, options),
-        Bench::Completeness(options) => completeness::chore(workspace, options),
-        Bench::Slowdown(options) => slowdown::chore(workspace, options),
-        Bench::Cost(options) => cost::chore(workspace, options),
-        Bench::Sources(options) => sources::chore(workspace, options),
-        Bench::Totals(options) => totals::chore(workspace, options),
-        Bench::Freeze(options) => freeze::chore(workspace, options),
-        Bench::Kill(options) => kill::chore(workspace, options),
-        Bench::Start(options) => start::chore(workspace, options),
-        Bench::Behalf(options) => behalf::chore(workspace, options),
-        Bench::GpuAccuracy(options) => gpu_accuracy::chore(workspace, options),
-        Bench::GpuCost(options) => gpu_cost::chore(workspace, options),
+        Bench::Accuracy(options) => accuracy::task(workspace, options),
+        Bench::Live(options) => live::task(workspace, options),
+        Bench::Completeness(options) => completeness::task(workspace, options),
+        Bench::Slowdown(options) => slowdown::task(workspace, options),
+        Bench::Cost(options) => cost::task(workspace, options),
+        Bench::Sources(options) => sources::task(workspace, options),
+        Bench::Totals(options) => totals::task(workspace, options),
+        Bench::Freeze(options) => freeze::task(workspace, options),
+        Bench::Kill(options) => kill::task(workspace, options),
+        Bench::Start(options) => start::task(workspace, options),
+        Bench::Behalf(options) => behalf::task(workspace, options),
+        Bench::GpuAccuracy(options) => gpu_accuracy::task(workspace, options),
+        Bench::GpuCost(options) => gpu_cost::task(workspace, options),
     }
 }

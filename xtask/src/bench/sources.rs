@@ -11,7 +11,7 @@ use anyhow::Result;
 pub(crate) struct Options {}
 
 /// `cargo xtask bench sources`.
-pub(crate) fn chore(workspace: &Workspace, _options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, _options: &Options) -> Result<()> {
     build_probes(workspace, Purpose::Test)?;
     run(&mut measurement(workspace, "power_cost"))
 }

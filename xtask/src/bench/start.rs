@@ -43,7 +43,7 @@ const MIB: f64 = 1048576.0;
 type Figures = BTreeMap<&'static str, f64>;
 
 /// `cargo xtask bench start`.
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let binary = match &options.binary {
         Some(binary) => fs::canonicalize(binary).context("no such energy-trace")?,
         None => {
@@ -69,7 +69,7 @@ pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the result of a chore")]
+#[expect(clippy::print_stdout, reason = "the result of a task")]
 fn print(runs: &[Figures]) {
     let names: BTreeSet<_> = runs.iter().flat_map(|run| run.keys()).collect();
     println!("{:<44} {:>9} {:>9} {:>9}", "", "median", "least", "most");

@@ -12,7 +12,7 @@ use anyhow::Result;
 pub(crate) struct Options {}
 
 /// `cargo xtask bench totals`.
-pub(crate) fn chore(workspace: &Workspace, _options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, _options: &Options) -> Result<()> {
     build_probes(workspace, Purpose::Test)?;
     let (codecarbon, scaphandre) = frameworks::install_meters(workspace)?;
     run(measurement(workspace, "totals")

@@ -36,7 +36,7 @@ pub(crate) struct Options {
 }
 
 /// `cargo xtask kernels`. An error if a kernel fails.
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let folder = workspace.kernels();
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let given: Vec<String> =

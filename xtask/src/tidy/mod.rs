@@ -38,7 +38,7 @@ struct Exception {
 const EXCEPTIONS: &[Exception] = &[];
 
 /// `cargo xtask tidy`.
-pub(crate) fn chore(workspace: &Workspace) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace) -> Result<()> {
     let (mut files, mut findings, mut used) = (0, Vec::new(), vec![false; EXCEPTIONS.len()]);
     let mut packages = circles::PACKAGES.map(|folder| (folder, circles::Package::default()));
     for folder in FOLDERS {

@@ -9,7 +9,7 @@
 //! watts that were fitted to a part of the run predict the other parts best (`gates::Judge`). If they do not do so clearly, α is 0, that is, clocks
 //! make no difference. What they leave, a factor common to all CPUs, is `drift`'.
 //!
-//! A clock is read a few times a second (`power/frequency.rs`), whatever the CPU does. What is read while it idles may be the governor's wish or
+//! A clock is read a few times a second (`power/reading/cpu_clocks.rs`), whatever the CPU does. What is read while it idles may be the governor's wish or
 //! its last value, and says nothing about the clock at which it works: it is left out, unless it repeats what was read before. Leaves out
 //! machines without cpufreq, whose clocks are not recorded, and what the clock does between two readings beside going from the one to the other.
 

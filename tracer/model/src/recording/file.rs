@@ -332,7 +332,12 @@ fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FORMAT, OLDEST, Problem, opening, read_opening};
+    use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
+    use crate::recording::record::{
+        CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason, PowerDiagnostic, Runtime,
+        SourceId, SourceNote,
+    };
+    use serde::Serialize;
 
     /// Formats before this one that differ only in what they lack are read; an older and a newer one are not.
     #[test]
@@ -346,5 +351,29 @@ mod tests {
         for other in [OLDEST - 1, FORMAT + 1] {
             assert!(matches!(opened(other), Err(Problem::OtherVersion(_, format)) if format == other));
         }
+    }
+
+    /// The number of the last variant of each type that is written. A new variant stands before it and changes the number: then raise
+    /// `FORMAT`, so that an older version refuses the file, and keep the old shape in `old_formats`.
+    #[test]
+    fn a_new_variant_is_a_new_format() {
+        fn number(variant: &impl Serialize) -> u8 {
+            postcard::to_extend(variant, Vec::new()).unwrap()[0]
+        }
+        let text = String::new;
+        let last = [
+            number(&Record::Unsampled(Vec::new())),
+            number(&RecordingDiagnostic::Other { code: text(), text: text() }),
+            number(&LaunchDiagnostic::InjectionChained { library: text() }),
+            number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
+            number(&LossReason::Other(text())),
+            number(&CopyOutcome::Other(text())),
+            number(&SourceId::Other(text())),
+            number(&IgnoredReason::Other(text())),
+            number(&SourceNote::Other(text())),
+            number(&IdleOrigin::Other(text())),
+            number(&Runtime::Other(text())),
+        ];
+        assert_eq!((FORMAT, last), (7, [28, 15, 7, 13, 16, 7, 7, 28, 15, 3, 2]));
     }
 }

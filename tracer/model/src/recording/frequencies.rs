@@ -1,7 +1,7 @@
 //! How fast CPUs' clocks ran, as the machine's cpufreq told while the recording went on. Part of what a recording holds (`record`).
 //!
 //! Between two entries of a CPU its clock went evenly from the one to the other; before the first and after the last it stood. What is read is
-//! written where it strays from that: leaves out readings that a line between their neighbours shows well enough (`power/frequency.rs`).
+//! written where it strays from that: leaves out readings that a line between their neighbours shows well enough (`power/reading/cpu_clocks.rs`).
 
 use crate::clock::KtimeNs;
 use crate::ids::CpuId;

@@ -8,10 +8,10 @@ mod texts;
 
 use super::record;
 use super::record::{
-    CopyOutcome, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, Histogram, IdleBaseline, IdleOrigin,
-    Ignored, IgnoredReason, KernelTier, LaunchStacks, Launches, Library, LossReason, Name, Origin, Quality,
-    Reading, Record, RecordingDiagnostic, Runtime, Sample, SampleEvent, Scope, Slice, Source, SourceId,
-    SourceNote, StackNode, Stranger, Summary, Thread, Unseen, Unwinding, Wait, Wake,
+    BackgroundProcess, CopyOutcome, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, Histogram,
+    IdleBaseline, IdleOrigin, Ignored, IgnoredReason, KernelTier, LaunchStacks, Launches, Library,
+    LossReason, Name, Origin, Quality, Reading, Record, RecordingDiagnostic, Runtime, Sample, SampleEvent,
+    Scope, Slice, Source, SourceId, SourceNote, StackNode, Summary, Thread, Unsampled, Unwinding, Wait, Wake,
 };
 use crate::clock::{KtimeNs, WallAnchor};
 use crate::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId};
@@ -48,9 +48,9 @@ pub(super) enum OldRecord {
     GpuBusy(Vec<GpuBusy>),
     KernelTier(KernelTier),
     LaunchStacks(LaunchStacks),
-    Stranger(Stranger),
+    Background(BackgroundProcess),
     Frequencies(Frequencies),
-    Unseen(Vec<Unseen>),
+    Unsampled(Vec<Unsampled>),
 }
 
 impl OldRecord {
@@ -87,9 +87,9 @@ impl From<OldRecord> for Record {
             OldRecord::GpuBusy(busy) => Self::GpuBusy(busy),
             OldRecord::KernelTier(tier) => Self::KernelTier(tier),
             OldRecord::LaunchStacks(stacks) => Self::LaunchStacks(stacks),
-            OldRecord::Stranger(stranger) => Self::Stranger(stranger),
+            OldRecord::Background(process) => Self::Background(process),
             OldRecord::Frequencies(read) => Self::Frequencies(read),
-            OldRecord::Unseen(stretches) => Self::Unseen(stretches),
+            OldRecord::Unsampled(stretches) => Self::Unsampled(stretches),
         }
     }
 }
@@ -278,5 +278,108 @@ impl From<OldSummary> for Summary {
             read_lateness: old.read_lateness,
             diagnostics: old.warnings.into_iter().map(diagnostic).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::clock::KtimeNs;
+    use crate::ids::{DomainId, Pid, ProcessKey};
+    use crate::recording::record::{
+        CopyOutcome, Histogram, IdleOrigin, LaunchDiagnostic, LossReason, Origin, PowerDiagnostic, Quality,
+        Record, RecordingDiagnostic, Runtime, SampleEvent, Scope, SourceId, SourceNote, Unwinding,
+    };
+    use crate::recording::wire::decode_record;
+    use crate::units::MicroWatts;
+    use serde::Serialize;
+    use std::collections::BTreeMap;
+
+    /// Reads a record of format 6: postcard writes a variant as its number and a structure as its fields, one after the other.
+    fn read<T: Serialize>(variant: u32, fields: &T) -> Record {
+        let bytes = postcard::to_extend(&(0_u32, variant, fields), Vec::new()).unwrap();
+        let (record, rest) = decode_record(&bytes, 6).unwrap();
+        assert!(rest.is_empty(), "{record:?}");
+        record
+    }
+
+    /// The end of a run: losses, copies and the warnings on which the attribution decides become types, others keep their words.
+    #[test]
+    fn summaries() {
+        let lost = BTreeMap::from([("samples: ring buffer full", 3_u64), ("a new reason", 4)]);
+        let copies = BTreeMap::from([("not unwound: the process was gone", 5_u64)]);
+        let times = (KtimeNs::from_ns(1), KtimeNs::from_ns(9), Some(7_i32));
+        let warnings = [
+            ("gpu-mig", "gpu-1: MIG is on, and more; keep the others idle"),
+            ("gpu-streams", "gpu-0: 12 % of the kernels were launched beside the busiest stream: and so on"),
+            ("machine-paused", "3 times no sample came"),
+        ];
+        let costs = (Some(8_u64), 9_u64, Histogram::default(), Histogram::default());
+        let fields = (times, lost, Unwinding::User, copies, costs, warnings.to_vec());
+        let Record::Summary(summary) = read(10, &fields) else { panic!("no summary") };
+        assert_eq!(
+            (summary.start, summary.exit_code, summary.tracer_cpu_ns),
+            (KtimeNs::from_ns(1), Some(7), 9)
+        );
+        assert_eq!((summary.lost[&LossReason::Samples], summary.unwinding), (3, Unwinding::User));
+        assert_eq!(summary.lost[&LossReason::Other("a new reason".to_owned())], 4);
+        assert_eq!(summary.copies[&CopyOutcome::ProcessGone], 5);
+        let (mig, streams) = ("gpu-1".to_owned(), "gpu-0".to_owned());
+        let (code, text) = ("machine-paused".to_owned(), "3 times no sample came".to_owned());
+        let expected = [
+            PowerDiagnostic::GpuMig { domain: mig }.into(),
+            LaunchDiagnostic::Streams { domain: streams, percent: 12 }.into(),
+            RecordingDiagnostic::Other { code, text },
+        ];
+        assert_eq!(summary.diagnostics, expected);
+    }
+
+    /// A domain, with how its idle power was found.
+    #[test]
+    fn domains() {
+        let read = |how: &str| {
+            let counter = (0_u32, "replay", "meter.csv", None::<i64>, Quality::Measured);
+            let idle = Some((MicroWatts::from_uw(5), how));
+            let fields = (DomainId::new(0), "psys", 3_u32, Scope::Machine, counter, idle);
+            let Record::Domain(domain) = read(1, &fields) else { panic!("no domain") };
+            assert!(matches!(domain.origin, Origin::Counter { source: SourceId::Replay, .. }), "{domain:?}");
+            domain.idle.unwrap().origin
+        };
+        let measured = |busy_percent| IdleOrigin::Measured { over_ns: 1_500_000_000, busy_percent };
+        assert_eq!(read("measured over 1.5 s before the start"), measured(None));
+        let busy = "measured over 1.5 s before the start, while the CPUs were 12 % busy: too high, so stop other work";
+        assert_eq!(read(busy), measured(Some(12)));
+        assert_eq!(read("--idle-watts"), IdleOrigin::Given);
+        assert_eq!(read("parameter of the model"), IdleOrigin::Model);
+        assert_eq!(read("by guessing"), IdleOrigin::Other("by guessing".to_owned()));
+    }
+
+    /// A process's interpreter, and a header with a source.
+    #[test]
+    fn processes_and_headers() {
+        let runtime = |text: &str| {
+            let fields = (
+                ProcessKey::new(0),
+                Pid::new(7),
+                None::<ProcessKey>,
+                "python3",
+                [""; 0].to_vec(),
+                Some(text),
+            );
+            let Record::Process(process) = read(3, &fields) else { panic!("no process") };
+            process.runtime.unwrap()
+        };
+        assert_eq!(runtime("CPython 3.11.2"), Runtime::CPython { version: "3.11.2".to_owned() });
+        let refused = "CPython 3.16 (unknown version: native frames only)";
+        assert_eq!(runtime(refused), Runtime::Other(refused.to_owned()));
+
+        let none = Vec::<String>::new();
+        let ignored = vec![("psys", "it cannot be read")];
+        let source = ("powercap", none.clone(), 20_u64, Quality::Measured, ignored, vec!["a note"]);
+        let run = ("0.1", none, (1_u64, 2_u64), "6.1", "a CPU", BTreeMap::<u32, u32>::new());
+        let fields = (run, 99_u32, "cycles", false, vec![source]);
+        let Record::Header(header) = read(0, &fields) else { panic!("no header") };
+        assert_eq!((header.sample_hz, header.sample_event), (99, Some(SampleEvent::Cycles)));
+        assert_eq!(header.sources[0].id, SourceId::Powercap);
+        assert_eq!(header.sources[0].notes, [SourceNote::Other("a note".to_owned())]);
     }
 }

@@ -5,6 +5,7 @@ use super::{in_seconds, recorded};
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SplitBy,
 };
+use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::record::{KernelTier, LaunchStacks, LossReason};
 use energy_trace_model::units::MicroJoules;
@@ -29,7 +30,7 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::EventsLost(lost) => events_lost(lost),
         Diagnostic::NoEnergySource => NO_ENERGY_SOURCE.to_owned(),
         Diagnostic::UnsampledTime { unsampled_ns, of_ns } => format!(
-            "{} of the target's CPU time was seen by no sample and stands in `[unsampled]`; raise `-F`",
+            "{} of the target's CPU time was seen by no sample and stands in `{UNSAMPLED}`; raise `-F`",
             percent_of(*unsampled_ns, *of_ns)
         ),
         Diagnostic::FewSamples { samples } => {

@@ -9,6 +9,8 @@ mod losses;
 mod power;
 mod recording;
 mod sources;
+#[cfg(test)]
+mod tests;
 
 pub use attribution::diagnostic;
 pub use losses::{copy_outcome, loss};

@@ -3,6 +3,7 @@
 use super::in_seconds;
 use super::launches::launch_fact;
 use super::power::{advice, power_fact};
+use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic};
 
 /// What was found, what it changes, and what to do about it.
@@ -20,7 +21,7 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         }
         RecordingDiagnostic::MachinePaused { times, cpu_ns } => format!(
             "{times} times no sample came though many were due, for {:.2} s of CPU time in all: the machine stood still (a paused virtual \
-             machine, a freeze), or samples were lost; that time stands in [unsampled]",
+             machine, a freeze), or samples were lost; that time stands in {UNSAMPLED}",
             in_seconds(*cpu_ns)
         ),
         RecordingDiagnostic::SamplesMissing { taken, expected, cpu_ns } => {

@@ -95,7 +95,7 @@ impl Replay {
         Parser { path }.parse(&bytes)
     }
 
-    /// What the reader of a report is told.
+    /// The source as a report shows it.
     pub(super) fn describe(&self) -> Source {
         let span = |first: &Row, last: &Row| last.time_ns.saturating_sub(first.time_ns);
         let covered = self.rows.first().zip(self.rows.last()).map_or(0, |(first, last)| span(first, last));
@@ -189,7 +189,7 @@ impl Parser<'_> {
         }
         match rows.len() {
             0 => Err(self.empty("has column names and no row")),
-            1 => Err(self.empty("has one row only, from which no energy can be told")),
+            1 => Err(self.empty("has one row only, from which no energy follows")),
             _ => Ok(Replay { path: self.path.to_owned(), domains, times, rows }),
         }
     }

@@ -72,7 +72,7 @@ impl Clocks {
                 _ = stopped.changed() => true,
                 _ = interval.tick() => false,
             };
-            // A writer that is gone has told the session why; there is nobody to tell here.
+            // Where the writer has ended, the session knows why.
             self.round(crate::clock::now()).into_iter().for_each(|moved| {
                 let _ = records.send(Record::Frequencies(moved));
             });

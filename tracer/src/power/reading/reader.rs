@@ -144,7 +144,7 @@ impl PowerTask {
 impl LiveReplay {
     fn send(&self, replay: &Replay, from: usize, start: WallAnchor, records: &Sender<Record>) {
         for (place, &id) in self.ids.iter().enumerate() {
-            // A writer that is gone has told the session why; there is nobody to tell here.
+            // Where the writer has ended, the session knows why.
             let _ = records.send(Record::Readings(id, replay.readings(place, from, start)));
         }
     }
@@ -289,7 +289,7 @@ impl Reader {
     /// Marks the moment when the machine has slept since the round before.
     fn notice_sleep(&mut self, slept_ns: u64) {
         if slept_ns.saturating_sub(self.slept_ns) > NAP_NS {
-            // A writer that is gone has told the session why; there is nobody to tell here.
+            // Where the writer has ended, the session knows why.
             let _ = self.records.send(Record::Slept(crate::clock::now()));
         }
         self.slept_ns = slept_ns;
@@ -301,7 +301,7 @@ impl Reader {
         for (track, (id, _)) in self.tracks.iter_mut().zip(&self.live.domains) {
             track.update_watts();
             if !track.batch.is_empty() {
-                // A writer that is gone has told the session why; there is nobody to tell here.
+                // Where the writer has ended, the session knows why.
                 let _ = self.records.send(Record::Readings(*id, std::mem::take(&mut track.batch)));
             }
         }
@@ -320,7 +320,7 @@ impl Reader {
                 Extra::GpuMeter(meter) => Record::GpuMeter(id, meter),
                 Extra::GpuUses(uses) => Record::GpuUses(id, uses),
             };
-            // A writer that is gone has told the session why; there is nobody to tell here.
+            // Where the writer has ended, the session knows why.
             let _ = self.records.send(record);
         }
     }
@@ -328,7 +328,7 @@ impl Reader {
     fn into_end(mut self) -> ReaderEnd {
         let (extras, found) = self.live.source.finish();
         self.hand_on(extras);
-        // A device that is lost fails at every reading after; that is said once.
+        // A device that is lost fails at every reading after; it is reported once.
         let lost = |name: &str| {
             let is_lost = |found: &PowerDiagnostic| matches!(found, PowerDiagnostic::GpuLost { domain } if domain == name);
             found.iter().any(is_lost)

@@ -45,7 +45,7 @@ const COMPARED_UJ: u128 = 20_000_000;
 /// Readings further apart are not compared: power in between is not known.
 const SILENCE_NS: u64 = 1_000_000_000;
 
-/// A machine without such a card has no line for it, unless it was asked for.
+/// A machine without such a card has no line for it, unless it was named.
 fn discover(request: &Request) -> Result<Discovered, PowerError> {
     let sysfs = &request.plan.sysfs;
     let mut discovered = find(sysfs, request.next_gpu(), request.plan.period);
@@ -307,7 +307,7 @@ mod tests {
         assert!(find(empty.path(), 0, Duration::from_millis(20)).meter.is_none());
     }
 
-    /// An accumulator that stands still beside 100 W is told of, one that agrees is not, and a moment is no evidence.
+    /// An accumulator that stands still beside 100 W is reported, one that agrees is not, and a moment is no evidence.
     #[test]
     fn accumulators_are_compared() {
         let run = |seconds: u64, uj_per_s: u64| {

@@ -28,7 +28,7 @@ mod tests {
     use std::path::PathBuf;
 
     /// Each row of the table is complete: a word of its own that `--power` takes and explains, a name for people, and an answer on a
-    /// machine that has nothing: an error that names the source where it was asked for, a reason in the survey.
+    /// machine that has nothing: an error that names the source where it was named, a reason in the survey.
     #[test]
     fn every_source_is_whole() {
         let nothing = tempfile::tempdir().unwrap();

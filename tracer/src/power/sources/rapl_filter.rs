@@ -57,7 +57,7 @@ mod tests {
         file.write_all_at(&controls.to_le_bytes(), 0xbc).unwrap();
     }
 
-    /// The registers decide where they can be read: a filter that is on is told, one that is off or missing is not.
+    /// The registers decide where they can be read: a filter that is on is reported, one that is off or missing is not.
     #[test]
     fn registers() {
         let dev = tempfile::tempdir().unwrap();

@@ -13,6 +13,7 @@ pub(super) mod rings;
 pub(super) mod row_maps;
 mod settings;
 mod time_order;
+pub(super) mod uprobe_multi;
 
 pub use btf::{BtfError, KernelTypes};
 pub use error::ProbeError;

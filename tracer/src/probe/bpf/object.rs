@@ -7,6 +7,7 @@ use super::process_maps::{Maps, Targets};
 use super::rings::Rings;
 use super::row_maps::RowMaps;
 use super::settings::read_settings;
+use super::uprobe_multi::{MultiLink, MultiProbe};
 use crate::probe::config::TraceConfig;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use aya::programs::raw_trace_point::RawTracePointLink;
@@ -17,7 +18,7 @@ use aya::sys::Stats;
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::Unwinding;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -52,6 +53,8 @@ pub(crate) struct Object {
     ebpf: Arc<Mutex<Ebpf>>,
     /// Whether launches on GPUs are traced, or why they are not.
     pub(crate) launches: Result<bool, String>,
+    /// Its programs, where the kernel takes their probes away together.
+    together: Option<Arc<[MultiProbe; 2]>>,
     /// The maps, until the collector takes them.
     pub(crate) maps: Option<Maps>,
     /// The map of targets once more: processes become targets while the collector has `maps`.
@@ -103,7 +106,11 @@ impl Object {
             loaded.push(load::<RawTracePoint>(&mut ebpf, name, RawTracePoint::load)?);
         }
         loaded.push(load::<TracePoint>(&mut ebpf, "on_mmap", TracePoint::load)?);
-        let launches = if config.gpu { load_launches(&mut ebpf, &mut loaded) } else { Ok(false) };
+        let together = if config.gpu { load_together(&ebpf, &mut loaded).map(Arc::new) } else { None };
+        let launches = match together {
+            None if config.gpu => load_launches(&mut ebpf, &mut loaded),
+            _ => Ok(config.gpu),
+        };
         let (targets, again) = twice(&mut ebpf, "TARGETS")?;
         let maps = Maps {
             targets: again,
@@ -114,12 +121,14 @@ impl Object {
             changed: 0,
         };
         let ebpf = Arc::new(Mutex::new(ebpf));
-        Ok(Self { ebpf, launches, maps: Some(maps), targets, links: Vec::new(), stats: None, loaded })
+        let (links, stats) = (Vec::new(), None);
+        Ok(Self { ebpf, launches, together, maps: Some(maps), targets, links, stats, loaded })
     }
 
     /// To attach to GPU libraries; `None` where launches are not traced.
     pub(crate) fn launch_probes(&self) -> Option<LaunchProbes> {
-        (self.launches == Ok(true)).then(|| LaunchProbes(Arc::clone(&self.ebpf)))
+        (self.launches == Ok(true))
+            .then(|| LaunchProbes { ebpf: Arc::clone(&self.ebpf), together: self.together.clone() })
     }
 
     /// The ring buffers of samples and of events; can be taken once.
@@ -205,7 +214,10 @@ impl Object {
     /// Time that all programs took since `enable_stats`; `None` where the kernel does not keep it.
     pub(crate) fn read_run_time_ns(&self) -> Option<u64> {
         self.stats.as_ref()?;
-        Some(lock(&self.ebpf).programs().filter_map(|(_, program)| read_program_ns(program)).sum())
+        let single: u64 =
+            lock(&self.ebpf).programs().filter_map(|(_, program)| read_program_ns(program)).sum();
+        let together = self.together.iter().flat_map(|both| both.iter());
+        Some(single + together.filter_map(|program| read_fdinfo(program.fd(), "run_time_ns:")).sum::<u64>())
     }
 
     /// Passes on what the BPF side logs.
@@ -235,11 +247,31 @@ fn load_launches(ebpf: &mut Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<boo
 const ON_CALL: &str = "on_gpu_call";
 const ON_RETURN: &str = "on_gpu_return";
 
-/// Attaches to functions of GPU libraries.
-pub(crate) struct LaunchProbes(Arc<Mutex<Ebpf>>);
+/// The same programs as the kernel takes their probes away together; `None` where it is older than that.
+fn load_together(ebpf: &Ebpf, loaded: &mut Vec<LoadedProgram>) -> Option<[MultiProbe; 2]> {
+    let mut load = |name, returns| {
+        let start = Instant::now();
+        let program = MultiProbe::load(PROBES, ebpf, name, returns)?;
+        let verified = read_fdinfo(program.fd(), "verified_insns:").and_then(|count| count.try_into().ok());
+        loaded.push(LoadedProgram { name, verified_instructions: verified, took: start.elapsed() });
+        Ok::<_, std::io::Error>(program)
+    };
+    let both = load(ON_CALL, false).and_then(|call| Ok([call, load(ON_RETURN, true)?]));
+    both.inspect_err(|error| log::info!("GPU launches: probes one by one ({error})")).ok()
+}
 
-/// A probe, until it is dropped; that takes the kernel milliseconds.
-pub(crate) struct Attached(#[expect(dead_code, reason = "what counts is when it is dropped")] UProbeLink);
+/// Attaches to functions of GPU libraries.
+pub(crate) struct LaunchProbes {
+    ebpf: Arc<Mutex<Ebpf>>,
+    together: Option<Arc<[MultiProbe; 2]>>,
+}
+
+/// A probe, until it is dropped; that takes the kernel some 100 milliseconds (see `drop_together`).
+#[expect(dead_code, reason = "what counts is when it is dropped")]
+pub(crate) enum Attached {
+    Single(UProbeLink),
+    Multi(MultiLink),
+}
 
 impl LaunchProbes {
     /// Probes a place in a file for all processes, and its function's return where that is wanted; says why it cannot.
@@ -250,7 +282,14 @@ impl LaunchProbes {
         cookie: u64,
         returns: bool,
     ) -> Result<Vec<Attached>, String> {
-        let mut ebpf = lock(&self.0);
+        if let Some(programs) = &self.together {
+            let wanted = programs.iter().take(1 + usize::from(returns));
+            let links = wanted.map(|program| program.attach(path, offset, cookie).map(Attached::Multi));
+            return links
+                .collect::<Result<_, _>>()
+                .map_err(|error| ProbeError::attach(ON_CALL, &error).to_string());
+        }
+        let mut ebpf = lock(&self.ebpf);
         let mut attached = Vec::new();
         for name in [ON_CALL, ON_RETURN].into_iter().take(1 + usize::from(returns)) {
             let point = UProbeAttachPoint { location: offset.into(), cookie: Some(cookie) };
@@ -259,14 +298,14 @@ impl LaunchProbes {
                 .attach(point, path, UProbeScope::AllProcesses)
                 .and_then(|id| uprobe.take_link(id))
                 .map_err(|error| ProbeError::attach(name, &error).to_string())?;
-            attached.push(Attached(link));
+            attached.push(Attached::Single(link));
         }
         Ok(attached)
     }
 
     /// Has the programs pass over calls of runtime libraries.
     pub(crate) fn detach_runtimes(&self) -> Result<(), String> {
-        let mut ebpf = lock(&self.0);
+        let mut ebpf = lock(&self.ebpf);
         let map = ebpf.map_mut("RUNTIME_LEFT").ok_or("no map RUNTIME_LEFT")?;
         let mut left: Array<_, u32> = Array::try_from(map).map_err(|error| error.to_string())?;
         left.set(0, 1, 0).map_err(|error| error.to_string())
@@ -323,9 +362,14 @@ fn read_program_ns(program: &Program) -> Option<u64> {
         Program::UProbe(p) => p.fd(),
         _ => return None,
     };
-    let path = format!("/proc/self/fdinfo/{}", fd.ok()?.as_fd().as_raw_fd());
+    read_fdinfo(fd.ok()?.as_fd().as_raw_fd(), "run_time_ns:")
+}
+
+/// A line of a program's fdinfo.
+fn read_fdinfo(program: RawFd, line_of: &str) -> Option<u64> {
+    let path = format!("/proc/self/fdinfo/{program}");
     let text = std::fs::read_to_string(path).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("run_time_ns:")?.trim().parse().ok())
+    text.lines().find_map(|line| line.strip_prefix(line_of)?.trim().parse().ok())
 }
 
 /// The mmap hook is a classic tracepoint, whose number lies in tracefs. Where nobody mounted it, this does, at its usual place.

@@ -46,9 +46,9 @@ pub(crate) fn shortages(processes: &Processes, mib: u32) -> Vec<RecordingDiagnos
         without,
     });
     let (places, places_each) = (u64::from(POOL_PLACES), u64::from(MAX_PLACES));
-    let crowded = processes.crowded.len() as u64;
-    let mappings = (crowded > 0).then_some(RecordingDiagnostic::MappingsFull {
-        processes: crowded,
+    let without_room = processes.without_room.len() as u64;
+    let mappings = (without_room > 0).then_some(RecordingDiagnostic::MappingsFull {
+        processes: without_room,
         places,
         places_each,
     });

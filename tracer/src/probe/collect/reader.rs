@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Milliseconds between two looks at the ring buffers.
+/// Milliseconds between two reads of the ring buffers.
 const READ_MS: u16 = 20;
 
 /// The same while the processes stay as they are.
 const IDLE_MS: u16 = 100;
 
-/// More bytes than these at one look, a sixteenth of a ring buffer, and the next one comes soon.
+/// More bytes than these in one read, a sixteenth of a ring buffer, and the next one comes soon.
 const MUCH: usize = 512 << 10;
 
 /// The same while files are being read: what an interpreter's file says is to be known before it runs.
@@ -52,7 +52,7 @@ impl Reader {
                 if last {
                     return (collector, watch);
                 }
-                watch.look(now);
+                watch.check(now);
                 let is_idle = bytes < MUCH && collector.is_idle(now);
                 rings.wait(match (collector.is_waiting(), is_idle) {
                     (true, _) => BUSY_MS,

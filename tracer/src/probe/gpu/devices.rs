@@ -78,7 +78,7 @@ mod tests {
         Device::parse(index, &format!("{model} ({uuid})"))
     }
 
-    fn told(visible: &str) -> DeviceVariables {
+    fn variables(visible: &str) -> DeviceVariables {
         DeviceVariables { visible: Some(visible.to_owned()), order: None }
     }
 
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn lists_reorder() {
         let all = [device(0, "A100", "GPU-aa1"), device(1, "A100", "GPU-ab2"), device(2, "A100", "GPU-cc3")];
-        let index = |number, list: &str| index_of(number, Some(&told(list)), &all);
+        let index = |number, list: &str| index_of(number, Some(&variables(list)), &all);
         assert_eq!((index(0, "2,0"), index(1, "2,0"), index(2, "2,0")), (2, 0, UNKNOWN));
         assert_eq!((index(0, "GPU-cc3"), index(0, "GPU-a"), index(0, " GPU-ab")), (2, UNKNOWN, 1));
         assert_eq!((index(0, "1,-1,0"), index(1, "1,none,0"), index(0, "")), (1, UNKNOWN, UNKNOWN));
@@ -98,9 +98,9 @@ mod tests {
     #[test]
     fn instances_are_their_boards() {
         let all = [device(0, "A100", "GPU-aa1"), device(3, "A100", "GPU-ab2")];
-        let old = told("MIG-GPU-ab2/1/0");
+        let old = variables("MIG-GPU-ab2/1/0");
         assert_eq!(index_of(0, Some(&old), &all), 3);
-        let new = told("MIG-11-22");
+        let new = variables("MIG-11-22");
         assert_eq!((index_of(0, Some(&new), &all), index_of(0, Some(&new), &all[1..])), (UNKNOWN, 3));
     }
 
@@ -110,8 +110,8 @@ mod tests {
         let all = [device(0, "T400 4GB (rev)", "GPU-aa1"), device(1, "RTX 4090", "GPU-ab2")];
         assert_eq!(all[0].model, "T400 4GB (rev)");
         assert_eq!(index_of(0, Some(&DeviceVariables::default()), &all), UNKNOWN);
-        assert_eq!(index_of(0, Some(&told("1")), &all), UNKNOWN);
-        assert_eq!(index_of(0, Some(&told("GPU-ab")), &all), 1);
+        assert_eq!(index_of(0, Some(&variables("1")), &all), UNKNOWN);
+        assert_eq!(index_of(0, Some(&variables("GPU-ab")), &all), 1);
         let by_bus = DeviceVariables { visible: None, order: Some("PCI_BUS_ID".to_owned()) };
         assert_eq!(index_of(1, Some(&by_bus), &all), 1);
     }

@@ -307,14 +307,14 @@ mod tests {
     }
 
     impl Graphs {
-        fn told(&mut self, what: u32, a: u64, b: u64) {
+        fn called(&mut self, what: u32, a: u64, b: u64) {
             let head = Head { cpu: CpuId::new(0), pid: PID, tid: ME, at: KtimeNs::from_ns(0) };
             self.note_call(head, (what, a, b));
         }
 
         fn puts(&mut self, what: u32, (node, graph): (u64, u64), piece: NodeWork) {
             self.prepare(ME, Pending::Work(piece));
-            self.told(what, node, graph);
+            self.called(what, node, graph);
         }
 
         /// Stacks and their counts, sorted.
@@ -333,18 +333,18 @@ mod tests {
     fn captures_become_graphs() {
         let other = Tid::new(2);
         let mut graphs = Graphs::default();
-        graphs.told(call::BEGIN_CAPTURE, 7, 0);
+        graphs.called(call::BEGIN_CAPTURE, 7, 0);
         assert!(graphs.capture(PID, other, 7, work(1), 5) && graphs.capture(PID, ME, 9, work(1), 6));
         assert!(!graphs.capture(PID, other, 9, work(2), 1));
         assert!(!graphs.capture(Pid::new(2), ME, 7, work(2), 1));
-        graphs.told(call::END_CAPTURE, 7, 100);
-        graphs.told(call::INSTANTIATE, 200, 100);
+        graphs.called(call::END_CAPTURE, 7, 100);
+        graphs.called(call::INSTANTIATE, 200, 100);
         assert!(!graphs.capture(PID, ME, 7, work(3), 1));
         assert_eq!((graphs.stacks(200), graphs.stacks(100)), (Some(vec![(1, 2, 11)]), None));
-        graphs.told(call::BEGIN_CAPTURE_TO, 7, 100);
+        graphs.called(call::BEGIN_CAPTURE_TO, 7, 100);
         assert!(graphs.capture(PID, ME, 7, work(2), 1));
-        graphs.told(call::END_CAPTURE, 7, 100);
-        graphs.told(call::INSTANTIATE, 201, 100);
+        graphs.called(call::END_CAPTURE, 7, 100);
+        graphs.called(call::INSTANTIATE, 201, 100);
         assert_eq!(graphs.stacks(201), Some(vec![(1, 2, 11), (2, 1, 1)]));
     }
 
@@ -352,24 +352,24 @@ mod tests {
     #[test]
     fn graphs_are_built_by_calls() {
         let mut graphs = Graphs::default();
-        graphs.told(call::CREATE_GRAPH, 100, 0);
-        graphs.told(call::CREATE_GRAPH, 101, 0);
+        graphs.called(call::CREATE_GRAPH, 100, 0);
+        graphs.called(call::CREATE_GRAPH, 101, 0);
         graphs.puts(call::ADD_NODE, (11, 100), piece(1, "a"));
         graphs.puts(call::ADD_NODE, (12, 101), piece(2, "b"));
         graphs.puts(call::ADD_NODE, (0, 0), piece(3, "c"));
-        graphs.told(call::ADD_NODE, 13, 100);
-        graphs.told(call::ADD_CHILD, 100, 101);
+        graphs.called(call::ADD_NODE, 13, 100);
+        graphs.called(call::ADD_CHILD, 100, 101);
         graphs.prepare(ME, Pending::Child(101));
-        graphs.told(call::ADD_NODE, 14, 100);
-        graphs.told(call::CLONE_GRAPH, 102, 100);
-        graphs.told(call::INSTANTIATE, 200, 102);
+        graphs.called(call::ADD_NODE, 14, 100);
+        graphs.called(call::CLONE_GRAPH, 102, 100);
+        graphs.called(call::INSTANTIATE, 200, 102);
         assert_eq!(graphs.stacks(200), Some(vec![(1, 1, 5), (2, 2, 10)]));
         let content = graphs.content_of(PID, 200).unwrap();
         let named =
             |name: &str| content.captures_of(&[Operation::Kernel(1), Operation::Named(name.to_owned())]);
         assert_eq!((named("b")[&work(102)], named("c").len()), (2, 0));
-        graphs.told(call::ADD_CHILD, 100, 999);
-        graphs.told(call::INSTANTIATE, 201, 100);
+        graphs.called(call::ADD_CHILD, 100, 999);
+        graphs.called(call::INSTANTIATE, 201, 100);
         assert_eq!(graphs.stacks(201), None);
     }
 
@@ -377,10 +377,10 @@ mod tests {
     #[test]
     fn graphs_change() {
         let mut graphs = Graphs::default();
-        graphs.told(call::CREATE_GRAPH, 100, 0);
+        graphs.called(call::CREATE_GRAPH, 100, 0);
         graphs.puts(call::ADD_NODE, (11, 100), piece(1, "a"));
         graphs.puts(call::ADD_NODE, (12, 100), piece(1, "a"));
-        graphs.told(call::INSTANTIATE, 200, 100);
+        graphs.called(call::INSTANTIATE, 200, 100);
         let before = graphs.content_of(PID, 200).unwrap();
         graphs.puts(call::SET_NODE, (11, 200), piece(2, "b"));
         assert_eq!(graphs.stacks(200), Some(vec![(1, 1, 5), (2, 1, 5)]));
@@ -390,12 +390,12 @@ mod tests {
         graphs.puts(call::SET_NODE, (13, 200), piece(3, "c"));
         graphs.puts(call::SET_NODE, (0, 0), piece(3, "c"));
         assert_eq!((graphs.unknown_replacements, graphs.stacks(200).unwrap().len()), (1, 2));
-        graphs.told(call::CREATE_GRAPH, 101, 0);
+        graphs.called(call::CREATE_GRAPH, 101, 0);
         graphs.puts(call::ADD_NODE, (15, 101), piece(4, "d"));
-        graphs.told(call::UPDATE_GRAPH, 0, 0);
-        graphs.told(call::UPDATE_GRAPH, 200, 101);
+        graphs.called(call::UPDATE_GRAPH, 0, 0);
+        graphs.called(call::UPDATE_GRAPH, 200, 101);
         assert_eq!(graphs.stacks(200), Some(vec![(4, 1, 5)]));
-        graphs.told(call::UPDATE_GRAPH, 200, 999);
+        graphs.called(call::UPDATE_GRAPH, 200, 999);
         assert_eq!(graphs.stacks(200), None);
     }
 }

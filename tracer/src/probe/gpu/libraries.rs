@@ -7,6 +7,7 @@ use super::functions::{Function, functions_of};
 use super::prologue::{Spot, spot};
 use crate::foreign::{Root, open_mapped};
 use crate::probe::bpf::object::{Attached, LaunchProbes};
+use crate::probe::bpf::uprobe_multi::drop_together;
 use crate::resolver::Worker;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::elf::path_of;
@@ -186,7 +187,7 @@ impl Libraries {
             Ok(()) => {
                 log::info!("GPU launches: {} probes on runtimes are taken away", of_runtimes.len());
                 // Without a thread they are dropped here.
-                let _ = std::thread::Builder::new().spawn(move || drop(of_runtimes));
+                let _ = std::thread::Builder::new().spawn(move || drop_together(of_runtimes));
             }
             Err(why) => {
                 log::warn!("GPU launches: {why}");
@@ -206,6 +207,13 @@ impl Libraries {
         let failed = named(&self.failed).map(ProbeFailure::Functions).map(LaunchDiagnostic::ProbesFailed);
         let slow = named(&self.steps).map(LaunchDiagnostic::SlowProbes);
         slow.into_iter().chain(late).chain(failed).collect()
+    }
+}
+
+impl Drop for Libraries {
+    fn drop(&mut self) {
+        self.held.append(&mut self.of_runtimes);
+        drop_together(std::mem::take(&mut self.held));
     }
 }
 

@@ -229,18 +229,18 @@ mod tests {
         std::thread::sleep(Duration::from_millis(300));
         let own = |pid: super::Pid| pid.get() == std::process::id();
         listener.wait(Duration::from_secs(20), own);
-        let mut said = listener.take();
-        assert!(said.iter().all(|received| received.pid.get() == std::process::id()));
-        said.sort_by_key(|received| received.connection);
-        let said: Vec<Message> = said.into_iter().map(|received| received.message).collect();
-        assert_eq!(said[..2], [Message::Frame(Frame::Name(1, "gemm".to_owned())), Message::End]);
-        assert!(matches!(said[2..], [Message::Nonsense(_), Message::End]), "{said:?}");
+        let mut messages = listener.take();
+        assert!(messages.iter().all(|received| received.pid.get() == std::process::id()));
+        messages.sort_by_key(|received| received.connection);
+        let messages: Vec<Message> = messages.into_iter().map(|received| received.message).collect();
+        assert_eq!(messages[..2], [Message::Frame(Frame::Name(1, "gemm".to_owned())), Message::End]);
+        assert!(matches!(messages[2..], [Message::Nonsense(_), Message::End]), "{messages:?}");
     }
 
-    /// Frames of a program that nobody takes are dropped beyond a limit and counted, and the program is never kept waiting; a unverified says
-    /// nothing that is heard.
+    /// Frames of a program that nobody takes are dropped beyond a limit and counted, and the program is never kept waiting; an unverified one sends
+    /// nothing that is taken.
     #[test]
-    fn a_flood_and_a_stranger() {
+    fn a_flood_and_an_unverified_sender() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = Listener::start(UnixListener::bind(&path).unwrap()).unwrap();
@@ -260,9 +260,9 @@ mod tests {
         (0..3000).for_each(|_| program.write_all(&frame).unwrap());
         drop(program);
         listener.wait(Duration::from_secs(20), |_| true);
-        let heard = listener.take().len() as u64;
+        let received_count = listener.take().len() as u64;
         let (lost, refused) = listener.rejected();
-        assert_eq!((heard + lost, refused), (3001, 0), "{heard} heard, {lost} lost");
-        assert!((1000..1100).contains(&heard), "{heard}");
+        assert_eq!((received_count + lost, refused), (3001, 0), "{received_count} received, {lost} lost");
+        assert!((1000..1100).contains(&received_count), "{received_count}");
     }
 }

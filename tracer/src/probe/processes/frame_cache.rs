@@ -22,10 +22,10 @@ pub(crate) struct FrameCache {
 impl FrameCache {
     /// The frame at an address, and whether its file was not told of a hit for long.
     pub(crate) fn at(&mut self, address: u64, at: KtimeNs) -> Option<(FrameId, bool)> {
-        let (id, told) = self.by_address.get_mut(&address)?;
-        let due = at.ns_since(*told) > HIT_EVERY_NS;
+        let (id, hit_at) = self.by_address.get_mut(&address)?;
+        let due = at.ns_since(*hit_at) > HIT_EVERY_NS;
         if due {
-            *told = at;
+            *hit_at = at;
         }
         Some((*id, due))
     }

@@ -1,8 +1,8 @@
 //! When the mappings of a process are read: after updated of it, and for a stated share of time.
 //!
-//! `/proc/PID/maps` is read as a whole, however little has changed in it. So what looks take is paid for with time in which there are none: a
+//! `/proc/PID/maps` is read as a whole, however little has changed in it. So what reads take is paid for with time in which there are none: a
 //! program that makes mappings without end costs a sixteenth of a CPU, and so do many of them together. Each has some time to begin with,
-//! which programs that start and load their libraries do not use up. What is new meanwhile is seen at the next look. Leaves out what a look finds (`registry.rs`).
+//! which programs that start and load their libraries do not use up. What is new meanwhile is seen at the next read. Leaves out what a read finds (`registry.rs`).
 
 use super::process::Process;
 use super::registry::Processes;
@@ -18,18 +18,18 @@ use foldhash::HashMap;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Between two looks at the mappings of a process that shows unknown addresses.
-const LOOK_AGAIN_NS: u64 = 50_000_000;
+/// Between two reads of the mappings of a process that shows unknown addresses.
+const READ_AGAIN_NS: u64 = 50_000_000;
 /// After this long a mapping that was announced is there.
 const SETTLED: Duration = Duration::from_millis(30);
-/// So many times as long as a look takes it has to be paid for.
+/// So many times as long as a read takes it has to be paid for.
 const PRICE: u64 = 16;
-/// Looks are made on credit up to here: 100 ms of them.
+/// Reads are made on credit up to here: 100 ms of them.
 const CREDIT_NS: u64 = PRICE * 100_000_000;
-/// The longest time without a look.
+/// The longest time without a read.
 const LONGEST_REST_NS: u64 = 2_000_000_000;
 
-/// When a look will be paid for that took so long and is over `now`, where the ones before are paid for at `paid` and `crowd` other processes
+/// When a read will be paid for that took so long and is over `now`, where the ones before are paid for at `paid` and `crowd` other processes
 /// have no credit left.
 fn paid_at(paid: KtimeNs, now: KtimeNs, took_ns: u64, crowd: usize) -> KtimeNs {
     let price = took_ns.saturating_mul(PRICE).saturating_mul((crowd as u64).saturating_add(1));
@@ -37,7 +37,7 @@ fn paid_at(paid: KtimeNs, now: KtimeNs, took_ns: u64, crowd: usize) -> KtimeNs {
     KtimeNs::from_ns(at.min(now.as_ns().saturating_add(CREDIT_NS + LONGEST_REST_NS)))
 }
 
-/// Whether there is credit for another look.
+/// Whether there is credit for another read.
 const fn has_credit(paid: KtimeNs, now: KtimeNs) -> bool {
     paid.as_ns() <= now.as_ns().saturating_add(CREDIT_NS)
 }
@@ -54,14 +54,14 @@ impl Processes {
     /// A sample met an address that belongs to no known mapping.
     pub(crate) fn note_unmapped_pc(&mut self, pid: Pid, at: KtimeNs) {
         if let Some(process) = self.by_pid.get_mut(&pid)
-            && at.ns_since(process.looked_at) > LOOK_AGAIN_NS
+            && at.ns_since(process.read_for_pc_at) > READ_AGAIN_NS
         {
-            process.looked_at = at;
+            process.read_for_pc_at = at;
             process.dirty = true;
         }
     }
 
-    /// Looks again at the memory of processes that changed, and at those that map a file of which there is updated.
+    /// Reads the mappings of processes again that changed, and uploads those that map a file of which something is known now.
     pub(crate) fn refresh(
         &mut self,
         maps: &mut Maps,
@@ -125,7 +125,7 @@ impl Processes {
     }
 
     /// Whether the mappings of a process may be read now: its share of time is not used up.
-    pub(crate) fn may_look(&self, pid: Pid, now: KtimeNs) -> bool {
+    pub(crate) fn may_read(&self, pid: Pid, now: KtimeNs) -> bool {
         self.by_pid.get(&pid).is_none_or(|process| has_credit(process.paid_at, now))
     }
 }
@@ -142,36 +142,36 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Time that looks take within a minute, in milliseconds, where one of so many is due at every millisecond.
-    fn spent(look_ms: u64, crowd: usize) -> u64 {
+    /// Time that reads take within a minute, in milliseconds, where one of so many is due at every millisecond.
+    fn spent(read_ms: u64, crowd: usize) -> u64 {
         let (mut now, mut paid, mut spent) = (0, KtimeNs::default(), 0);
         while now < 60_000 {
             now += 1;
             if has_credit(paid, KtimeNs::from_ns(now * MS)) {
-                now += look_ms;
-                spent += look_ms;
-                paid = paid_at(paid, KtimeNs::from_ns(now * MS), look_ms * MS, crowd);
+                now += read_ms;
+                spent += read_ms;
+                paid = paid_at(paid, KtimeNs::from_ns(now * MS), read_ms * MS, crowd);
             }
         }
         spent
     }
 
-    /// Looks take a sixteenth of the time in the long run, shared by all who have no credit left.
+    /// Reads take a sixteenth of the time in the long run, shared by all who have no credit left.
     #[test]
-    fn looks_have_their_share() {
-        for look_ms in [1, 10, 50] {
-            let alone = spent(look_ms, 0);
-            assert!((60_000 / 16..=60_000 / 16 + 200).contains(&alone), "{look_ms}: {alone}");
+    fn reads_have_their_share() {
+        for read_ms in [1, 10, 50] {
+            let alone = spent(read_ms, 0);
+            assert!((60_000 / 16..=60_000 / 16 + 200).contains(&alone), "{read_ms}: {alone}");
         }
-        for look_ms in [1, 10] {
-            let in_crowd = spent(look_ms, 9);
-            assert!(in_crowd < 60_000 / 160 + 200, "{look_ms}: {in_crowd}");
+        for read_ms in [1, 10] {
+            let in_crowd = spent(read_ms, 9);
+            assert!(in_crowd < 60_000 / 160 + 200, "{read_ms}: {in_crowd}");
         }
     }
 
-    /// A program that starts has its looks at once, and no look takes so long that there is never another one.
+    /// A program that starts has its reads at once, and no read takes so long that there is never another one.
     #[test]
-    fn some_looks_come_at_once() {
+    fn some_reads_come_at_once() {
         let (mut paid, now) = (KtimeNs::default(), KtimeNs::from_ns(1 << 40));
         for _ in 0..100 {
             assert!(has_credit(paid, now));

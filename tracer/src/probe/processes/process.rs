@@ -35,12 +35,12 @@ pub(crate) struct Process {
     pub(crate) read_at: Option<KtimeNs>,
     /// Its mappings may have changed.
     pub(crate) dirty: bool,
-    /// When to look once more: the event of a mapping comes before the mapping.
+    /// When to read its mappings once more: the event of a mapping comes before the mapping.
     pub(crate) again: Option<KtimeNs>,
-    /// When the looks at its mappings are paid for (`maps_budget.rs`).
+    /// When the reads of its mappings are paid for (`maps_budget.rs`).
     pub(crate) paid_at: KtimeNs,
-    /// When its memory was last looked at; it is not looked at again for every strange address.
-    pub(crate) looked_at: KtimeNs,
+    /// When its mappings were last read for an unmapped address: not again for each one.
+    pub(crate) read_for_pc_at: KtimeNs,
 }
 
 impl Process {
@@ -72,7 +72,7 @@ pub(crate) fn new_process(record: record::Process, launcher: bool) -> Process {
         dirty: true,
         again: None,
         paid_at: KtimeNs::default(),
-        looked_at: KtimeNs::default(),
+        read_for_pc_at: KtimeNs::default(),
         record,
     }
 }

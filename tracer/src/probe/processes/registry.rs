@@ -27,16 +27,16 @@ pub(crate) struct Processes {
     pub(crate) files: Files,
     pool: Pool,
     unwinding: Unwinding,
-    /// Processes are looked at when they are sampled, not when they are met.
+    /// Mappings are read when a process is sampled, not when it is first seen.
     pub(crate) when_sampled: bool,
     /// Processes whose mappings found no room in the pool, or are too many.
-    pub(crate) crowded: HashSet<Pid>,
+    pub(crate) without_room: HashSet<Pid>,
     next_process: u32,
     next_thread: u32,
 }
 
 impl Processes {
-    /// Of nobody yet. `when_sampled`: of the many processes of a machine, only those that are sampled are looked at.
+    /// Of nobody yet. `when_sampled`: of the many processes of a machine, only those that are sampled have their mappings read.
     pub(crate) fn new(files: Files, unwinding: Unwinding, when_sampled: bool) -> Self {
         Self {
             by_pid: HashMap::default(),
@@ -44,7 +44,7 @@ impl Processes {
             pool: Pool::default(),
             unwinding,
             when_sampled,
-            crowded: HashSet::new(),
+            without_room: HashSet::new(),
             next_process: 0,
             next_thread: 0,
         }
@@ -210,10 +210,10 @@ impl Processes {
             mappings.push(self.files.code_mapping(pid, mapping, &program));
         }
         if process.space.mappings().len() > mappings.len() {
-            self.crowded.insert(pid);
+            self.without_room.insert(pid);
         }
         let Some(block) = self.pool.take(mappings.len()) else {
-            self.crowded.insert(pid);
+            self.without_room.insert(pid);
             return;
         };
         let old = process.block.take();

@@ -68,7 +68,7 @@ impl Rate {
     }
 
     /// What it means, in words.
-    pub fn told(&self, limit: u32) -> String {
+    pub fn describe(&self, limit: u32) -> String {
         limited_rate(self.hz, self.wanted_hz, self.in_step, limit)
     }
 }

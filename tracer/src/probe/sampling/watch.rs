@@ -32,7 +32,7 @@ impl Watch {
     }
 
     /// Looks at what is due.
-    pub(crate) fn look(&mut self, now: KtimeNs) {
+    pub(crate) fn check(&mut self, now: KtimeNs) {
         if now.ns_since(self.cpus_at) >= CPUS_EVERY_NS {
             self.cpus_at = now;
             self.look_at_cpus();

@@ -75,7 +75,7 @@ impl RawStacks {
             return Some(RawStack { native_end: end::GONE, ..stack.clone() });
         }
         let mut walked = self.walk(capture, processes, &anchors)?;
-        if lacks_mapping(&walked) && processes.may_look(head.pid, crate::clock::now()) {
+        if lacks_mapping(&walked) && processes.may_read(head.pid, crate::clock::now()) {
             if processes.read_again(head, sp) {
                 walked = self.walk(capture, processes, &anchors)?;
             } else if walked.end == end::UNMAPPED && processes.is_older(head) {
@@ -143,8 +143,8 @@ const fn outcome(stack: &RawStack, walked: &Walked) -> CopyOutcome {
 fn better(stack: &RawStack, walked: Walked) -> RawStack {
     if walked.end != end::COMPLETE && walked.native.len() < stack.native.len() {
         // That the process was gone is why an address of it was not known; and where tables were missing, why it ends is user space's word.
-        let asked = walked.end == end::GONE || stack.native_end == end::NOT_READY;
-        let native_end = if asked { walked.end } else { stack.native_end };
+        let is_user_spaces = walked.end == end::GONE || stack.native_end == end::NOT_READY;
+        let native_end = if is_user_spaces { walked.end } else { stack.native_end };
         return RawStack { native_end, ..stack.clone() };
     }
     RawStack {

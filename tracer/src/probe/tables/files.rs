@@ -98,7 +98,7 @@ pub(crate) struct Files {
     /// Files that need a table and have none.
     wanted: Vec<FileKey>,
     /// Work that waits until the probes know which mappings lost their table.
-    held: Vec<TableJob>,
+    deferred: Vec<TableJob>,
     /// Bytes that all tables may take, and what they take.
     capacity: usize,
     used: usize,
@@ -112,12 +112,12 @@ impl Files {
         let (jobs, files) = channel::<Job>();
         let (found, updates) = channel();
         let (rows_jobs, rows_todo) = channel();
-        let (told, capacity) = (found.clone(), maps.as_ref().map_or(0, RowMaps::capacity));
+        let (updates_from_files, capacity) = (found.clone(), maps.as_ref().map_or(0, RowMaps::capacity));
         let table_jobs = Sender::clone(&rows_jobs);
         let (for_facts, for_rows) = (resolver.worker(true), resolver.worker(false));
         thread::Builder::new().name("energy-files".into()).spawn(move || {
             raise_priority();
-            read_files(files, &told, &rows_jobs, &for_facts);
+            read_files(files, &updates_from_files, &rows_jobs, &for_facts);
         })?;
         thread::Builder::new()
             .name("energy-rows".into())
@@ -129,7 +129,7 @@ impl Files {
             table_jobs,
             pending: 0,
             wanted: Vec::new(),
-            held: Vec::new(),
+            deferred: Vec::new(),
             capacity,
             used: 0,
             dropped: 0,
@@ -228,7 +228,7 @@ impl Files {
             }
             let path = mapping.path.clone();
             let job = Job { key: key.clone(), path, file: opened, python: false };
-            self.held.push(TableJob::Make(job, place));
+            self.deferred.push(TableJob::Make(job, place));
             if let Some(file) = self.files.get_mut(&key) {
                 file.table = Table::Pending;
             }
@@ -252,13 +252,13 @@ impl Files {
         if let Table::Ready(table) = std::mem::replace(&mut file.table, Table::Dropped) {
             self.used = self.used.saturating_sub(file.bytes);
             self.dropped += 1;
-            self.held.push(TableJob::Drop(table));
+            self.deferred.push(TableJob::Drop(table));
         }
     }
 
     /// The probes know: now tables are dropped, and made.
     pub(crate) fn apply_pending(&mut self) {
-        for job in self.held.drain(..) {
+        for job in self.deferred.drain(..) {
             let makes = matches!(job, TableJob::Make(..));
             self.pending += usize::from(self.table_jobs.send(job).is_ok() && makes);
         }
@@ -322,12 +322,12 @@ fn read_files(
             .ok()
             .map(Arc::new);
         let place = facts.as_ref().map(|facts| (facts.base, facts.entry));
-        let mut told = found.send(FileUpdate::Facts(job.key.clone(), facts)).is_ok();
-        told &= match place {
+        let mut is_received = found.send(FileUpdate::Facts(job.key.clone(), facts)).is_ok();
+        is_received &= match place {
             Some(place) => rows_jobs.send(TableJob::Make(job, place)).is_ok(),
             None => found.send(FileUpdate::Table(job.key, Made::ABSENT)).is_ok(),
         };
-        if !told {
+        if !is_received {
             return; // Nobody listens any more.
         }
     }

@@ -49,7 +49,7 @@ pub(crate) struct Options {
 const RATES: [u32; 2] = [99, 999];
 
 /// `cargo xtask bench cost`.
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     ensure!(is_root(), "energy-trace loads BPF programs: run this as root");
     let mut binaries = options.binary.clone();
     if binaries.is_empty() {

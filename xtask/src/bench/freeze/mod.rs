@@ -67,7 +67,7 @@ struct Pushes {
     longest_ns: u64,
 }
 
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let program = match &options.program {
         Some(program) => program.clone(),
         None => {

@@ -88,7 +88,7 @@ struct Run {
     tracer: Option<f64>,
 }
 
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     ensure!(is_root(), "energy-trace loads BPF programs: run this as root");
     let binary = match &options.binary {
         Some(binary) => binary.clone(),

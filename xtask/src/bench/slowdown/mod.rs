@@ -77,7 +77,7 @@ impl Place<'_> {
     }
 }
 
-pub(crate) fn chore(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     product::build(workspace, Purpose::Build)?;
     frameworks::make_environments(workspace)?;
     let folder = workspace.target().join("bench");
@@ -152,7 +152,7 @@ impl Slower {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the result of a chore")]
+#[expect(clippy::print_stdout, reason = "the result of a task")]
 fn print(pace: &Pace, hz: u32, empty_ns: f64, slower: &BTreeMap<Profiler, Slower>) {
     println!("\n{} at {hz} Hz: slower by %, median (least .. most) over windows", pace.name);
     println!("{:<36}{:>28}{:>28}", "", "per CPU second", "per wall second, alone");

@@ -53,7 +53,7 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 const FAST: Duration = Duration::from_millis(2);
 
 /// Readings come after this part of the shortest step at the latest: as fast as steps, they would show none in one and two in the next; and a whole
-/// part would meet each step at the same distance, so that nothing told how late it is seen.
+/// part would meet each step at the same distance, so that its delay could not be seen.
 const READ_EACH: f64 = 0.4;
 /// But not more often than this.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(4);

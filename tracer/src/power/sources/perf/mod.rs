@@ -322,7 +322,7 @@ mod tests {
         assert!((24.0..26.0).contains(&watts), "{watts} W from a clock of 25 W");
     }
 
-    /// A machine without the PMU is told which file is missing and which module brings it.
+    /// On a machine without the PMU the reason names which file is missing and which module brings it.
     #[test]
     fn nothing_there() {
         let tree = tempfile::tempdir().unwrap();

@@ -46,7 +46,7 @@ pub(super) fn read_pmu_at(sysfs: &Path, name: &str) -> Option<Pmu> {
     Some(Pmu { name: name.to_owned(), kind, cpus, events })
 }
 
-/// An energy event whose scale is told in joules; `None` for the files beside it and for other events.
+/// An energy event whose scale is in joules; `None` for the files beside it and for other events.
 fn read_event(path: &Path) -> Option<PmuEvent> {
     let name = path.file_name()?.to_str()?.to_owned();
     if !name.starts_with("energy-") || name.contains('.') {

@@ -1,0 +1,144 @@
+//! Every diagnostic has a code of its own and a sentence.
+
+use super::diagnostic;
+use energy_trace_model::profile::diagnostics::{
+    Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SplitBy,
+};
+use energy_trace_model::profile::validity::ValidityCheck;
+use energy_trace_model::recording::record::{
+    CounterKind, CutReason, GpuFeature, KernelFallback, KernelTier, LaunchDiagnostic, LaunchStacks,
+    LossReason, Names, PowerDiagnostic, ProbeFailure, ReadFailure, RecordingDiagnostic,
+};
+use energy_trace_model::units::MicroJoules;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn word() -> String {
+    "word".to_owned()
+}
+
+fn names() -> Names {
+    Names { first: vec![word()], more: 2 }
+}
+
+/// One of each variant.
+fn recorded() -> Vec<RecordingDiagnostic> {
+    use RecordingDiagnostic as R;
+    vec![
+        R::RecordingCut { whole_bytes: Some(7), reason: CutReason::Checksum },
+        R::NoMmapEvents { error: word() },
+        R::SampleEventRefused { error: word() },
+        R::SampleRateLimited { hz: 9, wanted_hz: 99, aligned: true, limit: 10, enough: 1000, after_ns: None },
+        R::MachinePaused { times: 2, cpu_ns: 1 },
+        R::SamplesMissing { taken: 1, expected: 2, cpu_ns: 3 },
+        R::UnwindTablesFull { mib: 1, dropped: 2, without: 3 },
+        R::MappingsFull { processes: 1, places: 2, places_each: 3 },
+        R::PythonNamesLimited { mib: 1, times: 2, mark: word() },
+        R::NamesNotLookedUp { files: 1 },
+        R::FilesNotRead { files: vec![(word(), ReadFailure::Died)], more: 1 },
+        R::ReaderDied,
+        R::PushTimes { samples: vec![1], events: vec![2] },
+    ]
+}
+
+fn of_launches() -> Vec<LaunchDiagnostic> {
+    use LaunchDiagnostic as L;
+    vec![
+        L::ProbesFailed(ProbeFailure::Functions(names())),
+        L::Streams { domain: word(), percent: 5 },
+        L::GraphChanged { times: 1 },
+        L::SlowProbes(names()),
+        L::ProbesLate { library: word(), pid: 1, late_ns: 2 },
+        L::KernelFallback(KernelFallback::NotLoaded),
+        L::KernelFlood { messages: 1, records: 2, refused: 3 },
+        L::InjectionChained { library: word() },
+    ]
+}
+
+fn of_power() -> Vec<PowerDiagnostic> {
+    use PowerDiagnostic as P;
+    let domain = word;
+    vec![
+        P::GpuMig { domain: domain() },
+        P::GpuVirtual { domain: domain() },
+        P::GpuModule { domain: domain() },
+        P::GpuNoCounter { domain: domain() },
+        P::GpuAveragedPower { domain: domain() },
+        P::GpuUnsupported { domain: domain(), missing: vec![GpuFeature::InstantPower] },
+        P::GpuLost { domain: domain() },
+        P::GpuCounterReset { domain: domain(), from_j: 2, to_j: 1, times: 1 },
+        P::GpuSensorsDisagree { domain: domain(), permille: 300, counter: CounterKind::Counter },
+        P::SourcesDisagree { domain: domain(), permille: 3000 },
+        P::ReadFailed { domain: domain(), failed: 1, readings: 2, error: word() },
+        P::ReaderDied { error: word() },
+        P::ReplayChanged { error: word() },
+        P::ReplayDoesNotCover { path: word() },
+    ]
+}
+
+fn of_domain() -> Vec<DomainDiagnostic> {
+    use DomainDiagnostic as D;
+    let split = |by, learned| GpuSplit { by, kinds: 2, steps: 9, learned, alone: false };
+    let fit = MeterFit { late_s: 0.1, duty: 0.25, mean_s: 0.0, condition: 3.0 };
+    vec![
+        D::NoReading { missing_ns: 1, of_ns: 2, reasons: vec![GapReason::Slept] },
+        D::ImplausiblePower { intervals: 1 },
+        D::NoIdleBaseline,
+        D::GpuUnattributed,
+        D::GpuSplit(split(SplitBy::Waits, None)),
+        D::GpuSplit(split(SplitBy::Kernels { crowded: 0.5, whole: true }, Some(fit))),
+        D::GpuNotToldApart { names: vec![word()] },
+        D::ModelCpuTime { failed: vec![ValidityCheck::SplitHalf] },
+        D::SamplesInStep,
+        D::LessBesideOthers { eta: 0.5 },
+        D::IdleAboveCounter { negative: MicroJoules::from_uj(5) },
+        D::MeterLag { late_ns: 5, fit: 0.9, unshifted: 0.5 },
+    ]
+}
+
+fn of_the_whole() -> Vec<Diagnostic> {
+    let uj = MicroJoules::from_uj(5);
+    let stacks = LaunchStacks { own: 3, thinned: 2, none: 1 };
+    vec![
+        Diagnostic::OverlappingSlices { times: 1 },
+        Diagnostic::CpuWithoutSocket { cpu_ns: 1 },
+        Diagnostic::KernelCost(KernelTier { launches: 1, ..KernelTier::default() }),
+        Diagnostic::KernelsMissing(KernelTier { dropped: 1, ..KernelTier::default() }),
+        Diagnostic::LaunchStacksThinned(stacks),
+        Diagnostic::EventsLost(BTreeMap::from([(LossReason::Samples, 3)])),
+        Diagnostic::NoEnergySource,
+        Diagnostic::UnsampledTime { unsampled_ns: 1, of_ns: 2 },
+        Diagnostic::FewSamples { samples: 3 },
+        Diagnostic::ResidualLarge(vec![(word(), uj)]),
+        Diagnostic::LedgerImbalance(vec![(Imbalance::Domain(word()), uj), (Imbalance::Stacks("gpu"), uj)]),
+    ]
+}
+
+/// Codes are unique, of small letters and hyphens; sentences are there and say what they are about.
+#[test]
+fn each_has_a_code_and_a_sentence() {
+    let launches = of_launches().into_iter().map(RecordingDiagnostic::from);
+    let power = of_power().into_iter().map(RecordingDiagnostic::from);
+    let recorded = recorded().into_iter().chain(launches).chain(power).map(Diagnostic::Recorded);
+    let domain = of_domain().into_iter().map(|what| Diagnostic::of("gpu-0", what));
+    let all: Vec<Diagnostic> = recorded.chain(domain).chain(of_the_whole()).collect();
+    let codes: BTreeSet<&str> = all.iter().map(Diagnostic::code).collect();
+    assert_eq!(codes.len(), all.len(), "{codes:?}");
+    for found in &all {
+        let code = found.code();
+        assert!(code.split('-').all(|word| word.chars().all(|c| c.is_ascii_lowercase())), "{code}");
+        let text = diagnostic(found);
+        assert!(text.len() > 10 && !text.contains('\n') && !text.contains("  "), "{text}");
+    }
+}
+
+/// What an older version wrote is shown as it is, and a full buffer has its advice.
+#[test]
+fn older_words_are_kept() {
+    let other = RecordingDiagnostic::Other { code: "a-code".to_owned(), text: "about this".to_owned() };
+    let other = Diagnostic::Recorded(other);
+    assert_eq!((other.code(), diagnostic(&other).as_str()), ("a-code", "about this"));
+    let lost = |reason| diagnostic(&Diagnostic::EventsLost(BTreeMap::from([(reason, 17)])));
+    assert!(lost(LossReason::Samples).contains("`-F`"));
+    assert!(!lost(LossReason::SamplesBusy).contains("`-F`"));
+    assert!(lost(LossReason::Other(word())).contains("word: 17"));
+}
