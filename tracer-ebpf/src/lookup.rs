@@ -33,7 +33,6 @@ impl Answer {
     ///
     /// # Errors
     /// The `end` code.
-    #[expect(clippy::cast_possible_truncation, reason = "an end code is a byte")]
     pub const fn get(self) -> Result<Rule, u8> {
         if self.is_rule() { Ok(Rule(self.0)) } else { Err(self.0 as u8) }
     }
@@ -82,7 +81,6 @@ impl Lookup {
 
     /// From `start` to the nearer one of two ends; of `pc` alone where that is not so.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "compared before")]
     const fn within(pc: u64, start: u64, end: u64, other_end: u64, answer: Answer) -> Self {
         let end = if other_end < end { other_end } else { end };
         if start > pc || end <= pc || end - start > u32::MAX as u64 {

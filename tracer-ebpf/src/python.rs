@@ -8,6 +8,7 @@
 
 use crate::cycle::{CycleDetector, NOWHERE, is_nowhere};
 use crate::memory::{FRAME_WORDS, Memory};
+use crate::python_layout::object;
 use crate::wire::{PythonLayout, end};
 
 /// Threads looked through when thread-specific data does not name the thread's state.
@@ -184,20 +185,15 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
 }
 
 /// The class of a frame's first local variable, or that itself where it is a class: what `self` and `cls` tell of a method.
-///
-/// Offsets of `ob_type` and `tp_flags` and the flag of classes: Include/object.h and cpython/object.h, the same in 3.8, 3.9 and 3.10.
 #[inline(always)]
 fn class_of_first(layout: &PythonLayout, frame: u64, memory: &impl Memory) -> Option<u64> {
-    const OB_TYPE: u64 = 8;
-    const TP_FLAGS: u64 = 168;
-    const TYPE_SUBCLASS: u64 = 1 << 31;
     let first = memory.read_word(frame.wrapping_add(u64::from(layout.locals)))?;
     if first == 0 {
         return None;
     }
-    let class = memory.read_word(first.wrapping_add(OB_TYPE))?;
-    let flags = memory.read_word(class.wrapping_add(TP_FLAGS))?;
-    Some(if flags & TYPE_SUBCLASS != 0 { first } else { class })
+    let class = memory.read_word(first.wrapping_add(object::TYPE))?;
+    let flags = memory.read_word(class.wrapping_add(object::TYPE_FLAGS))?;
+    Some(if flags & object::IS_CLASS != 0 { first } else { class })
 }
 
 /// Whether the caller of the run that just ended is the one of the `_PyCFrame` before its own; then that is the next run's.

@@ -2,6 +2,16 @@
 //!
 //! Leaves out how it is read (`python.rs`).
 
+/// Objects and their types, where the class of a method is looked for: Include/object.h and cpython/object.h, the same in 3.8, 3.9 and 3.10.
+pub(crate) mod object {
+    /// Offset of `ob_type`.
+    pub(crate) const TYPE: u64 = 8;
+    /// Offset of a type's `tp_flags`.
+    pub(crate) const TYPE_FLAGS: u64 = 168;
+    /// The flag of classes (`Py_TPFLAGS_TYPE_SUBCLASS`).
+    pub(crate) const IS_CLASS: u64 = 1 << 31;
+}
+
 /// Where CPython keeps its state in one process: addresses and offsets in bytes unless said otherwise.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -66,7 +66,6 @@ impl Rule {
             && rbp % 8 == 0
             && i16::try_from(offset / 8).is_ok()
             && (-256..256).contains(&(rbp / 8));
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to fit")]
         let word = || kind << 28 | ((rbp / 8) as u32 & 0x1ff) << 16 | ((offset / 8) as u32 & 0xffff);
         if fits { Some(Self(word())) } else { None }
     }
@@ -88,13 +87,11 @@ impl Rule {
     }
 
     /// Bytes to add for the CFA.
-    #[expect(clippy::cast_possible_wrap, reason = "sign extension by shifts")]
     pub const fn offset(self) -> i64 {
         ((self.0 << 16) as i32 >> 16) as i64 * 8
     }
 
     /// Bytes from the CFA to the saved `rbp`; 0: it is unchanged.
-    #[expect(clippy::cast_possible_wrap, reason = "sign extension by shifts")]
     pub const fn rbp(self) -> i64 {
         ((self.0 << 7) as i32 >> 23) as i64 * 8
     }
@@ -153,7 +150,6 @@ impl Operand {
     }
 
     /// Bytes to add.
-    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
     pub const fn offset(self) -> i64 {
         (self.0 as u32).cast_signed() as i64
     }

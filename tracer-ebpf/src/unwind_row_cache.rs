@@ -187,7 +187,6 @@ const fn place(number: u32) -> u16 {
 
 /// What an index keeps: a place, and above it the mark of the key.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "a mark has 4 bits")]
 const fn marked(number: u32, mixed_key: u64) -> u16 {
     place(number) | ((mixed_key & MARK) << PLACE_BITS) as u16
 }
@@ -200,7 +199,6 @@ const fn mixed(key: u64, generation: u32) -> u64 {
 
 /// The lowest bits.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "a few bits are left")]
 fn low<const BITS: u32>(value: u64) -> usize {
     let mut value = value;
     // SAFETY: a mask; hidden from the compiler so that it stays where the verifier needs it.

@@ -134,5 +134,5 @@ fn reports_say_the_exponent() {
     let options = TableOptions { verbose: true, ..TableOptions::default() };
     table::write(&mut out, &profile, &options).unwrap();
     let text = String::from_utf8(out).unwrap();
-    assert!(text.contains("; power goes with the CPU's frequency to the power of 2"), "{text}");
+    assert!(text.contains("; power grows with CPU frequency to the power of 2"), "{text}");
 }

@@ -131,9 +131,9 @@ mod tests {
         };
         let first = "-     power  one two three four";
         assert!(
-            shown(Some(36)).starts_with(&format!("{first}\n             five six seven\n")),
+            shown(Some(35)).starts_with(&format!("{first}\n             five six seven\n")),
             "{}",
-            shown(Some(36))
+            shown(Some(35))
         );
         assert!(shown(None).starts_with(&format!("{first} five six seven\n")));
     }
