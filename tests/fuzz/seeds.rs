@@ -5,12 +5,12 @@
 
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{
-    CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, StrangerKey, ThreadKey, Tid,
+    CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, BackgroundKey, ThreadKey, Tid,
 };
 use energy_trace_model::recording::file::RecordingWriter;
 use energy_trace_model::recording::record::{
-    CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, Occupant, Origin, Process,
-    Quality, Reading, Record, SampleEvent, Sample, Scope, Slice, SourceId, StackNode, Stranger, Summary, Thread, Unseen, Verdict,
+    CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, CpuOwner, Origin, Process,
+    Quality, Reading, Record, SampleEvent, Sample, Scope, Slice, SourceId, StackNode, BackgroundProcess, Summary, Thread, Unsampled, StackStatus,
 };
 use energy_trace::unwind::elf::{ElfFacts, read_eh_frame};
 use energy_trace_cupti::wire;
@@ -157,11 +157,11 @@ fn records() -> Vec<Record> {
     let (process, thread, stack) = (ProcessKey::new(0), ThreadKey::new(0), StackId::new(1));
     let slice = |start, end| Slice {
         cpu: CpuId::new(0),
-        who: Occupant::Target(thread),
+        who: CpuOwner::Target(thread),
         start: at(start),
         end: at(end),
     };
-    let sample = |ns| Sample { at: at(ns), cpu: CpuId::new(0), thread, stack, verdict: Verdict::Complete };
+    let sample = |ns| Sample { at: at(ns), cpu: CpuId::new(0), thread, stack, status: StackStatus::Complete };
     let reading = |ns, uj| Reading { at: at(ns), value: CounterValue::MicroJoules(uj) };
     vec![
         Record::Header(header()),
@@ -181,9 +181,9 @@ fn records() -> Vec<Record> {
         Record::Stack(stack, node(Some(StackId::new(0)), 1)),
         Record::Slices(vec![slice(10, 1000), slice(1500, 3000)]),
         Record::Samples(vec![sample(500), sample(2000)]),
-        Record::Stranger(Stranger { key: StrangerKey::new(0), pid: Pid::new(9), name: "s".into() }),
-        Record::Slices(vec![Slice { who: Occupant::Stranger(StrangerKey::new(0)), ..slice(1000, 1400) }]),
-        Record::Unseen(vec![Unseen { cpu: CpuId::new(0), start: at(1600), end: at(1900) }]),
+        Record::Background(BackgroundProcess { key: BackgroundKey::new(0), pid: Pid::new(9), name: "s".into() }),
+        Record::Slices(vec![Slice { who: CpuOwner::Background(BackgroundKey::new(0)), ..slice(1000, 1400) }]),
+        Record::Unsampled(vec![Unsampled { cpu: CpuId::new(0), start: at(1600), end: at(1900) }]),
         Record::Readings(DomainId::new(0), vec![reading(0, 5), reading(4000, 900)]),
         Record::Name(FrameId::new(1), name("g", 2)),
         Record::Inlined(FrameId::new(1), vec![name("h", 3)]),

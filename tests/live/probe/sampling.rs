@@ -11,7 +11,7 @@
 
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file;
-use energy_trace_model::recording::record::{LossReason, Occupant, RecordingDiagnostic, SampleEvent};
+use energy_trace_model::recording::record::{CpuOwner, LossReason, RecordingDiagnostic, SampleEvent};
 use energy_trace_report::sentences::recorded;
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, text};
 use std::path::Path;
@@ -70,7 +70,7 @@ fn read(place: &Place) -> Recording {
 
 /// Samples, and how many the targets' time should have brought.
 fn came_of(recording: &Recording) -> (f64, f64) {
-    let targets = recording.slices.iter().filter(|slice| matches!(slice.who, Occupant::Target(_)));
+    let targets = recording.slices.iter().filter(|slice| matches!(slice.who, CpuOwner::Target(_)));
     let ns: u64 = targets.map(|slice| slice.end.ns_since(slice.start)).sum();
     let came = u32::try_from(recording.samples.len()).unwrap();
     (f64::from(came), ns as f64 / 1e9 * f64::from(recording.header.sample_hz))

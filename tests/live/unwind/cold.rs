@@ -7,7 +7,7 @@
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::CopyOutcome;
-use energy_trace_model::recording::record::{FrameKind, Truncation, Unwinding, Verdict};
+use energy_trace_model::recording::record::{FrameKind, StackStatus, Truncation, Unwinding};
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,17 +27,17 @@ fn names(recording: &Recording, stack: StackId) -> String {
     of_user.map(|(_, frame)| frame.name.as_str()).collect::<Vec<_>>().join(";")
 }
 
-const fn is_whole(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Complete | Verdict::Healed(_))
+const fn is_whole(status: StackStatus) -> bool {
+    matches!(status, StackStatus::Complete | StackStatus::Recovered(_))
 }
 
 /// How many samples have which verdict; those that are not whole in full.
 fn show(recording: &Recording) -> String {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for sample in &recording.samples {
-        *counts.entry(format!("{:?}", sample.verdict)).or_default() += 1;
-        if !is_whole(sample.verdict) {
-            eprintln!("{:?}: {}", sample.verdict, names(recording, sample.stack));
+        *counts.entry(format!("{:?}", sample.status)).or_default() += 1;
+        if !is_whole(sample.status) {
+            eprintln!("{:?}: {}", sample.status, names(recording, sample.stack));
         }
     }
     format!("{counts:?}, {:?}", recording.summary.as_ref().map(|s| &s.copies))
@@ -51,9 +51,9 @@ fn short_programs_lose_nothing() {
     for unwind in ["kernel", "user"] {
         let recording = record(unwind, &["/usr/bin/python3", "-c", spin]);
         let shown = show(&recording);
-        let late = Verdict::Truncated(Truncation::TablesNotReady);
-        assert!(!recording.samples.iter().any(|s| s.verdict == late), "{unwind}: {shown}");
-        let whole = recording.samples.iter().filter(|s| is_whole(s.verdict)).count();
+        let late = StackStatus::Truncated(Truncation::TablesNotReady);
+        assert!(!recording.samples.iter().any(|s| s.status == late), "{unwind}: {shown}");
+        let whole = recording.samples.iter().filter(|s| is_whole(s.status)).count();
         eprintln!("{unwind}: {whole} of {} are whole; {shown}", recording.samples.len());
         assert!(recording.samples.len() > 20, "{unwind}: {shown}");
         assert!(whole * 100 >= recording.samples.len() * 90, "{unwind}: {shown}");
@@ -69,10 +69,10 @@ fn programs_of_a_moment() {
     let shown = show(&recording);
     eprintln!("{shown}");
     assert!(!recording.samples.is_empty() && recording.processes.len() > 20, "{shown}");
-    let late = Verdict::Truncated(Truncation::TablesNotReady);
-    assert!(!recording.samples.iter().any(|s| s.verdict == late), "{shown}");
-    let gone = Verdict::Truncated(Truncation::ProcessGone);
-    let gone = recording.samples.iter().filter(|s| s.verdict == gone).count() as u64;
+    let late = StackStatus::Truncated(Truncation::TablesNotReady);
+    assert!(!recording.samples.iter().any(|s| s.status == late), "{shown}");
+    let gone = StackStatus::Truncated(Truncation::ProcessGone);
+    let gone = recording.samples.iter().filter(|s| s.status == gone).count() as u64;
     let counted = recording.summary.as_ref().unwrap().copies.get(&CopyOutcome::ProcessGone);
     assert_eq!(counted.copied().unwrap_or(0), gone, "{shown}");
 }
@@ -80,7 +80,7 @@ fn programs_of_a_moment() {
 /// The stacks of a program that are most often seen, by names.
 fn most_seen(recording: &Recording) -> Vec<String> {
     let mut counts: BTreeMap<StackId, u32> = BTreeMap::new();
-    for sample in recording.samples.iter().filter(|s| s.verdict == Verdict::Complete) {
+    for sample in recording.samples.iter().filter(|s| s.status == StackStatus::Complete) {
         *counts.entry(sample.stack).or_default() += 1;
     }
     let mut by_name: BTreeMap<String, u32> = BTreeMap::new();
@@ -109,7 +109,7 @@ fn both_ways_give_the_same_stacks() {
         }
     }
     for recording in &recordings {
-        let whole = recording.samples.iter().filter(|s| is_whole(s.verdict)).count();
+        let whole = recording.samples.iter().filter(|s| is_whole(s.status)).count();
         assert!(whole * 100 >= recording.samples.len() * 97, "{}", show(recording));
     }
 }

@@ -6,7 +6,7 @@
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::RecordingDiagnostic;
-use energy_trace_model::recording::record::{Frame, FrameKind, Truncation, Verdict};
+use energy_trace_model::recording::record::{Frame, FrameKind, StackStatus, Truncation};
 use energy_trace_tests::place::{Place, assert_code};
 
 /// Debian's Python takes 0.5 MiB of tables, libc 0.3, libcrypto 0.7, SQLite and the C++ library 0.3 each: they do not all fit.
@@ -68,8 +68,8 @@ fn tables_make_room_for_each_other() {
             turns.push((function, 0, 0));
         }
         let turn = turns.last_mut().unwrap();
-        match sample.verdict {
-            Verdict::Complete => {
+        match sample.status {
+            StackStatus::Complete => {
                 // At the very end the process may be gone before a function is seen to be still the one that was sampled.
                 let gone = |(_, frame): (_, &Frame)| frame.name == "[unknown: Python function that is gone]";
                 let nameless = recording.frames_of(sample.stack).any(gone);
@@ -78,7 +78,7 @@ fn tables_make_room_for_each_other() {
                 assert!(!native.iter().any(stranger), "{function} in {native:?}");
                 turn.1 += u32::from(native.iter().any(|module| module.contains(library)));
             }
-            Verdict::Truncated(Truncation::TablesNotReady) => turn.2 += 1,
+            StackStatus::Truncated(Truncation::TablesNotReady) => turn.2 += 1,
             _ => (),
         }
     }

@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
 
-use energy_trace_model::recording::record::Verdict;
+use energy_trace_model::recording::record::StackStatus;
 use energy_trace_tests::place::{Place, assert_code};
 use nix::time::{ClockId, clock_gettime};
 use std::arch::global_asm;
@@ -111,12 +111,12 @@ fn callers_are_found_by_other_registers() {
             recording.frames_of(sample.stack).map(|(_, frame)| frame.name.as_str()).collect();
         let Some(at) = names.iter().position(|name| name.starts_with("rules_")) else { continue };
         samples += 1;
-        match sample.verdict {
-            Verdict::Complete => {
+        match sample.status {
+            StackStatus::Complete => {
                 assert!(at > 0 && names[at - 1].contains("compute_by_rules"), "{names:?}");
                 *whole.entry(names[at..].join(";")).or_default() += 1;
             }
-            Verdict::Truncated(energy_trace_model::recording::record::Truncation::UnsupportedRule) => {
+            StackStatus::Truncated(energy_trace_model::recording::record::Truncation::UnsupportedRule) => {
                 unsupported += 1;
             }
             _ => (),

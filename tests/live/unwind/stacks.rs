@@ -7,7 +7,7 @@
 
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{FrameKind, Verdict};
+use energy_trace_model::recording::record::{FrameKind, StackStatus};
 use energy_trace_report::sentences::runtime;
 use energy_trace_tests::interpreters;
 use energy_trace_tests::place::{Place, assert_code};
@@ -57,8 +57,10 @@ fn calls_and_returns() {
         // Stripped interpreters do not name C functions: only Python's own chain can be compared.
         let named = recording.frames.iter().any(|f| f.name == "map_next");
         let (mut compared, mut nameless, mut deepest, mut differ) = (0, 0, 0, Vec::new());
-        for sample in
-            recording.samples.iter().filter(|s| matches!(s.verdict, Verdict::Complete | Verdict::Healed(_)))
+        for sample in recording
+            .samples
+            .iter()
+            .filter(|s| matches!(s.status, StackStatus::Complete | StackStatus::Recovered(_)))
         {
             let seen = calls(&recording, sample.stack);
             if seen.get(1).is_none_or(|second| *second != "main") {
@@ -102,7 +104,7 @@ fn has_nameless(recording: &Recording, stack: StackId) -> bool {
 fn verdicts(recording: &Recording) -> String {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for sample in &recording.samples {
-        *counts.entry(format!("{:?}", sample.verdict)).or_default() += 1;
+        *counts.entry(format!("{:?}", sample.status)).or_default() += 1;
     }
     counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect::<Vec<_>>().join(", ")
 }
@@ -112,18 +114,21 @@ fn verdicts(recording: &Recording) -> String {
 fn native_frames_reach_the_start() {
     let recording = record(Path::new("/usr/bin/python3"));
     let later = &recording.samples[recording.samples.len() / 4..];
-    let whole = later.iter().filter(|s| matches!(s.verdict, Verdict::Complete | Verdict::Healed(_))).count();
+    let whole = later
+        .iter()
+        .filter(|s| matches!(s.status, StackStatus::Complete | StackStatus::Recovered(_)))
+        .count();
     assert!(whole * 100 >= later.len() * 99, "{whole} of {} are whole", later.len());
     let outermost = |sample: &energy_trace_model::recording::record::Sample| {
         recording.frames_of(sample.stack).next().unwrap().1.name.clone()
     };
     let roots: BTreeSet<String> =
-        later.iter().filter(|s| s.verdict == Verdict::Complete).map(outermost).collect();
+        later.iter().filter(|s| s.status == StackStatus::Complete).map(outermost).collect();
     assert!(roots.contains("_start"), "{roots:?}");
 }
 
 /// Samples inside lists in each other that are being written out, a recursion of C functions: their verdicts and native frames.
-fn nested(lists: usize, options: &[&str]) -> Vec<(Verdict, usize)> {
+fn nested(lists: usize, options: &[&str]) -> Vec<(StackStatus, usize)> {
     let script = format!(
         "import time
 class Spin:
@@ -145,7 +150,7 @@ repr(inner)"
     let native = |stack| recording.frames_of(stack).filter(|(_, f)| f.kind == FrameKind::Native).count();
     let inside = |stack| recording.frames_of(stack).any(|(_, frame)| frame.name.ends_with("__repr__"));
     let samples = recording.samples.iter().filter(|sample| inside(sample.stack));
-    samples.map(|sample| (sample.verdict, native(sample.stack))).collect()
+    samples.map(|sample| (sample.status, native(sample.stack))).collect()
 }
 
 /// More than 400 native frames are whole down to the thread's start, with this kernel's helpers and with those of the oldest.
@@ -156,7 +161,8 @@ fn deep_native_recursion_is_whole() {
     let lists = if shallow > 200 { 220 } else { 440 };
     for options in [&[][..], &["--oldest-kernel"]] {
         let samples = nested(lists, options);
-        let whole = |(verdict, frames): &&(Verdict, usize)| *verdict == Verdict::Complete && *frames >= 440;
+        let whole =
+            |(verdict, frames): &&(StackStatus, usize)| *verdict == StackStatus::Complete && *frames >= 440;
         let whole = samples.iter().filter(whole).count();
         assert!(whole > 50 && whole * 100 >= samples.len() * 98, "{whole} of {}: {samples:?}", samples.len());
     }
@@ -201,7 +207,7 @@ fn refuse(python: &Path, arguments: &[&str], version: &str) {
     assert!(native > 3, "{native} native frames");
     assert!(recording.frames.iter().all(|f| f.kind != FrameKind::Python), "{runtime}");
     // Before the interpreter is found, in the first milliseconds, a stack may be whole as it is.
-    let whole = recording.samples.iter().filter(|s| matches!(s.verdict, Verdict::Complete)).count();
+    let whole = recording.samples.iter().filter(|s| matches!(s.status, StackStatus::Complete)).count();
     assert!(recording.samples.len() > 20 && whole <= 2, "{whole} of {} are whole", recording.samples.len());
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Leaves out how often a clock is read there: only that it was seen.
 
-use energy_trace_model::recording::record::{FrameKind, Verdict};
+use energy_trace_model::recording::record::{FrameKind, StackStatus};
 use energy_trace_tests::place::{Place, assert_code};
 
 /// A program that reads the clock all the time is seen in the vDSO's functions, by name, with whole stacks.
@@ -26,7 +26,7 @@ while process_time() < 2:
             seen += 1;
             assert!(vdso.clone().all(|frame| frame.kind == FrameKind::Native));
             assert_eq!(named.count(), vdso.count(), "{frames:?}");
-            whole += usize::from(sample.verdict == Verdict::Complete);
+            whole += usize::from(sample.status == StackStatus::Complete);
         }
     }
     assert!(seen >= 10, "{seen} of {} samples are in the vDSO", recording.samples.len());

@@ -3,16 +3,16 @@
 use energy_trace_attribution::attribute;
 
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
-use energy_trace_model::ids::{CpuId, DomainId, Pid, SocketId, StackId, StrangerKey, ThreadKey};
+use energy_trace_model::ids::{BackgroundKey, CpuId, DomainId, Pid, SocketId, StackId, ThreadKey};
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::UnattributedReason;
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::options::{Accounting, IdlePolicy, Method};
 use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{
-    CounterValue, CutReason, Domain, DomainClass, GpuWork, Header, IdleBaseline, IdleOrigin, Occupant,
-    Origin, Quality, Reading, RecordingDiagnostic, Sample, SampleEvent, Scope, Slice, SourceId, Stranger,
-    Summary, Unseen, Verdict,
+    BackgroundProcess, CounterValue, CpuOwner, CutReason, Domain, DomainClass, GpuWork, Header, IdleBaseline,
+    IdleOrigin, Origin, Quality, Reading, RecordingDiagnostic, Sample, SampleEvent, Scope, Slice, SourceId,
+    StackStatus, Summary, Unsampled,
 };
 use energy_trace_model::recording::{Recording, Requests};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
@@ -55,9 +55,9 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         frames: vec![],
         stacks: vec![],
         build_ids: BTreeMap::new(),
-        strangers: (0..3).map(stranger).collect(),
+        background: (0..3).map(stranger).collect(),
         slices: vec![],
-        unseen: vec![],
+        unsampled: vec![],
         samples: vec![],
         requests: Requests::default(),
         gpu: GpuWork::default(),
@@ -66,8 +66,8 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
     }
 }
 
-fn stranger(key: u32) -> Stranger {
-    Stranger { key: StrangerKey::new(key), pid: Pid::new(key), name: "cc1".to_owned() }
+fn stranger(key: u32) -> BackgroundProcess {
+    BackgroundProcess { key: BackgroundKey::new(key), pid: Pid::new(key), name: "cc1".to_owned() }
 }
 
 fn counter(id: u32, class: DomainClass, scope: Scope, idle_uw: Option<u64>) -> Domain {
@@ -93,16 +93,16 @@ fn reading(at: KtimeNs, uj: u64) -> Reading {
 /// Of the target, or of one of three strangers, a fourth that no record defined, or those that are not told apart, by when it begins.
 fn slice(cpu: u32, thread: Option<u32>, start: KtimeNs, end: KtimeNs) -> Slice {
     let stranger = match (start.as_ns() / TICK % 5) as u32 {
-        4 => Occupant::Other,
-        key => Occupant::Stranger(StrangerKey::new(key)),
+        4 => CpuOwner::Other,
+        key => CpuOwner::Background(BackgroundKey::new(key)),
     };
-    let who = thread.map_or(stranger, |key| Occupant::Target(ThreadKey::new(key)));
+    let who = thread.map_or(stranger, |key| CpuOwner::Target(ThreadKey::new(key)));
     Slice { cpu: CpuId::new(cpu), who, start, end }
 }
 
 fn sample(thread: u32, stack: u32, at: KtimeNs) -> Sample {
     let (thread, stack) = (ThreadKey::new(thread), StackId::new(stack));
-    Sample { at, cpu: CpuId::new(0), thread, stack, verdict: Verdict::Complete }
+    Sample { at, cpu: CpuId::new(0), thread, stack, status: StackStatus::Complete }
 }
 
 /// Every row balances, and the rows of each class sum to its targets.
@@ -213,8 +213,8 @@ proptest! {
         let mut recording = empty(domains, ticks(bounds.0), ticks(bounds.1));
         recording.slices = slices.iter().map(|s| slice(s.0, s.1, ticks(s.2), ticks(s.3))).collect();
         recording.samples = samples.iter().map(|s| sample(s.0, s.1, ticks(s.2))).collect();
-        let stretch = |s: &(u32, u64, u64)| Unseen { cpu: CpuId::new(s.0), start: ticks(s.1), end: ticks(s.2) };
-        recording.unseen = unseen.iter().map(stretch).collect();
+        let stretch = |s: &(u32, u64, u64)| Unsampled { cpu: CpuId::new(s.0), start: ticks(s.1), end: ticks(s.2) };
+        recording.unsampled = unseen.iter().map(stretch).collect();
         for (domain, readings) in [(0, &package), (1, &dram), (2, &gpu), (3, &package)] {
             recording.readings.insert(DomainId::new(domain), as_readings(readings));
         }
@@ -321,8 +321,8 @@ fn a_pause_is_nobodys() {
     recording.samples = vec![sample(0, 1, ms(5_000))];
     let whole = attribute(&recording, &Options::default());
     assert_eq!(whole.rows.iter().map(|row| row.time_ns / MS).collect::<Vec<_>>(), [20_000]);
-    let stretch = |start, end| Unseen { cpu: CpuId::new(0), start: ms(start), end: ms(end) };
-    recording.unseen = vec![stretch(0, 4_990), stretch(5_010, 20_000)];
+    let stretch = |start, end| Unsampled { cpu: CpuId::new(0), start: ms(start), end: ms(end) };
+    recording.unsampled = vec![stretch(0, 4_990), stretch(5_010, 20_000)];
     let profile = attribute(&recording, &Options::default());
     assert_conserved(&profile);
     let mut rows: Vec<_> = profile

@@ -3,9 +3,9 @@
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{
-    CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, IdleBaseline, IdleOrigin, Occupant,
-    Origin, Process, Quality, Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, Summary,
-    Thread, Verdict,
+    CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, IdleBaseline, IdleOrigin,
+    Origin, Process, Quality, Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus,
+    Summary, Thread,
 };
 use energy_trace_model::recording::{Recording, Requests};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
@@ -102,7 +102,7 @@ impl World {
                             cpu: CpuId::new(cpu),
                             thread: ThreadKey::new(stretch.thread),
                             stack: StackId::new(function as u32),
-                            verdict: Verdict::Complete,
+                            status: StackStatus::Complete,
                         });
                     }
                     at += random.around(SECOND / hz, 100_000);
@@ -119,7 +119,7 @@ impl World {
         for stretch in &self.stretches {
             let who = stretch
                 .function
-                .map_or(Occupant::Other, |_| Occupant::Target(ThreadKey::new(stretch.thread)));
+                .map_or(CpuOwner::Other, |_| CpuOwner::Target(ThreadKey::new(stretch.thread)));
             let (start, end) = (KtimeNs::from_ns(BOOT + stretch.from), KtimeNs::from_ns(BOOT + stretch.to));
             let cpu = CpuId::new(stretch.cpu);
             match slices.iter_mut().rev().find(|s| s.cpu == cpu) {
@@ -161,9 +161,9 @@ impl World {
             frames: (0..3).map(|f| frame(&format!("f{f}"))).collect(),
             stacks: (0..3).map(|f| StackNode { parent: None, frame: FrameId::new(f) }).collect(),
             build_ids: [].into(),
-            strangers: vec![],
+            background: vec![],
             slices: self.slices(),
-            unseen: vec![],
+            unsampled: vec![],
             samples: self.samples(hz, &mut random),
             requests: Requests::default(),
             gpu: GpuWork::default(),

@@ -4,10 +4,10 @@
 
 use super::records::{domain, frame, header, reading, records, sample, slice, unseen};
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::{CpuId, DomainId, FrameId, StackId, StrangerKey, ThreadKey};
+use energy_trace_model::ids::{BackgroundKey, CpuId, DomainId, FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{FileError, RecordingWriter, read};
-use energy_trace_model::recording::record::{Library, Name, Occupant, Record, Sample, Slice, StackNode};
+use energy_trace_model::recording::record::{CpuOwner, Library, Name, Record, Sample, Slice, StackNode};
 use energy_trace_report::sentences::recorded;
 use proptest::prelude::*;
 use std::fs;
@@ -58,11 +58,11 @@ fn a_recording_comes_back() {
     assert_eq!(recording.cores, [[CpuId::new(0), CpuId::new(1)]]);
     let of_cpu = &recording.clocks[&CpuId::new(1)];
     assert_eq!(of_cpu.iter().map(|(_, clock)| clock.as_khz()).collect::<Vec<_>>(), [3_000_000, 800_000]);
-    assert_eq!((recording.strangers.len(), recording.strangers[0].name.as_str()), (1, "cc1"));
-    let strange = Slice { who: Occupant::Stranger(StrangerKey::new(0)), ..slice(6_000, 7_000) };
+    assert_eq!((recording.background.len(), recording.background[0].name.as_str()), (1, "cc1"));
+    let strange = Slice { who: CpuOwner::Background(BackgroundKey::new(0)), ..slice(6_000, 7_000) };
     assert_eq!(recording.slices, [slice(2_000, 3_000), slice(5_000, 6_000), strange]);
     assert_eq!(recording.samples, [sample(2_500), sample(5_500)]);
-    assert_eq!(recording.unseen, [unseen(2_100, 2_200), unseen(5_600, 5_700)]);
+    assert_eq!(recording.unsampled, [unseen(2_100, 2_200), unseen(5_600, 5_700)]);
     assert_eq!(recording.readings[&DomainId::new(0)], [reading(1_000, 5), reading(9_000, 80)]);
     let names: Vec<_> = recording.frames_of(StackId::new(1)).map(|(_, f)| f.name.as_str()).collect();
     assert_eq!(names, ["main", "sin"]);
@@ -161,8 +161,8 @@ fn late_findings_are_in_the_stacks() {
 #[test]
 fn undefined_ids_are_damage() {
     let bad = [
-        Record::Slices(vec![Slice { who: Occupant::Stranger(StrangerKey::new(1)), ..slice(1, 2) }]),
-        Record::Slices(vec![Slice { who: Occupant::Target(ThreadKey::new(1)), ..slice(1, 2) }]),
+        Record::Slices(vec![Slice { who: CpuOwner::Background(BackgroundKey::new(1)), ..slice(1, 2) }]),
+        Record::Slices(vec![Slice { who: CpuOwner::Target(ThreadKey::new(1)), ..slice(1, 2) }]),
         Record::Samples(vec![Sample { stack: StackId::new(2), ..sample(1) }]),
         Record::Readings(DomainId::new(1), vec![]),
         Record::Frame(FrameId::new(7), frame("hole")),

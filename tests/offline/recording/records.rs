@@ -2,12 +2,12 @@
 
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{
-    CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, StrangerKey, ThreadKey, Tid,
+    BackgroundKey, CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid,
 };
 use energy_trace_model::recording::record::{
-    CounterValue, Domain, DomainClass, Frame, FrameKind, Frequencies, Header, Name, Occupant, Origin,
-    Process, Quality, Reading, Record, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, Stranger,
-    Summary, Thread, Unseen, Verdict,
+    BackgroundProcess, CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, Frequencies, Header,
+    Name, Origin, Process, Quality, Reading, Record, Sample, SampleEvent, Scope, Slice, SourceId, StackNode,
+    StackStatus, Summary, Thread, Unsampled,
 };
 use energy_trace_model::units::{KiloHertz, MicroJoules};
 
@@ -56,7 +56,7 @@ pub(crate) fn frame(name: &str) -> Frame {
 }
 
 pub(crate) fn slice(start: u64, end: u64) -> Slice {
-    let who = Occupant::Target(ThreadKey::new(0));
+    let who = CpuOwner::Target(ThreadKey::new(0));
     Slice { cpu: CpuId::new(0), who, start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(end) }
 }
 
@@ -66,12 +66,12 @@ pub(crate) fn sample(at: u64) -> Sample {
         cpu: CpuId::new(0),
         thread: ThreadKey::new(0),
         stack: StackId::new(1),
-        verdict: Verdict::Complete,
+        status: StackStatus::Complete,
     }
 }
 
-pub(crate) fn unseen(start: u64, end: u64) -> Unseen {
-    Unseen { cpu: CpuId::new(0), start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(end) }
+pub(crate) fn unseen(start: u64, end: u64) -> Unsampled {
+    Unsampled { cpu: CpuId::new(0), start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(end) }
 }
 
 pub(crate) fn clock(at: u64, khz: u32) -> Record {
@@ -116,9 +116,16 @@ pub(crate) fn records() -> Vec<Record> {
         Record::Cores(vec![vec![CpuId::new(0), CpuId::new(1)]]),
         clock(2_000, 800_000),
         clock(1_000, 3_000_000),
-        Record::Unseen(vec![unseen(5_600, 5_700), unseen(2_100, 2_200)]),
-        Record::Stranger(Stranger { key: StrangerKey::new(0), pid: Pid::new(77), name: "cc1".to_owned() }),
-        Record::Slices(vec![Slice { who: Occupant::Stranger(StrangerKey::new(0)), ..slice(6_000, 7_000) }]),
+        Record::Unsampled(vec![unseen(5_600, 5_700), unseen(2_100, 2_200)]),
+        Record::Background(BackgroundProcess {
+            key: BackgroundKey::new(0),
+            pid: Pid::new(77),
+            name: "cc1".to_owned(),
+        }),
+        Record::Slices(vec![Slice {
+            who: CpuOwner::Background(BackgroundKey::new(0)),
+            ..slice(6_000, 7_000)
+        }]),
         Record::Summary(Summary {
             start: KtimeNs::from_ns(1_000),
             end: KtimeNs::from_ns(9_000),

@@ -4,9 +4,9 @@
 
 use super::asks::Asks;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::{CpuId, DomainId, StackId, StrangerKey, ThreadKey};
+use energy_trace_model::ids::{BackgroundKey, CpuId, DomainId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{CounterValue, Occupant, Reading, Sample, Slice, Verdict};
+use energy_trace_model::recording::record::{CounterValue, CpuOwner, Reading, Sample, Slice, StackStatus};
 use energy_trace_model::units::KiloHertz;
 use energy_trace_tests::random::Random;
 
@@ -28,7 +28,7 @@ pub(crate) enum Who {
     /// A thread of the target in a function.
     Target { thread: u32, function: usize },
     /// Another process, by its number, which draws this many watts.
-    Stranger { key: u32, watts: u32 },
+    Background { key: u32, watts: u32 },
 }
 
 /// What one CPU did from one moment to another.
@@ -256,7 +256,7 @@ impl World {
     fn watts_of(&self, who: Who) -> f64 {
         match who {
             Who::Target { function, .. } => self.watts[function],
-            Who::Stranger { watts, .. } => f64::from(watts),
+            Who::Background { watts, .. } => f64::from(watts),
         }
     }
 
@@ -321,7 +321,7 @@ impl World {
                             cpu: CpuId::new(cpu),
                             thread: ThreadKey::new(thread),
                             stack: StackId::new(function as u32),
-                            verdict: Verdict::Complete,
+                            status: StackStatus::Complete,
                         });
                     }
                     due += period;
@@ -340,8 +340,8 @@ impl World {
         let mut slices: Vec<Slice> = vec![];
         for stretch in ordered {
             let who = match stretch.who {
-                Who::Target { thread, .. } => Occupant::Target(ThreadKey::new(thread)),
-                Who::Stranger { key, .. } => Occupant::Stranger(StrangerKey::new(key)),
+                Who::Target { thread, .. } => CpuOwner::Target(ThreadKey::new(thread)),
+                Who::Background { key, .. } => CpuOwner::Background(BackgroundKey::new(key)),
             };
             let (start, end) = (KtimeNs::from_ns(BOOT + stretch.from), KtimeNs::from_ns(BOOT + stretch.to));
             let cpu = CpuId::new(stretch.cpu);

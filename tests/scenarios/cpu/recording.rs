@@ -3,12 +3,12 @@
 use super::engine::{BOOT, Stretch, Who, World};
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{
-    CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StrangerKey, ThreadKey, Tid,
+    BackgroundKey, CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, ThreadKey, Tid,
 };
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, IdleOrigin, Origin, Process, Quality,
-    SampleEvent, Scope, SourceId, StackNode, Stranger, Summary, Thread,
+    BackgroundProcess, Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, IdleOrigin, Origin,
+    Process, Quality, SampleEvent, Scope, SourceId, StackNode, Summary, Thread,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(crate) fn of(world: &World) -> Recording {
     let processes = world.process_of.iter().max().map_or(1, |most| most + 1);
     Recording {
         build_ids: Default::default(),
-        strangers: strangers(world),
+        background: strangers(world),
         requests: Default::default(),
         gpu: Default::default(),
         sleeps: Vec::new(),
@@ -36,7 +36,7 @@ pub(crate) fn of(world: &World) -> Recording {
         frames: (0..functions).map(frame).collect(),
         stacks: (0..functions).map(|f| StackNode { parent: None, frame: FrameId::new(f) }).collect(),
         slices: vec![],
-        unseen: vec![],
+        unsampled: vec![],
         samples: vec![],
         summary: Some(Summary {
             start: KtimeNs::from_ns(BOOT),
@@ -107,14 +107,17 @@ fn thread(key: u32, process: u32) -> Thread {
     }
 }
 
-fn strangers(world: &World) -> Vec<Stranger> {
+fn strangers(world: &World) -> Vec<BackgroundProcess> {
     let key = |stretch: &Stretch| match stretch.who {
-        Who::Stranger { key, .. } => Some(key),
+        Who::Background { key, .. } => Some(key),
         Who::Target { .. } => None,
     };
     let count = world.stretches.iter().filter_map(key).max().map_or(0, |most| most + 1);
-    let one =
-        |key| Stranger { key: StrangerKey::new(key), pid: Pid::new(900 + key), name: format!("s{key}") };
+    let one = |key| BackgroundProcess {
+        key: BackgroundKey::new(key),
+        pid: Pid::new(900 + key),
+        name: format!("s{key}"),
+    };
     (0..count).map(one).collect()
 }
 

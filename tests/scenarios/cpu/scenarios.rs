@@ -274,7 +274,7 @@ fn locked(random: &mut Random, hz: u64) -> World {
 fn b11(random: &mut Random) -> World {
     let mut stretches = threads(random, 2, 2e7, 0.2);
     for cpu in 2..4 {
-        let who = Who::Stranger { key: 0, watts: 12 };
+        let who = Who::Background { key: 0, watts: 12 };
         stretches.extend(bursts(random, cpu, (4 * MS, 3 * MS), (6 * MS, 4 * MS), who));
     }
     World { process_of: vec![0, 1], ..one(stretches, WIDE) }
@@ -298,13 +298,13 @@ fn b11b(random: &mut Random) -> World {
     let mut stretches = threads(random, 2, 2e7, 0.2);
     let turns = (20 * MS, 20 * MS * 2 / 3);
     for (cpu, watts) in [(2, 16), (3, 5)] {
-        let hot = bursts(random, cpu, turns, turns, Who::Stranger { key: cpu - 2, watts });
+        let hot = bursts(random, cpu, turns, turns, Who::Background { key: cpu - 2, watts });
         let mut quiet = 0;
         for stretch in &hot {
             let mut from = quiet + random.below(2 * MS);
             while from < stretch.from {
                 let to = (from + random.around(MS, 900_000)).min(stretch.from);
-                stretches.push(Stretch { cpu, from, to, who: Who::Stranger { key: 2, watts: 1 } });
+                stretches.push(Stretch { cpu, from, to, who: Who::Background { key: 2, watts: 1 } });
                 from = to + random.below(2 * MS);
             }
             quiet = stretch.to;

@@ -53,9 +53,9 @@ impl Found {
     fn of(recording: &Recording, accounting: Accounting) -> Self {
         let span = span_of(recording);
         let cpus = Cpus::of(recording);
-        let strangers = BackgroundProcesses::of(&recording.slices, &recording.strangers);
+        let strangers = BackgroundProcesses::of(&recording.slices, &recording.background);
         let mut sampled =
-            SampledTime::new(&recording.slices, &recording.samples, &strangers, &recording.unseen, span);
+            SampledTime::new(&recording.slices, &recording.samples, &strangers, &recording.unsampled, span);
         register_launch_owners(recording, &mut sampled);
         let (time, behalf) = delegation::refine(recording, sampled, span);
         let class_of = classes::classes_of(recording, &time.owners);

@@ -52,7 +52,7 @@ id!(/// One program in one process, in one recording.
 id!(/// One thread of one program, in one recording.
     ThreadKey(u32));
 id!(/// A process that is not a target, under one name, in one recording.
-    StrangerKey(u32));
+    BackgroundKey(u32));
 id!(/// An interned frame of one recording.
     FrameId(u32));
 id!(/// An interned stack (a frame and its caller's stack) of one recording.

@@ -4,7 +4,7 @@
 
 use super::DomainChoice;
 use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile};
-use energy_trace_model::recording::record::{DomainClass, PythonLoss, Quality, Truncation, Verdict};
+use energy_trace_model::recording::record::{DomainClass, PythonLoss, Quality, StackStatus, Truncation};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -76,19 +76,19 @@ pub(crate) const fn quality_word(quality: Quality) -> &'static str {
 pub(crate) fn verdicts(profile: &Profile) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for (verdict, count) in &profile.run.stack_statuses {
-        let (group, reason) = verdict_word(*verdict);
+        let (group, reason) = status_word(*verdict);
         *counts.entry(format!("{group}{reason}")).or_default() += count;
     }
     counts
 }
 
 /// The name of a verdict, as its group and its reason.
-const fn verdict_word(verdict: Verdict) -> (&'static str, &'static str) {
-    match verdict {
-        Verdict::Complete => ("complete", ""),
-        Verdict::Healed(_) => ("healed", ""),
-        Verdict::Truncated(why) => ("truncated:", truncation_word(why)),
-        Verdict::PythonLost(why) => ("python-lost:", python_loss_word(why)),
+const fn status_word(status: StackStatus) -> (&'static str, &'static str) {
+    match status {
+        StackStatus::Complete => ("complete", ""),
+        StackStatus::Recovered(_) => ("healed", ""),
+        StackStatus::Truncated(why) => ("truncated:", truncation_word(why)),
+        StackStatus::PythonLost(why) => ("python-lost:", python_loss_word(why)),
     }
 }
 

@@ -118,7 +118,7 @@ fn apart(raw: &RawStack, is_eval: impl Fn((u64, u64)) -> bool) -> RawStack {
 mod tests {
     use super::{FrameAnchoring, resolve_anchors};
     use crate::unwind::merge::{Merged, RawStack, merge};
-    use energy_trace_model::recording::record::{Truncation, Verdict};
+    use energy_trace_model::recording::record::{StackStatus, Truncation};
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::python::PythonFrame;
 
@@ -133,21 +133,21 @@ mod tests {
     }
 
     /// The merged stack, innermost first; the evaluation function is 2000 to 3000.
-    fn text(raw: &RawStack, anchoring: FrameAnchoring) -> (String, Verdict) {
+    fn text(raw: &RawStack, anchoring: FrameAnchoring) -> (String, StackStatus) {
         text_among(raw, anchoring, true)
     }
 
     /// The same, in a process that has greenlets or not.
-    fn text_among(raw: &RawStack, anchoring: FrameAnchoring, one_chain: bool) -> (String, Verdict) {
+    fn text_among(raw: &RawStack, anchoring: FrameAnchoring, one_chain: bool) -> (String, StackStatus) {
         let anchored = resolve_anchors(raw, anchoring, |pc| (2000..3000).contains(&pc), || one_chain);
-        let (frames, verdict) = merge(&anchored);
+        let (frames, status) = merge(&anchored);
         let word = |frame: &Merged| match frame {
             Merged::Kernel(ip) => format!("k{ip}"),
             Merged::Native(pc) => format!("n{pc}"),
             Merged::Python { code, .. } => format!("p{code}"),
             Merged::Mark(mark) => (*mark).to_owned(),
         };
-        (frames.iter().map(word).collect::<Vec<_>>().join(" "), verdict)
+        (frames.iter().map(word).collect::<Vec<_>>().join(" "), status)
     }
 
     const NATIVE: [(u64, u64); 5] = [(1000, 100), (2000, 200), (4000, 300), (2000, 400), (5000, u64::MAX)];
@@ -158,7 +158,7 @@ mod tests {
         let raw = raw(&NATIVE, &[(1, 0), (2, 0)]);
         assert_eq!(
             text(&raw, FrameAnchoring::Counted),
-            ("n1000 p1 n4000 p2 n5000".into(), Verdict::Complete)
+            ("n1000 p1 n4000 p2 n5000".into(), StackStatus::Complete)
         );
     }
 
@@ -172,13 +172,13 @@ mod tests {
         assert_eq!(text_among(&raw, FrameAnchoring::Counted, false).0, apart);
     }
 
-    /// Numbers that do not fit: native and Python frames are apart, and the verdict says so.
+    /// Numbers that do not fit: native and Python frames are apart, and the status says so.
     #[test]
     fn counts_that_differ() {
         let raw = raw(&NATIVE, &[(1, 0), (2, 0), (3, 0)]);
-        let (text, verdict) = text(&raw, FrameAnchoring::Counted);
+        let (text, status) = text(&raw, FrameAnchoring::Counted);
         assert_eq!(text, "n1000 [unknown: where C called Python] p1 p2 p3");
-        assert_eq!(verdict, Verdict::Truncated(Truncation::BadFrame));
+        assert_eq!(status, StackStatus::Truncated(Truncation::BadFrame));
     }
 
     /// One anchor a frame: as they are, while a frame is pushed or below another greenlet's, and while one is popped.
@@ -194,9 +194,9 @@ mod tests {
         assert_eq!(text(&raw(&NATIVE, &[(2, 150), (0, 350)]), anchoring).0, "n1000 p2 n4000 n2000 n5000");
         let popping = [(2000, 200), (4000, 300), (2000, 400), (5000, u64::MAX)];
         assert_eq!(text(&raw(&popping, &[(1, 350), (2, 0)]), anchoring).0, "p1 n4000 p2 n5000");
-        let (text, verdict) = text(&raw(&NATIVE, &[(1, 150), (2, 0), (3, 0)]), anchoring);
+        let (text, status) = text(&raw(&NATIVE, &[(1, 150), (2, 0), (3, 0)]), anchoring);
         assert_eq!(text, "n1000 [unknown: where C called Python] p1 p2 p3");
-        assert_eq!(verdict, Verdict::Truncated(Truncation::BadFrame));
+        assert_eq!(status, StackStatus::Truncated(Truncation::BadFrame));
     }
 
     /// 3.15: the frame in the thread state takes no native frame's place.

@@ -5,7 +5,7 @@
 //! symbols and survives stripped, split and renamed interpreters. Where native frames end early, the Python
 //! frames that are left follow behind a mark that says why.
 
-use energy_trace_model::recording::record::{PythonLoss, Truncation, Verdict};
+use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
 use tracer_ebpf::wire::{FIRST_PC, end};
@@ -48,7 +48,7 @@ pub enum Merged {
 }
 
 /// Merges a sample, innermost frame first, and says how whole it is.
-pub fn merge(raw: &RawStack) -> (Vec<Merged>, Verdict) {
+pub fn merge(raw: &RawStack) -> (Vec<Merged>, StackStatus) {
     let mut out: Vec<Merged> = raw.kernel.iter().map(|&ip| Merged::Kernel(ip)).collect();
     let mut runs = Runs { frames: &raw.python };
     let mut sp = 0;
@@ -130,19 +130,19 @@ const fn mark_of(native_end: u8) -> Option<&'static str> {
     }
 }
 
-fn verdict_of(raw: &RawStack) -> Verdict {
+fn verdict_of(raw: &RawStack) -> StackStatus {
     match raw.python_end {
         end::COMPLETE | end::NOTHING | end::NO_INTERPRETER => (),
-        end::TOO_DEEP => return Verdict::PythonLost(PythonLoss::TooDeep),
-        end::NOT_READY => return Verdict::PythonLost(PythonLoss::NotReady),
-        end::AMBIGUOUS => return Verdict::PythonLost(PythonLoss::Ambiguous),
-        end::BROKEN_CHAIN => return Verdict::PythonLost(PythonLoss::BrokenChain),
-        end::UNREADABLE => return Verdict::PythonLost(PythonLoss::Unreadable),
-        _ => return Verdict::PythonLost(PythonLoss::PageFault),
+        end::TOO_DEEP => return StackStatus::PythonLost(PythonLoss::TooDeep),
+        end::NOT_READY => return StackStatus::PythonLost(PythonLoss::NotReady),
+        end::AMBIGUOUS => return StackStatus::PythonLost(PythonLoss::Ambiguous),
+        end::BROKEN_CHAIN => return StackStatus::PythonLost(PythonLoss::BrokenChain),
+        end::UNREADABLE => return StackStatus::PythonLost(PythonLoss::Unreadable),
+        _ => return StackStatus::PythonLost(PythonLoss::PageFault),
     }
-    Verdict::Truncated(match raw.native_end {
-        end::COMPLETE | end::NOTHING if raw.recovered > 0 => return Verdict::Healed(raw.recovered),
-        end::COMPLETE | end::NOTHING => return Verdict::Complete,
+    StackStatus::Truncated(match raw.native_end {
+        end::COMPLETE | end::NOTHING if raw.recovered > 0 => return StackStatus::Recovered(raw.recovered),
+        end::COMPLETE | end::NOTHING => return StackStatus::Complete,
         end::NO_UNWIND_INFO => Truncation::NoUnwindInfo,
         end::NOT_READY => Truncation::TablesNotReady,
         end::UNMAPPED => Truncation::Unmapped,
@@ -159,7 +159,7 @@ fn verdict_of(raw: &RawStack) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::{Merged, RawStack, eval_frames, merge};
-    use energy_trace_model::recording::record::{PythonLoss, Truncation, Verdict};
+    use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::python::PythonFrame;
     use tracer_ebpf::wire::end;
@@ -191,7 +191,7 @@ mod tests {
             ..RawStack::default()
         };
         assert_eq!(text(&raw), "n1000 p1 p2 n3000 p3 n5000");
-        assert_eq!(merge(&raw).1, Verdict::Complete);
+        assert_eq!(merge(&raw).1, StackStatus::Complete);
     }
 
     /// In 3.11 the entry frame itself carries the anchor.
@@ -217,7 +217,7 @@ mod tests {
             recovered: 0,
         };
         assert_eq!(text(&raw), "k7 n1000 [no unwind info] p1 p2");
-        assert_eq!(merge(&raw).1, Verdict::Truncated(Truncation::NoUnwindInfo));
+        assert_eq!(merge(&raw).1, StackStatus::Truncated(Truncation::NoUnwindInfo));
     }
 
     /// A bridged gap shows its reason where frames are missing, and the run that the walk went on at takes its place.
@@ -231,7 +231,7 @@ mod tests {
             ..RawStack::default()
         };
         assert_eq!(text(&raw), "n1000 [no unwind info] p1 n3000");
-        assert_eq!(merge(&raw).1, Verdict::Healed(1));
+        assert_eq!(merge(&raw).1, StackStatus::Recovered(1));
     }
 
     /// The distance from anchor to CFA is learned only from samples without gaps.
@@ -258,9 +258,9 @@ mod tests {
             ..RawStack::default()
         };
         assert_eq!(text(&raw), "k7 n1000 [unknown: memory not readable]");
-        assert_eq!(merge(&raw).1, Verdict::PythonLost(PythonLoss::Unreadable));
+        assert_eq!(merge(&raw).1, StackStatus::PythonLost(PythonLoss::Unreadable));
         raw.python_end = end::NO_INTERPRETER;
-        assert_eq!(merge(&raw).1, Verdict::Truncated(Truncation::Unreadable));
+        assert_eq!(merge(&raw).1, StackStatus::Truncated(Truncation::Unreadable));
     }
 
     /// A thread without Python is its native frames.

@@ -3,7 +3,7 @@
 use super::seen::{Seen, has_symbols, is_by_name, python_frames};
 use super::truth::{Stay, Told};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{Sample, Verdict};
+use energy_trace_model::recording::record::{Sample, StackStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What came of the samples of one interpreter.
@@ -49,7 +49,7 @@ impl Tally {
     }
 
     fn compare(&mut self, recording: &Recording, sample: &Sample, stay: &Stay, form: Form) {
-        if let Verdict::PythonLost(loss) = sample.verdict {
+        if let StackStatus::PythonLost(loss) = sample.status {
             *self.refused.entry(format!("{loss:?} in {}", stay.region)).or_default() += 1;
             return;
         }
@@ -62,7 +62,7 @@ impl Tally {
             return;
         }
         *self.equal.entry(stay.region.clone()).or_default() += 1;
-        if let Verdict::Truncated(why) = sample.verdict {
+        if let StackStatus::Truncated(why) = sample.status {
             *self.unchecked.entry((format!("{why:?}"), stay.region.clone())).or_default() += 1;
             return;
         }

@@ -11,7 +11,9 @@ use energy_trace_attribution::attribute;
 
 use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
 use energy_trace_model::profile::Options;
-use energy_trace_model::recording::record::{DomainClass, Launched, Launches, Sample, Scope, Verdict, Wait};
+use energy_trace_model::recording::record::{
+    DomainClass, Launched, Launches, Sample, Scope, StackStatus, Wait,
+};
 use proptest::prelude::*;
 use world::{World, assert_agree, expect, ms};
 
@@ -229,8 +231,8 @@ fn whoever_may_be_in_a_call_may_have_asked() {
     let worker = world.thread(process, "omp");
     let sample = |world: &mut World, thread: ThreadKey, at: u64, stack: &str| {
         let stack = world.stack(stack);
-        let (cpu, verdict) = (CpuId::new(thread.get()), Verdict::Complete);
-        world.recording.samples.push(Sample { at: ms(at), cpu, thread, stack, verdict });
+        let (cpu, verdict) = (CpuId::new(thread.get()), StackStatus::Complete);
+        world.recording.samples.push(Sample { at: ms(at), cpu, thread, stack, status: verdict });
     };
     sample(&mut world, first, 0, "n:c/start p:main p:fit n:pool/run");
     world.waits(first, 0, "n:c/start p:main p:fit");
@@ -279,8 +281,8 @@ prop_compose! {
         }
         for (thread, at, stack) in samples {
             let stack = world.stack(STACKS[stack]);
-            let (thread, cpu, verdict) = (key(thread), CpuId::new(0), Verdict::Complete);
-            world.recording.samples.push(Sample { at: ms(at), cpu, thread, stack, verdict });
+            let (thread, cpu, verdict) = (key(thread), CpuId::new(0), StackStatus::Complete);
+            world.recording.samples.push(Sample { at: ms(at), cpu, thread, stack, status: verdict });
         }
         world.recording.samples.sort_by_key(|sample| sample.at);
         waits.into_iter().for_each(|(thread, at, stack)| world.waits(key(thread), at, STACKS[stack]));

@@ -7,8 +7,9 @@ use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, StackId
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::{Profile, View};
 use energy_trace_model::recording::record::{
-    CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, Occupant, Origin, Process, Quality,
-    Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, Summary, Thread, Verdict, Wait, Wake,
+    CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, Origin, Process, Quality,
+    Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus, Summary, Thread, Wait,
+    Wake,
 };
 use energy_trace_model::recording::{Recording, Requests};
 use energy_trace_model::units::MicroJoules;
@@ -55,7 +56,7 @@ impl World {
         let reading = |n: u64| Reading { at: ms(n * 10), value: CounterValue::MicroJoules(n * 10_000) };
         let recording = Recording {
             build_ids: BTreeMap::new(),
-            strangers: vec![],
+            background: vec![],
             sleeps: vec![],
             gpu_facts: Default::default(),
             cores: Default::default(),
@@ -68,7 +69,7 @@ impl World {
             frames: vec![],
             stacks: vec![],
             slices: vec![],
-            unseen: vec![],
+            unsampled: vec![],
             samples: vec![],
             requests: Requests::default(),
             gpu: GpuWork::default(),
@@ -141,20 +142,26 @@ impl World {
         let stack = self.stack(stack);
         self.runs_unseen(thread, from, to);
         let at = ms(from).midpoint(ms(to));
-        let verdict = Verdict::Complete;
-        self.recording.samples.push(Sample { at, cpu: CpuId::new(thread.get()), thread, stack, verdict });
+        let verdict = StackStatus::Complete;
+        self.recording.samples.push(Sample {
+            at,
+            cpu: CpuId::new(thread.get()),
+            thread,
+            stack,
+            status: verdict,
+        });
         self.recording.samples.sort_by_key(|sample| sample.at);
     }
 
     pub(crate) fn runs_unseen(&mut self, thread: ThreadKey, from: u64, to: u64) {
-        let (cpu, who) = (CpuId::new(thread.get()), Occupant::Target(thread));
+        let (cpu, who) = (CpuId::new(thread.get()), CpuOwner::Target(thread));
         self.recording.slices.push(Slice { cpu, who, start: ms(from), end: ms(to) });
         self.recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
     }
 
     /// A thread has another one's CPU for a while.
     pub(crate) fn pushes_off(&mut self, thread: ThreadKey, other: ThreadKey, from: u64, to: u64) {
-        let (cpu, who) = (CpuId::new(other.get()), Occupant::Target(thread));
+        let (cpu, who) = (CpuId::new(other.get()), CpuOwner::Target(thread));
         self.recording.slices.push(Slice { cpu, who, start: ms(from), end: ms(to) });
         self.recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
     }

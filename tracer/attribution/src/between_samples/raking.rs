@@ -123,7 +123,7 @@ mod tests {
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
-    use energy_trace_model::recording::record::{Occupant, Sample, Slice, Verdict};
+    use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, StackStatus};
     use energy_trace_model::units::MicroJoules;
 
     const MS: u64 = 1_000_000;
@@ -135,7 +135,7 @@ mod tests {
 
     /// Slices of 10 ms, 10 ms apart: 8 ms in stack 0, then 2 ms in stack 1; samples each 4 to 6 ms.
     fn time() -> SampledTime {
-        let who = Occupant::Target(ThreadKey::new(0));
+        let who = CpuOwner::Target(ThreadKey::new(0));
         let slice = |i: u64| {
             let Span { start, end } = span(i * 20 * MS, (i * 20 + 10) * MS);
             Slice { cpu: CpuId::new(0), who, start, end }
@@ -149,7 +149,7 @@ mod tests {
                     cpu: CpuId::new(0),
                     thread: ThreadKey::new(0),
                     stack: StackId::new(u32::from(at >= 8 * MS)),
-                    verdict: Verdict::Complete,
+                    status: StackStatus::Complete,
                 });
             }
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

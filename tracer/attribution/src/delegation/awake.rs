@@ -6,7 +6,7 @@
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{Occupant, Wake};
+use energy_trace_model::recording::record::{CpuOwner, Wake};
 use std::collections::HashMap;
 
 /// A stay on a CPU.
@@ -30,7 +30,7 @@ impl Awake {
         let mut stays: HashMap<ThreadKey, Vec<Stay>> = HashMap::new();
         let followers = recording.slices.iter().skip(1).map(Some).chain([None]);
         for (slice, next) in recording.slices.iter().zip(followers) {
-            let Occupant::Target(thread) = slice.who else { continue };
+            let CpuOwner::Target(thread) = slice.who else { continue };
             if of(thread) {
                 let followed = next.is_some_and(|next| next.cpu == slice.cpu && next.start == slice.end);
                 stays.entry(thread).or_default().push(Stay { start: slice.start, end: slice.end, followed });

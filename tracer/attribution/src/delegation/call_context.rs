@@ -13,7 +13,7 @@ use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{FrameKind, Verdict};
+use energy_trace_model::recording::record::{FrameKind, StackStatus};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Libraries that a worker lives in: position in `Code::homes`.
@@ -211,7 +211,7 @@ impl<'a> Seen<'a> {
                         below.seen = true;
                     }
                 }
-                None if !is_python && !matches!(sample.verdict, Verdict::PythonLost(_)) => {
+                None if !is_python && !matches!(sample.status, StackStatus::PythonLost(_)) => {
                     let lived = this.lived.entry(sample.thread).or_default();
                     lived.samples += 1;
                     libraries.above.iter().for_each(|&it| *lived.libraries.entry(it).or_default() += 1);

@@ -97,7 +97,7 @@ impl<'a> Refiner<'a> {
     fn new(requesters: RequesterIndex<'a>, waits: &'a [Wait], owners: &[OwnerTime]) -> Self {
         let role = |owner: &OwnerTime| match owner.owner {
             Owner::Target(thread, stack) => requesters.role(thread, stack),
-            Owner::Other | Owner::Stranger(_) => Role::Own,
+            Owner::Other | Owner::Background(_) => Role::Own,
         };
         let roles = owners.iter().map(role).collect();
         let numbers = (0..).zip(owners).map(|(number, owner)| (owner.owner, number)).collect();

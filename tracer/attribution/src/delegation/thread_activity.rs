@@ -7,7 +7,7 @@ use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, StackId, ThreadKey};
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{FrameKind, Occupant, Verdict};
+use energy_trace_model::recording::record::{CpuOwner, FrameKind, StackStatus};
 
 /// A stretch in which a thread did one thing: up to the next phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Threads {
             let Some(thread) = activity.get_mut(sample.thread.index()) else { continue };
             let made = traits.get(sample.stack.index()).copied().unwrap_or_default();
             thread.count(made);
-            if !made.python && !matches!(sample.verdict, Verdict::PythonLost(_)) {
+            if !made.python && !matches!(sample.status, StackStatus::PythonLost(_)) {
                 thread.without_python = thread.without_python.max(Some(sample.at));
             }
             if let (true, Some(facts)) = (made.python, facts.get_mut(sample.thread.index())) {
@@ -242,7 +242,7 @@ impl Slices {
         let mut starts = vec![Vec::new(); recording.threads.len()];
         let mut ends = vec![KtimeNs::default(); recording.threads.len()];
         for slice in &recording.slices {
-            let Occupant::Target(thread) = slice.who else { continue };
+            let CpuOwner::Target(thread) = slice.who else { continue };
             if let (Some(starts), Some(end)) = (starts.get_mut(thread.index()), ends.get_mut(thread.index()))
             {
                 starts.push(slice.start);

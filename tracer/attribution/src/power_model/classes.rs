@@ -21,7 +21,7 @@ const UNSAMPLED_CLASS: ClassId = 1;
 #[derive(PartialEq, Eq, Hash)]
 enum Kind<'a> {
     Function(FrameKind, &'a str, &'a str, u32),
-    Stranger(u32),
+    Background(u32),
 }
 
 /// The class of each owner, by the owner's number.
@@ -33,7 +33,7 @@ pub(crate) fn classes_of(recording: &Recording, owners: &[OwnerTime]) -> Vec<Cla
     };
     let class = |owner: &OwnerTime| match owner.owner {
         Owner::Other => OTHER_CLASS,
-        Owner::Stranger(group) => number(Kind::Stranger(group)),
+        Owner::Background(group) => number(Kind::Background(group)),
         Owner::Target(_, None) => UNSAMPLED_CLASS,
         Owner::Target(_, Some(stack)) => {
             // What the compiler put into a function is that function: debug information must not change who draws what.
@@ -89,9 +89,9 @@ mod tests {
             frames,
             stacks: nodes,
             build_ids: BTreeMap::new(),
-            strangers: vec![],
+            background: vec![],
             slices: vec![],
-            unseen: vec![],
+            unsampled: vec![],
             samples: vec![],
             requests: energy_trace_model::recording::Requests::default(),
             gpu: energy_trace_model::recording::record::GpuWork::default(),

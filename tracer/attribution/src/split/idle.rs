@@ -41,7 +41,7 @@ fn equal(idle: MicroJoules, time: &[u64], owners: &[OwnerTime]) -> Option<Vec<Mi
     for (number, owner) in owners.iter().enumerate().filter(|&(number, _)| time[number] > 0) {
         let party = match owner.owner {
             Owner::Target(thread, _) => Some(thread),
-            Owner::Other | Owner::Stranger(_) => None,
+            Owner::Other | Owner::Background(_) => None,
         };
         parties.entry(party).or_default().push(number);
     }

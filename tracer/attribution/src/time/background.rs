@@ -7,8 +7,8 @@
 //! Leaves out the watts (`power_model`) and the sum of all background processes, which is what the ledger shows.
 
 use crate::time::owners::Owner;
-use energy_trace_model::ids::StrangerKey;
-use energy_trace_model::recording::record::{Occupant, Slice, Stranger};
+use energy_trace_model::ids::BackgroundKey;
+use energy_trace_model::recording::record::{BackgroundProcess, CpuOwner, Slice};
 use std::collections::BTreeMap;
 
 /// Background processes with less than this part of all time on CPUs stay together.
@@ -25,13 +25,13 @@ pub(crate) struct BackgroundProcesses {
 impl BackgroundProcesses {
     /// From all slices of a recording and its table of background processes.
     #[expect(clippy::cast_precision_loss, reason = "parts of a sum")]
-    pub(crate) fn of(slices: &[Slice], background: &[Stranger]) -> Self {
+    pub(crate) fn of(slices: &[Slice], background: &[BackgroundProcess]) -> Self {
         let mut times = vec![0_u64; background.len()];
         let mut all = 0_u64;
         for slice in slices {
             let ns = slice.end.ns_since(slice.start);
             all = all.saturating_add(ns);
-            if let Occupant::Stranger(key) = slice.who
+            if let CpuOwner::Background(key) = slice.who
                 && let Some(time) = times.get_mut(key.index())
             {
                 *time = time.saturating_add(ns);
@@ -57,8 +57,8 @@ impl BackgroundProcesses {
     }
 
     /// Who owns a background process's time.
-    pub(crate) fn owner(&self, key: StrangerKey) -> Owner {
-        self.group_of.get(key.index()).copied().flatten().map_or(Owner::Other, Owner::Stranger)
+    pub(crate) fn owner(&self, key: BackgroundKey) -> Owner {
+        self.group_of.get(key.index()).copied().flatten().map_or(Owner::Other, Owner::Background)
     }
 }
 
@@ -66,17 +66,17 @@ impl BackgroundProcesses {
 mod tests {
     use super::{BackgroundProcesses, Owner};
     use energy_trace_model::clock::KtimeNs;
-    use energy_trace_model::ids::{CpuId, Pid, StrangerKey};
-    use energy_trace_model::recording::record::{Occupant, Slice, Stranger};
+    use energy_trace_model::ids::{BackgroundKey, CpuId, Pid};
+    use energy_trace_model::recording::record::{BackgroundProcess, CpuOwner, Slice};
 
     /// Large ones stand alone, small ones of one name together if that is enough, all others together; a key without a record is nobody's.
     #[test]
     fn large_alone_and_small_by_name() {
         let names = ["hot", "cc1", "cc1", "kworker", "cool"];
-        let background: Vec<Stranger> = (0..)
+        let background: Vec<BackgroundProcess> = (0..)
             .zip(names)
-            .map(|(key, name)| Stranger {
-                key: StrangerKey::new(key),
+            .map(|(key, name)| BackgroundProcess {
+                key: BackgroundKey::new(key),
                 pid: Pid::new(key),
                 name: name.to_owned(),
             })
@@ -88,12 +88,12 @@ mod tests {
             .map(|(key, ns)| {
                 let (start, end) = (KtimeNs::from_ns(from), KtimeNs::from_ns(from + ns));
                 from += ns;
-                Slice { cpu: CpuId::new(0), who: Occupant::Stranger(StrangerKey::new(key)), start, end }
+                Slice { cpu: CpuId::new(0), who: CpuOwner::Background(BackgroundKey::new(key)), start, end }
             })
             .collect();
         let found = BackgroundProcesses::of(&slices, &background);
-        let owners: Vec<Owner> = (0..6).map(|key| found.owner(StrangerKey::new(key))).collect();
-        let group = Owner::Stranger;
+        let owners: Vec<Owner> = (0..6).map(|key| found.owner(BackgroundKey::new(key))).collect();
+        let group = Owner::Background;
         assert_eq!(owners, [group(0), group(2), group(2), Owner::Other, group(1), Owner::Other]);
     }
 }

@@ -18,7 +18,7 @@ pub(crate) enum Owner {
     /// Other processes and the kernel's own threads, together.
     Other,
     /// One of them, or several of one kind, told apart from the others.
-    Stranger(u32),
+    Background(u32),
     /// A thread of the target in a stack; `None` where no sample saw it.
     Target(ThreadKey, Option<StackId>),
 }

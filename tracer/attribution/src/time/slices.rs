@@ -22,7 +22,7 @@ use super::unsampled::{Cut, cut};
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{StackId, ThreadKey};
-use energy_trace_model::recording::record::{Occupant, Sample, Slice, Unseen};
+use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, Unsampled};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ impl SampledTime {
         slices: &[Slice],
         samples: &[Sample],
         background: &BackgroundProcesses,
-        unseen: &[Unseen],
+        unseen: &[Unsampled],
         span: Span,
     ) -> Self {
         let (slices, overlaps) = disjoint_slices(slices, span);
@@ -63,11 +63,11 @@ impl SampledTime {
         for slice in &slices {
             let span = Span { start: slice.start, end: slice.end };
             match slice.who {
-                Occupant::Other | Occupant::Stranger(_) => {
+                CpuOwner::Other | CpuOwner::Background(_) => {
                     let owner = background_owner(slice.who, background);
                     segments.push(owners.segment(slice.cpu, span, owner));
                 }
-                Occupant::Target(thread) => {
+                CpuOwner::Target(thread) => {
                     let range = ranges.get(&thread).cloned().unwrap_or_default();
                     let of_thread = by_thread.get(range).unwrap_or_default();
                     for (part, stack) in owned_parts(span, of_thread) {
@@ -78,7 +78,7 @@ impl SampledTime {
         }
         let mut certain = pieces(&slices, background, &mut owners);
         for slice in unseen {
-            let Occupant::Target(thread) = slice.who else { continue };
+            let CpuOwner::Target(thread) = slice.who else { continue };
             let span = Span { start: slice.start, end: slice.end };
             let segment = owners.segment(slice.cpu, span, Owner::Target(thread, None));
             certain.push(Piece::certain(slice.cpu, span, segment.owner));
@@ -91,8 +91,8 @@ impl SampledTime {
 }
 
 /// Who owns a slice that is not the target's.
-fn background_owner(who: Occupant, background: &BackgroundProcesses) -> Owner {
-    let Occupant::Stranger(key) = who else { return Owner::Other };
+fn background_owner(who: CpuOwner, background: &BackgroundProcesses) -> Owner {
+    let CpuOwner::Background(key) = who else { return Owner::Other };
     background.owner(key)
 }
 
@@ -103,7 +103,7 @@ fn pieces(slices: &[Slice], background: &BackgroundProcesses, owners: &mut Owner
         let owner = owners.number(background_owner(slice.who, background));
         Piece::certain(slice.cpu, span, owner)
     };
-    slices.iter().filter(|slice| !matches!(slice.who, Occupant::Target(_))).map(piece).collect()
+    slices.iter().filter(|slice| !matches!(slice.who, CpuOwner::Target(_))).map(piece).collect()
 }
 
 /// A line of each thread.
@@ -116,7 +116,7 @@ fn lines(
     let mut lines = Vec::new();
     let mut runs: Vec<(ThreadKey, Run)> = Vec::new();
     for slice in slices {
-        if let Occupant::Target(thread) = slice.who {
+        if let CpuOwner::Target(thread) = slice.who {
             let span = Span { start: slice.start, end: slice.end };
             runs.push((thread, Run { cpu: slice.cpu, span, cpu_ns: 0 }));
         }
@@ -227,7 +227,7 @@ mod tests {
     use super::{BackgroundProcesses, Owner, OwnerTime, SampledTime, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
-    use energy_trace_model::recording::record::{Occupant, Sample, Slice, Unseen, Verdict};
+    use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, StackStatus, Unsampled};
 
     const MS: u64 = 1_000_000;
     const ME: ThreadKey = ThreadKey::new(0);
@@ -235,7 +235,7 @@ mod tests {
 
     fn slice(cpu: u32, from_ms: u64, to_ms: u64) -> Slice {
         let at = |ms| KtimeNs::from_ns(ms * MS);
-        Slice { cpu: CpuId::new(cpu), who: Occupant::Target(ME), start: at(from_ms), end: at(to_ms) }
+        Slice { cpu: CpuId::new(cpu), who: CpuOwner::Target(ME), start: at(from_ms), end: at(to_ms) }
     }
 
     fn sample(ms: u64, stack: u32) -> Sample {
@@ -244,7 +244,7 @@ mod tests {
             cpu: CpuId::new(0),
             thread: ME,
             stack: StackId::new(stack),
-            verdict: Verdict::Complete,
+            status: StackStatus::Complete,
         }
     }
 
@@ -252,7 +252,7 @@ mod tests {
     fn owned(time: &SampledTime) -> Vec<(Option<u32>, u64, u64)> {
         let of_me = |o: &OwnerTime| match o.owner {
             Owner::Target(_, stack) => Some((stack.map(StackId::get), o.time_ns / MS, o.samples)),
-            Owner::Other | Owner::Stranger(_) => None,
+            Owner::Other | Owner::Background(_) => None,
         };
         time.owners.iter().filter_map(of_me).filter(|(_, ms, samples)| (*ms, *samples) != (0, 0)).collect()
     }
@@ -305,7 +305,7 @@ mod tests {
     fn a_sample_does_not_stand_for_a_pause() {
         let pause = |from_ms: u64, to_ms: u64| {
             let at = |ms| KtimeNs::from_ns(ms * MS);
-            Unseen { cpu: CpuId::new(0), start: at(from_ms), end: at(to_ms) }
+            Unsampled { cpu: CpuId::new(0), start: at(from_ms), end: at(to_ms) }
         };
         let pauses = [pause(1_000, 14_990), pause(15_010, 21_000)];
         let (slices, samples) = ([slice(0, 1_000, 21_000)], [sample(15_000, 1)]);

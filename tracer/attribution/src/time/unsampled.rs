@@ -6,7 +6,7 @@
 
 use crate::timeline::Span;
 use energy_trace_model::ids::CpuId;
-use energy_trace_model::recording::record::{Occupant, Slice, Unseen};
+use energy_trace_model::recording::record::{CpuOwner, Slice, Unsampled};
 
 /// Slices as they were seen, and what of targets' slices was not.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -16,14 +16,14 @@ pub(crate) struct Cut {
 }
 
 /// Cuts slices, which are ordered by CPU and start and do not overlap; so are the parts.
-pub(crate) fn cut(slices: Vec<Slice>, stretches: &[Unseen]) -> Cut {
+pub(crate) fn cut(slices: Vec<Slice>, stretches: &[Unsampled]) -> Cut {
     if stretches.is_empty() {
         return Cut { seen: slices, unseen: Vec::new() };
     }
     let stretches = disjoint(stretches);
     let mut cut = Cut::default();
     for slice in slices {
-        if matches!(slice.who, Occupant::Target(_)) {
+        if matches!(slice.who, CpuOwner::Target(_)) {
             cut_one(slice, &stretches, &mut cut);
         } else {
             cut.seen.push(slice);
@@ -52,7 +52,7 @@ fn cut_one(slice: Slice, stretches: &[(CpuId, Span)], cut: &mut Cut) {
 }
 
 /// Stretches in order, those that touch put together.
-fn disjoint(stretches: &[Unseen]) -> Vec<(CpuId, Span)> {
+fn disjoint(stretches: &[Unsampled]) -> Vec<(CpuId, Span)> {
     let mut ordered: Vec<(CpuId, Span)> = stretches
         .iter()
         .filter(|stretch| stretch.start < stretch.end)
@@ -76,22 +76,22 @@ mod tests {
     use super::{Cut, cut};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, ThreadKey};
-    use energy_trace_model::recording::record::{Occupant, Slice, Unseen};
+    use energy_trace_model::recording::record::{CpuOwner, Slice, Unsampled};
     use proptest::prelude::*;
 
     fn slice(cpu: u32, start: u64, end: u64) -> Slice {
-        let who = Occupant::Target(ThreadKey::new(0));
+        let who = CpuOwner::Target(ThreadKey::new(0));
         Slice { cpu: CpuId::new(cpu), who, start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(end) }
     }
 
-    fn stretch(cpu: u32, start: u64, end: u64) -> Unseen {
-        Unseen { cpu: CpuId::new(cpu), start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(end) }
+    fn stretch(cpu: u32, start: u64, end: u64) -> Unsampled {
+        Unsampled { cpu: CpuId::new(cpu), start: KtimeNs::from_ns(start), end: KtimeNs::from_ns(end) }
     }
 
     /// A stretch cuts the target's slices of its CPU, in the middle or at an end, and nothing else.
     #[test]
     fn slices_are_cut() {
-        let other = Slice { who: Occupant::Other, ..slice(0, 60, 90) };
+        let other = Slice { who: CpuOwner::Other, ..slice(0, 60, 90) };
         let slices = vec![slice(0, 0, 50), other, slice(1, 0, 100)];
         let Cut { seen, unseen } =
             cut(slices, &[stretch(0, 30, 40), stretch(0, 20, 35), stretch(0, 70, 80), stretch(1, 90, 200)]);
@@ -105,7 +105,7 @@ mod tests {
         /// Whatever stretches there are: all time is there once, in order.
         #[test]
         fn time_is_conserved(stretches in prop::collection::vec((0_u32..2, 0_u64..60, 0_u64..60), 0..8)) {
-            let stretches: Vec<Unseen> = stretches.iter().map(|&(cpu, start, end)| stretch(cpu, start, end)).collect();
+            let stretches: Vec<Unsampled> = stretches.iter().map(|&(cpu, start, end)| stretch(cpu, start, end)).collect();
             let slices = vec![slice(0, 0, 20), slice(0, 20, 21), slice(0, 30, 60), slice(1, 10, 40)];
             let Cut { seen, unseen } = cut(slices.clone(), &stretches);
             let time = |slices: &[Slice]| slices.iter().map(|s| s.end.ns_since(s.start)).sum::<u64>();

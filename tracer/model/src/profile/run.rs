@@ -5,7 +5,7 @@
 use crate::clock::KtimeNs;
 use crate::recording::Recording;
 use crate::recording::record::{
-    FrameKind, GpuMeter, GpuUse, Header, LaunchStacks, Occupant, Sample, Summary, Verdict,
+    CpuOwner, FrameKind, GpuMeter, GpuUse, Header, LaunchStacks, Sample, StackStatus, Summary,
 };
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Run {
     /// Stack samples.
     pub samples: u64,
     /// How whole their stacks are.
-    pub stack_statuses: BTreeMap<Verdict, u64>,
+    pub stack_statuses: BTreeMap<StackStatus, u64>,
     /// Samples whose native frames end early and that have Python frames all the same.
     pub python_whole: u64,
     /// CPU time of everything that is not the target, in nanoseconds.
@@ -82,10 +82,10 @@ fn time_range(recording: &Recording) -> (KtimeNs, KtimeNs) {
     (start, readings.chain(samples).chain(slices).fold(start, KtimeNs::max))
 }
 
-fn stack_statuses(samples: &[Sample]) -> BTreeMap<Verdict, u64> {
+fn stack_statuses(samples: &[Sample]) -> BTreeMap<StackStatus, u64> {
     let mut counts = BTreeMap::new();
     for sample in samples {
-        *counts.entry(sample.verdict).or_default() += 1;
+        *counts.entry(sample.status).or_default() += 1;
     }
     counts
 }
@@ -93,12 +93,12 @@ fn stack_statuses(samples: &[Sample]) -> BTreeMap<Verdict, u64> {
 /// How many stacks whose native frames end early carry all Python frames of their thread.
 fn python_whole(recording: &Recording) -> u64 {
     let has_python = |stack| recording.frames_of(stack).any(|(_, frame)| frame.kind == FrameKind::Python);
-    let cut = recording.samples.iter().filter(|sample| matches!(sample.verdict, Verdict::Truncated(_)));
+    let cut = recording.samples.iter().filter(|sample| matches!(sample.status, StackStatus::Truncated(_)));
     cut.filter(|sample| has_python(sample.stack)).count() as u64
 }
 
 fn other_ns(recording: &Recording) -> u64 {
-    let others = recording.slices.iter().filter(|slice| !matches!(slice.who, Occupant::Target(_)));
+    let others = recording.slices.iter().filter(|slice| !matches!(slice.who, CpuOwner::Target(_)));
     others.map(|slice| slice.end.ns_since(slice.start)).fold(0, u64::saturating_add)
 }
 

@@ -6,8 +6,8 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    Clocks, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier, LaunchStacks,
-    Launches, Name, Occupant, Process, Record, Sample, Slice, StackNode, Thread, Unseen, Wait, Wake,
+    Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier,
+    LaunchStacks, Launches, Name, Process, Record, Sample, Slice, StackNode, Thread, Unsampled, Wait, Wake,
 };
 use super::tables::{GpuFacts, Recording, Requests};
 use crate::clock::KtimeNs;
@@ -62,9 +62,9 @@ impl Assembly {
                     frames: Vec::new(),
                     stacks: Vec::new(),
                     build_ids: BTreeMap::new(),
-                    strangers: Vec::new(),
+                    background: Vec::new(),
                     slices: Vec::new(),
-                    unseen: Vec::new(),
+                    unsampled: Vec::new(),
                     samples: Vec::new(),
                     requests: Requests::default(),
                     gpu: GpuWork::default(),
@@ -85,7 +85,7 @@ impl Assembly {
         self.late.apply(&mut recording);
         mark_gpu_waits(&mut recording);
         recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
-        recording.unseen.sort_by_key(|stretch| (stretch.cpu, stretch.start));
+        recording.unsampled.sort_by_key(|stretch| (stretch.cpu, stretch.start));
         recording.samples.sort_by_key(|sample| sample.at);
         recording.requests.waits.sort_by_key(|wait| wait.at);
         recording.requests.wakes.sort_by_key(|wake| wake.at);
@@ -138,8 +138,10 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::GpuBusy(busy) => add_gpu_busy(to, busy),
         Record::KernelTier(tier) => add_tier(to, tier),
         Record::LaunchStacks(stacks) => add_launch_stacks(to, stacks),
-        Record::Stranger(stranger) => place(&mut to.strangers, "stranger", stranger.key.get(), stranger),
-        Record::Unseen(stretches) => add_unseen(to, stretches),
+        Record::Background(process) => {
+            place(&mut to.background, "background process", process.key.get(), process)
+        }
+        Record::Unsampled(stretches) => add_unseen(to, stretches),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -195,16 +197,16 @@ fn add_sleep(to: &mut Recording, at: KtimeNs) -> Result<(), Nonsense> {
     Ok(())
 }
 
-fn add_unseen(to: &mut Recording, stretches: Vec<Unseen>) -> Result<(), Nonsense> {
-    to.unseen.extend(stretches);
+fn add_unseen(to: &mut Recording, stretches: Vec<Unsampled>) -> Result<(), Nonsense> {
+    to.unsampled.extend(stretches);
     Ok(())
 }
 
 fn add_slices(to: &mut Recording, slices: Vec<Slice>) -> Result<(), Nonsense> {
     slices.iter().try_for_each(|slice| match slice.who {
-        Occupant::Target(thread) => thread_defined(to, thread),
-        Occupant::Stranger(key) => defined(&to.strangers, "stranger", key.get()),
-        Occupant::Other => Ok(()),
+        CpuOwner::Target(thread) => thread_defined(to, thread),
+        CpuOwner::Background(key) => defined(&to.background, "background process", key.get()),
+        CpuOwner::Other => Ok(()),
     })?;
     to.slices.extend(slices);
     Ok(())

@@ -362,7 +362,7 @@ mod tests {
         }
         let text = String::new;
         let last = [
-            number(&Record::Unseen(Vec::new())),
+            number(&Record::Unsampled(Vec::new())),
             number(&RecordingDiagnostic::Other { code: text(), text: text() }),
             number(&LaunchDiagnostic::InjectionChained { library: text() }),
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),

@@ -50,7 +50,7 @@ mod tests {
     use crate::ids::{CpuId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
     use crate::recording::assembly::Assembly;
     use crate::recording::record::{
-        Frame, FrameKind, GpuWait, Header, Process, Record, Sample, StackNode, Thread, Verdict,
+        Frame, FrameKind, GpuWait, Header, Process, Record, Sample, StackNode, StackStatus, Thread,
     };
 
     fn header() -> Header {
@@ -77,7 +77,7 @@ mod tests {
             cpu: CpuId::new(0),
             thread: ThreadKey::new(key),
             stack,
-            verdict: Verdict::Complete,
+            status: StackStatus::Complete,
         };
         let wait = GpuWait { thread: ThreadKey::new(0), device: 0, from: at(10), until: at(20) };
         let records = [

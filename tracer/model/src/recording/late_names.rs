@@ -191,7 +191,7 @@ mod tests {
     use crate::clock::KtimeNs;
     use crate::ids::{CpuId, FrameId, StackId, ThreadKey};
     use crate::recording::Recording;
-    use crate::recording::record::{Frame, FrameKind, Header, Name, Sample, StackNode, Verdict};
+    use crate::recording::record::{Frame, FrameKind, Header, Name, Sample, StackNode, StackStatus};
     use std::collections::BTreeMap;
 
     fn name(name: &str, line: u32) -> Name {
@@ -219,7 +219,7 @@ mod tests {
             cpu: CpuId::new(0),
             thread: ThreadKey::new(0),
             stack: StackId::new(stack),
-            verdict: Verdict::Complete,
+            status: StackStatus::Complete,
         };
         Recording {
             sleeps: Vec::new(),
@@ -234,9 +234,9 @@ mod tests {
             frames: vec![frame("main"), frame("f")],
             stacks: vec![node(None, 0), node(Some(0), 1), node(Some(1), 1)],
             build_ids: BTreeMap::new(),
-            strangers: vec![],
+            background: vec![],
             slices: vec![],
-            unseen: vec![],
+            unsampled: vec![],
             samples: times.iter().flat_map(|&at| [sample(at, 1), sample(at, 2)]).collect(),
             requests: Default::default(),
             gpu: Default::default(),

@@ -8,10 +8,10 @@ mod texts;
 
 use super::record;
 use super::record::{
-    CopyOutcome, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, Histogram, IdleBaseline, IdleOrigin,
-    Ignored, IgnoredReason, KernelTier, LaunchStacks, Launches, Library, LossReason, Name, Origin, Quality,
-    Reading, Record, RecordingDiagnostic, Runtime, Sample, SampleEvent, Scope, Slice, Source, SourceId,
-    SourceNote, StackNode, Stranger, Summary, Thread, Unseen, Unwinding, Wait, Wake,
+    BackgroundProcess, CopyOutcome, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, Histogram,
+    IdleBaseline, IdleOrigin, Ignored, IgnoredReason, KernelTier, LaunchStacks, Launches, Library,
+    LossReason, Name, Origin, Quality, Reading, Record, RecordingDiagnostic, Runtime, Sample, SampleEvent,
+    Scope, Slice, Source, SourceId, SourceNote, StackNode, Summary, Thread, Unsampled, Unwinding, Wait, Wake,
 };
 use crate::clock::{KtimeNs, WallAnchor};
 use crate::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId};
@@ -48,9 +48,9 @@ pub(super) enum OldRecord {
     GpuBusy(Vec<GpuBusy>),
     KernelTier(KernelTier),
     LaunchStacks(LaunchStacks),
-    Stranger(Stranger),
+    Background(BackgroundProcess),
     Frequencies(Frequencies),
-    Unseen(Vec<Unseen>),
+    Unsampled(Vec<Unsampled>),
 }
 
 impl OldRecord {
@@ -87,9 +87,9 @@ impl From<OldRecord> for Record {
             OldRecord::GpuBusy(busy) => Self::GpuBusy(busy),
             OldRecord::KernelTier(tier) => Self::KernelTier(tier),
             OldRecord::LaunchStacks(stacks) => Self::LaunchStacks(stacks),
-            OldRecord::Stranger(stranger) => Self::Stranger(stranger),
+            OldRecord::Background(process) => Self::Background(process),
             OldRecord::Frequencies(read) => Self::Frequencies(read),
-            OldRecord::Unseen(stretches) => Self::Unseen(stretches),
+            OldRecord::Unsampled(stretches) => Self::Unsampled(stretches),
         }
     }
 }

@@ -4,8 +4,8 @@
 //! (`file.rs`) and what they mean in joules (`attribution/`).
 
 use crate::clock::{KtimeNs, WallAnchor};
+use crate::ids::{BackgroundKey, Pid, Tid};
 use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, SocketId, StackId, ThreadKey};
-use crate::ids::{Pid, StrangerKey, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -83,11 +83,11 @@ pub enum Record {
     /// Whose stacks launches stand in, since the last such record.
     LaunchStacks(LaunchStacks),
     /// A process that is not a target and was on a CPU.
-    Stranger(Stranger),
+    Background(BackgroundProcess),
     /// How fast CPUs' clocks run, where that moved; absent where the machine has no cpufreq.
     Frequencies(Frequencies),
     /// Where targets were on a CPU and could not be seen.
-    Unseen(Vec<Unseen>),
+    Unsampled(Vec<Unsampled>),
 }
 
 /// What is known when the recording starts.
@@ -217,7 +217,7 @@ pub struct Slice {
     /// The CPU.
     pub cpu: CpuId,
     /// Who ran.
-    pub who: Occupant,
+    pub who: CpuOwner,
     /// When it came onto the CPU.
     pub start: KtimeNs,
     /// When it left.
@@ -226,7 +226,7 @@ pub struct Slice {
 
 /// A stretch of a target's time on a CPU in which no sample came though many were due: the machine stood still, or samples were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unseen {
+pub struct Unsampled {
     /// The CPU.
     pub cpu: CpuId,
     /// Its begin.
@@ -237,20 +237,20 @@ pub struct Unseen {
 
 /// Who was on a CPU. What no slice covers was idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Occupant {
+pub enum CpuOwner {
     /// A thread of the target.
     Target(ThreadKey),
     /// Other processes and kernel threads, not told apart: short ones by turns, or too many.
     Other,
     /// Another process or kernel thread.
-    Stranger(StrangerKey),
+    Background(BackgroundKey),
 }
 
 /// A process that is not a target: told apart from others only because it may draw other power.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stranger {
+pub struct BackgroundProcess {
     /// Its number in this recording.
-    pub key: StrangerKey,
+    pub key: BackgroundKey,
     /// Its process id.
     pub pid: Pid,
     /// The kernel's name of the thread that ran; a process whose threads have several names is several strangers.
@@ -269,7 +269,7 @@ pub struct Sample {
     /// What it was doing.
     pub stack: StackId,
     /// How whole the stack is.
-    pub verdict: Verdict,
+    pub status: StackStatus,
 }
 
 /// A Python thread goes to sleep; its next slice ends the wait. Not every wait is recorded: short ones that follow each other closely
@@ -297,11 +297,11 @@ pub struct Wake {
 
 /// How whole a stack is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum StackStatus {
     /// Native frames to the outermost one, and all Python frames.
     Complete,
     /// As `Complete`, after this many gaps that were bridged.
-    Healed(u8),
+    Recovered(u8),
     /// Native frames end early; Python frames, if the thread has any, are all there.
     Truncated(Truncation),
     /// Python frames are missing from a thread that has some.

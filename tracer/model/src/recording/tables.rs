@@ -3,8 +3,8 @@
 //! Leaves out how it lies in a file (`file.rs`).
 
 use super::record::{
-    Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading, RecordingDiagnostic, Sample,
-    Slice, StackNode, Stranger, Summary, Thread, Unseen, Wait, Wake,
+    BackgroundProcess, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading,
+    RecordingDiagnostic, Sample, Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -37,12 +37,12 @@ pub struct Recording {
     pub stacks: Vec<StackNode>,
     /// Build ids in hex, by `Frame::module`, where files have one.
     pub build_ids: BTreeMap<String, String>,
-    /// Processes that are not targets, by `StrangerKey`.
-    pub strangers: Vec<Stranger>,
+    /// Processes that are not targets, by `BackgroundKey`.
+    pub background: Vec<BackgroundProcess>,
     /// On-CPU time, ordered by CPU and start.
     pub slices: Vec<Slice>,
     /// Stretches of targets' time that no sample saw, ordered by CPU and start.
-    pub unseen: Vec<Unseen>,
+    pub unsampled: Vec<Unsampled>,
     /// Samples, ordered by time.
     pub samples: Vec<Sample>,
     /// What tells for whom threads work.

@@ -8,7 +8,7 @@
 //! Leaves out chunks, checksums and files (`file.rs`), and whether the records make sense (`assembly.rs`).
 
 use super::old_formats::OldRecord;
-use super::record::{CounterValue, GpuBusy, Occupant, Reading, Record, Sample, Slice, Verdict};
+use super::record::{CounterValue, CpuOwner, GpuBusy, Reading, Record, Sample, Slice, StackStatus};
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, StackId, ThreadKey};
 use serde::{Deserialize, Serialize};
@@ -35,11 +35,11 @@ enum Entry<R> {
 
 /// Start after the previous slice's end, length, CPU, who.
 #[derive(Serialize, Deserialize)]
-struct PackedSlice(i64, i64, CpuId, Occupant);
+struct PackedSlice(i64, i64, CpuId, CpuOwner);
 
-/// Time after the previous sample, CPU, thread, stack, verdict.
+/// Time after the previous sample, CPU, thread, stack, status.
 #[derive(Serialize, Deserialize)]
-struct PackedSample(i64, CpuId, ThreadKey, StackId, Verdict);
+struct PackedSample(i64, CpuId, ThreadKey, StackId, StackStatus);
 
 /// Time after the previous reading, counter after the previous counter; `None` for a read that failed.
 #[derive(Serialize, Deserialize)]
@@ -115,7 +115,7 @@ fn pack_samples(samples: &[Sample]) -> Vec<PackedSample> {
     let pack = |sample: &Sample| {
         let at = sample.at.as_ns();
         let packed =
-            PackedSample(difference(previous, at), sample.cpu, sample.thread, sample.stack, sample.verdict);
+            PackedSample(difference(previous, at), sample.cpu, sample.thread, sample.stack, sample.status);
         previous = at;
         packed
     };
@@ -124,9 +124,9 @@ fn pack_samples(samples: &[Sample]) -> Vec<PackedSample> {
 
 fn unpack_samples(packed: Vec<PackedSample>) -> Vec<Sample> {
     let mut previous = 0;
-    let unpack = |PackedSample(step, cpu, thread, stack, verdict)| {
+    let unpack = |PackedSample(step, cpu, thread, stack, status)| {
         previous = forward(previous, step);
-        Sample { at: KtimeNs::from_ns(previous), cpu, thread, stack, verdict }
+        Sample { at: KtimeNs::from_ns(previous), cpu, thread, stack, status }
     };
     packed.into_iter().map(unpack).collect()
 }
@@ -193,18 +193,18 @@ fn unpack_busy(packed: Vec<PackedBusy>) -> Vec<GpuBusy> {
 mod tests {
     use super::{decode_record, encode_record};
     use crate::clock::KtimeNs;
-    use crate::ids::{CpuId, DomainId, StackId, StrangerKey, ThreadKey};
+    use crate::ids::{BackgroundKey, CpuId, DomainId, StackId, ThreadKey};
     use crate::recording::record::{
-        CounterValue, GpuBusy, Occupant, Reading, Record, Sample, Slice, Verdict,
+        CounterValue, CpuOwner, GpuBusy, Reading, Record, Sample, Slice, StackStatus,
     };
     use proptest::prelude::*;
 
-    fn who() -> impl Strategy<Value = Occupant> {
+    fn who() -> impl Strategy<Value = CpuOwner> {
         let key = any::<u32>();
         prop_oneof![
-            Just(Occupant::Other),
-            key.prop_map(|key| Occupant::Target(ThreadKey::new(key))),
-            key.prop_map(|key| Occupant::Stranger(StrangerKey::new(key)))
+            Just(CpuOwner::Other),
+            key.prop_map(|key| CpuOwner::Target(ThreadKey::new(key))),
+            key.prop_map(|key| CpuOwner::Background(BackgroundKey::new(key)))
         ]
     }
 
@@ -216,9 +216,9 @@ mod tests {
 
     prop_compose! {
         fn sample()(at: u64, cpu: u32, thread: u32, stack: u32, healed: u8) -> Sample {
-            let verdict = Verdict::Healed(healed);
+            let status = StackStatus::Recovered(healed);
             let (thread, stack) = (ThreadKey::new(thread), StackId::new(stack));
-            Sample { at: KtimeNs::from_ns(at), cpu: CpuId::new(cpu), thread, stack, verdict }
+            Sample { at: KtimeNs::from_ns(at), cpu: CpuId::new(cpu), thread, stack, status }
         }
     }
 
@@ -267,7 +267,7 @@ mod tests {
         let boot = 50_000_000_000_000_u64;
         let slices = (0..1000_u64).map(|i| Slice {
             cpu: CpuId::new(u32::try_from(i % 16).unwrap()),
-            who: if i % 3 == 0 { Occupant::Other } else { Occupant::Target(ThreadKey::new(200)) },
+            who: if i % 3 == 0 { CpuOwner::Other } else { CpuOwner::Target(ThreadKey::new(200)) },
             start: KtimeNs::from_ns(boot + i * 1_150_000),
             end: KtimeNs::from_ns(boot + i * 1_150_000 + 1_040_000),
         });
@@ -276,7 +276,7 @@ mod tests {
             cpu: CpuId::new(3),
             thread: ThreadKey::new(200),
             stack: StackId::new(40_000),
-            verdict: Verdict::Complete,
+            status: StackStatus::Complete,
         });
         let readings = (0..1000_u64).map(|i| Reading {
             at: KtimeNs::from_ns(boot + i * 20_013_000),

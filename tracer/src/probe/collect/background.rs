@@ -6,8 +6,8 @@
 use crate::probe::bpf::decode::{Comm, Head};
 use crate::probe::records::RecordSender;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::{Pid, StrangerKey};
-use energy_trace_model::recording::record::{Occupant, Record, Slice, Stranger};
+use energy_trace_model::ids::{BackgroundKey, Pid};
+use energy_trace_model::recording::record::{BackgroundProcess, CpuOwner, Record, Slice};
 use std::collections::HashMap;
 
 /// So many are told apart at most; time of others is nobody's in particular.
@@ -16,7 +16,7 @@ const MOST: usize = 1 << 16;
 /// The background processes of a recording so far.
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundProcesses {
-    keys: HashMap<(Pid, Comm), StrangerKey>,
+    keys: HashMap<(Pid, Comm), BackgroundKey>,
 }
 
 impl BackgroundProcesses {
@@ -25,19 +25,19 @@ impl BackgroundProcesses {
         Slice { cpu: head.cpu, who: self.occupant(head.pid, comm, out), start, end: head.at }
     }
 
-    fn occupant(&mut self, pid: Pid, comm: Comm, out: &RecordSender) -> Occupant {
+    fn occupant(&mut self, pid: Pid, comm: Comm, out: &RecordSender) -> CpuOwner {
         if pid.get() == 0 {
-            return Occupant::Other;
+            return CpuOwner::Other;
         }
         if let Some(&key) = self.keys.get(&(pid, comm)) {
-            return Occupant::Stranger(key);
+            return CpuOwner::Background(key);
         }
         let Some(next) = u32::try_from(self.keys.len()).ok().filter(|_| self.keys.len() < MOST) else {
-            return Occupant::Other;
+            return CpuOwner::Other;
         };
-        let key = StrangerKey::new(next);
+        let key = BackgroundKey::new(next);
         self.keys.insert((pid, comm), key);
-        out.send(Record::Stranger(Stranger { key, pid, name: comm.text() }));
-        Occupant::Stranger(key)
+        out.send(Record::Background(BackgroundProcess { key, pid, name: comm.text() }));
+        CpuOwner::Background(key)
     }
 }

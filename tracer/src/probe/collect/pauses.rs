@@ -7,7 +7,7 @@
 
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Tid};
-use energy_trace_model::recording::record::{RecordingDiagnostic, Unseen};
+use energy_trace_model::recording::record::{RecordingDiagnostic, Unsampled};
 use std::collections::{HashMap, HashSet};
 
 /// Without a sample for so many periods and for so long nobody was looking.
@@ -96,7 +96,7 @@ impl Pauses {
     }
 
     /// A target's turn is over; the stretches of it in which nobody was looking.
-    pub(crate) fn turn(&mut self, turn: Turn) -> Vec<Unseen> {
+    pub(crate) fn turn(&mut self, turn: Turn) -> Vec<Unsampled> {
         let sampled = self.cpus.remove(&turn.cpu).unwrap_or_default();
         let ran = self.ran_in(turn);
         let turn = Turn { start: turn.start.max(self.since), ..turn };
@@ -108,8 +108,8 @@ impl Pauses {
         let gaps = self.gaps_of(turn, &sampled);
         let far =
             |&&(from, until, at_least): &&(KtimeNs, KtimeNs, u64)| at_least >= self.far_ns() && from < until;
-        let mut unseen: Vec<Unseen> =
-            gaps.iter().filter(far).map(|&(start, end, _)| Unseen { cpu: turn.cpu, start, end }).collect();
+        let mut unseen: Vec<Unsampled> =
+            gaps.iter().filter(far).map(|&(start, end, _)| Unsampled { cpu: turn.cpu, start, end }).collect();
         let missing = ran.map_or(0, |ran| length.saturating_sub(ran));
         if unseen.is_empty() && missing >= SHORT_NS {
             unseen.extend(self.stolen(turn.cpu, &gaps, missing));
@@ -181,10 +181,10 @@ impl Pauses {
     }
 
     /// The end of the longest stretch without a sample, as long as what the scheduler lacks: the sample behind it came when the CPU did.
-    fn stolen(&self, cpu: CpuId, gaps: &[(KtimeNs, KtimeNs, u64)], missing: u64) -> Option<Unseen> {
+    fn stolen(&self, cpu: CpuId, gaps: &[(KtimeNs, KtimeNs, u64)], missing: u64) -> Option<Unsampled> {
         let &(from, end, long) = gaps.iter().max_by_key(|(.., long)| *long)?;
         let start = from.max(KtimeNs::from_ns(end.as_ns().saturating_sub(missing)));
-        (long >= self.short_ns() && start < end).then_some(Unseen { cpu, start, end })
+        (long >= self.short_ns() && start < end).then_some(Unsampled { cpu, start, end })
     }
 
     fn far_ns(&self) -> u64 {

@@ -10,7 +10,7 @@ use crate::probe::stacks::builder::StackBuilder;
 use crate::unwind::merge::RawStack;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
-use energy_trace_model::recording::record::{Occupant, Record, Sample, Slice, Unseen, Wait, Wake};
+use energy_trace_model::recording::record::{CpuOwner, Record, Sample, Slice, Unsampled, Wait, Wake};
 use tracer_ebpf::wire::end;
 
 /// Records that are kept back at most before they are sent on.
@@ -22,7 +22,7 @@ pub(super) struct SampleCollector {
     background: BackgroundProcesses,
     /// Where targets ran and could not be seen, and how many samples their time should bring.
     pub(super) pauses: Pauses,
-    unseen: Vec<Unseen>,
+    unseen: Vec<Unsampled>,
     samples: Vec<Sample>,
     /// Samples of processes that may turn out to be Python.
     undecided: Vec<(Head, ThreadKey, RawStack)>,
@@ -54,7 +54,7 @@ impl SampleCollector {
     pub(super) fn slice(&mut self, head: Head, start: KtimeNs, ran_ns: u64, stacks: &mut StackBuilder) {
         let turn = Turn { cpu: head.cpu, tid: head.tid, start, end: head.at, ran_ns };
         self.unseen.extend(self.pauses.turn(turn));
-        let who = Occupant::Target(stacks.thread(head.pid, head.tid, None));
+        let who = CpuOwner::Target(stacks.thread(head.pid, head.tid, None));
         self.slices.push(Slice { cpu: head.cpu, who, start, end: head.at });
     }
 
@@ -89,9 +89,9 @@ impl SampleCollector {
     }
 
     fn record(&mut self, head: Head, thread: ThreadKey, raw: &RawStack, stacks: &mut StackBuilder) {
-        let (stack, verdict) = stacks.whole_stack(head, raw);
+        let (stack, status) = stacks.whole_stack(head, raw);
         if let Some(stack) = stack {
-            self.samples.push(Sample { at: head.at, cpu: head.cpu, thread, stack, verdict });
+            self.samples.push(Sample { at: head.at, cpu: head.cpu, thread, stack, status });
         }
     }
 
@@ -127,7 +127,7 @@ impl SampleCollector {
     /// Sends what was kept back.
     pub(super) fn flush(&mut self, out: &RecordSender) {
         send(&mut self.slices, Record::Slices, out);
-        send(&mut self.unseen, Record::Unseen, out);
+        send(&mut self.unseen, Record::Unsampled, out);
         send(&mut self.samples, Record::Samples, out);
         send(&mut self.waits, Record::Waits, out);
         send(&mut self.wakes, Record::Wakes, out);

@@ -14,7 +14,7 @@ use crate::resolver::Worker;
 use crate::unwind::merge::RawStack;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::Pid;
-use energy_trace_model::recording::record::{RecordingDiagnostic, Verdict};
+use energy_trace_model::recording::record::{RecordingDiagnostic, StackStatus};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracer_ebpf::gpu::{GpuEvent, NESTED, OF_RUNTIME, call};
@@ -50,8 +50,8 @@ impl GpuCollector {
         let unwound = stacks.unwind(head, raw);
         let raw = unwound.as_ref().unwrap_or(raw);
         let callers = without_ours(head.pid, raw, &stacks.processes);
-        let (stack, verdict) = stacks.whole_stack(head, callers.as_ref().unwrap_or(raw));
-        let whole = matches!(verdict, Verdict::Complete | Verdict::Healed(_));
+        let (stack, status) = stacks.whole_stack(head, callers.as_ref().unwrap_or(raw));
+        let whole = matches!(status, StackStatus::Complete | StackStatus::Recovered(_));
         self.launches.keep_stack(head, stack.map(|stack| (stack, whole)));
     }
 

@@ -21,7 +21,7 @@ use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use crate::unwind::vdso::is_vdso;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
-use energy_trace_model::recording::record::{Frame, FrameKind, PythonLoss, Verdict};
+use energy_trace_model::recording::record::{Frame, FrameKind, PythonLoss, StackStatus};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tracer_ebpf::wire::end;
@@ -87,26 +87,26 @@ impl StackBuilder {
     }
 
     /// The stack with native and Python frames in their places, and how whole it is.
-    pub(crate) fn whole_stack(&mut self, head: Head, raw: &RawStack) -> (Option<StackId>, Verdict) {
+    pub(crate) fn whole_stack(&mut self, head: Head, raw: &RawStack) -> (Option<StackId>, StackStatus) {
         let interpreter = self.processes.get(head.pid).and_then(|p| p.interpreter);
         let one_chain = || self.processes.has_one_chain(head.pid);
         let anchored =
             interpreter.map(|i| resolve_anchors(raw, i.layout.anchoring, |pc| i.is_eval(pc), one_chain));
-        let (frames, mut verdict) = merge(anchored.as_deref().unwrap_or(raw));
+        let (frames, mut status) = merge(anchored.as_deref().unwrap_or(raw));
         if raw.python_end == end::NO_INTERPRETER
             && interpreter.is_some_and(|i| raw.native.iter().any(|frame| i.is_eval(frame.pc)))
         {
-            verdict = Verdict::PythonLost(PythonLoss::NotReady);
+            status = StackStatus::PythonLost(PythonLoss::NotReady);
         }
         if self.processes.get(head.pid).is_some_and(|p| p.refused) {
-            verdict = Verdict::PythonLost(PythonLoss::UnknownVersion);
+            status = StackStatus::PythonLost(PythonLoss::UnknownVersion);
         }
         if frames.iter().any(|f| matches!(f, Merged::Python { .. })) {
             refresh_codes(&mut self.processes, head, &frames);
         }
         self.learn_eval_frame(head.pid, raw);
         self.processes.find_thread_variables(head.pid, &mut self.maps);
-        (self.stack(head, ThreadState::Running, &frames), verdict)
+        (self.stack(head, ThreadState::Running, &frames), status)
     }
 
     /// The stack in which a Python thread goes to sleep.
