@@ -184,7 +184,7 @@ fn reports_say_what_was_found() {
     let options = TableOptions { verbose: true, ..TableOptions::default() };
     table::write(&mut out, &profile, &options).unwrap();
     let text = String::from_utf8(out).unwrap();
-    assert!(text.contains("package-0: not used;"), "{text}");
+    assert!(text.contains("package-0: not used: a check failed;"), "{text}");
     assert!(text.contains("condition number unbounded (required: less than 30, failed)"), "{text}");
     assert!(text.contains("(the times of some functions depend on each other)"), "{text}");
 }
