@@ -7,6 +7,7 @@
 use crate::bpf::{self, Warnings};
 use crate::command::run;
 use crate::kernel;
+use crate::portable;
 use crate::setup::{self, Purpose};
 use crate::tidy;
 use crate::workspace::Workspace;
@@ -43,6 +44,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         .context("these files want `cargo fmt --all`")?;
     heading("house rules (tidy)");
     tidy::task(workspace)?;
+    portable::check(workspace)?;
     heading("BPF programs");
     bpf::build(workspace, &tools, Warnings::Denied)?;
     heading("clippy");

@@ -17,6 +17,7 @@ mod kernel;
 mod kernels;
 mod linker;
 mod oracle;
+mod portable;
 mod product;
 mod rows;
 mod setup;

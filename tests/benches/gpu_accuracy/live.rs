@@ -6,7 +6,7 @@ use super::measure::{Run, TIERS};
 use super::table::Line;
 use crate::gpu::outcome::{Tier, errors, imbalance_uj, within};
 use energy_trace_attribution::attribute;
-use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::{self, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
@@ -106,7 +106,7 @@ fn run(tier: Tier, (model, mode): (&str, &str), number: u32, options: &Options) 
         println!("{name}:");
         profile.diagnostics.iter().for_each(|found| println!("  {}: {}", found.code(), diagnostic(found)));
     }
-    Some(judge(&recording, &profile, &launches, names_of(tier), options.stacks))
+    Some(uncertainties(&recording, &profile, &launches, names_of(tier), options.stacks))
 }
 
 /// What a tier's frames name a launch.
@@ -117,7 +117,7 @@ fn names_of(tier: Tier) -> fn(&Launch) -> Key {
     }
 }
 
-fn judge(
+fn uncertainties(
     recording: &Recording,
     profile: &Profile,
     launches: &[Launch],
@@ -172,7 +172,7 @@ fn judge(
 }
 
 /// One stack: what it took, what it was charged, its interval.
-fn stack_text(key: &Key, truth: f64, charged: MicroJoules, sure: &Sureness) -> String {
+fn stack_text(key: &Key, truth: f64, charged: MicroJoules, sure: &Uncertainty) -> String {
     let (low, high) = sure.ci95;
     let part = |energy: MicroJoules| 100.0 * (energy.as_joules() / truth - 1.0);
     let flagged = if sure.bounds.is_some() { "flagged" } else { "" };

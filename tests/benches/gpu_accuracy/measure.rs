@@ -71,7 +71,7 @@ pub(crate) fn run(tier: Tier, metered: &Metered, of: Loop, seed: u64, seconds: u
     let readings = world.readings(metered.meter);
     let sites = KINDS.len();
     let inside = |site: &usize| {
-        let (sure, truth) = (outcome.sureness(*site), outcome.truth[*site]);
+        let (sure, truth) = (outcome.uncertainty(*site), outcome.truth[*site]);
         within(sure.ci95, truth) || sure.bounds.is_some_and(|bounds| within(bounds, truth))
     };
     let flagged = (0..sites).filter(|&site| !outcome.identified(site)).count();

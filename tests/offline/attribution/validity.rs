@@ -1,6 +1,6 @@
-//! The gates that learned watts must pass, each with a run in which it alone is closed, on the virtual clock of `world.rs`.
+//! The validity checks that learned watts must pass, each with a run in which it alone fails, on the virtual clock of `world.rs`.
 //!
-//! Without the gate under test each of these runs would be split by watts that it does not show. That runs which do show watts pass all of
+//! Without the check under test each of these runs would be split by watts that it does not show. That runs which do show watts pass all of
 //! them is asked of every scenario in `accuracy_table.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
@@ -32,10 +32,10 @@ fn weights(profile: &Profile) -> Weights {
     profile.certainty.domains[0].weights.unwrap()
 }
 
-/// The gates that are closed.
+/// The checks that failed.
 fn closed(profile: &Profile) -> Vec<&'static str> {
-    let gates = weights(profile).gates.each();
-    gates.into_iter().filter(|gate| !gate.passed).map(|gate| gate.check.name()).collect()
+    let checks = weights(profile).validity.each();
+    checks.into_iter().filter(|check| !check.passed).map(|check| check.check.name()).collect()
 }
 
 fn run(cpu: u32, from: u64, to: u64, function: Option<usize>, watts: f64) -> Stretch {
@@ -142,7 +142,7 @@ fn watts_that_do_not_last() {
     assert_by_time(&world, &profile, true);
 }
 
-/// Small functions and strangers have one mean power together. That it differs from half to half closes no gate: the others' watts last.
+/// Small functions and strangers have one mean power together. That it differs from half to half fails no check: the others' watts last.
 #[test]
 fn what_is_small_may_differ() {
     let (world, profile) = attributed(small_ones_that_differ(&mut Random(3)));
@@ -162,7 +162,7 @@ fn watts_that_gain_nothing() {
     assert_by_time(&world, &profile, false);
 }
 
-/// JSON has each gate's value, its limit and whether it passed, as the schema says; an endless value is null. The table with `-v` names them.
+/// JSON has each check's value, its limit and whether it passed, as the schema says; an unbounded value is null. The table with `-v` names them.
 #[test]
 fn reports_say_what_was_found() {
     let (_, profile) = attributed(always_together(&mut Random(3)));

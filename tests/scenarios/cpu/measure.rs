@@ -73,7 +73,7 @@ pub(crate) fn run(scenario: &Scenario, seed: u64) -> Outcome {
         processes[process] += row.energy[DomainClass::Package].as_joules();
     }
     outcome.process = errors(&processes, &truth.processes).1;
-    judge(&mut outcome, &profile, group, &truth.functions);
+    uncertainties(&mut outcome, &profile, group, &truth.functions);
     outcome
 }
 
@@ -124,7 +124,7 @@ fn imbalance(profile: &Profile) -> i64 {
 }
 
 /// Intervals and bounds of each function against the truth.
-fn judge(
+fn uncertainties(
     outcome: &mut Outcome,
     profile: &Profile,
     group: impl Fn(&ProfileRow) -> Option<usize>,

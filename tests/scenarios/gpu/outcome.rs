@@ -6,7 +6,7 @@ use energy_trace_attribution::attribute;
 use energy_trace_model::ids::{DomainId, ThreadKey};
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{
     DomainClass, GpuBusy, GpuMeter, GpuMeterKind, LaunchDiagnostic, PowerDiagnostic, RecordingDiagnostic,
 };
@@ -142,14 +142,14 @@ impl Outcome {
         Self { truth: world.truth(kinds.len()), charged, profile }
     }
 
-    pub(crate) fn sureness(&self, site: usize) -> Sureness {
+    pub(crate) fn uncertainty(&self, site: usize) -> Uncertainty {
         let row = self.profile.rows.iter().position(|row| row.stack == Some(stack_of(site)));
         let energy = MicroJoules::from_uj((self.charged[site] * 1e6) as i64);
         self.profile.certainty.of(&[row.expect("each site has a row")], |_| true, energy)
     }
 
     pub(crate) fn identified(&self, site: usize) -> bool {
-        self.sureness(site).bounds.is_none()
+        self.uncertainty(site).bounds.is_none()
     }
 
     /// Error of each site that is identified.
@@ -167,7 +167,7 @@ impl Outcome {
 
     /// Truths in their 95 % interval, and all truths.
     pub(crate) fn covered(&self) -> (usize, usize) {
-        let inside = |site: &usize| within(self.sureness(*site).ci95, self.truth[*site]);
+        let inside = |site: &usize| within(self.uncertainty(*site).ci95, self.truth[*site]);
         ((0..self.truth.len()).filter(inside).count(), self.truth.len())
     }
 }

@@ -5,7 +5,7 @@
 use super::functions::{Function, functions};
 use super::shown::shown;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use std::io::{self, Write};
@@ -59,7 +59,7 @@ fn fields(function: &Function) -> Vec<String> {
     );
     fields.extend(own.by_time.iter().map(|(_, energy)| energy.as_uj().to_string()));
     fields.extend([own.time_ns, total.time_ns, total.samples].iter().map(u64::to_string));
-    let Sureness { ci95, bounds } = function.sureness;
+    let Uncertainty { ci95, bounds } = function.uncertainty;
     fields.extend([ci95.0, ci95.1].iter().map(|bound| bound.as_uj().to_string()));
     let bound = |of: Option<MicroJoules>| of.map_or_else(String::new, |bound| bound.as_uj().to_string());
     fields.extend([bound(bounds.map(|bounds| bounds.0)), bound(bounds.map(|bounds| bounds.1))]);

@@ -30,7 +30,7 @@ pub(crate) struct Axis<'a> {
     /// Put behind each energy: ` estimated`, or nothing.
     word: &'static str,
     /// How sure the energy of a range of lines is, as it stands in the tooltip.
-    sureness: Box<dyn Fn(std::ops::Range<usize>) -> String + 'a>,
+    uncertainty: Box<dyn Fn(std::ops::Range<usize>) -> String + 'a>,
 }
 
 impl<'a> Axis<'a> {
@@ -49,12 +49,12 @@ impl<'a> Axis<'a> {
             spent.energy += energy;
         }
         marks.push((end, spent));
-        Self { marks, end, duration_ns, word, sureness: Box::new(|_| String::new()) }
+        Self { marks, end, duration_ns, word, uncertainty: Box::new(|_| String::new()) }
     }
 
     /// With words on how sure the energy of a range of lines is.
     pub(crate) fn with_sureness(mut self, words: impl Fn(std::ops::Range<usize>) -> String + 'a) -> Self {
-        self.sureness = Box::new(words);
+        self.uncertainty = Box::new(words);
         self
     }
 
@@ -81,7 +81,7 @@ impl<'a> Axis<'a> {
         let spent = if is_root { Spent { time_ns: self.duration_ns, energy } } else { between };
         let share = 100.0 * width as f64 / self.end.max(1) as f64;
         let seconds = spent.time_ns as f64 / 1e9;
-        let sure = (self.sureness)(self.lines(start, start.saturating_add(width)));
+        let sure = (self.uncertainty)(self.lines(start, start.saturating_add(width)));
         format!(
             "{name} ({energy}{}{sure}, {share:.2} %, {}, {seconds:.3} s)",
             self.word,

@@ -8,7 +8,7 @@ use super::flame_colors::{LEGEND, color};
 use super::flame_titles::{Axis, rewrite};
 use super::folded::{Folded, Line};
 use super::shown::shown;
-use super::sureness::tooltip;
+use super::uncertainty::tooltip;
 use super::{DomainChoice, ReportError, run, short_names};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
@@ -71,12 +71,12 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &FlameOptions) -> 
     let svg = String::from_utf8(svg).map_err(|error| ReportError::Svg(error.to_string()))?;
     let weights =
         folded.lines.iter().map(|line| (line.energy.as_uj().unsigned_abs(), line.time_ns, line.timed));
-    let sureness = |lines: std::ops::Range<usize>| {
+    let uncertainty = |lines: std::ops::Range<usize>| {
         let lines = folded.lines.get(lines).unwrap_or_default();
         let rows: Vec<usize> = lines.iter().flat_map(|line| line.rows.iter().copied()).collect();
         tooltip(profile, domain, &rows)
     };
-    let axis = Axis::new(weights, profile.run.duration_ns(), word).with_sureness(sureness);
+    let axis = Axis::new(weights, profile.run.duration_ns(), word).with_sureness(uncertainty);
     let mut buffered = std::io::BufWriter::new(out);
     rewrite(&svg, &mut buffered, &axis)?;
     buffered.flush()?;

@@ -8,9 +8,9 @@
 use super::api_names::{ApiName, ApiNames};
 use super::fold::{Cost, Interner, Spent, fold};
 use super::names::{frame_name, is_nameless};
-use super::sureness::Judge;
+use super::uncertainty::Uncertainties;
 use super::{DomainChoice, run};
-use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
@@ -40,7 +40,7 @@ pub struct Function {
     /// What it spent itself and in total.
     pub spent: Spent,
     /// How sure the total energy is; psys is left out unless there is nothing else.
-    pub sureness: Sureness,
+    pub uncertainty: Uncertainty,
     /// Whether it only starts the interpreter: it calls the outermost Python frame in nearly all stacks that have it.
     pub starts: bool,
     /// Words for the reader: `low-samples` (under 100), `estimated` (no energy counter), `no-symbol`, `unidentified` (the run does not
@@ -146,12 +146,18 @@ impl<'a> FunctionTable<'a> {
         self.speakers.get(number).copied().flatten().map(|(_, frame)| frame)
     }
 
-    fn function(&self, number: usize, spent: Spent, rows: &[usize], judge: &Judge<'_>) -> Function {
+    fn function(
+        &self,
+        number: usize,
+        spent: Spent,
+        rows: &[usize],
+        uncertainties: &Uncertainties<'_>,
+    ) -> Function {
         let frame = self.speaker(number);
         let text = |field: fn(&Frame) -> &str| frame.map(field).unwrap_or_default().to_owned();
         let name = self.name(number);
-        let sureness = judge.sureness(&spent.total, rows);
-        let mut flags = judge.flags(&spent.total, &sureness);
+        let uncertainty = uncertainties.uncertainty(&spent.total, rows);
+        let mut flags = uncertainties.flags(&spent.total, &uncertainty);
         if frame.is_some_and(is_nameless) {
             flags.push("no-symbol");
         }
@@ -162,7 +168,7 @@ impl<'a> FunctionTable<'a> {
             line: frame.map_or(0, |frame| if frame.first_line == 0 { frame.line } else { frame.first_line }),
             kind: self.kind(number),
             build_id: frame.and_then(|frame| self.profile.build_ids.get(&frame.module)).cloned(),
-            sureness,
+            uncertainty,
             starts: false,
             name,
             spent,
@@ -186,15 +192,15 @@ fn identity(frame: &Frame) -> Identity<'_> {
 /// All functions that spent time or energy, those with the most energy of their own first.
 pub fn functions(profile: &Profile) -> Vec<Function> {
     let table = FunctionTable::new(profile);
-    let judge = Judge::new(profile);
+    let uncertainties = Uncertainties::new(profile);
     let groups = fold(profile, |row, path| table.path(row, path));
     let inside = table.beyond_start(profile);
     let function = |(number, (spent, rows)): (usize, (Spent, Vec<usize>))| Function {
         starts: only_starts(inside.get(&number).copied().unwrap_or(0), &spent),
-        ..table.function(number, spent, &rows, &judge)
+        ..table.function(number, spent, &rows, &uncertainties)
     };
     let mut functions: Vec<Function> = groups.into_iter().map(function).collect();
-    let choice = judge.choice;
+    let choice = uncertainties.choice;
     functions.sort_by_cached_key(|function| order(choice, &function.spent, &function.symbol));
     functions
 }

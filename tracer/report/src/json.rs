@@ -10,7 +10,7 @@ use super::table_details::runtimes;
 use super::{diagnostics, run, sentences};
 use energy_trace_model::profile::certainty::Weights;
 use energy_trace_model::profile::diagnostics::Diagnostic;
-use energy_trace_model::profile::validity::Gate;
+use energy_trace_model::profile::validity::CheckResult;
 use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile};
 use energy_trace_model::recording::record::{
     FrameKind, Ignored, Process, Quality, Source, Thread, Unwinding,
@@ -260,9 +260,10 @@ impl<'a> From<&'a Source> for SourceLine<'a> {
 
 impl From<&Weights> for WeightsLine {
     fn from(weights: &Weights) -> Self {
-        let line = |Gate { check, value, limit, passed }| (check.name(), CheckLine { value, limit, passed });
+        let line =
+            |CheckResult { check, value, limit, passed }| (check.name(), CheckLine { value, limit, passed });
         let Weights { used, siblings, frequency, .. } = *weights;
-        Self { used, smt: siblings, frequency, validity: weights.gates.each().map(line).into() }
+        Self { used, smt: siblings, frequency, validity: weights.validity.each().map(line).into() }
     }
 }
 
@@ -311,8 +312,8 @@ impl<'a> From<&'a Function> for FunctionLine<'a> {
             samples: total.samples,
             // Calls are not counted.
             calls: None,
-            ci95_uj: [function.sureness.ci95.0.as_uj(), function.sureness.ci95.1.as_uj()],
-            bounds_uj: function.sureness.bounds.map(|(low, high)| [low.as_uj(), high.as_uj()]),
+            ci95_uj: [function.uncertainty.ci95.0.as_uj(), function.uncertainty.ci95.1.as_uj()],
+            bounds_uj: function.uncertainty.bounds.map(|(low, high)| [low.as_uj(), high.as_uj()]),
             flags: &function.flags,
         }
     }

@@ -30,9 +30,9 @@ mod names;
 mod run;
 mod sampling_error;
 mod short_names;
-mod sureness;
 mod table_cells;
 mod table_details;
+mod uncertainty;
 
 /// What one row of a table stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

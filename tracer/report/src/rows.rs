@@ -7,9 +7,9 @@ use super::api_names::ApiNames;
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, functions, order};
 use super::names::{library_name, line_name, process_name, thread_name};
-use super::sureness::Judge;
+use super::uncertainty::Uncertainties;
 use energy_trace_model::ids::{FrameId, ProcessKey, StackId, ThreadKey};
-use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
@@ -28,7 +28,7 @@ pub struct Row {
     /// What it spent itself and in total.
     pub spent: Spent,
     /// How sure the total energy is, as in `functions::Function`.
-    pub sureness: Sureness,
+    pub uncertainty: Uncertainty,
     /// Words for the reader, as in `functions::Function`.
     pub flags: Vec<&'static str>,
     /// Whether it stands for something that is no code: `[unsampled]`.
@@ -39,26 +39,26 @@ pub struct Row {
 
 /// The rows of a profile, those with the most energy of their own first.
 pub fn rows(profile: &Profile, by: By) -> Vec<Row> {
-    let judge = Judge::new(profile);
+    let uncertainties = Uncertainties::new(profile);
     let mut rows = match by {
         By::Function => function_rows(profile),
-        By::Line => frame_rows(profile, &judge, line_name),
-        By::Stack => stack_rows(profile, &judge),
-        By::Api => api_rows(profile, &judge),
-        By::Library => frame_rows(profile, &judge, library_name),
-        By::Thread => thread_rows(profile, &judge),
-        By::Process => process_rows(profile, &judge),
+        By::Line => frame_rows(profile, &uncertainties, line_name),
+        By::Stack => stack_rows(profile, &uncertainties),
+        By::Api => api_rows(profile, &uncertainties),
+        By::Library => frame_rows(profile, &uncertainties, library_name),
+        By::Thread => thread_rows(profile, &uncertainties),
+        By::Process => process_rows(profile, &uncertainties),
     };
-    rows.sort_by_cached_key(|row| order(judge.choice, &row.spent, &row.name));
+    rows.sort_by_cached_key(|row| order(uncertainties.choice, &row.spent, &row.name));
     rows
 }
 
 impl Row {
-    fn new(name: String, (spent, rows): (Spent, Vec<usize>), judge: &Judge<'_>) -> Self {
+    fn new(name: String, (spent, rows): (Spent, Vec<usize>), uncertainties: &Uncertainties<'_>) -> Self {
         let special = name.starts_with('[') && name.ends_with(']');
-        let sureness = judge.sureness(&spent.total, &rows);
-        let flags = judge.flags(&spent.total, &sureness);
-        Self { name, callers: Vec::new(), spent, sureness, flags, special, starts: false }
+        let uncertainty = uncertainties.uncertainty(&spent.total, &rows);
+        let flags = uncertainties.flags(&spent.total, &uncertainty);
+        Self { name, callers: Vec::new(), spent, uncertainty, flags, special, starts: false }
     }
 }
 
@@ -67,7 +67,7 @@ fn function_rows(profile: &Profile) -> Vec<Row> {
         name: function.name,
         callers: Vec::new(),
         spent: function.spent,
-        sureness: function.sureness,
+        uncertainty: function.uncertainty,
         flags: function.flags,
         special: function.kind == FrameKind::Special,
         starts: function.starts,
@@ -76,7 +76,11 @@ fn function_rows(profile: &Profile) -> Vec<Row> {
 }
 
 /// Rows of what `name` makes of each frame of a stack.
-fn frame_rows(profile: &Profile, judge: &Judge<'_>, name: impl Fn(&Frame) -> String) -> Vec<Row> {
+fn frame_rows(
+    profile: &Profile,
+    uncertainties: &Uncertainties<'_>,
+    name: impl Fn(&Frame) -> String,
+) -> Vec<Row> {
     let mut names = Interner::new();
     let unsampled = names.number(UNSAMPLED.to_owned());
     let missing = names.number(MISSING.to_owned());
@@ -89,10 +93,10 @@ fn frame_rows(profile: &Profile, judge: &Judge<'_>, name: impl Fn(&Frame) -> Str
             path.push(missing);
         }
     });
-    labelled(groups, judge, |number| names.labels().get(number).cloned())
+    labelled(groups, uncertainties, |number| names.labels().get(number).cloned())
 }
 
-fn stack_rows(profile: &Profile, judge: &Judge<'_>) -> Vec<Row> {
+fn stack_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
     let table = FunctionTable::of_symbols(profile);
     let mut stacks = Interner::new();
     let groups = fold(profile, |row, path| {
@@ -103,7 +107,7 @@ fn stack_rows(profile: &Profile, judge: &Judge<'_>) -> Vec<Row> {
     let row = |(number, spent): (usize, (Spent, Vec<usize>))| {
         let frames = stacks.labels().get(number).map(Vec::as_slice).unwrap_or_default();
         let mut names = frames.iter().rev().map(|&function| table.name(function));
-        let mut row = Row::new(names.next().unwrap_or_else(|| MISSING.to_owned()), spent, judge);
+        let mut row = Row::new(names.next().unwrap_or_else(|| MISSING.to_owned()), spent, uncertainties);
         row.callers = names.collect();
         row
     };
@@ -112,7 +116,7 @@ fn stack_rows(profile: &Profile, judge: &Judge<'_>) -> Vec<Row> {
 
 /// A stack becomes the outermost public call of each framework in it, in the stack's order: `keras.Model.fit`, in it
 /// `tf.function.__call__`. The innermost of these owns the energy. A stack without any is `[no framework call]`.
-fn api_rows(profile: &Profile, judge: &Judge<'_>) -> Vec<Row> {
+fn api_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
     let table = ApiNames::built_in();
     let of_frame: Vec<_> = profile.frames.iter().map(|frame| table.name_of(frame)).collect();
     let mut names = Interner::new();
@@ -134,20 +138,20 @@ fn api_rows(profile: &Profile, judge: &Judge<'_>) -> Vec<Row> {
             path.push(names.number(NO_CALL));
         }
     });
-    labelled(groups, judge, |number| names.labels().get(number).map(ToString::to_string))
+    labelled(groups, uncertainties, |number| names.labels().get(number).map(ToString::to_string))
 }
 
-fn thread_rows(profile: &Profile, judge: &Judge<'_>) -> Vec<Row> {
+fn thread_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
     let groups = fold(profile, |row, path| path.push(row.thread));
-    labelled(groups, judge, |key| {
+    labelled(groups, uncertainties, |key| {
         let thread = profile.threads.get(key.index())?;
         Some(format!("{} (tid {})", thread_name(Some(thread)), thread.tid))
     })
 }
 
-fn process_rows(profile: &Profile, judge: &Judge<'_>) -> Vec<Row> {
+fn process_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
     let groups = fold(profile, |row, path| path.push(process_of(profile, row)));
-    labelled(groups, judge, |key: Option<ProcessKey>| {
+    labelled(groups, uncertainties, |key: Option<ProcessKey>| {
         let process = profile.processes.get(key?.index())?;
         Some(format!("{} (pid {})", process_name(Some(process)), process.pid))
     })
@@ -173,9 +177,9 @@ fn process_of(profile: &Profile, row: &ProfileRow) -> Option<ProcessKey> {
 
 fn labelled<K>(
     groups: BTreeMap<K, (Spent, Vec<usize>)>,
-    judge: &Judge<'_>,
+    uncertainties: &Uncertainties<'_>,
     name: impl Fn(K) -> Option<String>,
 ) -> Vec<Row> {
-    let row = |(key, spent)| Row::new(name(key).unwrap_or_else(|| MISSING.to_owned()), spent, judge);
+    let row = |(key, spent)| Row::new(name(key).unwrap_or_else(|| MISSING.to_owned()), spent, uncertainties);
     groups.into_iter().map(row).collect()
 }

@@ -310,7 +310,7 @@ impl Sections<'_> {
             seconds(time),
         ];
         if self.wide() {
-            let (low, high) = row.sureness.bounds.unwrap_or(row.sureness.ci95);
+            let (low, high) = row.uncertainty.bounds.unwrap_or(row.uncertainty.ci95);
             cells.push(format!("{} to {}", scale.show(low), scale.show(high)));
         }
         cells.push(self.name(row));

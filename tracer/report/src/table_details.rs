@@ -7,7 +7,7 @@ use super::table_cells::{Look, TITLE, seconds};
 use super::{diagnostics, run};
 use energy_trace_model::profile::certainty::DomainCertainty;
 use energy_trace_model::profile::run::GpuFact;
-use energy_trace_model::profile::validity::{Gate, ValidityCheck};
+use energy_trace_model::profile::validity::{CheckResult, ValidityCheck};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{GpuMeter, GpuUse, SampleEvent, Source};
 use std::collections::BTreeMap;
@@ -61,17 +61,17 @@ fn nameless_libraries(profile: &Profile) -> Vec<String> {
     modules.into_iter().filter(|module| module.starts_with('/')).map(fact).collect()
 }
 
-/// What was found at the gates that learned watts must pass, a line a domain.
+/// What the validity checks found that learned watts must pass, a line a domain.
 fn weights_facts(profile: &Profile) -> Vec<String> {
     let of_domains = profile.ledger.iter().zip(&profile.certainty.domains);
     let fact = |(row, domain): (&LedgerRow, &DomainCertainty)| {
         let weights = domain.weights?;
-        let verdict = match (weights.used, weights.gates.open()) {
+        let verdict = match (weights.used, weights.validity.open()) {
             (true, _) => "used to split the energy",
             (false, true) => "not used (--attribution time)",
             (false, false) => "not used: a check failed",
         };
-        let [gain, condition, halves] = weights.gates.each().map(|gate| gate_fact(&gate));
+        let [gain, condition, halves] = weights.validity.each().map(|check| check_fact(&check));
         Some(format!(
             "{}: {verdict}; cross-validation gains {gain} standard errors; condition number {condition}; split halves {halves} \
              standard deviations apart{}{}",
@@ -97,11 +97,11 @@ fn frequency_fact(exponent: f64) -> String {
     }
 }
 
-fn gate_fact(gate: &Gate) -> String {
-    let required = if gate.check == ValidityCheck::CrossValidation { "more than" } else { "less than" };
-    let failed = if gate.passed { "" } else { ", failed" };
-    let value = if gate.value.is_finite() { format!("{:.1}", gate.value) } else { "unbounded".to_owned() };
-    format!("{value} (required: {required} {}{failed})", gate.limit)
+fn check_fact(check: &CheckResult) -> String {
+    let required = if check.check == ValidityCheck::CrossValidation { "more than" } else { "less than" };
+    let failed = if check.passed { "" } else { ", failed" };
+    let value = if check.value.is_finite() { format!("{:.1}", check.value) } else { "unbounded".to_owned() };
+    format!("{value} (required: {required} {}{failed})", check.limit)
 }
 
 fn source_facts(source: &Source) -> Vec<String> {

@@ -32,7 +32,7 @@ pub(super) fn examine(plan: &DoctorPlan) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (version, processes) in running_at(&plan.rootfs.join("proc")) {
         let what = format!("running: CPython {} in {}", name(version), listed(&processes));
-        findings.push(judge(version, &what));
+        findings.push(uncertainties(version, &what));
     }
     findings.push(on_path());
     findings
@@ -55,7 +55,7 @@ fn on_path() -> Finding {
         }
     };
     match version {
-        Some(version) => judge(version, &format!("python3 on PATH: CPython {}", name(version))),
+        Some(version) => uncertainties(version, &format!("python3 on PATH: CPython {}", name(version))),
         None if geteuid().is_root() => {
             Finding::ok("python", "python3 on PATH: version unknown (doctor does not run programs as root)")
         }
@@ -63,7 +63,7 @@ fn on_path() -> Finding {
     }
 }
 
-fn judge(version: Version, what: &str) -> Finding {
+fn uncertainties(version: Version, what: &str) -> Finding {
     if known_versions().any(|known| known == version) {
         return Finding::ok("python", format!("{what}: supported"));
     }
@@ -148,7 +148,7 @@ fn version_printed(path: &Path, user: Option<InvokingUser>) -> Option<Version> {
 
 #[cfg(test)]
 mod tests {
-    use super::{judge, parse_version, running_at, version_in_name};
+    use super::{parse_version, running_at, uncertainties, version_in_name};
     use crate::doctor::Level;
 
     /// Libraries, programs and the interpreter's own words give the version; free-threaded builds and nonsense do not mislead.
@@ -184,7 +184,7 @@ mod tests {
         std::fs::write(process.join("maps"), "7f00-7f01 r-xp 0 08:01 9 /opt/app/lib/libpython3.7m.so.1.0\n")
             .unwrap();
         assert_eq!(running_at(proc.path()), [((3, 7), vec![42])].into());
-        let found = judge((3, 7), "x");
+        let found = uncertainties((3, 7), "x");
         assert_eq!(found.level, Level::Warn);
         assert!(found.text.contains("native frames only"));
     }

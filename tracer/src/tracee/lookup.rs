@@ -55,7 +55,7 @@ fn inspect(path: &Path) -> Found {
     match std::fs::metadata(path) {
         Ok(file) if file.is_file() && file.permissions().mode() & 0o111 != 0 => Found::Executable,
         Ok(_) => Found::NotExecutable,
-        // What cannot be looked at is left to `exec` to judge.
+        // What cannot be looked at is left to `exec` to uncertainties.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Found::Executable,
         Err(_) => Found::Nothing,
     }

@@ -17,7 +17,7 @@ const COMPLETE: f64 = 90.0;
 const KNOWN: f64 = 99.0;
 
 /// A line about the programs, or why they fail.
-pub(crate) fn judge(said: &str) -> Result<String> {
+pub(crate) fn uncertainties(said: &str) -> Result<String> {
     let lines = PROGRAMS.iter().map(|(name, _)| judge_program(said, name)).collect::<Result<Vec<_>>>()?;
     let verified = said.lines().find_map(|line| line.strip_prefix("verified ")?.split_whitespace().nth(1));
     let verified = verified.map_or(String::new(), |count| format!("sampler {count} verified instructions; "));
@@ -92,7 +92,7 @@ fn sorted_frames(frames: &[&str]) -> (bool, bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::{LINKS, chain_frames, judge, sorted_frames};
+    use super::{LINKS, chain_frames, sorted_frames, uncertainties};
     use crate::chain::function;
 
     /// A whole chain is known; one that lacks a link, or its end, is not.
@@ -129,7 +129,7 @@ mod tests {
     /// A guest in which energy-trace failed is refused, with its status.
     #[test]
     fn a_failure_is_told() {
-        let error = judge("kernel 6.1\nstatus native 125\nend\n").unwrap_err().to_string();
+        let error = uncertainties("kernel 6.1\nstatus native 125\nend\n").unwrap_err().to_string();
         assert!(error.contains("125"), "{error}");
     }
 }

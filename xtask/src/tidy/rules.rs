@@ -38,15 +38,20 @@ const DOORS: [(&str, &[&str]); 5] = [
 const PURE_ROOMS: [&str; 3] = ["tracer/attribution", "tracer/model", "tracer/report"];
 /// The one file of theirs that does read and write.
 const RECORDING_FILE: &str = "tracer/model/src/recording/file.rs";
-const WORLD: [&str; 8] = [
+const WORLD: [&str; 13] = [
     "std::fs",
     "std::net",
+    "std::os",
     "std::process",
     "std::env",
     "std::time::Instant",
     "std::time::SystemTime",
-    "tokio",
+    "aya",
+    "libc",
+    "memmap2",
     "nix",
+    "rustix",
+    "tokio",
 ];
 
 /// What parses files that targets and other users can write.

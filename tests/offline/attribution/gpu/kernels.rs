@@ -9,7 +9,7 @@ use energy_trace_attribution::attribute;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, GpuBusy};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_report::sentences::diagnostic;
@@ -76,7 +76,7 @@ fn judged(world: &mut World, kinds: &[Kind], meter: MeterModel, busy: Vec<GpuBus
 }
 
 impl Timed {
-    fn sureness(&self, site: usize) -> Sureness {
+    fn uncertainty(&self, site: usize) -> Uncertainty {
         let row = self.profile.rows.iter().position(|row| row.stack == Some(stack_of(site)));
         let energy = MicroJoules::from_uj((self.charged[site] * 1e6) as i64);
         self.profile.certainty.of(&[row.expect("each site has a row")], |_| true, energy)
@@ -84,7 +84,7 @@ impl Timed {
 
     /// Sites that are not flagged.
     fn known(&self) -> Vec<usize> {
-        (0..self.truth.len()).filter(|&site| self.sureness(site).bounds.is_none()).collect()
+        (0..self.truth.len()).filter(|&site| self.uncertainty(site).bounds.is_none()).collect()
     }
 
     fn errors_of(&self, sites: &[usize]) -> (f64, f64) {
@@ -94,7 +94,7 @@ impl Timed {
 
     /// Truths in their 95 % interval.
     fn covered(&self) -> usize {
-        let inside = |&site: &usize| within(self.sureness(site).ci95, self.truth[site]);
+        let inside = |&site: &usize| within(self.uncertainty(site).ci95, self.truth[site]);
         (0..self.truth.len()).filter(inside).count()
     }
 }
@@ -183,7 +183,7 @@ fn what_always_runs_together_is_not_learned_from_errors() {
         assert_eq!(known, [3], "{}", meter.name);
         assert!(worst <= 2.0, "{}: {worst}", meter.name);
         for site in 0..3 {
-            let bounds = outcome.sureness(site).bounds.expect("it is flagged");
+            let bounds = outcome.uncertainty(site).bounds.expect("it is flagged");
             let truth = outcome.truth[site];
             assert!(within(bounds, truth), "{}: {truth} J, {bounds:?}", meter.name);
         }
@@ -208,7 +208,7 @@ fn what_a_meter_does_not_look_at_is_known_by_time() {
             stray * 100.0
         );
         assert!(worst <= 1.0, "{worst}");
-        assert_eq!(outcome.covered(), 1, "{:?}", outcome.sureness(0));
+        assert_eq!(outcome.covered(), 1, "{:?}", outcome.uncertainty(0));
         assert!(row.unattributed.values().any(|unlooked| unlooked.as_uj() != 0), "{:?}", row.unattributed);
         strays = strays.max(stray.abs());
     }

@@ -151,8 +151,12 @@ fn kernels_that_always_run_together_are_flagged() {
     }
     let outcome = Outcome::of(&mut world, &kinds, H100, 75.0);
     assert!(!outcome.identified(0) && !outcome.identified(1), "{:?}", outcome.profile.diagnostics);
-    let told =
-        outcome.profile.diagnostics.iter().find(|found| found.code() == "gpu-not-told-apart").map(diagnostic);
+    let told = outcome
+        .profile
+        .diagnostics
+        .iter()
+        .find(|found| found.code() == "gpu-launches-not-identifiable")
+        .map(diagnostic);
     assert!(told.is_some_and(|told| told.contains("attention") && told.contains("softmax")));
     let together = |joules: &[f64]| joules[0] + joules[1];
     let error = together(&outcome.charged) / together(&outcome.truth) - 1.0;
@@ -184,7 +188,7 @@ fn kernels_of_a_graph_may_have_anything_of_its_sum() {
         }
         let outcome = Outcome::of(&mut world, &kinds, meter, 75.0);
         for (site, kind) in kinds.iter().enumerate() {
-            let sure = outcome.sureness(site);
+            let sure = outcome.uncertainty(site);
             let (range, truth) = (sure.bounds.unwrap_or(sure.ci95), outcome.truth[site]);
             assert!(within(range, truth), "{} {}: {truth} J in {range:?}", meter.name, kind.name);
             assert!(sure.bounds.is_some() || site == 3, "{} {}", meter.name, kind.name);
@@ -203,7 +207,7 @@ fn the_last_work_is_in_the_interval() {
     }
     let meter = MeterModel { name: "averaged", averaged: SECOND, duty: 1.0, ..H100 };
     let outcome = Outcome::of(&mut world, &kinds, meter, 75.0);
-    let (range, truth) = (outcome.sureness(0).ci95, outcome.truth[0]);
+    let (range, truth) = (outcome.uncertainty(0).ci95, outcome.truth[0]);
     assert!(within(range, truth), "{truth} J in {range:?}");
 }
 

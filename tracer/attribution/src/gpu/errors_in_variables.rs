@@ -13,7 +13,7 @@
 //!
 //! What is not seen stays as it was believed before, with that belief's doubts, and is held there (`solve`): else a column that no power above zero
 //! explains would be made good by others, in a direction that costs nothing. Elsewhere parts are drawn to that by n S G⁻¹ (Fuller: Measurement error
-//! models, 1987, §1.2), which is a doubt (`sureness`) and is not made good, as S is no more than an estimate. Leaves out the fit (`energies`).
+//! models, 1987, §1.2), which is a doubt (`uncertainty`) and is not made good, as S is no more than an estimate. Leaves out the fit (`energies`).
 
 use super::batches::Batches;
 use super::meter::{Meter, Window, looks_of};
@@ -34,7 +34,7 @@ const LEAST: f64 = 1e-9;
 
 /// Errors of rows, and what is seen in spite of them.
 #[derive(Clone, Debug)]
-pub(super) struct Grain {
+pub(super) struct FeatureErrors {
     /// Variance of a window's error in each column.
     errors: Vec<f64>,
     /// Keeps what is seen, row by row.
@@ -69,7 +69,7 @@ pub(super) fn errors_of(windows: &[Window], batches: &Batches, meter: Meter, coa
     errors
 }
 
-impl Grain {
+impl FeatureErrors {
     /// From the normal equations of this many windows that all count once, and their errors.
     pub(super) fn new(all: &NormalEquations, windows: usize, errors: &[f64]) -> Self {
         let n = errors.len();
@@ -165,7 +165,7 @@ fn product(a: &[f64], b: &[f64], n: usize, at: impl Fn(usize, usize) -> usize) -
 
 #[cfg(test)]
 mod tests {
-    use super::{Grain, NormalEquations};
+    use super::{FeatureErrors, NormalEquations};
 
     /// A column is a tenth of another in every window but for errors of rows: parts are drawn to nonsense without the errors' variance, and stay
     /// where they were believed with it; their sum is found. A third column that goes its own way is found too.
@@ -189,7 +189,7 @@ mod tests {
             normal.factor().unwrap().solve(&normal.target)
         };
         let variance = 0.01 / 12.0;
-        let grain = Grain::new(&plain, ones, &[1e-9, variance, variance]);
+        let grain = FeatureErrors::new(&plain, ones, &[1e-9, variance, variance]);
         let mut clean = plain.clone();
         grain.clean(&mut clean);
         let (plain, clean) = (believed(plain), believed(clean));
@@ -211,7 +211,7 @@ mod tests {
         }
         let mut once = normal.clone();
         once.gram.iter_mut().for_each(|sum| *sum *= 1e-4);
-        let grain = Grain::new(&once, 400, &[1e-3, 1e-3, 1e-7]);
+        let grain = FeatureErrors::new(&once, 400, &[1e-3, 1e-3, 1e-7]);
         assert_eq!(grain.unseen.len(), 1, "{:?}", grain.unseen);
         grain.clean(&mut normal);
         normal.add_prior(1.0, 1.0);

@@ -6,12 +6,12 @@
 //! is learned (`energies`), and from what (the room itself).
 
 use super::batches::{Batches, Stretch};
-use super::features::Columns;
+use super::features::Features;
 use super::launch_energies::{FEWEST_WINDOWS, Fit, Problem, over_time};
 use super::meter::{Meter, Step, Window};
-use super::sensor_blind_spot::Unseen;
+use super::sensor_blind_spot::SensorBlindSpot;
 use super::split::{Costs, Split, Splitter, Total};
-use super::uncertainty::{Certain, Sureness, sureness};
+use super::uncertainty::{Certain, Uncertainty, uncertainty};
 use super::{Charged, Known, Learned, MEANS};
 use crate::time::owners::OTHER;
 use energy_trace_model::units::MicroJoules;
@@ -22,8 +22,8 @@ const BLOCK: f64 = 1.0;
 const UNLIKELY: f64 = 4.0;
 
 /// What was found out about a GPU before its energy is split.
-pub(super) struct Found {
-    pub(super) columns: Columns,
+pub(super) struct Estimate {
+    pub(super) columns: Features,
     pub(super) batches: Batches,
     pub(super) windows: Vec<Window>,
     pub(super) meter: Meter,
@@ -43,7 +43,7 @@ pub(super) struct Found {
     pub(super) timed: bool,
 }
 
-impl Found {
+impl Estimate {
     /// Splits the energy.
     pub(super) fn finish(self, owners: usize) -> Charged {
         let Self { problem, fit, others, .. } = &self;
@@ -56,15 +56,15 @@ impl Found {
         let noise = believed.then(|| self.watts_of(fit.noise));
         let counted = self.split((&costs, noise), &shown, owners, Total::Counted);
         let unseen = self.unseen(&costs, &shown).relative(self.columns.len());
-        let foretell = |shown: &[Stretch]| self.split((&costs, noise), shown, owners, Total::Foretold);
+        let foretell = |shown: &[Stretch]| self.split((&costs, noise), shown, owners, Total::Predicted);
         let foretold = self.is_foretold(believed) && self.explains(&unseen, &foretell(&shown));
         let foretold = foretold.then(|| foretell(&self.all_of(&shown)));
         let certain = Certain { believed: believed && self.alone, timed: self.known.by_records() };
-        let total = if foretold.is_some() { Total::Foretold } else { Total::Counted };
-        let mut sure = sureness(problem, fit, others, certain, total);
+        let total = if foretold.is_some() { Total::Predicted } else { Total::Counted };
+        let mut sure = uncertainty(problem, fit, others, certain, total);
         if total == Total::Counted {
             sure.add(&unseen);
-            sure.add(&self.unshown(&costs, &shown));
+            sure.add(&self.unobserved(&costs, &shown));
         }
         let Split { of_owner, residual, negative, unobserved } = foretold.unwrap_or(counted);
         let prior = Costs(vec![(0.0, self.prior.clone())]);
@@ -106,7 +106,7 @@ impl Found {
 
     /// Relative covariance of columns' energies by what ran so late that the meter had not shown it yet when it was read last: the counter's
     /// sum lacks that.
-    fn unshown(&self, costs: &Costs, shown: &[Stretch]) -> Vec<f64> {
+    fn unobserved(&self, costs: &Costs, shown: &[Stretch]) -> Vec<f64> {
         let n = self.columns.len();
         let (Some(first), Some(last)) = (shown.first(), shown.last()) else { return vec![0.0; n * n] };
         let joules = |from: f64, until: f64| {
@@ -149,9 +149,9 @@ impl Found {
             .split(&self.dynamic, owners)
     }
 
-    fn unseen<'a>(&'a self, costs: &'a Costs, shown: &'a [Stretch]) -> Unseen<'a> {
+    fn unseen<'a>(&'a self, costs: &'a Costs, shown: &'a [Stretch]) -> SensorBlindSpot<'a> {
         let Self { batches, meter, steps, .. } = self;
-        Unseen { batches, costs, meter: *meter, steps, shown, block: self.block() }
+        SensorBlindSpot { batches, costs, meter: *meter, steps, shown, block: self.block() }
     }
 
     /// Seconds that are shared out together.
@@ -189,7 +189,7 @@ impl Found {
         most.into_iter().map(|(column, _)| column).collect()
     }
 
-    fn learned(&self, sure: &Sureness, believed: bool) -> Learned {
+    fn learned(&self, sure: &Uncertainty, believed: bool) -> Learned {
         let name = |&column: &usize| self.columns.names[column].clone();
         Learned {
             kinds: self.columns.len(),

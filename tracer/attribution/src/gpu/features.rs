@@ -26,7 +26,7 @@ pub(super) struct Cell {
 
 /// All columns of a GPU.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Columns {
+pub(super) struct Features {
     /// What the reader calls each.
     pub(super) names: Vec<String>,
     /// Launches in each.
@@ -101,11 +101,11 @@ impl<'a> Sums<'a> {
     }
 
     /// Those with the largest counts come first.
-    fn columns(self) -> Columns {
+    fn columns(self) -> Features {
         let mut sums: Vec<(Key<'_>, Sum)> = self.of.into_iter().collect();
         let text = |key: &Key<'_>| (key.name.to_owned(), key.module.to_owned(), key.size);
         sums.sort_by(|a, b| b.1.count.total_cmp(&a.1.count).then_with(|| text(&a.0).cmp(&text(&b.0))));
-        let mut columns = Columns::default();
+        let mut columns = Features::default();
         for (key, sum) in sums {
             columns.add(key, sum);
         }
@@ -113,7 +113,7 @@ impl<'a> Sums<'a> {
     }
 }
 
-impl Columns {
+impl Features {
     /// The columns of some launches.
     pub(super) fn of<'a>(recording: &Recording, launches: impl Iterator<Item = &'a Launches>) -> Self {
         let mut sums = Sums::default();

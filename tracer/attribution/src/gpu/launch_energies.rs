@@ -8,11 +8,11 @@
 //! parts `e_c / prior_c`, believed to be 1 before: the prior is a launch's duration times the mean power where waits showed durations, else
 //! the same energy for every launch. Windows far off count less (Huber, 1981). What launches cost is believed when it predicts windows that
 //! were left out better than the prior does. Boards get warm and change clocks: in a long run parts are learned again for each three quarters
-//! of a minute, near those of the whole, if that predicts better. Leaves out the meter (`meter`) and doubts (`sureness`).
+//! of a minute, near those of the whole, if that predicts better. Leaves out the meter (`meter`) and doubts (`uncertainty`).
 
 use super::MEANS;
 use super::batches::Batches;
-use super::errors_in_variables::{Coarse, Grain, errors_of};
+use super::errors_in_variables::{Coarse, FeatureErrors, errors_of};
 use super::meter::{Meter, Window, units_of};
 use crate::numerics::normal_equations::NormalEquations;
 use crate::power_model::design::predicted;
@@ -55,7 +55,7 @@ pub(super) struct Problem {
     /// Neighbouring windows whose errors may go together: those of a few means of the meter.
     pub(super) together: usize,
     /// Errors of rows, where they are known.
-    pub(super) grain: Option<Grain>,
+    pub(super) grain: Option<FeatureErrors>,
 }
 
 /// Parts of the prior, and how windows stray from them.
@@ -101,7 +101,7 @@ impl Problem {
     ) -> Self {
         let errors = errors_of(windows, batches, meter, coarse);
         let errors: Vec<f64> = errors.iter().zip(prior).map(|(error, prior)| error * prior * prior).collect();
-        let grain = Grain::new(&self.unweighted(), self.len(), &errors);
+        let grain = FeatureErrors::new(&self.unweighted(), self.len(), &errors);
         Self { grain: Some(grain), ..self }
     }
 

@@ -43,12 +43,12 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{GpuWait, Launches};
 use energy_trace_model::units::MicroJoules;
 use errors_in_variables::Coarse;
-use estimate::Found;
-use features::{Cell, Columns};
+use estimate::Estimate;
+use features::{Cell, Features};
 use launch_energies::{PRIOR_SD, Problem, find_meter, fit, fit_parts};
 use meter::{Step, Window, steps_of, stretch_of, windows_of};
 use queue_replay::Queue;
-use sample_and_hold::Held;
+use sample_and_hold::SampleAndHold;
 
 /// What the driver's averaged power is a mean over, in seconds (nvml.h on `nvmlDeviceGetPowerUsage`, Ampere and later).
 const AVERAGE: f64 = 1.0;
@@ -132,7 +132,7 @@ impl Gpu<'_> {
     }
 
     fn charge_by_launches(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
-        let columns = Columns::of(self.recording, self.launches().map(|(batch, _)| batch));
+        let columns = Features::of(self.recording, self.launches().map(|(batch, _)| batch));
         if columns.len() == 0 {
             return None;
         }
@@ -170,11 +170,11 @@ impl Gpu<'_> {
         list: Vec<Batch>,
         others: impl Iterator<Item = (f64, Vec<Batch>)>,
         dynamic: &[MicroJoules],
-    ) -> Found {
+    ) -> Estimate {
         let Executed { columns, shape, belief, known, coarse, timed } = executed;
         let batches = Batches::new(list);
         let mean = if self.is_averaged() { AVERAGE } else { 0.0 };
-        let Held { intervals, mut dynamic, more } = self.steps_shown(dynamic);
+        let SampleAndHold { intervals, mut dynamic, more } = self.steps_shown(dynamic);
         let steps = steps_of(&intervals, self.start);
         let shown = |dynamic: &[MicroJoules]| joules_shown(&steps, &intervals, dynamic, &more);
         let (mut windows, mut prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
@@ -196,7 +196,7 @@ impl Gpu<'_> {
         let others = others.map(other).collect();
         // Launches in several streams are no queue; where kernels are timed that does no harm.
         let alone = self.is_alone() && (known.by_records() || self.is_one_queue());
-        Found {
+        Estimate {
             columns,
             batches,
             windows,
@@ -215,9 +215,10 @@ impl Gpu<'_> {
     }
 
     /// What the counter shows, step by step.
-    fn steps_shown(&self, dynamic: &[MicroJoules]) -> Held {
-        let held = self.is_averaged().then(|| Held::of(self.intervals, dynamic)).flatten();
-        let plain = || Held { intervals: self.intervals.to_vec(), dynamic: dynamic.to_vec(), more: vec![] };
+    fn steps_shown(&self, dynamic: &[MicroJoules]) -> SampleAndHold {
+        let held = self.is_averaged().then(|| SampleAndHold::of(self.intervals, dynamic)).flatten();
+        let plain =
+            || SampleAndHold { intervals: self.intervals.to_vec(), dynamic: dynamic.to_vec(), more: vec![] };
         held.unwrap_or_else(plain)
     }
 
@@ -225,7 +226,7 @@ impl Gpu<'_> {
     fn batches<'b>(
         &self,
         launches: impl Iterator<Item = (&'b Launches, &'b Vec<OwnerId>)>,
-        columns: &Columns,
+        columns: &Features,
         scale: f64,
     ) -> Vec<Batch> {
         let batch = |(batch, owners): (&Launches, &Vec<OwnerId>)| {
@@ -278,7 +279,7 @@ fn learnable(steps: &[Step], joules: &[f64], batches: &Batches, shape: &[f64]) -
 
 /// What was executed, but for when.
 struct Executed {
-    columns: Columns,
+    columns: Features,
     /// Seconds of a unit of each column, or ones.
     shape: Vec<f64>,
     /// How sure it is beforehand that all power is the same.

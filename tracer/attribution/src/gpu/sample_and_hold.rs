@@ -23,7 +23,7 @@ const LONGER: f64 = 1.5;
 
 /// Steps of a meter that holds its power.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct SampleAndHold {
     pub(super) intervals: Vec<EnergyInterval>,
     /// Energy above idle of each.
     pub(super) dynamic: Vec<MicroJoules>,
@@ -31,7 +31,7 @@ pub(super) struct Held {
     pub(super) more: Vec<f64>,
 }
 
-impl Held {
+impl SampleAndHold {
     /// From intervals and their energy above idle; `None` where updates are not to be seen.
     pub(super) fn of(intervals: &[EnergyInterval], dynamic: &[MicroJoules]) -> Option<Self> {
         let firsts = firsts(intervals)?;
@@ -90,7 +90,7 @@ fn firsts(intervals: &[EnergyInterval]) -> Option<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Held;
+    use super::SampleAndHold;
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::units::MicroJoules;
@@ -109,7 +109,7 @@ mod tests {
             (0..).zip(powers).map(|(i, watts)| interval(20 * i, watts)).collect();
         intervals.extend([0, 20, 40].map(|ms| interval(1_000 + ms, 260)));
         let dynamic: Vec<MicroJoules> = intervals.iter().map(|interval| interval.energy).collect();
-        let held = Held::of(&intervals, &dynamic).unwrap();
+        let held = SampleAndHold::of(&intervals, &dynamic).unwrap();
         let lengths: Vec<u64> = held.intervals.iter().map(|step| step.span.ns() / 20_000_000).collect();
         assert_eq!(lengths, [4, 5, 4, 4, 3]);
         assert_eq!(held.dynamic.iter().copied().sum::<MicroJoules>(), dynamic.iter().copied().sum());
@@ -123,6 +123,6 @@ mod tests {
         let intervals: Vec<EnergyInterval> =
             (0_u64..30).map(|i| interval(20 * i, i64::try_from(100 + i * i % 7).unwrap())).collect();
         let dynamic = vec![MicroJoules::ZERO; 30];
-        assert!(Held::of(&intervals, &dynamic).is_none());
+        assert!(SampleAndHold::of(&intervals, &dynamic).is_none());
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `b` is a block of steps that are shared out together, `E_b` its energy, `f_cb` the part of column c's energy that falls into it: within a block
-//! all columns stray together. It is 0 for a meter that looks all the time. Leaves out the errors of what is learned (`sureness`), and the
+//! all columns stray together. It is 0 for a meter that looks all the time. Leaves out the errors of what is learned (`uncertainty`), and the
 //! sensor's own.
 
 use super::batches::{Batches, Stretch};
@@ -16,7 +16,7 @@ use super::meter::{Meter, Step, Window, units_of};
 use super::split::Costs;
 
 /// What is known of the meter and the work.
-pub(super) struct Unseen<'a> {
+pub(super) struct SensorBlindSpot<'a> {
     pub(super) batches: &'a Batches,
     pub(super) costs: &'a Costs,
     pub(super) meter: Meter,
@@ -43,7 +43,7 @@ struct Block {
 /// Looks within a stretch of so many seconds may go together: a program's steps and the meter's drift through each other.
 const STRETCH: f64 = 1.0;
 
-impl Unseen<'_> {
+impl SensorBlindSpot<'_> {
     /// Relative covariance of this many columns' energies, row by row.
     pub(super) fn relative(&self, columns: usize) -> Vec<f64> {
         let mut relative = vec![0.0; columns * columns];
@@ -102,7 +102,7 @@ impl Unseen<'_> {
 mod tests {
     use super::super::batches::Batch;
     use super::super::features::Cell;
-    use super::{Batches, Costs, Meter, Step, Stretch, Unseen};
+    use super::{Batches, Costs, Meter, SensorBlindSpot, Step, Stretch};
 
     /// Steps of a second whose last quarter is looked at. In each one kernel runs through all of it and another in a random one of its quarters: the
     /// counter strays by what the second one takes, as often up as down, and both columns with it.
@@ -131,7 +131,7 @@ mod tests {
         let costs = Costs(vec![(f64::INFINITY, vec![3.0, 4.0])]);
         let meter = Meter { late: 0.0, duty: 0.25, mean: 0.0 };
         let unseen = |meter, steps, shown| {
-            Unseen { batches: &batches, costs: &costs, meter, steps, shown, block: 16.0 }.relative(2)
+            SensorBlindSpot { batches: &batches, costs: &costs, meter, steps, shown, block: 16.0 }.relative(2)
         };
         // Off by +3 J in one of four steps and by −1 J in the others: 3 J² a step of 4 J.
         let should = (3.0 / 400.0_f64).sqrt() / 4.0;

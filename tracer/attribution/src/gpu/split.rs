@@ -37,7 +37,7 @@ pub(super) enum Total {
     /// What the counter shows.
     Counted,
     /// What launches are known to take.
-    Foretold,
+    Predicted,
 }
 
 /// Weights of an interval, and what is predicted for it.
@@ -113,7 +113,7 @@ impl Splitter<'_> {
     }
 
     fn share(&self, split: &mut Split, energy: MicroJoules, weights: &Weights) {
-        let ours = if self.total == Total::Foretold { from_joules(weights.joules) } else { energy };
+        let ours = if self.total == Total::Predicted { from_joules(weights.joules) } else { energy };
         split.unobserved += energy - ours;
         split.share(ours, weights);
     }
@@ -227,8 +227,8 @@ mod tests {
             [uj(6_000_000 + 700_000), uj(2_200_001 + 2_000_000), uj(1_100_000 + 1_000_000)]
         );
         assert_eq!((split.residual, split.negative, split.unobserved), (uj(-70), uj(0), uj(0)));
-        // Foretold, launches have what they are known to take; the rest of what is theirs is nobody's.
-        let split = Splitter { total: Total::Foretold, ..splitter }.split(&energies, 3);
+        // Predicted, launches have what they are known to take; the rest of what is theirs is nobody's.
+        let split = Splitter { total: Total::Predicted, ..splitter }.split(&energies, 3);
         assert_eq!(split.of_owner, [uj(6_000_000 + 700_000), uj(4_000_000), uj(2_000_000)]);
         assert_eq!((split.residual, split.unobserved), (uj(-70), uj(300_001)));
     }

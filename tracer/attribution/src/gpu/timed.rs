@@ -5,9 +5,9 @@
 
 use super::busy::{CELL_NS, Run, Sharing, cells_of};
 use super::errors_in_variables::Coarse;
-use super::features::Columns;
+use super::features::Features;
 use super::queue_replay::Queue;
-use super::{Batch, Charged, Executed, Found, Gpu, Known, OwnerId, PRIOR_SD};
+use super::{Batch, Charged, Estimate, Executed, Gpu, Known, OwnerId, PRIOR_SD};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, ThreadKey};
 use energy_trace_model::recording::record::{GpuBusy, Launched, Launches};
@@ -26,7 +26,7 @@ impl Gpu<'_> {
     pub(super) fn charge_by_time(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
         let untold = self.untold();
         let others = untold.iter().map(|(batch, _)| batch);
-        let columns = Columns::timed(self.recording, self.busy().map(|(busy, _)| busy), others);
+        let columns = Features::timed(self.recording, self.busy().map(|(busy, _)| busy), others);
         if columns.len() == 0 {
             return None;
         }
@@ -45,12 +45,12 @@ impl Gpu<'_> {
 
     fn learn_from(
         &self,
-        columns: &Columns,
+        columns: &Features,
         mut list: Vec<Batch>,
         untold: &[(Launches, Vec<OwnerId>)],
         known: Known,
         dynamic: &[MicroJoules],
-    ) -> Found {
+    ) -> Estimate {
         let mean = self.mean_seconds();
         let mut launched = self.batches(untold.iter().map(|(batch, owners)| (batch, owners)), columns, mean);
         // They run later than they are launched: until their process's waits end.
@@ -75,7 +75,7 @@ impl Gpu<'_> {
         all.filter(|(busy, _)| busy.device == self.device)
     }
 
-    fn runs(&self, columns: &Columns) -> Vec<Run> {
+    fn runs(&self, columns: &Features) -> Vec<Run> {
         let ns = |at: KtimeNs| at.ns_since(self.start);
         let run = |(busy, owner): (&GpuBusy, OwnerId)| {
             let (from, until) = (ns(busy.from), ns(busy.until));
@@ -87,7 +87,7 @@ impl Gpu<'_> {
     }
 
     /// How coarse each column is: kernels of a stack that follow each other are put together, and say when they ran as a whole.
-    fn coarse(&self, columns: &Columns, mean: f64) -> Vec<Coarse> {
+    fn coarse(&self, columns: &Features, mean: f64) -> Vec<Coarse> {
         let mut sums = vec![(0.0, 0.0, 0.0); columns.len()];
         for (busy, _) in self.busy() {
             let Some(sum) = columns.of_busy(busy.stack).and_then(|column| sums.get_mut(column)) else {

@@ -18,9 +18,9 @@ use energy_trace_model::profile::certainty::Column;
 /// A column whose energy has a larger relative standard deviation is not identified: where launches are counted, and where kernels are timed.
 const IDENTIFIED: f64 = 0.07;
 const IDENTIFIED_BY_TIME: f64 = 0.025;
-/// Columns whose errors go against each other more than this are a group.
+/// Features whose errors go against each other more than this are a group.
 const AGAINST: f64 = -0.5;
-/// Columns whose rows have a larger cosine are parallel.
+/// Features whose rows have a larger cosine are parallel.
 const PARALLEL: f64 = 0.999;
 /// Energies within so many standard deviations cannot be ruled out.
 const REACH: f64 = 3.0;
@@ -33,11 +33,11 @@ const LEAST: f64 = 1e-3;
 
 /// What is known about columns.
 #[derive(Debug, Default)]
-pub(super) struct Sureness {
+pub(super) struct Uncertainty {
     pub(super) columns: Vec<Column>,
     /// Relative covariance of their energies.
     relative: Vec<f64>,
-    /// Columns that cannot be told apart, in groups.
+    /// Features that cannot be told apart, in groups.
     pub(super) groups: Vec<Vec<usize>>,
     /// Condition number of the normal equations, scaled to a unit diagonal.
     pub(super) condition: f64,
@@ -53,13 +53,13 @@ pub(super) struct Certain {
 }
 
 /// From a problem, its fit, and those of other durations and orders that are possible, with what each counts for.
-pub(super) fn sureness(
+pub(super) fn uncertainty(
     problem: &Problem,
     fit: &Fit,
     others: &[(f64, Vec<f64>)],
     certain: Certain,
     total: Total,
-) -> Sureness {
+) -> Uncertainty {
     let Certain { believed, timed } = certain;
     let identified = if timed { IDENTIFIED_BY_TIME } else { IDENTIFIED };
     let n = problem.columns;
@@ -67,7 +67,7 @@ pub(super) fn sureness(
     if n == 0 || (n == 1 && total == Total::Counted) {
         let least = if believed { 1.0 } else { 0.0 };
         let columns = vec![Column { identified: believed, bounds: (least, 1.0) }; n];
-        return Sureness { columns, relative: vec![0.0; n * n], condition: 1.0, ..Sureness::default() };
+        return Uncertainty { columns, relative: vec![0.0; n * n], condition: 1.0, ..Uncertainty::default() };
     }
     let mut covariance = covariance(problem, fit);
     others.iter().for_each(|(weight, parts)| add_square(&mut covariance, parts, &fit.parts, *weight));
@@ -91,20 +91,20 @@ pub(super) fn sureness(
         Column { identified: !unsure[c], bounds: ((1.0 - reach).max(0.0), (1.0 + reach).min(most)) }
     };
     let held: Vec<f64> = fit.parts.iter().map(|part| part.max(LEAST)).collect();
-    Sureness {
+    Uncertainty {
         columns: (0..n).map(column).collect(),
         relative: match total {
             Total::Counted => {
                 derivative::relative(problem.windows(), &fit.parts, &held, &energies, &covariance)
             }
-            Total::Foretold => (0..n * n).map(|at| foretold(&covariance, &held, at)).collect(),
+            Total::Predicted => (0..n * n).map(|at| foretold(&covariance, &held, at)).collect(),
         },
         groups,
         condition: problem.normal(&fit.trust, |_| true).condition().powi(2),
     }
 }
 
-impl Sureness {
+impl Uncertainty {
     /// Adds another relative covariance of the columns' energies.
     pub(super) fn add(&mut self, relative: &[f64]) {
         self.relative.iter_mut().zip(relative).for_each(|(sum, other)| *sum += other);
@@ -175,7 +175,7 @@ fn add_blur(covariance: &mut [f64], inverse: &[f64], blurred: &[f64], deviation:
     }
 }
 
-/// Columns that are not known and whose errors go against each other, or whose rows are parallel.
+/// Features that are not known and whose errors go against each other, or whose rows are parallel.
 fn groups_of(
     covariance: &[f64],
     deviation: &[f64],

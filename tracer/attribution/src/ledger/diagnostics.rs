@@ -71,8 +71,8 @@ fn of_launches(learned: &Learned) -> Vec<DomainDiagnostic> {
 /// The run does not show watts; where there was a fit, which checks failed.
 fn unidentified(power_model: &PowerModel) -> Option<DomainDiagnostic> {
     let PowerModel::Unidentified(model) = power_model else { return None };
-    let failed = model.iter().flat_map(|model| model.gates.each()).filter(|gate| !gate.passed);
-    Some(DomainDiagnostic::ModelCpuTime { failed: failed.map(|gate| gate.check).collect() })
+    let failed = model.iter().flat_map(|model| model.validity.each()).filter(|check| !check.passed);
+    Some(DomainDiagnostic::ModelCpuTime { failed: failed.map(|check| check.check).collect() })
 }
 
 /// The log of a meter was moved in time.

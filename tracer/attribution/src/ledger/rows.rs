@@ -76,6 +76,6 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
 /// What became of the learned powers, where there are any.
 fn weights(grounds: &CpuGrounds) -> Option<Weights> {
     let CpuGrounds { power_model, weighted, eta, exponent, .. } = grounds;
-    let gates = power_model.model()?.gates;
-    Some(Weights { gates, used: *weighted, siblings: *eta, frequency: *exponent })
+    let validity = power_model.model()?.validity;
+    Some(Weights { validity, used: *weighted, siblings: *eta, frequency: *exponent })
 }

@@ -32,7 +32,7 @@ use crate::power_model::drift;
 use crate::power_model::refine::refine;
 use crate::power_model::validity::checks_of;
 use crate::time::occupancy::Presence;
-use energy_trace_model::profile::validity::Gates;
+use energy_trace_model::profile::validity::ValidityChecks;
 
 /// Classes with less than this part of the CPU time share one weight.
 const SMALLEST_PART: f64 = 0.01;
@@ -77,7 +77,7 @@ pub(crate) struct Model {
     /// The standard deviation of each column's watts by what the changes of mixes show alone, where a thread outruns the timer.
     pub(crate) by_mix: Option<Vec<f64>>,
     /// Whether the watts may split energy.
-    pub(crate) gates: Gates,
+    pub(crate) validity: ValidityChecks,
 }
 
 /// Learns the watts of each class.
@@ -113,13 +113,13 @@ pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
     let others = others.filter(|(probability, _)| *probability > 1e-3).collect();
     let (design, mut fit) = drift::follow(design, fit, &chains);
     refine(&mut fit, &design, &chains, &rates, evidence);
-    let gates = checks_of(&design, &fit, shared);
+    let validity = checks_of(&design, &fit, shared);
     let by_mix = chains.outrun().then(|| {
         let forgetful = chains.forgetful();
         by_mix(&Design::new(windows, evidence.parts, &chains, &forgetful, columns, column), &chains)
     });
-    let model = Model { column_of, chains, rates, design, fit, others, by_mix, gates };
-    if gates.open() { PowerModel::Known(model) } else { PowerModel::Unidentified(Some(model)) }
+    let model = Model { column_of, chains, rates, design, fit, others, by_mix, validity };
+    if validity.open() { PowerModel::Known(model) } else { PowerModel::Unidentified(Some(model)) }
 }
 
 impl Model {

@@ -8,7 +8,7 @@ use crate::numerics::normal_equations::NormalEquations;
 use crate::power_model::design::Design;
 use crate::power_model::design::predicted;
 use crate::power_model::fit::{FLOOR, Fit, PRIOR_SD, Shared};
-use energy_trace_model::profile::validity::Gates;
+use energy_trace_model::profile::validity::ValidityChecks;
 
 const FOLDS: usize = 5;
 const BLOCK_NS: u64 = 500_000_000;
@@ -17,9 +17,9 @@ const BLOCK_NS: u64 = 500_000_000;
 const ALIKE: f64 = 0.03;
 
 /// What a fit shows at each check.
-pub(crate) fn checks_of(design: &Design, fit: &Fit, shared: Option<Shared>) -> Gates {
+pub(crate) fn checks_of(design: &Design, fit: &Fit, shared: Option<Shared>) -> ValidityChecks {
     let blocks = blocks_of(design);
-    Gates {
+    ValidityChecks {
         gain: gain(design, fit, &blocks),
         condition: condition(design, fit),
         apart: halves_apart(design, fit, &blocks, shared),

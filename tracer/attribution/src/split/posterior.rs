@@ -42,7 +42,7 @@ struct PartTimes {
     holders: Vec<Holder>,
     /// Seconds of each column that come of the thread's mix.
     mixed: Vec<(usize, f64)>,
-    /// Columns of its samples, and how probably it was the one or the other throughout (`steady::hold`).
+    /// Columns of its samples, and how probably it was the one or the other throughout (`stationary_windows`).
     left: usize,
     right: usize,
     unchanged: (f64, bool),

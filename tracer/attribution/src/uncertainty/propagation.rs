@@ -142,7 +142,7 @@ fn columns(
 ) -> Vec<Column> {
     let (fit, n) = (&model.fit, model.design.columns);
     // Watts that failed a check are nobody's, and how sure the fit is of them is no guide.
-    let assumed = |c: usize| aliasing[c] != Aliasing::Free || !model.gates.sound();
+    let assumed = |c: usize| aliasing[c] != Aliasing::Free || !model.validity.sound();
     // Where a thread outruns the timer, watts that the changes of its mix do not show are the chain's assumption.
     let deviation = |c: usize| {
         let of_fit = covariance[c * n + c].max(0.0).sqrt();

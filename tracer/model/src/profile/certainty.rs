@@ -10,7 +10,7 @@
 //! given in equal parts to several calls, because nothing tells which of them asked, and of which S has the part p_o: it may all be one
 //! call's. Leaves out the sensor's own error, which no counter shows.
 
-use super::validity::Gates;
+use super::validity::ValidityChecks;
 use crate::recording::record::DomainClass;
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -71,9 +71,9 @@ pub struct Part {
 /// What became of a domain's learned watts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
-    /// What was found at the gates.
-    pub gates: Gates,
-    /// Whether they split the energy: they passed all gates, and the reader did not choose otherwise.
+    /// What was found at the validity.
+    pub validity: ValidityChecks,
+    /// Whether they split the energy: they passed all validity, and the reader did not choose otherwise.
     pub used: bool,
     /// η: two busy hardware threads of one core were taken to draw 1 + η times what one does; `None` where the machine names none that share a
     /// core, or none were busy together.
@@ -101,7 +101,7 @@ pub struct Certainty {
 
 /// How sure the energy of some rows is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sureness {
+pub struct Uncertainty {
     /// 95 % interval; where there are bounds, at least these: what the run does not show is no narrower for being computed.
     pub ci95: (MicroJoules, MicroJoules),
     /// Least and most that the run allows, where it does not show what functions draw.
@@ -174,7 +174,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Variance by what may be another call's, and that what is another call's may be theirs.
-    fn by_askers(&self) -> f64 {
+    fn by_requesters(&self) -> f64 {
         let variance = |claim: &Claim| claim.joules * (claim.of.whole - claim.joules);
         self.open_claims().map(|claim| variance(claim).max(0.0)).sum()
     }
@@ -189,7 +189,7 @@ impl<'a> Collector<'a> {
             }
         }
         let idle = self.of.idle_joules * self.seconds / self.of.all_seconds.max(1e-9);
-        by_watts.max(0.0) + self.sampling(self.variance) + idle * idle + self.by_askers()
+        by_watts.max(0.0) + self.sampling(self.variance) + idle * idle + self.by_requesters()
     }
 
     fn sampling(&self, variance: f64) -> f64 {
@@ -221,7 +221,7 @@ impl<'a> Collector<'a> {
     }
 
     /// How far below and above what it was given the energy may be of columns whose watts the run does not show.
-    fn unshown(&self) -> (f64, f64) {
+    fn unobserved(&self) -> (f64, f64) {
         let columns = self.by_column.iter().zip(&self.of.columns).filter(|(_, column)| !column.identified);
         columns.fold((0.0, 0.0), |(below, above), (energy, Column { bounds, .. })| {
             (
@@ -234,9 +234,9 @@ impl<'a> Collector<'a> {
     /// Least and most energy; `None` where it is known who asked, and watts are known, or `shown`: what is not known of them makes no
     /// difference to the whole.
     fn bounds(&self, shown: bool) -> Option<(f64, f64)> {
-        let unclear = self.by_askers().sqrt() > UNCLEAR * self.energy().abs();
-        let unshown = !shown && self.unshown() != (0.0, 0.0);
-        (unclear || unshown).then(|| (self.end(End::Least), self.end(End::Most)))
+        let unclear = self.by_requesters().sqrt() > UNCLEAR * self.energy().abs();
+        let unobserved = !shown && self.unobserved() != (0.0, 0.0);
+        (unclear || unobserved).then(|| (self.end(End::Least), self.end(End::Most)))
     }
 }
 
@@ -247,7 +247,7 @@ impl Certainty {
         rows: &[usize],
         included: impl Fn(DomainClass) -> bool,
         energy: MicroJoules,
-    ) -> Sureness {
+    ) -> Uncertainty {
         let collect = |domain| {
             let mut collector = Collector::new(domain);
             rows.iter().for_each(|&row| collector.add(row));
@@ -255,8 +255,8 @@ impl Certainty {
         };
         let domains = self.domains.iter().filter(|domain| domain.class.is_some_and(&included));
         let collectors: Vec<Collector<'_>> = domains.map(collect).collect();
-        let unshown = collectors.iter().map(Collector::unshown);
-        let (below, above) = unshown.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let unobserved = collectors.iter().map(Collector::unobserved);
+        let (below, above) = unobserved.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let shown = below + above <= UNCLEAR * collectors.iter().map(|one| one.energy().abs()).sum::<f64>();
         let (mut variance, mut low, mut high, mut open) = (0.0, 0.0, 0.0, false);
         for collector in collectors {
@@ -276,7 +276,7 @@ impl Certainty {
         let (least, most) = bounds.unwrap_or((energy, energy));
         let (below, above) = if open { (0.0, 0.0) } else { (below, above) };
         let ci95 = (at_least(energy - half - joules(below)), energy + half + joules(above));
-        Sureness { ci95: (ci95.0.min(least), ci95.1.max(most)), bounds }
+        Uncertainty { ci95: (ci95.0.min(least), ci95.1.max(most)), bounds }
     }
 }
 
@@ -307,7 +307,7 @@ mod tests {
         Certainty { domains: vec![domain] }
     }
 
-    fn sure(certainty: &Certainty, rows: &[usize], joules: i64) -> super::Sureness {
+    fn sure(certainty: &Certainty, rows: &[usize], joules: i64) -> super::Uncertainty {
         certainty.of(rows, |_| true, MicroJoules::from_uj(joules * 1_000_000))
     }
 

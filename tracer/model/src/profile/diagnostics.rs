@@ -216,10 +216,10 @@ impl DomainDiagnostic {
             Self::GpuUnattributed => "gpu-unattributed",
             Self::GpuSplit(GpuSplit { by: SplitBy::Kernels { .. }, .. }) => "gpu-by-kernels",
             Self::GpuSplit(_) => "gpu-by-launches",
-            Self::GpuNotToldApart { .. } => "gpu-not-told-apart",
+            Self::GpuNotToldApart { .. } => "gpu-launches-not-identifiable",
             Self::ModelCpuTime { .. } => "model-cpu-time",
-            Self::SamplesInStep => "samples-in-step",
-            Self::LessBesideOthers { .. } => "less-beside-others",
+            Self::SamplesInStep => "sampling-aliased",
+            Self::LessBesideOthers { .. } => "cpu-contention",
             Self::IdleAboveCounter { .. } => "idle-above-counter",
             Self::MeterLag { .. } => "meter-lag",
         }

@@ -1,4 +1,4 @@
-//! Whether the watts that a run taught may split its energy: three gates, with what was found at each.
+//! Whether the watts that a run taught may split its energy: three validity, with what was found at each.
 //!
 //! * *Cross-validation*: watts fitted to the other four fifths of the run predict a fifth better than the mean power does. The value is the
 //!   mean gain in its own standard errors.
@@ -17,9 +17,9 @@ const MOST_CONDITION: f64 = 30.0;
 /// The halves may be this many of their standard deviations apart.
 const MOST_APART: f64 = 2.0;
 
-/// What was found at the gates.
+/// What was found at the validity.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Gates {
+pub struct ValidityChecks {
     /// Cross-validation: the gain in standard errors.
     pub gain: f64,
     /// The condition number; endless where a function's times are a sum of others'.
@@ -50,9 +50,9 @@ impl ValidityCheck {
     }
 }
 
-/// One gate.
+/// What one check found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Gate {
+pub struct CheckResult {
     /// Which one.
     pub check: ValidityCheck,
     /// What was found.
@@ -63,28 +63,28 @@ pub struct Gate {
     pub passed: bool,
 }
 
-impl Gates {
-    /// All gates, in the order in which they are described.
-    pub fn each(&self) -> [Gate; 3] {
-        let gate = |check, value, limit, passed| Gate { check, value, limit, passed };
+impl ValidityChecks {
+    /// All validity, in the order in which they are described.
+    pub fn each(&self) -> [CheckResult; 3] {
+        let check = |check, value, limit, passed| CheckResult { check, value, limit, passed };
         [
-            gate(ValidityCheck::CrossValidation, self.gain, LEAST_GAIN, self.gain > LEAST_GAIN),
-            gate(
+            check(ValidityCheck::CrossValidation, self.gain, LEAST_GAIN, self.gain > LEAST_GAIN),
+            check(
                 ValidityCheck::ConditionNumber,
                 self.condition,
                 MOST_CONDITION,
                 self.condition < MOST_CONDITION,
             ),
-            gate(ValidityCheck::SplitHalf, self.apart, MOST_APART, self.apart < MOST_APART),
+            check(ValidityCheck::SplitHalf, self.apart, MOST_APART, self.apart < MOST_APART),
         ]
     }
 
     /// Whether the watts may split energy.
     pub fn open(&self) -> bool {
-        self.each().iter().all(|gate| gate.passed)
+        self.each().iter().all(|check| check.passed)
     }
 
-    /// Whether the watts are those that the run shows, be they of use or not: all gates but the first are open.
+    /// Whether the watts are those that the run shows, be they of use or not: all checks but the first passed.
     pub fn sound(&self) -> bool {
         let [_, condition, halves] = self.each();
         condition.passed && halves.passed
@@ -93,22 +93,22 @@ impl Gates {
 
 #[cfg(test)]
 mod tests {
-    use super::Gates;
+    use super::ValidityChecks;
 
-    /// Each gate closes by itself, at its limit and at what is no number; only the first leaves the watts sound.
+    /// Each check fails by itself, at its limit and at what is no number; only the first leaves the watts sound.
     #[test]
     fn each_gate_closes() {
-        let open = Gates { gain: 2.1, condition: 29.0, apart: 1.9 };
+        let open = ValidityChecks { gain: 2.1, condition: 29.0, apart: 1.9 };
         assert!(open.open() && open.sound());
         for closed in [
-            Gates { condition: 30.0, ..open },
-            Gates { condition: f64::INFINITY, ..open },
-            Gates { apart: 2.0, ..open },
-            Gates { apart: f64::NAN, ..open },
+            ValidityChecks { condition: 30.0, ..open },
+            ValidityChecks { condition: f64::INFINITY, ..open },
+            ValidityChecks { apart: 2.0, ..open },
+            ValidityChecks { apart: f64::NAN, ..open },
         ] {
             assert!(!closed.open() && !closed.sound(), "{closed:?}");
         }
-        let useless = Gates { gain: 2.0, ..open };
+        let useless = ValidityChecks { gain: 2.0, ..open };
         assert!(!useless.open() && useless.sound());
     }
 }

@@ -6,7 +6,7 @@
 use super::fold::Cost;
 use super::{DomainChoice, run, sampling_error};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::certainty::Sureness;
+use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
 
@@ -18,7 +18,7 @@ const STOLEN: (u64, u64) = (7, 10);
 const STOLEN_FROM: u64 = 50;
 
 /// Says how sure a number is: its interval, its bounds and its flags.
-pub(crate) struct Judge<'a> {
+pub(crate) struct Uncertainties<'a> {
     profile: &'a Profile,
     /// The energy that intervals are of.
     pub(crate) choice: DomainChoice,
@@ -26,21 +26,21 @@ pub(crate) struct Judge<'a> {
     hz: u64,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> Uncertainties<'a> {
     pub(crate) fn new(profile: &'a Profile) -> Self {
         let samples = profile.rows.iter().map(|row| row.samples).fold(0, u64::saturating_add);
         Self { profile, choice: run::headline(profile), samples, hz: profile.run.header.sample_hz.into() }
     }
 
     /// How sure the cost of these rows is.
-    pub(crate) fn sureness(&self, cost: &Cost, rows: &[usize]) -> Sureness {
-        self.sureness_in(self.choice, cost, rows)
+    pub(crate) fn uncertainty(&self, cost: &Cost, rows: &[usize]) -> Uncertainty {
+        self.uncertainty_in(self.choice, cost, rows)
     }
 
-    fn sureness_in(&self, choice: DomainChoice, cost: &Cost, rows: &[usize]) -> Sureness {
+    fn uncertainty_in(&self, choice: DomainChoice, cost: &Cost, rows: &[usize]) -> Uncertainty {
         let energy = run::chosen(&cost.energy, choice);
         if self.profile.certainty.domains.is_empty() {
-            return Sureness {
+            return Uncertainty {
                 ci95: sampling_error::interval(energy, cost.samples, self.samples),
                 bounds: None,
             };
@@ -49,7 +49,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Words for the reader about a group.
-    pub(crate) fn flags(&self, cost: &Cost, sureness: &Sureness) -> Vec<&'static str> {
+    pub(crate) fn flags(&self, cost: &Cost, uncertainty: &Uncertainty) -> Vec<&'static str> {
         let estimated = cost.energy.iter().any(|(class, energy)| {
             let worst = run::quality(self.profile, DomainChoice::Class(class));
             energy != MicroJoules::ZERO && worst == Some(Quality::Estimated)
@@ -61,7 +61,7 @@ impl<'a> Judge<'a> {
         let flags = [
             ("low-samples", (1..FEW_SAMPLES).contains(&cost.samples)),
             ("estimated", estimated),
-            ("unidentified", sureness.bounds.is_some()),
+            ("unidentified", uncertainty.bounds.is_some()),
             ("stolen-time", cost.samples > 0 && stolen),
             ("dram:time", cost.energy[DomainClass::Dram] != MicroJoules::ZERO),
         ];
