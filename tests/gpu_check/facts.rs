@@ -181,25 +181,11 @@ fn empty() -> Recording {
     let thread = Thread { key: ThreadKey::new(0), process, tid: Tid::new(7), name: "main".to_owned() };
     Recording {
         header: header(),
-        domains: vec![],
-        readings: BTreeMap::new(),
-        sleeps: vec![],
         processes: vec![program],
         threads: vec![thread],
         frames: vec![frame(FrameKind::Native, "main")],
         stacks: vec![StackNode { parent: None, frame: FrameId::new(0) }],
-        build_ids: BTreeMap::new(),
-        background: vec![],
-        slices: vec![],
-        unsampled: vec![],
-        samples: vec![],
-        requests: Default::default(),
-        gpu: GpuWork::default(),
-        gpu_facts: Default::default(),
-        cores: Default::default(),
-        clocks: Default::default(),
-        summary: None,
-        diagnostics: vec![],
+        ..Recording::default()
     }
 }
 

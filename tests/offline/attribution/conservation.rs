@@ -45,24 +45,9 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
     Recording {
         header,
         domains,
-        readings: BTreeMap::new(),
-        sleeps: vec![],
-        gpu_facts: Default::default(),
-        cores: Default::default(),
-        clocks: Default::default(),
-        processes: vec![],
-        threads: vec![],
-        frames: vec![],
-        stacks: vec![],
-        build_ids: BTreeMap::new(),
         background: (0..3).map(stranger).collect(),
-        slices: vec![],
-        unsampled: vec![],
-        samples: vec![],
-        requests: Requests::default(),
-        gpu: GpuWork::default(),
         summary: Some(Summary { start, end, ..Summary::default() }),
-        diagnostics: vec![],
+        ..Recording::default()
     }
 }
 

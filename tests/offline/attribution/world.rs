@@ -149,10 +149,6 @@ impl World {
             runtime: None,
         };
         Recording {
-            sleeps: Vec::new(),
-            gpu_facts: Default::default(),
-            cores: Default::default(),
-            clocks: Default::default(),
             header: header(sockets, hz),
             domains: (0..self.sockets).map(package).collect(),
             readings,
@@ -161,18 +157,14 @@ impl World {
             frames: (0..3).map(|f| frame(&format!("f{f}"))).collect(),
             stacks: (0..3).map(|f| StackNode { parent: None, frame: FrameId::new(f) }).collect(),
             build_ids: [].into(),
-            background: vec![],
             slices: self.slices(),
-            unsampled: vec![],
             samples: self.samples(hz, &mut random),
-            requests: Requests::default(),
-            gpu: GpuWork::default(),
             summary: Some(Summary {
                 start: KtimeNs::from_ns(BOOT + MS),
                 end: KtimeNs::from_ns(BOOT + self.length),
                 ..Summary::default()
             }),
-            diagnostics: vec![],
+            ..Recording::default()
         }
     }
 }

@@ -20,30 +20,20 @@ pub(crate) fn of(world: &World) -> Recording {
     let functions = world.watts.len() as u32;
     let processes = world.process_of.iter().max().map_or(1, |most| most + 1);
     Recording {
-        build_ids: Default::default(),
         background: strangers(world),
-        requests: Default::default(),
-        gpu: Default::default(),
-        sleeps: Vec::new(),
-        gpu_facts: Default::default(),
         cores: cores(world),
-        clocks: Default::default(),
         header: header(sockets, world.sampler.hz),
         domains: (0..count).map(|socket| package(socket, world)).collect(),
-        readings: BTreeMap::new(),
         processes: (0..processes).map(process).collect(),
         threads: (0..).zip(&world.process_of).map(|(key, process)| thread(key, *process)).collect(),
         frames: (0..functions).map(frame).collect(),
         stacks: (0..functions).map(|f| StackNode { parent: None, frame: FrameId::new(f) }).collect(),
-        slices: vec![],
-        unsampled: vec![],
-        samples: vec![],
         summary: Some(Summary {
             start: KtimeNs::from_ns(BOOT),
             end: KtimeNs::from_ns(BOOT + world.length),
             ..Summary::default()
         }),
-        diagnostics: vec![],
+        ..Recording::default()
     }
 }
 

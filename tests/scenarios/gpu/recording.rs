@@ -42,7 +42,6 @@ pub(crate) fn recording(
         header: header(),
         domains: vec![domain(baseline)],
         readings: BTreeMap::from([(DomainId::new(0), readings.iter().map(reading).collect())]),
-        sleeps: vec![],
         processes: vec![Process {
             key: process,
             pid: Pid::new(7),
@@ -54,18 +53,9 @@ pub(crate) fn recording(
         threads: vec![thread],
         frames,
         stacks,
-        build_ids: BTreeMap::new(),
-        background: vec![],
-        slices: vec![],
-        unsampled: vec![],
-        samples: vec![],
-        requests: Requests::default(),
         gpu: GpuWork { launches: launches(world), waits: waits(world), ..GpuWork::default() },
-        gpu_facts: Default::default(),
-        cores: Default::default(),
-        clocks: Default::default(),
         summary: Some(Summary { start: at(0), end: at(end), ..Summary::default() }),
-        diagnostics: vec![],
+        ..Recording::default()
     }
 }
 

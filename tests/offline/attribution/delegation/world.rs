@@ -55,26 +55,11 @@ impl World {
         };
         let reading = |n: u64| Reading { at: ms(n * 10), value: CounterValue::MicroJoules(n * 10_000) };
         let recording = Recording {
-            build_ids: BTreeMap::new(),
-            background: vec![],
-            sleeps: vec![],
-            gpu_facts: Default::default(),
-            cores: Default::default(),
-            clocks: Default::default(),
             header,
             domains: vec![domain],
             readings: BTreeMap::from([(id, (0..=10).map(reading).collect())]),
-            processes: vec![],
-            threads: vec![],
-            frames: vec![],
-            stacks: vec![],
-            slices: vec![],
-            unsampled: vec![],
-            samples: vec![],
-            requests: Requests::default(),
-            gpu: GpuWork::default(),
             summary: Some(Summary { start: ms(0), end: ms(100), ..Summary::default() }),
-            diagnostics: vec![],
+            ..Recording::default()
         };
         Self { recording }
     }

@@ -56,7 +56,6 @@ mod tests {
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
     use energy_trace_model::recording::Recording;
     use energy_trace_model::recording::record::{Frame, FrameKind, Header, StackNode};
-    use std::collections::BTreeMap;
 
     fn frame(kind: FrameKind, name: &str, line: u32) -> Frame {
         let (name, module, file) = (name.to_owned(), "m".to_owned(), String::new());
@@ -78,25 +77,11 @@ mod tests {
         }
         let recording = Recording {
             header,
-            domains: vec![],
-            readings: BTreeMap::new(),
-            sleeps: Vec::new(),
-            gpu_facts: Default::default(),
-            cores: Default::default(),
-            clocks: Default::default(),
-            processes: vec![],
-            threads: vec![],
             frames,
             stacks: nodes,
-            build_ids: BTreeMap::new(),
-            background: vec![],
-            slices: vec![],
-            unsampled: vec![],
-            samples: vec![],
             requests: energy_trace_model::recording::Requests::default(),
             gpu: energy_trace_model::recording::record::GpuWork::default(),
-            summary: None,
-            diagnostics: vec![],
+            ..Recording::default()
         };
         (recording, leaves)
     }

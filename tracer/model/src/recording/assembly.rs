@@ -6,13 +6,12 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, GpuWork, KernelTier,
-    LaunchStacks, Launches, Name, Process, Record, Sample, Slice, StackNode, Thread, Unsampled, Wait, Wake,
+    Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, KernelTier, LaunchStacks,
+    Launches, Name, Process, Record, Sample, Slice, StackNode, Thread, Unsampled, Wait, Wake,
 };
-use super::tables::{GpuFacts, Recording, Requests};
+use super::tables::Recording;
 use crate::clock::KtimeNs;
 use crate::ids::{DomainId, FrameId, StackId, ThreadKey};
-use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// Why a record cannot belong to this recording.
@@ -49,28 +48,7 @@ impl Assembly {
     pub(super) fn add(&mut self, record: Record) -> Result<(), Nonsense> {
         match (&mut self.recording, record) {
             (None, Record::Header(header)) => {
-                self.recording = Some(Recording {
-                    header,
-                    domains: Vec::new(),
-                    readings: BTreeMap::new(),
-                    sleeps: Vec::new(),
-                    gpu_facts: GpuFacts::default(),
-                    cores: Vec::new(),
-                    clocks: Clocks::new(),
-                    processes: Vec::new(),
-                    threads: Vec::new(),
-                    frames: Vec::new(),
-                    stacks: Vec::new(),
-                    build_ids: BTreeMap::new(),
-                    background: Vec::new(),
-                    slices: Vec::new(),
-                    unsampled: Vec::new(),
-                    samples: Vec::new(),
-                    requests: Requests::default(),
-                    gpu: GpuWork::default(),
-                    summary: None,
-                    diagnostics: Vec::new(),
-                });
+                self.recording = Some(Recording { header, clocks: Clocks::new(), ..Recording::default() });
                 Ok(())
             }
             (None, _) => Err(Nonsense::NoHeader),

@@ -192,7 +192,6 @@ mod tests {
     use crate::ids::{CpuId, FrameId, StackId, ThreadKey};
     use crate::recording::Recording;
     use crate::recording::record::{Frame, FrameKind, Header, Name, Sample, StackNode, StackStatus};
-    use std::collections::BTreeMap;
 
     fn name(name: &str, line: u32) -> Name {
         Name { name: name.into(), file: "f.cc".into(), line }
@@ -222,26 +221,11 @@ mod tests {
             status: StackStatus::Complete,
         };
         Recording {
-            sleeps: Vec::new(),
-            gpu_facts: Default::default(),
-            cores: Default::default(),
-            clocks: Default::default(),
             header,
-            domains: vec![],
-            readings: BTreeMap::new(),
-            processes: vec![],
-            threads: vec![],
             frames: vec![frame("main"), frame("f")],
             stacks: vec![node(None, 0), node(Some(0), 1), node(Some(1), 1)],
-            build_ids: BTreeMap::new(),
-            background: vec![],
-            slices: vec![],
-            unsampled: vec![],
             samples: times.iter().flat_map(|&at| [sample(at, 1), sample(at, 2)]).collect(),
-            requests: Default::default(),
-            gpu: Default::default(),
-            summary: None,
-            diagnostics: vec![],
+            ..Recording::default()
         }
     }
 

@@ -10,8 +10,8 @@ use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One run, whole in memory. Ids are positions in the tables.
-#[derive(Clone, Debug, PartialEq)]
+/// One run, whole in memory. Ids are positions in the tables. The default is a run in which nothing happened.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
     /// The run.
     pub header: Header,
