@@ -1,6 +1,6 @@
 //! Facts about the whole run that every report needs: its sums, how far they can be trusted, how whole its stacks are.
 //!
-//! Leaves out what is doubtful about them (`doubts.rs`).
+//! Leaves out what should be doubted about them (`diagnostics.rs`).
 
 use super::DomainChoice;
 use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile};
