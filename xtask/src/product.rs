@@ -1,10 +1,14 @@
 //! Building the product for use, and its tests that are tasks.
 
 use crate::bpf::{self, Warnings};
-use crate::command::run;
+use crate::command::{find, run};
 use crate::setup::{self, Purpose};
 use crate::workspace::Workspace;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use object::Object as _;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// `cargo xtask build`.
@@ -19,7 +23,22 @@ pub(crate) fn build(workspace: &Workspace, purpose: Purpose) -> Result<()> {
     build_probes(workspace, purpose)?;
     eprintln!("build: energy-trace (release), and beside it the library for --gpu kernel");
     let packages = ["--package", "energy-trace", "--package", "energy-trace-cupti"];
-    run(workspace.cargo().args(["build", "--release"]).args(packages))
+    run(workspace.cargo().args(["build", "--release"]).args(packages))?;
+    set_debug_aside(&workspace.binary())
+}
+
+/// Moves what a debugger needs out of a binary into `NAME.debug` beside it, by binutils; without those the binary stays large.
+fn set_debug_aside(binary: &Path) -> Result<()> {
+    let bytes = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
+    let has_debug = object::File::parse(&*bytes)?.section_by_name(".debug_line").is_some();
+    let Some(objcopy) = find("objcopy").filter(|_| has_debug) else { return Ok(()) };
+    let (debug, small) = (binary.with_extension("debug"), binary.with_extension("small"));
+    run(Command::new(&objcopy).arg("--only-keep-debug").args([binary, &debug]))?;
+    let mut link = OsString::from("--add-gnu-debuglink=");
+    link.push(&debug);
+    run(Command::new(&objcopy).arg("--strip-all").arg(link).args([binary, &small]))?;
+    // A new file in its place: cargo keeps the other name of the old one.
+    fs::rename(&small, binary).with_context(|| format!("cannot replace {}", binary.display()))
 }
 
 /// Sets up for `purpose` and builds the BPF programs, without which the product cannot be compiled.

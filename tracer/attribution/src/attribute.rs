@@ -2,8 +2,9 @@
 //!
 //! Leaves out what each of them does.
 
-use crate::delegation::{self, Behalf, Sourced};
-use crate::ledger::account::{Account, Basis, account};
+use crate::delegation::{self, Delegation, Sourced};
+use crate::ledger::account::Account;
+use crate::ledger::basis::Basis;
 use crate::ledger::{diagnostics, rows};
 use crate::power_model::classes;
 use crate::time::background::BackgroundProcesses;
@@ -31,7 +32,7 @@ pub fn attribute(recording: &Recording, options: &Options) -> Profile {
     let rows = match options.view {
         View::Physical => delegation::physical(&owners),
         View::Logical => {
-            let logical = delegation::logical(recording, &found.behalf, &owners);
+            let logical = delegation::logical(recording, &found.delegation, &owners);
             profile.frames.extend(logical.frames);
             profile.stacks.extend(logical.stacks);
             logical.rows
@@ -44,7 +45,7 @@ pub fn attribute(recording: &Recording, options: &Options) -> Profile {
 /// What is found out before anybody asks for rows.
 struct Found {
     time: CpuTime,
-    behalf: Behalf,
+    delegation: Delegation,
     accounts: Vec<Account>,
     diagnostics: Vec<Diagnostic>,
 }
@@ -53,14 +54,14 @@ impl Found {
     fn of(recording: &Recording, accounting: Accounting) -> Self {
         let span = span_of(recording);
         let cpus = Cpus::of(recording);
-        let strangers = BackgroundProcesses::of(&recording.slices, &recording.background);
+        let background = BackgroundProcesses::of(&recording.slices, &recording.background);
         let mut sampled =
-            SampledTime::new(&recording.slices, &recording.samples, &strangers, &recording.unsampled, span);
+            SampledTime::new(&recording.slices, &recording.samples, &background, &recording.unsampled, span);
         register_launch_owners(recording, &mut sampled);
-        let (time, behalf) = delegation::refine(recording, sampled, span);
+        let (time, delegation) = delegation::refine(recording, sampled, span);
         let class_of = classes::classes_of(recording, &time.owners);
         let woke = &recording.sleeps;
-        let launchers = &behalf.launchers;
+        let launchers = &delegation.launchers;
         let conditions = &Conditions::of(recording, &time.segments);
         let basis = Basis {
             span,
@@ -80,7 +81,7 @@ impl Found {
             .iter()
             .map(|domain| {
                 let readings = recording.readings.get(&domain.id).map_or(&[][..], Vec::as_slice);
-                let account = account(domain, readings, &basis);
+                let account = Account::of(domain, readings, &basis);
                 found.extend(diagnostics::of_domain(domain, &account, span));
                 account
             })
@@ -88,7 +89,7 @@ impl Found {
         found.extend(diagnostics::of_kernels(&recording.gpu.tiers));
         found.extend(diagnostics::of_launch_stacks(recording.gpu.stacks));
         found.extend(diagnostics::of_recording(time.overlaps, cpus.time_without_socket(&time)));
-        Self { time, behalf, accounts, diagnostics: found }
+        Self { time, delegation, accounts, diagnostics: found }
     }
 
     /// Enters what was found into a profile.

@@ -15,7 +15,7 @@
 //!    samples; `design`: the times that this makes of each window. `behind`: how far behind the counter is on average; `late`: how late it
 //!    was at each reading, where windows in which nothing ran show it; `conditions`: hardware threads that share a core
 //!    (`siblings`), and clocks of CPUs (`frequency`); `company`: CPUs that draw less beside others, whoever shares what.
-//! 5. `intensity`: how much power each function draws, where the run shows it; `speed`: when all drew more or less at once; `uncore`: the
+//! 5. `power_model`: how much power each function draws, where the run shows it; `speed`: when all drew more or less at once; `uncore`: the
 //!    shared parts of a socket. `gates`: whether that may be used at all.
 //!    `segments`: where a thread's mix changed; `steady`: windows in which no thread changed its function.
 //! 6. `share`: idle apart, the rest split by time, in integers; `posterior`: by expected time and watts; `update`: what an interval's

@@ -41,7 +41,7 @@ type SetId = u32;
 
 /// For whom owners work.
 #[derive(Debug, Default)]
-pub(crate) struct Behalf {
+pub(crate) struct Delegation {
     /// By owner; beyond its end and where `None`: for itself.
     of_owner: Vec<Option<SetId>>,
     /// Paths of equal worth.
@@ -59,7 +59,7 @@ pub(crate) struct Logical {
 }
 
 /// Makes an owner of its own of everything that a worker does on behalf of somebody. Conserves time and samples.
-pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) -> (CpuTime, Behalf) {
+pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) -> (CpuTime, Delegation) {
     let threads = Threads::of(recording, span);
     let SampledTime { segments, owners, certain, lines, overlaps } = sampled;
     let mut refiner =
@@ -78,7 +78,7 @@ pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) ->
     let busy = recording.gpu.busy.iter();
     let of_busy =
         busy.map(|busy| refiner.launcher(busy.thread, busy.stack, busy.launched, &mut time)).collect();
-    (time, Behalf { launchers: Launchers { of_batches, of_busy }, ..refiner.behalf })
+    (time, Delegation { launchers: Launchers { of_batches, of_busy }, ..refiner.behalf })
 }
 
 struct Refiner<'a> {
@@ -90,7 +90,7 @@ struct Refiner<'a> {
     refined: HashMap<(OwnerId, SetId), OwnerId>,
     base_of: HashMap<OwnerId, OwnerId>,
     set_ids: HashMap<Vec<Vec<Step>>, SetId>,
-    behalf: Behalf,
+    behalf: Delegation,
 }
 
 impl<'a> Refiner<'a> {
@@ -102,7 +102,7 @@ impl<'a> Refiner<'a> {
         let roles = owners.iter().map(role).collect();
         let numbers = (0..).zip(owners).map(|(number, owner)| (owner.owner, number)).collect();
         let (refined, base_of, set_ids) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { requesters, waits, roles, numbers, refined, base_of, set_ids, behalf: Behalf::default() }
+        Self { requesters, waits, roles, numbers, refined, base_of, set_ids, behalf: Delegation::default() }
     }
 
     fn role(&self, owner: OwnerId) -> Role {
@@ -224,7 +224,11 @@ pub(crate) fn physical(owners: &[(OwnerId, ProfileRow)]) -> Vec<Sourced> {
 }
 
 /// The logical view. `owners` holds a row for each owner, by its number (0 is `Owner::Other`, which has none).
-pub(crate) fn logical(recording: &Recording, behalf: &Behalf, owners: &[(OwnerId, ProfileRow)]) -> Logical {
+pub(crate) fn logical(
+    recording: &Recording,
+    behalf: &Delegation,
+    owners: &[(OwnerId, ProfileRow)],
+) -> Logical {
     let mut joints = Joints::new(recording);
     let mut above: HashMap<(SetId, usize, ThreadKey), Option<StackId>> = HashMap::new();
     let mut rows: Vec<Sourced> = Vec::with_capacity(owners.len());

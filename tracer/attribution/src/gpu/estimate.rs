@@ -66,7 +66,7 @@ impl Found {
             sure.add(&unseen);
             sure.add(&self.unshown(&costs, &shown));
         }
-        let Split { of_owner, residual, negative, unlooked } = foretold.unwrap_or(counted);
+        let Split { of_owner, residual, negative, unobserved } = foretold.unwrap_or(counted);
         let prior = Costs(vec![(0.0, self.prior.clone())]);
         let mut by_prior = self.split((&prior, None), &shown, owners, Total::Counted).of_owner;
         by_prior[OTHER as usize] = MicroJoules::ZERO;
@@ -77,7 +77,7 @@ impl Found {
             by_prior,
             residual,
             negative,
-            unlooked,
+            unobserved,
             idle: self.idle,
         }
     }
@@ -133,7 +133,7 @@ impl Found {
         // What a mean over time shows too late at the end, and of before the start.
         let all: f64 = self.steps.iter().map(|step| step.time.length()).sum();
         let late = joules.iter().sum::<f64>() * self.meter.mean / all.max(1e-9);
-        split.unlooked.as_joules().abs() <= late + UNLIKELY * variance.max(0.0).sqrt()
+        split.unobserved.as_joules().abs() <= late + UNLIKELY * variance.max(0.0).sqrt()
     }
 
     fn split(

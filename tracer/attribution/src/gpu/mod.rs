@@ -87,7 +87,7 @@ pub(crate) struct Charged {
     pub(crate) residual: MicroJoules,
     pub(crate) negative: MicroJoules,
     /// What the counter shows too much, or too little below zero, because its meter looks at a part of the time.
-    pub(crate) unlooked: MicroJoules,
+    pub(crate) unobserved: MicroJoules,
     /// What the GPU drew beyond its baseline because it was open.
     pub(crate) idle: MicroJoules,
     pub(crate) certainty: OwnerCertainty,

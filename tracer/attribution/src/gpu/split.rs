@@ -28,7 +28,7 @@ pub(super) struct Split {
     /// Negative energy that went to owners.
     pub(super) negative: MicroJoules,
     /// What the counter shows beyond what was foretold.
-    pub(super) unlooked: MicroJoules,
+    pub(super) unobserved: MicroJoules,
 }
 
 /// What is shared out.
@@ -114,7 +114,7 @@ impl Splitter<'_> {
 
     fn share(&self, split: &mut Split, energy: MicroJoules, weights: &Weights) {
         let ours = if self.total == Total::Foretold { from_joules(weights.joules) } else { energy };
-        split.unlooked += energy - ours;
+        split.unobserved += energy - ours;
         split.share(ours, weights);
     }
 
@@ -226,10 +226,10 @@ mod tests {
             split.of_owner,
             [uj(6_000_000 + 700_000), uj(2_200_001 + 2_000_000), uj(1_100_000 + 1_000_000)]
         );
-        assert_eq!((split.residual, split.negative, split.unlooked), (uj(-70), uj(0), uj(0)));
+        assert_eq!((split.residual, split.negative, split.unobserved), (uj(-70), uj(0), uj(0)));
         // Foretold, launches have what they are known to take; the rest of what is theirs is nobody's.
         let split = Splitter { total: Total::Foretold, ..splitter }.split(&energies, 3);
         assert_eq!(split.of_owner, [uj(6_000_000 + 700_000), uj(4_000_000), uj(2_000_000)]);
-        assert_eq!((split.residual, split.unlooked), (uj(-70), uj(300_001)));
+        assert_eq!((split.residual, split.unobserved), (uj(-70), uj(300_001)));
     }
 }

@@ -118,7 +118,7 @@ impl Sureness {
             column: column_of,
             columns: self.columns.clone(),
             relative: self.relative.clone(),
-            in_step: false,
+            aliased: false,
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::gpu::{Known, Learned};
 use crate::ledger::account::Account;
-use crate::power_model::learn::Intensity;
+use crate::ledger::charges::Grounds;
+use crate::power_model::learn::PowerModel;
 use crate::timeline::{GapReason, Lag, Span};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GpuSplit, MeterFit, SplitBy};
-use energy_trace_model::recording::record::{Domain, KernelTier, LaunchStacks, Origin, Scope};
+use energy_trace_model::recording::record::{Domain, KernelTier, LaunchStacks, Origin};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
@@ -31,16 +32,20 @@ fn of_energy(domain: &Domain, account: &Account) -> Vec<DomainDiagnostic> {
     if domain.idle.is_none() && matches!(domain.origin, Origin::Counter { .. }) {
         found.push(DomainDiagnostic::NoIdleBaseline);
     }
-    if let Some(learned) = &account.launched {
-        found.extend(of_launches(learned));
-    } else if matches!(domain.scope, Scope::Gpu(_)) {
-        found.push(DomainDiagnostic::GpuUnattributed);
+    match &account.grounds {
+        Grounds::Launches(learned) => found.extend(of_launches(learned)),
+        Grounds::Nothing => found.push(DomainDiagnostic::GpuUnattributed),
+        Grounds::CpuTime(grounds) => found.extend(unidentified(&grounds.power_model)),
     }
-    found.extend(unidentified(&account.intensity));
-    if account.certainty.in_step {
+    if account.certainty.aliased {
         found.push(DomainDiagnostic::SamplesInStep);
     }
-    found.extend(account.company.map(|eta| DomainDiagnostic::LessBesideOthers { eta }));
+    found.extend(
+        account
+            .cpu_grounds()
+            .and_then(|grounds| grounds.contention)
+            .map(|eta| DomainDiagnostic::LessBesideOthers { eta }),
+    );
     found.extend(idle_above_counter(account));
     found.extend(account.lag.map(of_lag));
     found
@@ -64,8 +69,8 @@ fn of_launches(learned: &Learned) -> Vec<DomainDiagnostic> {
 }
 
 /// The run does not show watts; where there was a fit, which checks failed.
-fn unidentified(intensity: &Intensity) -> Option<DomainDiagnostic> {
-    let Intensity::Unidentified(model) = intensity else { return None };
+fn unidentified(power_model: &PowerModel) -> Option<DomainDiagnostic> {
+    let PowerModel::Unidentified(model) = power_model else { return None };
     let failed = model.iter().flat_map(|model| model.gates.each()).filter(|gate| !gate.passed);
     Some(DomainDiagnostic::ModelCpuTime { failed: failed.map(|gate| gate.check).collect() })
 }

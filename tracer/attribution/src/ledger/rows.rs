@@ -3,6 +3,7 @@
 //! Leaves out which owners make one row (`delegation`), and where the doubts come from (`propagation`).
 
 use crate::ledger::account::Account;
+use crate::ledger::charges::CpuGrounds;
 use crate::time::cpu_time::CpuTime;
 use crate::time::owners::{Owner, OwnerId, OwnerTime};
 use energy_trace_model::profile::certainty::{Certainty, DomainCertainty, Part, Weights};
@@ -68,11 +69,13 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
         relative: of.relative.clone(),
         idle_joules: account.idle_joules,
         all_seconds: of.seconds.iter().sum(),
-        weights: account.intensity.model().map(|model| Weights {
-            gates: model.gates,
-            used: account.weighted,
-            siblings: account.eta,
-            frequency: account.exponent,
-        }),
+        weights: account.cpu_grounds().and_then(weights),
     }
+}
+
+/// What became of the learned powers, where there are any.
+fn weights(grounds: &CpuGrounds) -> Option<Weights> {
+    let CpuGrounds { power_model, weighted, eta, exponent, .. } = grounds;
+    let gates = power_model.model()?.gates;
+    Some(Weights { gates, used: *weighted, siblings: *eta, frequency: *exponent })
 }

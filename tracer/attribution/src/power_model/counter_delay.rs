@@ -12,10 +12,10 @@
 
 use crate::between_samples::markov_bridge::{Part, parts};
 use crate::power_model::evidence::Evidence;
-use crate::power_model::learn::{Intensity, Model, learn};
+use crate::power_model::learn::{Model, PowerModel, learn};
 use crate::power_model::validity::CrossValidation;
 use crate::time::conditions::Conditions;
-use crate::time::contention::{self, ALONE, Company};
+use crate::time::contention::{self, ALONE, Contention};
 use crate::time::dvfs;
 use crate::time::pieces::Piece;
 use crate::time::smt::{self, POSSIBLE, USUAL};
@@ -25,7 +25,7 @@ use energy_trace_model::profile::validity::LEAST_GAIN;
 use std::time::Duration;
 
 /// What a counter may be behind: one that moves each millisecond, or each other one.
-const BEHIND_NS: [u64; 2] = [500_000, 1_000_000];
+const DELAYS_NS: [u64; 2] = [500_000, 1_000_000];
 /// By how much the log-likelihood must rise.
 const CLEAR: f64 = 3.0;
 /// And by how much a window where CPUs are taken to slow each other: a tenth less variance. Less than that other errors of the model make up.
@@ -33,24 +33,24 @@ const EXPLAINS: f64 = 0.05;
 
 /// Intervals as their counter saw them, and the parts of the time in them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Aligned {
     pub(crate) intervals: Vec<EnergyInterval>,
     pub(crate) parts: Vec<Part>,
-    pub(crate) behind_ns: u64,
+    pub(crate) delay_ns: u64,
     /// η of hardware threads that share a core; `None` where none did.
     pub(crate) eta: Option<f64>,
     /// The exponent of clocks; `None` where they do not differ, or nobody knows, and 0 where they make no difference.
     pub(crate) exponent: Option<f64>,
 }
 
-impl Seen {
+impl Aligned {
     fn new<'p>(
         intervals: &[EnergyInterval],
         pieces: impl Iterator<Item = &'p Piece>,
         conditions: &Conditions,
-        behind_ns: u64,
+        delay_ns: u64,
     ) -> Self {
-        let earlier = |at: KtimeNs| KtimeNs::from_ns(at.as_ns().saturating_sub(behind_ns));
+        let earlier = |at: KtimeNs| KtimeNs::from_ns(at.as_ns().saturating_sub(delay_ns));
         let shifted = |interval: &EnergyInterval| EnergyInterval {
             span: Span { start: earlier(interval.span.start), end: earlier(interval.span.end) },
             ..*interval
@@ -59,7 +59,7 @@ impl Seen {
         let parts = parts(&intervals, pieces, conditions);
         let eta = parts.iter().any(|part| part.shared > 0.0).then_some(USUAL);
         let exponent = dvfs::differ(parts.iter().map(|part| part.clock)).then_some(0.0);
-        Self { intervals, parts, behind_ns, eta: None, exponent: None }.weighed(eta, exponent)
+        Self { intervals, parts, delay_ns, eta: None, exponent: None }.weighed(eta, exponent)
     }
 
     fn with_eta(self, eta: Option<f64>) -> Self {
@@ -77,69 +77,69 @@ impl Seen {
 }
 
 /// Learns the watts again where CPUs clearly draw less each beside others (`contention`); `with` is all other evidence.
-pub(crate) fn learn_company(
-    (seen, intensity): (Seen, Intensity),
-    company: &Company,
+pub(crate) fn learn_contention(
+    (aligned, power_model): (Aligned, PowerModel),
+    contention: &Contention,
     with: &Evidence<'_>,
-) -> (Seen, Intensity) {
+) -> (Aligned, PowerModel) {
     let Some(model) =
-        intensity.model().filter(|model| model.design.speed.iter().all(|speed| *speed == ALONE))
+        power_model.model().filter(|model| model.design.drift.iter().all(|drift| *drift == ALONE))
     else {
-        return (seen, intensity);
+        return (aligned, power_model);
     };
-    let mut among = seen.clone();
+    let mut among = aligned.clone();
     for part in &mut among.parts {
         let half = Duration::from_nanos(part.ns / 2);
         let start = KtimeNs::from_ns(part.at.as_ns().saturating_sub(part.ns / 2));
-        part.shared = company.beside(Span { start, end: part.at + half });
+        part.shared = contention.beside(Span { start, end: part.at + half });
     }
-    let likelihood = |eta: f64| (model.likelihood(&with.seen(&among.clone().with_eta(Some(eta)))), eta);
+    let likelihood = |eta: f64| (model.likelihood(&with.aligned(&among.clone().with_eta(Some(eta)))), eta);
     let (alone, _) = likelihood(ALONE);
     #[expect(clippy::cast_precision_loss, reason = "a count")]
     let clear = CLEAR.max(EXPLAINS * model.design.len() as f64);
     let best = contention::POSSIBLE.map(likelihood).into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
     match best {
         Some((likelihood, eta)) if likelihood > alone + clear => {
-            let seen = among.with_eta(Some(eta));
-            let intensity = learn(&with.seen(&seen));
-            (seen, intensity)
+            let aligned = among.with_eta(Some(eta));
+            let power_model = learn(&with.aligned(&aligned));
+            (aligned, power_model)
         }
-        _ => (seen, intensity),
+        _ => (aligned, power_model),
     }
 }
 
 impl<'a> Evidence<'a> {
     /// With intervals and parts.
-    pub(crate) fn seen<'s>(&self, seen: &'s Seen) -> Evidence<'s>
+    pub(crate) fn aligned<'s>(&self, aligned: &'s Aligned) -> Evidence<'s>
     where
         'a: 's,
     {
-        Evidence { intervals: &seen.intervals, parts: &seen.parts, behind_ns: seen.behind_ns, ..*self }
+        Evidence { intervals: &aligned.intervals, parts: &aligned.parts, delay_ns: aligned.delay_ns, ..*self }
     }
 }
 
 /// Learns the watts of each class, how far behind the counter is, how power goes with the clock, and what hardware threads of one core draw
 /// together. `with` is all other evidence.
-pub(crate) fn learn_behind<'p>(
+pub(crate) fn learn_with_delay<'p>(
     intervals: &[EnergyInterval],
     pieces: &(impl Iterator<Item = &'p Piece> + Clone),
     conditions: &Conditions,
     with: &Evidence<'_>,
-) -> (Seen, Intensity) {
-    let seen = |behind_ns| Seen::new(intervals, pieces.clone(), conditions, behind_ns);
-    let usual = seen(0);
-    let intensity = learn(&with.seen(&usual));
-    let Some(model) = intensity.model() else { return (usual, intensity) };
-    let likelihood = |seen: Seen| (model.likelihood(&with.seen(&seen)), seen);
-    let better = |now: (f64, Seen), then: (f64, Seen)| if then.0 > now.0 { then } else { now };
+) -> (Aligned, PowerModel) {
+    let aligned = |delay_ns| Aligned::new(intervals, pieces.clone(), conditions, delay_ns);
+    let usual = aligned(0);
+    let power_model = learn(&with.aligned(&usual));
+    let Some(model) = power_model.model() else { return (usual, power_model) };
+    let likelihood = |aligned: Aligned| (model.likelihood(&with.aligned(&aligned)), aligned);
+    let better = |now: (f64, Aligned), then: (f64, Aligned)| if then.0 > now.0 { then } else { now };
     let is_shared = usual.eta.is_some();
     let exponent = usual.exponent.and_then(|_| exponent_of(&usual, model, with));
     let mut changed = exponent.is_some();
     let exponent = exponent.or(usual.exponent);
-    let seen = |behind_ns, eta| seen(behind_ns).weighed(eta, exponent);
+    let aligned = |delay_ns, eta| aligned(delay_ns).weighed(eta, exponent);
     let eta = usual.eta;
     let mut best = likelihood(usual.weighed(eta, exponent));
-    let mut choose = |others: Vec<Seen>| {
+    let mut choose = |others: Vec<Aligned>| {
         let others = others.into_iter().map(likelihood).reduce(better);
         if let Some(other) = others.filter(|other| other.0 > best.0 + CLEAR) {
             (best, changed) = (other, true);
@@ -147,16 +147,17 @@ pub(crate) fn learn_behind<'p>(
         best.1.eta
     };
     let etas = POSSIBLE.iter().filter(|_| is_shared);
-    let eta = choose(etas.map(|eta| seen(0, Some(*eta))).collect());
-    choose(BEHIND_NS.map(|ns| seen(ns, eta)).into());
-    let intensity = if changed { learn(&with.seen(&best.1)) } else { intensity };
-    (best.1, intensity)
+    let eta = choose(etas.map(|eta| aligned(0, Some(*eta))).collect());
+    choose(DELAYS_NS.map(|ns| aligned(ns, eta)).into());
+    let power_model = if changed { learn(&with.aligned(&best.1)) } else { power_model };
+    (best.1, power_model)
 }
 
 /// The exponent by which power goes with the clock, where the run shows one: watts predict parts of the run that they were not fitted to best
 /// with it, and clearly better than without.
-fn exponent_of(seen: &Seen, model: &Model, with: &Evidence<'_>) -> Option<f64> {
-    let fitted = |exponent: f64| model.fitted(&with.seen(&seen.clone().weighed(seen.eta, Some(exponent))));
+fn exponent_of(aligned: &Aligned, model: &Model, with: &Evidence<'_>) -> Option<f64> {
+    let fitted =
+        |exponent: f64| model.fitted(&with.aligned(&aligned.clone().weighed(aligned.eta, Some(exponent))));
     let (design, fit) = fitted(0.0)?;
     let validation = CrossValidation::new(&design, &fit);
     let gain = |exponent: f64| fitted(exponent).map(|(design, fit)| validation.gain(&design, &fit));

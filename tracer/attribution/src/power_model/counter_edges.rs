@@ -5,7 +5,7 @@
 use super::evidence::Evidence;
 use crate::between_samples::expected_time::{Share, moments};
 use crate::between_samples::switching_chain::Chains;
-use crate::timeline::reading_jitter::{LATE_NS, UNKNOWN};
+use crate::timeline::reading_jitter::{LATE_NS, UNKNOWN_VARIANCE};
 
 /// How far a counter's edges may put an interval's energy off.
 #[derive(Debug)]
@@ -43,8 +43,8 @@ impl Edges {
         Self {
             idle: (measured - above).max(0.0) * LATE_NS as f64 / ns.max(1.0),
             late,
-            unsure: evidence.late.to_vec(),
-            bias: (0.5 - evidence.behind_ns as f64 / LATE_NS as f64).powi(2),
+            unsure: evidence.reading_jitter.to_vec(),
+            bias: (0.5 - evidence.delay_ns as f64 / LATE_NS as f64).powi(2),
         }
     }
 
@@ -53,7 +53,7 @@ impl Edges {
     pub(crate) fn variance(&self, before: Option<usize>, last: usize) -> f64 {
         let in_last_ms = |interval: usize| self.idle + self.late.get(interval).copied().unwrap_or(0.0);
         let (a, b) = (before.map_or(self.idle, in_last_ms), in_last_ms(last));
-        let unsure = |boundary: usize| self.unsure.get(boundary).copied().unwrap_or(UNKNOWN);
+        let unsure = |boundary: usize| self.unsure.get(boundary).copied().unwrap_or(UNKNOWN_VARIANCE);
         a * a * unsure(before.map_or(0, |before| before + 1))
             + b * b * unsure(last + 1)
             + (a - b).powi(2) * self.bias

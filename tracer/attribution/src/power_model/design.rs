@@ -25,7 +25,7 @@ pub(crate) struct Design {
     /// The window of each interval.
     pub(crate) window_of: Vec<u32>,
     /// How much more than its average all power was in each window (`drift`); already in `seconds`.
-    pub(crate) speed: Vec<f64>,
+    pub(crate) drift: Vec<f64>,
 }
 
 /// The windows, without times.
@@ -77,8 +77,8 @@ impl Design {
             }
             shares.push(share);
         }
-        let speed = vec![1.0; joules.len()];
-        Self { columns, joules, ns, seconds, shares, window_of, speed }
+        let drift = vec![1.0; joules.len()];
+        Self { columns, joules, ns, seconds, shares, window_of, drift }
     }
 
     pub(crate) fn row(&self, window: usize) -> &[f64] {
@@ -91,15 +91,15 @@ impl Design {
     }
 
     /// How much more than its average all power was in an interval.
-    pub(crate) fn speed_of(&self, interval: usize) -> f64 {
+    pub(crate) fn drift_of(&self, interval: usize) -> f64 {
         let window = self.window_of.get(interval).copied().unwrap_or(u32::MAX);
-        self.speed.get(window as usize).copied().unwrap_or(1.0)
+        self.drift.get(window as usize).copied().unwrap_or(1.0)
     }
 
     /// Takes all power in each window to be so many times what it was taken to be.
     pub(crate) fn rescale(&mut self, factors: &[f64]) {
         for (window, factor) in factors.iter().enumerate() {
-            self.speed[window] *= factor;
+            self.drift[window] *= factor;
             let row = self.seconds.get_mut(window * self.columns..(window + 1) * self.columns);
             row.into_iter().flatten().for_each(|seconds| *seconds *= factor);
         }
@@ -117,7 +117,7 @@ impl Design {
         for share in self.shares.iter().filter(|share| share.blend.spread > 0.0) {
             let (mean, square) = share.moments(watts, &moments);
             if let Some(sum) = variances.get_mut(share.window as usize) {
-                let seconds = share.seconds * self.speed[share.window as usize];
+                let seconds = share.seconds * self.drift[share.window as usize];
                 *sum += seconds.powi(2) * share.blend.spread * (square - mean * mean).max(0.0);
             }
         }

@@ -22,7 +22,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) start: KtimeNs,
     pub(crate) class_of: &'a [ClassId],
     /// Variance (ms²) of how late the counter was at each interval's begin, and at the last one's end (`reading_jitter`).
-    pub(crate) late: &'a [f64],
+    pub(crate) reading_jitter: &'a [f64],
     /// How far behind the counter is taken to be (`counter_delay`); intervals and parts are that much earlier.
-    pub(crate) behind_ns: u64,
+    pub(crate) delay_ns: u64,
 }

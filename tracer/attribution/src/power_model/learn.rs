@@ -43,7 +43,7 @@ const FEWEST_WINDOWS: usize = 100;
 
 /// What the regression says about a domain.
 #[derive(Debug)]
-pub(crate) enum Intensity {
+pub(crate) enum PowerModel {
     /// Watts of each class, believed.
     Known(Model),
     /// One class has all the time: nothing to tell apart.
@@ -52,7 +52,7 @@ pub(crate) enum Intensity {
     Unidentified(Option<Model>),
 }
 
-impl Intensity {
+impl PowerModel {
     /// What was fitted, believed or not.
     pub(crate) const fn model(&self) -> Option<&Model> {
         match self {
@@ -81,29 +81,29 @@ pub(crate) struct Model {
 }
 
 /// Learns the watts of each class.
-pub(crate) fn learn(evidence: &Evidence<'_>) -> Intensity {
+pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
     let (column_of, shared) = columns_of(evidence.presences, evidence.class_of);
     let columns = column_of.iter().copied().max().map_or(0, |most| most + 1);
     if columns < 2 {
-        return Intensity::Single;
+        return PowerModel::Single;
     }
     let column = |owner: u32| {
         evidence.class_of.get(owner as usize).and_then(|&c| column_of.get(c)).copied().unwrap_or(0)
     };
     let windows = windows_of(evidence.intervals, evidence.dynamic);
     if windows.1.len() < FEWEST_WINDOWS {
-        return Intensity::Unidentified(None);
+        return PowerModel::Unidentified(None);
     }
     let mut chains = Chains::new(evidence.marks, evidence.start, |mark| column(mark.owner), columns);
     let mut tried: Vec<(f64, Vec<Rate>, Design, Fit)> = Vec::new();
     for choice in chains.choices() {
         let (rates, likelihood) = chains.rates(choice);
         let design = Design::new(windows.clone(), evidence.parts, &chains, &rates, columns, column);
-        let Some(fit) = Fit::new(&design, &chains) else { return Intensity::Unidentified(None) };
+        let Some(fit) = Fit::new(&design, &chains) else { return PowerModel::Unidentified(None) };
         tried.push((likelihood + fit.likelihood, rates, design, fit));
     }
     let best = (0..tried.len()).max_by(|&a, &b| tried[a].0.total_cmp(&tried[b].0));
-    let Some(best) = best else { return Intensity::Unidentified(None) };
+    let Some(best) = best else { return PowerModel::Unidentified(None) };
     let (top, rates, mut design, mut fit) = tried.swap_remove(best);
     if raking::rake(evidence.marks, evidence.parts, &mut chains, &rates, columns, column) {
         design = Design::new(windows.clone(), evidence.parts, &chains, &rates, columns, column);
@@ -119,7 +119,7 @@ pub(crate) fn learn(evidence: &Evidence<'_>) -> Intensity {
         by_mix(&Design::new(windows, evidence.parts, &chains, &forgetful, columns, column), &chains)
     });
     let model = Model { column_of, chains, rates, design, fit, others, by_mix, gates };
-    if gates.open() { Intensity::Known(model) } else { Intensity::Unidentified(Some(model)) }
+    if gates.open() { PowerModel::Known(model) } else { PowerModel::Unidentified(Some(model)) }
 }
 
 impl Model {

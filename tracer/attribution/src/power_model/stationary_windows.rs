@@ -155,7 +155,7 @@ impl StationaryWindows {
             let (probability, is_right) = unchanged(part, share, rates, chains);
             let column = if is_right { share.right } else { share.left };
             logarithm[window] += probability;
-            seconds[window * n + column] += share.seconds * design.speed[window];
+            seconds[window * n + column] += share.seconds * design.drift[window];
         }
         let (weight, trust_changed) = (vec![0.0; windows], vec![0.0; windows]);
         Self {

@@ -12,7 +12,7 @@
 use crate::numerics::normal_equations::NormalEquations;
 use crate::power_model::design::predicted;
 use crate::power_model::fit::PRIOR_SD;
-use crate::power_model::learn::{Intensity, Model};
+use crate::power_model::learn::{Model, PowerModel};
 use crate::time::owners::Segment;
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
@@ -68,12 +68,12 @@ pub(crate) fn activity<'a>(
 
 /// The power of the shared parts, where the run shows it.
 pub(crate) fn calibrate(
-    intensity: &Intensity,
+    power_model: &PowerModel,
     activity: &[Activity],
     accounting: Accounting,
 ) -> Option<MicroWatts> {
-    let Intensity::Known(model) = intensity else { return None };
-    if accounting.method == Method::Time || model.design.speed.iter().any(|speed| *speed != 1.0) {
+    let PowerModel::Known(model) = power_model else { return None };
+    if accounting.method == Method::Time || model.design.drift.iter().any(|drift| *drift != 1.0) {
         return None;
     }
     let (watts, deviation, gain) = fit(model, activity.iter().map(|activity| activity.any_ns))?;
@@ -84,8 +84,8 @@ pub(crate) fn calibrate(
 }
 
 /// Whether windows in which several CPUs were busy at once hold less energy than the model says: worth a closer look (`contention`).
-pub(crate) fn is_less_together(intensity: &Intensity, activity: &[Activity]) -> bool {
-    let Intensity::Known(model) = intensity else { return false };
+pub(crate) fn shows_contention(power_model: &PowerModel, activity: &[Activity]) -> bool {
+    let PowerModel::Known(model) = power_model else { return false };
     let of_pairs = fit(model, activity.iter().map(|activity| activity.pairs_ns));
     of_pairs.is_some_and(|(watts, deviation, gain)| watts < -ERRORS * deviation && gain > GAIN)
 }

@@ -10,7 +10,7 @@ use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
 /// Adds each owner's part of the baseline to its energy, and returns what stays idle.
-pub(crate) fn hand_out(
+pub(crate) fn distribute_idle(
     policy: IdlePolicy,
     idle: MicroJoules,
     of_owner: &mut [MicroJoules],
@@ -57,29 +57,29 @@ fn equal(idle: MicroJoules, time: &[u64], owners: &[OwnerTime]) -> Option<Vec<Mi
 
 #[cfg(test)]
 mod tests {
-    use super::{IdlePolicy, MicroJoules, Owner, OwnerTime, Presence, hand_out};
+    use super::{IdlePolicy, MicroJoules, Owner, OwnerTime, Presence, distribute_idle};
     use energy_trace_model::ids::ThreadKey;
 
     /// 1,000 µJ idle over others (10 ns, 100 µJ), a thread in two stacks (20 and 10 ns, 300 and −50 µJ) and a thread that did not run.
-    fn handed_out(policy: IdlePolicy) -> (Vec<i64>, i64) {
+    fn distributed(policy: IdlePolicy) -> (Vec<i64>, i64) {
         let owner = |owner| OwnerTime { owner, time_ns: 0, samples: 0 };
         let target = |thread| owner(Owner::Target(ThreadKey::new(thread), None));
         let owners = [owner(Owner::Other), target(0), target(0), target(1)];
         let present = |owner, ns| Presence { interval: 0, owner, ns };
         let present = [present(0, 10), present(1, 20), present(2, 10)];
         let mut energy = [100, 300, -50, 0].map(MicroJoules::from_uj);
-        let kept = hand_out(policy, MicroJoules::from_uj(1_000), &mut energy, &present, &owners);
+        let kept = distribute_idle(policy, MicroJoules::from_uj(1_000), &mut energy, &present, &owners);
         (energy.iter().map(|energy| energy.as_uj()).collect(), kept.as_uj())
     }
 
     /// Each policy gives whom it says, and keeps the sum.
     #[test]
     fn policies_keep_the_sum() {
-        assert_eq!(handed_out(IdlePolicy::Separate), (vec![100, 300, -50, 0], 1_000));
-        assert_eq!(handed_out(IdlePolicy::Exclude), (vec![100, 300, -50, 0], 1_000));
-        assert_eq!(handed_out(IdlePolicy::Proportional), (vec![350, 1_050, -50, 0], 0));
-        assert_eq!(handed_out(IdlePolicy::ActiveTime), (vec![350, 800, 200, 0], 0));
-        assert_eq!(handed_out(IdlePolicy::Equal), (vec![600, 633, 117, 0], 0));
+        assert_eq!(distributed(IdlePolicy::Separate), (vec![100, 300, -50, 0], 1_000));
+        assert_eq!(distributed(IdlePolicy::Exclude), (vec![100, 300, -50, 0], 1_000));
+        assert_eq!(distributed(IdlePolicy::Proportional), (vec![350, 1_050, -50, 0], 0));
+        assert_eq!(distributed(IdlePolicy::ActiveTime), (vec![350, 800, 200, 0], 0));
+        assert_eq!(distributed(IdlePolicy::Equal), (vec![600, 633, 117, 0], 0));
     }
 
     /// Where nobody ran, the baseline stays.
@@ -88,7 +88,10 @@ mod tests {
         let mut energy = [MicroJoules::ZERO];
         let owners = [OwnerTime { owner: Owner::Other, time_ns: 0, samples: 0 }];
         for policy in [IdlePolicy::Proportional, IdlePolicy::ActiveTime, IdlePolicy::Equal] {
-            assert_eq!(hand_out(policy, MicroJoules::from_uj(7), &mut energy, &[], &owners).as_uj(), 7);
+            assert_eq!(
+                distribute_idle(policy, MicroJoules::from_uj(7), &mut energy, &[], &owners).as_uj(),
+                7
+            );
         }
     }
 }

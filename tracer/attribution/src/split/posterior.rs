@@ -161,8 +161,8 @@ impl Splitter<'_> {
         for (i, &whole) in dynamic.iter().enumerate() {
             let (here, later) = rest.split_at(rest.partition_point(|part| part.interval as usize <= i));
             rest = later;
-            let speed = self.model.design.speed_of(i);
-            self.weigh(speed, here, &mut scratch, &mut variances);
+            let drift = self.model.design.drift_of(i);
+            self.weigh(drift, here, &mut scratch, &mut variances);
             let edge = self.edges.variance(i.checked_sub(1), i);
             let posterior = scratch.posterior_update(whole.as_joules(), edge, fit.noise, spread);
             let step = (LATE_SECONDS * steps.get(i).copied().unwrap_or(0.0)).powi(2);
@@ -191,8 +191,8 @@ impl Splitter<'_> {
     }
 
     /// Writes an interval's expected energies into `slots`, and how long mixes stand for its threads into `variances`.
-    fn weigh(&self, speed: f64, here: &[Part], slots: &mut Slots, variances: &mut Variances) {
-        let watts: Vec<f64> = self.model.fit.watts.iter().map(|watts| speed * watts).collect();
+    fn weigh(&self, drift: f64, here: &[Part], slots: &mut Slots, variances: &mut Variances) {
+        let watts: Vec<f64> = self.model.fit.watts.iter().map(|watts| drift * watts).collect();
         for part in here {
             let times = self.times_of(part);
             let (mean, _) = times.moments(&watts);

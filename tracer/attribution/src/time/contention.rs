@@ -22,14 +22,14 @@ const EXCEEDED: f64 = 0.01;
 
 /// How many CPUs of a domain were busy when.
 #[derive(Debug)]
-pub(crate) struct Company {
+pub(crate) struct Contention {
     /// Moments at which the number changes, the number from then on, and the sum of busy times before.
     steps: Vec<(KtimeNs, u64, u64)>,
     /// The usual most.
     most: u64,
 }
 
-impl Company {
+impl Contention {
     /// Of the segments of a domain's CPUs, in any order; `None` where hardly ever two were busy at once.
     #[expect(clippy::cast_precision_loss, reason = "a part of one")]
     pub(crate) fn of<'a>(segments: impl Iterator<Item = &'a Segment>) -> Option<Self> {
@@ -76,7 +76,7 @@ impl Company {
 
 #[cfg(test)]
 mod tests {
-    use super::{Company, Segment, Span};
+    use super::{Contention, Segment, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::CpuId;
 
@@ -92,15 +92,15 @@ mod tests {
     #[test]
     fn beside_others() {
         let segments = [segment(0, 0, 100), segment(1, 0, 50), segment(2, 25, 75)];
-        let company = Company::of(segments.iter()).unwrap();
-        let beside = |from, to| company.beside(span(from, to));
+        let contention = Contention::of(segments.iter()).unwrap();
+        let beside = |from, to| contention.beside(span(from, to));
         assert_eq!([beside(0, 100), beside(25, 50), beside(80, 100)], [0.5, 1.0, 0.0]);
     }
 
     /// One CPU has no company, nor have two that meet for a moment.
     #[test]
     fn alone() {
-        assert!(Company::of([segment(0, 0, 100), segment(0, 100, 200)].iter()).is_none());
-        assert!(Company::of([segment(0, 0, 1_000), segment(1, 995, 2_000)].iter()).is_none());
+        assert!(Contention::of([segment(0, 0, 100), segment(0, 100, 200)].iter()).is_none());
+        assert!(Contention::of([segment(0, 0, 1_000), segment(1, 995, 2_000)].iter()).is_none());
     }
 }

@@ -20,7 +20,7 @@ use energy_trace_model::units::MicroJoules;
 /// A counter that moves each millisecond is up to one late.
 pub(crate) const LATE_NS: u64 = 1_000_000;
 /// Variance (ms²) of a lateness of which nothing is known.
-pub(crate) const UNKNOWN: f64 = 1.0 / 12.0;
+pub(crate) const UNKNOWN_VARIANCE: f64 = 1.0 / 12.0;
 /// Fewer pairs of windows that follow each other show nothing.
 const FEWEST: f64 = 50.0;
 /// The least variance (ms²) of what a window shows: a counter has a unit, and no baseline is even.
@@ -34,7 +34,7 @@ struct Belief {
 }
 
 impl Belief {
-    const BEFORE: Self = Self { mean: 0.5, variance: UNKNOWN };
+    const BEFORE: Self = Self { mean: 0.5, variance: UNKNOWN_VARIANCE };
 
     fn and(self, other: Self) -> Self {
         let variance = 1.0 / (1.0 / self.variance + 1.0 / other.variance);
@@ -45,7 +45,7 @@ impl Belief {
 /// Moves energy between neighbouring intervals so that each has what was spent in it, as far as that can be told; `dynamic` is the energy
 /// above idle, `idle` the baseline's over all of them. Gives the variance (ms²) of the lateness that is left at each interval's begin, and at
 /// the last one's end.
-pub(crate) fn settle(
+pub(crate) fn correct(
     intervals: &[EnergyInterval],
     idle: MicroJoules,
     dynamic: &mut [MicroJoules],
@@ -60,13 +60,13 @@ pub(crate) fn settle(
         .zip(dynamic.iter())
         .map(|(quiet, energy)| quiet.then_some(energy.as_joules() / in_late).filter(|d| d.is_finite()))
         .collect();
-    let Some((bias, noise)) = wander(&seen) else { return vec![UNKNOWN; intervals.len() + 1] };
+    let Some((bias, noise)) = wander(&seen) else { return vec![UNKNOWN_VARIANCE; intervals.len() + 1] };
     let follows = |i: usize| match intervals.get(i.wrapping_sub(1)..=i) {
         Some([before, here]) => before.span.end == here.span.start,
         _ => false,
     };
     let beliefs = beliefs(&seen, bias, noise, follows);
-    let mut unsure = vec![UNKNOWN; beliefs.len()];
+    let mut unsure = vec![UNKNOWN_VARIANCE; beliefs.len()];
     for (boundary, belief) in beliefs.iter().enumerate().filter(|(i, _)| follows(*i)) {
         #[expect(clippy::cast_possible_truncation, reason = "`as` saturates; any whole number keeps the sum")]
         let late = MicroJoules::from_uj(((belief.mean - 0.5) * in_late * 1e6).round() as i64);
@@ -102,7 +102,7 @@ fn wander(seen: &[Option<f64>]) -> Option<(f64, f64)> {
         (product + a * b, square + f64::midpoint(a * a, b * b))
     });
     let (late, noise) = (-product / count, (square + 2.0 * product) / count);
-    (late > 0.5 * UNKNOWN && late < 2.0 * UNKNOWN).then_some((bias, noise.max(LEAST)))
+    (late > 0.5 * UNKNOWN_VARIANCE && late < 2.0 * UNKNOWN_VARIANCE).then_some((bias, noise.max(LEAST)))
 }
 
 /// What is believed of the lateness at each begin, and at the last end.
@@ -132,7 +132,7 @@ fn beliefs(seen: &[Option<f64>], bias: f64, noise: f64, follows: impl Fn(usize) 
 
 #[cfg(test)]
 mod tests {
-    use super::{EnergyInterval, MicroJoules, Span, UNKNOWN, settle};
+    use super::{EnergyInterval, MicroJoules, Span, UNKNOWN_VARIANCE, correct};
     use energy_trace_model::clock::KtimeNs;
 
     const WINDOW_NS: u64 = 20_000_000;
@@ -167,7 +167,7 @@ mod tests {
         let busy = (0..1_000).skip(2).step_by(5).map(|i: usize| intervals[i].span);
         // A busy window ends just where a quiet one begins: that one shows nothing, three others do.
         let idle = MicroJoules::from_uj(1_000 * 20 * 20_000);
-        let unsure = settle(&intervals, idle, &mut dynamic, busy);
+        let unsure = correct(&intervals, idle, &mut dynamic, busy);
         assert_eq!(before.iter().copied().sum::<MicroJoules>(), dynamic.iter().copied().sum());
         let wrong = |energies: &[MicroJoules]| -> f64 {
             let error = |i: usize| ((energies[i].as_joules() * 1e6 - truth(i)) / IDLE_UJ).powi(2);
@@ -187,9 +187,9 @@ mod tests {
         let idle = MicroJoules::from_uj(1_000 * 20 * 20_000);
         for busy in [vec![], vec![Span::new(intervals[0].span.start, intervals[999].span.end)]] {
             let mut dynamic = energies.clone();
-            let unsure = settle(&intervals, idle, &mut dynamic, busy.into_iter());
+            let unsure = correct(&intervals, idle, &mut dynamic, busy.into_iter());
             assert_eq!(dynamic, energies);
-            assert!(unsure.len() == 1_001 && unsure.iter().all(|variance| *variance == UNKNOWN));
+            assert!(unsure.len() == 1_001 && unsure.iter().all(|variance| *variance == UNKNOWN_VARIANCE));
         }
     }
 }

@@ -10,7 +10,7 @@
 
 use crate::power_model::classes::ClassId;
 use crate::power_model::fit::FLOOR;
-use crate::power_model::learn::{Intensity, Model};
+use crate::power_model::learn::{Model, PowerModel};
 use crate::time::cpu_time::CpuTime;
 use crate::time::owners::{Owner, OwnerTime};
 use crate::time::pieces::Mark;
@@ -38,34 +38,34 @@ pub(crate) struct OwnerCertainty {
     pub(crate) columns: Vec<Column>,
     pub(crate) relative: Vec<f64>,
     /// Whether samples came in step with the program somewhere.
-    pub(crate) in_step: bool,
+    pub(crate) aliased: bool,
 }
 
 /// Of the energies of all owners. `sampling` is their variance by sampling, where a model gave it; `weighted` says whether its watts
 /// split the energy.
 pub(crate) fn certainty(
-    intensity: &Intensity,
+    power_model: &PowerModel,
     weighted: bool,
     sampling: Option<Vec<f64>>,
     of_owner: &[MicroJoules],
     (time, class_of): (&CpuTime, &[ClassId]),
 ) -> OwnerCertainty {
     let variance = sampling.unwrap_or_else(|| multinomial(of_owner, &time.owners));
-    let open = matches!(intensity, Intensity::Unidentified(None));
-    let Some(model) = intensity.model() else {
+    let open = matches!(power_model, PowerModel::Unidentified(None));
+    let Some(model) = power_model.model() else {
         let (least, most) = PLAUSIBLE;
-        let in_step = aliasing_of(&time.marks, |_| 0, 1, None).contains(&Aliasing::OnePlace);
-        let bounds = match (in_step, open) {
+        let aliased = aliasing_of(&time.marks, |_| 0, 1, None).contains(&Aliasing::OnePlace);
+        let bounds = match (aliased, open) {
             (true, _) => (0.0, 1.0),
             (false, true) => (least / most, most / least),
             (false, false) => (1.0, 1.0),
         };
-        let columns = vec![Column { identified: !open && !in_step, bounds }];
+        let columns = vec![Column { identified: !open && !aliased, bounds }];
         return OwnerCertainty {
             variance,
             columns,
             relative: vec![0.0],
-            in_step,
+            aliased,
             ..OwnerCertainty::default()
         };
     };
@@ -86,7 +86,7 @@ pub(crate) fn certainty(
         columns: columns(model, &covariance, weighted, &aliasing, &charged),
         relative: if weighted { relative(model, &covariance) } else { vec![0.0; covariance.len()] },
         seconds: vec![],
-        in_step: aliasing.iter().any(|step| *step != Aliasing::Free),
+        aliased: aliasing.iter().any(|step| *step != Aliasing::Free),
     }
 }
 
