@@ -2,8 +2,6 @@
 //!
 //! Runs the real binary as root on the simulated GPU. Leaves out CUPTI (`gpu/library.rs`) and meters (`gpu/meter.rs`).
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot be set up fails")]
-
 use super::seen::{LIMIT, assert_counts, by_kind, report, seen, total, truth};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;

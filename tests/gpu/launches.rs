@@ -3,8 +3,6 @@
 //! Runs the real binary as root; BPF programs load, and probe the simulator's libcuda and libcudart. Counts are exact whatever the machine
 //! does. Leaves out how well joules are split (`gpu_accuracy.rs`).
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot be set up fails")]
-
 use super::seen::{LIMIT, assert_counts, report, seen, total, truth};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;

@@ -1,12 +1,6 @@
 //! The injected part of the kernel tier on the simulated GPU: every launch with the device time that it really took, and all that can be
 //! wrong with CUPTI. Leaves out the stacks of launches, and energy.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot be set up fails, wherever that happens"
-)]
-
 use energy_trace_cupti::wire::{Frame, Tick, decode};
 use energy_trace_cupti::{NEXT, SOCKET};
 use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS};

@@ -2,6 +2,14 @@
 //!
 //! Leaves out real GPUs (`tests/gpu_check`).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and shows its figures with --nocapture"
+)]
+
 mod bad_input;
 mod kernel_tier;
 mod launches;

@@ -2,8 +2,6 @@
 //!
 //! Leaves out who launched what.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
 use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::PowerDiagnostic;

@@ -1,8 +1,6 @@
 //! The simulated GPU itself: what its log says is what its energy is made of, nothing runs in a capture, and calls pass the libraries as in
 //! reality. Leaves out energy-trace.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace_tests::gpu::{Device, Gpu, Launch, Meter, Place, Prologue, Scenario, WORKLOADS, by_tag};
 use energy_trace_tests::process::{Guard, tests_dir};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};

@@ -3,12 +3,6 @@
 //! Runs the real binary as root; BPF programs load. Needs a C compiler and the system's Python, 3.11 to 3.13. Leaves out what is parsed of
 //! bytes that nobody meant (`hostile_input.rs`, `tests/fuzz`).
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot be set up fails, and shows its figures with --nocapture"
-)]
-
 use energy_trace_tests::place::{Place, Talk, assert_code, text};
 use energy_trace_tests::process::tests_dir;
 use energy_trace_tests::processes::{Watch, family};

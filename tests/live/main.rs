@@ -2,6 +2,14 @@
 //!
 //! Leaves out GPUs (`tests/gpu`).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and shows its figures with --nocapture"
+)]
+
 mod attribution;
 mod cli;
 mod hostile;

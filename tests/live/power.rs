@@ -1,7 +1,6 @@
 //! Power sources against simulated hardware: a powercap tree on FUSE, a stand-in for NVML, logs of a meter. No BPF.
 //!
 //! Needs /dev/fuse and root. Every bound is on joules or on order, none on a time: the machine may stand still for 20 ms at any moment.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
 use energy_trace_model::ids::DomainId;

@@ -3,8 +3,6 @@
 //! Programs are compiled here by the compiler that builds the tests; `objcopy` and `strip` come with its linker. Needs root. Leaves out
 //! stacks as such (`stacks.rs`).
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_tests::place::{Place, assert_code};

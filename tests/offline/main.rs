@@ -2,6 +2,14 @@
 //!
 //! Leaves out what is shown on a running kernel (`tests/live`) and on a simulated GPU (`tests/gpu`).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and shows its figures with --nocapture"
+)]
+
 mod attribution;
 mod ebpf;
 mod power;

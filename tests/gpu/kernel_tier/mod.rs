@@ -4,8 +4,6 @@
 //! Runs the real binary as root. Times on the simulated device are exact; the machine that the tests run on is not, and the simulator's
 //! driver works in real time. Leaves out the library by itself (`gpu/library.rs`) and accuracy without such a machine (`gpu_accuracy.rs`).
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot be set up fails")]
-
 mod containers;
 mod fallbacks;
 

@@ -2,12 +2,6 @@
 //!
 //! Needs root, BPF, /dev/fuse, two CPUs and util-linux (taskset, chrt). Leaves out concurrent threads and everything that a real socket
 //! adds to the sum of its functions.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and shows its figures with --nocapture"
-)]
 
 use energy_trace_tests::declare::SOCKET_VARIABLE;
 use energy_trace_tests::powercap::{Options, Simulation};

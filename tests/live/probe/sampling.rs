@@ -3,12 +3,6 @@
 //!
 //! What is changed of the machine is put back however a test ends. Leaves out stacks (`stacks.rs`, `oracle.rs`).
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot be set up fails, wherever that happens, and says which event it ran on"
-)]
-
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file;
 use energy_trace_model::recording::record::{CpuOwner, LossReason, RecordingDiagnostic, SampleEvent};

@@ -3,12 +3,6 @@
 //! Kernels verify differently, so the table (`fixtures/verified_instructions.csv`) has rows for each; on a kernel without rows those of
 //! another are the measure, within twice. `cargo xtask verifier` writes the rows of the running kernel anew. Leaves out how long it takes: it is printed.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test may fail, and shows its figures with --nocapture"
-)]
-
 use energy_trace::probe::{TraceConfig, Tracer};
 use energy_trace_model::recording::record::Unwinding;
 use std::collections::BTreeMap;

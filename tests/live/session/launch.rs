@@ -2,8 +2,6 @@
 //!
 //! Runs the real binary as root; BPF programs load. Leaves out signals (`signals.rs`) and what the numbers are.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, eventually, text};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, chown};

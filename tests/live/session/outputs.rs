@@ -3,8 +3,6 @@
 //! Runs the real binary as root, mostly as if user 12345 had typed sudo. Leaves out privileges beside those of files
 //! (`session/privileges.rs`).
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use energy_trace_model::recording::file::read;
 use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, eventually, run_bounded, text};
 use std::fs;

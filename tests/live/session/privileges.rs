@@ -2,8 +2,6 @@
 //!
 //! Runs the real binary, as root and with capabilities. Leaves out output files (`session/outputs.rs`).
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace_tests::place::{Place, assert_code, assert_says, run_bounded, text};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};

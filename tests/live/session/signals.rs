@@ -2,8 +2,6 @@
 //!
 //! Runs the real binary as root; BPF programs load. Never asserts how long anything takes.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace_tests::place::{Place, Talk, assert_code, eventually, text};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};

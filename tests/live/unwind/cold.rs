@@ -2,8 +2,6 @@
 //!
 //! Each recording starts with no table of any file. Leaves out what Python frames must be (`stacks.rs`), and how long anything takes.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::CopyOutcome;

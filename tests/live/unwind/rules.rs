@@ -2,8 +2,6 @@
 //!
 //! This program is its own target: it records itself while it runs an ignored test that does nothing but compute in such code.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace_model::recording::record::StackStatus;
 use energy_trace_tests::place::{Place, assert_code};
 use nix::time::{ClockId, clock_gettime};

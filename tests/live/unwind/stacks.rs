@@ -3,8 +3,6 @@
 //! Calls and returns all the time, native frames to the thread's start, versions that are refused, children. Leaves out what
 //! `oracle.rs` compares: the frames of programs that know their own.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{FrameKind, StackStatus};

@@ -4,12 +4,6 @@
 //! does; it is read every 20 ms (± 0.2 ms); a 99 Hz timer on each CPU samples the target. What attribution makes of these is compared with
 //! the exact integral of each function's watts. Power is additive: shared uncore, turbo and heat are not simulated.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test may fail, and shows its figures with --nocapture"
-)]
-
 use super::world::{FUNCTIONS, MS, SECOND, Stretch, World};
 use energy_trace_attribution::attribute;
 

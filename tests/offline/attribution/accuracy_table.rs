@@ -3,8 +3,6 @@
 //! `cargo xtask bench accuracy --write` makes the table anew; look at the difference before it is committed. Here the first seeds of each
 //! scenario are run again and compared number by number, and the table is compared with what the recorded numbers say.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use crate::scenarios::cpu::engine::blind_of;
 use crate::scenarios::cpu::measure::{self, Outcome};
 use crate::scenarios::cpu::recording;

@@ -9,16 +9,15 @@ use energy_trace_model::profile::UnattributedReason;
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::options::{Accounting, IdlePolicy, Method};
 use energy_trace_model::profile::{EnergyByClass, Profile};
+use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    BackgroundProcess, CounterValue, CpuOwner, CutReason, Domain, DomainClass, GpuWork, Header, IdleBaseline,
+    BackgroundProcess, CounterValue, CpuOwner, CutReason, Domain, DomainClass, Header, IdleBaseline,
     IdleOrigin, Origin, Quality, Reading, RecordingDiagnostic, Sample, SampleEvent, Scope, Slice, SourceId,
     StackStatus, Summary, Unsampled,
 };
-use energy_trace_model::recording::{Recording, Requests};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use energy_trace_report::sentences;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 /// Times in the properties below are small numbers of these, so that slices, samples and readings meet.
 const TICK: u64 = 997_003;

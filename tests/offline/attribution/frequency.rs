@@ -2,8 +2,6 @@
 //!
 //! Leaves out clocks that all swing together and that swing one by one, which the accuracy benchmark has (B7b, B7c).
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use super::world::{FUNCTIONS, MS, SECOND, Stretch, World};
 use energy_trace_attribution::attribute;
 

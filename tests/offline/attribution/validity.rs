@@ -3,8 +3,6 @@
 //! Without the check under test each of these runs would be split by watts that it does not show. That runs which do show watts pass all of
 //! them is asked of every scenario in `accuracy_table.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use super::world::{FUNCTIONS, MS, SECOND, Stretch, World};
 use energy_trace_attribution::attribute;
 

@@ -2,12 +2,12 @@
 
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, IdleBaseline, IdleOrigin,
-    Origin, Process, Quality, Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus,
-    Summary, Thread,
+    CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, IdleOrigin, Origin,
+    Process, Quality, Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus, Summary,
+    Thread,
 };
-use energy_trace_model::recording::{Recording, Requests};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use energy_trace_tests::random::Random;
 

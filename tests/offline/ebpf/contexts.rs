@@ -5,12 +5,6 @@
 //! needs no hardware counters, no kernel and no root: a change that breaks the rule fails here on every machine. Which contexts there are and
 //! why these helpers have no lock is in docs/architecture.md. `ENERGY_TRACE_PROBES` names another object, such as an older one.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot be set up fails, wherever that happens"
-)]
-
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SymbolKind, SymbolSection,
 };

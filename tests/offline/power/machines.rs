@@ -2,7 +2,6 @@
 //!
 //! A fixture is the part of a sysfs that speaks of energy, a file and its text on each line, with where it comes from. Leaves out reading
 //! the counters (`power.rs`).
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use energy_trace::power::survey::survey;
 use energy_trace::power::{self, PowerPlan};

@@ -1,7 +1,5 @@
 //! The recording file: what is written comes back, and nothing that a disk, a signal or a stranger does to it makes reading panic.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
-
 use super::records::{domain, frame, header, reading, records, sample, slice, unseen};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{BackgroundKey, CpuId, DomainId, FrameId, StackId, ThreadKey};

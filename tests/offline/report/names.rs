@@ -3,8 +3,6 @@
 //!
 //! Leaves out what names are otherwise (`report.rs`).
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
 use super::recording_builder::RecordingBuilder;
 use crate::recording::records::{domain, frame, header, reading, sample, slice};
 use energy_trace_model::clock::KtimeNs;

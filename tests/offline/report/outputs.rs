@@ -2,7 +2,6 @@
 //!
 //! `BLESS=1 cargo test -p energy-trace --test report` writes the golden files anew; look at the difference before it is committed. A golden file
 //! that is missing fails.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use super::recording_builder::RecordingBuilder;
 use super::training_runs::{estimated_training, gpu_training, measured_training, training};

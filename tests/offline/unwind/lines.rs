@@ -2,8 +2,6 @@
 //!
 //! `cargo xtask check-lines` runs the long form, the whole library of each interpreter, and prints the figures. Leaves out columns.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 use energy_trace::unwind::cpython::lines::LineTable;
 use energy_trace_tests::interpreters;
 use energy_trace_tests::process::tests_dir;

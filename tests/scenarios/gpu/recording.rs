@@ -5,12 +5,12 @@
 use super::world::{MS, World};
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, IdleBaseline, IdleOrigin,
     Launched, Launches, Origin, Process, Quality, Reading, SampleEvent, Scope, SourceId, StackNode, Summary,
     Thread,
 };
-use energy_trace_model::recording::{Recording, Requests};
 use energy_trace_model::units::MicroWatts;
 use std::collections::BTreeMap;
 

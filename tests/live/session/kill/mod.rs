@@ -4,13 +4,6 @@
 //! are for each role (`cargo xtask bench kill`: 50), ENERGY_TRACE_SEED draws them again. Leaves out signals that a program can hear
 //! (`signals.rs`).
 
-#![expect(
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot be set up fails, and shows its figures with --nocapture"
-)]
-
 mod left;
 
 use energy_trace_tests::place::{Place, assert_code, eventually, text};

@@ -4,8 +4,6 @@
 //! between them; every sample that falls into a stay must show exactly these. `cargo xtask oracle` runs the long form and prints the
 //! table. Leaves out the line of the innermost frame, which the program cannot know: another one is made so that its lines show (`workloads/leaf_lines.py`).
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 mod leaf_lines;
 mod seen;
 mod tally;

@@ -2,8 +2,6 @@
 //!
 //! Leaves out how waits and wake-ups are seen (`tests/live/attribution/requesters.rs`, live).
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 mod after_the_call;
 mod world;
 

@@ -6,12 +6,11 @@ use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
 use energy_trace_model::profile::Options;
 use energy_trace_model::profile::{Profile, View};
+use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, GpuWork, Header, Origin, Process, Quality,
-    Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus, Summary, Thread, Wait,
-    Wake,
+    CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, Header, Origin, Process, Quality, Reading,
+    Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus, Summary, Thread, Wait, Wake,
 };
-use energy_trace_model::recording::{Recording, Requests};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 

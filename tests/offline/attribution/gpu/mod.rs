@@ -4,12 +4,6 @@
 //! makes of launches counted by 2 ms and of the counter is compared with the exact joules of each launch stack, beside two splits that
 //! know no energies: each step of the counter by launches, and by durations (which this tier does not even have).
 
-#![expect(
-    clippy::expect_used,
-    clippy::print_stdout,
-    reason = "a test may fail, and shows its figures with --nocapture"
-)]
-
 mod kernels;
 
 use crate::scenarios::gpu::outcome::{Outcome, by_count, by_duration, errors, within};

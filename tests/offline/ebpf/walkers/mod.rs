@@ -2,8 +2,6 @@
 //!
 //! Leaves out what finds rows in BPF maps and drives the steps (`tracer-ebpf/src/probes`): `stacks.rs` shows these live.
 
-#![expect(clippy::expect_used, reason = "a test that cannot be set up fails, wherever that happens")]
-
 mod chains;
 mod hostile;
 mod native;

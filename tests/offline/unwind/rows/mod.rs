@@ -5,13 +5,6 @@
 //! check over the libraries of a machine and prints its figures; here it is libc and Python. Leaves out rules that rows cannot express:
 //! they are counted by kind, and the walker stops at them.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test may fail, and shows its figures with --nocapture"
-)]
-
 mod oracle;
 
 use energy_trace::unwind::cfi::{Rows, build_rows};

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 /// What a domain's energy was divided by.
 pub(crate) enum Grounds {
     /// CPU time, and powers where they are known.
-    CpuTime(CpuGrounds),
+    CpuTime(Box<CpuGrounds>),
     /// Launches on a GPU.
     Launches(Learned),
     /// Nothing: no launches on the GPU are recorded.
@@ -132,7 +132,7 @@ impl Charges {
             contention,
             power_model: powers.model,
         };
-        let grounds = Grounds::CpuTime(grounds);
+        let grounds = Grounds::CpuTime(Box::new(grounds));
         Self { certainty, uncore, grounds, ..Self::with_idle(shares, plain, metered, &present, basis) }
     }
 

@@ -21,7 +21,7 @@ pub(super) const KIND: SourceKind = SourceKind {
     help: "An estimate from CPU time, for machines without a counter",
     title: "power model",
     quality: Quality::Estimated,
-    why_not_auto: why_not_auto,
+    why_not_auto,
     discover,
 };
 

@@ -132,7 +132,7 @@ impl Perf {
                     self.counters.push(counter);
                 }
                 Err(error) => {
-                    source.ignored.push(Ignored { domain: name, reason: explain(pmu, event, &error) })
+                    source.ignored.push(Ignored { domain: name, reason: explain(pmu, event, &error) });
                 }
             }
         }
