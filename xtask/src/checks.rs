@@ -1,7 +1,8 @@
 //! Everything that CI runs, in the order in which it fails fastest.
 //!
-//! Three test programs (`tests/README.md`). `offline` and the unit tests run beside each other. `live` and `gpu` run alone and one test at a
-//! time: they load BPF programs and measure energy, and two at once would see each other. A lock keeps a second `cargo xtask test` of the
+//! Three test programs (`tests/README.md`). `offline` and the unit tests run beside each other. `live` and `gpu` run one test at a time: they
+//! load BPF programs and measure energy, and two at once would see each other. Clippy compiles everything once more, so it takes the time
+//! in which GPU tests wait. A lock keeps a second `cargo xtask test` of the
 //! same user waiting for the same reason. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
@@ -11,11 +12,12 @@ use crate::portable;
 use crate::setup::{self, Purpose};
 use crate::tidy;
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::{self, SigHandler, Signal};
 use std::fs::{File, TryLockError};
 use std::num::NonZero;
-use std::time::Instant;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// What is run beyond what CI runs.
 #[derive(Debug, clap::Args)]
@@ -28,6 +30,9 @@ pub(crate) struct Options {
 /// Tests that are left out unless asked for by name: they write files or need to be told what to look at.
 const BY_NAME: [&str; 4] =
     ["rows_of_given_files", "write_rows_of_this_kernel", "ten_minutes", "rules::target"];
+
+/// Cargo finds in less that there is nothing left to build.
+const AFTER_THE_LOCK: Duration = Duration::from_secs(10);
 
 /// `cargo xtask test`. The closing lines are those of `cargo test`.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
@@ -47,9 +52,6 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     portable::check(workspace)?;
     heading("BPF programs");
     bpf::build(workspace, &tools, Warnings::Denied)?;
-    heading("clippy");
-    let lints = ["clippy", "--quiet", "--all-targets", "--keep-going"];
-    cargo(workspace, &lints, &["-D", "warnings"], "1")?;
     heading("the product and the simulated hardware");
     cargo(workspace, &["build", "--quiet"], &[], "1")?;
     cargo(workspace, &["test", "--quiet", "--no-run", "--lib", "--bins", "--tests"], &[], "1")?;
@@ -62,8 +64,12 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         failed.extend(cargo(workspace, &words, harness, threads).err());
     };
     test(&["--lib", "--bins", "--test", "offline"], &[], &cpus);
-    heading("on the simulated GPU, one at a time");
-    test(&["--test", "gpu"], &[], "1");
+    heading("on the simulated GPU, one at a time; clippy beside it");
+    let clippy = std::thread::scope(|scope| {
+        let clippy = scope.spawn(|| clippy(workspace));
+        test(&["--test", "gpu"], &[], "1");
+        clippy.join()
+    });
     heading("live, one at a time");
     test(&["--test", "live"], &[], "1");
     if options.all {
@@ -72,8 +78,25 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         let slow = [&["--ignored"], skip.as_slice()].concat();
         test(&["--test", "offline", "--test", "gpu", "--test", "live"], &slow, "1");
     }
+    failed.extend(clippy.map_or_else(|_| Some(anyhow!("clippy's thread panicked")), Result::err));
     heading("done");
     failed.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// Lints while tests mostly wait, with what CPU time they leave. It begins when they have let go of cargo's lock on the build folder.
+fn clippy(workspace: &Workspace) -> Result<()> {
+    std::thread::sleep(AFTER_THE_LOCK);
+    let cargo = workspace.cargo();
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(cargo.get_program()).args(cargo.get_args()).current_dir(workspace.root());
+    for (name, value) in cargo.get_envs() {
+        match value {
+            Some(value) => nice.env(name, value),
+            None => nice.env_remove(name),
+        };
+    }
+    nice.args(["clippy", "--quiet", "--workspace", "--locked", "--all-targets", "--keep-going"]);
+    run(nice.args(["--", "-D", "warnings"]))
 }
 
 /// A shell that starts this in the background leaves SIGINT and SIGQUIT ignored, the tests' own children would inherit that, and those

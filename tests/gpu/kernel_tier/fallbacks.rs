@@ -113,7 +113,7 @@ fn nothing_to_inject_into_and_nothing_to_inject() {
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     std::fs::remove_file(&alone).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
-    assert_fell_back(&Recorded::read(&data, done.stderr), "libenergy_trace_cupti.so is not beside");
+    assert_fell_back(&Recorded::read(&data, done.stderr), "libenergy_trace_cupti.so is neither beside");
 }
 
 /// A program that is killed inside a kernel: what came before is counted and true, what may be missing is said, and nothing hangs.

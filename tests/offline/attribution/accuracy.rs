@@ -185,7 +185,7 @@ fn too_fast_to_see() {
 
 /// How long attribution takes on ten minutes of a busy machine: 600,000 slices, 120,000 samples, 30,000 readings a domain.
 #[test]
-#[ignore = "a measurement: cargo test --release --test accuracy ten_minutes -- --ignored --nocapture"]
+#[ignore = "a measurement: cargo test --release --test offline ten_minutes -- --ignored --nocapture"]
 fn ten_minutes() {
     let length = 600 * SECOND;
     let mut random = Random(1);
