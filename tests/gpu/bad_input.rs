@@ -7,6 +7,7 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::LossReason;
 use energy_trace_report::sentences::recorded;
+use energy_trace_tests::breadth::some_or_all;
 use energy_trace_tests::gpu::{Device, Gpu, Meter, Prologue, Scenario, VARIABLE, WORKLOADS};
 use energy_trace_tests::process::{Finished, Guard};
 use std::path::{Path, PathBuf};
@@ -144,7 +145,7 @@ fn the_gpu_vanishes() {
 /// Libraries and a program without a symbol table: each launch is counted under its kernel's name.
 #[test]
 fn everything_is_stripped() {
-    for prologue in [Prologue::EndbrPush, Prologue::Push] {
+    for &prologue in some_or_all(&[Prologue::EndbrPush, Prologue::Push]) {
         let gpu = Gpu::new(&scenario("IDEAL"), prologue).unwrap();
         let program = gpu.workload("gpu_mix", &[]).unwrap();
         let files = ["libcuda.so.1", "libcudart.so.12"].map(|file| gpu.libraries().join(file));
@@ -175,7 +176,7 @@ fn the_driver_is_loaded_late() {
 fn devices_are_reordered() {
     let mut two = scenario("IDEAL");
     two.devices.push(Device { meter: Meter::model("IDEAL").unwrap(), ..Device::default() });
-    for visible in ["1,0", "GPU-51349000-0000-4000-8000-000000000001"] {
+    for &visible in some_or_all(&["1,0", "GPU-51349000-0000-4000-8000-000000000001"]) {
         let gpu = Gpu::new(&two, Prologue::EndbrPush).unwrap();
         let program = gpu.workload("gpu_driver", &[]).unwrap();
         let mut run = Run::new(&gpu, true, &program, &["2"]);

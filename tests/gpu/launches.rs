@@ -9,6 +9,7 @@ use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{DomainClass, LaunchStacks};
 use energy_trace_model::recording::record::{LaunchDiagnostic, RecordingDiagnostic};
 use energy_trace_report::sentences::recorded;
+use energy_trace_tests::breadth::some_or_all;
 use energy_trace_tests::gpu::{Gpu, Meter, Prologue, Scenario, WORKLOADS};
 use energy_trace_tests::process::{Guard, tests_dir};
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ fn record_workload(gpu: &Gpu, folder: &Path, name: &str, arguments: &[&str]) -> 
 /// whatever their functions begin with.
 #[test]
 fn launches_are_counted_once_in_their_stacks() {
-    for prologue in [Prologue::EndbrPush, Prologue::Push, Prologue::Jump] {
+    for &prologue in some_or_all(&[Prologue::EndbrPush, Prologue::Push, Prologue::Jump]) {
         let (gpu, folder) = (machine("IDEAL", prologue), tempfile::tempdir().unwrap());
         let recording = record_workload(&gpu, folder.path(), "gpu_mix", &["2"]);
         assert_counts(&seen(&recording), &truth(&gpu.truth().unwrap()));
@@ -66,7 +67,7 @@ fn replays_belong_to_the_stacks_that_captured() {
 /// replay, and nothing for the building. New work in a node, and the work of another graph in the place of the whole, count for who made them from then on.
 #[test]
 fn built_and_changed_graphs_belong_to_who_put_the_work_in() {
-    for mode in ["built", "set", "update", "swap"] {
+    for &mode in some_or_all(&["update", "built", "set", "swap"]) {
         let (gpu, folder) = (machine("IDEAL", Prologue::EndbrPush), tempfile::tempdir().unwrap());
         let recording = record_workload(&gpu, folder.path(), "gpu_built", &["1", mode]);
         let (seen, truth) = (seen(&recording), truth(&gpu.truth().unwrap()));

@@ -128,6 +128,7 @@ fn sampling<'a>(report: &'a Report, what: &str) -> &'a serde_json::Value {
 /// C15, F14: wherever the caller of a frame leads, the frames before it are shown, the sample says that the chain is broken, and no stack has
 /// a thousand equal frames.
 #[test]
+#[ignore = "slow, and part of everything_at_once: cargo xtask test --all"]
 fn broken_python_frames() {
     let place = place();
     let script = scripts(&place).join("python_frames.py").to_str().unwrap().to_owned();
@@ -166,6 +167,7 @@ fn names_of_a_megabyte() {
 /// C17: 30,000 executable mappings in a loop cost the tracer a fifth of a CPU at the most (more than half of one before), beside what any
 /// program costs it.
 #[test]
+#[ignore = "slow, and part of everything_at_once: cargo xtask test --all"]
 fn mappings_without_end() {
     let place = place();
     let take = |what: &str| {
@@ -276,6 +278,7 @@ fn sizes_that_are_lies() {
 
 /// C6: a library that loses its end while it is unwound through, and while its names are looked up: an error about one file, no SIGBUS.
 #[test]
+#[ignore = "slow, and part of everything_at_once: cargo xtask test --all"]
 fn files_that_shrink() {
     for _ in 0..2 {
         let place = place();
@@ -331,6 +334,7 @@ fn whose_perf_map() {
 
 /// C7: a jitdump with a million records that all cover the same code, with times of another clock.
 #[test]
+#[ignore = "slow, and part of everything_at_once: cargo xtask test --all"]
 fn a_jitdump_of_records_over_everything() {
     let place = place();
     let recorded = record(&place, &["--no-svg", "-F", "999"], &part(&place, "jitdump", 3), &[]);

@@ -6,6 +6,7 @@
 //! `work` is what native workloads compute and `random` what simulated worlds draw from. Leaves out every
 //! line of energy-trace: the truth must not come from the code under test.
 
+pub mod breadth;
 #[path = "../../xtask/src/cache.rs"]
 mod cache;
 pub mod declare;

@@ -1,9 +1,9 @@
 //! Everything that CI runs, in the order in which it fails fastest.
 //!
-//! Three test programs (`tests/README.md`). `offline` and the unit tests run beside each other. `live` and `gpu` run one test at a time: they
-//! load BPF programs and measure energy, and two at once would see each other. Clippy compiles everything once more, so it takes the time
-//! in which GPU tests wait. A lock keeps a second `cargo xtask test` of the
-//! same user waiting for the same reason. Measurements and long matrices are `--all`.
+//! Three test programs (`tests/README.md`). `offline` and the unit tests run beside each other. `gpu` runs two tests at a time: they wait for
+//! simulated hardware. `live` runs one at a time: it measures energy and CPU time of real programs. Clippy compiles everything once more, so
+//! it takes the time in which GPU tests wait. A lock keeps a second `cargo xtask test` of the same user waiting. Measurements and
+//! long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;
@@ -53,21 +53,23 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     heading("BPF programs");
     bpf::build(workspace, &tools, Warnings::Denied)?;
     heading("the product and the simulated hardware");
-    cargo(workspace, &["build", "--quiet"], &[], "1")?;
-    cargo(workspace, &["test", "--quiet", "--no-run", "--lib", "--bins", "--tests"], &[], "1")?;
+    cargo(workspace, &["build", "--quiet"], &[], &[])?;
+    cargo(workspace, &["test", "--quiet", "--no-run", "--lib", "--bins", "--tests"], &[], &[])?;
     let _alone = wait_for_other_runs(workspace)?;
     heading("unit tests and offline tests, beside each other");
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get).to_string();
     let mut failed = Vec::new();
     let mut test = |targets: &[&str], harness: &[&str], threads: &str| {
         let words: Vec<_> = [&["test", "--no-fail-fast"], targets].concat();
-        failed.extend(cargo(workspace, &words, harness, threads).err());
+        let all = options.all.then_some(("ENERGY_TRACE_ALL", "1"));
+        let env: Vec<_> = all.into_iter().chain([("RUST_TEST_THREADS", threads)]).collect();
+        failed.extend(cargo(workspace, &words, harness, &env).err());
     };
     test(&["--lib", "--bins", "--test", "offline"], &[], &cpus);
-    heading("on the simulated GPU, one at a time; clippy beside it");
+    heading("on the simulated GPU, two at a time; clippy beside them");
     let clippy = std::thread::scope(|scope| {
         let clippy = scope.spawn(|| clippy(workspace));
-        test(&["--test", "gpu"], &[], "1");
+        test(&["--test", "gpu"], &[], "2");
         clippy.join()
     });
     heading("live, one at a time");
@@ -111,13 +113,13 @@ fn restore_signals() -> Result<()> {
 }
 
 /// Always of the whole workspace: of a part of it cargo would choose other features, and build what they change again.
-fn cargo(workspace: &Workspace, words: &[&str], behind: &[&str], threads: &str) -> Result<()> {
+fn cargo(workspace: &Workspace, words: &[&str], behind: &[&str], env: &[(&str, &str)]) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args(words).args(["--workspace", "--locked"]);
     if !behind.is_empty() {
         cargo.arg("--").args(behind);
     }
-    run(cargo.env("RUST_TEST_THREADS", threads))
+    run(cargo.envs(env.iter().copied()))
 }
 
 /// Holds the lock until it is dropped; says so when another run makes this one wait.

@@ -17,6 +17,7 @@ use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_tests::breadth::some_or_all;
 use energy_trace_tests::gpu::{Gpu, Launch, Meter, Prologue, Scenario, WORKLOADS, site_of, timed};
 use energy_trace_tests::process::{Guard, tests_dir};
 use std::collections::BTreeMap;
@@ -201,7 +202,7 @@ fn nodes_belong_to_who_captured_each() {
 /// launches before it are still to run, where the new work is the same kernel by somebody else, and where the changed node was captured.
 #[test]
 fn built_and_changed_graphs_belong_to_who_put_the_work_in() {
-    for mode in ["built", "set", "found", "update", "swap"] {
+    for &mode in some_or_all(&["update", "built", "set", "found", "swap"]) {
         let gpu = machine("H100");
         let recorded = record(&gpu, &gpu.workload("gpu_built", &[]).unwrap(), &["1", mode]);
         assert_eq!(recorded.busy(), ran(&gpu.truth().unwrap()), "{mode}");
@@ -213,7 +214,7 @@ fn built_and_changed_graphs_belong_to_who_put_the_work_in() {
 #[test]
 fn changed_graphs_without_numbers_of_nodes() {
     let scenario = Scenario::new(Meter::model("H100").unwrap(), &WORKLOADS);
-    for mode in ["built", "update"] {
+    for &mode in some_or_all(&["update", "built"]) {
         let old = Gpu::without(&scenario, Prologue::EndbrPush, &["cuptiGetGraphNodeId"]).unwrap();
         let recorded = record(&old, &old.workload("gpu_built", &[]).unwrap(), &["1", mode]);
         let (seen, should) = (recorded.busy(), ran(&old.truth().unwrap()));
@@ -262,7 +263,7 @@ fn energy_by_launch_stack() {
     let full = Meter::model("H100").unwrap().full_duty();
     let half = Meter::model("V100").unwrap();
     for (name, meter, least, (mean_goal, worst_goal)) in
-        [("H100", full, 2, (2.0, 5.0)), ("V100", half, 0, (5.0, 15.0))]
+        some_or_all(&[("H100", full, 2, (2.0, 5.0)), ("V100", half, 0, (5.0, 15.0))]).iter().cloned()
     {
         let gpu = Gpu::with_meter(meter).unwrap();
         let recorded = record_mix(&gpu, &["20", "mixed"]);

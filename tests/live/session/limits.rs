@@ -54,7 +54,7 @@ fn said_before_the_run() {
 fn what_is_needed_is_enough() {
     let place = place();
     let said = text(&limited(&place, "--nofile=8", &SHORT).stderr);
-    let (_, rest) = said.split_once("recording needs ").unwrap();
+    let (_, rest) = said.split_once("recording needs at least ").unwrap();
     let needed = rest.split(' ').next().unwrap();
     assert_code(&limited(&place, &format!("--nofile={needed}"), &SHORT), 0);
     assert_code(&limited(&place, "--as=1073741824", &SHORT), 0);

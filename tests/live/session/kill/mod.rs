@@ -46,7 +46,8 @@ impl Role {
 
 /// How many moments there are for each role.
 fn moments() -> u32 {
-    std::env::var("ENERGY_TRACE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
+    let asked = std::env::var("ENERGY_TRACE_KILLS").ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or(if std::env::var_os("ENERGY_TRACE_ALL").is_some() { 6 } else { 2 })
 }
 
 fn seed() -> u64 {

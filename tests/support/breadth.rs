@@ -1,0 +1,11 @@
+//! How many cases of a kind a run tries: all of them, or the one that shows most.
+//!
+//! Leaves out tests that are slow whatever they try: those are `#[ignore]`d with their reason.
+
+/// The cases to try: all with `cargo xtask test --all` (which sets `ENERGY_TRACE_ALL`), else the first alone, which should be the most telling one.
+pub fn some_or_all<T>(cases: &[T]) -> &[T] {
+    match std::env::var_os("ENERGY_TRACE_ALL") {
+        Some(_) => cases,
+        None => cases.get(..1).unwrap_or_default(),
+    }
+}
