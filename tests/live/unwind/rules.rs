@@ -99,7 +99,7 @@ fn callers_are_found_by_other_registers() {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let itself = std::env::current_exe().unwrap();
     let options = ["record", "--power", "none", "--no-svg", "-F", "199", "--"];
-    let target = [itself.to_str().unwrap(), "--ignored", "--exact", "target"];
+    let target = [itself.to_str().unwrap(), "--ignored", "--exact", "unwind::rules::target"];
     assert_code(&place.run(&options.into_iter().chain(target).collect::<Vec<_>>()), 0);
     let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
     let mut whole: BTreeMap<String, u32> = BTreeMap::new();
