@@ -53,7 +53,7 @@ impl<'a> Axis<'a> {
     }
 
     /// With words on how sure the energy of a range of lines is.
-    pub(crate) fn with_sureness(mut self, words: impl Fn(std::ops::Range<usize>) -> String + 'a) -> Self {
+    pub(crate) fn with_uncertainty(mut self, words: impl Fn(std::ops::Range<usize>) -> String + 'a) -> Self {
         self.uncertainty = Box::new(words);
         self
     }

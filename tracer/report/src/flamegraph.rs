@@ -76,7 +76,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &FlameOptions) -> 
         let rows: Vec<usize> = lines.iter().flat_map(|line| line.rows.iter().copied()).collect();
         tooltip(profile, domain, &rows)
     };
-    let axis = Axis::new(weights, profile.run.duration_ns(), word).with_sureness(uncertainty);
+    let axis = Axis::new(weights, profile.run.duration_ns(), word).with_uncertainty(uncertainty);
     let mut buffered = std::io::BufWriter::new(out);
     rewrite(&svg, &mut buffered, &axis)?;
     buffered.flush()?;

@@ -61,12 +61,12 @@ fn nameless_libraries(profile: &Profile) -> Vec<String> {
     modules.into_iter().filter(|module| module.starts_with('/')).map(fact).collect()
 }
 
-/// What the validity checks found that learned watts must pass, a line a domain.
+/// What the checks found that learned watts must pass, a line a domain.
 fn weights_facts(profile: &Profile) -> Vec<String> {
     let of_domains = profile.ledger.iter().zip(&profile.certainty.domains);
     let fact = |(row, domain): (&LedgerRow, &DomainCertainty)| {
         let weights = domain.weights?;
-        let verdict = match (weights.used, weights.validity.open()) {
+        let verdict = match (weights.used, weights.validity.passed()) {
             (true, _) => "used to split the energy",
             (false, true) => "not used (--attribution time)",
             (false, false) => "not used: a check failed",

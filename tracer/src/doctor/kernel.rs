@@ -245,7 +245,7 @@ mod tests {
 
     /// A guest is sampled by the CPU clock even where it has a PMU, as `record` does; a limit that the kernel lowered is a warning with its fix.
     #[test]
-    fn sampling_is_foretold() {
+    fn sampling_is_predicted() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("proc/sys/kernel")).unwrap();
         std::fs::create_dir_all(root.path().join("sys/bus/event_source/devices/cpu")).unwrap();

@@ -210,7 +210,7 @@ mod tests {
         assert_eq!((parse_user(""), parse_own_pid("NSpid:\t\n")), (None, None));
     }
 
-    /// A stranger's file names nobody's code, nor does one with a second name; the user's own and root's do.
+    /// Another user's file names nobody's code, nor does one with a second name; the user's own and root's do.
     #[test]
     fn whose_files_are_believed() {
         let folder = tempfile::tempdir().unwrap();

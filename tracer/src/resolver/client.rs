@@ -83,9 +83,9 @@ impl Resolver {
         }
     }
 
-    /// Someone to ask; its process is started with the first question. `hurry`: what it reads may be gone soon.
-    pub fn worker(&self, hurry: bool) -> Worker {
-        Worker { resolver: self.clone(), hurry, state: Mutex::default() }
+    /// Someone to ask; its process is started with the first question. `urgent`: what it reads may be gone soon.
+    pub fn worker(&self, urgent: bool) -> Worker {
+        Worker { resolver: self.clone(), urgent, state: Mutex::default() }
     }
 
     /// The files that cost a worker, by the name under which they were requested, and what became of them.
@@ -103,12 +103,12 @@ impl Resolver {
         lock(&self.0.server).child.as_ref().map_or(0, |child| cpu_ns_of_all(child.id()))
     }
 
-    fn begin(&self, hurry: bool) -> Result<(u32, Channel), String> {
+    fn begin(&self, urgent: bool) -> Result<(u32, Channel), String> {
         let mut server = lock(&self.0.server);
         let number = server.next;
         server.next += 1;
         let Some(child) = &server.child else { return Err("it has ended".into()) };
-        let order = Order::Start { number, hurry, lines: self.0.lines };
+        let order = Order::Start { number, urgent, lines: self.0.lines };
         let answered = child
             .channel
             .send(&order, &[], Some(TO_START))
@@ -149,7 +149,7 @@ impl Drop for Shared {
 /// One line of questions, each asked when the one before is answered.
 pub struct Worker {
     resolver: Resolver,
-    hurry: bool,
+    urgent: bool,
     state: Mutex<State>,
 }
 
@@ -161,7 +161,7 @@ struct State {
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker").field("hurry", &self.hurry).finish_non_exhaustive()
+        f.debug_struct("Worker").field("urgent", &self.urgent).finish_non_exhaustive()
     }
 }
 
@@ -193,7 +193,7 @@ impl Worker {
             if state.lost > MOST_LOST {
                 return Err(ResolveError::Unavailable("too many were lost over files".into()));
             }
-            state.process = Some(self.resolver.begin(self.hurry).map_err(ResolveError::Unavailable)?);
+            state.process = Some(self.resolver.begin(self.urgent).map_err(ResolveError::Unavailable)?);
         }
         let Some((number, channel)) = &state.process else {
             return Err(ResolveError::Unavailable("it has ended".into()));

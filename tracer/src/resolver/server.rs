@@ -25,7 +25,7 @@ pub(super) enum Order {
         /// The worker's number.
         number: u32,
         /// Whether it comes before others when a CPU is wanted.
-        hurry: bool,
+        urgent: bool,
         /// Whether it reads debug information, which takes memory.
         lines: bool,
     },
@@ -39,7 +39,7 @@ pub(super) enum Order {
 /// Bytes of an order at the most.
 const LONGEST_ORDER: usize = 64;
 /// Niceness of what is waited for: what it reads may be gone soon.
-const HURRY: i32 = -15;
+const URGENT: i32 = -15;
 
 /// The server's life, from its first instruction.
 pub(super) fn run(parent: &Parent) -> i32 {
@@ -59,7 +59,7 @@ pub(super) fn run(parent: &Parent) -> i32 {
 }
 
 fn prepare(parent: &Parent) -> io::Result<()> {
-    set_niceness(HURRY);
+    set_niceness(URGENT);
     return_large_blocks();
     renounce(Some(&Identity::nobody()))?;
     close_world()?;
@@ -78,7 +78,7 @@ fn obey(channel: &Channel) {
     while let Ok((order, _)) = channel.receive::<Order>(LONGEST_ORDER, None) {
         collect(&mut workers);
         let answered = match order {
-            Order::Start { number, hurry, lines } => match start(hurry, lines) {
+            Order::Start { number, urgent, lines } => match start(urgent, lines) {
                 Ok((pid, end)) => {
                     workers.insert(number, pid);
                     channel.send(&Ok::<(), String>(()), &[end.as_fd()], None)
@@ -105,9 +105,9 @@ fn collect(workers: &mut HashMap<u32, Pid>) {
     workers.retain(|_, pid| matches!(waitpid(*pid, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive)));
 }
 
-fn start(hurry: bool, lines: bool) -> io::Result<(Pid, OwnedFd)> {
+fn start(urgent: bool, lines: bool) -> io::Result<(Pid, OwnedFd)> {
     let child = fork_role(c"et-resolver", |parent| {
-        if !hurry {
+        if !urgent {
             set_niceness(0);
         }
         if parent.die_with_it().and_then(|()| close_worker(lines)).is_err() {

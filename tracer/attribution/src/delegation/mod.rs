@@ -1,4 +1,4 @@
-//! On behalf of: whose Python code a worker's energy is charged to.
+//! Delegation: whose Python code a worker's energy is charged to.
 //!
 //! Between 31 and 95 % of the CPU time of machine-learning programs is spent on threads that have no Python frames, or in a pool's loop,
 //! while the Python thread that wants the result sleeps. The physical view charges each thread for itself; the logical view joins the
@@ -36,7 +36,7 @@ use requesters::{Answer, RequesterIndex, Role, Step};
 use std::collections::HashMap;
 use thread_activity::Threads;
 
-/// Position in `Behalf::sets`.
+/// Position in `Delegation::sets`.
 type SetId = u32;
 
 /// For whom owners work.
@@ -78,7 +78,7 @@ pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) ->
     let busy = recording.gpu.busy.iter();
     let of_busy =
         busy.map(|busy| refiner.launcher(busy.thread, busy.stack, busy.launched, &mut time)).collect();
-    (time, Delegation { launchers: Launchers { of_batches, of_busy }, ..refiner.behalf })
+    (time, Delegation { launchers: Launchers { of_batches, of_busy }, ..refiner.delegation })
 }
 
 struct Refiner<'a> {
@@ -90,7 +90,7 @@ struct Refiner<'a> {
     refined: HashMap<(OwnerId, SetId), OwnerId>,
     base_of: HashMap<OwnerId, OwnerId>,
     set_ids: HashMap<Vec<Vec<Step>>, SetId>,
-    behalf: Delegation,
+    delegation: Delegation,
 }
 
 impl<'a> Refiner<'a> {
@@ -102,7 +102,16 @@ impl<'a> Refiner<'a> {
         let roles = owners.iter().map(role).collect();
         let numbers = (0..).zip(owners).map(|(number, owner)| (owner.owner, number)).collect();
         let (refined, base_of, set_ids) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { requesters, waits, roles, numbers, refined, base_of, set_ids, behalf: Delegation::default() }
+        Self {
+            requesters,
+            waits,
+            roles,
+            numbers,
+            refined,
+            base_of,
+            set_ids,
+            delegation: Delegation::default(),
+        }
     }
 
     fn role(&self, owner: OwnerId) -> Role {
@@ -181,9 +190,9 @@ impl<'a> Refiner<'a> {
     }
 
     fn set_of(&mut self, paths: Vec<Vec<Step>>) -> SetId {
-        let next = SetId::try_from(self.behalf.sets.len()).unwrap_or(SetId::MAX);
+        let next = SetId::try_from(self.delegation.sets.len()).unwrap_or(SetId::MAX);
         *self.set_ids.entry(paths).or_insert_with_key(|paths| {
-            self.behalf.sets.push(paths.clone());
+            self.delegation.sets.push(paths.clone());
             next
         })
     }
@@ -195,8 +204,8 @@ impl<'a> Refiner<'a> {
             let Some(whose) = time.owners.get(owner as usize).map(|owner| owner.owner) else { return owner };
             let Ok(id) = OwnerId::try_from(number) else { return owner };
             time.owners.push(OwnerTime { owner: whose, time_ns: 0, samples: 0 });
-            self.behalf.of_owner.resize(number, None);
-            self.behalf.of_owner.push(Some(set));
+            self.delegation.of_owner.resize(number, None);
+            self.delegation.of_owner.push(Some(set));
             self.base_of.insert(id, owner);
             id
         })
@@ -226,15 +235,15 @@ pub(crate) fn physical(owners: &[(OwnerId, ProfileRow)]) -> Vec<Sourced> {
 /// The logical view. `owners` holds a row for each owner, by its number (0 is `Owner::Other`, which has none).
 pub(crate) fn logical(
     recording: &Recording,
-    behalf: &Delegation,
+    delegation: &Delegation,
     owners: &[(OwnerId, ProfileRow)],
 ) -> Logical {
     let mut joints = Joints::new(recording);
     let mut above: HashMap<(SetId, usize, ThreadKey), Option<StackId>> = HashMap::new();
     let mut rows: Vec<Sourced> = Vec::with_capacity(owners.len());
     for &(owner, row) in owners {
-        let set = behalf.of_owner.get(owner as usize).copied().flatten();
-        let Some((set, paths)) = set.and_then(|set| Some((set, behalf.sets.get(set as usize)?))) else {
+        let set = delegation.of_owner.get(owner as usize).copied().flatten();
+        let Some((set, paths)) = set.and_then(|set| Some((set, delegation.sets.get(set as usize)?))) else {
             rows.push((row, vec![(owner, 1.0)]));
             continue;
         };

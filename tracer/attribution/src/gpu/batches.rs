@@ -1,7 +1,7 @@
 //! When launches were executed, as far as that is known, and how much of them falls into each stretch of the meter.
 //!
 //! Times are seconds since the recording's start: a statistic, the ledger is exact elsewhere. Leaves out where the times come from
-//! (`drain`).
+//! (`queue_replay`).
 
 use super::features::Cell;
 

@@ -5,7 +5,7 @@
 //! about as much. Where both together cost the sum, as small kernels do that leave room on the device, each counts with its whole time as
 //! long as the counter is explained better by that; the energy is the counter's in either case, and is split once (`split`).
 //!
-//! Times are put into cells of a millisecond, which no meter resolves. Leaves out joules (`energies`).
+//! Times are put into cells of a millisecond, which no meter resolves. Leaves out joules (`launch_energies`).
 
 use super::batches::{Batch, Stretch};
 use super::features::Cell;

@@ -13,7 +13,7 @@
 //!
 //! What is not seen stays as it was believed before, with that belief's doubts, and is held there (`solve`): else a column that no power above zero
 //! explains would be made good by others, in a direction that costs nothing. Elsewhere parts are drawn to that by n S G⁻¹ (Fuller: Measurement error
-//! models, 1987, §1.2), which is a doubt (`uncertainty`) and is not made good, as S is no more than an estimate. Leaves out the fit (`energies`).
+//! models, 1987, §1.2), which is a doubt (`uncertainty`) and is not made good, as S is no more than an estimate. Leaves out the fit (`launch_energies`).
 
 use super::batches::Batches;
 use super::meter::{Meter, Window, looks_of};

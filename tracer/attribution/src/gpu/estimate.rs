@@ -3,7 +3,7 @@
 //! Where a meter looks at a part of the time only, its counter strays by chance from what was taken (3 % in 20 s, for a look of 25 of 100 ms at a
 //! program that rests now and then). Where the time of every kernel is known, its energy is its power times its time: the power from what the
 //! meter looked at, the time from the records. What the counter has beyond that, or lacks, is nobody's, and stands in the ledger. Leaves out what
-//! is learned (`energies`), and from what (the room itself).
+//! is learned (`launch_energies`), and from what (the room itself).
 
 use super::batches::{Batches, Stretch};
 use super::features::Features;
@@ -56,17 +56,17 @@ impl Estimate {
         let noise = believed.then(|| self.watts_of(fit.noise));
         let counted = self.split((&costs, noise), &shown, owners, Total::Counted);
         let unseen = self.unseen(&costs, &shown).relative(self.columns.len());
-        let foretell = |shown: &[Stretch]| self.split((&costs, noise), shown, owners, Total::Predicted);
-        let foretold = self.is_foretold(believed) && self.explains(&unseen, &foretell(&shown));
-        let foretold = foretold.then(|| foretell(&self.all_of(&shown)));
+        let predict = |shown: &[Stretch]| self.split((&costs, noise), shown, owners, Total::Predicted);
+        let predicted = self.is_predicted(believed) && self.explains(&unseen, &predict(&shown));
+        let predicted = predicted.then(|| predict(&self.all_of(&shown)));
         let certain = Certain { believed: believed && self.alone, timed: self.known.by_records() };
-        let total = if foretold.is_some() { Total::Predicted } else { Total::Counted };
+        let total = if predicted.is_some() { Total::Predicted } else { Total::Counted };
         let mut sure = uncertainty(problem, fit, others, certain, total);
         if total == Total::Counted {
             sure.add(&unseen);
             sure.add(&self.unobserved(&costs, &shown));
         }
-        let Split { of_owner, residual, negative, unobserved } = foretold.unwrap_or(counted);
+        let Split { of_owner, residual, negative, unobserved } = predicted.unwrap_or(counted);
         let prior = Costs(vec![(0.0, self.prior.clone())]);
         let mut by_prior = self.split((&prior, None), &shown, owners, Total::Counted).of_owner;
         by_prior[OTHER as usize] = MicroJoules::ZERO;
@@ -84,7 +84,7 @@ impl Estimate {
 
     /// Whether what launches took is known better than what the counter shows of it: all of their times are known, and the meter looks at some of
     /// them only (the regression estimator of survey sampling: Cochran, Sampling techniques, 1977, §7), or shows them so late that it misses some.
-    fn is_foretold(&self, believed: bool) -> bool {
+    fn is_predicted(&self, believed: bool) -> bool {
         let partial = self.meter.duty < 1.0 || self.meter.mean > 0.0;
         self.timed && partial && believed && self.alone && self.windows.len() >= FEWEST_WINDOWS
     }

@@ -4,7 +4,7 @@
 //! models make errors of 80 % (SIM, research of this project). Some boards look only during the last part of each step, 25 of 100 ms, and
 //! take that for the whole (Yang et al.: Part-time Power Measurements, SC 2024). Both are found by trying: the lag and the part that explain
 //! the counter best. Steps come at regular times but are seen when somebody reads, so their times are put on a grid where one fits.
-//! Leaves out what launches cost (`energies`).
+//! Leaves out what launches cost (`launch_energies`).
 
 use super::batches::{Batches, Stretch};
 use crate::timeline::{EnergyInterval, Span};

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Streams that run side by side are taken for one queue. Without waits launches are taken to run when they are launched. Leaves out
-//! joules; durations serve as what is believed of them before (`energies`).
+//! joules; durations serve as what is believed of them before (`launch_energies`).
 
 use super::batches::{Batch, Stretch};
 use crate::numerics::normal_equations::NormalEquations;

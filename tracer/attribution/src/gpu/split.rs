@@ -27,7 +27,7 @@ pub(super) struct Split {
     pub(super) residual: MicroJoules,
     /// Negative energy that went to owners.
     pub(super) negative: MicroJoules,
-    /// What the counter shows beyond what was foretold.
+    /// What the counter shows beyond what was predicted.
     pub(super) unobserved: MicroJoules,
 }
 

@@ -1,6 +1,6 @@
 //! How sure the energy of each column is, which columns cannot be told apart, and how well the windows tell at all.
 //!
-//! Spread comes from a moving-block bootstrap (`resample`), and from how far the belief has pulled (`A⁻¹ Λ A⁻¹`). It becomes a spread of
+//! Spread comes from a moving-block bootstrap (`resampling`), and from how far the belief has pulled (`A⁻¹ Λ A⁻¹`). It becomes a spread of
 //! energies by the split's own derivative (`derivative`), so that what one column has too much the others have too little.
 //!
 //! Kernels that always run together in the same proportions share one sum, which is known, and its parts are not: their errors go against
@@ -74,7 +74,7 @@ pub(super) fn uncertainty(
     let deviation: Vec<f64> = (0..n).map(|c| covariance[c * n + c].max(0.0).sqrt()).collect();
     let unsure: Vec<bool> =
         (0..n).map(|c| !believed || deviation[c] > identified * fit.parts[c].max(1e-9)).collect();
-    // Where times are known their errors are as well (`grain`).
+    // Where times are known their errors are as well (`errors_in_variables`).
     let rows = (!timed).then(|| problem.unweighted());
     let parallel = |i, j| rows.as_ref().is_some_and(|rows| rows.cosine(i, j) > PARALLEL);
     let groups = groups_of(&covariance, &deviation, &unsure, parallel);
@@ -97,7 +97,7 @@ pub(super) fn uncertainty(
             Total::Counted => {
                 derivative::relative(problem.windows(), &fit.parts, &held, &energies, &covariance)
             }
-            Total::Predicted => (0..n * n).map(|at| foretold(&covariance, &held, at)).collect(),
+            Total::Predicted => (0..n * n).map(|at| predicted(&covariance, &held, at)).collect(),
         },
         groups,
         condition: problem.normal(&fit.trust, |_| true).condition().powi(2),
@@ -124,7 +124,7 @@ impl Uncertainty {
 }
 
 /// The relative covariance of energies that are power times time.
-fn foretold(covariance: &[f64], held: &[f64], at: usize) -> f64 {
+fn predicted(covariance: &[f64], held: &[f64], at: usize) -> f64 {
     let n = held.len();
     let times = if at / n == at % n { TIMES * TIMES } else { 0.0 };
     covariance[at] / (held[at / n] * held[at % n]) + times

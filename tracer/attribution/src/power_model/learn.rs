@@ -119,7 +119,7 @@ pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
         by_mix(&Design::new(windows, evidence.parts, &chains, &forgetful, columns, column), &chains)
     });
     let model = Model { column_of, chains, rates, design, fit, others, by_mix, validity };
-    if validity.open() { PowerModel::Known(model) } else { PowerModel::Unidentified(Some(model)) }
+    if validity.passed() { PowerModel::Known(model) } else { PowerModel::Unidentified(Some(model)) }
 }
 
 impl Model {

@@ -6,8 +6,8 @@
 //!
 //! Switching power goes with f V², and the voltage falls with the clock as far as it can: α lies between 1 (one voltage) and 3 (voltage in
 //! proportion; Mudge: Power, a first-class architectural design constraint, 2001). The run itself shows α: with the right one,
-//! watts that were fitted to a part of the run predict the other parts best (`validity::Judge`). If they do not do so clearly, α is 0, that is, clocks
-//! make no difference. What they leave, a factor common to all CPUs, is `drift`'.
+//! watts that were fitted to a part of the run predict the other parts best (`validity::CrossValidation`). If they do not do so clearly, α is 0, that is, clocks
+//! make no difference. What they leave, a factor common to all CPUs, belongs to `drift`.
 //!
 //! A clock is read a few times a second (`power/reading/cpu_clocks.rs`), whatever the CPU does. What is read while it idles may be the governor's wish or
 //! its last value, and says nothing about the clock at which it works: it is left out, unless it repeats what was read before. Leaves out

@@ -33,11 +33,11 @@ pub(crate) fn covariance(model: &Model) -> Vec<f64> {
             }
         }
     }
-    let aliasing = aliasing_of(design, fit);
-    if aliasing.len() > STEPS {
+    let steps = steps_of(design, fit);
+    if steps.len() > STEPS {
         let mut belief = NormalEquations::new(n);
         belief.add_prior(fit.mean, 1.0 / (PRIOR_SD * fit.mean).powi(2));
-        let drawn = resampled(&aliasing, &belief, FLOOR * fit.mean);
+        let drawn = resampled(&steps, &belief, FLOOR * fit.mean);
         let centre: Vec<f64> =
             (0..n).map(|c| drawn.iter().map(|watts| watts[c]).sum::<f64>() / drawn.len() as f64).collect();
         let mut spread = vec![0.0; n * n];
@@ -81,26 +81,26 @@ pub(crate) fn add_square(covariance: &mut [f64], one: &[f64], other: &[f64], fac
 }
 
 /// The normal equations of each step, without the prior.
-fn aliasing_of(design: &Design, fit: &Fit) -> Vec<NormalEquations> {
+fn steps_of(design: &Design, fit: &Fit) -> Vec<NormalEquations> {
     let whole = design.ns.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
     let step_ns = (BLOCK_NS / STEPS as u64).max(whole / MOST_STEPS);
-    let mut aliasing = vec![NormalEquations::new(design.columns)];
+    let mut steps = vec![NormalEquations::new(design.columns)];
     let mut filled = 0_u64;
     for window in 0..design.len() {
         if filled >= step_ns {
-            aliasing.push(NormalEquations::new(design.columns));
+            steps.push(NormalEquations::new(design.columns));
             filled = 0;
         }
-        if let Some(step) = aliasing.last_mut() {
+        if let Some(step) = steps.last_mut() {
             fit.add_row(design, window, step);
         }
         filled = filled.saturating_add(design.ns[window]);
     }
-    aliasing
+    steps
 }
 
-pub(crate) fn resampled(aliasing: &[NormalEquations], belief: &NormalEquations, floor: f64) -> Vec<Vec<f64>> {
-    let blocks: Vec<NormalEquations> = aliasing
+pub(crate) fn resampled(steps: &[NormalEquations], belief: &NormalEquations, floor: f64) -> Vec<Vec<f64>> {
+    let blocks: Vec<NormalEquations> = steps
         .windows(STEPS)
         .map(|of_block| {
             let mut block = of_block[0].clone();
@@ -108,8 +108,8 @@ pub(crate) fn resampled(aliasing: &[NormalEquations], belief: &NormalEquations, 
             block
         })
         .collect();
-    let draws = aliasing.len().div_ceil(STEPS);
-    let scale = aliasing.len() as f64 / (draws * STEPS) as f64;
+    let draws = steps.len().div_ceil(STEPS);
+    let scale = steps.len() as f64 / (draws * STEPS) as f64;
     let mut random = Xorshift::new();
     let mut drawn = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {

@@ -71,9 +71,9 @@ pub struct Part {
 /// What became of a domain's learned watts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
-    /// What was found at the validity.
+    /// What the validity checks found.
     pub validity: ValidityChecks,
-    /// Whether they split the energy: they passed all validity, and the reader did not choose otherwise.
+    /// Whether they split the energy: they passed all checks, and the reader did not choose otherwise.
     pub used: bool,
     /// η: two busy hardware threads of one core were taken to draw 1 + η times what one does; `None` where the machine names none that share a
     /// core, or none were busy together.

@@ -1,4 +1,4 @@
-//! Whether the watts that a run taught may split its energy: three validity, with what was found at each.
+//! Whether the watts that a run taught may split its energy: three checks, with what each found.
 //!
 //! * *Cross-validation*: watts fitted to the other four fifths of the run predict a fifth better than the mean power does. The value is the
 //!   mean gain in its own standard errors.
@@ -8,7 +8,7 @@
 //! * *Split half*: watts fitted to every other half second agree with those fitted to the rest. The value is how far they are apart in
 //!   their own standard deviations, root mean square over the functions by their energy. Functions that draw now this and now that fail here.
 //!
-//! Where one is closed, energy is split by CPU time alone. Leaves out how the values are found (`attribution/`).
+//! Where one fails, energy is split by CPU time alone. Leaves out how the values are found (`attribution/`).
 
 /// Standard errors that the gain must exceed.
 pub const LEAST_GAIN: f64 = 2.0;
@@ -17,14 +17,14 @@ const MOST_CONDITION: f64 = 30.0;
 /// The halves may be this many of their standard deviations apart.
 const MOST_APART: f64 = 2.0;
 
-/// What was found at the validity.
+/// What the validity checks found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValidityChecks {
     /// Cross-validation: the gain in standard errors.
     pub gain: f64,
-    /// The condition number; endless where a function's times are a sum of others'.
+    /// The condition number; infinite where a function's times are a sum of others'.
     pub condition: f64,
-    /// How far the halves' watts are apart, in standard deviations; endless where a half has no watts.
+    /// How far the halves' watts are apart, in standard deviations; infinite where a half has no watts.
     pub apart: f64,
 }
 
@@ -59,12 +59,12 @@ pub struct CheckResult {
     pub value: f64,
     /// What `value` must be above (cross-validation) or below (the others).
     pub limit: f64,
-    /// Whether it is open.
+    /// Whether it passed.
     pub passed: bool,
 }
 
 impl ValidityChecks {
-    /// All validity, in the order in which they are described.
+    /// All checks, in the order in which they are described.
     pub fn each(&self) -> [CheckResult; 3] {
         let check = |check, value, limit, passed| CheckResult { check, value, limit, passed };
         [
@@ -80,7 +80,7 @@ impl ValidityChecks {
     }
 
     /// Whether the watts may split energy.
-    pub fn open(&self) -> bool {
+    pub fn passed(&self) -> bool {
         self.each().iter().all(|check| check.passed)
     }
 
@@ -97,18 +97,18 @@ mod tests {
 
     /// Each check fails by itself, at its limit and at what is no number; only the first leaves the watts sound.
     #[test]
-    fn each_gate_closes() {
-        let open = ValidityChecks { gain: 2.1, condition: 29.0, apart: 1.9 };
-        assert!(open.open() && open.sound());
-        for closed in [
-            ValidityChecks { condition: 30.0, ..open },
-            ValidityChecks { condition: f64::INFINITY, ..open },
-            ValidityChecks { apart: 2.0, ..open },
-            ValidityChecks { apart: f64::NAN, ..open },
+    fn each_check_fails_alone() {
+        let passed = ValidityChecks { gain: 2.1, condition: 29.0, apart: 1.9 };
+        assert!(passed.passed() && passed.sound());
+        for failed in [
+            ValidityChecks { condition: 30.0, ..passed },
+            ValidityChecks { condition: f64::INFINITY, ..passed },
+            ValidityChecks { apart: 2.0, ..passed },
+            ValidityChecks { apart: f64::NAN, ..passed },
         ] {
-            assert!(!closed.open() && !closed.sound(), "{closed:?}");
+            assert!(!failed.passed() && !failed.sound(), "{failed:?}");
         }
-        let useless = ValidityChecks { gain: 2.0, ..open };
-        assert!(!useless.open() && useless.sound());
+        let useless = ValidityChecks { gain: 2.0, ..passed };
+        assert!(!useless.passed() && useless.sound());
     }
 }

@@ -253,7 +253,7 @@ pub struct BackgroundProcess {
     pub key: BackgroundKey,
     /// Its process id.
     pub pid: Pid,
-    /// The kernel's name of the thread that ran; a process whose threads have several names is several strangers.
+    /// The kernel's name of the thread that ran; a process whose threads have several names is several entries.
     pub name: String,
 }
 

@@ -166,7 +166,7 @@ mod tests {
         assert_eq!((connections.refused(), connections.open()), (1, 3));
     }
 
-    /// Strangers of one user take few places, none of another's, and there is an end to all places.
+    /// Unverified connections of one user take few places, none of another's, and there is an end to all places.
     #[test]
     fn places_are_few() {
         let connections = Connections::default();

@@ -4,7 +4,7 @@
 //! (40 to 80 ns a run) is in it. The mean is of a time in which nobody looked. Median and p99 need a reading between any two samples, and
 //! each reading interrupts the workload and takes room in its caches: with a workload of several threads they come out higher than
 //! without. Programs of known depth have a CPU to themselves, above all others by `SCHED_FIFO`, so that what is
-//! measured is the sampler and not what strangers did to the caches; PyTorch and numpy run as they do. Leaves out `sched_switch`.
+//! measured is the sampler and not what other programs did to the caches; PyTorch and numpy run as they do. Leaves out `sched_switch`.
 
 #![expect(clippy::print_stdout, reason = "the table is the result")]
 
@@ -59,7 +59,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let folder = workspace.target().join("workloads");
     let chain = chain::build(&folder)?;
     let workloads = workloads::all(&chain, workspace);
-    hurry()?;
+    raise_priority()?;
     println!(
         "{:<28} {:>4} {:>7} {:>9} {:>9} {:>9} {:>9}  build",
         "workload", "Hz", "samples", "median", "p99", "mean ns", "whole %"
@@ -82,7 +82,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
 }
 
 /// Puts this thread before all others but the workload that has a CPU to itself: it must read the counters between two samples.
-fn hurry() -> Result<()> {
+fn raise_priority() -> Result<()> {
     // What this thread starts is not to run before others too.
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     let priority = libc::sched_param { sched_priority: 5 };
