@@ -1,39 +1,62 @@
-//! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/benches/accuracy.rs`, built for speed.
+//! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/benches/accuracy.rs`, built for speed. It needs no BPF and no
+//! set-up, but for what `--traced` records (`traces.rs`).
 
-use crate::bpf::{self, Warnings};
+use super::traces;
 use crate::command::run;
-use crate::setup::{self, Purpose};
 use crate::workspace::Workspace;
 use anyhow::Result;
 
 /// What is run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Runs of each scenario.
-    #[arg(long, default_value_t = 20)]
-    seeds: u64,
-    /// The first of their seeds: what is tuned is tuned on other seeds than the table's.
+    /// Runs of each world and scenario [default: 6 of worlds, 20 of scenarios].
+    #[arg(long)]
+    seeds: Option<u64>,
+    /// The first of their seeds.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Scenarios whose name begins so.
+    /// Worlds and scenarios whose name begins so: W3, B.
+    #[arg(long, alias = "only")]
+    world: Option<String>,
+    /// Show the seeds (2, 5, 8, …) and worlds (H…) that nobody tunes on, and nothing else.
     #[arg(long)]
-    only: Option<String>,
+    held_out: bool,
+    /// Samples per CPU and second; may be given several times [default: 99 and 499].
+    #[arg(long)]
+    rate: Vec<u64>,
+    /// Readings of the counter per second [default: 50].
+    #[arg(long)]
+    read_hz: Option<u64>,
+    /// Sample at even periods, not at half to one and a half of them.
+    #[arg(long)]
+    periodic: bool,
+    /// Show each node that is far from the truth or whose interval misses it.
+    #[arg(long)]
+    details: bool,
+    /// Recorded programs with drawn watts in place of the worlds and scenarios; records those that are missing, which needs root.
+    #[arg(long)]
+    traced: bool,
     /// Write the table and its numbers to tests/fixtures, where a test keeps them true.
     #[arg(long)]
     write: bool,
 }
 
-/// Prints the table as Markdown.
+/// Prints the tables as Markdown.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
-    let tools = setup::run(workspace, Purpose::Build)?;
-    bpf::build(workspace, &tools, Warnings::Shown)?;
     let mut cargo = workspace.cargo();
-    cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "accuracy", "--"]);
-    cargo.args(["--seeds", &options.seeds.to_string()]);
-    cargo.args(["--from", &options.from.to_string()]);
-    if let Some(only) = &options.only {
-        cargo.args(["--only", only]);
+    cargo.args(["bench", "--quiet", "--package", "energy-trace-attribution", "--bench"]);
+    cargo.args([if options.traced { "traced" } else { "accuracy" }, "--"]);
+    if options.traced {
+        cargo.arg(traces::ensure(workspace)?);
     }
+    cargo.args(["--from", &options.from.to_string()]);
+    options.seeds.iter().for_each(|seeds| drop(cargo.args(["--seeds", &seeds.to_string()])));
+    options.rate.iter().for_each(|rate| drop(cargo.args(["--rate", &rate.to_string()])));
+    options.read_hz.iter().for_each(|hz| drop(cargo.args(["--read-hz", &hz.to_string()])));
+    options.world.iter().for_each(|world| drop(cargo.args(["--world", world])));
+    let switches =
+        [("--held-out", options.held_out), ("--periodic", options.periodic), ("--details", options.details)];
+    cargo.args(switches.iter().filter(|(_, on)| *on).map(|(switch, _)| switch));
     if options.write {
         cargo.arg("--write").arg(workspace.root().join("tests/fixtures"));
     }

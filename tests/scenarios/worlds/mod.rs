@@ -1,0 +1,49 @@
+//! Worlds of other makers: simulated programs and machines that share no assumption with the attribution, held against an exact truth.
+//!
+//! * `draw`, `stacks`, `programs`: what runs; `schedule`: on which CPU, and when; `power`: what it draws, and the truth.
+//! * `counter`, `sampler`, `recording`: what a recorder sees of it.
+//! * `catalogue` and the files beside it: which worlds there are.
+//! * `nodes`, `measure`, `table`: how far a profile is from the truth; they know recordings, not worlds.
+//!
+//! Leaves out attribution, and worlds made of recorded programs.
+
+pub(crate) mod catalogue;
+pub(crate) mod counter;
+mod crowds;
+pub(crate) mod draw;
+mod loops;
+pub(crate) mod measure;
+mod nodes;
+pub(crate) mod power;
+mod programs;
+pub(crate) mod recording;
+pub(crate) mod sampler;
+pub(crate) mod schedule;
+pub(crate) mod stacks;
+pub(crate) mod table;
+mod trees;
+
+use energy_trace_tests::random::Random;
+
+/// A millisecond in nanoseconds.
+pub(crate) const MS: u64 = 1_000_000;
+/// A second in nanoseconds.
+pub(crate) const SECOND: u64 = 1_000 * MS;
+/// The virtual clock does not begin at zero, as no machine's does.
+pub(crate) const BOOT: u64 = 7_000 * SECOND;
+
+/// A stretch of time in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// One run of a world through the attribution, held against the truth.
+pub(crate) fn run(entry: &catalogue::Entry, recorder: recording::Recorder, seed: u64) -> measure::Outcome {
+    let name = entry.name.bytes().fold(17_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9).wrapping_add(name));
+    let world = (entry.world)(&mut random);
+    let recorded = recording::record(world, recorder, random.next_word());
+    measure::measure(&recorded.recording, &recorded.truth, seed)
+}
