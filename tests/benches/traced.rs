@@ -127,7 +127,7 @@ fn main() {
             for &hz in &options.rates {
                 let recorder = Recorder { hz, jitter: options.jitter, read_hz: options.read_hz };
                 let outcomes = outcomes(&trace, kind, recorder, &seeds);
-                println!("{}", table::line(&format!("{name}, watts {}", kind.name()), hz, &outcomes));
+                println!("{}", table::line(&format!("{name}, {}", kind.name()), hz, &outcomes));
                 if options.details {
                     print!("{}", table::details(&outcomes));
                 }
