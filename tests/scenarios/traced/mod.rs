@@ -43,7 +43,8 @@ pub(crate) fn record(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -
     let of_stack = |(stack, joules): (u32, &f64)| (StackId::new(stack), *joules);
     let truth =
         Truth { stacks: (0..).zip(&spent.paths).map(of_stack).filter(|(_, joules)| *joules > 0.0).collect() };
-    let header = Header { sample_hz: recorder.hz as u32, ..trace.recording.header.clone() };
+    let (sample_hz, jitter) = (recorder.hz as u32, recorder.header_jitter());
+    let header = Header { sample_hz, jitter, ..trace.recording.header.clone() };
     let recording = Recording {
         header,
         domains: vec![package(physics.idle_watts, counter.range_uj())],

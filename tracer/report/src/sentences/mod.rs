@@ -15,7 +15,7 @@ mod tests;
 pub use attribution::diagnostic;
 pub use losses::{copy_outcome, loss};
 pub use power::{advice, power_fact};
-pub use recording::{limited_rate, recorded};
+pub use recording::{limited_rate, recorded, without_jitter};
 pub use sources::{idle_origin, ignored_reason, runtime, source_note};
 
 /// What intervals are about.
