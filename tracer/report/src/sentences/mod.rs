@@ -18,6 +18,10 @@ pub use power::{advice, power_fact};
 pub use recording::{limited_rate, recorded, without_jitter};
 pub use sources::{idle_origin, ignored_reason, runtime, source_note};
 
+/// What intervals are about.
+pub(crate) const INTERVALS: &str = "intervals cover this run, and how its energy was divided; the next run of the same program may differ \
+    by more";
+
 /// Nanoseconds in seconds.
 pub(crate) fn in_seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
