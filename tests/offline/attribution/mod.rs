@@ -8,3 +8,5 @@ mod frequency;
 mod gpu;
 mod validity;
 mod world;
+mod worlds;
+mod worlds_table;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/benches/accuracy.rs`, built for speed. It needs no BPF and no set-up.
+//! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/benches/accuracy`, built for speed. It needs no BPF and no set-up.
 
 use crate::command::run;
 use crate::workspace::Workspace;
@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// Show each node that is far from the truth or whose interval misses it.
     #[arg(long)]
     details: bool,
+    /// Show errors by reading rate and by sampling rate in four worlds, beside what bounds them from below.
+    #[arg(long)]
+    curves: bool,
     /// Write the table and its numbers to tests/fixtures, where a test keeps them true.
     #[arg(long)]
     write: bool,
