@@ -21,16 +21,25 @@ struct Window {
     joules: f64,
 }
 
-/// Joules by stack where times are known.
+/// How late the counter may be, in nanoseconds: it shows the power of a moment before it was read.
+const DELAYS: [u64; 8] = [0, 250_000, 500_000, 750_000, 1_000_000, 2_000_000, 5_000_000, 20_000_000];
+
+/// Joules by stack where times are known; of several delays of the counter the one that explains it best.
 pub(crate) fn with_true_times(recorded: &Recorded) -> Truth {
-    let windows = windows_of(&recorded.recording);
+    let fits = DELAYS.map(|delay| fit(recorded, &windows_of(&recorded.recording, delay)));
+    let best = fits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    best.map(|(_, truth)| truth).unwrap_or_default()
+}
+
+/// What is left unexplained, and joules by stack.
+fn fit(recorded: &Recorded, windows: &[Window]) -> (f64, Truth) {
     let paths = recorded.stack_of.len();
     let column = |piece: &Piece| match piece.who {
         Who::Thread(_) => piece.path as usize,
         Who::Stranger(key) => paths + key as usize,
     };
     let columns = paths + recorded.recording.background.len();
-    let end = recorded.recording.summary.as_ref().map_or(u64::MAX, |summary| summary.end.as_ns());
+    let end = end_of(&recorded.recording);
     let mut seconds = vec![0.0; columns];
     let mut parts: Vec<BTreeMap<usize, f64>> = windows.iter().map(|_| BTreeMap::new()).collect();
     for piece in recorded.pieces.iter().filter(|piece| !piece.stolen) {
@@ -47,13 +56,20 @@ pub(crate) fn with_true_times(recorded: &Recorded) -> Truth {
     }
     let joules: Vec<f64> = windows.iter().map(|window| window.joules).collect();
     let watts = least_squares(&parts, &joules, columns);
+    let explained =
+        |part: &BTreeMap<usize, f64>| part.iter().map(|(column, x)| x * watts[*column]).sum::<f64>();
+    let left = parts.iter().zip(&joules).map(|(part, joules)| (joules - explained(part)).powi(2)).sum();
     let by_path = recorded.stack_of.iter().zip(seconds.iter().zip(&watts));
-    Truth { stacks: by_path.map(|(stack, (seconds, watts))| (*stack, seconds * watts)).collect() }
+    (left, Truth { stacks: by_path.map(|(stack, (seconds, watts))| (*stack, seconds * watts)).collect() })
+}
+
+fn end_of(recording: &Recording) -> u64 {
+    recording.summary.as_ref().map_or(u64::MAX, |summary| summary.end.as_ns())
 }
 
 /// Joules by stack where mean watts are known.
 pub(crate) fn with_true_watts(recorded: &Recorded) -> Truth {
-    let end = recorded.recording.summary.as_ref().map_or(u64::MAX, |summary| summary.end.as_ns());
+    let end = end_of(&recorded.recording);
     let mut seconds = vec![0.0; recorded.stack_of.len()];
     for piece in recorded.pieces.iter().filter(|piece| matches!(piece.who, Who::Thread(_))) {
         let to = (super::BOOT + piece.to).min(end);
@@ -72,7 +88,7 @@ pub(crate) fn with_true_watts(recorded: &Recorded) -> Truth {
 /// Seconds of each path if the CPU time of a thread goes to the nearest of its samples.
 fn sampled_seconds(recorded: &Recorded) -> Vec<f64> {
     let recording = &recorded.recording;
-    let end = recording.summary.as_ref().map_or(u64::MAX, |summary| summary.end.as_ns());
+    let end = end_of(recording);
     let names: HashMap<Vec<&str>, usize> = recorded
         .stack_of
         .iter()
@@ -117,7 +133,8 @@ fn name_of(recording: &Recording, stack: StackId) -> Vec<&str> {
     recording.frames_of(stack).map(|(_, frame)| frame.name.as_str()).collect()
 }
 
-fn windows_of(recording: &Recording) -> Vec<Window> {
+/// The stretches between readings of a counter that is so late.
+fn windows_of(recording: &Recording, delay: u64) -> Vec<Window> {
     let idle = recording.domains.first().and_then(|domain| domain.idle.as_ref());
     let idle = idle.map_or(0.0, |idle| idle.power.as_watts());
     let range = recording.domains.first().map_or(0, range_of) + 1;
@@ -129,7 +146,7 @@ fn windows_of(recording: &Recording) -> Vec<Window> {
         .readings
         .values()
         .flatten()
-        .filter_map(|reading| Some((reading.at.as_ns(), known(reading.value)?)))
+        .filter_map(|reading| Some((reading.at.as_ns() - delay, known(reading.value)?)))
         .collect();
     let window = |pair: &[(u64, u64)]| {
         let [(from, before), (to, after)] = [pair[0], pair[1]];
