@@ -105,9 +105,20 @@ pub fn phases(python: &Path, simulation: &Simulation, seconds: f64) -> Command {
     command
 }
 
+/// The distribution's interpreter where there is one: the one that most users run, and no wrapper script.
+pub fn python() -> PathBuf {
+    let debian = PathBuf::from("/usr/bin/python3");
+    if debian.exists() { debian } else { PathBuf::from("python3") }
+}
+
 /// The file `workloads/phases.py`.
 pub fn phases_script() -> PathBuf {
-    tests_dir().join("workloads/phases.py")
+    workload("phases.py")
+}
+
+/// A file in `workloads/`.
+pub fn workload(name: &str) -> PathBuf {
+    tests_dir().join("workloads").join(name)
 }
 
 /// The words before a command that keep a CPU to it: pinned there, and of a real-time class that ordinary processes do not interrupt.

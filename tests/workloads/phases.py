@@ -2,7 +2,7 @@
 
     phases.py SECONDS [--phase-ms 300] [--rest-ms 0] [--threads 1]
 
-Without POWER_SIM_SOCKET in the environment it does the same work and declares nothing. Needs nothing but Python 3.8.
+A phase is one length for all, or one for each function (12:30:60). Without POWER_SIM_SOCKET in the environment it does the same work and declares nothing. Needs nothing but Python 3.8.
 """
 
 import argparse
@@ -73,28 +73,36 @@ def forty_watts(declaration, phase):
     return x
 
 
-def run(seconds, phase, rest):
+def run(functions, seconds, phases, rest):
     declaration = Declaration()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        for function in (five_watts, fifteen_watts, forty_watts):
+        for function, phase in zip(functions, phases):
             function(declaration, phase)
             if rest:
                 time.sleep(rest)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def phase_lengths(text):
+    """Seconds of each of the three functions, from milliseconds: `25` or `12:30:60`."""
+    lengths = [float(length) / 1000 for length in text.split(":")]
+    if len(lengths) not in (1, 3):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither one length nor three")
+    return lengths * (3 // len(lengths))
+
+
+def main(functions=(five_watts, fifteen_watts, forty_watts), description=__doc__):
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("seconds", type=float)
-    parser.add_argument("--phase-ms", type=float, default=300)
+    parser.add_argument("--phase-ms", type=phase_lengths, default="300", help="one length, or one for each function: 12:30:60")
     parser.add_argument("--rest-ms", type=float, default=0, help="sleep between phases")
     parser.add_argument("--threads", type=int, default=1, help="threads that all do the same; they share the interpreter lock")
     arguments = parser.parse_args()
-    times = (arguments.seconds, arguments.phase_ms / 1000, arguments.rest_ms / 1000)
-    others = [threading.Thread(target=run, args=times) for _ in range(arguments.threads - 1)]
+    how = (functions, arguments.seconds, arguments.phase_ms, arguments.rest_ms / 1000)
+    others = [threading.Thread(target=run, args=how) for _ in range(arguments.threads - 1)]
     for other in others:
         other.start()
-    run(*times)
+    run(*how)
     for other in others:
         other.join()
 

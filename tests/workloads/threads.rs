@@ -1,7 +1,7 @@
 //! A native workload of the closed loop: threads of one function each, of different watts, that work and sleep by turns.
 //!
-//! `threads SECONDS NAME=WATTS…`, where a name is one of `first`, `second`, `third`, `fourth` and `stranger`. Work is 10 to 30 ms, sleep 5 to
-//! 40 ms, each thread in its own rhythm. Without `POWER_SIM_SOCKET` in the environment it does the same and declares nothing.
+//! `threads SECONDS NAME=WATTS…`, where a name is one of `first`, `second`, `third`, `fourth`, or begins with `stranger`. Work is 10 to 30 ms,
+//! sleep 5 to 40 ms, each thread of each process in its own rhythm. Without `POWER_SIM_SOCKET` in the environment it does the same and declares nothing.
 
 use anyhow::{Context as _, bail};
 use energy_trace_tests::declare::Declaration;
@@ -9,7 +9,8 @@ use energy_trace_tests::work;
 use std::io;
 use std::time::{Duration, Instant};
 
-type Work = fn(&mut Option<Declaration>, Duration) -> io::Result<()>;
+/// Each has its name in it, so that the compiler does not make one function of them; background processes declare the name that they were given.
+type Work = fn(&str, &mut Option<Declaration>, Duration) -> io::Result<()>;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -21,7 +22,7 @@ fn main() -> anyhow::Result<()> {
         })
         .collect::<anyhow::Result<_>>()?;
     let end = Instant::now() + Duration::from_secs_f64(seconds);
-    let running: Vec<_> = (1..)
+    let running: Vec<_> = (u64::from(std::process::id()) << 8..)
         .zip(threads)
         .map(|(number, (name, watts))| std::thread::spawn(move || thread(&name, watts, number, end)))
         .collect();
@@ -37,7 +38,7 @@ fn thread(name: &str, watts: f64, mut random: u64, end: Instant) -> anyhow::Resu
         "second" => second,
         "third" => third,
         "fourth" => fourth,
-        "stranger" => stranger,
+        _ if name.starts_with("stranger") => stranger,
         _ => bail!("no function `{name}`"),
     };
     let mut declaration = Declaration::connect()?;
@@ -48,33 +49,33 @@ fn thread(name: &str, watts: f64, mut random: u64, end: Instant) -> anyhow::Resu
         Duration::from_micros(1_000 * from + (random >> 33) % (1_000 * (to - from)))
     };
     while Instant::now() < end {
-        work(&mut declaration, next(10, 30))?;
+        work(name, &mut declaration, next(10, 30))?;
         std::thread::sleep(next(5, 40));
     }
     Ok(())
 }
 
 #[inline(never)]
-fn first(declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
+fn first(_: &str, declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
     work::run("first", declaration, time)
 }
 
 #[inline(never)]
-fn second(declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
+fn second(_: &str, declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
     work::run("second", declaration, time)
 }
 
 #[inline(never)]
-fn third(declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
+fn third(_: &str, declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
     work::run("third", declaration, time)
 }
 
 #[inline(never)]
-fn fourth(declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
+fn fourth(_: &str, declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
     work::run("fourth", declaration, time)
 }
 
 #[inline(never)]
-fn stranger(declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
-    work::run("stranger", declaration, time)
+fn stranger(name: &str, declaration: &mut Option<Declaration>, time: Duration) -> io::Result<()> {
+    work::run(name, declaration, time)
 }

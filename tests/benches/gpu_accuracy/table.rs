@@ -93,3 +93,11 @@ pub(crate) fn goals(lines: &[Line]) -> String {
     }
     text
 }
+
+/// Writes all runs as JSON.
+pub(crate) fn write(lines: &[Line], file: &str) {
+    let json = serde_json::to_string_pretty(lines).unwrap_or_default();
+    if let Err(error) = std::fs::write(file, json + "\n") {
+        println!("cannot write {file}: {error}");
+    }
+}

@@ -7,7 +7,7 @@ use energy_trace_tests::declare::SOCKET_VARIABLE;
 use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::process::{self, Finished, Guard};
 use energy_trace_tests::report::Report;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,12 +16,6 @@ use std::time::Duration;
 static CPU_1: Mutex<()> = Mutex::new(());
 
 const LIMIT: Duration = Duration::from_secs(180);
-
-/// The distribution's interpreter where there is one: the one that most users run, and no wrapper script.
-fn python() -> PathBuf {
-    let debian = PathBuf::from("/usr/bin/python3");
-    if debian.exists() { debian } else { PathBuf::from("python3") }
-}
 
 fn energy_trace() -> Command {
     Command::new(env!("CARGO_BIN_EXE_energy-trace"))
@@ -37,7 +31,7 @@ fn record(simulation: &Simulation, folder: &Path, seconds: u32) -> (Finished, Re
     let data = folder.join("energy-trace.data");
     let mut command = energy_trace();
     command.args(["record", "--no-svg", "--power", "powercap", "--path.sysfs"]).arg(simulation.sysfs());
-    command.arg("-o").arg(&data).arg("--").args(process::alone_on(1)).arg(python());
+    command.arg("-o").arg(&data).arg("--").args(process::alone_on(1)).arg(process::python());
     command.arg(process::phases_script()).arg(seconds.to_string());
     for variable in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
         command.env_remove(variable);

@@ -147,10 +147,15 @@ fn held_out() -> Vec<Entry> {
     ]
 }
 
+/// Seeds that nobody tunes on: a third of them.
+pub(crate) const fn is_held_out(seed: u64) -> bool {
+    seed % 3 == 2
+}
+
 impl Entry {
-    /// Whether nobody tunes on this run: a third of the seeds, and whole worlds.
+    /// Whether nobody tunes on this run: seeds, and whole worlds.
     pub(crate) fn is_held_out(&self, seed: u64) -> bool {
-        self.used == Use::HeldOut || seed % 3 == 2
+        self.used == Use::HeldOut || is_held_out(seed)
     }
 
     /// Its name with what it is.

@@ -146,13 +146,15 @@ pub(crate) fn hold(profile: &Profile, recording: &Recording, truth: &Truth) -> O
     for node in &nodes.all {
         let true_joules: f64 = node.paths.iter().map(|path| joules[*path]).sum();
         let of_node: Vec<usize> = node.paths.iter().flat_map(|path| rows[*path].iter().copied()).collect();
+        let shown: MicroJoules = of_node.iter().map(|row| package(profile.rows[*row].energy)).sum();
+        if true_joules.max(shown.as_joules()) < SMALL * whole {
+            continue;
+        }
         let held = Held {
             flagged: flags.get(&node.function).is_some_and(|flagged| *flagged),
             ..held(node, true_joules, &of_node, profile)
         };
-        if true_joules >= SMALL * whole || held.shown >= SMALL * whole {
-            outcome.nodes.push(Held { flagged: held.flagged || held.bounds.is_some(), ..held });
-        }
+        outcome.nodes.push(Held { flagged: held.flagged || held.bounds.is_some(), ..held });
     }
     (outcome.flagged, outcome.wide) = doubted(profile, &nodes, &rows, &flags);
     outcome

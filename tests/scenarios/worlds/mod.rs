@@ -10,19 +10,19 @@
 //! Leaves out attribution, and worlds made of recorded programs.
 
 pub(crate) mod catalogue;
-mod counter;
+pub(crate) mod counter;
 mod crowds;
-mod draw;
+pub(crate) mod draw;
 pub(crate) mod floors;
 mod loops;
 pub(crate) mod measure;
 mod nodes;
-mod power;
+pub(crate) mod power;
 mod programs;
 pub(crate) mod recording;
-mod sampler;
-mod schedule;
-mod stacks;
+pub(crate) mod sampler;
+pub(crate) mod schedule;
+pub(crate) mod stacks;
 pub(crate) mod summary;
 pub(crate) mod table;
 mod trees;

@@ -6,7 +6,7 @@
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Frame, FrameKind};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What makes two frames one function.
 pub(crate) type FunctionKey<'a> = (FrameKind, &'a str, &'a str, &'a str, u32);
@@ -38,40 +38,86 @@ pub(crate) struct Nodes<'a> {
 impl<'a> Nodes<'a> {
     /// Of these stacks; each may be given several times.
     pub(crate) fn of(recording: &'a Recording, stacks: impl Iterator<Item = StackId>) -> Self {
-        let mut paths: BTreeMap<Vec<FunctionKey<'a>>, usize> = BTreeMap::new();
-        let mut of_stack = HashMap::new();
+        let mut numbers = Numbers::default();
+        let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
+        let (mut of_stack, mut paths) = (HashMap::new(), vec![]);
         for stack in stacks {
             of_stack.entry(stack).or_insert_with(|| {
-                let path: Vec<_> = recording.frames_of(stack).map(|(_, frame)| function_key(frame)).collect();
-                let next = paths.len();
-                *paths.entry(path).or_insert(next)
+                let path: Vec<u32> = recording
+                    .frames_of(stack)
+                    .map(|(_, frame)| numbers.function(function_key(frame)))
+                    .collect();
+                *known.entry(path).or_insert_with_key(|path| {
+                    paths.push(path.clone());
+                    paths.len() - 1
+                })
             });
         }
         let nowhere = (FrameKind::Special, "", "", "", 0);
-        let mut leaves = vec![nowhere; paths.len()];
-        let mut sets: BTreeMap<(bool, usize, Vec<FunctionKey<'a>>), BTreeSet<usize>> = BTreeMap::new();
-        for (path, number) in &paths {
-            let Some(leaf) = path.last() else { continue };
-            leaves[*number] = *leaf;
-            // Functions first, so that a place in the tree that is no more than a function counts as one.
-            for function in path {
-                sets.entry((false, 0, vec![*function])).or_default().insert(*number);
-            }
-            sets.entry((false, 1, vec![*leaf])).or_default().insert(*number);
-            for depth in 1..=path.len() {
-                sets.entry((true, 0, path[..depth].to_vec())).or_default().insert(*number);
-            }
-        }
-        let mut seen = BTreeSet::from([(0..paths.len()).collect::<Vec<_>>()]);
-        let node = |((in_tree, _, path), set): ((bool, usize, Vec<FunctionKey<'a>>), BTreeSet<usize>)| {
-            let (function, paths) = (*path.last()?, set.into_iter().collect::<Vec<_>>());
-            seen.insert(paths.clone()).then_some(Node { function, is_function: !in_tree, paths })
+        let innermost =
+            |path: &Vec<u32>| path.last().map_or(nowhere, |leaf| numbers.functions[*leaf as usize]);
+        let leaves = paths.iter().map(innermost).collect();
+        let mut seen = HashSet::from([(0..paths.len()).collect::<Vec<_>>()]);
+        let node = |((kind, _), (function, set)): (NodeKey, (u32, BTreeSet<usize>))| {
+            let paths: Vec<usize> = set.into_iter().collect();
+            let function = numbers.functions[function as usize];
+            let is_function = kind != Kind::InTree;
+            seen.insert(paths.clone()).then_some(Node { function, is_function, paths })
         };
-        Self { all: sets.into_iter().filter_map(node).collect(), of_stack, leaves }
+        Self { all: sets_of(&paths).into_iter().filter_map(node).collect(), of_stack, leaves }
     }
 
     /// The path of a stack.
     pub(crate) fn path(&self, stack: StackId) -> Option<usize> {
         self.of_stack.get(&stack).copied()
     }
+}
+
+/// What a set of paths is. Functions come first, so that a place in the tree that is no more than a function counts as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Total,
+    Own,
+    InTree,
+}
+
+/// A kind, and the number of the function or of the place in the tree; a caller's place has a smaller number.
+type NodeKey = (Kind, u32);
+
+/// Functions, numbered as they come.
+#[derive(Default)]
+struct Numbers<'a> {
+    functions: Vec<FunctionKey<'a>>,
+    known: HashMap<FunctionKey<'a>, u32>,
+}
+
+impl<'a> Numbers<'a> {
+    fn function(&mut self, key: FunctionKey<'a>) -> u32 {
+        *self.known.entry(key).or_insert_with(|| {
+            self.functions.push(key);
+            self.functions.len() as u32 - 1
+        })
+    }
+}
+
+/// The innermost function and the paths of each set.
+fn sets_of(paths: &[Vec<u32>]) -> BTreeMap<NodeKey, (u32, BTreeSet<usize>)> {
+    let mut sets: BTreeMap<NodeKey, (u32, BTreeSet<usize>)> = BTreeMap::new();
+    let mut places: HashMap<(u32, u32), u32> = HashMap::new();
+    for (number, path) in paths.iter().enumerate() {
+        let mut add = |key, function| {
+            sets.entry(key).or_insert_with(|| (function, BTreeSet::new())).1.insert(number);
+        };
+        let mut caller = 0;
+        for &function in path {
+            add((Kind::Total, function), function);
+            let next = places.len() as u32 + 1;
+            caller = *places.entry((caller, function)).or_insert(next);
+            add((Kind::InTree, caller), function);
+        }
+        if let Some(&leaf) = path.last() {
+            add((Kind::Own, leaf), leaf);
+        }
+    }
+    sets
 }

@@ -131,7 +131,7 @@ fn header(cpus: u32, hz: u64) -> Header {
 }
 
 /// The socket; its idle power was measured for a second before the start.
-fn package(idle_watts: f64, range_uj: u64) -> Domain {
+pub(crate) fn package(idle_watts: f64, range_uj: u64) -> Domain {
     Domain {
         id: DomainId::new(0),
         name: "package-0".to_owned(),

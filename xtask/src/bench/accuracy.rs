@@ -1,5 +1,7 @@
-//! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/benches/accuracy`, built for speed. It needs no BPF and no set-up.
+//! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/benches/accuracy`, built for speed. It needs no BPF and no set-up,
+//! but for what `--traced` records (`traces.rs`).
 
+use super::traces;
 use crate::command::run;
 use crate::workspace::Workspace;
 use anyhow::Result;
@@ -34,6 +36,9 @@ pub(crate) struct Options {
     /// Show errors by reading rate and by sampling rate in four worlds, beside what bounds them from below.
     #[arg(long)]
     curves: bool,
+    /// Recorded programs with drawn watts in place of the worlds and scenarios; records those that are missing, which needs root.
+    #[arg(long)]
+    traced: bool,
     /// Write the table and its numbers to tests/fixtures, where a test keeps them true.
     #[arg(long)]
     write: bool,
@@ -42,14 +47,22 @@ pub(crate) struct Options {
 /// Prints the tables as Markdown.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut cargo = workspace.cargo();
-    cargo.args(["bench", "--quiet", "--package", "energy-trace-attribution", "--bench", "accuracy", "--"]);
+    cargo.args(["bench", "--quiet", "--package", "energy-trace-attribution", "--bench"]);
+    cargo.args([if options.traced { "traced" } else { "accuracy" }, "--"]);
+    if options.traced {
+        cargo.arg(traces::ensure(workspace)?);
+    }
     cargo.args(["--from", &options.from.to_string()]);
     options.seeds.iter().for_each(|seeds| drop(cargo.args(["--seeds", &seeds.to_string()])));
     options.rate.iter().for_each(|rate| drop(cargo.args(["--rate", &rate.to_string()])));
     options.read_hz.iter().for_each(|hz| drop(cargo.args(["--read-hz", &hz.to_string()])));
     options.world.iter().for_each(|world| drop(cargo.args(["--world", world])));
-    let switches =
-        [("--held-out", options.held_out), ("--periodic", options.periodic), ("--details", options.details)];
+    let switches = [
+        ("--held-out", options.held_out),
+        ("--periodic", options.periodic),
+        ("--details", options.details),
+        ("--curves", options.curves),
+    ];
     cargo.args(switches.iter().filter(|(_, on)| *on).map(|(switch, _)| switch));
     if options.write {
         cargo.arg("--write").arg(workspace.root().join("tests/fixtures"));

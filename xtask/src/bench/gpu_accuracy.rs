@@ -5,7 +5,7 @@ use crate::command::run;
 use crate::setup::{self, Purpose};
 use crate::workspace::Workspace;
 use anyhow::Result;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is run.
 #[derive(Debug, clap::Args)]
@@ -37,43 +37,53 @@ pub(crate) struct Options {
     /// Meters whose name begins so.
     #[arg(long)]
     only: Option<String>,
-    /// Where all runs go as JSON; left out, target/bench/gpu_accuracy.json.
+    /// Where all runs go as JSON, live ones to a file beside it; left out, target/bench/gpu_accuracy.json.
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
-/// Prints the tables as Markdown.
+/// Prints the tables as Markdown. The virtual clock needs the attribution only; live runs need all of the product.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
-    let tools = setup::run(workspace, Purpose::Build)?;
-    bpf::build(workspace, &tools, Warnings::Shown)?;
     let folder = workspace.target().join("bench");
     std::fs::create_dir_all(&folder)?;
+    let json = options.json.clone().unwrap_or_else(|| folder.join("gpu_accuracy.json"));
+    if options.seeds > 0 {
+        virtual_clock(workspace, options, &json)?;
+    }
+    let judged = options.live > 0 || options.again;
+    if judged { live(workspace, options, &json.with_extension("live.json")) } else { Ok(()) }
+}
+
+fn virtual_clock(workspace: &Workspace, options: &Options, json: &Path) -> Result<()> {
+    let mut cargo = workspace.cargo();
+    cargo.args([
+        "bench",
+        "--quiet",
+        "--package",
+        "energy-trace-attribution",
+        "--bench",
+        "gpu_accuracy",
+        "--",
+    ]);
+    cargo.args(["--seeds", &options.seeds.to_string(), "--seconds", &options.seconds.to_string()]);
+    cargo.args(options.only.iter().flat_map(|only| ["--only", only])).arg("--json").arg(json);
+    run(&mut cargo)
+}
+
+fn live(workspace: &Workspace, options: &Options, json: &Path) -> Result<()> {
+    let tools = setup::run(workspace, Purpose::Build)?;
+    bpf::build(workspace, &tools, Warnings::Shown)?;
     run(workspace.cargo().args(["build", "--quiet", "--release", "--package", "simgpu"]))?;
     let mut cargo = workspace.cargo();
-    cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "gpu_accuracy", "--"]);
-    let numbers = [
-        ("--seeds", options.seeds.to_string()),
-        ("--seconds", options.seconds.to_string()),
-        ("--live", options.live.to_string()),
-        ("--live-seconds", options.live_seconds.to_string()),
-    ];
-    for (name, value) in numbers {
-        cargo.args([name, &value]);
-    }
-    options.cell.iter().for_each(|cell| {
-        cargo.args(["--cell", cell]);
-    });
+    cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "gpu_accuracy_live", "--"]);
+    cargo.args(["--live", &options.live.to_string(), "--live-seconds", &options.live_seconds.to_string()]);
+    cargo.args(options.cell.iter().flat_map(|cell| ["--cell", cell]));
     if let Some(keep) = &options.keep {
         cargo.arg("--keep").arg(std::path::absolute(keep)?);
     }
     for (flag, wanted) in [("--again", options.again), ("--stacks", options.stacks)] {
-        if wanted {
-            cargo.arg(flag);
-        }
+        cargo.args(wanted.then_some(flag));
     }
-    if let Some(only) = &options.only {
-        cargo.args(["--only", only]);
-    }
-    cargo.arg("--json").arg(options.json.clone().unwrap_or_else(|| folder.join("gpu_accuracy.json")));
+    cargo.args(options.only.iter().flat_map(|only| ["--only", only])).arg("--json").arg(json);
     run(&mut cargo)
 }

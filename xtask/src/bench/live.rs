@@ -1,8 +1,8 @@
-//! `cargo xtask bench live`: runs the closed loops of `tests/benches/live.rs`. Needs root, /dev/fuse and two CPUs.
+//! `cargo xtask bench live`: runs the closed loops of `tests/benches/live`. Needs root, /dev/fuse and two CPUs.
 
-use crate::bpf::{self, Warnings};
 use crate::command::run;
-use crate::setup::{self, Purpose};
+use crate::product;
+use crate::setup::Purpose;
 use crate::workspace::Workspace;
 use anyhow::Result;
 
@@ -15,6 +15,15 @@ pub(crate) struct Options {
     /// Loops whose name begins so.
     #[arg(long)]
     only: Option<String>,
+    /// The six programs with one and the same function under several callers, fixed loops and other processes beside them, instead of the loops.
+    #[arg(long)]
+    table: bool,
+    /// Beside other processes of 8 and 20 W: the target keeps no CPU to itself.
+    #[arg(long)]
+    load: bool,
+    /// Runs of each loop.
+    #[arg(long, default_value_t = 1)]
+    runs: u32,
     /// Leave each loop's recording and truth in this folder.
     #[arg(long)]
     keep: Option<std::path::PathBuf>,
@@ -22,15 +31,15 @@ pub(crate) struct Options {
 
 /// Prints the table as Markdown.
 pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
-    let tools = setup::run(workspace, Purpose::Test)?;
-    bpf::build(workspace, &tools, Warnings::Shown)?;
+    product::build(workspace, Purpose::Test)?;
     // For release, so that a workload's function is one piece of code, which draws what the simulator is told: without optimisation most
     // of the time is in parts of the standard library that functions of different watts share.
     let package = ["--package", "energy-trace-tests", "--bins"];
     run(workspace.cargo().args(["build", "--quiet", "--release"]).args(package))?;
     let mut cargo = workspace.cargo();
-    cargo.args(["bench", "--quiet", "--package", "energy-trace", "--bench", "live", "--"]);
-    cargo.args(["--seconds", &options.seconds.to_string()]);
+    cargo.args(["bench", "--quiet", "--package", "energy-trace-tests", "--bench", "live", "--"]);
+    cargo.args(["--seconds", &options.seconds.to_string(), "--runs", &options.runs.to_string()]);
+    cargo.args(options.table.then_some("--table")).args(options.load.then_some("--load"));
     if let Some(only) = &options.only {
         cargo.args(["--only", only]);
     }

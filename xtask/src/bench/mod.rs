@@ -21,6 +21,7 @@ mod slowdown;
 mod sources;
 mod start;
 mod totals;
+mod traces;
 mod workload;
 
 use crate::workspace::Workspace;

@@ -18,6 +18,8 @@
 use super::batches::Batches;
 use super::meter::{Meter, Window, looks_of};
 use crate::numerics::normal_equations::{NormalEquations, eigen};
+use nalgebra::linalg::SymmetricEigen;
+use nalgebra::{DMatrix, DVector};
 
 /// So near to an end it matters what runs, in seconds.
 const NEAR: f64 = 1e-3;
@@ -36,11 +38,11 @@ const LEAST: f64 = 1e-9;
 #[derive(Clone, Debug)]
 pub(super) struct FeatureErrors {
     /// Variance of a window's error in each column.
-    errors: Vec<f64>,
-    /// Keeps what is seen, row by row.
-    keep: Vec<f64>,
+    errors: DVector<f64>,
+    /// Keeps what is seen: columns × columns.
+    keep: DMatrix<f64>,
     /// Directions of parts that are not seen, of length one.
-    unseen: Vec<Vec<f64>>,
+    unseen: Vec<DVector<f64>>,
 }
 
 /// How coarse what is known of a column is.
@@ -72,39 +74,32 @@ pub(super) fn errors_of(windows: &[Window], batches: &Batches, meter: Meter, coa
 impl FeatureErrors {
     /// From the normal equations of this many windows that all count once, and their errors.
     pub(super) fn new(all: &NormalEquations, windows: usize, errors: &[f64]) -> Self {
-        let n = errors.len();
-        let errors: Vec<f64> = (0..n)
-            .map(|c| {
-                errors[c].max(LEAST * all.gram[c * n + c] / windows.max(1) as f64).max(f64::MIN_POSITIVE)
-            })
-            .collect();
-        let root: Vec<f64> = errors.iter().map(|error| (error * windows.max(1) as f64).sqrt()).collect();
-        let scaled = (0..n * n).map(|at| all.gram[at] / (root[at / n] * root[at % n])).collect();
-        let (values, vectors) = eigen(scaled, n);
-        let seen: Vec<usize> = (0..n).filter(|&v| values[v] > SEEN).collect();
-        let onto =
-            |i: usize, j: usize| seen.iter().map(|&v| vectors[i * n + v] * vectors[j * n + v]).sum::<f64>();
-        let keep = (0..n * n).map(|at| root[at / n] * onto(at / n, at % n) / root[at % n]).collect();
-        let unseen = (0..n).filter(|v| !seen.contains(v));
-        let direction = |v: usize| unit((0..n).map(|i| vectors[i * n + v] / root[i]));
-        Self { errors, keep, unseen: unseen.map(direction).collect() }
+        let (n, windows) = (errors.len(), windows.max(1) as f64);
+        let least = |c: usize| LEAST * all.gram[(c, c)] / windows;
+        let errors = DVector::from_fn(n, |c, _| errors[c].max(least(c)).max(f64::MIN_POSITIVE));
+        let root = errors.map(|error| (error * windows).sqrt());
+        let scaled = DMatrix::from_fn(n, n, |i, j| all.gram[(i, j)] / (root[i] * root[j]));
+        let Some(SymmetricEigen { eigenvalues, eigenvectors }) = eigen(scaled) else {
+            return Self { errors, keep: DMatrix::identity(n, n), unseen: vec![] };
+        };
+        let (seen, unseen): (Vec<usize>, Vec<usize>) = (0..n).partition(|&v| eigenvalues[v] > SEEN);
+        let seen = eigenvectors.select_columns(&seen);
+        let onto = &seen * seen.transpose();
+        let keep = DMatrix::from_fn(n, n, |i, j| root[i] * onto[(i, j)] / root[j]);
+        let direction = |v: usize| unit(eigenvectors.column(v).component_div(&root));
+        Self { errors, keep, unseen: unseen.into_iter().map(direction).collect() }
     }
 
     /// Takes out of normal equations what errors may have made.
     pub(super) fn clean(&self, normal: &mut NormalEquations) {
-        let n = self.errors.len();
         // What is believed is that every part is 1: directions that are not seen say neither more nor less.
-        let away: Vec<f64> = (0..n).map(|i| normal.target[i] - row_sum(&normal.gram, n, i)).collect();
-        let half = product(&self.keep, &normal.gram, n, |k, j| k * n + j);
-        normal.gram = product(&half, &self.keep, n, |k, j| j * n + k);
-        for i in 0..n {
-            let kept: f64 = (0..n).map(|k| self.keep[i * n + k] * away[k]).sum();
-            normal.target[i] = kept + row_sum(&normal.gram, n, i);
-        }
+        let away = &normal.target - normal.gram.column_sum();
+        normal.gram = &self.keep * &normal.gram * self.keep.transpose();
+        normal.target = &self.keep * away + normal.gram.column_sum();
     }
 
     /// The parts that solve cleaned equations, none below `floor`, and where they are believed to be (1) in the directions that are not seen.
-    pub(super) fn solve(&self, normal: &NormalEquations, floor: f64) -> Vec<f64> {
+    pub(super) fn solve(&self, normal: &NormalEquations, floor: f64) -> DVector<f64> {
         let mut low = vec![false; self.errors.len()];
         loop {
             let mut held = normal.clone();
@@ -121,46 +116,32 @@ impl FeatureErrors {
 
     /// Holds all but `low` parts.
     fn hold(&self, normal: &mut NormalEquations, low: &[bool]) {
-        let n = self.errors.len();
-        let firm = HELD * (0..n).map(|i| normal.gram[i * n + i]).fold(0.0, f64::max);
+        let firm = HELD * normal.gram.diagonal().iter().copied().fold(0.0, f64::max);
         for direction in &self.unseen {
-            let direction = unit(direction.iter().zip(low).map(|(part, low)| if *low { 0.0 } else { *part }));
-            let believed: f64 = direction.iter().sum();
-            normal.add_row(&direction, believed, firm);
+            let free = unit(direction.map_with_location(|i, _, part| if low[i] { 0.0 } else { part }));
+            normal.add_dense_row(free.as_slice(), free.sum(), firm);
         }
     }
 
     /// The same for rows whose columns are multiplied.
     pub(super) fn scaled(&self, by: &[f64]) -> Self {
-        let n = self.errors.len();
-        let errors = self.errors.iter().zip(by).map(|(error, by)| error * by * by).collect();
-        let keep = (0..n * n).map(|at| self.keep[at] * by[at / n] / by[at % n]).collect();
-        let divided = |direction: &Vec<f64>| unit(direction.iter().zip(by).map(|(part, by)| part / by));
+        let by = DVector::from_column_slice(by);
+        let keep = self.keep.map_with_location(|i, j, keep| keep * by[i] / by[j]);
+        let divided = |direction: &DVector<f64>| unit(direction.component_div(&by));
+        let errors = self.errors.component_mul(&by).component_mul(&by);
         Self { errors, keep, unseen: self.unseen.iter().map(divided).collect() }
     }
 
-    /// What errors make of what is seen, row by row, for this much trust.
-    pub(super) fn blurred(&self, trust: f64) -> Vec<f64> {
-        let n = self.errors.len();
-        (0..n * n).map(|at| self.keep[at] * self.errors[at % n] * trust).collect()
+    /// What errors make of what is seen, columns × columns, for this much trust.
+    pub(super) fn blurred(&self, trust: f64) -> DMatrix<f64> {
+        self.keep.map_with_location(|_, j, keep| keep * self.errors[j] * trust)
     }
 }
 
 /// The same direction with length one.
-fn unit(direction: impl Iterator<Item = f64>) -> Vec<f64> {
-    let direction: Vec<f64> = direction.collect();
-    let length = direction.iter().map(|part| part * part).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
-    direction.into_iter().map(|part| part / length).collect()
-}
-
-fn row_sum(matrix: &[f64], n: usize, row: usize) -> f64 {
-    matrix[row * n..(row + 1) * n].iter().sum()
-}
-
-/// The product of two square matrices; `at` says where an element of the second one is.
-fn product(a: &[f64], b: &[f64], n: usize, at: impl Fn(usize, usize) -> usize) -> Vec<f64> {
-    let cell = |i: usize, j: usize| (0..n).map(|k| a[i * n + k] * b[at(k, j)]).sum::<f64>();
-    (0..n * n).map(|place| cell(place / n, place % n)).collect()
+fn unit(direction: DVector<f64>) -> DVector<f64> {
+    let length = direction.norm().max(f64::MIN_POSITIVE);
+    direction / length
 }
 
 #[cfg(test)]
@@ -181,7 +162,7 @@ mod tests {
             let (both, own) = (f64::from(window % 7), f64::from(window % 5));
             let joules = 1.05 * both + 0.5 * 0.1 * both + 2.0 * own;
             let row = [both, 0.1 * both + 0.1 * error(), own + 0.1 * error()];
-            plain.add_row(&row, joules, 1.0);
+            plain.add_dense_row(&row, joules, 1.0);
             ones += 1;
         }
         let believed = |mut normal: NormalEquations| {
@@ -207,7 +188,7 @@ mod tests {
             let both = f64::from(window % 7) + 1.0;
             let begins = f64::from(u32::from(window % 9 == 0));
             let row = [both, 0.1 * both * (1.0 - 0.02 * begins), 0.01 * begins];
-            normal.add_row(&row, 1.1 * both - 0.1 * begins, 1e4);
+            normal.add_dense_row(&row, 1.1 * both - 0.1 * begins, 1e4);
         }
         let mut once = normal.clone();
         once.gram.iter_mut().for_each(|sum| *sum *= 1e-4);

@@ -126,7 +126,7 @@ impl Problem {
     pub(super) fn observed(&self, trust: &[f64], windows: impl Iterator<Item = usize>) -> NormalEquations {
         let mut normal = NormalEquations::new(self.columns);
         for window in windows {
-            normal.add_row(self.row(window), self.joules[window], trust[window]);
+            normal.add_dense_row(self.row(window), self.joules[window], trust[window]);
         }
         self.grain.iter().for_each(|grain| grain.clean(&mut normal));
         normal
@@ -147,7 +147,9 @@ impl Problem {
     /// The parts that explain the windows that are wanted.
     fn parts(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> Vec<f64> {
         let normal = self.normal(trust, wanted);
-        self.grain.as_ref().map_or_else(|| normal.solve(1.0, LEAST), |grain| grain.solve(&normal, LEAST))
+        let solved =
+            self.grain.as_ref().map_or_else(|| normal.solve(1.0, LEAST), |grain| grain.solve(&normal, LEAST));
+        solved.data.into()
     }
 
     /// The parts that explain the windows best.

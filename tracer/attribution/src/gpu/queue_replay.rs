@@ -145,11 +145,13 @@ fn durations(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Option<(Vec
 fn durations_of<'a>(epochs: impl Iterator<Item = &'a Telling>, mean: f64, columns: usize) -> Vec<f64> {
     let mut normal = NormalEquations::new(columns);
     for (units, time) in epochs {
-        let relative: Vec<f64> = units.iter().map(|units| units * mean / time).collect();
+        let launched = units.iter().enumerate().filter(|(_, units)| **units > 0.0);
+        let relative: Vec<(usize, f64)> =
+            launched.map(|(column, units)| (column, units * mean / time)).collect();
         normal.add_row(&relative, 1.0, 1.0 / (NOISE * NOISE));
     }
     normal.add_prior(1.0, 1.0 / (PRIOR_SD * PRIOR_SD));
-    normal.solve(1.0, 1e-3).into_iter().map(|part| part * mean).collect()
+    normal.solve(1.0, 1e-3).iter().map(|part| part * mean).collect()
 }
 
 /// Executes batches one after the other, each not before its launch; returns when the last one ends.

@@ -14,6 +14,7 @@ use crate::uncertainty::derivative;
 use crate::uncertainty::propagation::OwnerCertainty;
 use crate::uncertainty::resampling::{add_square, resampled};
 use energy_trace_model::profile::certainty::Column;
+use nalgebra::DMatrix;
 
 /// A column whose energy has a larger relative standard deviation is not identified: where launches are counted, and where kernels are timed.
 const IDENTIFIED: f64 = 0.07;
@@ -139,13 +140,13 @@ fn covariance(problem: &Problem, fit: &Fit) -> Vec<f64> {
         let inverse = factor.inverse();
         for i in 0..n {
             for j in 0..n {
-                let pulled: f64 = (0..n).map(|k| inverse[i * n + k] * inverse[k * n + j]).sum();
+                let pulled = inverse.column(i).dot(&inverse.column(j));
                 covariance[i * n + j] += precision * pulled;
             }
         }
         let trust = fit.trust.iter().sum();
         if let Some(grain) = &problem.grain {
-            add_blur(&mut covariance, &inverse, &grain.blurred(trust), problem.belief);
+            add_blur(&mut covariance, &(problem.belief * inverse * grain.blurred(trust)));
         }
     }
     // A block is four steps.
@@ -166,13 +167,8 @@ fn of_step(problem: &Problem, fit: &Fit, step: usize, length: usize) -> NormalEq
 }
 
 /// Errors of rows draw parts to what was believed.
-fn add_blur(covariance: &mut [f64], inverse: &[f64], blurred: &[f64], deviation: f64) {
-    let n = inverse.len().isqrt();
-    let pull = |i: usize, j: usize| (0..n).map(|k| inverse[i * n + k] * blurred[k * n + j]).sum::<f64>();
-    let pulls: Vec<f64> = (0..n * n).map(|at| deviation * pull(at / n, at % n)).collect();
-    for (at, sum) in covariance.iter_mut().enumerate() {
-        *sum += (0..n).map(|k| pulls[at / n * n + k] * pulls[at % n * n + k]).sum::<f64>();
-    }
+fn add_blur(covariance: &mut [f64], pulls: &DMatrix<f64>) {
+    covariance.iter_mut().zip(&(pulls * pulls.transpose())).for_each(|(sum, square)| *sum += square);
 }
 
 /// Features that are not known and whose errors go against each other, or whose rows are parallel.

@@ -1,32 +1,55 @@
-//! The little linear algebra that the regression of watts needs: symmetric, positive definite, at most some dozens of rows.
+//! Weighted normal equations of a least-squares problem, with a prior and a floor: the regression kernel of watts and of energies per launch.
+//!
+//! ```text
+//! G = Xᵀ W X + Λ,   t = Xᵀ W y + Λ μ,   w = argmin ½ wᵀ G w − tᵀ w  with every w ≥ floor        Λ, μ: precision and mean of the prior
+//! ```
+//!
+//! Factors, inverses and eigenvalues are nalgebra's. Leaves out where rows and weights come from.
+
+use nalgebra::linalg::SymmetricEigen;
+use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 
 /// Eigenvalues below this part of the largest are rounding.
 const NOTHING: f64 = 1e-12;
-/// Cyclic Jacobi needs six to ten sweeps for matrices of this size.
-const SWEEPS_OF_JACOBI: usize = 30;
+/// QR steps of an eigendecomposition for each row; it takes one or two (Golub, Van Loan: Matrix computations, §8.3).
+const STEPS_OF_QR: usize = 60;
+/// Sweeps of coordinate descent, and how little they move, in parts of the start, where it ends.
+const SWEEPS: usize = 2_000;
+const SETTLED: f64 = 1e-9;
 
 /// Weighted normal equations of a least-squares problem.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NormalEquations {
-    size: usize,
-    /// XᵀX, row by row.
-    pub(crate) gram: Vec<f64>,
-    /// Xᵀy.
-    pub(crate) target: Vec<f64>,
+    /// XᵀWX, and the prior's precision: symmetric, size × size.
+    pub(crate) gram: DMatrix<f64>,
+    /// XᵀWy, and what the prior adds: size.
+    pub(crate) target: DVector<f64>,
 }
 
 impl NormalEquations {
     pub(crate) fn new(size: usize) -> Self {
-        Self { size, gram: vec![0.0; size * size], target: vec![0.0; size] }
+        Self { gram: DMatrix::zeros(size, size), target: DVector::zeros(size) }
     }
 
-    /// Adds one observation.
-    pub(crate) fn add_row(&mut self, row: &[f64], value: f64, weight: f64) {
+    fn size(&self) -> usize {
+        self.target.len()
+    }
+
+    /// Adds one observation: what it has of some unknowns, each named once, and none of the others.
+    pub(crate) fn add_row(&mut self, row: &[(usize, f64)], value: f64, weight: f64) {
+        for &(i, x) in row {
+            let scaled = weight * x;
+            self.target[i] += scaled * value;
+            row.iter().for_each(|&(j, other)| self.gram[(j, i)] += scaled * other);
+        }
+    }
+
+    /// Adds one observation: what it has of each unknown.
+    pub(crate) fn add_dense_row(&mut self, row: &[f64], value: f64, weight: f64) {
         for (i, x) in row.iter().enumerate().filter(|(_, x)| **x != 0.0) {
             let scaled = weight * x;
             self.target[i] += scaled * value;
-            let of_row = &mut self.gram[i * self.size..][..self.size];
-            of_row.iter_mut().zip(row).for_each(|(sum, other)| *sum += scaled * other);
+            self.gram.column_mut(i).iter_mut().zip(row).for_each(|(sum, other)| *sum += scaled * other);
         }
     }
 
@@ -38,32 +61,29 @@ impl NormalEquations {
 
     /// Adds the belief that each unknown is `mean`, with this precision (1 / variance).
     pub(crate) fn add_prior(&mut self, mean: f64, precision: f64) {
-        for i in 0..self.size {
-            self.gram[i * self.size + i] += precision;
-            self.target[i] += precision * mean;
-        }
+        (0..self.size()).for_each(|i| self.add_prior_of(i, mean, precision));
     }
 
-    /// Coordinate descent on `½ wᵀGw − tᵀw` with every `w ≥ floor`, from `start`.
-    pub(crate) fn coordinate_descent(&self, start: f64, floor: f64) -> Vec<f64> {
-        self.coordinate_descent_from(vec![start; self.size], start, floor)
+    /// Adds the belief that one unknown is `mean`, with this precision (1 / variance).
+    pub(crate) fn add_prior_of(&mut self, i: usize, mean: f64, precision: f64) {
+        self.gram[(i, i)] += precision;
+        self.target[i] += precision * mean;
     }
 
-    /// The same where columns nearly depend on each other, so that descent alone would take longer than anybody waits: from where the equations
-    /// themselves are solved, with unknowns held at `floor` that would fall below it.
-    pub(crate) fn solve(&self, start: f64, floor: f64) -> Vec<f64> {
-        let mut free: Vec<usize> = (0..self.size).collect();
+    /// The least squares with every unknown at `floor` or above: the equations are solved, unknowns that would fall below are held at it and the
+    /// others solved again (active set), and coordinate descent lets go of those that were held too early. `start` is the usual size of an
+    /// unknown, and what it is where nothing is known of it.
+    pub(crate) fn solve(&self, start: f64, floor: f64) -> DVector<f64> {
+        let mut free: Vec<usize> = (0..self.size()).collect();
         while !free.is_empty() {
-            let Some(factor) = self.of(&free).factor() else { break };
-            let held: Vec<usize> = (0..self.size).filter(|i| !free.contains(i)).collect();
-            let rest = |&i: &usize| {
-                self.target[i] - held.iter().map(|j| self.gram[i * self.size + j] * floor).sum::<f64>()
-            };
-            let solved = factor.solve(&free.iter().map(rest).collect::<Vec<_>>());
+            let mut found = DVector::from_element(self.size(), floor);
+            free.iter().for_each(|&i| found[i] = 0.0);
+            let rest = (&self.target - &self.gram * &found).select_rows(&free);
+            let Some(factor) = self.gram.select_rows(&free).select_columns(&free).cholesky() else { break };
+            let solved = factor.solve(&rest);
             if solved.iter().all(|value| *value >= floor) {
-                let mut found = vec![floor; self.size];
-                free.iter().zip(solved).for_each(|(&i, value)| found[i] = value);
-                return self.coordinate_descent_from(found, start, floor);
+                free.iter().zip(&solved).for_each(|(&i, &value)| found[i] = value);
+                return self.descend(found, start, floor);
             }
             let above = free.iter().zip(&solved).filter(|(_, value)| **value >= floor);
             free = above.map(|(&i, _)| i).collect();
@@ -71,28 +91,26 @@ impl NormalEquations {
         self.coordinate_descent(start, floor)
     }
 
-    /// The equations of some unknowns.
-    fn of(&self, some: &[usize]) -> Self {
-        let gram = some.iter().flat_map(|i| some.iter().map(move |j| self.gram[i * self.size + j])).collect();
-        Self { size: some.len(), gram, target: some.iter().map(|&i| self.target[i]).collect() }
+    /// Coordinate descent from `start`: for few columns that do not nearly depend on each other.
+    pub(crate) fn coordinate_descent(&self, start: f64, floor: f64) -> DVector<f64> {
+        self.descend(DVector::from_element(self.size(), start), start, floor)
     }
 
-    fn coordinate_descent_from(&self, mut found: Vec<f64>, start: f64, floor: f64) -> Vec<f64> {
-        const SWEEPS: usize = 2_000;
+    fn descend(&self, mut found: DVector<f64>, start: f64, floor: f64) -> DVector<f64> {
         for _ in 0..SWEEPS {
             let mut moved = 0.0_f64;
-            for i in 0..self.size {
-                let row = &self.gram[i * self.size..][..self.size];
-                let diagonal = row[i];
+            for i in 0..self.size() {
+                let column = self.gram.column(i);
+                let diagonal = column[i];
                 if diagonal <= 0.0 {
                     continue;
                 }
-                let others = row.iter().zip(&found).map(|(g, w)| g * w).sum::<f64>() - diagonal * found[i];
+                let others = column.dot(&found) - diagonal * found[i];
                 let better = ((self.target[i] - others) / diagonal).max(floor);
                 moved = moved.max((better - found[i]).abs());
                 found[i] = better;
             }
-            if moved < 1e-9 * start.abs() {
+            if moved < SETTLED * start.abs() {
                 break;
             }
         }
@@ -101,149 +119,114 @@ impl NormalEquations {
 
     /// The cosine between two columns of X; 0 where there is nothing in one.
     pub(crate) fn cosine(&self, i: usize, j: usize) -> f64 {
-        let length = |i: usize| self.gram[i * self.size + i].sqrt();
-        self.gram[i * self.size + j] / (length(i) * length(j)).max(f64::MIN_POSITIVE)
+        let length = |i: usize| self.gram[(i, i)].sqrt();
+        self.gram[(i, j)] / (length(i) * length(j)).max(f64::MIN_POSITIVE)
     }
 
     /// The condition number of X with each column scaled to length one; endless where columns depend on each other, 1 where there is
     /// nothing. Columns without any observation have no part in it.
     pub(crate) fn condition(&self) -> f64 {
-        let seen: Vec<usize> = (0..self.size).filter(|&i| self.gram[i * self.size + i] > 0.0).collect();
-        let matrix = seen.iter().flat_map(|&i| seen.iter().map(move |&j| self.cosine(i, j))).collect();
-        let (values, _) = eigen(matrix, seen.len());
-        let (least, most) =
-            values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), &v| (least.min(v), most.max(v)));
-        if values.is_empty() {
+        let seen: Vec<usize> = (0..self.size()).filter(|&i| self.gram[(i, i)] > 0.0).collect();
+        if seen.is_empty() {
             return 1.0;
         }
+        let cosines = DMatrix::from_fn(seen.len(), seen.len(), |i, j| self.cosine(seen[i], seen[j]));
+        let Some(SymmetricEigen { eigenvalues, .. }) = eigen(cosines) else { return f64::INFINITY };
+        let (least, most) = (eigenvalues.min(), eigenvalues.max());
         if least > NOTHING * most { (most / least).sqrt() } else { f64::INFINITY }
     }
 
-    /// The Cholesky factor of the gram matrix, lower triangle; `None` unless it is positive definite.
-    pub(crate) fn factor(&self) -> Option<Factor> {
-        let n = self.size;
-        let mut lower = vec![0.0; n * n];
-        for i in 0..n {
-            for j in 0..=i {
-                let dot: f64 = (0..j).map(|k| lower[i * n + k] * lower[j * n + k]).sum();
-                let rest = self.gram[i * n + j] - dot;
-                if i == j {
-                    if rest.is_nan() || rest <= 0.0 {
-                        return None;
-                    }
-                    lower[i * n + i] = rest.sqrt();
-                } else {
-                    lower[i * n + j] = rest / lower[j * n + j];
-                }
-            }
-        }
-        Some(Factor { size: n, lower })
+    /// The Cholesky factor of the gram matrix; `None` unless it is positive definite.
+    pub(crate) fn factor(&self) -> Option<Cholesky<f64, Dyn>> {
+        Cholesky::new(self.gram.clone())
     }
 }
 
-/// The eigenvalues of a symmetric matrix of `n` rows, in no order, and their vectors as columns: cyclic Jacobi rotations (Golub, Van Loan: Matrix
-/// computations, §8.5).
-pub(crate) fn eigen(mut a: Vec<f64>, n: usize) -> (Vec<f64>, Vec<f64>) {
-    let mut vectors: Vec<f64> = (0..n * n).map(|at| f64::from(u8::from(at / n == at % n))).collect();
-    let size = (0..n).map(|i| a[i * n + i].abs()).fold(1.0, f64::max);
-    for _ in 0..SWEEPS_OF_JACOBI {
-        let mut off = 0.0_f64;
-        for p in 0..n {
-            for q in p + 1..n {
-                off = off.max(a[p * n + q].abs());
-                rotate(&mut a, &mut vectors, n, p, q);
-            }
-        }
-        if off < NOTHING * size {
-            break;
-        }
-    }
-    ((0..n).map(|i| a[i * n + i]).collect(), vectors)
-}
-
-/// Turns rows and columns `p` and `q` so that the element where they meet is zero, and the vectors with them.
-fn rotate(a: &mut [f64], vectors: &mut [f64], n: usize, p: usize, q: usize) {
-    let apart = a[p * n + q];
-    if apart == 0.0 {
-        return;
-    }
-    let half = (a[q * n + q] - a[p * n + p]) / (2.0 * apart);
-    let tan = half.signum() / (half.abs() + half.hypot(1.0));
-    let cos = 1.0 / tan.hypot(1.0);
-    let sin = tan * cos;
-    for matrix in [&mut *a, vectors] {
-        for k in 0..n {
-            let (x, y) = (matrix[k * n + p], matrix[k * n + q]);
-            (matrix[k * n + p], matrix[k * n + q]) = (cos * x - sin * y, sin * x + cos * y);
-        }
-    }
-    for k in 0..n {
-        let (x, y) = (a[p * n + k], a[q * n + k]);
-        (a[p * n + k], a[q * n + k]) = (cos * x - sin * y, sin * x + cos * y);
-    }
-}
-
-/// A Cholesky factor.
-pub(crate) struct Factor {
-    size: usize,
-    lower: Vec<f64>,
-}
-
-impl Factor {
-    /// Solves for one right-hand side.
-    pub(crate) fn solve(&self, target: &[f64]) -> Vec<f64> {
-        let n = self.size;
-        let mut x = target.to_vec();
-        for i in 0..n {
-            let dot: f64 = (0..i).map(|k| self.lower[i * n + k] * x[k]).sum();
-            x[i] = (x[i] - dot) / self.lower[i * n + i];
-        }
-        for i in (0..n).rev() {
-            let dot: f64 = (i + 1..n).map(|k| self.lower[k * n + i] * x[k]).sum();
-            x[i] = (x[i] - dot) / self.lower[i * n + i];
-        }
-        x
-    }
-
-    /// The inverse matrix, row by row.
-    pub(crate) fn inverse(&self) -> Vec<f64> {
-        let unit = |i: usize| (0..self.size).map(|j| f64::from(u8::from(i == j))).collect::<Vec<_>>();
-        (0..self.size).flat_map(|i| self.solve(&unit(i))).collect()
-    }
+/// The eigenvalues of a symmetric matrix, in no order, and their vectors as columns; `None` where it has none, as it is not of numbers.
+pub(crate) fn eigen(matrix: DMatrix<f64>) -> Option<SymmetricEigen<f64, Dyn>> {
+    let steps = STEPS_OF_QR * matrix.nrows().max(1);
+    let of_numbers = matrix.iter().all(|x| x.is_finite());
+    of_numbers.then(|| SymmetricEigen::try_new(matrix, f64::EPSILON, steps)).flatten()
 }
 
 #[cfg(test)]
 mod tests {
     use super::{NormalEquations, eigen};
+    use nalgebra::{DMatrix, DVector};
 
-    /// Values and vectors of a matrix make it again, and vectors stand at right angles.
-    #[test]
-    fn eigenvectors() {
-        let a = vec![4.0, 1.0, -2.0, 1.0, 3.0, 0.5, -2.0, 0.5, 900.0];
-        let (values, vectors) = eigen(a.clone(), 3);
-        let sum = |i: usize, j: usize, of: &dyn Fn(usize) -> f64| {
-            (0..3).map(|v| vectors[i * 3 + v] * of(v) * vectors[j * 3 + v]).sum::<f64>()
-        };
-        for (i, j) in (0..9).map(|at| (at / 3, at % 3)) {
-            assert!((sum(i, j, &|v| values[v]) - a[i * 3 + j]).abs() < 1e-6, "{values:?}");
-            assert!((sum(i, j, &|_| 1.0) - f64::from(u8::from(i == j))).abs() < 1e-9, "{vectors:?}");
-        }
+    fn near(found: &[f64], expected: &[f64], by: f64) {
+        assert_eq!(found.len(), expected.len());
+        let apart = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(apart <= by, "{found:?} instead of {expected:?}");
     }
 
-    /// Two unknowns from three observations without noise, by descent and by factor; the inverse times the matrix is one.
+    /// Six observations of five unknowns, with weights.
+    fn six() -> NormalEquations {
+        let rows = [
+            ([1.0, 2.0, 0.0, 0.5, 0.0], 12.0, 2.0),
+            ([3.0, 1.0, 0.0, 0.0, 1.0], 11.0, 1.0),
+            ([1.0, 1.0, 4.0, 0.0, 0.0], 7.0, 0.5),
+            ([0.0, 2.0, 1.0, 3.0, 0.0], -2.0, 1.0),
+            ([2.0, 0.0, 0.0, 1.0, 5.0], 9.0, 3.0),
+            ([1.0, 0.0, 2.0, 0.0, 1.0], 4.0, 1.0),
+        ];
+        let mut normal = NormalEquations::new(5);
+        rows.iter().for_each(|(row, value, weight)| normal.add_dense_row(row, *value, *weight));
+        normal
+    }
+
+    /// NumPy 2 and SciPy 1 on the same rows X, y, W = diag (weight), with Λ = I / 4 and μ = 1.5:
+    /// `G = X.T @ W @ X + I/4; t = X.T @ W @ y + 1.5/4`; `np.linalg.solve(G, t)`; `np.linalg.inv(G)[0]`;
+    /// `d = sqrt(diag(G)); e = np.linalg.eigvalsh(G / outer(d, d)); sqrt(e[-1] / e[0])`;
+    /// `L = cholesky(G); scipy.optimize.lsq_linear(L.T, solve(L, t), bounds=(0.1, inf), method="bvls").x`.
     #[test]
-    fn solves_what_is_given() {
-        let mut normal = NormalEquations::new(2);
-        for (row, value) in [([1.0, 2.0], 12.0), ([3.0, 1.0], 11.0), ([1.0, 1.0], 7.0)] {
-            normal.add_row(&row, value, 2.0);
-        }
-        let near = |found: &[f64]| (found[0] - 2.0).abs() < 1e-6 && (found[1] - 5.0).abs() < 1e-6;
-        assert!(near(&normal.coordinate_descent(1.0, 0.0)), "{:?}", normal.coordinate_descent(1.0, 0.0));
+    fn as_numpy_and_scipy() {
+        let mut normal = six();
+        near(normal.target.as_slice(), &[118.5, 58.5, 20.0, 33.0, 150.0], 1e-12);
+        near(normal.gram.row(3).transpose().as_slice(), &[7.0, 8.0, 3.0, 12.5, 15.0], 1e-12);
+        normal.add_prior(1.5, 0.25);
         let factor = normal.factor().unwrap();
-        assert!(near(&factor.solve(&normal.target)));
-        let inverse = factor.inverse();
-        let product = normal.gram[0] * inverse[0] + normal.gram[1] * inverse[2];
-        assert!((product - 1.0).abs() < 1e-9);
+        let solved = [1.219_133_12, 6.012_374, 0.021_132_96, -4.401_177_32, 2.186_245_88];
+        near(factor.solve(&normal.target).as_slice(), &solved, 1e-7);
+        let inverse = [0.278_048_8, -0.240_930_38, -0.030_376_57, 0.187_988_47, -0.154_974_79];
+        near(factor.inverse().column(0).as_slice(), &inverse, 1e-7);
+        near(&[normal.condition()], &[7.102_310_416_939_553], 1e-9);
+        let bounded = [3.846_962_68, 2.081_330_09, 0.1, 0.1, 0.204_491_12];
+        near(normal.solve(1.0, 0.1).as_slice(), &bounded, 1e-7);
+        near(normal.coordinate_descent(1.0, 0.1).as_slice(), &bounded, 1e-7);
+    }
+
+    /// A sparse row is a dense one with zeros; sums of parts are the sum of all; a prior of each unknown is the prior of all.
+    #[test]
+    fn adds_up() {
+        let mut sparse = NormalEquations::new(5);
+        sparse.add_row(&[(4, 2.0), (1, -3.0)], 7.0, 0.5);
+        let mut dense = NormalEquations::new(5);
+        dense.add_dense_row(&[0.0, -3.0, 0.0, 0.0, 2.0], 7.0, 0.5);
+        assert_eq!(sparse, dense);
+        assert_eq!((dense.gram[(1, 4)], dense.gram[(4, 1)], dense.target[1]), (-3.0, -3.0, -10.5));
+        let mut sum = six();
+        sum.add(&dense, -2.0);
+        assert_eq!((sum.gram[(1, 4)], sum.target[4]), (1.0 + 6.0, 150.0 - 14.0));
+        let (mut all, mut each) = (six(), six());
+        all.add_prior(2.0, 3.0);
+        (0..5).for_each(|i| each.add_prior_of(i, 2.0, 3.0));
+        assert_eq!(all, each);
+        assert_eq!((all.gram[(2, 2)], all.target[2]), (16.0, 26.0));
+    }
+
+    /// Values and vectors of a matrix make it again, and vectors stand at right angles; what is no number has none.
+    #[test]
+    fn eigenvectors() {
+        let a = DMatrix::from_row_slice(3, 3, &[4.0, 1.0, -2.0, 1.0, 3.0, 0.5, -2.0, 0.5, 900.0]);
+        let found = eigen(a.clone()).unwrap();
+        let vectors = &found.eigenvectors;
+        assert!(
+            (vectors * DMatrix::from_diagonal(&found.eigenvalues) * vectors.transpose() - a).norm() < 1e-9
+        );
+        assert!((vectors.transpose() * vectors - DMatrix::identity(3, 3)).norm() < 1e-12);
+        assert!(eigen(DMatrix::from_element(2, 2, f64::NAN)).is_none());
+        assert!(eigen(DMatrix::from_element(2, 2, f64::INFINITY)).is_none());
     }
 
     /// Columns at right angles have the condition number 1, whatever their lengths; two columns at an angle φ have cot (φ / 2); a column that is
@@ -252,7 +235,7 @@ mod tests {
     fn condition_numbers() {
         let of = |rows: &[[f64; 3]]| {
             let mut normal = NormalEquations::new(3);
-            rows.iter().for_each(|row| normal.add_row(row, 0.0, 1.0));
+            rows.iter().for_each(|row| normal.add_dense_row(row, 0.0, 1.0));
             normal.condition()
         };
         assert!((of(&[[1.0, 0.0, 0.0], [0.0, 300.0, 0.0], [0.0, 0.0, 1e-4]]) - 1.0).abs() < 1e-9);
@@ -260,6 +243,17 @@ mod tests {
         let two = of(&[[1.0, angle.cos(), 0.0], [0.0, angle.sin(), 0.0]]);
         assert!((two - 1.0 / (angle / 2.0).tan()).abs() < 1e-6, "{two}");
         assert_eq!(of(&[[1.0, 0.0, 1.0], [0.0, 2.0, 2.0], [3.0, 1.0, 4.0], [2.0, 7.0, 9.0]]), f64::INFINITY);
+        assert_eq!(of(&[]), 1.0);
+    }
+
+    /// The cosine of columns at an angle is its cosine; of a column without observations 0.
+    #[test]
+    fn cosines() {
+        let mut normal = NormalEquations::new(3);
+        normal.add_dense_row(&[2.0, 3.0, 0.0], 0.0, 4.0);
+        normal.add_dense_row(&[0.0, 3.0, 0.0], 0.0, 4.0);
+        assert!((normal.cosine(0, 1) - 0.5_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(normal.cosine(0, 2), 0.0);
     }
 
     /// Two columns that are nearly the same are told apart, which descent does not do in its time; where one would fall below the floor, the other
@@ -271,25 +265,38 @@ mod tests {
             for i in 0..1_000 {
                 let x = 1.0 + f64::from(i % 10);
                 let row = [x, x * (1.0 + 1e-4 * f64::from(i % 7))];
-                normal.add_row(&row, row[0] * watts[0] + row[1] * watts[1], 1.0);
+                normal.add_dense_row(&row, row[0] * watts[0] + row[1] * watts[1], 1.0);
             }
             normal
         };
         let normal = of([2.0, 0.5]);
         let (settled, descended) = (normal.solve(1.0, 1e-3), normal.coordinate_descent(1.0, 1e-3));
-        assert!((settled[0] - 2.0).abs() < 1e-4 && (settled[1] - 0.5).abs() < 1e-4, "{settled:?}");
+        near(settled.as_slice(), &[2.0, 0.5], 1e-4);
         assert!((descended[0] - 2.0).abs() > 0.1, "{descended:?}");
         let low = of([3.0, -0.5]).solve(1.0, 1e-3);
         assert!(low[1] <= 1e-3 && (low[0] + low[1] - 2.5).abs() < 0.01, "{low:?}");
     }
 
-    /// A floor holds, and a matrix that is not positive definite has no factor.
+    /// An unknown that the equations put below the floor only because another one is there too comes up again: alone above zero, it is what its
+    /// own equation says, and the slopes of the others point below the floor.
+    #[test]
+    fn what_was_held_too_early_is_let_go() {
+        let gram = DMatrix::from_row_slice(3, 3, &[4.42, -2.11, -0.44, -2.11, 1.55, 0.0, -0.44, 0.0, 1.44]);
+        let normal = NormalEquations { gram, target: DVector::from_row_slice(&[-1.1, 0.6, -0.5]) };
+        let found = normal.solve(1.0, 0.0);
+        near(found.as_slice(), &[0.0, 0.6 / 1.55, 0.0], 1e-8);
+        let slope = &normal.gram * &found - &normal.target;
+        assert!(slope[0] > 0.0 && slope[1].abs() < 1e-8 && slope[2] > 0.0, "{slope:?}");
+    }
+
+    /// A floor holds; a matrix that is not positive definite has no factor, and what nothing is known of stays where it started.
     #[test]
     fn floors_and_singular_matrices() {
         let mut normal = NormalEquations::new(2);
-        normal.add_row(&[1.0, 0.0], -3.0, 1.0);
+        normal.add_dense_row(&[1.0, 0.0], -3.0, 1.0);
         assert!(normal.factor().is_none());
+        near(normal.solve(4.0, 0.5).as_slice(), &[0.5, 4.0], 1e-12);
         normal.add_prior(4.0, 1e-6);
-        assert!((normal.coordinate_descent(4.0, 0.5)[0] - 0.5).abs() < 1e-9);
+        near(&[normal.coordinate_descent(4.0, 0.5)[0]], &[0.5], 1e-9);
     }
 }

@@ -60,7 +60,7 @@ impl Fit {
         for _ in 0..ROUNDS {
             let variances = design.variances(&fit.watts, chains);
             fit.weigh(design, &variances, floor);
-            fit.watts = fit.normal(design, |_| true).coordinate_descent(mean, FLOOR * mean);
+            fit.watts = fit.normal(design, |_| true).coordinate_descent(mean, FLOOR * mean).data.into();
         }
         let variances = design.variances(&fit.watts, chains);
         fit.weigh(design, &variances, floor);
@@ -85,7 +85,7 @@ impl Fit {
             .as_ref()
             .is_some_and(|stationary| stationary.add_row(window, design.columns, joules, normal))
         {
-            normal.add_row(design.row(window), joules, self.weights[window]);
+            normal.add_dense_row(design.row(window), joules, self.weights[window]);
         }
     }
 

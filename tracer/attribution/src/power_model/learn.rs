@@ -147,7 +147,7 @@ fn by_mix(design: &Design, chains: &Chains) -> Vec<f64> {
     let inverse =
         Fit::new(design, chains).and_then(|fit| Some(fit.normal(design, |_| true).factor()?.inverse()));
     let deviation =
-        |c: usize| inverse.as_ref().map_or(f64::INFINITY, |inverse| inverse[c * n + c].max(0.0).sqrt());
+        |c: usize| inverse.as_ref().map_or(f64::INFINITY, |inverse| inverse[(c, c)].max(0.0).sqrt());
     (0..n).map(deviation).collect()
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn refine(
         stationary.spread = stationary.spread.min(SPREAD.0.powi(2));
         stationary.expect((&fit.watts, fit.noise), design, &design.variances(&fit.watts, chains), &edges);
         fit.stationary = Some(stationary);
-        fit.watts = fit.normal(design, |_| true).coordinate_descent(fit.mean, FLOOR * fit.mean);
+        fit.watts = fit.normal(design, |_| true).coordinate_descent(fit.mean, FLOOR * fit.mean).data.into();
         let Some(again) = fit.stationary.take() else { return };
         stationary = again;
     }

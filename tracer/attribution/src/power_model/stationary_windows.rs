@@ -232,8 +232,12 @@ impl StationaryWindows {
         if self.weight[window] + self.trust_changed[window] <= 0.0 {
             return false;
         }
-        normal.add_row(&self.seconds[window * columns..][..columns], joules, self.weight[window]);
-        normal.add_row(&self.changed[window * columns..][..columns], joules, self.trust_changed[window]);
+        normal.add_dense_row(&self.seconds[window * columns..][..columns], joules, self.weight[window]);
+        normal.add_dense_row(
+            &self.changed[window * columns..][..columns],
+            joules,
+            self.trust_changed[window],
+        );
         true
     }
 }

@@ -103,20 +103,20 @@ fn fit(model: &Model, of_interval: impl Iterator<Item = u64>) -> Option<(f64, f6
         (0..design.len()).map(|k| design.row(k).iter().copied().chain([seconds[k]]).collect()).collect();
     let mut normal = NormalEquations::new(n + 1);
     for (window, row) in rows.iter().enumerate() {
-        normal.add_row(row, design.joules[window], fit.weights[window]);
+        normal.add_dense_row(row, design.joules[window], fit.weights[window]);
     }
     normal.add_prior(fit.mean, 1.0 / (PRIOR_SD * fit.mean).powi(2));
     // Of the shared parts nothing is believed but that they are not many times a function's watts.
     normal.target[n] -= fit.mean / (PRIOR_SD * fit.mean).powi(2);
     let factor = normal.factor()?;
     let with = factor.solve(&normal.target);
-    let deviation = factor.inverse().last()?.sqrt();
+    let deviation = factor.inverse()[(n, n)].sqrt();
     let squares = |watts: &[f64]| -> f64 {
         let square = |k: usize| fit.weights[k] * (design.joules[k] - predicted(&rows[k], watts)).powi(2);
         (0..design.len()).map(square).sum()
     };
     let without: Vec<f64> = fit.watts.iter().copied().chain([0.0]).collect();
-    Some((with[n], deviation, squares(&without) - squares(&with)))
+    Some((with[n], deviation, squares(&without) - squares(with.as_slice())))
 }
 
 /// Takes the energy of the shared parts out of each interval's, and returns its sum.

@@ -97,8 +97,9 @@ fn residuals(design: &Design, fit: &Fit, blocks: &[usize]) -> Vec<f64> {
         let watts = fit
             .normal(design, |window| blocks[window] % FOLDS != fold)
             .coordinate_descent(fit.mean, FLOOR * fit.mean);
+        let watts = watts.as_slice();
         for window in (0..design.len()).filter(|&window| blocks[window] % FOLDS == fold) {
-            residuals[window] -= predicted(design.row(window), &watts);
+            residuals[window] -= predicted(design.row(window), watts);
         }
     }
     residuals
@@ -129,7 +130,7 @@ fn halves_apart(design: &Design, fit: &Fit, blocks: &[usize], shared: Option<Sha
             // No class runs in both: Σ (2p)² (σ_belief)².
             4.0 * shared.herfindahl * (PRIOR_SD * fit.mean).powi(2)
         });
-        let variance = of_even[c * n + c] + of_odd[c * n + c] + (ALIKE * fit.watts[c]).powi(2) + mixture;
+        let variance = of_even[(c, c)] + of_odd[(c, c)] + (ALIKE * fit.watts[c]).powi(2) + mixture;
         squares += seconds * fit.watts[c] * (even[c] - odd[c]).powi(2) / variance;
         whole += seconds * fit.watts[c];
     }

@@ -9,6 +9,7 @@ use crate::numerics::normal_equations::NormalEquations;
 use crate::power_model::design::Design;
 use crate::power_model::fit::{FLOOR, Fit, PRIOR_SD};
 use crate::power_model::learn::Model;
+use nalgebra::DMatrix;
 
 const RESAMPLES: usize = 500;
 const BLOCK_NS: u64 = 1_000_000_000;
@@ -28,7 +29,7 @@ pub(crate) fn covariance(model: &Model) -> Vec<f64> {
         let (inverse, precision) = (factor.inverse(), 1.0 / (PRIOR_SD * fit.mean).powi(2));
         for i in 0..n {
             for j in 0..n {
-                let pulled: f64 = (0..n).map(|k| inverse[i * n + k] * inverse[k * n + j]).sum();
+                let pulled = inverse.column(i).dot(&inverse.column(j));
                 covariance[i * n + j] += precision * pulled;
             }
         }
@@ -60,15 +61,10 @@ pub(crate) fn covariance(model: &Model) -> Vec<f64> {
 fn with_missing(spread: &[f64], all: &NormalEquations, missing: &[f64]) -> Option<Vec<f64>> {
     let mut seen = all.clone();
     seen.gram.iter_mut().zip(missing).for_each(|(gram, missing)| *gram -= missing);
-    let inverse = seen.factor()?.inverse();
     let n = all.target.len();
-    let product = |a: &[f64], b: &[f64]| -> Vec<f64> {
-        let cell = |i: usize, j: usize| (0..n).map(|k| a[i * n + k] * b[k * n + j]).sum::<f64>();
-        (0..n * n).map(|at| cell(at / n, at % n)).collect()
-    };
-    let scale = product(&inverse, &all.gram);
-    let turned: Vec<f64> = (0..n * n).map(|at| scale[at % n * n + at / n]).collect();
-    Some(product(&product(&scale, spread), &turned))
+    let scale = seen.factor()?.inverse() * &all.gram;
+    let spread = DMatrix::from_row_slice(n, n, spread);
+    Some((&scale * spread * scale.transpose()).data.into())
 }
 
 pub(crate) fn add_square(covariance: &mut [f64], one: &[f64], other: &[f64], factor: f64) {
@@ -118,7 +114,7 @@ pub(crate) fn resampled(steps: &[NormalEquations], belief: &NormalEquations, flo
             sum.add(&blocks[random.below(blocks.len())], scale);
         }
         if let Some(factor) = sum.factor() {
-            drawn.push(factor.solve(&sum.target).into_iter().map(|watts| watts.max(floor)).collect());
+            drawn.push(factor.solve(&sum.target).iter().map(|watts| watts.max(floor)).collect());
         }
     }
     drawn
@@ -150,8 +146,8 @@ mod tests {
     #[test]
     fn missing_information_widens() {
         let mut all = NormalEquations::new(2);
-        all.add_row(&[2.0, 0.0], 1.0, 1.0);
-        all.add_row(&[0.0, 1.0], 1.0, 1.0);
+        all.add_dense_row(&[2.0, 0.0], 1.0, 1.0);
+        all.add_dense_row(&[0.0, 1.0], 1.0, 1.0);
         let spread = [0.25, 0.1, 0.1, 1.0];
         let near = |missing: [f64; 4], expected: [f64; 4]| {
             let found = with_missing(&spread, &all, &missing).unwrap();
