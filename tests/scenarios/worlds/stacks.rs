@@ -27,6 +27,7 @@ pub(crate) struct Stacks {
 
 impl Stacks {
     /// The stacks of a recording, each of them a path of its own; it names them itself.
+    #[allow(dead_code, reason = "for recorded programs alone")]
     pub(crate) fn recorded(count: u32) -> Self {
         Self { paths: (0..count).map(|stack| vec![StackId::new(stack)]).collect(), ..Self::default() }
     }

@@ -53,10 +53,17 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         cargo.arg(traces::ensure(workspace)?);
     }
     cargo.args(["--from", &options.from.to_string()]);
-    options.seeds.iter().for_each(|seeds| drop(cargo.args(["--seeds", &seeds.to_string()])));
-    options.rate.iter().for_each(|rate| drop(cargo.args(["--rate", &rate.to_string()])));
-    options.read_hz.iter().for_each(|hz| drop(cargo.args(["--read-hz", &hz.to_string()])));
-    options.world.iter().for_each(|world| drop(cargo.args(["--world", world])));
+    for (option, value) in [("--seeds", options.seeds), ("--read-hz", options.read_hz)] {
+        if let Some(value) = value {
+            cargo.args([option, &value.to_string()]);
+        }
+    }
+    for rate in &options.rate {
+        cargo.args(["--rate", &rate.to_string()]);
+    }
+    if let Some(world) = &options.world {
+        cargo.args(["--world", world]);
+    }
     let switches = [
         ("--held-out", options.held_out),
         ("--periodic", options.periodic),
