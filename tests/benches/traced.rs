@@ -131,7 +131,7 @@ fn main() {
                 let runs: Vec<Summary> = outcomes.iter().map(Summary::from).collect();
                 let (seen, held_out) =
                     if options.held_out { (&[][..], &runs[..]) } else { (&runs[..], &[][..]) };
-                println!("{}", table::line(&format!("{name}, watts {}", kind.name()), hz, seen, held_out));
+                println!("{}", table::line(&format!("{name}, {}", kind.name()), hz, seen, held_out));
                 if options.details {
                     print!("{}", table::details(&outcomes));
                 }

@@ -6,6 +6,7 @@ mod conservation;
 mod delegation;
 mod frequency;
 mod gpu;
+mod traced;
 mod validity;
 mod world;
 mod worlds;

@@ -24,6 +24,9 @@ pub(crate) struct Options {
     /// Runs of each loop.
     #[arg(long, default_value_t = 1)]
     runs: u32,
+    /// Instead of loops, the same work so many times: how far runs differ, beside the interval of each.
+    #[arg(long, default_value_t = 0)]
+    repeats: u32,
     /// Leave each loop's recording and truth in this folder.
     #[arg(long)]
     keep: Option<std::path::PathBuf>,
@@ -39,6 +42,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args(["bench", "--quiet", "--package", "energy-trace-tests", "--bench", "live", "--"]);
     cargo.args(["--seconds", &options.seconds.to_string(), "--runs", &options.runs.to_string()]);
+    cargo.args(["--repeats", &options.repeats.to_string()]);
     cargo.args(options.table.then_some("--table")).args(options.load.then_some("--load"));
     if let Some(only) = &options.only {
         cargo.args(["--only", only]);
