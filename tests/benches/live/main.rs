@@ -1,6 +1,6 @@
 //! The closed loops as a benchmark: real BPF programs and simulated power counters, what the program says beside what was really spent.
 //!
-//! `cargo xtask bench live [--table] [--load] [--runs N] [--repeats N] [--seconds N] [--only NAME] [--keep FOLDER]`. Needs root, BPF, /dev/fuse, two
+//! `cargo xtask bench live [--table] [--load] [--runs N] [--repeats N] [--seconds N] [--only NAME] [--keep FOLDER] [--again FOLDER]`. Needs root, BPF, /dev/fuse, two
 //! CPUs and util-linux. A program that fails says so in its line. Leaves out the virtual clock (`benches/accuracy.rs`), which no busy machine can upset.
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
@@ -31,12 +31,16 @@ struct Typed {
     load: bool,
     only: Option<String>,
     keep: Option<PathBuf>,
+    again: Option<PathBuf>,
 }
 
 fn main() {
     let typed = typed();
     if typed.repeats > 0 {
         return repeat(&typed);
+    }
+    if let Some(folder) = &typed.again {
+        return again(folder);
     }
     let programs = match typed.table {
         true => programs::table(typed.seconds, typed.load),
@@ -54,6 +58,30 @@ fn main() {
                 Err(error) => println!("| {} | failed: {error:#} | | | | | | | |", program.name),
             }
         }
+    }
+}
+
+/// The table of recordings that were kept, by the product of today.
+fn again(folder: &Path) {
+    println!("{}", outcome::HEAD);
+    let mut kept: Vec<PathBuf> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "data"))
+        .collect();
+    kept.sort();
+    for data in kept {
+        let line = std::fs::read_to_string(data.with_extension("truth.json"))
+            .context("its truth")
+            .and_then(|text| Ok(serde_json::from_str(&text)?))
+            .and_then(|truth| line(&data, &truth));
+        let name = data.file_stem().unwrap_or_default().to_string_lossy();
+        println!(
+            "| {name} | {} |",
+            line.unwrap_or_else(|error| format!("failed: {error:#} | | | | | | | |"))
+        );
     }
 }
 
@@ -75,8 +103,16 @@ fn repeat(typed: &Typed) {
 
 fn typed() -> Typed {
     let mut arguments = std::env::args().skip(1);
-    let mut typed =
-        Typed { seconds: 20, runs: 1, repeats: 0, table: false, load: false, only: None, keep: None };
+    let mut typed = Typed {
+        seconds: 20,
+        runs: 1,
+        repeats: 0,
+        table: false,
+        load: false,
+        only: None,
+        keep: None,
+        again: None,
+    };
     while let Some(argument) = arguments.next() {
         let mut number = |or: u32| arguments.next().and_then(|n| n.parse().ok()).unwrap_or(or);
         match argument.as_str() {
@@ -86,6 +122,7 @@ fn typed() -> Typed {
             "--table" => typed.table = true,
             "--load" => typed.load = true,
             "--only" => typed.only = arguments.next(),
+            "--again" => typed.again = arguments.next().map(PathBuf::from),
             "--keep" => typed.keep = arguments.next().map(PathBuf::from),
             // What `cargo bench` adds.
             _ => {}
@@ -105,9 +142,14 @@ fn kept_as(folder: &Path, program: &Program, typed: &Typed, number: u32) -> Path
 /// Runs a program and returns its line of the table.
 fn run(program: &Program, keep: Option<&Path>) -> anyhow::Result<String> {
     let (data, truth) = record(program, keep)?;
-    let weighted = report(&data.path(), &[])?;
-    let by_time = report(&data.path(), &["--attribution", "time"])?;
-    Ok(outcome::line(&truth, &weighted, &by_time))
+    line(&data.path(), &truth)
+}
+
+/// The line of a recording.
+fn line(data: &Path, truth: &Truth) -> anyhow::Result<String> {
+    let weighted = report(data, &[])?;
+    let by_time = report(data, &["--attribution", "time"])?;
+    Ok(outcome::line(truth, &weighted, &by_time))
 }
 
 /// Records a program; the recording and the truth are also left in `keep`.data and `keep`.truth.json.

@@ -46,6 +46,13 @@ impl Trace {
         Some(Self { recording, length })
     }
 
+    /// The same with nobody beside the program: where others ran, nobody did.
+    pub(crate) fn alone(mut self) -> Self {
+        self.recording.slices.retain(|slice| matches!(slice.who, CpuOwner::Target(_)));
+        self.recording.background.clear();
+        self
+    }
+
     /// How many CPUs there are.
     pub(crate) fn cpus(&self) -> u32 {
         self.recording.slices.iter().map(|slice| slice.cpu.get() + 1).max().unwrap_or(1)

@@ -39,6 +39,9 @@ pub(crate) struct Options {
     /// Recorded programs with drawn watts in place of the worlds and scenarios; records those that are missing, which needs root.
     #[arg(long)]
     traced: bool,
+    /// With `--traced`: leave out the processes that ran beside the programs when they were recorded.
+    #[arg(long, requires = "traced")]
+    alone: bool,
     /// Write the table and its numbers to tests/fixtures, where a test keeps them true.
     #[arg(long)]
     write: bool,
@@ -69,6 +72,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         ("--periodic", options.periodic),
         ("--details", options.details),
         ("--curves", options.curves),
+        ("--alone", options.alone),
     ];
     cargo.args(switches.iter().filter(|(_, on)| *on).map(|(switch, _)| switch));
     if options.write {

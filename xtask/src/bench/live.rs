@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// Leave each loop's recording and truth in this folder.
     #[arg(long)]
     keep: Option<std::path::PathBuf>,
+    /// Record nothing: the table of the recordings that were left in this folder.
+    #[arg(long)]
+    again: Option<std::path::PathBuf>,
 }
 
 /// Prints the table as Markdown.
@@ -49,6 +52,9 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     if let Some(folder) = &options.keep {
         cargo.arg("--keep").arg(std::path::absolute(folder)?);
+    }
+    if let Some(folder) = &options.again {
+        cargo.arg("--again").arg(std::path::absolute(folder)?);
     }
     run(&mut cargo)
 }
