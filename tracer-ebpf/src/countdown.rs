@@ -50,7 +50,6 @@ mod tests {
     fn distances(mut countdown: Countdown, ticks: u32) -> [u32; 2] {
         let (mut state, mut since, mut counts) = (7, 0, [0; 2]);
         assert!(countdown.is_sample(|| 0), "the first tick is a sample");
-        countdown.passes = 0;
         for _ in 0..ticks {
             since += 1;
             if countdown.is_sample(|| random(&mut state)) {

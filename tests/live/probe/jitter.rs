@@ -36,7 +36,7 @@ fn samples_of(recording: &Recording, name: &str) -> f64 {
 /// The samples of `first` and `second` are as their CPU times, give or take five standard deviations of chance.
 #[track_caller]
 fn assert_shares(hz: u32, loop_ns: u64) {
-    let (recording, truth) = record(hz, loop_ns, 6);
+    let (recording, truth) = record(hz, loop_ns, 2);
     assert_eq!(recording.header.jitter, Jitter::HALF);
     let [first, second] = ["first", "second"].map(|name| samples_of(&recording, name));
     let (count, share) = (first + second, first / (first + second));
@@ -81,7 +81,7 @@ fn distances(recording: &Recording) -> Vec<f64> {
 /// where the machine was away, so that quantiles are compared, and the mean without the longest.
 #[test]
 fn distances_are_random() {
-    let (recording, _) = record(499, 3_000_000, 6);
+    let (recording, _) = record(499, 3_000_000, 2);
     let all = distances(&recording);
     assert!(all.len() > 300, "{} distances are too few to compare", all.len());
     let quantile = |part: f64| all[(part * all.len() as f64) as usize];

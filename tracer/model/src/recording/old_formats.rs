@@ -445,7 +445,7 @@ mod tests {
         assert_eq!((header.sample_event, header.system_wide), (Some(SampleEvent::CpuClock), true));
         assert_eq!(header.sources[0].id, SourceId::Powercap);
 
-        let stack = (StackId::new(3), FrameId::new(4), None::<StackId>);
+        let stack = (StackId::new(3), None::<StackId>, FrameId::new(4));
         assert!(matches!(read_as(7, 6, &stack), Record::Stack(id, _) if id == StackId::new(3)));
     }
 }
