@@ -19,6 +19,7 @@ use traced::{Kind, Trace};
 use worlds::catalogue::is_held_out;
 use worlds::measure::Outcome;
 use worlds::recording::Recorder;
+use worlds::summary::Summary;
 use worlds::table;
 
 /// The program that nobody tunes on.
@@ -132,7 +133,10 @@ fn main() {
             for &hz in &options.rates {
                 let recorder = Recorder { hz, jitter: options.jitter, read_hz: options.read_hz };
                 let outcomes = outcomes(&trace, kind, recorder, &seeds);
-                println!("{}", table::line(&format!("{name}, {}", kind.name()), hz, &outcomes));
+                let runs: Vec<Summary> = outcomes.iter().map(Summary::from).collect();
+                let (seen, held_out) =
+                    if options.held_out { (&[][..], &runs[..]) } else { (&runs[..], &[][..]) };
+                println!("{}", table::line(&format!("{name}, {}", kind.name()), hz, seen, held_out));
                 if options.details {
                     print!("{}", table::details(&outcomes));
                 }

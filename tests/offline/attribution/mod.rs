@@ -9,3 +9,5 @@ mod gpu;
 mod traced;
 mod validity;
 mod world;
+mod worlds;
+mod worlds_table;

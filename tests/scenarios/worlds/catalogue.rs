@@ -24,12 +24,12 @@ pub(crate) struct Entry {
     pub(crate) what: &'static str,
     pub(crate) used: Use,
     /// Fewer runs than others have, where it is long.
-    pub(crate) most_seeds: u64,
+    pub(crate) most_seeds: usize,
     pub(crate) world: fn(&mut Random) -> World,
 }
 
 const fn world(name: &'static str, what: &'static str, world: fn(&mut Random) -> World) -> Entry {
-    Entry { name, what, used: Use::Tuning, most_seeds: u64::MAX, world }
+    Entry { name, what, used: Use::Tuning, most_seeds: usize::MAX, world }
 }
 
 /// All worlds, in the order of the table.
@@ -147,7 +147,20 @@ fn held_out() -> Vec<Entry> {
     ]
 }
 
-/// Seeds that nobody tunes on.
+/// Seeds that nobody tunes on: a third of them.
 pub(crate) const fn is_held_out(seed: u64) -> bool {
     seed % 3 == 2
+}
+
+impl Entry {
+    /// Whether nobody tunes on this run: seeds, and whole worlds.
+    pub(crate) fn is_held_out(&self, seed: u64) -> bool {
+        self.used == Use::HeldOut || is_held_out(seed)
+    }
+
+    /// Its name with what it is.
+    pub(crate) fn title(&self) -> String {
+        let mark = if self.used == Use::HeldOut { " (held out)" } else { "" };
+        format!("{} {}{mark}", self.name, self.what)
+    }
 }

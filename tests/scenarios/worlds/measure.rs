@@ -160,6 +160,23 @@ pub(crate) fn hold(profile: &Profile, recording: &Recording, truth: &Truth) -> O
     outcome
 }
 
+/// Relative errors in percent of joules by stack, for nodes with 1 % of the target's true energy.
+pub(crate) fn errors_of(shown: &Truth, recording: &Recording, truth: &Truth) -> Vec<f64> {
+    let nodes = Nodes::of(recording, truth.stacks.iter().chain(&shown.stacks).map(|(stack, _)| *stack));
+    let by_path = |of: &Truth| {
+        let mut joules = vec![0.0; nodes.leaves.len()];
+        for (stack, spent) in &of.stacks {
+            nodes.path(*stack).into_iter().for_each(|path| joules[path] += spent);
+        }
+        joules
+    };
+    let (shown, truth) = (by_path(shown), by_path(truth));
+    let sum = |of: &[f64], node: &Node<'_>| node.paths.iter().map(|path| of[*path]).sum::<f64>();
+    let whole: f64 = truth.iter().sum();
+    let large = nodes.all.iter().filter(|node| sum(&truth, node) >= SMALL * whole);
+    large.map(|node| 100.0 * (sum(&shown, node) / sum(&truth, node) - 1.0).abs()).collect()
+}
+
 fn held(node: &Node<'_>, truth: f64, rows: &[usize], profile: &Profile) -> Held {
     let sum = |of: fn(&ProfileRow) -> EnergyByClass| -> MicroJoules {
         rows.iter().map(|row| package(of(&profile.rows[*row]))).sum()

@@ -3,7 +3,9 @@
 //! * `draw`, `stacks`, `programs`: what runs; `schedule`: on which CPU, and when; `power`: what it draws, and the truth.
 //! * `counter`, `sampler`, `recording`: what a recorder sees of it.
 //! * `catalogue` and the files beside it: which worlds there are.
-//! * `nodes`, `measure`, `table`: how far a profile is from the truth; they know recordings, not worlds.
+//! * `nodes`, `measure`, `summary`, `table`: how far a profile is from the truth; they know recordings, not worlds.
+//!
+//! * `floors`: what bounds errors from below, whoever attributes.
 //!
 //! Leaves out attribution, and worlds made of recorded programs.
 
@@ -11,6 +13,7 @@ pub(crate) mod catalogue;
 pub(crate) mod counter;
 mod crowds;
 pub(crate) mod draw;
+pub(crate) mod floors;
 mod loops;
 pub(crate) mod measure;
 mod nodes;
@@ -20,6 +23,7 @@ pub(crate) mod recording;
 pub(crate) mod sampler;
 pub(crate) mod schedule;
 pub(crate) mod stacks;
+pub(crate) mod summary;
 pub(crate) mod table;
 mod trees;
 
@@ -41,9 +45,18 @@ pub(crate) struct Span {
 
 /// One run of a world through the attribution, held against the truth.
 pub(crate) fn run(entry: &catalogue::Entry, recorder: recording::Recorder, seed: u64) -> measure::Outcome {
+    let recorded = record(entry, recorder, seed);
+    measure::measure(&recorded.recording, &recorded.truth, seed)
+}
+
+/// A world and its recording.
+pub(crate) fn record(
+    entry: &catalogue::Entry,
+    recorder: recording::Recorder,
+    seed: u64,
+) -> recording::Recorded {
     let name = entry.name.bytes().fold(17_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9).wrapping_add(name));
     let world = (entry.world)(&mut random);
-    let recorded = recording::record(world, recorder, random.next_word());
-    measure::measure(&recorded.recording, &recorded.truth, seed)
+    recording::record(world, recorder, random.next_word())
 }

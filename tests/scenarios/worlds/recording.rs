@@ -11,7 +11,9 @@ use super::schedule::{Piece, Steal, Task, Who, schedule};
 use super::stacks::Stacks;
 use super::{BOOT, MS, SECOND};
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
-use energy_trace_model::ids::{BackgroundKey, CpuId, DomainId, Pid, ProcessKey, SocketId, ThreadKey, Tid};
+use energy_trace_model::ids::{
+    BackgroundKey, CpuId, DomainId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid,
+};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
     BackgroundProcess, Domain, DomainClass, Header, IdleBaseline, IdleOrigin, Jitter, Origin, Process,
@@ -76,6 +78,10 @@ impl Recorder {
 pub(crate) struct Recorded {
     pub(crate) recording: Recording,
     pub(crate) truth: Truth,
+    /// What really ran.
+    pub(crate) pieces: Vec<Piece>,
+    /// The stack in `truth` of each path.
+    pub(crate) stack_of: Vec<StackId>,
 }
 
 /// Runs a world and records it.
@@ -112,7 +118,8 @@ pub(crate) fn record(world: World, recorder: Recorder, seed: u64) -> Recorded {
         }),
         ..Recording::default()
     };
-    Recorded { recording, truth }
+    let stack_of = truth.stacks.iter().map(|(stack, _)| *stack).collect();
+    Recorded { recording, truth, pieces, stack_of }
 }
 
 fn header(cpus: u32, recorder: Recorder) -> Header {

@@ -1,5 +1,5 @@
-//! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/benches/accuracy.rs`, built for speed. It needs no BPF and no
-//! set-up, but for what `--traced` records (`traces.rs`).
+//! `cargo xtask bench accuracy`: runs the virtual-clock benchmark of `tests/benches/accuracy`, built for speed. It needs no BPF and no set-up,
+//! but for what `--traced` records (`traces.rs`).
 
 use super::traces;
 use crate::command::run;
@@ -33,6 +33,9 @@ pub(crate) struct Options {
     /// Show each node that is far from the truth or whose interval misses it.
     #[arg(long)]
     details: bool,
+    /// Show errors by reading rate and by sampling rate in four worlds, beside what bounds them from below.
+    #[arg(long)]
+    curves: bool,
     /// Recorded programs with drawn watts in place of the worlds and scenarios; records those that are missing, which needs root.
     #[arg(long)]
     traced: bool,
@@ -53,14 +56,22 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
         cargo.arg(traces::ensure(workspace)?);
     }
     cargo.args(["--from", &options.from.to_string()]);
-    options.seeds.iter().for_each(|seeds| drop(cargo.args(["--seeds", &seeds.to_string()])));
-    options.rate.iter().for_each(|rate| drop(cargo.args(["--rate", &rate.to_string()])));
-    options.read_hz.iter().for_each(|hz| drop(cargo.args(["--read-hz", &hz.to_string()])));
-    options.world.iter().for_each(|world| drop(cargo.args(["--world", world])));
+    for (option, value) in [("--seeds", options.seeds), ("--read-hz", options.read_hz)] {
+        if let Some(value) = value {
+            cargo.args([option, &value.to_string()]);
+        }
+    }
+    for rate in &options.rate {
+        cargo.args(["--rate", &rate.to_string()]);
+    }
+    if let Some(world) = &options.world {
+        cargo.args(["--world", world]);
+    }
     let switches = [
         ("--held-out", options.held_out),
         ("--periodic", options.periodic),
         ("--details", options.details),
+        ("--curves", options.curves),
         ("--alone", options.alone),
     ];
     cargo.args(switches.iter().filter(|(_, on)| *on).map(|(switch, _)| switch));

@@ -1,0 +1,118 @@
+//! The simulator of the worlds keeps the laws of physics and of recorders, and estimators that are told half of the truth find the rest.
+//!
+//! Leaves out how well the attribution does in these worlds (`worlds_table.rs`).
+
+use crate::scenarios::worlds::catalogue::{Entry, all};
+use crate::scenarios::worlds::floors::{with_true_times, with_true_watts};
+use crate::scenarios::worlds::measure::errors_of;
+use crate::scenarios::worlds::recording::{Recorded, Recorder};
+use crate::scenarios::worlds::table::{median, most};
+use crate::scenarios::worlds::{SECOND, record};
+use energy_trace_model::recording::record::{CounterValue, CpuOwner, Origin};
+use std::collections::BTreeSet;
+
+const USUAL: Recorder = Recorder { hz: 499, jitter: 0.5, read_hz: None };
+
+fn entry(name: &str) -> Entry {
+    all().into_iter().find(|entry| entry.name == name).unwrap()
+}
+
+/// What the counter shows between its first and its last reading in joules, wraps undone.
+fn metered(recorded: &Recorded) -> f64 {
+    let recording = &recorded.recording;
+    let Origin::Counter { max_range: Some(range), .. } = &recording.domains[0].origin else { unreachable!() };
+    let values: Vec<i64> = recording
+        .readings
+        .values()
+        .next()
+        .unwrap()
+        .iter()
+        .map(|reading| reading.value)
+        .map(|value| match value {
+            CounterValue::MicroJoules(uj) => uj as i64,
+            CounterValue::Failed => unreachable!(),
+        })
+        .collect();
+    let step = |pair: &[i64]| (pair[1] - pair[0]).rem_euclid(range.as_uj() + 1);
+    values.windows(2).map(step).sum::<i64>() as f64 / 1e6
+}
+
+/// Without strangers and shared parts, the counter shows the truth and idle power, however it lags and wraps.
+#[test]
+fn counters_show_what_was_spent() {
+    for name in ["W1c", "W5f", "W6e", "W7d", "W10a", "W10b", "W10d"] {
+        for seed in 0..2 {
+            let recorded = record(&entry(name), USUAL, seed);
+            let readings = recorded.recording.readings.values().next().unwrap();
+            let seconds = readings[readings.len() - 1].at.ns_since(readings[0].at) as f64 / 1e9;
+            let truth: f64 = recorded.truth.stacks.iter().map(|(_, joules)| joules).sum();
+            let expected = truth + 20.0 * seconds;
+            let error = metered(&recorded) / expected - 1.0;
+            assert!(error.abs() < 0.01, "{name}, seed {seed}: {error}");
+        }
+    }
+}
+
+/// Some runs see a wrap, and some do not.
+#[test]
+fn counters_turn_over() {
+    let wraps = |seed| {
+        let recorded = record(&entry("W1c"), USUAL, seed);
+        let readings = recorded.recording.readings.values().next().unwrap().clone();
+        let value = |value| if let CounterValue::MicroJoules(uj) = value { uj } else { 0 };
+        readings.windows(2).any(|pair| value(pair[1].value) < value(pair[0].value))
+    };
+    let seen: BTreeSet<bool> = (0..6).map(wraps).collect();
+    assert_eq!(seen.len(), 2);
+}
+
+/// Samples come at the rate that was asked for, in the slices of their thread; slices of one CPU follow each other.
+#[test]
+fn recorders_see_what_ran() {
+    for name in ["W3", "W6b", "W7a"] {
+        let recorded = record(&entry(name), USUAL, 1);
+        let recording = &recorded.recording;
+        let target = recording.slices.iter().filter(|slice| matches!(slice.who, CpuOwner::Target(_)));
+        let seconds: f64 = target.map(|slice| slice.end.ns_since(slice.start) as f64 / 1e9).sum();
+        let expected = 499.0 * seconds;
+        let off = recording.samples.len() as f64 - expected;
+        assert!(off.abs() < 4.0 * expected.sqrt(), "{name}: {off} of {expected}");
+        for sample in &recording.samples {
+            let inside = |slice: &&energy_trace_model::recording::record::Slice| {
+                slice.cpu == sample.cpu && slice.start <= sample.at && sample.at < slice.end
+            };
+            let slice = recording.slices.iter().find(inside).unwrap();
+            assert_eq!(slice.who, CpuOwner::Target(sample.thread), "{name}");
+        }
+        for pair in recording.slices.windows(2).filter(|pair| pair[0].cpu == pair[1].cpu) {
+            assert!(pair[0].end <= pair[1].start, "{name}");
+        }
+        let last = recording.samples.iter().map(|sample| sample.at.as_ns()).max().unwrap();
+        assert!(last > crate::scenarios::worlds::BOOT + 29 * SECOND, "{name}");
+    }
+}
+
+/// Where a CPU is taken away no sample comes, and half a second of it is marked as unseen.
+#[test]
+fn pauses_are_silent() {
+    let recorded = record(&entry("W7e"), USUAL, 1);
+    let stolen: Vec<_> = recorded.pieces.iter().filter(|piece| piece.stolen).collect();
+    assert!(stolen.len() >= 4);
+    let at = |ns| crate::scenarios::worlds::BOOT + ns;
+    for piece in stolen {
+        let inside = |ns: u64| at(piece.from) <= ns && ns < at(piece.to);
+        assert!(!recorded.recording.samples.iter().any(|sample| inside(sample.at.as_ns())));
+    }
+    assert!(recorded.recording.unsampled.len() >= 4);
+}
+
+/// A loop with samples that tell much: known times give the joules nearly, and so do known watts.
+#[test]
+fn half_of_the_truth_finds_the_rest() {
+    let recorded = record(&entry("W1c"), USUAL, 0);
+    for (shown, limit) in [(with_true_times(&recorded), 2.0), (with_true_watts(&recorded), 5.0)] {
+        let errors = errors_of(&shown, &recorded.recording, &recorded.truth);
+        assert!(errors.len() >= 3 && most(&errors) < limit, "{errors:?}");
+        assert!(median(errors) > 0.0);
+    }
+}
