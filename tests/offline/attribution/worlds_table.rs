@@ -33,7 +33,6 @@ fn key(entry: &Entry, hz: u64) -> String {
 
 /// The table is what the recorded runs say, and the page shows it.
 #[test]
-#[ignore = "the table is to be written first: cargo xtask bench accuracy --write"]
 fn table_is_what_was_recorded() {
     let recorded = recorded();
     let mut table = HEAD.to_owned();
@@ -83,7 +82,6 @@ fn repeat(wanted: impl Fn(&Entry, u64) -> bool) {
 }
 
 #[test]
-#[ignore = "the table is to be written first: cargo xtask bench accuracy --write"]
 fn recorded_runs_are_still_true() {
     repeat(|entry, hz| QUICK.contains(&(entry.name, hz)));
 }
@@ -96,7 +94,6 @@ fn all_recorded_runs_are_still_true() {
 
 /// Energy is conserved in every run, held out or not, to the microjoule.
 #[test]
-#[ignore = "the table is to be written first: cargo xtask bench accuracy --write"]
 fn nothing_is_lost() {
     let recorded = recorded();
     for (entry, hz) in worlds() {

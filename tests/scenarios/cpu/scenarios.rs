@@ -72,7 +72,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         scenario("B9b", "as B5, one socket not read for 8 s, its counter begins anew", Identifiable, b9b),
         scenario("B10a", "as B4a, 30 % of samples lost", Identifiable, b10a),
         scenario("B10b", "loop of 10 ms locked to a 100 Hz timer", Hostile, |r| locked(r, 100)),
-        scenario("B10c", "the same loop, 99 Hz, the default", Hostile, |r| locked(r, 99)),
+        scenario("B10c", "the same loop, 99 Hz, evenly spaced", Hostile, |r| locked(r, 99)),
         scenario("B11", "2 processes beside a stranger on 40 % of the socket", Identifiable, b11),
         scenario("B11b", "2 processes beside strangers of 16, 5 and 1 W", Identifiable, b11b),
         scenario("B12a", "as B4a on 2 cores with 2 hyperthreads each (15 %), not recorded", Hostile, |r| {

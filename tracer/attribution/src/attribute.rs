@@ -6,7 +6,7 @@ use crate::delegation::{self, Delegation, Sourced};
 use crate::ledger::account::Account;
 use crate::ledger::basis::Basis;
 use crate::ledger::{diagnostics, rows};
-use crate::power_model::classes;
+use crate::power_model::paths::PathTree;
 use crate::time::background::BackgroundProcesses;
 use crate::time::conditions::Conditions;
 use crate::time::cpu_time::CpuTime;
@@ -59,14 +59,14 @@ impl Found {
             SampledTime::new(&recording.slices, &recording.samples, &background, &recording.unsampled, span);
         register_launch_owners(recording, &mut sampled);
         let (time, delegation) = delegation::refine(recording, sampled, span);
-        let class_of = classes::classes_of(recording, &time.owners);
+        let tree = PathTree::of(recording, &time.owners, |owner| delegation.requesters_of(owner));
         let woke = &recording.sleeps;
         let launchers = &delegation.launchers;
         let conditions = &Conditions::of(recording, &time.segments);
         let basis = Basis {
             span,
             time: &time,
-            class_of: &class_of,
+            tree: &tree,
             cpus: &cpus,
             accounting,
             woke,

@@ -11,11 +11,10 @@
 //!    which conditions: hardware threads that share a core (`smt`), clocks of CPUs (`dvfs`), busy neighbours (`contention`). The socket is a
 //!    property of the CPU, not of the process, so a thread that migrates is charged on each socket for the time it spent there.
 //! 2. `timeline`: readings become intervals of energy; a model stands in where there is no counter.
-//! 3. `between_samples`: what threads were probably doing between two samples (`markov_bridge`, `switching_chain`), so that times agree with
-//!    the number of samples (`raking`).
-//! 4. `power_model`: how much power each function draws, where the run shows it (`learn`), and whether that may be used at all (`validity`).
-//! 5. `split`: idle apart, the rest by time, in integers (`by_time`); or by expected time and watts (`posterior`), corrected by what an
-//!    interval's energy says about times (`posterior_update`).
+//! 3. `between_samples`: what threads were probably doing between two samples (`markov_bridge`, `switching_chain`).
+//! 4. `power_model`: how much power each call path draws, where the run shows it (`learn`), and whether the readings contradict it
+//!    (`lack_of_fit`).
+//! 5. `split`: idle apart, the rest by time, in integers (`by_time`); or by expected time and power (`by_power`).
 //! 6. `gpu`: the same for a GPU, from what was launched on it.
 //! 7. `uncertainty`: how sure all of that is, for `profile::certainty`.
 //! 8. `delegation`: for whom workers work, where a view asks for it.
@@ -27,7 +26,7 @@
 //! what was launched on it (`gpu`); where no launches are recorded it is `unattributed`. A gap adds nothing to any
 //! number, since nothing was measured.
 //!
-//! Pure: no files, no clock, no symbols. Names are compared (`classes`), never read. Sources: the split by CPU time is that of Kepler
+//! Pure: no files, no clock, no symbols. Names are compared (`paths`), never read. Sources: the split by CPU time is that of Kepler
 //! (CLOUD 2023) and Chappie (FSE 2020), with idle apart and exact time; the conservation law and the weights are explained where they stand.
 
 mod attribute;

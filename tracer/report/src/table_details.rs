@@ -7,7 +7,7 @@ use super::table_cells::{Look, TITLE, seconds};
 use super::{diagnostics, run};
 use energy_trace_model::profile::certainty::DomainCertainty;
 use energy_trace_model::profile::run::GpuFact;
-use energy_trace_model::profile::validity::{CheckResult, ValidityCheck};
+use energy_trace_model::profile::validity::CheckResult;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{GpuMeter, GpuUse, Jitter, SampleEvent, Source};
 use std::collections::BTreeMap;
@@ -69,21 +69,24 @@ fn nameless_libraries(profile: &Profile) -> Vec<String> {
     modules.into_iter().filter(|module| module.starts_with('/')).map(fact).collect()
 }
 
-/// What the checks found that learned watts must pass, a line a domain.
+/// What the checks of learned power found, a line a domain.
 fn weights_facts(profile: &Profile) -> Vec<String> {
     let of_domains = profile.ledger.iter().zip(&profile.certainty.domains);
     let fact = |(row, domain): (&LedgerRow, &DomainCertainty)| {
         let weights = domain.weights?;
-        let verdict = match (weights.used, weights.validity.passed()) {
+        let verdict = match (weights.used, weights.validity.usable()) {
             (true, _) => "used to split the energy",
             (false, true) => "not used (--attribution time)",
-            (false, false) => "not used: a check failed",
+            (false, false) => "not used: it differs too much from moment to moment",
         };
-        let [gain, condition, halves] = weights.validity.each().map(|check| check_fact(&check));
+        let [misfit, fluctuation] = weights.validity.each();
         Some(format!(
-            "{}: {verdict}; cross-validation gains {gain} standard errors; condition number {condition}; split halves {halves} \
-             standard deviations apart{}{}",
+            "{}: learned power {verdict}; intervals stray {:.1} times as much as expected ({}); a function's power varies by {:.1} % ({}){}{}",
             row.domain,
+            misfit.value,
+            check_fact(&misfit, 1.0, ""),
+            100.0 * fluctuation.value,
+            check_fact(&fluctuation, 100.0, " %"),
             weights.siblings.map_or_else(String::new, siblings_fact),
             weights.frequency.map_or_else(String::new, frequency_fact)
         ))
@@ -105,11 +108,9 @@ fn frequency_fact(exponent: f64) -> String {
     }
 }
 
-fn check_fact(check: &CheckResult) -> String {
-    let required = if check.check == ValidityCheck::CrossValidation { "more than" } else { "less than" };
+fn check_fact(check: &CheckResult, scale: f64, unit: &str) -> String {
     let failed = if check.passed { "" } else { ", failed" };
-    let value = if check.value.is_finite() { format!("{:.1}", check.value) } else { "unbounded".to_owned() };
-    format!("{value} (required: {required} {}{failed})", check.limit)
+    format!("required: less than {}{unit}{failed}", scale * check.limit)
 }
 
 fn source_facts(source: &Source) -> Vec<String> {

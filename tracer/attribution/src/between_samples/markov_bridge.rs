@@ -18,7 +18,7 @@
 
 use crate::time::conditions::Conditions;
 use crate::time::owners::OwnerId;
-use crate::time::pieces::{NO_LINE, NOBODY, Piece};
+use crate::time::pieces::{Mark, NO_GAP, NO_LINE, NOBODY, Piece};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
 
@@ -35,15 +35,74 @@ pub(crate) struct Part {
     pub(crate) before_ns: u64,
     pub(crate) ns: u64,
     pub(crate) after_ns: u64,
+    /// The position among all marks of the sample behind it in time (`Piece::gap`).
+    pub(crate) gap: u32,
+    /// Whether it stands the other way round: the sample behind it in time on the left.
+    pub(crate) reversed: bool,
     /// How long the thread was off its CPU between the part and the sample on either side.
     pub(crate) slept_before_ns: u64,
     pub(crate) slept_after_ns: u64,
     /// For what part of it another hardware thread of the core was busy.
     pub(crate) shared: f64,
+    /// How busy the domain's other CPUs were beside it, from 0 to about 1 (`contention`); 0 where that makes no difference.
+    pub(crate) beside: f64,
     /// Its CPU's clock, in parts of the mean (`dvfs`).
     pub(crate) clock: f64,
     /// What power is there, in parts of a lone thread's at the mean clock.
     pub(crate) weight: f64,
+}
+
+impl Part {
+    /// The other way round.
+    fn turned(self) -> Self {
+        Self {
+            left: self.right,
+            right: self.left,
+            before_ns: self.after_ns,
+            after_ns: self.before_ns,
+            slept_before_ns: self.slept_after_ns,
+            slept_after_ns: self.slept_before_ns,
+            reversed: !self.reversed,
+            ..self
+        }
+    }
+
+    /// The same part if only every other sample had been taken: those whose position is odd, or even. Neighbours are one of each.
+    pub(crate) fn thinned(self, marks: &[Mark], odd: bool) -> Self {
+        let forward = if self.reversed { self.turned() } else { self };
+        let is_kept = |position: usize| (position % 2 == 1) == odd;
+        let of_line = |position: usize| marks.get(position).filter(|mark| mark.line == self.line);
+        let (before, behind) = ((self.gap as usize).checked_sub(1), self.gap as usize);
+        let mut thinned = forward;
+        if let Some(before) = before.filter(|&before| forward.left != NOBODY && !is_kept(before)) {
+            let pair = of_line(before).zip(before.checked_sub(1).and_then(of_line));
+            let awake = pair.map_or(0, |(near, far)| near.cpu_ns.saturating_sub(far.cpu_ns));
+            thinned.left = pair.map_or(NOBODY, |(_, far)| far.owner);
+            thinned.before_ns = thinned.before_ns.saturating_add(awake);
+            let apart = pair.map_or(0, |(near, far)| near.at.ns_since(far.at));
+            thinned.slept_before_ns = thinned.slept_before_ns.saturating_add(apart.saturating_sub(awake));
+        }
+        if forward.right != NOBODY && !is_kept(behind) {
+            let pair = of_line(behind).zip(of_line(behind + 1));
+            let awake = pair.map_or(0, |(near, far)| far.cpu_ns.saturating_sub(near.cpu_ns));
+            thinned.right = pair.map_or(NOBODY, |(_, far)| far.owner);
+            thinned.after_ns = thinned.after_ns.saturating_add(awake);
+            let apart = pair.map_or(0, |(near, far)| far.at.ns_since(near.at));
+            thinned.slept_after_ns = thinned.slept_after_ns.saturating_add(apart.saturating_sub(awake));
+        }
+        match (thinned.left, thinned.right) {
+            _ if self.line == NO_LINE || self.gap == NO_GAP => self,
+            (NOBODY, NOBODY) => self,
+            (NOBODY, _) => thinned.turned(),
+            _ => thinned,
+        }
+    }
+
+    /// Its time in seconds as its energy goes: less where a core is shared or its clock is low.
+    #[expect(clippy::cast_precision_loss, reason = "a time")]
+    pub(crate) const fn seconds(&self) -> f64 {
+        self.weight * self.ns as f64 / 1e9
+    }
 }
 
 /// The parts of pieces in intervals, by interval. `pieces` are ordered by CPU and start.
@@ -78,7 +137,7 @@ pub(crate) fn parts<'a>(
 fn part(interval: usize, piece: &Piece, common: Span) -> Part {
     let before_ns = piece.left.ns + common.start.ns_since(piece.span.start);
     let after_ns = piece.right.ns + piece.span.end.ns_since(common.end);
-    let mut part = Part {
+    let part = Part {
         interval: u32::try_from(interval).unwrap_or(u32::MAX),
         line: piece.line,
         at: common.start.midpoint(common.end),
@@ -87,19 +146,17 @@ fn part(interval: usize, piece: &Piece, common: Span) -> Part {
         before_ns,
         ns: common.ns(),
         after_ns,
+        gap: piece.gap,
+        reversed: false,
         slept_before_ns: piece.left.slept_ns,
         slept_after_ns: piece.right.slept_ns,
         shared: 0.0,
+        beside: 0.0,
         clock: 1.0,
         weight: 1.0,
     };
-    if part.left == NOBODY {
-        // Backwards in time the chain is the same: what is known stands on the left.
-        (part.left, part.right) = (part.right, NOBODY);
-        (part.before_ns, part.after_ns) = (after_ns, before_ns);
-        (part.slept_before_ns, part.slept_after_ns) = (part.slept_after_ns, part.slept_before_ns);
-    }
-    part
+    // Backwards in time the chain is the same: what is known stands on the left.
+    if part.left == NOBODY { part.turned() } else { part }
 }
 
 /// How fast a thread forgets what it was doing.
@@ -157,6 +214,18 @@ pub(crate) struct Blend {
 
 impl Blend {
     const CERTAIN: Self = Self { left: 1.0, right: 0.0, mix: 0.0, spread: 0.0 };
+
+    /// Each moment is the nearest sample's: what is compared with the chain's times to see how much depends on them.
+    #[expect(clippy::cast_precision_loss, reason = "a part of a time")]
+    pub(crate) fn nearest(part: &Part) -> Self {
+        if part.line == NO_LINE || part.right == NOBODY {
+            return Self::CERTAIN;
+        }
+        let whole = part.before_ns.saturating_add(part.ns).saturating_add(part.after_ns);
+        let of_left = (whole / 2).saturating_sub(part.before_ns).min(part.ns);
+        let left = of_left as f64 / part.ns.max(1) as f64;
+        Self { left, right: 1.0 - left, mix: 0.0, spread: 0.0 }
+    }
 
     /// Of a part whose chain forgets at `rate` (per nanosecond). `same` is the mix's probability of the function that both samples show;
     /// `None` where they differ.
@@ -216,9 +285,12 @@ mod tests {
             before_ns,
             ns,
             after_ns,
+            gap: 0,
+            reversed: false,
             slept_before_ns,
             slept_after_ns,
             shared: 0.0,
+            beside: 0.0,
             clock: 1.0,
             weight: 1.0,
         }

@@ -1,51 +1,53 @@
-//! How fast each thread forgets what it was doing, and the mix that it draws from.
+//! How fast each line forgets what it was doing, and the mix of columns that it draws from.
 //!
-//! Both are read off the samples: pairs of neighbouring ones are alike more often than the mix makes them when the thread stays where it
-//! is for longer than the time between them. The likelihood of all pairs says which rates are possible; where the thread is faster than
-//! the timer, samples cannot say how much, and the energy decides (`power_model`). The mix is that of the whole run or of the last
-//! second or quarter of one, or that between two borders which the samples show (`mix_changes`), whichever makes the samples likeliest, each pair judged by a mix without itself.
+//! Both are read off the samples: pairs of neighbouring ones are alike more often than the mix makes them when the line stays where it
+//! is for longer than the time between them. Of all rates under which the pairs are about as likely as under the likeliest, the fastest is taken: it claims
+//! least about when things ran. (A slower one would take chance for knowledge, and the powers fitted to it would be sure and wrong.)
+//!
+//! The mix is that of the whole run, or of the last seconds or quarter of one, drawn towards that of the whole run by so many samples as make
+//! pairs likeliest, each pair judged by a mix without itself: a local mix of few samples has noise in it, which would pass for
+//! knowledge as well.
+//!
+//! Leaves out the probabilities that follow (`markov_bridge`).
 
-use crate::between_samples::markov_bridge::{Asleep, Blend, Part, Rate};
-use crate::between_samples::mix_changes::borders;
+use crate::between_samples::markov_bridge::{Asleep, Rate};
 use crate::time::pieces::{Mark, NO_LINE};
 use energy_trace_model::clock::KtimeNs;
 
-/// Mean times after which a thread forgets, in nanoseconds, slowest first.
-const MEMORIES_NS: [f64; 14] =
-    [3e10, 3e9, 1e9, 3e8, 1.5e8, 7e7, 3.5e7, 1.8e7, 9e6, 4.5e6, 2.2e6, 1.1e6, 5.5e5, 2.7e5];
-/// What mixes are taken over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Over {
-    /// Three times this many nanoseconds around a moment.
-    Width(u64),
-    /// What lies between two borders.
-    Segment,
-}
-
-/// In order of trust: a later one must explain more.
-const OVER: [Over; 4] =
-    [Over::Width(u64::MAX), Over::Width(1_000_000_000), Over::Width(250_000_000), Over::Segment];
-/// What threads may forget while they sleep.
+/// Mean times after which a line forgets, in nanoseconds: from half a minute to a quarter of a millisecond, each two thirds of the one before.
+const MEMORIES: usize = 30;
+const LONGEST_MEMORY_NS: f64 = 3e10;
+const SHORTER: f64 = 1.0 / 1.5;
+/// Rates whose log-likelihood is this much below the best are possible: two standard errors.
+const POSSIBLE: f64 = 2.0;
+/// What lines may forget while they sleep.
 const SLEEPERS: [Asleep; 3] = [Asleep::Nothing, Asleep::AsAwake, Asleep::All];
-/// So many samples of the whole run's mix are added to a narrower one.
-const PRIOR_SAMPLES: f64 = 3.0;
-/// A rate whose log-likelihood is this much below the best is not possible: about three standard errors.
-const POSSIBLE: f64 = 4.5;
+/// What a mix is taken over, in nanoseconds to either side, and by how many samples it is drawn to that of the whole run. In order of trust: a later
+/// one must explain more, by `CLEAR` in log-likelihood.
+const MIXES: [(u64, f64); 5] =
+    [(u64::MAX, 3.0), (1_000_000_000, 30.0), (1_000_000_000, 3.0), (250_000_000, 30.0), (250_000_000, 3.0)];
+const CLEAR: f64 = 4.5;
+/// Most stretches in which a line has a mix of its own.
+const MOST_STRETCHES: u64 = 4_096;
+/// Pairs that are looked at, at most, evenly over the run: more say nothing new.
+const MOST_PAIRS: usize = 20_000;
+/// What all lines show together counts for a line like so many pairs of its own.
+const OF_ALL: f64 = 30.0;
 
-/// Number of rates there are to choose from.
-pub(crate) const RATES: usize = MEMORIES_NS.len();
+/// Probabilities of columns, ordered by column; what is not there is 0.
+pub(crate) type Mix = Vec<(u32, f64)>;
 
-/// What lies between these and the times above: a time that is off by a fifth makes watts differ by one in a hundred too much.
-const BETWEEN: [f64; 9] = [1.0, 1.091, 0.917, 1.189, 0.841, 1.297, 0.771, 1.414, 0.707];
-/// A time between must make pairs likelier by this much: where samples are too far apart to tell, energy tells better.
-const FINER: f64 = 1.0;
+/// The probability of a column.
+pub(crate) fn probability(mix: &[(u32, f64)], column: u32) -> f64 {
+    mix.binary_search_by_key(&column, |&(column, _)| column).map_or(0.0, |at| mix[at].1)
+}
 
 /// Two neighbouring samples of a line.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    /// They show one function.
+    /// They show one column.
     alike: bool,
-    /// The probability of the second one's function in the mix.
+    /// The probability of the second one's column in the mix.
     pi: f64,
     /// Nanoseconds between them on the CPU, and off it.
     awake: u64,
@@ -53,310 +55,291 @@ struct Pair {
 }
 
 /// The log-likelihood of pairs at each rate.
-fn likelihood<const N: usize>(pairs: &[Pair], asleep: Asleep, memories_ns: [f64; N]) -> [f64; N] {
-    let mut sums = [0.0; N];
-    for pair in pairs {
-        #[expect(clippy::cast_precision_loss, reason = "a time")]
+type Likelihood = [f64; MEMORIES];
+
+fn memory_ns(number: usize) -> f64 {
+    LONGEST_MEMORY_NS * SHORTER.powi(i32::try_from(number).unwrap_or(0))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a time")]
+fn likelihood(pairs: &[Pair], asleep: Asleep) -> Likelihood {
+    let memories: [f64; MEMORIES] = std::array::from_fn(memory_ns);
+    let stride = pairs.len().div_ceil(MOST_PAIRS).max(1);
+    let mut sums = [0.0; MEMORIES];
+    for pair in pairs.iter().step_by(stride) {
         let apart = pair.awake as f64 + asleep.distance(pair.slept);
-        for (sum, memory) in sums.iter_mut().zip(memories_ns) {
+        for (sum, memory) in sums.iter_mut().zip(memories) {
             let kept = (-apart / memory).exp();
             let alike = if pair.alike { kept } else { 0.0 };
             *sum += (alike + (1.0 - kept) * pair.pi).max(1e-300).ln();
         }
     }
-    sums
+    sums.map(|sum| sum * stride as f64)
 }
 
-/// What a line's pairs show of its forgetting.
-struct Found {
-    asleep: Asleep,
-    /// What its times of forgetting are, in parts of `MEMORIES_NS`.
-    factor: f64,
-    /// The log-likelihood of each rate, and of the best one.
-    likelihood: [f64; RATES],
-    best: f64,
+fn best(likelihood: &Likelihood) -> f64 {
+    likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-impl Found {
-    fn of(pairs: &[Pair]) -> Self {
-        let with = |asleep: Asleep, factor: f64| {
-            let likelihood = likelihood(pairs, asleep, MEMORIES_NS.map(|memory| factor * memory));
-            let best = likelihood.into_iter().fold(f64::NEG_INFINITY, f64::max);
-            Self { asleep, factor, likelihood, best }
-        };
-        // The first of several that are as likely.
-        let better = |best: Self, other: Self| if other.best > best.best { other } else { best };
-        let coarse = SLEEPERS.map(|asleep| with(asleep, 1.0)).into_iter().reduce(better);
-        let coarse = coarse.unwrap_or_else(|| with(Asleep::default(), 1.0));
-        let likeliest = (0..RATES).max_by(|&a, &b| coarse.likelihood[a].total_cmp(&coarse.likelihood[b]));
-        let memory = MEMORIES_NS[likeliest.unwrap_or(0)];
-        let fine = likelihood(pairs, coarse.asleep, BETWEEN.map(|factor| factor * memory));
-        let finest = (1..BETWEEN.len()).fold(0, |most, i| if fine[i] > fine[most] { i } else { most });
-        if fine[finest] < fine[0] + FINER { coarse } else { with(coarse.asleep, BETWEEN[finest]) }
-    }
+/// The chain of one line.
+#[derive(Clone, Debug)]
+struct LineChain {
+    rate: Rate,
+    /// Number of its samples.
+    samples: f64,
+    /// Length of the stretches that its mixes are of, and the number of the first.
+    stretch_ns: u64,
+    first: usize,
+    count: usize,
 }
 
-/// The chains of all threads.
-#[derive(Debug)]
+/// The chains of all lines.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Chains {
     start: KtimeNs,
-    over: Over,
-    /// Where each thread's segments but the first begin.
-    borders: Vec<Vec<KtimeNs>>,
-    columns: usize,
-    /// Where each thread's mixes begin, and how many it has.
-    first: Vec<(usize, usize)>,
-    mixes: Vec<f64>,
-    /// Number of samples of each thread.
-    samples: Vec<f64>,
-    /// For each thread the log-likelihood of each rate, relative to the best.
-    likelihood: Vec<[f64; RATES]>,
-    /// What each thread forgets while it sleeps.
-    asleep: Vec<Asleep>,
-    /// What each thread's times of forgetting are, in parts of `MEMORIES_NS`.
-    memory: Vec<f64>,
-    /// How much more probable functions are than samples and rates make them (`raking`); empty where they are not.
-    raking: Raking,
+    lines: Vec<LineChain>,
+    mixes: Vec<Mix>,
 }
 
-/// Functions that are more or less probable than the chain makes them.
-#[derive(Debug, Default)]
-struct Raking {
-    /// By line and column.
-    factors: Vec<f64>,
-    /// The mixes with that, and by mix the sum of what its functions are more probable by.
-    mixes: Vec<f64>,
-    weights: Vec<f64>,
+/// How a line's pairs look with one choice of mix.
+struct Fitted {
+    over: (u64, f64),
+    stretch_ns: u64,
+    of_sleeper: [Likelihood; 3],
 }
 
-impl Chains {
-    /// From all marks, ordered by thread and time, and the column of each owner.
-    pub(crate) fn new(
-        marks: &[Mark],
-        start: KtimeNs,
-        column: impl Fn(&Mark) -> usize,
-        columns: usize,
-    ) -> Self {
-        let with = |over| Self::with_mixes_over(over, marks, start, &column, columns);
-        let mut all = OVER.into_iter().map(with);
-        let (mut best, mut best_sum) = all.next().unwrap_or_else(|| with(OVER[0]));
-        for (chains, sum) in all {
-            if sum > best_sum + POSSIBLE {
-                (best, best_sum) = (chains, sum);
-            }
-        }
-        best
+impl Fitted {
+    fn best(&self) -> f64 {
+        self.of_sleeper.iter().map(best).fold(f64::NEG_INFINITY, f64::max)
     }
+}
 
-    /// The chains, and the log-likelihood of all pairs at each thread's best rate.
-    fn with_mixes_over(
-        over: Over,
-        marks: &[Mark],
-        start: KtimeNs,
-        column: &impl Fn(&Mark) -> usize,
-        columns: usize,
-    ) -> (Self, f64) {
-        let mut chains = Self {
-            start,
-            over,
-            borders: vec![],
-            columns,
-            first: vec![],
-            mixes: vec![],
-            samples: vec![],
-            likelihood: vec![],
-            asleep: vec![],
-            memory: vec![],
-            raking: Raking::default(),
-        };
-        let mut sum = 0.0;
-        for run in marks.chunk_by(|a, b| a.line == b.line) {
-            sum += chains.add_thread(run, column);
-        }
-        (chains, sum)
-    }
+/// A line's samples: when, and in which column.
+struct Samples<'a> {
+    start: KtimeNs,
+    marks: &'a [Mark],
+    columns: Vec<u32>,
+    whole: Mix,
+}
 
-    /// Which of a thread's mixes holds at a moment.
-    fn bin(&self, thread: usize, at: KtimeNs) -> usize {
-        match self.over {
-            Over::Width(width_ns) => usize::try_from(at.ns_since(self.start) / width_ns).unwrap_or(0),
-            Over::Segment => {
-                self.borders.get(thread).map_or(0, |borders| borders.partition_point(|border| *border <= at))
-            }
-        }
-    }
-
-    /// Finds a thread's borders, and what it costs to say where they are.
-    #[expect(clippy::cast_precision_loss, reason = "counts")]
-    fn add_borders(&mut self, marks: &[Mark], column: &impl Fn(&Mark) -> usize) -> f64 {
-        if self.over != Over::Segment {
-            return 0.0;
-        }
-        let columns_of: Vec<usize> = marks.iter().map(column).collect();
-        let at = |border: usize| marks[border - 1].at.midpoint(marks[border].at);
-        let borders: Vec<KtimeNs> = borders(&columns_of, self.columns).into_iter().map(at).collect();
-        let cost = borders.len() as f64 * (marks.len() as f64).ln();
-        self.borders.push(borders);
-        cost
-    }
-
-    fn add_thread(&mut self, marks: &[Mark], column: &impl Fn(&Mark) -> usize) -> f64 {
-        let Some(last) = marks.last() else { return 0.0 };
-        let thread = self.first.len();
-        let cost = self.add_borders(marks, column);
-        let (bins, columns) = (self.bin(thread, last.at) + 1, self.columns);
-        let mut counts = vec![0.0; bins * columns];
-        let mut whole = vec![0.0; columns];
-        for mark in marks {
-            counts[self.bin(thread, mark.at) * columns + column(mark)] += 1.0;
-            whole[column(mark)] += 1.0;
-        }
+impl<'a> Samples<'a> {
+    fn new(start: KtimeNs, marks: &'a [Mark], column: &impl Fn(u32) -> u32) -> Self {
+        let columns: Vec<u32> = marks.iter().map(|mark| column(mark.owner)).collect();
+        let mut whole = counts(columns.iter().copied());
         #[expect(clippy::cast_precision_loss, reason = "a count")]
-        let all = marks.len() as f64;
-        let share = |c: usize| whole[c] / all;
-        let near = usize::from(self.over != Over::Segment);
-        let around = |bin: usize, c: usize| {
-            (bin.saturating_sub(near)..(bin + 1 + near).min(bins))
-                .map(|bin| counts[bin * columns + c])
-                .sum::<f64>()
+        let all = (marks.len() as f64).max(1.0);
+        whole.iter_mut().for_each(|(_, count)| *count /= all);
+        Self { start, marks, columns, whole }
+    }
+
+    /// Which stretch a sample is in.
+    fn stretch(&self, mark: &Mark, stretch_ns: u64) -> usize {
+        usize::try_from(mark.at.ns_since(self.start) / stretch_ns).unwrap_or(0)
+    }
+
+    /// The samples of each stretch and its neighbours, by column.
+    fn counts(&self, stretch_ns: u64) -> Vec<Mix> {
+        let last = self.marks.last().map_or(0, |mark| self.stretch(mark, stretch_ns));
+        let mut own = vec![vec![]; last + 1];
+        for (mark, &column) in self.marks.iter().zip(&self.columns) {
+            own[self.stretch(mark, stretch_ns)].push(column);
+        }
+        let around = |stretch: usize| {
+            let near = own.get(stretch.saturating_sub(1)..(stretch + 2).min(own.len())).unwrap_or_default();
+            counts(near.iter().flatten().copied())
         };
-        let sums: Vec<f64> = (0..bins).map(|bin| (0..columns).map(|c| around(bin, c)).sum()).collect();
-        let pair = |pair: &[Mark]| {
-            let &[a, b] = pair else { return None };
-            let (bin, ca, cb) = (self.bin(thread, b.at), column(&a), column(&b));
+        (0..=last).map(around).collect()
+    }
+
+    /// How long stretches are: not so short that there are too many.
+    fn stretch_ns(&self, wanted: u64) -> u64 {
+        let whole = self.marks.last().map_or(0, |mark| mark.at.ns_since(self.start));
+        wanted.max(whole / MOST_STRETCHES)
+    }
+
+    fn fit(&self, over: (u64, f64)) -> Fitted {
+        let stretch_ns = self.stretch_ns(over.0);
+        let counts = self.counts(stretch_ns);
+        let sums: Vec<f64> = counts.iter().map(|mix| mix.iter().map(|(_, count)| count).sum()).collect();
+        let pair = |(pair, columns): (&[Mark], &[u32])| {
+            let (&[a, b], &[ca, cb]) = (pair, columns) else { return None };
+            let stretch = self.stretch(&b, stretch_ns);
             // Its own two samples do not testify.
             let own = 1.0 + f64::from(u8::from(ca == cb));
-            let pi = ((around(bin, cb) - own).max(0.0) + PRIOR_SAMPLES * share(cb))
-                / (sums[bin] - 2.0 + PRIOR_SAMPLES).max(1.0);
+            let others = (probability(&counts[stretch], cb) - own).max(0.0);
+            let drawn = over.1 * probability(&self.whole, cb);
+            let pi = (others + drawn) / (sums[stretch] - 2.0 + over.1).max(1.0);
             let awake = b.cpu_ns.saturating_sub(a.cpu_ns);
             let slept = b.at.ns_since(a.at).saturating_sub(awake);
             Some(Pair { alike: ca == cb, pi: pi.clamp(1e-6, 1.0), awake, slept })
         };
-        let pairs: Vec<Pair> = marks.windows(2).filter_map(pair).collect();
-        self.samples.push(all);
-        self.first.push((self.mixes.len(), bins));
-        for (bin, sum) in sums.iter().enumerate() {
-            let mix = |c| (around(bin, c) + PRIOR_SAMPLES * share(c)) / (sum + PRIOR_SAMPLES);
-            self.mixes.extend((0..columns).map(mix));
-        }
-        let found = Found::of(&pairs);
-        self.asleep.push(found.asleep);
-        self.memory.push(found.factor);
-        self.likelihood.push(found.likelihood.map(|l| l - found.best));
-        found.best - cost
+        let pairs = self.marks.windows(2).zip(self.columns.windows(2));
+        let pairs: Vec<Pair> = pairs.filter_map(pair).collect();
+        Fitted { over, stretch_ns, of_sleeper: SLEEPERS.map(|asleep| likelihood(&pairs, asleep)) }
     }
 
-    /// The mix of a thread at a moment, as it is seen from a sample; empty for time that is not in doubt.
-    pub(crate) fn mix(&self, thread: u32, at: KtimeNs) -> &[f64] {
-        self.mix_number(thread, at)
-            .and_then(|number| self.mixes.chunks(self.columns).nth(number))
-            .unwrap_or_default()
+    /// The choice of mix under which its pairs are likeliest.
+    fn likeliest(&self) -> Fitted {
+        let simplest = self.fit(MIXES[0]);
+        // With one column there is nothing to choose.
+        let others = MIXES.iter().skip(1).filter(|_| self.whole.len() > 1);
+        others
+            .map(|&over| self.fit(over))
+            .fold(simplest, |best, other| if other.best() > best.best() + CLEAR { other } else { best })
     }
 
-    /// What is drawn from that mix where only the mix is known: the same but for what leans.
-    pub(crate) fn drawn(&self, thread: u32, at: KtimeNs) -> &[f64] {
-        self.mix_number(thread, at).and_then(|number| self.mixes().nth(number)).unwrap_or_default()
-    }
-
-    /// A part's probabilities with what leans.
-    pub(crate) fn rake(&self, part: &Part, (left, right): (usize, usize), blend: Blend) -> Blend {
-        let factors = self.raking.factors.get(part.line as usize * self.columns..);
-        let (Some(factors), false) = (factors, part.line == NO_LINE || self.raking.factors.is_empty()) else {
-            return blend;
+    /// The mix of each stretch.
+    fn mixes(&self, fitted: &Fitted) -> Vec<Mix> {
+        let drawn = fitted.over.1;
+        let mix = |counts: Mix| {
+            let sum: f64 = counts.iter().map(|(_, count)| count).sum();
+            let of = |&(column, share): &(u32, f64)| {
+                (column, (probability(&counts, column) + drawn * share) / (sum + drawn))
+            };
+            self.whole.iter().map(of).collect()
         };
-        let of_mix = self.mix_number(part.line, part.at).and_then(|number| self.raking.weights.get(number));
-        let blend = Blend {
-            left: blend.left * factors[left],
-            right: blend.right * factors[right],
-            mix: blend.mix * of_mix.copied().unwrap_or(1.0),
-            ..blend
+        self.counts(fitted.stretch_ns).into_iter().map(mix).collect()
+    }
+}
+
+/// How often each column comes, ordered by column.
+fn counts(columns: impl Iterator<Item = u32>) -> Mix {
+    let mut columns: Vec<u32> = columns.collect();
+    columns.sort_unstable();
+    #[expect(clippy::cast_precision_loss, reason = "a count")]
+    columns.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as f64)).collect()
+}
+
+impl Chains {
+    /// From all marks, ordered by line and time, and the column of each owner.
+    pub(crate) fn new(marks: &[Mark], start: KtimeNs, column: impl Fn(u32) -> u32) -> Self {
+        Self::of_lines(marks, marks, start, column)
+    }
+
+    /// From some of all marks: lines keep their numbers.
+    pub(crate) fn of_lines(all: &[Mark], some: &[Mark], start: KtimeNs, column: impl Fn(u32) -> u32) -> Self {
+        let lines = all.last().map_or(0, |last| last.line.saturating_add(1));
+        let mut rest = some;
+        let of_line = |line: u32| {
+            let (own, others) = rest.split_at(rest.partition_point(|mark| mark.line <= line));
+            rest = others;
+            Samples::new(start, own, &column)
         };
-        let scale = 1.0 / (blend.left + blend.right + blend.mix).max(f64::MIN_POSITIVE);
-        Blend { left: scale * blend.left, right: scale * blend.right, mix: scale * blend.mix, ..blend }
-    }
-
-    /// Makes each function of each line so much more probable.
-    pub(crate) fn set_raking(&mut self, factors: Vec<f64>) {
-        let lines = factors.chunks(self.columns).zip(&self.first);
-        let (mut mixes, mut weights) =
-            (self.mixes.clone(), vec![1.0; self.mixes.len() / self.columns.max(1)]);
-        for (factors, &(first, bins)) in lines {
-            let of_line = mixes.get_mut(first..first + bins * self.columns).unwrap_or_default();
-            for (bin, mix) in of_line.chunks_mut(self.columns).enumerate() {
-                mix.iter_mut().zip(factors).for_each(|(pi, factor)| *pi *= factor);
-                let sum = mix.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-                mix.iter_mut().for_each(|pi| *pi /= sum);
-                weights[first / self.columns + bin] = sum;
-            }
+        let samples: Vec<Samples<'_>> = (0..lines).map(of_line).collect();
+        let fitted: Vec<Fitted> = samples.iter().map(Samples::likeliest).collect();
+        let together = together(&samples, &fitted);
+        let mut chains = Self { start, lines: vec![], mixes: vec![] };
+        for (samples, fitted) in samples.iter().zip(&fitted) {
+            let mixes = samples.mixes(fitted);
+            #[expect(clippy::cast_precision_loss, reason = "a count")]
+            chains.lines.push(LineChain {
+                rate: rate_of(fitted, &together),
+                samples: samples.marks.len() as f64,
+                stretch_ns: fitted.stretch_ns,
+                first: chains.mixes.len(),
+                count: mixes.len(),
+            });
+            chains.mixes.extend(mixes);
         }
-        self.raking = Raking { factors, mixes, weights };
+        chains
     }
 
-    /// The number of a thread's mix at a moment, to look up what was computed once for each.
-    pub(crate) fn mix_number(&self, thread: u32, at: KtimeNs) -> Option<usize> {
-        let &(first, bins) = self.first.get(thread as usize).filter(|_| thread != NO_LINE)?;
-        Some(first / self.columns.max(1) + self.bin(thread as usize, at).min(bins.saturating_sub(1)))
+    /// How fast a line forgets.
+    pub(crate) fn rate(&self, line: u32) -> Rate {
+        self.lines.get(line as usize).map(|line| line.rate).unwrap_or_default()
     }
 
-    /// All mixes by number, as they are drawn from.
-    pub(crate) fn mixes(&self) -> impl Iterator<Item = &[f64]> {
-        let raking = &self.raking.mixes;
-        let mixes = if raking.is_empty() { &self.mixes } else { raking };
-        mixes.chunks(self.columns.max(1))
+    /// The number of a line's mix at a moment; `None` for time that is not in doubt.
+    pub(crate) fn mix_number(&self, line: u32, at: KtimeNs) -> Option<usize> {
+        let line = self.lines.get(line as usize).filter(|_| line != NO_LINE)?;
+        let stretch = usize::try_from(at.ns_since(self.start) / line.stretch_ns.max(1)).unwrap_or(0);
+        Some(line.first + stretch.min(line.count.saturating_sub(1)))
     }
 
-    /// How many samples a thread has.
-    pub(crate) fn samples(&self, thread: usize) -> f64 {
-        self.samples.get(thread).copied().unwrap_or(0.0)
+    /// The mix of a number; nothing for one that is not there.
+    pub(crate) fn mix(&self, number: Option<usize>) -> &[(u32, f64)] {
+        number.and_then(|number| self.mixes.get(number)).map_or(&[], Vec::as_slice)
     }
 
-    /// Number of lines with samples.
-    pub(crate) const fn lines(&self) -> usize {
-        self.first.len()
+    /// All mixes by number.
+    pub(crate) fn mixes(&self) -> &[Mix] {
+        &self.mixes
     }
 
-    /// The rates for a choice: each thread's is as near to it as its samples allow. With the log-likelihood of all samples, relative to
-    /// the best.
-    pub(crate) fn rates(&self, choice: usize) -> (Vec<Rate>, f64) {
-        let mut sum = 0.0;
-        let mut rate = |likelihood: &[f64; RATES], asleep: Asleep, factor: f64| {
-            let possible = || (0..RATES).filter(|&rate| likelihood[rate] > -POSSIBLE);
-            let nearest = possible().min_by_key(|rate| rate.abs_diff(choice)).unwrap_or(choice);
-            sum += likelihood[nearest];
-            Rate { rate: 1.0 / (factor * MEMORIES_NS[nearest]), asleep }
-        };
-        let lines = self.likelihood.iter().zip(&self.asleep).zip(&self.memory);
-        (lines.map(|((likelihood, asleep), factor)| rate(likelihood, *asleep, *factor)).collect(), sum)
+    /// How many samples a line has.
+    pub(crate) fn samples(&self, line: usize) -> f64 {
+        self.lines.get(line).map_or(0.0, |line| line.samples)
     }
+}
 
-    /// Whether some thread is so fast that its samples do not say how fast: the quickest rate is as possible as others. Then what a run
-    /// shows of its watts beyond the changes of its mix rests on the chain's own assumptions.
-    pub(crate) fn outrun(&self) -> bool {
-        let fast = |likelihood: &[f64; RATES]| likelihood[RATES - 1] > -POSSIBLE;
-        self.likelihood.iter().any(fast)
-    }
-
-    /// Rates at which nothing is known between samples but the mix.
-    pub(crate) fn forgetful(&self) -> Vec<Rate> {
-        let (now, _) = self.rates(RATES - 1);
-        let last = self.likelihood.iter().map(|likelihood| likelihood[RATES - 1] > -POSSIBLE);
-        now.into_iter()
-            .zip(last)
-            .map(|(rate, fast)| if fast { Rate { rate: 1.0, ..rate } } else { rate })
-            .collect()
-    }
-
-    /// The choices that lead to different rates.
-    pub(crate) fn choices(&self) -> Vec<usize> {
-        let mut seen: Vec<Vec<u64>> = vec![];
-        let mut choices = vec![];
-        for choice in 0..RATES {
-            let rates: Vec<u64> = self.rates(choice).0.iter().map(|rate| rate.rate.to_bits()).collect();
-            if !seen.contains(&rates) {
-                seen.push(rates);
-                choices.push(choice);
-            }
+/// What the pairs of all lines together say, as much as `OF_ALL` pairs would.
+#[expect(clippy::cast_precision_loss, reason = "a count")]
+fn together(samples: &[Samples<'_>], fitted: &[Fitted]) -> [Likelihood; 3] {
+    let pairs: usize = samples.iter().map(|samples| samples.marks.len().saturating_sub(1)).sum();
+    let scale = (OF_ALL / (pairs as f64).max(1.0)).min(1.0);
+    let mut sums = [[0.0; MEMORIES]; 3];
+    for one in fitted {
+        for (sums, likelihood) in sums.iter_mut().zip(&one.of_sleeper) {
+            sums.iter_mut().zip(likelihood).for_each(|(sum, likelihood)| *sum += scale * likelihood);
         }
-        choices
+    }
+    sums
+}
+
+/// The fastest rate that is possible.
+fn rate_of(fitted: &Fitted, together: &[Likelihood; 3]) -> Rate {
+    let sum = |sleeper: usize| -> Likelihood {
+        std::array::from_fn(|memory| fitted.of_sleeper[sleeper][memory] + together[sleeper][memory])
+    };
+    let sums = [sum(0), sum(1), sum(2)];
+    // The first of several that are as likely.
+    let sleeper =
+        (1..3).fold(0, |most, other| if best(&sums[other]) > best(&sums[most]) { other } else { most });
+    let most = best(&sums[sleeper]);
+    let fastest = (0..MEMORIES).rev().find(|&memory| sums[sleeper][memory] >= most - POSSIBLE);
+    Rate { rate: 1.0 / memory_ns(fastest.unwrap_or(MEMORIES - 1)), asleep: SLEEPERS[sleeper] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chains, Mark, probability};
+    use energy_trace_model::clock::KtimeNs;
+
+    /// Samples each 2 ms of CPU time, of what `owner` says ran at that moment.
+    fn chains(count: u64, owner: impl Fn(u64) -> u32) -> Chains {
+        let at = |i: u64| i * 2_000_000;
+        let mark = |i| Mark { line: 0, at: KtimeNs::from_ns(at(i)), cpu_ns: at(i), owner: owner(at(i)) };
+        let marks: Vec<Mark> = (0..count).map(mark).collect();
+        Chains::new(&marks, KtimeNs::default(), |owner| owner)
+    }
+
+    /// A coin for each millisecond.
+    fn coin(at: u64) -> u32 {
+        let mixed = (at / 1_000_000).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        u32::from((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40 & 1 == 1)
+    }
+
+    /// Phases of 100 ms are remembered for some tens of milliseconds, coins not until the next sample.
+    #[test]
+    fn memories() {
+        let slow = chains(5_000, |at| coin(at / 100)).rate(0).rate * 1e6;
+        assert!((1.0 / 250.0..1.0 / 30.0).contains(&slow), "forgets each {} ms", 1.0 / slow);
+        let fast = chains(5_000, coin).rate(0).rate * 1e6;
+        assert!(fast > 1.0, "forgets each {} ms", 1.0 / fast);
+    }
+
+    /// A mix that changes after ten seconds is followed, probabilities sum to one, and what is not there has none.
+    #[test]
+    fn mixes() {
+        let chains = chains(10_000, |at| if at < 10_000_000_000 { coin(at) } else { 2 + coin(at) });
+        let at = |seconds: u64| chains.mix(chains.mix_number(0, KtimeNs::from_ns(seconds * 1_000_000_000)));
+        let (early, late) = (at(4), at(15));
+        assert!(probability(early, 0) > 0.4 && probability(early, 2) < 0.02, "{early:?}");
+        assert!(probability(late, 3) > 0.4 && probability(late, 1) < 0.02, "{late:?}");
+        assert_eq!(probability(late, 7), 0.0);
+        for mix in chains.mixes() {
+            assert!((mix.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
+        }
+        assert_eq!(chains.mix(None), []);
     }
 }

@@ -50,6 +50,13 @@ pub(crate) struct Delegation {
     pub(crate) launchers: Launchers,
 }
 
+impl Delegation {
+    /// A number for those whom an owner works for; `None` where it works for itself.
+    pub(crate) fn requesters_of(&self, owner: usize) -> Option<u32> {
+        self.of_owner.get(owner).copied().flatten()
+    }
+}
+
 /// What the logical view adds to a recording, and its rows.
 #[derive(Debug, Default)]
 pub(crate) struct Logical {

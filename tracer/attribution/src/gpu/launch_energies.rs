@@ -15,7 +15,6 @@ use super::batches::Batches;
 use super::errors_in_variables::{Coarse, FeatureErrors, errors_of};
 use super::meter::{Meter, Window, units_of};
 use crate::numerics::normal_equations::NormalEquations;
-use crate::power_model::design::predicted;
 
 /// Rounds of reweighting, and from how many standard deviations on a window counts less.
 const ROUNDS: usize = 4;
@@ -319,4 +318,8 @@ fn near(problem: &Problem, fit: &Fit, windows: std::ops::Range<usize>) -> Proble
     let grain = problem.grain.as_ref().map(|grain| grain.scaled(&fit.parts));
     let (joules, together) = (problem.joules[windows].to_vec(), problem.together);
     Problem { columns, joules, rows, belief: NEAR, together, grain }
+}
+/// What a window is expected to hold if each feature holds so many parts.
+fn predicted(row: &[f64], parts: &[f64]) -> f64 {
+    row.iter().zip(parts).map(|(x, part)| x * part).sum()
 }

@@ -119,7 +119,7 @@ impl Uncertainty {
             column: column_of,
             columns: self.columns.clone(),
             relative: self.relative.clone(),
-            aliased: false,
+            ..OwnerCertainty::default()
         }
     }
 }

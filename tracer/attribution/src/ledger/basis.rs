@@ -1,12 +1,11 @@
 //! What all domains of a recording share: who ran when, and how energy is accounted for.
 
-use crate::power_model::classes::ClassId;
 use crate::power_model::evidence::Evidence;
+use crate::power_model::paths::PathTree;
 use crate::time::conditions::Conditions;
 use crate::time::cpu_time::CpuTime;
 use crate::time::cpus::Cpus;
 use crate::time::launchers::Launchers;
-use crate::time::occupancy::Presence;
 use crate::time::owners::Segment;
 use crate::time::pieces::Piece;
 use crate::timeline::Span;
@@ -20,7 +19,7 @@ use energy_trace_model::units::MicroJoules;
 pub(crate) struct Basis<'a> {
     pub(crate) span: Span,
     pub(crate) time: &'a CpuTime,
-    pub(crate) class_of: &'a [ClassId],
+    pub(crate) tree: &'a PathTree,
     pub(crate) cpus: &'a Cpus,
     pub(crate) accounting: Accounting,
     /// When the machine woke up from sleep.
@@ -44,15 +43,19 @@ impl<'a> Basis<'a> {
     }
 
     /// What a domain's powers are learned from, but for its intervals.
-    pub(super) fn evidence(
-        &self,
-        dynamic: &'a [MicroJoules],
-        presences: &'a [Presence],
-        reading_jitter: &'a [f64],
-    ) -> Evidence<'a> {
-        let (marks, class_of) = (self.time.marks.as_slice(), self.class_of);
-        let (intervals, parts, delay_ns) = (&[][..], &[][..], 0);
-        let start = self.span.start;
-        Evidence { intervals, dynamic, presences, parts, marks, start, class_of, reading_jitter, delay_ns }
+    pub(super) fn evidence(&self, dynamic: &'a [MicroJoules]) -> Evidence<'a> {
+        let marks = self.time.marks.as_slice();
+        let (intervals, parts, delay_ns, lag_ns) = (&[][..], &[][..], 0, 0);
+        Evidence {
+            intervals,
+            dynamic,
+            parts,
+            marks,
+            start: self.span.start,
+            tree: self.tree,
+            delay_ns,
+            lag_ns,
+            crowded: false,
+        }
     }
 }

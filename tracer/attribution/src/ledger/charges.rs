@@ -6,15 +6,13 @@ use super::basis::Basis;
 use super::metered::Metered;
 use super::powers::Powers;
 use crate::gpu::{Charged, Gpu, Learned};
-use crate::power_model::counter_edges::Edges;
 use crate::power_model::learn::PowerModel;
+use crate::split::by_power::{PowerSplit, Splitter};
 use crate::split::by_time::{Shares, by_time, split};
 use crate::split::idle::distribute_idle;
-use crate::split::posterior::{PosteriorSplit, Splitter};
 use crate::time::occupancy::{Presence, presences};
 use crate::time::owners::{OTHER, Owner};
-use crate::timeline::EnergyInterval;
-use crate::uncertainty::propagation::{OwnerCertainty, certainty};
+use crate::uncertainty::propagation::{self, OwnerCertainty};
 use energy_trace_model::profile::UnattributedReason;
 use energy_trace_model::profile::options::Method;
 use energy_trace_model::recording::record::Domain;
@@ -40,8 +38,6 @@ pub(crate) struct CpuGrounds {
     pub(crate) eta: Option<f64>,
     /// The exponent by which power goes with the clock (`time::dvfs`); `None` where clocks are not known, do not differ or did not help.
     pub(crate) exponent: Option<f64>,
-    /// η of CPUs that drew less beside any others (`time::contention`); `None` where that did not show.
-    pub(crate) contention: Option<f64>,
 }
 
 /// A domain's energy by who is charged with it.
@@ -111,25 +107,30 @@ impl Charges {
     pub(super) fn by_cpu_time(domain: &Domain, metered: &Metered, basis: &Basis<'_>) -> Self {
         let owners = basis.time.owners.len();
         let present = presences(&metered.timeline.intervals, basis.segments_of(domain));
-        let powers = Powers::learn(domain, metered, &present, basis);
+        let powers = Powers::learn(domain, metered, basis);
         let plain = split(&powers.dynamic, &present, owners);
-        let posterior = split_by_powers(&powers, metered, &present, basis);
+        let split = split_by_powers(&powers, &present, basis);
         let weighted =
             matches!(powers.model, PowerModel::Known(_)) && basis.accounting.method == Method::Weighted;
-        let variance = posterior.as_ref().map(|posterior| posterior.variance.clone());
-        let shares = match posterior {
-            Some(posterior) if weighted => posterior.shares,
+        let certain = propagation::Basis {
+            power_model: &powers.model,
+            split: split.as_ref(),
+            weighted,
+            time: basis.time,
+            tree: basis.tree,
+        };
+        let by_power = split.as_ref().filter(|_| weighted).map(|split| &split.shares);
+        let charged = &by_power.unwrap_or(&plain).of_owner;
+        let certainty = propagation::certainty(&certain, charged, seconds_of(&present, owners));
+        let shares = match split {
+            Some(split) if weighted => split.shares,
             _ => plain.clone(),
         };
-        let whose = (basis.time, basis.class_of);
-        let mut certainty = certainty(&powers.model, weighted, variance, &shares.of_owner, whose);
-        certainty.seconds = seconds_of(&present, owners);
-        let (uncore, contention) = (powers.uncore, powers.contention);
+        let uncore = powers.uncore;
         let grounds = CpuGrounds {
             weighted,
-            eta: powers.aligned.eta.filter(|_| contention.is_none()),
+            eta: powers.aligned.eta,
             exponent: powers.aligned.exponent,
-            contention,
             power_model: powers.model,
         };
         let grounds = Grounds::CpuTime(Box::new(grounds));
@@ -161,32 +162,10 @@ impl Charges {
 }
 
 /// The split by expected times and powers, where there are powers.
-fn split_by_powers(
-    powers: &Powers<'_>,
-    metered: &Metered,
-    present: &[Presence],
-    basis: &Basis<'_>,
-) -> Option<PosteriorSplit> {
+fn split_by_powers(powers: &Powers<'_>, present: &[Presence], basis: &Basis<'_>) -> Option<PowerSplit> {
     let model = powers.model.model()?;
-    let edges = Edges::new(&powers.evidence(), &model.design.shares, &model.fit.watts, &model.chains);
-    let (owners, marks, class_of) = (&basis.time.owners, &basis.time.marks, basis.class_of);
-    let splitter = Splitter { model, class_of, owners, marks, edges };
-    let steps = steps_of(&metered.timeline.intervals);
-    let plain = |interval| by_time(present, interval);
-    Some(splitter.split(&powers.dynamic, &steps, &powers.aligned.parts, plain))
-}
-
-/// By how many watts each interval differs from the one before it.
-#[expect(clippy::cast_precision_loss, reason = "a statistic")]
-fn steps_of(intervals: &[EnergyInterval]) -> Vec<f64> {
-    let watts =
-        |interval: &EnergyInterval| interval.energy.as_joules() * 1e9 / interval.span.ns().max(1) as f64;
-    let mut before = intervals.first().map_or(0.0, watts);
-    let step = |interval| {
-        let now = watts(interval);
-        (now - std::mem::replace(&mut before, now)).abs()
-    };
-    intervals.iter().map(step).collect()
+    let splitter = Splitter { model, tree: basis.tree, owners: &basis.time.owners, marks: &basis.time.marks };
+    Some(splitter.split(&powers.dynamic, &powers.aligned.parts, |interval| by_time(present, interval)))
 }
 
 /// CPU seconds of each owner.

@@ -2,7 +2,7 @@
 
 use crate::gpu::{Known, Learned};
 use crate::ledger::account::Account;
-use crate::ledger::charges::Grounds;
+use crate::ledger::charges::{CpuGrounds, Grounds};
 use crate::power_model::learn::PowerModel;
 use crate::timeline::{GapReason, Lag, Span};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, GpuSplit, MeterFit, SplitBy};
@@ -10,6 +10,8 @@ use energy_trace_model::recording::record::{Domain, KernelTier, LaunchStacks, Or
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
+/// Power beside busy CPUs, in parts of what is drawn alone: less is said.
+const CLEARLY_LESS: f64 = 0.9;
 /// Silence at the ends shorter than this is the ordinary distance between a reading and the recording's end.
 const ORDINARY_NS: u64 = 100_000_000;
 
@@ -35,17 +37,15 @@ fn of_energy(domain: &Domain, account: &Account) -> Vec<DomainDiagnostic> {
     match &account.grounds {
         Grounds::Launches(learned) => found.extend(of_launches(learned)),
         Grounds::Nothing => found.push(DomainDiagnostic::GpuUnattributed),
-        Grounds::CpuTime(grounds) => found.extend(unidentified(&grounds.power_model)),
+        Grounds::CpuTime(grounds) => {
+            found.extend(unidentified(&grounds.power_model));
+            found.extend(lack_of_fit(&grounds.power_model).filter(|_| grounds.weighted));
+        }
     }
     if account.certainty.aliased {
         found.push(DomainDiagnostic::SamplesInStep);
     }
-    found.extend(
-        account
-            .cpu_grounds()
-            .and_then(|grounds| grounds.contention)
-            .map(|eta| DomainDiagnostic::LessBesideOthers { eta }),
-    );
+    found.extend(account.cpu_grounds().filter(|grounds| grounds.weighted).and_then(less_beside_others));
     found.extend(idle_above_counter(account));
     found.extend(account.lag.map(of_lag));
     found
@@ -68,11 +68,31 @@ fn of_launches(learned: &Learned) -> Vec<DomainDiagnostic> {
         .collect()
 }
 
-/// The run does not show watts; where there was a fit, which checks failed.
+/// The windows contradict the powers, or one column has all the time though there is more than one call path.
 fn unidentified(power_model: &PowerModel) -> Option<DomainDiagnostic> {
-    let PowerModel::Unidentified(model) = power_model else { return None };
-    let failed = model.iter().flat_map(|model| model.validity.each()).filter(|check| !check.passed);
-    Some(DomainDiagnostic::ModelCpuTime { failed: failed.map(|check| check.check).collect() })
+    match power_model {
+        PowerModel::Known(_) => None,
+        PowerModel::Refused(model) => {
+            let failed = model.validity.each().into_iter().filter(|check| !check.passed);
+            Some(DomainDiagnostic::ModelCpuTime { failed: failed.map(|check| check.check).collect() })
+        }
+        PowerModel::Single(columns) => {
+            columns.is_shared().then(|| DomainDiagnostic::ModelCpuTime { failed: vec![] })
+        }
+    }
+}
+
+/// CPUs drew clearly less while others were busy.
+fn less_beside_others(grounds: &CpuGrounds) -> Option<DomainDiagnostic> {
+    let beside = grounds.power_model.model()?.beside_others()?;
+    (beside < CLEARLY_LESS).then_some(DomainDiagnostic::LessBesideOthers { part: beside })
+}
+
+/// The windows hold more or less than powers, times and the counter explain.
+fn lack_of_fit(power_model: &PowerModel) -> Option<DomainDiagnostic> {
+    let PowerModel::Known(model) = power_model else { return None };
+    let [misfit, _] = model.validity.each();
+    (!misfit.passed).then_some(DomainDiagnostic::LackOfFit { times: misfit.value })
 }
 
 /// The log of a meter was moved in time.

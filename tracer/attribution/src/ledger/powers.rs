@@ -4,58 +4,45 @@
 
 use super::basis::Basis;
 use super::metered::Metered;
-use crate::power_model::counter_delay::{Aligned, learn_contention, learn_with_delay};
+use crate::power_model::columns::Columns;
+use crate::power_model::counter_delay::{Aligned, learn_beside, learn_with_delay};
 use crate::power_model::evidence::Evidence;
 use crate::power_model::learn::{PowerModel, learn};
-use crate::power_model::uncore::{Activity, activity, calibrate, shows_contention, take};
+use crate::power_model::uncore::{Activity, activity, calibrate, take};
 use crate::time::contention::Contention;
-use crate::time::occupancy::Presence;
-use crate::timeline::reading_jitter;
 use energy_trace_model::recording::record::{Domain, Origin};
 use energy_trace_model::units::MicroJoules;
 
 /// What was learned of a domain.
 pub(super) struct Powers<'a> {
     basis: &'a Basis<'a>,
-    present: &'a [Presence],
     pub(super) model: PowerModel,
     /// Intervals and times, as the counter saw them.
     pub(super) aligned: Aligned,
-    /// Variance of how late the counter was at each reading (`timeline::reading_jitter`).
-    reading_jitter: Vec<f64>,
     /// Energy above idle of each interval, without that of the shared parts.
     pub(super) dynamic: Vec<MicroJoules>,
     /// Energy of the shared parts of a socket.
     pub(super) uncore: MicroJoules,
-    /// η of CPUs that drew less beside any others (`time::contention`); `None` where that did not show.
-    pub(super) contention: Option<f64>,
 }
 
 impl<'a> Powers<'a> {
-    /// Of a domain, with who was present in its intervals.
-    pub(super) fn learn(
-        domain: &Domain,
-        metered: &Metered,
-        present: &'a [Presence],
-        basis: &'a Basis<'a>,
-    ) -> Self {
+    /// Of a domain.
+    pub(super) fn learn(domain: &Domain, metered: &Metered, basis: &'a Basis<'a>) -> Self {
         let mut powers = Self {
             basis,
-            present,
-            model: PowerModel::Single,
+            model: PowerModel::Single(Columns::default()),
             aligned: Aligned::default(),
-            reading_jitter: vec![],
             dynamic: metered.dynamic.clone(),
             uncore: MicroJoules::ZERO,
-            contention: None,
         };
         // A model gives every CPU the same power: there is nothing to learn from it.
         if let Origin::Counter { .. } = domain.origin {
             powers.align(domain, metered);
             let active = activity(&powers.aligned.intervals, basis.segments_of(domain));
             if !powers.take_uncore(&active) {
-                powers.look_for_contention(domain, &active);
+                powers.look_beside(domain);
             }
+            powers.find_alternatives();
         }
         powers
     }
@@ -66,14 +53,12 @@ impl<'a> Powers<'a> {
     }
 
     fn unaligned(&self) -> Evidence<'_> {
-        self.basis.evidence(&self.dynamic, self.present, &self.reading_jitter)
+        self.basis.evidence(&self.dynamic)
     }
 
-    /// Corrects reading jitter, and learns powers together with the counter's delay, η of hardware threads and the exponent of clocks.
+    /// Learns powers together with the counter's delay, η of hardware threads and the exponent of clocks.
     fn align(&mut self, domain: &Domain, metered: &Metered) {
         let intervals = metered.timeline.intervals.as_slice();
-        let busy = self.basis.segments_of(domain).map(|segment| segment.span);
-        self.reading_jitter = reading_jitter::correct(intervals, metered.idle, &mut self.dynamic, busy);
         let pieces = self.basis.pieces_of(domain);
         (self.aligned, self.model) =
             learn_with_delay(intervals, &pieces, self.basis.conditions, &self.unaligned());
@@ -87,15 +72,20 @@ impl<'a> Powers<'a> {
         true
     }
 
-    /// Learns the powers again where CPUs draw less beside others and the recording does not say which share a core.
-    fn look_for_contention(&mut self, domain: &Domain, active: &[Activity]) {
-        if !self.basis.recording.cores.is_empty() || !shows_contention(&self.model, active) {
-            return;
+    fn find_alternatives(&mut self) {
+        let mut power_model = std::mem::replace(&mut self.model, PowerModel::Single(Columns::default()));
+        if let PowerModel::Known(model) = &mut power_model {
+            model.find_alternatives(&self.evidence());
         }
+        self.model = power_model;
+    }
+
+    /// Learns the powers again, alone and beside busy CPUs, where several were busy at once.
+    fn look_beside(&mut self, domain: &Domain) {
         let Some(contention) = Contention::of(self.basis.segments_of(domain)) else { return };
-        let model = std::mem::replace(&mut self.model, PowerModel::Single);
-        let alone = (std::mem::take(&mut self.aligned), model);
-        (self.aligned, self.model) = learn_contention(alone, &contention, &self.unaligned());
-        self.contention = self.aligned.eta;
+        let Some(alone) = self.model.model() else { return };
+        if let Some(found) = learn_beside(alone, self.aligned.clone(), &contention, &self.unaligned()) {
+            (self.aligned, self.model) = found;
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::ledger::account::Account;
 use crate::ledger::charges::CpuGrounds;
 use crate::time::cpu_time::CpuTime;
 use crate::time::owners::{Owner, OwnerId, OwnerTime};
-use energy_trace_model::profile::certainty::{Certainty, DomainCertainty, Part, Weights};
+use energy_trace_model::profile::certainty::{Certainty, DomainCertainty, InColumn, Part, Weights};
 use energy_trace_model::profile::{EnergyByClass, ProfileRow};
 use energy_trace_model::units::MicroJoules;
 
@@ -53,24 +53,43 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
         };
         parts.map(part).collect()
     };
-    // All owners of a row share one stack, and so one column.
-    let column = |owners: &Vec<(OwnerId, f64)>| {
-        owners.first().and_then(|&(owner, _)| of.column.get(owner as usize)).copied().unwrap_or(0)
+    let energy = |owners: &Vec<(OwnerId, f64)>| {
+        let of_owner = |&(owner, part): &(OwnerId, f64)| InColumn {
+            column: of.column.get(owner as usize).copied().unwrap_or(0),
+            joules: part * joules(owner),
+            square: part * at(&of.square, owner),
+        };
+        in_columns(owners.iter().map(of_owner))
     };
     DomainCertainty {
         class: Some(account.row.class),
-        energy: sum(&|owner, part| part * joules(owner)),
+        energy: rows.iter().map(energy).collect(),
         seconds: sum(&|owner, part| part * at(&of.seconds, owner)),
         variance: sum(&|owner, part| part * at(&of.variance, owner)),
         parts: rows.iter().map(parts).collect(),
         all_variance: of.variance.iter().sum(),
-        column: rows.iter().map(column).collect(),
         columns: of.columns.clone(),
+        pools: of.pools.clone(),
         relative: of.relative.clone(),
         idle_joules: account.idle_joules,
         all_seconds: of.seconds.iter().sum(),
         weights: account.cpu_grounds().and_then(weights),
     }
+}
+
+/// One entry a column.
+fn in_columns(parts: impl Iterator<Item = InColumn>) -> Vec<InColumn> {
+    let mut found: Vec<InColumn> = Vec::with_capacity(1);
+    for part in parts {
+        match found.iter_mut().find(|found| found.column == part.column) {
+            Some(found) => {
+                found.joules += part.joules;
+                found.square += part.square;
+            }
+            None => found.push(part),
+        }
+    }
+    found
 }
 
 /// What became of the learned powers, where there are any.

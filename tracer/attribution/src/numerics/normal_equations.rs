@@ -70,6 +70,12 @@ impl NormalEquations {
         self.target[i] += precision * mean;
     }
 
+    /// Adds the belief that the unknowns are `mean`, with this inverse of their covariance.
+    pub(crate) fn add_joint_prior(&mut self, mean: &DVector<f64>, precision: &DMatrix<f64>) {
+        self.gram += precision;
+        self.target += precision * mean;
+    }
+
     /// The least squares with every unknown at `floor` or above: the equations are solved, unknowns that would fall below are held at it and the
     /// others solved again (active set), and coordinate descent lets go of those that were held too early. `start` is the usual size of an
     /// unknown, and what it is where nothing is known of it.

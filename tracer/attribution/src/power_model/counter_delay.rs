@@ -5,31 +5,33 @@
 //! seems to draw less than nothing, and what follows it pays. So time is looked at as much earlier, if the energy of windows becomes likelier
 //! by that. A run whose power never steps shows nothing, and there it makes no difference.
 //!
-//! What power depends on beside functions (`conditions`) is chosen here too: η of a core's hardware threads by the same measure, the exponent of
-//! its clock by cross-validation.
+//! What power depends on beside functions (`conditions`) is chosen here too, by the same measure: η of a core's hardware threads, the exponent of
+//! its clock as well.
 //!
-//! Leaves out how late a counter was at one reading (`reading_jitter`), and the log of a foreign meter, which is seconds off (`timeline::lag`).
+//! Leaves out the log of a foreign meter, which is seconds off (`timeline::lag`).
 
 use crate::between_samples::markov_bridge::{Part, parts};
 use crate::power_model::evidence::Evidence;
 use crate::power_model::learn::{Model, PowerModel, learn};
-use crate::power_model::validity::CrossValidation;
 use crate::time::conditions::Conditions;
-use crate::time::contention::{self, ALONE, Contention};
+use crate::time::contention::Contention;
 use crate::time::dvfs;
 use crate::time::pieces::Piece;
 use crate::time::smt::{self, POSSIBLE, USUAL};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::profile::validity::LEAST_GAIN;
 use std::time::Duration;
 
 /// What a counter may be behind: one that moves each millisecond, or each other one.
 const DELAYS_NS: [u64; 2] = [500_000, 1_000_000];
+/// First-order lags: of voltage, of frequency, of temperature, or of a counter's own filter.
+const LAGS_NS: [u64; 6] = [2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000, 100_000_000];
+/// By how much the log-likelihood must rise for one.
+const CLEAR_LAG: f64 = 10.0;
+/// By how much the log-likelihood must rise for powers beside busy CPUs.
+const CLEAR_BESIDE: f64 = 20.0;
 /// By how much the log-likelihood must rise.
 const CLEAR: f64 = 3.0;
-/// And by how much a window where CPUs are taken to slow each other: a tenth less variance. Less than that other errors of the model make up.
-const EXPLAINS: f64 = 0.05;
 
 /// Intervals as their counter saw them, and the parts of the time in them.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +39,9 @@ pub(crate) struct Aligned {
     pub(crate) intervals: Vec<EnergyInterval>,
     pub(crate) parts: Vec<Part>,
     pub(crate) delay_ns: u64,
+    pub(crate) lag_ns: u64,
+    /// Whether parts say how busy other CPUs were (`contention`).
+    pub(crate) crowded: bool,
     /// η of hardware threads that share a core; `None` where none did.
     pub(crate) eta: Option<f64>,
     /// The exponent of clocks; `None` where they do not differ, or nobody knows, and 0 where they make no difference.
@@ -59,12 +64,8 @@ impl Aligned {
         let parts = parts(&intervals, pieces, conditions);
         let eta = parts.iter().any(|part| part.shared > 0.0).then_some(USUAL);
         let exponent = dvfs::differ(parts.iter().map(|part| part.clock)).then_some(0.0);
-        Self { intervals, parts, delay_ns, eta: None, exponent: None }.weighed(eta, exponent)
-    }
-
-    fn with_eta(self, eta: Option<f64>) -> Self {
-        let exponent = self.exponent;
-        self.weighed(eta, exponent)
+        Self { intervals, parts, delay_ns, lag_ns: 0, crowded: false, eta: None, exponent: None }
+            .weighed(eta, exponent)
     }
 
     fn weighed(mut self, eta: Option<f64>, exponent: Option<f64>) -> Self {
@@ -76,36 +77,24 @@ impl Aligned {
     }
 }
 
-/// Learns the watts again where CPUs clearly draw less each beside others (`contention`); `with` is all other evidence.
-pub(crate) fn learn_contention(
-    (aligned, power_model): (Aligned, PowerModel),
+/// Learns the powers again, each column's alone and beside busy CPUs; `with` is all other evidence. `None` where that makes energies not clearly
+/// likelier than `alone`, and so would only take from one what it gives to the other.
+pub(crate) fn learn_beside(
+    alone: &Model,
+    mut aligned: Aligned,
     contention: &Contention,
     with: &Evidence<'_>,
-) -> (Aligned, PowerModel) {
-    let Some(model) =
-        power_model.model().filter(|model| model.design.drift.iter().all(|drift| *drift == ALONE))
-    else {
-        return (aligned, power_model);
-    };
-    let mut among = aligned.clone();
-    for part in &mut among.parts {
+) -> Option<(Aligned, PowerModel)> {
+    for part in &mut aligned.parts {
         let half = Duration::from_nanos(part.ns / 2);
         let start = KtimeNs::from_ns(part.at.as_ns().saturating_sub(part.ns / 2));
-        part.shared = contention.beside(Span { start, end: part.at + half });
+        part.beside = contention.beside(Span { start, end: part.at + half });
     }
-    let likelihood = |eta: f64| (model.likelihood(&with.aligned(&among.clone().with_eta(Some(eta)))), eta);
-    let (alone, _) = likelihood(ALONE);
-    #[expect(clippy::cast_precision_loss, reason = "a count")]
-    let clear = CLEAR.max(EXPLAINS * model.design.len() as f64);
-    let best = contention::POSSIBLE.map(likelihood).into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
-    match best {
-        Some((likelihood, eta)) if likelihood > alone + clear => {
-            let aligned = among.with_eta(Some(eta));
-            let power_model = learn(&with.aligned(&aligned));
-            (aligned, power_model)
-        }
-        _ => (aligned, power_model),
-    }
+    aligned.crowded = true;
+    let power_model = learn(&with.aligned(&aligned));
+    let clearer =
+        power_model.model().is_some_and(|model| model.fit.likelihood > alone.fit.likelihood + CLEAR_BESIDE);
+    clearer.then_some((aligned, power_model))
 }
 
 impl<'a> Evidence<'a> {
@@ -114,7 +103,14 @@ impl<'a> Evidence<'a> {
     where
         'a: 's,
     {
-        Evidence { intervals: &aligned.intervals, parts: &aligned.parts, delay_ns: aligned.delay_ns, ..*self }
+        Evidence {
+            intervals: &aligned.intervals,
+            parts: &aligned.parts,
+            delay_ns: aligned.delay_ns,
+            lag_ns: aligned.lag_ns,
+            crowded: aligned.crowded,
+            ..*self
+        }
     }
 }
 
@@ -149,18 +145,24 @@ pub(crate) fn learn_with_delay<'p>(
     let etas = POSSIBLE.iter().filter(|_| is_shared);
     let eta = choose(etas.map(|eta| aligned(0, Some(*eta))).collect());
     choose(DELAYS_NS.map(|ns| aligned(ns, eta)).into());
+    for lag_ns in LAGS_NS {
+        let (now, lagged) = likelihood(Aligned { lag_ns, ..best.1.clone() });
+        let price = if best.1.lag_ns == 0 { CLEAR_LAG } else { 0.0 };
+        if now > best.0 + price {
+            (best, changed) = ((now, lagged), true);
+        } else if best.1.lag_ns > 0 {
+            break;
+        }
+    }
     let power_model = if changed { learn(&with.aligned(&best.1)) } else { power_model };
     (best.1, power_model)
 }
 
-/// The exponent by which power goes with the clock, where the run shows one: watts predict parts of the run that they were not fitted to best
-/// with it, and clearly better than without.
+/// The exponent by which power goes with the clock, where the run shows one: energies are likeliest with it, and clearly likelier than without.
 fn exponent_of(aligned: &Aligned, model: &Model, with: &Evidence<'_>) -> Option<f64> {
-    let fitted =
-        |exponent: f64| model.fitted(&with.aligned(&aligned.clone().weighed(aligned.eta, Some(exponent))));
-    let (design, fit) = fitted(0.0)?;
-    let validation = CrossValidation::new(&design, &fit);
-    let gain = |exponent: f64| fitted(exponent).map(|(design, fit)| validation.gain(&design, &fit));
-    let exponent = dvfs::likeliest(|exponent| gain(exponent).map_or(f64::NEG_INFINITY, |gain| gain.mean));
-    (gain(exponent)?.in_errors() > LEAST_GAIN).then_some(exponent)
+    let likelihood = |exponent: f64| {
+        model.likelihood(&with.aligned(&aligned.clone().weighed(aligned.eta, Some(exponent))))
+    };
+    let exponent = dvfs::likeliest(likelihood);
+    (likelihood(exponent) > likelihood(0.0) + CLEAR).then_some(exponent)
 }

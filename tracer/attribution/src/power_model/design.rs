@@ -1,108 +1,55 @@
-//! The regression's view of a domain: in each window the energy above idle and the expected time of each class.
+//! The regression's view of a domain: in each window the energy above idle and the expected time of each column.
 //!
 //! Windows are intervals between readings, put together where they are shorter than 15 ms, because the counter's own steps (1 ms) say
-//! little about less. Leaves out solving (`power_model`).
+//! little about less. Few columns have time in one window, so that rows hold those alone. Leaves out solving (`fit`).
 
-use crate::between_samples::expected_time::{Share, moments, share};
-use crate::between_samples::markov_bridge::{Part, Rate};
+use crate::between_samples::expected_time::{Share, Times, moments};
+use crate::between_samples::markov_bridge::{Blend, Part};
 use crate::between_samples::switching_chain::Chains;
 use crate::timeline::EnergyInterval;
+use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroJoules;
 
+/// Seconds that are left of a lag and make no difference.
+const LEAST_LATER: f64 = 1e-7;
 /// Shorter intervals are put together.
 const SHORTEST_NS: u64 = 15_000_000;
 
-/// All windows of a domain.
-#[derive(Clone, Debug)]
-pub(crate) struct Design {
-    pub(crate) columns: usize,
+/// The windows of a domain, without times.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Windows {
     pub(crate) joules: Vec<f64>,
     /// Length of each window in nanoseconds.
     pub(crate) ns: Vec<u64>,
-    /// Expected seconds of each column, window by window.
-    pub(crate) seconds: Vec<f64>,
-    pub(crate) shares: Vec<Share>,
-    /// The window of each interval.
-    pub(crate) window_of: Vec<u32>,
-    /// How much more than its average all power was in each window (`drift`); already in `seconds`.
-    pub(crate) drift: Vec<f64>,
+    /// Where each ends.
+    ends: Vec<KtimeNs>,
+    /// The window of each interval, in order.
+    of_interval: Vec<u32>,
 }
 
-/// The windows, without times.
-pub(crate) fn windows_of(
-    intervals: &[EnergyInterval],
-    dynamic: &[MicroJoules],
-) -> (Vec<u32>, Vec<f64>, Vec<u64>) {
-    let (mut window_of, mut joules, mut ns) = (Vec::new(), Vec::<f64>::new(), Vec::<u64>::new());
-    let mut end = None;
-    for (interval, energy) in intervals.iter().zip(dynamic) {
-        let follows = end == Some(interval.span.start);
-        match (joules.last_mut(), ns.last_mut()) {
-            (Some(joules), Some(ns)) if follows && *ns < SHORTEST_NS => {
-                *joules += energy.as_joules();
-                *ns = ns.saturating_add(interval.span.ns());
+impl Windows {
+    /// Of intervals and their energy above idle.
+    pub(crate) fn of_intervals(intervals: &[EnergyInterval], dynamic: &[MicroJoules]) -> Self {
+        let mut windows = Self::default();
+        let mut end = None;
+        for (interval, energy) in intervals.iter().zip(dynamic) {
+            let follows = end == Some(interval.span.start);
+            match (windows.joules.last_mut(), windows.ns.last_mut()) {
+                (Some(joules), Some(ns)) if follows && *ns < SHORTEST_NS => {
+                    *joules += energy.as_joules();
+                    *ns = ns.saturating_add(interval.span.ns());
+                    windows.ends.pop();
+                }
+                _ => {
+                    windows.joules.push(energy.as_joules());
+                    windows.ns.push(interval.span.ns());
+                }
             }
-            _ => {
-                joules.push(energy.as_joules());
-                ns.push(interval.span.ns());
-            }
+            windows.ends.push(interval.span.end);
+            end = Some(interval.span.end);
+            windows.of_interval.push(u32::try_from(windows.joules.len() - 1).unwrap_or(u32::MAX));
         }
-        end = Some(interval.span.end);
-        window_of.push(u32::try_from(joules.len() - 1).unwrap_or(u32::MAX));
-    }
-    (window_of, joules, ns)
-}
-
-impl Design {
-    /// With the times that each thread's rate makes of its samples. `column` is that of an owner.
-    pub(crate) fn new(
-        (window_of, joules, ns): (Vec<u32>, Vec<f64>, Vec<u64>),
-        parts: &[Part],
-        chains: &Chains,
-        rates: &[Rate],
-        columns: usize,
-        column: impl Fn(u32) -> usize,
-    ) -> Self {
-        let mut seconds = vec![0.0; joules.len() * columns];
-        let mut shares = Vec::with_capacity(parts.len());
-        for part in parts {
-            let Some(&window) = window_of.get(part.interval as usize) else { continue };
-            let share = share(part, window, chains, rates, &column);
-            let row = &mut seconds[window as usize * columns..][..columns];
-            row[share.left] += share.seconds * share.blend.left;
-            row[share.right] += share.seconds * share.blend.right;
-            if share.blend.mix > 0.0 {
-                let mix = chains.drawn(part.line, part.at);
-                row.iter_mut().zip(mix).for_each(|(sum, pi)| *sum += share.seconds * share.blend.mix * pi);
-            }
-            shares.push(share);
-        }
-        let drift = vec![1.0; joules.len()];
-        Self { columns, joules, ns, seconds, shares, window_of, drift }
-    }
-
-    pub(crate) fn row(&self, window: usize) -> &[f64] {
-        self.seconds.get(window * self.columns..(window + 1) * self.columns).unwrap_or_default()
-    }
-
-    /// Each window's row, and its energy in joules.
-    pub(crate) fn windows(&self) -> impl Iterator<Item = (&[f64], f64)> {
-        self.joules.iter().enumerate().map(|(window, &joules)| (self.row(window), joules))
-    }
-
-    /// How much more than its average all power was in an interval.
-    pub(crate) fn drift_of(&self, interval: usize) -> f64 {
-        let window = self.window_of.get(interval).copied().unwrap_or(u32::MAX);
-        self.drift.get(window as usize).copied().unwrap_or(1.0)
-    }
-
-    /// Takes all power in each window to be so many times what it was taken to be.
-    pub(crate) fn rescale(&mut self, factors: &[f64]) {
-        for (window, factor) in factors.iter().enumerate() {
-            self.drift[window] *= factor;
-            let row = self.seconds.get_mut(window * self.columns..(window + 1) * self.columns);
-            row.into_iter().flatten().for_each(|seconds| *seconds *= factor);
-        }
+        windows
     }
 
     /// Number of windows.
@@ -110,22 +57,439 @@ impl Design {
         self.joules.len()
     }
 
-    /// Variance of each window's energy (J²), given its samples, for functions that draw `watts`.
+    /// The window of an interval.
+    pub(crate) fn of(&self, interval: u32) -> Option<u32> {
+        self.of_interval.get(interval as usize).copied()
+    }
+
+    /// The first interval of each window, and behind them the number of intervals.
+    pub(crate) fn first_intervals(&self) -> Vec<usize> {
+        let firsts =
+            (0..self.len()).map(|window| self.of_interval.partition_point(|of| (*of as usize) < window));
+        firsts.chain([self.of_interval.len()]).collect()
+    }
+
+    /// What of a part's energy is shown after its window.
+    fn late(&self, window: usize, part: &Part, lag_ns: f64) -> f64 {
+        let end = self.ends.get(window).copied().unwrap_or_default();
+        let after = end.ns_since(part.at).saturating_sub(part.ns / 2);
+        shown_later(lag_ns, part.ns as f64, after as f64)
+    }
+
+    /// Shows in a window what those before it have left.
+    fn show_later(&self, window: usize, sums: &mut Sums) {
+        let end = |window: Option<usize>| window.and_then(|window| self.ends.get(window)).copied();
+        if let Some((end, before)) = end(Some(window)).zip(end(window.checked_sub(1))) {
+            sums.show_later(self.ns[window] as f64, end.ns_since(before) as f64);
+        }
+    }
+
+    /// Neighbouring windows that are so long together, as ranges.
+    pub(crate) fn blocks(&self, block_ns: u64) -> Vec<std::ops::Range<usize>> {
+        let mut blocks: Vec<std::ops::Range<usize>> = vec![];
+        let mut filled = u64::MAX;
+        for (window, ns) in self.ns.iter().enumerate() {
+            match blocks.last_mut() {
+                Some(block) if filled < block_ns => block.end = window + 1,
+                _ => {
+                    blocks.push(window..window + 1);
+                    filled = 0;
+                }
+            }
+            filled = filled.saturating_add(*ns);
+        }
+        blocks
+    }
+}
+
+/// A part's share of its window, as small as it goes.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    window: u32,
+    left: u32,
+    right: u32,
+    mix: u32,
+    /// Probabilities of these three, and their time's variance in s², but for p (1 − p).
+    of: [f32; 4],
+}
+
+/// Stands for no mix.
+const NO_MIX: u32 = u32::MAX;
+
+/// Windows with the expected seconds of each column.
+#[derive(Clone, Debug)]
+pub(crate) struct Design {
+    /// Number of call paths with a power of their own.
+    pub(crate) paths: usize,
+    /// As many, or twice: each alone, and each beside busy CPUs.
+    pub(crate) columns: usize,
+    pub(crate) windows: Windows,
+    /// Where each window's entries begin, and behind them their number.
+    starts: Vec<usize>,
+    entries: Vec<(usize, f64)>,
+    doubts: Vec<Doubt>,
+    /// How much more than its average all power was in each window (`drift`); already in the seconds.
+    pub(crate) drift: Vec<f64>,
+}
+
+/// One window's seconds while they are summed up.
+struct Sums {
+    seconds: Vec<f64>,
+    touched: Vec<u32>,
+    /// Number of call paths with a column: columns beside busy CPUs come behind them.
+    paths: u32,
+    /// Seconds that came of each mix, alone and beside busy CPUs.
+    mixes: Vec<(usize, f64, f64)>,
+    /// Parts of each column's and each mix's seconds that a counter with a lag shows later.
+    lag_ns: f64,
+    later: Vec<(u32, f64)>,
+}
+
+/// What of a stretch's energy a first-order lag shows after `after_ns` behind its end: τ (e^(−after / τ) − e^(−(after + ns) / τ)) / ns.
+fn shown_later(lag_ns: f64, ns: f64, after_ns: f64) -> f64 {
+    if lag_ns <= 0.0 {
+        0.0
+    } else {
+        (lag_ns / ns.max(1.0)) * (-after_ns / lag_ns).exp() * -(-ns / lag_ns).exp_m1()
+    }
+}
+
+impl Sums {
+    fn add(&mut self, column: u32, seconds: f64) {
+        if seconds <= 0.0 {
+            return;
+        }
+        let Some(sum) = self.seconds.get_mut(column as usize) else { return };
+        if *sum <= 0.0 {
+            self.touched.push(column);
+        }
+        *sum += seconds;
+    }
+
+    /// Adds a column's time, with how busy others were beside it.
+    fn add_beside(&mut self, column: u32, seconds: f64, beside: f64) {
+        self.add(column, seconds * (1.0 - beside));
+        self.add(column + self.paths, seconds * beside);
+    }
+
+    fn add_share(&mut self, share: &Share) {
+        self.add_beside(share.left, share.seconds * share.blend.left, share.beside);
+        self.add_beside(share.right, share.seconds * share.blend.right, share.beside);
+        if let Some(mix) = share.mix {
+            let seconds = share.seconds * share.blend.mix;
+            let of = (mix, seconds * (1.0 - share.beside), seconds * share.beside);
+            match self.mixes.iter_mut().find(|(number, ..)| *number == mix) {
+                Some(sum) => (sum.1, sum.2) = (sum.1 + of.1, sum.2 + of.2),
+                None => self.mixes.push(of),
+            }
+        }
+    }
+
+    /// Adds a share of which a lag shows this part later.
+    fn add_late(&mut self, share: &Share, late: f64, times: Times<'_>) {
+        self.add_share(&Share { seconds: share.seconds * (1.0 - late), ..*share });
+        if late <= 0.0 {
+            return;
+        }
+        let seconds = late * share.seconds;
+        let mut later = |column: u32, seconds: f64| {
+            self.later.push((column, seconds * (1.0 - share.beside)));
+            if share.beside > 0.0 {
+                self.later.push((column + self.paths, seconds * share.beside));
+            }
+        };
+        later(share.left, seconds * share.blend.left);
+        later(share.right, seconds * share.blend.right);
+        if let Times::Chain(chains) = times {
+            let drawn = chains.mix(share.mix).iter();
+            drawn.for_each(|&(column, pi)| later(column, seconds * share.blend.mix * pi));
+        }
+    }
+
+    /// Shows what the windows before have left, in a window of this length that ends so long after the one before it.
+    fn show_later(&mut self, ns: f64, since_ns: f64) {
+        if self.later.is_empty() {
+            return;
+        }
+        self.later.sort_by_key(|(column, _)| *column);
+        let mut later: Vec<(u32, f64)> = vec![];
+        for (column, seconds) in std::mem::take(&mut self.later) {
+            match later.last_mut() {
+                Some((last, sum)) if *last == column => *sum += seconds,
+                _ => later.push((column, seconds)),
+            }
+        }
+        let before = (-(since_ns - ns).max(0.0) / self.lag_ns).exp();
+        let behind = before * (-ns / self.lag_ns).exp();
+        later.iter().for_each(|&(column, seconds)| self.add(column, seconds * (before - behind)));
+        later.iter_mut().for_each(|(_, seconds)| *seconds *= behind);
+        later.retain(|(_, seconds)| *seconds > LEAST_LATER);
+        self.later = later;
+    }
+
+    /// The row, ordered by column; makes room for the next one.
+    fn take(&mut self, times: Times<'_>, entries: &mut Vec<(usize, f64)>) {
+        if let Times::Chain(chains) = times {
+            for (mix, alone, beside) in std::mem::take(&mut self.mixes) {
+                for &(column, pi) in chains.mix(Some(mix)) {
+                    self.add(column, alone * pi);
+                    self.add(column + self.paths, beside * pi);
+                }
+            }
+        }
+        self.touched.sort_unstable();
+        for column in self.touched.drain(..) {
+            entries.push((column as usize, std::mem::take(&mut self.seconds[column as usize])));
+        }
+    }
+}
+
+impl Design {
+    /// With the times that samples and chains give, as a counter with this lag shows them. `column` is that of an owner; `parts` are ordered by
+    /// interval.
+    pub(crate) fn new(
+        windows: Windows,
+        parts: &[Part],
+        (times, lag_ns): (Times<'_>, u64),
+        (paths, crowded): (usize, bool),
+        column: impl Fn(u32) -> u32,
+    ) -> Self {
+        let columns = if crowded { 2 * paths } else { paths };
+        let (mut starts, mut entries, mut doubts) = (vec![0], vec![], vec![]);
+        let (seconds, lag_ns) = (vec![0.0; columns], lag_ns as f64);
+        let of_paths = u32::try_from(paths).unwrap_or(u32::MAX / 2);
+        let mut sums =
+            Sums { seconds, touched: vec![], paths: of_paths, mixes: vec![], lag_ns, later: vec![] };
+        for part in parts {
+            let Some(window) = windows.of(part.interval) else { continue };
+            while starts.len() <= window as usize {
+                sums.take(times, &mut entries);
+                starts.push(entries.len());
+                windows.show_later(starts.len() - 1, &mut sums);
+            }
+            let share = Share::of(part, times, &column);
+            sums.add_late(&share, windows.late(window as usize, part, lag_ns), times);
+            doubts.extend(Doubt::of(window, &share));
+        }
+        while starts.len() <= windows.len() {
+            sums.take(times, &mut entries);
+            starts.push(entries.len());
+            windows.show_later(starts.len() - 1, &mut sums);
+        }
+        let drift = vec![1.0; windows.len()];
+        Self { paths, columns, windows, starts, entries, doubts, drift }
+    }
+
+    /// The power of each call path on average over its time alone and beside busy CPUs.
+    pub(crate) fn on_average(&self, watts: &[f64]) -> Vec<f64> {
+        if self.columns == self.paths {
+            return watts.to_vec();
+        }
+        let mut seconds = vec![0.0; self.columns];
+        self.entries.iter().for_each(|(column, time)| seconds[*column] += time);
+        let of = |path: usize| {
+            let (alone, beside) = (seconds[path], seconds[path + self.paths]);
+            let part = if alone + beside > 0.0 { beside / (alone + beside) } else { 0.0 };
+            watts[path] * (1.0 - part) + watts[path + self.paths] * part
+        };
+        (0..self.paths).map(of).collect()
+    }
+
+    /// Number of windows.
+    pub(crate) const fn len(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// Seconds of the columns that have time in a window.
+    pub(crate) fn row(&self, window: usize) -> &[(usize, f64)] {
+        let range = self.starts.get(window).zip(self.starts.get(window + 1));
+        range.and_then(|(from, to)| self.entries.get(*from..*to)).unwrap_or_default()
+    }
+
+    /// Each window's row, and its energy in joules.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&[(usize, f64)], f64)> {
+        (0..self.len()).map(|window| (self.row(window), self.windows.joules[window]))
+    }
+
+    /// Joules of each call path when these powers split windows.
+    pub(crate) fn energies(&self, watts: &[f64]) -> Vec<f64> {
+        let mut energies = vec![0.0; self.paths];
+        for (row, joules) in self.rows() {
+            parts(row, watts).into_iter().for_each(|(c, q)| energies[c % self.paths] += joules * q);
+        }
+        energies
+    }
+
+    /// Expected seconds over all windows.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.entries.iter().map(|(_, seconds)| seconds).sum()
+    }
+
+    /// How much more than its average all power was in an interval.
+    pub(crate) fn drift_of(&self, interval: usize) -> f64 {
+        let window = u32::try_from(interval).ok().and_then(|interval| self.windows.of(interval));
+        window.and_then(|window| self.drift.get(window as usize)).copied().unwrap_or(1.0)
+    }
+
+    /// Takes all power in each window to be so many times what it was taken to be.
+    pub(crate) fn rescale(&mut self, factors: &[f64]) {
+        for (window, factor) in factors.iter().enumerate().take(self.len()) {
+            self.drift[window] *= factor;
+            let range = self.starts[window]..self.starts[window + 1];
+            self.entries[range].iter_mut().for_each(|(_, seconds)| *seconds *= factor);
+        }
+    }
+
+    /// Variance of each window's energy (J²), given its samples, for call paths that draw `watts` on average.
     pub(crate) fn variances(&self, watts: &[f64], chains: &Chains) -> Vec<f64> {
-        let moments: Vec<(f64, f64)> = chains.mixes().map(|mix| moments(mix, watts)).collect();
+        let of_mixes: Vec<(f64, f64)> = chains.mixes().iter().map(|mix| moments(mix, watts)).collect();
         let mut variances = vec![0.0; self.len()];
-        for share in self.shares.iter().filter(|share| share.blend.spread > 0.0) {
-            let (mean, square) = share.moments(watts, &moments);
-            if let Some(sum) = variances.get_mut(share.window as usize) {
-                let seconds = share.seconds * self.drift[share.window as usize];
-                *sum += seconds.powi(2) * share.blend.spread * (square - mean * mean).max(0.0);
+        for doubt in &self.doubts {
+            let (mean, square) = doubt.share().moments(watts, &of_mixes);
+            if let Some(sum) = variances.get_mut(doubt.window as usize) {
+                let drift = self.drift[doubt.window as usize];
+                *sum += drift.powi(2) * f64::from(doubt.of[3]) * (square - mean * mean).max(0.0);
             }
         }
         variances
     }
 }
 
-/// What windows or parts of them are expected to hold for functions that draw `watts`.
-pub(crate) fn predicted(seconds: &[f64], watts: &[f64]) -> f64 {
-    seconds.iter().zip(watts).map(|(seconds, watts)| seconds * watts).sum()
+impl Doubt {
+    /// `None` where nothing is in doubt.
+    #[expect(clippy::cast_possible_truncation, reason = "a statistic: seven digits are enough")]
+    fn of(window: u32, share: &Share) -> Option<Self> {
+        let Blend { left: p, right: q, mix: r, spread } = share.blend;
+        let one_column = share.left == share.right && share.mix.is_none();
+        let variance = share.seconds.powi(2) * spread;
+        let mix = share.mix.and_then(|mix| u32::try_from(mix).ok()).unwrap_or(NO_MIX);
+        let of = [p, q, r, variance].map(|x| x as f32);
+        (variance > 0.0 && !one_column).then_some(Self {
+            window,
+            left: share.left,
+            right: share.right,
+            mix,
+            of,
+        })
+    }
+
+    fn share(&self) -> Share {
+        let [left, right, mix, spread] = self.of.map(f64::from);
+        let number = (self.mix != NO_MIX).then_some(self.mix as usize);
+        let blend = Blend { left, right, mix, spread };
+        Share { left: self.left, right: self.right, mix: number, blend, seconds: 0.0, beside: 0.0 }
+    }
+}
+
+/// What each column of a window has of its energy.
+pub(crate) fn parts(row: &[(usize, f64)], watts: &[f64]) -> Vec<(usize, f64)> {
+    let sum = predicted(row, watts);
+    let part = |entry: &(usize, f64)| {
+        let own = predicted(std::slice::from_ref(entry), watts);
+        (entry.0, if sum > 0.0 { own / sum } else { 0.0 })
+    };
+    row.iter().map(part).collect()
+}
+
+/// What a window or a part of it is expected to hold for columns that draw `watts`.
+pub(crate) fn predicted(row: &[(usize, f64)], watts: &[f64]) -> f64 {
+    let of = |&(column, seconds): &(usize, f64)| seconds * watts.get(column).copied().unwrap_or(0.0);
+    row.iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Blend, Design, EnergyInterval, MicroJoules, Part, Times, Windows, predicted};
+    use crate::between_samples::switching_chain::Chains;
+    use crate::time::pieces::NO_LINE;
+    use crate::timeline::Span;
+    use energy_trace_model::clock::KtimeNs;
+
+    fn windows(lengths_ms: &[u64]) -> Windows {
+        let mut at = 0;
+        let interval = |ms: &u64| {
+            let start = KtimeNs::from_ns(at);
+            at += ms * 1_000_000;
+            EnergyInterval { span: Span { start, end: KtimeNs::from_ns(at) }, energy: MicroJoules::ZERO }
+        };
+        let intervals: Vec<_> = lengths_ms.iter().map(interval).collect();
+        Windows::of_intervals(&intervals, &vec![MicroJoules::from_uj(1_000_000); lengths_ms.len()])
+    }
+
+    /// Time whose owner is certain.
+    fn part(interval: u32, owner: u32, ms: u64) -> Part {
+        Part {
+            interval,
+            line: NO_LINE,
+            at: KtimeNs::default(),
+            left: owner,
+            right: owner,
+            before_ns: 0,
+            ns: ms * 1_000_000,
+            after_ns: 0,
+            gap: 0,
+            reversed: false,
+            slept_before_ns: 0,
+            slept_after_ns: 0,
+            shared: 0.0,
+            beside: 0.0,
+            clock: 1.0,
+            weight: 1.0,
+        }
+    }
+
+    /// Short intervals are put together; blocks are as long as is asked for.
+    #[test]
+    fn short_intervals_are_put_together() {
+        let windows = windows(&[20, 5, 5, 5, 20]);
+        assert_eq!(windows.joules, [1.0, 3.0, 1.0]);
+        assert_eq!(windows.of_interval, [0, 1, 1, 1, 2]);
+        assert_eq!(windows.first_intervals(), [0, 1, 4, 5]);
+        assert_eq!(windows.blocks(30_000_000), [0..2, 2..3]);
+        assert_eq!(windows.blocks(1), [0..1, 1..2, 2..3]);
+    }
+
+    /// A row holds the seconds of those who ran, in order; a window in which nobody ran has an empty one.
+    #[test]
+    fn rows_are_sparse() {
+        let parts = [part(0, 7, 4), part(0, 2, 6), part(0, 7, 3), part(2, 2, 9)];
+        let chains = Chains::default();
+        let mut design =
+            Design::new(windows(&[20, 20, 20]), &parts, (Times::Chain(&chains), 0), (10, false), |owner| {
+                owner
+            });
+        let near = |row: &[(usize, f64)], expected: &[(usize, f64)]| {
+            row.len() == expected.len()
+                && row.iter().zip(expected).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-12)
+        };
+        assert!(near(design.row(0), &[(2, 0.006), (7, 0.007)]), "{:?}", design.row(0));
+        assert!(near(design.row(1), &[]) && near(design.row(2), &[(2, 0.009)]));
+        assert!((design.seconds() - 0.022).abs() < 1e-12);
+        let watts = [0.0, 0.0, 10.0, 0.0, 0.0, 0.0, 0.0, 20.0, 0.0, 0.0];
+        assert!((predicted(design.row(0), &watts) - 0.2).abs() < 1e-12);
+        assert!(design.variances(&watts, &chains).iter().all(|variance| *variance == 0.0));
+        design.rescale(&[2.0, 1.0, 1.0]);
+        assert!(near(design.row(0), &[(2, 0.012), (7, 0.014)]));
+        assert!((design.drift_of(0) - 2.0).abs() < 1e-12 && (design.drift_of(9) - 1.0).abs() < 1e-12);
+    }
+
+    /// The variance of a part that is the left one's or the right one's by half: v t² ¼ (w − w')².
+    #[test]
+    fn variance_of_a_border() {
+        let doubt =
+            super::Doubt { window: 0, left: 0, right: 1, mix: super::NO_MIX, of: [0.5, 0.5, 0.0, 1e-4] };
+        let design = Design {
+            paths: 2,
+            columns: 2,
+            windows: windows(&[20]),
+            starts: vec![0, 0],
+            entries: vec![],
+            doubts: vec![doubt],
+            drift: vec![2.0],
+        };
+        let found = design.variances(&[4.0, 10.0], &Chains::default());
+        assert!((found[0] - 4.0 * 1e-4 * 9.0).abs() < 1e-9, "{found:?}");
+        let blend: Blend = doubt.share().blend;
+        assert!((blend.left + blend.right - 1.0).abs() < 1e-9);
+    }
 }

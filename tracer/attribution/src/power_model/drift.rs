@@ -8,7 +8,6 @@
 //! The split needs no factor: it cancels in every interval. Where the frequency of each CPU is recorded (`dvfs`) times are weighted by that
 //! before, and this follows what is left, if anything is.
 
-use crate::between_samples::switching_chain::Chains;
 use crate::power_model::design::Design;
 use crate::power_model::design::predicted;
 use crate::power_model::fit::{Fit, MEDIAN_SQUARE};
@@ -20,8 +19,8 @@ const MISFIT: f64 = 2.0;
 /// No factor is outside of these.
 const SANE: (f64, f64) = (0.05, 5.0);
 
-/// Follows changes of speed, where there are any.
-pub(crate) fn follow(design: Design, fit: Fit, chains: &Chains) -> (Design, Fit) {
+/// Follows changes of speed, where there are any; `refit` fits powers again.
+pub(crate) fn follow(design: Design, fit: Fit, refit: impl Fn(&Design) -> Option<Fit>) -> (Design, Fit) {
     let stretches = stretches_of(&design);
     if misfit(&design, &fit, &stretches) < MISFIT {
         return (design, fit);
@@ -30,7 +29,7 @@ pub(crate) fn follow(design: Design, fit: Fit, chains: &Chains) -> (Design, Fit)
     let mut best = fit.clone();
     for _ in 0..ROUNDS {
         scaled.rescale(&factors(&scaled, &best, &stretches));
-        let Some(next) = Fit::new(&scaled, chains) else { return (design, fit) };
+        let Some(next) = refit(&scaled) else { return (design, fit) };
         best = next;
     }
     let count = stretches.last().map_or(0, |last| last + 1);
@@ -47,7 +46,7 @@ fn stretches_of(design: &Design) -> Vec<usize> {
         before = before.saturating_add(*ns);
         usize::try_from(stretch).unwrap_or(0)
     };
-    let numbers: Vec<usize> = design.ns.iter().map(&mut next).collect();
+    let numbers: Vec<usize> = design.windows.ns.iter().map(&mut next).collect();
     // Windows longer than a stretch leave numbers out.
     let mut dense = 0;
     let mut last = None;
@@ -64,7 +63,7 @@ fn sums(design: &Design, fit: &Fit, stretches: &[usize]) -> Vec<(f64, f64, f64)>
     let mut sums = vec![(0.0, 0.0, 0.0); stretches.last().map_or(0, |last| last + 1)];
     for (window, &stretch) in stretches.iter().enumerate() {
         let (is, should, variance) = &mut sums[stretch];
-        *is += design.joules[window];
+        *is += design.windows.joules[window];
         *should += predicted(design.row(window), &fit.watts);
         *variance += 1.0 / fit.weights[window];
     }

@@ -1,113 +1,144 @@
-//! Powers of classes, fitted to windows by reweighted least squares.
+//! Powers of columns, fitted to windows by reweighted least squares.
 //!
-//! Leaves out what the windows are (`design`), and whether the result may be used (`validity`).
+//! ```text
+//! y_k = Σ_c w_c x_kc + ε_k          Var ε_k = V_k + s_k² + φ² Σ_c (w_c x_kc)²
+//! ```
+//!
+//! y: joules above idle of window k, x: expected seconds of column c. V: the times are expectations, s: the counter's edges; both are physics. φ: by
+//! how much one column's power differs from window to window, as a part of itself, which is found in the residuals. Windows that are far off
+//! count less (Huber: Robust statistics, 1981). No power is below a hundredth of the mean.
+//!
+//! Leaves out what the windows are (`design`), what is believed beforehand (`prior`), and whether the result may be used (`lack_of_fit`).
 
+use super::counter_edges::Edges;
 use super::design::{Design, predicted};
-use super::stationary_windows::StationaryWindows;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::normal_equations::NormalEquations;
+use nalgebra::{DMatrix, DVector};
 
-/// What is believed of a class's watts before: standard deviation in parts of the mean.
-pub(crate) const PRIOR_SD: f64 = 0.6;
-/// No class is taken to draw less than this part of the mean. (With a twentieth, much work of others that draws next to nothing had 3 %
+/// No column is taken to draw less than this part of the mean. (With a twentieth, much work of others that draws next to nothing had 3 %
 /// of the target's energy.)
-pub(crate) const FLOOR: f64 = 0.01;
-/// A counter that moves each millisecond is read 0.4 ms off (standard deviation of the difference of two even distributions).
-const EDGE_SECONDS: f64 = 4e-4;
+const FLOOR: f64 = 0.01;
 /// Rounds of reweighting.
 const ROUNDS: usize = 4;
-/// From how many standard deviations on a window counts less (Huber: Robust statistics, 1981).
+/// From how many standard deviations on a window counts less.
 const HUBER: f64 = 2.5;
 /// The median of the square of a standard normal variable.
 pub(crate) const MEDIAN_SQUARE: f64 = 0.4549;
+/// No window is known better than to this part of its energy: a model's limit, not a counter's.
+const LEAST_SPREAD: f64 = 0.002;
 
-/// Watts, and how windows stray from them.
+/// Powers, and how windows stray from them.
 #[derive(Clone, Debug)]
 pub(crate) struct Fit {
+    /// Mean power of everything that ran.
     pub(crate) mean: f64,
     pub(crate) watts: Vec<f64>,
-    /// Variance of a window's energy beside that of its times (J²).
-    pub(crate) noise: f64,
+    /// Energy of each window beyond what is expected, in joules.
+    pub(crate) residuals: Vec<f64>,
+    /// Variance of each window by times and edges (J²).
+    pub(crate) physical: Vec<f64>,
+    /// φ².
+    pub(crate) fluctuation: f64,
     /// What each window counts for: 1 / variance, less where it is far off.
     pub(crate) weights: Vec<f64>,
     pub(crate) likelihood: f64,
-    /// What windows say beyond their expected times.
-    pub(crate) stationary: Option<StationaryWindows>,
-}
-
-/// The column of the classes that are too small for watts of their own.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Shared {
-    pub(crate) column: usize,
-    /// Sum of the squares of their parts of its time (Herfindahl's index): 1 for one class, 1/n for n of the same size.
-    pub(crate) herfindahl: f64,
 }
 
 impl Fit {
-    pub(crate) fn new(design: &Design, chains: &Chains) -> Option<Self> {
-        let (joules, seconds) = (design.joules.iter().sum::<f64>(), design.seconds.iter().sum::<f64>());
+    /// `prior` is the inverse covariance of powers beforehand, in parts of 1 / w̄². `None` where there is no power to speak of.
+    pub(crate) fn new(design: &Design, chains: &Chains, edges: &Edges, prior: &DMatrix<f64>) -> Option<Self> {
+        let (joules, seconds) = (design.windows.joules.iter().sum::<f64>(), design.seconds());
         let mean = Some(joules / seconds).filter(|mean| mean.is_finite() && *mean > 0.0)?;
-        let edge = mean * seconds / design.len() as f64 / (0.02 / EDGE_SECONDS);
-        let floor = (edge * edge).max(1e-12);
         let mut fit = Self {
             mean,
             watts: vec![mean; design.columns],
-            noise: floor,
+            residuals: vec![],
+            physical: vec![],
+            fluctuation: 0.0,
             weights: vec![],
             likelihood: 0.0,
-            stationary: None,
         };
         for _ in 0..ROUNDS {
-            let variances = design.variances(&fit.watts, chains);
-            fit.weigh(design, &variances, floor);
-            fit.watts = fit.normal(design, |_| true).coordinate_descent(mean, FLOOR * mean).data.into();
+            fit.weigh(design, chains, edges);
+            fit.watts = fit.solve(design, prior);
         }
-        let variances = design.variances(&fit.watts, chains);
-        fit.weigh(design, &variances, floor);
+        fit.weigh(design, chains, edges);
         Some(fit)
     }
 
-    /// What is observed and believed, from the windows that are wanted.
-    pub(crate) fn normal(&self, design: &Design, wanted: impl Fn(usize) -> bool) -> NormalEquations {
-        let mut normal = NormalEquations::new(design.columns);
-        for window in (0..design.len()).filter(|&window| wanted(window)) {
-            self.add_row(design, window, &mut normal);
+    /// What windows say of the powers.
+    pub(crate) fn observed(&self, design: &Design) -> NormalEquations {
+        let mut equations = NormalEquations::new(design.columns);
+        for (window, (row, joules)) in design.rows().enumerate() {
+            equations.add_row(row, joules, self.weights[window]);
         }
-        normal.add_prior(self.mean, 1.0 / (PRIOR_SD * self.mean).powi(2));
-        normal
+        equations
     }
 
-    /// Adds what one window says.
-    pub(crate) fn add_row(&self, design: &Design, window: usize, normal: &mut NormalEquations) {
-        let joules = design.joules[window];
-        if !self
-            .stationary
-            .as_ref()
-            .is_some_and(|stationary| stationary.add_row(window, design.columns, joules, normal))
-        {
-            normal.add_dense_row(design.row(window), joules, self.weights[window]);
-        }
+    /// What windows say of the powers, and what is believed.
+    pub(crate) fn equations(&self, design: &Design, prior: &DMatrix<f64>) -> NormalEquations {
+        let mut equations = self.observed(design);
+        let mean = DVector::from_element(design.columns, self.mean);
+        equations.add_joint_prior(&mean, &(prior / self.mean.powi(2)));
+        equations
     }
 
-    /// Finds the noise, what each window counts for, and how likely all of it is.
-    fn weigh(&mut self, design: &Design, variances: &[f64], floor: f64) {
-        let errors: Vec<f64> =
-            (0..design.len()).map(|k| design.joules[k] - predicted(design.row(k), &self.watts)).collect();
-        let mut beyond: Vec<f64> = errors.iter().zip(variances).map(|(e, v)| e * e - v).collect();
-        beyond.sort_by(f64::total_cmp);
-        let median = beyond.get(beyond.len() / 2).copied().unwrap_or(0.0);
-        self.noise = (median / MEDIAN_SQUARE).max(floor);
+    /// The powers that fit a design best, with windows that count for as much as here.
+    pub(crate) fn solve(&self, design: &Design, prior: &DMatrix<f64>) -> Vec<f64> {
+        self.equations(design, prior).solve(self.mean, FLOOR * self.mean).data.into()
+    }
+
+    /// Finds how far windows stray, what each counts for, and how likely all of it is.
+    fn weigh(&mut self, design: &Design, chains: &Chains, edges: &Edges) {
+        self.residuals = design.rows().map(|(row, joules)| joules - predicted(row, &self.watts)).collect();
+        let on_average = design.on_average(&self.watts);
+        let by_times = design.variances(&on_average, chains);
+        let by_edges = edges.variances(&design.windows, &on_average, chains);
+        self.physical = by_times.iter().zip(&by_edges).map(|(times, edges)| times + edges).collect();
+        let squares: Vec<f64> = design.rows().map(|(row, _)| square(row, &self.watts)).collect();
+        self.fluctuation = fluctuation(&self.residuals, &self.physical, &squares);
+        let spread = self.fluctuation.max(LEAST_SPREAD.powi(2));
         self.likelihood = 0.0;
-        self.weights = errors
-            .iter()
-            .zip(variances)
-            .map(|(error, variance)| {
-                let all = variance + self.noise;
-                let z = error.abs() / all.sqrt();
-                let cost = if z > HUBER { HUBER * (2.0 * z - HUBER) } else { z * z };
-                self.likelihood -= 0.5 * (cost + all.ln());
-                (HUBER / z).min(1.0) / all
-            })
-            .collect();
+        self.weights.clear();
+        for ((residual, physical), square) in self.residuals.iter().zip(&self.physical).zip(&squares) {
+            let variance = physical + spread * square;
+            let z = residual.abs() / variance.sqrt();
+            let cost = if z > HUBER { HUBER * (2.0 * z - HUBER) } else { z * z };
+            self.likelihood -= 0.5 * (cost + variance.ln());
+            self.weights.push((HUBER / z).min(1.0) / variance);
+        }
+    }
+}
+
+/// Σ (w x)² of a window.
+fn square(row: &[(usize, f64)], watts: &[f64]) -> f64 {
+    row.iter().map(|entry| predicted(std::slice::from_ref(entry), watts).powi(2)).sum()
+}
+
+/// φ²: the median over windows, as residuals beyond physics show it.
+fn fluctuation(residuals: &[f64], physical: &[f64], squares: &[f64]) -> f64 {
+    let beyond = |((residual, physical), square): ((&f64, &f64), &f64)| {
+        (*square > 0.0).then(|| (residual * residual / MEDIAN_SQUARE - physical) / square)
+    };
+    let mut found: Vec<f64> = residuals.iter().zip(physical).zip(squares).filter_map(beyond).collect();
+    found.sort_by(f64::total_cmp);
+    found.get(found.len() / 2).copied().unwrap_or(0.0).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fluctuation;
+
+    /// Residuals of 10 % beyond physics are a fluctuation of 10 %; what physics explains is none.
+    #[test]
+    fn fluctuations() {
+        // Nearly the quartiles of a normal variable: the median of their squares is right.
+        let normal = [-1.150, -0.674_5, -0.319, 0.0, 0.319, 0.674_5, 1.150];
+        let residuals: Vec<f64> = normal.iter().map(|z| 0.2 * z).collect();
+        let found = fluctuation(&residuals, &[0.0; 7], &[4.0; 7]);
+        assert!((found.sqrt() - 0.1).abs() < 1e-3, "{found}");
+        assert_eq!(fluctuation(&residuals, &[0.05; 7], &[4.0; 7]), 0.0);
+        assert_eq!(fluctuation(&[], &[], &[]), 0.0);
     }
 }

@@ -11,14 +11,17 @@
 
 use crate::numerics::normal_equations::NormalEquations;
 use crate::power_model::design::predicted;
-use crate::power_model::fit::PRIOR_SD;
+
 use crate::power_model::learn::{Model, PowerModel};
 use crate::time::owners::Segment;
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::options::{Accounting, Method};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
+use nalgebra::{DMatrix, DVector};
 
+/// What is believed of the shared parts' power: standard deviation in parts of the mean of functions.
+const PRIOR_SD: f64 = 0.6;
 /// Standard errors that the power must be away from zero.
 const ERRORS: f64 = 5.0;
 /// By how much the weighted sum of squares must fall: far beyond chance for one more unknown.
@@ -73,7 +76,8 @@ pub(crate) fn calibrate(
     accounting: Accounting,
 ) -> Option<MicroWatts> {
     let PowerModel::Known(model) = power_model else { return None };
-    if accounting.method == Method::Time || model.design.drift.iter().any(|drift| *drift != 1.0) {
+    let steady = model.lag_ns == 0 && model.design.drift.iter().all(|drift| *drift == 1.0);
+    if accounting.method == Method::Time || !steady {
         return None;
     }
     let (watts, deviation, gain) = fit(model, activity.iter().map(|activity| activity.any_ns))?;
@@ -83,40 +87,39 @@ pub(crate) fn calibrate(
         .flatten()
 }
 
-/// Whether windows in which several CPUs were busy at once hold less energy than the model says: worth a closer look (`contention`).
-pub(crate) fn shows_contention(power_model: &PowerModel, activity: &[Activity]) -> bool {
-    let PowerModel::Known(model) = power_model else { return false };
-    let of_pairs = fit(model, activity.iter().map(|activity| activity.pairs_ns));
-    of_pairs.is_some_and(|(watts, deviation, gain)| watts < -ERRORS * deviation && gain > GAIN)
-}
-
-/// Watts, their standard error, and by how much the weighted sum of squares falls.
+/// Watts, their standard error, and by how much the weighted sum of squares falls, with one column more.
 #[expect(clippy::cast_precision_loss, reason = "a statistic")]
 fn fit(model: &Model, of_interval: impl Iterator<Item = u64>) -> Option<(f64, f64, f64)> {
     let (design, fit, n) = (&model.design, &model.fit, model.design.columns);
     let mut seconds = vec![0.0; design.len()];
-    for (interval, ns) in of_interval.enumerate() {
-        let window = design.window_of.get(interval).map(|window| *window as usize);
-        window.and_then(|window| seconds.get_mut(window)).into_iter().for_each(|sum| *sum += ns as f64 / 1e9);
+    for (interval, ns) in (0..).zip(of_interval) {
+        let window = design.windows.of(interval).and_then(|window| seconds.get_mut(window as usize));
+        window.into_iter().for_each(|sum| *sum += ns as f64 / 1e9);
     }
-    let rows: Vec<Vec<f64>> =
-        (0..design.len()).map(|k| design.row(k).iter().copied().chain([seconds[k]]).collect()).collect();
-    let mut normal = NormalEquations::new(n + 1);
-    for (window, row) in rows.iter().enumerate() {
-        normal.add_dense_row(row, design.joules[window], fit.weights[window]);
-    }
-    normal.add_prior(fit.mean, 1.0 / (PRIOR_SD * fit.mean).powi(2));
+    let row =
+        |k: usize| -> Vec<(usize, f64)> { design.row(k).iter().copied().chain([(n, seconds[k])]).collect() };
+    let rows: Vec<Vec<(usize, f64)>> = (0..design.len()).map(row).collect();
+    let mut prior = DMatrix::zeros(n + 1, n + 1);
+    prior.view_mut((0, 0), (n, n)).copy_from(&model.prior);
     // Of the shared parts nothing is believed but that they are not many times a function's watts.
-    normal.target[n] -= fit.mean / (PRIOR_SD * fit.mean).powi(2);
-    let factor = normal.factor()?;
-    let with = factor.solve(&normal.target);
+    prior[(n, n)] = 1.0 / PRIOR_SD.powi(2);
+    let mut mean = DVector::from_element(n + 1, fit.mean);
+    mean[n] = 0.0;
+    let mut equations = NormalEquations::new(n + 1);
+    for (window, row) in rows.iter().enumerate() {
+        equations.add_row(row, design.windows.joules[window], fit.weights[window]);
+    }
+    equations.add_joint_prior(&mean, &(prior / fit.mean.powi(2)));
+    let factor = equations.factor()?;
+    let with: Vec<f64> = factor.solve(&equations.target).data.into();
     let deviation = factor.inverse()[(n, n)].sqrt();
     let squares = |watts: &[f64]| -> f64 {
-        let square = |k: usize| fit.weights[k] * (design.joules[k] - predicted(&rows[k], watts)).powi(2);
+        let square =
+            |k: usize| fit.weights[k] * (design.windows.joules[k] - predicted(&rows[k], watts)).powi(2);
         (0..design.len()).map(square).sum()
     };
     let without: Vec<f64> = fit.watts.iter().copied().chain([0.0]).collect();
-    Some((with[n], deviation, squares(&without) - squares(with.as_slice())))
+    Some((with[n], deviation, squares(&without) - squares(&with)))
 }
 
 /// Takes the energy of the shared parts out of each interval's, and returns its sum.

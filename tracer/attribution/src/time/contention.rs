@@ -1,22 +1,12 @@
-//! CPUs that draw less each, the more of them are busy: turbo that ends, or cores that are shared on a machine that does not say by whom.
+//! How many other CPUs of a domain were busy beside a time: turbo that ends, memory that they share, parts of a socket that they divide,
+//! cores that are shared on a machine that does not say by whom.
 //!
-//! ```text
-//! power beside others = (1 − b (1 − η) / 2) · power alone        b: how many other CPUs were busy, in parts of the usual most
-//! ```
-//!
-//! This is the formula of `smt` where nobody knows which CPU is whose sibling: any other busy one may be it. Without it functions that
-//! draw little seem to draw less still, as each of them takes the place of nobody and yet slows the others. η is found as there, by what
-//! makes the run's energies likeliest, and must do so clearly; else nothing is weighted (`counter_delay`). Leaves out machines that name their
-//! cores, and runs in which a socket's shared parts explain more (`uncore.rs`).
+//! Leaves out what that makes of power, which each column shows for itself (`power_model`).
 
 use crate::time::owners::Segment;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 
-/// η where busy CPUs make no difference to each other.
-pub(crate) const ALONE: f64 = 1.0;
-/// What it may be else.
-pub(crate) const POSSIBLE: [f64; 8] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75, 0.9];
 /// The usual most are exceeded in this part of the busy time.
 const EXCEEDED: f64 = 0.01;
 
@@ -70,7 +60,7 @@ impl Contention {
             sum.saturating_add(at.ns_since(since).saturating_mul(busy))
         };
         let others = until(span.end).saturating_sub(until(span.start)).saturating_sub(span.ns());
-        others as f64 / (span.ns().max(1) * (self.most - 1).max(1)) as f64
+        (others as f64 / (span.ns().max(1) * (self.most - 1).max(1)) as f64).min(1.0)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::lines::Line;
 use super::owners::{OwnerTime, Segment};
-use super::pieces::{Mark, Piece};
+use super::pieces::{Mark, NO_GAP, Piece};
 
 /// All time on CPUs within the recording's span, by owner.
 #[derive(Debug)]
@@ -26,9 +26,13 @@ impl CpuTime {
     pub(crate) fn add_line(&mut self, mut line: Line) -> Vec<(usize, Piece)> {
         let number = self.marks.last().map_or(0, |last| last.line + 1);
         line.marks.iter_mut().for_each(|mark| mark.line = number);
+        let first = u32::try_from(self.marks.len()).unwrap_or(NO_GAP);
         let mut pieces = Vec::with_capacity(line.runs.len() + line.marks.len());
         for (position, run) in line.runs.iter().enumerate() {
-            line.pieces_of(run, |piece| pieces.push((position, piece)));
+            line.pieces_of(run, |piece| {
+                let gap = if piece.gap == NO_GAP { NO_GAP } else { piece.gap.saturating_add(first) };
+                pieces.push((position, Piece { gap, ..piece }));
+            });
         }
         self.marks.append(&mut line.marks);
         pieces

@@ -5,7 +5,7 @@
 //! does for another. Leaves out what a line was probably doing between its samples (`markov_bridge`).
 
 use crate::time::owners::OwnerId;
-use crate::time::pieces::{End, Mark, NOBODY, Piece, Run};
+use crate::time::pieces::{End, Mark, NO_GAP, NO_LINE, NOBODY, Piece, Run};
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
@@ -41,7 +41,7 @@ pub(crate) struct Ending {
 const LEAVING_NS: u64 = 100_000;
 
 impl Line {
-    /// The pieces of a run between samples, in time order.
+    /// The pieces of a run between samples, in time order; gaps count from the line's first sample.
     pub(super) fn pieces_of(&self, run: &Run, mut add: impl FnMut(Piece)) {
         let end_ns = run.cpu_ns.saturating_add(run.span.ns());
         let first = self.marks.partition_point(|mark| mark.cpu_ns < run.cpu_ns);
@@ -51,10 +51,14 @@ impl Line {
         let behind = self.marks.get(after).filter(|mark| mark.at.ns_since(run.span.end) <= self.near_ns);
         let inside = self.marks.get(first..after).unwrap_or_default();
         let (mut from, mut left) = (run.cpu_ns, before);
-        for right in inside.iter().map(Some).chain([behind]) {
+        for (number, right) in (first..).zip(inside.iter().map(Some).chain([behind])) {
             let to = right.map_or(end_ns, |mark| mark.cpu_ns).min(end_ns);
             if from < to {
-                self.pieces_between(run, (from, to), (left, right), &mut add);
+                let gap = u32::try_from(number).unwrap_or(NO_GAP);
+                let add = |piece: Piece| {
+                    add(Piece { gap: if piece.line == NO_LINE { NO_GAP } else { gap }, ..piece })
+                };
+                self.pieces_between(run, (from, to), (left, right), add);
             }
             (from, left) = (to, right);
         }
@@ -66,7 +70,7 @@ impl Line {
         run: &Run,
         (from, to): (u64, u64),
         (left, right): (Option<&Mark>, Option<&Mark>),
-        add: &mut impl FnMut(Piece),
+        mut add: impl FnMut(Piece),
     ) {
         let moment = |cpu_ns: u64| KtimeNs::from_ns(run.span.start.as_ns() + (cpu_ns - run.cpu_ns));
         let span = Span { start: moment(from), end: moment(to) };
@@ -81,7 +85,7 @@ impl Line {
         let right = right.map_or(nobody, |mark| {
             end(mark.owner, mark.cpu_ns.saturating_sub(to), mark.at.ns_since(span.end))
         });
-        let piece = Piece { cpu: run.cpu, span, line: any.line, left, right };
+        let piece = Piece { cpu: run.cpu, span, line: any.line, left, right, gap: NO_GAP };
         let Some(ending) = self.ending_of(run).filter(|_| span.end == run.span.end) else {
             return add(piece);
         };

@@ -12,6 +12,9 @@ pub(crate) const NOBODY: OwnerId = OwnerId::MAX;
 /// The number of a line whose time is not in doubt, or not known at all: background processes, and who was never sampled.
 pub(crate) const NO_LINE: u32 = u32::MAX;
 
+/// Stands for no gap between two samples.
+pub(crate) const NO_GAP: u32 = u32::MAX;
+
 /// A sample on its thread's CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -40,13 +43,15 @@ pub(crate) struct Piece {
     pub(crate) line: u32,
     pub(crate) left: End,
     pub(crate) right: End,
+    /// The position of the sample on the right in `CpuTime::marks`; the one on the left is before it. `NO_GAP` where neither is a sample.
+    pub(crate) gap: u32,
 }
 
 impl Piece {
     /// Time whose owner is certain.
     pub(crate) const fn certain(cpu: CpuId, span: Span, owner: OwnerId) -> Self {
         let end = End { owner, ns: 0, slept_ns: 0 };
-        Self { cpu, span, line: NO_LINE, left: end, right: end }
+        Self { cpu, span, line: NO_LINE, left: end, right: end, gap: NO_GAP }
     }
 
     /// The owner, where it is certain.

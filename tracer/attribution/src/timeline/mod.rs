@@ -26,7 +26,6 @@
 mod counter;
 mod lag;
 mod model;
-pub(crate) mod reading_jitter;
 mod readings;
 
 pub use counter::{CounterStep, POWER_CEILING, grown, step};

@@ -49,7 +49,8 @@ pub(crate) enum Aliasing {
     OnePlace,
 }
 
-/// What is in doubt about each column. `marks` are ordered by thread and time; `watts` are the columns', where a fit found some.
+/// What is in doubt about each column. `marks` are ordered by thread and time; `watts` are the columns', where a fit found
+/// some.
 #[expect(clippy::cast_precision_loss, reason = "counts")]
 pub(crate) fn aliasing_of(
     marks: &[Mark],
@@ -91,9 +92,10 @@ fn aliasing_of_line(
     }
     let sum: f64 = counts.iter().sum();
     let taking_part = (0..counts.len()).filter(|&c| counts[c] >= TAKES_PART * sum);
-    let Some(watts) = watts else { return Aliasing::Free };
+    // Where no powers could be told apart the counter saw no difference.
+    let watts = |c: usize| watts.map_or(1.0, |watts| watts[c]);
     let (least, most, number) = taking_part.fold((f64::INFINITY, 0.0_f64, 0), |(least, most, n), c| {
-        (least.min(watts[c]), most.max(watts[c]), n + 1)
+        (least.min(watts(c)), most.max(watts(c)), n + 1)
     });
     if number < 2 || most > EQUAL * least || !recurs(marks, period, column, counts) {
         return Aliasing::Free;

@@ -1,12 +1,13 @@
 //! How certain powers and energies are.
 //!
-//! * `resampling`: covariance of the powers, by a block bootstrap; `derivative`: how the split depends on them.
+//! * `covariance`: of powers and of columns' energies; `resampling` and `derivative`: the same for a GPU's.
 //! * `aliasing`: samples in step with the program.
 //! * `propagation`: from powers to the energies of owners.
 //!
 //! Leaves out intervals of any set of rows, which a report asks for (`certainty` in the model package).
 
 pub(crate) mod aliasing;
+pub(crate) mod covariance;
 pub(crate) mod derivative;
 pub(crate) mod propagation;
 pub(crate) mod resampling;

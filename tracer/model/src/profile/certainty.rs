@@ -1,14 +1,16 @@
 //! How sure the energy of any set of rows is: what `attribution/` found out, kept so that a report can ask for each function.
 //!
 //! ```text
-//! Var E(S) = eᵀ R e  +  v (1 − v / v_all)  +  (σ_idle · T · time(S) / time)²  +  Σ_o w_o² p_o (1 − p_o)
+//! Var E(S) = eᵀ R e  +  v (1 − v / v_all)  +  Σ_c pool_c  +  (σ_idle · T · time(S) / time)²  +  Σ_o w_o² p_o (1 − p_o)
 //!                                                                    e: energy of S by column, v: Σ variance of its rows
+//! pool_c   = (τ E_c)² ((1 − f)² A + f² (H − A))                      f: S's part of column c, A: Σ of squares of its paths' parts, H: of all
 //! ```
 //!
 //! R: relative covariance of the columns' energies, from the covariance of the watts. v: variance by times that only samples saw; what
-//! one function of two has too much the other has too little, so that the variance of everything together is zero. w_o: energy that was
+//! one function of two has too much the other has too little, so that the variance of everything together is zero. A column may hold several call paths that the run does not tell apart; they
+//! share its energy by time, though each may draw more or less than the others (τ). w_o: energy that was
 //! given in equal parts to several calls, because nothing tells which of them asked, and of which S has the part p_o: it may all be one
-//! call's. Leaves out the sensor's own error, which no counter shows.
+//! call's. Leaves out the sensor's own error, which no counter shows, and how much another run of the same program would differ.
 
 use super::validity::ValidityChecks;
 use crate::recording::record::DomainClass;
@@ -21,6 +23,11 @@ const Z: f64 = 1.959_964;
 const WIDEN: f64 = 1.4;
 /// Bounds reach this many standard deviations of sampling beyond what watts allow, widened like intervals.
 const BOUND_SDS: f64 = 3.0 * WIDEN;
+/// What call paths in one column may draw: standard deviation in parts of their mean, and the least and the most.
+const POOL_SD: f64 = 0.6;
+const POOL_RANGE: (f64, f64) = (0.1, 4.0);
+/// An energy whose interval reaches further than this part of it is flagged: the run does not show it.
+const WIDE: f64 = 0.15;
 /// Where the doubt about who asked is more than this part of an energy, or what watts that the run does not show leave open is wider, bounds say
 /// how far it goes; less of it is in the interval.
 const UNCLEAR: f64 = 0.12;
@@ -30,8 +37,8 @@ const UNCLEAR: f64 = 0.12;
 pub struct DomainCertainty {
     /// Its class; `None` in an empty one.
     pub class: Option<DomainClass>,
-    /// Energy of each row in joules.
-    pub energy: Vec<f64>,
+    /// Energy of each row, by the columns that it is in.
+    pub energy: Vec<Vec<InColumn>>,
     /// CPU time of each row on the domain's CPUs, in seconds.
     pub seconds: Vec<f64>,
     /// Variance of each row's energy by sampling, in J².
@@ -40,10 +47,10 @@ pub struct DomainCertainty {
     pub parts: Vec<Vec<Part>>,
     /// Sum of all rows' variances.
     pub all_variance: f64,
-    /// Which weight each row shares.
-    pub column: Vec<usize>,
     /// Each column's doubts.
     pub columns: Vec<Column>,
+    /// The call paths that share each column; empty where each column is one.
+    pub pools: Vec<Pool>,
     /// Relative covariance of the columns' energies, row by row.
     pub relative: Vec<f64>,
     /// Standard deviation of the idle energy, in joules.
@@ -53,6 +60,26 @@ pub struct DomainCertainty {
     /// What became of the learned watts; `None` where there was nothing to learn: a model's energy, a GPU's, one function alone, or too few
     /// readings.
     pub weights: Option<Weights>,
+}
+
+/// What a row has of a column.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct InColumn {
+    /// Which.
+    pub column: usize,
+    /// Joules.
+    pub joules: f64,
+    /// Its part of the column's time, times that of its call path: summed over a path's rows, the square of the path's part.
+    pub square: f64,
+}
+
+/// Call paths in one column.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pool {
+    /// Their energy in joules.
+    pub joules: f64,
+    /// Sum of the squares of their parts of the time (Herfindahl's index): 1 for one path, 1/n for n of the same size.
+    pub square: f64,
 }
 
 /// Energy that several calls have in equal parts, because nothing tells which of them asked for it.
@@ -112,7 +139,9 @@ pub struct Uncertainty {
 #[derive(Clone, Debug)]
 pub struct Collector<'a> {
     of: &'a DomainCertainty,
+    /// Joules, and the squares of parts, of each column.
     by_column: Vec<f64>,
+    squares: Vec<f64>,
     variance: f64,
     seconds: f64,
     /// What the rows have together of each energy in parts.
@@ -151,6 +180,7 @@ impl<'a> Collector<'a> {
         Self {
             of,
             by_column: vec![0.0; of.columns.len().max(1)],
+            squares: vec![0.0; of.columns.len().max(1)],
             variance: 0.0,
             seconds: 0.0,
             parts: BTreeMap::new(),
@@ -159,8 +189,12 @@ impl<'a> Collector<'a> {
 
     fn add(&mut self, row: usize) {
         let at = |list: &[f64]| list.get(row).copied().unwrap_or(0.0);
-        let column = self.of.column.get(row).copied().unwrap_or(0);
-        self.by_column.get_mut(column).into_iter().for_each(|sum| *sum += at(&self.of.energy));
+        let of_row = self.of.energy.get(row).map_or(&[][..], Vec::as_slice);
+        for part in of_row {
+            self.by_column.get_mut(part.column).into_iter().for_each(|sum| *sum += part.joules);
+            self.squares.get_mut(part.column).into_iter().for_each(|sum| *sum += part.square);
+        }
+        let column = of_row.first().map_or(0, |part| part.column);
         self.variance += at(&self.of.variance);
         self.seconds += at(&self.of.seconds);
         for part in self.of.parts.get(row).into_iter().flatten() {
@@ -181,15 +215,54 @@ impl<'a> Collector<'a> {
 
     fn variance(&self) -> f64 {
         let n = self.of.columns.len();
+        let here: Vec<usize> = (0..n).filter(|&c| self.by_column[c] != 0.0).collect();
         let mut by_watts = 0.0;
-        for i in 0..n {
-            for j in 0..n {
+        for &i in &here {
+            for &j in &here {
                 let relative = self.of.relative.get(i * n + j).copied().unwrap_or(0.0);
                 by_watts += self.by_column[i] * self.by_column[j] * relative;
             }
         }
         let idle = self.of.idle_joules * self.seconds / self.of.all_seconds.max(1e-9);
-        by_watts.max(0.0) + self.sampling(self.variance) + idle * idle + self.by_requesters()
+        by_watts.max(0.0)
+            + self.sampling(self.variance)
+            + self.by_pools()
+            + idle * idle
+            + self.by_requesters()
+    }
+
+    /// The columns of which the rows have a part and other call paths the rest, with what the rows have of it.
+    fn pooled(&self) -> impl Iterator<Item = (usize, Pool, f64)> {
+        let pools = self.of.pools.iter().enumerate();
+        pools.filter_map(|(column, &pool)| {
+            let joules = self.by_column.get(column).copied()?;
+            let part = if pool.joules > 0.0 { (joules / pool.joules).clamp(0.0, 1.0) } else { 0.0 };
+            (part > 0.0).then_some((column, pool, part))
+        })
+    }
+
+    /// Variance by what call paths of one column may draw more or less than each other.
+    fn by_pools(&self) -> f64 {
+        let variance = |(column, pool, part): (usize, Pool, f64)| {
+            let own = self.squares[column].min(pool.square);
+            let apart = (1.0 - part).powi(2) * own + part * part * (pool.square - own).max(0.0);
+            (POOL_SD * pool.joules).powi(2) * apart
+        };
+        self.pooled().map(variance).sum()
+    }
+
+    /// How far below and above what they were given call paths may be for what others in their columns draw.
+    fn pool_range(&self) -> (f64, f64) {
+        let (least, most) = POOL_RANGE;
+        let of = |part: f64, own: f64, others: f64| part * own / (part * own + (1.0 - part) * others);
+        let others =
+            self.pooled().filter(|(column, pool, _)| self.squares[*column] < pool.square * (1.0 - 1e-9));
+        others.fold((0.0, 0.0), |(below, above), (_, pool, part)| {
+            (
+                below + pool.joules * (part - of(part, least, most)),
+                above + pool.joules * (of(part, most, least) - part),
+            )
+        })
     }
 
     fn sampling(&self, variance: f64) -> f64 {
@@ -220,6 +293,17 @@ impl<'a> Collector<'a> {
         self.by_column.iter().sum()
     }
 
+    /// All energy that there is to have; endless where it is not known.
+    fn whole(&self) -> f64 {
+        let whole: f64 = self.of.pools.iter().map(|pool| pool.joules.max(0.0)).sum();
+        if self.of.pools.is_empty() { f64::INFINITY } else { whole.max(self.energy()) }
+    }
+
+    /// Whether the run does not tell the rows from others that they share columns with.
+    fn is_pooled(&self) -> bool {
+        self.by_pools().sqrt() > UNCLEAR * self.energy().abs()
+    }
+
     /// How far below and above what it was given the energy may be of columns whose watts the run does not show.
     fn unobserved(&self) -> (f64, f64) {
         let columns = self.by_column.iter().zip(&self.of.columns).filter(|(_, column)| !column.identified);
@@ -236,7 +320,9 @@ impl<'a> Collector<'a> {
     fn bounds(&self, shown: bool) -> Option<(f64, f64)> {
         let unclear = self.by_requesters().sqrt() > UNCLEAR * self.energy().abs();
         let unobserved = !shown && self.unobserved() != (0.0, 0.0);
-        (unclear || unobserved).then(|| (self.end(End::Least), self.end(End::Most)))
+        let (below, above) = if self.is_pooled() { self.pool_range() } else { (0.0, 0.0) };
+        (unclear || unobserved || self.is_pooled())
+            .then(|| (self.end(End::Least) - below, (self.end(End::Most) + above).min(self.whole())))
     }
 }
 
@@ -272,7 +358,13 @@ impl Certainty {
         let at_least = |bound: MicroJoules| {
             if energy < MicroJoules::ZERO { bound } else { bound.max(MicroJoules::ZERO) }
         };
-        let bounds = open.then(|| (at_least(joules(low)).min(energy), joules(high).max(energy)));
+        let wide = half.as_joules() > WIDE * energy.as_joules().abs();
+        let (low, high) = if open {
+            (low, high)
+        } else {
+            (energy.as_joules() - half.as_joules(), energy.as_joules() + half.as_joules())
+        };
+        let bounds = (open || wide).then(|| (at_least(joules(low)).min(energy), joules(high).max(energy)));
         let (least, most) = bounds.unwrap_or((energy, energy));
         let (below, above) = if open { (0.0, 0.0) } else { (below, above) };
         let ci95 = (at_least(energy - half - joules(below)), energy + half + joules(above));
@@ -287,18 +379,21 @@ fn joules(joules: f64) -> MicroJoules {
 
 #[cfg(test)]
 mod tests {
-    use super::{Certainty, Column, DomainCertainty, MicroJoules};
+    use super::{Certainty, Column, DomainCertainty, InColumn, MicroJoules, Pool};
     use crate::recording::record::DomainClass;
+
+    const fn in_column(column: usize, joules: f64) -> InColumn {
+        InColumn { column, joules, square: 1.0 }
+    }
 
     fn certainty(identified: bool) -> Certainty {
         let column = |bounds| Column { identified, bounds };
         let domain = DomainCertainty {
             class: Some(DomainClass::Package),
-            energy: vec![10.0, 30.0],
+            energy: vec![vec![in_column(0, 10.0)], vec![in_column(1, 30.0)]],
             seconds: vec![1.0, 1.0],
             variance: vec![1.0, 1.0],
             all_variance: 2.0,
-            column: vec![0, 1],
             columns: vec![column((0.5, 2.0)), column((0.9, 1.1))],
             // What the first column has too much the second has too little: 10 % of 10 J, a thirtieth of 30 J.
             relative: vec![0.01, -0.01 / 3.0, -0.01 / 3.0, 0.01 / 9.0],
@@ -328,7 +423,7 @@ mod tests {
         let mut certainty = certainty(true);
         let part = super::Part { of: 7, joules: 15.0, whole: 30.0, variance: 0.0 };
         certainty.domains[0] = DomainCertainty {
-            energy: vec![15.0, 15.0],
+            energy: vec![vec![in_column(0, 15.0)], vec![in_column(1, 15.0)]],
             variance: vec![0.0; 2],
             relative: vec![0.0; 4],
             parts: vec![vec![part], vec![part]],
@@ -350,11 +445,10 @@ mod tests {
         let mut certainty = certainty(true);
         let part = super::Part { of: 7, joules: 5.0, whole: 30.0, variance: 0.0 };
         certainty.domains[0] = DomainCertainty {
-            energy: vec![15.0, 25.0],
+            energy: vec![vec![in_column(0, 15.0)], vec![in_column(0, 25.0)]],
             variance: vec![0.0; 2],
             relative: vec![0.0; 4],
             parts: vec![vec![part], vec![super::Part { joules: 25.0, ..part }]],
-            column: vec![0, 0],
             columns: vec![Column { identified: true, bounds: (0.9, 1.1) }],
             ..certainty.domains[0].clone()
         };
@@ -372,7 +466,7 @@ mod tests {
         let with = |uj: i64, identified: bool| {
             let mut certainty = certainty(true);
             certainty.domains[0].columns[0].identified = identified;
-            certainty.domains[0].energy[0] = MicroJoules::from_uj(uj).as_joules();
+            certainty.domains[0].energy[0][0].joules = MicroJoules::from_uj(uj).as_joules();
             certainty.of(&[0, 1], |_| true, MicroJoules::from_uj(30_000_000 + uj))
         };
         // Bounds are from half to twice as much: 12 % of 32.6 J are those of 2.6 J.
@@ -389,5 +483,29 @@ mod tests {
         let (low, high) = sure(&certainty(false), &[0], 10).bounds.unwrap();
         assert!(low.as_joules() < 5.0 && low >= MicroJoules::ZERO, "{low}");
         assert!(high.as_joules() > 20.0, "{high}");
+    }
+
+    /// Two call paths share a column of 40 J, by time 10 and 30 J: what each may draw more is the other's, and both together are sure.
+    #[test]
+    fn paths_of_one_column_share_its_energy() {
+        let mut certainty = certainty(true);
+        let of = |joules: f64, part: f64| vec![InColumn { column: 0, joules, square: part * part }];
+        certainty.domains[0] = DomainCertainty {
+            energy: vec![of(10.0, 0.25), of(30.0, 0.75)],
+            variance: vec![0.0; 2],
+            relative: vec![0.0; 4],
+            pools: vec![Pool { joules: 40.0, square: 0.625 }, Pool::default()],
+            columns: vec![Column { identified: true, bounds: (1.0, 1.0) }; 2],
+            ..certainty.domains[0].clone()
+        };
+        let one = sure(&certainty, &[0], 10);
+        // sd = 0.6 · 40 · √(0.75² · 0.0625 + 0.0625 · 0.5625) = 0.6 · 40 · 0.2652
+        let half = 1.4 * 1.959_964 * 0.6 * 40.0 * (2.0 * 0.75_f64.powi(2) * 0.0625).sqrt();
+        let bounds = one.bounds.unwrap();
+        assert!((bounds.0.as_joules() - 40.0 * 0.025 / 3.025).abs() < 0.01, "{bounds:?}");
+        assert!((bounds.1.as_joules() - 40.0 / 1.075).abs() < 0.01, "{bounds:?}");
+        assert!((one.ci95.1.as_joules() - bounds.1.as_joules().max(10.0 + half)).abs() < 0.01, "{one:?}");
+        let both = sure(&certainty, &[0, 1], 40);
+        assert!(both.bounds.is_none() && (both.ci95.1 - both.ci95.0).as_uj() < 10, "{both:?}");
     }
 }

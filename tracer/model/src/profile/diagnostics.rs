@@ -104,8 +104,13 @@ pub enum DomainDiagnostic {
     SamplesInStep,
     /// CPUs drew less while others were busy as well.
     LessBesideOthers {
-        /// What one of two busy CPUs draws beside what it draws alone.
-        eta: f64,
+        /// What a CPU drew beside the usual number of busy ones, in parts of what it drew alone.
+        part: f64,
+    },
+    /// The counter shows more variation than the functions' powers, their times and the counter's own steps explain.
+    LackOfFit {
+        /// How many times as much (mean squares).
+        times: f64,
     },
     /// The counter was below the idle power while something ran.
     IdleAboveCounter {
@@ -220,6 +225,7 @@ impl DomainDiagnostic {
             Self::ModelCpuTime { .. } => "model-cpu-time",
             Self::SamplesInStep => "sampling-aliased",
             Self::LessBesideOthers { .. } => "cpu-contention",
+            Self::LackOfFit { .. } => "power-varies",
             Self::IdleAboveCounter { .. } => "idle-above-counter",
             Self::MeterLag { .. } => "meter-lag",
         }

@@ -90,10 +90,15 @@ fn domain_fact(what: &DomainDiagnostic) -> String {
         }
         DomainDiagnostic::ModelCpuTime { failed } => model_cpu_time(failed),
         DomainDiagnostic::SamplesInStep => SAMPLES_IN_STEP.to_owned(),
-        DomainDiagnostic::LessBesideOthers { eta } => format!(
-            "each CPU drew up to {:.0} % less while others were busy as well (they share cores, a clock or turbo; the recording does not \
-             say which), and functions' time counts by that",
-            50.0 * (1.0 - eta)
+        DomainDiagnostic::LessBesideOthers { part } => format!(
+            "each CPU drew {:.0} % less while others were busy as well (they share cores, memory, a clock or turbo), and functions are \
+             charged by that",
+            100.0 * (1.0 - part)
+        ),
+        DomainDiagnostic::LackOfFit { times } => format!(
+            "the same functions drew different power at different times (readings stray {:.1} times as much as can be explained), so \
+             intervals are wider",
+            times.sqrt()
         ),
         DomainDiagnostic::IdleAboveCounter { negative } => format!(
             "while something ran, the counter was below the idle power in part of the run; {negative} were charged as negative shares. \
@@ -134,15 +139,14 @@ fn no_reading(missing_ns: u64, of_ns: u64, reasons: &[GapReason]) -> String {
 }
 
 fn model_cpu_time(failed: &[ValidityCheck]) -> String {
-    let text = |check: &ValidityCheck| match check {
-        ValidityCheck::CrossValidation => "watts predict no other part of the run",
-        ValidityCheck::ConditionNumber => "the times of some functions depend on each other",
-        ValidityCheck::SplitHalf => "two halves of the run show different watts",
+    let varies = failed.contains(&ValidityCheck::Fluctuation);
+    let reason = if varies {
+        "power differs from moment to moment while the same functions run"
+    } else {
+        "functions alternate faster than they are sampled, or always run in the same proportion"
     };
-    let reasons: Vec<&str> = failed.iter().map(text).collect();
-    let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
     format!(
-        "the run does not show how much power each function draws{reasons}, so functions that ran at the same time are split by CPU time \
+        "the run does not show how much power each function draws ({reason}), so functions that ran at the same time are split by CPU time \
          alone"
     )
 }

@@ -88,9 +88,10 @@ fn of_domain() -> Vec<DomainDiagnostic> {
         D::GpuSplit(split(SplitBy::Waits, None)),
         D::GpuSplit(split(SplitBy::Kernels { crowded: 0.5, whole: true }, Some(fit))),
         D::GpuNotToldApart { names: vec![word()] },
-        D::ModelCpuTime { failed: vec![ValidityCheck::SplitHalf] },
+        D::ModelCpuTime { failed: vec![ValidityCheck::Fluctuation] },
         D::SamplesInStep,
-        D::LessBesideOthers { eta: 0.5 },
+        D::LessBesideOthers { part: 0.75 },
+        D::LackOfFit { times: 4.0 },
         D::IdleAboveCounter { negative: MicroJoules::from_uj(5) },
         D::MeterLag { late_ns: 5, fit: 0.9, unshifted: 0.5 },
     ]

@@ -1,0 +1,300 @@
+//! The columns of a domain's regression: which paths have a power of their own.
+//!
+//! What draws alike is not decreed but found out, as finely as the run supports. From the innermost functions outwards, a path is a column if
+//!
+//! * it has enough of the domain's time, and
+//! * samples show when it ran: from every other sample alone and from the rest alone its seconds in windows come out alike (a split-half
+//!   reliability: Spearman 1910, Brown 1910). Functions that alternate faster than samples come fail here; in windows each of them seems to come and
+//!   go, but that is chance, and powers fitted to it would be wrong and sure.
+//!
+//! The time of any other path is pooled with its caller's, which is then asked the same. A caller whose callees cannot be told
+//! apart so has the right energy, and its callees divide it by time; how far that may be wrong is `Pool`.
+//!
+//! Leaves out what the powers are (`fit`).
+
+use super::paths::{OTHER, PathId, PathTree};
+use crate::between_samples::markov_bridge::Part;
+use crate::power_model::design::Windows;
+use crate::time::pieces::NOBODY;
+
+/// Paths with less than this part of the domain's time have no power of their own: 200 columns at most.
+const SMALLEST_PART: f64 = 0.005;
+/// Least correlation of the seconds that odd and even samples show.
+const RELIABLE: f64 = 0.3;
+/// Reliability is asked of windows, and of so many together: slow changes show only there.
+const TOGETHER: u32 = 8;
+
+/// Sum of the squares of the parts of call paths in a column: less than this, and none of them has nearly all of it.
+const SHARED: f64 = 0.8;
+
+/// The number of a column.
+pub(crate) type ColumnId = u32;
+
+/// The columns of a domain.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Columns {
+    /// Where each column's pool ends: the outermost path in it.
+    pub(crate) paths: Vec<PathId>,
+    /// The column of each path.
+    of_path: Vec<ColumnId>,
+    /// Seconds of each column.
+    seconds: Vec<f64>,
+    /// Each path's part of its column's time.
+    part: Vec<f64>,
+}
+
+/// Seconds of a path in one window, as odd and as even samples show them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Halves {
+    window: u32,
+    odd: f64,
+    even: f64,
+}
+
+/// A path, and everything that is pooled with it.
+#[derive(Clone, Debug, Default)]
+struct Pool {
+    seconds: f64,
+    halves: Vec<Halves>,
+}
+
+impl Pool {
+    fn add(&mut self, window: u32, odd: f64, even: f64) {
+        self.seconds += f64::midpoint(odd, even);
+        match self.halves.last_mut() {
+            Some(last) if last.window == window => {
+                last.odd += odd;
+                last.even += even;
+            }
+            _ => self.halves.push(Halves { window, odd, even }),
+        }
+    }
+
+    /// Takes in what cannot stand alone.
+    fn absorb(&mut self, mut other: Self) {
+        self.seconds += other.seconds;
+        self.halves.append(&mut other.halves);
+    }
+
+    /// One entry a window.
+    fn merge(&mut self) {
+        self.halves.sort_by_key(|halves| halves.window);
+        self.halves.dedup_by(|again, kept| {
+            let same = again.window == kept.window;
+            if same {
+                kept.odd += again.odd;
+                kept.even += again.even;
+            }
+            same
+        });
+    }
+
+    /// Whether odd and even samples agree when it ran, at either scale.
+    fn is_reliable(&self, seconds: &[f64]) -> bool {
+        [1, TOGETHER].into_iter().any(|together| self.correlation(seconds, together) >= RELIABLE)
+    }
+
+    /// The correlation, over windows (so many of them together), of the part of the domain's time that odd samples give it with the part that
+    /// even samples give it; `seconds` is everybody's. 1 where nothing varies.
+    fn correlation(&self, seconds: &[f64], together: u32) -> f64 {
+        let in_block = |block: u32| -> f64 {
+            let first = (block * together) as usize;
+            seconds.iter().skip(first).take(together as usize).sum()
+        };
+        let all: f64 = seconds.iter().sum();
+        let (mut odd, mut even) = (0.0, 0.0);
+        let (mut odd_odd, mut odd_even, mut even_even) = (0.0, 0.0, 0.0);
+        for block in self.halves.chunk_by(|a, b| a.window / together == b.window / together) {
+            let of = |value: fn(&Halves) -> f64| block.iter().map(value).sum::<f64>();
+            let (o, e) = (of(|halves| halves.odd), of(|halves| halves.even));
+            let whole = block.first().map_or(0.0, |first| in_block(first.window / together));
+            if whole > 0.0 {
+                (odd, even) = (odd + o, even + e);
+                odd_odd += o * o / whole;
+                odd_even += o * e / whole;
+                even_even += e * e / whole;
+            }
+        }
+        let (odd_odd, odd_even, even_even) =
+            (odd_odd - odd * odd / all, odd_even - odd * even / all, even_even - even * even / all);
+        let scale = (odd_odd * even_even).sqrt();
+        if scale > 1e-9 * all { odd_even / scale } else { 1.0 }
+    }
+}
+
+impl Columns {
+    /// Of a domain, from the parts of its time, ordered by interval.
+    pub(crate) fn of(tree: &PathTree, parts: &[Part], windows: &Windows) -> Self {
+        let mut pools = vec![Pool::default(); tree.len()];
+        let mut seconds = vec![0.0; windows.len()];
+        for part in parts {
+            let Some(window) = windows.of(part.interval) else { continue };
+            let time = part.seconds();
+            seconds[window as usize] += time;
+            let (odd, even) = part.odd_and_even();
+            let (odd, even) = (tree.of_owner(odd), tree.of_owner(even));
+            pools[odd as usize].add(window, time, 0.0);
+            pools[even as usize].add(window, 0.0, time);
+        }
+        let own: Vec<f64> = pools.iter().map(|pool| pool.seconds).collect();
+        Self::pooled(tree, pools, &own, &seconds)
+    }
+
+    fn pooled(tree: &PathTree, mut pools: Vec<Pool>, own: &[f64], seconds: &[f64]) -> Self {
+        let least = SMALLEST_PART * seconds.iter().sum::<f64>();
+        let (mut paths, mut time) = (vec![], vec![]);
+        let mut is_column = vec![false; tree.len()];
+        for path in (0..tree.len()).rev() {
+            let mut pool = std::mem::take(&mut pools[path]);
+            if pool.seconds <= 0.0 {
+                continue;
+            }
+            pool.merge();
+            let id = PathId::try_from(path).unwrap_or(OTHER);
+            let parent = tree.parent(id);
+            let stands = pool.seconds >= least && pool.is_reliable(seconds);
+            if stands || parent == id {
+                is_column[path] = true;
+                paths.push(id);
+                time.push(pool.seconds);
+            } else {
+                pools[parent as usize].absorb(pool);
+            }
+        }
+        let column_of = |path: PathId| {
+            let pool = tree.upwards(path).find(|&path| is_column[path as usize]);
+            pool.and_then(|pool| paths.iter().position(|&path| path == pool)).unwrap_or(0)
+        };
+        let number = |path: usize| PathId::try_from(path).unwrap_or(OTHER);
+        let mut of_path = vec![0; tree.len()];
+        // A caller comes before what it calls, and only a column differs from its caller.
+        for path in 0..tree.len() {
+            let parent = tree.parent(number(path)) as usize;
+            of_path[path] =
+                if is_column[path] || parent == path { column_of(number(path)) } else { of_path[parent] };
+        }
+        let part = own
+            .iter()
+            .zip(&of_path)
+            .map(|(own, &column)| own / time.get(column).copied().unwrap_or(f64::MAX));
+        let part = part.collect();
+        let of_path = of_path.into_iter().map(|column| ColumnId::try_from(column).unwrap_or(0)).collect();
+        Self { paths, of_path, seconds: time, part }
+    }
+
+    /// All of them as one, where powers cannot be told apart.
+    pub(crate) fn together(mut self, tree: &PathTree) -> Self {
+        let whole: f64 = self.seconds.iter().sum();
+        for path in 0..tree.len() {
+            let id = PathId::try_from(path).unwrap_or(OTHER);
+            let column = self.of_path(id) as usize;
+            let of_column = self.seconds.get(column).copied().unwrap_or(0.0);
+            self.part
+                .get_mut(path)
+                .into_iter()
+                .for_each(|part| *part *= of_column / whole.max(f64::MIN_POSITIVE));
+        }
+        self.of_path.fill(0);
+        self.paths.truncate(1);
+        self.seconds = vec![whole];
+        self
+    }
+
+    /// Whether most of the time is in columns that call paths share by halves or in more parts.
+    pub(crate) fn is_shared(&self) -> bool {
+        let mut squares = vec![0.0; self.len()];
+        for (part, &column) in self.part.iter().zip(&self.of_path) {
+            squares.get_mut(column as usize).into_iter().for_each(|sum| *sum += part * part);
+        }
+        let shared: f64 = self
+            .seconds
+            .iter()
+            .zip(&squares)
+            .filter(|(_, square)| **square < SHARED)
+            .map(|(time, _)| time)
+            .sum();
+        shared > 0.5 * self.seconds.iter().sum::<f64>()
+    }
+
+    /// Number of columns.
+    pub(crate) const fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// The column of a path.
+    pub(crate) fn of_path(&self, path: PathId) -> ColumnId {
+        self.of_path.get(path as usize).copied().unwrap_or(0)
+    }
+
+    /// A path's part of its column's time: less than 1 where it is pooled with others.
+    pub(crate) fn part(&self, path: PathId) -> f64 {
+        self.part.get(path as usize).copied().unwrap_or(0.0)
+    }
+}
+
+impl Part {
+    /// The owners that odd samples alone, and even samples alone, would give its time to: neighbours are one of each.
+    fn odd_and_even(&self) -> (u32, u32) {
+        let right = if self.right == NOBODY { self.left } else { self.right };
+        let behind_is_odd = self.gap % 2 == 1;
+        if behind_is_odd == self.reversed { (self.left, right) } else { (right, self.left) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Columns, Halves, Pool};
+    use crate::power_model::paths::PathTree;
+
+    fn pool(halves: impl Fn(u32) -> (f64, f64)) -> Pool {
+        let mut pool = Pool::default();
+        for window in 0..200 {
+            let (odd, even) = halves(window);
+            pool.add(window, odd, even);
+        }
+        pool
+    }
+
+    /// Halves that agree correlate fully, those that are chance not at all, opposite ones negatively; slow changes show in windows together; what
+    /// never varies is known.
+    #[test]
+    fn reliability() {
+        let seconds = vec![1.0; 200];
+        let by = |halves: fn(u32) -> (f64, f64), together| pool(halves).correlation(&seconds, together);
+        let bit = |window: u32, bit: u32| f64::from(window >> bit & 1);
+        assert!((by(|k| (f64::from(k & 1), f64::from(k & 1)), 1) - 1.0).abs() < 1e-9);
+        assert!(by(|k| (f64::from(k & 1), f64::from(k >> 1 & 1)), 1).abs() < 1e-9);
+        assert!(by(|k| (f64::from(k & 1), 1.0 - f64::from(k & 1)), 1) < -0.99);
+        let slow = |k: u32| {
+            let (much, _) = (0.25 + 0.5 * f64::from(k / 100), 0);
+            (much + f64::from(k & 1) * 0.9, much + f64::from(k >> 1 & 1) * 0.9)
+        };
+        assert!(by(slow, 1) < 0.3 && by(slow, 8) > 0.9, "{} {}", by(slow, 1), by(slow, 8));
+        assert!((by(|_| (0.5, 0.5), 1) - 1.0).abs() < 1e-9);
+        assert!(bit(2, 1) > 0.0);
+    }
+
+    /// Entries of one window become one, in order.
+    #[test]
+    fn pools_merge() {
+        let mut pool = Pool::default();
+        pool.add(3, 1.0, 0.0);
+        pool.add(3, 0.0, 1.0);
+        let mut other = Pool::default();
+        other.add(1, 2.0, 2.0);
+        other.add(3, 1.0, 1.0);
+        pool.absorb(other);
+        pool.merge();
+        let of: Vec<_> =
+            pool.halves.iter().map(|&Halves { window, odd, even }| (window, odd, even)).collect();
+        assert_eq!(of, [(1, 2.0, 2.0), (3, 2.0, 2.0)]);
+        assert!((pool.seconds - 4.0).abs() < 1e-9);
+    }
+
+    /// A domain in which nobody ran has no columns.
+    #[test]
+    fn nothing() {
+        let tree = PathTree::default();
+        assert_eq!(Columns::pooled(&tree, vec![], &[], &[]).len(), 0);
+    }
+}

@@ -1,0 +1,59 @@
+//! Whether the windows are what the powers say, held against physics alone.
+//!
+//! ```text
+//! Q = mean of r_k² / (V_k + s_k²)           about 1 where times and the counter explain all that windows stray by
+//! ```
+//!
+//! There is no noise in it that was found in the residuals themselves: a model that explains nothing would find all of them ordinary. φ (`fit`)
+//! says by how much powers differ from window to window, and `chain` for how many windows they stay different. What Q cannot excuse, φ
+//! carries into every interval (`uncertainty`); beyond `MOST_FLUCTUATION` nothing that the powers say is used.
+//!
+//! Leaves out the limits (`profile::validity`).
+
+use super::design::Design;
+use super::fit::Fit;
+use energy_trace_model::profile::validity::ValidityChecks;
+
+/// One window says no more than this about Q.
+const MOST_SQUARE: f64 = 1e4;
+/// Windows this near to each other may stray alike.
+pub(crate) const BLOCK_NS: u64 = 2_000_000_000;
+
+/// What a fit shows.
+pub(crate) fn checks_of(fit: &Fit) -> ValidityChecks {
+    ValidityChecks { misfit: misfit(&fit.residuals, &fit.physical), fluctuation: fit.fluctuation.sqrt() }
+}
+
+/// Q; 1 where there are no windows.
+#[expect(clippy::cast_precision_loss, reason = "a count")]
+fn misfit(residuals: &[f64], physical: &[f64]) -> f64 {
+    let square = |(r, v): (&f64, &f64)| (r * r / v.max(f64::MIN_POSITIVE)).min(MOST_SQUARE);
+    let sum: f64 = residuals.iter().zip(physical).map(square).sum();
+    if residuals.is_empty() { 1.0 } else { sum / residuals.len() as f64 }
+}
+
+/// For how many windows in a row what they stray by stays the same: 1 where each is for itself. It is the variance of sums over half seconds
+/// beside that of windows.
+#[expect(clippy::cast_precision_loss, reason = "a count")]
+pub(crate) fn chain(design: &Design, fit: &Fit) -> f64 {
+    let z: Vec<f64> = fit.residuals.iter().zip(&fit.weights).map(|(r, weight)| r * weight.sqrt()).collect();
+    let blocks = design.windows.blocks(BLOCK_NS);
+    let of_blocks: f64 = blocks.iter().map(|block| z[block.clone()].iter().sum::<f64>().powi(2)).sum();
+    let of_windows: f64 = z.iter().map(|z| z * z).sum();
+    let longest = z.len() as f64 / blocks.len().max(1) as f64;
+    if of_windows > 0.0 { (of_blocks / of_windows).clamp(1.0, longest.max(1.0)) } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::misfit;
+
+    /// What physics explains gives 1; what it does not, more; nothing at all is no misfit.
+    #[test]
+    fn misfits() {
+        assert!((misfit(&[0.1, -0.1], &[0.01, 0.01]) - 1.0).abs() < 1e-12);
+        assert!((misfit(&[0.3, 0.3], &[0.01, 0.01]) - 9.0).abs() < 1e-12);
+        assert!((misfit(&[1e9], &[0.0]) - 1e4).abs() < 1e-9);
+        assert!((misfit(&[], &[]) - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,94 @@
+//! How sure the powers of a fit are, and what that makes of the columns' energies.
+//!
+//! ```text
+//! C  = (XᵀWX + K⁻¹)⁻¹                                 the posterior covariance of powers
+//! B  = Σ_b S_b S_bᵀ,   S_b = Σ_{k in b} W_k r_k x_k   what blocks of half a second show together (clustered sandwich: Liang, Zeger,
+//!                                                     Longitudinal data analysis using generalized linear models, Biometrika 1986)
+//! C* = s C s,          s_c² = max(1, (C B C)_cc / (C XᵀWX C)_cc)
+//! q_kc = w_c x_kc / Σ w x_k,   E_c = Σ_k y_k q_kc,   ∂E_c / ∂w_j = Σ_k y_k q_kc (δ_cj − q_kj) / w_j
+//! cov E = ∂E C* ∂Eᵀ + φ² L Σ_k y_k² q_kc q_kd (δ_cd − q_kc − q_kd + Σ_j q_kj²)
+//! ```
+//!
+//! The last term: powers that differ from window to window by the part φ, for L windows in a row. A sum over all columns has no doubt, since the
+//! sum of a window is the counter's. Leaves out the doubt about times (`split::by_power`).
+
+use crate::power_model::design::{Design, parts};
+use crate::power_model::fit::Fit;
+use crate::power_model::lack_of_fit::{BLOCK_NS, chain};
+use crate::power_model::learn::Model;
+use nalgebra::{DMatrix, DVector};
+
+/// Fewer blocks than this show nothing together.
+const FEWEST_BLOCKS: usize = 4;
+
+/// The covariance of the powers (W²); `None` where the equations have no solution.
+pub(crate) fn of_powers(model: &Model) -> Option<DMatrix<f64>> {
+    let covariance = model.fit.equations(&model.design, &model.prior).factor()?.inverse();
+    let blocks = model.design.windows.blocks(BLOCK_NS);
+    if blocks.len() < FEWEST_BLOCKS {
+        return Some(covariance);
+    }
+    let scores = scores(&model.design, &model.fit, &blocks);
+    let shown = &covariance * (&scores * scores.transpose()) * &covariance;
+    let expected = &covariance * model.fit.observed(&model.design).gram * &covariance;
+    let scale = |c: usize| {
+        let ratio = shown[(c, c)] / expected[(c, c)].max(f64::MIN_POSITIVE);
+        if ratio.is_finite() { ratio.max(1.0).sqrt() } else { 1.0 }
+    };
+    let scale = DMatrix::from_diagonal(&DVector::from_fn(model.design.columns, |c, _| scale(c)));
+    Some(&scale * covariance * &scale)
+}
+
+/// S_b of each block, as columns.
+fn scores(design: &Design, fit: &Fit, blocks: &[std::ops::Range<usize>]) -> DMatrix<f64> {
+    let mut scores = DMatrix::zeros(design.columns, blocks.len());
+    for (block, windows) in blocks.iter().enumerate() {
+        for window in windows.clone() {
+            let score = fit.weights[window] * fit.residuals[window];
+            design.row(window).iter().for_each(|&(c, x)| scores[(c, block)] += score * x);
+        }
+    }
+    scores
+}
+
+/// The covariance of the columns' energies, in parts of these, row by row. `charged` is what each column was charged with.
+pub(crate) fn relative(model: &Model, charged: &[f64]) -> Vec<f64> {
+    let n = model.design.paths;
+    let Some(of_powers) = of_powers(model) else { return vec![0.0; n * n] };
+    let (slope, own) = slopes(model);
+    let covariance = &slope * of_powers * slope.transpose() + own;
+    let energies = model.design.energies(&model.fit.watts);
+    let of = |c: usize, d: usize| {
+        let scale = energies[c] * energies[d];
+        if scale.abs() > f64::MIN_POSITIVE { covariance[(c, d)] / scale } else { 0.0 }
+    };
+    let mut relative: Vec<f64> = (0..n * n).map(|at| of(at / n, at % n)).collect();
+    // Whether power lags behind what runs, or the counter behind power, no run shows: charged is the one, and shown the other.
+    let lag = (model.lag_ns > 0).then(|| charged.to_vec());
+    for other in model.alternatives.iter().chain(&lag) {
+        let apart = |c: usize| {
+            if energies[c].abs() > f64::MIN_POSITIVE { (energies[c] - other[c]) / energies[c] } else { 0.0 }
+        };
+        relative.iter_mut().enumerate().for_each(|(at, sum)| *sum += apart(at / n) * apart(at % n));
+    }
+    relative
+}
+
+/// ∂E / ∂w by call path and column, and the covariance that powers which differ from window to window make.
+fn slopes(model: &Model) -> (DMatrix<f64>, DMatrix<f64>) {
+    let (design, fit) = (&model.design, &model.fit);
+    let n = design.paths;
+    let (mut slope, mut own) = (DMatrix::zeros(n, design.columns), DMatrix::zeros(n, n));
+    for (row, joules) in design.rows() {
+        let parts = parts(row, &fit.watts);
+        let squares: f64 = parts.iter().map(|(_, q)| q * q).sum();
+        for &(c, q) in &parts {
+            for &(d, p) in &parts {
+                let same = f64::from(u8::from(c == d));
+                slope[(c % n, d)] += joules * q * (same - p) / fit.watts[d];
+                own[(c % n, d % n)] += joules * joules * q * p * (same - q - p + squares);
+            }
+        }
+    }
+    (slope, own * (fit.fluctuation * chain(design, fit)))
+}
