@@ -19,4 +19,5 @@ pub mod process;
 pub mod processes;
 pub mod random;
 pub mod report;
+pub mod schema;
 pub mod work;

@@ -15,6 +15,7 @@ use energy_trace_model::units::MicroJoules;
 use energy_trace_report::json::{self, JsonOptions};
 use energy_trace_report::table::{self, TableOptions};
 use energy_trace_tests::random::Random;
+use energy_trace_tests::schema::Schema;
 use serde_json::Value;
 
 const MINUTE: u64 = 60 * SECOND;
@@ -167,10 +168,8 @@ fn reports_say_what_was_found() {
     let mut out = Vec::new();
     json::write(&mut out, &profile, &JsonOptions::default()).unwrap();
     let report: Value = serde_json::from_slice(&out).unwrap();
-    let schema =
-        serde_json::from_str(include_str!("../../../tracer/report/data/report-1.schema.json")).unwrap();
-    let errors: Vec<String> =
-        jsonschema::draft202012::new(&schema).unwrap().iter_errors(&report).map(|e| e.to_string()).collect();
+    let schema = Schema::parse(include_str!("../../../tracer/report/data/report-1.schema.json")).unwrap();
+    let errors = schema.errors(&report);
     assert!(errors.is_empty(), "{errors:?}");
     let found = &report["ledger"][0]["weights"];
     assert_eq!(found["used"], false);
