@@ -162,24 +162,34 @@ fn threads_side_by_side() {
     }
 }
 
-/// Functions of half a millisecond, which 99 Hz cannot tell apart: all together no worse than giving each the mean power of 20 W, and in
-/// most runs the reader is told, by the domain's warning or by bounds on the functions.
+/// Functions of half a millisecond, which 99 Hz cannot tell apart. Over ten runs they are no more wrong than if each were given the mean power
+/// of 20 W; in most runs the reader is told, by the domain's warning or by bounds on the functions; and a run that tells nothing is right.
 #[test]
 fn too_fast_to_see() {
+    let together =
+        |errors: &[f64; 3]| errors.iter().zip(FUNCTIONS).map(|(e, watts)| e.abs() * watts).sum::<f64>();
     let by_mean = FUNCTIONS.map(|watts| 100.0 * (20.0 - watts) / watts);
-    let mut told = 0;
+    let (mut told, mut worse) = (0, 0.0);
     for seed in 0..10 {
         let stretches = side_by_side(MS / 2, MS / 4, 10 * SECOND, &mut Random(seed));
         let world = World { stretches, length: 10 * SECOND, sockets: 1 };
         let (each, _) = errors(&world, seed, 99);
-        let together =
-            |errors: &[f64]| errors.iter().zip(FUNCTIONS).map(|(e, watts)| e.abs() * watts).sum::<f64>();
-        assert!(together(&each) <= 1.1 * together(&by_mean), "seed {seed}: {each:?}");
+        worse += together(&each) / together(&by_mean) / 10.0;
         let profile = attribute(&world.recording(seed, 99), &Options::default());
         let warned = profile.diagnostics.iter().any(|found| found.code() == "model-cpu-time");
         let columns = profile.certainty.domains.iter().flat_map(|domain| &domain.columns);
-        told += usize::from(warned || columns.into_iter().any(|column| !column.identified));
+        let doubted = warned || columns.into_iter().any(|column| !column.identified);
+        println!(
+            "seed {seed}: {:.3} of the mean's error, told: {doubted}",
+            together(&each) / together(&by_mean)
+        );
+        assert!(
+            doubted || each.iter().all(|error| error.abs() <= 20.0),
+            "seed {seed}, nothing told: {each:?}"
+        );
+        told += usize::from(doubted);
     }
+    assert!(worse <= 1.0, "{worse} of the mean's error");
     assert!(told > 5, "told in {told} of 10 runs");
 }
 
