@@ -77,11 +77,11 @@ fn inlined_functions_and_lines() {
     let source = std::fs::read_to_string(tests_dir().join("workloads/inlined.rs")).unwrap();
     let hot = 1 + source.lines().position(|line| line.contains("this line is hot")).unwrap();
 
-    let plain = record(&place, &[], &[path, "2"]);
+    let plain = record(&place, &[], &[path, "1"]);
     assert!(leaves(&plain, path, "outermost").len() > 5, "{:?}", plain.frames);
     assert!(plain.frames.iter().all(|frame| frame.kind != FrameKind::Inlined));
 
-    let recording = record(&place, &["--inlines"], &[path, "2"]);
+    let recording = record(&place, &["--inlines"], &[path, "1"]);
     let stacks = leaves(&recording, path, "innermost");
     assert!(stacks.len() > 5, "{:?}", recording.frames);
     let mut lines = 0;
@@ -107,14 +107,14 @@ fn split_debug_files() {
     let program = compile(&place, "split", &["-C", "link-arg=-Wl,--build-id"]);
     let debug = split(&program);
     let path = program.to_str().unwrap();
-    let recording = record(&place, &["--inlines"], &[path, "2"]);
+    let recording = record(&place, &["--inlines"], &[path, "1"]);
     assert!(!leaves(&recording, path, "innermost").is_empty(), "{:?}", recording.frames);
 
     // Of another build: as if there were none.
     let mut bytes = std::fs::read(&debug).unwrap();
     bytes.push(0);
     std::fs::write(&debug, bytes).unwrap();
-    let recording = record(&place, &["--inlines"], &[path, "2"]);
+    let recording = record(&place, &["--inlines"], &[path, "1"]);
     assert!(leaves(&recording, path, "innermost").is_empty());
     let nameless = |stack: &Vec<&Frame>| stack.iter().any(|frame| frame.name.starts_with("split+0x"));
     assert!(stacks(&recording).iter().any(nameless), "{:?}", recording.frames);
@@ -134,7 +134,7 @@ fn files_of_a_container() {
     let root = place.path("root");
     std::fs::create_dir(&root).unwrap();
     let script = format!(
-        "mount --bind {root} {root} && mount --make-private {root} && mount -t tmpfs none {root} && cp {program} {debug} {root}/ && exec chroot {root} /inside 2",
+        "mount --bind {root} {root} && mount --make-private {root} && mount -t tmpfs none {root} && cp {program} {debug} {root}/ && exec chroot {root} /inside 1",
         root = root.display(),
         program = program.display(),
         debug = debug.display()
@@ -156,7 +156,7 @@ fn deleted_files() {
     let place = place();
     let program = compile(&place, "deleted", &[]);
     let path = program.to_str().unwrap();
-    let script = format!("{path} 2.5 & sleep 1; rm {path}; wait");
+    let script = format!("{path} 2 & sleep 0.7; rm {path}; wait");
     let recording = record(&place, &[], &["sh", "-c", &script]);
     assert!(!program.exists());
     assert!(!leaves(&recording, path, "outermost").is_empty(), "{:?}", recording.frames);
@@ -201,7 +201,7 @@ fn names_of_cpython() {
             let place = place();
             std::fs::write(
                 place.path("spin.py"),
-                "import time\ndef busy(n):\n    s = 0\n    for i in range(n): s += i * i\n    return s\nwhile time.process_time() < 1.5: busy(3000)\n",
+                "import time\ndef busy(n):\n    s = 0\n    for i in range(n): s += i * i\n    return s\nwhile time.process_time() < 0.8: busy(3000)\n",
             )
             .unwrap();
             let script = place.path("spin.py");

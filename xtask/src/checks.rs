@@ -1,9 +1,9 @@
 //! Everything that CI runs, in the order in which it fails fastest.
 //!
-//! Three test programs (`tests/README.md`). `offline` and the unit tests run beside each other. `gpu` runs two tests at a time: they wait for
-//! simulated hardware. `live` runs one at a time: it measures energy and CPU time of real programs. Clippy compiles everything once more, so
-//! it takes the time in which GPU tests wait. A lock keeps a second `cargo xtask test` of the same user waiting. Measurements and
-//! long matrices are `--all`.
+//! Three test programs (`tests/README.md`). `offline` and the unit tests run beside each other. `gpu` runs three tests at a time: they wait
+//! for simulated hardware. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine;
+//! those of its rooms that do neither (`SIDE_BY_SIDE`) run beside each other first. Clippy checks everything once more, so it takes the time
+//! in which GPU tests wait. A lock keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;
@@ -31,6 +31,32 @@ pub(crate) struct Options {
 const BY_NAME: [&str; 4] =
     ["rows_of_given_files", "write_rows_of_this_kernel", "ten_minutes", "rules::target"];
 
+/// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
+/// there is. A test that is in none of them runs alone.
+const SIDE_BY_SIDE: [&str; 7] = [
+    "cli::",
+    "session::launch::",
+    "session::limits::",
+    "session::outputs::",
+    "session::privileges::",
+    "session::signals::",
+    "symbols::",
+];
+
+/// Packages that can be built before there are BPF programs, whose build uses one CPU only. Of them cargo chooses the same features as of all.
+const WITHOUT_BPF: [&str; 7] = [
+    "energy-trace-attribution",
+    "energy-trace-cupti",
+    "energy-trace-model",
+    "energy-trace-report",
+    "energy-trace-tests",
+    "nvml-sim",
+    "simgpu",
+];
+
+/// How many tests of `gpu`, and of those rooms, run at a time.
+const AT_A_TIME: &str = "3";
+
 /// Cargo finds in less that there is nothing left to build.
 const AFTER_THE_LOCK: Duration = Duration::from_secs(10);
 
@@ -50,44 +76,82 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     heading("house rules (tidy)");
     tidy::task(workspace)?;
     portable::check(workspace)?;
-    heading("BPF programs");
-    bpf::build(workspace, &tools, Warnings::Denied)?;
-    heading("the product and the simulated hardware");
-    cargo(workspace, &["build", "--quiet"], &[], &[])?;
-    cargo(workspace, &["test", "--quiet", "--no-run", "--lib", "--bins", "--tests"], &[], &[])?;
+    heading("BPF programs, and beside them what does not hold them");
+    build_probes(workspace, &tools)?;
+    heading("the product, the simulated hardware and the tests");
+    // One command: cargo would choose other features for the product alone, and build what they change again.
+    cargo(workspace, &["build", "--quiet", "--lib", "--bins", "--tests"], &[], &[])?;
     let _alone = wait_for_other_runs(workspace)?;
-    heading("unit tests and offline tests, beside each other");
-    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get).to_string();
+    let failed = run_tests(workspace, options, &heading);
+    heading("done");
+    failed.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// The BPF programs, and beside them `WITHOUT_BPF`.
+fn build_probes(workspace: &Workspace, tools: &setup::Tools) -> Result<()> {
+    std::thread::scope(|scope| {
+        let packages: Vec<_> = WITHOUT_BPF.iter().flat_map(|name| ["--package", name]).collect();
+        let words = [&["build", "--quiet", "--locked", "--lib", "--tests"], packages.as_slice()].concat();
+        let others = scope.spawn(move || run(workspace.cargo().args(words)));
+        bpf::build(workspace, tools, Warnings::Denied)?;
+        others.join().map_err(|_| anyhow!("the thread of the other packages panicked"))?
+    })
+}
+
+/// Everything that is built by now, and clippy; what failed.
+fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -> Vec<anyhow::Error> {
     let mut failed = Vec::new();
+    let all = options.all.then_some(("ENERGY_TRACE_ALL", "1"));
     let mut test = |targets: &[&str], harness: &[&str], threads: &str| {
         let words: Vec<_> = [&["test", "--no-fail-fast"], targets].concat();
-        let all = options.all.then_some(("ENERGY_TRACE_ALL", "1"));
         let env: Vec<_> = all.into_iter().chain([("RUST_TEST_THREADS", threads)]).collect();
         failed.extend(cargo(workspace, &words, harness, &env).err());
     };
+    heading("unit tests and offline tests, beside each other");
+    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get).to_string();
     test(&["--lib", "--bins", "--test", "offline"], &[], &cpus);
-    heading("on the simulated GPU, two at a time; clippy beside them");
-    let clippy = std::thread::scope(|scope| {
-        let clippy = scope.spawn(|| clippy(workspace));
-        test(&["--test", "gpu"], &[], "2");
-        clippy.join()
+    heading("on the simulated GPU, three at a time; clippy and the tests of the tasks beside them");
+    let others = std::thread::scope(|scope| {
+        let others = scope.spawn(|| [clippy(workspace), test_tasks(workspace)]);
+        test(&["--test", "gpu"], &[], AT_A_TIME);
+        others.join()
     });
+    heading("live, three at a time");
+    test(&["--test", "live"], &SIDE_BY_SIDE, AT_A_TIME);
     heading("live, one at a time");
-    test(&["--test", "live"], &[], "1");
+    test(&["--test", "live"], &skip(&SIDE_BY_SIDE), "1");
     if options.all {
         heading("slow ones");
-        let skip: Vec<_> = BY_NAME.iter().flat_map(|name| ["--skip", name]).collect();
-        let slow = [&["--ignored"], skip.as_slice()].concat();
+        let slow = [&["--ignored"], skip(&BY_NAME).as_slice()].concat();
         test(&["--test", "offline", "--test", "gpu", "--test", "live"], &slow, "1");
     }
-    failed.extend(clippy.map_or_else(|_| Some(anyhow!("clippy's thread panicked")), Result::err));
-    heading("done");
-    failed.into_iter().next().map_or(Ok(()), Err)
+    match others {
+        Ok(others) => failed.extend(others.into_iter().filter_map(Result::err)),
+        Err(_) => failed.push(anyhow!("the thread of clippy panicked")),
+    }
+    failed
+}
+
+/// The harness's words that leave out tests with these in their names.
+fn skip(names: &[&'static str]) -> Vec<&'static str> {
+    names.iter().flat_map(|&name| ["--skip", name]).collect()
 }
 
 /// Lints while tests mostly wait, with what CPU time they leave. It begins when they have let go of cargo's lock on the build folder.
 fn clippy(workspace: &Workspace) -> Result<()> {
     std::thread::sleep(AFTER_THE_LOCK);
+    let mut clippy = nice_cargo(workspace);
+    clippy.args(["clippy", "--quiet", "--workspace", "--locked", "--all-targets", "--keep-going"]);
+    run(clippy.args(["--", "-D", "warnings"]))
+}
+
+/// This program's own unit tests. Alone, as it was built: among the others it would be built once more with their features.
+fn test_tasks(workspace: &Workspace) -> Result<()> {
+    run(nice_cargo(workspace).args(["test", "--package", "xtask", "--locked"]))
+}
+
+/// Cargo with the CPU time that others leave.
+fn nice_cargo(workspace: &Workspace) -> Command {
     let cargo = workspace.cargo();
     let mut nice = Command::new("nice");
     nice.args(["-n", "19"]).arg(cargo.get_program()).args(cargo.get_args()).current_dir(workspace.root());
@@ -97,8 +161,7 @@ fn clippy(workspace: &Workspace) -> Result<()> {
             None => nice.env_remove(name),
         };
     }
-    nice.args(["clippy", "--quiet", "--workspace", "--locked", "--all-targets", "--keep-going"]);
-    run(nice.args(["--", "-D", "warnings"]))
+    nice
 }
 
 /// A shell that starts this in the background leaves SIGINT and SIGQUIT ignored, the tests' own children would inherit that, and those
@@ -112,10 +175,10 @@ fn restore_signals() -> Result<()> {
     Ok(())
 }
 
-/// Always of the whole workspace: of a part of it cargo would choose other features, and build what they change again.
+/// Always of all packages but this one: of a part of them cargo would choose other features, and build what they change again.
 fn cargo(workspace: &Workspace, words: &[&str], behind: &[&str], env: &[(&str, &str)]) -> Result<()> {
     let mut cargo = workspace.cargo();
-    cargo.args(words).args(["--workspace", "--locked"]);
+    cargo.args(words).args(["--workspace", "--exclude", "xtask", "--locked"]);
     if !behind.is_empty() {
         cargo.arg("--").args(behind);
     }

@@ -1,19 +1,30 @@
 //! The main job on a real program: a small PyTorch training under energy-trace.
 
 use crate::command::{find, is_root};
-use crate::frameworks::SYSTEM_PYTHON;
+use crate::frameworks::{self, SYSTEM_PYTHON};
 use crate::product;
-use crate::setup::Purpose;
+use crate::setup::{self, Purpose};
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use std::process::Command;
 
 /// OpenMP threads that wait by spinning would be most of the picture on a shared machine.
 const OPENMP_SLEEPS: &str = "OMP_WAIT_POLICY=passive";
 
+/// The product, and PyTorch beside it: apt waits for disks and networks while compilers compute. Set-up comes before both, because two at a
+/// time do not get on in apt.
+fn build(workspace: &Workspace) -> Result<()> {
+    setup::run(workspace, Purpose::Build)?;
+    std::thread::scope(|scope| {
+        let torch = scope.spawn(|| frameworks::install_torch(workspace));
+        product::build(workspace, Purpose::Build)?;
+        torch.join().map_err(|_| anyhow!("the thread that installs PyTorch panicked"))?
+    })
+}
+
 /// `cargo xtask demo`: the results lie in the folder where it is run.
 pub(crate) fn task(workspace: &Workspace, seconds: u32) -> Result<()> {
-    product::build(workspace, Purpose::Demo)?;
+    build(workspace)?;
     let example = workspace.root().join("examples/torch_training.py");
     let mut command = match is_root() {
         true => Command::new("env"),

@@ -67,15 +67,23 @@ const SCAPHANDRE: &str = "1.0.0";
 const WHEELS_FOR: std::ops::RangeInclusive<u32> = 11..=13;
 
 /// Debian's PyTorch.
-pub(crate) fn torch_packages() -> Vec<Package> {
+fn torch_packages() -> Vec<Package> {
     vec![
         package("python3-torch", "PyTorch for the system's Python, for the example trainings"),
         package("python3-numpy", "PyTorch needs it"),
     ]
 }
 
+/// Installs Debian's PyTorch where the system's Python does not import one.
+pub(crate) fn install_torch(workspace: &Workspace) -> Result<()> {
+    match imports(Path::new(SYSTEM_PYTHON), &["torch", "numpy"]) {
+        true => Ok(()),
+        false => apt::install(&torch_packages(), &workspace.log()),
+    }
+}
+
 /// Whether `python` imports all of `modules`.
-pub(crate) fn imports(python: &Path, modules: &[&str]) -> bool {
+fn imports(python: &Path, modules: &[&str]) -> bool {
     read_output(Command::new(python).arg("-c").arg(format!("import {}", modules.join(", ")))).is_ok()
 }
 

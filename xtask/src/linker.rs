@@ -51,6 +51,14 @@ pub(crate) fn packages(llvm: u32) -> Vec<Package> {
     vec![package(&format!("llvm-{llvm}-dev"), "LLVM, the same as the BPF compiler's, for bpf-linker")]
 }
 
+/// LLVM does the linking, and is a library that is there: what is compiled around it need not be fast. The object is the same byte for byte.
+const QUICK_BUILD: [(&str, &str); 4] = [
+    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
+    ("CARGO_PROFILE_RELEASE_DEBUG", "false"),
+    ("CARGO_PROFILE_RELEASE_LTO", "off"),
+    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "256"),
+];
+
 /// Builds the linker into the cache folder.
 pub(crate) fn install(workspace: &Workspace, llvm: u32) -> Result<PathBuf> {
     let prefix = PathBuf::from(format!("/usr/lib/llvm-{llvm}"));
@@ -76,6 +84,7 @@ pub(crate) fn install(workspace: &Workspace, llvm: u32) -> Result<PathBuf> {
         .arg(format!("llvm-{llvm}"))
         .arg("--root")
         .arg(workspace.tools())
+        .envs(QUICK_BUILD)
         .env("PATH", path)
         .env("LIBRARY_PATH", &library)
         .env("RUSTFLAGS", format!("-C link-arg=-Wl,-rpath,{}", library.display()));

@@ -9,7 +9,7 @@ use crate::toolchain::{self, Compiler, Road};
 use crate::workspace::Workspace;
 use crate::{frameworks, linker};
 use anyhow::{Context as _, Result};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// What a task needs beyond building.
@@ -17,8 +17,6 @@ use std::process::Command;
 pub(crate) enum Purpose {
     /// Only the product.
     Build,
-    /// The product and Debian's PyTorch.
-    Demo,
     /// The product, clippy and rustfmt, and what the live tests run.
     Test,
 }
@@ -37,8 +35,9 @@ const DEBIAN_LLVM: u32 = 22;
 
 /// `cargo xtask setup`.
 pub(crate) fn task(workspace: &Workspace, with_frameworks: bool) -> Result<()> {
-    run(workspace, if with_frameworks { Purpose::Demo } else { Purpose::Build })?;
+    run(workspace, Purpose::Build)?;
     if with_frameworks {
+        frameworks::install_torch(workspace)?;
         frameworks::install(workspace)?;
     }
     Ok(())
@@ -96,11 +95,6 @@ fn wanted(workspace: &Workspace, road: &Road, purpose: Purpose) -> Vec<Package> 
 fn purpose_packages(purpose: Purpose) -> Vec<Package> {
     match purpose {
         Purpose::Build => Vec::new(),
-        Purpose::Demo => match frameworks::imports(Path::new(frameworks::SYSTEM_PYTHON), &["torch", "numpy"])
-        {
-            true => Vec::new(),
-            false => frameworks::torch_packages(),
-        },
         Purpose::Test => [
             ("fusermount3", "fuse3", "mounts the simulated powercap tree"),
             ("sudo", "sudo", "tests start commands as another user through it"),
@@ -120,7 +114,7 @@ fn ensure_linker(workspace: &Workspace, llvm: u32) -> Result<PathBuf> {
     }
     apt::install(&linker::packages(llvm), &workspace.log())?;
     eprintln!(
-        "setup: building bpf-linker {} with LLVM {llvm} into {} (about a minute)",
+        "setup: building bpf-linker {} with LLVM {llvm} into {} (up to a minute)",
         linker::VERSION,
         workspace.tools().display()
     );

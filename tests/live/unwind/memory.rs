@@ -15,10 +15,10 @@ const CAP_MIB: &str = "2";
 const PHASES: [(&str, &str); 2] = [("crypto", "libcrypto"), ("query", "libsqlite3")];
 
 const PROGRAM: &str = "
-import ctypes, hashlib, sqlite3, time
+import ctypes, hashlib, sqlite3, sys, time
 def turn(compute):
     # Long enough on a busy machine too: tables are made by a thread that competes with everything else.
-    end, enough = time.monotonic() + 4, time.process_time() + 1.5
+    end, enough = time.monotonic() + 1.5, time.process_time() + 1.2
     while time.monotonic() < end or time.process_time() < enough: compute()
 def crypto(): hashlib.pbkdf2_hmac('sha256', b'p', b's', 5000)
 db = sqlite3.connect(':memory:')
@@ -27,7 +27,7 @@ cxx, data = ctypes.CDLL('libstdc++.so.6'), bytes(1 << 22)
 def query():
     db.execute(count).fetchone()
     cxx._ZSt11_Hash_bytesPKvmm(data, ctypes.c_size_t(len(data)), ctypes.c_size_t(0))
-for _ in range(2):
+for _ in range(int(sys.argv[1])):
     turn(crypto)
     turn(query)
 ";
@@ -48,24 +48,34 @@ fn stack(recording: &Recording, stack: StackId) -> (Vec<&str>, Vec<&str>) {
     (python, native)
 }
 
-/// Each time that a library's turn comes its table is made, in the place of one that is not needed now; until then user space unwinds, and
-/// whole stacks are those of the function that runs. A warning counts it.
-#[test]
-fn tables_make_room_for_each_other() {
+/// Records the program for so many rounds, with these options.
+fn record(options: &[&str], rounds: &str) -> Recording {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
-    let options = ["record", "--power", "none", "--no-svg", "-F", "199", "--unwind-memory", CAP_MIB, "--"];
-    let arguments: Vec<&str> = options.into_iter().chain(["/usr/bin/python3", "-c", PROGRAM]).collect();
-    assert_code(&place.run(&arguments), 0);
-    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    let first = ["record", "--power", "none", "--no-svg", "-F", "199"];
+    let program = ["--", "/usr/bin/python3", "-c", PROGRAM, rounds];
+    assert_code(&place.run(&[&first[..], options, &program].concat()), 0);
+    energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap()
+}
 
-    // For each turn: its function, whole stacks in its library, and stacks that were cut for want of a table.
-    let mut turns: Vec<(&str, u32, u32)> = Vec::new();
+/// What was seen of one function's turn.
+#[derive(Debug)]
+struct Turn<'a> {
+    function: &'a str,
+    /// Whole stacks in the function's library.
+    whole: u32,
+    /// Stacks that were cut for want of a table.
+    cut: u32,
+}
+
+/// The turns in their order. Whole stacks must be those of the function that runs, without a frame of the other's library.
+fn turns(recording: &Recording) -> Vec<Turn<'_>> {
+    let mut turns: Vec<Turn<'_>> = Vec::new();
     for sample in &recording.samples {
-        let (python, native) = stack(&recording, sample.stack);
+        let (python, native) = stack(recording, sample.stack);
         let [.., function] = python[..] else { continue };
         let Some((_, library)) = PHASES.iter().find(|(name, _)| *name == function) else { continue };
-        if turns.last().is_none_or(|(name, ..)| *name != function) {
-            turns.push((function, 0, 0));
+        if turns.last().is_none_or(|turn| turn.function != function) {
+            turns.push(Turn { function, whole: 0, cut: 0 });
         }
         let turn = turns.last_mut().unwrap();
         match sample.status {
@@ -76,16 +86,26 @@ fn tables_make_room_for_each_other() {
                 assert!(nameless || python == ["<module>", "turn", function], "{python:?}");
                 let stranger = |module: &&str| PHASES.iter().any(|(_, l)| l != library && module.contains(l));
                 assert!(!native.iter().any(stranger), "{function} in {native:?}");
-                turn.1 += u32::from(native.iter().any(|module| module.contains(library)));
+                turn.whole += u32::from(native.iter().any(|module| module.contains(library)));
             }
-            StackStatus::Truncated(Truncation::TablesNotReady) => turn.2 += 1,
+            StackStatus::Truncated(Truncation::TablesNotReady) => turn.cut += 1,
             _ => (),
         }
     }
-    assert_eq!(turns.iter().map(|turn| turn.0).collect::<Vec<_>>(), ["crypto", "query", "crypto", "query"]);
-    assert!(turns.iter().all(|(_, whole, _)| *whole > 10), "{turns:?}");
+    turns
+}
+
+/// Each time that a library's turn comes its table is made, in the place of one that is not needed now; until then user space unwinds, and
+/// whole stacks are those of the function that runs. A warning counts it.
+#[test]
+fn tables_make_room_for_each_other() {
+    let recording = record(&["--unwind-memory", CAP_MIB], "2");
+    let turns = turns(&recording);
+    let order: Vec<&str> = turns.iter().map(|turn| turn.function).collect();
+    assert_eq!(order, ["crypto", "query", "crypto", "query"]);
+    assert!(turns.iter().all(|turn| turn.whole > 10), "{turns:?}");
     // Until a table was made again, user space unwound from copies of the stack: nothing was cut for want of it.
-    assert!(turns.iter().all(|(_, _, cut)| *cut == 0), "{turns:?}");
+    assert!(turns.iter().all(|turn| turn.cut == 0), "{turns:?}");
     let copies: u64 = recording.summary.as_ref().unwrap().copies.values().sum();
     assert!(copies > 0, "no table was ever missed");
     let found = &recording.summary.as_ref().unwrap().diagnostics;
@@ -96,14 +116,13 @@ fn tables_make_room_for_each_other() {
     assert!(found.iter().any(is_full), "{found:?}");
 }
 
-/// With the usual cap the same program has nothing dropped, and nothing is said.
+/// With the usual cap the same program has nothing dropped, and nothing is said; stacks in both libraries are whole.
 #[test]
 fn the_usual_cap_is_enough() {
-    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
-    let options = ["record", "--power", "none", "--no-svg", "-F", "199", "--"];
-    let arguments: Vec<&str> = options.into_iter().chain(["/usr/bin/python3", "-c", PROGRAM]).collect();
-    assert_code(&place.run(&arguments), 0);
-    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    let recording = record(&[], "1");
+    let turns = turns(&recording);
+    assert_eq!(turns.iter().map(|turn| turn.function).collect::<Vec<_>>(), ["crypto", "query"]);
+    assert!(turns.iter().all(|turn| turn.whole > 10 && turn.cut == 0), "{turns:?}");
     let found = &recording.summary.as_ref().unwrap().diagnostics;
     assert!(found.iter().all(|found| found.code() != "unwind-tables-full"), "{found:?}");
 }

@@ -49,12 +49,13 @@ fn calls_and_returns() {
     for python in interpreters::supported() {
         let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
         let (python, script) = (python.to_str().unwrap(), script.to_str().unwrap());
-        let arguments = ["record", "--power", "none", "--no-svg", "-F", "997", "--", python, script, "2"];
+        let arguments = ["record", "--power", "none", "--no-svg", "-F", "997", "--", python, script, "1"];
         assert_code(&place.run(&arguments), 0);
         let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
         // Stripped interpreters do not name C functions: only Python's own chain can be compared.
         let named = recording.frames.iter().any(|f| f.name == "map_next");
-        let (mut compared, mut nameless, mut deepest, mut differ) = (0, 0, 0, Vec::new());
+        let (mut compared, mut nameless, mut named_after, mut deepest) = (0, 0, 0, 0);
+        let mut differ = Vec::new();
         for sample in recording
             .samples
             .iter()
@@ -65,11 +66,11 @@ fn calls_and_returns() {
                 continue;
             }
             compared += 1;
-            // The process was gone before it could be seen that the function is still the one that was sampled.
             if has_nameless(&recording, sample.stack) {
                 nameless += 1;
                 continue;
             }
+            named_after += u32::from(nameless > 0);
             deepest = deepest.max(seen.len());
             // C may stand below the innermost Python function: it is about to call, or has returned.
             let can_be =
@@ -86,10 +87,10 @@ fn calls_and_returns() {
             differ[0]
         );
         assert!(compared > 200 && deepest >= 6, "{python}: {compared}, {deepest} deep");
-        assert!(
-            nameless * 100 < compared,
-            "{python}: {nameless} of {compared} with a function that has no name"
-        );
+        // Once the process is gone nobody can see that a function is still the one that was sampled: how many samples that is depends on
+        // how busy the machine is, but they are its last ones.
+        assert_eq!(named_after, 0, "{python}: samples have names behind {nameless} that have none");
+        assert!(nameless * 5 < compared, "{python}: {nameless} of {compared} have no name");
     }
 }
 

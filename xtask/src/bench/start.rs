@@ -6,7 +6,7 @@
 //! keeps it between two looks (`clear_refs`, Documentation/filesystems/proc.rst). Leaves out other profilers.
 
 use super::figures::spread;
-use crate::frameworks::SYSTEM_PYTHON;
+use crate::frameworks::{self, SYSTEM_PYTHON};
 use crate::product;
 use crate::setup::Purpose;
 use crate::workspace::Workspace;
@@ -47,7 +47,8 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let binary = match &options.binary {
         Some(binary) => fs::canonicalize(binary).context("no such energy-trace")?,
         None => {
-            product::build(workspace, Purpose::Demo)?;
+            product::build(workspace, Purpose::Build)?;
+            frameworks::install_torch(workspace)?;
             workspace.binary()
         }
     };

@@ -55,7 +55,8 @@ pub(crate) fn ensure(workspace: &Workspace) -> Result<PathBuf> {
         return Ok(folder);
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    setup::run(workspace, Purpose::Demo)?;
+    setup::run(workspace, Purpose::Build)?;
+    frameworks::install_torch(workspace)?;
     frameworks::make_environments(workspace)?;
     product::build(workspace, Purpose::Build)?;
     missing.into_iter().try_for_each(|program| record(workspace, &folder, program))?;

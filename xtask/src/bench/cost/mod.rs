@@ -14,6 +14,7 @@ mod workloads;
 
 use crate::chain;
 use crate::command::{is_root, read_output};
+use crate::frameworks;
 use crate::product;
 use crate::setup::Purpose;
 use crate::workspace::Workspace;
@@ -53,7 +54,8 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     ensure!(is_root(), "energy-trace loads BPF programs: run this as root");
     let mut binaries = options.binary.clone();
     if binaries.is_empty() {
-        product::build(workspace, Purpose::Demo)?;
+        product::build(workspace, Purpose::Build)?;
+        frameworks::install_torch(workspace)?;
         binaries.push(workspace.binary());
     }
     let folder = workspace.target().join("workloads");
