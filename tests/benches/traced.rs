@@ -35,6 +35,8 @@ struct Options {
     read_hz: Option<u64>,
     jitter: f64,
     details: bool,
+    /// Leaves out the processes that ran beside the programs.
+    alone: bool,
 }
 
 impl Options {
@@ -49,6 +51,7 @@ impl Options {
             read_hz: None,
             jitter: 0.5,
             details: false,
+            alone: false,
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
@@ -60,6 +63,7 @@ impl Options {
                 "--read-hz" => options.read_hz = number(),
                 "--periodic" => options.jitter = 0.0,
                 "--held-out" => options.held_out = true,
+                "--alone" => options.alone = true,
                 "--details" => options.details = true,
                 "--world" | "--only" => options.only = arguments.next(),
                 // What `cargo bench` adds.
@@ -123,11 +127,12 @@ fn main() {
         let Some(trace) = file::read(&path).ok().and_then(Trace::of).filter(|_| !seeds.is_empty()) else {
             continue;
         };
+        let trace = if options.alone { trace.alone() } else { trace };
         for kind in Kind::ALL {
             for &hz in &options.rates {
                 let recorder = Recorder { hz, jitter: options.jitter, read_hz: options.read_hz };
                 let outcomes = outcomes(&trace, kind, recorder, &seeds);
-                println!("{}", table::line(&format!("{name}, watts {}", kind.name()), hz, &outcomes));
+                println!("{}", table::line(&format!("{name}, {}", kind.name()), hz, &outcomes));
                 if options.details {
                     print!("{}", table::details(&outcomes));
                 }

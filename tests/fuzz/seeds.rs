@@ -10,7 +10,7 @@ use energy_trace_model::ids::{
 use energy_trace_model::recording::file::RecordingWriter;
 use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, Header, Library, Name, CpuOwner, Origin, Process,
-    Quality, Reading, Record, SampleEvent, Sample, Scope, Slice, SourceId, StackNode, BackgroundProcess, Summary, Thread, Unsampled, StackStatus,
+    Quality, Reading, Record, Jitter, SampleEvent, Sample, Scope, Slice, SourceId, StackNode, BackgroundProcess, Summary, Thread, Unsampled, StackStatus,
 };
 use energy_trace::unwind::elf::{ElfFacts, read_eh_frame};
 use energy_trace_cupti::wire;
@@ -203,6 +203,7 @@ fn header() -> Header {
         cpu_model: "m".into(),
         sockets: BTreeMap::from([(CpuId::new(0), SocketId::new(0))]),
         sample_hz: 99,
+        jitter: Jitter::NONE,
         sample_event: Some(SampleEvent::Cycles),
         system_wide: false,
         sources: vec![],

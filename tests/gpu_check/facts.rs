@@ -15,8 +15,8 @@ use energy_trace_model::profile::Options;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::read;
 use energy_trace_model::recording::record::{
-    CounterValue, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, Launched, Launches, Process,
-    Record, SampleEvent, StackNode, Summary, Thread,
+    CounterValue, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, Jitter, Launched, Launches,
+    Process, Record, SampleEvent, StackNode, Summary, Thread,
 };
 use energy_trace_report::sentences::{diagnostic, ignored_reason, power_fact, source_note};
 use serde_json::{Value, json};
@@ -193,6 +193,7 @@ fn header() -> Header {
     Header {
         anchor: WallAnchor { ktime: energy_trace::clock::now(), unix_ns: 0 },
         sample_hz: 99,
+        jitter: Jitter::NONE,
         sample_event: Some(SampleEvent::CpuClock),
         ..Header::default()
     }

@@ -354,6 +354,7 @@ const _: () = {
     assert!(size_of::<RawHead>() == 208);
     assert!(size_of::<AddressSpace>() == 12);
     assert!(size_of::<CodeMapping>() == 32);
+    assert!(size_of::<crate::countdown::Countdown>() == 8);
     let words = MAX_FRAMES as usize * NATIVE_WORDS
         + MAX_PYTHON_FRAMES as usize * PYTHON_WORDS
         + MAX_KERNEL_FRAMES as usize;
@@ -363,6 +364,7 @@ const _: () = {
 #[cfg(feature = "user")]
 mod user {
     use super::{AddressSpace, CodeMapping, PythonLayout, Settings};
+    use crate::countdown::Countdown;
 
     // SAFETY: `repr(C)` integers without padding (the asserts above): every bit pattern is a value.
     unsafe impl aya::Pod for Settings {}
@@ -372,4 +374,6 @@ mod user {
     unsafe impl aya::Pod for CodeMapping {}
     // SAFETY: as above.
     unsafe impl aya::Pod for PythonLayout {}
+    // SAFETY: as above, two words of 32 bits.
+    unsafe impl aya::Pod for Countdown {}
 }

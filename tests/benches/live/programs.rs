@@ -110,3 +110,14 @@ pub(crate) fn table(seconds: u32, load: bool) -> Vec<Program> {
     let beside = |program: Program| if load { program.beside(&loaded) } else { program };
     programs.into_iter().map(beside).collect()
 }
+
+/// The same work in each run, some ten seconds of it; with `load` beside other processes and without a CPU to itself.
+pub(crate) fn repeated(load: bool) -> Program {
+    let own = format!("{} 100", python("repeat.py"));
+    if load {
+        let beside = format!("{} 120 {BACKGROUND}-8=8 {BACKGROUND}-20=20", threads());
+        return Program::new("the same work", 1, words(&own)).at(499).beside(&beside);
+    }
+    let alone = process::alone_on(1).join(" ");
+    Program::new("the same work", 2, words(&format!("{alone} {own}"))).at(499)
+}

@@ -12,8 +12,8 @@ use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
     BackgroundProcess, CounterValue, CpuOwner, CutReason, Domain, DomainClass, Header, IdleBaseline,
-    IdleOrigin, Origin, Quality, Reading, RecordingDiagnostic, Sample, SampleEvent, Scope, Slice, SourceId,
-    StackStatus, Summary, Unsampled,
+    IdleOrigin, Jitter, Origin, Quality, Reading, RecordingDiagnostic, Sample, SampleEvent, Scope, Slice,
+    SourceId, StackStatus, Summary, Unsampled,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use energy_trace_report::sentences;
@@ -38,6 +38,7 @@ fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
         anchor: WallAnchor { ktime: start, unix_ns: 0 },
         sockets: [(CpuId::new(0), SocketId::new(0)), (CpuId::new(1), SocketId::new(1))].into(),
         sample_hz: 99,
+        jitter: Jitter::NONE,
         sample_event: Some(SampleEvent::CpuClock),
         ..Header::default()
     };

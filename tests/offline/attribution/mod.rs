@@ -6,5 +6,6 @@ mod conservation;
 mod delegation;
 mod frequency;
 mod gpu;
+mod traced;
 mod validity;
 mod world;

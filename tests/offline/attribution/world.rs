@@ -4,9 +4,9 @@ use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, IdleOrigin, Origin,
-    Process, Quality, Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus, Summary,
-    Thread,
+    CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, IdleOrigin, Jitter,
+    Origin, Process, Quality, Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus,
+    Summary, Thread,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use energy_trace_tests::random::Random;
@@ -178,6 +178,7 @@ fn header(sockets: std::collections::BTreeMap<CpuId, SocketId>, hz: u64) -> Head
         cpu_model: String::new(),
         sockets,
         sample_hz: u32::try_from(hz).unwrap(),
+        jitter: Jitter::NONE,
         sample_event: Some(SampleEvent::CpuClock),
         system_wide: false,
         sources: vec![],

@@ -11,10 +11,11 @@ use object::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Helpers without a lock, by number (include/uapi/linux/bpf.h, v6.18): look-ups by RCU, the CPU's own facts, reads that fail rather than fault,
-/// the stack walk of the kernel, a ring's counters.
-const WITHOUT_LOCK: [(i32, &str); 12] = [
+/// the stack walk of the kernel, a ring's counters, random numbers of the CPU's own.
+const WITHOUT_LOCK: [(i32, &str); 13] = [
     (1, "map_lookup_elem"),
     (5, "ktime_get_ns"),
+    (7, "get_prandom_u32"),
     (8, "get_smp_processor_id"),
     (14, "get_current_pid_tgid"),
     (16, "get_current_comm"),
@@ -197,6 +198,7 @@ fn the_sampler_knows_what_it_touches() {
     let expected = [
         "ADDRESS_SPACES",
         "CHANGES",
+        "COUNTDOWN",
         "FULL_RULES",
         "LOST",
         "MAPPINGS",

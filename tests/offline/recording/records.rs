@@ -6,8 +6,8 @@ use energy_trace_model::ids::{
 };
 use energy_trace_model::recording::record::{
     BackgroundProcess, CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, Frequencies, Header,
-    Name, Origin, Process, Quality, Reading, Record, Sample, SampleEvent, Scope, Slice, SourceId, StackNode,
-    StackStatus, Summary, Thread, Unsampled,
+    Jitter, Name, Origin, Process, Quality, Reading, Record, Sample, SampleEvent, Scope, Slice, SourceId,
+    StackNode, StackStatus, Summary, Thread, Unsampled,
 };
 use energy_trace_model::units::{KiloHertz, MicroJoules};
 
@@ -20,6 +20,7 @@ pub(crate) fn header() -> Header {
         cpu_model: "a CPU".to_owned(),
         sockets: [(CpuId::new(0), SocketId::new(0))].into(),
         sample_hz: 99,
+        jitter: Jitter::NONE,
         sample_event: Some(SampleEvent::CpuClock),
         system_wide: false,
         sources: vec![],

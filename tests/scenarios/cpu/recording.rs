@@ -7,8 +7,8 @@ use energy_trace_model::ids::{
 };
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    BackgroundProcess, Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, IdleOrigin, Origin,
-    Process, Quality, SampleEvent, Scope, SourceId, StackNode, Summary, Thread,
+    BackgroundProcess, Domain, DomainClass, Frame, FrameKind, Header, IdleBaseline, IdleOrigin, Jitter,
+    Origin, Process, Quality, SampleEvent, Scope, SourceId, StackNode, Summary, Thread,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::collections::BTreeMap;
@@ -52,6 +52,7 @@ fn header(sockets: BTreeMap<CpuId, SocketId>, hz: u64) -> Header {
         cpu_model: String::new(),
         sockets,
         sample_hz: hz as u32,
+        jitter: Jitter::NONE,
         sample_event: Some(SampleEvent::CpuClock),
         system_wide: false,
         sources: vec![],

@@ -8,8 +8,8 @@ use energy_trace_model::ids::{DomainId, FrameId, Pid, ProcessKey, StackId, Threa
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
     CounterValue, Domain, DomainClass, Frame, FrameKind, GpuWait, GpuWork, Header, IdleBaseline, IdleOrigin,
-    Launched, Launches, Origin, Process, Quality, Reading, SampleEvent, Scope, SourceId, StackNode, Summary,
-    Thread,
+    Jitter, Launched, Launches, Origin, Process, Quality, Reading, SampleEvent, Scope, SourceId, StackNode,
+    Summary, Thread,
 };
 use energy_trace_model::units::MicroWatts;
 use std::collections::BTreeMap;
@@ -63,6 +63,7 @@ fn header() -> Header {
     Header {
         anchor: WallAnchor { ktime: at(0), unix_ns: 0 },
         sample_hz: 99,
+        jitter: Jitter::NONE,
         sample_event: Some(SampleEvent::CpuClock),
         ..Header::default()
     }

@@ -8,7 +8,7 @@ mod trace;
 mod watts;
 
 pub(crate) use trace::Trace;
-pub(crate) use watts::Kind;
+pub(crate) use watts::{Drawn, Kind};
 
 use super::worlds::counter::Counter;
 use super::worlds::measure::{self, Outcome, Truth};
@@ -31,19 +31,20 @@ const DRIFT: f64 = 0.1;
 /// A traced program as it would have been recorded, and what its stacks truly spent.
 pub(crate) fn record(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -> (Recording, Truth) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9).wrapping_add(kind as u64));
-    let pieces = trace.pieces(&watts::Drawn::new(&trace.recording, kind, random.next_word()));
+    let pieces = trace.pieces(&Drawn::new(&trace.recording, kind, random.next_word()));
     let physics = Physics { idle_watts: 12.0, drift: DRIFT, ..Physics::default() };
     let end = trace.length + AFTER;
     let paths = trace.recording.stacks.len() as u32;
     let spent = integrate(&pieces, trace.cpus(), paths as usize, &physics, trace.length, end, &mut random);
     let sampler = Sampler { hz: recorder.hz, jitter: recorder.jitter, lost_percent: 0 };
-    let samples = sampler.samples(&pieces, &Stacks::recorded(paths), &mut random);
+    let samples = sampler.samples(&pieces, &each_its_own(paths), &mut random);
     let counter = Counter::default();
     let counter = Counter { read_hz: recorder.read_hz.unwrap_or(counter.read_hz), ..counter };
     let of_stack = |(stack, joules): (u32, &f64)| (StackId::new(stack), *joules);
     let truth =
         Truth { stacks: (0..).zip(&spent.paths).map(of_stack).filter(|(_, joules)| *joules > 0.0).collect() };
-    let header = Header { sample_hz: recorder.hz as u32, ..trace.recording.header.clone() };
+    let (sample_hz, jitter) = (recorder.hz as u32, recorder.header_jitter());
+    let header = Header { sample_hz, jitter, ..trace.recording.header.clone() };
     let recording = Recording {
         header,
         domains: vec![package(physics.idle_watts, counter.range_uj())],
@@ -64,4 +65,11 @@ pub(crate) fn record(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -
 pub(crate) fn run(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -> Outcome {
     let (recording, truth) = record(trace, kind, recorder, seed);
     measure::measure(&recording, &truth, seed)
+}
+
+/// The stacks of a recording, each of them a path of its own.
+fn each_its_own(count: u32) -> Stacks {
+    let mut stacks = Stacks::default();
+    stacks.paths = (0..count).map(|stack| vec![StackId::new(stack)]).collect();
+    stacks
 }

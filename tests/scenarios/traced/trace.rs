@@ -9,7 +9,7 @@ use super::watts::Drawn;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{CpuOwner, Slice};
+use energy_trace_model::recording::record::{Clocks, CpuOwner, Slice};
 
 /// A CPU was taken away where no sample came for so long, and for so many periods.
 const PAUSE: (u64, u64) = (4 * MS, 20);
@@ -42,7 +42,15 @@ impl Trace {
         recording.requests.waits.iter_mut().for_each(|wait| wait.at = moved(wait.at));
         recording.requests.wakes.iter_mut().for_each(|wake| wake.at = moved(wake.at));
         recording.sleeps.clear();
+        recording.clocks = Clocks::default();
         Some(Self { recording, length })
+    }
+
+    /// The same with nobody beside the program: where others ran, nobody did.
+    pub(crate) fn alone(mut self) -> Self {
+        self.recording.slices.retain(|slice| matches!(slice.who, CpuOwner::Target(_)));
+        self.recording.background.clear();
+        self
     }
 
     /// How many CPUs there are.

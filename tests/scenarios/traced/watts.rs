@@ -25,14 +25,17 @@ pub(crate) enum Kind {
     LeafAndCaller,
     /// The line of Python that is being executed, with all lines that led there; in threads without Python the innermost function.
     Call,
+    /// Nothing: all stacks draw the same, so that errors are those of times.
+    Even,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Leaf, Self::LeafAndCaller, Self::Call];
+    pub(crate) const ALL: [Self; 4] = [Self::Even, Self::Leaf, Self::LeafAndCaller, Self::Call];
 
     /// What tables call it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
+            Self::Even => "all alike",
             Self::Leaf => "by leaf",
             Self::LeafAndCaller => "by leaf and caller",
             Self::Call => "by Python call",
@@ -72,6 +75,7 @@ fn of_frames(frames: &[&Frame], kind: Kind, seed: u64) -> f64 {
     let leaf = frames.last().map(function);
     let of_leaf = MEAN * factor(&leaf, FUNCTION, seed);
     match kind {
+        Kind::Even => MEAN,
         Kind::Leaf => of_leaf,
         Kind::LeafAndCaller => {
             let caller = frames.iter().rev().map(function).find(|caller| Some(caller) != leaf.as_ref());

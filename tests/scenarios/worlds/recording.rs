@@ -14,8 +14,8 @@ use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{BackgroundKey, CpuId, DomainId, Pid, ProcessKey, SocketId, ThreadKey, Tid};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    BackgroundProcess, Domain, DomainClass, Header, IdleBaseline, IdleOrigin, Origin, Process, Quality,
-    SampleEvent, Scope, SourceId, Summary, Thread,
+    BackgroundProcess, Domain, DomainClass, Header, IdleBaseline, IdleOrigin, Jitter, Origin, Process,
+    Quality, SampleEvent, Scope, SourceId, Summary, Thread,
 };
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use energy_trace_tests::random::Random;
@@ -65,6 +65,13 @@ pub(crate) struct Recorder {
     pub(crate) read_hz: Option<u64>,
 }
 
+impl Recorder {
+    /// The jitter of its samples, as a recording's header has it.
+    pub(crate) fn header_jitter(self) -> Jitter {
+        Jitter::from_permille((self.jitter * 1_000.0) as u16)
+    }
+}
+
 /// What really happened, and what was recorded of it.
 pub(crate) struct Recorded {
     pub(crate) recording: Recording,
@@ -87,7 +94,7 @@ pub(crate) fn record(world: World, recorder: Recorder, seed: u64) -> Recorded {
     };
     let idle = physics.idle_watts * (1.0 + 0.3 * physics.idle_noise * normal(&mut random));
     let recording = Recording {
-        header: header(cpus, recorder.hz),
+        header: header(cpus, recorder),
         domains: vec![package(idle, counter.range_uj())],
         readings: [(DomainId::new(0), counter.readings(&spent.track, end, &mut random))].into(),
         processes: vec![process()],
@@ -108,7 +115,7 @@ pub(crate) fn record(world: World, recorder: Recorder, seed: u64) -> Recorded {
     Recorded { recording, truth }
 }
 
-fn header(cpus: u32, hz: u64) -> Header {
+fn header(cpus: u32, recorder: Recorder) -> Header {
     Header {
         version: "virtual".to_owned(),
         command: vec![],
@@ -116,7 +123,8 @@ fn header(cpus: u32, hz: u64) -> Header {
         kernel: String::new(),
         cpu_model: String::new(),
         sockets: (0..cpus).map(|cpu| (CpuId::new(cpu), SocketId::new(0))).collect(),
-        sample_hz: hz as u32,
+        sample_hz: recorder.hz as u32,
+        jitter: recorder.header_jitter(),
         sample_event: Some(SampleEvent::CpuClock),
         system_wide: false,
         sources: vec![],

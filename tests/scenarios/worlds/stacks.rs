@@ -21,16 +21,11 @@ pub(crate) struct Stacks {
     known_frames: HashMap<Frame, u32>,
     known_nodes: HashMap<StackNode, u32>,
     /// The stacks of each path, by the place of its innermost function.
-    paths: Vec<Vec<StackId>>,
+    pub(crate) paths: Vec<Vec<StackId>>,
     known_paths: HashMap<String, Path>,
 }
 
 impl Stacks {
-    /// The stacks of a recording, each of them a path of its own; it names them itself.
-    pub(crate) fn recorded(count: u32) -> Self {
-        Self { paths: (0..count).map(|stack| vec![StackId::new(stack)]).collect(), ..Self::default() }
-    }
-
     /// The path of these functions, outermost first: `p:train/main n:libtorch.so/gemm` (Python or native, module, name).
     pub(crate) fn path(&mut self, text: &str) -> Path {
         if let Some(known) = self.known_paths.get(text) {

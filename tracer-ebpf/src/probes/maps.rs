@@ -7,6 +7,7 @@ use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray};
 use core::arch::asm;
+use tracer_ebpf::countdown::Countdown;
 use tracer_ebpf::rows::{CHUNK_ROWS, FullRule, MAX_FULL_RULES};
 use tracer_ebpf::unwind_row_cache::UnwindRowCache;
 use tracer_ebpf::wire::{
@@ -69,6 +70,10 @@ pub(crate) static TARGETS: HashMap<u32, u64> = HashMap::with_max_entries(16384, 
 /// What each CPU is doing.
 #[map]
 pub(crate) static CPU_STATE: PerCpuArray<CpuState> = PerCpuArray::with_max_entries(1, 0);
+
+/// Which ticks of its event a CPU samples; user space sets it before the event is opened.
+#[map]
+pub(crate) static COUNTDOWN: PerCpuArray<Countdown> = PerCpuArray::with_max_entries(1, 0);
 
 /// Counters, see `wire::lost`.
 #[map]

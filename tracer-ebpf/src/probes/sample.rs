@@ -6,13 +6,14 @@
 use super::gpu_stack;
 use super::kernel_frames::kernel_frames;
 use super::last_process::{LastProcess, know};
-use super::maps::{SCRATCH, Scratch, count, current, head};
+use super::maps::{COUNTDOWN, SCRATCH, Scratch, count, current, head};
 use super::native_walk::native_frames;
 use super::python_walk::python_frames;
 use super::raw;
 use super::rings::Samples;
 use super::send::send;
 use super::tables::ProcessTables;
+use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_smp_processor_id};
 use aya_ebpf::programs::PerfEventContext;
 use tracer_ebpf::native::NativeWalk;
@@ -56,9 +57,12 @@ pub(super) const MAX_ANCHORS: usize = 32;
 /// Frames that one call of a step takes: calls cost, and so does what the verifier has to look at.
 pub(super) const STEPS: u32 = 2;
 
-/// Takes a sample of `current` if it is a target.
+/// Takes a sample of `current` if this tick of the event is one and `current` a target.
 #[inline(always)]
 pub(crate) fn take(ctx: &PerfEventContext) {
+    if !is_sample() {
+        return;
+    }
     let (pid, tid) = current();
     if tid == 0 {
         return;
@@ -66,6 +70,16 @@ pub(crate) fn take(ctx: &PerfEventContext) {
     let paused = gpu_stack::pause();
     sample(ctx, pid, tid);
     gpu_stack::resume(paused);
+}
+
+/// Whether this tick is a sample. Other ticks touch nothing but this.
+#[inline(always)]
+fn is_sample() -> bool {
+    let Some(countdown) = COUNTDOWN.get_ptr_mut(0) else { return true };
+    // SAFETY: this CPU's value, which only this program changes while the event is open, and perf events do not nest; user space may set it
+    // anew, which at worst takes or passes a tick more. The helper changes numbers of this CPU without a lock: what interrupts another
+    // program's draw may repeat a number.
+    unsafe { (*countdown).is_sample(|| bpf_get_prandom_u32()) }
 }
 
 #[inline(always)]

@@ -61,6 +61,10 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     }
     let sections = Sections { profile, options, look };
     sections.write(out)?;
+    if sections.wide() && !profile.ledger.is_empty() {
+        writeln!(out)?;
+        look.bullets(out, " ", &[sentences::INTERVALS.to_owned()])?;
+    }
     if options.verbose {
         super::table_details::write(out, profile, look)?;
     }

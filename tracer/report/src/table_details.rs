@@ -9,9 +9,17 @@ use energy_trace_model::profile::certainty::DomainCertainty;
 use energy_trace_model::profile::run::GpuFact;
 use energy_trace_model::profile::validity::{CheckResult, ValidityCheck};
 use energy_trace_model::profile::{LedgerRow, Profile};
-use energy_trace_model::recording::record::{GpuMeter, GpuUse, SampleEvent, Source};
+use energy_trace_model::recording::record::{GpuMeter, GpuUse, Jitter, SampleEvent, Source};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+
+/// How much the distances of samples vary; nothing where they do not.
+fn jitter(jitter: Jitter) -> String {
+    match jitter.as_permille() {
+        0 => String::new(),
+        permille => format!(", one period ± {} % apart", permille / 10),
+    }
+}
 
 /// Writes the details.
 pub(crate) fn write(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
@@ -21,7 +29,7 @@ pub(crate) fn write(out: &mut dyn Write, profile: &Profile, look: Look) -> io::R
     let event = header.sample_event.map_or("an unknown event", SampleEvent::name);
     let mut facts = vec![
         format!("kernel {}, {}, {} CPUs", header.kernel, header.cpu_model, header.sockets.len()),
-        format!("stacks sampled by {event} at {} Hz", header.sample_hz),
+        format!("stacks sampled by {event} at {} Hz{}", header.sample_hz, jitter(header.jitter)),
     ];
     facts.extend(header.sources.iter().flat_map(source_facts));
     facts.extend(gpu_facts(profile));

@@ -54,8 +54,8 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "Output", long, conflicts_with = "svg")]
     pub no_svg: bool,
 
-    /// Stack samples per second, per CPU
-    #[arg(help_heading = "Sampling", short = 'F', long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Stack samples per second, per CPU, at random distances
+    #[arg(help_heading = "Sampling", short = 'F', long, value_name = "HZ", default_value_t = 499, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub frequency: u32,
 
     /// Event that triggers a stack sample

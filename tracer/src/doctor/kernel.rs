@@ -158,7 +158,7 @@ fn sampling_event(root: &Path) -> Finding {
     Finding::ok("sampling", format!("{}, {}", decision.event, decision.why))
 }
 
-/// Rates that are checked: the default, and one for short programs.
+/// Rates that are checked: one for long programs, and the default.
 const RATES: [u32; 2] = [99, 499];
 
 /// What the kernel's limit lets come of samples.
@@ -172,8 +172,7 @@ fn sample_rate(root: &Path) -> Finding {
     };
     let event = decide(EventChoice::Auto, Machine::read_at(root)).event;
     let rates = RATES.map(|hz| Rate::under(Some(limit), read_ticks(), event, hz));
-    let limited: Vec<String> =
-        rates.iter().filter(|rate| rate.is_limited()).map(|rate| rate.describe(limit)).collect();
+    let limited: Vec<String> = rates.iter().filter_map(|rate| rate.describe(limit)).collect();
     if limited.is_empty() {
         let text =
             format!("kernel.perf_event_max_sample_rate = {limit} allows 99 and 499 samples per second");

@@ -26,7 +26,7 @@ use crate::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid};
 use energy_trace_model::recording::record::{
-    LaunchDiagnostic, LossReason, ProbeFailure, Record, RecordingDiagnostic, Unwinding,
+    Jitter, LaunchDiagnostic, LossReason, ProbeFailure, Record, RecordingDiagnostic, Unwinding,
 };
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
@@ -46,7 +46,7 @@ pub struct Tracer {
     gpu_devices: Vec<GpuDevice>,
     injected: Option<(PathBuf, UnixListener)>,
     /// What samples and how often, once it does.
-    sampling: Option<(SampleEvent, u32)>,
+    sampling: Option<(SampleEvent, Rate)>,
     sampler: Option<Arc<Mutex<Sampler>>>,
     reader: Option<Reader>,
     diagnostics: Vec<RecordingDiagnostic>,
@@ -202,7 +202,7 @@ impl Tracer {
         log::info!("samples: {} a second by {event} ({})", rate.hz, decision.why);
         let (sampler, root) = (Arc::new(Mutex::new(sampler)), root.clone());
         self.sampler = Some(Arc::clone(&sampler));
-        self.sampling = Some((event, rate.hz));
+        self.sampling = Some((event, rate));
         if let Some(why) = refused {
             self.diagnostics.push(RecordingDiagnostic::SampleEventRefused { error: why });
         }
@@ -216,7 +216,12 @@ impl Tracer {
 
     /// Samples a second on each CPU, as many as the kernel lets come.
     pub fn sample_hz(&self) -> u32 {
-        self.sampling.map_or(self.config.sample_hz, |(_, hz)| hz)
+        self.sampling.map_or(self.config.sample_hz, |(_, rate)| rate.hz)
+    }
+
+    /// How much their distances vary.
+    pub fn jitter(&self) -> Jitter {
+        self.sampling.map_or(Jitter::NONE, |(_, rate)| rate.jitter)
     }
 
     /// Counts so far.

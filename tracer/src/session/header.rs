@@ -19,6 +19,7 @@ pub(super) fn header(plan: &RecordPlan, sources: Vec<Source>, tracer: &Tracer) -
         cpu_model: read_cpu_model_at(Path::new("/")),
         sockets: read_sockets_at(tree_of_cpus(&plan.power.sysfs)),
         sample_hz: tracer.sample_hz(),
+        jitter: tracer.jitter(),
         sample_event: tracer.sample_event(),
         system_wide: plan.system_wide,
         sources,

@@ -36,6 +36,9 @@ pub(crate) struct Options {
     /// Recorded programs with drawn watts in place of the worlds and scenarios; records those that are missing, which needs root.
     #[arg(long)]
     traced: bool,
+    /// With `--traced`: leave out the processes that ran beside the programs when they were recorded.
+    #[arg(long, requires = "traced")]
+    alone: bool,
     /// Write the table and its numbers to tests/fixtures, where a test keeps them true.
     #[arg(long)]
     write: bool,
@@ -54,8 +57,12 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     options.rate.iter().for_each(|rate| drop(cargo.args(["--rate", &rate.to_string()])));
     options.read_hz.iter().for_each(|hz| drop(cargo.args(["--read-hz", &hz.to_string()])));
     options.world.iter().for_each(|world| drop(cargo.args(["--world", world])));
-    let switches =
-        [("--held-out", options.held_out), ("--periodic", options.periodic), ("--details", options.details)];
+    let switches = [
+        ("--held-out", options.held_out),
+        ("--periodic", options.periodic),
+        ("--details", options.details),
+        ("--alone", options.alone),
+    ];
     cargo.args(switches.iter().filter(|(_, on)| *on).map(|(switch, _)| switch));
     if options.write {
         cargo.arg("--write").arg(workspace.root().join("tests/fixtures"));

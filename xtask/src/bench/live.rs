@@ -24,9 +24,15 @@ pub(crate) struct Options {
     /// Runs of each loop.
     #[arg(long, default_value_t = 1)]
     runs: u32,
+    /// Instead of loops, the same work so many times: how far runs differ, beside the interval of each.
+    #[arg(long, default_value_t = 0)]
+    repeats: u32,
     /// Leave each loop's recording and truth in this folder.
     #[arg(long)]
     keep: Option<std::path::PathBuf>,
+    /// Record nothing: the table of the recordings that were left in this folder.
+    #[arg(long)]
+    again: Option<std::path::PathBuf>,
 }
 
 /// Prints the table as Markdown.
@@ -39,12 +45,16 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args(["bench", "--quiet", "--package", "energy-trace-tests", "--bench", "live", "--"]);
     cargo.args(["--seconds", &options.seconds.to_string(), "--runs", &options.runs.to_string()]);
+    cargo.args(["--repeats", &options.repeats.to_string()]);
     cargo.args(options.table.then_some("--table")).args(options.load.then_some("--load"));
     if let Some(only) = &options.only {
         cargo.args(["--only", only]);
     }
     if let Some(folder) = &options.keep {
         cargo.arg("--keep").arg(std::path::absolute(folder)?);
+    }
+    if let Some(folder) = &options.again {
+        cargo.arg("--again").arg(std::path::absolute(folder)?);
     }
     run(&mut cargo)
 }

@@ -8,8 +8,9 @@ use energy_trace_model::profile::Options;
 use energy_trace_model::profile::{Profile, View};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{
-    CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, Header, Origin, Process, Quality, Reading,
-    Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus, Summary, Thread, Wait, Wake,
+    CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, Header, Jitter, Origin, Process, Quality,
+    Reading, Sample, SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus, Summary, Thread, Wait,
+    Wake,
 };
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ impl World {
             version: "test".to_owned(),
             anchor: WallAnchor { ktime: ms(0), unix_ns: 0 },
             sample_hz: 99,
+            jitter: Jitter::NONE,
             sample_event: Some(SampleEvent::CpuClock),
             ..Header::default()
         };

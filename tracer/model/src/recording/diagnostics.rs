@@ -117,6 +117,15 @@ pub enum RecordingDiagnostic {
         /// Its sentence.
         text: String,
     },
+    /// Samples come evenly spaced, as the kernel's limit leaves no room for jitter.
+    SamplesNotJittered {
+        /// Samples that come, a second on each CPU.
+        hz: u32,
+        /// The kernel's limit.
+        limit: u32,
+        /// A limit that would do.
+        enough: u32,
+    },
 }
 
 impl RecordingDiagnostic {
@@ -139,6 +148,7 @@ impl RecordingDiagnostic {
             Self::Launches(launches) => launches.code(),
             Self::Power(power) => power.code(),
             Self::Other { code, .. } => code,
+            Self::SamplesNotJittered { .. } => "samples-not-jittered",
         }
     }
 }

@@ -1,9 +1,8 @@
-//! The interpreter of a process, and what drives the sampler. Part of what a recording holds (`record`).
+//! The interpreter of a process. Part of what a recording holds (`record`).
 //!
 //! Leaves out finding them out (`unwind/`, `probe/`) and the sentences for a refusal, which the report makes.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The interpreter of a process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -39,29 +38,4 @@ pub enum RuntimeRefusal {
     OtherTable,
     /// Its table of offsets is damaged.
     DamagedTable,
-}
-
-/// What drives the sampler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SampleEvent {
-    /// Hardware cycles: non-maskable interrupts.
-    Cycles,
-    /// A timer of the kernel: ordinary interrupts.
-    CpuClock,
-}
-
-impl SampleEvent {
-    /// Its name, as `--sample-event` and the report have it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cycles => "cycles",
-            Self::CpuClock => "cpu-clock",
-        }
-    }
-}
-
-impl fmt::Display for SampleEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }

@@ -16,6 +16,7 @@ mod launches;
 mod losses;
 mod old_formats;
 pub mod record;
+mod sampling;
 mod sources;
 mod tables;
 mod wire;

@@ -1,4 +1,4 @@
-//! Formats 3 to 6, frozen: records as energy-trace wrote them while a recording held sentences.
+//! Formats 3 to 7, frozen: records as energy-trace wrote them while a recording held sentences (3 to 6), and without jitter (7).
 //!
 //! The shapes are those of their time, and nothing else uses them; a record whose shape is the same since is today's. Whoever changes a
 //! type of today that is used here copies its old shape to this file. Sentences that versions wrote become types again (`texts`); what is
@@ -9,7 +9,7 @@ mod texts;
 use super::record;
 use super::record::{
     BackgroundProcess, CopyOutcome, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, Histogram,
-    IdleBaseline, IdleOrigin, Ignored, IgnoredReason, KernelTier, LaunchStacks, Launches, Library,
+    IdleBaseline, IdleOrigin, Ignored, IgnoredReason, Jitter, KernelTier, LaunchStacks, Launches, Library,
     LossReason, Name, Origin, Quality, Reading, Record, RecordingDiagnostic, Runtime, Sample, SampleEvent,
     Scope, Slice, Source, SourceId, SourceNote, StackNode, Summary, Thread, Unsampled, Unwinding, Wait, Wake,
 };
@@ -19,20 +19,30 @@ use crate::units::{MicroJoules, MicroWatts};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// One entry. The order of the variants is the format.
+/// One entry of formats 3 to 6.
+pub(super) type OldRecord = Shaped<OldHeader, OldDomain, OldProcess, OldSummary>;
+
+/// One entry of format 7, whose header has no jitter.
+pub(super) type Record7 = Shaped<Header7, record::Domain, record::Process, Summary>;
+
+/// The last format of the shape of `OldRecord`, and that of `Record7`.
+pub(super) const LAST_WITH_TEXTS: u32 = 6;
+pub(super) const WITHOUT_JITTER: u32 = 7;
+
+/// One entry, with the types that differ between formats. The order of the variants is the format.
 #[derive(Deserialize)]
-pub(super) enum OldRecord {
-    Header(OldHeader),
-    Domain(OldDomain),
+pub(super) enum Shaped<H, D, P, S> {
+    Header(H),
+    Domain(D),
     Readings(DomainId, Vec<Reading>),
-    Process(OldProcess),
+    Process(P),
     Thread(Thread),
     Frame(FrameId, Frame),
     Stack(StackId, StackNode),
     Slices(Vec<Slice>),
     Samples(Vec<Sample>),
     Name(FrameId, Name),
-    Summary(OldSummary),
+    Summary(S),
     Slept(KtimeNs),
     Inlined(FrameId, Vec<Name>),
     Renamed(FrameId, KtimeNs, Name),
@@ -53,43 +63,44 @@ pub(super) enum OldRecord {
     Unsampled(Vec<Unsampled>),
 }
 
-impl OldRecord {
-    /// The last format of this shape.
-    pub(super) const LAST_FORMAT: u32 = 6;
-}
-
-impl From<OldRecord> for Record {
-    fn from(old: OldRecord) -> Self {
+impl<H, D, P, S> From<Shaped<H, D, P, S>> for Record
+where
+    H: Into<record::Header>,
+    D: Into<record::Domain>,
+    P: Into<record::Process>,
+    S: Into<Summary>,
+{
+    fn from(old: Shaped<H, D, P, S>) -> Self {
         match old {
-            OldRecord::Header(header) => Self::Header(header.into()),
-            OldRecord::Domain(domain) => Self::Domain(domain.into()),
-            OldRecord::Readings(domain, readings) => Self::Readings(domain, readings),
-            OldRecord::Process(process) => Self::Process(process.into()),
-            OldRecord::Thread(thread) => Self::Thread(thread),
-            OldRecord::Frame(id, frame) => Self::Frame(id, frame),
-            OldRecord::Stack(id, node) => Self::Stack(id, node),
-            OldRecord::Slices(slices) => Self::Slices(slices),
-            OldRecord::Samples(samples) => Self::Samples(samples),
-            OldRecord::Name(id, name) => Self::Name(id, name),
-            OldRecord::Summary(summary) => Self::Summary(summary.into()),
-            OldRecord::Slept(at) => Self::Slept(at),
-            OldRecord::Inlined(id, names) => Self::Inlined(id, names),
-            OldRecord::Renamed(id, at, name) => Self::Renamed(id, at, name),
-            OldRecord::Library(library) => Self::Library(library),
-            OldRecord::Waits(waits) => Self::Waits(waits),
-            OldRecord::Wakes(wakes) => Self::Wakes(wakes),
-            OldRecord::PoolLoop(frame) => Self::PoolLoop(frame),
-            OldRecord::GpuMeter(domain, meter) => Self::GpuMeter(domain, meter),
-            OldRecord::GpuUses(domain, uses) => Self::GpuUses(domain, uses),
-            OldRecord::Launches(launches) => Self::Launches(launches),
-            OldRecord::GpuWaits(waits) => Self::GpuWaits(waits),
-            OldRecord::Cores(cores) => Self::Cores(cores),
-            OldRecord::GpuBusy(busy) => Self::GpuBusy(busy),
-            OldRecord::KernelTier(tier) => Self::KernelTier(tier),
-            OldRecord::LaunchStacks(stacks) => Self::LaunchStacks(stacks),
-            OldRecord::Background(process) => Self::Background(process),
-            OldRecord::Frequencies(read) => Self::Frequencies(read),
-            OldRecord::Unsampled(stretches) => Self::Unsampled(stretches),
+            Shaped::Header(header) => Self::Header(header.into()),
+            Shaped::Domain(domain) => Self::Domain(domain.into()),
+            Shaped::Readings(domain, readings) => Self::Readings(domain, readings),
+            Shaped::Process(process) => Self::Process(process.into()),
+            Shaped::Thread(thread) => Self::Thread(thread),
+            Shaped::Frame(id, frame) => Self::Frame(id, frame),
+            Shaped::Stack(id, node) => Self::Stack(id, node),
+            Shaped::Slices(slices) => Self::Slices(slices),
+            Shaped::Samples(samples) => Self::Samples(samples),
+            Shaped::Name(id, name) => Self::Name(id, name),
+            Shaped::Summary(summary) => Self::Summary(summary.into()),
+            Shaped::Slept(at) => Self::Slept(at),
+            Shaped::Inlined(id, names) => Self::Inlined(id, names),
+            Shaped::Renamed(id, at, name) => Self::Renamed(id, at, name),
+            Shaped::Library(library) => Self::Library(library),
+            Shaped::Waits(waits) => Self::Waits(waits),
+            Shaped::Wakes(wakes) => Self::Wakes(wakes),
+            Shaped::PoolLoop(frame) => Self::PoolLoop(frame),
+            Shaped::GpuMeter(domain, meter) => Self::GpuMeter(domain, meter),
+            Shaped::GpuUses(domain, uses) => Self::GpuUses(domain, uses),
+            Shaped::Launches(launches) => Self::Launches(launches),
+            Shaped::GpuWaits(waits) => Self::GpuWaits(waits),
+            Shaped::Cores(cores) => Self::Cores(cores),
+            Shaped::GpuBusy(busy) => Self::GpuBusy(busy),
+            Shaped::KernelTier(tier) => Self::KernelTier(tier),
+            Shaped::LaunchStacks(stacks) => Self::LaunchStacks(stacks),
+            Shaped::Background(process) => Self::Background(process),
+            Shaped::Frequencies(read) => Self::Frequencies(read),
+            Shaped::Unsampled(stretches) => Self::Unsampled(stretches),
         }
     }
 }
@@ -128,6 +139,42 @@ impl From<OldHeader> for record::Header {
             cpu_model,
             sockets,
             sample_hz,
+            jitter: Jitter::NONE,
+            sample_event,
+            system_wide,
+            sources,
+        }
+    }
+}
+
+/// What was known when the recording started, in format 7.
+#[derive(Deserialize)]
+pub(super) struct Header7 {
+    version: String,
+    command: Vec<String>,
+    anchor: WallAnchor,
+    kernel: String,
+    cpu_model: String,
+    sockets: BTreeMap<CpuId, SocketId>,
+    sample_hz: u32,
+    sample_event: Option<SampleEvent>,
+    system_wide: bool,
+    sources: Vec<Source>,
+}
+
+impl From<Header7> for record::Header {
+    fn from(old: Header7) -> Self {
+        let Header7 { version, command, anchor, kernel, cpu_model, sockets, .. } = old;
+        let Header7 { sample_hz, sample_event, system_wide, sources, .. } = old;
+        Self {
+            version,
+            command,
+            anchor,
+            kernel,
+            cpu_model,
+            sockets,
+            sample_hz,
+            jitter: Jitter::NONE,
             sample_event,
             system_wide,
             sources,
@@ -284,10 +331,10 @@ impl From<OldSummary> for Summary {
 #[cfg(test)]
 mod tests {
     use crate::clock::KtimeNs;
-    use crate::ids::{DomainId, Pid, ProcessKey};
+    use crate::ids::{DomainId, FrameId, Pid, ProcessKey, StackId};
     use crate::recording::record::{
-        CopyOutcome, Histogram, IdleOrigin, LaunchDiagnostic, LossReason, Origin, PowerDiagnostic, Quality,
-        Record, RecordingDiagnostic, Runtime, SampleEvent, Scope, SourceId, SourceNote, Unwinding,
+        CopyOutcome, Histogram, IdleOrigin, Jitter, LaunchDiagnostic, LossReason, Origin, PowerDiagnostic,
+        Quality, Record, RecordingDiagnostic, Runtime, SampleEvent, Scope, SourceId, SourceNote, Unwinding,
     };
     use crate::recording::wire::decode_record;
     use crate::units::MicroWatts;
@@ -296,8 +343,12 @@ mod tests {
 
     /// Reads a record of format 6: postcard writes a variant as its number and a structure as its fields, one after the other.
     fn read<T: Serialize>(variant: u32, fields: &T) -> Record {
+        read_as(6, variant, fields)
+    }
+
+    fn read_as<T: Serialize>(format: u32, variant: u32, fields: &T) -> Record {
         let bytes = postcard::to_extend(&(0_u32, variant, fields), Vec::new()).unwrap();
-        let (record, rest) = decode_record(&bytes, 6).unwrap();
+        let (record, rest) = decode_record(&bytes, format).unwrap();
         assert!(rest.is_empty(), "{record:?}");
         record
     }
@@ -381,5 +432,20 @@ mod tests {
         assert_eq!((header.sample_hz, header.sample_event), (99, Some(SampleEvent::Cycles)));
         assert_eq!(header.sources[0].id, SourceId::Powercap);
         assert_eq!(header.sources[0].notes, [SourceNote::Other("a note".to_owned())]);
+    }
+
+    /// A header of format 7: its samples were evenly spaced. All else of that format is as it is now.
+    #[test]
+    fn headers_without_jitter() {
+        let source = (SourceId::Powercap, [""; 0].to_vec(), 20_u64, Quality::Measured, (0_u8, 0_u8));
+        let run = ("0.1", [""; 0].to_vec(), (1_u64, 2_u64), "6.1", "a CPU", BTreeMap::<u32, u32>::new());
+        let fields = (run, 499_u32, Some(SampleEvent::CpuClock), true, vec![source]);
+        let Record::Header(header) = read_as(7, 0, &fields) else { panic!("no header") };
+        assert_eq!((header.sample_hz, header.jitter), (499, Jitter::NONE));
+        assert_eq!((header.sample_event, header.system_wide), (Some(SampleEvent::CpuClock), true));
+        assert_eq!(header.sources[0].id, SourceId::Powercap);
+
+        let stack = (StackId::new(3), FrameId::new(4), None::<StackId>);
+        assert!(matches!(read_as(7, 6, &stack), Record::Stack(id, _) if id == StackId::new(3)));
     }
 }

@@ -18,10 +18,11 @@ pub use super::domain::{
     Quality, Reading, Scope,
 };
 pub use super::frequencies::{Clocks, Frequencies};
-pub use super::interpreter::{Runtime, RuntimeRefusal, SampleEvent};
+pub use super::interpreter::{Runtime, RuntimeRefusal};
 pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, LaunchStacks, Launched, Launches};
 pub use super::losses::{CopyOutcome, LossReason};
+pub use super::sampling::{Jitter, SampleEvent};
 pub use super::sources::{
     Driver, Ignored, IgnoredReason, LibraryProblem, MetricsProblem, Source, SourceId, SourceNote, Whole,
 };
@@ -105,8 +106,10 @@ pub struct Header {
     pub cpu_model: String,
     /// The socket of each CPU that is online.
     pub sockets: BTreeMap<CpuId, SocketId>,
-    /// Stack samples that the kernel lets come, per CPU and second.
+    /// Stack samples that the kernel lets come, per CPU and second, on average.
     pub sample_hz: u32,
+    /// How much the distance of two samples varies around the period, which is one second divided by `sample_hz`.
+    pub jitter: Jitter,
     /// What drives the sampler, where that is known.
     pub sample_event: Option<SampleEvent>,
     /// Whether every process is a target (`-a`).

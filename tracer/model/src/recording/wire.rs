@@ -7,7 +7,7 @@
 //!
 //! Leaves out chunks, checksums and files (`file.rs`), and whether the records make sense (`assembly.rs`).
 
-use super::old_formats::OldRecord;
+use super::old_formats::{LAST_WITH_TEXTS, OldRecord, Record7, WITHOUT_JITTER};
 use super::record::{CounterValue, CpuOwner, GpuBusy, Reading, Record, Sample, Slice, StackStatus};
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, StackId, ThreadKey};
@@ -63,7 +63,11 @@ pub(super) fn encode_record(record: &Record, out: Vec<u8>) -> postcard::Result<V
 
 /// Takes one record of a format off the front of a chunk: the record and what follows it.
 pub(super) fn decode_record(bytes: &[u8], format: u32) -> postcard::Result<(Record, &[u8])> {
-    if format <= OldRecord::LAST_FORMAT { decode::<OldRecord>(bytes) } else { decode::<Record>(bytes) }
+    match format {
+        ..=LAST_WITH_TEXTS => decode::<OldRecord>(bytes),
+        WITHOUT_JITTER => decode::<Record7>(bytes),
+        _ => decode::<Record>(bytes),
+    }
 }
 
 fn decode<'a, R: Deserialize<'a> + Into<Record>>(bytes: &'a [u8]) -> postcard::Result<(Record, &'a [u8])> {

@@ -15,8 +15,12 @@ mod tests;
 pub use attribution::diagnostic;
 pub use losses::{copy_outcome, loss};
 pub use power::{advice, power_fact};
-pub use recording::{limited_rate, recorded};
+pub use recording::{limited_rate, recorded, without_jitter};
 pub use sources::{idle_origin, ignored_reason, runtime, source_note};
+
+/// What intervals are about.
+pub(crate) const INTERVALS: &str = "intervals cover this run, and how its energy was divided; the next run of the same program may differ \
+    by more";
 
 /// Nanoseconds in seconds.
 pub(crate) fn in_seconds(ns: u64) -> f64 {

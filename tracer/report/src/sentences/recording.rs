@@ -54,6 +54,11 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
             format!("{}{}", power_fact(found), advice.unwrap_or_default())
         }
         RecordingDiagnostic::Other { text, .. } => text.clone(),
+        RecordingDiagnostic::SamplesNotJittered { hz, limit, enough } => format!(
+            "{}: a loop of the program that keeps step with them is seen at one place only; `{}` before the next recording leaves room",
+            without_jitter(*hz, *limit),
+            raise_limit(*enough)
+        ),
     }
 }
 
@@ -78,8 +83,20 @@ pub fn limited_rate(hz: u32, wanted_hz: u32, aligned: bool, limit: u32) -> Strin
     )
 }
 
+/// Samples that come, and why evenly.
+pub fn without_jitter(hz: u32, limit: u32) -> String {
+    format!(
+        "{hz} samples a second on each CPU come evenly spaced, as the kernel's limit leaves no room for random distances \
+         (kernel.perf_event_max_sample_rate is {limit})"
+    )
+}
+
+fn raise_limit(enough: u32) -> String {
+    format!("sudo sysctl kernel.perf_event_max_sample_rate={enough}")
+}
+
 fn rate_limited(rate: &str, enough: u32, after_ns: Option<u64>) -> String {
-    let fix = format!("sudo sysctl kernel.perf_event_max_sample_rate={enough}");
+    let fix = raise_limit(enough);
     match after_ns {
         None => format!("the kernel lets come {rate}; `{fix}` before the next recording lifts that"),
         Some(after) => format!(

@@ -37,6 +37,7 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         R::FilesNotRead { files: vec![(word(), ReadFailure::Died)], more: 1 },
         R::ReaderDied,
         R::PushTimes { samples: vec![1], events: vec![2] },
+        R::SamplesNotJittered { hz: 9, limit: 10, enough: 1000 },
     ]
 }
 

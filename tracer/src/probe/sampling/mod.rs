@@ -1,5 +1,5 @@
-//! The sampler: which event drives it (`event`), how often (`rate`), opening it on each CPU (`sampler`), and seeing to it while it runs
-//! (`watch`).
+//! The sampler: which event drives it (`event`), how often (`rate`), opening it on each CPU (`sampler`, `tick`), and seeing to it while
+//! it runs (`watch`).
 //!
 //! Leaves out what is done with samples (`collect/`).
 
@@ -7,6 +7,7 @@ pub(super) mod cpus;
 pub mod event;
 pub(super) mod rate;
 pub(super) mod sampler;
+mod tick;
 pub(super) mod watch;
 
 pub use cpus::read_online_cpus;

@@ -1,14 +1,29 @@
-//! How many samples a second the kernel lets come: `kernel.perf_event_max_sample_rate`, which it lowers itself when interrupts seem slow.
+//! How often the sampler's event ticks, and how many samples a second come of it: random distances (`Countdown`, `Rate::pace`), and
+//! `kernel.perf_event_max_sample_rate`, which the kernel lowers itself when interrupts seem slow.
 //!
-//! Of one event it lets `ceil(limit / CONFIG_HZ)` samples come between two ticks; the sample that reaches this number stops the event until
-//! the next tick (`__perf_event_account_interrupt`, kernel/events/core.c, v6.1). A rate with a whole number less between two ticks is so
-//! never touched. A frequency above the limit is refused (`EINVAL`), a period is taken and then silently throttled. Nothing here writes
-//! the limit.
+//! Samples are a random number of ticks apart, one or two. With ticks of a half or a quarter of the period a loop of that period would still
+//! be seen at two or four places only, so there are 1.618 of them in one: the golden section keeps step with no fraction of the period
+//! (A. Hurwitz 1891: it is worst of all to approximate by fractions), and the distances of 0.62 and 1.24 periods vary as much as an even
+//! draw from 0.5 to 1.5 does. Each tick costs an interrupt, so no more than these. A loop that keeps step with the ticks themselves loses it
+//! when their rate is drawn anew, within ± 20 %, ten times a second (`watch`): distances are 0.51 to 1.55 periods. Cycles are left to the
+//! kernel, which adapts their period at every tick of its own.
+//!
+//! Of one event the kernel lets `ceil(limit / CONFIG_HZ)` ticks come between two of its own; the one that reaches this number stops the
+//! event until the next tick (`__perf_event_account_interrupt`, kernel/events/core.c, v6.1). A rate with a whole number less between two
+//! ticks is so never touched. A frequency above the limit is refused (`EINVAL`), a period is taken and then silently throttled. Nothing
+//! here writes the limit.
 
 use super::event::SampleEvent;
-use energy_trace_model::recording::record::RecordingDiagnostic;
-use energy_trace_report::sentences::limited_rate;
+use super::tick::Pace;
+use energy_trace_model::recording::record::{Jitter, RecordingDiagnostic};
+use energy_trace_report::sentences::{limited_rate, without_jitter};
 use std::path::Path;
+use tracer_ebpf::countdown::Countdown;
+
+/// Ticks to a thousand samples.
+const TICKS: u64 = 1_618;
+/// How far the rate of ticks is drawn from its mean, in thousandths, either way.
+const DRAWN_PERMILLE: u64 = 200;
 
 /// What it is unless somebody lowers it (`DEFAULT_MAX_SAMPLE_RATE`, kernel/events/core.c, v6.1).
 const USUAL_LIMIT: u32 = 100_000;
@@ -33,33 +48,43 @@ pub fn read_ticks() -> u32 {
 pub struct Rate {
     /// What the user asked for.
     pub wanted_hz: u32,
-    /// What the kernel is asked for.
-    pub asked_hz: u32,
-    /// What comes.
+    /// Ticks a second that the kernel is asked for, on average.
+    pub ticks_hz: u32,
+    /// Samples that come a second, on average.
     pub hz: u32,
-    /// Every sample comes a fixed time after a tick.
+    /// How much their distances vary.
+    pub jitter: Jitter,
+    /// Every sample comes a fixed time after a tick of the kernel.
     pub in_step: bool,
 }
 
 impl Rate {
     /// What can be had of `wanted_hz` samples a second under a limit.
     pub fn under(limit: Option<u32>, ticks: u32, event: SampleEvent, wanted_hz: u32) -> Self {
-        let free = Self { wanted_hz, asked_hz: wanted_hz, hz: wanted_hz, in_step: false };
-        let (Some(limit), ticks) = (limit, ticks.max(1)) else { return free };
-        let between_ticks = limit.div_ceil(ticks);
+        let ticks = ticks.max(1);
+        let between_ticks = limit.map_or(u32::MAX, |limit| limit.div_ceil(ticks));
         if between_ticks > 1 {
-            let most = (between_ticks - 1).saturating_mul(ticks);
-            // One less than what just holds, so that it also does where a tick is late.
-            let hz = if wanted_hz <= most { wanted_hz } else { (most - 1).max(1) };
-            return Self { asked_hz: hz, hz, ..free };
+            return Self::untouched((between_ticks - 1).saturating_mul(ticks), wanted_hz);
         }
         // Each sample stops the event until the next tick, from where its period begins again.
-        let asked_hz = match event {
-            SampleEvent::Cycles => wanted_hz.min(limit.max(1)),
-            SampleEvent::CpuClock => wanted_hz,
+        let ticks_hz = match (event, limit) {
+            (SampleEvent::Cycles, Some(limit)) => wanted_hz.min(limit.max(1)),
+            _ => wanted_hz,
         };
-        let between_samples = ticks.div_ceil(asked_hz.max(1));
-        Self { asked_hz, hz: (ticks / between_samples).max(1), in_step: true, ..free }
+        let between_samples = ticks.div_ceil(ticks_hz.max(1));
+        let hz = (ticks / between_samples).max(1);
+        Self { wanted_hz, ticks_hz, hz, jitter: Jitter::NONE, in_step: true }
+    }
+
+    /// Under so many ticks a second as the kernel never touches: with jitter where the fastest ticks are fewer, else evenly.
+    fn untouched(most: u32, wanted_hz: u32) -> Self {
+        let even = |hz| Self { wanted_hz, ticks_hz: hz, hz, jitter: Jitter::NONE, in_step: false };
+        if fastest(wanted_hz) <= u64::from(most) {
+            let ticks_hz = u32::try_from(ticks_for(wanted_hz)).unwrap_or(u32::MAX);
+            return Self { ticks_hz, jitter: Jitter::HALF, ..even(wanted_hz) };
+        }
+        // One less than what just holds, so that it also does where a tick is late.
+        even(if wanted_hz <= most { wanted_hz } else { (most - 1).max(1) })
     }
 
     /// Whether fewer come than were wanted, or not as they should.
@@ -67,15 +92,57 @@ impl Rate {
         self.in_step || self.hz < self.wanted_hz
     }
 
-    /// What it means, in words.
-    pub fn describe(&self, limit: u32) -> String {
-        limited_rate(self.hz, self.wanted_hz, self.in_step, limit)
+    /// Whether the distances of samples are random.
+    pub fn is_jittered(&self) -> bool {
+        self.jitter != Jitter::NONE
+    }
+
+    /// What the limit does to it, in words; `None`: nothing.
+    pub fn describe(&self, limit: u32) -> Option<String> {
+        if self.is_limited() {
+            return Some(limited_rate(self.hz, self.wanted_hz, self.in_step, limit));
+        }
+        (!self.is_jittered()).then(|| without_jitter(self.hz, limit))
+    }
+
+    /// Which ticks become samples.
+    pub(super) const fn countdown(&self) -> Countdown {
+        match self.jitter {
+            Jitter::NONE => Countdown::new(0, 1),
+            _ => Countdown::new(self.ticks_hz, self.hz),
+        }
+    }
+
+    /// How often an event ticks. `random` is any number: the mean of many draws of the clock's rate is `ticks_hz`.
+    pub(super) const fn pace(&self, event: SampleEvent, random: u32) -> Pace {
+        let hz = if self.ticks_hz == 0 { 1 } else { self.ticks_hz as u64 };
+        match (event, self.jitter) {
+            (SampleEvent::Cycles, _) => Pace::Hz(hz),
+            (SampleEvent::CpuClock, Jitter::NONE) => Pace::PeriodNs(1_000_000_000 / hz),
+            (SampleEvent::CpuClock, _) => {
+                // In millionths: 0.8 to 1.2 of the rate, evenly.
+                let part =
+                    1_000 * (1_000 - DRAWN_PERMILLE) + ((random as u64 * 2_000 * DRAWN_PERMILLE) >> 32);
+                Pace::PeriodNs(1_000_000_000_000_000 / (hz * part))
+            }
+        }
     }
 }
 
-/// A limit under which as many samples come as are wanted.
+/// Ticks for so many samples.
+const fn ticks_for(hz: u32) -> u64 {
+    (hz as u64 * TICKS).div_ceil(1_000)
+}
+
+/// The most ticks a second that are drawn for so many samples.
+const fn fastest(hz: u32) -> u64 {
+    (ticks_for(hz) * (1_000 + DRAWN_PERMILLE)).div_ceil(1_000)
+}
+
+/// A limit under which as many samples come as are wanted, at random distances.
 fn enough(wanted_hz: u32) -> u32 {
-    USUAL_LIMIT.max(wanted_hz.saturating_add(1_000))
+    let ticks = u32::try_from(fastest(wanted_hz)).unwrap_or(u32::MAX);
+    USUAL_LIMIT.max(ticks.saturating_add(1_000))
 }
 
 /// What to do about it.
@@ -99,42 +166,62 @@ impl Limits {
         Self { rate, event, ticks, first, lowest: None }
     }
 
-    /// Takes a look's word, so long after the start.
-    pub(crate) fn note(&mut self, limit: Option<u32>, after_ns: u64) {
+    /// Takes a look's word, so long after the start; what can be had from now on, where that changed.
+    pub(crate) fn note(&mut self, limit: Option<u32>, after_ns: u64) -> Option<Rate> {
         let before = self.lowest.map(|(lowest, _)| lowest).or(self.first);
-        if let Some(limit) = limit
-            && before.is_none_or(|before| limit < before)
-        {
-            self.lowest = Some((limit, after_ns));
+        let lower = limit.filter(|limit| before.is_none_or(|before| *limit < before))?;
+        let rate = self.under(before);
+        self.lowest = Some((lower, after_ns));
+        Some(self.under(Some(lower))).filter(|now| *now != rate)
+    }
+
+    /// What can be had of the rate with which the run began.
+    fn under(&self, limit: Option<u32>) -> Rate {
+        Rate::under(limit, self.ticks, self.event, self.rate.hz)
+    }
+
+    /// Whether fewer samples come than were wanted, or evenly, from the start or since the kernel lowered its limit.
+    pub(crate) fn diagnostics(&self) -> Vec<RecordingDiagnostic> {
+        let first = self.first.map(|limit| (self.rate, limit, None));
+        let fallen = self.lowest.map(|(limit, after)| (self.under(Some(limit)), limit, Some(after)));
+        let seen: Vec<_> = first.into_iter().chain(fallen).collect();
+        let limited = seen.iter().filter(|(rate, ..)| rate.is_limited());
+        let even = seen.iter().find(|(rate, ..)| !rate.is_jittered() && !rate.in_step);
+        let limited = limited.map(|&(rate, limit, after_ns)| self.limited(rate, limit, after_ns));
+        let even = even.map(|&(rate, limit, _)| RecordingDiagnostic::SamplesNotJittered {
+            hz: rate.hz,
+            limit,
+            enough: self.enough(),
+        });
+        limited.chain(even).collect()
+    }
+
+    fn limited(&self, rate: Rate, limit: u32, after_ns: Option<u64>) -> RecordingDiagnostic {
+        let Rate { hz, wanted_hz, in_step: aligned, .. } = rate;
+        RecordingDiagnostic::SampleRateLimited {
+            hz,
+            wanted_hz,
+            aligned,
+            limit,
+            enough: self.enough(),
+            after_ns,
         }
     }
 
-    /// Whether fewer samples come than were wanted, from the start or since the kernel lowered its limit.
-    pub(crate) fn diagnostics(&self) -> Vec<RecordingDiagnostic> {
-        let enough = enough(self.rate.wanted_hz);
-        let limited = |rate: Rate, limit, after_ns| {
-            let Rate { hz, wanted_hz, in_step: aligned, .. } = rate;
-            RecordingDiagnostic::SampleRateLimited { hz, wanted_hz, aligned, limit, enough, after_ns }
-        };
-        let first = self.first.filter(|_| self.rate.is_limited());
-        let first = first.map(|limit| limited(self.rate, limit, None));
-        let fallen = self.lowest.and_then(|(limit, after)| {
-            let now = Rate::under(Some(limit), self.ticks, self.event, self.rate.hz);
-            now.is_limited().then(|| limited(now, limit, Some(after)))
-        });
-        first.into_iter().chain(fallen).collect()
+    fn enough(&self) -> u32 {
+        enough(self.rate.wanted_hz)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::RecordingDiagnostic;
-    use super::{Limits, Rate, fix, read_limit_at, read_ticks};
+    use super::{Jitter, Pace, RecordingDiagnostic};
+    use super::{Limits, Rate, enough, fix, read_limit_at, read_ticks};
     use crate::probe::event::SampleEvent::{self, CpuClock, Cycles};
 
     fn under(limit: u32, event: SampleEvent, wanted: u32) -> (u32, u32) {
         let rate = Rate::under(Some(limit), 250, event, wanted);
-        (rate.asked_hz, rate.hz)
+        (rate.ticks_hz, rate.hz)
     }
 
     /// As measured with 250 ticks a second: what is asked for comes, and no more is asked for than comes.
@@ -160,15 +247,15 @@ mod tests {
         assert_eq!(Rate::under(None, 250, CpuClock, 499).hz, 499);
     }
 
-    /// With the limit at least 1,000 above the rate nothing is lowered on any kernel.
+    /// Under the limit that is advised nothing is lowered on any kernel, and samples have random distances.
     #[test]
-    fn a_thousand_more_is_enough() {
+    fn what_is_advised_is_enough() {
         for ticks in [100, 250, 300, 1_000] {
             for wanted in [1, 99, 499, 999, 10_000] {
-                assert!(
-                    !Rate::under(Some(wanted + 1_000), ticks, CpuClock, wanted).is_limited(),
-                    "{ticks} {wanted}"
-                );
+                for limit in [enough(wanted), 2 * wanted + 1_000] {
+                    let rate = Rate::under(Some(limit), ticks, CpuClock, wanted);
+                    assert!(!rate.is_limited() && rate.is_jittered(), "{ticks} {wanted} {limit}");
+                }
             }
         }
         for strange in [0, 1, u32::MAX] {
@@ -176,12 +263,52 @@ mod tests {
         }
     }
 
+    /// Ticks that the kernel would hold back are not asked for: then samples come evenly, at the rate that was wanted.
+    #[test]
+    fn jitter_needs_room() {
+        let jitter = |limit, wanted| {
+            let rate = Rate::under(Some(limit), 250, CpuClock, wanted);
+            (rate.hz, rate.jitter)
+        };
+        assert_eq!(jitter(1_250, 499), (499, Jitter::HALF));
+        assert_eq!(jitter(1_000, 499), (499, Jitter::NONE));
+        assert_eq!(jitter(500, 99), (99, Jitter::HALF));
+        assert_eq!(jitter(250, 99), (83, Jitter::NONE));
+        for event in [CpuClock, Cycles] {
+            let rate = Rate::under(None, 250, event, 499);
+            assert_eq!((rate.hz, rate.ticks_hz, rate.jitter), (499, 808, Jitter::HALF));
+            assert!(rate.countdown().two_ticks > 0);
+            assert_eq!(Rate::under(Some(1_000), 250, event, 499).countdown().two_ticks, 0);
+        }
+    }
+
+    /// One or two ticks are half a period to one and a half, give or take what the rate of ticks is drawn; their mean is the period.
+    #[test]
+    fn distances_are_about_the_period() {
+        for wanted in [49, 99, 499, 999] {
+            let rate = Rate::under(None, 250, CpuClock, wanted);
+            let period = 1e9 / f64::from(wanted);
+            let tick = |random| match rate.pace(CpuClock, random) {
+                Pace::PeriodNs(ns) => ns as f64 / period,
+                Pace::Hz(_) => panic!("the clock has a period"),
+            };
+            assert!(tick(u32::MAX) > 0.51 && 2.0 * tick(0) < 1.55, "{} {}", tick(u32::MAX), tick(0));
+            let two = f64::from(rate.countdown().two_ticks) / 2f64.powi(32);
+            let draws = 1_000_u32;
+            let rates = (0..draws).map(|i| 1.0 / tick(i * (u32::MAX / draws)));
+            let mean = rates.sum::<f64>() / f64::from(draws) / (1.0 + two);
+            assert!((mean - 1.0).abs() < 1e-3, "{mean} of the {wanted} that are wanted");
+        }
+        assert_eq!(Rate::under(None, 250, Cycles, 499).pace(Cycles, 7), Pace::Hz(808));
+        assert_eq!(Rate::under(Some(1_000), 250, CpuClock, 500).pace(CpuClock, 7), Pace::PeriodNs(2_000_000));
+    }
+
     /// A limit that was low, one that fell, and one that fell without effect: what is said has the rate and the command that lifts it.
     #[test]
     fn what_is_said() {
         let rate = Rate::under(Some(250), 250, CpuClock, 499);
         let mut limits = Limits::new(rate, CpuClock, 250, Some(250));
-        limits.note(Some(250), 1_000_000_000);
+        assert_eq!(limits.note(Some(250), 1_000_000_000), None);
         let limited = |hz, limit, after_ns| RecordingDiagnostic::SampleRateLimited {
             hz,
             wanted_hz: 499,
@@ -194,15 +321,22 @@ mod tests {
 
         let rate = Rate::under(Some(100_000), 250, CpuClock, 499);
         let mut limits = Limits::new(rate, CpuClock, 250, Some(100_000));
-        limits.note(Some(6_000), 1_000_000_000);
+        assert_eq!(limits.note(Some(6_000), 1_000_000_000), None);
         assert_eq!(limits.diagnostics(), []);
-        limits.note(Some(500), 7_000_000_000);
-        limits.note(Some(1_000), 8_000_000_000);
+        let even = |hz, limit| RecordingDiagnostic::SamplesNotJittered { hz, limit, enough: 100_000 };
+        assert_eq!(
+            limits.note(Some(1_000), 6_000_000_000).map(|now| (now.hz, now.ticks_hz)),
+            Some((499, 499))
+        );
+        assert_eq!(limits.diagnostics(), [even(499, 1_000)]);
+        assert_eq!(limits.note(Some(500), 7_000_000_000).map(|now| (now.hz, now.ticks_hz)), Some((249, 249)));
+        assert_eq!(limits.note(Some(1_000), 8_000_000_000), None);
         let found = limits.diagnostics();
         let RecordingDiagnostic::SampleRateLimited { hz: 249, after_ns: Some(7_000_000_000), .. } = found[0]
         else {
             panic!("{found:?}");
         };
+        assert_eq!(found[1..], [even(249, 500)]);
         assert_eq!(fix(499), "sudo sysctl kernel.perf_event_max_sample_rate=100000");
     }
 

@@ -5,22 +5,29 @@
 use super::cpus::read_online_cpus;
 use super::event::{Decision, SampleEvent};
 use super::rate::Rate;
+use super::tick::TickEvent;
 use crate::probe::bpf::error::ProbeError;
 use aya::Ebpf;
-use aya::programs::perf_event::{
-    HardwareEvent, PerfEventConfig, PerfEventLink, PerfEventScope, SamplePolicy, SoftwareEvent,
-};
+use aya::maps::{MapError, PerCpuArray, PerCpuValues};
 use aya::programs::{PerfEvent, ProgramError};
 use energy_trace_model::ids::CpuId;
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// At so many CPUs a look draws periods anew: each is an interrupt there.
+const AT_ONCE: usize = 16;
 
 /// The events that are open.
 pub(crate) struct Sampler {
     ebpf: Arc<Mutex<Ebpf>>,
     event: SampleEvent,
     rate: Rate,
-    links: BTreeMap<CpuId, PerfEventLink>,
+    ticking: BTreeMap<CpuId, TickEvent>,
+    /// How many CPUs' periods were drawn anew so far: whose turn it is.
+    drawn: usize,
     /// It was stopped: no CPU is sampled again.
     is_over: bool,
 }
@@ -47,14 +54,21 @@ impl Sampler {
     ) -> Result<Started, ProbeError> {
         let open = |event| {
             let rate = rate(event);
-            let links = BTreeMap::new();
-            let mut sampler = Self { ebpf: Arc::clone(ebpf), event, rate, links, is_over: false };
+            let mut sampler = Self {
+                ebpf: Arc::clone(ebpf),
+                event,
+                rate,
+                ticking: BTreeMap::new(),
+                drawn: 0,
+                is_over: false,
+            };
+            sampler.set_countdown().map_err(io::Error::other)?;
             // Where a later CPU's is refused the sampler is dropped, and those of earlier CPUs with it: else they were sampled twice.
             cpus.iter().try_for_each(|&cpu| match sampler.open(cpu) {
                 Err(_) if is_gone(cpu) => Ok(()),
                 opened => opened,
             })?;
-            Ok::<_, ProgramError>(Started { sampler, event, rate, refused: None })
+            Ok::<_, io::Error>(Started { sampler, event, rate, refused: None })
         };
         match open(decision.event) {
             Ok(started) => Ok(started),
@@ -77,8 +91,8 @@ impl Sampler {
             return Vec::new();
         }
         // The kernel takes the event of a CPU that goes offline out of use for good.
-        self.links.retain(|cpu, _| online.contains(cpu));
-        let new: Vec<CpuId> = online.iter().copied().filter(|cpu| !self.links.contains_key(cpu)).collect();
+        self.ticking.retain(|cpu, _| online.contains(cpu));
+        let new: Vec<CpuId> = online.iter().copied().filter(|cpu| !self.ticking.contains_key(cpu)).collect();
         new.into_iter()
             .filter(|&cpu| {
                 let opened = self.open(cpu).inspect_err(|e| log::debug!("CPU {cpu} is not sampled yet: {e}"));
@@ -90,27 +104,62 @@ impl Sampler {
     /// Closes all events: no sample comes after this.
     pub(crate) fn stop(&mut self) {
         self.is_over = true;
-        self.links.clear();
+        self.ticking.clear();
     }
 
-    fn open(&mut self, cpu: CpuId) -> Result<(), ProgramError> {
-        let hz = u64::from(self.rate.asked_hz.max(1));
-        let (config, policy) = match self.event {
-            SampleEvent::Cycles => {
-                (PerfEventConfig::Hardware(HardwareEvent::CpuCycles), SamplePolicy::Frequency(hz))
-            }
-            SampleEvent::CpuClock => {
-                (PerfEventConfig::Software(SoftwareEvent::CpuClock), SamplePolicy::Period(1_000_000_000 / hz))
-            }
-        };
-        // What a panic on another thread left behind is whole: every change is one call.
+    /// Draws the period of CPUs' ticks anew, of some at each call: what keeps step with ticks loses it. Nothing to do by cycles, nor where
+    /// samples come evenly.
+    pub(crate) fn draw_periods(&mut self) {
+        if self.event == SampleEvent::Cycles || !self.rate.is_jittered() {
+            return;
+        }
+        let count = self.ticking.len();
+        for (cpu, tick) in self.ticking.iter().cycle().skip(self.drawn).take(count.min(AT_ONCE)) {
+            self.set_pace(*cpu, tick);
+        }
+        self.drawn = (self.drawn + AT_ONCE) % count.max(1);
+    }
+
+    /// Goes on at another rate.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
+        if let Err(error) = self.set_countdown() {
+            log::debug!("samples go on as they came: {error}");
+        }
+        self.ticking.iter().for_each(|(cpu, tick)| self.set_pace(*cpu, tick));
+    }
+
+    fn set_pace(&self, cpu: CpuId, tick: &TickEvent) {
+        if let Err(error) = tick.set_pace(self.rate.pace(self.event, random())) {
+            log::debug!("{cpu:?} goes on ticking as it did: {error}");
+        }
+    }
+
+    /// Tells the programs which ticks are samples.
+    fn set_countdown(&self) -> Result<(), MapError> {
+        let cpus = aya::util::nr_cpus().map_err(|(_, error)| error)?;
+        let values = PerCpuValues::try_from(vec![self.rate.countdown(); cpus])?;
         let mut ebpf = self.ebpf.lock().unwrap_or_else(PoisonError::into_inner);
-        let perf: &mut PerfEvent =
-            ebpf.program_mut("on_sample").ok_or(ProgramError::NotLoaded)?.try_into()?;
-        let id = perf.attach(config, PerfEventScope::AllProcessesOneCpu { cpu: cpu.get() }, policy, false)?;
-        self.links.insert(cpu, perf.take_link(id)?);
+        let map = ebpf.map_mut("COUNTDOWN").ok_or(MapError::ElementNotFound)?;
+        PerCpuArray::try_from(map)?.set(0, values, 0)
+    }
+
+    fn open(&mut self, cpu: CpuId) -> io::Result<()> {
+        // What a panic on another thread left behind is whole: every change is one call.
+        let ebpf = self.ebpf.lock().unwrap_or_else(PoisonError::into_inner);
+        let program = ebpf.program("on_sample").ok_or(ProgramError::NotLoaded);
+        let program = program.and_then(<&PerfEvent>::try_from).map_err(io::Error::other)?;
+        let program = program.fd().map_err(io::Error::other)?;
+        let tick = TickEvent::open(program.as_fd(), self.event, cpu, self.rate.pace(self.event, random()))?;
+        self.ticking.insert(cpu, tick);
         Ok(())
     }
+}
+
+/// A random number, of the hasher that is seeded by the system.
+fn random() -> u32 {
+    let bits = RandomState::new().build_hasher().finish();
+    u32::try_from(bits >> 32).unwrap_or(0)
 }
 
 /// Whether a CPU went offline since it was listed.

@@ -1,4 +1,4 @@
-//! Sees to the sampler while it runs: CPUs that come and go, and the kernel's limit on samples.
+//! Sees to the sampler while it runs: CPUs that come and go, the kernel's limit on samples, and periods that are drawn anew.
 //!
 //! Works at looks that the reader takes anyway, so that it wakes no CPU. A CPU that goes and comes back between two looks is taken for one
 //! that stayed. Leaves out opening events (`sampler`) and what limits mean (`rate`).
@@ -49,19 +49,23 @@ impl Watch {
     }
 
     fn look_at_cpus(&self) {
+        let mut sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
         match read_online_cpus() {
             Ok(online) => {
-                let came = self.sampler.lock().unwrap_or_else(PoisonError::into_inner).follow(&online);
+                let came = sampler.follow(&online);
                 if !came.is_empty() {
                     log::info!("CPUs that came online are sampled: {came:?}");
                 }
             }
             Err(error) => log::debug!("CPUs are not looked at: {error}"),
         }
+        sampler.draw_periods();
     }
 
     fn look_at_limit(&mut self, now: KtimeNs) {
         self.limit_at = now;
-        self.limits.note(read_limit_at(&self.rootfs), now.ns_since(self.since));
+        if let Some(rate) = self.limits.note(read_limit_at(&self.rootfs), now.ns_since(self.since)) {
+            self.sampler.lock().unwrap_or_else(PoisonError::into_inner).set_rate(rate);
+        }
     }
 }

@@ -1,0 +1,94 @@
+//! Samples come at random distances, so that no loop of a program keeps step with them: real recordings. Needs root and BPF.
+//!
+//! Leaves out how many samples come (`sampling.rs`) and the draw itself (`tracer-ebpf`, `countdown`).
+
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::file;
+use energy_trace_model::recording::record::{CpuOwner, Jitter};
+use energy_trace_tests::place::{Place, assert_code, text};
+use energy_trace_tests::process::tests_dir;
+
+/// Ticks of the sampler's clock to a sample, as `probe/sampling/rate` has them.
+const TICKS: f64 = 1.618;
+
+/// Records a loop of so many nanoseconds that keeps step with the clock; the recording, and the part of its CPU time that `first` took.
+fn record(hz: u32, loop_ns: u64, seconds: u32) -> (Recording, f64) {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let script = tests_dir().join("workloads/in_step.py");
+    let (hz, loop_ns, seconds) = (hz.to_string(), loop_ns.to_string(), seconds.to_string());
+    let sampler = ["record", "-q", "--power", "none", "--no-svg", "--sample-event", "cpu-clock", "-F", &hz];
+    let program = ["--", "/usr/bin/python3", script.to_str().unwrap(), &loop_ns, &seconds];
+    let output = place.run(&[&sampler[..], &program[..]].concat());
+    assert_code(&output, 0);
+    let said = text(&output.stdout);
+    let spent: Vec<f64> = said.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    let recording = file::read(&place.path("energy-trace.data")).unwrap();
+    (recording, spent[0] / (spent[0] + spent[1]))
+}
+
+/// How many samples show a function.
+fn samples_of(recording: &Recording, name: &str) -> f64 {
+    let shows = |stack| recording.frames_of(stack).any(|(_, frame)| frame.name == name);
+    let count = recording.samples.iter().filter(|sample| shows(sample.stack)).count();
+    f64::from(u32::try_from(count).unwrap())
+}
+
+/// The samples of `first` and `second` are as their CPU times, give or take five standard deviations of chance.
+#[track_caller]
+fn assert_shares(hz: u32, loop_ns: u64) {
+    let (recording, truth) = record(hz, loop_ns, 6);
+    assert_eq!(recording.header.jitter, Jitter::HALF);
+    let [first, second] = ["first", "second"].map(|name| samples_of(&recording, name));
+    let (count, share) = (first + second, first / (first + second));
+    let deviation = (truth * (1.0 - truth) / count).sqrt();
+    println!(
+        "loop of {loop_ns} ns, {hz} Hz: {share:.3} of {count} samples, {truth:.3} of the time, {deviation:.3}"
+    );
+    assert!(count > 100.0, "{count} samples are too few to compare");
+    assert!((share - truth).abs() < 5.0 * deviation, "{share} of {count} samples, {truth} of the time");
+}
+
+/// Loops of exactly the sampler's period: evenly spaced samples would all show one place.
+#[test]
+fn loops_of_the_period_are_seen_whole() {
+    assert_shares(100, 10_000_000);
+    assert_shares(499, 1_000_000_000 / 499);
+}
+
+/// Loops of a half and of two periods, and one of the mean distance of the sampler's own ticks.
+#[test]
+fn loops_in_other_steps_are_seen_whole() {
+    assert_shares(100, 5_000_000);
+    assert_shares(100, 20_000_000);
+    assert_shares(499, (1e9 / (499.0 * TICKS)) as u64);
+}
+
+/// Distances of samples while the thread stays on its CPU, in periods and sorted.
+fn distances(recording: &Recording) -> Vec<f64> {
+    let period = 1e9 / f64::from(recording.header.sample_hz);
+    let targets = recording.slices.iter().filter(|slice| matches!(slice.who, CpuOwner::Target(_)));
+    let within = |slice: &energy_trace_model::recording::record::Slice| {
+        let of_slice = recording.samples.iter().filter(|s| s.cpu == slice.cpu && s.at >= slice.start);
+        let at: Vec<_> = of_slice.map(|sample| sample.at).filter(|at| *at <= slice.end).collect();
+        at.windows(2).map(|pair| pair[1].ns_since(pair[0]) as f64 / period).collect::<Vec<_>>()
+    };
+    let mut distances: Vec<f64> = targets.flat_map(within).collect();
+    distances.sort_by(f64::total_cmp);
+    distances
+}
+
+/// Distances are spread from half a period to one and a half, about a third are short ones, and the mean is the period. Single ones are longer
+/// where the machine was away, so that quantiles are compared, and the mean without the longest.
+#[test]
+fn distances_are_random() {
+    let (recording, _) = record(499, 3_000_000, 6);
+    let all = distances(&recording);
+    assert!(all.len() > 300, "{} distances are too few to compare", all.len());
+    let quantile = |part: f64| all[(part * all.len() as f64) as usize];
+    println!("{} distances: {:?}", all.len(), [0.02, 0.1, 0.3, 0.5, 0.7, 0.9].map(quantile));
+    assert!(quantile(0.02) > 0.4 && quantile(0.1) < 0.7 && quantile(0.2) < 0.8, "short ones");
+    assert!(quantile(0.5) > 0.9 && quantile(0.7) > 1.1 && quantile(0.9) < 1.7, "long ones");
+    let usual: Vec<f64> = all.into_iter().filter(|distance| *distance < 2.0).collect();
+    let mean = usual.iter().sum::<f64>() / usual.len() as f64;
+    assert!((mean - 1.0).abs() < 0.06, "{mean} periods apart");
+}
