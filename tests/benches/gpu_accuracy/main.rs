@@ -17,7 +17,7 @@ mod measure;
 mod meters;
 mod table;
 
-use measure::{LOOPS, TIERS};
+use measure::{LOOPS, OTHER_MAKERS, TIERS};
 use table::Line;
 
 /// What was asked for.
@@ -25,12 +25,14 @@ struct Options {
     seeds: u64,
     seconds: u64,
     only: Option<String>,
+    /// Loops whose name has this in it.
+    of_loop: Option<String>,
     json: Option<String>,
 }
 
 impl Options {
     fn read() -> Self {
-        let mut options = Self { seeds: 5, seconds: 60, only: None, json: None };
+        let mut options = Self { seeds: 5, seconds: 60, only: None, of_loop: None, json: None };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().unwrap_or_default();
@@ -38,12 +40,17 @@ impl Options {
                 "--seeds" => options.seeds = value().parse().unwrap_or(options.seeds),
                 "--seconds" => options.seconds = value().parse().unwrap_or(options.seconds),
                 "--only" => options.only = Some(value()),
+                "--loop" => options.of_loop = Some(value()),
                 "--json" => options.json = Some(value()),
                 // What `cargo bench` adds.
                 _ => {}
             }
         }
         options
+    }
+
+    fn wants_loop(&self, name: &str) -> bool {
+        self.of_loop.as_ref().is_none_or(|part| name.contains(part.as_str()))
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -66,7 +73,8 @@ fn virtual_clock(options: &Options) -> Vec<Line> {
     let meters = meters::all();
     let wanted = || meters.iter().filter(|metered| options.wants(metered.name));
     for (tier, metered) in TIERS.iter().flat_map(|&tier| wanted().map(move |metered| (tier, metered))) {
-        for of in LOOPS {
+        let others = OTHER_MAKERS.iter().filter(|_| metered.everywhere);
+        for &of in LOOPS.iter().chain(others).filter(|of| options.wants_loop(of.name)) {
             let run = |seed| measure::run(tier, metered, of, seed, options.seconds);
             let runs = (1..=options.seeds).map(run).collect();
             let (meter, workload) = (metered.name.to_owned(), of.name.to_owned());

@@ -2,8 +2,8 @@
 
 use super::meters::Metered;
 use crate::gpu::outcome::{Outcome, Tier, by_count, by_duration, errors, imbalance_uj, within};
-use crate::gpu::training::{KINDS, training_in};
-use crate::gpu::world::{MS, SECOND, World};
+use crate::gpu::training::{KINDS, train};
+use crate::gpu::world::{MS, Maker, SECOND, World};
 use serde::Serialize;
 
 /// All of them.
@@ -34,14 +34,41 @@ pub(crate) struct Loop {
     call_ns: u64,
     wait_each: u64,
     streams: usize,
+    maker: Maker,
+    /// How many times longer it runs than others.
+    longer: u64,
 }
 
+impl Loop {
+    const fn new(name: &'static str, call_ns: u64, wait_each: u64, streams: usize) -> Self {
+        Self { name, call_ns, wait_each, streams, maker: OURS, longer: 1 }
+    }
+
+    const fn of(name: &'static str, call_ns: u64, longer: u64, maker: Maker) -> Self {
+        Self { name, call_ns, wait_each: 1, streams: 1, maker, longer }
+    }
+}
+
+const OURS: Maker = Maker { log_normal: 0.0, data: 0.0, heat: 0.0, follows_ns: 0, same_steps: false };
+
 pub(crate) const LOOPS: [Loop; 4] = [
-    Loop { name: "a wait each step", call_ns: 20_000, wait_each: 1, streams: 1 },
-    Loop { name: "a wait in 4 steps", call_ns: 20_000, wait_each: 4, streams: 1 },
-    Loop { name: "host-bound", call_ns: 500_000, wait_each: 1, streams: 1 },
-    Loop { name: "two streams", call_ns: 20_000, wait_each: 1, streams: 2 },
+    Loop::new("a wait each step", 20_000, 1, 1),
+    Loop::new("a wait in 4 steps", 20_000, 4, 1),
+    Loop::new("host-bound", 500_000, 1, 1),
+    Loop::new("two streams", 20_000, 1, 2),
 ];
+
+/// Worlds of other makers, which do not share what the attribution assumes: durations and watts that hang on the data, a sensor that follows the
+/// board's power with 80 ms, a board that warms up, steps that are all alike.
+pub(crate) const OTHER_MAKERS: [Loop; 6] = [
+    Loop::of("log-normal, by data", 20_000, 1, Maker { log_normal: 0.5, data: 0.3, ..OURS }),
+    Loop::of("log-normal, by data, host-bound", 500_000, 1, Maker { log_normal: 0.5, data: 0.3, ..OURS }),
+    Loop::of("slow sensor", 20_000, 1, Maker { follows_ns: 80 * MS, ..OURS }),
+    Loop::of("warming up, 180 s", 20_000, 3, Maker { heat: 0.15, ..OURS }),
+    Loop::of("same steps", 20_000, 1, Maker { same_steps: true, ..OURS }),
+    Loop::of("all of these", 20_000, 3, ALL),
+];
+const ALL: Maker = Maker { log_normal: 0.5, data: 0.3, heat: 0.15, follows_ns: 80 * MS, same_steps: true };
 
 /// What one run says, errors in percent.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -64,7 +91,9 @@ pub(crate) struct Run {
 
 /// Trains on a virtual GPU and splits its energy as a tier does.
 pub(crate) fn run(tier: Tier, metered: &Metered, of: Loop, seed: u64, seconds: u64) -> Run {
-    let mut world = training_in(of.streams, seed, seconds, of.call_ns, of.wait_each);
+    let mut world = World::new(seed);
+    (world.streams, world.maker) = (of.streams, of.maker);
+    train(&mut world, seconds * of.longer, of.call_ns, of.wait_each);
     let until = world.end();
     neighbour(&mut world, metered.neighbour, until);
     let outcome = Outcome::with(&mut world, &KINDS, metered.meter, 75.0, tier);

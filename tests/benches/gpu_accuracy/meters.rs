@@ -11,6 +11,8 @@ pub(crate) struct Metered {
     pub(crate) meter: MeterModel,
     /// Watts of another instance of the same board, half of the time; 0: there is none.
     pub(crate) neighbour: f64,
+    /// Whether it is tried in the worlds of other makers as well.
+    pub(crate) everywhere: bool,
 }
 
 /// The simulated GPU's model; `whole`: its sensor looks all the time.
@@ -33,7 +35,8 @@ fn model(name: &'static str, whole: bool) -> Option<MeterModel> {
 /// boards stand here with both.
 pub(crate) fn all() -> Vec<Metered> {
     let metered = |(name, of, whole, neighbour): (&'static str, &'static str, bool, f64)| {
-        Some(Metered { name, meter: model(of, whole)?, neighbour })
+        let everywhere = matches!((of, whole), ("V100", true) | ("A100" | "AVERAGED", false));
+        Some(Metered { name, meter: model(of, whole)?, neighbour, everywhere })
     };
     let rows = [
         ("V100, 20 ms", "V100", true, 0.0),

@@ -25,6 +25,10 @@ const PHASES: [(u64, [f64; 6]); 3] = [
 
 /// A training step: phases of changing length and mix, each kind at the site of its own number, `call_ns` for a launch.
 pub(crate) fn step(world: &mut World, call_ns: u64) {
+    world.new_data(KINDS.len());
+    if world.maker.same_steps {
+        return same_step(world, call_ns);
+    }
     for (ms, shares) in PHASES {
         let mixed = shares.map(|share| share * (0.6 + 0.8 * world.random.unit()));
         let counts: Vec<f64> = mixed.iter().zip(KINDS).map(|(share, kind)| share / kind.ns as f64).collect();
@@ -44,6 +48,16 @@ pub(crate) fn step(world: &mut World, call_ns: u64) {
     }
 }
 
+/// A step that launches the same numbers of all kernels, in the same order: each phase's in turn.
+fn same_step(world: &mut World, call_ns: u64) {
+    for (ms, shares) in PHASES {
+        for (site, (share, kind)) in shares.into_iter().zip(KINDS).enumerate() {
+            let count = (share * (ms * MS) as f64 / kind.ns.max(call_ns) as f64) as usize;
+            (0..count).for_each(|_| world.launch(site, kind, call_ns));
+        }
+    }
+}
+
 /// Trains for this long.
 pub(crate) fn training(seed: u64, seconds: u64, call_ns: u64, wait_each: u64) -> World {
     training_in(1, seed, seconds, call_ns, wait_each)
@@ -53,15 +67,20 @@ pub(crate) fn training(seed: u64, seconds: u64, call_ns: u64, wait_each: u64) ->
 pub(crate) fn training_in(streams: usize, seed: u64, seconds: u64, call_ns: u64, wait_each: u64) -> World {
     let mut world = World::new(seed);
     world.streams = streams;
+    train(&mut world, seconds, call_ns, wait_each);
+    world
+}
+
+/// Trains in a world for this long.
+pub(crate) fn train(world: &mut World, seconds: u64, call_ns: u64, wait_each: u64) {
     world.sleep(200 * MS);
     let mut steps = 0;
     while world.end() < seconds * SECOND {
-        step(&mut world, call_ns);
+        step(world, call_ns);
         steps += 1;
         if steps % wait_each == 0 {
             world.synchronize();
         }
     }
     world.synchronize();
-    world
 }

@@ -1,7 +1,8 @@
 //! A simulated GPU on a virtual clock: a host that launches ahead, a queue, kernels with known watts, and a meter that is late.
 //!
-//! Kernels of a stream run one after the other in the order of their launches, each with its own duration (± 15 %) and power. Power is additive; clocks
-//! and heat are not simulated, nor do kernels of two streams slow each other down.
+//! Kernels of a stream run one after the other in the order of their launches, each with its own duration (± 15 %) and power. Power is additive;
+//! kernels of two streams do not slow each other down. `Maker` is what another maker's world has beyond that: durations and watts that hang on the
+//! data, heat, a sensor that follows its board slowly.
 
 use energy_trace_tests::random::Random;
 
@@ -35,6 +36,24 @@ impl Launch {
     }
 }
 
+/// What a world has that the attribution does not assume.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Maker {
+    /// Standard deviation of the logarithm of a launch's duration; 0: evenly ± 15 %.
+    pub(crate) log_normal: f64,
+    /// The same of a factor that a step's data give to each kernel's durations, and by its root to its watts.
+    pub(crate) data: f64,
+    /// The part by which all power grows as the board warms up (time constant: 40 s).
+    pub(crate) heat: f64,
+    /// Time constant of a sensor that follows the board's power slowly, in nanoseconds.
+    pub(crate) follows_ns: u64,
+    /// Whether each step launches the same numbers of all kernels.
+    pub(crate) same_steps: bool,
+}
+
+/// The time constant of a board's warming, in nanoseconds.
+const WARMING_NS: f64 = 40e9;
+
 /// How a counter shows energy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MeterModel {
@@ -65,13 +84,56 @@ pub(crate) struct World {
     /// What runs beside the target.
     pub(crate) strangers: Vec<(u64, u64, f64)>,
     pub(crate) idle_watts: f64,
+    pub(crate) maker: Maker,
+    /// What the step's data do to the durations of each site's kernel.
+    data: Vec<f64>,
 }
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let (launches, waits, strangers) = (Vec::new(), Vec::new(), Vec::new());
         let (random, free, streams) = (Random(seed), [0; 2], 1);
-        Self { random, host: 0, free, streams, launches, waits, strangers, idle_watts: 75.0 }
+        Self {
+            random,
+            host: 0,
+            free,
+            streams,
+            launches,
+            waits,
+            strangers,
+            idle_watts: 75.0,
+            maker: Maker::default(),
+            data: vec![],
+        }
+    }
+
+    /// A step with new data begins.
+    pub(crate) fn new_data(&mut self, sites: usize) {
+        if self.maker.data > 0.0 {
+            self.data = (0..sites).map(|_| (self.maker.data * self.normal()).exp()).collect();
+        }
+    }
+
+    /// A standard normal number, nearly: the sum of twelve even ones.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.random.unit()).sum::<f64>() - 6.0
+    }
+
+    /// How long a kernel takes, in nanoseconds.
+    fn duration(&mut self, site: usize, kind: Kind) -> u64 {
+        let Maker { log_normal, .. } = self.maker;
+        if log_normal <= 0.0 {
+            return self.random.around(kind.ns, kind.ns * 15 / 100);
+        }
+        // The mean is the kind's.
+        let factor = (log_normal * self.normal() - log_normal * log_normal / 2.0).exp();
+        (kind.ns as f64 * factor * self.data.get(site).copied().unwrap_or(1.0)) as u64
+    }
+
+    /// What a kernel draws that starts then.
+    fn watts(&self, site: usize, kind: Kind, from: u64) -> f64 {
+        let warm = 1.0 + self.maker.heat * (1.0 - (-(from as f64) / WARMING_NS).exp());
+        kind.watts * warm * self.data.get(site).map_or(1.0, |data| data.sqrt())
     }
 
     /// Launches a kernel; the call takes the host this long, or until the queue has room.
@@ -80,8 +142,9 @@ impl World {
         self.host = self.host.max(full.map_or(0, |first| first.from));
         let stream = site % self.streams;
         let from = self.free[stream].max(self.host + 4_000);
-        let until = from + self.random.around(kind.ns, kind.ns * 15 / 100);
-        self.launches.push(Launch { at: self.host, site, from, until, watts: kind.watts });
+        let until = from + self.duration(site, kind);
+        let watts = self.watts(site, kind, from);
+        self.launches.push(Launch { at: self.host, site, from, until, watts });
         (self.free[stream], self.host) = (until, self.host + call_ns);
     }
 
@@ -158,8 +221,12 @@ impl World {
     }
 }
 
-/// Power over time, as running sums of energy at its changes.
-struct Power(Vec<(u64, f64, f64)>);
+/// Power over time: at its changes the energy so far, the watts from then on, and what a slow sensor makes of the watts before.
+struct Power {
+    changes: Vec<(u64, f64, f64, f64)>,
+    /// Seconds.
+    follows: f64,
+}
 
 impl Power {
     fn of(world: &World) -> Self {
@@ -170,17 +237,27 @@ impl Power {
         }
         changes.sort_by_key(|change| change.0);
         let (mut joules, mut watts, mut now) = (0.0, 0.0, 0);
+        let (follows, mut seen) = (world.maker.follows_ns as f64 / 1e9, world.idle_watts);
         let sum = |(at, change): (u64, f64)| {
-            joules += watts * (at - now) as f64 / 1e9;
+            let seconds = (at - now) as f64 / 1e9;
+            joules += watts * seconds;
+            seen = if now > 0 { followed(seen, watts, seconds, follows) } else { seen };
             (now, watts) = (at, watts + change);
-            (at, joules, watts)
+            (at, joules, watts, seen)
         };
-        Self(changes.into_iter().map(sum).collect())
+        Self { changes: changes.into_iter().map(sum).collect(), follows }
     }
 
+    /// The energy up to a time, as the sensor sees it: one that follows slowly lacks τ times the power that it shows then.
     fn joules_at(&self, at: u64) -> f64 {
-        let last = self.0.partition_point(|(since, ..)| *since <= at).max(1) - 1;
-        let (since, joules, watts) = self.0[last];
-        joules + watts * (at - since) as f64 / 1e9
+        let last = self.changes.partition_point(|(since, ..)| *since <= at).max(1) - 1;
+        let (since, joules, watts, seen) = self.changes[last];
+        let seconds = (at - since) as f64 / 1e9;
+        joules + watts * seconds - self.follows * followed(seen, watts, seconds, self.follows)
     }
+}
+
+/// What a first-order sensor shows that showed `seen` when the power became `watts`.
+fn followed(seen: f64, watts: f64, seconds: f64, follows: f64) -> f64 {
+    if follows > 0.0 { watts + (seen - watts) * (-seconds / follows).exp() } else { seen }
 }

@@ -5,9 +5,6 @@
 
 use super::features::Cell;
 
-/// A launch is taken to be executed this much before or after the moment that is known for it.
-pub(super) const BLUR: f64 = 1e-3;
-
 /// A stretch of time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Stretch {
@@ -115,7 +112,7 @@ mod tests {
         let batch = |from: f64, until: f64, units: f64| Batch {
             launched: Stretch { from, until },
             executed: Stretch { from, until },
-            blur: super::BLUR,
+            blur: super::super::constants::BLUR,
             cells: vec![Cell { owner: 1, column: 0, units }],
         };
         let batches = Batches::new(vec![batch(0.3, 0.3, 5.0), batch(0.1, 0.9, 8.0), batch(0.5, 0.6, 1.0)]);

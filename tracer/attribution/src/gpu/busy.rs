@@ -8,11 +8,9 @@
 //! Times are put into cells of a millisecond, which no meter resolves. Leaves out joules (`launch_energies`).
 
 use super::batches::{Batch, Stretch};
+use super::constants::CELL_NS;
 use super::features::Cell;
 use std::collections::BTreeMap;
-
-/// Length of a cell, in nanoseconds.
-pub(super) const CELL_NS: u64 = 1_000_000;
 
 /// How kernels that run side by side count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,23 +16,14 @@
 //! models, 1987, §1.2), which is a doubt (`uncertainty`) and is not made good, as S is no more than an estimate. Leaves out the fit (`launch_energies`).
 
 use super::batches::Batches;
+use super::constants::{END_SD, HELD, LEAST_ERROR, NEAR_END, SEEN};
 use super::meter::{Meter, Window, looks_of};
 use crate::numerics::normal_equations::{NormalEquations, eigen};
 use nalgebra::linalg::SymmetricEigen;
 use nalgebra::{DMatrix, DVector};
 
-/// So near to an end it matters what runs, in seconds.
-const NEAR: f64 = 1e-3;
-/// A direction in which units vary less than so many times as much as their errors do is not seen.
-const SEEN: f64 = 8.0;
-/// How well it is known when a look begins and ends: standard deviation in seconds. (The lag is looked for in steps of this length.)
-const END: f64 = 2.5e-4;
-/// What is not seen is held by so many times what is known best.
-const HELD: f64 = 10.0;
 /// The mean of f (1 − f) for f between 0 and 1.
 const BRIDGE: f64 = 1.0 / 6.0;
-/// Errors are at least this part of what there is, so that they can be divided by.
-const LEAST: f64 = 1e-9;
 
 /// Errors of rows, and what is seen in spite of them.
 #[derive(Clone, Debug)]
@@ -59,11 +50,11 @@ pub(super) fn errors_of(windows: &[Window], batches: &Batches, meter: Meter, coa
     let mut errors = vec![0.0; coarse.len()];
     for (look, counted) in windows.iter().flat_map(|window| looks_of(window, meter)) {
         for end in [look.from, look.until] {
-            batches.between(end - NEAR / 2.0, end + NEAR / 2.0, |cell, units| {
+            batches.between(end - NEAR_END / 2.0, end + NEAR_END / 2.0, |cell, units| {
                 let Coarse { piece, stretch } = coarse[cell.column];
-                let part = (units / NEAR).min(1.0);
+                let part = (units / NEAR_END).min(1.0);
                 let order = part * (1.0 - part) * stretch * piece.min(stretch) * BRIDGE;
-                errors[cell.column] += (order + (END * part).powi(2)) * counted * counted;
+                errors[cell.column] += (order + (END_SD * part).powi(2)) * counted * counted;
             });
         }
     }
@@ -75,7 +66,7 @@ impl FeatureErrors {
     /// From the normal equations of this many windows that all count once, and their errors.
     pub(super) fn new(all: &NormalEquations, windows: usize, errors: &[f64]) -> Self {
         let (n, windows) = (errors.len(), windows.max(1) as f64);
-        let least = |c: usize| LEAST * all.gram[(c, c)] / windows;
+        let least = |c: usize| LEAST_ERROR * all.gram[(c, c)] / windows;
         let errors = DVector::from_fn(n, |c, _| errors[c].max(least(c)).max(f64::MIN_POSITIVE));
         let root = errors.map(|error| (error * windows).sqrt());
         let scaled = DMatrix::from_fn(n, n, |i, j| all.gram[(i, j)] / (root[i] * root[j]));
@@ -146,7 +137,30 @@ fn unit(direction: DVector<f64>) -> DVector<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FeatureErrors, NormalEquations};
+    use super::super::batches::{Batch, Stretch};
+    use super::super::features::Cell;
+    use super::{Batches, Coarse, END_SD, FeatureErrors, Meter, NormalEquations, Window, errors_of};
+
+    /// Two columns share the time around both ends of a window, a quarter and three: by the formula at the head, r (1 − r) stretch piece / 6 + (σ r)²
+    /// at each end.
+    #[test]
+    fn errors_at_the_ends_of_windows() {
+        let time = Stretch { from: 0.0, until: 4.0 };
+        let cell = |column, units| Cell { owner: 1, column, units };
+        let cells = vec![cell(0, 1.0), cell(1, 3.0)];
+        let batches = Batches::new(vec![Batch { launched: time, executed: time, blur: 0.0, cells }]);
+        let window = Window { time: Stretch { from: 1.0, until: 3.0 }, ticks: 1, joules: 0.0 };
+        let coarse = [Coarse { piece: 2e-4, stretch: 5e-3 }, Coarse { piece: 9e-3, stretch: 6e-3 }];
+        let found = errors_of(&[window], &batches, Meter::PROMPT, &coarse);
+        let should = |part: f64, stretch: f64, piece: f64| {
+            2.0 * (part * (1.0 - part) * stretch * piece / 6.0 + (END_SD * part).powi(2))
+        };
+        assert!((found[0] / should(0.25, 5e-3, 2e-4) - 1.0).abs() < 1e-6, "{found:?}");
+        assert!(
+            (found[1] / should(0.75, 6e-3, 6e-3) - 1.0).abs() < 1e-6,
+            "no piece is longer than its stretch"
+        );
+    }
 
     /// A column is a tenth of another in every window but for errors of rows: parts are drawn to nonsense without the errors' variance, and stay
     /// where they were believed with it; their sum is found. A third column that goes its own way is found too.

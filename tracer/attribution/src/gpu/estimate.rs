@@ -6,20 +6,16 @@
 //! is learned (`launch_energies`), and from what (the room itself).
 
 use super::batches::{Batches, Stretch};
+use super::charge::{Charged, Known, Learned};
+use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, MEANS, UNLIKELY};
 use super::features::Features;
-use super::launch_energies::{FEWEST_WINDOWS, Fit, Problem, over_time};
+use super::launch_energies::{Fit, Problem, over_time};
 use super::meter::{Meter, Step, Window};
 use super::sensor_blind_spot::SensorBlindSpot;
 use super::split::{Costs, Split, Splitter, Total};
 use super::uncertainty::{Certain, Uncertainty, uncertainty};
-use super::{Charged, Known, Learned, MEANS};
 use crate::time::owners::OTHER;
 use energy_trace_model::units::MicroJoules;
-
-/// Seconds that are shared out together, for a meter that looks all the time.
-const BLOCK: f64 = 1.0;
-/// What is off by more standard deviations is not off by chance.
-const UNLIKELY: f64 = 4.0;
 
 /// What was found out about a GPU before its energy is split.
 pub(super) struct Estimate {
@@ -157,7 +153,7 @@ impl Estimate {
     /// Seconds that are shared out together.
     fn block(&self) -> f64 {
         let Meter { mean, duty, .. } = self.meter;
-        BLOCK.max(MEANS * mean) / (duty * duty)
+        BLOCK_SECONDS.max(MEANS * mean) / (duty * duty)
     }
 
     /// What launches cost: what was learned, if it is believed.

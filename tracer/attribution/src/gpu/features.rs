@@ -4,14 +4,12 @@
 //! column, and count by their size in it. Copies and memsets count by bytes. A column's unit is its average launch. Where their times are
 //! known (the kernel tier) all launches of a kernel share a column, and its unit is a second in which it runs. Leaves out joules.
 
+use super::constants::MOST_COLUMNS;
 use crate::time::owners::OwnerId;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{Frame, FrameKind, GpuBusy, Launched, Launches};
 use std::collections::HashMap;
-
-/// More columns than this are not told apart by windows of a slow meter; those with the fewest launches share the last one.
-const MOST_COLUMNS: usize = 48;
 
 /// A column's number.
 pub(super) type ColumnId = usize;

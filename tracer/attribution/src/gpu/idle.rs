@@ -5,21 +5,10 @@
 //! these agree on is idle power from the first launch to the end of the last. What is above it there was somebody else's work.
 
 use super::batches::{Batches, Stretch};
+use super::constants::{FAR_FROM_WORK, FEWEST_EMPTY, IDLE_AGREES, IDLE_COMMON, IDLE_WATTS};
 use super::meter::{Meter, Step, Window};
 use crate::timeline::EnergyInterval;
 use energy_trace_model::units::{MicroJoules, MicroWatts};
-
-/// Fewer windows without launches say nothing.
-const FEWEST: usize = 5;
-/// How far from launches such a window is, in seconds.
-const FAR: f64 = 0.01;
-/// How far apart windows may be that agree: watts, and parts of the power.
-const AGREE: (f64, f64) = (3.0, 0.15);
-/// The part of these windows that must agree.
-const COMMON: f64 = 0.15;
-/// Less than this is not worth a name, and more is no idle power of any board.
-const LEAST_WATTS: f64 = 1.0;
-const MOST_WATTS: f64 = 100.0;
 
 /// Takes it from the energy above the baseline of each interval, and returns its sum.
 pub(super) fn take(
@@ -51,19 +40,55 @@ fn watts_between(windows: &[Window], batches: &Batches, meter: Meter, open: Stre
     let empty = |window: &&Window| {
         let Stretch { from, until } = meter.looked(window.time);
         let mut units = 0.0;
-        batches.between(from - FAR, until + FAR, |_, part| units += part);
+        batches.between(from - FAR_FROM_WORK, until + FAR_FROM_WORK, |_, part| units += part);
         from >= open.from && until <= open.until && units <= 0.0
     };
     let watts = |window: &Window| window.joules / window.time.length().max(1e-9);
     let mut watts: Vec<f64> = windows.iter().filter(empty).map(watts).collect();
-    if watts.len() < FEWEST {
+    if watts.len() < FEWEST_EMPTY {
         return None;
     }
     watts.sort_by(f64::total_cmp);
     let low = watts[watts.len() / 10];
-    let alike = |watts: &&f64| (*watts - low).abs() <= AGREE.0.max(AGREE.1 * low);
+    let alike = |watts: &&f64| (*watts - low).abs() <= IDLE_AGREES.0.max(IDLE_AGREES.1 * low);
     let alike: Vec<f64> = watts.iter().filter(alike).copied().collect();
-    let enough = alike.len() >= FEWEST && alike.len() as f64 >= COMMON * watts.len() as f64;
+    let enough = alike.len() >= FEWEST_EMPTY && alike.len() as f64 >= IDLE_COMMON * watts.len() as f64;
     let middle = alike.get(alike.len() / 2).copied().unwrap_or(0.0);
-    (enough && (LEAST_WATTS..=MOST_WATTS).contains(&middle)).then_some(middle)
+    (enough && IDLE_WATTS.contains(&middle)).then_some(middle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batches::Batch;
+    use super::super::features::Cell;
+    use super::{Batches, Meter, Stretch, Window, watts_between};
+
+    fn work(from: f64, until: f64) -> Batch {
+        let executed = Stretch { from, until };
+        let cells = vec![Cell { owner: 1, column: 0, units: 1.0 }];
+        Batch { launched: executed, executed, blur: 0.0, cells }
+    }
+
+    /// Windows of half a second between the first launch and the end of the last; those in which nothing ran say 20 W, but for one in which
+    /// somebody else worked. Windows at work or beyond the launches say nothing.
+    #[test]
+    fn what_windows_without_work_agree_on() {
+        let batches = Batches::new(vec![work(0.0, 1.0), work(9.0, 10.0)]);
+        let open = batches.extent().unwrap();
+        let window = |i: u32| {
+            let from = f64::from(i) / 2.0;
+            let watts = match i {
+                0..2 | 18.. => 300.0,
+                7 => 90.0,
+                _ => 20.0,
+            };
+            Window { time: Stretch { from, until: from + 0.5 }, ticks: 1, joules: watts * 0.5 }
+        };
+        let windows: Vec<Window> = (0..24).map(window).collect();
+        let found = |windows: &[Window]| watts_between(windows, &batches, Meter::PROMPT, open);
+        assert_eq!(found(&windows), Some(20.0));
+        assert_eq!(found(&windows[..6]), None, "too few of them");
+        let apart: Vec<Window> = (0..24).map(|i| Window { joules: f64::from(i * i), ..window(i) }).collect();
+        assert_eq!(found(&apart), None, "no power that they agree on");
+    }
 }

@@ -10,38 +10,17 @@
 //! were left out better than the prior does. Boards get warm and change clocks: in a long run parts are learned again for each three quarters
 //! of a minute, near those of the whole, if that predicts better. Leaves out the meter (`meter`) and doubts (`uncertainty`).
 
-use super::MEANS;
 use super::batches::Batches;
+use super::constants::{
+    AGAIN, BETTER_DUTY, DUTIES, ENOUGH_WINDOWS, FEWEST_WINDOWS, FOLD_BLOCK, FOLDS, HUBER, LAG_STEPS, LAGS,
+    LEAST_PART, MEANS, NEAR_WHOLE, ROUNDS,
+};
 use super::errors_in_variables::{Coarse, FeatureErrors, errors_of};
 use super::meter::{Meter, Window, units_of};
 use crate::numerics::normal_equations::NormalEquations;
 
-/// Rounds of reweighting, and from how many standard deviations on a window counts less.
-const ROUNDS: usize = 4;
-const HUBER: f64 = 2.5;
 /// The median of the absolute value of a standard normal variable.
 const MEDIAN_ABSOLUTE: f64 = 0.6745;
-/// Fewer windows prove nothing.
-pub(super) const FEWEST_WINDOWS: usize = 40;
-const FOLDS: usize = 5;
-/// Neighbouring windows left out together.
-const BLOCK: usize = 10;
-/// What is believed before: standard deviation in parts, with durations and without.
-pub(super) const PRIOR_SD: (f64, f64) = (1.0, 5.0);
-/// Length of what is learned again, in windows, and how near it is believed to be.
-const AGAIN: usize = 450;
-const NEAR: f64 = 0.2;
-/// Lags that are tried, in seconds, from here to there.
-const LAGS: (f64, f64) = (-0.05, 0.6);
-/// Steps of the search.
-const LAG_STEPS: [f64; 4] = [0.02, 0.004, 0.001, 0.000_25];
-/// Duties that are tried, and how much better than a whole one another must explain the counter.
-const DUTIES: [f64; 4] = [1.0, 0.5, 0.25, 0.1];
-const BETTER: f64 = 0.8;
-/// The least part: what is charged nothing at all has no bounds either.
-const LEAST: f64 = 1e-3;
-/// The search needs no more windows than this.
-const ENOUGH: usize = 1_200;
 
 /// Windows and the units in them, in parts of the prior: joules if every part is 1.
 #[derive(Clone, Debug)]
@@ -146,8 +125,10 @@ impl Problem {
     /// The parts that explain the windows that are wanted.
     fn parts(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> Vec<f64> {
         let normal = self.normal(trust, wanted);
-        let solved =
-            self.grain.as_ref().map_or_else(|| normal.solve(1.0, LEAST), |grain| grain.solve(&normal, LEAST));
+        let solved = self
+            .grain
+            .as_ref()
+            .map_or_else(|| normal.solve(1.0, LEAST_PART), |grain| grain.solve(&normal, LEAST_PART));
         solved.data.into()
     }
 
@@ -190,15 +171,15 @@ impl Problem {
         if self.len() < FEWEST_WINDOWS {
             return false;
         }
-        let fold_of = |window: usize| window / BLOCK % FOLDS;
-        let mut gains = vec![0.0; self.len().div_ceil(BLOCK)];
+        let fold_of = |window: usize| window / FOLD_BLOCK % FOLDS;
+        let mut gains = vec![0.0; self.len().div_ceil(FOLD_BLOCK)];
         for fold in 0..FOLDS {
             let parts = self.parts(&fit.trust, |window| fold_of(window) != fold);
             let level = self.level(&fit.trust, |window| fold_of(window) != fold);
             let level = vec![level; self.columns];
             for window in (0..self.len()).filter(|&window| fold_of(window) == fold) {
                 let (equal, fitted) = (self.error(window, &level), self.error(window, &parts));
-                gains[window / BLOCK] += fit.trust[window] * (equal * equal - fitted * fitted);
+                gains[window / FOLD_BLOCK] += fit.trust[window] * (equal * equal - fitted * fitted);
             }
         }
         clearly_positive(&gains)
@@ -231,7 +212,7 @@ pub(super) fn find_meter(
     belief: f64,
     mean: f64,
 ) -> Meter {
-    let windows = &windows[..windows.len().min(ENOUGH)];
+    let windows = &windows[..windows.len().min(ENOUGH_WINDOWS)];
     let prompt = Meter { mean, ..Meter::PROMPT };
     if windows.len() < FEWEST_WINDOWS {
         return prompt;
@@ -263,7 +244,7 @@ pub(super) fn find_meter(
         return whole.1;
     }
     let others = DUTIES[1..].iter().map(|&duty| best_late(duty));
-    let best = others.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|other| other.0 < BETTER * whole.0);
+    let best = others.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|other| other.0 < BETTER_DUTY * whole.0);
     best.unwrap_or(whole).1
 }
 
@@ -293,7 +274,7 @@ pub(super) fn over_time(problem: &Problem, fit: &Fit) -> Vec<(usize, Vec<f64>)> 
         let near = near(problem, fit, from..until);
         let trust = &fit.trust[from..until];
         for fold in 0..FOLDS {
-            let fold_of = |window: usize| window / BLOCK % FOLDS;
+            let fold_of = |window: usize| window / FOLD_BLOCK % FOLDS;
             let again = near.parts(trust, |window| fold_of(window) != fold);
             let ones = vec![1.0; problem.columns];
             let gain = |window: usize| {
@@ -317,7 +298,102 @@ fn near(problem: &Problem, fit: &Fit, windows: std::ops::Range<usize>) -> Proble
     }
     let grain = problem.grain.as_ref().map(|grain| grain.scaled(&fit.parts));
     let (joules, together) = (problem.joules[windows].to_vec(), problem.together);
-    Problem { columns, joules, rows, belief: NEAR, together, grain }
+    Problem { columns, joules, rows, belief: NEAR_WHOLE, together, grain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FOLD_BLOCK, HUBER, MEDIAN_ABSOLUTE, Problem, clearly_positive, fit, over_time};
+
+    fn problem(columns: usize, rows: Vec<f64>, joules: Vec<f64>) -> Problem {
+        Problem { columns, joules, rows, belief: 5.0, together: 0, grain: None }
+    }
+
+    /// Windows of two columns; `parts` says what each unit takes in a window.
+    fn two(windows: u32, parts: impl Fn(u32) -> [f64; 2]) -> Problem {
+        let row = |window: u32| [f64::from(1 + window % 7), f64::from(1 + window * 5 % 11)];
+        let joules = |window| row(window).iter().zip(parts(window)).map(|(x, part)| x * part).sum();
+        problem(2, (0..windows).flat_map(row).collect(), (0..windows).map(joules).collect())
+    }
+
+    /// Exact windows show their parts, and one that is off by a hundred joules changes them by less than what it says.
+    #[test]
+    fn parts_are_found_and_one_window_is_not_believed() {
+        let mut problem = two(300, |_| [1.5, 0.5]);
+        let exact = fit(&problem);
+        assert!((exact.parts[0] - 1.5).abs() < 1e-3 && (exact.parts[1] - 0.5).abs() < 1e-3, "{exact:?}");
+        problem.joules[100] += 100.0;
+        let fit = fit(&problem);
+        assert!((fit.parts[0] - 1.5).abs() < 0.01 && (fit.parts[1] - 0.5).abs() < 0.01, "{:?}", fit.parts);
+        assert!(fit.trust[100] < 0.01 * fit.trust[101]);
+    }
+
+    /// Noise is the median error by that of a normal variable; a window counts by its inverse square, less by how far it is beyond Huber's limit.
+    #[test]
+    fn windows_count_by_their_errors() {
+        let problem = problem(1, vec![0.0; 5], vec![1.0, -2.0, 3.0, 0.5, 100.0]);
+        let mut fit = problem.fit(0);
+        problem.weigh(&mut fit, 1e-6);
+        let noise = 2.0 / MEDIAN_ABSOLUTE;
+        assert!((fit.noise - noise).abs() < 1e-12);
+        assert!((fit.trust[0] - noise.powi(-2)).abs() < 1e-12);
+        assert!((fit.trust[4] - HUBER / (100.0 * noise)).abs() < 1e-12);
+    }
+
+    /// Huber's function, by hand: z² up to 2.5, 2.5 (2 z − 2.5) beyond.
+    #[test]
+    fn large_errors_cost_by_their_size() {
+        let problem = problem(1, vec![0.0; 2], vec![4.0, -8.0]);
+        assert!((problem.cost(&[1.0], 2.0) - (4.0 + 2.5 * (8.0 - 2.5))).abs() < 1e-12);
+    }
+
+    /// Least squares of one unknown, by hand: Σ w s y / Σ w s², and never below zero.
+    #[test]
+    fn one_part_for_all() {
+        let problem = problem(2, vec![1.0, 2.0, 2.0, 2.0], vec![6.0, 4.0]);
+        let level = problem.level(&[1.0, 0.5], |_| true);
+        assert!((level - (3.0 * 6.0 + 0.5 * 4.0 * 4.0) / (9.0 + 0.5 * 16.0)).abs() < 1e-9, "{level}");
+        assert!((problem.level(&[1.0, 0.5], |window| window == 1) - 1.0).abs() < 1e-9);
+        let negative = Problem { joules: vec![-1.0, -1.0], ..problem };
+        assert_eq!(negative.level(&[1.0, 1.0], |_| true), 0.0);
+    }
+
+    /// More than two standard errors above zero: of 3, 1, 2 the mean is 2 and two standard errors are 1.15; of 3, −1, 1 they are 1 and 2.3.
+    #[test]
+    fn gains_must_be_clear() {
+        assert!(clearly_positive(&[3.0, 1.0, 2.0]) && clearly_positive(&[1.0, 1.0]));
+        assert!(!clearly_positive(&[3.0, -1.0, 1.0]) && !clearly_positive(&[-1.0, -1.0]));
+        assert!(!clearly_positive(&[]));
+    }
+
+    /// Parts that differ predict windows that were left out; equal ones do not, nor do few windows.
+    #[test]
+    fn what_predicts_is_believed() {
+        let differ = two(300, |window| [1.5, 0.5 + 0.01 * f64::from(window % 3)]);
+        assert!(differ.predicts_better(&fit(&differ)));
+        let alike = two(300, |window| [1.0 + 0.1 * f64::from(window % 2); 2]);
+        assert!(!alike.predicts_better(&fit(&alike)));
+        let few = two(30, |_| [1.5, 0.5]);
+        assert!(!few.predicts_better(&fit(&few)));
+    }
+
+    /// In a long run whose second half draws a tenth more, each half has its own parts; where nothing changes there is one piece.
+    #[test]
+    fn long_runs_are_learned_again() {
+        let windows = u32::try_from(FOLD_BLOCK * 90).unwrap();
+        let noisy = |mut problem: Problem| {
+            let noise = |window: u32| (f64::from(window * 37 % 13) - 6.0) / 20.0;
+            problem.joules.iter_mut().zip(0..).for_each(|(joules, window)| *joules += noise(window));
+            problem
+        };
+        let half = |window| if window < windows / 2 { [1.5, 0.5] } else { [1.65, 0.55] };
+        let changes = noisy(two(windows, half));
+        let pieces = over_time(&changes, &fit(&changes));
+        assert_eq!(pieces.iter().map(|(until, _)| *until).collect::<Vec<_>>(), [450, 900]);
+        assert!((pieces[0].1[0] - 1.5).abs() < 0.02 && (pieces[1].1[0] - 1.65).abs() < 0.02, "{pieces:?}");
+        let steady = noisy(two(windows, |_| [1.5, 0.5]));
+        assert_eq!(over_time(&steady, &fit(&steady)).len(), 1);
+    }
 }
 /// What a window is expected to hold if each feature holds so many parts.
 fn predicted(row: &[f64], parts: &[f64]) -> f64 {

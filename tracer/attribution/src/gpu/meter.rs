@@ -7,20 +7,9 @@
 //! Leaves out what launches cost (`launch_energies`).
 
 use super::batches::{Batches, Stretch};
+use super::constants::{AGREEMENT, ENOUGH_STEPS, FEWEST_ON_GRID, PERIODS, SHORTEST_GRID, SHORTEST_WINDOW};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
-
-/// Windows shorter than this are put together: the moment of reading would be most of them.
-const SHORTEST: f64 = 0.09;
-/// Steps shorter than this come as fast as readings: no grid is to be seen.
-const SHORTEST_GRID: f64 = 0.015;
-/// Intervals of a run in which a grid is looked for.
-const FEWEST_ON_GRID: usize = 20;
-/// Where a period is looked for, in parts of the usual distance of steps (a lower quartile, and readings may come every second fifth of a step);
-/// how many steps say it, and how much they must agree.
-const PERIODS: (f64, f64) = (0.55, 1.5);
-const ENOUGH: usize = 600;
-const AGREEMENT: f64 = 0.5;
 
 /// How a meter is behind.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,7 +106,7 @@ fn grid_of(seen: &[f64]) -> Option<(f64, f64)> {
     lengths.sort_by(f64::total_cmp);
     // Some steps are seen with the one after them.
     let usual = lengths.get(lengths.len() / 4).copied().filter(|usual| *usual >= SHORTEST_GRID)?;
-    let mut period = period_of(&seen[..seen.len().min(ENOUGH)], usual)?;
+    let mut period = period_of(&seen[..seen.len().min(ENOUGH_STEPS)], usual)?;
     for _ in 0..2 {
         let number: Vec<f64> = seen.iter().map(|at| ((at - seen[0]) / period).round()).collect();
         let (_, better) = line(&number, seen);
@@ -171,7 +160,7 @@ pub(super) fn windows_of(steps: &[Step], shown: &[f64]) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::with_capacity(steps.len());
     for (&Step { time, ticks }, &joules) in steps.iter().zip(shown) {
         match windows.last_mut() {
-            Some(last) if last.time.until == time.from && last.time.length() < SHORTEST => {
+            Some(last) if last.time.until == time.from && last.time.length() < SHORTEST_WINDOW => {
                 last.time.until = time.until;
                 last.ticks += ticks;
                 last.joules += joules;

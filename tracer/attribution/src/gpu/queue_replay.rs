@@ -14,24 +14,9 @@
 //! joules; durations serve as what is believed of them before (`launch_energies`).
 
 use super::batches::{Batch, Stretch};
+use super::constants::{DRAWS, DURATION_SD, EPOCH_SD, FEWEST_EPOCHS, GOOD_DURATIONS, TELLING, WAITED};
 use crate::numerics::normal_equations::NormalEquations;
 use crate::uncertainty::resampling::Xorshift;
-
-/// An epoch whose wait has less than this part of it does not tell durations: the GPU was starved meanwhile.
-const TELLING: f64 = 0.25;
-/// A wait shorter than this part of its epoch is no wait.
-const WAITED: f64 = 0.02;
-/// Fewer epochs than this tell nothing.
-const FEWEST: usize = 20;
-/// Durations that miss half of the epochs by more than this part are not believed.
-const GOOD: f64 = 0.2;
-/// What is believed of durations before: standard deviation in parts of the mean.
-const PRIOR_SD: f64 = 5.0;
-/// Standard deviation of an epoch's time, in parts of it.
-const NOISE: f64 = 0.02;
-
-/// Other draws of epochs.
-const DRAWS: usize = 12;
 
 /// Launches between the ends of two waits.
 #[derive(Debug)]
@@ -121,7 +106,7 @@ fn durations(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Option<(Vec
         Some((units, time))
     };
     let epochs: Vec<Telling> = epochs.iter().filter_map(telling).collect();
-    if epochs.len() < FEWEST {
+    if epochs.len() < FEWEST_EPOCHS {
         return None;
     }
     let units: f64 = epochs.iter().flat_map(|(units, _)| units).sum();
@@ -133,7 +118,7 @@ fn durations(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Option<(Vec
     };
     let mut misses: Vec<f64> = epochs.iter().map(miss).collect();
     misses.sort_by(f64::total_cmp);
-    if misses[misses.len() / 2] >= GOOD {
+    if misses[misses.len() / 2] >= GOOD_DURATIONS {
         return None;
     }
     let mut random = Xorshift::new();
@@ -148,9 +133,9 @@ fn durations_of<'a>(epochs: impl Iterator<Item = &'a Telling>, mean: f64, column
         let launched = units.iter().enumerate().filter(|(_, units)| **units > 0.0);
         let relative: Vec<(usize, f64)> =
             launched.map(|(column, units)| (column, units * mean / time)).collect();
-        normal.add_row(&relative, 1.0, 1.0 / (NOISE * NOISE));
+        normal.add_row(&relative, 1.0, 1.0 / (EPOCH_SD * EPOCH_SD));
     }
-    normal.add_prior(1.0, 1.0 / (PRIOR_SD * PRIOR_SD));
+    normal.add_prior(1.0, 1.0 / (DURATION_SD * DURATION_SD));
     normal.solve(1.0, 1e-3).iter().map(|part| part * mean).collect()
 }
 
@@ -193,5 +178,83 @@ fn stretch(batches: &mut [Batch], from: f64, until: f64) {
     for batch in batches {
         let Stretch { from, until } = batch.launched;
         batch.executed = Stretch { from: at(from), until: at(until) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::features::Cell;
+    use super::{Batch, Queue, Stretch, durations_of, factor_until, replay, stretch};
+
+    fn at(moment: f64, column: usize, units: f64) -> Batch {
+        let launched = Stretch { from: moment, until: moment };
+        Batch { launched, executed: launched, blur: 0.0, cells: vec![Cell { owner: 1, column, units }] }
+    }
+
+    fn executed(batches: &[Batch]) -> Vec<(f64, f64)> {
+        batches.iter().map(|batch| (batch.executed.from, batch.executed.until)).collect()
+    }
+
+    /// Work of 2, 3 and 1 s, launched at 0, 1 and 10 s: the second one waits for the first, the third finds the queue empty.
+    #[test]
+    fn a_queue_runs_in_order() {
+        let mut batches = [at(0.0, 0, 1.0), at(1.0, 0, 1.0), at(10.0, 0, 1.0)];
+        assert_eq!(replay(&mut batches, &[2.0, 3.0, 1.0], 1.0, 0.5), 11.0);
+        assert_eq!(executed(&batches), [(0.5, 2.5), (2.5, 5.5), (10.0, 11.0)]);
+    }
+
+    /// Work of 5 s that was done after 7.5 s took half as long again; work that cannot fill the time has its own durations.
+    #[test]
+    fn durations_are_stretched_to_the_wait() {
+        let batches = [at(0.0, 0, 1.0), at(1.0, 0, 1.0)];
+        assert!((factor_until(&batches, &[2.0, 3.0], 0.0, 7.5) - 1.5).abs() < 1e-6);
+        assert_eq!(factor_until(&batches, &[0.1, 0.1], 0.0, 7.5), 1.0);
+    }
+
+    /// Without durations launches of 1 and 3 s are spread over the 8 s until their wait ends, never shortened.
+    #[test]
+    fn launches_are_spread_over_their_epoch() {
+        let mut batches = [at(1.0, 0, 1.0), at(3.0, 0, 1.0)];
+        stretch(&mut batches, 1.0, 9.0);
+        assert_eq!(executed(&batches), [(1.0, 1.0), (9.0, 9.0)]);
+        stretch(&mut batches, 1.0, 2.0);
+        assert_eq!(executed(&batches), [(1.0, 1.0), (3.0, 3.0)]);
+    }
+
+    /// Epochs whose times are 2 ms of the first column and 5 ms of the second show these durations.
+    #[test]
+    fn waits_show_durations() {
+        let epoch = |i: u32| {
+            let (a, b) = (f64::from(10 + i % 7), f64::from(3 + i * 3 % 5));
+            (vec![a, b], 0.002 * a + 0.005 * b)
+        };
+        let epochs: Vec<super::Telling> = (0..40).map(epoch).collect();
+        let found = durations_of(epochs.iter(), 0.003, 2);
+        assert!((found[0] - 0.002).abs() < 1e-5 && (found[1] - 0.005).abs() < 1e-5, "{found:?}");
+    }
+
+    /// The same through the whole queue: forty epochs of two launches each that begin every second and are waited for; what ran is found to the
+    /// wait's end. Nineteen epochs tell nothing, and launches are spread.
+    #[test]
+    fn a_queue_is_drained_by_its_waits() {
+        let of = |epochs: u32| {
+            let (mut batches, mut waits) = (vec![], vec![]);
+            for i in 0..epochs {
+                let (from, a, b) = (f64::from(i), f64::from(10 + i % 7), f64::from(3 + i * 3 % 5));
+                batches.extend([at(from, 0, a), at(from + 0.001, 1, b)]);
+                waits.push(Stretch { from: from + 0.002, until: from + 0.02 * a + 0.05 * b });
+            }
+            let queue = Queue::new(&batches, &waits, 2);
+            queue.drain(&mut batches, queue.durations.as_deref());
+            (queue, batches)
+        };
+        let (queue, batches) = of(40);
+        let durations = queue.durations.unwrap();
+        assert!((durations[0] - 0.02).abs() < 1e-3 && (durations[1] - 0.05).abs() < 2e-3, "{durations:?}");
+        assert!((batches[0].executed.until - 0.2).abs() < 5e-3, "{:?}", batches[0]);
+        assert!((batches[1].executed.until - 0.35).abs() < 1e-4, "{:?}", batches[1]);
+        let (queue, batches) = of(19);
+        assert!(queue.durations.is_none());
+        assert!((batches[1].executed.until - 0.35).abs() < 1e-9, "{:?}", batches[1]);
     }
 }

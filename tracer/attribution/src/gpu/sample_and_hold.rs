@@ -10,16 +10,9 @@
 //! updates. Taken apart into intervals, each would stand for a mean that ended up to an update earlier than the one it shows. Leaves out where
 //! readings cannot be told from updates because they are as rare.
 
+use super::constants::{ALIKE_READINGS, LONGER_STEP, SAME_POWER};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::units::MicroJoules;
-
-/// Power of the same update differs by no more than this, in watts and in parts: NVML's is in milliwatts, the sum of energy in microjoules, and the
-/// times of readings are good to some microseconds.
-const SAME: (f64, f64) = (2e-3, 2e-3);
-/// Where fewer intervals than this part are like the next one, each reading shows another update.
-const ALIKE: f64 = 0.3;
-/// Power that does not change hides updates: a step that is longer than usual by this is several.
-const LONGER: f64 = 1.5;
 
 /// Steps of a meter that holds its power.
 #[derive(Debug, Default)]
@@ -55,13 +48,14 @@ fn watts(interval: &EnergyInterval) -> f64 {
 
 fn are_alike(a: &EnergyInterval, b: &EnergyInterval) -> bool {
     let (one, other) = (watts(a), watts(b));
-    a.span.end == b.span.start && (one - other).abs() <= SAME.0.max(SAME.1 * one.abs())
+    a.span.end == b.span.start && (one - other).abs() <= SAME_POWER.0.max(SAME_POWER.1 * one.abs())
 }
 
 /// The first interval of each step: the first after a gap, and the first of two alike after a change.
 fn firsts(intervals: &[EnergyInterval]) -> Option<Vec<usize>> {
     let alike = |at: usize| intervals.get(at..at + 2).is_some_and(|pair| are_alike(&pair[0], &pair[1]));
-    if (0..intervals.len()).filter(|&at| alike(at)).count() as f64 <= ALIKE * intervals.len() as f64 {
+    if (0..intervals.len()).filter(|&at| alike(at)).count() as f64 <= ALIKE_READINGS * intervals.len() as f64
+    {
         return None;
     }
     let begins = |at: usize| {
@@ -81,7 +75,7 @@ fn firsts(intervals: &[EnergyInterval]) -> Option<Vec<usize>> {
         let next = changes.get(changes.partition_point(|&change| change <= at));
         let passed = firsts.last().map_or(0, |first| start(&at).ns_since(start(first))) as f64;
         let remains = next.map_or(0, |next| start(next).ns_since(start(&at))) as f64;
-        if change || (passed >= usual && remains >= (LONGER - 1.0) * usual) {
+        if change || (passed >= usual && remains >= (LONGER_STEP - 1.0) * usual) {
             firsts.push(at);
         }
     }

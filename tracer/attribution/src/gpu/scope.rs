@@ -1,6 +1,6 @@
 //! What a GPU's meter is: a mean or not, of the device alone or of others as well; and whether launches are a queue. Leaves out how late it is (`meter`).
 
-use super::Gpu;
+use super::charge::Gpu;
 use energy_trace_model::recording::record::{
     Domain, GpuMeterKind, LaunchDiagnostic, RecordingDiagnostic, Scope,
 };

@@ -12,6 +12,7 @@
 //! sensor's own.
 
 use super::batches::{Batches, Stretch};
+use super::constants::STRETCH;
 use super::meter::{Meter, Step, Window, units_of};
 use super::split::Costs;
 
@@ -39,9 +40,6 @@ struct Block {
     sum: f64,
     stretch: f64,
 }
-
-/// Looks within a stretch of so many seconds may go together: a program's steps and the meter's drift through each other.
-const STRETCH: f64 = 1.0;
 
 impl SensorBlindSpot<'_> {
     /// Relative covariance of this many columns' energies, row by row.

@@ -6,17 +6,10 @@
 //! one (it looked at the hungry part of it, or was read late) it has too little in another. Leaves out idle power.
 
 use super::batches::{Batches, Stretch};
+use super::constants::{DEVIATIONS, EXCESS, LONG_INTERVAL, NEAR_LAUNCHES};
 use crate::time::owners::OTHER;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
-
-/// More than so many times the prediction, and so many standard deviations of a window beyond it, is not ours.
-const EXCESS: f64 = 2.0;
-const DEVIATIONS: f64 = 5.0;
-/// What is shown so near to launches, in seconds, is theirs too.
-const NEAR: f64 = 0.03;
-/// But not a long interval.
-const LONG: f64 = 0.15;
 
 /// What the energy above idle of all intervals was split into.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,10 +114,10 @@ impl Splitter<'_> {
     /// Whether launches ran just before or after: the meter's lag is not known better than that.
     fn is_near(&self, shown: Stretch) -> bool {
         let mut near = false;
-        if shown.length() > LONG {
+        if shown.length() > LONG_INTERVAL {
             return false;
         }
-        self.batches.between(shown.from - NEAR, shown.until + NEAR, |_, _| near = true);
+        self.batches.between(shown.from - NEAR_LAUNCHES, shown.until + NEAR_LAUNCHES, |_, _| near = true);
         near
     }
 

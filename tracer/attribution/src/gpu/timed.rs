@@ -3,23 +3,20 @@
 //! Launches of processes that no records tell of (their CUPTI was missing, or another profiler had it) count as so many average kernels. Leaves
 //! out how time on a device is divided (`busy`), and everything that both tiers share (the room itself).
 
-use super::busy::{CELL_NS, Run, Sharing, cells_of};
+use super::batches::Batch;
+use super::busy::{Run, Sharing, cells_of};
+use super::charge::{Charged, Executed, Gpu, Known};
+use super::constants::{BETTER_WHOLE, CELL, PRIOR_SD, SIDE_BY_SIDE};
 use super::errors_in_variables::Coarse;
+use super::estimate::Estimate;
 use super::features::Features;
 use super::queue_replay::Queue;
-use super::{Batch, Charged, Estimate, Executed, Gpu, Known, OwnerId, PRIOR_SD};
+use crate::time::owners::OwnerId;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{ProcessKey, ThreadKey};
 use energy_trace_model::recording::record::{GpuBusy, Launched, Launches};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeSet;
-
-/// Length of a cell in seconds.
-const CELL: f64 = CELL_NS as f64 / 1e9;
-/// Less overlap than this part of the busy time makes no difference.
-const SIDE_BY_SIDE: f64 = 0.02;
-/// So much better must the counter be explained by whole times, in standard deviations of its windows.
-const BETTER: f64 = 0.95;
 
 impl Gpu<'_> {
     /// As `charge`, where records tell when kernels ran.
@@ -40,7 +37,7 @@ impl Gpu<'_> {
         let (whole, _) = cells_of(&runs, Sharing::Whole);
         let other =
             self.learn_from(&columns, whole, &untold, Known::Records { crowded, whole: true }, dynamic);
-        Some(if other.fit.noise < BETTER * best.fit.noise { other } else { best }.finish(owners))
+        Some(if other.fit.noise < BETTER_WHOLE * best.fit.noise { other } else { best }.finish(owners))
     }
 
     fn learn_from(

@@ -7,6 +7,9 @@
 //! each other, or their rows are all but parallel. Such columns are a group, and where only launches are counted each may have anything from
 //! nothing to the whole of it: what little its rows differ from the others' is errors of when launches ran, and no observation.
 
+use super::constants::{
+    AGAINST, BOOTSTRAP_STEP, IDENTIFIED, IDENTIFIED_BY_TIME, LEAST_HELD, PARALLEL, REACH, TIME_SD,
+};
 use super::launch_energies::{Fit, Problem};
 use super::split::Total;
 use crate::numerics::normal_equations::NormalEquations;
@@ -15,22 +18,6 @@ use crate::uncertainty::propagation::OwnerCertainty;
 use crate::uncertainty::resampling::{add_square, resampled};
 use energy_trace_model::profile::certainty::Column;
 use nalgebra::DMatrix;
-
-/// A column whose energy has a larger relative standard deviation is not identified: where launches are counted, and where kernels are timed.
-const IDENTIFIED: f64 = 0.07;
-const IDENTIFIED_BY_TIME: f64 = 0.025;
-/// Features whose errors go against each other more than this are a group.
-const AGAINST: f64 = -0.5;
-/// Features whose rows have a larger cosine are parallel.
-const PARALLEL: f64 = 0.999;
-/// Energies within so many standard deviations cannot be ruled out.
-const REACH: f64 = 3.0;
-/// Windows of a step of the bootstrap, at least.
-const STEP: usize = 5;
-/// Standard deviation of what is known of times, in parts: the meter's lag is known to a millisecond, and what ran to a cell of one.
-const TIMES: f64 = 0.002;
-/// What is less is taken for so much where errors are made relative.
-const LEAST: f64 = 1e-3;
 
 /// What is known about columns.
 #[derive(Debug, Default)]
@@ -91,7 +78,7 @@ pub(super) fn uncertainty(
         }
         Column { identified: !unsure[c], bounds: ((1.0 - reach).max(0.0), (1.0 + reach).min(most)) }
     };
-    let held: Vec<f64> = fit.parts.iter().map(|part| part.max(LEAST)).collect();
+    let held: Vec<f64> = fit.parts.iter().map(|part| part.max(LEAST_HELD)).collect();
     Uncertainty {
         columns: (0..n).map(column).collect(),
         relative: match total {
@@ -127,7 +114,7 @@ impl Uncertainty {
 /// The relative covariance of energies that are power times time.
 fn predicted(covariance: &[f64], held: &[f64], at: usize) -> f64 {
     let n = held.len();
-    let times = if at / n == at % n { TIMES * TIMES } else { 0.0 };
+    let times = if at / n == at % n { TIME_SD * TIME_SD } else { 0.0 };
     covariance[at] / (held[at / n] * held[at % n]) + times
 }
 
@@ -150,7 +137,7 @@ fn covariance(problem: &Problem, fit: &Fit) -> Vec<f64> {
         }
     }
     // A block is four steps.
-    let length = STEP.max(problem.together.div_ceil(4));
+    let length = BOOTSTRAP_STEP.max(problem.together.div_ceil(4));
     let steps: Vec<NormalEquations> =
         (0..problem.len().div_ceil(length)).map(|step| of_step(problem, fit, step, length)).collect();
     let mut belief = NormalEquations::new(n);
@@ -194,4 +181,38 @@ fn groups_of(
     }
     let members = |group: usize| (0..n).filter(|&c| group_of[c] == group).collect::<Vec<_>>();
     (0..n).map(members).filter(|members| members.len() > 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DMatrix, TIME_SD, add_blur, groups_of, predicted};
+
+    /// Columns whose errors go against each other share a group if both are unsure, and so does one whose rows are parallel to one of theirs.
+    #[test]
+    fn what_cannot_be_told_apart_is_a_group() {
+        let covariance = [1.0, -1.8, 0.1, -1.8, 4.0, 0.0, 0.1, 0.0, 1.0];
+        let deviation = [1.0, 2.0, 1.0];
+        let groups = |unsure: &[bool], parallel| groups_of(&covariance, &deviation, unsure, |_, _| parallel);
+        assert_eq!(groups(&[true; 3], false), [vec![0, 1]]);
+        assert!(groups(&[true, false, true], false).is_empty());
+        assert_eq!(groups(&[true; 3], true), [vec![0, 1, 2]]);
+        assert_eq!(groups(&[true, false, true], true), [vec![0, 2]]);
+    }
+
+    /// Power times time, relative: the covariance by both parts, and on the diagonal that of times.
+    #[test]
+    fn predicted_energies() {
+        let relative = |at| predicted(&[0.04, 0.02, 0.02, 0.09], &[2.0, 0.5], at);
+        assert!((relative(0) - (0.01 + TIME_SD * TIME_SD)).abs() < 1e-12);
+        assert!((relative(1) - 0.02).abs() < 1e-12 && (relative(2) - 0.02).abs() < 1e-12);
+        assert!((relative(3) - (0.36 + TIME_SD * TIME_SD)).abs() < 1e-12);
+    }
+
+    /// P Pᵀ of [[1, 2], [0, 3]], by hand.
+    #[test]
+    fn pulls_add_their_squares() {
+        let mut covariance = [1.0; 4];
+        add_blur(&mut covariance, &DMatrix::from_row_slice(2, 2, &[1.0, 2.0, 0.0, 3.0]));
+        assert_eq!(covariance, [6.0, 7.0, 7.0, 10.0]);
+    }
 }

@@ -1,0 +1,258 @@
+//! A GPU's side of a recording, and the order in which its energy is charged: what was launched, when it was executed, what that shows of the meter
+//! and of energies. Leaves out each of these steps (the room's other files), and times that records tell (`timed`).
+
+use super::batches::{Batch, Batches, Stretch, in_turn};
+use super::constants::{AVERAGE, BLUR, PRIOR_SD};
+use super::errors_in_variables::Coarse;
+use super::estimate::Estimate;
+use super::features::{Cell, Features};
+use super::idle;
+use super::launch_energies::{Problem, find_meter, fit, fit_parts};
+use super::meter::{Step, Window, steps_of, stretch_of, windows_of};
+use super::queue_replay::Queue;
+use super::sample_and_hold::SampleAndHold;
+use crate::time::launchers::Launchers;
+use crate::time::owners::OwnerId;
+use crate::timeline::{EnergyInterval, Span};
+use crate::uncertainty::propagation::OwnerCertainty;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::ThreadKey;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{GpuWait, Launches};
+use energy_trace_model::units::MicroJoules;
+
+/// What the time of a kernel is known by.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Known {
+    /// Nothing: every launch of one kernel is like the other.
+    #[default]
+    Launches,
+    /// Waits for the GPU.
+    Waits,
+    /// Records of the driver.
+    Records {
+        /// The part of the busy time in which several kernels ran at once.
+        crowded: f64,
+        /// Whether each of those counts with its whole time.
+        whole: bool,
+    },
+}
+
+impl Known {
+    pub(super) const fn by_records(self) -> bool {
+        matches!(self, Self::Records { .. })
+    }
+}
+
+/// What a GPU's energy above idle became.
+pub(crate) struct Charged {
+    /// By owner; `OTHER` has what other processes took.
+    pub(crate) of_owner: Vec<MicroJoules>,
+    /// The same by what was believed before: every launch alike, or by its duration.
+    pub(crate) by_prior: Vec<MicroJoules>,
+    pub(crate) residual: MicroJoules,
+    pub(crate) negative: MicroJoules,
+    /// What the counter shows too much, or too little below zero, because its meter looks at a part of the time.
+    pub(crate) unobserved: MicroJoules,
+    /// What the GPU drew beyond its baseline because it was open.
+    pub(crate) idle: MicroJoules,
+    pub(crate) certainty: OwnerCertainty,
+    pub(crate) learned: Learned,
+}
+
+/// What the reader has to know about the regression.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    /// Kinds of launches, and windows that they were learned from.
+    pub(crate) kinds: usize,
+    pub(crate) windows: usize,
+    /// Whether what was learned predicts better than equal energies.
+    pub(crate) believed: bool,
+    pub(crate) condition: f64,
+    /// How late the meter is, in seconds, and the part of each step that it looks at.
+    pub(crate) late: f64,
+    pub(crate) duty: f64,
+    /// Seconds over which what it says is a mean; 0: it is none.
+    pub(crate) mean: f64,
+    /// Whether what it shows is the device's alone, and launches ran one after the other or were timed.
+    pub(crate) alone: bool,
+    pub(crate) known: Known,
+    /// Names of what cannot be told apart.
+    pub(crate) groups: Vec<Vec<String>>,
+}
+
+/// A GPU's side of a recording.
+pub(crate) struct Gpu<'a> {
+    pub(crate) recording: &'a Recording,
+    pub(crate) device: u32,
+    pub(crate) launchers: &'a Launchers,
+    pub(crate) start: KtimeNs,
+    pub(crate) intervals: &'a [EnergyInterval],
+}
+
+impl Gpu<'_> {
+    /// Charges a GPU's energy above idle (`dynamic`, one for each interval); `None` where nothing was launched on it.
+    pub(crate) fn charge(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
+        let timed = self.recording.gpu.busy.iter().any(|busy| busy.device == self.device);
+        if timed { self.charge_by_time(dynamic, owners) } else { self.charge_by_launches(dynamic, owners) }
+    }
+
+    fn charge_by_launches(&self, dynamic: &[MicroJoules], owners: usize) -> Option<Charged> {
+        let columns = Features::of(self.recording, self.launches().map(|(batch, _)| batch));
+        if columns.len() == 0 {
+            return None;
+        }
+        let mut first = self.batches(self.launches(), &columns, 1.0);
+        let queue = Queue::new(&first, &self.waits(|_| true), columns.len());
+        let durations = queue.durations.clone();
+        queue.drain(&mut first, durations.as_deref());
+        let (known, belief) = match durations {
+            Some(_) => (Known::Waits, PRIOR_SD.0),
+            None => (Known::Launches, PRIOR_SD.1),
+        };
+        let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
+        let executed = Executed { columns, shape: shape.clone(), belief, known, coarse: None, timed: false };
+        let others = queue.others.iter().map(|durations| {
+            let mut list = first.clone();
+            queue.drain(&mut list, Some(durations));
+            (1.0 / queue.others.len() as f64, list)
+        });
+        // The truth lies anywhere between these two: a third of the square, of which each is one half.
+        let orders = [false, true].into_iter();
+        let orders = orders.map(|backwards| (1.0 / 6.0, in_turn(&first, &shape, backwards)));
+        Some(self.learn(executed, first.clone(), others.chain(orders), dynamic).finish(owners))
+    }
+
+    /// What is launched on the device, and by whom.
+    pub(super) fn launches(&self) -> impl Iterator<Item = (&Launches, &Vec<OwnerId>)> {
+        let all = self.recording.gpu.launches.iter().zip(&self.launchers.of_batches);
+        all.filter(|(batch, _)| batch.device == self.device)
+    }
+
+    /// Learns from what was executed; `others` is what else may have been executed when, each with what it counts for.
+    pub(super) fn learn(
+        &self,
+        executed: Executed,
+        list: Vec<Batch>,
+        others: impl Iterator<Item = (f64, Vec<Batch>)>,
+        dynamic: &[MicroJoules],
+    ) -> Estimate {
+        let Executed { columns, shape, belief, known, coarse, timed } = executed;
+        let batches = Batches::new(list);
+        let mean = if self.is_averaged() { AVERAGE } else { 0.0 };
+        let SampleAndHold { intervals, mut dynamic, more } = self.steps_shown(dynamic);
+        let steps = steps_of(&intervals, self.start);
+        let shown = |dynamic: &[MicroJoules]| joules_shown(&steps, &intervals, dynamic, &more);
+        let (mut windows, mut prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
+        let mut meter = find_meter(&windows, &batches, &prior, belief, mean);
+        let idle = idle::take(&steps, &intervals, &windows, &batches, meter, &mut dynamic);
+        if idle > MicroJoules::ZERO {
+            (windows, prior) = learnable(&steps, &shown(&dynamic), &batches, &shape);
+            meter = find_meter(&windows, &batches, &prior, belief, mean);
+        }
+        let mut problem = Problem::new(&windows, &batches, meter, &prior, belief);
+        if let Some(coarse) = &coarse {
+            problem = problem.with_errors(&windows, &batches, meter, (&prior, coarse));
+        }
+        let fit = fit(&problem);
+        let other = |(weight, list)| {
+            let batches = Batches::new(list);
+            (weight, fit_parts(&Problem::new(&windows, &batches, meter, &prior, belief)))
+        };
+        let others = others.map(other).collect();
+        // Launches in several streams are no queue; where kernels are timed that does no harm.
+        let alone = self.is_alone() && (known.by_records() || self.is_one_queue());
+        Estimate {
+            columns,
+            batches,
+            windows,
+            meter,
+            prior,
+            known,
+            problem,
+            fit,
+            others,
+            steps,
+            dynamic,
+            idle,
+            alone,
+            timed,
+        }
+    }
+
+    /// What the counter shows, step by step.
+    fn steps_shown(&self, dynamic: &[MicroJoules]) -> SampleAndHold {
+        let held = self.is_averaged().then(|| SampleAndHold::of(self.intervals, dynamic)).flatten();
+        let plain =
+            || SampleAndHold { intervals: self.intervals.to_vec(), dynamic: dynamic.to_vec(), more: vec![] };
+        held.unwrap_or_else(plain)
+    }
+
+    /// Launches as cells; `scale` is what units of columns are multiplied by.
+    pub(super) fn batches<'b>(
+        &self,
+        launches: impl Iterator<Item = (&'b Launches, &'b Vec<OwnerId>)>,
+        columns: &Features,
+        scale: f64,
+    ) -> Vec<Batch> {
+        let batch = |(batch, owners): (&Launches, &Vec<OwnerId>)| {
+            let launched = stretch_of(Span::new(batch.from, batch.until), self.start);
+            let cells = batch.work.iter().zip(owners).filter_map(|(work, &owner)| {
+                let cell = columns.cell(self.recording, work, owner)?;
+                Some(Cell { units: scale * cell.units, ..cell })
+            });
+            Batch { launched, executed: launched, blur: BLUR, cells: cells.collect() }
+        };
+        launches.map(batch).collect()
+    }
+
+    /// Waits of some threads.
+    pub(super) fn waits(&self, of: impl Fn(ThreadKey) -> bool) -> Vec<Stretch> {
+        let all = self.recording.gpu.waits.iter();
+        let of_device = all.filter(|wait| wait.device == self.device && of(wait.thread));
+        let stretch = |wait: &GpuWait| Span::new(wait.from, wait.until);
+        of_device.map(|wait| stretch_of(stretch(wait), self.start)).collect()
+    }
+}
+
+/// What each step shows to learn from, in joules above idle: where power is held, what it was held at, for as long as the step really was.
+fn joules_shown(
+    steps: &[Step],
+    intervals: &[EnergyInterval],
+    dynamic: &[MicroJoules],
+    more: &[f64],
+) -> Vec<f64> {
+    let of_step = |place: usize| {
+        let joules = dynamic[place].as_joules();
+        let Some(more) = more.get(place) else { return joules };
+        let seen = intervals[place].span.ns() as f64 / 1e9;
+        (joules / seen.max(1e-9) + more) * steps[place].time.length()
+    };
+    (0..steps.len()).map(of_step).collect()
+}
+
+/// Windows to learn from, and joules of a unit of each column if all power were the same (or all launches, where no durations are known).
+fn learnable(steps: &[Step], joules: &[f64], batches: &Batches, shape: &[f64]) -> (Vec<Window>, Vec<f64>) {
+    let windows = windows_of(steps, joules);
+    let mut work = 0.0;
+    for batch in &batches.list {
+        work += batch.cells.iter().map(|cell| cell.units * shape[cell.column]).sum::<f64>();
+    }
+    let joules: f64 = windows.iter().map(|window| window.joules).sum();
+    let each = (joules / work.max(1e-12)).max(1e-9);
+    (windows, shape.iter().map(|part| part * each).collect())
+}
+
+/// What was executed, but for when.
+pub(super) struct Executed {
+    pub(super) columns: Features,
+    /// Seconds of a unit of each column, or ones.
+    pub(super) shape: Vec<f64>,
+    /// How sure it is beforehand that all power is the same.
+    pub(super) belief: f64,
+    pub(super) known: Known,
+    /// How coarse each column is, where that is known.
+    pub(super) coarse: Option<Vec<Coarse>>,
+    /// Whether records tell of everything.
+    pub(super) timed: bool,
+}

@@ -1,0 +1,141 @@
+//! Every number of the room that was chosen and not derived: unit and origin. Numbers of mathematics stand where they are used.
+//!
+//! Origins: *board*, by a maker's documentation or published measurements; *simulated*, chosen by trying in simulated worlds, where no search over
+//! the value is recorded; *usual*, the textbooks' value; *size*, a bound on time or memory. None was found on a real GPU.
+
+// When work was executed.
+
+/// A launch is taken to be executed this much before or after the moment that is known for it, in seconds (simulated).
+pub(super) const BLUR: f64 = 1e-3;
+/// Length of a cell in which times of kernels are put together: nanoseconds and seconds (size; no meter resolves a millisecond).
+pub(super) const CELL_NS: u64 = 1_000_000;
+pub(super) const CELL: f64 = CELL_NS as f64 / 1e9;
+/// Part of the busy time: less overlap of kernels makes no difference (simulated).
+pub(super) const SIDE_BY_SIDE: f64 = 0.02;
+/// So much better must the counter be explained by whole times of kernels side by side, as a part of the windows' standard deviation (simulated).
+pub(super) const BETTER_WHOLE: f64 = 0.95;
+/// An epoch whose wait has less than this part of it does not tell durations: the GPU was starved meanwhile (simulated).
+pub(super) const TELLING: f64 = 0.25;
+/// A wait shorter than this part of its epoch is no wait (simulated).
+pub(super) const WAITED: f64 = 0.02;
+/// Epochs: fewer tell nothing of durations (simulated).
+pub(super) const FEWEST_EPOCHS: usize = 20;
+/// Durations that miss half of the epochs by more than this part are not believed (simulated).
+pub(super) const GOOD_DURATIONS: f64 = 0.2;
+/// What is believed of durations before: standard deviation in parts of the mean; and of an epoch's time, in parts of it (simulated).
+pub(super) const DURATION_SD: f64 = 5.0;
+pub(super) const EPOCH_SD: f64 = 0.02;
+/// Draws of epochs that show what else durations may be (size).
+pub(super) const DRAWS: usize = 12;
+/// Columns: more are not told apart by windows of a slow meter; the rarest launches share the last one (size).
+pub(super) const MOST_COLUMNS: usize = 48;
+
+// The meter.
+
+/// Seconds over which the driver's averaged power is a mean (board: nvml.h on `nvmlDeviceGetPowerUsage`, Ampere and later).
+pub(super) const AVERAGE: f64 = 1.0;
+/// Means of such a meter that are shared out together (simulated).
+pub(super) const MEANS: f64 = 4.0;
+/// Seconds: shorter windows are put together, as the moment of reading would be most of them (simulated).
+pub(super) const SHORTEST_WINDOW: f64 = 0.09;
+/// Seconds: shorter steps come as fast as readings, and no grid is to be seen (board: steps of 20 ms are the shortest that are known).
+pub(super) const SHORTEST_GRID: f64 = 0.015;
+/// Intervals of a run in which a grid is looked for (simulated).
+pub(super) const FEWEST_ON_GRID: usize = 20;
+/// Where a grid's period is looked for, in parts of the usual distance of steps (a lower quartile, and readings may come every second fifth of a
+/// step); how many steps say it (size); and Rayleigh's statistic from which on it is one (simulated).
+pub(super) const PERIODS: (f64, f64) = (0.55, 1.5);
+pub(super) const ENOUGH_STEPS: usize = 600;
+pub(super) const AGREEMENT: f64 = 0.5;
+/// Lags that are tried, in seconds, from here to there (simulated), and the steps of the search.
+pub(super) const LAGS: (f64, f64) = (-0.05, 0.6);
+pub(super) const LAG_STEPS: [f64; 4] = [0.02, 0.004, 0.001, 0.000_25];
+/// Parts of a step that the meter may look at (board: Yang et al., SC 2024, found 25 of 100 ms), and the part of a whole one's cost that another must stay
+/// below (simulated).
+pub(super) const DUTIES: [f64; 4] = [1.0, 0.5, 0.25, 0.1];
+pub(super) const BETTER_DUTY: f64 = 0.8;
+/// Windows: the search for lag and duty needs no more (size).
+pub(super) const ENOUGH_WINDOWS: usize = 1_200;
+/// Power of the same update differs by no more than this, in watts and in parts: NVML's is in milliwatts, the sum of energy in microjoules, and the
+/// times of readings are good to some microseconds.
+pub(super) const SAME_POWER: (f64, f64) = (2e-3, 2e-3);
+/// Where fewer intervals than this part are like the next one, each reading shows another update (simulated).
+pub(super) const ALIKE_READINGS: f64 = 0.3;
+/// Power that does not change hides updates: a step that is longer than usual by this factor is several (simulated).
+pub(super) const LONGER_STEP: f64 = 1.5;
+/// Seconds: looks within such a stretch may go together, as a program's steps and the meter's drift through each other (simulated).
+pub(super) const STRETCH: f64 = 1.0;
+
+// Idle power.
+
+/// Windows without launches: fewer say nothing (simulated).
+pub(super) const FEWEST_EMPTY: usize = 5;
+/// Seconds between launches and such a window (simulated).
+pub(super) const FAR_FROM_WORK: f64 = 0.01;
+/// How far apart such windows may be that agree: watts, and parts of the power; and the part of them that must (simulated).
+pub(super) const IDLE_AGREES: (f64, f64) = (3.0, 0.15);
+pub(super) const IDLE_COMMON: f64 = 0.15;
+/// Watts: less is not worth a name, and more is no idle power of a board (simulated).
+pub(super) const IDLE_WATTS: std::ops::RangeInclusive<f64> = 1.0..=100.0;
+
+// Energies of launches.
+
+/// Rounds of reweighting, and from how many standard deviations on a window counts less (usual: Huber, 1981).
+pub(super) const ROUNDS: usize = 4;
+pub(super) const HUBER: f64 = 2.5;
+/// Windows: fewer prove nothing (simulated).
+pub(super) const FEWEST_WINDOWS: usize = 40;
+/// Folds of cross-validation (usual), and neighbouring windows that are left out together (simulated).
+pub(super) const FOLDS: usize = 5;
+pub(super) const FOLD_BLOCK: usize = 10;
+/// What is believed of energies before: standard deviation in parts, with durations and without (simulated).
+pub(super) const PRIOR_SD: (f64, f64) = (1.0, 5.0);
+/// Windows of a long run that are learned again, and the standard deviation, in parts, by which they may differ from the whole (simulated).
+pub(super) const AGAIN: usize = 450;
+pub(super) const NEAR_WHOLE: f64 = 0.2;
+/// The least part of the prior: what is charged nothing at all has no bounds either.
+pub(super) const LEAST_PART: f64 = 1e-3;
+
+// Errors of what runs at the ends of windows.
+
+/// Seconds around an end in which it matters what runs (the length of a cell).
+pub(super) const NEAR_END: f64 = 1e-3;
+/// How well it is known when a look begins and ends: standard deviation in seconds (the last step of `LAG_STEPS`).
+pub(super) const END_SD: f64 = 2.5e-4;
+/// A direction in which units vary less than so many times as much as their errors do is not seen (simulated).
+pub(super) const SEEN: f64 = 8.0;
+/// What is not seen is held by so many times what is known best (simulated).
+pub(super) const HELD: f64 = 10.0;
+/// Errors are at least this part of what there is, so that they can be divided by.
+pub(super) const LEAST_ERROR: f64 = 1e-9;
+
+// The split.
+
+/// Seconds that are shared out together, for a meter that looks all the time (simulated).
+pub(super) const BLOCK_SECONDS: f64 = 1.0;
+/// Standard deviations: what is off by more is not off by chance (usual).
+pub(super) const UNLIKELY: f64 = 4.0;
+/// More than so many times the prediction, and so many standard deviations of a window beyond it, is not the target's (simulated).
+pub(super) const EXCESS: f64 = 2.0;
+pub(super) const DEVIATIONS: f64 = 5.0;
+/// What is shown within so many seconds of launches is theirs too, but not an interval that is longer than this (simulated).
+pub(super) const NEAR_LAUNCHES: f64 = 0.03;
+pub(super) const LONG_INTERVAL: f64 = 0.15;
+
+// How sure it is.
+
+/// A column whose energy has a larger relative standard deviation is not identified: where launches are counted, and where kernels are timed
+/// (simulated).
+pub(super) const IDENTIFIED: f64 = 0.07;
+pub(super) const IDENTIFIED_BY_TIME: f64 = 0.025;
+/// Columns whose errors have a correlation below this, or whose rows have a cosine above that, are a group (simulated).
+pub(super) const AGAINST: f64 = -0.5;
+pub(super) const PARALLEL: f64 = 0.999;
+/// Standard deviations within which energies cannot be ruled out (usual).
+pub(super) const REACH: f64 = 3.0;
+/// Windows of a step of the bootstrap, at least (simulated).
+pub(super) const BOOTSTRAP_STEP: usize = 5;
+/// Standard deviation of what is known of times, in parts: the meter's lag is known to a millisecond, and what ran to a cell of one.
+pub(super) const TIME_SD: f64 = 0.002;
+/// Parts that are less are taken for so much where errors are made relative.
+pub(super) const LEAST_HELD: f64 = 1e-3;
