@@ -29,7 +29,7 @@ impl Countdown {
             self.passes = 0;
             return false;
         }
-        self.passes = (random() < self.two_ticks) as u32;
+        self.passes = u32::from(random() < self.two_ticks);
         true
     }
 }
