@@ -6,7 +6,6 @@
 #![expect(
     clippy::print_stdout,
     clippy::expect_used,
-    clippy::unwrap_used,
     dead_code,
     reason = "a program for the terminal, which shares its simulation with a test"
 )]

@@ -301,6 +301,11 @@ fn near(problem: &Problem, fit: &Fit, windows: std::ops::Range<usize>) -> Proble
     Problem { columns, joules, rows, belief: NEAR_WHOLE, together, grain }
 }
 
+/// What a window is expected to hold if each feature holds so many parts.
+fn predicted(row: &[f64], parts: &[f64]) -> f64 {
+    row.iter().zip(parts).map(|(x, part)| x * part).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{FOLD_BLOCK, HUBER, MEDIAN_ABSOLUTE, Problem, clearly_positive, fit, over_time};
@@ -394,8 +399,4 @@ mod tests {
         let steady = noisy(two(windows, |_| [1.5, 0.5]));
         assert_eq!(over_time(&steady, &fit(&steady)).len(), 1);
     }
-}
-/// What a window is expected to hold if each feature holds so many parts.
-fn predicted(row: &[f64], parts: &[f64]) -> f64 {
-    row.iter().zip(parts).map(|(x, part)| x * part).sum()
 }

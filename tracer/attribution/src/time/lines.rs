@@ -56,7 +56,7 @@ impl Line {
             if from < to {
                 let gap = u32::try_from(number).unwrap_or(NO_GAP);
                 let add = |piece: Piece| {
-                    add(Piece { gap: if piece.line == NO_LINE { NO_GAP } else { gap }, ..piece })
+                    add(Piece { gap: if piece.line == NO_LINE { NO_GAP } else { gap }, ..piece });
                 };
                 self.pieces_between(run, (from, to), (left, right), add);
             }
