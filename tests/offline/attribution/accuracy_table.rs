@@ -131,11 +131,12 @@ fn goals_that_hold() {
         match scenario.asked {
             Asked::Identifiable => {
                 assert!(median(|o| o.process) <= 2.0, "{}", scenario.name);
-                // These two are flagged where they are off: samples do not show the order of functions of 0.5 ms (B2), and the counter's
-                // millisecond hides which function a short phase was (B6).
+                // These are flagged where they are off: samples do not show the order of functions of 0.5 ms (B2), the counter's
+                // millisecond hides which function a short phase was (B6), and power follows a frequency that nobody recorded (B7).
                 let (usual, most) = match scenario.name {
                     "B2" => (8.0, 15.0),
                     "B6" => (5.0, 9.0),
+                    "B7" => (3.0, 8.0),
                     _ => (3.0, 7.0),
                 };
                 let worst = all.iter().map(|outcome| outcome.worst).fold(0.0, f64::max);
