@@ -54,7 +54,7 @@ fn calls_and_returns() {
         let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
         // Stripped interpreters do not name C functions: only Python's own chain can be compared.
         let named = recording.frames.iter().any(|f| f.name == "map_next");
-        let (mut compared, mut nameless, mut named_after, mut deepest) = (0, 0, 0, 0);
+        let (mut compared, mut nameless, mut deepest) = (0, 0, 0);
         let mut differ = Vec::new();
         for sample in recording
             .samples
@@ -70,7 +70,6 @@ fn calls_and_returns() {
                 nameless += 1;
                 continue;
             }
-            named_after += u32::from(nameless > 0);
             deepest = deepest.max(seen.len());
             // C may stand below the innermost Python function: it is about to call, or has returned.
             let can_be =
@@ -87,10 +86,9 @@ fn calls_and_returns() {
             differ[0]
         );
         assert!(compared > 200 && deepest >= 6, "{python}: {compared}, {deepest} deep");
-        // Once the process is gone nobody can see that a function is still the one that was sampled: how many samples that is depends on
-        // how busy the machine is, but they are its last ones.
-        assert_eq!(named_after, 0, "{python}: samples have names behind {nameless} that have none");
-        assert!(nameless * 5 < compared, "{python}: {nameless} of {compared} have no name");
+        // A function of which nobody can see any more that it is still the one that was sampled has no name: when its process is gone, and in
+        // its first moments. How many samples that is depends on how busy the machine is (seen: 3 %).
+        assert!(nameless * 10 < compared, "{python}: {nameless} of {compared} have no name");
     }
 }
 

@@ -3,9 +3,9 @@
 //! What draws alike is not decreed but found out, as finely as the run supports. From the innermost functions outwards, a path is a column if
 //!
 //! * it has enough of the domain's time, and
-//! * samples show when it ran: from every other sample alone and from the rest alone its seconds in windows come out alike (a split-half
-//!   reliability: Spearman 1910, Brown 1910). Functions that alternate faster than samples come fail here; in windows each of them seems to come and
-//!   go, but that is chance, and powers fitted to it would be wrong and sure.
+//! * samples show when it ran while its caller did: from every other sample alone and from the rest alone its part of the caller's seconds in windows
+//!   comes out alike (a split-half reliability: Spearman 1910, Brown 1910). Functions that alternate faster than samples come fail here; in
+//!   windows each of them seems to come and go, but that is chance, and powers fitted to it would be wrong and sure.
 //!
 //! The time of any other path is pooled with its caller's, which is then asked the same. A caller whose callees cannot be told
 //! apart so has the right energy, and its callees divide it by time; how far that may be wrong is `Pool`.
@@ -20,7 +20,7 @@ use crate::time::pieces::NOBODY;
 /// Paths with less than this part of the domain's time have no power of their own: 200 columns at most.
 const SMALLEST_PART: f64 = 0.005;
 /// Least correlation of the seconds that odd and even samples show.
-const RELIABLE: f64 = 0.3;
+const RELIABLE: f64 = 0.5;
 /// Reliability is asked of windows, and of so many together: slow changes show only there.
 const TOGETHER: u32 = 8;
 
@@ -89,59 +89,63 @@ impl Pool {
         });
     }
 
-    /// Whether odd and even samples agree when it ran, at either scale.
-    fn is_reliable(&self, seconds: &[f64]) -> bool {
-        [1, TOGETHER].into_iter().any(|together| self.correlation(seconds, together) >= RELIABLE)
+    /// Whether odd and even samples agree when it ran while its caller did, at either scale.
+    fn is_reliable(&self, caller: &Self) -> bool {
+        [1, TOGETHER].into_iter().any(|together| self.correlation(caller, together) >= RELIABLE)
     }
 
-    /// The correlation, over windows (so many of them together), of the part of the domain's time that odd samples give it with the part that
-    /// even samples give it; `seconds` is everybody's. 1 where nothing varies.
-    fn correlation(&self, seconds: &[f64], together: u32) -> f64 {
-        let in_block = |block: u32| -> f64 {
-            let first = (block * together) as usize;
-            seconds.iter().skip(first).take(together as usize).sum()
-        };
-        let all: f64 = seconds.iter().sum();
-        let (mut odd, mut even) = (0.0, 0.0);
-        let (mut odd_odd, mut odd_even, mut even_even) = (0.0, 0.0, 0.0);
-        for block in self.halves.chunk_by(|a, b| a.window / together == b.window / together) {
-            let of = |value: fn(&Halves) -> f64| block.iter().map(value).sum::<f64>();
-            let (o, e) = (of(|halves| halves.odd), of(|halves| halves.even));
-            let whole = block.first().map_or(0.0, |first| in_block(first.window / together));
-            if whole > 0.0 {
-                (odd, even) = (odd + o, even + e);
-                odd_odd += o * o / whole;
-                odd_even += o * e / whole;
-                even_even += e * e / whole;
-            }
+    /// The correlation, over windows (so many of them together), of what odd samples give it beyond its usual part of its caller's time with what
+    /// even samples give it; `caller` is the caller with all that it calls. 0 where it always has the same part: then nothing tells it from
+    /// its caller.
+    fn correlation(&self, caller: &Self, together: u32) -> f64 {
+        let part = self.seconds / caller.seconds.max(f64::MIN_POSITIVE);
+        let own = blocks(&self.halves, together);
+        let mut own = own.iter().peekable();
+        let (mut odd_odd, mut odd_even, mut even_even, mut all) = (0.0, 0.0, 0.0, 0.0);
+        for of_caller in blocks(&caller.halves, together) {
+            let own = own.next_if(|own| own.window == of_caller.window).copied().unwrap_or_default();
+            let (odd, even) = (own.odd - part * of_caller.odd, own.even - part * of_caller.even);
+            odd_odd += odd * odd;
+            odd_even += odd * even;
+            even_even += even * even;
+            all += of_caller.odd.powi(2) + of_caller.even.powi(2);
         }
-        let (odd_odd, odd_even, even_even) =
-            (odd_odd - odd * odd / all, odd_even - odd * even / all, even_even - even * even / all);
         let scale = (odd_odd * even_even).sqrt();
-        if scale > 1e-9 * all { odd_even / scale } else { 1.0 }
+        if scale > 1e-9 * all { odd_even / scale } else { 0.0 }
     }
+}
+
+/// Windows put together, so many at a time.
+fn blocks(halves: &[Halves], together: u32) -> Vec<Halves> {
+    let sum = |block: &[Halves]| {
+        let window = block.first().map_or(0, |first| first.window / together);
+        let of = |value: fn(&Halves) -> f64| block.iter().map(value).sum();
+        Halves { window, odd: of(|halves| halves.odd), even: of(|halves| halves.even) }
+    };
+    halves.chunk_by(|a, b| a.window / together == b.window / together).map(sum).collect()
 }
 
 impl Columns {
     /// Of a domain, from the parts of its time, ordered by interval.
     pub(crate) fn of(tree: &PathTree, parts: &[Part], windows: &Windows) -> Self {
         let mut pools = vec![Pool::default(); tree.len()];
-        let mut seconds = vec![0.0; windows.len()];
+        let mut seconds = 0.0;
         for part in parts {
             let Some(window) = windows.of(part.interval) else { continue };
             let time = part.seconds();
-            seconds[window as usize] += time;
+            seconds += time;
             let (odd, even) = part.odd_and_even();
             let (odd, even) = (tree.of_owner(odd), tree.of_owner(even));
             pools[odd as usize].add(window, time, 0.0);
             pools[even as usize].add(window, 0.0, time);
         }
-        let own: Vec<f64> = pools.iter().map(|pool| pool.seconds).collect();
-        Self::pooled(tree, pools, &own, &seconds)
+        Self::pooled(tree, pools, seconds)
     }
 
-    fn pooled(tree: &PathTree, mut pools: Vec<Pool>, own: &[f64], seconds: &[f64]) -> Self {
-        let least = SMALLEST_PART * seconds.iter().sum::<f64>();
+    fn pooled(tree: &PathTree, mut pools: Vec<Pool>, seconds: f64) -> Self {
+        let own: Vec<f64> = pools.iter().map(|pool| pool.seconds).collect();
+        let inclusive = inclusive(tree, &pools);
+        let least = SMALLEST_PART * seconds;
         let (mut paths, mut time) = (vec![], vec![]);
         let mut is_column = vec![false; tree.len()];
         for path in (0..tree.len()).rev() {
@@ -152,7 +156,7 @@ impl Columns {
             pool.merge();
             let id = PathId::try_from(path).unwrap_or(OTHER);
             let parent = tree.parent(id);
-            let stands = pool.seconds >= least && pool.is_reliable(seconds);
+            let stands = pool.seconds >= least && pool.is_reliable(&inclusive[parent as usize]);
             if stands || parent == id {
                 is_column[path] = true;
                 paths.push(id);
@@ -232,6 +236,20 @@ impl Columns {
     }
 }
 
+/// Each path with all that it calls.
+fn inclusive(tree: &PathTree, pools: &[Pool]) -> Vec<Pool> {
+    let mut inclusive = pools.to_vec();
+    for path in (0..tree.len()).rev() {
+        let parent = tree.parent(PathId::try_from(path).unwrap_or(OTHER)) as usize;
+        inclusive[path].merge();
+        if parent != path && inclusive[path].seconds > 0.0 {
+            let called = inclusive[path].clone();
+            inclusive[parent].absorb(called);
+        }
+    }
+    inclusive
+}
+
 impl Part {
     /// The owners that odd samples alone, and even samples alone, would give its time to: neighbours are one of each.
     fn odd_and_even(&self) -> (u32, u32) {
@@ -256,22 +274,31 @@ mod tests {
     }
 
     /// Halves that agree correlate fully, those that are chance not at all, opposite ones negatively; slow changes show in windows together; what
-    /// never varies is known.
+    /// always has the same part of its caller's time cannot be told from it.
     #[test]
     fn reliability() {
-        let seconds = vec![1.0; 200];
-        let by = |halves: fn(u32) -> (f64, f64), together| pool(halves).correlation(&seconds, together);
-        let bit = |window: u32, bit: u32| f64::from(window >> bit & 1);
+        let caller = pool(|_| (1.0, 1.0));
+        let by = |halves: fn(u32) -> (f64, f64), together| pool(halves).correlation(&caller, together);
         assert!((by(|k| (f64::from(k & 1), f64::from(k & 1)), 1) - 1.0).abs() < 1e-9);
         assert!(by(|k| (f64::from(k & 1), f64::from(k >> 1 & 1)), 1).abs() < 1e-9);
         assert!(by(|k| (f64::from(k & 1), 1.0 - f64::from(k & 1)), 1) < -0.99);
         let slow = |k: u32| {
-            let (much, _) = (0.25 + 0.5 * f64::from(k / 100), 0);
+            let much = 0.25 + 0.5 * f64::from(k / 100);
             (much + f64::from(k & 1) * 0.9, much + f64::from(k >> 1 & 1) * 0.9)
         };
         assert!(by(slow, 1) < 0.3 && by(slow, 8) > 0.9, "{} {}", by(slow, 1), by(slow, 8));
-        assert!((by(|_| (0.5, 0.5), 1) - 1.0).abs() < 1e-9);
-        assert!(bit(2, 1) > 0.0);
+        assert_eq!(by(|_| (0.5, 0.5), 1), 0.0);
+    }
+
+    /// A function that comes and goes with its caller's phases, and is chance within them, is not told from the caller.
+    #[test]
+    fn callees_of_a_phase() {
+        let on = |k: u32| f64::from(k / 20 % 2);
+        let caller = pool(|k| (on(k), on(k)));
+        let callee = pool(|k| (on(k) * f64::from(k & 1), on(k) * f64::from(k >> 1 & 1)));
+        assert!(callee.correlation(&caller, 1).abs() < 0.2 && !callee.is_reliable(&caller));
+        let program = pool(|_| (1.0, 1.0));
+        assert!(caller.is_reliable(&program));
     }
 
     /// Entries of one window become one, in order.
@@ -295,6 +322,6 @@ mod tests {
     #[test]
     fn nothing() {
         let tree = PathTree::default();
-        assert_eq!(Columns::pooled(&tree, vec![], &[], &[]).len(), 0);
+        assert_eq!(Columns::pooled(&tree, vec![], 0.0).len(), 0);
     }
 }
