@@ -81,7 +81,7 @@ fn weights_facts(profile: &Profile) -> Vec<String> {
         };
         let [misfit, fluctuation] = weights.validity.each();
         Some(format!(
-            "{}: learned power {verdict}; intervals stray {:.1} times as much as expected ({}); a function's power varies by {:.1} % ({}){}{}",
+            "{}: learned power {verdict}; the variance of intervals is {:.1} times the expected ({}); a function's power varies by {:.1} % ({}){}{}",
             row.domain,
             misfit.value,
             check_fact(&misfit, 1.0, ""),

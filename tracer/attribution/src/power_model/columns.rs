@@ -147,7 +147,8 @@ impl Columns {
         let inclusive = inclusive(tree, &pools);
         let least = SMALLEST_PART * seconds;
         let (mut paths, mut time) = (vec![], vec![]);
-        let mut is_column = vec![false; tree.len()];
+        // The column whose pool ends at a path.
+        let mut ends: Vec<Option<usize>> = vec![None; tree.len()];
         for path in (0..tree.len()).rev() {
             let mut pool = std::mem::take(&mut pools[path]);
             if pool.seconds <= 0.0 {
@@ -158,24 +159,18 @@ impl Columns {
             let parent = tree.parent(id);
             let stands = pool.seconds >= least && pool.is_reliable(&inclusive[parent as usize]);
             if stands || parent == id {
-                is_column[path] = true;
+                ends[path] = Some(paths.len());
                 paths.push(id);
                 time.push(pool.seconds);
             } else {
                 pools[parent as usize].absorb(pool);
             }
         }
-        let column_of = |path: PathId| {
-            let pool = tree.upwards(path).find(|&path| is_column[path as usize]);
-            pool.and_then(|pool| paths.iter().position(|&path| path == pool)).unwrap_or(0)
-        };
-        let number = |path: usize| PathId::try_from(path).unwrap_or(OTHER);
         let mut of_path = vec![0; tree.len()];
         // A caller comes before what it calls, and only a column differs from its caller.
         for path in 0..tree.len() {
-            let parent = tree.parent(number(path)) as usize;
-            of_path[path] =
-                if is_column[path] || parent == path { column_of(number(path)) } else { of_path[parent] };
+            let parent = tree.parent(PathId::try_from(path).unwrap_or(OTHER)) as usize;
+            of_path[path] = ends[path].unwrap_or(of_path[parent]);
         }
         let part = own
             .iter()

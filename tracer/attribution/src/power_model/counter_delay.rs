@@ -5,8 +5,8 @@
 //! seems to draw less than nothing, and what follows it pays. So time is looked at as much earlier, if the energy of windows becomes likelier
 //! by that. A run whose power never steps shows nothing, and there it makes no difference.
 //!
-//! What power depends on beside functions (`conditions`) is chosen here too, by the same measure: η of a core's hardware threads, the exponent of
-//! its clock as well.
+//! What power depends on beside call paths is chosen here too, by the same measure: η of a core's hardware threads and the exponent of its clock
+//! (`conditions`), a first-order lag of power or of the counter, and whether busy CPUs make a difference (`contention`).
 //!
 //! Leaves out the log of a foreign meter, which is seconds off (`timeline::lag`).
 
@@ -114,8 +114,8 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Learns the watts of each class, how far behind the counter is, how power goes with the clock, and what hardware threads of one core draw
-/// together. `with` is all other evidence.
+/// Learns the power of each column, how far behind the counter is, how power lags and goes with the clock, and what hardware threads of one core
+/// draw together. `with` is all other evidence.
 pub(crate) fn learn_with_delay<'p>(
     intervals: &[EnergyInterval],
     pieces: &(impl Iterator<Item = &'p Piece> + Clone),

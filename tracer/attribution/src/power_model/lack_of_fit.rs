@@ -32,8 +32,8 @@ fn misfit(residuals: &[f64], physical: &[f64]) -> f64 {
     if residuals.is_empty() { 1.0 } else { sum / residuals.len() as f64 }
 }
 
-/// For how many windows in a row what they stray by stays the same: 1 where each is for itself. It is the variance of sums over half seconds
-/// beside that of windows.
+/// For how many windows in a row what they stray by stays the same: 1 where each is for itself. It is the variance of sums over blocks
+/// (`BLOCK_NS`) beside that of windows.
 #[expect(clippy::cast_precision_loss, reason = "a count")]
 pub(crate) fn chain(design: &Design, fit: &Fit) -> f64 {
     let z: Vec<f64> = fit.residuals.iter().zip(&fit.weights).map(|(r, weight)| r * weight.sqrt()).collect();

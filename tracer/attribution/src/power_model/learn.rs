@@ -82,7 +82,7 @@ pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
     let columns = Columns::of(evidence.tree, evidence.parts, &windows);
     let known = if windows.len() >= FEWEST_WINDOWS && columns.len() > 1 {
-        Model::learn(columns, evidence)
+        Model::learn(columns, windows, evidence)
     } else {
         Err(columns)
     };
@@ -95,12 +95,12 @@ pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
 
 impl Model {
     /// The powers of these columns; the columns again where there is no power to speak of.
-    fn learn(columns: Columns, evidence: &Evidence<'_>) -> Result<Self, Columns> {
+    fn learn(columns: Columns, windows: Windows, evidence: &Evidence<'_>) -> Result<Self, Columns> {
         let tree = evidence.tree;
         let column = |owner: u32| columns.of_path(tree.of_owner(owner));
         let chains = Chains::new(evidence.marks, evidence.start, column);
         let prior = prior::precision(tree, &columns, evidence.crowded);
-        let Some((design, fit, edges)) = fitted(&columns, &chains, &prior, evidence) else {
+        let Some((design, fit, edges)) = fitted(&columns, windows, &chains, &prior, evidence) else {
             return Err(columns);
         };
         let (design, fit) = drift::follow(design, fit, |design| Fit::new(design, &chains, &edges, &prior));
@@ -141,7 +141,8 @@ impl Model {
 
     /// How likely a domain's energies are with these columns and chains; minus infinity where nothing can be fitted.
     pub(crate) fn likelihood(&self, evidence: &Evidence<'_>) -> f64 {
-        let fitted = fitted(&self.columns, &self.chains, &self.prior, evidence);
+        let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
+        let fitted = fitted(&self.columns, windows, &self.chains, &self.prior, evidence);
         fitted.map_or(f64::NEG_INFINITY, |(_, fit, _)| fit.likelihood)
     }
 }
@@ -149,12 +150,12 @@ impl Model {
 /// Powers fitted to a domain's energies.
 fn fitted(
     columns: &Columns,
+    windows: Windows,
     chains: &Chains,
     prior: &DMatrix<f64>,
     evidence: &Evidence<'_>,
 ) -> Option<(Design, Fit, Edges)> {
     let column = |owner: u32| columns.of_path(evidence.tree.of_owner(owner));
-    let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
     let times = Times::Chain(chains);
     let design = Design::new(
         windows,

@@ -60,8 +60,8 @@ struct Before {
     part: f64,
 }
 
-/// What parts of an interval give to one mix: seconds, those of them that draw their own power alone and beside busy CPUs, joules of the power from before, and sums of
-/// v t² r, v t² r² and v t² r w̄.
+/// What parts of an interval give to one mix: seconds, those of them that draw their own power alone and beside busy CPUs, joules of the
+/// power from before, and sums of v t² r, v t² r² and v t² r w̄.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfMix {
     time: f64,

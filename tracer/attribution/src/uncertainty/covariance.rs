@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! C  = (XᵀWX + K⁻¹)⁻¹                                 the posterior covariance of powers
-//! B  = Σ_b S_b S_bᵀ,   S_b = Σ_{k in b} W_k r_k x_k   what blocks of half a second show together (clustered sandwich: Liang, Zeger,
+//! B  = Σ_b S_b S_bᵀ,   S_b = Σ_{k in b} W_k r_k x_k   what blocks of two seconds show together (clustered sandwich: Liang, Zeger,
 //!                                                     Longitudinal data analysis using generalized linear models, Biometrika 1986)
 //! C* = s C s,          s_c² = max(1, (C B C)_cc / (C XᵀWX C)_cc)
 //! q_kc = w_c x_kc / Σ w x_k,   E_c = Σ_k y_k q_kc,   ∂E_c / ∂w_j = Σ_k y_k q_kc (δ_cj − q_kj) / w_j

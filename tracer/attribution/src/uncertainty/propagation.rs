@@ -47,15 +47,15 @@ pub(crate) struct Basis<'a> {
 pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Vec<f64>) -> OwnerCertainty {
     let Basis { power_model, split, weighted, time, tree } = *basis;
     let columns = power_model.columns();
-    let column = |owner: usize| column_of(columns, tree, owner);
+    let column: Vec<usize> = (0..of_owner.len()).map(|owner| column_of(columns, tree, owner)).collect();
     let aliasing = aliasing(power_model, time, tree);
-    let numbers = 0..of_owner.len();
-    let pools = pools(columns, tree, of_owner, &seconds);
+    let square = squares(columns, tree, &seconds);
+    let pools = pools(columns.len(), &column, of_owner, &square);
     let charged: Vec<f64> = pools.iter().map(|pool| pool.joules).collect();
     OwnerCertainty {
         variance: split.map_or_else(|| multinomial(of_owner, &time.owners), |split| split.variance.clone()),
-        column: numbers.clone().map(column).collect(),
-        square: squares(columns, tree, &seconds),
+        column,
+        square,
         columns: columns_of(power_model, weighted, &aliasing),
         pools,
         relative: power_model
@@ -94,12 +94,11 @@ fn squares(columns: &Columns, tree: &PathTree, seconds: &[f64]) -> Vec<f64> {
     (0..).zip(seconds).map(of).collect()
 }
 
-/// What is in each column.
-fn pools(columns: &Columns, tree: &PathTree, of_owner: &[MicroJoules], seconds: &[f64]) -> Vec<Pool> {
-    let mut pools = vec![Pool::default(); columns.len().max(1)];
-    let squares = squares(columns, tree, seconds);
-    for (owner, (energy, square)) in of_owner.iter().zip(&squares).enumerate() {
-        if let Some(pool) = pools.get_mut(column_of(columns, tree, owner)) {
+/// What is in each of so many columns, by each owner's column, energy and `squares`.
+fn pools(columns: usize, column: &[usize], of_owner: &[MicroJoules], square: &[f64]) -> Vec<Pool> {
+    let mut pools = vec![Pool::default(); columns.max(1)];
+    for ((&column, energy), square) in column.iter().zip(of_owner).zip(square) {
+        if let Some(pool) = pools.get_mut(column) {
             pool.joules += energy.as_joules();
             pool.square += square;
         }
@@ -150,7 +149,7 @@ fn columns_of(power_model: &PowerModel, weighted: bool, aliasing: &[Aliasing]) -
     (0..power_model.columns().len().max(1)).map(column).collect()
 }
 
-/// No column has more than this many times what it was given: a sample stands for a hundredth of what ran at least.
+/// Bounds of a column end at so many times what it was given; what there is in all ends them before (`profile::certainty`).
 const MOST: f64 = 1e3;
 
 /// Least and most energy of a column in parts of what it was given, whatever it draws beside all others.

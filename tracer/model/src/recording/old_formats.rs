@@ -131,7 +131,7 @@ impl From<OldHeader> for record::Header {
             _ => None,
         };
         let sources = old.sources.into_iter().map(Source::from).collect();
-        Self {
+        Header7 {
             version,
             command,
             anchor,
@@ -139,11 +139,11 @@ impl From<OldHeader> for record::Header {
             cpu_model,
             sockets,
             sample_hz,
-            jitter: Jitter::NONE,
             sample_event,
             system_wide,
             sources,
         }
+        .into()
     }
 }
 
