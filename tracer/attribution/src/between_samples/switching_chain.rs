@@ -42,18 +42,6 @@ pub(crate) fn probability(mix: &[(u32, f64)], column: u32) -> f64 {
     mix.binary_search_by_key(&column, |&(column, _)| column).map_or(0.0, |at| mix[at].1)
 }
 
-/// Two neighbouring samples of a line.
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    /// They show one column.
-    alike: bool,
-    /// The probability of the second one's column in the mix.
-    pi: f64,
-    /// Nanoseconds between them on the CPU, and off it.
-    awake: u64,
-    slept: u64,
-}
-
 /// The log-likelihood of pairs at each rate.
 type Likelihood = [f64; MEMORIES];
 
@@ -61,21 +49,55 @@ fn memory_ns(number: usize) -> f64 {
     LONGEST_MEMORY_NS * SHORTER.powi(i32::try_from(number).unwrap_or(0))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a time")]
-fn likelihood(pairs: &[Pair], asleep: Asleep) -> Likelihood {
-    let memories: [f64; MEMORIES] = std::array::from_fn(memory_ns);
-    let stride = pairs.len().div_ceil(MOST_PAIRS).max(1);
-    let mut sums = [0.0; MEMORIES];
-    for pair in pairs.iter().step_by(stride) {
-        let apart = pair.awake as f64 + asleep.distance(pair.slept);
-        for (sum, memory) in sums.iter_mut().zip(memories) {
-            let kept = (-apart / memory).exp();
-            let alike = if pair.alike { kept } else { 0.0 };
-            *sum += (alike + (1.0 - kept) * pair.pi).max(1e-300).ln();
+/// Two neighbouring samples of a line.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    /// They show one column.
+    alike: bool,
+    /// Nanoseconds between them on the CPU, and off it.
+    awake: u64,
+    slept: u64,
+}
+
+/// The log-likelihood of pairs at each rate while they are added up, as products: a logarithm takes as long as many of these.
+#[derive(Clone, Copy)]
+struct Sum {
+    logarithms: Likelihood,
+    product: Likelihood,
+    factors: u32,
+}
+
+impl Sum {
+    const NOTHING: Self = Self { logarithms: [0.0; MEMORIES], product: [1.0; MEMORIES], factors: 0 };
+    /// So many factors are far from the least number that there is: none is below 1e-17, as a pair is a nanosecond apart or more and its column
+    /// has a probability of 1e-6 or more.
+    const MOST_FACTORS: u32 = 16;
+
+    /// Adds a pair whose second column has the probability `pi`, where chains keep theirs with the probabilities `kept`.
+    fn add(&mut self, alike: bool, pi: f64, kept: &Likelihood) {
+        let alike = f64::from(u8::from(alike));
+        for (product, kept) in self.product.iter_mut().zip(kept) {
+            *product *= alike * kept + (1.0 - kept) * pi;
+        }
+        self.factors += 1;
+        if self.factors == Self::MOST_FACTORS {
+            *self = Self { logarithms: self.total(), ..Self::NOTHING };
         }
     }
-    sums.map(|sum| sum * stride as f64)
+
+    /// Adds a pair that no time lies between.
+    fn add_at_once(&mut self, alike: bool) {
+        let log = if alike { 0.0 } else { IMPOSSIBLE.ln() };
+        self.logarithms.iter_mut().for_each(|sum| *sum += log);
+    }
+
+    fn total(&self) -> Likelihood {
+        std::array::from_fn(|memory| self.logarithms[memory] + self.product[memory].ln())
+    }
 }
+
+/// The likelihood of what cannot be, but was seen.
+const IMPOSSIBLE: f64 = 1e-300;
 
 fn best(likelihood: &Likelihood) -> f64 {
     likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max)
@@ -122,10 +144,38 @@ struct Samples<'a> {
     whole: Mix,
 }
 
+/// How often each column comes, while it is counted.
+#[derive(Default)]
+struct Tally {
+    counts: Vec<f64>,
+    seen: Vec<u32>,
+}
+
+impl Tally {
+    fn add(&mut self, column: u32, count: f64) {
+        let place = column as usize;
+        if self.counts.len() <= place {
+            self.counts.resize(place + 1, 0.0);
+        }
+        if self.counts[place] <= 0.0 {
+            self.seen.push(column);
+        }
+        self.counts[place] += count;
+    }
+
+    /// The counts, ordered by column; makes room for others.
+    fn take(&mut self) -> Mix {
+        self.seen.sort_unstable();
+        self.seen.drain(..).map(|column| (column, std::mem::take(&mut self.counts[column as usize]))).collect()
+    }
+}
+
 impl<'a> Samples<'a> {
     fn new(start: KtimeNs, marks: &'a [Mark], column: &impl Fn(u32) -> u32) -> Self {
         let columns: Vec<u32> = marks.iter().map(|mark| column(mark.owner)).collect();
-        let mut whole = counts(columns.iter().copied());
+        let mut tally = Tally::default();
+        columns.iter().for_each(|column| tally.add(*column, 1.0));
+        let mut whole = tally.take();
         #[expect(clippy::cast_precision_loss, reason = "a count")]
         let all = (marks.len() as f64).max(1.0);
         whole.iter_mut().for_each(|(_, count)| *count /= all);
@@ -140,13 +190,19 @@ impl<'a> Samples<'a> {
     /// The samples of each stretch and its neighbours, by column.
     fn counts(&self, stretch_ns: u64) -> Vec<Mix> {
         let last = self.marks.last().map_or(0, |mark| self.stretch(mark, stretch_ns));
-        let mut own = vec![vec![]; last + 1];
+        let (mut own, mut tally) = (Vec::with_capacity(last + 1), Tally::default());
         for (mark, &column) in self.marks.iter().zip(&self.columns) {
-            own[self.stretch(mark, stretch_ns)].push(column);
+            let stretch = self.stretch(mark, stretch_ns);
+            while own.len() < stretch {
+                own.push(tally.take());
+            }
+            tally.add(column, 1.0);
         }
+        own.push(tally.take());
         let around = |stretch: usize| {
             let near = own.get(stretch.saturating_sub(1)..(stretch + 2).min(own.len())).unwrap_or_default();
-            counts(near.iter().flatten().copied())
+            near.iter().flatten().for_each(|&(column, count)| tally.add(column, count));
+            tally.take()
         };
         (0..=last).map(around).collect()
     }
@@ -157,35 +213,87 @@ impl<'a> Samples<'a> {
         wanted.max(whole / MOST_STRETCHES)
     }
 
-    fn fit(&self, over: (u64, f64)) -> Fitted {
-        let stretch_ns = self.stretch_ns(over.0);
-        let counts = self.counts(stretch_ns);
+    /// From one pair that is looked at to the next.
+    const fn stride(&self) -> usize {
+        let pairs = self.marks.len().saturating_sub(1);
+        if pairs > MOST_PAIRS { pairs.div_ceil(MOST_PAIRS) } else { 1 }
+    }
+
+    /// The pairs that are looked at, by the positions of their second samples.
+    fn looked_at(&self) -> impl Iterator<Item = usize> + use<> {
+        (1..self.marks.len()).step_by(self.stride())
+    }
+
+    fn pair(&self, second: usize) -> Pair {
+        let (a, b) = (&self.marks[second - 1], &self.marks[second]);
+        let awake = b.cpu_ns.saturating_sub(a.cpu_ns);
+        let slept = b.at.ns_since(a.at).saturating_sub(awake);
+        Pair { alike: self.columns[second - 1] == self.columns[second], awake, slept }
+    }
+
+    /// The probabilities of the second columns of the pairs that are looked at, in a mix.
+    fn drawn(&self, drawn: f64, stretch_ns: u64, counts: &[Mix]) -> Vec<f64> {
         let sums: Vec<f64> = counts.iter().map(|mix| mix.iter().map(|(_, count)| count).sum()).collect();
-        let pair = |(pair, columns): (&[Mark], &[u32])| {
-            let (&[a, b], &[ca, cb]) = (pair, columns) else { return None };
-            let stretch = self.stretch(&b, stretch_ns);
+        let pi = |second: usize| {
+            let (column, stretch) =
+                (self.columns[second], self.stretch(&self.marks[second], stretch_ns));
             // Its own two samples do not testify.
-            let own = 1.0 + f64::from(u8::from(ca == cb));
-            let others = (probability(&counts[stretch], cb) - own).max(0.0);
-            let drawn = over.1 * probability(&self.whole, cb);
-            let pi = (others + drawn) / (sums[stretch] - 2.0 + over.1).max(1.0);
-            let awake = b.cpu_ns.saturating_sub(a.cpu_ns);
-            let slept = b.at.ns_since(a.at).saturating_sub(awake);
-            Some(Pair { alike: ca == cb, pi: pi.clamp(1e-6, 1.0), awake, slept })
+            let own = 1.0 + f64::from(u8::from(self.columns[second - 1] == column));
+            let others = (probability(&counts[stretch], column) - own).max(0.0);
+            let pi = (others + drawn * probability(&self.whole, column)) / (sums[stretch] - 2.0 + drawn).max(1.0);
+            pi.clamp(1e-6, 1.0)
         };
-        let pairs = self.marks.windows(2).zip(self.columns.windows(2));
-        let pairs: Vec<Pair> = pairs.filter_map(pair).collect();
-        Fitted { over, stretch_ns, of_sleeper: SLEEPERS.map(|asleep| likelihood(&pairs, asleep)) }
+        self.looked_at().map(pi).collect()
+    }
+
+    /// How likely its pairs are, by what it forgets asleep, in each of several mixes: `drawn` are the probabilities of their second columns.
+    #[expect(clippy::cast_precision_loss, reason = "a time")]
+    fn likelihoods(&self, drawn: &[Vec<f64>]) -> Vec<[Likelihood; 3]> {
+        let memories: [f64; MEMORIES] = std::array::from_fn(memory_ns);
+        // Pairs without a sleep, and those with one.
+        let mut sums = vec![(Sum::NOTHING, [Sum::NOTHING; 3]); drawn.len()];
+        for (number, second) in self.looked_at().enumerate() {
+            let Pair { alike, awake, slept } = self.pair(second);
+            let sleepers = if slept == 0 { &SLEEPERS[..1] } else { &SLEEPERS[..] };
+            for (sleeper, asleep) in sleepers.iter().enumerate() {
+                let apart = awake as f64 + asleep.distance(slept);
+                let kept = memories.map(|memory| (-apart / memory).exp());
+                for ((awake, asleep), drawn) in sums.iter_mut().zip(drawn) {
+                    let sum = if slept == 0 { awake } else { &mut asleep[sleeper] };
+                    if apart > 0.0 { sum.add(alike, drawn[number], &kept) } else { sum.add_at_once(alike) }
+                }
+            }
+        }
+        let stride = self.stride() as f64;
+        let together = |one: Likelihood, other: Likelihood| -> Likelihood {
+            std::array::from_fn(|memory| (one[memory] + other[memory]) * stride)
+        };
+        let of = |(awake, asleep): (Sum, [Sum; 3])| asleep.map(|asleep| together(awake.total(), asleep.total()));
+        sums.into_iter().map(of).collect()
     }
 
     /// The choice of mix under which its pairs are likeliest.
     fn likeliest(&self) -> Fitted {
-        let simplest = self.fit(MIXES[0]);
         // With one column there is nothing to choose.
-        let others = MIXES.iter().skip(1).filter(|_| self.whole.len() > 1);
-        others
-            .map(|&over| self.fit(over))
-            .fold(simplest, |best, other| if other.best() > best.best() + CLEAR { other } else { best })
+        let mixes = if self.whole.len() > 1 { &MIXES[..] } else { &MIXES[..1] };
+        let (mut drawn, mut counted) = (vec![], (0, vec![]));
+        for &(wanted, of_whole) in mixes {
+            let stretch_ns = self.stretch_ns(wanted);
+            if counted.0 != stretch_ns {
+                counted = (stretch_ns, self.counts(stretch_ns));
+            }
+            drawn.push(self.drawn(of_whole, stretch_ns, &counted.1));
+        }
+        let fitted = |(&over, of_sleeper): (&(u64, f64), [Likelihood; 3])| Fitted {
+            over,
+            stretch_ns: self.stretch_ns(over.0),
+            of_sleeper,
+        };
+        let mut all = mixes.iter().zip(self.likelihoods(&drawn)).map(fitted);
+        let clearer = |best: Fitted, other: Fitted| if other.best() > best.best() + CLEAR { other } else { best };
+        let simplest = Fitted { over: MIXES[0], stretch_ns: u64::MAX, of_sleeper: [[0.0; MEMORIES]; 3] };
+        let simplest = all.next().unwrap_or(simplest);
+        all.fold(simplest, clearer)
     }
 
     /// The mix of each stretch.
@@ -200,14 +308,6 @@ impl<'a> Samples<'a> {
         };
         self.counts(fitted.stretch_ns).into_iter().map(mix).collect()
     }
-}
-
-/// How often each column comes, ordered by column.
-fn counts(columns: impl Iterator<Item = u32>) -> Mix {
-    let mut columns: Vec<u32> = columns.collect();
-    columns.sort_unstable();
-    #[expect(clippy::cast_precision_loss, reason = "a count")]
-    columns.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as f64)).collect()
 }
 
 impl Chains {

@@ -7,7 +7,7 @@ use super::metered::Metered;
 use crate::power_model::columns::Columns;
 use crate::power_model::counter_delay::{Aligned, learn_beside, learn_with_delay};
 use crate::power_model::evidence::Evidence;
-use crate::power_model::learn::{PowerModel, learn};
+use crate::power_model::learn::{PowerModel, learn_again};
 use crate::power_model::uncore::{Activity, activity, calibrate, take};
 use crate::time::contention::Contention;
 use energy_trace_model::recording::record::{Domain, Origin};
@@ -68,7 +68,7 @@ impl<'a> Powers<'a> {
     fn take_uncore(&mut self, active: &[Activity]) -> bool {
         let Some(power) = calibrate(&self.model, active, self.basis.accounting) else { return false };
         self.uncore = take(power, active, &mut self.dynamic);
-        self.model = learn(&self.evidence());
+        self.model = learn_again(self.model.model(), &self.evidence());
         true
     }
 

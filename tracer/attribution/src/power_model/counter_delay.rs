@@ -12,7 +12,7 @@
 
 use crate::between_samples::markov_bridge::{Part, parts};
 use crate::power_model::evidence::Evidence;
-use crate::power_model::learn::{Model, PowerModel, learn};
+use crate::power_model::learn::{Model, PowerModel, learn, learn_again};
 use crate::time::conditions::Conditions;
 use crate::time::contention::Contention;
 use crate::time::dvfs;
@@ -91,7 +91,7 @@ pub(crate) fn learn_beside(
         part.beside = contention.beside(Span { start, end: part.at + half });
     }
     aligned.crowded = true;
-    let power_model = learn(&with.aligned(&aligned));
+    let power_model = learn_again(Some(alone), &with.aligned(&aligned));
     let clearer =
         power_model.model().is_some_and(|model| model.fit.likelihood > alone.fit.likelihood + CLEAR_BESIDE);
     clearer.then_some((aligned, power_model))
@@ -154,7 +154,7 @@ pub(crate) fn learn_with_delay<'p>(
             break;
         }
     }
-    let power_model = if changed { learn(&with.aligned(&best.1)) } else { power_model };
+    let power_model = if changed { learn_again(Some(model), &with.aligned(&best.1)) } else { power_model };
     (best.1, power_model)
 }
 

@@ -25,6 +25,7 @@ use crate::between_samples::switching_chain::Chains;
 use crate::time::pieces::Mark;
 use energy_trace_model::profile::validity::ValidityChecks;
 use nalgebra::DMatrix;
+use std::sync::Arc;
 
 /// Fewer windows than this prove nothing.
 const FEWEST_WINDOWS: usize = 30;
@@ -62,7 +63,7 @@ impl PowerModel {
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) columns: Columns,
-    pub(crate) chains: Chains,
+    pub(crate) chains: Arc<Chains>,
     pub(crate) design: Design,
     pub(crate) fit: Fit,
     /// The inverse covariance of powers beforehand, in parts of 1 / w̄².
@@ -79,10 +80,15 @@ pub(crate) struct Model {
 
 /// Learns the powers of a domain.
 pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
+    learn_again(None, evidence)
+}
+
+/// Learns the powers of a domain from evidence that has changed since `before`.
+pub(crate) fn learn_again(before: Option<&Model>, evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
     let columns = Columns::of(evidence.tree, evidence.parts, &windows);
     let known = if windows.len() >= FEWEST_WINDOWS && columns.len() > 1 {
-        Model::learn(columns, windows, evidence)
+        Model::learn(columns, windows, before, evidence)
     } else {
         Err(columns)
     };
@@ -95,10 +101,20 @@ pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
 
 impl Model {
     /// The powers of these columns; the columns again where there is no power to speak of.
-    fn learn(columns: Columns, windows: Windows, evidence: &Evidence<'_>) -> Result<Self, Columns> {
+    fn learn(
+        columns: Columns,
+        windows: Windows,
+        before: Option<&Self>,
+        evidence: &Evidence<'_>,
+    ) -> Result<Self, Columns> {
         let tree = evidence.tree;
         let column = |owner: u32| columns.of_path(tree.of_owner(owner));
-        let chains = Chains::new(evidence.marks, evidence.start, column);
+        // Samples are the same: in the same columns, so are their chains.
+        let known = before.filter(|before| before.columns.are_of_the_same_paths(&columns));
+        let chains = known.map_or_else(
+            || Arc::new(Chains::new(evidence.marks, evidence.start, column)),
+            |before| Arc::clone(&before.chains),
+        );
         let prior = prior::precision(tree, &columns, evidence.crowded);
         let Some((design, fit, edges)) = fitted(&columns, windows, &chains, &prior, evidence) else {
             return Err(columns);
