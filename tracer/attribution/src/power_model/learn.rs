@@ -103,7 +103,11 @@ impl Model {
         let Some((design, fit, edges)) = fitted(&columns, windows, &chains, &prior, evidence) else {
             return Err(columns);
         };
-        let (design, fit) = drift::follow(design, fit, |design| Fit::new(design, &chains, &edges, &prior));
+        let (design, fit) = if evidence.drifting {
+            drift::follow(design, fit, |design| Fit::new(design, &chains, &edges, &prior))
+        } else {
+            (design, fit)
+        };
         let edges = edges.variances(&design.windows, &design.on_average(&fit.watts), &chains);
         let validity = lack_of_fit::checks_of(&fit);
         Ok(Self {
@@ -125,6 +129,11 @@ impl Model {
         let mut found = alternatives(columns, design, fit, prior, evidence);
         found.extend(evidence.crowded.then(|| beside_nobody(design, fit)));
         self.alternatives = found;
+    }
+
+    /// Whether power follows what runs at once, and nothing but what runs decides about it.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.lag_ns == 0 && self.design.drift.iter().all(|drift| *drift == 1.0)
     }
 
     /// What columns draw beside busy CPUs, in parts of what they draw alone: the mean by energy. `None` where that was not asked.

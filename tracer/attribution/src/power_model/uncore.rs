@@ -12,7 +12,7 @@
 use crate::numerics::normal_equations::NormalEquations;
 use crate::power_model::design::predicted;
 
-use crate::power_model::learn::{Model, PowerModel};
+use crate::power_model::learn::Model;
 use crate::time::owners::Segment;
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
@@ -70,14 +70,8 @@ pub(crate) fn activity<'a>(
 }
 
 /// The power of the shared parts, where the run shows it.
-pub(crate) fn calibrate(
-    power_model: &PowerModel,
-    activity: &[Activity],
-    accounting: Accounting,
-) -> Option<MicroWatts> {
-    let PowerModel::Known(model) = power_model else { return None };
-    let steady = model.lag_ns == 0 && model.design.drift.iter().all(|drift| *drift == 1.0);
-    if accounting.method == Method::Time || !steady {
+pub(crate) fn calibrate(model: &Model, activity: &[Activity], accounting: Accounting) -> Option<MicroWatts> {
+    if accounting.method == Method::Time {
         return None;
     }
     let (watts, deviation, gain) = fit(model, activity.iter().map(|activity| activity.any_ns))?;
