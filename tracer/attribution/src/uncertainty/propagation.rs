@@ -12,8 +12,9 @@ use crate::time::owners::{Owner, OwnerTime};
 use crate::time::pieces::Mark;
 use crate::uncertainty::aliasing::{Aliasing, aliasing_of};
 use crate::uncertainty::covariance::relative;
-use energy_trace_model::profile::certainty::{Column, Pool};
+use energy_trace_model::profile::certainty::{Column, Function, Pool};
 use energy_trace_model::units::MicroJoules;
+use std::collections::BTreeMap;
 
 /// What a function may draw in parts of the mean, where a run shows nothing.
 const PLAUSIBLE: (f64, f64) = (0.1, 4.0);
@@ -26,6 +27,9 @@ pub(crate) struct OwnerCertainty {
     pub(crate) column: Vec<usize>,
     /// Each owner's part of its column's time, times its call path's.
     pub(crate) square: Vec<f64>,
+    /// Each owner's innermost function, and joules of each in each column.
+    pub(crate) function: Vec<Function>,
+    pub(crate) functions: BTreeMap<(usize, Function), f64>,
     pub(crate) columns: Vec<Column>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) relative: Vec<f64>,
@@ -50,12 +54,16 @@ pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Ve
     let column: Vec<usize> = (0..of_owner.len()).map(|owner| column_of(columns, tree, owner)).collect();
     let aliasing = aliasing(power_model, time, tree);
     let square = squares(columns, tree, &seconds);
-    let pools = pools(columns.len(), &column, of_owner, &square);
+    let function: Vec<Function> = (0..).map(|owner| function_of(tree, owner)).take(of_owner.len()).collect();
+    let functions = functions(&column, &function, of_owner);
+    let pools = pools(columns.len(), (&column, &square), of_owner, &functions);
     let charged: Vec<f64> = pools.iter().map(|pool| pool.joules).collect();
     OwnerCertainty {
         variance: split.map_or_else(|| multinomial(of_owner, &time.owners), |split| split.variance.clone()),
         column,
         square,
+        function,
+        functions,
         columns: columns_of(power_model, weighted, &aliasing),
         pools,
         relative: power_model
@@ -94,14 +102,40 @@ fn squares(columns: &Columns, tree: &PathTree, seconds: &[f64]) -> Vec<f64> {
     (0..).zip(seconds).map(of).collect()
 }
 
-/// What is in each of so many columns, by each owner's column, energy and `squares`.
-fn pools(columns: usize, column: &[usize], of_owner: &[MicroJoules], square: &[f64]) -> Vec<Pool> {
+/// An owner's innermost function; those without one are one.
+fn function_of(tree: &PathTree, owner: u32) -> Function {
+    tree.function(tree.of_owner(owner)).unwrap_or(Function::MAX)
+}
+
+/// Joules of each innermost function in each column.
+fn functions(
+    column: &[usize],
+    function: &[Function],
+    of_owner: &[MicroJoules],
+) -> BTreeMap<(usize, Function), f64> {
+    let mut functions = BTreeMap::new();
+    for ((&column, &function), energy) in column.iter().zip(function).zip(of_owner) {
+        *functions.entry((column, function)).or_default() += energy.as_joules();
+    }
+    functions
+}
+
+/// What is in each of so many columns, by each owner's column, `squares` and energy, and by `functions`.
+fn pools(
+    columns: usize,
+    (column, square): (&[usize], &[f64]),
+    of_owner: &[MicroJoules],
+    functions: &BTreeMap<(usize, Function), f64>,
+) -> Vec<Pool> {
     let mut pools = vec![Pool::default(); columns.max(1)];
     for ((&column, energy), square) in column.iter().zip(of_owner).zip(square) {
         if let Some(pool) = pools.get_mut(column) {
             pool.joules += energy.as_joules();
             pool.square += square;
         }
+    }
+    for (&(column, _), joules) in functions {
+        pools.get_mut(column).into_iter().for_each(|pool| pool.functions += joules * joules);
     }
     pools
 }
