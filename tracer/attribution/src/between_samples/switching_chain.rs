@@ -302,7 +302,10 @@ fn rate_of(fitted: &Fitted, together: &[Likelihood; 3]) -> Rate {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chains, Mark, probability};
+    use super::{
+        Asleep, Chains, Fitted, MEMORIES, MIXES, Mark, NO_LINE, Pair, Samples, likelihood, memory_ns,
+        probability, rate_of, together,
+    };
     use energy_trace_model::clock::KtimeNs;
 
     /// Samples each 2 ms of CPU time, of what `owner` says ran at that moment.
@@ -341,5 +344,101 @@ mod tests {
             assert!((mix.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
         }
         assert_eq!(chains.mix(None), []);
+    }
+
+    fn pair(alike: bool, pi: f64, awake: u64, slept: u64) -> Pair {
+        Pair { alike, pi, awake, slept }
+    }
+
+    /// ln (e^(−t/τ) [alike] + (1 − e^(−t/τ)) π) by hand, for a distance of one memory, awake and asleep; memories are two thirds of each other.
+    #[test]
+    fn likelihood_by_hand() {
+        let (kept, awake) = ((-1.0_f64).exp(), 30_000_000_000);
+        let of = |pairs: &[Pair], asleep| likelihood(pairs, asleep)[0];
+        let (alike, unlike) = ((kept + (1.0 - kept) * 0.3).ln(), ((1.0 - kept) * 0.2).ln());
+        let pairs = [pair(true, 0.3, awake, 0), pair(false, 0.2, awake, 0)];
+        assert!((of(&pairs, Asleep::Nothing) - alike - unlike).abs() < 1e-12);
+        let slept = [pair(true, 0.3, awake / 3, awake / 3 * 2)];
+        assert!((of(&slept, Asleep::AsAwake) - alike).abs() < 1e-9);
+        assert!((of(&slept, Asleep::All) - 0.3_f64.ln()).abs() < 1e-9);
+        let short = [pair(true, 0.3, 20_000_000_000, 0)];
+        assert!((likelihood(&short, Asleep::Nothing)[1] - alike).abs() < 1e-9);
+        // Of more pairs than are looked at, some stand for all.
+        let many = vec![pair(true, 0.3, awake, 0); 50_000];
+        assert!((of(&many, Asleep::Nothing) / alike / 50_000.0 - 1.0).abs() < 1e-3);
+    }
+
+    /// Four samples a second apart, in columns 0, 0, 1, 0; each pair is judged without itself, drawn to the whole run's mix by three samples:
+    /// (1 + 3 · ¾) / (2 + 3), (0 + 3 · ¼) / 5 and (2 + 3 · ¾) / 5 by hand. Of the mix afterwards (3 + 3 · ¾) / (4 + 3).
+    #[test]
+    fn pairs_do_not_testify_for_themselves() {
+        let mark = |i: u64, owner| Mark {
+            line: 0,
+            at: KtimeNs::from_ns(i * 1_000_000_000),
+            cpu_ns: i * 1_000_000_000,
+            owner,
+        };
+        let marks = [mark(0, 0), mark(1, 0), mark(2, 1), mark(3, 0)];
+        let samples = Samples::new(KtimeNs::default(), &marks, &|owner| owner);
+        let fitted = samples.fit(MIXES[0]);
+        let expected = 0.65_f64.ln() + 0.15_f64.ln() + 0.85_f64.ln();
+        assert!((fitted.of_sleeper[0][MEMORIES - 1] - expected).abs() < 1e-9);
+        let mix = &samples.mixes(&fitted)[0];
+        assert!((probability(mix, 0) - 0.75).abs() < 1e-12 && (probability(mix, 1) - 0.25).abs() < 1e-12);
+        // Over stretches of a second with their neighbours: the last one has seen 1 and 0.
+        let local =
+            samples.mixes(&Fitted { over: (1_000_000_000, 2.0), stretch_ns: 1_000_000_000, ..fitted });
+        assert_eq!(local.len(), 4);
+        assert!((probability(&local[3], 1) - (1.0 + 2.0 * 0.25) / 4.0).abs() < 1e-12, "{local:?}");
+        assert!((probability(&local[0], 0) - (2.0 + 2.0 * 0.75) / 4.0).abs() < 1e-12, "{local:?}");
+    }
+
+    /// The fastest rate that is not unlikelier than the likeliest by more than 2; of what is forgotten asleep the likeliest, of equals the first.
+    #[test]
+    fn the_fastest_possible_rate() {
+        let mut likelihood = [-50.0; MEMORIES];
+        (likelihood[5], likelihood[8], likelihood[9]) = (-1.0, -2.9, -3.1);
+        let fitted = |of_sleeper| Fitted { over: MIXES[0], stretch_ns: 1, of_sleeper };
+        let nothing = [[0.0; MEMORIES]; 3];
+        let found = rate_of(&fitted([likelihood; 3]), &nothing);
+        assert!((found.rate * memory_ns(8) - 1.0).abs() < 1e-12);
+        assert_eq!(found.asleep, Asleep::Nothing);
+        let mut other = [-50.0; MEMORIES];
+        other[2] = -0.5;
+        let found = rate_of(&fitted([likelihood, other, likelihood]), &nothing);
+        assert_eq!((found.asleep, (found.rate * memory_ns(2) * 1e9).round()), (Asleep::AsAwake, 1e9));
+        // What all lines show counts too.
+        let mut all = nothing;
+        all[0][9] = 1.5;
+        let found = rate_of(&fitted([likelihood; 3]), &all);
+        assert!((found.rate * memory_ns(9) - 1.0).abs() < 1e-12);
+    }
+
+    /// All lines together count for a line as much as thirty pairs would: 60 pairs by half.
+    #[test]
+    fn all_lines_together() {
+        let mark = |line, i: u64| Mark {
+            line,
+            at: KtimeNs::from_ns(i * 1_000_000),
+            cpu_ns: i * 1_000_000,
+            owner: u32::from(i % 2 == 0),
+        };
+        let marks: Vec<Mark> = (0..31).map(|i| mark(0, i)).chain((0..31).map(|i| mark(1, i))).collect();
+        let of = |line: u32| {
+            let own = &marks[31 * line as usize..31 * (line as usize + 1)];
+            Samples::new(KtimeNs::default(), own, &|owner| owner)
+        };
+        let samples = [of(0), of(1)];
+        let fitted = [samples[0].fit(MIXES[0]), samples[1].fit(MIXES[0])];
+        let found = together(&samples, &fitted);
+        for sleeper in 0..3 {
+            assert!((found[sleeper][3] - fitted[0].of_sleeper[sleeper][3]).abs() < 1e-9);
+        }
+        let alone = together(&samples[..1], &fitted[..1]);
+        assert!((alone[0][3] - fitted[0].of_sleeper[0][3]).abs() < 1e-9, "thirty pairs count as they are");
+        let chains = Chains::new(&marks, KtimeNs::default(), |owner| owner);
+        assert_eq!((chains.samples(0), chains.samples(1), chains.samples(2)), (31.0, 31.0, 0.0));
+        assert_eq!(chains.mix_number(NO_LINE, KtimeNs::default()), None);
+        assert_eq!(chains.mix_number(1, KtimeNs::default()), Some(1));
     }
 }

@@ -399,10 +399,12 @@ pub(crate) fn predicted(row: &[(usize, f64)], watts: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Blend, Design, EnergyInterval, MicroJoules, Part, Times, Windows, predicted};
-    use crate::between_samples::switching_chain::Chains;
-    use crate::time::pieces::NO_LINE;
+    use super::{Blend, Design, EnergyInterval, MicroJoules, Part, Times, Windows, predicted, shown_later};
+    use crate::between_samples::switching_chain::{Chains, probability};
+    use crate::power_model::toy;
+    use crate::time::pieces::{Mark, NO_LINE};
     use crate::timeline::Span;
+    use crate::vectors::Vectors;
     use energy_trace_model::clock::KtimeNs;
 
     fn windows(lengths_ms: &[u64]) -> Windows {
@@ -491,5 +493,100 @@ mod tests {
         assert!((found[0] - 4.0 * 1e-4 * 9.0).abs() < 1e-9, "{found:?}");
         let blend: Blend = doubt.share().blend;
         assert!((blend.left + blend.right - 1.0).abs() < 1e-9);
+    }
+
+    /// What a first-order lag shows, window by window, as solving its equation gives (`make.py`): all of it in the end.
+    #[test]
+    fn lags_as_their_equation() {
+        let vectors = Vectors::of("lag");
+        let (count, lag_ms) = (vectors.number("windows") as usize, vectors.number("lag_ms"));
+        let window_ms = vectors.number("window_ms");
+        let windows = windows(&vec![window_ms as u64; count]);
+        let run = |run: &Vec<f64>| {
+            let interval = (run[1] / window_ms) as usize;
+            toy::part(interval, run[0] as u32, run[1], run[2])
+        };
+        let parts: Vec<Part> = vectors.table("runs").iter().map(run).collect();
+        let chains = Chains::default();
+        let lag_ns = (lag_ms * 1e6) as u64;
+        let design = Design::new(windows, &parts, (Times::Chain(&chains), lag_ns), (2, false), |owner| owner);
+        for (window, expected) in vectors.table("seconds").iter().enumerate() {
+            let mut found = [0.0; 2];
+            design.row(window).iter().for_each(|(column, seconds)| found[*column] = *seconds);
+            let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(off < 2e-6, "{window}: {found:?} instead of {expected:?}");
+        }
+        assert!((design.seconds() - 0.021).abs() < 1e-6, "{}", design.seconds());
+    }
+
+    /// τ / ns · (e^(−after / τ) − e^(−(after + ns) / τ)); nothing without a lag, all of an endless one.
+    #[test]
+    fn shown_later_by_its_integral() {
+        let steps = 20_000;
+        let (lag, ns, after) = (7.0, 12.0, 3.0);
+        let middle = |step: u32| (f64::from(step) + 0.5) * ns / f64::from(steps);
+        let mean: f64 =
+            (0..steps).map(|step| (-(after + middle(step)) / lag).exp()).sum::<f64>() / f64::from(steps);
+        assert!((shown_later(lag, ns, after) - mean).abs() < 1e-8);
+        assert_eq!(shown_later(0.0, ns, after), 0.0);
+        assert!((shown_later(1e12, ns, after) - 1.0).abs() < 1e-9);
+    }
+
+    /// Half of the time beside busy CPUs is another column's of the same call path: seconds, the mean power, and energies are by path.
+    #[test]
+    fn columns_beside_others() {
+        let parts =
+            [Part { beside: 0.5, ..part(0, 0, 8) }, Part { beside: 1.0, ..part(0, 1, 2) }, part(1, 1, 6)];
+        let chains = Chains::default();
+        let design =
+            Design::new(windows(&[20, 20]), &parts, (Times::Chain(&chains), 0), (2, true), |owner| owner);
+        let row =
+            |window| design.row(window).iter().map(|&(c, s)| (c, (s * 1e6).round())).collect::<Vec<_>>();
+        assert_eq!(row(0), [(0, 4_000.0), (2, 4_000.0), (3, 2_000.0)]);
+        assert_eq!(row(1), [(1, 6_000.0)]);
+        let average = design.on_average(&[10.0, 20.0, 5.0, 12.0]);
+        assert!((average[0] - 7.5).abs() < 1e-9 && (average[1] - 18.0).abs() < 1e-9, "{average:?}");
+        // 1 J by 40, 20 and 24 mJ, and 1 J.
+        let energies = design.energies(&[10.0, 20.0, 5.0, 12.0]);
+        assert!((energies[0] - 60.0 / 84.0).abs() < 1e-9 && (energies[1] - 24.0 / 84.0 - 1.0).abs() < 1e-9);
+        let none = design.energies(&[0.0; 4]);
+        assert_eq!(none, [0.0, 0.0]);
+    }
+
+    /// Of a part between two samples with a mix: seconds are the blend's, mixes are spread over their columns, and the variance is
+    /// v t² (mean of squares − square of the mean).
+    #[test]
+    fn mixes_are_spread() {
+        let mark = |i: u64| Mark {
+            line: 0,
+            at: KtimeNs::from_ns(i * 1_000_000),
+            cpu_ns: i * 1_000_000,
+            owner: u32::from(i % 3 == 0),
+        };
+        let marks: Vec<Mark> = (0..300).map(mark).collect();
+        let chains = Chains::new(&marks, KtimeNs::default(), |owner| owner);
+        let between = Part {
+            line: 0,
+            left: 0,
+            right: 1,
+            before_ns: 200_000,
+            ns: 500_000,
+            after_ns: 300_000,
+            gap: 1,
+            at: KtimeNs::from_ns(450_000),
+            ..part(0, 0, 1)
+        };
+        let design =
+            Design::new(windows(&[20]), &[between], (Times::Chain(&chains), 0), (2, false), |owner| owner);
+        let blend = Blend::new(&between, chains.rate(0), None);
+        let mix = chains.mix(chains.mix_number(0, between.at));
+        let expected = |c: u32, own: f64| 5e-4 * (own + blend.mix * probability(mix, c));
+        let (first, second) = (expected(0, blend.left), expected(1, blend.right));
+        assert!((design.row(0)[0].1 - first).abs() < 1e-12 && (design.row(0)[1].1 - second).abs() < 1e-12);
+        let (p, q) = (first / 5e-4, second / 5e-4);
+        let (mean, square) = (3.0 * p + 8.0 * q, 9.0 * p + 64.0 * q);
+        let variance = blend.spread * 2.5e-7 * (square - mean * mean);
+        let found = design.variances(&[3.0, 8.0], &chains)[0];
+        assert!((found / variance - 1.0).abs() < 1e-5, "{found} instead of {variance}");
     }
 }

@@ -138,7 +138,10 @@ fn fluctuation(residuals: &[f64], physical: &[f64], squares: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::fluctuation;
+    use super::{Chains, FLOOR, Fit, MEDIAN_SQUARE, fluctuation};
+    use crate::power_model::toy::Toy;
+    use crate::vectors::{Vectors, near};
+    use nalgebra::DMatrix;
 
     /// Residuals of 10 % beyond physics are a fluctuation of 10 %; what physics explains is none.
     #[test]
@@ -150,5 +153,39 @@ mod tests {
         assert!((found.sqrt() - 0.1).abs() < 1e-3, "{found}");
         assert_eq!(fluctuation(&residuals, &[0.05; 7], &[4.0; 7]), 0.0);
         assert_eq!(fluctuation(&[], &[], &[]), 0.0);
+    }
+
+    /// Four rounds of reweighting and SciPy's bounded least squares: a window that is far off counts less, and a power ends at the floor.
+    #[test]
+    fn as_scipy() {
+        let vectors = Vectors::of("fit");
+        let toy = Toy::of(&vectors);
+        let prior = vectors.matrix("precision");
+        let fit = Fit::new(&toy.design(), &Chains::default(), &toy.edges(), &prior).unwrap();
+        near(&[fit.mean], &[vectors.number("mean")], 1e-9);
+        near(&fit.watts, &vectors.list("watts"), 1e-6);
+        assert!((fit.watts[1] / fit.mean - FLOOR).abs() < 1e-9, "{:?}", fit.watts);
+        near(&fit.residuals, &vectors.list("residuals"), 1e-6);
+        near(&fit.physical, &vectors.list("physical"), 1e-6);
+        near(&[fit.fluctuation], &[vectors.number("fluctuation")], 1e-5);
+        near(&fit.weights, &vectors.list("weights"), 1e-4);
+        near(&[fit.likelihood], &[vectors.number("likelihood")], 1e-6);
+        assert!(fit.weights[7] < 0.2 * fit.weights[8], "a window that is half a joule off");
+    }
+
+    /// Without energy there is no power to speak of, nor with less than none.
+    #[test]
+    fn no_power() {
+        let of = |joules| {
+            let toy = Toy::new(20.0, &vec![vec![5.0, 3.0]; 3], &[joules; 3], 0.0);
+            Fit::new(&toy.design(), &Chains::default(), &toy.edges(), &DMatrix::identity(2, 2)).is_some()
+        };
+        assert!(of(0.1) && !of(0.0) && !of(-0.1));
+    }
+
+    /// The median of the square of a normal variable, by SciPy.
+    #[test]
+    fn median_of_squares() {
+        assert!((MEDIAN_SQUARE - Vectors::of("constants").number("median_square")).abs() < 5e-5);
     }
 }

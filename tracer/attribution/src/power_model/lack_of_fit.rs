@@ -57,7 +57,8 @@ pub(crate) fn chain(design: &Design, fit: &Fit) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{birge, misfit};
+    use super::{Fit, birge, chain, misfit};
+    use crate::power_model::toy::Toy;
 
     /// What physics explains gives 1; what it does not, more; nothing at all is no misfit.
     #[test]
@@ -79,5 +80,30 @@ mod tests {
         assert!((with(25.0, 10) - (2.5 + 0.81)).abs() < 1e-9);
         assert!((with(1e9, 1) - (1.0 + 0.891)).abs() < 1e-9);
         assert!((birge([].into_iter()) - 1.0).abs() < 1e-12);
+    }
+
+    /// Windows of 20 ms, a hundred a block: where all stray to one side the chain is as long as a block, where each second one does the other way,
+    /// or where nothing strays, it is 1; sixty up and forty down in each
+    /// block are 20² / 100.
+    #[test]
+    fn chains() {
+        let toy = Toy::new(20.0, &vec![vec![5.0, 3.0]; 400], &[0.1; 400], 0.0);
+        let of = |residual: fn(u32) -> f64| {
+            let fit = Fit {
+                mean: 1.0,
+                watts: vec![1.0; 2],
+                residuals: (0..400).map(residual).collect(),
+                physical: vec![],
+                fluctuation: 0.0,
+                weights: vec![4.0; 400],
+                variances: vec![0.25; 400],
+                likelihood: 0.0,
+            };
+            chain(&toy.design(), &fit)
+        };
+        assert!((of(|_| 0.5) - 100.0).abs() < 1e-9);
+        assert!((of(|k| if k % 2 == 0 { 1.0 } else { -1.0 }) - 1.0).abs() < 1e-9);
+        assert!((of(|_| 0.0) - 1.0).abs() < 1e-9);
+        assert!((of(|k| if k % 100 < 60 { 1.0 } else { -1.0 }) - 4.0).abs() < 1e-9);
     }
 }
