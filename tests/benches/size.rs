@@ -35,7 +35,7 @@ fn measure(samples: u64) {
     let Some(entry) = worlds::catalogue::all().into_iter().find(|entry| entry.name == "W6b") else { return };
     let mut world = (entry.world)(&mut Random(1));
     world.length = samples * SECOND / A_SECOND;
-    let recording = record(world, Recorder { hz: HZ, jitter: 0.5, read_hz: None }, 1).recording;
+    let recording = record(world, Recorder::usual(HZ), 1).recording;
     // Forgets the peak of making the recording.
     if let Err(error) = std::fs::write("/proc/self/clear_refs", "5") {
         println!("the peak is that of the whole program: {error}");

@@ -131,7 +131,8 @@ fn main() {
         let trace = if options.alone { trace.alone() } else { trace };
         for kind in Kind::ALL {
             for &hz in &options.rates {
-                let recorder = Recorder { hz, jitter: options.jitter, read_hz: options.read_hz };
+                let recorder =
+                    Recorder { jitter: options.jitter, read_hz: options.read_hz, ..Recorder::usual(hz) };
                 let outcomes = outcomes(&trace, kind, recorder, &seeds);
                 let runs: Vec<Summary> = outcomes.iter().map(Summary::from).collect();
                 let (seen, held_out) =

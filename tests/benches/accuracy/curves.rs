@@ -44,8 +44,8 @@ pub(crate) fn show(options: &Options) {
 }
 
 fn recorders() -> Vec<Recorder> {
-    let read = |hz| Recorder { hz: 499, jitter: 0.5, read_hz: Some(hz) };
-    let sampled = |hz, jitter| Recorder { hz, jitter, read_hz: Some(50) };
+    let read = |hz| Recorder { read_hz: Some(hz), ..Recorder::usual(499) };
+    let sampled = |hz, jitter| Recorder { jitter, read_hz: Some(50), ..Recorder::usual(hz) };
     let by_rate = [99, 299, 499, 999].map(|hz| [sampled(hz, 0.5), sampled(hz, 0.0)]);
     [20, 50, 100, 200, 500, 1000].map(read).into_iter().chain(by_rate.into_iter().flatten()).collect()
 }
@@ -65,7 +65,7 @@ fn print(line: &Line, outcomes: &[Errors]) {
         let all: Vec<f64> = outcomes.iter().flat_map(|errors| errors[which].iter().copied()).collect();
         format!("{:.2} ({:.1})", median(all.clone()), most(&all))
     };
-    let Recorder { hz, jitter, read_hz } = line.recorder;
+    let Recorder { hz, jitter, read_hz, .. } = line.recorder;
     let period = if jitter > 0.0 { "± 50 %" } else { "even" };
     println!(
         "| {} | {} | {hz} | {period} | {} | {} | {} |",

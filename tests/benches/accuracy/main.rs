@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use worlds::catalogue::Entry;
 use worlds::measure::Outcome;
-use worlds::recording::Recorder;
 use worlds::summary::Summary;
 use worlds::table::{HEAD, details, line};
 
@@ -60,7 +59,7 @@ fn run_worlds(options: &Options) -> (String, BTreeMap<String, Vec<Summary>>) {
         print!("{HEAD}");
     }
     let one = |line: &Line, seed: u64| {
-        let recorder = Recorder { hz: line.hz, jitter: options.jitter, read_hz: options.read_hz };
+        let recorder = options.recorder(line.hz);
         worlds::run(&line.entry, recorder, seed)
     };
     let show = |line: &Line, outcomes: &[Outcome]| {

@@ -1,5 +1,6 @@
 //! What the accuracy benchmark is asked for. `cargo xtask bench accuracy --help` says it to people; leaves out wrong words.
 
+use crate::worlds::recording::Recorder;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -13,9 +14,10 @@ pub(crate) struct Options {
     /// The seeds and worlds that nobody tunes on, and nothing else.
     pub(crate) held_out: bool,
     rates: Vec<u64>,
-    pub(crate) read_hz: Option<u64>,
-    /// How far the sampling period strays, in periods.
-    pub(crate) jitter: f64,
+    read_hz: Option<u64>,
+    /// How far the sampling period strays, in periods, and the time between readings.
+    jitter: f64,
+    read_jitter: f64,
     /// Each node that is far from the truth or missed.
     pub(crate) details: bool,
     /// Errors by reading rate and by sampling rate instead.
@@ -26,7 +28,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn parse() -> Self {
-        let mut options = Self { jitter: 0.5, ..Self::default() };
+        let mut options = Self { jitter: 0.5, read_jitter: 0.5, ..Self::default() };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             let mut number = || arguments.next().and_then(|n| n.parse().ok());
@@ -36,6 +38,7 @@ impl Options {
                 "--rate" => options.rates.extend(number()),
                 "--read-hz" => options.read_hz = number(),
                 "--periodic" => options.jitter = 0.0,
+                "--even-readings" => options.read_jitter = 0.0,
                 "--held-out" => options.held_out = true,
                 "--curves" => options.curves = true,
                 "--details" => options.details = true,
@@ -60,6 +63,12 @@ impl Options {
     /// Whether a run is shown that is held out, or is not. What is written has both.
     pub(crate) fn shows(&self, is_held_out: bool) -> bool {
         self.write.is_some() || is_held_out == self.held_out
+    }
+
+    /// How a world is recorded at this sampling rate.
+    pub(crate) fn recorder(&self, hz: u64) -> Recorder {
+        let Self { jitter, read_hz, read_jitter, .. } = *self;
+        Recorder { hz, jitter, read_hz, read_jitter }
     }
 
     /// Samples per CPU and second.

@@ -15,7 +15,7 @@ use energy_trace_model::recording::record::{
 };
 
 const START: u64 = 77 * SECOND;
-const RECORDER: Recorder = Recorder { hz: 99, jitter: 0.5, read_hz: None };
+const RECORDER: Recorder = Recorder::usual(99);
 
 /// Frames and their callers: two Python functions at the top, each of which calls `work`; one of them at two lines.
 fn stacks() -> (Vec<Frame>, Vec<StackNode>) {

@@ -11,7 +11,7 @@ use crate::scenarios::worlds::{SECOND, record};
 use energy_trace_model::recording::record::{CounterValue, CpuOwner, Origin};
 use std::collections::BTreeSet;
 
-const USUAL: Recorder = Recorder { hz: 499, jitter: 0.5, read_hz: None };
+const USUAL: Recorder = Recorder::usual(499);
 
 fn entry(name: &str) -> Entry {
     all().into_iter().find(|entry| entry.name == name).unwrap()

@@ -59,7 +59,7 @@ fn repeat(wanted: impl Fn(&Entry, u64) -> bool) {
     let recorded = recorded();
     for (entry, hz) in worlds().filter(|(entry, hz)| wanted(entry, *hz)) {
         let before = &recorded[&key(&entry, hz)][0];
-        let outcome = run(&entry, Recorder { hz, jitter: 0.5, read_hz: None }, before.seed);
+        let outcome = run(&entry, Recorder::usual(hz), before.seed);
         let now = Summary::from(&outcome);
         let pairs = [
             (now.worst_function, before.worst_function),

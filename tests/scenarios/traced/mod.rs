@@ -39,7 +39,7 @@ pub(crate) fn record(trace: &Trace, kind: Kind, recorder: Recorder, seed: u64) -
     let sampler = Sampler { hz: recorder.hz, jitter: recorder.jitter, lost_percent: 0 };
     let samples = sampler.samples(&pieces, &each_its_own(paths), &mut random);
     let counter = Counter::default();
-    let counter = Counter { read_hz: recorder.read_hz.unwrap_or(counter.read_hz), ..counter };
+    let counter = recorder.counter(counter);
     let of_stack = |(stack, joules): (u32, &f64)| (StackId::new(stack), *joules);
     let truth =
         Truth { stacks: (0..).zip(&spent.paths).map(of_stack).filter(|(_, joules)| *joules > 0.0).collect() };

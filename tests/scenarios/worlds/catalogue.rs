@@ -54,6 +54,15 @@ fn of_loops() -> Vec<Entry> {
         world("W1j", "phases of 25 ms in random order, 5, 15, 40 W", loops::own_25_ms),
         world("W2a", "W1j, one Python leaf under all", loops::shared_25_ms),
         world("W2b", "W1c, one Python leaf under all", loops::shared_102_ms),
+        world("W2d", "phases of 300 ms, 5, 15, 40 W, in each three functions in turns of 0.3 ms", |r| {
+            loops::with_fast_leaves(r, 3e8, 3e5, [1.0; 3])
+        }),
+        world("W2e", "as W2d; of the three, one draws half and one twice as much", |r| {
+            loops::with_fast_leaves(r, 3e8, 3e5, [1.0, 0.5, 2.0])
+        }),
+        world("W2f", "as W2e, phases of 25 ms, turns of 2 ms", |r| {
+            loops::with_fast_leaves(r, 2.5e7, 2e6, [1.0, 0.5, 2.0])
+        }),
         world("W2c", "loop of 50 ms ± 30 %, one native leaf under five callers", loops::shared_training),
     ]
 }

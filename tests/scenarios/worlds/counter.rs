@@ -30,13 +30,22 @@ pub(crate) struct Counter {
     pub(crate) lag_ns: u64,
     /// Readings per second.
     pub(crate) read_hz: u64,
+    /// How far the time between two readings strays, in parts of itself: 0.5 for half to one and a half.
+    pub(crate) read_jitter: f64,
     /// Whether the reader is scheduled late.
     pub(crate) late: bool,
 }
 
 impl Default for Counter {
     fn default() -> Self {
-        Self { unit_uj: 15.26, updates: Updates::EachMillisecond, lag_ns: 0, read_hz: 50, late: true }
+        Self {
+            unit_uj: 15.26,
+            updates: Updates::EachMillisecond,
+            lag_ns: 0,
+            read_hz: 50,
+            read_jitter: 0.5,
+            late: true,
+        }
     }
 }
 
@@ -60,12 +69,13 @@ impl Counter {
             readings.push(Reading { at: KtimeNs::from_ns(BOOT.saturating_add_signed(off) + read), value });
             last = read + around;
             // A reader that is late leaves out what it missed.
-            due += period;
-            while due + period <= read {
-                due += period;
-            }
+            due = (due + self.until_next(period, random)).max(read.saturating_sub(period));
         }
         readings
+    }
+
+    fn until_next(&self, period: u64, random: &mut Random) -> u64 {
+        (period as f64 * (1.0 + self.read_jitter * (2.0 * random.unit() - 1.0))) as u64
     }
 
     fn lateness(&self, random: &mut Random) -> u64 {

@@ -3,11 +3,12 @@
 //! Leaves out worlds without such an order (`trees.rs`).
 
 use super::SECOND;
-use super::programs::{Stage, cycle, on_data, ramping, shuffled};
+use super::programs::{Stage, cycle, in_turns, on_data, ramping, shuffled};
 use super::recording::World;
 use super::schedule::{Task, Who};
-use super::stacks::Stacks;
+use super::stacks::{Path, Stacks};
 use energy_trace_tests::random::Random;
+use std::collections::HashMap;
 
 /// A generator of its own for a part of a world.
 pub(super) fn fork(random: &mut Random) -> Random {
@@ -19,14 +20,21 @@ pub(super) fn main_thread(program: super::schedule::Program) -> Task {
     Task { who: Who::Thread(0), cpus: 0..1, team: 0, program }
 }
 
+/// Functions of the three stages, and how long each runs (ms), at how many watts.
+const THREE: [(&str, f64, f64); 3] =
+    [("p:train/load", 12.0, 5.0), ("p:train/forward", 30.0, 15.0), ("p:train/backward", 60.0, 40.0)];
+
+/// The path of one of three stages with these innermost functions.
+fn below(stacks: &mut Stacks, stage: usize, leaf: &str) -> Path {
+    stacks.path(&format!("p:train/main {} {leaf}", THREE[stage].0))
+}
+
 /// Three stages of 12, 30 and 60 ms at 5, 15 and 40 W, each below a function of its own with this innermost frame.
 fn three(stacks: &mut Stacks, leaf: fn(usize) -> &'static str) -> Vec<Stage> {
-    let callers = ["p:train/load", "p:train/forward", "p:train/backward"];
-    let stage = |(number, (ms, watts)): (usize, (f64, f64))| {
-        let path = stacks.path(&format!("p:train/main {} {}", callers[number], leaf(number)));
-        Stage::new(path, ms * 1e6, watts)
+    let stage = |number: usize| {
+        Stage::new(below(stacks, number, leaf(number)), THREE[number].1 * 1e6, THREE[number].2)
     };
-    [(12.0, 5.0), (30.0, 15.0), (60.0, 40.0)].into_iter().enumerate().map(stage).collect()
+    (0..3).map(stage).collect()
 }
 
 /// A loop of 102 ms with leaves of its own for each stage, ± 5 %.
@@ -101,6 +109,23 @@ pub(super) fn shared_training(random: &mut Random) -> World {
     };
     let stages = TRAINING.into_iter().enumerate().map(stage).collect();
     world.tasks = vec![main_thread(cycle(stages, 0.3, fork(random)))];
+    world
+}
+
+/// Slow phases, each of three functions that take turns far faster than samples come: two native ones and one of the C library, as any
+/// loop that also reads the clock. `parts` are what each of the three draws of its phase's watts.
+pub(super) fn with_fast_leaves(random: &mut Random, phase_ns: f64, turn_ns: f64, parts: [f64; 3]) -> World {
+    let mut world = World::new(1);
+    let mut stages = three(&mut world.stacks, |_| "n:work/run");
+    let leaves = ["n:work/compute", "n:libc/clock_gettime n:vdso/clock_gettime", "n:work/collect"];
+    let mut turns = HashMap::new();
+    for (number, stage) in stages.iter().enumerate() {
+        let of = |(leaf, part)| (below(&mut world.stacks, number, &format!("n:work/run {leaf}")), part);
+        turns.insert(stage.path, leaves.into_iter().zip(parts).map(of).collect());
+    }
+    stages.iter_mut().for_each(|stage| stage.mean_ns = phase_ns);
+    let phases = cycle(stages, 0.05, fork(random));
+    world.tasks = vec![main_thread(in_turns(phases, turns, turn_ns, fork(random)))];
     world
 }
 

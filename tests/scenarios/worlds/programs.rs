@@ -7,6 +7,7 @@ use super::draw::{even, exponential, log_normal, normal, pick};
 use super::schedule::{Bound, Program, Run, Step};
 use super::stacks::Path;
 use energy_trace_tests::random::Random;
+use std::collections::HashMap;
 
 /// A path of functions that runs for about so long at so many watts.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +77,33 @@ pub(crate) fn resting(mut inner: Program, awake_ns: f64, asleep_ns: f64, mut ran
             left -= run.ns as f64;
         }
         step
+    })
+}
+
+/// What a run of a program really is: its function calls these, with this part of its watts each, in turns of this mean length, none twice in a row.
+pub(crate) fn in_turns(
+    mut inner: Program,
+    leaves: HashMap<Path, Vec<(Path, f64)>>,
+    mean_ns: f64,
+    mut random: Random,
+) -> Program {
+    let (mut rest, mut last): (Option<Run>, usize) = (None, 0);
+    Box::new(move |now| {
+        let run = match rest.take() {
+            Some(run) => run,
+            None => match inner(now) {
+                Step::Run(run) => run,
+                other => return other,
+            },
+        };
+        let Some(leaves) = leaves.get(&run.path) else { return Step::Run(run) };
+        last = (last + 1 + random.below(leaves.len() as u64 - 1) as usize) % leaves.len();
+        let ns = run.ns.min(log_normal(&mut random, mean_ns, 0.5) as u64 + 1);
+        if ns < run.ns {
+            rest = Some(Run { ns: run.ns - ns, ..run });
+        }
+        let (path, part) = leaves[last];
+        Step::Run(Run { path, ns, watts: part * run.watts, ..run })
     })
 }
 

@@ -65,9 +65,22 @@ pub(crate) struct Recorder {
     pub(crate) jitter: f64,
     /// Readings of the counter per second; `None`: the world's own.
     pub(crate) read_hz: Option<u64>,
+    /// How far the time between readings strays, in parts of itself.
+    pub(crate) read_jitter: f64,
 }
 
 impl Recorder {
+    /// As the product records.
+    pub(crate) const fn usual(hz: u64) -> Self {
+        Self { hz, jitter: 0.5, read_hz: None, read_jitter: 0.5 }
+    }
+
+    /// A counter as it is read.
+    pub(crate) fn counter(self, counter: Counter) -> Counter {
+        let read_hz = self.read_hz.unwrap_or(counter.read_hz);
+        Counter { read_hz, read_jitter: self.read_jitter, ..counter }
+    }
+
     /// The jitter of its samples, as a recording's header has it.
     pub(crate) fn header_jitter(self) -> Jitter {
         Jitter::from_permille((self.jitter * 1_000.0) as u16)
@@ -88,7 +101,7 @@ pub(crate) struct Recorded {
 pub(crate) fn record(world: World, recorder: Recorder, seed: u64) -> Recorded {
     let World { stacks, tasks, cpus, length, physics, counter, steals, lost_percent } = world;
     let mut random = Random(seed ^ 0x0b5e_7ed0);
-    let counter = Counter { read_hz: recorder.read_hz.unwrap_or(counter.read_hz), ..counter };
+    let counter = recorder.counter(counter);
     let end = length + AFTER;
     let pieces = schedule(tasks, cpus, &steals, BEGIN, end, seed);
     let spent = integrate(&pieces, cpus, stacks.count(), &physics, length, end, &mut random);

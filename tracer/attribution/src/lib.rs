@@ -40,5 +40,7 @@ mod split;
 mod time;
 pub mod timeline;
 mod uncertainty;
+#[cfg(test)]
+mod vectors;
 
 pub use attribute::attribute;

@@ -82,7 +82,7 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "Energy", long, value_name = "SOURCE", help = choices::power_help(), long_help = choices::power_long_help())]
     pub power: Vec<SourceChoice>,
 
-    /// Power readings per second
+    /// Power readings per second, on average
     #[arg(help_heading = "Energy", long, value_name = "HZ", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub power_hz: u32,
 

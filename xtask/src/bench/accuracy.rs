@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// Sample at even periods, not at half to one and a half of them.
     #[arg(long)]
     periodic: bool,
+    /// Read the counter at even intervals, not after half to one and a half of them.
+    #[arg(long, conflicts_with = "traced")]
+    even_readings: bool,
     /// Show each node that is far from the truth or whose interval misses it.
     #[arg(long)]
     details: bool,
@@ -70,6 +73,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     let switches = [
         ("--held-out", options.held_out),
         ("--periodic", options.periodic),
+        ("--even-readings", options.even_readings),
         ("--details", options.details),
         ("--curves", options.curves),
         ("--alone", options.alone),

@@ -105,32 +105,38 @@ impl Part {
     }
 }
 
-/// The parts of pieces in intervals, by interval. `pieces` are ordered by CPU and start.
+/// The parts of pieces in intervals, by interval, line and time. `pieces` are ordered by CPU and start.
 pub(crate) fn parts<'a>(
     intervals: &[EnergyInterval],
     pieces: impl Iterator<Item = &'a Piece>,
     conditions: &Conditions,
 ) -> Vec<Part> {
-    let mut parts = Vec::new();
-    let (mut cpu, mut first) = (None, 0);
+    let mut cpus: Vec<Vec<&Piece>> = vec![];
     for piece in pieces {
-        if cpu != Some(piece.cpu) {
-            (cpu, first) = (Some(piece.cpu), 0);
-        }
-        while intervals.get(first).is_some_and(|interval| interval.span.end <= piece.span.start) {
-            first += 1;
-        }
-        for (i, interval) in intervals.iter().enumerate().skip(first) {
-            if interval.span.start >= piece.span.end {
-                break;
-            }
-            if let Some(common) = interval.span.overlap(piece.span) {
-                let (shared, clock) = conditions.of_time(piece.cpu, common);
-                parts.push(Part { shared, clock, ..part(i, piece, common) });
-            }
+        match cpus.last_mut() {
+            Some(of_cpu) if of_cpu.last().is_some_and(|last| last.cpu == piece.cpu) => of_cpu.push(piece),
+            _ => cpus.push(vec![piece]),
         }
     }
-    parts.sort_by_key(|part| (part.interval, part.line, part.at));
+    let mut parts = Vec::with_capacity(cpus.iter().map(|of_cpu| of_cpu.len() + intervals.len()).sum());
+    // Of each CPU the first piece that is not over.
+    let mut next = vec![0; cpus.len()];
+    for (number, interval) in intervals.iter().enumerate() {
+        let first = parts.len();
+        for (of_cpu, next) in cpus.iter().zip(&mut next) {
+            while of_cpu.get(*next).is_some_and(|piece| piece.span.end <= interval.span.start) {
+                *next += 1;
+            }
+            let reached = of_cpu.get(*next..).unwrap_or_default();
+            for piece in reached.iter().take_while(|piece| piece.span.start < interval.span.end) {
+                if let Some(common) = interval.span.overlap(piece.span) {
+                    let (shared, clock) = conditions.of_time(piece.cpu, common);
+                    parts.push(Part { shared, clock, ..part(number, piece, common) });
+                }
+            }
+        }
+        parts[first..].sort_by_key(|part: &Part| (part.line, part.at));
+    }
     parts
 }
 
@@ -267,7 +273,14 @@ impl Blend {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asleep, Blend, KtimeNs, NOBODY, Part, Rate};
+    use super::{
+        Asleep, Blend, Conditions, EnergyInterval, KtimeNs, Mark, NO_GAP, NO_LINE, NOBODY, Part, Piece, Rate,
+        Span, parts,
+    };
+    use crate::time::pieces::End;
+    use crate::vectors::{Vectors, list, near};
+    use energy_trace_model::ids::CpuId;
+    use energy_trace_model::units::MicroJoules;
 
     const fn awake(rate: f64) -> Rate {
         Rate { rate, asleep: Asleep::Nothing }
@@ -317,5 +330,168 @@ mod tests {
                 assert!((sum - 1.0).abs() < 1e-6, "{right} {rate}: {blend:?}");
             }
         }
+    }
+
+    /// The mean probability of each state between two samples, by the matrix exponential of the chain's generator and quadrature (SciPy).
+    #[test]
+    fn as_the_generator() {
+        let vectors = Vectors::of("bridge");
+        let pi = vectors.list("pi");
+        for case in vectors.get("cases").as_array().unwrap() {
+            let ns = |name: &str| (case[name].as_f64().unwrap() * 1e6).round() as u64;
+            let state = case["right"].as_u64().map(|state| state as usize);
+            let right = state.map_or(NOBODY, |state| u32::try_from(state).unwrap() + 1);
+            let same = (state == Some(0)).then_some(pi[0]);
+            let rate = awake(case["per_ms"].as_f64().unwrap() / 1e6);
+            let blend = Blend::new(&part(right, ns("before_ms"), ns("ms"), ns("after_ms")), rate, same);
+            let of = |i: usize| {
+                let (is_left, is_right) =
+                    (f64::from(u8::from(i == 0)), f64::from(u8::from(Some(i) == state)));
+                blend.left * is_left + blend.right * is_right + blend.mix * pi[i]
+            };
+            near(&[of(0), of(1), of(2)], &list(&case["mean"]), 1e-8);
+        }
+    }
+
+    /// The variance of the time average of a chain that forgets, in parts of that of one moment, by a double integral (SciPy); between two samples
+    /// of a slow chain a third of it is left.
+    #[test]
+    fn spread_of_an_average() {
+        let averaged = Vectors::of("bridge").table("averaged");
+        for pair in averaged {
+            let (x, expected) = (pair[0], pair[1]);
+            let alone = Blend::new(&part(NOBODY, 0, 1_000_000, 0), awake(x / 1e6), None);
+            assert!((alone.spread - expected).abs() < 1e-6, "{x}: {alone:?}");
+            let between = Blend::new(&part(2, 0, 1_000_000, 0), awake(x / 1e6), None);
+            assert!((between.spread - expected * (1.0 - 2.0 / 3.0 * (-x).exp())).abs() < 1e-6, "{between:?}");
+        }
+        let slow = Blend::new(&part(NOBODY, 0, 1_000_000, 0), awake(1e-12), None);
+        assert!(slow.spread == 1.0 && (slow.left - 1.0).abs() < 1e-6, "{slow:?}");
+    }
+
+    /// A sleep is a distance as far as the chain forgets in it: not at all, as much as awake, or everything; two clocks that were read one after the
+    /// other are no sleep.
+    #[test]
+    fn asleep() {
+        let distance = |asleep: Asleep, ns| asleep.distance(ns);
+        assert_eq!([distance(Asleep::Nothing, 5_000_000), distance(Asleep::AsAwake, 5_000_000)], [0.0, 5e6]);
+        assert_eq!([distance(Asleep::All, 1_000), distance(Asleep::All, 1_001)], [0.0, 1e15]);
+        let mut slept = part(NOBODY, 300_000, 200_000, 0);
+        (slept.slept_before_ns, slept.slept_after_ns) = (700_000, 400_000);
+        let of = |asleep| Blend::new(&slept, Rate { rate: 1e-6, asleep }, None);
+        let awake = |before_ns| Blend::new(&part(NOBODY, before_ns, 200_000, 0), awake(1e-6), None);
+        assert_eq!((of(Asleep::Nothing), of(Asleep::AsAwake)), (awake(300_000), awake(1_000_000)));
+        assert!(of(Asleep::All).mix > 0.999_999);
+        let between = Part { right: 2, ..slept };
+        let both = Blend::new(&between, Rate { rate: 1e-6, asleep: Asleep::AsAwake }, None);
+        let awake = Blend::new(
+            &part(2, 1_000_000, 200_000, 400_000),
+            Rate { rate: 1e-6, asleep: Asleep::Nothing },
+            None,
+        );
+        assert_eq!(both, awake);
+    }
+
+    /// Of 4 ms that begin 1 ms behind a sample and end 3 ms before the next one, three quarters are nearer to the first; what is certain is certain.
+    #[test]
+    fn nearest_samples() {
+        let of = |right, before, ns, after| Blend::nearest(&part(right, before, ns, after)).left;
+        assert_eq!(of(2, 1_000_000, 4_000_000, 3_000_000), 0.75);
+        assert_eq!([of(2, 0, 1_000, 9_000), of(2, 9_000, 1_000, 0), of(NOBODY, 9, 1, 0)], [1.0, 0.0, 1.0]);
+        let blend = Blend::nearest(&part(2, 1_000_000, 4_000_000, 3_000_000));
+        assert_eq!((blend.right, blend.mix, blend.spread), (0.25, 0.0, 0.0));
+        let certain = Part { line: NO_LINE, ..part(2, 9_000, 1_000, 0) };
+        assert_eq!(
+            (Blend::nearest(&certain), Blend::new(&certain, awake(1.0), None)),
+            (Blend::CERTAIN, Blend::CERTAIN)
+        );
+    }
+
+    /// Samples of a line at 0, 10, 30 and 60 ms on the clock, after 0, 10, 20 and 30 ms of CPU time, and one of another line.
+    fn five() -> [Mark; 5] {
+        let mark = |line, at: u64, cpu: u64, owner| Mark {
+            line,
+            at: KtimeNs::from_ns(at * 1_000_000),
+            cpu_ns: cpu * 1_000_000,
+            owner,
+        };
+        [mark(0, 0, 0, 10), mark(0, 10, 10, 11), mark(0, 30, 20, 12), mark(0, 60, 30, 13), mark(1, 70, 0, 14)]
+    }
+
+    /// Without the sample on one side the next one further away is there, with its distance awake and asleep; without any, the other side.
+    #[test]
+    fn every_other_sample() {
+        // Between the samples 1 and 2: 10 ms of CPU time, of which this is from 2 to 5.
+        let between = Part {
+            left: 11,
+            right: 12,
+            gap: 2,
+            slept_after_ns: 10_000_000,
+            ..part(12, 2_000_000, 3_000_000, 5_000_000)
+        };
+        let ends =
+            |part: Part| (part.left, part.before_ns / 1_000_000, part.right, part.after_ns / 1_000_000);
+        let odd = between.thinned(&five(), true);
+        assert_eq!(ends(odd), (11, 2, 13, 15));
+        assert_eq!((odd.slept_before_ns, odd.slept_after_ns), (0, 30_000_000));
+        let even = between.thinned(&five(), false);
+        assert_eq!(ends(even), (10, 12, 12, 5));
+        assert_eq!((even.slept_before_ns, even.slept_after_ns, even.reversed), (0, 10_000_000, false));
+        // Between the samples 2 and 3, the last of their line: without it only the one before is there.
+        let last = Part { left: 12, right: 13, gap: 3, ..between };
+        assert_eq!(ends(last.thinned(&five(), false)), (12, 2, NOBODY, 5));
+        // Without the first sample of a line the second one is there alone, on the left as what is known is.
+        let first = Part { left: 10, right: 11, gap: 1, slept_after_ns: 0, slept_before_ns: 7, ..between };
+        let turned = first.thinned(&five(), true);
+        assert_eq!(ends(turned), (11, 5, NOBODY, 2));
+        assert_eq!((turned.reversed, turned.slept_after_ns), (true, 7));
+        // The same piece when it stood the other way round already.
+        assert_eq!(ends(first.turned().thinned(&five(), true)), (11, 5, NOBODY, 2));
+        assert_eq!(ends(between.turned().thinned(&five(), true)), (11, 2, 13, 15));
+        let certain = Part { line: NO_LINE, ..between };
+        assert_eq!(ends(certain.thinned(&five(), true)), ends(certain));
+        let alone = Part { gap: NO_GAP, ..between };
+        assert_eq!(ends(alone.thinned(&five(), true)), ends(alone));
+    }
+
+    /// A piece from 5 to 45 ms in intervals of 20 ms is three parts: their distances to the samples at its ends add up. Time before all
+    /// intervals and behind them is in none.
+    #[test]
+    fn pieces_are_cut_at_readings() {
+        let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
+        let interval = |i: u64| EnergyInterval {
+            span: Span { start: ms(20 * i), end: ms(20 * i + 20) },
+            energy: MicroJoules::ZERO,
+        };
+        let end = |owner, ns: u64| End { owner, ns: ns * 1_000_000, slept_ns: ns };
+        let piece = |cpu, from, to, left, right| Piece {
+            cpu: CpuId::new(cpu),
+            span: Span { start: ms(from), end: ms(to) },
+            line: 3,
+            left,
+            right,
+            gap: 9,
+        };
+        let pieces = [
+            piece(0, 5, 45, end(1, 2), end(2, 4)),
+            piece(1, 0, 10, end(NOBODY, 0), end(2, 6)),
+            piece(1, 55, 75, end(1, 0), end(2, 0)),
+        ];
+        let found = parts(&[0_u64, 1, 2].map(interval), pieces.iter(), &Conditions::default());
+        let of = |part: &Part| {
+            let ms = [part.before_ns, part.ns, part.after_ns].map(|ns| ns / 1_000_000);
+            (part.interval, part.left, part.right, ms, part.at.as_ns() / 100_000)
+        };
+        let expected = [
+            (0, 2, NOBODY, [6, 10, 0], 50),
+            (0, 1, 2, [2, 15, 29], 125),
+            (1, 1, 2, [17, 20, 9], 300),
+            (2, 1, 2, [37, 5, 4], 425),
+            (2, 1, 2, [0, 5, 15], 575),
+        ];
+        assert_eq!(found.iter().map(of).collect::<Vec<_>>(), expected);
+        assert_eq!((found[0].reversed, found[1].reversed), (true, false));
+        assert_eq!((found[1].slept_before_ns, found[1].slept_after_ns, found[1].gap), (2, 4, 9));
+        assert!((Part { weight: 0.5, ..found[1] }.seconds() - 0.007_5).abs() < 1e-12);
     }
 }

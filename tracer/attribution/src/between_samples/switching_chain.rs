@@ -11,6 +11,7 @@
 //! Leaves out the probabilities that follow (`markov_bridge`).
 
 use crate::between_samples::markov_bridge::{Asleep, Rate};
+use crate::numerics::parallel::map;
 use crate::time::pieces::{Mark, NO_LINE};
 use energy_trace_model::clock::KtimeNs;
 
@@ -166,7 +167,10 @@ impl Tally {
     /// The counts, ordered by column; makes room for others.
     fn take(&mut self) -> Mix {
         self.seen.sort_unstable();
-        self.seen.drain(..).map(|column| (column, std::mem::take(&mut self.counts[column as usize]))).collect()
+        self.seen
+            .drain(..)
+            .map(|column| (column, std::mem::take(&mut self.counts[column as usize])))
+            .collect()
     }
 }
 
@@ -235,12 +239,12 @@ impl<'a> Samples<'a> {
     fn drawn(&self, drawn: f64, stretch_ns: u64, counts: &[Mix]) -> Vec<f64> {
         let sums: Vec<f64> = counts.iter().map(|mix| mix.iter().map(|(_, count)| count).sum()).collect();
         let pi = |second: usize| {
-            let (column, stretch) =
-                (self.columns[second], self.stretch(&self.marks[second], stretch_ns));
+            let (column, stretch) = (self.columns[second], self.stretch(&self.marks[second], stretch_ns));
             // Its own two samples do not testify.
             let own = 1.0 + f64::from(u8::from(self.columns[second - 1] == column));
             let others = (probability(&counts[stretch], column) - own).max(0.0);
-            let pi = (others + drawn * probability(&self.whole, column)) / (sums[stretch] - 2.0 + drawn).max(1.0);
+            let pi =
+                (others + drawn * probability(&self.whole, column)) / (sums[stretch] - 2.0 + drawn).max(1.0);
             pi.clamp(1e-6, 1.0)
         };
         self.looked_at().map(pi).collect()
@@ -268,7 +272,8 @@ impl<'a> Samples<'a> {
         let together = |one: Likelihood, other: Likelihood| -> Likelihood {
             std::array::from_fn(|memory| (one[memory] + other[memory]) * stride)
         };
-        let of = |(awake, asleep): (Sum, [Sum; 3])| asleep.map(|asleep| together(awake.total(), asleep.total()));
+        let of =
+            |(awake, asleep): (Sum, [Sum; 3])| asleep.map(|asleep| together(awake.total(), asleep.total()));
         sums.into_iter().map(of).collect()
     }
 
@@ -290,7 +295,8 @@ impl<'a> Samples<'a> {
             of_sleeper,
         };
         let mut all = mixes.iter().zip(self.likelihoods(&drawn)).map(fitted);
-        let clearer = |best: Fitted, other: Fitted| if other.best() > best.best() + CLEAR { other } else { best };
+        let clearer =
+            |best: Fitted, other: Fitted| if other.best() > best.best() + CLEAR { other } else { best };
         let simplest = Fitted { over: MIXES[0], stretch_ns: u64::MAX, of_sleeper: [[0.0; MEMORIES]; 3] };
         let simplest = all.next().unwrap_or(simplest);
         all.fold(simplest, clearer)
@@ -326,7 +332,7 @@ impl Chains {
             Samples::new(start, own, &column)
         };
         let samples: Vec<Samples<'_>> = (0..lines).map(of_line).collect();
-        let fitted: Vec<Fitted> = samples.iter().map(Samples::likeliest).collect();
+        let fitted = map(&samples, 20 * some.len(), Samples::likeliest);
         let together = together(&samples, &fitted);
         let mut chains = Self { start, lines: vec![], mixes: vec![] };
         for (samples, fitted) in samples.iter().zip(&fitted) {
@@ -366,6 +372,16 @@ impl Chains {
         &self.mixes
     }
 
+    /// Number of lines.
+    pub(crate) const fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The columns of a line: those of each of its mixes.
+    pub(crate) fn columns_of(&self, line: usize) -> &[(u32, f64)] {
+        self.mix(self.lines.get(line).filter(|line| line.count > 0).map(|line| line.first))
+    }
+
     /// How many samples a line has.
     pub(crate) fn samples(&self, line: usize) -> f64 {
         self.lines.get(line).map_or(0.0, |line| line.samples)
@@ -402,7 +418,10 @@ fn rate_of(fitted: &Fitted, together: &[Likelihood; 3]) -> Rate {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chains, Mark, probability};
+    use super::{
+        Asleep, Chains, Fitted, MEMORIES, MIXES, Mark, NO_LINE, Samples, memory_ns, probability, rate_of,
+        together,
+    };
     use energy_trace_model::clock::KtimeNs;
 
     /// Samples each 2 ms of CPU time, of what `owner` says ran at that moment.
@@ -441,5 +460,121 @@ mod tests {
             assert!((mix.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
         }
         assert_eq!(chains.mix(None), []);
+    }
+
+    /// Samples so far apart awake and asleep, each in the column of the one before or in another.
+    fn apart(pairs: &[(bool, u64, u64)]) -> Vec<Mark> {
+        let mut marks = vec![Mark { line: 0, at: KtimeNs::default(), cpu_ns: 0, owner: 0 }];
+        for &(alike, awake, slept) in pairs {
+            let last = marks[marks.len() - 1];
+            let at = KtimeNs::from_ns(last.at.as_ns() + awake + slept);
+            marks.push(Mark {
+                at,
+                cpu_ns: last.cpu_ns + awake,
+                owner: last.owner ^ u32::from(!alike),
+                ..last
+            });
+        }
+        marks
+    }
+
+    /// ln (e^(−t/τ) [alike] + (1 − e^(−t/τ)) π) by hand, for a distance of one memory, awake and asleep; memories are two thirds of each other.
+    #[test]
+    fn likelihood_by_hand() {
+        let (kept, awake) = ((-1.0_f64).exp(), 30_000_000_000);
+        let of = |pairs: &[(bool, u64, u64)], drawn: Vec<f64>| {
+            let marks = apart(pairs);
+            Samples::new(KtimeNs::default(), &marks, &|owner| owner).likelihoods(&[drawn])[0]
+        };
+        let (alike, unlike) = ((kept + (1.0 - kept) * 0.3).ln(), ((1.0 - kept) * 0.2).ln());
+        let pairs = of(&[(true, awake, 0), (false, awake, 0)], vec![0.3, 0.2]);
+        assert!(pairs.iter().all(|of| (of[0] - alike - unlike).abs() < 1e-12));
+        let slept = of(&[(true, awake / 3, awake / 3 * 2)], vec![0.3]);
+        assert!((slept[1][0] - alike).abs() < 1e-9);
+        assert!((slept[2][0] - 0.3_f64.ln()).abs() < 1e-9);
+        let short = of(&[(true, 20_000_000_000, 0)], vec![0.3]);
+        assert!((short[0][1] - alike).abs() < 1e-9);
+        // Of more pairs than are looked at, some stand for all.
+        let many = of(&vec![(true, awake, 0); 50_000], vec![0.3; 50_000]);
+        assert!((many[0][0] / alike / 50_000.0 - 1.0).abs() < 1e-3);
+        // What no time lies between cannot differ.
+        let at_once = of(&[(true, 0, 0), (false, 0, 0), (true, awake, 0)], vec![0.3; 3]);
+        assert!((at_once[0][0] - 1e-300_f64.ln() - alike).abs() < 1e-9);
+    }
+
+    /// Four samples a second apart, in columns 0, 0, 1, 0; each pair is judged without itself, drawn to the whole run's mix by three samples:
+    /// (1 + 3 · ¾) / (2 + 3), (0 + 3 · ¼) / 5 and (2 + 3 · ¾) / 5 by hand. Of the mix afterwards (3 + 3 · ¾) / (4 + 3).
+    #[test]
+    fn pairs_do_not_testify_for_themselves() {
+        let mark = |i: u64, owner| Mark {
+            line: 0,
+            at: KtimeNs::from_ns(i * 1_000_000_000),
+            cpu_ns: i * 1_000_000_000,
+            owner,
+        };
+        let marks = [mark(0, 0), mark(1, 0), mark(2, 1), mark(3, 0)];
+        let samples = Samples::new(KtimeNs::default(), &marks, &|owner| owner);
+        let drawn = samples.drawn(MIXES[0].1, u64::MAX, &samples.counts(u64::MAX));
+        let of_sleeper = samples.likelihoods(&[drawn])[0];
+        let fitted = Fitted { over: MIXES[0], stretch_ns: u64::MAX, of_sleeper };
+        let expected = 0.65_f64.ln() + 0.15_f64.ln() + 0.85_f64.ln();
+        assert!((fitted.of_sleeper[0][MEMORIES - 1] - expected).abs() < 1e-9);
+        let mix = &samples.mixes(&fitted)[0];
+        assert!((probability(mix, 0) - 0.75).abs() < 1e-12 && (probability(mix, 1) - 0.25).abs() < 1e-12);
+        // Over stretches of a second with their neighbours: the last one has seen 1 and 0.
+        let local =
+            samples.mixes(&Fitted { over: (1_000_000_000, 2.0), stretch_ns: 1_000_000_000, ..fitted });
+        assert_eq!(local.len(), 4);
+        assert!((probability(&local[3], 1) - (1.0 + 2.0 * 0.25) / 4.0).abs() < 1e-12, "{local:?}");
+        assert!((probability(&local[0], 0) - (2.0 + 2.0 * 0.75) / 4.0).abs() < 1e-12, "{local:?}");
+    }
+
+    /// The fastest rate that is not unlikelier than the likeliest by more than 2; of what is forgotten asleep the likeliest, of equals the first.
+    #[test]
+    fn the_fastest_possible_rate() {
+        let mut likelihood = [-50.0; MEMORIES];
+        (likelihood[5], likelihood[8], likelihood[9]) = (-1.0, -2.9, -3.1);
+        let fitted = |of_sleeper| Fitted { over: MIXES[0], stretch_ns: 1, of_sleeper };
+        let nothing = [[0.0; MEMORIES]; 3];
+        let found = rate_of(&fitted([likelihood; 3]), &nothing);
+        assert!((found.rate * memory_ns(8) - 1.0).abs() < 1e-12);
+        assert_eq!(found.asleep, Asleep::Nothing);
+        let mut other = [-50.0; MEMORIES];
+        other[2] = -0.5;
+        let found = rate_of(&fitted([likelihood, other, likelihood]), &nothing);
+        assert_eq!((found.asleep, (found.rate * memory_ns(2) * 1e9).round()), (Asleep::AsAwake, 1e9));
+        // What all lines show counts too.
+        let mut all = nothing;
+        all[0][9] = 1.5;
+        let found = rate_of(&fitted([likelihood; 3]), &all);
+        assert!((found.rate * memory_ns(9) - 1.0).abs() < 1e-12);
+    }
+
+    /// All lines together count for a line as much as thirty pairs would: 60 pairs by half.
+    #[test]
+    fn all_lines_together() {
+        let mark = |line, i: u64| Mark {
+            line,
+            at: KtimeNs::from_ns(i * 1_000_000),
+            cpu_ns: i * 1_000_000,
+            owner: u32::from(i % 2 == 0),
+        };
+        let marks: Vec<Mark> = (0..31).map(|i| mark(0, i)).chain((0..31).map(|i| mark(1, i))).collect();
+        let of = |line: u32| {
+            let own = &marks[31 * line as usize..31 * (line as usize + 1)];
+            Samples::new(KtimeNs::default(), own, &|owner| owner)
+        };
+        let samples = [of(0), of(1)];
+        let fitted = [samples[0].likeliest(), samples[1].likeliest()];
+        let found = together(&samples, &fitted);
+        for sleeper in 0..3 {
+            assert!((found[sleeper][3] - fitted[0].of_sleeper[sleeper][3]).abs() < 1e-9);
+        }
+        let alone = together(&samples[..1], &fitted[..1]);
+        assert!((alone[0][3] - fitted[0].of_sleeper[0][3]).abs() < 1e-9, "thirty pairs count as they are");
+        let chains = Chains::new(&marks, KtimeNs::default(), |owner| owner);
+        assert_eq!((chains.samples(0), chains.samples(1), chains.samples(2)), (31.0, 31.0, 0.0));
+        assert_eq!(chains.mix_number(NO_LINE, KtimeNs::default()), None);
+        assert_eq!(chains.mix_number(1, KtimeNs::default()), Some(1));
     }
 }

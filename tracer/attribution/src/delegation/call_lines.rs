@@ -27,6 +27,10 @@ const FEWEST_MARKS: usize = 20;
 /// Requesters with a line of their own, for each worker.
 const MOST_CALLS: usize = 6;
 
+/// A stack in which a thread slept may have this many times the time before its sleeps that samples show it in, and so many samples more.
+const MOST_UNSEEN: f64 = 2.0;
+const BY_CHANCE: f64 = 3.0;
+
 /// What of a line is for one set of requesters; `None`: for all that have no line of their own.
 type Key = Option<SetId>;
 
@@ -156,6 +160,7 @@ impl Refiner<'_> {
                 }
             }
             let mut awake = KtimeNs::default();
+            let mut endings: BTreeMap<Python, Vec<Ending>> = BTreeMap::new();
             for wait in waits {
                 let slept = std::mem::replace(&mut awake, wait.at);
                 let Some(python) = self.requesters.code.python_of(wait.stack) else { continue };
@@ -178,9 +183,12 @@ impl Refiner<'_> {
                 let around = [next.checked_sub(1).and_then(|i| marks.get(i)), marks.get(next)];
                 let apart = |mark: &&&Mark| mark.at.ns_since(wait.at).max(wait.at.ns_since(mark.at));
                 if let Some(mark) = around.into_iter().flatten().min_by_key(apart) {
-                    line.ends.push(Ending { since, at: wait.at, owner: mark.owner });
+                    endings.entry(python).or_default().push(Ending { since, at: wait.at, owner: mark.owner });
                 }
             }
+            endings.retain(|python, endings| is_seen(line, endings, seen[python].len()));
+            line.ends = endings.into_values().flatten().collect();
+            line.ends.sort_by_key(|ending| ending.at);
         }
     }
 
@@ -216,6 +224,24 @@ impl Refiner<'_> {
     }
 }
 
+/// Whether samples show a thread, often enough, in the stack in which it goes to sleep. One that hands work over, does something else and waits only
+/// then comes to its wait in no time: what looks like one long call up to the sleep is not, and neither is the way from the last sample.
+#[expect(clippy::cast_precision_loss, reason = "times")]
+fn is_seen(line: &Line, endings: &[Ending], marks: usize) -> bool {
+    let claimed = |ending: &Ending| {
+        let before = line.marks.partition_point(|mark| mark.at < ending.at).checked_sub(1);
+        let run = line.runs.partition_point(|run| run.span.start < ending.at).checked_sub(1);
+        let begin = run.and_then(|run| line.runs.get(run)).map_or(ending.at, |run| run.span.start);
+        let begin = before.and_then(|mark| line.marks.get(mark)).map_or(begin, |mark| mark.at.max(begin));
+        let since = ending.since.max(begin);
+        ending.at.ns_since(since) as f64 + 0.5 * since.ns_since(begin) as f64
+    };
+    let claimed: f64 = endings.iter().map(claimed).sum();
+    let cpu_ns = line.runs.last().map_or(0, |run| run.cpu_ns.saturating_add(run.span.ns()));
+    let of_mark = cpu_ns as f64 / line.marks.len().max(1) as f64;
+    claimed <= MOST_UNSEEN * (marks as f64 + BY_CHANCE) * of_mark
+}
+
 /// Whose a time is that is near no sample of its own line: that of the thread's nearest one.
 fn nearest(line: &Line, span: Span) -> OwnerId {
     let after = line.marks.partition_point(|mark| mark.at < span.start);
@@ -224,4 +250,43 @@ fn nearest(line: &Line, span: Span) -> OwnerId {
     let after = line.marks.get(after).map(|mark| (mark.at.ns_since(span.end), mark.owner));
     let near = before.into_iter().chain(after).filter(|(ns, _)| *ns <= NEAREST_NS);
     near.min_by_key(|(ns, _)| *ns).map_or(line.unseen, |(_, owner)| owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ending, KtimeNs, Line, Mark, Run, Span, ThreadKey, is_seen};
+    use energy_trace_model::ids::CpuId;
+
+    const MS: u64 = 1_000_000;
+
+    /// A hundred runs of 2 ms, each sampled in its middle and ended by a sleep in the stack of owner 2, in which it was for the last millisecond for sure.
+    fn line() -> (Line, Vec<Ending>) {
+        let at = KtimeNs::from_ns;
+        let run = |i: u64| Run {
+            cpu: CpuId::new(0),
+            span: Span { start: at(10 * i * MS), end: at((10 * i + 2) * MS) },
+            cpu_ns: 2 * i * MS,
+        };
+        let mark = |i: u64| Mark { line: 0, at: at((10 * i + 1) * MS), cpu_ns: (2 * i + 1) * MS, owner: 1 };
+        let ending = |i: u64| Ending { since: at((10 * i + 1) * MS), at: at((10 * i + 2) * MS), owner: 2 };
+        let line = Line {
+            thread: ThreadKey::new(0),
+            runs: (0..100).map(run).collect(),
+            marks: (0..100).map(mark).collect(),
+            ends: vec![],
+            unseen: 0,
+            near_ns: 500 * MS,
+        };
+        (line, (0..100).map(ending).collect())
+    }
+
+    /// Half of the thread's time is claimed for where it sleeps, so half of its samples should show that: a quarter is still believed, and a
+    /// few are not.
+    #[test]
+    fn stacks_of_sleeps_are_seen_in_samples() {
+        let (line, endings) = line();
+        assert!(is_seen(&line, &endings, 50) && is_seen(&line, &endings, 22));
+        assert!(!is_seen(&line, &endings, 21) && !is_seen(&line, &endings, 1));
+        assert!(is_seen(&line, &endings[..6], 0) && !is_seen(&line, &endings[..13], 0));
+    }
 }

@@ -56,6 +56,7 @@ impl<'a> Basis<'a> {
             delay_ns,
             lag_ns,
             crowded: false,
+            drifting: true,
         }
     }
 }

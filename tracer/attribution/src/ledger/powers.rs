@@ -11,7 +11,7 @@ use crate::power_model::learn::{PowerModel, learn_again};
 use crate::power_model::uncore::{Activity, activity, calibrate, take};
 use crate::time::contention::Contention;
 use energy_trace_model::recording::record::{Domain, Origin};
-use energy_trace_model::units::MicroJoules;
+use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// What was learned of a domain.
 pub(super) struct Powers<'a> {
@@ -28,23 +28,27 @@ pub(super) struct Powers<'a> {
 impl<'a> Powers<'a> {
     /// Of a domain.
     pub(super) fn learn(domain: &Domain, metered: &Metered, basis: &'a Basis<'a>) -> Self {
-        let mut powers = Self {
-            basis,
-            model: PowerModel::Single(Columns::default()),
-            aligned: Aligned::default(),
-            dynamic: metered.dynamic.clone(),
-            uncore: MicroJoules::ZERO,
-        };
+        let mut powers = Self { dynamic: metered.dynamic.clone(), ..Self::nothing(basis) };
         // A model gives every CPU the same power: there is nothing to learn from it.
         if let Origin::Counter { .. } = domain.origin {
             powers.align(domain, metered);
             let active = activity(&powers.aligned.intervals, basis.segments_of(domain));
-            if !powers.take_uncore(&active) {
+            if !powers.take_uncore(domain, metered, &active) {
                 powers.look_beside(domain);
             }
             powers.find_alternatives();
         }
         powers
+    }
+
+    fn nothing(basis: &'a Basis<'a>) -> Self {
+        Self {
+            basis,
+            model: PowerModel::Single(Columns::default()),
+            aligned: Aligned::default(),
+            dynamic: vec![],
+            uncore: MicroJoules::ZERO,
+        }
     }
 
     /// What the powers were learned from.
@@ -64,12 +68,37 @@ impl<'a> Powers<'a> {
             learn_with_delay(intervals, &pieces, self.basis.conditions, &self.unaligned());
     }
 
-    /// Takes the energy of the shared parts apart, where it shows; whether it does.
-    fn take_uncore(&mut self, active: &[Activity]) -> bool {
-        let Some(power) = calibrate(&self.model, active, self.basis.accounting) else { return false };
+    /// Takes the energy of the shared parts apart, where it shows and what is left is likelier; whether it does. Power that only seemed to lag or to
+    /// drift because of them no longer does.
+    fn take_uncore(&mut self, domain: &Domain, metered: &Metered, active: &[Activity]) -> bool {
+        let Some(power) = self.uncore_of(active) else { return false };
+        let before =
+            std::mem::replace(self, Self { dynamic: self.dynamic.clone(), ..Self::nothing(self.basis) });
         self.uncore = take(power, active, &mut self.dynamic);
-        self.model = learn_again(self.model.model(), &self.evidence());
-        true
+        self.align(domain, metered);
+        let likelier = self.likelihood() > before.likelihood();
+        if !likelier {
+            *self = before;
+        }
+        likelier
+    }
+
+    /// The power of the shared parts, by powers that neither lag nor drift.
+    fn uncore_of(&self, active: &[Activity]) -> Option<MicroWatts> {
+        let accounting = self.basis.accounting;
+        let model = self.model.model()?;
+        if model.is_steady() {
+            return calibrate(model, active, accounting);
+        }
+        let still = Aligned { lag_ns: 0, ..self.aligned.clone() };
+        let plain =
+            learn_again(Some(model), &Evidence { drifting: false, ..self.unaligned().aligned(&still) });
+        calibrate(plain.model()?, active, accounting)
+    }
+
+    /// How likely energies are; minus infinity where there are no powers.
+    fn likelihood(&self) -> f64 {
+        self.model.model().map_or(f64::NEG_INFINITY, |model| model.fit.likelihood)
     }
 
     fn find_alternatives(&mut self) {

@@ -58,6 +58,7 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
             column: of.column.get(owner as usize).copied().unwrap_or(0),
             joules: part * joules(owner),
             square: part * at(&of.square, owner),
+            function: of.function.get(owner as usize).copied().unwrap_or(0),
         };
         in_columns(owners.iter().map(of_owner))
     };
@@ -70,6 +71,7 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
         all_variance: of.variance.iter().sum(),
         columns: of.columns.clone(),
         pools: of.pools.clone(),
+        functions: of.functions.clone(),
         relative: of.relative.clone(),
         idle_joules: account.idle_joules,
         all_seconds: of.seconds.iter().sum(),
@@ -77,11 +79,11 @@ fn of_domain(account: &Account, rows: &[Vec<(OwnerId, f64)>]) -> DomainCertainty
     }
 }
 
-/// One entry a column.
+/// One entry a column and innermost function.
 fn in_columns(parts: impl Iterator<Item = InColumn>) -> Vec<InColumn> {
     let mut found: Vec<InColumn> = Vec::with_capacity(1);
     for part in parts {
-        match found.iter_mut().find(|found| found.column == part.column) {
+        match found.iter_mut().find(|found| (found.column, found.function) == (part.column, part.function)) {
             Some(found) => {
                 found.joules += part.joules;
                 found.square += part.square;

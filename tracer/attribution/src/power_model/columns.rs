@@ -126,6 +126,18 @@ fn blocks(halves: &[Halves], together: u32) -> Vec<Halves> {
 }
 
 impl Columns {
+    /// Columns that end at these paths, and the column of each path.
+    #[cfg(test)]
+    pub(crate) const fn of_paths(paths: Vec<PathId>, of_path: Vec<ColumnId>) -> Self {
+        Self { paths, of_path, seconds: vec![], part: vec![] }
+    }
+
+    /// Sets each path's part of its column's time.
+    #[cfg(test)]
+    pub(crate) fn set_parts(&mut self, part: Vec<f64>) {
+        self.part = part;
+    }
+
     /// Of a domain, from the parts of its time, ordered by interval.
     pub(crate) fn of(tree: &PathTree, parts: &[Part], windows: &Windows) -> Self {
         let mut pools = vec![Pool::default(); tree.len()];
@@ -261,8 +273,9 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use super::{Columns, Halves, Pool};
-    use crate::power_model::paths::PathTree;
+    use super::{Columns, Halves, NOBODY, Part, PathTree, Pool, Windows};
+    use crate::power_model::toy::{Toy, flat_tree, part};
+    use crate::vectors::Vectors;
 
     fn pool(halves: impl Fn(u32) -> (f64, f64)) -> Pool {
         let mut pool = Pool::default();
@@ -323,5 +336,97 @@ mod tests {
     fn nothing() {
         let tree = PathTree::default();
         assert_eq!(Columns::pooled(&tree, vec![], 0.0).len(), 0);
+    }
+
+    /// Pearson's correlation of what odd and even samples give beyond the usual part of the caller's time (NumPy), by windows and by eight together.
+    #[test]
+    fn correlation_as_numpy() {
+        let vectors = Vectors::of("reliability");
+        let pool_of = |name: &str| {
+            let table = vectors.table(name);
+            let mut pool = Pool::default();
+            table.iter().zip(0..).for_each(|(halves, window)| pool.add(window, halves[0], halves[1]));
+            pool
+        };
+        let (own, caller) = (pool_of("own"), pool_of("caller"));
+        for together in [1_u32, 8] {
+            let expected = vectors.get("correlation")[together.to_string()].as_f64().unwrap();
+            let found = own.correlation(&caller, together);
+            assert!((found - expected).abs() < 1e-6, "{together}: {found} instead of {expected}");
+        }
+    }
+
+    /// Windows of one caller: a function that comes each other window has a power of its own, and so has one that comes for three different times. One with
+    /// hardly any time is pooled with the caller.
+    fn pooled() -> (PathTree, Columns) {
+        let tree = flat_tree(4);
+        let mut pools = vec![Pool::default(); 6];
+        for window in 0..200_u32 {
+            let on = f64::from(window & 1);
+            let mut add = |path: usize, seconds: f64| pools[path].add(window, seconds, seconds);
+            add(1, 0.1);
+            add(2, 0.2 * on);
+            add(3, 0.1 * f64::from(window / 2 % 3));
+            add(4, 0.001);
+        }
+        let seconds = pools.iter().map(|pool| pool.seconds).sum();
+        let columns = Columns::pooled(&tree, pools, seconds);
+        (tree, columns)
+    }
+
+    #[test]
+    fn paths_stand_alone_or_with_their_caller() {
+        let (tree, columns) = pooled();
+        assert_eq!(columns.paths, [3, 2, 1]);
+        assert_eq!((0..6).map(|path| columns.of_path(path)).collect::<Vec<_>>(), [0, 2, 1, 0, 2, 2]);
+        assert_eq!((columns.of_path(9), columns.part(9), columns.len()), (0, 0.0, 3));
+        // 20 s of the caller's own and a fifth of one below it.
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
+        near(columns.part(1), 0.1 / 0.101);
+        near(columns.part(4), 0.001 / 0.101);
+        near(columns.part(2), 1.0);
+        near(columns.part(5), 0.0);
+        assert!(!columns.is_shared());
+        let one = columns.together(&tree);
+        assert_eq!((one.len(), one.of_path(3)), (1, 0));
+        let all = 0.1 + 0.1 + 0.1 * 198.0 / 200.0 + 0.001;
+        near(one.part(2), 0.1 / all);
+        near((1..5).map(|path| one.part(path)).sum(), 1.0);
+        assert!(one.is_shared());
+    }
+
+    /// A column is shared where no path has nearly all of it, and columns are where that is most of the time.
+    #[test]
+    fn shared_columns() {
+        let of = |own: [f64; 2]| {
+            let mut columns = Columns::of_paths(vec![2, 3], vec![0, 0, 0, 1, 0]);
+            columns.seconds = own.to_vec();
+            columns.part = vec![0.0, 0.0, 0.5, 1.0, 0.5];
+            columns.is_shared()
+        };
+        assert!(of([6.0, 4.0]) && !of([4.0, 6.0]) && !of([5.0, 5.0]));
+    }
+
+    /// A part between samples 2 and 3 is the odd one's by half of the samples and the even one's by the other; what has one sample is that one's.
+    #[test]
+    fn odd_and_even_samples() {
+        let between = |gap, reversed| Part { left: 7, right: 8, gap, reversed, ..part(0, 7, 0.0, 1.0) };
+        let of = |gap, reversed| between(gap, reversed).odd_and_even();
+        // Behind it is 3, and that is on the right.
+        assert_eq!([of(3, false), of(2, false), of(3, true), of(2, true)], [(8, 7), (7, 8), (7, 8), (8, 7)]);
+        let alone = Part { right: NOBODY, ..between(3, false) };
+        assert_eq!(alone.odd_and_even(), (7, 7));
+    }
+
+    /// From parts of the time: two functions that take turns by windows are two columns, half of the time each.
+    #[test]
+    fn from_parts() {
+        let row = |k: u32| if k % 2 == 0 { vec![10.0, 0.0] } else { vec![0.0, 10.0] };
+        let toy = Toy::new(20.0, &(0..40).map(row).collect::<Vec<_>>(), &[0.1; 40], 0.0);
+        let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
+        let parts: Vec<Part> = toy.parts.iter().filter(|part| part.ns > 0).copied().collect();
+        let columns = Columns::of(&toy.tree, &parts, &windows);
+        assert_eq!((columns.paths.as_slice(), columns.len()), (&[3, 2][..], 2));
+        assert!(columns.seconds.iter().all(|seconds| (seconds - 0.2).abs() < 1e-9), "{columns:?}");
     }
 }

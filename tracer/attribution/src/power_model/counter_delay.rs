@@ -128,28 +128,32 @@ pub(crate) fn learn_with_delay<'p>(
     let Some(model) = power_model.model() else { return (usual, power_model) };
     let likelihood = |aligned: Aligned| (model.likelihood(&with.aligned(&aligned)), aligned);
     let better = |now: (f64, Aligned), then: (f64, Aligned)| if then.0 > now.0 { then } else { now };
-    let is_shared = usual.eta.is_some();
-    let exponent = usual.exponent.and_then(|_| exponent_of(&usual, model, with));
-    let mut changed = exponent.is_some();
-    let exponent = exponent.or(usual.exponent);
-    let aligned = |delay_ns, eta| aligned(delay_ns).weighed(eta, exponent);
-    let eta = usual.eta;
-    let mut best = likelihood(usual.weighed(eta, exponent));
-    let mut choose = |others: Vec<Aligned>| {
-        let others = others.into_iter().map(likelihood).reduce(better);
+    let (is_shared, eta) = (usual.eta.is_some(), usual.eta);
+    let found = usual.exponent.and_then(|_| exponent_of(&usual, model, with));
+    let mut changed = found.is_some();
+    let mut best = match found {
+        Some(_) => likelihood(usual.weighed(eta, found)),
+        None => (model.steady_likelihood, usual),
+    };
+    let exponent = best.1.exponent;
+    // One after the other: each holds all parts.
+    let mut choose = |best: &mut (f64, Aligned), others: &mut dyn Iterator<Item = Aligned>| {
+        let others = others.map(likelihood).reduce(better);
         if let Some(other) = others.filter(|other| other.0 > best.0 + CLEAR) {
-            (best, changed) = (other, true);
+            (*best, changed) = (other, true);
         }
-        best.1.eta
     };
     let etas = POSSIBLE.iter().filter(|_| is_shared);
-    let eta = choose(etas.map(|eta| aligned(0, Some(*eta))).collect());
-    choose(DELAYS_NS.map(|ns| aligned(ns, eta)).into());
-    for lag_ns in LAGS_NS {
-        let (now, lagged) = likelihood(Aligned { lag_ns, ..best.1.clone() });
+    let now = if is_shared { best.1.clone() } else { Aligned::default() };
+    choose(&mut best, &mut etas.map(|eta| now.clone().weighed(Some(*eta), exponent)));
+    drop(now);
+    let eta = best.1.eta;
+    choose(&mut best, &mut DELAYS_NS.into_iter().map(|ns| aligned(ns).weighed(eta, exponent)));
+    let lagging = model.likelihoods(&with.aligned(&best.1), &LAGS_NS);
+    for (lag_ns, now) in LAGS_NS.into_iter().zip(lagging) {
         let price = if best.1.lag_ns == 0 { CLEAR_LAG } else { 0.0 };
         if now > best.0 + price {
-            (best, changed) = ((now, lagged), true);
+            (best.0, best.1.lag_ns, changed) = (now, lag_ns, true);
         } else if best.1.lag_ns > 0 {
             break;
         }
@@ -165,4 +169,186 @@ fn exponent_of(aligned: &Aligned, model: &Model, with: &Evidence<'_>) -> Option<
     };
     let exponent = dvfs::likeliest(likelihood);
     (likelihood(exponent) > likelihood(0.0) + CLEAR).then_some(exponent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Aligned, learn_beside, learn_with_delay};
+    use crate::power_model::evidence::Evidence;
+    use crate::power_model::learn::PowerModel;
+    use crate::power_model::toy::{at_ms, flat_tree};
+    use crate::time::conditions::Conditions;
+    use crate::time::contention::Contention;
+    use crate::time::owners::Segment;
+    use crate::time::pieces::Piece;
+    use crate::timeline::{EnergyInterval, Span};
+    use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::CpuId;
+    use energy_trace_model::units::MicroJoules;
+
+    const WINDOWS: u64 = 200;
+
+    fn piece(owner: u32, from: f64, until: f64) -> Piece {
+        Piece::certain(CpuId::new(0), Span { start: at_ms(from), end: at_ms(until) }, owner)
+    }
+
+    /// Two functions of 40 and 8 W take turns for times that differ, and rest in between; they know nothing of windows.
+    fn pieces() -> Vec<Piece> {
+        let (mut at, mut pieces) = (0.0, vec![]);
+        for k in (0_u64..).take_while(|k| k * 12 < WINDOWS * 20) {
+            let lengths = [(2 + k * 7 % 11) as f64, (1 + k * 5 % 7) as f64, (k * 3 % 5) as f64];
+            pieces.extend([
+                piece(0, at, at + lengths[0]),
+                piece(1, at + lengths[0], at + lengths[0] + lengths[1]),
+            ]);
+            at += lengths.iter().sum::<f64>() + 0.13;
+        }
+        pieces
+    }
+
+    /// They run one after the other at the start of each window.
+    fn in_windows() -> Vec<Piece> {
+        let of_window = |k: u64| {
+            let (from, first, second) = (20.0 * k as f64, (2 + k * 7 % 11) as f64, (1 + k * 5 % 7) as f64);
+            [piece(0, from, from + first), piece(1, from + first, from + first + second)]
+        };
+        (0..WINDOWS).flat_map(of_window).collect()
+    }
+
+    /// The energy up to a moment (ms) as a counter shows it that is so late, and follows power with this lag.
+    fn shown(pieces: &[Piece], at: f64, late: f64, lag: f64) -> f64 {
+        let of = |piece: &Piece| {
+            let (from, until) = (piece.span.start.as_ns() as f64 / 1e6, piece.span.end.as_ns() as f64 / 1e6);
+            let so_far = |end: f64| {
+                let t = (at - late - end).max(0.0);
+                if lag > 0.0 { t - lag * (1.0 - (-t / lag).exp()) } else { t }
+            };
+            [40.0, 8.0][piece.left.owner as usize] * (so_far(from) - so_far(until)) / 1e3
+        };
+        pieces.iter().map(of).sum()
+    }
+
+    fn learned(late: f64, lag: f64) -> (Aligned, Vec<f64>) {
+        let pieces = pieces();
+        let energy = |k: u64| {
+            let at = |k: u64| shown(&pieces, 20.0 * k as f64, late, lag);
+            MicroJoules::from_uj(((at(k + 1) - at(k)) * 1e6).round() as i64)
+        };
+        let dynamic: Vec<MicroJoules> = (0..WINDOWS).map(energy).collect();
+        let interval = |k: u64| EnergyInterval {
+            span: Span { start: at_ms(20.0 * k as f64), end: at_ms(20.0 * (k + 1) as f64) },
+            energy: dynamic[k as usize],
+        };
+        let intervals: Vec<EnergyInterval> = (0..WINDOWS).map(interval).collect();
+        let tree = flat_tree(2);
+        let with = Evidence {
+            intervals: &[],
+            dynamic: &dynamic,
+            parts: &[],
+            marks: &[],
+            start: KtimeNs::default(),
+            tree: &tree,
+            delay_ns: 0,
+            lag_ns: 0,
+            crowded: false,
+            drifting: true,
+        };
+        let (aligned, model) = learn_with_delay(&intervals, &pieces.iter(), &Conditions::default(), &with);
+        let mut watts = model.model().unwrap().fit.watts.clone();
+        watts.sort_by(f64::total_cmp);
+        (aligned, watts)
+    }
+
+    /// A counter that is prompt, half a millisecond or one behind, and one with a lag of 10 or 50 ms, are each found, and with them the powers.
+    #[test]
+    fn delays_and_lags_are_found() {
+        for (late, lag, delay_ns, lag_ns) in [
+            (0.0, 0.0, 0, 0),
+            (0.5, 0.0, 500_000, 0),
+            (1.0, 0.0, 1_000_000, 0),
+            (0.0, 10.0, 0, 10_000_000),
+            (0.0, 50.0, 0, 50_000_000),
+        ] {
+            let (aligned, watts) = learned(late, lag);
+            assert_eq!(aligned.lag_ns, lag_ns, "{late} {lag}");
+            // A lag alone looks like a delay as well, which is asked first and stays.
+            assert!(lag_ns > 0 || aligned.delay_ns == delay_ns, "{late}: {}", aligned.delay_ns);
+            assert!((watts[0] - 8.0).abs() < 1.0 && (watts[1] - 40.0).abs() < 1.0, "{late} {lag}: {watts:?}");
+            assert_eq!((aligned.eta, aligned.exponent), (None, None));
+        }
+    }
+
+    /// Intervals of a counter that is behind are earlier by that, and the first one's parts with them.
+    #[test]
+    fn intervals_are_moved() {
+        let span = Span { start: at_ms(20.0), end: at_ms(40.0) };
+        let interval = EnergyInterval { span, energy: MicroJoules::from_uj(5) };
+        let pieces = [Piece::certain(CpuId::new(0), Span { start: at_ms(10.0), end: at_ms(39.25) }, 1)];
+        let of = |delay_ns| Aligned::new(&[interval], pieces.iter(), &Conditions::default(), delay_ns);
+        let (now, moved) = (of(0), of(1_000_000));
+        assert_eq!((now.intervals[0], now.parts[0].ns), (interval, 19_250_000));
+        assert_eq!((moved.intervals[0].span.start, moved.intervals[0].span.end), (at_ms(19.0), at_ms(39.0)));
+        assert_eq!((moved.parts[0].ns, moved.delay_ns, moved.parts[0].weight), (20_000_000, 1_000_000, 1.0));
+    }
+
+    /// Weights: half of the time beside a busy hardware thread at η = 0.2 is 0.8; at twice the mean clock and an exponent of 2 it is four times.
+    #[test]
+    fn conditions_weigh() {
+        let mut aligned =
+            Aligned { parts: vec![crate::power_model::toy::part(0, 0, 0.0, 1.0)], ..Aligned::default() };
+        (aligned.parts[0].shared, aligned.parts[0].clock) = (0.5, 2.0);
+        let of = |eta, exponent| aligned.clone().weighed(eta, exponent).parts[0].weight;
+        assert!((of(Some(0.2), None) - 0.8).abs() < 1e-12 && (of(None, Some(2.0)) - 4.0).abs() < 1e-12);
+        assert!((of(Some(0.2), Some(2.0)) - 3.2).abs() < 1e-12 && (of(None, None) - 1.0).abs() < 1e-12);
+    }
+
+    /// Where each function draws 0.6 of its power beside another busy CPU, both powers are learned; where that makes no difference, only one is.
+    #[test]
+    fn powers_beside_busy_cpus() {
+        let of = |beside: f64| {
+            let busy = |k: u64| k * k % 7 < 3;
+            let mut pieces = in_windows();
+            let other = |k: u64| {
+                let span = Span { start: at_ms(20.0 * k as f64), end: at_ms(20.0 * k as f64 + 20.0) };
+                Piece::certain(CpuId::new(1), span, 2)
+            };
+            pieces.extend((0..WINDOWS).filter(|&k| busy(k)).map(other));
+            let energy = |k: u64| {
+                let (first, second) = ((2 + k * 7 % 11) as f64, (1 + k * 5 % 7) as f64);
+                let (own, noise) = (first * 40.0 + second * 8.0, ((k * 37 % 13) as f64 - 6.0) * 0.2);
+                let (part, others) = if busy(k) { (beside, 20.0 * 15.0) } else { (1.0, 0.0) };
+                MicroJoules::from_uj(((own * part + others + noise) * 1e3) as i64)
+            };
+            let dynamic: Vec<MicroJoules> = (0..WINDOWS).map(energy).collect();
+            let interval = |k: u64| EnergyInterval {
+                span: Span { start: at_ms(20.0 * k as f64), end: at_ms(20.0 * (k + 1) as f64) },
+                energy: dynamic[k as usize],
+            };
+            let intervals: Vec<EnergyInterval> = (0..WINDOWS).map(interval).collect();
+            let tree = flat_tree(3);
+            let with = Evidence {
+                intervals: &[],
+                dynamic: &dynamic,
+                parts: &[],
+                marks: &[],
+                start: KtimeNs::default(),
+                tree: &tree,
+                delay_ns: 0,
+                lag_ns: 0,
+                crowded: false,
+                drifting: true,
+            };
+            let segment =
+                |piece: &Piece| Segment { cpu: piece.cpu, span: piece.span, owner: piece.left.owner };
+            let segments: Vec<Segment> = pieces.iter().map(segment).collect();
+            let contention = Contention::of(segments.iter()).unwrap();
+            let (aligned, alone) =
+                learn_with_delay(&intervals, &pieces.iter(), &Conditions::default(), &with);
+            learn_beside(alone.model().unwrap(), aligned, &contention, &with)
+        };
+        let (aligned, model) = of(0.6).unwrap();
+        assert!(aligned.crowded && aligned.parts.iter().any(|part| part.beside > 0.9));
+        assert!(matches!(model, PowerModel::Known(_)));
+        assert!(of(1.0).is_none());
+    }
 }

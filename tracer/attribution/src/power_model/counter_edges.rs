@@ -78,7 +78,8 @@ impl Edges {
 
 #[cfg(test)]
 mod tests {
-    use super::{Edges, UNIT_JOULES};
+    use super::{Chains, Edges, Evidence, Times, UNIT_JOULES, Windows};
+    use crate::power_model::toy::Toy;
 
     /// Power that is the same at both ends blurs an interval less than power at one of them only.
     #[test]
@@ -88,5 +89,30 @@ mod tests {
         let unit = UNIT_JOULES.powi(2);
         assert!((edges.variance(&late, 1, 2) - unit - 0.03 * 0.03 / 6.0).abs() < 1e-12);
         assert!(edges.variance(&late, 2, 3) > (0.03 * 0.03 + 0.02 * 0.02) / 12.0);
+    }
+
+    /// Of columns of 40 and 10 W that run in the last 0.4 ms and in the 0.6 ms before it, with 5 W idle: 27 mJ; in the window before nothing ran. The
+    /// mean square of u A − v B with even u and v that are ½ late on average, of which `delay_ns` is known (a double integral by hand).
+    #[test]
+    fn what_the_last_millisecond_held() {
+        let rows = [vec![0.0, 0.0], vec![19.6, 0.4], vec![20.0, 0.0]];
+        let toy = Toy::new(20.0, &rows, &[0.0, 0.5, 0.5], 5.0);
+        let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
+        let of = |delay_ns| {
+            let evidence = Evidence { delay_ns, ..toy.evidence() };
+            let edges = Edges::new(&evidence, Times::Nearest, |owner| owner);
+            edges.variances(&windows, &[10.0, 40.0], &Chains::default())
+        };
+        let (idle, last): (f64, f64) = (0.005, 0.005 + 0.6e-3 * 10.0 + 0.4e-3 * 40.0);
+        let should = |a: f64, b: f64, known: f64| {
+            (a * a + b * b) / 12.0 + (a - b).powi(2) * (0.5 - known).powi(2) + 1e-8
+        };
+        for (delay_ns, known) in [(0, 0.0), (500_000, 0.5), (1_000_000, 1.0)] {
+            let found = of(delay_ns);
+            let expected = [should(idle, idle, known), should(idle, last, known), should(last, 0.015, known)];
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found / expected - 1.0).abs() < 1e-6, "{found} instead of {expected}");
+            }
+        }
     }
 }

@@ -90,3 +90,66 @@ fn factors(design: &Design, fit: &Fit, stretches: &[usize]) -> Vec<f64> {
     let of_stretch: Vec<f64> = (0..sums.len()).map(around).collect();
     stretches.iter().map(|&stretch| of_stretch[stretch]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{factors, follow, misfit, stretches_of};
+    use crate::between_samples::switching_chain::Chains;
+    use crate::power_model::fit::Fit;
+    use crate::power_model::toy::Toy;
+    use crate::vectors::{Vectors, near};
+    use nalgebra::DMatrix;
+
+    /// Sums over stretches of a quarter of a second, their median square in standard deviations, and the mean over three of them (NumPy).
+    #[test]
+    fn as_numpy() {
+        let vectors = Vectors::of("drift");
+        let toy = Toy::of(&vectors);
+        let fit = Fit {
+            mean: 20.0,
+            watts: vectors.list("watts"),
+            residuals: vec![],
+            physical: vec![],
+            fluctuation: 0.0,
+            weights: vectors.list("weights"),
+            variances: vec![],
+            likelihood: 0.0,
+        };
+        let (design, found) = (toy.design(), stretches_of(&toy.design()));
+        assert_eq!((found[4], found[5], found[59]), (0, 1, 11));
+        near(&[misfit(&design, &fit, &found)], &[vectors.number("misfit")], 1e-3);
+        near(&factors(&design, &fit, &found), &vectors.list("factors"), 1e-6);
+    }
+
+    /// Stretches are numbered without holes, however long windows are.
+    #[test]
+    fn long_windows() {
+        let toy = Toy::new(600.0, &vec![vec![1.0]; 4], &[1.0; 4], 0.0);
+        assert_eq!(stretches_of(&toy.design()), [0, 1, 2, 3]);
+    }
+
+    /// From the middle of a run on, whose windows stray by some percent, everything draws half as much again: that is followed, and powers are those
+    /// of the mean; in a steady run nothing is.
+    #[test]
+    fn a_clock_that_changes() {
+        let of = |faster: f64| {
+            let row = |k: u32| vec![f64::from(1 + k * 7 % 11), f64::from(1 + k * 5 % 8)];
+            let joules = |k: u32| {
+                let (row, noise) = (row(k), f64::from(k * 37 % 13) - 6.0);
+                (row[0] * 0.03 + row[1] * 0.01) * if k < 200 { 1.0 } else { faster } * (1.0 + noise * 0.01)
+            };
+            let ms: Vec<Vec<f64>> = (0..400).map(row).collect();
+            let toy = Toy::new(20.0, &ms, &(0..400).map(joules).collect::<Vec<_>>(), 0.0);
+            let (edges, prior) = (toy.edges(), DMatrix::identity(2, 2));
+            let refit = |design: &_| Fit::new(design, &Chains::default(), &edges, &prior);
+            let fit = refit(&toy.design()).unwrap();
+            follow(toy.design(), fit, refit)
+        };
+        let (design, fit) = of(1.5);
+        let part = design.drift[350] / design.drift[50];
+        assert!((part - 1.5).abs() < 0.05, "{part}");
+        assert!((fit.watts[0] / fit.watts[1] - 3.0).abs() < 0.15, "{:?}", fit.watts);
+        let (steady, _) = of(1.0);
+        assert!(steady.drift.iter().all(|drift| *drift == 1.0));
+    }
+}

@@ -25,4 +25,6 @@ pub(crate) struct Evidence<'a> {
     pub(crate) lag_ns: u64,
     /// Whether a column may draw more or less beside busy CPUs; then parts say how busy these were.
     pub(crate) crowded: bool,
+    /// Whether changes of all power at once are followed (`drift`).
+    pub(crate) drifting: bool,
 }

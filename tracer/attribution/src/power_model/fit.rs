@@ -14,11 +14,14 @@ use super::counter_edges::Edges;
 use super::design::{Design, predicted};
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::normal_equations::NormalEquations;
+use crate::numerics::parallel::map;
 use nalgebra::{DMatrix, DVector};
 
 /// No column is taken to draw less than this part of the mean. (With a twentieth, much work of others that draws next to nothing had 3 %
 /// of the target's energy.)
 const FLOOR: f64 = 0.01;
+/// Windows whose equations are summed up by one thread at once.
+const STRETCH: usize = 1_024;
 /// Rounds of reweighting.
 const ROUNDS: usize = 4;
 /// From how many standard deviations on a window counts less.
@@ -42,6 +45,8 @@ pub(crate) struct Fit {
     pub(crate) fluctuation: f64,
     /// What each window counts for: 1 / variance, less where it is far off.
     pub(crate) weights: Vec<f64>,
+    /// Variance of each window, by physics and φ (J²).
+    pub(crate) variances: Vec<f64>,
     pub(crate) likelihood: f64,
 }
 
@@ -57,6 +62,7 @@ impl Fit {
             physical: vec![],
             fluctuation: 0.0,
             weights: vec![],
+            variances: vec![],
             likelihood: 0.0,
         };
         for _ in 0..ROUNDS {
@@ -69,10 +75,15 @@ impl Fit {
 
     /// What windows say of the powers.
     pub(crate) fn observed(&self, design: &Design) -> NormalEquations {
+        let of_stretch = |&first: &usize| {
+            let windows = (first..design.len()).take(STRETCH);
+            let rows = windows.map(|k| (design.row(k), design.windows.joules[k], self.weights[k]));
+            NormalEquations::of_rows(design.columns, rows)
+        };
+        let stretches: Vec<usize> = (0..design.len()).step_by(STRETCH).collect();
         let mut equations = NormalEquations::new(design.columns);
-        for (window, (row, joules)) in design.rows().enumerate() {
-            equations.add_row(row, joules, self.weights[window]);
-        }
+        let steps = design.len() * design.columns;
+        map(&stretches, steps, of_stretch).iter().for_each(|of_stretch| equations.add(of_stretch, 1.0));
         equations
     }
 
@@ -89,6 +100,11 @@ impl Fit {
         self.equations(design, prior).solve(self.mean, FLOOR * self.mean).data.into()
     }
 
+    /// The square of each window's residual beside its variance.
+    pub(crate) fn squares(&self) -> impl Iterator<Item = f64> + '_ {
+        self.residuals.iter().zip(&self.variances).map(|(r, v)| r * r / v.max(f64::MIN_POSITIVE))
+    }
+
     /// Finds how far windows stray, what each counts for, and how likely all of it is.
     fn weigh(&mut self, design: &Design, chains: &Chains, edges: &Edges) {
         self.residuals = design.rows().map(|(row, joules)| joules - predicted(row, &self.watts)).collect();
@@ -101,12 +117,14 @@ impl Fit {
         let spread = self.fluctuation.max(LEAST_SPREAD.powi(2));
         self.likelihood = 0.0;
         self.weights.clear();
+        self.variances.clear();
         for ((residual, physical), square) in self.residuals.iter().zip(&self.physical).zip(&squares) {
             let variance = physical + spread * square;
             let z = residual.abs() / variance.sqrt();
             let cost = if z > HUBER { HUBER * (2.0 * z - HUBER) } else { z * z };
             self.likelihood -= 0.5 * (cost + variance.ln());
             self.weights.push((HUBER / z).min(1.0) / variance);
+            self.variances.push(variance);
         }
     }
 }
@@ -128,7 +146,10 @@ fn fluctuation(residuals: &[f64], physical: &[f64], squares: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::fluctuation;
+    use super::{Chains, FLOOR, Fit, MEDIAN_SQUARE, fluctuation};
+    use crate::power_model::toy::Toy;
+    use crate::vectors::{Vectors, near};
+    use nalgebra::DMatrix;
 
     /// Residuals of 10 % beyond physics are a fluctuation of 10 %; what physics explains is none.
     #[test]
@@ -140,5 +161,39 @@ mod tests {
         assert!((found.sqrt() - 0.1).abs() < 1e-3, "{found}");
         assert_eq!(fluctuation(&residuals, &[0.05; 7], &[4.0; 7]), 0.0);
         assert_eq!(fluctuation(&[], &[], &[]), 0.0);
+    }
+
+    /// Four rounds of reweighting and SciPy's bounded least squares: a window that is far off counts less, and a power ends at the floor.
+    #[test]
+    fn as_scipy() {
+        let vectors = Vectors::of("fit");
+        let toy = Toy::of(&vectors);
+        let prior = vectors.matrix("precision");
+        let fit = Fit::new(&toy.design(), &Chains::default(), &toy.edges(), &prior).unwrap();
+        near(&[fit.mean], &[vectors.number("mean")], 1e-9);
+        near(&fit.watts, &vectors.list("watts"), 1e-6);
+        assert!((fit.watts[1] / fit.mean - FLOOR).abs() < 1e-9, "{:?}", fit.watts);
+        near(&fit.residuals, &vectors.list("residuals"), 1e-6);
+        near(&fit.physical, &vectors.list("physical"), 1e-6);
+        near(&[fit.fluctuation], &[vectors.number("fluctuation")], 1e-5);
+        near(&fit.weights, &vectors.list("weights"), 1e-4);
+        near(&[fit.likelihood], &[vectors.number("likelihood")], 1e-6);
+        assert!(fit.weights[7] < 0.2 * fit.weights[8], "a window that is half a joule off");
+    }
+
+    /// Without energy there is no power to speak of, nor with less than none.
+    #[test]
+    fn no_power() {
+        let of = |joules| {
+            let toy = Toy::new(20.0, &vec![vec![5.0, 3.0]; 3], &[joules; 3], 0.0);
+            Fit::new(&toy.design(), &Chains::default(), &toy.edges(), &DMatrix::identity(2, 2)).is_some()
+        };
+        assert!(of(0.1) && !of(0.0) && !of(-0.1));
+    }
+
+    /// The median of the square of a normal variable, by SciPy.
+    #[test]
+    fn median_of_squares() {
+        assert!((MEDIAN_SQUARE - Vectors::of("constants").number("median_square")).abs() < 5e-5);
     }
 }

@@ -15,13 +15,13 @@
 
 use super::columns::Columns;
 use super::counter_edges::Edges;
-use super::design::{Design, Windows};
+use super::design::{Design, Look, Windows};
 use super::evidence::Evidence;
 use super::fit::Fit;
 use super::{drift, lack_of_fit, prior};
 use crate::between_samples::expected_time::Times;
-use crate::between_samples::markov_bridge::Part;
 use crate::between_samples::switching_chain::Chains;
+use crate::numerics::parallel::map;
 use crate::time::pieces::Mark;
 use energy_trace_model::profile::validity::ValidityChecks;
 use nalgebra::DMatrix;
@@ -76,6 +76,8 @@ pub(crate) struct Model {
     /// Mean square (J²) of what the counter's edges put each window off.
     pub(crate) edges: Vec<f64>,
     pub(crate) validity: ValidityChecks,
+    /// How likely energies were before any drift was followed.
+    pub(crate) steady_likelihood: f64,
 }
 
 /// Learns the powers of a domain.
@@ -119,7 +121,12 @@ impl Model {
         let Some((design, fit, edges)) = fitted(&columns, windows, &chains, &prior, evidence) else {
             return Err(columns);
         };
-        let (design, fit) = drift::follow(design, fit, |design| Fit::new(design, &chains, &edges, &prior));
+        let steady_likelihood = fit.likelihood;
+        let (design, fit) = if evidence.drifting {
+            drift::follow(design, fit, |design| Fit::new(design, &chains, &edges, &prior))
+        } else {
+            (design, fit)
+        };
         let edges = edges.variances(&design.windows, &design.on_average(&fit.watts), &chains);
         let validity = lack_of_fit::checks_of(&fit);
         Ok(Self {
@@ -132,6 +139,7 @@ impl Model {
             lag_ns: evidence.lag_ns,
             edges,
             validity,
+            steady_likelihood,
         })
     }
 
@@ -141,6 +149,11 @@ impl Model {
         let mut found = alternatives(columns, design, fit, prior, evidence);
         found.extend(evidence.crowded.then(|| beside_nobody(design, fit)));
         self.alternatives = found;
+    }
+
+    /// Whether power follows what runs at once, and nothing but what runs decides about it.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.lag_ns == 0 && self.design.drift.iter().all(|drift| *drift == 1.0)
     }
 
     /// What columns draw beside busy CPUs, in parts of what they draw alone: the mean by energy. `None` where that was not asked.
@@ -160,6 +173,20 @@ impl Model {
         let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
         let fitted = fitted(&self.columns, windows, &self.chains, &self.prior, evidence);
         fitted.map_or(f64::NEG_INFINITY, |(_, fit, _)| fit.likelihood)
+    }
+
+    /// The same with each of these lags (in nanoseconds), in one look at the parts.
+    pub(crate) fn likelihoods(&self, evidence: &Evidence<'_>, lags: &[u64]) -> Vec<f64> {
+        let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
+        let column = |owner: u32| self.columns.of_path(evidence.tree.of_owner(owner));
+        let times = Times::Chain(&self.chains);
+        let Evidence { parts, crowded, .. } = *evidence;
+        let look = Look { parts, thinned: None, times, paths: self.columns.len(), crowded };
+        let designs = Design::of_lags(&windows, &look, lags, column);
+        let edges = Edges::new(evidence, times, column);
+        let fit = |design: &Design| Fit::new(design, &self.chains, &edges, &self.prior);
+        let likelihood = |design: &Design| fit(design).map_or(f64::NEG_INFINITY, |fit| fit.likelihood);
+        map(&designs, parts.len(), likelihood)
     }
 }
 
@@ -205,27 +232,124 @@ fn alternatives(
     evidence: &Evidence<'_>,
 ) -> Vec<Vec<f64>> {
     let column = |owner: u32| columns.of_path(evidence.tree.of_owner(owner));
-    let energies = |parts: &[Part], times: Times<'_>| {
-        let times = (times, evidence.lag_ns);
-        let mut other =
-            Design::new(design.windows.clone(), parts, times, (columns.len(), evidence.crowded), column);
+    let Evidence { parts, crowded, .. } = *evidence;
+    let energies = |times: Times<'_>, thinned: Option<(&[Mark], bool)>| {
+        let look = Look { parts, thinned, times, paths: columns.len(), crowded };
+        let mut other = Design::of(design.windows.clone(), &look, evidence.lag_ns, column);
         other.rescale(&design.drift);
         let watts = fit.solve(&other, prior);
         other.energies(&watts)
     };
     let thinned = |odd: bool| {
-        let marks: Vec<Mark> = evidence
-            .marks
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| (at % 2 == 1) == odd)
-            .map(|(_, mark)| *mark)
-            .collect();
-        let parts: Vec<Part> = evidence.parts.iter().map(|part| part.thinned(evidence.marks, odd)).collect();
+        let all = evidence.marks.iter().enumerate();
+        let marks: Vec<Mark> = all.filter(|(at, _)| (at % 2 == 1) == odd).map(|(_, mark)| *mark).collect();
         let chains = Chains::of_lines(evidence.marks, &marks, evidence.start, column);
-        energies(&parts, Times::Chain(&chains))
+        energies(Times::Chain(&chains), Some((evidence.marks, odd)))
     };
     let (odd, even) = (thinned(true), thinned(false));
     let halves = odd.iter().zip(&even).map(|(odd, even)| f64::midpoint(*odd, *even)).collect();
-    vec![energies(evidence.parts, Times::Nearest), halves]
+    vec![energies(Times::Nearest, None), halves]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Evidence, Model, PowerModel, beside_nobody, learn};
+    use crate::between_samples::expected_time::Times;
+    use crate::power_model::design::{Design, Windows};
+    use crate::power_model::fit::Fit;
+    use crate::power_model::toy::Toy;
+    use crate::vectors::near;
+    use nalgebra::DMatrix;
+
+    /// Two functions of 30 and 10 W whose times differ from window to window.
+    fn toy(windows: u32, watts: [f64; 2]) -> Toy {
+        let row = |k: u32| vec![f64::from(1 + k * 7 % 11), f64::from(1 + k * 5 % 8)];
+        let joules = |k: u32| row(k).iter().zip(watts).map(|(ms, watts)| ms * watts / 1e3).sum::<f64>();
+        let ms: Vec<Vec<f64>> = (0..windows).map(row).collect();
+        Toy::new(20.0, &ms, &(0..windows).map(joules).collect::<Vec<_>>(), 0.0)
+    }
+
+    fn known(power_model: PowerModel) -> Model {
+        match power_model {
+            PowerModel::Known(model) => model,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Powers are found; thirty windows are enough, one less is not, and nothing is told apart where there is one function or no energy.
+    #[test]
+    fn powers_are_found() {
+        let toy_of = toy(200, [30.0, 10.0]);
+        let model = known(learn(&toy_of.evidence()));
+        let mut watts = model.fit.watts.clone();
+        watts.sort_by(f64::total_cmp);
+        near(&watts, &[10.0, 30.0], 0.01);
+        assert!(model.validity.usable() && model.alternatives.is_empty());
+        assert_eq!(model.edges.len(), 200);
+        let is_known = |toy: &Toy| learn(&toy.evidence()).model().is_some();
+        assert!(is_known(&toy(30, [30.0, 10.0])) && !is_known(&toy(29, [30.0, 10.0])));
+        assert!(!is_known(&toy(200, [0.0, 0.0])));
+        let alone = Toy::new(20.0, &vec![vec![5.0]; 100], &[0.1; 100], 0.0);
+        let single = learn(&alone.evidence());
+        assert!(matches!(single, PowerModel::Single(_)) && single.columns().len() == 1);
+    }
+
+    /// Powers that differ by a factor of four from window to window, in windows in which nothing else explains it, are refused.
+    #[test]
+    fn wild_windows_are_refused() {
+        let mut wild = toy(200, [30.0, 10.0]);
+        let factor = |k: u64| if k * k % 5 < 2 { 2.0 } else { 0.4 };
+        for (energy, k) in wild.dynamic.iter_mut().zip(0..) {
+            *energy = energy_trace_model::units::MicroJoules::from_uj(
+                (energy.as_joules() * 1e6 * factor(k)) as i64,
+            );
+        }
+        assert!(matches!(learn(&wild.evidence()), PowerModel::Refused(_)));
+    }
+
+    /// Where all times are certain other assumptions about them change nothing.
+    #[test]
+    fn certain_times_have_no_alternatives() {
+        let toy = toy(200, [30.0, 10.0]);
+        let mut model = known(learn(&toy.evidence()));
+        model.find_alternatives(&toy.evidence());
+        let energies = model.design.energies(&model.fit.watts);
+        assert_eq!(model.alternatives.len(), 2);
+        model.alternatives.iter().for_each(|other| near(other, &energies, 1e-6));
+        let likelihood = model.likelihood(&toy.evidence());
+        assert!((likelihood - model.fit.likelihood).abs() < 1e-6 * likelihood.abs());
+        let later = Evidence { lag_ns: 20_000_000, ..toy.evidence() };
+        assert!(model.likelihood(&later) < likelihood - 10.0);
+    }
+
+    /// Half the energy of each path beside busy CPUs: what it draws there in parts of alone, by energy; and energies half-way to where nobody
+    /// draws less.
+    #[test]
+    fn beside_busy_cpus() {
+        let mut toy = Toy::new(20.0, &[vec![4.0, 2.0], vec![4.0, 2.0]], &[1.0, 1.0], 0.0);
+        toy.parts[0].beside = 1.0;
+        toy.parts[1].beside = 1.0;
+        let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
+        let design = Design::new(windows, &toy.parts, (Times::Nearest, 0), (2, true), |owner| owner);
+        let fit = Fit {
+            mean: 10.0,
+            watts: vec![10.0, 20.0, 5.0, 20.0],
+            residuals: vec![],
+            physical: vec![],
+            fluctuation: 0.0,
+            weights: vec![],
+            variances: vec![],
+            likelihood: 0.0,
+        };
+        // Beside: 4 ms of 5 W and 2 ms of 20 W are a third and two thirds; alone a half each.
+        let energies = design.energies(&fit.watts);
+        near(&energies, &[1.0 / 3.0 + 0.5, 2.0 / 3.0 + 0.5], 1e-9);
+        near(&beside_nobody(&design, &fit), &[(5.0 / 6.0 + 1.0) / 2.0, (7.0 / 6.0 + 1.0) / 2.0], 1e-9);
+        let alone = Fit { watts: vec![10.0, 20.0], ..fit.clone() };
+        assert_eq!(toy.model_of(alone, DMatrix::identity(2, 2)).beside_others(), None);
+        let mut model = toy.model_of(fit, DMatrix::identity(4, 4));
+        model.design = design;
+        // 0.5 of 5/6 J and 1 of 7/6 J.
+        near(&[model.beside_others().unwrap()], &[(0.5 * 5.0 / 6.0 + 7.0 / 6.0) / 2.0], 1e-9);
+    }
 }

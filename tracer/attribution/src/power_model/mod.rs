@@ -19,4 +19,6 @@ pub(crate) mod lack_of_fit;
 pub(crate) mod learn;
 pub(crate) mod paths;
 pub(crate) mod prior;
+#[cfg(test)]
+pub(crate) mod toy;
 pub(crate) mod uncore;

@@ -65,6 +65,18 @@ impl PathTree {
         Self { paths: builder.paths, of_owner }
     }
 
+    /// From paths by number.
+    #[cfg(test)]
+    pub(crate) const fn of_paths(paths: Vec<Path>, of_owner: Vec<PathId>) -> Self {
+        Self { paths, of_owner }
+    }
+
+    /// The same paths, owned otherwise.
+    #[cfg(test)]
+    pub(crate) fn owned_by(self, of_owner: Vec<PathId>) -> Self {
+        Self { of_owner, ..self }
+    }
+
     /// Number of paths.
     pub(crate) const fn len(&self) -> usize {
         self.paths.len()

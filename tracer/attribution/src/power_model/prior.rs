@@ -60,7 +60,9 @@ fn in_common(one: &[PathId], other: &[PathId], same: bool) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::in_common;
+    use super::{Columns, PathTree, in_common, precision};
+    use crate::power_model::paths::{Path, Step};
+    use crate::vectors::{Vectors, near};
 
     /// Callers are counted from the outermost; the root is none.
     #[test]
@@ -71,5 +73,28 @@ mod tests {
         assert_eq!(in_common(&one, &[3, 1], false), 0.0);
         assert_eq!(in_common(&[1], &[1], false), 0.0);
         assert_eq!(in_common(&[1], &[1], true), 1.0);
+    }
+
+    /// The formula at the head, column by column in NumPy: two paths to one function, their common caller, and another process; and beside busy CPUs.
+    #[test]
+    fn as_numpy() {
+        let step = |parent, step| Path { parent, step };
+        let function = |parent, function| step(parent, Step::Function(function));
+        let paths = vec![
+            step(0, Step::Root),
+            step(1, Step::Root),
+            function(1, 1),
+            function(2, 3),
+            function(3, 10),
+            function(2, 5),
+            function(5, 10),
+            step(0, Step::Background(0)),
+        ];
+        let tree = PathTree::of_paths(paths, vec![]);
+        let columns = Columns::of_paths(vec![4, 6, 3, 7], vec![]);
+        let vectors = Vectors::of("prior");
+        for (crowded, name) in [(false, "alone"), (true, "crowded")] {
+            near(precision(&tree, &columns, crowded).as_slice(), vectors.matrix(name).as_slice(), 1e-9);
+        }
     }
 }

@@ -12,7 +12,7 @@
 use crate::numerics::normal_equations::NormalEquations;
 use crate::power_model::design::predicted;
 
-use crate::power_model::learn::{Model, PowerModel};
+use crate::power_model::learn::Model;
 use crate::time::owners::Segment;
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
@@ -43,7 +43,8 @@ pub(crate) fn activity<'a>(
 ) -> Vec<Activity> {
     let mut changes: Vec<(KtimeNs, bool)> =
         segments.flat_map(|segment| [(segment.span.start, true), (segment.span.end, false)]).collect();
-    changes.sort_unstable();
+    // Those of each CPU are in order, which a stable sort makes use of.
+    changes.sort();
     let mut activity = vec![Activity::default(); intervals.len()];
     let (mut busy, mut first) = (0_u64, 0);
     for pair in changes.windows(2) {
@@ -70,14 +71,8 @@ pub(crate) fn activity<'a>(
 }
 
 /// The power of the shared parts, where the run shows it.
-pub(crate) fn calibrate(
-    power_model: &PowerModel,
-    activity: &[Activity],
-    accounting: Accounting,
-) -> Option<MicroWatts> {
-    let PowerModel::Known(model) = power_model else { return None };
-    let steady = model.lag_ns == 0 && model.design.drift.iter().all(|drift| *drift == 1.0);
-    if accounting.method == Method::Time || !steady {
+pub(crate) fn calibrate(model: &Model, activity: &[Activity], accounting: Accounting) -> Option<MicroWatts> {
+    if accounting.method == Method::Time {
         return None;
     }
     let (watts, deviation, gain) = fit(model, activity.iter().map(|activity| activity.any_ns))?;
@@ -135,9 +130,17 @@ pub(crate) fn take(power: MicroWatts, activity: &[Activity], dynamic: &mut [Micr
 
 #[cfg(test)]
 mod tests {
-    use super::{Activity, EnergyInterval, MicroJoules, MicroWatts, Segment, Span, activity, take};
+    use super::{
+        Accounting, Activity, EnergyInterval, Method, MicroJoules, MicroWatts, Model, Segment, Span,
+        activity, calibrate, take,
+    };
+    use crate::between_samples::switching_chain::Chains;
+    use crate::power_model::fit::Fit;
+    use crate::power_model::toy::Toy;
+    use crate::vectors::{Vectors, near};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::CpuId;
+    use nalgebra::DMatrix;
 
     fn span(from: u64, to: u64) -> Span {
         Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(to) }
@@ -165,5 +168,55 @@ mod tests {
         );
         assert_eq!(taken, MicroJoules::from_uj(1));
         assert_eq!(dynamic.into_iter().sum::<MicroJoules>(), MicroJoules::from_uj(2_999));
+    }
+
+    /// One column more in the same equations (NumPy): its power, its standard error, and by how much the weighted squares fall.
+    #[test]
+    fn as_numpy() {
+        let vectors = Vectors::of("uncore");
+        let model = Toy::of(&vectors).model(&vectors);
+        let any = vectors.list("any_ms").into_iter().map(|ms| (ms * 1e6).round() as u64);
+        let (watts, deviation, gain) = super::fit(&model, any).unwrap();
+        let expected = ["power", "deviation", "gain"].map(|name| vectors.number(name));
+        near(&[watts], &expected[..1], 1e-6);
+        near(&[deviation], &expected[1..2], 1e-6);
+        near(&[gain], &expected[2..], 1e-5);
+    }
+
+    /// 6 W of shared parts are found where they were on, and none where there are none; a split by time leaves them out.
+    #[test]
+    fn shared_parts_are_found() {
+        let any_ns = |k: u64| 1_000_000 * (4 + k * k % 17);
+        let toy = |watts: f64| {
+            let row = |k: u64| vec![(1 + k * 7 % 11) as f64, (1 + k * 5 % 8) as f64];
+            let noise = |k: u64| ((k * 37 % 13) as f64 - 6.0) * 1e-4;
+            let joules = |k: u64| {
+                let row = row(k);
+                row[0] * 0.02 + row[1] * 0.009 + watts * any_ns(k) as f64 / 1e9 + noise(k)
+            };
+            let ms: Vec<Vec<f64>> = (0..300).map(row).collect();
+            Toy::new(20.0, &ms, &(0..300).map(joules).collect::<Vec<_>>(), 0.0)
+        };
+        let activity: Vec<Activity> =
+            (0..300).map(|k| Activity { any_ns: any_ns(k), pairs_ns: any_ns(k + 3) / 2 }).collect();
+        let known = |watts: f64| {
+            let toy = toy(watts);
+            let (prior, design) = (DMatrix::identity(2, 2), toy.design());
+            let fit = Fit::new(&design, &Chains::default(), &toy.edges(), &prior).unwrap();
+            toy.model_of(fit, prior)
+        };
+        let find = |model: &Model, method| {
+            let accounting = Accounting { method, ..Accounting::default() };
+            calibrate(model, &activity, accounting).map(|power| power.as_watts())
+        };
+        let found = find(&known(6.0), Method::Weighted).unwrap();
+        assert!((found - 6.0).abs() < 0.5, "{found}");
+        assert_eq!(find(&known(0.0), Method::Weighted), None);
+        assert_eq!(find(&known(6.0), Method::Time), None);
+        // Pairs of busy CPUs that explain more are not shared parts.
+        let pairs: Vec<Activity> =
+            activity.iter().map(|of| Activity { any_ns: of.pairs_ns, pairs_ns: of.any_ns }).collect();
+        let accounting = Accounting { method: Method::Weighted, ..Accounting::default() };
+        assert_eq!(calibrate(&known(6.0), &pairs, accounting), None);
     }
 }

@@ -6,15 +6,16 @@
 //!                                                     Longitudinal data analysis using generalized linear models, Biometrika 1986)
 //! C* = s C s,          s_c² = max(1, (C B C)_cc / (C XᵀWX C)_cc)
 //! q_kc = w_c x_kc / Σ w x_k,   E_c = Σ_k y_k q_kc,   ∂E_c / ∂w_j = Σ_k y_k q_kc (δ_cj − q_kj) / w_j
-//! cov E = ∂E C* ∂Eᵀ + φ² L Σ_k y_k² q_kc q_kd (δ_cd − q_kc − q_kd + Σ_j q_kj²)
+//! cov E = b (∂E C* ∂Eᵀ + φ² L Σ_k y_k² q_kc q_kd (δ_cd − q_kc − q_kd + Σ_j q_kj²))
 //! ```
 //!
-//! The last term: powers that differ from window to window by the part φ, for L windows in a row. A sum over all columns has no doubt, since the
+//! The last term: powers that differ from window to window by the part φ, for L windows in a row. b: what is
+//! left that neither explains (`lack_of_fit::birge`). A sum over all columns has no doubt, since the
 //! sum of a window is the counter's. Leaves out the doubt about times (`split::by_power`).
 
 use crate::power_model::design::{Design, parts};
 use crate::power_model::fit::Fit;
-use crate::power_model::lack_of_fit::{BLOCK_NS, chain};
+use crate::power_model::lack_of_fit::{BLOCK_NS, birge, chain};
 use crate::power_model::learn::Model;
 use nalgebra::{DMatrix, DVector};
 
@@ -56,7 +57,7 @@ pub(crate) fn relative(model: &Model, charged: &[f64]) -> Vec<f64> {
     let n = model.design.paths;
     let Some(of_powers) = of_powers(model) else { return vec![0.0; n * n] };
     let (slope, own) = slopes(model);
-    let covariance = &slope * of_powers * slope.transpose() + own;
+    let covariance = (&slope * of_powers * slope.transpose() + own) * birge(model.fit.squares());
     let energies = model.design.energies(&model.fit.watts);
     let of = |c: usize, d: usize| {
         let scale = energies[c] * energies[d];
@@ -91,4 +92,105 @@ fn slopes(model: &Model) -> (DMatrix<f64>, DMatrix<f64>) {
         }
     }
     (slope, own * (fit.fluctuation * chain(design, fit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of_powers, relative, slopes};
+    use crate::between_samples::expected_time::Times;
+    use crate::power_model::design::{Design, Windows};
+    use crate::power_model::fit::Fit;
+    use crate::power_model::lack_of_fit::chain;
+    use crate::power_model::learn::Model;
+    use crate::power_model::toy::Toy;
+    use crate::vectors::{Vectors, near};
+    use nalgebra::DMatrix;
+
+    fn model(vectors: &Vectors) -> Model {
+        Toy::of(vectors).model(vectors)
+    }
+
+    /// Posterior and sandwich by dense matrices: blocks that stray together widen what they see, and only that.
+    #[test]
+    fn powers_as_numpy() {
+        let vectors = Vectors::of("covariance");
+        let found = of_powers(&model(&vectors)).unwrap();
+        near(found.as_slice(), vectors.matrix("posterior").as_slice(), 1e-7);
+        let scale = vectors.list("scale");
+        assert!(scale.iter().any(|scale| *scale > 1.2), "{scale:?}");
+    }
+
+    /// Fewer than four blocks show nothing together: then it is the posterior alone.
+    #[test]
+    fn few_blocks() {
+        let vectors = Vectors::of("covariance");
+        let (ms, joules) = (vectors.table("ms"), vectors.list("joules"));
+        let toy = Toy::new(500.0, &ms[..12], &joules[..12], 0.0);
+        let mut model = toy.model(&vectors);
+        let three_blocks = of_powers(&model).unwrap();
+        let posterior = model.fit.equations(&model.design, &model.prior).factor().unwrap().inverse();
+        near(three_blocks.as_slice(), posterior.as_slice(), 1e-12);
+        model.fit.residuals.iter_mut().for_each(|residual| *residual *= 10.0);
+        near(of_powers(&model).unwrap().as_slice(), posterior.as_slice(), 1e-12);
+    }
+
+    /// The derivative of the split by differences, and powers that stray from window to window, each on its own.
+    #[test]
+    fn energies_as_numpy() {
+        let vectors = Vectors::of("covariance");
+        let mut model = model(&vectors);
+        near(&[chain(&model.design, &model.fit)], &[vectors.number("chain")], 1e-6);
+        near(&model.design.energies(&model.fit.watts), &vectors.list("energies"), 1e-9);
+        let (slope, own) = slopes(&model);
+        near(slope.as_slice(), vectors.matrix("slope").as_slice(), 1e-7);
+        near(own.as_slice(), vectors.matrix("own").as_slice(), 1e-7);
+        let energies = vectors.list("energies");
+        let expected = vectors.matrix("relative");
+        near(&relative(&model, &energies), expected.transpose().as_slice(), 1e-6);
+        model.alternatives = vec![vectors.list("other")];
+        let widened = vectors.matrix("with_other");
+        near(&relative(&model, &energies), widened.transpose().as_slice(), 1e-6);
+        // What a lag shows and what is charged are two opinions as well.
+        model.alternatives = vec![];
+        near(&relative(&model, &vectors.list("other")), expected.transpose().as_slice(), 1e-6);
+        model.lag_ns = 1;
+        near(&relative(&model, &vectors.list("other")), widened.transpose().as_slice(), 1e-6);
+    }
+
+    /// Everything together has no doubt, whatever the powers are.
+    #[test]
+    fn the_sum_is_the_counters() {
+        let vectors = Vectors::of("covariance");
+        let model = model(&vectors);
+        let (relative, e) = (relative(&model, &vectors.list("energies")), vectors.list("energies"));
+        let sum: f64 = (0..9).map(|at| relative[at] * e[at / 3] * e[at % 3]).sum();
+        assert!(sum.abs() < 1e-9 * e.iter().sum::<f64>().powi(2), "{sum}");
+    }
+
+    /// With powers alone and beside busy CPUs each call path's energy changes with both, as differences show.
+    #[test]
+    fn slopes_beside_others() {
+        let vectors = Vectors::of("covariance");
+        let mut toy = Toy::of(&vectors);
+        toy.parts.iter_mut().zip(0_u32..).for_each(|(part, at)| part.beside = f64::from(at % 5) / 4.0);
+        let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
+        let design = Design::new(windows, &toy.parts, (Times::Nearest, 0), (3, true), |owner| owner);
+        let watts = vec![40.0, 12.0, 5.0, 30.0, 11.0, 9.0];
+        let mut model = toy.model(&vectors);
+        let energies = |watts: &[f64]| design.energies(watts);
+        let difference = |column: usize| {
+            let step = 1e-4 * watts[column];
+            let by = |sign: f64| {
+                let mut other = watts.clone();
+                other[column] += sign * step;
+                energies(&other)
+            };
+            let slopes = by(1.0).into_iter().zip(by(-1.0)).map(|(up, down)| (up - down) / (2.0 * step));
+            slopes.collect::<Vec<f64>>()
+        };
+        let expected = DMatrix::from_fn(3, 6, |path, column| difference(column)[path]);
+        model.fit = Fit { watts: watts.clone(), ..model.fit };
+        model.design = design.clone();
+        near(slopes(&model).0.as_slice(), expected.as_slice(), 1e-6);
+    }
 }

@@ -12,8 +12,9 @@ use crate::time::owners::{Owner, OwnerTime};
 use crate::time::pieces::Mark;
 use crate::uncertainty::aliasing::{Aliasing, aliasing_of};
 use crate::uncertainty::covariance::relative;
-use energy_trace_model::profile::certainty::{Column, Pool};
+use energy_trace_model::profile::certainty::{Column, Function, Pool};
 use energy_trace_model::units::MicroJoules;
+use std::collections::BTreeMap;
 
 /// What a function may draw in parts of the mean, where a run shows nothing.
 const PLAUSIBLE: (f64, f64) = (0.1, 4.0);
@@ -26,6 +27,9 @@ pub(crate) struct OwnerCertainty {
     pub(crate) column: Vec<usize>,
     /// Each owner's part of its column's time, times its call path's.
     pub(crate) square: Vec<f64>,
+    /// Each owner's innermost function, and joules of each in each column.
+    pub(crate) function: Vec<Function>,
+    pub(crate) functions: BTreeMap<(usize, Function), f64>,
     pub(crate) columns: Vec<Column>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) relative: Vec<f64>,
@@ -50,12 +54,16 @@ pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Ve
     let column: Vec<usize> = (0..of_owner.len()).map(|owner| column_of(columns, tree, owner)).collect();
     let aliasing = aliasing(power_model, time, tree);
     let square = squares(columns, tree, &seconds);
-    let pools = pools(columns.len(), &column, of_owner, &square);
+    let function: Vec<Function> = (0..).map(|owner| function_of(tree, owner)).take(of_owner.len()).collect();
+    let functions = functions(&column, &function, of_owner);
+    let pools = pools(columns.len(), (&column, &square), of_owner, &functions);
     let charged: Vec<f64> = pools.iter().map(|pool| pool.joules).collect();
     OwnerCertainty {
         variance: split.map_or_else(|| multinomial(of_owner, &time.owners), |split| split.variance.clone()),
         column,
         square,
+        function,
+        functions,
         columns: columns_of(power_model, weighted, &aliasing),
         pools,
         relative: power_model
@@ -94,14 +102,40 @@ fn squares(columns: &Columns, tree: &PathTree, seconds: &[f64]) -> Vec<f64> {
     (0..).zip(seconds).map(of).collect()
 }
 
-/// What is in each of so many columns, by each owner's column, energy and `squares`.
-fn pools(columns: usize, column: &[usize], of_owner: &[MicroJoules], square: &[f64]) -> Vec<Pool> {
+/// An owner's innermost function; those without one are one.
+fn function_of(tree: &PathTree, owner: u32) -> Function {
+    tree.function(tree.of_owner(owner)).unwrap_or(Function::MAX)
+}
+
+/// Joules of each innermost function in each column.
+fn functions(
+    column: &[usize],
+    function: &[Function],
+    of_owner: &[MicroJoules],
+) -> BTreeMap<(usize, Function), f64> {
+    let mut functions = BTreeMap::new();
+    for ((&column, &function), energy) in column.iter().zip(function).zip(of_owner) {
+        *functions.entry((column, function)).or_default() += energy.as_joules();
+    }
+    functions
+}
+
+/// What is in each of so many columns, by each owner's column, `squares` and energy, and by `functions`.
+fn pools(
+    columns: usize,
+    (column, square): (&[usize], &[f64]),
+    of_owner: &[MicroJoules],
+    functions: &BTreeMap<(usize, Function), f64>,
+) -> Vec<Pool> {
     let mut pools = vec![Pool::default(); columns.max(1)];
     for ((&column, energy), square) in column.iter().zip(of_owner).zip(square) {
         if let Some(pool) = pools.get_mut(column) {
             pool.joules += energy.as_joules();
             pool.square += square;
         }
+    }
+    for (&(column, _), joules) in functions {
+        pools.get_mut(column).into_iter().for_each(|pool| pool.functions += joules * joules);
     }
     pools
 }
@@ -165,4 +199,120 @@ fn extremes(model: &Model, c: usize, weighted: bool) -> (f64, f64) {
     };
     let (least, most) = PLAUSIBLE;
     (with(least, most).min(1.0), with(most, least).max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BTreeMap, Basis, MOST, certainty, extremes, functions, multinomial, pools, squares};
+    use crate::power_model::columns::Columns;
+    use crate::power_model::fit::Fit;
+    use crate::power_model::learn::{Model, PowerModel};
+    use crate::power_model::toy::{Toy, flat_tree};
+    use crate::time::cpu_time::CpuTime;
+    use crate::time::owners::{Owner, OwnerTime};
+    use crate::vectors::near;
+    use energy_trace_model::ids::{StackId, ThreadKey};
+    use energy_trace_model::units::MicroJoules;
+    use nalgebra::DMatrix;
+
+    fn joules(joules: f64) -> MicroJoules {
+        MicroJoules::from_uj((joules * 1e6) as i64)
+    }
+
+    /// A share of a quarter, seen in 25 of 100 samples, has a relative variance of 0.75 / 25; who is not of the target, or was not seen, has none.
+    #[test]
+    fn shares_of_samples() {
+        let owner = |owner, samples| OwnerTime { owner, time_ns: 0, samples };
+        let target = |stack| Owner::Target(ThreadKey::new(0), stack);
+        let stack = Some(StackId::new(0));
+        let owners = [
+            owner(Owner::Other, 10),
+            owner(target(stack), 25),
+            owner(target(stack), 65),
+            owner(target(None), 0),
+            owner(target(stack), 0),
+        ];
+        let found = multinomial(&[4.0, 2.0, 10.0, 1.0, 1.0].map(joules), &owners);
+        near(&found, &[0.0, 4.0 * 0.75 / 25.0, 100.0 * 0.35 / 65.0, 0.0, 0.0], 1e-12);
+    }
+
+    /// Two owners of one path and one of another share a column: the squares of paths' parts of its time, a path's by its owners' time.
+    #[test]
+    fn parts_of_columns() {
+        let mut columns = Columns::of_paths(vec![1], vec![0; 4]);
+        columns.set_parts(vec![0.0, 0.0, 0.6, 0.4]);
+        let tree = flat_tree(2).owned_by(vec![2, 3, 2]);
+        let square = squares(&columns, &tree, &[1.0, 5.0, 3.0]);
+        near(&square, &[0.36 * 0.25, 0.16, 0.36 * 0.75], 1e-12);
+        let energies = [1.0, 2.0, 3.0].map(joules);
+        let by_function = functions(&[0, 0, 0], &[5, 6, 5], &energies);
+        assert_eq!(
+            by_function.iter().map(|(of, e)| (*of, *e)).collect::<Vec<_>>(),
+            [((0, 5), 4.0), ((0, 6), 2.0)]
+        );
+        let found = pools(1, (&[0, 0, 0], &square), &energies, &by_function);
+        near(&[found[0].joules, found[0].square, found[0].functions], &[6.0, 0.52, 20.0], 1e-12);
+        assert_eq!(pools(0, (&[], &[]), &[], &BTreeMap::new()).len(), 1);
+        assert_eq!(squares(&columns, &tree, &[0.0; 3]), [0.0; 3]);
+    }
+
+    fn model() -> (Toy, Model) {
+        let toy = Toy::new(20.0, &[vec![6.0, 2.0], vec![0.0, 4.0]], &[1.0, 0.2], 0.0);
+        let fit = Fit {
+            mean: 10.0,
+            watts: vec![10.0, 30.0],
+            residuals: vec![0.0; 2],
+            physical: vec![],
+            fluctuation: 0.0,
+            weights: vec![1.0; 2],
+            variances: vec![],
+            likelihood: 0.0,
+        };
+        let model = toy.model_of(fit, DMatrix::identity(2, 2));
+        (toy, model)
+    }
+
+    /// A column drew a tenth of the mean and the other four times as much, or the other way round: 0.6 / 8.6 and 24 / 24.2 of a joule, beside the half that
+    /// its powers gave it, or the three quarters of a split by time.
+    #[test]
+    fn bounds_by_what_is_plausible() {
+        let (_, model) = model();
+        let near = |found: (f64, f64), expected: (f64, f64)| {
+            near(&[found.0, found.1], &[expected.0, expected.1], 1e-9)
+        };
+        near(extremes(&model, 0, true), (0.6 / 8.6 / 0.5, 24.0 / 24.2 / 0.5));
+        near(extremes(&model, 0, false), (0.6 / 8.6 / 0.75, 24.0 / 24.2 / 0.75));
+        near(extremes(&model, 1, true), ((0.2 / 24.2 + 0.2) / 0.7, (8.0 / 8.6 + 0.2) / 0.7));
+    }
+
+    /// Known powers have a covariance and need no bounds; refused ones have bounds and none; a split by time has no covariance.
+    #[test]
+    fn certainty_of_a_domain() {
+        let (toy, _) = model();
+        let owner = OwnerTime {
+            owner: Owner::Target(ThreadKey::new(0), Some(StackId::new(0))),
+            time_ns: 0,
+            samples: 3,
+        };
+        let time =
+            CpuTime { segments: vec![], owners: vec![owner; 2], pieces: vec![], marks: vec![], overlaps: 0 };
+        let of = |power_model: PowerModel, weighted| {
+            let basis =
+                Basis { power_model: &power_model, split: None, weighted, time: &time, tree: &toy.tree };
+            certainty(&basis, &[0.5, 0.7].map(joules), vec![0.006, 0.006])
+        };
+        let known = of(PowerModel::Known(model().1), true);
+        assert_eq!((known.column.as_slice(), known.relative.len(), known.aliased), (&[0, 1][..], 4, false));
+        assert!(known.columns.iter().all(|column| column.identified && column.bounds == (1.0, 1.0)));
+        assert!(known.relative[0] > 0.0 && known.relative[1] < 0.0, "{:?}", known.relative);
+        near(&[known.pools[1].joules], &[0.7], 1e-12);
+        let refused = of(PowerModel::Refused(model().1), false);
+        assert!(refused.relative.is_empty() && refused.columns.iter().all(|column| !column.identified));
+        assert!(
+            (refused.columns[0].bounds.1 - 24.0 / 24.2 / 0.75).abs() < 1e-9
+                && refused.columns[0].bounds.1 < MOST
+        );
+        let single = of(PowerModel::Single(Columns::of_paths(vec![1], vec![0; 4])), false);
+        assert_eq!((single.columns.len(), single.columns[0].identified), (1, true));
+    }
 }

@@ -3,13 +3,14 @@
 //! ```text
 //! Var E(S) = eᵀ R e  +  v (1 − v / v_all)  +  Σ_c pool_c  +  (σ_idle · T · time(S) / time)²  +  Σ_o w_o² p_o (1 − p_o)
 //!                                                                    e: energy of S by column, v: Σ variance of its rows
-//! pool_c   = (τ E_c)² ((1 − f)² A + f² (H − A))                      f: S's part of column c, A: Σ of squares of its paths' parts, H: of all
+//! pool_c   = (τ_p E_c)² ((1 − f)² A + f² (H − A))                    f: S's part of column c, A: Σ of squares of its paths' parts, H: of all
+//! pools    = Σ_c pool_c + τ_f² Σ_g (Σ_c E_gc(S) − f_c E_gc)²         E_gc: energy of innermost function g in column c
 //! ```
 //!
 //! R: relative covariance of the columns' energies, from the covariance of the watts. v: variance by times that only samples saw; what
 //! one function of two has too much the other has too little, so that the variance of everything together is zero. A column
 //! may hold several call paths that the run does not tell apart; they share its energy by time, though each may draw more or less than the
-//! others (τ). w_o: energy that was given in equal parts to several calls, because nothing tells which of them asked, and of which S has the part p_o: it may all be one
+//! others (τ_p), and an innermost function more or less wherever it is called (τ_f). w_o: energy that was given in equal parts to several calls, because nothing tells which of them asked, and of which S has the part p_o: it may all be one
 //! call's. Leaves out the sensor's own error, which no counter shows, and how much another run of the same program would differ.
 
 use super::validity::ValidityChecks;
@@ -23,8 +24,10 @@ const Z: f64 = 1.959_964;
 const WIDEN: f64 = 1.4;
 /// Bounds reach this many standard deviations of sampling beyond what watts allow, widened like intervals.
 const BOUND_SDS: f64 = 3.0 * WIDEN;
-/// What call paths in one column may draw: standard deviation in parts of their mean, and the least and the most.
-const POOL_SD: f64 = 0.6;
+/// What call paths in one column may draw: variances in parts of the square of their mean, of a path and of an innermost function wherever it is called
+/// (as the regression believes: `power_model::prior` in attribution), and the least and the most.
+const OF_PATH: f64 = 0.24;
+const OF_FUNCTION: f64 = 0.12;
 const POOL_RANGE: (f64, f64) = (0.1, 4.0);
 /// An energy whose interval reaches further than this part of it is flagged: the run does not show it.
 const WIDE: f64 = 0.15;
@@ -51,6 +54,8 @@ pub struct DomainCertainty {
     pub columns: Vec<Column>,
     /// The call paths that share each column; empty where each column is one.
     pub pools: Vec<Pool>,
+    /// Joules of each innermost function in each column.
+    pub functions: BTreeMap<(usize, Function), f64>,
     /// Relative covariance of the columns' energies, row by row.
     pub relative: Vec<f64>,
     /// Standard deviation of the idle energy, in joules.
@@ -71,7 +76,12 @@ pub struct InColumn {
     pub joules: f64,
     /// Its part of the column's time, times that of its call path: summed over a path's rows, the square of the path's part.
     pub square: f64,
+    /// Its innermost function.
+    pub function: Function,
 }
+
+/// Number of an innermost function, the same wherever it is called.
+pub type Function = u32;
 
 /// Call paths in one column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -80,6 +90,8 @@ pub struct Pool {
     pub joules: f64,
     /// Sum of the squares of their parts of the time (Herfindahl's index): 1 for one path, 1/n for n of the same size.
     pub square: f64,
+    /// Sum of the squares of the energies of innermost functions (J²).
+    pub functions: f64,
 }
 
 /// Energy that several calls have in equal parts, because nothing tells which of them asked for it.
@@ -142,6 +154,8 @@ pub struct Collector<'a> {
     /// Joules, and the squares of parts, of each column.
     by_column: Vec<f64>,
     squares: Vec<f64>,
+    /// Joules of each innermost function in each column.
+    functions: BTreeMap<(usize, Function), f64>,
     variance: f64,
     seconds: f64,
     /// What the rows have together of each energy in parts.
@@ -181,6 +195,7 @@ impl<'a> Collector<'a> {
             of,
             by_column: vec![0.0; of.columns.len().max(1)],
             squares: vec![0.0; of.columns.len().max(1)],
+            functions: BTreeMap::new(),
             variance: 0.0,
             seconds: 0.0,
             parts: BTreeMap::new(),
@@ -193,6 +208,7 @@ impl<'a> Collector<'a> {
         for part in of_row {
             self.by_column.get_mut(part.column).into_iter().for_each(|sum| *sum += part.joules);
             self.squares.get_mut(part.column).into_iter().for_each(|sum| *sum += part.square);
+            *self.functions.entry((part.column, part.function)).or_default() += part.joules;
         }
         let column = of_row.first().map_or(0, |part| part.column);
         self.variance += at(&self.of.variance);
@@ -243,12 +259,27 @@ impl<'a> Collector<'a> {
 
     /// Variance by what call paths of one column may draw more or less than each other.
     fn by_pools(&self) -> f64 {
-        let variance = |(column, pool, part): (usize, Pool, f64)| {
+        let square = |(column, pool, part): (usize, Pool, f64)| {
             let own = self.squares[column].min(pool.square);
             let apart = (1.0 - part).powi(2) * own + part * part * (pool.square - own).max(0.0);
-            (POOL_SD * pool.joules).powi(2) * apart
+            pool.joules.powi(2) * apart
         };
-        self.pooled().map(variance).sum()
+        OF_PATH * self.pooled().map(square).sum::<f64>() + OF_FUNCTION * self.by_functions()
+    }
+
+    /// Σ_g (Σ_c E_gc(S) − f_c E_gc)²: functions that the rows have add up over columns, the others' are taken column by column.
+    fn by_functions(&self) -> f64 {
+        let parts: BTreeMap<usize, (f64, f64)> =
+            self.pooled().map(|(column, pool, part)| (column, (part, pool.functions))).collect();
+        let mut others: f64 = parts.values().map(|(part, functions)| part * part * functions).sum();
+        let mut apart: BTreeMap<Function, f64> = BTreeMap::new();
+        for (&(column, function), joules) in &self.functions {
+            let Some((part, _)) = parts.get(&column) else { continue };
+            let all = part * self.of.functions.get(&(column, function)).copied().unwrap_or(0.0);
+            *apart.entry(function).or_default() += joules - all;
+            others -= all * all;
+        }
+        apart.values().map(|joules| joules * joules).sum::<f64>() + others.max(0.0)
     }
 
     /// How far below and above what they were given call paths may be for what others in their columns draw.
@@ -381,9 +412,10 @@ fn joules(joules: f64) -> MicroJoules {
 mod tests {
     use super::{Certainty, Column, DomainCertainty, InColumn, MicroJoules, Pool};
     use crate::recording::record::DomainClass;
+    use std::collections::BTreeMap;
 
     const fn in_column(column: usize, joules: f64) -> InColumn {
-        InColumn { column, joules, square: 1.0 }
+        InColumn { column, joules, square: 1.0, function: 0 }
     }
 
     fn certainty(identified: bool) -> Certainty {
@@ -439,6 +471,28 @@ mod tests {
         assert!(both.bounds.is_none() && (both.ci95.1 - both.ci95.0).as_uj() < 10, "{both:?}");
     }
 
+    /// Σ_g (E_g(S) − f E_g)² of the first of two functions of 10 and 30 J is (10 − 2.5)² + (0 − 7.5)², of one function for both paths 0; and a
+    /// function adds up over columns.
+    #[test]
+    fn functions_draw_alike_in_all_columns() {
+        let by_functions = |certainty: &Certainty, rows: &[usize]| {
+            let mut collector = super::Collector::new(&certainty.domains[0]);
+            rows.iter().for_each(|&row| collector.add(row));
+            collector.by_functions()
+        };
+        assert!((by_functions(&two_paths([0, 1]), &[0]) - 112.5).abs() < 1e-9);
+        assert!(by_functions(&two_paths([0, 0]), &[0]).abs() < 1e-9);
+        assert!(by_functions(&two_paths([0, 1]), &[0, 1]).abs() < 1e-9);
+        let mut twice = two_paths([0, 1]);
+        let domain = &mut twice.domains[0];
+        domain.pools[1] = domain.pools[0];
+        domain.functions.extend([((1, 0), 10.0), ((1, 1), 30.0)]);
+        let again = domain.energy[0][0];
+        domain.energy[0].push(InColumn { column: 1, ..again });
+        // (2 · 7.5)² of its own, and 7.5² of the other's in each column.
+        assert!((by_functions(&twice, &[0]) - 337.5).abs() < 1e-9);
+    }
+
     /// A call may have none of what is open, or all, with the doubt about watts that this has itself.
     #[test]
     fn open_energy_has_its_own_doubts() {
@@ -485,22 +539,34 @@ mod tests {
         assert!(high.as_joules() > 20.0, "{high}");
     }
 
-    /// Two call paths share a column of 40 J, by time 10 and 30 J: what each may draw more is the other's, and both together are sure.
-    #[test]
-    fn paths_of_one_column_share_its_energy() {
+    /// Two call paths share a column of 40 J, by time 10 and 30 J; `functions` are their innermost ones.
+    fn two_paths(functions: [u32; 2]) -> Certainty {
         let mut certainty = certainty(true);
-        let of = |joules: f64, part: f64| vec![InColumn { column: 0, joules, square: part * part }];
+        let of = |joules: f64, part: f64, function| {
+            vec![InColumn { column: 0, joules, square: part * part, function }]
+        };
+        let mut by_function = BTreeMap::new();
+        functions.iter().zip([10.0, 30.0]).for_each(|(g, e)| *by_function.entry((0, *g)).or_default() += e);
+        let squares = by_function.values().map(|joules: &f64| joules * joules).sum();
         certainty.domains[0] = DomainCertainty {
-            energy: vec![of(10.0, 0.25), of(30.0, 0.75)],
+            energy: vec![of(10.0, 0.25, functions[0]), of(30.0, 0.75, functions[1])],
             variance: vec![0.0; 2],
             relative: vec![0.0; 4],
-            pools: vec![Pool { joules: 40.0, square: 0.625 }, Pool::default()],
+            pools: vec![Pool { joules: 40.0, square: 0.625, functions: squares }, Pool::default()],
+            functions: by_function,
             columns: vec![Column { identified: true, bounds: (1.0, 1.0) }; 2],
             ..certainty.domains[0].clone()
         };
+        certainty
+    }
+
+    /// What each of two paths may draw more is the other's, and both together are sure.
+    #[test]
+    fn paths_of_one_column_share_its_energy() {
+        let certainty = two_paths([0, 0]);
         let one = sure(&certainty, &[0], 10);
-        // sd = 0.6 · 40 · √(0.75² · 0.0625 + 0.0625 · 0.5625) = 0.6 · 40 · 0.2652
-        let half = 1.4 * 1.959_964 * 0.6 * 40.0 * (2.0 * 0.75_f64.powi(2) * 0.0625).sqrt();
+        // sd = √0.24 · 40 · √(0.75² · 0.0625 + 0.0625 · 0.5625) = √0.24 · 40 · 0.2652
+        let half = 1.4 * 1.959_964 * 40.0 * (0.24 * 2.0 * 0.75_f64.powi(2) * 0.0625).sqrt();
         let bounds = one.bounds.unwrap();
         assert!((bounds.0.as_joules() - 40.0 * 0.025 / 3.025).abs() < 0.01, "{bounds:?}");
         assert!((bounds.1.as_joules() - 40.0 / 1.075).abs() < 0.01, "{bounds:?}");

@@ -1,10 +1,11 @@
-//! Reading while the run lasts: the counters (`reader`), the clocks of CPUs beside them (`cpu_clocks`), and before the start two drivers of
+//! Reading while the run lasts: the counters (`reader`) at random distances (`pace`), the clocks of CPUs beside them (`cpu_clocks`), and before the start two drivers of
 //! one counter against each other (`cross_check`).
 //!
 //! Leaves out what is read (`sources/`).
 
 mod cpu_clocks;
 mod cross_check;
+mod pace;
 mod reader;
 
 pub(super) use cpu_clocks::Clocks;

@@ -1,10 +1,11 @@
-//! Reading while the run lasts: one thread for each source, at a fixed rate, with a record of how late and how slow each round was.
+//! Reading while the run lasts: one thread for each source, with a record of how late and how slow each round was.
 //!
 //! A source's rounds are on a thread of their own, so a driver that takes milliseconds (NVML) delays nobody else. Rounds that were missed
 //! are left out, not made up for: the readings carry their own times. Leaves out every difference between readings except the watts that
 //! the progress line shows.
 
 use super::cpu_clocks::Clocks;
+use super::pace::Pace;
 use crate::power::meter_log::{Replay, ReplayError};
 use crate::power::source::{Attempt, Extra, PowerSource};
 use crate::threads::run_on_thread;
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant, sleep_until};
 
 /// How often readings are handed on; a recording that is cut off lacks at most this and the time the writer needs.
 const FLUSH_NS: u64 = 500_000_000;
@@ -241,15 +242,13 @@ impl Reader {
     }
 
     async fn run(mut self, period: Duration, mut stopped: watch::Receiver<bool>) -> ReaderEnd {
-        let period = self.live.source.longest_period().map_or(period, |longest| period.min(longest));
-        let period = period.max(Duration::from_millis(1));
-        let mut interval = tokio::time::interval_at(Instant::now() + period, period);
-        interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut pace = Pace::new(period, self.live.source.longest_period(), Instant::now());
         loop {
+            let due = pace.next(Instant::now());
             tokio::select! {
                 biased;
                 _ = stopped.changed() => break,
-                due = interval.tick() => self.due_round(due),
+                () = sleep_until(due) => self.due_round(due),
             }
         }
         self.round();

@@ -1,0 +1,145 @@
+//! Small domains for the unit tests of this room: who ran when is certain, and what windows held is given. Leaves out samples.
+
+use super::columns::Columns;
+use super::counter_edges::Edges;
+use super::design::{Design, Windows};
+use super::evidence::Evidence;
+use super::fit::Fit;
+use super::lack_of_fit::checks_of;
+use super::learn::Model;
+use super::paths::{OTHER, Path, PathId, PathTree, Step};
+use crate::between_samples::expected_time::Times;
+use crate::between_samples::markov_bridge::Part;
+use crate::between_samples::switching_chain::Chains;
+use crate::time::pieces::{NO_GAP, NO_LINE};
+use crate::timeline::{EnergyInterval, Span};
+use crate::vectors::Vectors;
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::units::MicroJoules;
+use nalgebra::DMatrix;
+
+/// A domain in which owner c runs in call path c, which is column c.
+pub(crate) struct Toy {
+    pub(crate) intervals: Vec<EnergyInterval>,
+    pub(crate) dynamic: Vec<MicroJoules>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) tree: PathTree,
+    pub(crate) columns: usize,
+}
+
+pub(crate) fn at_ms(ms: f64) -> KtimeNs {
+    KtimeNs::from_ns((ms * 1e6).round() as u64)
+}
+
+/// Time whose owner is certain.
+pub(crate) fn part(interval: usize, owner: u32, from_ms: f64, ms: f64) -> Part {
+    Part {
+        interval: u32::try_from(interval).unwrap(),
+        line: NO_LINE,
+        at: at_ms(from_ms + ms / 2.0),
+        left: owner,
+        right: owner,
+        before_ns: 0,
+        ns: (ms * 1e6).round() as u64,
+        after_ns: 0,
+        gap: NO_GAP,
+        reversed: false,
+        slept_before_ns: 0,
+        slept_after_ns: 0,
+        shared: 0.0,
+        beside: 0.0,
+        clock: 1.0,
+        weight: 1.0,
+    }
+}
+
+/// Functions that the target calls, one a column.
+pub(crate) fn flat_tree(columns: usize) -> PathTree {
+    let root = |parent| Path { parent, step: Step::Root };
+    let function = |column| Path { parent: 1, step: Step::Function(column) };
+    let count = u32::try_from(columns).unwrap();
+    let paths = [root(OTHER), root(1)].into_iter().chain((0..count).map(function)).collect();
+    PathTree::of_paths(paths, (0..count).map(|column| column + 2).collect())
+}
+
+impl Toy {
+    /// Windows of so many milliseconds with so many joules above idle. In each the columns ran for these milliseconds, one after the other from
+    /// its start.
+    pub(crate) fn new(window_ms: f64, ms: &[Vec<f64>], joules: &[f64], idle_watts: f64) -> Self {
+        let energy = |joules: f64| MicroJoules::from_uj((joules * 1e6).round() as i64);
+        let (mut intervals, mut parts) = (vec![], vec![]);
+        for (window, (row, joules)) in ms.iter().zip(joules).enumerate() {
+            let mut from = window as f64 * window_ms;
+            let span = Span { start: at_ms(from), end: at_ms(from + window_ms) };
+            intervals.push(EnergyInterval { span, energy: energy(joules + idle_watts * window_ms / 1e3) });
+            for (owner, &length) in (0..).zip(row) {
+                parts.push(part(window, owner, from, length));
+                from += length;
+            }
+        }
+        let (dynamic, columns) = (joules.iter().copied().map(energy).collect(), ms[0].len());
+        Self { intervals, dynamic, parts, tree: flat_tree(columns), columns }
+    }
+
+    /// From vectors of these names.
+    pub(crate) fn of(vectors: &Vectors) -> Self {
+        let idle = vectors.get("idle_watts").as_f64().unwrap_or(0.0);
+        Self::new(vectors.number("window_ms"), &vectors.table("ms"), &vectors.list("joules"), idle)
+    }
+
+    pub(crate) fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            intervals: &self.intervals,
+            dynamic: &self.dynamic,
+            parts: &self.parts,
+            marks: &[],
+            start: KtimeNs::default(),
+            tree: &self.tree,
+            delay_ns: 0,
+            lag_ns: 0,
+            crowded: false,
+            drifting: true,
+        }
+    }
+
+    pub(crate) fn design(&self) -> Design {
+        let windows = Windows::of_intervals(&self.intervals, &self.dynamic);
+        Design::new(windows, &self.parts, (Times::Nearest, 0), (self.columns, false), |owner| owner)
+    }
+
+    pub(crate) fn edges(&self) -> Edges {
+        Edges::new(&self.evidence(), Times::Nearest, |owner| owner)
+    }
+
+    /// With the fit that vectors tell.
+    pub(crate) fn model(&self, vectors: &Vectors) -> Model {
+        let fit = Fit {
+            mean: vectors.number("mean"),
+            watts: vectors.list("watts"),
+            residuals: vectors.get("residuals").as_array().map_or(vec![], |_| vectors.list("residuals")),
+            physical: vec![],
+            fluctuation: vectors.get("fluctuation").as_f64().unwrap_or(0.0),
+            weights: vectors.list("weights"),
+            variances: vec![],
+            likelihood: 0.0,
+        };
+        self.model_of(fit, vectors.matrix("precision"))
+    }
+
+    pub(crate) fn model_of(&self, fit: Fit, prior: DMatrix<f64>) -> Model {
+        let paths: Vec<PathId> = (2..).take(self.columns).collect();
+        let of_path = [0, 0].into_iter().chain((0..).take(self.columns)).collect();
+        Model {
+            columns: Columns::of_paths(paths, of_path),
+            chains: Chains::default().into(),
+            design: self.design(),
+            validity: checks_of(&fit),
+            fit,
+            prior,
+            alternatives: vec![],
+            lag_ns: 0,
+            edges: vec![0.0; self.intervals.len()],
+            steady_likelihood: 0.0,
+        }
+    }
+}
