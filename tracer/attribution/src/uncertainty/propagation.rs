@@ -203,7 +203,7 @@ fn extremes(model: &Model, c: usize, weighted: bool) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Basis, MOST, certainty, extremes, multinomial, pools, squares};
+    use super::{BTreeMap, Basis, MOST, certainty, extremes, functions, multinomial, pools, squares};
     use crate::power_model::columns::Columns;
     use crate::power_model::fit::Fit;
     use crate::power_model::learn::{Model, PowerModel};
@@ -244,9 +244,12 @@ mod tests {
         let tree = flat_tree(2).owned_by(vec![2, 3, 2]);
         let square = squares(&columns, &tree, &[1.0, 5.0, 3.0]);
         near(&square, &[0.36 * 0.25, 0.16, 0.36 * 0.75], 1e-12);
-        let found = pools(1, &[0, 0, 0], &[1.0, 2.0, 3.0].map(joules), &square);
-        near(&[found[0].joules, found[0].square], &[6.0, 0.52], 1e-12);
-        assert_eq!(pools(0, &[], &[], &[]).len(), 1);
+        let energies = [1.0, 2.0, 3.0].map(joules);
+        let by_function = functions(&[0, 0, 0], &[7, 8, 7], &energies);
+        let found = pools(1, (&[0, 0, 0], &square), &energies, &by_function);
+        // 4 J of one innermost function and 2 J of another.
+        near(&[found[0].joules, found[0].square, found[0].functions], &[6.0, 0.52, 20.0], 1e-12);
+        assert_eq!(pools(0, (&[], &[]), &[], &BTreeMap::new()).len(), 1);
         assert_eq!(squares(&columns, &tree, &[0.0; 3]), [0.0; 3]);
     }
 
