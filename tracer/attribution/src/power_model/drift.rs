@@ -112,6 +112,7 @@ mod tests {
             physical: vec![],
             fluctuation: 0.0,
             weights: vectors.list("weights"),
+            variances: vec![],
             likelihood: 0.0,
         };
         let (design, found) = (toy.design(), stretches_of(&toy.design()));

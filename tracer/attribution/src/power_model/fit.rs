@@ -42,6 +42,8 @@ pub(crate) struct Fit {
     pub(crate) fluctuation: f64,
     /// What each window counts for: 1 / variance, less where it is far off.
     pub(crate) weights: Vec<f64>,
+    /// Variance of each window, by physics and φ (J²).
+    pub(crate) variances: Vec<f64>,
     pub(crate) likelihood: f64,
 }
 
@@ -57,6 +59,7 @@ impl Fit {
             physical: vec![],
             fluctuation: 0.0,
             weights: vec![],
+            variances: vec![],
             likelihood: 0.0,
         };
         for _ in 0..ROUNDS {
@@ -89,6 +92,11 @@ impl Fit {
         self.equations(design, prior).solve(self.mean, FLOOR * self.mean).data.into()
     }
 
+    /// The square of each window's residual beside its variance.
+    pub(crate) fn squares(&self) -> impl Iterator<Item = f64> + '_ {
+        self.residuals.iter().zip(&self.variances).map(|(r, v)| r * r / v.max(f64::MIN_POSITIVE))
+    }
+
     /// Finds how far windows stray, what each counts for, and how likely all of it is.
     fn weigh(&mut self, design: &Design, chains: &Chains, edges: &Edges) {
         self.residuals = design.rows().map(|(row, joules)| joules - predicted(row, &self.watts)).collect();
@@ -101,12 +109,14 @@ impl Fit {
         let spread = self.fluctuation.max(LEAST_SPREAD.powi(2));
         self.likelihood = 0.0;
         self.weights.clear();
+        self.variances.clear();
         for ((residual, physical), square) in self.residuals.iter().zip(&self.physical).zip(&squares) {
             let variance = physical + spread * square;
             let z = residual.abs() / variance.sqrt();
             let cost = if z > HUBER { HUBER * (2.0 * z - HUBER) } else { z * z };
             self.likelihood -= 0.5 * (cost + variance.ln());
             self.weights.push((HUBER / z).min(1.0) / variance);
+            self.variances.push(variance);
         }
     }
 }

@@ -16,6 +16,8 @@ use energy_trace_model::profile::validity::ValidityChecks;
 
 /// One window says no more than this about Q.
 const MOST_SQUARE: f64 = 1e4;
+/// One window counts no more than one that is ten standard deviations off.
+const MOST_STRAY: f64 = 100.0;
 /// Windows this near to each other may stray alike.
 pub(crate) const BLOCK_NS: u64 = 2_000_000_000;
 
@@ -32,6 +34,15 @@ fn misfit(residuals: &[f64], physical: &[f64]) -> f64 {
     if residuals.is_empty() { 1.0 } else { sum / residuals.len() as f64 }
 }
 
+/// What is left when physics and φ have explained what they can: the mean square of residuals in their standard deviations, never less than 1, by which
+/// variances are multiplied (Birge: The calculation of errors by the method of least squares, Phys. Rev. 40, 1932). φ is the median
+/// window's; a disturbance of some windows shows here alone.
+pub(crate) fn birge(squares: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) =
+        squares.fold((0.0, 0), |(sum, count), square| (sum + square.min(MOST_STRAY), count + 1));
+    (sum / f64::from(count.max(1))).max(1.0)
+}
+
 /// For how many windows in a row what they stray by stays the same: 1 where each is for itself. It is the variance of sums over blocks
 /// (`BLOCK_NS`) beside that of windows.
 #[expect(clippy::cast_precision_loss, reason = "a count")]
@@ -46,7 +57,7 @@ pub(crate) fn chain(design: &Design, fit: &Fit) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fit, chain, misfit};
+    use super::{Fit, birge, chain, misfit};
     use crate::power_model::toy::Toy;
 
     /// What physics explains gives 1; what it does not, more; nothing at all is no misfit.
@@ -56,6 +67,19 @@ mod tests {
         assert!((misfit(&[0.3, 0.3], &[0.01, 0.01]) - 9.0).abs() < 1e-12);
         assert!((misfit(&[1e9], &[0.0]) - 1e4).abs() < 1e-9);
         assert!((misfit(&[], &[]) - 1.0).abs() < 1e-12);
+    }
+
+    /// Windows within their variances say nothing; a tenth of them at five standard deviations multiplies variances by 3.3, and one that is
+    /// far beyond by no more than one at ten.
+    #[test]
+    fn birge_ratios() {
+        let with = |disturbed: f64, count: usize| {
+            birge((0..100).map(move |window| if window < count { disturbed } else { 0.9 }))
+        };
+        assert!((with(0.5, 100) - 1.0).abs() < 1e-12);
+        assert!((with(25.0, 10) - (2.5 + 0.81)).abs() < 1e-9);
+        assert!((with(1e9, 1) - (1.0 + 0.891)).abs() < 1e-9);
+        assert!((birge([].into_iter()) - 1.0).abs() < 1e-12);
     }
 
     /// Windows of 20 ms, a hundred a block: where all stray to one side the chain is as long as a block, where each second one does the other way,
@@ -72,6 +96,7 @@ mod tests {
                 physical: vec![],
                 fluctuation: 0.0,
                 weights: vec![4.0; 400],
+                variances: vec![0.25; 400],
                 likelihood: 0.0,
             };
             chain(&toy.design(), &fit)

@@ -310,6 +310,7 @@ mod tests {
             physical: vec![],
             fluctuation: 0.0,
             weights: vec![],
+            variances: vec![],
             likelihood: 0.0,
         };
         // Beside: 4 ms of 5 W and 2 ms of 20 W are a third and two thirds; alone a half each.

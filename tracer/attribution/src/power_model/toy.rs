@@ -120,6 +120,7 @@ impl Toy {
             physical: vec![],
             fluctuation: vectors.get("fluctuation").as_f64().unwrap_or(0.0),
             weights: vectors.list("weights"),
+            variances: vec![],
             likelihood: 0.0,
         };
         self.model_of(fit, vectors.matrix("precision"))

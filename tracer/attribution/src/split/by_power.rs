@@ -430,6 +430,7 @@ mod tests {
             physical: vec![],
             fluctuation: 0.0,
             weights: vec![],
+            variances: vec![],
             likelihood: 0.0,
         }
     }

@@ -6,15 +6,16 @@
 //!                                                     Longitudinal data analysis using generalized linear models, Biometrika 1986)
 //! C* = s C s,          s_c² = max(1, (C B C)_cc / (C XᵀWX C)_cc)
 //! q_kc = w_c x_kc / Σ w x_k,   E_c = Σ_k y_k q_kc,   ∂E_c / ∂w_j = Σ_k y_k q_kc (δ_cj − q_kj) / w_j
-//! cov E = ∂E C* ∂Eᵀ + φ² L Σ_k y_k² q_kc q_kd (δ_cd − q_kc − q_kd + Σ_j q_kj²)
+//! cov E = b (∂E C* ∂Eᵀ + φ² L Σ_k y_k² q_kc q_kd (δ_cd − q_kc − q_kd + Σ_j q_kj²))
 //! ```
 //!
-//! The last term: powers that differ from window to window by the part φ, for L windows in a row. A sum over all columns has no doubt, since the
+//! The last term: powers that differ from window to window by the part φ, for L windows in a row. b: what is
+//! left that neither explains (`lack_of_fit::birge`). A sum over all columns has no doubt, since the
 //! sum of a window is the counter's. Leaves out the doubt about times (`split::by_power`).
 
 use crate::power_model::design::{Design, parts};
 use crate::power_model::fit::Fit;
-use crate::power_model::lack_of_fit::{BLOCK_NS, chain};
+use crate::power_model::lack_of_fit::{BLOCK_NS, birge, chain};
 use crate::power_model::learn::Model;
 use nalgebra::{DMatrix, DVector};
 
@@ -56,7 +57,7 @@ pub(crate) fn relative(model: &Model, charged: &[f64]) -> Vec<f64> {
     let n = model.design.paths;
     let Some(of_powers) = of_powers(model) else { return vec![0.0; n * n] };
     let (slope, own) = slopes(model);
-    let covariance = &slope * of_powers * slope.transpose() + own;
+    let covariance = (&slope * of_powers * slope.transpose() + own) * birge(model.fit.squares());
     let energies = model.design.energies(&model.fit.watts);
     let of = |c: usize, d: usize| {
         let scale = energies[c] * energies[d];

@@ -245,9 +245,12 @@ mod tests {
         let square = squares(&columns, &tree, &[1.0, 5.0, 3.0]);
         near(&square, &[0.36 * 0.25, 0.16, 0.36 * 0.75], 1e-12);
         let energies = [1.0, 2.0, 3.0].map(joules);
-        let by_function = functions(&[0, 0, 0], &[7, 8, 7], &energies);
+        let by_function = functions(&[0, 0, 0], &[5, 6, 5], &energies);
+        assert_eq!(
+            by_function.iter().map(|(of, e)| (*of, *e)).collect::<Vec<_>>(),
+            [((0, 5), 4.0), ((0, 6), 2.0)]
+        );
         let found = pools(1, (&[0, 0, 0], &square), &energies, &by_function);
-        // 4 J of one innermost function and 2 J of another.
         near(&[found[0].joules, found[0].square, found[0].functions], &[6.0, 0.52, 20.0], 1e-12);
         assert_eq!(pools(0, (&[], &[]), &[], &BTreeMap::new()).len(), 1);
         assert_eq!(squares(&columns, &tree, &[0.0; 3]), [0.0; 3]);
@@ -262,6 +265,7 @@ mod tests {
             physical: vec![],
             fluctuation: 0.0,
             weights: vec![1.0; 2],
+            variances: vec![],
             likelihood: 0.0,
         };
         let model = toy.model_of(fit, DMatrix::identity(2, 2));
