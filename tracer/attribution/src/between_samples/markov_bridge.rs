@@ -511,6 +511,8 @@ mod tests {
         let interval = EnergyInterval { span: span(0, 20), energy: MicroJoules::ZERO };
         let found = parts(&[interval], pieces.iter(), &Conditions::of(&recording, &segments));
         let of: Vec<_> = found.iter().map(|part| (part.ns / 1_000_000, part.clock, part.shared)).collect();
-        assert_eq!(of, [(5, 1.5, 1.0), (20, 0.5, 0.25)]);
+        // The fast one idled at its first reading: 1, 1 and 3 GHz are 5 / 3 on average.
+        assert_eq!(of.iter().map(|of| (of.0, of.2)).collect::<Vec<_>>(), [(5, 1.0), (20, 0.25)]);
+        near(&[of[0].1, of[1].1], &[1.8, 0.6], 1e-12);
     }
 }
