@@ -105,32 +105,38 @@ impl Part {
     }
 }
 
-/// The parts of pieces in intervals, by interval. `pieces` are ordered by CPU and start.
+/// The parts of pieces in intervals, by interval, line and time. `pieces` are ordered by CPU and start.
 pub(crate) fn parts<'a>(
     intervals: &[EnergyInterval],
     pieces: impl Iterator<Item = &'a Piece>,
     conditions: &Conditions,
 ) -> Vec<Part> {
-    let mut parts = Vec::new();
-    let (mut cpu, mut first) = (None, 0);
+    let mut cpus: Vec<Vec<&Piece>> = vec![];
     for piece in pieces {
-        if cpu != Some(piece.cpu) {
-            (cpu, first) = (Some(piece.cpu), 0);
-        }
-        while intervals.get(first).is_some_and(|interval| interval.span.end <= piece.span.start) {
-            first += 1;
-        }
-        for (i, interval) in intervals.iter().enumerate().skip(first) {
-            if interval.span.start >= piece.span.end {
-                break;
-            }
-            if let Some(common) = interval.span.overlap(piece.span) {
-                let (shared, clock) = conditions.of_time(piece.cpu, common);
-                parts.push(Part { shared, clock, ..part(i, piece, common) });
-            }
+        match cpus.last_mut() {
+            Some(of_cpu) if of_cpu.last().is_some_and(|last| last.cpu == piece.cpu) => of_cpu.push(piece),
+            _ => cpus.push(vec![piece]),
         }
     }
-    parts.sort_by_key(|part| (part.interval, part.line, part.at));
+    let mut parts = Vec::with_capacity(cpus.iter().map(|of_cpu| of_cpu.len() + intervals.len()).sum());
+    // Of each CPU the first piece that is not over.
+    let mut next = vec![0; cpus.len()];
+    for (number, interval) in intervals.iter().enumerate() {
+        let first = parts.len();
+        for (of_cpu, next) in cpus.iter().zip(&mut next) {
+            while of_cpu.get(*next).is_some_and(|piece| piece.span.end <= interval.span.start) {
+                *next += 1;
+            }
+            let reached = of_cpu.get(*next..).unwrap_or_default();
+            for piece in reached.iter().take_while(|piece| piece.span.start < interval.span.end) {
+                if let Some(common) = interval.span.overlap(piece.span) {
+                    let (shared, clock) = conditions.of_time(piece.cpu, common);
+                    parts.push(Part { shared, clock, ..part(number, piece, common) });
+                }
+            }
+        }
+        parts[first..].sort_by_key(|part: &Part| (part.line, part.at));
+    }
     parts
 }
 

@@ -232,6 +232,11 @@ impl Columns {
         self.paths.len()
     }
 
+    /// Whether each path has the same column.
+    pub(crate) fn are_of_the_same_paths(&self, other: &Self) -> bool {
+        self.of_path == other.of_path
+    }
+
     /// The column of a path.
     pub(crate) fn of_path(&self, path: PathId) -> ColumnId {
         self.of_path.get(path as usize).copied().unwrap_or(0)
