@@ -557,7 +557,7 @@ mod tests {
             line,
             at: KtimeNs::from_ns(i * 1_000_000),
             cpu_ns: i * 1_000_000,
-            owner: u32::from(i % 2 == 0),
+            owner: u32::from(i & 1 == 0),
         };
         let marks: Vec<Mark> = (0..31).map(|i| mark(0, i)).chain((0..31).map(|i| mark(1, i))).collect();
         let of = |line: u32| {
@@ -567,8 +567,8 @@ mod tests {
         let samples = [of(0), of(1)];
         let fitted = [samples[0].likeliest(), samples[1].likeliest()];
         let found = together(&samples, &fitted);
-        for sleeper in 0..3 {
-            assert!((found[sleeper][3] - fitted[0].of_sleeper[sleeper][3]).abs() < 1e-9);
+        for (found, alone) in found.iter().zip(&fitted[0].of_sleeper) {
+            assert!((found[3] - alone[3]).abs() < 1e-9);
         }
         let alone = together(&samples[..1], &fitted[..1]);
         assert!((alone[0][3] - fitted[0].of_sleeper[0][3]).abs() < 1e-9, "thirty pairs count as they are");

@@ -421,7 +421,7 @@ mod tests {
     /// From parts of the time: two functions that take turns by windows are two columns, half of the time each.
     #[test]
     fn from_parts() {
-        let row = |k: u32| if k % 2 == 0 { vec![10.0, 0.0] } else { vec![0.0, 10.0] };
+        let row = |k: u32| if k & 1 == 0 { vec![10.0, 0.0] } else { vec![0.0, 10.0] };
         let toy = Toy::new(20.0, &(0..40).map(row).collect::<Vec<_>>(), &[0.1; 40], 0.0);
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
         let parts: Vec<Part> = toy.parts.iter().filter(|part| part.ns > 0).copied().collect();

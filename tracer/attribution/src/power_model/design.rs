@@ -583,7 +583,7 @@ mod tests {
             line: 0,
             at: KtimeNs::from_ns(i * 1_000_000),
             cpu_ns: i * 1_000_000,
-            owner: u32::from(i % 3 == 0),
+            owner: u32::from(i % 3 < 1),
         };
         let marks: Vec<Mark> = (0..300).map(mark).collect();
         let chains = Chains::new(&marks, KtimeNs::default(), |owner| owner);
