@@ -13,7 +13,7 @@
 //!
 //! Leaves out how sure the powers are (`uncertainty`), and how times are weighted (`conditions`).
 
-use super::columns::Columns;
+use super::columns::{Columns, HARDLY_RELIABLE, RELIABLE};
 use super::counter_edges::Edges;
 use super::design::{Design, Windows};
 use super::evidence::Evidence;
@@ -26,6 +26,8 @@ use crate::time::pieces::Mark;
 use energy_trace_model::profile::validity::ValidityChecks;
 use nalgebra::DMatrix;
 
+/// By how much the log-likelihood must rise for columns that samples hardly show.
+const CLEAR: f64 = 20.0;
 /// Fewer windows than this prove nothing.
 const FEWEST_WINDOWS: usize = 30;
 
@@ -80,17 +82,27 @@ pub(crate) struct Model {
 /// Learns the powers of a domain.
 pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-    let columns = Columns::of(evidence.tree, evidence.parts, &windows);
-    let known = if windows.len() >= FEWEST_WINDOWS && columns.len() > 1 {
-        Model::learn(columns, windows, evidence)
+    let columns = |reliable| Columns::of(evidence.tree, evidence.parts, &windows, reliable);
+    let sure = columns(RELIABLE);
+    let known = if windows.len() >= FEWEST_WINDOWS && sure.len() > 1 {
+        let finer = Some(columns(HARDLY_RELIABLE)).filter(|finer| finer.len() > sure.len());
+        let finer = finer.and_then(|finer| Model::learn(finer, windows.clone(), evidence).ok());
+        Model::learn(sure, windows, evidence).map(|sure| clearer(sure, finer))
     } else {
-        Err(columns)
+        Err(sure)
     };
     match known {
         Ok(model) if model.validity.usable() => PowerModel::Known(model),
         Ok(model) => PowerModel::Refused(model),
         Err(columns) => PowerModel::Single(columns.together(evidence.tree)),
     }
+}
+
+/// The model with columns that samples hardly show, where energies are clearly likelier with it: what differs much within a column would be taken for
+/// its neighbours' doing.
+fn clearer(sure: Model, finer: Option<Model>) -> Model {
+    let least = sure.fit.likelihood + CLEAR;
+    finer.filter(|finer| finer.fit.likelihood > least).unwrap_or(sure)
 }
 
 impl Model {
