@@ -1,4 +1,5 @@
-//! How long the attribution takes, and how much memory, by the number of samples: threads that rest, on eight CPUs, sampled at 499 Hz.
+//! How long the attribution takes, and how much memory, by the number of samples: eight threads on eight CPUs and 64 on 32, that rest now and then, sampled at
+//! 499 Hz.
 //!
 //! `cargo bench -p energy-trace-attribution --bench size [-- SAMPLES…]` (default: 100,000 and 1,000,000). Links the pure packages alone. Leaves out
 //! reading a recording from its file, and how right the result is (`accuracy`).
@@ -17,24 +18,26 @@ use worlds::SECOND;
 use worlds::recording::{Recorder, record};
 
 const HZ: u64 = 499;
-/// Samples that the world gives in a second: eight threads that run about half of the time.
-const A_SECOND: u64 = 2_000;
+/// Worlds, their threads, and about how many samples each gives in a second.
+const SHAPES: [(&str, u64, u64); 2] = [("W6b", 8, 2_500), ("W6c", 64, 14_500)];
 
 fn main() {
     let asked: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let sizes = if asked.is_empty() { vec![100_000, 1_000_000] } else { asked };
-    println!("| samples | slices | readings | columns | seconds | peak memory beyond the recording, MiB |");
-    println!("|---|---|---|---|---|---|");
+    println!(
+        "| samples | threads | slices | readings | columns | seconds | samples/s | peak memory beyond the recording, MiB |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
     for samples in sizes {
-        measure(samples);
+        SHAPES.iter().for_each(|shape| measure(shape, samples));
     }
 }
 
 /// Prints a line of the table.
-fn measure(samples: u64) {
-    let Some(entry) = worlds::catalogue::all().into_iter().find(|entry| entry.name == "W6b") else { return };
+fn measure(&(name, threads, a_second): &(&str, u64, u64), samples: u64) {
+    let Some(entry) = worlds::catalogue::all().into_iter().find(|entry| entry.name == name) else { return };
     let mut world = (entry.world)(&mut Random(1));
-    world.length = samples * SECOND / A_SECOND;
+    world.length = samples * SECOND / a_second;
     let recording = record(world, Recorder::usual(HZ), 1).recording;
     // Forgets the peak of making the recording.
     if let Err(error) = std::fs::write("/proc/self/clear_refs", "5") {
@@ -48,7 +51,10 @@ fn measure(samples: u64) {
     let columns: usize = profile.certainty.domains.iter().map(|domain| domain.columns.len()).sum();
     let (samples, slices) = (recording.samples.len(), recording.slices.len());
     let memory = peak_mib().saturating_sub(before);
-    println!("| {samples} | {slices} | {readings} | {columns} | {seconds:.2} | {memory} |");
+    let rate = samples as f64 / seconds;
+    println!(
+        "| {samples} | {threads} | {slices} | {readings} | {columns} | {seconds:.2} | {rate:.0} | {memory} |"
+    );
 }
 
 /// A line of /proc/self/status in MiB; 0 where there is none.

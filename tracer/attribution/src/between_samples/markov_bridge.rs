@@ -105,32 +105,38 @@ impl Part {
     }
 }
 
-/// The parts of pieces in intervals, by interval. `pieces` are ordered by CPU and start.
+/// The parts of pieces in intervals, by interval, line and time. `pieces` are ordered by CPU and start.
 pub(crate) fn parts<'a>(
     intervals: &[EnergyInterval],
     pieces: impl Iterator<Item = &'a Piece>,
     conditions: &Conditions,
 ) -> Vec<Part> {
-    let mut parts = Vec::new();
-    let (mut cpu, mut first) = (None, 0);
+    let mut cpus: Vec<Vec<&Piece>> = vec![];
     for piece in pieces {
-        if cpu != Some(piece.cpu) {
-            (cpu, first) = (Some(piece.cpu), 0);
-        }
-        while intervals.get(first).is_some_and(|interval| interval.span.end <= piece.span.start) {
-            first += 1;
-        }
-        for (i, interval) in intervals.iter().enumerate().skip(first) {
-            if interval.span.start >= piece.span.end {
-                break;
-            }
-            if let Some(common) = interval.span.overlap(piece.span) {
-                let (shared, clock) = conditions.of_time(piece.cpu, common);
-                parts.push(Part { shared, clock, ..part(i, piece, common) });
-            }
+        match cpus.last_mut() {
+            Some(of_cpu) if of_cpu.last().is_some_and(|last| last.cpu == piece.cpu) => of_cpu.push(piece),
+            _ => cpus.push(vec![piece]),
         }
     }
-    parts.sort_by_key(|part| (part.interval, part.line, part.at));
+    let mut parts = Vec::with_capacity(cpus.iter().map(|of_cpu| of_cpu.len() + intervals.len()).sum());
+    // Of each CPU the first piece that is not over.
+    let mut next = vec![0; cpus.len()];
+    for (number, interval) in intervals.iter().enumerate() {
+        let first = parts.len();
+        for (of_cpu, next) in cpus.iter().zip(&mut next) {
+            while of_cpu.get(*next).is_some_and(|piece| piece.span.end <= interval.span.start) {
+                *next += 1;
+            }
+            let reached = of_cpu.get(*next..).unwrap_or_default();
+            for piece in reached.iter().take_while(|piece| piece.span.start < interval.span.end) {
+                if let Some(common) = interval.span.overlap(piece.span) {
+                    let (shared, clock) = conditions.of_time(piece.cpu, common);
+                    parts.push(Part { shared, clock, ..part(number, piece, common) });
+                }
+            }
+        }
+        parts[first..].sort_by_key(|part: &Part| (part.line, part.at));
+    }
     parts
 }
 
@@ -271,10 +277,12 @@ mod tests {
         Asleep, Blend, Conditions, EnergyInterval, KtimeNs, Mark, NO_GAP, NO_LINE, NOBODY, Part, Piece, Rate,
         Span, parts,
     };
+    use crate::time::owners::Segment;
     use crate::time::pieces::End;
     use crate::vectors::{Vectors, list, near};
     use energy_trace_model::ids::CpuId;
-    use energy_trace_model::units::MicroJoules;
+    use energy_trace_model::recording::Recording;
+    use energy_trace_model::units::{KiloHertz, MicroJoules};
 
     const fn awake(rate: f64) -> Rate {
         Rate { rate, asleep: Asleep::Nothing }
@@ -487,5 +495,30 @@ mod tests {
         assert_eq!((found[0].reversed, found[1].reversed), (true, false));
         assert_eq!((found[1].slept_before_ns, found[1].slept_after_ns, found[1].gap), (2, 4, 9));
         assert!((Part { weight: 0.5, ..found[1] }.seconds() - 0.007_5).abs() < 1e-12);
+    }
+
+    /// Parts know the clock of their CPU, and for how much of them the other hardware thread of its core was busy.
+    #[test]
+    fn parts_know_their_conditions() {
+        let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
+        let span = |from, until| Span { start: ms(from), end: ms(until) };
+        let (slow, fast) = (CpuId::new(0), CpuId::new(1));
+        let segments =
+            [(slow, span(0, 20)), (fast, span(5, 10))].map(|(cpu, span)| Segment { cpu, span, owner: 1 });
+        let clock = |mhz: u32| {
+            vec![(ms(1), KiloHertz::from_khz(mhz * 1_000)), (ms(6), KiloHertz::from_khz(mhz * 1_000))]
+        };
+        let recording = Recording {
+            cores: vec![vec![slow, fast]],
+            clocks: [(slow, clock(1_000)), (fast, clock(3_000))].into_iter().collect(),
+            ..Recording::default()
+        };
+        let pieces = segments.map(|segment| Piece::certain(segment.cpu, segment.span, 1));
+        let interval = EnergyInterval { span: span(0, 20), energy: MicroJoules::ZERO };
+        let found = parts(&[interval], pieces.iter(), &Conditions::of(&recording, &segments));
+        let of: Vec<_> = found.iter().map(|part| (part.ns / 1_000_000, part.clock, part.shared)).collect();
+        // The fast one idled at its first reading: 1, 1 and 3 GHz are 5 / 3 on average.
+        assert_eq!(of.iter().map(|of| (of.0, of.2)).collect::<Vec<_>>(), [(5, 1.0), (20, 0.25)]);
+        near(&[of[0].1, of[1].1], &[1.8, 0.6], 1e-12);
     }
 }

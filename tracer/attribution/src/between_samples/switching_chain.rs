@@ -11,6 +11,7 @@
 //! Leaves out the probabilities that follow (`markov_bridge`).
 
 use crate::between_samples::markov_bridge::{Asleep, Rate};
+use crate::numerics::parallel::map;
 use crate::time::pieces::{Mark, NO_LINE};
 use energy_trace_model::clock::KtimeNs;
 
@@ -42,18 +43,6 @@ pub(crate) fn probability(mix: &[(u32, f64)], column: u32) -> f64 {
     mix.binary_search_by_key(&column, |&(column, _)| column).map_or(0.0, |at| mix[at].1)
 }
 
-/// Two neighbouring samples of a line.
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    /// They show one column.
-    alike: bool,
-    /// The probability of the second one's column in the mix.
-    pi: f64,
-    /// Nanoseconds between them on the CPU, and off it.
-    awake: u64,
-    slept: u64,
-}
-
 /// The log-likelihood of pairs at each rate.
 type Likelihood = [f64; MEMORIES];
 
@@ -61,21 +50,55 @@ fn memory_ns(number: usize) -> f64 {
     LONGEST_MEMORY_NS * SHORTER.powi(i32::try_from(number).unwrap_or(0))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a time")]
-fn likelihood(pairs: &[Pair], asleep: Asleep) -> Likelihood {
-    let memories: [f64; MEMORIES] = std::array::from_fn(memory_ns);
-    let stride = pairs.len().div_ceil(MOST_PAIRS).max(1);
-    let mut sums = [0.0; MEMORIES];
-    for pair in pairs.iter().step_by(stride) {
-        let apart = pair.awake as f64 + asleep.distance(pair.slept);
-        for (sum, memory) in sums.iter_mut().zip(memories) {
-            let kept = (-apart / memory).exp();
-            let alike = if pair.alike { kept } else { 0.0 };
-            *sum += (alike + (1.0 - kept) * pair.pi).max(1e-300).ln();
+/// Two neighbouring samples of a line.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    /// They show one column.
+    alike: bool,
+    /// Nanoseconds between them on the CPU, and off it.
+    awake: u64,
+    slept: u64,
+}
+
+/// The log-likelihood of pairs at each rate while they are added up, as products: a logarithm takes as long as many of these.
+#[derive(Clone, Copy)]
+struct Sum {
+    logarithms: Likelihood,
+    product: Likelihood,
+    factors: u32,
+}
+
+impl Sum {
+    const NOTHING: Self = Self { logarithms: [0.0; MEMORIES], product: [1.0; MEMORIES], factors: 0 };
+    /// So many factors are far from the least number that there is: none is below 1e-17, as a pair is a nanosecond apart or more and its column
+    /// has a probability of 1e-6 or more.
+    const MOST_FACTORS: u32 = 16;
+
+    /// Adds a pair whose second column has the probability `pi`, where chains keep theirs with the probabilities `kept`.
+    fn add(&mut self, alike: bool, pi: f64, kept: &Likelihood) {
+        let alike = f64::from(u8::from(alike));
+        for (product, kept) in self.product.iter_mut().zip(kept) {
+            *product *= alike * kept + (1.0 - kept) * pi;
+        }
+        self.factors += 1;
+        if self.factors == Self::MOST_FACTORS {
+            *self = Self { logarithms: self.total(), ..Self::NOTHING };
         }
     }
-    sums.map(|sum| sum * stride as f64)
+
+    /// Adds a pair that no time lies between.
+    fn add_at_once(&mut self, alike: bool) {
+        let log = if alike { 0.0 } else { IMPOSSIBLE.ln() };
+        self.logarithms.iter_mut().for_each(|sum| *sum += log);
+    }
+
+    fn total(&self) -> Likelihood {
+        std::array::from_fn(|memory| self.logarithms[memory] + self.product[memory].ln())
+    }
 }
+
+/// The likelihood of what cannot be, but was seen.
+const IMPOSSIBLE: f64 = 1e-300;
 
 fn best(likelihood: &Likelihood) -> f64 {
     likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max)
@@ -122,10 +145,41 @@ struct Samples<'a> {
     whole: Mix,
 }
 
+/// How often each column comes, while it is counted.
+#[derive(Default)]
+struct Tally {
+    counts: Vec<f64>,
+    seen: Vec<u32>,
+}
+
+impl Tally {
+    fn add(&mut self, column: u32, count: f64) {
+        let place = column as usize;
+        if self.counts.len() <= place {
+            self.counts.resize(place + 1, 0.0);
+        }
+        if self.counts[place] <= 0.0 {
+            self.seen.push(column);
+        }
+        self.counts[place] += count;
+    }
+
+    /// The counts, ordered by column; makes room for others.
+    fn take(&mut self) -> Mix {
+        self.seen.sort_unstable();
+        self.seen
+            .drain(..)
+            .map(|column| (column, std::mem::take(&mut self.counts[column as usize])))
+            .collect()
+    }
+}
+
 impl<'a> Samples<'a> {
     fn new(start: KtimeNs, marks: &'a [Mark], column: &impl Fn(u32) -> u32) -> Self {
         let columns: Vec<u32> = marks.iter().map(|mark| column(mark.owner)).collect();
-        let mut whole = counts(columns.iter().copied());
+        let mut tally = Tally::default();
+        columns.iter().for_each(|column| tally.add(*column, 1.0));
+        let mut whole = tally.take();
         #[expect(clippy::cast_precision_loss, reason = "a count")]
         let all = (marks.len() as f64).max(1.0);
         whole.iter_mut().for_each(|(_, count)| *count /= all);
@@ -140,13 +194,19 @@ impl<'a> Samples<'a> {
     /// The samples of each stretch and its neighbours, by column.
     fn counts(&self, stretch_ns: u64) -> Vec<Mix> {
         let last = self.marks.last().map_or(0, |mark| self.stretch(mark, stretch_ns));
-        let mut own = vec![vec![]; last + 1];
+        let (mut own, mut tally) = (Vec::with_capacity(last + 1), Tally::default());
         for (mark, &column) in self.marks.iter().zip(&self.columns) {
-            own[self.stretch(mark, stretch_ns)].push(column);
+            let stretch = self.stretch(mark, stretch_ns);
+            while own.len() < stretch {
+                own.push(tally.take());
+            }
+            tally.add(column, 1.0);
         }
+        own.push(tally.take());
         let around = |stretch: usize| {
             let near = own.get(stretch.saturating_sub(1)..(stretch + 2).min(own.len())).unwrap_or_default();
-            counts(near.iter().flatten().copied())
+            near.iter().flatten().for_each(|&(column, count)| tally.add(column, count));
+            tally.take()
         };
         (0..=last).map(around).collect()
     }
@@ -157,35 +217,89 @@ impl<'a> Samples<'a> {
         wanted.max(whole / MOST_STRETCHES)
     }
 
-    fn fit(&self, over: (u64, f64)) -> Fitted {
-        let stretch_ns = self.stretch_ns(over.0);
-        let counts = self.counts(stretch_ns);
+    /// From one pair that is looked at to the next.
+    const fn stride(&self) -> usize {
+        let pairs = self.marks.len().saturating_sub(1);
+        if pairs > MOST_PAIRS { pairs.div_ceil(MOST_PAIRS) } else { 1 }
+    }
+
+    /// The pairs that are looked at, by the positions of their second samples.
+    fn looked_at(&self) -> impl Iterator<Item = usize> + use<> {
+        (1..self.marks.len()).step_by(self.stride())
+    }
+
+    fn pair(&self, second: usize) -> Pair {
+        let (a, b) = (&self.marks[second - 1], &self.marks[second]);
+        let awake = b.cpu_ns.saturating_sub(a.cpu_ns);
+        let slept = b.at.ns_since(a.at).saturating_sub(awake);
+        Pair { alike: self.columns[second - 1] == self.columns[second], awake, slept }
+    }
+
+    /// The probabilities of the second columns of the pairs that are looked at, in a mix.
+    fn drawn(&self, drawn: f64, stretch_ns: u64, counts: &[Mix]) -> Vec<f64> {
         let sums: Vec<f64> = counts.iter().map(|mix| mix.iter().map(|(_, count)| count).sum()).collect();
-        let pair = |(pair, columns): (&[Mark], &[u32])| {
-            let (&[a, b], &[ca, cb]) = (pair, columns) else { return None };
-            let stretch = self.stretch(&b, stretch_ns);
+        let pi = |second: usize| {
+            let (column, stretch) = (self.columns[second], self.stretch(&self.marks[second], stretch_ns));
             // Its own two samples do not testify.
-            let own = 1.0 + f64::from(u8::from(ca == cb));
-            let others = (probability(&counts[stretch], cb) - own).max(0.0);
-            let drawn = over.1 * probability(&self.whole, cb);
-            let pi = (others + drawn) / (sums[stretch] - 2.0 + over.1).max(1.0);
-            let awake = b.cpu_ns.saturating_sub(a.cpu_ns);
-            let slept = b.at.ns_since(a.at).saturating_sub(awake);
-            Some(Pair { alike: ca == cb, pi: pi.clamp(1e-6, 1.0), awake, slept })
+            let own = 1.0 + f64::from(u8::from(self.columns[second - 1] == column));
+            let others = (probability(&counts[stretch], column) - own).max(0.0);
+            let pi =
+                (others + drawn * probability(&self.whole, column)) / (sums[stretch] - 2.0 + drawn).max(1.0);
+            pi.clamp(1e-6, 1.0)
         };
-        let pairs = self.marks.windows(2).zip(self.columns.windows(2));
-        let pairs: Vec<Pair> = pairs.filter_map(pair).collect();
-        Fitted { over, stretch_ns, of_sleeper: SLEEPERS.map(|asleep| likelihood(&pairs, asleep)) }
+        self.looked_at().map(pi).collect()
+    }
+
+    /// How likely its pairs are, by what it forgets asleep, in each of several mixes: `drawn` are the probabilities of their second columns.
+    #[expect(clippy::cast_precision_loss, reason = "a time")]
+    fn likelihoods(&self, drawn: &[Vec<f64>]) -> Vec<[Likelihood; 3]> {
+        let memories: [f64; MEMORIES] = std::array::from_fn(memory_ns);
+        // Pairs without a sleep, and those with one.
+        let mut sums = vec![(Sum::NOTHING, [Sum::NOTHING; 3]); drawn.len()];
+        for (number, second) in self.looked_at().enumerate() {
+            let Pair { alike, awake, slept } = self.pair(second);
+            let sleepers = if slept == 0 { &SLEEPERS[..1] } else { &SLEEPERS[..] };
+            for (sleeper, asleep) in sleepers.iter().enumerate() {
+                let apart = awake as f64 + asleep.distance(slept);
+                let kept = memories.map(|memory| (-apart / memory).exp());
+                for ((awake, asleep), drawn) in sums.iter_mut().zip(drawn) {
+                    let sum = if slept == 0 { awake } else { &mut asleep[sleeper] };
+                    if apart > 0.0 { sum.add(alike, drawn[number], &kept) } else { sum.add_at_once(alike) }
+                }
+            }
+        }
+        let stride = self.stride() as f64;
+        let together = |one: Likelihood, other: Likelihood| -> Likelihood {
+            std::array::from_fn(|memory| (one[memory] + other[memory]) * stride)
+        };
+        let of =
+            |(awake, asleep): (Sum, [Sum; 3])| asleep.map(|asleep| together(awake.total(), asleep.total()));
+        sums.into_iter().map(of).collect()
     }
 
     /// The choice of mix under which its pairs are likeliest.
     fn likeliest(&self) -> Fitted {
-        let simplest = self.fit(MIXES[0]);
         // With one column there is nothing to choose.
-        let others = MIXES.iter().skip(1).filter(|_| self.whole.len() > 1);
-        others
-            .map(|&over| self.fit(over))
-            .fold(simplest, |best, other| if other.best() > best.best() + CLEAR { other } else { best })
+        let mixes = if self.whole.len() > 1 { &MIXES[..] } else { &MIXES[..1] };
+        let (mut drawn, mut counted) = (vec![], (0, vec![]));
+        for &(wanted, of_whole) in mixes {
+            let stretch_ns = self.stretch_ns(wanted);
+            if counted.0 != stretch_ns {
+                counted = (stretch_ns, self.counts(stretch_ns));
+            }
+            drawn.push(self.drawn(of_whole, stretch_ns, &counted.1));
+        }
+        let fitted = |(&over, of_sleeper): (&(u64, f64), [Likelihood; 3])| Fitted {
+            over,
+            stretch_ns: self.stretch_ns(over.0),
+            of_sleeper,
+        };
+        let mut all = mixes.iter().zip(self.likelihoods(&drawn)).map(fitted);
+        let clearer =
+            |best: Fitted, other: Fitted| if other.best() > best.best() + CLEAR { other } else { best };
+        let simplest = Fitted { over: MIXES[0], stretch_ns: u64::MAX, of_sleeper: [[0.0; MEMORIES]; 3] };
+        let simplest = all.next().unwrap_or(simplest);
+        all.fold(simplest, clearer)
     }
 
     /// The mix of each stretch.
@@ -200,14 +314,6 @@ impl<'a> Samples<'a> {
         };
         self.counts(fitted.stretch_ns).into_iter().map(mix).collect()
     }
-}
-
-/// How often each column comes, ordered by column.
-fn counts(columns: impl Iterator<Item = u32>) -> Mix {
-    let mut columns: Vec<u32> = columns.collect();
-    columns.sort_unstable();
-    #[expect(clippy::cast_precision_loss, reason = "a count")]
-    columns.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as f64)).collect()
 }
 
 impl Chains {
@@ -226,7 +332,7 @@ impl Chains {
             Samples::new(start, own, &column)
         };
         let samples: Vec<Samples<'_>> = (0..lines).map(of_line).collect();
-        let fitted: Vec<Fitted> = samples.iter().map(Samples::likeliest).collect();
+        let fitted = map(&samples, 20 * some.len(), Samples::likeliest);
         let together = together(&samples, &fitted);
         let mut chains = Self { start, lines: vec![], mixes: vec![] };
         for (samples, fitted) in samples.iter().zip(&fitted) {
@@ -266,6 +372,16 @@ impl Chains {
         &self.mixes
     }
 
+    /// Number of lines.
+    pub(crate) const fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The columns of a line: those of each of its mixes.
+    pub(crate) fn columns_of(&self, line: usize) -> &[(u32, f64)] {
+        self.mix(self.lines.get(line).filter(|line| line.count > 0).map(|line| line.first))
+    }
+
     /// How many samples a line has.
     pub(crate) fn samples(&self, line: usize) -> f64 {
         self.lines.get(line).map_or(0.0, |line| line.samples)
@@ -303,8 +419,8 @@ fn rate_of(fitted: &Fitted, together: &[Likelihood; 3]) -> Rate {
 #[cfg(test)]
 mod tests {
     use super::{
-        Asleep, Chains, Fitted, MEMORIES, MIXES, Mark, NO_LINE, Pair, Samples, likelihood, memory_ns,
-        probability, rate_of, together,
+        Asleep, Chains, Fitted, MEMORIES, MIXES, Mark, NO_LINE, Samples, memory_ns, probability, rate_of,
+        together,
     };
     use energy_trace_model::clock::KtimeNs;
 
@@ -346,26 +462,44 @@ mod tests {
         assert_eq!(chains.mix(None), []);
     }
 
-    fn pair(alike: bool, pi: f64, awake: u64, slept: u64) -> Pair {
-        Pair { alike, pi, awake, slept }
+    /// Samples so far apart awake and asleep, each in the column of the one before or in another.
+    fn apart(pairs: &[(bool, u64, u64)]) -> Vec<Mark> {
+        let mut marks = vec![Mark { line: 0, at: KtimeNs::default(), cpu_ns: 0, owner: 0 }];
+        for &(alike, awake, slept) in pairs {
+            let last = marks[marks.len() - 1];
+            let at = KtimeNs::from_ns(last.at.as_ns() + awake + slept);
+            marks.push(Mark {
+                at,
+                cpu_ns: last.cpu_ns + awake,
+                owner: last.owner ^ u32::from(!alike),
+                ..last
+            });
+        }
+        marks
     }
 
     /// ln (e^(−t/τ) [alike] + (1 − e^(−t/τ)) π) by hand, for a distance of one memory, awake and asleep; memories are two thirds of each other.
     #[test]
     fn likelihood_by_hand() {
         let (kept, awake) = ((-1.0_f64).exp(), 30_000_000_000);
-        let of = |pairs: &[Pair], asleep| likelihood(pairs, asleep)[0];
+        let of = |pairs: &[(bool, u64, u64)], drawn: Vec<f64>| {
+            let marks = apart(pairs);
+            Samples::new(KtimeNs::default(), &marks, &|owner| owner).likelihoods(&[drawn])[0]
+        };
         let (alike, unlike) = ((kept + (1.0 - kept) * 0.3).ln(), ((1.0 - kept) * 0.2).ln());
-        let pairs = [pair(true, 0.3, awake, 0), pair(false, 0.2, awake, 0)];
-        assert!((of(&pairs, Asleep::Nothing) - alike - unlike).abs() < 1e-12);
-        let slept = [pair(true, 0.3, awake / 3, awake / 3 * 2)];
-        assert!((of(&slept, Asleep::AsAwake) - alike).abs() < 1e-9);
-        assert!((of(&slept, Asleep::All) - 0.3_f64.ln()).abs() < 1e-9);
-        let short = [pair(true, 0.3, 20_000_000_000, 0)];
-        assert!((likelihood(&short, Asleep::Nothing)[1] - alike).abs() < 1e-9);
+        let pairs = of(&[(true, awake, 0), (false, awake, 0)], vec![0.3, 0.2]);
+        assert!(pairs.iter().all(|of| (of[0] - alike - unlike).abs() < 1e-12));
+        let slept = of(&[(true, awake / 3, awake / 3 * 2)], vec![0.3]);
+        assert!((slept[1][0] - alike).abs() < 1e-9);
+        assert!((slept[2][0] - 0.3_f64.ln()).abs() < 1e-9);
+        let short = of(&[(true, 20_000_000_000, 0)], vec![0.3]);
+        assert!((short[0][1] - alike).abs() < 1e-9);
         // Of more pairs than are looked at, some stand for all.
-        let many = vec![pair(true, 0.3, awake, 0); 50_000];
-        assert!((of(&many, Asleep::Nothing) / alike / 50_000.0 - 1.0).abs() < 1e-3);
+        let many = of(&vec![(true, awake, 0); 50_000], vec![0.3; 50_000]);
+        assert!((many[0][0] / alike / 50_000.0 - 1.0).abs() < 1e-3);
+        // What no time lies between cannot differ.
+        let at_once = of(&[(true, 0, 0), (false, 0, 0), (true, awake, 0)], vec![0.3; 3]);
+        assert!((at_once[0][0] - 1e-300_f64.ln() - alike).abs() < 1e-9);
     }
 
     /// Four samples a second apart, in columns 0, 0, 1, 0; each pair is judged without itself, drawn to the whole run's mix by three samples:
@@ -380,7 +514,9 @@ mod tests {
         };
         let marks = [mark(0, 0), mark(1, 0), mark(2, 1), mark(3, 0)];
         let samples = Samples::new(KtimeNs::default(), &marks, &|owner| owner);
-        let fitted = samples.fit(MIXES[0]);
+        let drawn = samples.drawn(MIXES[0].1, u64::MAX, &samples.counts(u64::MAX));
+        let of_sleeper = samples.likelihoods(&[drawn])[0];
+        let fitted = Fitted { over: MIXES[0], stretch_ns: u64::MAX, of_sleeper };
         let expected = 0.65_f64.ln() + 0.15_f64.ln() + 0.85_f64.ln();
         assert!((fitted.of_sleeper[0][MEMORIES - 1] - expected).abs() < 1e-9);
         let mix = &samples.mixes(&fitted)[0];
@@ -421,7 +557,7 @@ mod tests {
             line,
             at: KtimeNs::from_ns(i * 1_000_000),
             cpu_ns: i * 1_000_000,
-            owner: u32::from(i % 2 == 0),
+            owner: u32::from(i & 1 == 0),
         };
         let marks: Vec<Mark> = (0..31).map(|i| mark(0, i)).chain((0..31).map(|i| mark(1, i))).collect();
         let of = |line: u32| {
@@ -429,10 +565,10 @@ mod tests {
             Samples::new(KtimeNs::default(), own, &|owner| owner)
         };
         let samples = [of(0), of(1)];
-        let fitted = [samples[0].fit(MIXES[0]), samples[1].fit(MIXES[0])];
+        let fitted = [samples[0].likeliest(), samples[1].likeliest()];
         let found = together(&samples, &fitted);
-        for sleeper in 0..3 {
-            assert!((found[sleeper][3] - fitted[0].of_sleeper[sleeper][3]).abs() < 1e-9);
+        for (found, alone) in found.iter().zip(&fitted[0].of_sleeper) {
+            assert!((found[3] - alone[3]).abs() < 1e-9);
         }
         let alone = together(&samples[..1], &fitted[..1]);
         assert!((alone[0][3] - fitted[0].of_sleeper[0][3]).abs() < 1e-9, "thirty pairs count as they are");

@@ -139,7 +139,11 @@ fn unit(direction: DVector<f64>) -> DVector<f64> {
 mod tests {
     use super::super::batches::{Batch, Stretch};
     use super::super::features::Cell;
-    use super::{Batches, Coarse, END_SD, FeatureErrors, Meter, NormalEquations, Window, errors_of};
+    use super::{
+        BRIDGE, Batches, Coarse, DMatrix, DVector, END_SD, FeatureErrors, Meter, NormalEquations, Window,
+        errors_of,
+    };
+    use crate::vectors::{Vectors, near};
 
     /// Two columns share the time around both ends of a window, a quarter and three: by the formula at the head, r (1 − r) stretch piece / 6 + (σ r)²
     /// at each end.
@@ -214,5 +218,40 @@ mod tests {
         let held = grain.solve(&normal, 1e-3);
         assert!((loose[1] - 1.0).abs() > 0.5, "{loose:?}");
         assert!((held[1] - 1.0).abs() < 0.2 && (held[0] - 1.0).abs() < 0.05, "{held:?}");
+    }
+
+    /// What is seen in spite of errors, what is left of the equations, and what errors make of that (NumPy's eigenvectors); and the same for columns that
+    /// are multiplied.
+    #[test]
+    fn as_numpy() {
+        let vectors = Vectors::of("gpu_errors");
+        let (gram, errors) = (vectors.matrix("gram"), vectors.list("errors"));
+        let target = DVector::from_vec(vectors.list("target"));
+        let normal = NormalEquations { gram: gram.clone(), target };
+        let found = FeatureErrors::new(&normal, vectors.number("windows") as usize, &errors);
+        let mut clean = normal.clone();
+        found.clean(&mut clean);
+        near(clean.gram.as_slice(), vectors.matrix("clean").as_slice(), 1e-8);
+        near(clean.target.as_slice(), &vectors.list("cleaned"), 1e-8);
+        near(found.blurred(7.0).as_slice(), vectors.matrix("blurred").as_slice(), 1e-8);
+        let unseen = vectors.table("unseen");
+        assert_eq!(found.unseen.len(), unseen.len());
+        let along: f64 = found.unseen[0].iter().zip(&unseen[0]).map(|(a, b)| a * b).sum();
+        assert!((along.abs() - 1.0).abs() < 1e-8, "{:?}", found.unseen);
+        let by = [2.0, 0.1, 5.0];
+        let scaled = DMatrix::from_fn(3, 3, |i, j| gram[(i, j)] * by[i] * by[j]);
+        let of_scaled: Vec<f64> = errors.iter().zip(by).map(|(error, by)| error * by * by).collect();
+        let normal = NormalEquations { gram: scaled, target: normal.target };
+        let again = FeatureErrors::new(&normal, vectors.number("windows") as usize, &of_scaled);
+        let scaled = found.scaled(&by);
+        near(scaled.keep.as_slice(), again.keep.as_slice(), 1e-6);
+        near(scaled.errors.as_slice(), again.errors.as_slice(), 1e-9);
+        assert!((scaled.unseen[0].dot(&again.unseen[0]).abs() - 1.0).abs() < 1e-6);
+    }
+
+    /// The mean of f (1 − f), by SciPy.
+    #[test]
+    fn of_a_bridge() {
+        assert!((BRIDGE - Vectors::of("constants").number("bridge")).abs() < 1e-12);
     }
 }

@@ -91,4 +91,17 @@ mod tests {
         let apart: Vec<Window> = (0..24).map(|i| Window { joules: f64::from(i * i), ..window(i) }).collect();
         assert_eq!(found(&apart), None, "no power that they agree on");
     }
+
+    /// Powers within 15 % of the lowest tenth agree, however far apart they are in watts: of six windows of 80 W and eight of 88 W the middle is 88.
+    #[test]
+    fn agreement_goes_by_parts() {
+        let batches = Batches::new(vec![work(0.0, 1.0), work(9.0, 10.0)]);
+        let open = batches.extent().unwrap();
+        let window = |i: u32| {
+            let (from, watts) = (2.0 + f64::from(i) / 4.0, if i < 6 { 80.0 } else { 88.0 });
+            Window { time: Stretch { from, until: from + 0.25 }, ticks: 1, joules: watts * 0.25 }
+        };
+        let windows: Vec<Window> = (0..14).map(window).collect();
+        assert_eq!(watts_between(&windows, &batches, Meter::PROMPT, open), Some(88.0));
+    }
 }

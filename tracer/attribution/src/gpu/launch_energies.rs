@@ -309,6 +309,7 @@ fn predicted(row: &[f64], parts: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{FOLD_BLOCK, HUBER, MEDIAN_ABSOLUTE, Problem, clearly_positive, fit, over_time};
+    use crate::vectors::Vectors;
 
     fn problem(columns: usize, rows: Vec<f64>, joules: Vec<f64>) -> Problem {
         Problem { columns, joules, rows, belief: 5.0, together: 0, grain: None }
@@ -398,5 +399,11 @@ mod tests {
         assert!((pieces[0].1[0] - 1.5).abs() < 0.02 && (pieces[1].1[0] - 1.65).abs() < 0.02, "{pieces:?}");
         let steady = noisy(two(windows, |_| [1.5, 0.5]));
         assert_eq!(over_time(&steady, &fit(&steady)).len(), 1);
+    }
+
+    /// The median of the absolute value of a normal variable, by SciPy.
+    #[test]
+    fn median_of_errors() {
+        assert!((MEDIAN_ABSOLUTE - Vectors::of("constants").number("median_absolute")).abs() < 5e-5);
     }
 }

@@ -195,7 +195,7 @@ pub(super) fn units_of(windows: &[Window], batches: &Batches, meter: Meter, colu
 
 #[cfg(test)]
 mod tests {
-    use super::{Step, steps_of};
+    use super::{Meter, Step, Stretch, Window, line, looks_of, period_of, steps_of, windows_of};
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::units::MicroJoules;
@@ -232,5 +232,58 @@ mod tests {
         let ticks: Vec<u32> =
             steps_of(&intervals, KtimeNs::from_ns(0)).iter().map(|step| step.ticks).collect();
         assert_eq!(ticks[2..8], [1, 2, 1, 2, 1, 2], "{ticks:?}");
+    }
+
+    /// A meter that is 30 ms late and looks at the last quarter of a step of 100 ms; and one that says the mean of a second.
+    #[test]
+    fn looks() {
+        let close = |found: Stretch, from: f64, until: f64| {
+            assert!((found.from - from).abs() < 1e-12 && (found.until - until).abs() < 1e-12, "{found:?}");
+        };
+        let window = Stretch { from: 1.0, until: 1.1 };
+        let part = Meter { late: 0.03, duty: 0.25, mean: 0.0 };
+        let mean = Meter { mean: 1.0, ..part };
+        close(part.looked(window), 1.045, 1.07);
+        close(mean.looked(window), 0.07, 1.07);
+        assert_eq!((part.counted(0.1), mean.counted(0.1), Meter::PROMPT.counted(0.1)), (4.0, 0.1, 1.0));
+        let two = Window { time: Stretch { from: 1.0, until: 1.2 }, ticks: 2, joules: 0.0 };
+        let found: Vec<(Stretch, f64)> = looks_of(&two, part).collect();
+        close(found[0].0, 1.045, 1.07);
+        close(found[1].0, 1.145, 1.17);
+        assert_eq!((found.len(), found[0].1), (2, 4.0));
+        let prompt: Vec<(Stretch, f64)> = looks_of(&two, Meter::PROMPT).collect();
+        close(prompt[0].0, 1.0, 1.2);
+        assert_eq!((prompt.len(), prompt[0].1), (1, 1.0));
+    }
+
+    /// Steps of 40 ms are put together by threes; a gap and a long step are not.
+    #[test]
+    fn short_steps_are_put_together() {
+        let step = |from: f64, until: f64| Step { time: Stretch { from, until }, ticks: 1 };
+        let steps = [
+            step(0.0, 0.04),
+            step(0.04, 0.08),
+            step(0.08, 0.12),
+            step(0.12, 0.16),
+            step(0.5, 0.6),
+            step(0.6, 0.7),
+        ];
+        let found = windows_of(&steps, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let of: Vec<_> = found.iter().map(|window| (window.ticks, window.joules)).collect();
+        assert_eq!(of, [(3, 6.0), (1, 4.0), (1, 5.0), (1, 6.0)]);
+    }
+
+    /// Least squares of three points by hand; points above each other have no slope. A period in spite of phases, and none where times are random.
+    #[test]
+    fn lines_and_periods() {
+        let (zero, slope) = line(&[0.0, 1.0, 2.0], &[1.0, 3.0, 4.0]);
+        assert!((zero - 7.0 / 6.0).abs() < 1e-12 && (slope - 1.5).abs() < 1e-12);
+        assert_eq!(line(&[2.0, 2.0], &[1.0, 3.0]), (2.0, 0.0));
+        let at = |late: fn(u32) -> u32| -> Vec<f64> {
+            (0..100).map(|i| 0.1 * f64::from(i) + 1e-3 * f64::from(late(i))).collect()
+        };
+        let found = period_of(&at(|i| i * 7 % 20), 0.095).unwrap();
+        assert!((found - 0.1).abs() < 5e-4, "{found}");
+        assert_eq!(period_of(&at(|i| i * i * 37 % 101), 0.09), None);
     }
 }

@@ -15,8 +15,8 @@
 
 use super::batches::{Batch, Stretch};
 use super::constants::{DRAWS, DURATION_SD, EPOCH_SD, FEWEST_EPOCHS, GOOD_DURATIONS, TELLING, WAITED};
+use super::resampling::Xorshift;
 use crate::numerics::normal_equations::NormalEquations;
-use crate::uncertainty::resampling::Xorshift;
 
 /// Launches between the ends of two waits.
 #[derive(Debug)]

@@ -10,12 +10,12 @@
 use super::constants::{
     AGAINST, BOOTSTRAP_STEP, IDENTIFIED, IDENTIFIED_BY_TIME, LEAST_HELD, PARALLEL, REACH, TIME_SD,
 };
+use super::derivative;
 use super::launch_energies::{Fit, Problem};
+use super::resampling::{add_square, resampled};
 use super::split::Total;
 use crate::numerics::normal_equations::NormalEquations;
-use crate::uncertainty::derivative;
 use crate::uncertainty::propagation::OwnerCertainty;
-use crate::uncertainty::resampling::{add_square, resampled};
 use energy_trace_model::profile::certainty::Column;
 use nalgebra::DMatrix;
 
@@ -185,7 +185,11 @@ fn groups_of(
 
 #[cfg(test)]
 mod tests {
-    use super::{DMatrix, TIME_SD, add_blur, groups_of, predicted};
+    use super::{
+        Certain, DMatrix, Fit, IDENTIFIED_BY_TIME, Problem, TIME_SD, Total, add_blur, covariance, groups_of,
+        predicted, uncertainty,
+    };
+    use crate::vectors::{Vectors, near};
 
     /// Columns whose errors go against each other share a group if both are unsure, and so does one whose rows are parallel to one of theirs.
     #[test]
@@ -214,5 +218,66 @@ mod tests {
         let mut covariance = [1.0; 4];
         add_blur(&mut covariance, &DMatrix::from_row_slice(2, 2, &[1.0, 2.0, 0.0, 3.0]));
         assert_eq!(covariance, [6.0, 7.0, 7.0, 10.0]);
+    }
+
+    fn problem(vectors: &Vectors) -> (Problem, Fit) {
+        let problem = Problem {
+            columns: 3,
+            joules: vectors.list("joules"),
+            rows: vectors.table("rows").concat(),
+            belief: vectors.number("belief"),
+            together: 0,
+            grain: None,
+        };
+        (problem, Fit { parts: vectors.list("parts"), noise: 1.0, trust: vectors.list("trust") })
+    }
+
+    /// What the belief pulls, A⁻¹ Λ A⁻¹ (NumPy), where there are too few windows to draw from; and the relative covariance of energies by it.
+    #[test]
+    fn pull_of_the_belief() {
+        let vectors = Vectors::of("gpu_covariance");
+        let (problem, fit) = problem(&vectors);
+        near(&covariance(&problem, &fit), vectors.matrix("pull").as_slice(), 1e-8);
+        let certain = Certain { believed: true, timed: true };
+        let found = uncertainty(&problem, &fit, &[], certain, Total::Counted);
+        near(&found.relative, vectors.matrix("relative").as_slice(), 1e-6);
+        // Half the square of what another order of launches gives the first part.
+        let others = [(0.5, vec![fit.parts[0] + 0.2, fit.parts[1], fit.parts[2]])];
+        let wider = uncertainty(&problem, &fit, &others, certain, Total::Predicted);
+        let part = |at: usize| fit.parts[at / 3] * fit.parts[at % 3];
+        let pull = vectors.matrix("pull");
+        let first = (pull[(0, 0)] + 0.02) / part(0) + TIME_SD * TIME_SD;
+        assert!((wider.relative[0] / first - 1.0).abs() < 1e-9, "{:?}", wider.relative);
+        assert!((wider.relative[1] - pull[(0, 1)] / part(1)).abs() < 1e-9);
+    }
+
+    /// Bounds reach three standard deviations and no further than all there is; where nothing is believed nothing is identified; one column has all.
+    #[test]
+    fn bounds_of_columns() {
+        let vectors = Vectors::of("gpu_covariance");
+        let (problem, fit) = problem(&vectors);
+        let of = |believed, timed| {
+            uncertainty(&problem, &fit, &[], Certain { believed, timed }, Total::Counted).columns
+        };
+        let pull = vectors.matrix("pull");
+        let energies = vectors.list("energies");
+        for (c, column) in of(true, true).iter().enumerate() {
+            let sd = pull[(c, c)].sqrt() / fit.parts[c];
+            assert_eq!(column.identified, sd <= IDENTIFIED_BY_TIME);
+            let most = energies.iter().sum::<f64>() / energies[c];
+            near(
+                &[column.bounds.0, column.bounds.1],
+                &[(1.0 - 3.0 * sd).max(0.0), (1.0 + 3.0 * sd).min(most)],
+                1e-8,
+            );
+        }
+        assert!(of(false, true).iter().all(|column| !column.identified && column.bounds.0 == 0.0));
+        let alone = Problem { columns: 1, rows: vec![1.0; 12], ..problem };
+        let fit = Fit { parts: vec![1.0], ..fit };
+        let of = |believed| {
+            uncertainty(&alone, &fit, &[], Certain { believed, timed: false }, Total::Counted).columns[0]
+        };
+        assert_eq!((of(true).identified, of(true).bounds), (true, (1.0, 1.0)));
+        assert_eq!((of(false).identified, of(false).bounds), (false, (0.0, 1.0)));
     }
 }

@@ -7,7 +7,7 @@ use super::metered::Metered;
 use crate::power_model::columns::Columns;
 use crate::power_model::counter_delay::{Aligned, learn_beside, learn_with_delay};
 use crate::power_model::evidence::Evidence;
-use crate::power_model::learn::{PowerModel, learn};
+use crate::power_model::learn::{PowerModel, learn_again};
 use crate::power_model::uncore::{Activity, activity, calibrate, take};
 use crate::time::contention::Contention;
 use energy_trace_model::recording::record::{Domain, Origin};
@@ -91,7 +91,8 @@ impl<'a> Powers<'a> {
             return calibrate(model, active, accounting);
         }
         let still = Aligned { lag_ns: 0, ..self.aligned.clone() };
-        let plain = learn(&Evidence { drifting: false, ..self.unaligned().aligned(&still) });
+        let plain =
+            learn_again(Some(model), &Evidence { drifting: false, ..self.unaligned().aligned(&still) });
         calibrate(plain.model()?, active, accounting)
     }
 

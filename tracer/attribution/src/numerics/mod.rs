@@ -1,3 +1,4 @@
 //! Linear algebra and statistics that several rooms share. Knows nothing of energy or time.
 
 pub(crate) mod normal_equations;
+pub(crate) mod parallel;

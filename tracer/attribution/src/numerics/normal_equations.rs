@@ -44,6 +44,32 @@ impl NormalEquations {
         }
     }
 
+    /// The sums of many observations: what each has of some unknowns, in their order; its value; and its weight.
+    pub(crate) fn of_rows<'a>(
+        size: usize,
+        rows: impl Iterator<Item = (&'a [(usize, f64)], f64, f64)>,
+    ) -> Self {
+        let mut sums = Self::new(size);
+        let mut dense = vec![0.0; size];
+        for (row, value, weight) in rows {
+            row.iter().for_each(|&(i, x)| dense[i] = x);
+            for (at, &(i, x)) in row.iter().enumerate() {
+                let scaled = weight * x;
+                sums.target[i] += scaled * value;
+                let below = &mut sums.gram.column_mut(i);
+                if 2 * row.len() > size {
+                    let below = below.iter_mut().zip(&dense).skip(i);
+                    below.for_each(|(sum, other)| *sum += scaled * other);
+                } else {
+                    row[at..].iter().for_each(|&(j, other)| below[j] += scaled * other);
+                }
+            }
+            row.iter().for_each(|&(i, _)| dense[i] = 0.0);
+        }
+        sums.gram.fill_upper_triangle_with_lower_triangle();
+        sums
+    }
+
     /// Adds one observation: what it has of each unknown.
     pub(crate) fn add_dense_row(&mut self, row: &[f64], value: f64, weight: f64) {
         for (i, x) in row.iter().enumerate().filter(|(_, x)| **x != 0.0) {
@@ -219,6 +245,18 @@ mod tests {
         (0..5).for_each(|i| each.add_prior_of(i, 2.0, 3.0));
         assert_eq!(all, each);
         assert_eq!((all.gram[(2, 2)], all.target[2]), (16.0, 26.0));
+    }
+
+    /// Many rows at once are the same as one after the other, be they full or nearly empty.
+    #[test]
+    fn many_rows() {
+        let full: Vec<(usize, f64)> = (0..5).map(|i| (i, 1.5 - i as f64)).collect();
+        let rows = [(&full[..], 3.0, 0.5), (&full[1..3], -1.0, 2.0), (&full[4..], 7.0, 1.0)];
+        let mut sums = NormalEquations::new(5);
+        rows.iter().for_each(|(row, value, weight)| sums.add_row(row, *value, *weight));
+        let found = NormalEquations::of_rows(5, rows.into_iter());
+        near(found.target.as_slice(), sums.target.as_slice(), 1e-12);
+        near(found.gram.as_slice(), sums.gram.as_slice(), 1e-12);
     }
 
     /// Values and vectors of a matrix make it again, and vectors stand at right angles; what is no number has none.

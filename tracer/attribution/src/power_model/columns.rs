@@ -20,8 +20,8 @@ use crate::time::pieces::NOBODY;
 /// Paths with less than this part of the domain's time have no power of their own: 200 columns at most.
 const SMALLEST_PART: f64 = 0.005;
 /// Least correlation of the seconds that odd and even samples show; and the least where it makes energies clearly likelier (`learn`).
-pub(crate) const RELIABLE: f64 = 0.5;
-pub(crate) const HARDLY_RELIABLE: f64 = 0.4;
+const RELIABLE: f64 = 0.5;
+const HARDLY_RELIABLE: f64 = 0.4;
 /// Reliability is asked of windows, and of so many together: slow changes show only there.
 const TOGETHER: u32 = 8;
 
@@ -139,8 +139,8 @@ impl Columns {
         self.part = part;
     }
 
-    /// Of a domain, from the parts of its time, ordered by interval; `reliable` is the least correlation.
-    pub(crate) fn of(tree: &PathTree, parts: &[Part], windows: &Windows, reliable: f64) -> Self {
+    /// Of a domain, from the parts of its time, ordered by interval; and finer ones, of which samples hardly show some.
+    pub(crate) fn of(tree: &PathTree, parts: &[Part], windows: &Windows) -> (Self, Self) {
         let mut pools = vec![Pool::default(); tree.len()];
         let mut seconds = 0.0;
         for part in parts {
@@ -152,7 +152,8 @@ impl Columns {
             pools[odd as usize].add(window, time, 0.0);
             pools[even as usize].add(window, 0.0, time);
         }
-        Self::pooled(tree, pools, seconds, reliable)
+        let finer = Self::pooled(tree, pools.clone(), seconds, HARDLY_RELIABLE);
+        (Self::pooled(tree, pools, seconds, RELIABLE), finer)
     }
 
     fn pooled(tree: &PathTree, mut pools: Vec<Pool>, seconds: f64, reliable: f64) -> Self {
@@ -231,6 +232,11 @@ impl Columns {
     /// Number of columns.
     pub(crate) const fn len(&self) -> usize {
         self.paths.len()
+    }
+
+    /// Whether each path has the same column.
+    pub(crate) fn are_of_the_same_paths(&self, other: &Self) -> bool {
+        self.of_path == other.of_path
     }
 
     /// The column of a path.
@@ -417,11 +423,11 @@ mod tests {
     /// From parts of the time: two functions that take turns by windows are two columns, half of the time each.
     #[test]
     fn from_parts() {
-        let row = |k: u32| if k % 2 == 0 { vec![10.0, 0.0] } else { vec![0.0, 10.0] };
+        let row = |k: u32| if k & 1 == 0 { vec![10.0, 0.0] } else { vec![0.0, 10.0] };
         let toy = Toy::new(20.0, &(0..40).map(row).collect::<Vec<_>>(), &[0.1; 40], 0.0);
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
         let parts: Vec<Part> = toy.parts.iter().filter(|part| part.ns > 0).copied().collect();
-        let columns = Columns::of(&toy.tree, &parts, &windows, RELIABLE);
+        let (columns, _) = Columns::of(&toy.tree, &parts, &windows);
         assert_eq!((columns.paths.as_slice(), columns.len()), (&[3, 2][..], 2));
         assert!(columns.seconds.iter().all(|seconds| (seconds - 0.2).abs() < 1e-9), "{columns:?}");
     }

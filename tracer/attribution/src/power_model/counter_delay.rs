@@ -12,7 +12,7 @@
 
 use crate::between_samples::markov_bridge::{Part, parts};
 use crate::power_model::evidence::Evidence;
-use crate::power_model::learn::{Model, PowerModel, learn};
+use crate::power_model::learn::{Model, PowerModel, learn, learn_again};
 use crate::time::conditions::Conditions;
 use crate::time::contention::Contention;
 use crate::time::dvfs;
@@ -91,7 +91,7 @@ pub(crate) fn learn_beside(
         part.beside = contention.beside(Span { start, end: part.at + half });
     }
     aligned.crowded = true;
-    let power_model = learn(&with.aligned(&aligned));
+    let power_model = learn_again(Some(alone), &with.aligned(&aligned));
     let clearer =
         power_model.model().is_some_and(|model| model.fit.likelihood > alone.fit.likelihood + CLEAR_BESIDE);
     clearer.then_some((aligned, power_model))
@@ -128,33 +128,37 @@ pub(crate) fn learn_with_delay<'p>(
     let Some(model) = power_model.model() else { return (usual, power_model) };
     let likelihood = |aligned: Aligned| (model.likelihood(&with.aligned(&aligned)), aligned);
     let better = |now: (f64, Aligned), then: (f64, Aligned)| if then.0 > now.0 { then } else { now };
-    let is_shared = usual.eta.is_some();
-    let exponent = usual.exponent.and_then(|_| exponent_of(&usual, model, with));
-    let mut changed = exponent.is_some();
-    let exponent = exponent.or(usual.exponent);
-    let aligned = |delay_ns, eta| aligned(delay_ns).weighed(eta, exponent);
-    let eta = usual.eta;
-    let mut best = likelihood(usual.weighed(eta, exponent));
-    let mut choose = |others: Vec<Aligned>| {
-        let others = others.into_iter().map(likelihood).reduce(better);
+    let (is_shared, eta) = (usual.eta.is_some(), usual.eta);
+    let found = usual.exponent.and_then(|_| exponent_of(&usual, model, with));
+    let mut changed = found.is_some();
+    let mut best = match found {
+        Some(_) => likelihood(usual.weighed(eta, found)),
+        None => (model.steady_likelihood, usual),
+    };
+    let exponent = best.1.exponent;
+    // One after the other: each holds all parts.
+    let mut choose = |best: &mut (f64, Aligned), others: &mut dyn Iterator<Item = Aligned>| {
+        let others = others.map(likelihood).reduce(better);
         if let Some(other) = others.filter(|other| other.0 > best.0 + CLEAR) {
-            (best, changed) = (other, true);
+            (*best, changed) = (other, true);
         }
-        best.1.eta
     };
     let etas = POSSIBLE.iter().filter(|_| is_shared);
-    let eta = choose(etas.map(|eta| aligned(0, Some(*eta))).collect());
-    choose(DELAYS_NS.map(|ns| aligned(ns, eta)).into());
-    for lag_ns in LAGS_NS {
-        let (now, lagged) = likelihood(Aligned { lag_ns, ..best.1.clone() });
+    let now = if is_shared { best.1.clone() } else { Aligned::default() };
+    choose(&mut best, &mut etas.map(|eta| now.clone().weighed(Some(*eta), exponent)));
+    drop(now);
+    let eta = best.1.eta;
+    choose(&mut best, &mut DELAYS_NS.into_iter().map(|ns| aligned(ns).weighed(eta, exponent)));
+    let lagging = model.likelihoods(&with.aligned(&best.1), &LAGS_NS);
+    for (lag_ns, now) in LAGS_NS.into_iter().zip(lagging) {
         let price = if best.1.lag_ns == 0 { CLEAR_LAG } else { 0.0 };
         if now > best.0 + price {
-            (best, changed) = ((now, lagged), true);
+            (best.0, best.1.lag_ns, changed) = (now, lag_ns, true);
         } else if best.1.lag_ns > 0 {
             break;
         }
     }
-    let power_model = if changed { learn(&with.aligned(&best.1)) } else { power_model };
+    let power_model = if changed { learn_again(Some(model), &with.aligned(&best.1)) } else { power_model };
     (best.1, power_model)
 }
 

@@ -6,14 +6,20 @@
 use crate::between_samples::expected_time::{Share, Times, moments};
 use crate::between_samples::markov_bridge::{Blend, Part};
 use crate::between_samples::switching_chain::Chains;
+use crate::numerics::parallel::map;
+use crate::time::pieces::Mark;
 use crate::timeline::EnergyInterval;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroJoules;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Seconds that are left of a lag and make no difference.
 const LEAST_LATER: f64 = 1e-7;
 /// Shorter intervals are put together.
 const SHORTEST_NS: u64 = 15_000_000;
+/// Windows that are looked at by one thread at once.
+const STRETCH: usize = 128;
 
 /// The windows of a domain, without times.
 #[derive(Clone, Debug, Default)]
@@ -76,17 +82,20 @@ impl Windows {
         shown_later(lag_ns, part.ns as f64, after as f64)
     }
 
-    /// Shows in a window what those before it have left.
-    fn show_later(&self, window: usize, sums: &mut Sums) {
+    /// What of the energy that was left at the end of the window before, a lag leaves at the beginning and at the end of a window.
+    fn left(&self, window: usize, lag_ns: f64) -> (f64, f64) {
         let end = |window: Option<usize>| window.and_then(|window| self.ends.get(window)).copied();
-        if let Some((end, before)) = end(Some(window)).zip(end(window.checked_sub(1))) {
-            sums.show_later(self.ns[window] as f64, end.ns_since(before) as f64);
-        }
+        let Some((end, before)) = end(Some(window)).zip(end(window.checked_sub(1))) else {
+            return (0.0, 0.0);
+        };
+        let (ns, since) = (self.ns[window] as f64, end.ns_since(before) as f64);
+        let begin = (-(since - ns).max(0.0) / lag_ns).exp();
+        (begin, begin * (-ns / lag_ns).exp())
     }
 
     /// Neighbouring windows that are so long together, as ranges.
-    pub(crate) fn blocks(&self, block_ns: u64) -> Vec<std::ops::Range<usize>> {
-        let mut blocks: Vec<std::ops::Range<usize>> = vec![];
+    pub(crate) fn blocks(&self, block_ns: u64) -> Vec<Range<usize>> {
+        let mut blocks: Vec<Range<usize>> = vec![];
         let mut filled = u64::MAX;
         for (window, ns) in self.ns.iter().enumerate() {
             match blocks.last_mut() {
@@ -127,22 +136,10 @@ pub(crate) struct Design {
     /// Where each window's entries begin, and behind them their number.
     starts: Vec<usize>,
     entries: Vec<(usize, f64)>,
-    doubts: Vec<Doubt>,
+    /// Of each stretch of windows.
+    doubts: Arc<Vec<Vec<Doubt>>>,
     /// How much more than its average all power was in each window (`drift`); already in the seconds.
     pub(crate) drift: Vec<f64>,
-}
-
-/// One window's seconds while they are summed up.
-struct Sums {
-    seconds: Vec<f64>,
-    touched: Vec<u32>,
-    /// Number of call paths with a column: columns beside busy CPUs come behind them.
-    paths: u32,
-    /// Seconds that came of each mix, alone and beside busy CPUs.
-    mixes: Vec<(usize, f64, f64)>,
-    /// Parts of each column's and each mix's seconds that a counter with a lag shows later.
-    lag_ns: f64,
-    later: Vec<(u32, f64)>,
 }
 
 /// What of a stretch's energy a first-order lag shows after `after_ns` behind its end: τ (e^(−after / τ) − e^(−(after + ns) / τ)) / ns.
@@ -154,92 +151,197 @@ fn shown_later(lag_ns: f64, ns: f64, after_ns: f64) -> f64 {
     }
 }
 
+/// One window's seconds while they are summed up.
+struct Sums {
+    seconds: Vec<f64>,
+    /// Number of call paths with a column: columns beside busy CPUs come behind them.
+    paths: usize,
+    /// Seconds that came of mixes, alone and beside busy CPUs.
+    mixes: Vec<(usize, f64, f64)>,
+}
+
 impl Sums {
-    fn add(&mut self, column: u32, seconds: f64) {
-        if seconds <= 0.0 {
-            return;
+    fn add(&mut self, column: usize, seconds: f64) {
+        if let Some(sum) = self.seconds.get_mut(column).filter(|_| seconds > 0.0) {
+            *sum += seconds;
         }
-        let Some(sum) = self.seconds.get_mut(column as usize) else { return };
-        if *sum <= 0.0 {
-            self.touched.push(column);
-        }
-        *sum += seconds;
     }
 
     /// Adds a column's time, with how busy others were beside it.
     fn add_beside(&mut self, column: u32, seconds: f64, beside: f64) {
-        self.add(column, seconds * (1.0 - beside));
-        self.add(column + self.paths, seconds * beside);
+        self.add(column as usize, seconds * (1.0 - beside));
+        self.add(column as usize + self.paths, seconds * beside);
     }
 
-    fn add_share(&mut self, share: &Share) {
-        self.add_beside(share.left, share.seconds * share.blend.left, share.beside);
-        self.add_beside(share.right, share.seconds * share.blend.right, share.beside);
-        if let Some(mix) = share.mix {
-            let seconds = share.seconds * share.blend.mix;
-            let of = (mix, seconds * (1.0 - share.beside), seconds * share.beside);
-            match self.mixes.iter_mut().find(|(number, ..)| *number == mix) {
-                Some(sum) => (sum.1, sum.2) = (sum.1 + of.1, sum.2 + of.2),
-                None => self.mixes.push(of),
-            }
+    /// Adds so many seconds of a share.
+    fn add_share(&mut self, share: &Share, seconds: f64) {
+        self.add_beside(share.left, seconds * share.blend.left, share.beside);
+        self.add_beside(share.right, seconds * share.blend.right, share.beside);
+        let Some(mix) = share.mix else { return };
+        let seconds = seconds * share.blend.mix;
+        let (alone, beside) = (seconds * (1.0 - share.beside), seconds * share.beside);
+        match self.mixes.last_mut() {
+            Some(sum) if sum.0 == mix => (sum.1, sum.2) = (sum.1 + alone, sum.2 + beside),
+            _ => self.mixes.push((mix, alone, beside)),
         }
     }
 
-    /// Adds a share of which a lag shows this part later.
-    fn add_late(&mut self, share: &Share, late: f64, times: Times<'_>) {
-        self.add_share(&Share { seconds: share.seconds * (1.0 - late), ..*share });
-        if late <= 0.0 {
-            return;
-        }
-        let seconds = late * share.seconds;
-        let mut later = |column: u32, seconds: f64| {
-            self.later.push((column, seconds * (1.0 - share.beside)));
-            if share.beside > 0.0 {
-                self.later.push((column + self.paths, seconds * share.beside));
-            }
-        };
-        later(share.left, seconds * share.blend.left);
-        later(share.right, seconds * share.blend.right);
+    /// Adds the row, ordered by column, to `rows`; makes room for the next one.
+    fn take(&mut self, times: Times<'_>, rows: &mut Rows) {
+        let mut mixes = std::mem::take(&mut self.mixes);
         if let Times::Chain(chains) = times {
-            let drawn = chains.mix(share.mix).iter();
-            drawn.for_each(|&(column, pi)| later(column, seconds * share.blend.mix * pi));
-        }
-    }
-
-    /// Shows what the windows before have left, in a window of this length that ends so long after the one before it.
-    fn show_later(&mut self, ns: f64, since_ns: f64) {
-        if self.later.is_empty() {
-            return;
-        }
-        self.later.sort_by_key(|(column, _)| *column);
-        let mut later: Vec<(u32, f64)> = vec![];
-        for (column, seconds) in std::mem::take(&mut self.later) {
-            match later.last_mut() {
-                Some((last, sum)) if *last == column => *sum += seconds,
-                _ => later.push((column, seconds)),
-            }
-        }
-        let before = (-(since_ns - ns).max(0.0) / self.lag_ns).exp();
-        let behind = before * (-ns / self.lag_ns).exp();
-        later.iter().for_each(|&(column, seconds)| self.add(column, seconds * (before - behind)));
-        later.iter_mut().for_each(|(_, seconds)| *seconds *= behind);
-        later.retain(|(_, seconds)| *seconds > LEAST_LATER);
-        self.later = later;
-    }
-
-    /// The row, ordered by column; makes room for the next one.
-    fn take(&mut self, times: Times<'_>, entries: &mut Vec<(usize, f64)>) {
-        if let Times::Chain(chains) = times {
-            for (mix, alone, beside) in std::mem::take(&mut self.mixes) {
+            for (mix, alone, beside) in mixes.drain(..) {
                 for &(column, pi) in chains.mix(Some(mix)) {
-                    self.add(column, alone * pi);
-                    self.add(column + self.paths, beside * pi);
+                    self.add(column as usize, alone * pi);
+                    self.add(column as usize + self.paths, beside * pi);
                 }
             }
         }
-        self.touched.sort_unstable();
-        for column in self.touched.drain(..) {
-            entries.push((column as usize, std::mem::take(&mut self.seconds[column as usize])));
+        self.mixes = mixes;
+        let there = self.seconds.iter_mut().enumerate().filter(|(_, seconds)| **seconds > 0.0);
+        rows.entries.extend(there.map(|(column, seconds)| (column, std::mem::take(seconds))));
+        rows.ends.push(rows.entries.len());
+    }
+}
+
+/// Rows of windows.
+#[derive(Default)]
+struct Rows {
+    entries: Vec<(usize, f64)>,
+    /// Where the entries of each end.
+    ends: Vec<usize>,
+}
+
+impl Rows {
+    fn each(&self) -> impl Iterator<Item = &[(usize, f64)]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(from, to)| self.entries.get(from..*to).unwrap_or_default())
+    }
+}
+
+/// What a stretch of windows shows: for each lag the rows, and what of them is shown later.
+struct Stretch {
+    rows: Vec<(Rows, Rows)>,
+    doubts: Vec<Doubt>,
+}
+
+/// Whose time is looked at, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Look<'a> {
+    /// Ordered by interval.
+    pub(crate) parts: &'a [Part],
+    /// All marks, if only the odd ones or only the even ones are taken.
+    pub(crate) thinned: Option<(&'a [Mark], bool)>,
+    pub(crate) times: Times<'a>,
+    /// Number of call paths with a column, and whether each has two: alone, and beside busy CPUs.
+    pub(crate) paths: usize,
+    pub(crate) crowded: bool,
+}
+
+impl Look<'_> {
+    const fn columns(&self) -> usize {
+        if self.crowded { 2 * self.paths } else { self.paths }
+    }
+
+    /// All stretches of windows, side by side.
+    fn stretches(
+        &self,
+        windows: &Windows,
+        lags: &[u64],
+        column: &(impl Fn(u32) -> u32 + Sync),
+    ) -> Vec<Stretch> {
+        let firsts: Vec<usize> = (0..windows.len()).step_by(STRETCH).collect();
+        let window_of = |part: &Part| windows.of(part.interval).map_or(usize::MAX, |window| window as usize);
+        let stretch = |&first: &usize| {
+            let until = |window: usize| self.parts.partition_point(|part| window_of(part) < window);
+            let end = windows.len().min(first + STRETCH);
+            let parts = self.parts.get(until(first)..until(end)).unwrap_or_default();
+            self.stretch(windows, first..end, parts, lags, column)
+        };
+        map(&firsts, 5 * lags.len() * self.parts.len(), stretch)
+    }
+
+    fn stretch(
+        &self,
+        windows: &Windows,
+        of_windows: Range<usize>,
+        parts: &[Part],
+        lags: &[u64],
+        column: &impl Fn(u32) -> u32,
+    ) -> Stretch {
+        let sums = || Sums { seconds: vec![0.0; self.columns()], paths: self.paths, mixes: vec![] };
+        let mut sums: Vec<(Sums, Sums)> = lags.iter().map(|_| (sums(), sums())).collect();
+        let rows = lags.iter().map(|_| <(Rows, Rows)>::default()).collect();
+        let mut stretch = Stretch { rows, doubts: Vec::with_capacity(parts.len()) };
+        let mut window = of_windows.start;
+        for part in parts {
+            let Some(of_part) = windows.of(part.interval) else { continue };
+            while window < of_part as usize {
+                stretch.end_window(&mut sums, self.times);
+                window += 1;
+            }
+            let part = self.thinned.map_or(*part, |(marks, odd)| part.thinned(marks, odd));
+            let share = Share::of(&part, self.times, column);
+            for (&lag_ns, (now, later)) in lags.iter().zip(&mut sums) {
+                let late = windows.late(window, &part, lag_ns as f64);
+                now.add_share(&share, share.seconds * (1.0 - late));
+                if late > 0.0 {
+                    later.add_share(&share, share.seconds * late);
+                }
+            }
+            stretch.doubts.extend(Doubt::of(of_part, &share));
+        }
+        (window..of_windows.end).for_each(|_| stretch.end_window(&mut sums, self.times));
+        stretch.doubts.shrink_to_fit();
+        stretch
+    }
+}
+
+impl Stretch {
+    fn end_window(&mut self, sums: &mut [(Sums, Sums)], times: Times<'_>) {
+        for ((rows, later), (now, then)) in self.rows.iter_mut().zip(sums) {
+            now.take(times, rows);
+            then.take(times, later);
+        }
+    }
+}
+
+/// Puts the rows of stretches together, as a counter with a lag shows them.
+fn rows_of<'a>(
+    windows: &Windows,
+    stretches: impl Iterator<Item = &'a (Rows, Rows)>,
+    lag_ns: u64,
+) -> (Vec<usize>, Vec<(usize, f64)>) {
+    let (mut starts, mut entries, mut left) = (vec![0], vec![], vec![]);
+    for (rows, later) in stretches {
+        for (row, later) in rows.each().zip(later.each()) {
+            if lag_ns == 0 {
+                entries.extend_from_slice(row);
+            } else {
+                let (begin, end) = windows.left(starts.len() - 1, lag_ns as f64);
+                sum_rows(row, 1.0, &left, begin - end, &mut entries);
+                left.retain_mut(|(_, seconds): &mut (usize, f64)| {
+                    *seconds *= end;
+                    *seconds > LEAST_LATER
+                });
+                let mut sum = Vec::with_capacity(left.len() + later.len());
+                sum_rows(&left, 1.0, later, 1.0, &mut sum);
+                left = sum;
+            }
+            starts.push(entries.len());
+        }
+    }
+    (starts, entries)
+}
+
+/// Adds two rows, each times a factor, behind `sum`.
+fn sum_rows(one: &[(usize, f64)], a: f64, other: &[(usize, f64)], b: f64, sum: &mut Vec<(usize, f64)>) {
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    while let Some(column) = one.peek().map(|it| it.0).into_iter().chain(other.peek().map(|it| it.0)).min() {
+        let first = one.next_if(|it| it.0 == column).map_or(0.0, |it| a * it.1);
+        let second = other.next_if(|it| it.0 == column).map_or(0.0, |it| b * it.1);
+        if first + second > 0.0 {
+            sum.push((column, first + second));
         }
     }
 }
@@ -252,32 +354,49 @@ impl Design {
         parts: &[Part],
         (times, lag_ns): (Times<'_>, u64),
         (paths, crowded): (usize, bool),
-        column: impl Fn(u32) -> u32,
+        column: impl Fn(u32) -> u32 + Sync,
     ) -> Self {
-        let columns = if crowded { 2 * paths } else { paths };
-        let (mut starts, mut entries, mut doubts) = (vec![0], vec![], vec![]);
-        let (seconds, lag_ns) = (vec![0.0; columns], lag_ns as f64);
-        let of_paths = u32::try_from(paths).unwrap_or(u32::MAX / 2);
-        let mut sums =
-            Sums { seconds, touched: vec![], paths: of_paths, mixes: vec![], lag_ns, later: vec![] };
-        for part in parts {
-            let Some(window) = windows.of(part.interval) else { continue };
-            while starts.len() <= window as usize {
-                sums.take(times, &mut entries);
-                starts.push(entries.len());
-                windows.show_later(starts.len() - 1, &mut sums);
-            }
-            let share = Share::of(part, times, &column);
-            sums.add_late(&share, windows.late(window as usize, part, lag_ns), times);
-            doubts.extend(Doubt::of(window, &share));
-        }
-        while starts.len() <= windows.len() {
-            sums.take(times, &mut entries);
-            starts.push(entries.len());
-            windows.show_later(starts.len() - 1, &mut sums);
-        }
+        Self::of(windows, &Look { parts, thinned: None, times, paths, crowded }, lag_ns, column)
+    }
+
+    /// What a look shows as a counter with this lag shows it.
+    pub(crate) fn of(
+        windows: Windows,
+        look: &Look<'_>,
+        lag_ns: u64,
+        column: impl Fn(u32) -> u32 + Sync,
+    ) -> Self {
+        let mut stretches = look.stretches(&windows, &[lag_ns], &column);
+        let doubts = Arc::new(stretches.iter_mut().map(|it| std::mem::take(&mut it.doubts)).collect());
+        Self::of_stretches(windows, look, (0, lag_ns), &stretches, doubts)
+    }
+
+    /// The same for each of several lags (in nanoseconds), found in one look.
+    pub(crate) fn of_lags(
+        windows: &Windows,
+        look: &Look<'_>,
+        lags: &[u64],
+        column: impl Fn(u32) -> u32 + Sync,
+    ) -> Vec<Self> {
+        let mut stretches = look.stretches(windows, lags, &column);
+        let doubts = Arc::new(stretches.iter_mut().map(|it| std::mem::take(&mut it.doubts)).collect());
+        let of_lag = |(number, &lag_ns)| {
+            Self::of_stretches(windows.clone(), look, (number, lag_ns), &stretches, Arc::clone(&doubts))
+        };
+        lags.iter().enumerate().map(of_lag).collect()
+    }
+
+    fn of_stretches(
+        windows: Windows,
+        look: &Look<'_>,
+        (number, lag_ns): (usize, u64),
+        stretches: &[Stretch],
+        doubts: Arc<Vec<Vec<Doubt>>>,
+    ) -> Self {
+        let rows = stretches.iter().filter_map(|stretch| stretch.rows.get(number));
+        let (starts, entries) = rows_of(&windows, rows, lag_ns);
         let drift = vec![1.0; windows.len()];
-        Self { paths, columns, windows, starts, entries, doubts, drift }
+        Self { paths: look.paths, columns: look.columns(), windows, starts, entries, doubts, drift }
     }
 
     /// The power of each call path on average over its time alone and beside busy CPUs.
@@ -343,15 +462,19 @@ impl Design {
     /// Variance of each window's energy (J²), given its samples, for call paths that draw `watts` on average.
     pub(crate) fn variances(&self, watts: &[f64], chains: &Chains) -> Vec<f64> {
         let of_mixes: Vec<(f64, f64)> = chains.mixes().iter().map(|mix| moments(mix, watts)).collect();
-        let mut variances = vec![0.0; self.len()];
-        for doubt in &self.doubts {
-            let (mean, square) = doubt.share().moments(watts, &of_mixes);
-            if let Some(sum) = variances.get_mut(doubt.window as usize) {
-                let drift = self.drift[doubt.window as usize];
-                *sum += drift.powi(2) * f64::from(doubt.of[3]) * (square - mean * mean).max(0.0);
+        let stretches: Vec<(usize, &Vec<Doubt>)> = (0..).step_by(STRETCH).zip(&*self.doubts).collect();
+        let of_stretch = |&(first, doubts): &(usize, &Vec<Doubt>)| {
+            let mut variances = vec![0.0; STRETCH.min(self.len() - first)];
+            for doubt in doubts {
+                let (mean, square) = doubt.share().moments(watts, &of_mixes);
+                let window = doubt.window as usize;
+                variances[window - first] +=
+                    self.drift[window].powi(2) * f64::from(doubt.of[3]) * (square - mean * mean).max(0.0);
             }
-        }
-        variances
+            variances
+        };
+        let steps = stretches.iter().map(|(_, doubts)| doubts.len()).sum();
+        map(&stretches, steps, of_stretch).concat()
     }
 }
 
@@ -399,7 +522,9 @@ pub(crate) fn predicted(row: &[(usize, f64)], watts: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Blend, Design, EnergyInterval, MicroJoules, Part, Times, Windows, predicted, shown_later};
+    use super::{
+        Arc, Blend, Design, EnergyInterval, MicroJoules, Part, Times, Windows, predicted, shown_later,
+    };
     use crate::between_samples::switching_chain::{Chains, probability};
     use crate::power_model::toy;
     use crate::time::pieces::{Mark, NO_LINE};
@@ -486,7 +611,7 @@ mod tests {
             windows: windows(&[20]),
             starts: vec![0, 0],
             entries: vec![],
-            doubts: vec![doubt],
+            doubts: Arc::new(vec![vec![doubt]]),
             drift: vec![2.0],
         };
         let found = design.variances(&[4.0, 10.0], &Chains::default());
@@ -561,7 +686,7 @@ mod tests {
             line: 0,
             at: KtimeNs::from_ns(i * 1_000_000),
             cpu_ns: i * 1_000_000,
-            owner: u32::from(i % 3 == 0),
+            owner: u32::from(i % 3 < 1),
         };
         let marks: Vec<Mark> = (0..300).map(mark).collect();
         let chains = Chains::new(&marks, KtimeNs::default(), |owner| owner);

@@ -14,11 +14,14 @@ use super::counter_edges::Edges;
 use super::design::{Design, predicted};
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::normal_equations::NormalEquations;
+use crate::numerics::parallel::map;
 use nalgebra::{DMatrix, DVector};
 
 /// No column is taken to draw less than this part of the mean. (With a twentieth, much work of others that draws next to nothing had 3 %
 /// of the target's energy.)
 const FLOOR: f64 = 0.01;
+/// Windows whose equations are summed up by one thread at once.
+const STRETCH: usize = 1_024;
 /// Rounds of reweighting.
 const ROUNDS: usize = 4;
 /// From how many standard deviations on a window counts less.
@@ -72,10 +75,15 @@ impl Fit {
 
     /// What windows say of the powers.
     pub(crate) fn observed(&self, design: &Design) -> NormalEquations {
+        let of_stretch = |&first: &usize| {
+            let windows = (first..design.len()).take(STRETCH);
+            let rows = windows.map(|k| (design.row(k), design.windows.joules[k], self.weights[k]));
+            NormalEquations::of_rows(design.columns, rows)
+        };
+        let stretches: Vec<usize> = (0..design.len()).step_by(STRETCH).collect();
         let mut equations = NormalEquations::new(design.columns);
-        for (window, (row, joules)) in design.rows().enumerate() {
-            equations.add_row(row, joules, self.weights[window]);
-        }
+        let steps = design.len() * design.columns;
+        map(&stretches, steps, of_stretch).iter().for_each(|of_stretch| equations.add(of_stretch, 1.0));
         equations
     }
 

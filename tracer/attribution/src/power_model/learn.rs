@@ -13,18 +13,19 @@
 //!
 //! Leaves out how sure the powers are (`uncertainty`), and how times are weighted (`conditions`).
 
-use super::columns::{Columns, HARDLY_RELIABLE, RELIABLE};
+use super::columns::Columns;
 use super::counter_edges::Edges;
-use super::design::{Design, Windows};
+use super::design::{Design, Look, Windows};
 use super::evidence::Evidence;
 use super::fit::Fit;
 use super::{drift, lack_of_fit, prior};
 use crate::between_samples::expected_time::Times;
-use crate::between_samples::markov_bridge::Part;
 use crate::between_samples::switching_chain::Chains;
+use crate::numerics::parallel::map;
 use crate::time::pieces::Mark;
 use energy_trace_model::profile::validity::ValidityChecks;
 use nalgebra::DMatrix;
+use std::sync::Arc;
 
 /// By how much the log-likelihood must rise for columns that samples hardly show.
 const CLEAR: f64 = 20.0;
@@ -64,7 +65,7 @@ impl PowerModel {
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) columns: Columns,
-    pub(crate) chains: Chains,
+    pub(crate) chains: Arc<Chains>,
     pub(crate) design: Design,
     pub(crate) fit: Fit,
     /// The inverse covariance of powers beforehand, in parts of 1 / w̄².
@@ -77,17 +78,23 @@ pub(crate) struct Model {
     /// Mean square (J²) of what the counter's edges put each window off.
     pub(crate) edges: Vec<f64>,
     pub(crate) validity: ValidityChecks,
+    /// How likely energies were before any drift was followed.
+    pub(crate) steady_likelihood: f64,
 }
 
 /// Learns the powers of a domain.
 pub(crate) fn learn(evidence: &Evidence<'_>) -> PowerModel {
+    learn_again(None, evidence)
+}
+
+/// Learns the powers of a domain from evidence that has changed since `before`.
+pub(crate) fn learn_again(before: Option<&Model>, evidence: &Evidence<'_>) -> PowerModel {
     let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-    let columns = |reliable| Columns::of(evidence.tree, evidence.parts, &windows, reliable);
-    let sure = columns(RELIABLE);
+    let (sure, finer) = Columns::of(evidence.tree, evidence.parts, &windows);
     let known = if windows.len() >= FEWEST_WINDOWS && sure.len() > 1 {
-        let finer = Some(columns(HARDLY_RELIABLE)).filter(|finer| finer.len() > sure.len());
-        let finer = finer.and_then(|finer| Model::learn(finer, windows.clone(), evidence).ok());
-        Model::learn(sure, windows, evidence).map(|sure| clearer(sure, finer))
+        let finer = Some(finer).filter(|finer| finer.len() > sure.len());
+        let finer = finer.and_then(|finer| Model::learn(finer, windows.clone(), before, evidence).ok());
+        Model::learn(sure, windows, before, evidence).map(|sure| clearer(sure, finer))
     } else {
         Err(sure)
     };
@@ -107,14 +114,25 @@ fn clearer(sure: Model, finer: Option<Model>) -> Model {
 
 impl Model {
     /// The powers of these columns; the columns again where there is no power to speak of.
-    fn learn(columns: Columns, windows: Windows, evidence: &Evidence<'_>) -> Result<Self, Columns> {
+    fn learn(
+        columns: Columns,
+        windows: Windows,
+        before: Option<&Self>,
+        evidence: &Evidence<'_>,
+    ) -> Result<Self, Columns> {
         let tree = evidence.tree;
         let column = |owner: u32| columns.of_path(tree.of_owner(owner));
-        let chains = Chains::new(evidence.marks, evidence.start, column);
+        // Samples are the same: in the same columns, so are their chains.
+        let known = before.filter(|before| before.columns.are_of_the_same_paths(&columns));
+        let chains = known.map_or_else(
+            || Arc::new(Chains::new(evidence.marks, evidence.start, column)),
+            |before| Arc::clone(&before.chains),
+        );
         let prior = prior::precision(tree, &columns, evidence.crowded);
         let Some((design, fit, edges)) = fitted(&columns, windows, &chains, &prior, evidence) else {
             return Err(columns);
         };
+        let steady_likelihood = fit.likelihood;
         let (design, fit) = if evidence.drifting {
             drift::follow(design, fit, |design| Fit::new(design, &chains, &edges, &prior))
         } else {
@@ -132,6 +150,7 @@ impl Model {
             lag_ns: evidence.lag_ns,
             edges,
             validity,
+            steady_likelihood,
         })
     }
 
@@ -165,6 +184,20 @@ impl Model {
         let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
         let fitted = fitted(&self.columns, windows, &self.chains, &self.prior, evidence);
         fitted.map_or(f64::NEG_INFINITY, |(_, fit, _)| fit.likelihood)
+    }
+
+    /// The same with each of these lags (in nanoseconds), in one look at the parts.
+    pub(crate) fn likelihoods(&self, evidence: &Evidence<'_>, lags: &[u64]) -> Vec<f64> {
+        let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
+        let column = |owner: u32| self.columns.of_path(evidence.tree.of_owner(owner));
+        let times = Times::Chain(&self.chains);
+        let Evidence { parts, crowded, .. } = *evidence;
+        let look = Look { parts, thinned: None, times, paths: self.columns.len(), crowded };
+        let designs = Design::of_lags(&windows, &look, lags, column);
+        let edges = Edges::new(evidence, times, column);
+        let fit = |design: &Design| Fit::new(design, &self.chains, &edges, &self.prior);
+        let likelihood = |design: &Design| fit(design).map_or(f64::NEG_INFINITY, |fit| fit.likelihood);
+        map(&designs, parts.len(), likelihood)
     }
 }
 
@@ -210,29 +243,23 @@ fn alternatives(
     evidence: &Evidence<'_>,
 ) -> Vec<Vec<f64>> {
     let column = |owner: u32| columns.of_path(evidence.tree.of_owner(owner));
-    let energies = |parts: &[Part], times: Times<'_>| {
-        let times = (times, evidence.lag_ns);
-        let mut other =
-            Design::new(design.windows.clone(), parts, times, (columns.len(), evidence.crowded), column);
+    let Evidence { parts, crowded, .. } = *evidence;
+    let energies = |times: Times<'_>, thinned: Option<(&[Mark], bool)>| {
+        let look = Look { parts, thinned, times, paths: columns.len(), crowded };
+        let mut other = Design::of(design.windows.clone(), &look, evidence.lag_ns, column);
         other.rescale(&design.drift);
         let watts = fit.solve(&other, prior);
         other.energies(&watts)
     };
     let thinned = |odd: bool| {
-        let marks: Vec<Mark> = evidence
-            .marks
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| (at % 2 == 1) == odd)
-            .map(|(_, mark)| *mark)
-            .collect();
-        let parts: Vec<Part> = evidence.parts.iter().map(|part| part.thinned(evidence.marks, odd)).collect();
+        let all = evidence.marks.iter().enumerate();
+        let marks: Vec<Mark> = all.filter(|(at, _)| (at % 2 == 1) == odd).map(|(_, mark)| *mark).collect();
         let chains = Chains::of_lines(evidence.marks, &marks, evidence.start, column);
-        energies(&parts, Times::Chain(&chains))
+        energies(Times::Chain(&chains), Some((evidence.marks, odd)))
     };
     let (odd, even) = (thinned(true), thinned(false));
     let halves = odd.iter().zip(&even).map(|(odd, even)| f64::midpoint(*odd, *even)).collect();
-    vec![energies(evidence.parts, Times::Nearest), halves]
+    vec![energies(Times::Nearest, None), halves]
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ impl Toy {
         let of_path = [0, 0].into_iter().chain((0..).take(self.columns)).collect();
         Model {
             columns: Columns::of_paths(paths, of_path),
-            chains: Chains::default(),
+            chains: Chains::default().into(),
             design: self.design(),
             validity: checks_of(&fit),
             fit,
@@ -139,6 +139,7 @@ impl Toy {
             alternatives: vec![],
             lag_ns: 0,
             edges: vec![0.0; self.intervals.len()],
+            steady_likelihood: 0.0,
         }
     }
 }

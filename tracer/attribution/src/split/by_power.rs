@@ -13,16 +13,19 @@
 
 use crate::between_samples::expected_time::{Share, Times, moments};
 use crate::between_samples::markov_bridge::Part;
-use crate::between_samples::switching_chain::probability;
+use crate::between_samples::switching_chain::Chains;
+use crate::numerics::parallel::map;
 use crate::power_model::learn::Model;
 use crate::power_model::paths::PathTree;
 use crate::split::by_time::Shares;
 use crate::time::owners::OwnerTime;
 use crate::time::pieces::{Mark, NO_LINE, NOBODY};
 use energy_trace_model::units::MicroJoules;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Everything that a split needs.
+#[derive(Clone, Copy)]
 pub(crate) struct Splitter<'a> {
     pub(crate) model: &'a Model,
     pub(crate) tree: &'a PathTree,
@@ -38,11 +41,30 @@ pub(crate) struct PowerSplit {
     pub(crate) variance: Vec<f64>,
 }
 
-/// Who has a part in an interval: an owner, or a column in a line's mix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Holder {
-    Owner(u32),
-    Mixed { line: u32, column: u32 },
+/// Who has a part in an interval, by number: first the owners, then the columns of each line's mixes.
+struct Holders {
+    owners: usize,
+    /// Where the columns of each line begin, and behind them the number of all.
+    lines: Vec<usize>,
+}
+
+impl Holders {
+    fn new(owners: usize, chains: &Chains) -> Self {
+        let mut lines = vec![owners];
+        for line in 0..chains.len() {
+            lines.push(lines[line] + chains.columns_of(line).len());
+        }
+        Self { owners, lines }
+    }
+
+    fn count(&self) -> usize {
+        self.lines.last().copied().unwrap_or(self.owners)
+    }
+
+    /// Where the columns of a line begin.
+    fn of_line(&self, line: u32) -> usize {
+        self.lines.get(line as usize).copied().unwrap_or_else(|| self.count())
+    }
 }
 
 /// What is expected of a holder in an interval: joules, its own variance and its covariance with the interval's (J²).
@@ -51,6 +73,14 @@ struct Expected {
     joules: f64,
     own: f64,
     with_all: f64,
+}
+
+impl Expected {
+    fn add(&mut self, of: Self, factor: f64) {
+        self.joules += factor * of.joules;
+        self.own += factor * of.own;
+        self.with_all += factor * of.with_all;
+    }
 }
 
 /// The power from before a part, where power lags: its watts, and which part of the power on average over the part is still that.
@@ -74,21 +104,65 @@ struct OfMix {
 }
 
 /// One interval while it is summed up.
-#[derive(Debug, Default)]
 struct Interval {
-    /// Once merged: one entry a holder, in order.
-    expected: Vec<(Holder, Expected)>,
-    mixes: BTreeMap<(u32, usize), OfMix>,
+    /// By holder; nothing but for those that are there.
+    expected: Vec<Expected>,
+    is_there: Vec<bool>,
+    there: Vec<usize>,
+    mixes: Vec<((u32, usize), OfMix)>,
 }
 
-/// Sums over all intervals.
+/// What intervals gave, by holder.
 struct Sums {
-    energy: HashMap<Holder, (MicroJoules, f64)>,
+    energy: Vec<MicroJoules>,
+    variance: Vec<f64>,
     /// Seconds that each line's mix stood for each column.
-    mixed: HashMap<(u32, u32), f64>,
-    shares: Shares,
+    mixed: Vec<f64>,
+    residual: MicroJoules,
+    negative: MicroJoules,
     /// Power of each line at the end of its last part, where power lags.
     power: BTreeMap<u32, f64>,
+    /// Owners beside parts, with the line.
+    ends: BTreeSet<(u32, u32)>,
+}
+
+impl Sums {
+    fn new(holders: usize) -> Self {
+        Self {
+            energy: vec![MicroJoules::ZERO; holders],
+            variance: vec![0.0; holders],
+            mixed: vec![0.0; holders],
+            residual: MicroJoules::ZERO,
+            negative: MicroJoules::ZERO,
+            power: BTreeMap::new(),
+            ends: BTreeSet::new(),
+        }
+    }
+
+    /// Takes in those of later intervals.
+    fn add(mut self, later: Self) -> Self {
+        self.energy.iter_mut().zip(later.energy).for_each(|(sum, energy)| *sum += energy);
+        self.variance.iter_mut().zip(later.variance).for_each(|(sum, variance)| *sum += variance);
+        self.mixed.iter_mut().zip(later.mixed).for_each(|(sum, seconds)| *sum += seconds);
+        self.residual += later.residual;
+        self.negative += later.negative;
+        self.ends.extend(later.ends);
+        self
+    }
+}
+
+/// Splits are made of so many stretches of intervals side by side.
+const STRETCHES: usize = 16;
+
+/// What is the same for all intervals.
+struct Pass<'a> {
+    splitter: &'a Splitter<'a>,
+    holders: Holders,
+    /// Power of each call path on average, and mean and mean square of that of each mix.
+    average: Vec<f64>,
+    of_mixes: Vec<(f64, f64)>,
+    /// Variance (J²) that the counter's edges leave in each interval.
+    edges: Vec<f64>,
 }
 
 impl Splitter<'_> {
@@ -109,28 +183,28 @@ impl Splitter<'_> {
         &self,
         dynamic: &[MicroJoules],
         parts: &[Part],
-        plain: impl Fn(usize) -> (Vec<u32>, Vec<u64>),
+        plain: impl Fn(usize) -> (Vec<u32>, Vec<u64>) + Sync,
     ) -> PowerSplit {
-        let owners = self.owners.len();
-        let mut sums = Sums {
-            energy: HashMap::new(),
-            mixed: HashMap::new(),
-            shares: Shares { of_owner: vec![MicroJoules::ZERO; owners], ..Shares::default() },
-            power: BTreeMap::new(),
+        let pass = self.pass();
+        // A lag goes on from one interval to the next.
+        let stretches = if self.model.lag_ns > 0 { 1 } else { STRETCHES };
+        let length = dynamic.len().div_ceil(stretches).max(1);
+        let firsts: Vec<usize> = (0..dynamic.len()).step_by(length).collect();
+        let stretch = |&first: &usize| {
+            let until = |interval: usize| parts.partition_point(|part| (part.interval as usize) < interval);
+            let end = dynamic.len().min(first + length);
+            pass.stretch(first..end, dynamic, &parts[until(first)..until(end)], &plain)
         };
+        let sums = map(&firsts, 5 * parts.len(), stretch);
+        let nothing = || Sums::new(pass.holders.count());
+        pass.finish(sums.into_iter().reduce(Sums::add).unwrap_or_else(nothing))
+    }
+
+    fn pass(&self) -> Pass<'_> {
         let average = self.model.design.on_average(&self.model.fit.watts);
-        let of_mixes: Vec<(f64, f64)> =
-            self.model.chains.mixes().iter().map(|mix| moments(mix, &average)).collect();
-        let edges = self.edges();
-        let mut rest = parts;
-        for (i, &whole) in dynamic.iter().enumerate() {
-            let (here, later) = rest.split_at(rest.partition_point(|part| part.interval as usize <= i));
-            rest = later;
-            let interval = self.expect(self.model.design.drift_of(i), here, (&average, &of_mixes), &mut sums);
-            let edge = edges.get(i).copied().unwrap_or(0.0);
-            interval.give_out(whole, edge, &mut sums, || plain(i));
-        }
-        self.finish(sums, parts)
+        let of_mixes = self.model.chains.mixes().iter().map(|mix| moments(mix, &average)).collect();
+        let holders = Holders::new(self.owners.len(), &self.model.chains);
+        Pass { splitter: self, holders, average, of_mixes, edges: self.edges() }
     }
 
     /// Variance (J²) that the counter's edges leave in each interval.
@@ -145,24 +219,59 @@ impl Splitter<'_> {
         };
         windows.flat_map(of).collect()
     }
+}
+
+impl Pass<'_> {
+    /// Splits some intervals.
+    fn stretch(
+        &self,
+        intervals: Range<usize>,
+        dynamic: &[MicroJoules],
+        parts: &[Part],
+        plain: &impl Fn(usize) -> (Vec<u32>, Vec<u64>),
+    ) -> Sums {
+        let count = self.holders.count();
+        let mut sums = Sums::new(count);
+        let mut interval = Interval::new(count);
+        let mut rest = parts;
+        for number in intervals {
+            let (here, later) = rest.split_at(rest.partition_point(|part| part.interval as usize <= number));
+            rest = later;
+            self.expect(self.splitter.model.design.drift_of(number), here, &mut interval, &mut sums);
+            let edge = self.edges.get(number).copied().unwrap_or(0.0);
+            interval.give_out(dynamic[number], edge, &mut sums, || plain(number));
+        }
+        sums.ends = self.ends(parts);
+        sums
+    }
+
+    /// Owners beside parts, with the line.
+    fn ends(&self, parts: &[Part]) -> BTreeSet<(u32, u32)> {
+        let mut ends = BTreeSet::new();
+        // The line in which each owner was last seen: mostly it is the only one.
+        let mut line_of = vec![NO_LINE; self.holders.owners];
+        for part in parts.iter().filter(|part| part.line != NO_LINE) {
+            for owner in [part.left, part.right] {
+                if let Some(line) = line_of.get_mut(owner as usize).filter(|line| **line != part.line) {
+                    *line = part.line;
+                    ends.insert((part.line, owner));
+                }
+            }
+        }
+        ends
+    }
 
     /// What the parts of an interval are expected to have drawn.
-    fn expect(
-        &self,
-        drift: f64,
-        here: &[Part],
-        (average, of_mixes): (&[f64], &[(f64, f64)]),
-        sums: &mut Sums,
-    ) -> Interval {
-        let mut interval = Interval::default();
+    fn expect(&self, drift: f64, here: &[Part], interval: &mut Interval, sums: &mut Sums) {
+        let (model, column) = (self.splitter.model, |owner| self.splitter.column(owner));
         for part in here {
-            let share = Share::of(part, Times::Chain(&self.model.chains), &|owner| self.column(owner));
-            let (mean, _) = share.moments(average, of_mixes);
+            let share = Share::of(part, Times::Chain(&model.chains), &column);
+            let (mean, _) = share.moments(&self.average, &self.of_mixes);
             let scale = drift.powi(2) * share.seconds.powi(2) * share.blend.spread;
             let before = self.before(part, mean, sums);
-            self.expect_ends(part, &share, (drift, scale, mean, before), &mut interval);
+            self.expect_ends(part, &share, (drift, scale, mean, before), interval);
             if let Some(mix) = share.mix {
-                let (r, of) = (share.blend.mix, interval.mixes.entry((part.line, mix)).or_default());
+                let (r, of) = (share.blend.mix, interval.of_mix(part.line, mix));
                 let seconds = drift * r * share.seconds * (1.0 - before.part);
                 of.seconds += seconds * (1.0 - share.beside);
                 of.beside += seconds * share.beside;
@@ -174,26 +283,25 @@ impl Splitter<'_> {
             }
         }
         for ((line, mix), of) in std::mem::take(&mut interval.mixes) {
-            for &(column, pi) in self.model.chains.mix(Some(mix)) {
-                let w = average.get(column as usize).copied().unwrap_or(0.0);
-                let (alone, crowded) = (self.watts(column, 0.0), self.watts(column, 1.0));
+            let first = self.holders.of_line(line);
+            for (holder, &(column, pi)) in (first..).zip(model.chains.mix(Some(mix))) {
+                let w = self.average.get(column as usize).copied().unwrap_or(0.0);
+                let (alone, crowded) = (self.splitter.watts(column, 0.0), self.splitter.watts(column, 1.0));
                 let expected = Expected {
                     joules: (of.seconds * alone + of.beside * crowded + of.before) * pi,
                     own: (of.once * pi - of.twice * pi * pi) * w * w,
                     with_all: (of.once * w - of.with_mean) * pi * w,
                 };
-                interval.add(Holder::Mixed { line, column }, expected, 1.0);
-                *sums.mixed.entry((line, column)).or_default() += of.time * pi;
+                interval.add(holder, expected, 1.0);
+                sums.mixed[holder] += of.time * pi;
             }
         }
-        interval.merge();
-        interval
     }
 
     /// The power that a line still draws from before a part; the part's own then is what the next one has before it.
     fn before(&self, part: &Part, mean: f64, sums: &mut Sums) -> Before {
-        let lag_ns = self.model.lag_ns as f64;
-        if self.model.lag_ns == 0 || part.line == NO_LINE {
+        let lag_ns = self.splitter.model.lag_ns as f64;
+        if self.splitter.model.lag_ns == 0 || part.line == NO_LINE {
             return Before::default();
         }
         let watts = sums.power.get(&part.line).copied().unwrap_or(mean);
@@ -210,17 +318,15 @@ impl Splitter<'_> {
         (drift, scale, mean, before): (f64, f64, f64, Before),
         interval: &mut Interval,
     ) {
-        let mix = self.model.chains.mix(share.mix);
+        let mix = self.splitter.model.chains.mix(share.mix);
         let r = if share.mix.is_some() { share.blend.mix } else { 0.0 };
         let one_column = share.left == share.right;
-        let mut ends =
-            vec![(share.left, share.blend.left + if one_column { share.blend.right } else { 0.0 })];
-        if !one_column {
-            ends.push((share.right, share.blend.right));
-        }
-        for (column, sampled) in ends {
-            let (w, drawn) = (self.watts(column, share.beside), r * probability(mix, column));
-            let p = sampled + drawn;
+        let left = share.blend.left + if one_column { share.blend.right } else { 0.0 };
+        let ends = [Some((share.left, left)), (!one_column).then_some((share.right, share.blend.right))];
+        for (column, sampled) in ends.into_iter().flatten() {
+            let place = mix.binary_search_by_key(&column, |&(column, _)| column).ok();
+            let drawn = r * place.map_or(0.0, |place| mix[place].1);
+            let (w, p) = (self.splitter.watts(column, share.beside), sampled + drawn);
             if p <= 0.0 {
                 continue;
             }
@@ -229,49 +335,40 @@ impl Splitter<'_> {
                 own: scale * p * (1.0 - p).max(0.0) * w * w,
                 with_all: scale * p * w * (w - mean),
             };
-            let of_column = [part.left, part.right]
-                .into_iter()
-                .filter(|&owner| owner != NOBODY && self.column(owner) == column);
-            let mut owners: Vec<u32> = of_column.collect();
-            owners.dedup();
-            #[expect(clippy::cast_precision_loss, reason = "one or two")]
-            for owner in &owners {
-                interval.add(Holder::Owner(*owner), of(p), 1.0 / owners.len() as f64);
+            let is_here = |owner: u32| owner != NOBODY && self.splitter.column(owner) == column;
+            let owners = [part.left, part.right].map(|owner| is_here(owner).then_some(owner as usize));
+            match owners {
+                [Some(one), Some(other)] if one != other => {
+                    interval.add(one, of(p), 0.5);
+                    interval.add(other, of(p), 0.5);
+                }
+                [one, other] => one.or(other).into_iter().for_each(|owner| interval.add(owner, of(p), 1.0)),
             }
-            if drawn > 0.0 {
-                interval.add(Holder::Mixed { line: part.line, column }, of(drawn), -1.0);
+            if let Some(place) = place.filter(|_| drawn > 0.0) {
+                interval.add(self.holders.of_line(part.line) + place, of(drawn), -1.0);
             }
         }
     }
 
     /// Adds that a mix itself is known from a number of samples only, and gives what mixes got to the owners of the same column in the same
     /// line.
-    fn finish(&self, mut sums: Sums, parts: &[Part]) -> PowerSplit {
+    fn finish(&self, mut sums: Sums) -> PowerSplit {
         self.doubt_mixes(&mut sums);
-        let owners_of = self.owners_by_line(parts);
-        let mut variance = vec![0.0; self.owners.len()];
-        let mut shares = sums.shares;
-        // In order, so that sums of statistics are the same in every run.
-        let mut energy: Vec<_> = sums.energy.into_iter().collect();
-        energy.sort_by_key(|(holder, _)| *holder);
-        for (holder, (energy, of_holder)) in energy {
-            match holder {
-                Holder::Owner(owner) => {
-                    shares.of_owner.get_mut(owner as usize).into_iter().for_each(|sum| *sum += energy);
-                    variance.get_mut(owner as usize).into_iter().for_each(|sum| *sum += of_holder);
-                }
-                Holder::Mixed { line, column } => {
-                    let owners = owners_of.get(&(line, column)).or_else(|| {
-                        // No stack of that column in the line: whoever the line's first owner is keeps the sum exact.
-                        owners_of
-                            .range((line, 0)..(line.saturating_add(1), 0))
-                            .next()
-                            .map(|(_, owners)| owners)
-                    });
-                    let owners: Vec<usize> =
-                        owners.into_iter().flatten().map(|&owner| owner as usize).collect();
-                    self.give_mixed((energy, of_holder), &owners, &mut shares, &mut variance);
-                }
+        let owners_of = self.owners_by_line(&sums.ends);
+        let owners = self.holders.owners;
+        let mut of_owner = sums.energy;
+        let (mixed, mut variance) = (of_owner.split_off(owners), sums.variance);
+        let of_mixed = variance.split_off(owners);
+        let mut shares = Shares { of_owner, residual: sums.residual, negative: sums.negative };
+        for line in 0..self.splitter.model.chains.len() {
+            let number = u32::try_from(line).unwrap_or(NO_LINE);
+            let first = self.holders.of_line(number) - owners;
+            for (holder, &(column, _)) in (first..).zip(self.splitter.model.chains.columns_of(line)) {
+                // Where no stack of that column is in the line, its first owner keeps the sum exact.
+                let of_line = || owners_of.range((number, 0)..(number.saturating_add(1), 0)).next();
+                let here = owners_of.get(&(number, column)).or_else(|| of_line().map(|(_, owners)| owners));
+                let here: Vec<usize> = here.into_iter().flatten().map(|&owner| owner as usize).collect();
+                self.give_mixed((mixed[holder], of_mixed[holder]), &here, &mut shares, &mut variance);
             }
         }
         PowerSplit { shares, variance }
@@ -286,7 +383,8 @@ impl Splitter<'_> {
         shares: &mut Shares,
         variance: &mut [f64],
     ) {
-        let time = |owner: &usize| self.owners[*owner].time_ns.saturating_add(self.owners[*owner].samples);
+        let of = |owner: &usize| &self.splitter.owners[*owner];
+        let time = |owner: &usize| of(owner).time_ns.saturating_add(of(owner).samples);
         let weights: Vec<u64> = owners.iter().map(time).collect();
         let sum = weights.iter().fold(0.0, |sum, weight| sum + *weight as f64).max(1.0);
         owners.iter().zip(&weights).for_each(|(&o, &weight)| variance[o] += of_holder * weight as f64 / sum);
@@ -300,81 +398,103 @@ impl Splitter<'_> {
     }
 
     fn doubt_mixes(&self, sums: &mut Sums) {
-        let mut of_line: BTreeMap<u32, f64> = BTreeMap::new();
-        let mut mixed: Vec<_> = sums.mixed.drain().collect();
-        mixed.sort_by_key(|(place, _)| *place);
-        mixed.iter().for_each(|((line, _), seconds)| *of_line.entry(*line).or_default() += seconds);
-        for &((line, column), seconds) in &mixed {
-            let all = of_line.get(&line).copied().unwrap_or(0.0);
-            if all > 0.0 {
-                let p = (seconds / all).clamp(0.0, 1.0);
-                let of_share = p * (1.0 - p) / self.model.chains.samples(line as usize).max(1.0);
-                let holder = sums.energy.entry(Holder::Mixed { line, column }).or_default();
-                holder.1 += of_share * (all * self.watts(column, 0.0)).powi(2);
+        let chains = &self.splitter.model.chains;
+        for line in 0..chains.len() {
+            let first = self.holders.of_line(u32::try_from(line).unwrap_or(NO_LINE));
+            let columns = chains.columns_of(line);
+            let all: f64 = sums.mixed[first..first + columns.len()].iter().sum();
+            if all <= 0.0 {
+                continue;
+            }
+            for (holder, &(column, _)) in (first..).zip(columns) {
+                let p = (sums.mixed[holder] / all).clamp(0.0, 1.0);
+                let of_share = p * (1.0 - p) / chains.samples(line).max(1.0);
+                sums.variance[holder] += of_share * (all * self.splitter.watts(column, 0.0)).powi(2);
             }
         }
     }
 
     /// The owners of each column in each line.
-    fn owners_by_line(&self, parts: &[Part]) -> BTreeMap<(u32, u32), BTreeSet<u32>> {
-        let ends = parts.iter().filter(|part| part.line != NO_LINE);
-        let ends = ends.flat_map(|part| [(part.line, part.left), (part.line, part.right)]);
-        let marks = self.marks.iter().map(|mark| (mark.line, mark.owner));
+    fn owners_by_line(&self, ends: &BTreeSet<(u32, u32)>) -> BTreeMap<(u32, u32), BTreeSet<u32>> {
         let mut owners_of: BTreeMap<(u32, u32), BTreeSet<u32>> = BTreeMap::new();
-        for (line, owner) in marks.chain(ends).filter(|(_, owner)| *owner != NOBODY) {
-            owners_of.entry((line, self.column(owner))).or_default().insert(owner);
+        let mut add = |line, owner| {
+            owners_of.entry((line, self.splitter.column(owner))).or_default().insert(owner);
+        };
+        for of_line in self.splitter.marks.chunk_by(|a, b| a.line == b.line) {
+            let mut owners: Vec<(u32, u32)> = of_line.iter().map(|mark| (mark.line, mark.owner)).collect();
+            owners.sort_unstable();
+            owners.dedup();
+            owners
+                .into_iter()
+                .filter(|(_, owner)| *owner != NOBODY)
+                .for_each(|(line, owner)| add(line, owner));
         }
+        ends.iter().for_each(|&(line, owner)| add(line, owner));
         owners_of
     }
 }
 
 impl Interval {
-    fn add(&mut self, holder: Holder, of: Expected, factor: f64) {
-        let Expected { joules, own, with_all } = of;
-        let of = Expected { joules: factor * joules, own: factor * own, with_all: factor * with_all };
-        self.expected.push((holder, of));
+    fn new(holders: usize) -> Self {
+        Self {
+            expected: vec![Expected::default(); holders],
+            is_there: vec![false; holders],
+            there: vec![],
+            mixes: vec![],
+        }
     }
 
-    /// One entry a holder.
-    fn merge(&mut self) {
-        self.expected.sort_by_key(|(holder, _)| *holder);
-        self.expected.dedup_by(|(again, of), (kept, sum)| {
-            let same = again == kept;
-            if same {
-                sum.joules += of.joules;
-                sum.own += of.own;
-                sum.with_all += of.with_all;
-            }
-            same
-        });
+    fn add(&mut self, holder: usize, of: Expected, factor: f64) {
+        let Some(is_there) = self.is_there.get_mut(holder) else { return };
+        if !std::mem::replace(is_there, true) {
+            self.there.push(holder);
+        }
+        self.expected[holder].add(of, factor);
     }
 
-    /// Gives its energy to those who are expected to have drawn it.
+    /// What parts give to a mix; parts come line by line.
+    fn of_mix(&mut self, line: u32, mix: usize) -> &mut OfMix {
+        let key = (line, mix);
+        if self.mixes.last().is_none_or(|(last, _)| *last != key) {
+            self.mixes.push((key, OfMix::default()));
+        }
+        let last = self.mixes.len() - 1;
+        &mut self.mixes[last].1
+    }
+
+    /// Gives its energy to those who are expected to have drawn it, and makes room for the next one.
     fn give_out(
-        self,
+        &mut self,
         whole: MicroJoules,
         edge: f64,
         sums: &mut Sums,
         plain: impl FnOnce() -> (Vec<u32>, Vec<u64>),
     ) {
-        let joules: f64 = self.expected.iter().map(|(_, expected)| expected.joules.max(0.0)).sum();
-        let split = if joules > 0.0 {
-            self.apportion(whole, joules)
+        self.there.sort_unstable();
+        let joules: f64 = self.there.iter().map(|&holder| self.expected[holder].joules.max(0.0)).sum();
+        let is_split = if joules > 0.0 {
+            self.apportion(whole, joules, sums);
+            true
         } else {
             let (who, weights) = plain();
-            let Some(parts) = whole.split(&weights) else {
-                sums.shares.residual += whole;
-                return;
-            };
-            who.into_iter().map(Holder::Owner).zip(parts).collect()
+            let parts = whole.split(&weights);
+            who.into_iter()
+                .zip(parts.iter().flatten())
+                .for_each(|(o, part)| sums.energy[o as usize] += *part);
+            parts.is_some()
         };
-        if whole < MicroJoules::ZERO {
-            sums.shares.negative += whole;
+        if !is_split {
+            sums.residual += whole;
+        } else if whole < MicroJoules::ZERO {
+            sums.negative += whole;
         }
-        for (holder, part) in split {
-            sums.energy.entry(holder).or_default().0 += part;
+        if is_split {
+            self.add_variances(joules, edge, sums);
         }
-        self.add_variances(joules, edge, sums);
+        for holder in self.there.drain(..) {
+            self.is_there[holder] = false;
+            self.expected[holder] = Expected::default();
+        }
     }
 
     /// In whole microjoules: what rounding leaves goes to the largest, so that the sum is exact.
@@ -382,34 +502,34 @@ impl Interval {
         clippy::cast_possible_truncation,
         reason = "`as` saturates, and what is cut off is left to the largest"
     )]
-    fn apportion(&self, whole: MicroJoules, joules: f64) -> Vec<(Holder, MicroJoules)> {
-        let mut left = whole;
-        let part = |(holder, expected): &(Holder, Expected)| {
-            let part = expected.joules.max(0.0) / joules;
+    fn apportion(&self, whole: MicroJoules, joules: f64, sums: &mut Sums) {
+        let (mut left, mut largest) = (whole, None);
+        for &holder in &self.there {
+            let part = self.expected[holder].joules.max(0.0) / joules;
             let energy = MicroJoules::from_uj((whole.as_joules() * part * 1e6).round() as i64);
             left -= energy;
-            (*holder, energy, part)
-        };
-        let mut parts: Vec<_> = self.expected.iter().map(part).collect();
-        let largest = parts.iter_mut().max_by(|a, b| a.2.total_cmp(&b.2));
-        largest.into_iter().for_each(|largest| largest.1 += left);
-        parts.into_iter().map(|(holder, energy, _)| (holder, energy)).collect()
+            sums.energy[holder] += energy;
+            if largest.is_none_or(|(most, _): (f64, usize)| part >= most) {
+                largest = Some((part, holder));
+            }
+        }
+        largest.into_iter().for_each(|(_, holder)| sums.energy[holder] += left);
     }
 
     fn add_variances(&self, joules: f64, edge: f64, sums: &mut Sums) {
-        let all: f64 = self.expected.iter().map(|(_, expected)| expected.with_all).sum();
-        for (holder, expected) in &self.expected {
+        let all: f64 = self.there.iter().map(|&holder| self.expected[holder].with_all).sum();
+        for &holder in &self.there {
+            let expected = self.expected[holder];
             let s = expected.joules.max(0.0) / joules.max(f64::MIN_POSITIVE);
             let by_times = expected.own - 2.0 * s * expected.with_all + s * s * all;
-            let sum = sums.energy.entry(*holder).or_default();
-            sum.1 += by_times.max(0.0) + edge * s;
+            sums.variance[holder] += by_times.max(0.0) + edge * s;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Expected, Holder, Interval, MicroJoules, PowerSplit, Splitter};
+    use super::{Expected, Interval, MicroJoules, PowerSplit, Splitter};
     use crate::between_samples::expected_time::{Share, Times};
     use crate::between_samples::markov_bridge::Part;
     use crate::between_samples::switching_chain::{Chains, probability};
@@ -511,7 +631,7 @@ mod tests {
         };
         toy.parts.push(between);
         let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
-        model.chains = Chains::new(&marks, at_ms(0.0), |owner| owner);
+        model.chains = Chains::new(&marks, at_ms(0.0), |owner| owner).into();
         (toy, marks, model)
     }
 
@@ -558,41 +678,39 @@ mod tests {
         model.lag_ns = 4_000_000;
         let owners = owners(2);
         let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &[] };
-        let mut sums = super::Sums {
-            energy: super::HashMap::new(),
-            mixed: super::HashMap::new(),
-            shares: super::Shares::default(),
-            power: super::BTreeMap::new(),
-        };
+        let pass = splitter.pass();
+        let mut sums = super::Sums::new(2);
         let left = (-1.0_f64).exp();
-        let first = splitter.before(&toy.parts[0], 5.0, &mut sums);
+        let first = pass.before(&toy.parts[0], 5.0, &mut sums);
         assert!((first.watts - 5.0).abs() < 1e-12 && (first.part - (1.0 - left)).abs() < 1e-12);
-        let second = splitter.before(&toy.parts[1], 30.0, &mut sums);
+        let second = pass.before(&toy.parts[1], 30.0, &mut sums);
         assert!((second.watts - 5.0).abs() < 1e-12 && (second.part - (1.0 - left)).abs() < 1e-12);
-        let third = splitter.before(&toy.parts[0], 5.0, &mut sums);
+        let third = pass.before(&toy.parts[0], 5.0, &mut sums);
         assert!((third.watts - (left * 5.0 + (1.0 - left) * 30.0)).abs() < 1e-12, "{third:?}");
         let certain = part(0, 0, 0.0, 4.0);
-        assert_eq!(splitter.before(&certain, 5.0, &mut sums).part, 0.0);
+        assert_eq!(pass.before(&certain, 5.0, &mut sums).part, 0.0);
     }
 
     /// One entry a holder, with all of it; the largest has what rounding leaves.
     #[test]
     fn holders_are_merged() {
-        let mut interval = Interval::default();
+        let mut interval = Interval::new(10);
         let of = |joules| Expected { joules, own: 2.0 * joules, with_all: 3.0 * joules };
-        let mixed = Holder::Mixed { line: 0, column: 1 };
-        interval.add(mixed, of(1.0), 1.0);
-        interval.add(Holder::Owner(4), of(1.0), 2.0);
-        interval.add(mixed, of(2.0), 0.5);
-        interval.merge();
-        let found: Vec<_> =
-            interval.expected.iter().map(|(holder, of)| (*holder, of.joules, of.own, of.with_all)).collect();
-        assert_eq!(found, [(Holder::Owner(4), 2.0, 4.0, 6.0), (mixed, 2.0, 4.0, 6.0)]);
-        interval.add(Holder::Owner(9), of(-7.0), 1.0);
-        interval.add(Holder::Owner(8), of(2.5), 1.0);
-        let parts = interval.apportion(MicroJoules::from_uj(100), 6.5);
-        let energies: Vec<i64> = parts.iter().map(|(_, energy)| energy.as_uj()).collect();
-        assert_eq!(energies, [31, 31, 0, 38]);
+        interval.add(6, of(1.0), 1.0);
+        interval.add(4, of(1.0), 2.0);
+        interval.add(6, of(2.0), 0.5);
+        let found = |holder: usize| {
+            let Expected { joules, own, with_all } = interval.expected[holder];
+            (joules, own, with_all)
+        };
+        assert_eq!([found(4), found(6), found(5)], [(2.0, 4.0, 6.0), (2.0, 4.0, 6.0), (0.0, 0.0, 0.0)]);
+        assert_eq!(interval.there, [6, 4]);
+        interval.add(9, of(-7.0), 1.0);
+        interval.add(8, of(2.5), 1.0);
+        let mut sums = super::Sums::new(10);
+        interval.give_out(MicroJoules::from_uj(100), 0.0, &mut sums, || (vec![], vec![]));
+        assert_eq!(uj(&sums.energy), [0, 0, 0, 0, 31, 0, 31, 0, 38, 0]);
+        assert!(interval.there.is_empty() && !interval.is_there[4] && interval.expected[6].joules == 0.0);
     }
 
     /// What a mix got goes to the owners of its column in its line by their time; a column that nobody there has goes to the line's first owners, and what
@@ -603,23 +721,23 @@ mod tests {
         let mut owners = owners(2);
         (owners[0].time_ns, owners[1].time_ns) = (100, 300);
         let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &marks };
-        let of = |line, column| (Holder::Mixed { line, column }, (MicroJoules::from_uj(1_000), 0.0));
-        let finish = |holder| {
-            let shares = super::Shares { of_owner: vec![MicroJoules::ZERO; 2], ..super::Shares::default() };
-            let energy = [holder].into_iter().collect();
-            let sums =
-                super::Sums { energy, mixed: super::HashMap::new(), shares, power: super::BTreeMap::new() };
-            let shares = splitter.finish(sums, &toy.parts).shares;
+        let pass = splitter.pass();
+        let finish = |marks: &[Mark], ends: &[(u32, u32)], column: usize| {
+            let splitter = Splitter { marks, ..splitter };
+            let mut sums = super::Sums::new(pass.holders.count());
+            sums.energy[2 + column] = MicroJoules::from_uj(1_000);
+            sums.ends = ends.iter().copied().collect();
+            let shares = splitter.pass().finish(sums).shares;
             (uj(&shares.of_owner), shares.residual.as_uj())
         };
-        assert_eq!(finish(of(0, 1)), (vec![0, 1_000], 0));
-        assert_eq!(finish(of(0, 7)), (vec![1_000, 0], 0));
-        assert_eq!(finish(of(5, 0)), (vec![0, 0], 1_000));
+        assert_eq!(finish(&marks, &[], 1), (vec![0, 1_000], 0));
+        assert_eq!(finish(&[], &[(0, 0)], 1), (vec![1_000, 0], 0));
+        assert_eq!(finish(&[], &[], 0), (vec![0, 0], 1_000));
         let (mut shares, mut variance) = (
             super::Shares { of_owner: vec![MicroJoules::ZERO; 2], ..super::Shares::default() },
             vec![0.0; 2],
         );
-        splitter.give_mixed((MicroJoules::from_uj(1_000), 8.0), &[0, 1], &mut shares, &mut variance);
+        pass.give_mixed((MicroJoules::from_uj(1_000), 8.0), &[0, 1], &mut shares, &mut variance);
         assert_eq!((uj(&shares.of_owner), variance), (vec![250, 750], vec![2.0, 6.0]));
     }
 
@@ -629,14 +747,11 @@ mod tests {
         let (toy, marks, model) = between();
         let owners = owners(2);
         let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &marks };
-        let mut sums = super::Sums {
-            energy: super::HashMap::new(),
-            mixed: [((0, 0), 3.0), ((0, 1), 1.0)].into_iter().collect(),
-            shares: super::Shares::default(),
-            power: super::BTreeMap::new(),
-        };
-        splitter.doubt_mixes(&mut sums);
-        let of = |column| sums.energy[&Holder::Mixed { line: 0, column }].1;
+        let pass = splitter.pass();
+        let mut sums = super::Sums::new(pass.holders.count());
+        sums.mixed = vec![0.0, 0.0, 3.0, 1.0];
+        pass.doubt_mixes(&mut sums);
+        let of = |column: usize| sums.variance[2 + column];
         let should = |watts: f64| 0.75 * 0.25 / 200.0 * (4.0 * watts).powi(2);
         assert!((of(0) / should(30.0) - 1.0).abs() < 1e-9 && (of(1) / should(5.0) - 1.0).abs() < 1e-9);
     }

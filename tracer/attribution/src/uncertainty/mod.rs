@@ -1,13 +1,11 @@
 //! How certain powers and energies are.
 //!
-//! * `covariance`: of powers and of columns' energies; `resampling` and `derivative`: the same for a GPU's.
+//! * `covariance`: of powers and of columns' energies.
 //! * `aliasing`: samples in step with the program.
 //! * `propagation`: from powers to the energies of owners.
 //!
-//! Leaves out intervals of any set of rows, which a report asks for (`certainty` in the model package).
+//! Leaves out intervals of any set of rows, which a report asks for (`certainty` in the model package), and a GPU's (`gpu`).
 
 pub(crate) mod aliasing;
 pub(crate) mod covariance;
-pub(crate) mod derivative;
 pub(crate) mod propagation;
-pub(crate) mod resampling;

@@ -278,7 +278,7 @@ mod tests {
     fn bounds_by_what_is_plausible() {
         let (_, model) = model();
         let near = |found: (f64, f64), expected: (f64, f64)| {
-            near(&[found.0, found.1], &[expected.0, expected.1], 1e-9)
+            near(&[found.0, found.1], &[expected.0, expected.1], 1e-9);
         };
         near(extremes(&model, 0, true), (0.6 / 8.6 / 0.5, 24.0 / 24.2 / 0.5));
         near(extremes(&model, 0, false), (0.6 / 8.6 / 0.75, 24.0 / 24.2 / 0.75));
