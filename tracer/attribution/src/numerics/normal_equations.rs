@@ -56,9 +56,9 @@ impl NormalEquations {
             for (at, &(i, x)) in row.iter().enumerate() {
                 let scaled = weight * x;
                 sums.target[i] += scaled * value;
-                let below = &mut sums.gram.column_mut(i);
+                let below = &mut sums.gram.as_mut_slice()[i * size..][..size];
                 if 2 * row.len() > size {
-                    let below = below.iter_mut().zip(&dense).skip(i);
+                    let below = below[i..].iter_mut().zip(&dense[i..]);
                     below.for_each(|(sum, other)| *sum += scaled * other);
                 } else {
                     row[at..].iter().for_each(|&(j, other)| below[j] += scaled * other);

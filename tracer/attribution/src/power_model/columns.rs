@@ -14,7 +14,7 @@
 
 use super::paths::{OTHER, PathId, PathTree};
 use crate::between_samples::markov_bridge::Part;
-use crate::power_model::design::Windows;
+use crate::power_model::windows::Windows;
 use crate::time::pieces::NOBODY;
 
 /// Paths with less than this part of the domain's time have no power of their own: 200 columns at most.

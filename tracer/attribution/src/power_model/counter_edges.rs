@@ -5,7 +5,7 @@
 use super::evidence::Evidence;
 use crate::between_samples::expected_time::{Share, Times, moments};
 use crate::between_samples::switching_chain::Chains;
-use crate::power_model::design::Windows;
+use crate::power_model::windows::Windows;
 
 /// A counter that moves each millisecond is up to one late.
 const LATE_NS: u64 = 1_000_000;

@@ -15,9 +15,10 @@
 
 use super::columns::Columns;
 use super::counter_edges::Edges;
-use super::design::{Design, Look, Windows};
+use super::design::{Design, Look};
 use super::evidence::Evidence;
 use super::fit::Fit;
+use super::windows::Windows;
 use super::{drift, lack_of_fit, prior};
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::switching_chain::Chains;
@@ -266,9 +267,10 @@ fn alternatives(
 mod tests {
     use super::{Evidence, Model, PowerModel, beside_nobody, learn};
     use crate::between_samples::expected_time::Times;
-    use crate::power_model::design::{Design, Windows};
+    use crate::power_model::design::Design;
     use crate::power_model::fit::Fit;
     use crate::power_model::toy::Toy;
+    use crate::power_model::windows::Windows;
     use crate::vectors::near;
     use nalgebra::DMatrix;
 

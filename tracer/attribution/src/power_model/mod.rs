@@ -1,8 +1,8 @@
 //! How much power each call path draws, learned from the run itself.
 //!
 //! * `paths`: the tree of call paths; `columns`: which of them have a power of their own; `prior`: what is believed of these beforehand.
-//! * `design`: expected time of each column in each window; `fit`: the regression; `learn`: both in order; `lack_of_fit`: whether the windows
-//!   hold what the powers say.
+//! * `windows`: intervals of energy that are long enough; `design`: expected time of each column in each window; `fit`: the regression;
+//!   `learn`: both in order; `lack_of_fit`: whether the windows hold what the powers say.
 //! * `counter_edges`: how far a counter's steps put a window off; `counter_delay`: how far behind the counter is on average; `drift`:
 //!   when all power rose or fell; `uncore`: the shared parts of a socket.
 //!
@@ -22,3 +22,4 @@ pub(crate) mod prior;
 #[cfg(test)]
 pub(crate) mod toy;
 pub(crate) mod uncore;
+pub(crate) mod windows;

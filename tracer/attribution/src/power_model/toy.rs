@@ -2,12 +2,13 @@
 
 use super::columns::Columns;
 use super::counter_edges::Edges;
-use super::design::{Design, Windows};
+use super::design::Design;
 use super::evidence::Evidence;
 use super::fit::Fit;
 use super::lack_of_fit::checks_of;
 use super::learn::Model;
 use super::paths::{OTHER, Path, PathId, PathTree, Step};
+use super::windows::Windows;
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::markov_bridge::Part;
 use crate::between_samples::switching_chain::Chains;

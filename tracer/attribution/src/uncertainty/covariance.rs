@@ -98,11 +98,12 @@ fn slopes(model: &Model) -> (DMatrix<f64>, DMatrix<f64>) {
 mod tests {
     use super::{of_powers, relative, slopes};
     use crate::between_samples::expected_time::Times;
-    use crate::power_model::design::{Design, Windows};
+    use crate::power_model::design::Design;
     use crate::power_model::fit::Fit;
     use crate::power_model::lack_of_fit::chain;
     use crate::power_model::learn::Model;
     use crate::power_model::toy::Toy;
+    use crate::power_model::windows::Windows;
     use crate::vectors::{Vectors, near};
     use nalgebra::DMatrix;
 

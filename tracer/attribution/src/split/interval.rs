@@ -1,0 +1,137 @@
+//! One interval's energy, given out to those who are expected to have drawn it.
+//!
+//! Leaves out what is expected (`by_power`).
+
+use super::by_power::Sums;
+use energy_trace_model::units::MicroJoules;
+
+/// What is expected of a holder in an interval: joules, its own variance and its covariance with the interval's (J²).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Expected {
+    pub(super) joules: f64,
+    pub(super) own: f64,
+    pub(super) with_all: f64,
+}
+
+impl Expected {
+    pub(super) fn add(&mut self, of: Self, factor: f64) {
+        self.joules += factor * of.joules;
+        self.own += factor * of.own;
+        self.with_all += factor * of.with_all;
+    }
+}
+
+/// What parts of an interval give to one mix: seconds, those of them that draw their own power alone and beside busy CPUs, joules of the
+/// power from before, and sums of v t² r, v t² r² and v t² r w̄.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfMix {
+    pub(super) time: f64,
+    pub(super) seconds: f64,
+    pub(super) beside: f64,
+    pub(super) before: f64,
+    pub(super) once: f64,
+    pub(super) twice: f64,
+    pub(super) with_mean: f64,
+}
+
+/// One interval while it is summed up.
+pub(super) struct Interval {
+    /// By holder; nothing but for those that are there.
+    pub(super) expected: Vec<Expected>,
+    pub(super) is_there: Vec<bool>,
+    pub(super) there: Vec<usize>,
+    pub(super) mixes: Vec<((u32, usize), OfMix)>,
+}
+
+impl Interval {
+    pub(super) fn new(holders: usize) -> Self {
+        Self {
+            expected: vec![Expected::default(); holders],
+            is_there: vec![false; holders],
+            there: vec![],
+            mixes: vec![],
+        }
+    }
+
+    pub(super) fn add(&mut self, holder: usize, of: Expected, factor: f64) {
+        let Some(is_there) = self.is_there.get_mut(holder) else { return };
+        if !std::mem::replace(is_there, true) {
+            self.there.push(holder);
+        }
+        self.expected[holder].add(of, factor);
+    }
+
+    /// What parts give to a mix; parts come line by line.
+    pub(super) fn of_mix(&mut self, line: u32, mix: usize) -> &mut OfMix {
+        let key = (line, mix);
+        if self.mixes.last().is_none_or(|(last, _)| *last != key) {
+            self.mixes.push((key, OfMix::default()));
+        }
+        let last = self.mixes.len() - 1;
+        &mut self.mixes[last].1
+    }
+
+    /// Gives its energy to those who are expected to have drawn it, and makes room for the next one.
+    pub(super) fn give_out(
+        &mut self,
+        whole: MicroJoules,
+        edge: f64,
+        sums: &mut Sums,
+        plain: impl FnOnce() -> (Vec<u32>, Vec<u64>),
+    ) {
+        self.there.sort_unstable();
+        let joules: f64 = self.there.iter().map(|&holder| self.expected[holder].joules.max(0.0)).sum();
+        let is_split = if joules > 0.0 {
+            self.apportion(whole, joules, sums);
+            true
+        } else {
+            let (who, weights) = plain();
+            let parts = whole.split(&weights);
+            who.into_iter()
+                .zip(parts.iter().flatten())
+                .for_each(|(o, part)| sums.energy[o as usize] += *part);
+            parts.is_some()
+        };
+        if !is_split {
+            sums.residual += whole;
+        } else if whole < MicroJoules::ZERO {
+            sums.negative += whole;
+        }
+        if is_split {
+            self.add_variances(joules, edge, sums);
+        }
+        for holder in self.there.drain(..) {
+            self.is_there[holder] = false;
+            self.expected[holder] = Expected::default();
+        }
+    }
+
+    /// In whole microjoules: what rounding leaves goes to the largest, so that the sum is exact.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "`as` saturates, and what is cut off is left to the largest"
+    )]
+    fn apportion(&self, whole: MicroJoules, joules: f64, sums: &mut Sums) {
+        let (mut left, mut largest) = (whole, None);
+        for &holder in &self.there {
+            let part = self.expected[holder].joules.max(0.0) / joules;
+            let energy = MicroJoules::from_uj((whole.as_joules() * part * 1e6).round() as i64);
+            left -= energy;
+            sums.energy[holder] += energy;
+            if largest.is_none_or(|(most, _): (f64, usize)| part >= most) {
+                largest = Some((part, holder));
+            }
+        }
+        largest.into_iter().for_each(|(_, holder)| sums.energy[holder] += left);
+    }
+
+    fn add_variances(&self, joules: f64, edge: f64, sums: &mut Sums) {
+        let all: f64 = self.there.iter().map(|&holder| self.expected[holder].with_all).sum();
+        for &holder in &self.there {
+            let expected = self.expected[holder];
+            let s = expected.joules.max(0.0) / joules.max(f64::MIN_POSITIVE);
+            let by_times = expected.own - 2.0 * s * expected.with_all + s * s * all;
+            sums.variance[holder] += by_times.max(0.0) + edge * s;
+        }
+    }
+}
