@@ -52,6 +52,7 @@ fn of_loops() -> Vec<Entry> {
             ..world("W1i", "training loop of 50 ms, 10 min long", |r| loops::lasting(r, 600))
         },
         world("W1j", "phases of 25 ms in random order, 5, 15, 40 W", loops::own_25_ms),
+        world("W1k", "inference loop of 41 ms, two models under one call", loops::inference),
         world("W2a", "W1j, one Python leaf under all", loops::shared_25_ms),
         world("W2b", "W1c, one Python leaf under all", loops::shared_102_ms),
         world("W2d", "phases of 300 ms, 5, 15, 40 W, in each three functions in turns of 0.3 ms", |r| {
@@ -147,11 +148,11 @@ fn held_out() -> Vec<Entry> {
     vec![
         Entry {
             used: Use::HeldOut,
-            ..world("H1", "inference loop of 41 ms, two models under one call", loops::held_out)
+            ..world("H2", "2 threads, a stranger of changing watts, pauses, drift", crowds::held_out)
         },
         Entry {
             used: Use::HeldOut,
-            ..world("H2", "2 threads, a stranger of changing watts, pauses, drift", crowds::held_out)
+            ..world("H3", "requests of three kinds, 15 to 45 ms, by one leaf, watts by data", loops::held_out)
         },
     ]
 }

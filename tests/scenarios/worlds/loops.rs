@@ -145,8 +145,8 @@ pub(super) fn with_ramps(random: &mut Random, lag_ns: f64) -> World {
     world
 }
 
-/// Three stages of 11, 8 and 18 ms, each of one of two models below one call, ± 7 %.
-pub(super) fn held_out(random: &mut Random) -> World {
+/// Four stages of 4 to 18 ms, three of them below one call of one of two models, ± 7 %.
+pub(super) fn inference(random: &mut Random) -> World {
     let mut world = World::new(1);
     let stage = |(ms, watts, path): (f64, f64, &str)| Stage::new(world.stacks.path(path), ms * 1e6, watts);
     let stages = [
@@ -158,5 +158,22 @@ pub(super) fn held_out(random: &mut Random) -> World {
     .map(stage)
     .to_vec();
     world.tasks = vec![main_thread(cycle(stages, 0.07, fork(random)))];
+    world
+}
+
+/// Requests of three kinds in random order, each parsed, computed and answered by functions that all kinds share; ± 25 %, watts by data ± 8 %.
+pub(super) fn held_out(random: &mut Random) -> World {
+    let mut world = World::new(1);
+    let kinds = [("search", 14.0, 28.0), ("rank", 26.0, 43.0), ("translate", 33.0, 35.0)];
+    let stage = |(kind, ms, watts): (&str, f64, f64)| {
+        let path = format!("p:web/serve p:web/{kind} p:engine/call n:libengine/run n:libengine/kernel");
+        Stage::new(world.stacks.path(&path), ms * 1e6, watts)
+    };
+    let mut stages: Vec<Stage> = kinds.map(stage).into();
+    let parse = world.stacks.path("p:web/serve p:web/parse n:libjson/decode");
+    let answer = world.stacks.path("p:web/serve p:web/answer p:json/dumps n:libjson/encode");
+    stages.extend([Stage::new(parse, 6e6, 12.0), Stage::new(answer, 9e6, 16.0)]);
+    let program = shuffled(stages, 0.25, fork(random));
+    world.tasks = vec![main_thread(on_data(program, 0.08, fork(random)))];
     world
 }

@@ -19,8 +19,9 @@ use crate::time::pieces::NOBODY;
 
 /// Paths with less than this part of the domain's time have no power of their own: 200 columns at most.
 const SMALLEST_PART: f64 = 0.005;
-/// Least correlation of the seconds that odd and even samples show.
+/// Least correlation of the seconds that odd and even samples show; and the least where it makes energies clearly likelier (`learn`).
 const RELIABLE: f64 = 0.5;
+const HARDLY_RELIABLE: f64 = 0.4;
 /// Reliability is asked of windows, and of so many together: slow changes show only there.
 const TOGETHER: u32 = 8;
 
@@ -89,9 +90,9 @@ impl Pool {
         });
     }
 
-    /// Whether odd and even samples agree when it ran while its caller did, at either scale.
-    fn is_reliable(&self, caller: &Self) -> bool {
-        [1, TOGETHER].into_iter().any(|together| self.correlation(caller, together) >= RELIABLE)
+    /// Whether odd and even samples agree so far when it ran while its caller did, at either scale.
+    fn is_reliable(&self, caller: &Self, reliable: f64) -> bool {
+        [1, TOGETHER].into_iter().any(|together| self.correlation(caller, together) >= reliable)
     }
 
     /// The correlation, over windows (so many of them together), of what odd samples give it beyond its usual part of its caller's time with what
@@ -138,8 +139,8 @@ impl Columns {
         self.part = part;
     }
 
-    /// Of a domain, from the parts of its time, ordered by interval.
-    pub(crate) fn of(tree: &PathTree, parts: &[Part], windows: &Windows) -> Self {
+    /// Of a domain, from the parts of its time, ordered by interval; and finer ones, of which samples hardly show some.
+    pub(crate) fn of(tree: &PathTree, parts: &[Part], windows: &Windows) -> (Self, Self) {
         let mut pools = vec![Pool::default(); tree.len()];
         let mut seconds = 0.0;
         for part in parts {
@@ -151,10 +152,11 @@ impl Columns {
             pools[odd as usize].add(window, time, 0.0);
             pools[even as usize].add(window, 0.0, time);
         }
-        Self::pooled(tree, pools, seconds)
+        let finer = Self::pooled(tree, pools.clone(), seconds, HARDLY_RELIABLE);
+        (Self::pooled(tree, pools, seconds, RELIABLE), finer)
     }
 
-    fn pooled(tree: &PathTree, mut pools: Vec<Pool>, seconds: f64) -> Self {
+    fn pooled(tree: &PathTree, mut pools: Vec<Pool>, seconds: f64, reliable: f64) -> Self {
         let own: Vec<f64> = pools.iter().map(|pool| pool.seconds).collect();
         let inclusive = inclusive(tree, &pools);
         let least = SMALLEST_PART * seconds;
@@ -169,7 +171,7 @@ impl Columns {
             pool.merge();
             let id = PathId::try_from(path).unwrap_or(OTHER);
             let parent = tree.parent(id);
-            let stands = pool.seconds >= least && pool.is_reliable(&inclusive[parent as usize]);
+            let stands = pool.seconds >= least && pool.is_reliable(&inclusive[parent as usize], reliable);
             if stands || parent == id {
                 ends[path] = Some(paths.len());
                 paths.push(id);
@@ -273,7 +275,7 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use super::{Columns, Halves, NOBODY, Part, PathTree, Pool, Windows};
+    use super::{Columns, HARDLY_RELIABLE, Halves, NOBODY, Part, PathTree, Pool, RELIABLE, Windows};
     use crate::power_model::toy::{Toy, flat_tree, part};
     use crate::vectors::Vectors;
 
@@ -309,9 +311,9 @@ mod tests {
         let on = |k: u32| f64::from(k / 20 % 2);
         let caller = pool(|k| (on(k), on(k)));
         let callee = pool(|k| (on(k) * f64::from(k & 1), on(k) * f64::from(k >> 1 & 1)));
-        assert!(callee.correlation(&caller, 1).abs() < 0.2 && !callee.is_reliable(&caller));
+        assert!(callee.correlation(&caller, 1).abs() < 0.2 && !callee.is_reliable(&caller, HARDLY_RELIABLE));
         let program = pool(|_| (1.0, 1.0));
-        assert!(caller.is_reliable(&program));
+        assert!(caller.is_reliable(&program, RELIABLE));
     }
 
     /// Entries of one window become one, in order.
@@ -335,7 +337,7 @@ mod tests {
     #[test]
     fn nothing() {
         let tree = PathTree::default();
-        assert_eq!(Columns::pooled(&tree, vec![], 0.0).len(), 0);
+        assert_eq!(Columns::pooled(&tree, vec![], 0.0, RELIABLE).len(), 0);
     }
 
     /// Pearson's correlation of what odd and even samples give beyond the usual part of the caller's time (NumPy), by windows and by eight together.
@@ -370,7 +372,7 @@ mod tests {
             add(4, 0.001);
         }
         let seconds = pools.iter().map(|pool| pool.seconds).sum();
-        let columns = Columns::pooled(&tree, pools, seconds);
+        let columns = Columns::pooled(&tree, pools, seconds, RELIABLE);
         (tree, columns)
     }
 
@@ -425,7 +427,7 @@ mod tests {
         let toy = Toy::new(20.0, &(0..40).map(row).collect::<Vec<_>>(), &[0.1; 40], 0.0);
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
         let parts: Vec<Part> = toy.parts.iter().filter(|part| part.ns > 0).copied().collect();
-        let columns = Columns::of(&toy.tree, &parts, &windows);
+        let (columns, _) = Columns::of(&toy.tree, &parts, &windows);
         assert_eq!((columns.paths.as_slice(), columns.len()), (&[3, 2][..], 2));
         assert!(columns.seconds.iter().all(|seconds| (seconds - 0.2).abs() < 1e-9), "{columns:?}");
     }
