@@ -1,0 +1,226 @@
+//! Unit tests of the split by powers. Leaves out whole domains (`tests/offline/attribution`).
+
+use super::{Expected, Interval, MicroJoules, PowerSplit, Splitter};
+use crate::between_samples::expected_time::{Share, Times};
+use crate::between_samples::markov_bridge::Part;
+use crate::between_samples::switching_chain::{Chains, probability};
+use crate::power_model::design::Design;
+use crate::power_model::fit::Fit;
+use crate::power_model::learn::Model;
+use crate::power_model::toy::{Toy, at_ms, part};
+use crate::power_model::windows::Windows;
+use crate::time::owners::{Owner, OwnerTime};
+use crate::time::pieces::Mark;
+use energy_trace_model::ids::ThreadKey;
+use nalgebra::DMatrix;
+
+fn fit(watts: &[f64]) -> Fit {
+    Fit {
+        mean: 10.0,
+        watts: watts.to_vec(),
+        residuals: vec![],
+        physical: vec![],
+        fluctuation: 0.0,
+        weights: vec![],
+        variances: vec![],
+        likelihood: 0.0,
+    }
+}
+
+fn owners(count: u32) -> Vec<OwnerTime> {
+    let owner = |_| OwnerTime { owner: Owner::Target(ThreadKey::new(0), None), time_ns: 1_000, samples: 0 };
+    (0..count).map(owner).collect()
+}
+
+fn split(toy: &Toy, model: &Model, marks: &[Mark]) -> PowerSplit {
+    let owners = owners(u32::try_from(toy.columns).unwrap());
+    let splitter = Splitter { model, tree: &toy.tree, owners: &owners, marks };
+    splitter.split(&toy.dynamic, &toy.parts, |_| (vec![1], vec![1]))
+}
+
+fn uj(energies: &[MicroJoules]) -> Vec<i64> {
+    energies.iter().map(|energy| energy.as_uj()).collect()
+}
+
+/// 1 J by 4 ms of 30 W and 8 ms of 5 W is shared 3 : 1; negative energy too, and it is counted; where nobody is expected to have drawn
+/// anything the plain split has it. What the counter's edges leave open goes with the energy.
+#[test]
+fn certain_times_share_by_power() {
+    let rows = [vec![4.0, 8.0], vec![4.0, 8.0], vec![0.0, 0.0]];
+    let toy = Toy::new(20.0, &rows, &[1.0, -0.1, 0.3], 0.0);
+    let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
+    model.edges = vec![0.04, 0.0, 0.0];
+    let PowerSplit { shares, variance } = split(&toy, &model, &[]);
+    assert_eq!(uj(&shares.of_owner), [750_000 - 75_000, 250_000 - 25_000 + 300_000]);
+    assert_eq!((shares.negative.as_uj(), shares.residual.as_uj()), (-100_000, 0));
+    assert!((variance[0] - 0.03).abs() < 1e-9 && (variance[1] - 0.01).abs() < 1e-9, "{variance:?}");
+}
+
+/// A window of several intervals has its edges' variance in equal parts: three, three and two of 5 ms.
+#[test]
+fn edges_of_short_intervals() {
+    let toy = Toy::new(5.0, &vec![vec![1.0, 1.0]; 8], &[0.1; 8], 0.0);
+    let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
+    model.edges = vec![0.06, 0.02, 0.01];
+    let owners = owners(2);
+    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &[] };
+    let found = splitter.edges();
+    assert_eq!(found.len(), 8);
+    assert!((found.iter().sum::<f64>() - 0.09).abs() < 1e-12, "{found:?}");
+    assert!((found[0] - 0.02).abs() < 1e-12 && (found[7] - 0.005).abs() < 1e-12, "{found:?}");
+}
+
+/// Beside busy CPUs a call path draws what it draws there: 4 ms at 30 W and 4 ms, half of them beside others, at 10 and 2 W are 120 : 24.
+#[test]
+fn beside_others() {
+    let mut toy = Toy::new(20.0, &[vec![4.0, 4.0]], &[0.144], 0.0);
+    toy.parts[1].beside = 0.5;
+    let mut model = toy.model_of(fit(&[30.0, 10.0, 30.0, 2.0]), DMatrix::identity(4, 4));
+    let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
+    model.design = Design::new(windows, &toy.parts, (Times::Nearest, 0), (2, true), |owner| owner);
+    assert_eq!(uj(&split(&toy, &model, &[]).shares.of_owner), [120_000, 24_000]);
+}
+
+/// Samples of two owners each 2 ms, in turn by chance, and what the time between two of them is.
+fn between() -> (Toy, Vec<Mark>, Model) {
+    let mark = |i: u64| Mark {
+        line: 0,
+        at: at_ms(2.0 * i as f64),
+        cpu_ns: 2_000_000 * i,
+        owner: u32::from(i * i % 7 < 3),
+    };
+    let marks: Vec<Mark> = (0..200).map(mark).collect();
+    let mut toy = Toy::new(20.0, &[vec![4.0, 8.0]], &[0.5], 0.0);
+    let between = Part {
+        line: 0,
+        left: 0,
+        right: 1,
+        before_ns: 500_000,
+        after_ns: 500_000,
+        gap: 1,
+        ..part(0, 0, 2.5, 1.0)
+    };
+    toy.parts.push(between);
+    let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
+    model.chains = Chains::new(&marks, at_ms(0.0), |owner| owner).into();
+    (toy, marks, model)
+}
+
+/// The formulas at the head for a part of which it is not known who had it: t p w by the bridge's probabilities and the mix, and C_ii − 2 s C_i + s² C.
+#[test]
+fn times_that_are_not_certain() {
+    let (toy, marks, model) = between();
+    let share = Share::of(&toy.parts[2], Times::Chain(&model.chains), &|owner| owner);
+    let mix = model.chains.mix(share.mix);
+    let blend = share.blend;
+    let p = [blend.left + blend.mix * probability(mix, 0), blend.right + blend.mix * probability(mix, 1)];
+    assert!((p[0] + p[1] - 1.0).abs() < 1e-9 && p[0] > 0.1 && p[1] > 0.1, "{p:?}");
+    let w = [30.0, 5.0];
+    let expected = [0.004 * 30.0 + 1e-3 * p[0] * w[0], 0.008 * 5.0 + 1e-3 * p[1] * w[1]];
+    let sum = expected[0] + expected[1];
+    let PowerSplit { shares, variance } = split(&toy, &model, &marks);
+    for (found, expected) in uj(&shares.of_owner).iter().zip(expected) {
+        assert!((*found as f64 - 5e5 * expected / sum).abs() < 2.0, "{found}");
+    }
+    assert_eq!(uj(&shares.of_owner).iter().sum::<i64>(), 500_000);
+    let mean = p[0] * w[0] + p[1] * w[1];
+    let v = blend.spread * 1e-6;
+    let with_all = [0, 1].map(|i: usize| v * p[i] * w[i] * (w[i] - mean));
+    let all = with_all[0] + with_all[1];
+    for i in [0, 1] {
+        let s = expected[i] / sum;
+        let by_times = v * p[i] * (1.0 - p[i]) * w[i] * w[i] - 2.0 * s * with_all[i] + s * s * all;
+        // The mix is known from 200 samples.
+        let pi = probability(mix, i as u32);
+        let by_mix = pi * (1.0 - pi) / 200.0 * (1e-3 * blend.mix * w[i]).powi(2);
+        let expected = by_times + by_mix;
+        assert!((variance[i] / expected - 1.0).abs() < 1e-6, "{} instead of {expected}", variance[i]);
+    }
+}
+
+/// With a lag a line's next part begins with the power of the one before: of 4 ms of 30 W behind 4 ms of 5 W, with 4 ms of lag, the mean over a
+/// part, by hand.
+#[test]
+fn power_lags() {
+    let mut toy = Toy::new(20.0, &[vec![4.0, 4.0]], &[1.0], 0.0);
+    toy.parts.iter_mut().for_each(|part| part.line = 0);
+    toy.parts.swap(0, 1);
+    let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
+    model.lag_ns = 4_000_000;
+    let owners = owners(2);
+    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &[] };
+    let pass = splitter.pass();
+    let mut sums = super::Sums::new(2);
+    let left = (-1.0_f64).exp();
+    let first = pass.before(&toy.parts[0], 5.0, &mut sums);
+    assert!((first.watts - 5.0).abs() < 1e-12 && (first.part - (1.0 - left)).abs() < 1e-12);
+    let second = pass.before(&toy.parts[1], 30.0, &mut sums);
+    assert!((second.watts - 5.0).abs() < 1e-12 && (second.part - (1.0 - left)).abs() < 1e-12);
+    let third = pass.before(&toy.parts[0], 5.0, &mut sums);
+    assert!((third.watts - (left * 5.0 + (1.0 - left) * 30.0)).abs() < 1e-12, "{third:?}");
+    let certain = part(0, 0, 0.0, 4.0);
+    assert_eq!(pass.before(&certain, 5.0, &mut sums).part, 0.0);
+}
+
+/// One entry a holder, with all of it; the largest has what rounding leaves.
+#[test]
+fn holders_are_merged() {
+    let mut interval = Interval::new(10);
+    let of = |joules| Expected { joules, own: 2.0 * joules, with_all: 3.0 * joules };
+    interval.add(6, of(1.0), 1.0);
+    interval.add(4, of(1.0), 2.0);
+    interval.add(6, of(2.0), 0.5);
+    let found = |holder: usize| {
+        let Expected { joules, own, with_all } = interval.expected[holder];
+        (joules, own, with_all)
+    };
+    assert_eq!([found(4), found(6), found(5)], [(2.0, 4.0, 6.0), (2.0, 4.0, 6.0), (0.0, 0.0, 0.0)]);
+    assert_eq!(interval.there, [6, 4]);
+    interval.add(9, of(-7.0), 1.0);
+    interval.add(8, of(2.5), 1.0);
+    let mut sums = super::Sums::new(10);
+    interval.give_out(MicroJoules::from_uj(100), 0.0, &mut sums, || (vec![], vec![]));
+    assert_eq!(uj(&sums.energy), [0, 0, 0, 0, 31, 0, 31, 0, 38, 0]);
+    assert!(interval.there.is_empty() && !interval.is_there[4] && interval.expected[6].joules == 0.0);
+}
+
+/// What a mix got goes to the owners of its column in its line by their time; a column that nobody there has goes to the line's first owners, and what
+/// no line has is left over.
+#[test]
+fn mixes_are_handed_out() {
+    let (toy, marks, model) = between();
+    let mut owners = owners(2);
+    (owners[0].time_ns, owners[1].time_ns) = (100, 300);
+    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &marks };
+    let pass = splitter.pass();
+    let finish = |marks: &[Mark], ends: &[(u32, u32)], column: usize| {
+        let splitter = Splitter { marks, ..splitter };
+        let mut sums = super::Sums::new(pass.holders.count());
+        sums.energy[2 + column] = MicroJoules::from_uj(1_000);
+        sums.ends = ends.iter().copied().collect();
+        let shares = splitter.pass().finish(sums).shares;
+        (uj(&shares.of_owner), shares.residual.as_uj())
+    };
+    assert_eq!(finish(&marks, &[], 1), (vec![0, 1_000], 0));
+    assert_eq!(finish(&[], &[(0, 0)], 1), (vec![1_000, 0], 0));
+    assert_eq!(finish(&[], &[], 0), (vec![0, 0], 1_000));
+    let (mut shares, mut variance) =
+        (super::Shares { of_owner: vec![MicroJoules::ZERO; 2], ..super::Shares::default() }, vec![0.0; 2]);
+    pass.give_mixed((MicroJoules::from_uj(1_000), 8.0), &[0, 1], &mut shares, &mut variance);
+    assert_eq!((uj(&shares.of_owner), variance), (vec![250, 750], vec![2.0, 6.0]));
+}
+
+/// A mix is known from so many samples: p (1 − p) / n of the square of the energy that its line's mix would have at the column's power.
+#[test]
+fn mixes_are_in_doubt() {
+    let (toy, marks, model) = between();
+    let owners = owners(2);
+    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &marks };
+    let pass = splitter.pass();
+    let mut sums = super::Sums::new(pass.holders.count());
+    sums.mixed = vec![0.0, 0.0, 3.0, 1.0];
+    pass.doubt_mixes(&mut sums);
+    let of = |column: usize| sums.variance[2 + column];
+    let should = |watts: f64| 0.75 * 0.25 / 200.0 * (4.0 * watts).powi(2);
+    assert!((of(0) / should(30.0) - 1.0).abs() < 1e-9 && (of(1) / should(5.0) - 1.0).abs() < 1e-9);
+}
