@@ -41,6 +41,9 @@ mod time;
 pub mod timeline;
 mod uncertainty;
 #[cfg(test)]
-mod vectors;
+mod tests {
+    pub(crate) mod toy;
+    pub(crate) mod vectors;
+}
 
 pub use attribute::attribute;

@@ -277,9 +277,9 @@ mod tests {
         Asleep, Blend, Conditions, EnergyInterval, KtimeNs, Mark, NO_GAP, NO_LINE, NOBODY, Part, Piece, Rate,
         Span, parts,
     };
+    use crate::tests::vectors::{Vectors, list, near};
     use crate::time::owners::Segment;
     use crate::time::pieces::End;
-    use crate::vectors::{Vectors, list, near};
     use energy_trace_model::ids::CpuId;
     use energy_trace_model::recording::Recording;
     use energy_trace_model::units::{KiloHertz, MicroJoules};

@@ -60,7 +60,7 @@ pub(super) fn relative<'a>(
 #[cfg(test)]
 mod tests {
     use super::{energies, relative};
-    use crate::vectors::{Vectors, near};
+    use crate::tests::vectors::{Vectors, near};
 
     /// The split, and its derivative by differences between a covariance of weights and one of energies (NumPy). The sum has no doubt.
     #[test]

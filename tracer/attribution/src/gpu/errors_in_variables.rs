@@ -143,7 +143,7 @@ mod tests {
         BRIDGE, Batches, Coarse, DMatrix, DVector, END_SD, FeatureErrors, Meter, NormalEquations, Window,
         errors_of,
     };
-    use crate::vectors::{Vectors, near};
+    use crate::tests::vectors::{Vectors, near};
 
     /// Two columns share the time around both ends of a window, a quarter and three: by the formula at the head, r (1 − r) stretch piece / 6 + (σ r)²
     /// at each end.

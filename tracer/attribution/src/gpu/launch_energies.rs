@@ -309,7 +309,7 @@ fn predicted(row: &[f64], parts: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{FOLD_BLOCK, HUBER, MEDIAN_ABSOLUTE, Problem, clearly_positive, fit, over_time};
-    use crate::vectors::Vectors;
+    use crate::tests::vectors::Vectors;
 
     fn problem(columns: usize, rows: Vec<f64>, joules: Vec<f64>) -> Problem {
         Problem { columns, joules, rows, belief: 5.0, together: 0, grain: None }

@@ -189,7 +189,7 @@ mod tests {
         Certain, DMatrix, Fit, IDENTIFIED_BY_TIME, Problem, TIME_SD, Total, add_blur, covariance, groups_of,
         predicted, uncertainty,
     };
-    use crate::vectors::{Vectors, near};
+    use crate::tests::vectors::{Vectors, near};
 
     /// Columns whose errors go against each other share a group if both are unsure, and so does one whose rows are parallel to one of theirs.
     #[test]

@@ -127,18 +127,6 @@ fn blocks(halves: &[Halves], together: u32) -> Vec<Halves> {
 }
 
 impl Columns {
-    /// Columns that end at these paths, and the column of each path.
-    #[cfg(test)]
-    pub(crate) const fn of_paths(paths: Vec<PathId>, of_path: Vec<ColumnId>) -> Self {
-        Self { paths, of_path, seconds: vec![], part: vec![] }
-    }
-
-    /// Sets each path's part of its column's time.
-    #[cfg(test)]
-    pub(crate) fn set_parts(&mut self, part: Vec<f64>) {
-        self.part = part;
-    }
-
     /// Of a domain, from the parts of its time, ordered by interval; and finer ones, of which samples hardly show some.
     pub(crate) fn of(tree: &PathTree, parts: &[Part], windows: &Windows) -> (Self, Self) {
         let mut pools = vec![Pool::default(); tree.len()];
@@ -276,8 +264,20 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::{Columns, HARDLY_RELIABLE, Halves, NOBODY, Part, PathTree, Pool, RELIABLE, Windows};
-    use crate::power_model::toy::{Toy, flat_tree, part};
-    use crate::vectors::Vectors;
+    use crate::tests::toy::{Toy, flat_tree, part};
+    use crate::tests::vectors::Vectors;
+
+    impl Columns {
+        /// Columns that end at these paths, and the column of each path.
+        pub(crate) const fn of_paths(paths: Vec<PathId>, of_path: Vec<ColumnId>) -> Self {
+            Self { paths, of_path, seconds: vec![], part: vec![] }
+        }
+
+        /// Sets each path's part of its column's time.
+        pub(crate) fn set_parts(&mut self, part: Vec<f64>) {
+            self.part = part;
+        }
+    }
 
     fn pool(halves: impl Fn(u32) -> (f64, f64)) -> Pool {
         let mut pool = Pool::default();

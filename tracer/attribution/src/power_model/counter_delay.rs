@@ -176,7 +176,7 @@ mod tests {
     use super::{Aligned, learn_beside, learn_with_delay};
     use crate::power_model::evidence::Evidence;
     use crate::power_model::learn::PowerModel;
-    use crate::power_model::toy::{at_ms, flat_tree};
+    use crate::tests::toy::{at_ms, flat_tree};
     use crate::time::conditions::Conditions;
     use crate::time::contention::Contention;
     use crate::time::owners::Segment;
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn conditions_weigh() {
         let mut aligned =
-            Aligned { parts: vec![crate::power_model::toy::part(0, 0, 0.0, 1.0)], ..Aligned::default() };
+            Aligned { parts: vec![crate::tests::toy::part(0, 0, 0.0, 1.0)], ..Aligned::default() };
         (aligned.parts[0].shared, aligned.parts[0].clock) = (0.5, 2.0);
         let of = |eta, exponent| aligned.clone().weighed(eta, exponent).parts[0].weight;
         assert!((of(Some(0.2), None) - 0.8).abs() < 1e-12 && (of(None, Some(2.0)) - 4.0).abs() < 1e-12);

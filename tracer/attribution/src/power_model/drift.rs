@@ -96,8 +96,8 @@ mod tests {
     use super::{factors, follow, misfit, stretches_of};
     use crate::between_samples::switching_chain::Chains;
     use crate::power_model::fit::Fit;
-    use crate::power_model::toy::Toy;
-    use crate::vectors::{Vectors, near};
+    use crate::tests::toy::Toy;
+    use crate::tests::vectors::{Vectors, near};
     use nalgebra::DMatrix;
 
     /// Sums over stretches of a quarter of a second, their median square in standard deviations, and the mean over three of them (NumPy).

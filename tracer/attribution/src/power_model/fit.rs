@@ -147,8 +147,8 @@ fn fluctuation(residuals: &[f64], physical: &[f64], squares: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{Chains, FLOOR, Fit, MEDIAN_SQUARE, fluctuation};
-    use crate::power_model::toy::Toy;
-    use crate::vectors::{Vectors, near};
+    use crate::tests::toy::Toy;
+    use crate::tests::vectors::{Vectors, near};
     use nalgebra::DMatrix;
 
     /// Residuals of 10 % beyond physics are a fluctuation of 10 %; what physics explains is none.

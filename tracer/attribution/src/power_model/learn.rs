@@ -269,9 +269,9 @@ mod tests {
     use crate::between_samples::expected_time::Times;
     use crate::power_model::design::Design;
     use crate::power_model::fit::Fit;
-    use crate::power_model::toy::Toy;
     use crate::power_model::windows::Windows;
-    use crate::vectors::near;
+    use crate::tests::toy::Toy;
+    use crate::tests::vectors::near;
     use nalgebra::DMatrix;
 
     /// Two functions of 30 and 10 W whose times differ from window to window.

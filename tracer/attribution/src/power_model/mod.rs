@@ -19,7 +19,5 @@ pub(crate) mod lack_of_fit;
 pub(crate) mod learn;
 pub(crate) mod paths;
 pub(crate) mod prior;
-#[cfg(test)]
-pub(crate) mod toy;
 pub(crate) mod uncore;
 pub(crate) mod windows;

@@ -65,18 +65,6 @@ impl PathTree {
         Self { paths: builder.paths, of_owner }
     }
 
-    /// From paths by number.
-    #[cfg(test)]
-    pub(crate) const fn of_paths(paths: Vec<Path>, of_owner: Vec<PathId>) -> Self {
-        Self { paths, of_owner }
-    }
-
-    /// The same paths, owned otherwise.
-    #[cfg(test)]
-    pub(crate) fn owned_by(self, of_owner: Vec<PathId>) -> Self {
-        Self { of_owner, ..self }
-    }
-
     /// Number of paths.
     pub(crate) const fn len(&self) -> usize {
         self.paths.len()
@@ -187,6 +175,18 @@ mod tests {
     use FrameKind::{Inlined, Native, Python};
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
     use energy_trace_model::recording::Recording;
+
+    impl PathTree {
+        /// From paths by number.
+        pub(crate) const fn of_paths(paths: Vec<Path>, of_owner: Vec<PathId>) -> Self {
+            Self { paths, of_owner }
+        }
+
+        /// The same paths, owned otherwise.
+        pub(crate) fn owned_by(self, of_owner: Vec<PathId>) -> Self {
+            Self { of_owner, ..self }
+        }
+    }
     use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
 
     fn frame(kind: FrameKind, name: &str, line: u32) -> Frame {

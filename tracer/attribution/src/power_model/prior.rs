@@ -62,7 +62,7 @@ fn in_common(one: &[PathId], other: &[PathId], same: bool) -> f64 {
 mod tests {
     use super::{Columns, PathTree, in_common, precision};
     use crate::power_model::paths::{Path, Step};
-    use crate::vectors::{Vectors, near};
+    use crate::tests::vectors::{Vectors, near};
 
     /// Callers are counted from the outermost; the root is none.
     #[test]

@@ -136,8 +136,8 @@ mod tests {
     };
     use crate::between_samples::switching_chain::Chains;
     use crate::power_model::fit::Fit;
-    use crate::power_model::toy::Toy;
-    use crate::vectors::{Vectors, near};
+    use crate::tests::toy::Toy;
+    use crate::tests::vectors::{Vectors, near};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::CpuId;
     use nalgebra::DMatrix;

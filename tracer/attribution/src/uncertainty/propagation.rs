@@ -207,10 +207,10 @@ mod tests {
     use crate::power_model::columns::Columns;
     use crate::power_model::fit::Fit;
     use crate::power_model::learn::{Model, PowerModel};
-    use crate::power_model::toy::{Toy, flat_tree};
+    use crate::tests::toy::{Toy, flat_tree};
+    use crate::tests::vectors::near;
     use crate::time::cpu_time::CpuTime;
     use crate::time::owners::{Owner, OwnerTime};
-    use crate::vectors::near;
     use energy_trace_model::ids::{StackId, ThreadKey};
     use energy_trace_model::units::MicroJoules;
     use nalgebra::DMatrix;

@@ -2,11 +2,11 @@
 
 use super::{Arc, Blend, Design, Part, Times, Windows, predicted};
 use crate::between_samples::switching_chain::{Chains, probability};
-use crate::power_model::toy;
 use crate::power_model::windows::shown_later;
+use crate::tests::toy;
+use crate::tests::vectors::Vectors;
 use crate::time::pieces::{Mark, NO_LINE};
 use crate::timeline::{EnergyInterval, Span};
-use crate::vectors::Vectors;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroJoules;
 

@@ -1,20 +1,20 @@
 //! Small domains for the unit tests of this room: who ran when is certain, and what windows held is given. Leaves out samples.
 
-use super::columns::Columns;
-use super::counter_edges::Edges;
-use super::design::Design;
-use super::evidence::Evidence;
-use super::fit::Fit;
-use super::lack_of_fit::checks_of;
-use super::learn::Model;
-use super::paths::{OTHER, Path, PathId, PathTree, Step};
-use super::windows::Windows;
+use crate::power_model::columns::Columns;
+use crate::power_model::counter_edges::Edges;
+use crate::power_model::design::Design;
+use crate::power_model::evidence::Evidence;
+use crate::power_model::fit::Fit;
+use crate::power_model::lack_of_fit::checks_of;
+use crate::power_model::learn::Model;
+use crate::power_model::paths::{OTHER, Path, PathId, PathTree, Step};
+use crate::power_model::windows::Windows;
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::markov_bridge::Part;
 use crate::between_samples::switching_chain::Chains;
+use crate::tests::vectors::Vectors;
 use crate::time::pieces::{NO_GAP, NO_LINE};
 use crate::timeline::{EnergyInterval, Span};
-use crate::vectors::Vectors;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroJoules;
 use nalgebra::DMatrix;
