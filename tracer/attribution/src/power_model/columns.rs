@@ -263,7 +263,9 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use super::{Columns, HARDLY_RELIABLE, Halves, NOBODY, Part, PathTree, Pool, RELIABLE, Windows};
+    use super::{
+        ColumnId, Columns, HARDLY_RELIABLE, Halves, NOBODY, Part, PathId, PathTree, Pool, RELIABLE, Windows,
+    };
     use crate::tests::toy::{Toy, flat_tree, part};
     use crate::tests::vectors::Vectors;
 

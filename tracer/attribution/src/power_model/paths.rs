@@ -170,7 +170,7 @@ impl<'a> Builder<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OTHER, PathTree, TARGET};
+    use super::{OTHER, Path, PathId, PathTree, TARGET};
     use crate::time::owners::{Owner, OwnerTime};
     use FrameKind::{Inlined, Native, Python};
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};

@@ -1,5 +1,8 @@
 //! Small domains for the unit tests of this room: who ran when is certain, and what windows held is given. Leaves out samples.
 
+use crate::between_samples::expected_time::Times;
+use crate::between_samples::markov_bridge::Part;
+use crate::between_samples::switching_chain::Chains;
 use crate::power_model::columns::Columns;
 use crate::power_model::counter_edges::Edges;
 use crate::power_model::design::Design;
@@ -9,9 +12,6 @@ use crate::power_model::lack_of_fit::checks_of;
 use crate::power_model::learn::Model;
 use crate::power_model::paths::{OTHER, Path, PathId, PathTree, Step};
 use crate::power_model::windows::Windows;
-use crate::between_samples::expected_time::Times;
-use crate::between_samples::markov_bridge::Part;
-use crate::between_samples::switching_chain::Chains;
 use crate::tests::vectors::Vectors;
 use crate::time::pieces::{NO_GAP, NO_LINE};
 use crate::timeline::{EnergyInterval, Span};
