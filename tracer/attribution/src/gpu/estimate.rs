@@ -7,7 +7,7 @@
 
 use super::batches::{Batches, Stretch};
 use super::charge::{Charged, Known, Learned};
-use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, MEANS, UNLIKELY};
+use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, MEANS, UNEXPLAINED, UNLIKELY};
 use super::features::Features;
 use super::launch_energies::{Fit, Problem, over_time};
 use super::meter::{Meter, Step, Window};
@@ -55,7 +55,8 @@ impl Estimate {
         let predict = |shown: &[Stretch]| self.split((&costs, noise), shown, owners, Total::Predicted);
         let predicted = self.is_predicted(believed) && self.explains(&unseen, &predict(&shown));
         let predicted = predicted.then(|| predict(&self.all_of(&shown)));
-        let certain = Certain { believed: believed && self.alone, timed: self.known.by_records() };
+        let certain =
+            Certain { believed: believed && self.alone && self.fits(), timed: self.known.by_records() };
         let total = if predicted.is_some() { Total::Predicted } else { Total::Counted };
         let mut sure = uncertainty(problem, fit, others, certain, total);
         if total == Total::Counted {
@@ -76,6 +77,13 @@ impl Estimate {
             unobserved,
             idle: self.idle,
         }
+    }
+
+    /// Whether what was learned explains the windows, as far as launches that cost the same each time would.
+    fn fits(&self) -> bool {
+        let (by_records, by_launches) = UNEXPLAINED;
+        let most = if self.known.by_records() { by_records } else { by_launches };
+        self.columns.len() < 2 || self.problem.unexplained(&self.fit) <= most
     }
 
     /// Whether what launches took is known better than what the counter shows of it: all of their times are known, and the meter looks at some of

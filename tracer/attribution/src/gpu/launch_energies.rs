@@ -166,6 +166,15 @@ impl Problem {
         (0..self.len()).map(cost).sum()
     }
 
+    /// By how much windows stray from a fit, beside how much they differ: standard deviations. 0 where they do not differ.
+    pub(super) fn unexplained(&self, fit: &Fit) -> f64 {
+        let count = self.len().max(1) as f64;
+        let mean = self.joules.iter().sum::<f64>() / count;
+        let square = self.joules.iter().map(|joules| (joules - mean).powi(2)).sum::<f64>() / count;
+        let ratio = fit.noise / square.sqrt();
+        if ratio.is_finite() { ratio } else { 0.0 }
+    }
+
     /// Whether parts fitted on the other folds predict a fold better than equal ones do, by more than two standard errors.
     pub(super) fn predicts_better(&self, fit: &Fit) -> bool {
         if self.len() < FEWEST_WINDOWS {
@@ -308,7 +317,7 @@ fn predicted(row: &[f64], parts: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOLD_BLOCK, HUBER, MEDIAN_ABSOLUTE, Problem, clearly_positive, fit, over_time};
+    use super::{FOLD_BLOCK, Fit, HUBER, MEDIAN_ABSOLUTE, Problem, clearly_positive, fit, over_time};
     use crate::tests::vectors::Vectors;
 
     fn problem(columns: usize, rows: Vec<f64>, joules: Vec<f64>) -> Problem {
@@ -370,6 +379,18 @@ mod tests {
         assert!(clearly_positive(&[3.0, 1.0, 2.0]) && clearly_positive(&[1.0, 1.0]));
         assert!(!clearly_positive(&[3.0, -1.0, 1.0]) && !clearly_positive(&[-1.0, -1.0]));
         assert!(!clearly_positive(&[]));
+    }
+
+    /// Windows that a fit explains stray by nothing; those that differ for another reason by all that they differ by.
+    #[test]
+    fn what_is_left_unexplained() {
+        let differ = two(300, |window| [1.5, 0.5 + 0.01 * f64::from(window % 3)]);
+        let explained = fit(&differ);
+        assert!(differ.unexplained(&explained) < 0.05, "{}", differ.unexplained(&explained));
+        let noise = 0.5 * explained.noise.max(1.0);
+        let twice = Fit { noise: 2.0 * noise, ..explained.clone() };
+        let once = Fit { noise, ..explained };
+        assert!((differ.unexplained(&twice) / differ.unexplained(&once) - 2.0).abs() < 1e-12);
     }
 
     /// Parts that differ predict windows that were left out; equal ones do not, nor do few windows.
