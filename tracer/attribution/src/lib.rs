@@ -40,10 +40,11 @@ mod split;
 mod time;
 pub mod timeline;
 mod uncertainty;
+
+pub use attribute::attribute;
+
 #[cfg(test)]
 mod tests {
     pub(crate) mod toy;
     pub(crate) mod vectors;
 }
-
-pub use attribute::attribute;
