@@ -45,6 +45,5 @@ pub use attribute::attribute;
 
 #[cfg(test)]
 mod tests {
-    pub(crate) mod toy;
     pub(crate) mod vectors;
 }

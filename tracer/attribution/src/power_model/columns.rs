@@ -266,7 +266,7 @@ mod tests {
     use super::{
         ColumnId, Columns, HARDLY_RELIABLE, Halves, NOBODY, Part, PathId, PathTree, Pool, RELIABLE, Windows,
     };
-    use crate::tests::toy::{Toy, flat_tree, part};
+    use crate::power_model::tests::toy::{Toy, flat_tree, part};
     use crate::tests::vectors::Vectors;
 
     impl Columns {

@@ -176,7 +176,7 @@ mod tests {
     use super::{Aligned, learn_beside, learn_with_delay};
     use crate::power_model::evidence::Evidence;
     use crate::power_model::learn::PowerModel;
-    use crate::tests::toy::{at_ms, flat_tree};
+    use crate::power_model::tests::toy::{at_ms, flat_tree};
     use crate::time::conditions::Conditions;
     use crate::time::contention::Contention;
     use crate::time::owners::Segment;
@@ -294,8 +294,10 @@ mod tests {
     /// Weights: half of the time beside a busy hardware thread at η = 0.2 is 0.8; at twice the mean clock and an exponent of 2 it is four times.
     #[test]
     fn conditions_weigh() {
-        let mut aligned =
-            Aligned { parts: vec![crate::tests::toy::part(0, 0, 0.0, 1.0)], ..Aligned::default() };
+        let mut aligned = Aligned {
+            parts: vec![crate::power_model::tests::toy::part(0, 0, 0.0, 1.0)],
+            ..Aligned::default()
+        };
         (aligned.parts[0].shared, aligned.parts[0].clock) = (0.5, 2.0);
         let of = |eta, exponent| aligned.clone().weighed(eta, exponent).parts[0].weight;
         assert!((of(Some(0.2), None) - 0.8).abs() < 1e-12 && (of(None, Some(2.0)) - 4.0).abs() < 1e-12);

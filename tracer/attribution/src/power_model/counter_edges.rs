@@ -79,7 +79,7 @@ impl Edges {
 #[cfg(test)]
 mod tests {
     use super::{Chains, Edges, Evidence, Times, UNIT_JOULES, Windows};
-    use crate::tests::toy::Toy;
+    use crate::power_model::tests::toy::Toy;
 
     /// Power that is the same at both ends blurs an interval less than power at one of them only.
     #[test]

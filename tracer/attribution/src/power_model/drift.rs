@@ -96,7 +96,7 @@ mod tests {
     use super::{factors, follow, misfit, stretches_of};
     use crate::between_samples::switching_chain::Chains;
     use crate::power_model::fit::Fit;
-    use crate::tests::toy::Toy;
+    use crate::power_model::tests::toy::Toy;
     use crate::tests::vectors::{Vectors, near};
     use nalgebra::DMatrix;
 

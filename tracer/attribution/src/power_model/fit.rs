@@ -147,7 +147,7 @@ fn fluctuation(residuals: &[f64], physical: &[f64], squares: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{Chains, FLOOR, Fit, MEDIAN_SQUARE, fluctuation};
-    use crate::tests::toy::Toy;
+    use crate::power_model::tests::toy::Toy;
     use crate::tests::vectors::{Vectors, near};
     use nalgebra::DMatrix;
 

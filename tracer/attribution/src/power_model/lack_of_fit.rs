@@ -58,7 +58,7 @@ pub(crate) fn chain(design: &Design, fit: &Fit) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{Fit, birge, chain, misfit};
-    use crate::tests::toy::Toy;
+    use crate::power_model::tests::toy::Toy;
 
     /// What physics explains gives 1; what it does not, more; nothing at all is no misfit.
     #[test]

@@ -269,8 +269,8 @@ mod tests {
     use crate::between_samples::expected_time::Times;
     use crate::power_model::design::Design;
     use crate::power_model::fit::Fit;
+    use crate::power_model::tests::toy::Toy;
     use crate::power_model::windows::Windows;
-    use crate::tests::toy::Toy;
     use crate::tests::vectors::near;
     use nalgebra::DMatrix;
 

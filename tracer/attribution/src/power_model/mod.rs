@@ -21,3 +21,8 @@ pub(crate) mod paths;
 pub(crate) mod prior;
 pub(crate) mod uncore;
 pub(crate) mod windows;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    pub(crate) mod toy;
+}

@@ -136,7 +136,7 @@ mod tests {
     };
     use crate::between_samples::switching_chain::Chains;
     use crate::power_model::fit::Fit;
-    use crate::tests::toy::Toy;
+    use crate::power_model::tests::toy::Toy;
     use crate::tests::vectors::{Vectors, near};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::CpuId;

@@ -102,8 +102,8 @@ mod tests {
     use crate::power_model::fit::Fit;
     use crate::power_model::lack_of_fit::chain;
     use crate::power_model::learn::Model;
+    use crate::power_model::tests::toy::Toy;
     use crate::power_model::windows::Windows;
-    use crate::tests::toy::Toy;
     use crate::tests::vectors::{Vectors, near};
     use nalgebra::DMatrix;
 

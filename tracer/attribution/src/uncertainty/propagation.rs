@@ -207,7 +207,7 @@ mod tests {
     use crate::power_model::columns::Columns;
     use crate::power_model::fit::Fit;
     use crate::power_model::learn::{Model, PowerModel};
-    use crate::tests::toy::{Toy, flat_tree};
+    use crate::power_model::tests::toy::{Toy, flat_tree};
     use crate::tests::vectors::near;
     use crate::time::cpu_time::CpuTime;
     use crate::time::owners::{Owner, OwnerTime};

@@ -2,8 +2,8 @@
 
 use super::{Arc, Blend, Design, Part, Times, Windows, predicted};
 use crate::between_samples::switching_chain::{Chains, probability};
+use crate::power_model::tests::toy;
 use crate::power_model::windows::shown_later;
-use crate::tests::toy;
 use crate::tests::vectors::Vectors;
 use crate::time::pieces::{Mark, NO_LINE};
 use crate::timeline::{EnergyInterval, Span};
