@@ -44,7 +44,9 @@ impl Estimate {
     pub(super) fn finish(self, owners: usize) -> Charged {
         let Self { problem, fit, others, .. } = &self;
         let believed = self.columns.len() < 2 || problem.predicts_better(fit);
-        let costs = self.costs(problem, fit, believed);
+        let over_time = over_time(problem, fit);
+        let fits = self.columns.len() < 2 || problem.unexplained(&over_time) <= self.most_unexplained();
+        let costs = self.costs(over_time, believed);
         // What is a mean holds work that is half of it older.
         let Meter { late, mean, .. } = self.meter;
         let shown = Meter { late: late + mean / 2.0, ..Meter::PROMPT };
@@ -55,8 +57,7 @@ impl Estimate {
         let predict = |shown: &[Stretch]| self.split((&costs, noise), shown, owners, Total::Predicted);
         let predicted = self.is_predicted(believed) && self.explains(&unseen, &predict(&shown));
         let predicted = predicted.then(|| predict(&self.all_of(&shown)));
-        let certain =
-            Certain { believed: believed && self.alone && self.fits(), timed: self.known.by_records() };
+        let certain = Certain { believed: believed && self.alone && fits, timed: self.known.by_records() };
         let total = if predicted.is_some() { Total::Predicted } else { Total::Counted };
         let mut sure = uncertainty(problem, fit, others, certain, total);
         if total == Total::Counted {
@@ -79,11 +80,9 @@ impl Estimate {
         }
     }
 
-    /// Whether what was learned explains the windows, as far as launches that cost the same each time would.
-    fn fits(&self) -> bool {
-        let (by_records, by_launches) = UNEXPLAINED;
-        let most = if self.known.by_records() { by_records } else { by_launches };
-        self.columns.len() < 2 || self.problem.unexplained(&self.fit) <= most
+    /// How much of what windows differ by may be left unexplained, if launches cost the same each time.
+    const fn most_unexplained(&self) -> f64 {
+        if self.known.by_records() { UNEXPLAINED.0 } else { UNEXPLAINED.1 }
     }
 
     /// Whether what launches took is known better than what the counter shows of it: all of their times are known, and the meter looks at some of
@@ -165,15 +164,14 @@ impl Estimate {
     }
 
     /// What launches cost: what was learned, if it is believed.
-    fn costs(&self, problem: &Problem, fit: &Fit, believed: bool) -> Costs {
+    fn costs(&self, over_time: Vec<(usize, Vec<f64>)>, believed: bool) -> Costs {
         if !believed {
             return Costs(vec![(f64::INFINITY, self.prior.clone())]);
         }
         let joules =
             |parts: Vec<f64>| parts.iter().zip(&self.prior).map(|(part, prior)| part * prior).collect();
         let until = |window: usize| self.windows.get(window).map_or(f64::INFINITY, |window| window.time.from);
-        let over_time = over_time(problem, fit).into_iter();
-        Costs(over_time.map(|(window, parts)| (until(window), joules(parts))).collect())
+        Costs(over_time.into_iter().map(|(window, parts)| (until(window), joules(parts))).collect())
     }
 
     /// A window's joules as watts.

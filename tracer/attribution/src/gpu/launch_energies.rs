@@ -166,12 +166,19 @@ impl Problem {
         (0..self.len()).map(cost).sum()
     }
 
-    /// By how much windows stray from a fit, beside how much they differ: standard deviations. 0 where they do not differ.
-    pub(super) fn unexplained(&self, fit: &Fit) -> f64 {
+    /// By how much windows stray from parts (`over_time`), beside how much they differ: standard deviations, the former by the median. 0 where
+    /// they do not differ.
+    pub(super) fn unexplained(&self, over_time: &[(usize, Vec<f64>)]) -> f64 {
+        let parts =
+            |window: usize| over_time.iter().find(|(until, _)| window < *until).map(|(_, parts)| parts);
+        let error = |window| parts(window).map(|parts| self.error(window, parts).abs());
+        let mut errors: Vec<f64> = (0..self.len()).filter_map(error).collect();
+        errors.sort_by(f64::total_cmp);
         let count = self.len().max(1) as f64;
         let mean = self.joules.iter().sum::<f64>() / count;
         let square = self.joules.iter().map(|joules| (joules - mean).powi(2)).sum::<f64>() / count;
-        let ratio = fit.noise / square.sqrt();
+        let median = errors.get(errors.len() / 2).copied().unwrap_or(0.0);
+        let ratio = median / MEDIAN_ABSOLUTE / square.sqrt();
         if ratio.is_finite() { ratio } else { 0.0 }
     }
 
@@ -381,16 +388,17 @@ mod tests {
         assert!(!clearly_positive(&[]));
     }
 
-    /// Windows that a fit explains stray by nothing; those that differ for another reason by all that they differ by.
+    /// Windows that parts explain, stretch by stretch, stray by nothing; by parts that are off they stray, and more the more these are off.
     #[test]
     fn what_is_left_unexplained() {
         let differ = two(300, |window| [1.5, 0.5 + 0.01 * f64::from(window % 3)]);
-        let explained = fit(&differ);
+        let parts = fit(&differ).parts;
+        let explained = [(differ.len(), parts.clone())];
         assert!(differ.unexplained(&explained) < 0.05, "{}", differ.unexplained(&explained));
-        let noise = 0.5 * explained.noise.max(1.0);
-        let twice = Fit { noise: 2.0 * noise, ..explained.clone() };
-        let once = Fit { noise, ..explained };
-        assert!((differ.unexplained(&twice) / differ.unexplained(&once) - 2.0).abs() < 1e-12);
+        let off = |by: f64| parts.iter().map(|part| part * (1.0 + by)).collect::<Vec<_>>();
+        let (half, whole) = ([(150, parts.clone()), (300, off(0.5))], [(300, off(0.5))]);
+        assert!(differ.unexplained(&whole) > differ.unexplained(&half) && differ.unexplained(&whole) > 1.0);
+        assert_eq!(differ.unexplained(&[]), 0.0);
     }
 
     /// Parts that differ predict windows that were left out; equal ones do not, nor do few windows.
