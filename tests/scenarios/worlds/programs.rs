@@ -82,33 +82,23 @@ pub(crate) fn resting(mut inner: Program, awake_ns: f64, asleep_ns: f64, mut ran
 
 /// What a run of a program really is: its function calls these, with this part of its watts each, in turns of this mean length, none twice in a row.
 pub(crate) fn in_turns(
-    mut inner: Program,
+    inner: Program,
     leaves: HashMap<Path, Vec<(Path, f64)>>,
     mean_ns: f64,
     mut random: Random,
 ) -> Program {
-    let (mut rest, mut last): (Option<Run>, usize) = (None, 0);
-    Box::new(move |now| {
-        let run = match rest.take() {
-            Some(run) => run,
-            None => match inner(now) {
-                Step::Run(run) => run,
-                other => return other,
-            },
-        };
-        let Some(leaves) = leaves.get(&run.path) else { return Step::Run(run) };
+    let mut last = 0;
+    in_parts(inner, move |run| {
+        let Some(leaves) = leaves.get(&run.path) else { return *run };
         last = (last + 1 + random.below(leaves.len() as u64 - 1) as usize) % leaves.len();
         let ns = run.ns.min(log_normal(&mut random, mean_ns, 0.5) as u64 + 1);
-        if ns < run.ns {
-            rest = Some(Run { ns: run.ns - ns, ..run });
-        }
         let (path, part) = leaves[last];
-        Step::Run(Run { path, ns, watts: part * run.watts, ..run })
+        Run { path, ns, watts: part * run.watts, ..*run }
     })
 }
 
-/// Hands out the runs of a program in parts, each at watts of its own.
-fn in_parts(mut inner: Program, mut part: impl FnMut(&Run) -> (u64, f64) + 'static) -> Program {
+/// Hands out the runs of a program in parts; `part` says what the first part of what is left of a run is.
+fn in_parts(mut inner: Program, mut part: impl FnMut(&Run) -> Run + 'static) -> Program {
     let mut rest: Option<Run> = None;
     Box::new(move |now| {
         let run = match rest.take() {
@@ -118,11 +108,11 @@ fn in_parts(mut inner: Program, mut part: impl FnMut(&Run) -> (u64, f64) + 'stat
                 other => return other,
             },
         };
-        let (ns, watts) = part(&run);
-        if ns < run.ns {
-            rest = Some(Run { ns: run.ns - ns, ..run });
+        let first = part(&run);
+        if first.ns < run.ns {
+            rest = Some(Run { ns: run.ns - first.ns, ..run });
         }
-        Step::Run(Run { ns: ns.min(run.ns), watts, ..run })
+        Step::Run(Run { ns: first.ns.min(run.ns), ..first })
     })
 }
 
@@ -135,7 +125,7 @@ pub(crate) fn on_data(inner: Program, sigma: f64, mut random: Random) -> Program
         }
         let ns = run.ns.min(left);
         left -= ns;
-        (ns, factor * run.watts)
+        Run { ns, watts: factor * run.watts, ..*run }
     })
 }
 
@@ -148,7 +138,7 @@ pub(crate) fn ramping(inner: Program, lag_ns: f64) -> Program {
         let ns = if off.abs() < 0.01 * run.watts { run.ns } else { run.ns.min(MS) };
         let gone = -(-(ns as f64) / lag_ns).exp_m1();
         level = Some(run.watts + off * (1.0 - gone));
-        (ns, run.watts + off * gone * lag_ns / (ns as f64).max(1.0))
+        Run { ns, watts: run.watts + off * gone * lag_ns / (ns as f64).max(1.0), ..*run }
     })
 }
 

@@ -140,13 +140,20 @@ impl Columns {
             pools[odd as usize].add(window, time, 0.0);
             pools[even as usize].add(window, 0.0, time);
         }
-        let finer = Self::pooled(tree, pools.clone(), seconds, HARDLY_RELIABLE);
-        (Self::pooled(tree, pools, seconds, RELIABLE), finer)
+        let inclusive = inclusive(tree, &pools);
+        let finer = Self::pooled(tree, pools.clone(), &inclusive, seconds, HARDLY_RELIABLE);
+        (Self::pooled(tree, pools, &inclusive, seconds, RELIABLE), finer)
     }
 
-    fn pooled(tree: &PathTree, mut pools: Vec<Pool>, seconds: f64, reliable: f64) -> Self {
+    /// `inclusive` is each path with all that it calls.
+    fn pooled(
+        tree: &PathTree,
+        mut pools: Vec<Pool>,
+        inclusive: &[Pool],
+        seconds: f64,
+        reliable: f64,
+    ) -> Self {
         let own: Vec<f64> = pools.iter().map(|pool| pool.seconds).collect();
-        let inclusive = inclusive(tree, &pools);
         let least = SMALLEST_PART * seconds;
         let (mut paths, mut time) = (vec![], vec![]);
         // The column whose pool ends at a path.
@@ -339,7 +346,7 @@ mod tests {
     #[test]
     fn nothing() {
         let tree = PathTree::default();
-        assert_eq!(Columns::pooled(&tree, vec![], 0.0, RELIABLE).len(), 0);
+        assert_eq!(Columns::pooled(&tree, vec![], &[], 0.0, RELIABLE).len(), 0);
     }
 
     /// Pearson's correlation of what odd and even samples give beyond the usual part of the caller's time (NumPy), by windows and by eight together.
@@ -374,7 +381,10 @@ mod tests {
             add(4, 0.001);
         }
         let seconds = pools.iter().map(|pool| pool.seconds).sum();
-        let columns = Columns::pooled(&tree, pools, seconds, RELIABLE);
+        let columns = {
+            let inclusive = super::inclusive(&tree, &pools);
+            Columns::pooled(&tree, pools, &inclusive, seconds, RELIABLE)
+        };
         (tree, columns)
     }
 

@@ -10,8 +10,8 @@
 //! R: relative covariance of the columns' energies, from the covariance of the watts. v: variance by times that only samples saw; what
 //! one function of two has too much the other has too little, so that the variance of everything together is zero. A column
 //! may hold several call paths that the run does not tell apart; they share its energy by time, though each may draw more or less than the
-//! others (τ_p), and an innermost function more or less wherever it is called (τ_f). w_o: energy that was given in equal parts to several calls, because nothing tells which of them asked, and of which S has the part p_o: it may all be one
-//! call's. Leaves out the sensor's own error, which no counter shows, and how much another run of the same program would differ.
+//! others (τ_p), and an innermost function more or less wherever it is called (τ_f). w_o: energy that was given in equal parts to several calls,
+//! because nothing tells which of them asked, and of which S has the part p_o: it may all be one call's. Leaves out the sensor's own error, which no counter shows, and how much another run of the same program would differ.
 
 use super::validity::ValidityChecks;
 use crate::recording::record::DomainClass;
