@@ -324,7 +324,7 @@ fn predicted(row: &[f64], parts: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOLD_BLOCK, Fit, HUBER, MEDIAN_ABSOLUTE, Problem, clearly_positive, fit, over_time};
+    use super::{FOLD_BLOCK, HUBER, MEDIAN_ABSOLUTE, Problem, clearly_positive, fit, over_time};
     use crate::tests::vectors::Vectors;
 
     fn problem(columns: usize, rows: Vec<f64>, joules: Vec<f64>) -> Problem {
