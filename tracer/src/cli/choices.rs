@@ -65,6 +65,7 @@ pub(super) fn method() -> impl TypedValueParser<Value = Method> {
 pub(super) fn rows() -> impl TypedValueParser<Value = By> {
     one_of(&[
         (By::Function, "function", "Functions, with a framework's public calls by their documented names"),
+        (By::Python, "python", "Python functions, with all native code that they call"),
         (By::Line, "line", "Source lines, where they are known (native ones need `record --inlines`)"),
         (By::Stack, "stack", "Call stacks"),
         (By::Api, "api", "Public framework calls, such as torch.autograd.backward or optimizer.step"),
