@@ -8,7 +8,7 @@
 //! r_k = a (p_{k-1} - p_k) + b (p_{k+1} - p_k) + noise        p: predicted watts; r: what the counter shows beyond them
 //! ```
 //!
-//! Leaves out what follows (`estimate`): nothing is identified then.
+//! `a + b` is how much of the windows beside it each one shows. Leaves out what follows (`estimate`): nothing is identified then.
 
 use super::constants::{MOST_OF_NEIGHBOURS, UNEXPLAINED};
 use super::launch_energies::Problem;
@@ -17,9 +17,11 @@ use crate::numerics::normal_equations::NormalEquations;
 use energy_trace_model::profile::diagnostics::GpuMisfit;
 
 /// Windows: fewer show nothing of their neighbours.
-const FEWEST: usize = 20;
+const FEWEST: u32 = 20;
 /// Windows whose ends are no further apart follow each other, in seconds.
 const TOUCH: f64 = 1e-6;
+/// The 99th percentile of chi-squared with two degrees of freedom.
+const CLEAR: f64 = 9.210_34;
 
 /// What is wrong with parts (`over_time`) and meter; `timed`: it is known when kernels ran.
 pub(super) fn misfit(
@@ -30,7 +32,7 @@ pub(super) fn misfit(
 ) -> Option<GpuMisfit> {
     let most = if timed { UNEXPLAINED.0 } else { UNEXPLAINED.1 };
     let watts = Watts::of(problem, windows, over_time);
-    if watts.neighbours_explain(windows) > MOST_OF_NEIGHBOURS {
+    if watts.of_neighbours(windows) > MOST_OF_NEIGHBOURS {
         Some(GpuMisfit::SlowSensor)
     } else {
         (problem.unexplained(over_time) > most).then_some(GpuMisfit::Unexplained)
@@ -58,8 +60,8 @@ impl Watts {
         Self { predicted: all, beyond }
     }
 
-    /// The part of the variance of what windows stray by that their neighbours explain; 0 where few windows have any.
-    fn neighbours_explain(&self, windows: &[Window]) -> f64 {
+    /// How much of its neighbours a window shows, in parts of what they differ from it by; 0 where that is not clear.
+    fn of_neighbours(&self, windows: &[Window]) -> f64 {
         let mut normal = NormalEquations::new(2);
         let (mut squares, mut count) = (0.0, 0);
         let places = windows.windows(3).zip(self.predicted.windows(3)).zip(self.beyond.iter().skip(1));
@@ -71,7 +73,10 @@ impl Watts {
             }
         }
         let Some(factor) = normal.factor().filter(|_| count >= FEWEST && squares > 0.0) else { return 0.0 };
-        factor.solve(&normal.target).dot(&normal.target) / squares
+        let parts = factor.solve(&normal.target);
+        // The score statistic: so many windows times the part of the squares that is explained.
+        let score = f64::from(count) * parts.dot(&normal.target) / squares;
+        if score > CLEAR { parts.sum() } else { 0.0 }
     }
 }
 
@@ -123,7 +128,7 @@ mod tests {
     /// A few windows, or ones with gaps between them, show nothing of their neighbours.
     #[test]
     fn no_neighbours() {
-        let slow = problem(0.0, |rows, place| 0.98 * rows[place] + 0.02 * rows[place.saturating_sub(1)]);
+        let slow = problem(0.0, |rows, place| 0.97 * rows[place] + 0.03 * rows[place.saturating_sub(1)]);
         assert_eq!(found(&slow), Some(GpuMisfit::SlowSensor));
         let mut apart = windows();
         apart.iter_mut().for_each(|window| window.time.until -= 0.01);
