@@ -114,7 +114,7 @@ fn color_is_a_choice() {
 
 fn json_value(profile: &Profile) -> Value {
     let mut out = Vec::new();
-    json::write(&mut out, profile, &JsonOptions { pretty: true }).unwrap();
+    json::write(&mut out, profile, &JsonOptions { pretty: true, ..JsonOptions::default() }).unwrap();
     serde_json::from_slice(&out).unwrap()
 }
 
@@ -128,7 +128,7 @@ fn schema() -> jsonschema::Validator {
 fn json_golden_and_valid() {
     let run = estimated_training();
     let mut out = Vec::new();
-    json::write(&mut out, &run, &JsonOptions { pretty: true }).unwrap();
+    json::write(&mut out, &run, &JsonOptions { pretty: true, ..JsonOptions::default() }).unwrap();
     golden("report.json", &String::from_utf8(out).unwrap());
     let schema = schema();
     for value in [json_value(&run), json_value(&measured_training())] {

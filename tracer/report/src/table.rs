@@ -3,10 +3,10 @@
 //! Leaves out the terminal itself: width and colour are the caller's to find out (`NO_COLOR`, `--color`).
 
 use super::fold::Cost;
-use super::rows::{NO_CALL, Row, rows};
+use super::rows::{Row, rows_at};
 use super::shown::shown;
 use super::table_cells::{DIM, EnergyScale, Grid, GridRow, Look, TITLE, WARNING, percent, seconds, watts};
-use super::{By, DomainChoice, diagnostics, run, sentences, short_names};
+use super::{By, DomainChoice, Kind, Level, diagnostics, run, sentences, short_names};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
@@ -20,6 +20,8 @@ use std::io::{self, Write};
 pub struct TableOptions {
     /// What a row stands for.
     pub by: By,
+    /// Which calls are rows, where rows are calls.
+    pub level: Level,
     /// Most rows that a section shows.
     pub rows: usize,
     /// Whether to colour.
@@ -34,7 +36,15 @@ pub struct TableOptions {
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { by: By::Function, rows: 15, color: false, verbose: false, width: None, short_names: false }
+        Self {
+            by: By::Function,
+            level: Level::All,
+            rows: 15,
+            color: false,
+            verbose: false,
+            width: None,
+            short_names: false,
+        }
     }
 }
 
@@ -209,12 +219,12 @@ enum Rank {
 
 impl Sections<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let rows = |by| rows(self.profile, by);
+        let rows = |by| rows_at(self.profile, by, self.options.level);
         match self.options.by {
             By::Function => {
                 let calls = rows(By::Api);
-                if calls.iter().any(|row| !row.special) {
-                    self.section(out, "Framework calls", "call", calls, Rank::Total)?;
+                if calls.iter().any(|row| row.kind == Some(Kind::Call)) {
+                    self.section(out, "API calls", "call", calls, Rank::Total)?;
                 }
                 let functions = rows(By::Function);
                 self.section(out, "Top functions, self", "function", functions.clone(), Rank::Own)?;
@@ -228,7 +238,8 @@ impl Sections<'_> {
             By::Stack => {
                 self.section(out, "Top stacks, innermost frame first", "stack", rows(By::Stack), Rank::Own)
             }
-            By::Api => self.section(out, "Framework calls", "call", rows(By::Api), Rank::Total),
+            By::Api => self.section(out, "API calls", "call", rows(By::Api), Rank::Total),
+            By::Call => self.section(out, "Calls by line", "line → call", rows(By::Call), Rank::Total),
             By::Library => {
                 let libraries = rows(By::Library);
                 self.section(out, "Top libraries, self", "library", libraries.clone(), Rank::Own)?;
@@ -255,9 +266,9 @@ impl Sections<'_> {
         } else {
             // Everything is called by what starts the interpreter: that tells nothing.
             rows.retain(|row| !row.starts);
-            rows.sort_by_key(|row| {
-                (row.name == NO_CALL, Reverse(energy(row, rank)), Reverse(row.spent.total.time_ns))
-            });
+            if !self.is_tree() {
+                rows.sort_by_key(|row| (Reverse(energy(row, rank)), Reverse(row.spent.total.time_ns)));
+            }
         }
         let hidden = rows.len().saturating_sub(self.options.rows);
         rows.truncate(self.options.rows);
@@ -325,6 +336,9 @@ impl Sections<'_> {
         let rough = if is_rough(row) { "~" } else { "" };
         let open = if is_open(row) { "?" } else { "" };
         let mut text = format!("{rough}{open}{}", shown(&row.name));
+        if self.is_tree() {
+            return format!("{}{text}", "  ".repeat(row.callers.len()));
+        }
         for caller in row.callers.iter().take(STACK_LINES) {
             text.push_str("\n  ");
             text.push_str(&shown(caller));
@@ -333,6 +347,11 @@ impl Sections<'_> {
             text.push_str(&format!("\n  and {} more", row.callers.len() - STACK_LINES));
         }
         text
+    }
+
+    /// Whether rows stand below their callers'.
+    fn is_tree(&self) -> bool {
+        (self.options.by, self.options.level) == (By::Api, Level::Tree)
     }
 
     fn wide(&self) -> bool {

@@ -76,7 +76,7 @@ impl Results {
             color: screen.color,
             verbose: screen.verbose,
             width: screen.width,
-            short_names: false,
+            ..TableOptions::default()
         };
         let written = table::write(&mut text, &self.profile, &options);
         let _ = written.and_then(|()| self.write_files_line(&mut text));
