@@ -25,7 +25,7 @@ fn wrong_usage() {
         "-p 1 -a",
         "--cgroup x -- touch ran",
         "-F 0 -- touch ran",
-        "--duration 5 -- touch ran",
+        "--duration 0 -- touch ran",
         "--power coal -- touch ran",
         "--gpu kernels -- touch ran",
         "--model-watts fast -- touch ran",
@@ -38,7 +38,9 @@ fn wrong_usage() {
         "export f",
         "flamegraph f --domain cpu",
         "diff a b",
-        "python train.py",
+        "top",
+        "reprot f",
+        "report f g",
     ] {
         let words: Vec<&str> = line.split_whitespace().collect();
         let output = place.run(&words);
@@ -66,6 +68,35 @@ fn command_not_found() {
     let output = place.command(&["--", "no-such-command-anywhere"]).env("SUDO_UID", "1000").output().unwrap();
     assert_code(&output, 127);
     assert_says(&output, &["sudo replaces PATH"]);
+}
+
+/// Commands of later versions are refused by name, a mistyped one gets the nearest, and a script its interpreter.
+#[test]
+fn what_was_meant() {
+    let place = place();
+    assert_says(&place.run(&["serve"]), &["not in this version", "energy-trace -- serve"]);
+    assert_says(&place.run(&["flamegrap", "f"]), &["did you mean `energy-trace flamegraph`"]);
+    place.write("train.py", 0o644, "print()\n");
+    for line in [&["--", "train.py"][..], &["train.py"], &["./train.py"]] {
+        let output = place.run(line);
+        assert_code(&output, if line.contains(&"./train.py") { 126 } else { 127 });
+        assert_says(&output, &["energy-trace python3 ", "train.py"]);
+    }
+}
+
+/// A program needs no `--`, its options are its own, and RAPL and seconds are understood.
+#[test]
+fn a_program_without_dashes() {
+    let place = place();
+    let outputs = ["-o", "/dev/null", "--no-svg", "--power", "none", "--duration", "20"];
+    let output =
+        place.command(&outputs).args(["sh", "-c", "echo $1 $2; exit 3", "sh", "-o", "-q"]).output().unwrap();
+    assert_code(&output, 3);
+    assert_eq!(text(&output.stdout), "-o -q\n");
+    std::fs::create_dir(place.path("sys")).unwrap();
+    let output = place.run(&["--power", "rapl", "--path.sysfs", "sys", "true"]);
+    assert_code(&output, 125);
+    assert_says(&output, &["perf"]);
 }
 
 /// A file that may not be executed, and a folder, end with 126.

@@ -242,17 +242,14 @@ fn streams_side_by_side() {
     assert!((charged / truth - 1.0).abs() < 0.1, "{charged} of {truth} J");
 }
 
-/// Python: each function's kernels in its own stack, the backward pass on its worker thread.
+/// Python: each function's kernels in its own stack, the backward pass on its worker thread, to the program's last launch: its functions'
+/// names are gone before anybody reads them again.
 #[test]
 fn python_kernels_in_python_stacks() {
     let gpu = machine("H100");
     let script = tests_dir().join("workloads/gpu_train.py");
     let recorded = record(&gpu, Path::new("/usr/bin/python3"), &[script.to_str().unwrap(), "4"]);
-    let (seen, should) = (recorded.busy(), ran(&gpu.truth().unwrap()));
-    let count = |sums: &BTreeMap<Key, (u64, u64)>| sums.values().map(|(_, count)| count).sum::<u64>();
-    assert_eq!(count(&seen), count(&should));
-    let key = ("gemm_backward".to_owned(), "gemm_grad".to_owned());
-    assert_eq!(seen[&key], should[&key]);
+    assert_eq!(recorded.busy(), ran(&gpu.truth().unwrap()));
 }
 
 /// Four kernels in changing numbers: energy by launch stack against the truth where it is not flagged. A meter that looks all the time: within 2 %

@@ -165,9 +165,10 @@ fn recording_of(name: &str) -> Vec<Record> {
 fn hostile_names_in_every_output() {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let path = place.path("r.data");
-    let mut lines: Vec<Vec<&str>> = ["function", "line", "stack", "api", "library", "thread", "process"]
-        .map(|by| vec!["report", "r.data", "--color", "never", "-v", "--by", by])
-        .to_vec();
+    let mut lines: Vec<Vec<&str>> =
+        ["function", "python", "line", "stack", "api", "library", "thread", "process"]
+            .map(|by| vec!["report", "r.data", "--color", "never", "-v", "--by", by])
+            .to_vec();
     lines.push(vec!["report", "r.data", "--format", "csv"]);
     lines.push(vec!["export", "r.data", "--format", "folded"]);
     lines.push(vec!["flamegraph", "r.data", "-o", "-"]);

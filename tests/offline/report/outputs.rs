@@ -12,6 +12,7 @@ use energy_trace_report::flamegraph::FlameOptions;
 use energy_trace_report::folded::FoldedOptions;
 use energy_trace_report::functions::functions;
 use energy_trace_report::json::JsonOptions;
+use energy_trace_report::native_frames::{self, NativeFrames};
 use energy_trace_report::rows::rows;
 use energy_trace_report::table::TableOptions;
 use energy_trace_report::{By, DomainChoice, ReportError, csv, flamegraph, folded, json, table};
@@ -83,6 +84,7 @@ fn watts_beside_a_gpu() {
 fn table_by_everything() {
     let run = estimated_training();
     for (name, by) in [
+        ("python", By::Python),
         ("line", By::Line),
         ("stack", By::Stack),
         ("api", By::Api),
@@ -330,7 +332,7 @@ fn random_run(stacks: &[Vec<usize>], spent: &[(usize, i32, i32)]) -> Profile {
         b.python("torch.autograd", "backward", "/x/torch/autograd/__init__.py", 1),
         b.python("torch._tensor", "Tensor.backward", "/x/torch/_tensor.py", 1),
         b.frame(FrameKind::Native, "/x/lib.so", "operator new;x 3"),
-        b.frame(FrameKind::Native, "/x/lib.so", ""),
+        b.frame(FrameKind::Native, "/x/bin/python3", "call"),
         b.frame(FrameKind::Kernel, "", "work"),
         b.frame(FrameKind::Special, "", "[no unwind info]"),
     ];
@@ -368,6 +370,13 @@ proptest! {
         for function in &all {
             assert!(function.spent.total.samples <= spent.len() as u64);
             assert!(function.spent.own.time_ns <= function.spent.total.time_ns);
+        }
+        for frames in NativeFrames::ALL {
+            let folded = native_frames::folded(&run, frames);
+            let energies = |run: &Profile| run.rows.iter().map(|row| (row.energy, row.time_ns)).collect::<Vec<_>>();
+            prop_assert_eq!(energies(&run), energies(&folded));
+            let own: MicroJoules = functions(&folded).iter().map(|function| function.spent.own.energy.total()).sum();
+            prop_assert_eq!(own, run.ledger.iter().map(|row| row.target).sum(), "{:?}", frames);
         }
         for by in &By::ALL {
             let rows = rows(&run, *by);

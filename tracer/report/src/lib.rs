@@ -3,7 +3,7 @@
 //! Everything here is computed from a `Profile` and the options of the format alone and leaves through a writer. No file is opened, no clock is
 //! read, no terminal is asked: width and colour come in the options. Leaves out `diff` and the binary export formats.
 //!
-//! The formats share `names` (what a frame is called), `shown` (how a name is written that would move the terminal), `fold` (stacks into
+//! The formats share `native_frames` (which frames are folded into others), `names` (what a frame is called), `shown` (how a name is written that would move the terminal), `fold` (stacks into
 //! rows, each occurrence counted once), `diagnostics` (what the reader should know before believing a number) and `sentences` (the words for
 //! every fact that is a type).
 
@@ -18,6 +18,7 @@ pub mod fold;
 pub mod folded;
 pub mod functions;
 pub mod json;
+pub mod native_frames;
 pub mod rows;
 pub mod sentences;
 pub mod shown;
@@ -46,6 +47,8 @@ pub enum By {
     /// A function, or a framework's public call where the function stands for one.
     #[default]
     Function,
+    /// A Python function, with all native code that it calls.
+    Python,
     /// A line of a function, where lines are known (native ones with `record --inlines`).
     Line,
     /// A whole stack.
@@ -64,8 +67,9 @@ pub enum By {
 
 impl By {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Function,
+        Self::Python,
         Self::Line,
         Self::Stack,
         Self::Api,
@@ -79,6 +83,7 @@ impl By {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Function => "function",
+            Self::Python => "python",
             Self::Line => "line",
             Self::Stack => "stack",
             Self::Api => "api",

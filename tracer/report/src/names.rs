@@ -8,7 +8,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// The name of a frame in every report: Python `module.qualname`, native demangled, kernel with `_[k]`, GPU with `_[g]`, functions that
 /// the compiler put into others with `_[i]`, a mark in its brackets.
 pub(crate) fn frame_name(frame: &Frame) -> String {
-    let name = if frame.name.is_empty() { place_name(frame) } else { frame.name.clone() };
+    let name = if frame.name.is_empty() { stand_in(frame) } else { frame.name.clone() };
     match frame.kind {
         FrameKind::Python if frame.module.is_empty() => name,
         FrameKind::Python => format!("{}.{name}", frame.module),
@@ -28,8 +28,13 @@ pub(crate) fn line_name(frame: &Frame) -> String {
     }
 }
 
+/// A function: its name, and where they are known, file and first line.
+pub(crate) fn place_name(frame: &Frame) -> String {
+    line_name(&Frame { line: frame.first_line, ..frame.clone() })
+}
+
 /// Stands in for a name that was not found: `libtorch_cpu.so+0x1f40`.
-fn place_name(frame: &Frame) -> String {
+fn stand_in(frame: &Frame) -> String {
     match (frame.kind, file_name(&frame.module)) {
         (FrameKind::Python, _) => "<unknown>".to_owned(),
         (FrameKind::Special, _) => "[unknown]".to_owned(),

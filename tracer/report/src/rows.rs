@@ -7,7 +7,8 @@ use super::call_rows::{CallSite, Level, api_rows, in_tree_order, site_rows};
 use super::calls::{Kind, Label};
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, functions, order};
-use super::names::{library_name, line_name, process_name, thread_name};
+use super::names::{library_name, line_name, place_name, process_name, thread_name};
+use super::native_frames::{self, NativeFrames};
 use super::run::chosen;
 use super::uncertainty::Uncertainties;
 use energy_trace_model::ids::{FrameId, ProcessKey, ThreadKey};
@@ -53,6 +54,10 @@ pub fn rows_at(profile: &Profile, by: By, level: Level) -> Vec<Row> {
     let uncertainties = Uncertainties::new(profile);
     let mut rows = match by {
         By::Function => function_rows(profile),
+        By::Python => {
+            let python = native_frames::folded(profile, NativeFrames::None);
+            frame_rows(&python, &uncertainties, place_name)
+        }
         By::Line => frame_rows(profile, &uncertainties, line_name),
         By::Stack => stack_rows(profile, &uncertainties),
         By::Api => api_rows(profile, level, &uncertainties),

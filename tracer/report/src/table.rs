@@ -230,6 +230,11 @@ impl Sections<'_> {
                 self.section(out, "Top functions, self", "function", functions.clone(), Rank::Own)?;
                 self.section(out, "Top functions, with callees", "function", functions, Rank::Total)
             }
+            By::Python => {
+                let functions = rows(By::Python);
+                self.section(out, "Top Python functions, self", "function", functions.clone(), Rank::Own)?;
+                self.section(out, "Top Python functions, with callees", "function", functions, Rank::Total)
+            }
             By::Line => {
                 let lines = rows(By::Line);
                 self.section(out, "Top lines, self", "line", lines.clone(), Rank::Own)?;

@@ -65,6 +65,7 @@ pub(super) fn method() -> impl TypedValueParser<Value = Method> {
 pub(super) fn rows() -> impl TypedValueParser<Value = By> {
     one_of(&[
         (By::Function, "function", "Functions, with public calls of packages by their public names"),
+        (By::Python, "python", "Python functions, with all native code that they call"),
         (By::Line, "line", "Source lines, where they are known (native ones need `record --inlines`)"),
         (By::Stack, "stack", "Call stacks"),
         (By::Api, "api", "Calls of packages, such as torch.autograd.backward or keras.Model.fit"),

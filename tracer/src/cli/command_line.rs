@@ -3,10 +3,11 @@
 //! Leaves out what it resolves to on this machine (`resolve.rs`).
 
 use super::common::Common;
-use super::{doctor, export, flamegraph, record, report};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use super::{doctor, export, first_word, flamegraph, record, report};
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use energy_trace_report::shown::shown;
 use std::ffi::OsString;
 
 /// Shows which functions used the energy: joules per native and Python call stack, without code changes.
@@ -25,44 +26,101 @@ pub(super) struct Cli {
     pub(super) common: Common,
 }
 
-const USAGE: &str = "sudo energy-trace [OPTIONS] -- PROGRAM [ARGS]...
-       energy-trace [record|report|flamegraph|export|doctor] [OPTIONS]";
+const USAGE: &str = "sudo energy-trace [OPTIONS] PROGRAM [ARGS]...
+       energy-trace report|flamegraph|export|doctor [OPTIONS]";
 
 const EXAMPLES: &str = "Examples:
   Run a program, show which functions used the energy, and write
   energy-trace.data and energy-trace.svg:
-      sudo energy-trace -- python3 train.py
+      sudo energy-trace python3 train.py
+  Options come before the program; `--` separates the two where a program
+  has the name of a command:
+      sudo energy-trace --gpu kernel -o run.data -- python3 train.py -o model
   Record a running process for 30 seconds:
-      sudo energy-trace -p 1234 --duration 30s
+      sudo energy-trace -p 1234 --duration 30
   Show the recording again, by source line:
       energy-trace report --by line";
+
+const REPORT_EXAMPLES: &str = "Examples:
+  energy-trace report                            where energy-trace.data's joules went
+  energy-trace report --by line old.data         another recording, by source line
+  energy-trace report --format json > run.json   for programs";
+
+const FLAMEGRAPH_EXAMPLES: &str = "Examples:
+  energy-trace flamegraph -o run.svg
+  energy-trace flamegraph --domain dram -o dram.svg old.data";
+
+const EXPORT_EXAMPLES: &str = "Examples:
+  energy-trace export --format folded -o stacks.folded";
+
+const DOCTOR_EXAMPLES: &str = "Examples:
+  sudo energy-trace doctor
+  energy-trace doctor --json";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run a program, or attach to processes, and record where their energy goes (the default)
+    #[command(after_help = EXAMPLES)]
     Record(Box<record::RecordArgs>),
     /// Show a recording as a table, JSON or CSV; needs no privileges
+    #[command(after_help = REPORT_EXAMPLES)]
     Report(report::ReportArgs),
     /// Draw a recording as a flame graph of joules
+    #[command(after_help = FLAMEGRAPH_EXAMPLES)]
     Flamegraph(flamegraph::FlamegraphArgs),
     /// Convert a recording for other tools
+    #[command(after_help = EXPORT_EXAMPLES)]
     Export(export::ExportArgs),
     /// Check whether this machine can record, and how to fix what is missing
+    #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(doctor::DoctorArgs),
 }
 
-/// Parses, and refuses recording options before a command: the command has its own, and these would be ignored.
+impl Command {
+    /// The word that it is typed as.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Record(_) => "record",
+            Self::Report(_) => "report",
+            Self::Flamegraph(_) => "flamegraph",
+            Self::Export(_) => "export",
+            Self::Doctor(_) => "doctor",
+        }
+    }
+}
+
+/// Parses. Refuses recording options before a command: the command has its own, and these would be ignored. Refuses a first word that is
+/// meant as a command and is none.
 pub(super) fn parse<T: Into<OsString> + Clone>(
     line: impl IntoIterator<Item = T>,
 ) -> Result<Cli, clap::Error> {
-    let matches = Cli::command().try_get_matches_from(line)?;
+    let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
+    let matches = Cli::command().try_get_matches_from(&line)?;
     if let Some(command) = matches.subcommand_name()
         && let Some(option) = misplaced(&matches)
     {
         let text = format!("put --{option} after the command: energy-trace {command} --{option} …");
         return Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
     }
-    Cli::from_arg_matches(&matches)
+    let cli = Cli::from_arg_matches(&matches)?;
+    if cli.command.is_none() {
+        check_first_word(&line, &cli.record.command)?;
+    }
+    Ok(cli)
+}
+
+/// Whether the program that was typed without `--` may be one.
+fn check_first_word(line: &[OsString], program: &[OsString]) -> Result<(), clap::Error> {
+    let Some(word) = program.first() else { return Ok(()) };
+    // The program is the end of the line, and what stands before it is `--` or an option.
+    let before = line.len().checked_sub(program.len() + 1).and_then(|at| line.get(at));
+    if before.is_some_and(|before| before == "--") {
+        return Ok(());
+    }
+    let mut command = Cli::command();
+    let commands: Vec<String> = command.get_subcommands().map(|known| known.get_name().to_owned()).collect();
+    let checked = first_word::check(word, std::env::var_os("PATH"), commands.iter().map(String::as_str));
+    checked.map_err(|why| command.error(ErrorKind::InvalidSubcommand, shown(&why.to_string())))
 }
 
 /// An option of a recording that was typed before the command.
@@ -75,22 +133,9 @@ fn misplaced(matches: &ArgMatches) -> Option<String> {
     command.get_arguments().find(|option| option.get_id() == id)?.get_long().map(ToOwned::to_owned)
 }
 
-/// The word that stands where a command should, if that is what is wrong: most likely a program to record.
-pub(super) fn unknown_command(error: &clap::Error) -> Option<&str> {
-    let kind = match error.kind() {
-        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
-        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
-        _ => return None,
-    };
-    match error.get(kind)? {
-        ContextValue::String(word) if !word.starts_with('-') => Some(word),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Cli, parse, unknown_command};
+    use super::{Cli, parse};
     use clap::CommandFactory;
 
     /// The definition is sound: no two options collide, every group exists.
@@ -133,11 +178,43 @@ mod tests {
         }
     }
 
-    /// A program without `--` is recognised, so that the user is told where it belongs; an unknown option is none.
+    /// A program needs no `--`: its own options are its own, those before it are a recording's, and `--` still works.
     #[test]
     fn programs_without_dashes() {
-        let error = parse(["energy-trace", "python3", "train.py"]).unwrap_err();
-        assert_eq!(unknown_command(&error), Some("python3"));
-        assert_eq!(unknown_command(&parse(["energy-trace", "--wrong"]).unwrap_err()), None);
+        for (line, program) in [
+            ("energy-trace sh train.sh -o x -v --svg y", "sh train.sh -o x -v --svg y"),
+            ("energy-trace -F 199 --gpu off sh -c true", "sh -c true"),
+            ("energy-trace -a sh report", "sh report"),
+            ("energy-trace sh -- -x", "sh -- -x"),
+            ("energy-trace -q -- top -b", "top -b"),
+            ("energy-trace -- report", "report"),
+        ] {
+            let cli = parse(line.split(' ')).unwrap_or_else(|e| panic!("{line}: {e}"));
+            assert!(cli.command.is_none(), "{line}");
+            assert_eq!(cli.record.command.join(std::ffi::OsStr::new(" ")), program, "{line}");
+        }
+        let cli = parse("energy-trace record -F 9 top -F 1".split(' ')).unwrap();
+        assert!(
+            matches!(cli.command, Some(super::Command::Record(args)) if args.command == ["top", "-F", "1"])
+        );
+        assert!(parse(["energy-trace", "--wrong", "true"]).is_err());
+        assert!(parse(["energy-trace", "-p", "1", "--", "true"]).is_err());
+        assert!(
+            parse(["energy-trace", "reprot", "f"]).unwrap_err().to_string().contains("energy-trace report")
+        );
+    }
+
+    /// At most two lines of usage, and examples with every command.
+    #[test]
+    fn help_is_short_of_usage() {
+        let mut command = Cli::command();
+        command.build();
+        let texts = std::iter::once(command.clone()).chain(command.get_subcommands().cloned());
+        for mut one in texts.filter(|one| one.get_name() != "help") {
+            let help = one.render_help().to_string();
+            let usage = help.split("Usage:").nth(1).unwrap().split("\n\n").next().unwrap();
+            assert!(usage.trim().lines().count() <= 2, "{help}");
+            assert!(help.contains("Examples:"), "{help}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What the user typed, one file a command, and the one place where errors become text and an exit status.
 //!
-//! `command_line` is the whole of it, `choices` the words that options take, `resolve` what a recording's options mean on this machine,
+//! `command_line` is the whole of it, `first_word` the program that needs no `--`, `choices` the words that options take, `resolve` what a recording's options mean on this machine,
 //! `run` does what was typed. Leaves out doing it (`session`, `report`, `doctor`).
 
 mod accounting;
@@ -10,6 +10,7 @@ mod common;
 mod doctor;
 mod export;
 mod failure;
+mod first_word;
 mod flamegraph;
 mod logger;
 mod output;

@@ -1,4 +1,4 @@
-//! `energy-trace [record] [OPTIONS] -- PROGRAM…`: the options of a recording.
+//! `energy-trace [record] [OPTIONS] PROGRAM…`: the options of a recording.
 //!
 //! Leaves out what it means on this machine (`resolve.rs`).
 
@@ -21,8 +21,8 @@ use std::time::Duration;
 /// What the user typed for a recording.
 #[derive(Debug, Args)]
 pub(super) struct RecordArgs {
-    /// The program to run, with its arguments
-    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["pid", "cgroup"])]
+    /// The program to run, with its arguments; `--` may stand before it
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM", conflicts_with_all = ["pid", "cgroup"])]
     pub command: Vec<OsString>,
 
     /// Attach to these processes and their children
@@ -38,7 +38,7 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "What to record", short, long)]
     pub all: bool,
 
-    /// Stop recording after this time, such as 30s or 5m; the program keeps running
+    /// Stop recording after this time: seconds, or 90s, 5m, 1h30m; the program keeps running
     #[arg(help_heading = "What to record", long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
@@ -154,11 +154,17 @@ pub(super) fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failur
     })
 }
 
+/// A time with its unit, or a bare number of seconds, as sleep(1) and timeout(1) take it.
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
+    let bare = text.parse().ok().map(Duration::try_from_secs_f64);
+    let parsed = match bare {
+        Some(seconds) => seconds.map_err(|error| error.to_string()),
+        None => humantime::parse_duration(text).map_err(|error| error.to_string()),
+    };
+    match parsed {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         Ok(_) => Err("it must be longer than zero".into()),
-        Err(error) => Err(format!("{error}; write it as 30s, 500ms or 1h30m")),
+        Err(error) => Err(format!("{error}; write it as 30 (seconds), 500ms or 1h30m")),
     }
 }
 
@@ -209,12 +215,14 @@ mod tests {
         }
     }
 
-    /// Times have a unit; no time at all is refused.
+    /// Times have a unit or are seconds; no time at all is refused.
     #[test]
     fn durations() {
         assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_duration("1m 30s"), Ok(Duration::from_secs(90)));
-        for wrong in ["30", "0s", "-1s", "soon"] {
+        assert_eq!(parse_duration("30"), Ok(Duration::from_secs(30)));
+        assert_eq!(parse_duration("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["0", "0s", "-1", "-1s", "inf", "nan", "1e300", "soon"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }

@@ -18,7 +18,9 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PlanError {
     /// Nothing to record was named.
-    #[error("nothing to record: give a command after `--`, or -p PID, --cgroup PATH or -a")]
+    #[error(
+        "nothing to record: name a program, as in `energy-trace python3 train.py`, or -p PID, --cgroup PATH or -a"
+    )]
     NoTarget,
     /// Recording and flame graph would overwrite each other.
     #[error(

@@ -2,12 +2,11 @@
 //!
 //! Leaves out what each command does: its own file.
 
-use super::command_line::{Cli, Command, parse, unknown_command};
+use super::command_line::{Cli, Command, parse};
 use super::unprivileged::give_up_privileges;
 use super::{doctor, export, flamegraph, logger, record, report};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
-use energy_trace_report::shown::shown;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -18,6 +17,7 @@ pub fn run() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     logger::install(common.verbose);
+    let name = command.as_ref().map(Command::name);
     let done = match command {
         None => record::run(&record, &common),
         Some(Command::Record(args)) => record::run(&args, &common),
@@ -29,7 +29,7 @@ pub fn run() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(failure) if failure.is_usage() => {
-            refuse(&Cli::command().error(ErrorKind::ArgumentConflict, &failure))
+            refuse(&usage_of(name).error(ErrorKind::ArgumentConflict, &failure))
         }
         Err(failure) => {
             // Nothing is left to do when stderr is closed.
@@ -39,18 +39,17 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// The command whose usage is shown beside an error.
+fn usage_of(name: Option<&str>) -> clap::Command {
+    let mut whole = Cli::command();
+    whole.build();
+    let one = name.and_then(|name| whole.find_subcommand(name).cloned());
+    one.unwrap_or(whole)
+}
+
 /// Prints what is wrong with the command line, or the requested help.
 fn refuse(error: &clap::Error) -> ExitCode {
     // A reader of the help that closes the pipe, and a closed stderr, are nobody's failure.
-    let _ = match unknown_command(error) {
-        Some(word) => {
-            let word = shown(word);
-            let text = format!(
-                "`{word}` is not an energy-trace command; to record a program, put it after `--`: energy-trace -- {word} …"
-            );
-            Cli::command().error(ErrorKind::InvalidSubcommand, text).print()
-        }
-        None => error.print(),
-    };
+    let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

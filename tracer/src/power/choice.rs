@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The words that name no source, each with its line of help.
-const OTHER_WORDS: [(&str, &str); 2] = [
+const OTHER_WORDS: [(&str, &str); 3] = [
     ("auto", "Every energy counter of this machine; the power model if the CPUs have none"),
+    ("rapl", "RAPL energy counters: powercap, or perf where the kernel has no powercap"),
     ("none", "No energy: CPU time only"),
 ];
 
@@ -43,6 +44,7 @@ impl FromStr for SourceChoice {
         match (word, file) {
             ("auto", None) => return Ok(Self::Auto),
             ("none", None) => return Ok(Self::None),
+            ("rapl", None) => return Ok(Self::Rapl),
             _ => {}
         }
         let kind = SOURCES.iter().find(|kind| kind.word == word).ok_or_else(unknown)?;
@@ -60,6 +62,7 @@ impl fmt::Display for SourceChoice {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::None => f.write_str("none"),
+            Self::Rapl => f.write_str("rapl"),
             Self::Source(word) => f.write_str(word),
             Self::File(word, file) => write!(f, "{word}:{}", file.display()),
         }
@@ -68,12 +71,12 @@ impl fmt::Display for SourceChoice {
 
 /// Every word that `--power` takes, as it is typed, with its line of help.
 pub fn source_words() -> impl Iterator<Item = (String, &'static str)> {
-    let [auto, none] = OTHER_WORDS.map(|(word, help)| (word.to_owned(), help));
+    let [auto, rapl, none] = OTHER_WORDS.map(|(word, help)| (word.to_owned(), help));
     let sources = SOURCES.iter().map(|kind| {
         let word = if kind.takes_file { format!("{}:FILE", kind.word) } else { kind.word.to_owned() };
         (word, kind.help)
     });
-    std::iter::once(auto).chain(sources).chain([none])
+    [auto, rapl].into_iter().chain(sources).chain([none])
 }
 
 fn words() -> String {
@@ -92,7 +95,8 @@ mod tests {
             assert_eq!(typed.parse::<SourceChoice>().unwrap().to_string(), typed);
             assert!(!help.is_empty() && !help.ends_with('.'), "{help}");
         }
-        for word in ["auto", "powercap", "perf", "nvml", "amdgpu", "hwmon", "model", "replay:a:b.csv", "none"]
+        for word in
+            ["auto", "rapl", "powercap", "perf", "nvml", "amdgpu", "hwmon", "model", "replay:a:b.csv", "none"]
         {
             assert_eq!(word.parse::<SourceChoice>().unwrap().to_string(), word);
         }
@@ -102,11 +106,11 @@ mod tests {
     #[test]
     fn wrong_words() {
         let wrong = |word: &str| word.parse::<SourceChoice>().unwrap_err();
-        assert_eq!(wrong("rapl"), SourceChoiceError::Unknown { word: "rapl".into() });
+        assert_eq!(wrong("coal"), SourceChoiceError::Unknown { word: "coal".into() });
         assert_eq!(wrong("perf:x"), SourceChoiceError::Unknown { word: "perf:x".into() });
         assert_eq!(wrong("replay"), SourceChoiceError::Unknown { word: "replay".into() });
         assert_eq!(wrong("replay:"), SourceChoiceError::NoFile { word: "replay" });
-        let known = "auto, powercap, perf, nvml, amdgpu, hwmon, replay:FILE, model, none";
-        assert!(wrong("rapl").to_string().ends_with(known), "{}", wrong("rapl"));
+        let known = "auto, rapl, powercap, perf, nvml, amdgpu, hwmon, replay:FILE, model, none";
+        assert!(wrong("coal").to_string().ends_with(known), "{}", wrong("coal"));
     }
 }

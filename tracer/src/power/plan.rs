@@ -1,5 +1,6 @@
 //! The request: which sources, where to look, which parameters. Leaves out whether they are there (`set.rs`).
 
+use super::sources::{perf, powercap};
 use energy_trace_model::units::MicroWatts;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +12,8 @@ pub enum SourceChoice {
     Auto,
     /// No energy at all: time only.
     None,
+    /// RAPL counters, by whichever driver the kernel has them: powercap, else perf.
+    Rapl,
     /// A source, by its word.
     Source(&'static str),
     /// A source that reads a file: its word, and the file.
@@ -65,7 +68,19 @@ impl PowerPlan {
 
     /// Whether the user named this source.
     pub(super) fn names(&self, word: &str) -> bool {
-        self.choices.iter().any(|choice| matches!(choice, SourceChoice::Source(named) if *named == word))
+        self.choices.iter().any(|choice| match choice {
+            SourceChoice::Source(named) => *named == word,
+            SourceChoice::Rapl => word == self.rapl(),
+            SourceChoice::Auto | SourceChoice::None | SourceChoice::File(..) => false,
+        })
+    }
+
+    /// The source that `rapl` stands for on this machine.
+    fn rapl(&self) -> &'static str {
+        let zones = std::fs::read_dir(self.sysfs.join("class/powercap")).into_iter().flatten().flatten();
+        let mut names = zones.map(|zone| zone.file_name());
+        let has_zones = names.any(|name| name.to_string_lossy().starts_with("intel-rapl"));
+        if has_zones { powercap::KIND.word } else { perf::KIND.word }
     }
 
     /// The files that this source is to read.
@@ -79,5 +94,25 @@ impl PowerPlan {
     /// Whether a source reads a file that the user names.
     pub fn reads_files(&self) -> bool {
         self.choices.iter().any(|choice| matches!(choice, SourceChoice::File(..)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PowerPlan, SourceChoice};
+
+    /// The word that users know means the driver that this kernel has.
+    #[test]
+    fn rapl_is_powercap_or_perf() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let plan = PowerPlan {
+            choices: vec![SourceChoice::Rapl],
+            sysfs: sysfs.path().to_owned(),
+            ..PowerPlan::default()
+        };
+        assert_eq!((plan.names("powercap"), plan.names("perf")), (false, true));
+        std::fs::create_dir_all(sysfs.path().join("class/powercap/intel-rapl:0")).unwrap();
+        assert_eq!((plan.names("powercap"), plan.names("perf")), (true, false));
+        assert!(!plan.is_auto());
     }
 }

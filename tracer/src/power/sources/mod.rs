@@ -8,8 +8,8 @@ mod amdgpu;
 mod hwmon;
 pub(super) mod model;
 mod nvml;
-mod perf;
-mod powercap;
+pub(super) mod perf;
+pub(super) mod powercap;
 mod rapl_filter;
 mod replay;
 

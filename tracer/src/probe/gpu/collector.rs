@@ -50,8 +50,11 @@ impl GpuCollector {
         let unwound = stacks.unwind(head, raw);
         let raw = unwound.as_ref().unwrap_or(raw);
         let callers = without_ours(head.pid, raw, &stacks.processes);
+        let nameless = stacks.nameless;
         let (stack, status) = stacks.whole_stack(head, callers.as_ref().unwrap_or(raw));
-        let whole = matches!(status, StackStatus::Complete | StackStatus::Recovered(_));
+        // A program that ends takes the names of its last functions along: its last launches then have the stack that their site had before.
+        let named = stacks.nameless == nameless;
+        let whole = named && matches!(status, StackStatus::Complete | StackStatus::Recovered(_));
         self.launches.keep_stack(head, stack.map(|stack| (stack, whole)));
     }
 

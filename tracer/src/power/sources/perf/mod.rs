@@ -26,7 +26,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// RAPL through the kernel's PMUs.
-pub(super) const KIND: SourceKind = SourceKind {
+pub(in crate::power) const KIND: SourceKind = SourceKind {
     word: NAME,
     takes_file: false,
     help: "RAPL energy counters, through the kernel's perf events",

@@ -23,7 +23,7 @@ use std::time::Duration;
 use zones::{Chosen, Zone, choose, read_zones_at};
 
 /// RAPL through sysfs.
-pub(super) const KIND: SourceKind = SourceKind {
+pub(in crate::power) const KIND: SourceKind = SourceKind {
     word: NAME,
     takes_file: false,
     help: "RAPL energy counters of Intel and AMD CPUs, through /sys/class/powercap",
