@@ -98,7 +98,7 @@ fn nothing_to_inject_into_and_nothing_to_inject() {
     assert_eq!(done.status.code(), Some(125), "--power nvml alone has nothing to read: {}", done.stderr);
     let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
     command
-        .args(["record", "--no-svg", "--as-root", "--gpu", "kernel", "-o"])
+        .args(["record", "-v", "--no-svg", "--as-root", "--gpu", "kernel", "-o"])
         .arg(&data)
         .args(["--", "true"]);
     let done = Guard::spawn(&mut command).unwrap().finish(LIMIT).unwrap();

@@ -37,7 +37,9 @@ fn machine(model: &str) -> Gpu {
 /// The recorder's command, which the caller completes.
 fn recorder(data: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
-    command.args(["record", "--no-svg", "--as-root", "--power", "nvml", "--gpu", "kernel", "-o"]).arg(data);
+    command
+        .args(["record", "-v", "--no-svg", "--as-root", "--power", "nvml", "--gpu", "kernel", "-o"])
+        .arg(data);
     command.args(arguments);
     command
 }
@@ -58,6 +60,8 @@ impl Recorded {
         }
         let rows: MicroJoules = profile.rows.iter().map(|row| row.energy[DomainClass::Gpu]).sum();
         assert_eq!(rows, profile.ledger.iter().map(|row| row.target).sum());
+        // Sentences are wrapped.
+        let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
         Self { recording, profile, printed }
     }
 

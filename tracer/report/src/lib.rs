@@ -22,6 +22,7 @@ pub mod native_frames;
 pub mod rows;
 pub mod sentences;
 pub mod shown;
+pub mod summary;
 pub mod table;
 
 mod diagnostics;
@@ -31,6 +32,7 @@ mod names;
 mod run;
 mod sampling_error;
 mod short_names;
+mod summary_rows;
 mod table_cells;
 mod table_details;
 mod uncertainty;

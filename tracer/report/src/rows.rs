@@ -6,9 +6,9 @@ use super::By;
 use super::api_names::ApiNames;
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, functions, order};
-use super::names::{library_name, line_name, place_name, process_name, thread_name};
+use super::names::{library_name, line_name, place_name, process_title, thread_name};
 use super::native_frames::{self, NativeFrames};
-use super::uncertainty::Uncertainties;
+use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
 use energy_trace_model::ids::{FrameId, ProcessKey, StackId, ThreadKey};
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::marks::UNSAMPLED;
@@ -64,6 +64,15 @@ impl Row {
         let uncertainty = uncertainties.uncertainty(&spent.total, &rows);
         let flags = uncertainties.flags(&spent.total, &uncertainty);
         Self { name, callers: Vec::new(), spent, uncertainty, flags, special, starts: false }
+    }
+}
+
+/// What is doubtful about a row's number, in one character.
+pub(crate) fn mark(flags: &[&'static str]) -> &'static str {
+    match (flags.contains(&UNIDENTIFIED), flags.contains(&LOW_SAMPLES)) {
+        (true, _) => "?",
+        (false, true) => "~",
+        (false, false) => "",
     }
 }
 
@@ -158,7 +167,7 @@ fn process_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row
     let groups = fold(profile, |row, path| path.push(process_of(profile, row)));
     labelled(groups, uncertainties, |key: Option<ProcessKey>| {
         let process = profile.processes.get(key?.index())?;
-        Some(format!("{} (pid {})", process_name(Some(process)), process.pid))
+        Some(format!("{} (pid {})", process_title(process), process.pid))
     })
 }
 
