@@ -52,7 +52,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn read(data: &Path, printed: String) -> Self {
+    fn read(data: &Path, printed: &str) -> Self {
         let recording = read(data).unwrap();
         let profile = attribute(&recording, &Options::default());
         for row in &profile.ledger {
@@ -117,7 +117,7 @@ fn record(gpu: &Gpu, program: &Path, arguments: &[&str]) -> Recorded {
     command.arg(program).args(arguments);
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
-    Recorded::read(&data, done.stderr)
+    Recorded::read(&data, &done.stderr)
 }
 
 fn record_mix(gpu: &Gpu, arguments: &[&str]) -> Recorded {

@@ -9,13 +9,14 @@ use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_report::flamegraph::FlameOptions;
+use energy_trace_report::fold::Cost;
 use energy_trace_report::folded::FoldedOptions;
 use energy_trace_report::functions::functions;
 use energy_trace_report::json::JsonOptions;
 use energy_trace_report::native_frames::{self, NativeFrames};
-use energy_trace_report::rows::rows;
+use energy_trace_report::rows::{Row, rows, rows_at};
 use energy_trace_report::table::TableOptions;
-use energy_trace_report::{By, DomainChoice, ReportError, csv, flamegraph, folded, json, table};
+use energy_trace_report::{By, DomainChoice, Level, ReportError, csv, flamegraph, folded, json, table};
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert_eq, proptest};
 use serde_json::Value;
 use std::path::Path;
@@ -116,7 +117,7 @@ fn color_is_a_choice() {
 
 fn json_value(profile: &Profile) -> Value {
     let mut out = Vec::new();
-    json::write(&mut out, profile, &JsonOptions { pretty: true }).unwrap();
+    json::write(&mut out, profile, &JsonOptions { pretty: true, ..JsonOptions::default() }).unwrap();
     serde_json::from_slice(&out).unwrap()
 }
 
@@ -130,7 +131,7 @@ fn schema() -> jsonschema::Validator {
 fn json_golden_and_valid() {
     let run = estimated_training();
     let mut out = Vec::new();
-    json::write(&mut out, &run, &JsonOptions { pretty: true }).unwrap();
+    json::write(&mut out, &run, &JsonOptions { pretty: true, ..JsonOptions::default() }).unwrap();
     golden("report.json", &String::from_utf8(out).unwrap());
     let schema = schema();
     for value in [json_value(&run), json_value(&measured_training())] {
@@ -390,5 +391,78 @@ proptest! {
             .map_or(0, |note| note.split("left out, ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap());
         let measured: i64 = run.ledger.iter().map(|row| row.measured.as_uj()).sum();
         prop_assert_eq!(folded_sum(&text) + left_out, measured);
+    }
+}
+
+/// A training whose forward pass and backward run inside the closure of its optimizer's step.
+fn closure_training() -> Profile {
+    let mut b = RecordingBuilder::new("python3 train.py", 10);
+    let process = b.process(100, "python3", Some("CPython 3.11.2"));
+    let main = b.thread(process, 100, "python3");
+    let site = "/v/lib/python3.11/site-packages/torch";
+    let train = b.python("train", "train", "train.py", 10);
+    let step = b.python("torch.optim.lbfgs", "LBFGS.step", &format!("{site}/optim/lbfgs.py"), 300);
+    let closure = b.python("train", "train.<locals>.closure", "train.py", 12);
+    let backward = b.python("torch._tensor", "Tensor.backward", &format!("{site}/_tensor.py"), 429);
+    let importer = b.python("importlib._bootstrap", "_find_and_load", "<frozen importlib._bootstrap>", 1022);
+    let module = b.python("torch", "<module>", &format!("{site}/__init__.py"), 1);
+    let mut spent = |frames: &[_], uj, samples| {
+        let stack = b.stack(frames);
+        b.spent(main, Some(stack), uj, samples * 10, samples);
+    };
+    spent(&[train, step, closure, backward], 5_000_000, 500);
+    spent(&[train, step], 1_000_000, 100);
+    spent(&[train, importer, module], 2_000_000, 200);
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+    b.build()
+}
+
+/// A call inside another call of the same framework has its row, at every level; each unit of energy is somebody's own.
+#[test]
+fn levels_of_calls() {
+    let run = closure_training();
+    let of = |level| {
+        let rows = rows_at(&run, By::Api, level);
+        let joules = |cost: Cost| cost.energy[DomainClass::Package].as_uj() / 1_000_000;
+        let row = |row: &Row| (row.name.clone(), joules(row.spent.own), joules(row.spent.total));
+        rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let is = |level, wanted: &[(&str, i64, i64)]| {
+        let wanted: Vec<_> = wanted.iter().map(|&(name, own, total)| (name.to_owned(), own, total)).collect();
+        assert_eq!(of(level), wanted, "{level:?}");
+    };
+    let (step, back, import) = ("optimizer.step", "torch.autograd.backward", "import torch");
+    is(Level::All, &[(back, 5, 5), (import, 2, 2), (step, 1, 6)]);
+    is(Level::Outer, &[(step, 6, 6), (import, 2, 2)]);
+    is(Level::Inner, &[(back, 5, 5), (import, 2, 2), (step, 1, 1)]);
+    is(Level::Tree, &[(step, 1, 6), (back, 5, 5), (import, 2, 2)]);
+    let tree = rows_at(&run, By::Api, Level::Tree);
+    assert_eq!(tree[1].callers, [step]);
+    let sites: Vec<String> = rows_at(&run, By::Call, Level::All).into_iter().map(|row| row.name).collect();
+    let wanted = [
+        "train.py:14 → torch.autograd.backward",
+        "train.py:12 → import torch",
+        "train.py:12 → optimizer.step",
+    ];
+    assert_eq!(sites, wanted);
+}
+
+/// Every way to group is JSON that the schema takes, and CSV; their own energy is the target's.
+#[test]
+fn rows_for_programs() {
+    let (run, schema) = (closure_training(), schema());
+    for by in By::ALL.into_iter().filter(|by| *by != By::Function) {
+        let mut out = Vec::new();
+        let options = JsonOptions { rows: Some((by, Level::All)), ..JsonOptions::default() };
+        json::write(&mut out, &run, &options).unwrap();
+        let value: Value = serde_json::from_slice(&out).unwrap();
+        let errors: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{by:?}: {errors:?}");
+        let rows = value["rows"].as_array().unwrap();
+        let own: i64 = rows.iter().map(|row| row["self_uj"]["package"].as_i64().unwrap()).sum();
+        assert_eq!(own, 8_000_000, "{by:?}");
+        let mut out = Vec::new();
+        csv::write_rows(&mut out, &run, by, Level::All).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), rows.len() + 1, "{by:?}");
     }
 }

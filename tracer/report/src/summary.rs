@@ -224,7 +224,7 @@ impl Summary<'_> {
             return "next: record again with -o FILE to see more".to_owned();
         }
         let next = format!("next: {}", self.report());
-        let more = "   (--by line, stack, library, thread, process; -v)";
+        let more = "   (--by api, line, stack, thread, process; -v)";
         if next.width() + more.len() <= self.width { next + more } else { next }
     }
 
@@ -287,7 +287,7 @@ fn marks<'a>(rows: impl Iterator<Item = &'a TopRow>) -> Option<&'static str> {
 /// A number with three digits and the prefix that it needs: `22.3 J`, `6.20 mWh`.
 fn in_unit(value: f64, unit: &str) -> String {
     let (scaled, prefix) = match value.abs() {
-        size if size == 0.0 => (0.0, ""),
+        0.0 => (0.0, ""),
         size if size >= 1e6 => (value / 1e6, "M"),
         size if size >= 1e4 => (value / 1e3, "k"),
         size if size >= 1.0 => (value, ""),
@@ -295,8 +295,8 @@ fn in_unit(value: f64, unit: &str) -> String {
         _ => (value * 1e6, "µ"),
     };
     let decimals = match scaled.abs() {
-        size if size == 0.0 || size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
+        0.0 | 100.0.. => 0,
+        10.0.. => 1,
         _ => 2,
     };
     format!("{scaled:.decimals$} {prefix}{unit}")

@@ -9,7 +9,7 @@ use super::native_frames::{self, NativeFrames};
 use super::rows::{self, rows};
 use super::table_cells::{EnergyScale, seconds};
 use super::uncertainty::Uncertainties;
-use super::{By, DomainChoice, run};
+use super::{By, DomainChoice, Kind, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::marks::UNSAMPLED;
@@ -171,10 +171,10 @@ impl TopRow {
     }
 }
 
-/// Public calls of frameworks, with all they call.
+/// What the program calls of installed packages, and where, with all that is called by that.
 pub(crate) fn calls(profile: &Profile, measure: Measure) -> Top {
-    let named = rows(profile, By::Api).into_iter().filter(|row| !row.special && !row.starts);
-    Top::ranked("API call", true, named.map(whole_row).collect(), measure)
+    let called = rows(profile, By::Call).into_iter().filter(|row| row.kind != Some(Kind::Rest));
+    Top::ranked("API call", true, called.map(whole_row).collect(), measure)
 }
 
 /// Programs, where none was named.

@@ -3,13 +3,13 @@
 //! Leaves out the terminal itself: width and colour are the caller's to find out (`NO_COLOR`, `--color`).
 
 use super::fold::Cost;
-use super::rows::{self, NO_CALL, Row, rows};
+use super::rows::{self, Row, rows_at};
 use super::shown::shown;
 use super::summary_rows::plus_minus;
 use super::table_cells::{
     DIM, EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, percent, seconds, watts,
 };
-use super::{By, DomainChoice, diagnostics, run, sentences, short_names};
+use super::{By, DomainChoice, Kind, Level, diagnostics, run, sentences, short_names};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
@@ -23,6 +23,8 @@ use std::io::{self, Write};
 pub struct TableOptions {
     /// What a row stands for.
     pub by: By,
+    /// Which calls are rows, where rows are calls.
+    pub level: Level,
     /// Most rows that a section shows.
     pub rows: usize,
     /// Whether to colour.
@@ -37,7 +39,15 @@ pub struct TableOptions {
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { by: By::Function, rows: 15, color: false, verbose: false, width: None, short_names: false }
+        Self {
+            by: By::Function,
+            level: Level::All,
+            rows: 15,
+            color: false,
+            verbose: false,
+            width: None,
+            short_names: false,
+        }
     }
 }
 
@@ -229,12 +239,12 @@ enum Rank {
 
 impl Sections<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let rows = |by| rows(self.profile, by);
+        let rows = |by| rows_at(self.profile, by, self.options.level);
         match self.options.by {
             By::Function => {
                 let calls = rows(By::Api);
-                if calls.iter().any(|row| !row.special) {
-                    self.section(out, "Framework calls", "call", calls, Rank::Total)?;
+                if calls.iter().any(|row| row.kind == Some(Kind::Call)) {
+                    self.section(out, "API calls", "call", calls, Rank::Total)?;
                 }
                 let functions = rows(By::Function);
                 if self.profile.frames.iter().any(|frame| frame.kind == FrameKind::Python) {
@@ -257,7 +267,8 @@ impl Sections<'_> {
             By::Stack => {
                 self.section(out, "Top stacks, innermost frame first", "stack", rows(By::Stack), Rank::Own)
             }
-            By::Api => self.section(out, "Framework calls", "call", rows(By::Api), Rank::Total),
+            By::Api => self.section(out, "API calls", "call", rows(By::Api), Rank::Total),
+            By::Call => self.section(out, "Calls by line", "line → call", rows(By::Call), Rank::Total),
             By::Library => {
                 let libraries = rows(By::Library);
                 self.section(out, "Top libraries, self", "library", libraries.clone(), Rank::Own)?;
@@ -284,9 +295,9 @@ impl Sections<'_> {
         } else {
             // Everything is called by what starts the interpreter: that tells nothing.
             rows.retain(|row| !row.starts);
-            rows.sort_by_key(|row| {
-                (row.name == NO_CALL, Reverse(energy(row, rank)), Reverse(row.spent.total.time_ns))
-            });
+            if !self.is_tree() {
+                rows.sort_by_key(|row| (Reverse(energy(row, rank)), Reverse(row.spent.total.time_ns)));
+            }
         }
         let hidden = rows.len().saturating_sub(self.options.rows);
         rows.truncate(self.options.rows);
@@ -344,7 +355,7 @@ impl Sections<'_> {
         columns.extend(marks.cells.iter().any(|mark| !mark.is_empty()).then_some(marks));
         columns.push(column(head.to_owned(), &|row| self.name(row)));
         let styles = rows.iter().map(|row| if row.special { DIM } else { Style::new() });
-        Column::grid(columns, styles)
+        Column::grid(&columns, styles)
     }
 
     /// Average watts of what was spent in CPU time.
@@ -359,6 +370,9 @@ impl Sections<'_> {
 
     fn name(&self, row: &Row) -> String {
         let mut text = shown(&row.name).into_owned();
+        if self.is_tree() {
+            return format!("{}{text}", "  ".repeat(row.callers.len()));
+        }
         for caller in row.callers.iter().take(STACK_LINES) {
             text.push_str("\n  ");
             text.push_str(&shown(caller));
@@ -367,6 +381,11 @@ impl Sections<'_> {
             text.push_str(&format!("\n  and {} more", row.callers.len() - STACK_LINES));
         }
         text
+    }
+
+    /// Whether rows stand below their callers'.
+    fn is_tree(&self) -> bool {
+        (self.options.by, self.options.level) == (By::Api, Level::Tree)
     }
 
     fn wide(&self) -> bool {
@@ -387,7 +406,7 @@ impl Column {
     }
 
     /// Columns side by side; the last is a name.
-    fn grid(columns: Vec<Self>, styles: impl Iterator<Item = Style>) -> Grid {
+    fn grid(columns: &[Self], styles: impl Iterator<Item = Style>) -> Grid {
         let cells = |row: usize| columns.iter().filter_map(|column| column.cells.get(row).cloned()).collect();
         let rows = styles.enumerate().map(|(row, style)| GridRow { cells: cells(row), style }).collect();
         let heads = columns.iter().map(|column| column.head.clone()).collect();

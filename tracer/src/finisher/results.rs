@@ -80,7 +80,7 @@ impl Results {
             return Ok(());
         }
         let options =
-            TableOptions { by: By::Function, rows: ROWS, color, verbose, width, short_names: false };
+            TableOptions { by: By::Function, rows: ROWS, color, verbose, width, ..TableOptions::default() };
         table::write(out, &self.profile, &options)?;
         writeln!(out)
     }
