@@ -24,7 +24,7 @@ use std::path::Path;
 
 /// Compares with a golden file, or writes it where `BLESS` is set.
 #[track_caller]
-fn golden(name: &str, text: &str) {
+pub(super) fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/golden/report").join(name);
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, text).unwrap();

@@ -23,6 +23,7 @@ pub mod rest;
 pub mod rows;
 pub mod sentences;
 pub mod shown;
+pub mod summary;
 pub mod table;
 
 mod call_rows;
@@ -38,6 +39,7 @@ mod names;
 mod run;
 mod sampling_error;
 mod short_names;
+mod summary_rows;
 mod table_cells;
 mod table_details;
 mod uncertainty;
