@@ -30,6 +30,8 @@ pub struct ApiNames {
     names: Vec<(String, String)>,
     python: HashMap<String, Vec<PythonRule>>,
     native: Vec<(String, usize, usize)>,
+    packages: HashMap<String, String>,
+    short: HashMap<String, String>,
 }
 
 /// A Python function, by its file (as a suffix) and qualified name.
@@ -43,6 +45,10 @@ struct PythonRule {
 
 #[derive(Deserialize)]
 struct TableFile {
+    /// Packages that are part of another, for its users.
+    packages: HashMap<String, String>,
+    /// What users call a package in their programs.
+    short: HashMap<String, String>,
     frameworks: Vec<FrameworkEntry>,
 }
 
@@ -73,13 +79,13 @@ impl ApiNames {
         &BUILT_IN
     }
 
-    /// Reads a table of schema `energy-trace/api-names/1`.
+    /// Reads a table of schema `energy-trace/api-names/2`.
     ///
     /// # Errors
     /// When the text is not such a table.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         let table: TableFile = serde_json::from_str(text)?;
-        let mut names = Self::default();
+        let mut names = Self { packages: table.packages, short: table.short, ..Self::default() };
         let mut rules = 0..;
         for framework in table.frameworks {
             for entry in framework.names {
@@ -99,6 +105,17 @@ impl ApiNames {
             }
         }
         self.native.extend(entry.native.into_iter().zip(rules).map(|(prefix, rule)| (prefix, name, rule)));
+    }
+
+    /// The package that one belongs to, for its users: `jax` for `jaxlib`.
+    pub fn package<'a>(&'a self, package: &'a str) -> &'a str {
+        self.packages.get(package).map_or(package, String::as_str)
+    }
+
+    /// A public name as users write it: `tf.matmul` for `tensorflow.matmul`.
+    pub fn shortened(&self, name: &str) -> String {
+        let (package, rest) = name.split_once('.').unwrap_or((name, ""));
+        self.short.get(package).map_or_else(|| name.to_owned(), |short| format!("{short}.{rest}"))
     }
 
     /// The public name that a frame stands for.

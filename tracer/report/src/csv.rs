@@ -1,14 +1,46 @@
-//! The functions of a report as CSV: one line a function, the columns of the JSON with classes and bounds side by side.
+//! The rows of a report as CSV: one line a function, call, thread, …, the columns of the JSON with classes and bounds side by side.
 //!
 //! Leaves out the ledger and everything about the run: those are in the JSON.
 
+use super::fold::Spent;
 use super::functions::{Function, functions};
+use super::rows::{Row, rows_at};
 use super::shown::shown;
+use super::{By, Kind, Level};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use std::io::{self, Write};
+
+/// Writes rows of another kind than functions, below a line of column names; callers are divided by `;`.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn write_rows(out: &mut dyn Write, profile: &Profile, by: By, level: Level) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    let names = ["name", "kind", "callers", "file", "line", "api"].into_iter().map(str::to_owned);
+    writer.write_record(names.chain(number_columns()))?;
+    for row in rows_at(profile, by, level) {
+        writer.write_record(row_fields(&row))?;
+    }
+    writer.flush()
+}
+
+fn row_fields(row: &Row) -> Vec<String> {
+    let text = |text: &str| shown(text).into_owned();
+    let site = row.site.as_ref();
+    let mut fields = vec![
+        text(&row.name),
+        row.kind.map_or("", Kind::name).to_owned(),
+        text(&row.callers.join(";")),
+        site.map_or_else(String::new, |site| text(&site.file)),
+        site.map_or_else(String::new, |site| site.line.to_string()),
+        site.map_or_else(String::new, |site| text(&site.api)),
+    ];
+    fields.extend(numbers(&row.spent, row.uncertainty, &row.flags));
+    fields
+}
 
 /// Writes the functions, those with the most energy of their own first, below a line of column names. Energies are integer
 /// microjoules, times nanoseconds; flags are divided by spaces.
@@ -25,10 +57,15 @@ pub fn write(out: &mut dyn Write, profile: &Profile) -> io::Result<()> {
 }
 
 fn columns() -> Vec<String> {
+    let names = ["name", "symbol", "module", "file", "line", "kind", "api"].into_iter().map(str::to_owned);
+    names.chain(number_columns()).collect()
+}
+
+/// The columns of what was spent, and how sure that is.
+fn number_columns() -> impl Iterator<Item = String> {
     let classes = |prefix: &'static str| {
         DomainClass::ALL.into_iter().map(move |class| format!("{prefix}_{}_uj", class.name()))
     };
-    let names = ["name", "symbol", "module", "file", "line", "kind"].into_iter().map(str::to_owned);
     let rest = [
         "self_ns",
         "total_ns",
@@ -41,11 +78,10 @@ fn columns() -> Vec<String> {
     ]
     .into_iter()
     .map(str::to_owned);
-    names.chain(classes("self")).chain(classes("total")).chain(classes("self_time")).chain(rest).collect()
+    classes("self").chain(classes("total")).chain(classes("self_time")).chain(rest)
 }
 
 fn fields(function: &Function) -> Vec<String> {
-    let (own, total) = (&function.spent.own, &function.spent.total);
     let mut fields = vec![
         shown(&function.name).into_owned(),
         shown(&function.symbol).into_owned(),
@@ -53,17 +89,25 @@ fn fields(function: &Function) -> Vec<String> {
         shown(&function.file).into_owned(),
         function.line.to_string(),
         kind_word(function.kind).to_owned(),
+        function.api.to_string(),
     ];
+    fields.extend(numbers(&function.spent, function.uncertainty, &function.flags));
+    fields
+}
+
+fn numbers(spent: &Spent, uncertainty: Uncertainty, flags: &[&str]) -> Vec<String> {
+    let (own, total) = (&spent.own, &spent.total);
+    let mut fields = Vec::new();
     fields.extend(
         [own, total].iter().flat_map(|cost| cost.energy.iter().map(|(_, energy)| energy.as_uj().to_string())),
     );
     fields.extend(own.by_time.iter().map(|(_, energy)| energy.as_uj().to_string()));
     fields.extend([own.time_ns, total.time_ns, total.samples].iter().map(u64::to_string));
-    let Uncertainty { ci95, bounds } = function.uncertainty;
+    let Uncertainty { ci95, bounds } = uncertainty;
     fields.extend([ci95.0, ci95.1].iter().map(|bound| bound.as_uj().to_string()));
     let bound = |of: Option<MicroJoules>| of.map_or_else(String::new, |bound| bound.as_uj().to_string());
     fields.extend([bound(bounds.map(|bounds| bounds.0)), bound(bounds.map(|bounds| bounds.1))]);
-    fields.push(function.flags.join(" "));
+    fields.push(flags.join(" "));
     fields
 }
 

@@ -5,7 +5,8 @@
 //! `torch.autograd.backward` that it calls are what users know as the latter, and a stack through both counts once.
 //! Time that no sample saw is the row `[unsampled]`, so that for each class of domain Σ own energy = Σ targets of the ledger, exactly.
 
-use super::api_names::{ApiName, ApiNames};
+use super::api_names::ApiNames;
+use super::calls::naming::exported_name;
 use super::fold::{Cost, Interner, Spent, fold};
 use super::names::{frame_name, is_nameless};
 use super::uncertainty::Uncertainties;
@@ -35,6 +36,8 @@ pub struct Function {
     pub line: u32,
     /// Kind of frame.
     pub kind: FrameKind,
+    /// Whether `name` is a public name that users call it by.
+    pub api: bool,
     /// Build id of the library in hex, where it has one.
     pub build_id: Option<String>,
     /// What it spent itself and in total.
@@ -51,7 +54,7 @@ pub struct Function {
 /// What makes two frames one function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Identity<'a> {
-    Api(&'a str),
+    Api(String),
     Python { module: &'a str, name: &'a str, file: &'a str, first_line: u32 },
     Symbol { kind: FrameKind, module: &'a str, name: &'a str, address: u64 },
     Mark(&'a str),
@@ -71,7 +74,12 @@ pub(crate) struct FunctionTable<'a> {
 impl<'a> FunctionTable<'a> {
     /// With frames of one public API name as one function.
     pub(crate) fn new(profile: &'a Profile) -> Self {
-        Self::with(profile, |frame| ApiNames::built_in().name_of(frame))
+        Self::with(profile, |frame| {
+            let known = ApiNames::built_in().name_of(frame);
+            known
+                .map(|api| (api.name.to_owned(), api.rule))
+                .or_else(|| exported_name(frame, &profile.public_names).map(|name| (name, usize::MAX)))
+        })
     }
 
     /// With every function under its real name.
@@ -79,7 +87,7 @@ impl<'a> FunctionTable<'a> {
         Self::with(profile, |_| None)
     }
 
-    fn with(profile: &'a Profile, api_name: impl Fn(&Frame) -> Option<ApiName<'static>>) -> Self {
+    fn with(profile: &'a Profile, api_name: impl Fn(&Frame) -> Option<(String, usize)>) -> Self {
         let mut identities = Interner::new();
         let unsampled = identities.number(Identity::Mark(UNSAMPLED));
         let missing = identities.number(Identity::Mark(MISSING));
@@ -87,9 +95,9 @@ impl<'a> FunctionTable<'a> {
         let mut of_frame = Vec::with_capacity(profile.frames.len());
         for frame in &profile.frames {
             let api = api_name(frame);
+            let rule = api.as_ref().map_or(0, |(_, rule)| *rule);
             let number =
-                identities.number(api.map_or_else(|| identity(frame), |api| Identity::Api(api.name)));
-            let rule = api.map_or(0, |api| api.rule);
+                identities.number(api.map_or_else(|| identity(frame), |(name, _)| Identity::Api(name)));
             match speakers.get_mut(number) {
                 Some(Some((best, speaker))) if rule < *best => (*best, *speaker) = (rule, frame),
                 Some(_) => {}
@@ -132,7 +140,8 @@ impl<'a> FunctionTable<'a> {
     /// The name under which a function is shown.
     pub(crate) fn name(&self, number: usize) -> String {
         match self.identities.labels().get(number) {
-            Some(Identity::Api(name) | Identity::Mark(name)) => (*name).to_owned(),
+            Some(Identity::Api(name)) => name.clone(),
+            Some(Identity::Mark(name)) => (*name).to_owned(),
             _ => self.speaker(number).map_or_else(|| MISSING.to_owned(), frame_name),
         }
     }
@@ -167,6 +176,7 @@ impl<'a> FunctionTable<'a> {
             file: text(|frame| &frame.file),
             line: frame.map_or(0, |frame| if frame.first_line == 0 { frame.line } else { frame.first_line }),
             kind: self.kind(number),
+            api: matches!(self.identities.labels().get(number), Some(Identity::Api(_))),
             build_id: frame.and_then(|frame| self.profile.build_ids.get(&frame.module)).cloned(),
             uncertainty,
             starts: false,

@@ -4,10 +4,11 @@
 
 use super::fold::Cost;
 use super::functions::{Function, functions};
+use super::json_rows::RowsLine;
 use super::rows::{by_process, by_thread};
 use super::shown::shown_json;
 use super::table_details::runtimes;
-use super::{diagnostics, run, sentences};
+use super::{By, Level, diagnostics, run, sentences};
 use energy_trace_model::profile::certainty::Weights;
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::validity::CheckResult;
@@ -28,6 +29,8 @@ pub const SCHEMA: &str = "energy-trace/report/1";
 pub struct JsonOptions {
     /// Indented, for reading by eye.
     pub pretty: bool,
+    /// Rows beside the functions, threads and processes, and which calls are rows.
+    pub rows: Option<(By, Level)>,
 }
 
 /// Writes the report as one JSON object and a line end.
@@ -43,6 +46,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions) -> i
         functions: functions.iter().map(FunctionLine::from).collect(),
         processes: process_lines(profile),
         threads: thread_lines(profile),
+        rows: options.rows.map(|(by, level)| RowsLine::of(profile, by, level)),
     };
     let json =
         if options.pretty { serde_json::to_string_pretty(&report)? } else { serde_json::to_string(&report)? };
@@ -51,7 +55,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions) -> i
 }
 
 /// Microjoules by class of domain.
-type ByClass = BTreeMap<&'static str, i64>;
+pub(super) type ByClass = BTreeMap<&'static str, i64>;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -61,6 +65,8 @@ struct Report<'a> {
     functions: Vec<FunctionLine<'a>>,
     processes: Vec<ProcessLine<'a>>,
     threads: Vec<ThreadLine<'a>>,
+    #[serde(flatten)]
+    rows: Option<RowsLine>,
 }
 
 #[derive(Serialize)]
@@ -160,6 +166,7 @@ struct FunctionLine<'a> {
     file: &'a str,
     line: u32,
     kind: FrameKind,
+    api: bool,
     build_id: Option<&'a str>,
     self_uj: ByClass,
     total_uj: ByClass,
@@ -302,6 +309,7 @@ impl<'a> From<&'a Function> for FunctionLine<'a> {
             file: &function.file,
             line: function.line,
             kind: function.kind,
+            api: function.api,
             build_id: function.build_id.as_deref(),
             self_uj: by_class(&own.energy),
             total_uj: by_class(&total.energy),
@@ -319,7 +327,7 @@ impl<'a> From<&'a Function> for FunctionLine<'a> {
     }
 }
 
-fn by_class(energy: &EnergyByClass) -> ByClass {
+pub(super) fn by_class(energy: &EnergyByClass) -> ByClass {
     energy.iter().map(|(class, energy)| (class.name(), energy.as_uj())).collect()
 }
 

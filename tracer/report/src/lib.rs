@@ -19,21 +19,33 @@ pub mod folded;
 pub mod functions;
 pub mod json;
 pub mod native_frames;
+pub mod rest;
 pub mod rows;
 pub mod sentences;
 pub mod shown;
+pub mod summary;
 pub mod table;
 
+mod call_rows;
+mod calls;
 mod diagnostics;
 mod flame_colors;
+mod flame_header;
+mod flame_names;
+mod flame_page;
 mod flame_titles;
+mod json_rows;
 mod names;
 mod run;
 mod sampling_error;
 mod short_names;
+mod summary_rows;
 mod table_cells;
 mod table_details;
 mod uncertainty;
+
+pub use call_rows::{CallSite, Level};
+pub use calls::Kind;
 
 /// What one row of a table stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,8 +59,10 @@ pub enum By {
     Line,
     /// A whole stack.
     Stack,
-    /// The framework calls that users name: `torch.autograd.backward`, `optimizer.step`, …
+    /// Calls of installed packages by their public names: `torch.autograd.backward`, `optimizer.step`, …
     Api,
+    /// A line of the program and what it calls.
+    Call,
     /// A library, a Python package, or the kernel.
     Library,
     /// A thread.
@@ -59,16 +73,32 @@ pub enum By {
 
 impl By {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Function,
         Self::Python,
         Self::Line,
         Self::Stack,
         Self::Api,
+        Self::Call,
         Self::Library,
         Self::Thread,
         Self::Process,
     ];
+
+    /// Its word in JSON, as on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::Python => "python",
+            Self::Line => "line",
+            Self::Stack => "stack",
+            Self::Api => "api",
+            Self::Call => "call",
+            Self::Library => "library",
+            Self::Thread => "thread",
+            Self::Process => "process",
+        }
+    }
 }
 
 /// Which energy is drawn.

@@ -3,21 +3,23 @@
 //! Whatever the rows are, each unit of the target's energy is own energy of exactly one of them. Leaves out how rows look (`table.rs`).
 
 use super::By;
-use super::api_names::ApiNames;
+use super::call_rows::{CallSite, Level, api_rows, in_tree_order, site_rows};
+use super::calls::{Kind, Label};
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, functions, order};
-use super::names::{library_name, line_name, place_name, process_name, thread_name};
+use super::names::{library_name, line_name, place_name, process_title, thread_name};
 use super::native_frames::{self, NativeFrames};
-use super::uncertainty::Uncertainties;
-use energy_trace_model::ids::{FrameId, ProcessKey, StackId, ThreadKey};
+use super::run::chosen;
+use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
+use energy_trace_model::ids::{FrameId, ProcessKey, ThreadKey};
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::collections::BTreeMap;
 
-/// Stands for stacks in which no frame is a framework's public call.
-pub(crate) const NO_CALL: &str = "[no framework call]";
+/// Stands for a row that a damaged recording lacks.
+pub(crate) static MISSING_ROW: Label = Label { name: String::new(), kind: Kind::Rest };
 
 /// One row: a name and what it spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,10 +38,19 @@ pub struct Row {
     pub special: bool,
     /// Whether it is a function that only starts the interpreter.
     pub starts: bool,
+    /// What it is where rows are calls: a call, an import, something else.
+    pub kind: Option<Kind>,
+    /// Where the program made the call, for rows by call.
+    pub site: Option<CallSite>,
 }
 
 /// The rows of a profile, those with the most energy of their own first.
 pub fn rows(profile: &Profile, by: By) -> Vec<Row> {
+    rows_at(profile, by, Level::All)
+}
+
+/// The same, with the calls of this level where rows are calls. A tree is in its own order: each row below its caller's.
+pub fn rows_at(profile: &Profile, by: By, level: Level) -> Vec<Row> {
     let uncertainties = Uncertainties::new(profile);
     let mut rows = match by {
         By::Function => function_rows(profile),
@@ -49,21 +60,48 @@ pub fn rows(profile: &Profile, by: By) -> Vec<Row> {
         }
         By::Line => frame_rows(profile, &uncertainties, line_name),
         By::Stack => stack_rows(profile, &uncertainties),
-        By::Api => api_rows(profile, &uncertainties),
+        By::Api => api_rows(profile, level, &uncertainties),
+        By::Call => site_rows(profile, &uncertainties),
         By::Library => frame_rows(profile, &uncertainties, library_name),
         By::Thread => thread_rows(profile, &uncertainties),
         By::Process => process_rows(profile, &uncertainties),
     };
+    if (by, level) == (By::Api, Level::Tree) {
+        return in_tree_order(rows, |row| chosen(&row.spent.total.energy, uncertainties.choice).as_uj());
+    }
     rows.sort_by_cached_key(|row| order(uncertainties.choice, &row.spent, &row.name));
     rows
 }
 
 impl Row {
-    fn new(name: String, (spent, rows): (Spent, Vec<usize>), uncertainties: &Uncertainties<'_>) -> Self {
+    pub(crate) fn new(
+        name: String,
+        (spent, rows): (Spent, Vec<usize>),
+        uncertainties: &Uncertainties<'_>,
+    ) -> Self {
         let special = name.starts_with('[') && name.ends_with(']');
         let uncertainty = uncertainties.uncertainty(&spent.total, &rows);
         let flags = uncertainties.flags(&spent.total, &uncertainty);
-        Self { name, callers: Vec::new(), spent, uncertainty, flags, special, starts: false }
+        Self {
+            name,
+            callers: Vec::new(),
+            spent,
+            uncertainty,
+            flags,
+            special,
+            starts: false,
+            kind: None,
+            site: None,
+        }
+    }
+}
+
+/// What is doubtful about a row's number, in one character.
+pub(crate) fn mark(flags: &[&'static str]) -> &'static str {
+    match (flags.contains(&UNIDENTIFIED), flags.contains(&LOW_SAMPLES)) {
+        (true, _) => "?",
+        (false, true) => "~",
+        (false, false) => "",
     }
 }
 
@@ -76,6 +114,8 @@ fn function_rows(profile: &Profile) -> Vec<Row> {
         flags: function.flags,
         special: function.kind == FrameKind::Special,
         starts: function.starts,
+        kind: None,
+        site: None,
     });
     rows.collect()
 }
@@ -119,33 +159,6 @@ fn stack_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> 
     groups.into_iter().map(row).collect()
 }
 
-/// A stack becomes the outermost public call of each framework in it, in the stack's order: `keras.Model.fit`, in it
-/// `tf.function.__call__`. The innermost of these owns the energy. A stack without any is `[no framework call]`.
-fn api_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
-    let table = ApiNames::built_in();
-    let of_frame: Vec<_> = profile.frames.iter().map(|frame| table.name_of(frame)).collect();
-    let mut names = Interner::new();
-    let mut memo: BTreeMap<StackId, Vec<usize>> = BTreeMap::new();
-    let groups = fold(profile, |row, path| {
-        let Some(stack) = row.stack else { return path.push(names.number(UNSAMPLED)) };
-        let calls = memo.entry(stack).or_insert_with(|| {
-            let mut seen: Vec<(&str, usize)> = Vec::new();
-            let frames = profile.frames_of(stack);
-            for api in frames.filter_map(|(frame, _)| of_frame.get(frame.index()).copied().flatten()) {
-                if seen.iter().all(|&(framework, _)| framework != api.framework) {
-                    seen.push((api.framework, names.number(api.name)));
-                }
-            }
-            seen.into_iter().map(|(_, name)| name).collect()
-        });
-        path.extend_from_slice(calls);
-        if path.is_empty() {
-            path.push(names.number(NO_CALL));
-        }
-    });
-    labelled(groups, uncertainties, |number| names.labels().get(number).map(ToString::to_string))
-}
-
 fn thread_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
     let groups = fold(profile, |row, path| path.push(row.thread));
     labelled(groups, uncertainties, |key| {
@@ -158,7 +171,7 @@ fn process_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row
     let groups = fold(profile, |row, path| path.push(process_of(profile, row)));
     labelled(groups, uncertainties, |key: Option<ProcessKey>| {
         let process = profile.processes.get(key?.index())?;
-        Some(format!("{} (pid {})", process_name(Some(process)), process.pid))
+        Some(format!("{} (pid {})", process_title(process), process.pid))
     })
 }
 

@@ -9,7 +9,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use energy_trace_model::profile::View;
 use energy_trace_model::profile::options::{IdlePolicy, Method};
 use energy_trace_model::recording::record::Unwinding;
-use energy_trace_report::By;
+use energy_trace_report::folded::Per;
+use energy_trace_report::native_frames::NativeFrames;
+use energy_trace_report::{By, Level};
 
 /// One word: the value, the word, its line of help.
 type Choice<T> = (T, &'static str, &'static str);
@@ -64,14 +66,47 @@ pub(super) fn method() -> impl TypedValueParser<Value = Method> {
 /// What one row of a table stands for.
 pub(super) fn rows() -> impl TypedValueParser<Value = By> {
     one_of(&[
-        (By::Function, "function", "Functions, with a framework's public calls by their documented names"),
+        (By::Function, "function", "Functions, with public calls of packages by their public names"),
         (By::Python, "python", "Python functions, with all native code that they call"),
         (By::Line, "line", "Source lines, where they are known (native ones need `record --inlines`)"),
         (By::Stack, "stack", "Call stacks"),
-        (By::Api, "api", "Public framework calls, such as torch.autograd.backward or optimizer.step"),
+        (By::Api, "api", "Calls of packages, such as torch.autograd.backward or keras.Model.fit"),
+        (By::Call, "call", "Lines of the program, and what each calls"),
         (By::Library, "library", "Libraries, Python packages and the kernel"),
         (By::Thread, "thread", "Threads"),
         (By::Process, "process", "Processes"),
+    ])
+}
+
+/// Which frames of native code are shown.
+pub(super) fn native_frames() -> impl TypedValueParser<Value = NativeFrames> {
+    one_of(&[
+        (NativeFrames::All, "all", "All, the Python interpreter's own too"),
+        (
+            NativeFrames::Libraries,
+            "libraries",
+            "Those of libraries and the kernel; the interpreter's go into the Python function",
+        ),
+        (NativeFrames::None, "none", "None: all native code goes into the Python function that calls it"),
+    ])
+}
+
+/// What stacks are kept apart by.
+pub(super) fn per() -> impl TypedValueParser<Value = Per> {
+    one_of(&[
+        (Per::Process, "process", "Processes, by name"),
+        (Per::Thread, "thread", "Processes and threads, by name"),
+        (Per::None, "none", "Nothing"),
+    ])
+}
+
+/// Which calls are rows.
+pub(super) fn level() -> impl TypedValueParser<Value = Level> {
+    one_of(&[
+        (Level::All, "all", "Every call; self energy goes to the innermost one of a stack"),
+        (Level::Outer, "outer", "The outermost call of each stack"),
+        (Level::Inner, "inner", "The innermost call of each stack"),
+        (Level::Tree, "tree", "Every call below its caller"),
     ])
 }
 

@@ -8,8 +8,9 @@ use super::output::{read_profile, write_to};
 use clap::{Args, ValueEnum};
 use energy_trace_model::profile::View;
 use energy_trace_report::json::JsonOptions;
+use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::TableOptions;
-use energy_trace_report::{By, csv, json, table};
+use energy_trace_report::{By, Level, csv, json, table};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,6 +22,10 @@ pub(super) struct ReportArgs {
     #[arg(value_name = "FILE", default_value = "energy-trace.data")]
     pub file: PathBuf,
 
+    /// Show the summary that a recording ends with
+    #[arg(long, conflicts_with_all = ["format", "by", "rows", "short_names"])]
+    pub summary: bool,
+
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
@@ -28,6 +33,10 @@ pub(super) struct ReportArgs {
     /// What to group rows by
     #[arg(long, value_parser = choices::rows(), default_value = "function")]
     pub by: By,
+
+    /// Which calls are rows, with `--by api`
+    #[arg(long, value_parser = choices::level(), default_value = "all")]
+    pub level: Level,
 
     /// Where to charge the energy of worker threads
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
@@ -59,13 +68,23 @@ pub(super) enum Format {
 
 /// Shows a recording on stdout.
 pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
-    check_rows(args.format, args.by).map_err(Failure::usage)?;
     let profile = read_profile(&args.file, args.view, args.accounting)?;
     let stdout = std::io::stdout();
+    if args.summary {
+        let options = SummaryOptions {
+            color: common.color.resolve(stdout.is_terminal()),
+            width: terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0),
+            recording: Some(args.file.to_string_lossy().into_owned()),
+            flame_graph: None,
+            no_flame_graph: None,
+        };
+        return write_to(None, |out| summary::write(out, &profile, &options));
+    }
     write_to(None, |out| match args.format {
         Format::Table => {
             let options = TableOptions {
                 by: args.by,
+                level: args.level,
                 rows: args.rows,
                 color: common.color.resolve(stdout.is_terminal()),
                 verbose: common.verbose,
@@ -75,33 +94,11 @@ pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failur
             };
             table::write(out, &profile, &options)
         }
-        Format::Json => json::write(out, &profile, &JsonOptions { pretty: stdout.is_terminal() }),
-        Format::Csv => csv::write(out, &profile),
-    })
-}
-
-/// JSON holds functions, threads and processes all at once, CSV functions; what else a row may stand for only the table shows.
-fn check_rows(format: Format, by: By) -> Result<(), &'static str> {
-    match (format, by) {
-        (Format::Table, _) | (_, By::Function) | (Format::Json, By::Thread | By::Process) => Ok(()),
-        (Format::Json, _) => {
-            Err("--format json has functions, threads and processes only; use --format table")
+        Format::Json => {
+            let rows = (args.by != By::Function).then_some((args.by, args.level));
+            json::write(out, &profile, &JsonOptions { pretty: stdout.is_terminal(), rows })
         }
-        (Format::Csv, _) => Err("--format csv has functions only; use --format table or json"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Format, check_rows};
-    use energy_trace_report::By;
-
-    /// A choice of rows that a format does not know is refused rather than ignored.
-    #[test]
-    fn rows_of_formats() {
-        assert!(check_rows(Format::Table, By::Stack).is_ok());
-        assert!(check_rows(Format::Json, By::Thread).is_ok());
-        assert!(check_rows(Format::Json, By::Stack).is_err());
-        assert!(check_rows(Format::Csv, By::Thread).is_err());
-    }
+        Format::Csv if args.by == By::Function => csv::write(out, &profile),
+        Format::Csv => csv::write_rows(out, &profile, args.by, args.level),
+    })
 }

@@ -8,7 +8,7 @@ use super::options::Options;
 use super::run::Run;
 use crate::ids::{FrameId, StackId, ThreadKey};
 use crate::recording::record::{DomainClass, Frame, Process, Quality, StackNode, Thread};
-use crate::recording::{Recording, frames_of};
+use crate::recording::{PublicNames, Recording, frames_of};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut};
@@ -146,6 +146,8 @@ pub struct Profile {
     pub stacks: Vec<StackNode>,
     /// Build ids in hex, by `Frame::module`, where files have one.
     pub build_ids: BTreeMap<String, String>,
+    /// What users call functions of packages.
+    pub public_names: PublicNames,
     /// One row a domain.
     pub ledger: Vec<LedgerRow>,
     /// One row a thread and stack.
@@ -166,6 +168,7 @@ impl Profile {
             frames: recording.frames.clone(),
             stacks: recording.stacks.clone(),
             build_ids: recording.build_ids.clone(),
+            public_names: recording.public_names.clone(),
             ..Self::default()
         }
     }

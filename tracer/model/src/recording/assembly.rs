@@ -120,6 +120,10 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             place(&mut to.background, "background process", process.key.get(), process)
         }
         Record::Unsampled(stretches) => add_unseen(to, stretches),
+        Record::PublicNames(names) => {
+            to.public_names.extend(names);
+            Ok(())
+        }
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())

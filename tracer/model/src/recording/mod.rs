@@ -15,10 +15,12 @@ mod late_names;
 mod launches;
 mod losses;
 mod old_formats;
+mod public_names;
 pub mod record;
 mod sampling;
 mod sources;
 mod tables;
 mod wire;
 
+pub use public_names::PublicNames;
 pub use tables::{GpuFacts, Recording, Requests, frames_of};

@@ -22,6 +22,7 @@ pub use super::interpreter::{Runtime, RuntimeRefusal};
 pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, LaunchStacks, Launched, Launches};
 pub use super::losses::{CopyOutcome, LossReason};
+pub use super::public_names::PublicName;
 pub use super::sampling::{Jitter, SampleEvent};
 pub use super::sources::{
     Driver, Ignored, IgnoredReason, LibraryProblem, MetricsProblem, Source, SourceId, SourceNote, Whole,
@@ -89,6 +90,8 @@ pub enum Record {
     Frequencies(Frequencies),
     /// Where targets were on a CPU and could not be seen.
     Unsampled(Vec<Unsampled>),
+    /// What users call functions of packages, found when the recording ends.
+    PublicNames(Vec<PublicName>),
 }
 
 /// What is known when the recording starts.

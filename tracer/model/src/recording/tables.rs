@@ -2,6 +2,7 @@
 //!
 //! Leaves out how it lies in a file (`file.rs`).
 
+use super::public_names::PublicNames;
 use super::record::{
     BackgroundProcess, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading,
     RecordingDiagnostic, Sample, Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake,
@@ -37,6 +38,8 @@ pub struct Recording {
     pub stacks: Vec<StackNode>,
     /// Build ids in hex, by `Frame::module`, where files have one.
     pub build_ids: BTreeMap<String, String>,
+    /// What users call functions of packages.
+    pub public_names: PublicNames,
     /// Processes that are not targets, by `BackgroundKey`.
     pub background: Vec<BackgroundProcess>,
     /// On-CPU time, ordered by CPU and start.

@@ -263,6 +263,6 @@ fn stacks_thinned(stacks: LaunchStacks) -> String {
 }
 
 /// `12.3 %`.
-fn percent_of(part: u64, whole: u64) -> String {
+pub(super) fn percent_of(part: u64, whole: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / (whole.max(1)) as f64)
 }

@@ -1,0 +1,147 @@
+//! The rows of API calls: each call once, the outermost or innermost of each stack, the tree of calls, or calls by the program's line.
+//!
+//! Every unit of energy is own energy of exactly one row, whatever the level. Leaves out which calls a stack has (`calls`).
+
+use super::calls::{CallTable, Kind, Label, Step};
+use super::fold::{Interner, fold};
+use super::names::file_name;
+use super::rows::{MISSING_ROW, Row};
+use super::uncertainty::Uncertainties;
+use energy_trace_model::profile::Profile;
+use energy_trace_model::recording::record::Frame;
+
+/// Which of the calls on a stack are rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// Every call: own energy to the innermost of a stack, total energy to each.
+    #[default]
+    All,
+    /// The outermost of each stack: what the program called.
+    Outer,
+    /// The innermost of each stack.
+    Inner,
+    /// Every call below its caller.
+    Tree,
+}
+
+impl Level {
+    /// Its word in JSON, as on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Outer => "outer",
+            Self::Inner => "inner",
+            Self::Tree => "tree",
+        }
+    }
+}
+
+/// The place of the program that made a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallSite {
+    /// The program's file.
+    pub file: String,
+    /// The line; 0 when unknown.
+    pub line: u32,
+    /// The public name of what was called.
+    pub api: String,
+}
+
+/// Rows of calls.
+pub(crate) fn api_rows(profile: &Profile, level: Level, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
+    let mut table = CallTable::new(profile);
+    if level == Level::Tree {
+        return tree_rows(profile, table, uncertainties);
+    }
+    let mut steps = Vec::new();
+    let groups = fold(profile, |row, path| {
+        table.steps(row, &mut steps);
+        let mut labels = steps.iter().map(|step| step.label);
+        match level {
+            Level::Outer => path.extend(labels.take(1)),
+            Level::Inner => path.extend(labels.next_back()),
+            Level::All | Level::Tree => path.extend(labels),
+        }
+    });
+    let row = |(number, spent): (usize, _)| {
+        let label = table.labels().get(number).unwrap_or(&MISSING_ROW);
+        Row { kind: Some(label.kind), ..Row::new(label.name.clone(), spent, uncertainties) }
+    };
+    groups.into_iter().map(row).collect()
+}
+
+/// A row a path of calls, each below its caller.
+fn tree_rows(profile: &Profile, mut table: CallTable<'_>, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
+    let (mut paths, mut steps): (Interner<Vec<usize>>, Vec<Step>) = (Interner::new(), Vec::new());
+    let groups = fold(profile, |row, path| {
+        table.steps(row, &mut steps);
+        let labels: Vec<usize> = steps.iter().map(|step| step.label).collect();
+        path.extend(
+            (1..=labels.len()).map(|length| paths.number(labels.get(..length).unwrap_or_default().to_vec())),
+        );
+    });
+    let label = |number: &usize| table.labels().get(*number).unwrap_or(&MISSING_ROW);
+    let row = |(number, spent): (usize, _)| {
+        let path = paths.labels().get(number).map(Vec::as_slice).unwrap_or_default();
+        let (last, above) =
+            path.split_last().map_or((&MISSING_ROW, path), |(last, above)| (label(last), above));
+        let callers = above.iter().rev().map(|number| label(number).name.clone()).collect();
+        Row { kind: Some(last.kind), callers, ..Row::new(last.name.clone(), spent, uncertainties) }
+    };
+    groups.into_iter().map(row).collect()
+}
+
+/// What a row by call stands for: where the call was made, and what was called.
+type Made = (String, u32, usize);
+
+/// Rows of the program's lines and what each called: the calls that packages make on their own are part of the program's.
+pub(crate) fn site_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
+    let mut table = CallTable::new(profile);
+    let (mut made, mut steps): (Interner<Made>, Vec<Step>) = (Interner::new(), Vec::new());
+    let groups = fold(profile, |row, path| {
+        table.steps(row, &mut steps);
+        let by_program = steps.iter().filter(|step| step.caller.is_some());
+        path.extend(by_program.map(|step| made.number(made_of(profile, step))));
+        if path.is_empty() {
+            path.extend(steps.first().map(|step| made.number(made_of(profile, step))));
+        }
+    });
+    let row = |(number, spent): (usize, _)| {
+        let missing = (String::new(), 0, usize::MAX);
+        let (file, line, label) = made.labels().get(number).unwrap_or(&missing);
+        let label = table.labels().get(*label).unwrap_or(&MISSING_ROW);
+        site_row(file, *line, label, Row::new(label.name.clone(), spent, uncertainties))
+    };
+    groups.into_iter().map(row).collect()
+}
+
+fn made_of(profile: &Profile, step: &Step) -> Made {
+    let caller: Option<&Frame> = step.caller.and_then(|frame| profile.frames.get(frame.index()));
+    caller.map_or((String::new(), 0, step.label), |frame| (frame.file.clone(), frame.line, step.label))
+}
+
+fn site_row(file: &str, line: u32, label: &Label, row: Row) -> Row {
+    if file.is_empty() {
+        return Row { kind: Some(label.kind), ..row };
+    }
+    let name = format!("{}:{line} → {}", file_name(file), label.name);
+    let site = Some(CallSite { file: file.to_owned(), line, api: label.name.clone() });
+    Row { kind: Some(label.kind), name, site, special: label.kind != Kind::Call, ..row }
+}
+
+/// Puts the rows of a tree in order: below each its own, those with the most energy first.
+pub(crate) fn in_tree_order(rows: Vec<Row>, energy: impl Fn(&Row) -> i64) -> Vec<Row> {
+    let path = |row: &Row| -> Vec<String> { row.callers.iter().rev().chain([&row.name]).cloned().collect() };
+    let weights: std::collections::HashMap<Vec<String>, i64> =
+        rows.iter().map(|row| (path(row), energy(row))).collect();
+    let mut rows = rows;
+    rows.sort_by_cached_key(|row| {
+        let path = path(row);
+        let key = (1..=path.len()).map(|length| {
+            let above = path.get(..length).unwrap_or_default();
+            (std::cmp::Reverse(weights.get(above).copied().unwrap_or(0)), above.last().cloned())
+        });
+        key.collect::<Vec<_>>()
+    });
+    rows
+}

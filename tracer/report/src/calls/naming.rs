@@ -1,0 +1,173 @@
+//! The name under which users know what a frame does: `keras.Model.fit` for `TensorFlowTrainer.fit`.
+//!
+//! From the package's own re-exports, which the recording holds (`Profile::public_names`); from the overrides of `api_names.rs` first. What is
+//! neither has its real name, as long as it looks like something that users call. Leaves out which frame of a stack is a call (`path.rs`).
+
+use super::builtins::builtin;
+use crate::api_names::ApiNames;
+use energy_trace_model::recording::PublicNames;
+use energy_trace_model::recording::record::{Frame, FrameKind};
+
+/// A name, and whether users know it: a real name is only where a function lies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct CallName {
+    pub(super) name: String,
+    pub(super) is_public: bool,
+}
+
+/// The public name of a function; `None` for wrappers, private functions and code without names.
+pub(super) fn call_name(frame: &Frame, names: &PublicNames) -> Option<CallName> {
+    let public = |name| CallName { name, is_public: true };
+    if let Some(api) = ApiNames::built_in().name_of(frame) {
+        return Some(public(api.name.to_owned()));
+    }
+    match frame.kind {
+        FrameKind::Python => {
+            let real = || real_name(frame).map(|name| CallName { name, is_public: false });
+            python_name(frame, names).map(public).or_else(real)
+        }
+        FrameKind::Native => builtin(&frame.name).map(public),
+        _ => None,
+    }
+}
+
+/// The name of a function that is public by its package's re-exports; unlike `call_name` none that it only has in its own module.
+pub(crate) fn exported_name(frame: &Frame, names: &PublicNames) -> Option<String> {
+    if frame.kind != FrameKind::Python || frame.name.contains('<') {
+        return None;
+    }
+    let head = frame.name.split(['.', '?']).next().unwrap_or_default();
+    names.get(&frame.module, head)?;
+    python_name(frame, names)
+}
+
+/// The name by a package's re-exports.
+fn python_name(frame: &Frame, names: &PublicNames) -> Option<String> {
+    let qualname = qualname(frame);
+    let (head, rest) = qualname.split_once('.').unwrap_or((&qualname, ""));
+    let public = ApiNames::built_in().shortened(names.get(&frame.module, head)?);
+    if qualname.contains('<') {
+        return (rest.starts_with("<locals>.") && is_made_for_users(&public)).then_some(public);
+    }
+    (!rest.split('.').any(is_private)).then(|| join(&public, rest))
+}
+
+/// The name in its own module, where nothing in it is private.
+fn real_name(frame: &Frame) -> Option<String> {
+    let qualname = qualname(frame);
+    let (head, rest) = qualname.split_once('.').unwrap_or((&qualname, ""));
+    let private = head.starts_with('_') || qualname.contains('<') || rest.split('.').any(is_private);
+    (!private && !frame.module.is_empty()).then(|| join(&format!("{}.{head}", frame.module), rest))
+}
+
+/// The qualified name. Before 3.11 the class may be that of the object: `Class?.method`.
+fn qualname(frame: &Frame) -> String {
+    frame.name.replace("?.", ".")
+}
+
+/// Whether a function that returns functions gives its name to them: `jax.grad`, but no decorator of a package's insides.
+fn is_made_for_users(public: &str) -> bool {
+    !public.contains("experimental") && !public.contains("._") && public.matches('.').count() == 1
+}
+
+fn join(of: &str, rest: &str) -> String {
+    match rest {
+        "" => of.to_owned(),
+        "__init__" | "__new__" => format!("{of}()"),
+        rest => format!("{of}.{rest}"),
+    }
+}
+
+fn is_private(part: &str) -> bool {
+    part.starts_with('_') && !is_dunder(part)
+}
+
+fn is_dunder(part: &str) -> bool {
+    part.len() > 4 && part.starts_with("__") && part.ends_with("__")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{call_name, exported_name};
+    use energy_trace_model::recording::PublicNames;
+    use energy_trace_model::recording::record::{Frame, FrameKind, PublicName};
+
+    fn names() -> PublicNames {
+        let name = |module: &str, name: &str, public: &str| PublicName {
+            module: module.into(),
+            name: name.into(),
+            public: public.into(),
+        };
+        [
+            name("keras.src.backend.tensorflow.trainer", "TensorFlowTrainer", "keras.Model"),
+            name("tensorflow.python.ops.math_ops", "matmul", "tensorflow.linalg.matmul"),
+            name("jax._src.api", "value_and_grad", "jax.value_and_grad"),
+            name("torch.optim.adam", "Adam", "torch.optim.Adam"),
+        ]
+        .into_iter()
+        .collect()
+    }
+
+    fn frame(kind: FrameKind, module: &str, name: &str) -> Frame {
+        let (name, module) = (name.to_owned(), module.to_owned());
+        Frame { kind, name, module, file: "/x.py".into(), line: 3, first_line: 2, address: 0 }
+    }
+
+    fn name(module: &str, name: &str) -> Option<String> {
+        call_name(&frame(FrameKind::Python, module, name), &names()).map(|found| found.name)
+    }
+
+    /// Methods have the public name of their class, functions their own, constructors that of their class with brackets.
+    #[test]
+    fn public_names() {
+        let is = |module, qualname, public: &str| assert_eq!(name(module, qualname).as_deref(), Some(public));
+        is("keras.src.backend.tensorflow.trainer", "TensorFlowTrainer.fit", "keras.Model.fit");
+        is("tensorflow.python.ops.math_ops", "matmul", "tf.linalg.matmul");
+        is("torch.optim.adam", "Adam.__init__", "torch.optim.Adam()");
+        is("jax._src.api", "value_and_grad.<locals>.value_and_grad_f", "jax.value_and_grad");
+    }
+
+    /// What is not exported has its real name; before 3.11 with the class of the object.
+    #[test]
+    fn real_names() {
+        assert_eq!(
+            name("pandas.core.frame", "DataFrame.sum").as_deref(),
+            Some("pandas.core.frame.DataFrame.sum")
+        );
+        assert_eq!(name("a.b", "C?.f").as_deref(), Some("a.b.C.f"));
+        assert_eq!(exported_name(&frame(FrameKind::Python, "a.b", "C.f"), &names()), None);
+    }
+
+    /// Wrappers, private functions and hooks of modules are no calls.
+    #[test]
+    fn passed_over() {
+        for private in [
+            "_run",
+            "Trainer._run",
+            "_Trainer.run",
+            "__getattr__",
+            "<module>",
+            "f.<locals>.wrapper",
+            "<lambda>",
+        ] {
+            assert_eq!(name("a.b", private), None, "{private}");
+        }
+    }
+
+    /// Built-in functions of PyTorch are told by the pattern of their symbols, functions from methods.
+    #[test]
+    fn builtins() {
+        let native =
+            |name| call_name(&frame(FrameKind::Native, "/l.so", name), &names()).map(|found| found.name);
+        let is = |symbol, public: &str| assert_eq!(native(symbol).as_deref(), Some(public), "{symbol}");
+        is("torch::autograd::THPVariable_cat(_object*, _object*, _object*)", "torch.cat");
+        is("torch::autograd::THPVariable_add_(_object*, _object*)", "torch.Tensor.add_");
+        is("torch::autograd::THPVariable_item(_object*)", "torch.Tensor.item");
+        is("torch::autograd::THPVariable_linear(_object*)", "torch.nn.functional.linear");
+        is("torch::autograd::THPVariable_fft_rfft(_object*)", "torch.fft.rfft");
+        is("at::_ops::matmul::call(at::Tensor const&, at::Tensor const&)", "torch.matmul");
+        is("at::_ops::add_Tensor::call(at::Tensor const&)", "torch.add");
+        assert_eq!(native("at::_ops::_softmax::call(at::Tensor const&)"), None);
+        assert_eq!(native("at::_ops::native_layer_norm::call(at::Tensor const&)"), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! The rows of a report for programs: what each stands for and what it spent, in the JSON and as CSV.
+//!
+//! Leaves out functions, which have more to say (`json.rs`, `csv.rs`).
+
+use super::json::{ByClass, by_class};
+use super::rows::{Row, rows_at};
+use super::{By, Level};
+use energy_trace_model::profile::Profile;
+use serde::Serialize;
+
+/// Rows of one kind.
+#[derive(Serialize)]
+pub(super) struct RowsLine {
+    by: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<&'static str>,
+    rows: Vec<RowLine>,
+}
+
+#[derive(Serialize)]
+struct RowLine {
+    name: String,
+    /// What it is where rows are calls.
+    kind: Option<&'static str>,
+    /// The nearest caller first: of a stack's innermost frame, of a call in the tree.
+    callers: Vec<String>,
+    /// Where the program made the call.
+    call_site: Option<SiteLine>,
+    self_uj: ByClass,
+    total_uj: ByClass,
+    self_time_uj: ByClass,
+    total_time_uj: ByClass,
+    self_ns: u64,
+    total_ns: u64,
+    samples: u64,
+    ci95_uj: [i64; 2],
+    bounds_uj: Option<[i64; 2]>,
+    flags: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct SiteLine {
+    file: String,
+    line: u32,
+    api: String,
+}
+
+impl RowsLine {
+    pub(super) fn of(profile: &Profile, by: By, level: Level) -> Self {
+        let rows = rows_at(profile, by, level).into_iter().map(RowLine::from).collect();
+        Self { by: by.name(), level: (by == By::Api).then(|| level.name()), rows }
+    }
+}
+
+impl From<Row> for RowLine {
+    fn from(row: Row) -> Self {
+        let (own, total) = (&row.spent.own, &row.spent.total);
+        Self {
+            kind: row.kind.map(super::Kind::name),
+            call_site: row.site.map(|site| SiteLine { file: site.file, line: site.line, api: site.api }),
+            self_uj: by_class(&own.energy),
+            total_uj: by_class(&total.energy),
+            self_time_uj: by_class(&own.by_time),
+            total_time_uj: by_class(&total.by_time),
+            self_ns: own.time_ns,
+            total_ns: total.time_ns,
+            samples: total.samples,
+            ci95_uj: [row.uncertainty.ci95.0.as_uj(), row.uncertainty.ci95.1.as_uj()],
+            bounds_uj: row.uncertainty.bounds.map(|(low, high)| [low.as_uj(), high.as_uj()]),
+            name: row.name,
+            callers: row.callers,
+            flags: row.flags,
+        }
+    }
+}
