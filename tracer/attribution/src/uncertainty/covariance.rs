@@ -64,11 +64,13 @@ pub(crate) fn relative(model: &Model, charged: &[f64]) -> Vec<f64> {
         if scale.abs() > f64::MIN_POSITIVE { covariance[(c, d)] / scale } else { 0.0 }
     };
     let mut relative: Vec<f64> = (0..n * n).map(|at| of(at / n, at % n)).collect();
-    // Whether power lags behind what runs, or the counter behind power, no run shows: charged is the one, and shown the other.
-    let lag = (model.lag_ns > 0).then(|| charged.to_vec());
-    for other in model.alternatives.iter().chain(&lag) {
+    // Whether power lags behind what runs, or the counter behind power, no run shows: charged is the one, and shown the other. What is charged is
+    // what these parts are of.
+    let lag = (model.lag_ns > 0).then_some((charged, energies.as_slice()));
+    let others = model.alternatives.iter().map(|other| (energies.as_slice(), other.as_slice()));
+    for (whole, other) in others.chain(lag) {
         let apart = |c: usize| {
-            if energies[c].abs() > f64::MIN_POSITIVE { (energies[c] - other[c]) / energies[c] } else { 0.0 }
+            if whole[c].abs() > f64::MIN_POSITIVE { (whole[c] - other[c]) / whole[c] } else { 0.0 }
         };
         relative.iter_mut().enumerate().for_each(|(at, sum)| *sum += apart(at / n) * apart(at % n));
     }
@@ -151,11 +153,14 @@ mod tests {
         model.alternatives = vec![vectors.list("other")];
         let widened = vectors.matrix("with_other");
         near(&relative(&model, &energies), widened.transpose().as_slice(), 1e-6);
-        // What a lag shows and what is charged are two opinions as well.
+        // What a lag shows and what is charged are two opinions as well: a standard deviation, in joules, is what they differ by.
         model.alternatives = vec![];
-        near(&relative(&model, &vectors.list("other")), expected.transpose().as_slice(), 1e-6);
+        let charged = vectors.list("other");
+        near(&relative(&model, &charged), expected.transpose().as_slice(), 1e-6);
         model.lag_ns = 1;
-        near(&relative(&model, &vectors.list("other")), widened.transpose().as_slice(), 1e-6);
+        let apart = |c: usize| (charged[c] - energies[c]) / charged[c];
+        let wider = |at: usize| expected[(at / 3, at % 3)] + apart(at / 3) * apart(at % 3);
+        near(&relative(&model, &charged), &(0..9).map(wider).collect::<Vec<_>>(), 1e-6);
     }
 
     /// Everything together has no doubt, whatever the powers are.
