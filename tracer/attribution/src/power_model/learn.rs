@@ -81,6 +81,8 @@ pub(crate) struct Model {
     pub(crate) validity: ValidityChecks,
     /// How likely energies were before any drift was followed.
     pub(crate) steady_likelihood: f64,
+    /// Joules of each column as they were before a drift was followed; `None` where none was.
+    pub(crate) steady_energies: Option<Vec<f64>>,
 }
 
 /// Learns the powers of a domain.
@@ -133,12 +135,13 @@ impl Model {
         let Some((design, fit, edges)) = fitted(&columns, windows, &chains, &prior, evidence) else {
             return Err(columns);
         };
-        let steady_likelihood = fit.likelihood;
+        let (steady_likelihood, steady_energies) = (fit.likelihood, design.energies(&fit.watts));
         let (design, fit) = if evidence.drifting {
             drift::follow(design, fit, |design| Fit::new(design, &chains, &edges, &prior))
         } else {
             (design, fit)
         };
+        let is_drifting = design.drift.iter().any(|drift| *drift != 1.0);
         let edges = edges.variances(&design.windows, &design.on_average(&fit.watts), &chains);
         let validity = lack_of_fit::checks_of(&fit);
         Ok(Self {
@@ -152,14 +155,17 @@ impl Model {
             edges,
             validity,
             steady_likelihood,
+            steady_energies: is_drifting.then_some(steady_energies),
         })
     }
 
-    /// Finds what other assumptions would give each column; for the model that is used at last.
+    /// Finds what other assumptions would give each column; for the model that is used at last. Whether all power drifts, or what ran in these
+    /// stretches draws more, the energies of what ran in few stretches alone do not show.
     pub(crate) fn find_alternatives(&mut self, evidence: &Evidence<'_>) {
         let Self { columns, design, fit, prior, .. } = &*self;
         let mut found = alternatives(columns, design, fit, prior, evidence);
         found.extend(evidence.crowded.then(|| beside_nobody(design, fit)));
+        found.extend(self.steady_energies.clone());
         self.alternatives = found;
     }
 
@@ -333,6 +339,35 @@ mod tests {
         assert!((likelihood - model.fit.likelihood).abs() < 1e-6 * likelihood.abs());
         let later = Evidence { lag_ns: 20_000_000, ..toy.evidence() };
         assert!(model.likelihood(&later) < likelihood - 10.0);
+    }
+
+    /// Where a drift was followed, what there would be without it is another opinion: a third function runs only while all draws half as much
+    /// again, and has that excess or has it not.
+    #[test]
+    fn drifts_are_opinions() {
+        let late = |k: u32| (200..240).contains(&k);
+        let row =
+            |k: u32| vec![f64::from(1 + k * 7 % 11), f64::from(k * 5 % 8), if late(k) { 3.0 } else { 0.0 }];
+        let joules = |faster: f64, k: u32| {
+            let sum: f64 = row(k).iter().zip([30.0, 10.0, 20.0]).map(|(ms, watts)| ms * watts / 1e3).sum();
+            let noise = f64::from(k * 37 % 13) - 6.0;
+            sum * if k < 150 { 1.0 } else { faster } * (1.0 + 0.01 * noise)
+        };
+        let ms: Vec<Vec<f64>> = (0..400).map(row).collect();
+        let learned = |faster: f64| {
+            let toy = Toy::new(20.0, &ms, &(0..400).map(|k| joules(faster, k)).collect::<Vec<_>>(), 0.0);
+            let mut model = known(learn(&toy.evidence()));
+            model.find_alternatives(&toy.evidence());
+            model
+        };
+        let drifting = learned(1.5);
+        let energies = drifting.design.energies(&drifting.fit.watts);
+        let steady = drifting.alternatives.last().unwrap();
+        assert_eq!(drifting.alternatives.len(), 3);
+        let apart =
+            energies.iter().zip(steady).map(|(now, then)| (now - then).abs() / now).fold(0.0, f64::max);
+        assert!(apart > 0.1, "{energies:?} or {steady:?}");
+        assert_eq!(learned(1.0).alternatives.len(), 2);
     }
 
     /// Half the energy of each path beside busy CPUs: what it draws there in parts of alone, by energy; and energies half-way to where nobody

@@ -141,6 +141,7 @@ impl Toy {
             lag_ns: 0,
             edges: vec![0.0; self.intervals.len()],
             steady_likelihood: 0.0,
+            steady_energies: None,
         }
     }
 }
