@@ -2,6 +2,7 @@
 //!
 //! Leaves out the sentences (`sentences`) and how sure each single number is (`sampling_error.rs`, flags).
 
+use super::calls::calls_not_named;
 use super::sentences::source_note;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::StackId;
@@ -23,6 +24,7 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         no_energy(profile),
         unsampled(profile),
         few_samples(profile),
+        calls_not_named(profile),
         residual(profile),
         imbalance(profile),
     ];
