@@ -16,7 +16,7 @@ const MOST_PARTS: usize = 6;
 const LAST: [&str; 5] = ["experimental", "compat", "testing", "tests", "v1"];
 /// So many parts longer these are taken to be.
 const LATER: usize = 10;
-/// Namespaces that a seen module itself may be, by the number of its parts: `torch.nn.functional`.
+/// Parts of a module that is public itself, at the most: `torch.nn.functional`.
 const MODULE_PARTS: usize = 3;
 
 /// The public names of what was seen of a package, as (module, name).
@@ -30,10 +30,18 @@ pub(super) fn find(
     let mut found = search.names;
     name_private_classes(&mut search.modules, seen, &search.classes, &mut found);
     let public = |(module, name): &Place| {
-        let public = found.get(&(module.clone(), name.clone()))?.clone();
+        let exported = found.get(&(module.clone(), name.clone())).cloned();
+        let public = exported.or_else(|| own_name(module, name))?;
         Some(PublicName { module: module.clone(), name: name.clone(), public })
     };
     seen.iter().filter_map(public).collect()
+}
+
+/// What a module has that is public itself, as `torch.nn.functional` is: few parts, none private.
+fn own_name(module: &str, name: &str) -> Option<String> {
+    let mut parts = module.split('.').chain([name]);
+    let is_public = module.split('.').count() <= MODULE_PARTS && !parts.any(is_private);
+    is_public.then(|| format!("{module}.{name}"))
 }
 
 struct Search<'a> {
@@ -71,9 +79,7 @@ impl<'a> Search<'a> {
 
     /// The packages that a seen module lies in, as far as none is private.
     fn add_prefixes(&mut self, module: &str) {
-        let ends = module.match_indices('.').map(|(at, _)| at);
-        let own = (module.split('.').count() <= MODULE_PARTS).then_some(module.len());
-        for end in ends.chain(own) {
+        for end in module.match_indices('.').map(|(at, _)| at) {
             let prefix = module.get(..end).unwrap_or_default();
             if prefix.split('.').any(is_private) {
                 return;
@@ -144,9 +150,9 @@ fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// `src` is where Keras keeps what is its own.
+/// Keras keeps its own in `src`, TensorFlow in `python`.
 fn is_private(part: &str) -> bool {
-    part.starts_with('_') || part == "src"
+    part.starts_with('_') || matches!(part, "src" | "python")
 }
 
 fn weight(public: &str) -> usize {
