@@ -27,7 +27,7 @@ fn with_rest<'a>(gpu: &Gpu, command: &'a mut Command) -> &'a mut Command {
 fn finish(mut command: Command, data: &Path) -> Recorded {
     let done = Guard::spawn(&mut command).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
-    Recorded::read(data, done.stderr)
+    Recorded::read(data, &done.stderr)
 }
 
 /// Launches of each kernel and stack, as the launch tier counted them.

@@ -70,7 +70,7 @@ fn record_with(gpu: &Gpu, injected: &Path, arguments: &[&str]) -> Recorded {
     command.arg(gpu.workload("gpu_mix", &[]).unwrap()).args(arguments).env("CUDA_INJECTION64_PATH", injected);
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
-    Recorded::read(&data, done.stderr)
+    Recorded::read(&data, &done.stderr)
 }
 
 /// Into a process that runs nothing is injected: its launches are counted.
@@ -85,7 +85,7 @@ fn attached_to_a_process() {
     let mut command = recorder(&data, &["--duration", "3s", "-p", &running.pid().to_string()]);
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
-    assert_fell_back(&Recorded::read(&data, done.stderr), "not into processes that run");
+    assert_fell_back(&Recorded::read(&data, &done.stderr), "not into processes that run");
 }
 
 /// Without a GPU, and without the library beside the program, a recording is made and the reason said.
@@ -98,7 +98,7 @@ fn nothing_to_inject_into_and_nothing_to_inject() {
     assert_eq!(done.status.code(), Some(125), "--power nvml alone has nothing to read: {}", done.stderr);
     let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
     command
-        .args(["record", "--no-svg", "--as-root", "--gpu", "kernel", "-o"])
+        .args(["record", "-v", "--no-svg", "--as-root", "--gpu", "kernel", "-o"])
         .arg(&data)
         .args(["--", "true"]);
     let done = Guard::spawn(&mut command).unwrap().finish(LIMIT).unwrap();
@@ -113,7 +113,7 @@ fn nothing_to_inject_into_and_nothing_to_inject() {
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     std::fs::remove_file(&alone).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
-    assert_fell_back(&Recorded::read(&data, done.stderr), "libenergy_trace_cupti.so is neither beside");
+    assert_fell_back(&Recorded::read(&data, &done.stderr), "libenergy_trace_cupti.so is neither beside");
 }
 
 /// A program that is killed inside a kernel: what came before is counted and true, what may be missing is said, and nothing hangs.
@@ -152,7 +152,7 @@ fn the_command_runs_on() {
     command.arg(gpu.workload("gpu_mix", &[]).unwrap()).arg("3");
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
-    let recorded = Recorded::read(&data, done.stderr);
+    let recorded = Recorded::read(&data, &done.stderr);
     let count = |sums: &std::collections::BTreeMap<super::Key, (u64, u64)>| -> u64 {
         sums.values().map(|(_, count)| count).sum()
     };
@@ -176,5 +176,5 @@ fn as_the_invoking_user() {
     command.envs([("SUDO_UID", "65534"), ("SUDO_GID", "65534"), ("SUDO_USER", "nobody")]);
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
-    assert_ran(&Recorded::read(&data, done.stderr), &gpu.truth().unwrap());
+    assert_ran(&Recorded::read(&data, &done.stderr), &gpu.truth().unwrap());
 }

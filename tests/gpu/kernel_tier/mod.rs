@@ -37,7 +37,9 @@ fn machine(model: &str) -> Gpu {
 /// The recorder's command, which the caller completes.
 fn recorder(data: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_energy-trace"));
-    command.args(["record", "--no-svg", "--as-root", "--power", "nvml", "--gpu", "kernel", "-o"]).arg(data);
+    command
+        .args(["record", "-v", "--no-svg", "--as-root", "--power", "nvml", "--gpu", "kernel", "-o"])
+        .arg(data);
     command.args(arguments);
     command
 }
@@ -50,7 +52,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn read(data: &Path, printed: String) -> Self {
+    fn read(data: &Path, printed: &str) -> Self {
         let recording = read(data).unwrap();
         let profile = attribute(&recording, &Options::default());
         for row in &profile.ledger {
@@ -58,6 +60,8 @@ impl Recorded {
         }
         let rows: MicroJoules = profile.rows.iter().map(|row| row.energy[DomainClass::Gpu]).sum();
         assert_eq!(rows, profile.ledger.iter().map(|row| row.target).sum());
+        // Sentences are wrapped.
+        let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
         Self { recording, profile, printed }
     }
 
@@ -113,7 +117,7 @@ fn record(gpu: &Gpu, program: &Path, arguments: &[&str]) -> Recorded {
     command.arg(program).args(arguments);
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     assert!(done.status.success(), "{}", done.stderr);
-    Recorded::read(&data, done.stderr)
+    Recorded::read(&data, &done.stderr)
 }
 
 fn record_mix(gpu: &Gpu, arguments: &[&str]) -> Recorded {

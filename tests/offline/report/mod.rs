@@ -3,4 +3,5 @@
 mod names;
 mod outputs;
 mod recording_builder;
+mod summary;
 mod training_runs;

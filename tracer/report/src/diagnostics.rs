@@ -6,10 +6,10 @@ use super::calls::calls_not_named;
 use super::sentences::source_note;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::StackId;
-use energy_trace_model::profile::diagnostics::{Diagnostic, Imbalance};
+use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
 use energy_trace_model::profile::{Profile, marks};
 use energy_trace_model::recording::record::{
-    CutReason, DomainClass, LossReason, Quality, RecordingDiagnostic,
+    CutReason, DomainClass, LaunchDiagnostic, LossReason, Quality, RecordingDiagnostic,
 };
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -36,6 +36,68 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         }
     }
     all
+}
+
+/// Whether a number of a report is another, or less sure, for what was found. The rest is about names, costs, or how a number came about.
+pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
+    match found {
+        Diagnostic::Recorded(found) => recorded_changes_numbers(found),
+        Diagnostic::Domain { what, .. } => match what {
+            DomainDiagnostic::GpuSplit(split) => split.learned.is_none() || !split.alone,
+            DomainDiagnostic::LessBesideOthers { .. } | DomainDiagnostic::MeterLag { .. } => false,
+            DomainDiagnostic::NoReading { .. }
+            | DomainDiagnostic::ImplausiblePower { .. }
+            | DomainDiagnostic::NoIdleBaseline
+            | DomainDiagnostic::GpuUnattributed
+            | DomainDiagnostic::GpuNotToldApart { .. }
+            | DomainDiagnostic::ModelCpuTime { .. }
+            | DomainDiagnostic::SamplesInStep
+            | DomainDiagnostic::LackOfFit { .. }
+            | DomainDiagnostic::IdleAboveCounter { .. } => true,
+        },
+        Diagnostic::EventsLost(lost) => lost_changes_numbers(lost, profile.run.samples),
+        // What the timing of kernels takes is in the program's own joules.
+        Diagnostic::KernelCost(_)
+        | Diagnostic::OverlappingSlices { .. }
+        | Diagnostic::CpuWithoutSocket { .. }
+        | Diagnostic::KernelsMissing(_)
+        | Diagnostic::LaunchStacksThinned(_)
+        | Diagnostic::NoEnergySource
+        | Diagnostic::UnsampledTime { .. }
+        | Diagnostic::FewSamples { .. }
+        | Diagnostic::ResidualLarge(_)
+        | Diagnostic::LedgerImbalance(_) => true,
+    }
+}
+
+fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
+    match found {
+        RecordingDiagnostic::NoMmapEvents { .. }
+        | RecordingDiagnostic::SampleEventRefused { .. }
+        | RecordingDiagnostic::UnwindTablesFull { .. }
+        | RecordingDiagnostic::PythonNamesLimited { .. }
+        | RecordingDiagnostic::NamesNotLookedUp { .. }
+        | RecordingDiagnostic::FilesNotRead { .. }
+        | RecordingDiagnostic::PushTimes { .. }
+        | RecordingDiagnostic::Launches(LaunchDiagnostic::InjectionChained { .. }) => false,
+        RecordingDiagnostic::RecordingCut { .. }
+        | RecordingDiagnostic::SampleRateLimited { .. }
+        | RecordingDiagnostic::SamplesNotJittered { .. }
+        | RecordingDiagnostic::MachinePaused { .. }
+        | RecordingDiagnostic::SamplesMissing { .. }
+        | RecordingDiagnostic::MappingsFull { .. }
+        | RecordingDiagnostic::ReaderDied
+        | RecordingDiagnostic::Launches(_)
+        | RecordingDiagnostic::Power(_)
+        | RecordingDiagnostic::Other { .. } => true,
+    }
+}
+
+/// Lost names change no joule, and of what says who ran a hundredth of the samples may be lost: their time is known all the same.
+fn lost_changes_numbers(lost: &BTreeMap<LossReason, u64>, samples: u64) -> bool {
+    let names = |reason: &LossReason| matches!(reason, LossReason::PythonNames | LossReason::CodeObjects);
+    let of_numbers = lost.iter().filter(|(reason, _)| !names(reason)).map(|(_, count)| *count);
+    of_numbers.fold(0, u64::saturating_add).saturating_mul(100) > samples
 }
 
 /// Whether a recording ends early. Reading says it with the place of the cut; then it is not said again.
@@ -121,6 +183,6 @@ pub(crate) fn estimate_note(profile: &Profile) -> Option<String> {
     }
     let sources = profile.run.header.sources.iter().filter(|source| source.quality == Quality::Estimated);
     let notes: Vec<String> = sources.flat_map(|source| source.notes.iter().map(source_note)).collect();
-    let notes = if notes.is_empty() { String::new() } else { format!(": {}", notes.join("; ")) };
-    Some(format!("estimated, there is no energy counter for {}{notes}", estimated.join(", ")))
+    let notes = if notes.is_empty() { "estimated".to_owned() } else { notes.join("; ") };
+    Some(format!("no energy counter for {}: {notes}", estimated.join(", ")))
 }

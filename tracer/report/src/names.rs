@@ -74,6 +74,18 @@ pub(crate) fn process_name(process: Option<&Process>) -> &str {
         .unwrap_or("[unknown process]")
 }
 
+/// The process in a table: its command line, by which programs of one name are told apart.
+pub(crate) fn process_title(process: &Process) -> String {
+    match process.command.split_first() {
+        Some((program, arguments)) if !program.is_empty() => {
+            let words: Vec<&str> =
+                std::iter::once(file_name(program)).chain(arguments.iter().map(String::as_str)).collect();
+            words.join(" ")
+        }
+        _ => process_name(Some(process)).to_owned(),
+    }
+}
+
 /// The thread as a frame: the kernel's name for it.
 pub(crate) fn thread_name(thread: Option<&Thread>) -> &str {
     thread.map(|thread| thread.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("[unknown thread]")
@@ -84,8 +96,8 @@ pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Makes a name fit into `width` columns: arguments and template parameters go first, then the beginning, because the end of a
-/// qualified name says most.
+/// Makes a name fit into `width` columns: arguments and template parameters go first, then the middle. The end of a qualified name says
+/// most, and keeps two thirds of the room; its beginning says where it is from.
 pub(crate) fn shorten(name: &str, width: usize) -> String {
     if name.width() <= width {
         return name.to_owned();
@@ -95,17 +107,38 @@ pub(crate) fn shorten(name: &str, width: usize) -> String {
         return bare;
     }
     let room = width.saturating_sub(1);
+    let head = beginning(&bare, room / 3);
+    let rest = room.saturating_sub(head.width());
     let mut used = 0;
     let kept = bare.char_indices().rev().take_while(|(_, c)| {
         used += c.width().unwrap_or(0);
-        used <= room
+        used <= rest
     });
     let start = kept.last().map_or(bare.len(), |(at, _)| at);
-    format!("…{}", bare.get(start..).unwrap_or_default())
+    format!("{head}…{}", bare.get(start..).unwrap_or_default())
+}
+
+/// Makes a sentence fit into `width` columns: its end goes.
+pub(crate) fn shorten_end(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    format!("{}…", beginning(text, width.saturating_sub(1)))
+}
+
+/// As much of a text's beginning as fits into `width` columns.
+fn beginning(text: &str, width: usize) -> &str {
+    let mut used = 0;
+    let kept = text.char_indices().take_while(|(_, c)| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    });
+    let end = kept.last().map_or(0, |(at, c)| at + c.len_utf8());
+    text.get(..end).unwrap_or_default()
 }
 
 /// `a::b<c<d>>::e(int, f)` becomes `a::b<…>::e(…)`. Python's `<locals>` and `<module>`, one word in angle brackets, stay.
-fn without_brackets(name: &str) -> String {
+pub(crate) fn without_brackets(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let (mut depth, mut last) = (0_usize, ' ');
     for (at, c) in name.char_indices() {
@@ -130,14 +163,25 @@ fn without_brackets(name: &str) -> String {
 
 /// Whether the text begins with one of the marks that CPython puts into qualified names.
 fn is_python_mark(text: &str) -> bool {
-    ["<locals>", "<module>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<unknown>"]
-        .iter()
-        .any(|mark| text.starts_with(mark))
+    [
+        "<locals>",
+        "<module>",
+        "<lambda>",
+        "<listcomp>",
+        "<dictcomp>",
+        "<setcomp>",
+        "<genexpr>",
+        "<unknown>",
+        "<frozen ",
+        "<string>",
+    ]
+    .iter()
+    .any(|mark| text.starts_with(mark))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, FrameKind, frame_name, is_nameless, library_name, line_name, shorten};
+    use super::{Frame, FrameKind, frame_name, is_nameless, library_name, line_name, shorten, shorten_end};
 
     fn frame(kind: FrameKind, module: &str, name: &str) -> Frame {
         Frame {
@@ -199,8 +243,11 @@ mod tests {
         assert_eq!(shorten("at::native::conv2d(at::Tensor const&, int)", 24), "at::native::conv2d(…)");
         assert_eq!(shorten("f<std::vector<int>>::g(x)", 12), "f<…>::g(…)");
         assert_eq!(shorten("Fn<int->int>::call(long argument)", 20), "Fn<…>::call(…)");
-        assert_eq!(shorten("torch.optim.wrap.<locals>.wrapper", 18), "….<locals>.wrapper");
-        assert_eq!(shorten("短い名前です", 8), "…前です");
+        assert_eq!(shorten("torch.optim.wrap.<locals>.wrapper", 18), "torch…als>.wrapper");
+        assert_eq!(shorten("短い名前です", 8), "短…です");
+        assert_eq!(shorten("model.forward train.py:51", 20), "model.…d train.py:51");
         assert_eq!(shorten("fits", 4), "fits");
+        assert_eq!(shorten("no room", 1), "…");
+        assert_eq!((shorten_end("a sentence", 6), shorten_end("短い", 3)), ("a sen…".into(), "短…".into()));
     }
 }

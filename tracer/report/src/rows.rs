@@ -7,10 +7,10 @@ use super::call_rows::{CallSite, Level, api_rows, in_tree_order, site_rows};
 use super::calls::{Kind, Label};
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, functions, order};
-use super::names::{library_name, line_name, place_name, process_name, thread_name};
+use super::names::{library_name, line_name, place_name, process_title, thread_name};
 use super::native_frames::{self, NativeFrames};
 use super::run::chosen;
-use super::uncertainty::Uncertainties;
+use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
 use energy_trace_model::ids::{FrameId, ProcessKey, ThreadKey};
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::marks::UNSAMPLED;
@@ -96,6 +96,15 @@ impl Row {
     }
 }
 
+/// What is doubtful about a row's number, in one character.
+pub(crate) fn mark(flags: &[&'static str]) -> &'static str {
+    match (flags.contains(&UNIDENTIFIED), flags.contains(&LOW_SAMPLES)) {
+        (true, _) => "?",
+        (false, true) => "~",
+        (false, false) => "",
+    }
+}
+
 fn function_rows(profile: &Profile) -> Vec<Row> {
     let rows = functions(profile).into_iter().map(|function| Row {
         name: function.name,
@@ -162,7 +171,7 @@ fn process_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row
     let groups = fold(profile, |row, path| path.push(process_of(profile, row)));
     labelled(groups, uncertainties, |key: Option<ProcessKey>| {
         let process = profile.processes.get(key?.index())?;
-        Some(format!("{} (pid {})", process_name(Some(process)), process.pid))
+        Some(format!("{} (pid {})", process_title(process), process.pid))
     })
 }
 

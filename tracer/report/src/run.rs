@@ -8,6 +8,17 @@ use energy_trace_model::recording::record::{DomainClass, PythonLoss, Quality, St
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
+/// The command, or what was recorded instead of one.
+pub(crate) fn what_was_recorded(profile: &Profile) -> String {
+    let header = &profile.run.header;
+    match (header.command.is_empty(), header.system_wide) {
+        (false, false) => header.command.join(" "),
+        (false, true) => format!("{} (and the whole system)", header.command.join(" ")),
+        (true, true) => "whole system".to_owned(),
+        (true, false) => "attached processes".to_owned(),
+    }
+}
+
 /// The energy that a report leads with: the total, or psys where a machine has nothing else.
 pub(crate) fn headline(profile: &Profile) -> DomainChoice {
     let only_psys =

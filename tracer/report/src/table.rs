@@ -3,13 +3,16 @@
 //! Leaves out the terminal itself: width and colour are the caller's to find out (`NO_COLOR`, `--color`).
 
 use super::fold::Cost;
-use super::rows::{Row, rows_at};
+use super::rows::{self, Row, rows_at};
 use super::shown::shown;
-use super::table_cells::{DIM, EnergyScale, Grid, GridRow, Look, TITLE, WARNING, percent, seconds, watts};
+use super::summary_rows::plus_minus;
+use super::table_cells::{
+    DIM, EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, percent, seconds, watts,
+};
 use super::{By, DomainChoice, Kind, Level, diagnostics, run, sentences, short_names};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
-use energy_trace_model::recording::record::{DomainClass, Quality};
+use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -28,7 +31,7 @@ pub struct TableOptions {
     pub color: bool,
     /// Whether to show sources, overhead and stack verdicts too.
     pub verbose: bool,
-    /// Columns of the terminal; `None` leaves every name whole.
+    /// Columns of the terminal; `None`: 160, as in a file. Names are whole in JSON and CSV.
     pub width: Option<u16>,
     /// Without the arguments of templates.
     pub short_names: bool,
@@ -63,7 +66,8 @@ const STACK_LINES: usize = 24;
 /// When the writer refuses.
 pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> io::Result<()> {
     let profile = &*short_names::chosen(profile, options.short_names);
-    let look = Look { color: options.color, width: options.width.map(usize::from) };
+    let width = options.width.map_or(FILE_WIDTH, usize::from);
+    let look = Look { color: options.color, width: Some(width) };
     heading(out, profile, look)?;
     ledger(out, profile, look)?;
     if let Some(note) = diagnostics::estimate_note(profile) {
@@ -78,22 +82,33 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     if options.verbose {
         super::table_details::write(out, profile, look)?;
     }
-    let warnings: Vec<String> = diagnostics::diagnostics(profile).iter().map(sentences::diagnostic).collect();
-    if !warnings.is_empty() {
-        writeln!(out)?;
-        look.line(out, WARNING, "Warnings")?;
-        look.bullets(out, "!", &warnings)?;
+    warnings(out, profile, options.verbose, look)
+}
+
+/// What changes a number; what does not, with `-v` only.
+fn warnings(out: &mut dyn Write, profile: &Profile, verbose: bool, look: Look) -> io::Result<()> {
+    let (changing, others): (Vec<_>, Vec<_>) = diagnostics::diagnostics(profile)
+        .into_iter()
+        .partition(|found| verbose || diagnostics::changes_numbers(found, profile));
+    let mut lines: Vec<String> = changing.iter().map(sentences::diagnostic).collect();
+    if lines.is_empty() && others.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    writeln!(out)?;
+    if !lines.is_empty() {
+        look.line(out, WARNING, "Warnings")?;
+        look.bullets(out, "!", &lines)?;
+    }
+    lines = (!others.is_empty()).then(|| remarks(others.len())).into_iter().collect();
+    look.bullets(out, " ", &lines)
+}
+
+fn remarks(count: usize) -> String {
+    let remarks = if count == 1 { "1 remark changes".to_owned() } else { format!("{count} remarks change") };
+    format!("{remarks} no number: energy-trace report -v")
 }
 
 fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> {
-    let command = profile.run.header.command.join(" ");
-    let command = match (command.is_empty(), profile.run.header.system_wide) {
-        (false, _) => command,
-        (true, true) => "whole system".to_owned(),
-        (true, false) => "attached processes".to_owned(),
-    };
     let facts = format!(
         "  {} s, {} samples at {} Hz",
         seconds(profile.run.duration_ns()),
@@ -101,7 +116,11 @@ fn heading(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()>
         profile.run.header.sample_hz
     );
     let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(facts.len()));
-    look.line(out, TITLE, &format!("{}{facts}", super::names::shorten(&shown(&command), room)))
+    look.line(
+        out,
+        TITLE,
+        &format!("{}{facts}", super::names::shorten(&shown(&run::what_was_recorded(profile)), room)),
+    )
 }
 
 /// One line a domain, and their sum. Columns that are zero everywhere are left out; what could not be charged is listed by reason.
@@ -114,6 +133,8 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
     let of_domains = profile.ledger.iter().filter(|row| row.class != DomainClass::Core);
     let listed: Vec<&LedgerRow> = of_domains.chain(&total).chain(&cores).collect();
     let scale = EnergyScale::for_largest(listed.iter().map(|row| row.measured));
+    // What is modelled says so below the table.
+    let modelled = listed.iter().all(|row| row.quality == Quality::Estimated);
     look.line(out, TITLE, &format!("Where the energy went, in {}", scale.unit))?;
     type Part = (&'static str, fn(&LedgerRow) -> MicroJoules);
     let recorded = if profile.run.header.command.is_empty() { "recorded\nprograms" } else { "this\nprogram" };
@@ -126,7 +147,7 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
         ("residual", |row| row.residual),
         (UNATTRIBUTED, |row| row.unattributed.values().copied().sum()),
     ];
-    let always = 4;
+    let always = 2;
     // On a narrow terminal the reasons below the table say it alone.
     let narrow = look.width.is_some_and(|width| width < NARROW);
     let any = |part: &Part| {
@@ -139,27 +160,26 @@ fn ledger(out: &mut dyn Write, profile: &Profile, look: Look) -> io::Result<()> 
         .filter(|(at, part)| *at < always || any(part))
         .map(|(_, part)| part)
         .collect();
-    let heads = ["domain", "quality"].into_iter().chain(parts.iter().map(|part| part.0));
+    let words: &[&str] = if modelled { &["domain"] } else { &["domain", "quality"] };
+    let heads = words.iter().copied().chain(parts.iter().map(|part| part.0));
     let row = |row: &&LedgerRow| {
         let energies = parts.iter().map(|part| scale.show(part.1(row)));
-        let cells = [shown(&row.domain).into_owned(), run::quality_word(row.quality).to_owned()]
-            .into_iter()
-            .chain(energies);
+        let described = [shown(&row.domain).into_owned(), run::quality_word(row.quality).to_owned()];
+        let cells = described.into_iter().take(words.len()).chain(energies);
         GridRow { cells: cells.collect(), style: Style::new() }
     };
     let grid = Grid {
         heads: heads.map(str::to_owned).collect(),
-        words: 2,
+        words: words.len(),
         name_last: false,
+        no_rule: false,
         rows: listed.iter().map(row).collect(),
     };
     grid.write(out, look)?;
     let reasons = profile.ledger.iter().flat_map(|row| {
         let reasons = row.unattributed.iter().filter(|(_, energy)| **energy != MicroJoules::ZERO);
-        reasons.map(move |(reason, energy)| {
-            let word = run::quality_word(row.quality);
-            format!("{}: {energy} unattributed ({word}): {}", row.domain, reason.name())
-        })
+        reasons
+            .map(move |(reason, energy)| format!("{}: {energy} unattributed: {}", row.domain, reason.name()))
     });
     look.bullets(out, " ", &reasons.collect::<Vec<_>>())
 }
@@ -227,6 +247,10 @@ impl Sections<'_> {
                     self.section(out, "API calls", "call", calls, Rank::Total)?;
                 }
                 let functions = rows(By::Function);
+                if self.profile.frames.iter().any(|frame| frame.kind == FrameKind::Python) {
+                    let python = rows(By::Python);
+                    self.section(out, "Top Python functions, self", "function", python, Rank::Own)?;
+                }
                 self.section(out, "Top functions, self", "function", functions.clone(), Rank::Own)?;
                 self.section(out, "Top functions, with callees", "function", functions, Rank::Total)
             }
@@ -277,70 +301,75 @@ impl Sections<'_> {
         }
         let hidden = rows.len().saturating_sub(self.options.rows);
         rows.truncate(self.options.rows);
-        let scale = EnergyScale::for_largest(rows.iter().map(|row| energy(row, Rank::Total)));
-        let quality = run::split_quality(self.profile, choice).map_or("no energy", run::quality_word);
         writeln!(out)?;
-        let of = if choice == DomainChoice::Total { String::new() } else { format!(", {choice}") };
-        self.look.line(out, TITLE, &format!("{title} ({quality}{of})"))?;
-        let grid = Grid {
-            heads: self.heads(scale, head, rank),
-            words: 0,
-            name_last: true,
-            rows: rows.iter().map(|row| self.cells(row, rank, scale)).collect(),
-        };
-        grid.write(out, self.look)?;
+        let of = if choice == DomainChoice::Total { String::new() } else { format!(" ({choice})") };
+        self.look.line(out, TITLE, &format!("{title}{of}"))?;
+        self.grid(&rows, head, rank).write(out, self.look)?;
         let hidden = (hidden > 0).then(|| format!("and {hidden} more"));
-        let rough = rows.iter().any(is_rough).then(|| "~ fewer than 100 samples".to_owned());
-        let open = "? this run cannot separate its power from other code; the interval is the possible range";
-        let open = rows.iter().any(is_open).then(|| open.to_owned());
+        let marked = |mark| rows.iter().any(|row| rows::mark(&row.flags) == mark);
+        let rough = marked("~").then(|| "~ fewer than 100 samples".to_owned());
+        let open = "? this run cannot separate its power from other code";
+        let open = marked("?").then(|| open.to_owned());
         let notes: Vec<String> = hidden.into_iter().chain(rough).chain(open).collect();
-        if notes.is_empty() { Ok(()) } else { self.look.line(out, DIM, &format!(" {}", notes.join("; "))) }
-    }
-
-    fn heads(&self, scale: EnergyScale, head: &str, rank: Rank) -> Vec<String> {
-        let estimated = run::quality(self.profile, run::headline(self.profile)) == Some(Quality::Estimated);
-        let mark = |head: String| if estimated { format!("{head}\nestimated") } else { head };
-        let share = if rank == Rank::Own { "self\nshare" } else { "total\nshare" };
-        let mut heads = vec![mark(format!("self {}", scale.unit)), mark(format!("total {}", scale.unit))];
-        let power = if run::has_gpus(self.profile, run::headline(self.profile)) { "CPU W" } else { "W" };
-        heads.extend([share.to_owned(), mark(power.to_owned()), "CPU s".to_owned()]);
-        if self.wide() {
-            heads.push(mark(format!("total, 95 % {}", scale.unit)));
-        }
-        heads.push(head.to_owned());
-        heads
+        self.look.bullets(out, " ", &notes)
     }
 
     /// Share, watts and seconds are of the cost that the table is ranked by. Watts are those of what CPUs and their memory spent: a GPU's joules
-    /// divided by CPU time are no power.
-    fn cells(&self, row: &Row, rank: Rank, scale: EnergyScale) -> GridRow {
+    /// divided by CPU time are no power. A column that says the same as another, or the same in every row of a model, is left out.
+    fn grid(&self, rows: &[Row], head: &str, rank: Rank) -> Grid {
         let choice = run::headline(self.profile);
-        let energy = |rank| run::chosen(&ranked(row, rank).energy, choice);
-        let target = run::target(self.profile, choice);
-        let time = ranked(row, rank).time_ns;
-        let mut cells = vec![
-            scale.show(energy(Rank::Own)),
-            scale.show(energy(Rank::Total)),
-            percent(energy(rank).as_uj(), target.as_uj()),
-            if run::has_others(self.profile, choice) {
-                watts(run::of_cpus(&ranked(row, rank).energy, choice), time)
-            } else {
-                "-".to_owned()
-            },
-            seconds(time),
-        ];
-        if self.wide() {
-            let (low, high) = row.uncertainty.bounds.unwrap_or(row.uncertainty.ci95);
-            cells.push(format!("{} to {}", scale.show(low), scale.show(high)));
+        let energy = |row: &Row, rank| run::chosen(&ranked(row, rank).energy, choice);
+        let scale = EnergyScale::for_largest(rows.iter().map(|row| energy(row, Rank::Total)));
+        let target = run::target(self.profile, choice).as_uj();
+        let column = |head: String, cell: &dyn Fn(&Row) -> String| Column {
+            head,
+            cells: rows.iter().map(cell).collect(),
+        };
+        let own = column(format!("self {}", scale.unit), &|row| scale.show(energy(row, Rank::Own)));
+        let total = column(format!("total {}", scale.unit), &|row| scale.show(energy(row, Rank::Total)));
+        let share = if rank == Rank::Own { "self\nshare" } else { "total\nshare" };
+        let share = column(share.to_owned(), &|row| percent(energy(row, rank).as_uj(), target));
+        let merged = own.cells == total.cells;
+        let mut columns = match merged {
+            true => vec![
+                Column { head: scale.unit.to_owned(), ..total },
+                Column { head: "share".to_owned(), ..share },
+            ],
+            false => vec![own, total, share],
+        };
+        let power = if run::has_gpus(self.profile, choice) { "CPU W" } else { "W" };
+        let watts = column(power.to_owned(), &|row| self.watts(row, rank));
+        let modelled = run::quality(self.profile, choice) == Some(Quality::Estimated);
+        columns.extend((!modelled || !watts.is_uniform()).then_some(watts));
+        columns.push(column("CPU s".to_owned(), &|row| seconds(ranked(row, rank).time_ns)));
+        columns.push(match self.wide() {
+            true => column(format!("total, 95 % {}", scale.unit), &|row| {
+                let (low, high) = row.uncertainty.ci95;
+                format!("{} to {}", scale.show(low), scale.show(high))
+            }),
+            false => column(if merged { "95 %" } else { "total\n95 %" }.to_owned(), &|row| {
+                plus_minus(energy(row, Rank::Total), &row.uncertainty)
+            }),
+        });
+        let marks = column(String::new(), &|row| rows::mark(&row.flags).to_owned());
+        columns.extend(marks.cells.iter().any(|mark| !mark.is_empty()).then_some(marks));
+        columns.push(column(head.to_owned(), &|row| self.name(row)));
+        let styles = rows.iter().map(|row| if row.special { DIM } else { Style::new() });
+        Column::grid(&columns, styles)
+    }
+
+    /// Average watts of what was spent in CPU time.
+    fn watts(&self, row: &Row, rank: Rank) -> String {
+        let choice = run::headline(self.profile);
+        if !run::has_others(self.profile, choice) {
+            return "-".to_owned();
         }
-        cells.push(self.name(row));
-        GridRow { cells, style: if row.special { DIM } else { Style::new() } }
+        let cost = ranked(row, rank);
+        watts(run::of_cpus(&cost.energy, choice), cost.time_ns)
     }
 
     fn name(&self, row: &Row) -> String {
-        let rough = if is_rough(row) { "~" } else { "" };
-        let open = if is_open(row) { "?" } else { "" };
-        let mut text = format!("{rough}{open}{}", shown(&row.name));
+        let mut text = shown(&row.name).into_owned();
         if self.is_tree() {
             return format!("{}{text}", "  ".repeat(row.callers.len()));
         }
@@ -364,12 +393,25 @@ impl Sections<'_> {
     }
 }
 
-fn is_rough(row: &Row) -> bool {
-    row.flags.contains(&"low-samples")
+/// One column of a table of rows.
+struct Column {
+    head: String,
+    cells: Vec<String>,
 }
 
-fn is_open(row: &Row) -> bool {
-    row.flags.contains(&"unidentified")
+impl Column {
+    /// Whether it says the same in every row.
+    fn is_uniform(&self) -> bool {
+        self.cells.windows(2).all(|pair| pair[0] == pair[1])
+    }
+
+    /// Columns side by side; the last is a name.
+    fn grid(columns: &[Self], styles: impl Iterator<Item = Style>) -> Grid {
+        let cells = |row: usize| columns.iter().filter_map(|column| column.cells.get(row).cloned()).collect();
+        let rows = styles.enumerate().map(|(row, style)| GridRow { cells: cells(row), style }).collect();
+        let heads = columns.iter().map(|column| column.head.clone()).collect();
+        Grid { heads, words: 0, name_last: true, no_rule: false, rows }
+    }
 }
 
 fn ranked(row: &Row, rank: Rank) -> Cost {

@@ -71,6 +71,9 @@ pub(crate) struct Look {
     pub(crate) width: Option<usize>,
 }
 
+/// Columns of what is written to a file.
+pub(crate) const FILE_WIDTH: usize = 160;
+
 /// Title of a section.
 pub(crate) const TITLE: Style = Style::new().bold();
 /// Head of a table, and rows that stand for no code.
@@ -123,6 +126,8 @@ pub(crate) struct Grid {
     pub(crate) words: usize,
     /// Whether the last column is a name, which gives way when the width is short.
     pub(crate) name_last: bool,
+    /// Whether there is no rule below the heads.
+    pub(crate) no_rule: bool,
     /// Rows; the last cell may have more than one line.
     pub(crate) rows: Vec<GridRow>,
 }
@@ -142,7 +147,9 @@ impl Grid {
     pub(crate) fn write(mut self, out: &mut dyn Write, look: Look) -> io::Result<()> {
         self.fit(look.width);
         let mut table = bare_table();
-        table.set_style(TableComponent::HeaderLines, '─');
+        if !self.no_rule {
+            table.set_style(TableComponent::HeaderLines, '─');
+        }
         table.set_header(&self.heads);
         let last = self.heads.len().saturating_sub(1);
         for (number, column) in table.column_iter_mut().enumerate() {
@@ -152,7 +159,8 @@ impl Grid {
                 column.set_padding((1, 0));
             }
         }
-        let mut styles = vec![DIM; self.heads.iter().map(|head| lines_in(head)).max().unwrap_or(1) + 1];
+        let of_heads = self.heads.iter().map(|head| lines_in(head)).max().unwrap_or(1);
+        let mut styles = vec![DIM; of_heads + usize::from(!self.no_rule)];
         for row in &self.rows {
             styles.extend(vec![row.style; row.cells.iter().map(|cell| lines_in(cell)).max().unwrap_or(1)]);
             table.add_row(&row.cells);
@@ -168,7 +176,7 @@ impl Grid {
         let widest = |column: usize| {
             let cells =
                 self.rows.iter().filter_map(|row| row.cells.get(column)).chain(self.heads.get(column));
-            cells.flat_map(|cell| cell.lines()).map(UnicodeWidthStr::width).max().unwrap_or(0)
+            cells.flat_map(|cell| cell.lines()).map(UnicodeWidthStr::width).max().unwrap_or(0).max(1)
         };
         let taken: usize = (0..last).map(|column| widest(column) + 2).sum();
         let room = width.saturating_sub(taken + 1).max(NARROWEST_NAME);
@@ -211,6 +219,7 @@ mod tests {
             heads: vec!["self J".to_owned(), "function".to_owned()],
             words: 0,
             name_last: true,
+            no_rule: false,
             rows: vec![row],
         };
         let mut out = Vec::new();

@@ -10,6 +10,10 @@ use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, Quality};
 use energy_trace_model::units::MicroJoules;
 
+/// The flag of a number from too few samples.
+pub(crate) const LOW_SAMPLES: &str = "low-samples";
+/// The flag of a number that the run does not show.
+pub(crate) const UNIDENTIFIED: &str = "unidentified";
 /// Fewer samples than this make a number too uncertain to act on.
 const FEW_SAMPLES: u64 = 100;
 /// Fewer samples than 7 in 10 of those that a CPU time should have: the timer did not run as long as the thread did.
@@ -59,9 +63,9 @@ impl<'a> Uncertainties<'a> {
         let stolen =
             due >= u128::from(STOLEN_FROM) && seen * u128::from(STOLEN.1) < due * u128::from(STOLEN.0);
         let flags = [
-            ("low-samples", (1..FEW_SAMPLES).contains(&cost.samples)),
+            (LOW_SAMPLES, (1..FEW_SAMPLES).contains(&cost.samples)),
             ("estimated", estimated),
-            ("unidentified", uncertainty.bounds.is_some()),
+            (UNIDENTIFIED, uncertainty.bounds.is_some()),
             ("stolen-time", cost.samples > 0 && stolen),
             ("dram:time", cost.energy[DomainClass::Dram] != MicroJoules::ZERO),
         ];

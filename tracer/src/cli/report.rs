@@ -8,6 +8,7 @@ use super::output::{read_profile, write_to};
 use clap::{Args, ValueEnum};
 use energy_trace_model::profile::View;
 use energy_trace_report::json::JsonOptions;
+use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::TableOptions;
 use energy_trace_report::{By, Level, csv, json, table};
 use std::io::IsTerminal;
@@ -20,6 +21,10 @@ pub(super) struct ReportArgs {
     /// Recording file
     #[arg(value_name = "FILE", default_value = "energy-trace.data")]
     pub file: PathBuf,
+
+    /// Show the summary that a recording ends with
+    #[arg(long, conflicts_with_all = ["format", "by", "rows", "short_names"])]
+    pub summary: bool,
 
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
@@ -65,6 +70,16 @@ pub(super) enum Format {
 pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     let profile = read_profile(&args.file, args.view, args.accounting)?;
     let stdout = std::io::stdout();
+    if args.summary {
+        let options = SummaryOptions {
+            color: common.color.resolve(stdout.is_terminal()),
+            width: terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0),
+            recording: Some(args.file.to_string_lossy().into_owned()),
+            flame_graph: None,
+            no_flame_graph: None,
+        };
+        return write_to(None, |out| summary::write(out, &profile, &options));
+    }
     write_to(None, |out| match args.format {
         Format::Table => {
             let options = TableOptions {

@@ -3,18 +3,18 @@
 //! From the recording's own descriptor, as `report` would do it from the file. Leaves out where files go (`outputs.rs`).
 
 use super::outputs::{OutputError, Outputs};
-use crate::plan::RecordPlan;
+use crate::plan::{RecordPlan, Screen};
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::file::{self, FileError};
 use energy_trace_report::flamegraph::{self, FlameOptions};
-use energy_trace_report::shown::shown;
+use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::{self, TableOptions};
 use energy_trace_report::{By, ReportError};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Rows of the summary table; `report --rows` shows more.
+/// Rows of each table; `report --rows` shows more.
 const ROWS: usize = 20;
 
 /// Why there is no result.
@@ -66,32 +66,34 @@ impl Results {
         Ok(Self { profile, path, svg, no_flame_graph })
     }
 
-    /// The summary on stderr. A closed stderr is nobody's failure: the files are written.
+    /// The summary on stderr, and before it all tables where details are wanted. A closed stderr is nobody's failure: the files are
+    /// written.
     pub(super) fn show(&self, plan: &RecordPlan) {
         let mut text = Vec::new();
-        let screen = plan.screen;
-        let options = TableOptions {
-            by: By::Function,
-            rows: ROWS,
-            color: screen.color,
-            verbose: screen.verbose,
-            width: screen.width,
-            ..TableOptions::default()
-        };
-        let written = table::write(&mut text, &self.profile, &options);
-        let _ = written.and_then(|()| self.write_files_line(&mut text));
+        let _ = self.write_tables(plan, &mut text).and_then(|()| self.write_summary(plan, &mut text));
         let _ = io::stderr().write_all(&text);
     }
 
-    fn write_files_line(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        match &self.path {
-            Some(path) => write!(out, "\nrecording: {}", shown(&path.to_string_lossy()))?,
-            None => write!(out, "\nrecording: not kept (-o /dev/null)")?,
+    fn write_tables(&self, plan: &RecordPlan, out: &mut Vec<u8>) -> io::Result<()> {
+        let Screen { verbose, color, width, .. } = plan.screen;
+        if !verbose {
+            return Ok(());
         }
-        match (&self.svg, &self.no_flame_graph) {
-            (Some(svg), _) => writeln!(out, ", flame graph: {}", shown(&svg.to_string_lossy())),
-            (None, Some(why)) => writeln!(out, "; no flame graph: {why}"),
-            (None, None) => writeln!(out),
-        }
+        let options =
+            TableOptions { by: By::Function, rows: ROWS, color, verbose, width, ..TableOptions::default() };
+        table::write(out, &self.profile, &options)?;
+        writeln!(out)
+    }
+
+    fn write_summary(&self, plan: &RecordPlan, out: &mut Vec<u8>) -> io::Result<()> {
+        let name = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let options = SummaryOptions {
+            color: plan.screen.color,
+            width: plan.screen.width,
+            recording: name(&self.path),
+            flame_graph: name(&self.svg),
+            no_flame_graph: self.no_flame_graph.clone(),
+        };
+        summary::write(out, &self.profile, &options)
     }
 }

@@ -4,6 +4,7 @@
 //! Leaves out numbers in tables, and where a sentence is shown.
 
 mod attribution;
+mod brief;
 mod launches;
 mod losses;
 mod power;
@@ -13,6 +14,7 @@ mod sources;
 mod tests;
 
 pub use attribution::diagnostic;
+pub(crate) use brief::{brief, model_in_brief};
 pub use losses::{copy_outcome, loss};
 pub use power::{advice, power_fact};
 pub use recording::{limited_rate, recorded, without_jitter};

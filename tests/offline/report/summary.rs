@@ -1,0 +1,141 @@
+//! The summary that a recording ends with: the answer on one screen, whatever was recorded.
+//!
+//! Leaves out the tables (`outputs.rs`).
+
+use super::outputs::golden;
+use super::recording_builder::RecordingBuilder;
+use super::training_runs::{estimated_training, gpu_training, measured_training};
+use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::diagnostics::Diagnostic;
+use energy_trace_model::recording::record::{
+    DomainClass, FrameKind, LossReason, Quality, RecordingDiagnostic,
+};
+use energy_trace_report::summary::{self, SummaryOptions};
+use energy_trace_report::table::{self, TableOptions};
+use unicode_width::UnicodeWidthStr as _;
+
+fn summary_text(profile: &Profile, width: Option<u16>) -> String {
+    let options = SummaryOptions {
+        width,
+        recording: Some("energy-trace.data".to_owned()),
+        flame_graph: Some("energy-trace.svg".to_owned()),
+        ..SummaryOptions::default()
+    };
+    let mut out = Vec::new();
+    summary::write(&mut out, profile, &options).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// At most 25 lines, none wider than the terminal, and no line of a file wider than 160 columns, for domains of all kinds.
+#[test]
+fn one_screen() {
+    for run in [estimated_training(), measured_training(), gpu_training(true), crowd(), Profile::default()] {
+        for width in [Some(60), Some(80), Some(120), Some(200), None] {
+            let text = summary_text(&run, width);
+            let most = usize::from(width.unwrap_or(160));
+            assert!(text.lines().count() <= 25, "{text}");
+            assert_eq!(text.lines().find(|line| line.width() > most), None, "{text}");
+        }
+    }
+}
+
+/// The answer as it is read on terminals.
+#[test]
+fn what_the_summary_says() {
+    golden("summary-80.txt", &summary_text(&estimated_training(), Some(80)));
+    golden("summary-120.txt", &summary_text(&estimated_training(), Some(120)));
+    golden("summary-measured.txt", &summary_text(&measured_training(), Some(80)));
+    golden("summary-gpu.txt", &summary_text(&gpu_training(true), Some(80)));
+    golden("summary-system.txt", &summary_text(&crowd(), Some(80)));
+}
+
+/// `estimated` stands there once, and not at all where a counter was read.
+#[test]
+fn estimates_say_so_once() {
+    assert_eq!(summary_text(&estimated_training(), Some(80)).matches("estimated").count(), 1);
+    assert_eq!(summary_text(&measured_training(), Some(80)).matches("estimated").count(), 0);
+}
+
+/// The mark of a doubtful row is there at every width, and so is how far its number may be off.
+#[test]
+fn marks_survive_at_every_width() {
+    for width in [Some(60), Some(80), Some(120), None] {
+        let options = TableOptions { width, ..TableOptions::default() };
+        let mut out = Vec::new();
+        table::write(&mut out, &estimated_training(), &options).unwrap();
+        let tables = String::from_utf8(out).unwrap();
+        for (text, row) in [(summary_text(&crowd(), width), "(pid 211)"), (tables, "fault_[k]")] {
+            let line = text.lines().find(|line| line.contains(row)).unwrap();
+            assert!(line.split_whitespace().any(|cell| cell == "~"), "{width:?}\n{text}");
+            assert!(line.contains('±') || line.contains(" to "), "{width:?}\n{text}");
+        }
+    }
+}
+
+/// Lost names change no number and are no warning; lost samples are, from a hundredth of all on.
+#[test]
+fn only_what_changes_a_number_warns() {
+    let warns = |reason: LossReason, lost: u64| {
+        let mut run = measured_training();
+        run.run.summary.as_mut().unwrap().lost = [(reason, lost)].into();
+        let tables = |verbose| {
+            let mut out = Vec::new();
+            table::write(&mut out, &run, &TableOptions { verbose, ..TableOptions::default() }).unwrap();
+            String::from_utf8(out).unwrap().contains("events were lost")
+        };
+        assert!(tables(true));
+        let (shown, summed) = (tables(false), summary_text(&run, Some(80)).contains("events were lost"));
+        assert_eq!(shown, summed);
+        shown
+    };
+    assert!(!warns(LossReason::PythonNames, 100_000));
+    assert!(!warns(LossReason::Samples, 1));
+    assert!(warns(LossReason::Samples, 1_000));
+}
+
+/// Many warnings are counted; each that is shown is one line.
+#[test]
+fn warnings_are_counted() {
+    let mut run = estimated_training();
+    for number in 0..20 {
+        let other = RecordingDiagnostic::Other {
+            code: "x".into(),
+            text: format!("trouble {number}; {}", "long ".repeat(40)),
+        };
+        run.diagnostics.push(Diagnostic::Recorded(other));
+    }
+    let text = summary_text(&run, Some(80));
+    assert_eq!(text.lines().filter(|line| line.starts_with("! ")).count(), 2, "{text}");
+    assert!(text.contains("more warnings: energy-trace report"), "{text}");
+}
+
+/// Programs with the same name, as an interpreter and a compiler have them, in a recording of the whole machine.
+fn crowd() -> Profile {
+    let mut b = RecordingBuilder::new("", 10);
+    let hot = b.frame(FrameKind::Native, "/usr/bin/cc1", "hot");
+    let stack = b.stack(&[hot]);
+    for number in 0..12 {
+        let process = b.process(200 + number, "cc1", None);
+        let thread = b.thread(process, 200 + number, "cc1");
+        b.spent(thread, Some(stack), i64::from(number + 1) * 1_000_000, 100, 90);
+    }
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [1_000_000, 60_000_000, 0]);
+    let mut run = b.build();
+    run.run.header.command.clear();
+    run.run.header.system_wide = true;
+    for (number, process) in run.processes.iter_mut().enumerate() {
+        process.command =
+            ["/usr/lib/cc1", "-quiet", &format!("part{number}.c"), "-o", "x.s"].map(str::to_owned).into();
+    }
+    run
+}
+
+/// Programs of one name are told apart by what they were given.
+#[test]
+fn processes_by_their_arguments() {
+    let text = summary_text(&crowd(), Some(80));
+    assert!(text.starts_with("whole system"), "{text}");
+    assert!(text.contains("part11.c") && text.contains("(pid 211)"), "{text}");
+    let at = |what: &str| text.find(what).unwrap();
+    assert!(at("part11.c") < at("hot"), "programs come before functions:\n{text}");
+}

@@ -1,0 +1,319 @@
+//! The answer on one screen, shown when a recording ends: what the program used, which calls and functions used it, what is doubtful about
+//! that, and what to run next.
+//!
+//! At most `LINES` lines. Leaves out the whole tables (`table.rs`), which `report` shows, and what the rows are (`summary_rows.rs`).
+
+use super::run;
+use super::sentences::{brief, model_in_brief};
+use super::shown::shown;
+use super::summary_rows::{Measure, Top, TopRow, calls, functions, processes};
+use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, percent, seconds};
+use super::{diagnostics, names, short_names};
+use anstyle::Style;
+use energy_trace_model::profile::{LedgerRow, Profile};
+use energy_trace_model::recording::record::{DomainClass, Quality};
+use energy_trace_model::units::MicroJoules;
+use std::io::{self, Write};
+use unicode_width::UnicodeWidthStr as _;
+
+/// Most lines of a summary.
+const LINES: usize = 25;
+/// Most API calls, and programs of a recording that has no command.
+const CALLS: usize = 5;
+/// Most functions, and the fewest that are shown however little room is left.
+const FUNCTIONS: usize = 8;
+const FEWEST_FUNCTIONS: usize = 3;
+/// Most warnings that are shown one by one.
+const WARNINGS: usize = 2;
+
+/// How a summary looks, and which files it names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SummaryOptions {
+    /// Whether to colour.
+    pub color: bool,
+    /// Columns of the terminal; `None` where it is none.
+    pub width: Option<u16>,
+    /// Where the recording is; `None`: none is kept.
+    pub recording: Option<String>,
+    /// Where the flame graph is.
+    pub flame_graph: Option<String>,
+    /// Why there is no flame graph, though one was wanted.
+    pub no_flame_graph: Option<String>,
+}
+
+/// Writes the summary.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn write(out: &mut dyn Write, profile: &Profile, options: &SummaryOptions) -> io::Result<()> {
+    let profile = &*short_names::chosen(profile, true);
+    let width = options.width.map_or(FILE_WIDTH, usize::from);
+    let summary = Summary { profile, options, measure: Measure::of(profile), width };
+    summary.write(out)
+}
+
+struct Summary<'a> {
+    profile: &'a Profile,
+    options: &'a SummaryOptions,
+    measure: Measure,
+    width: usize,
+}
+
+/// One line and how it looks.
+type Line = (Style, String);
+
+impl Summary<'_> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let look = Look { color: self.options.color, width: Some(self.width) };
+        let (head, tail) = (self.heading(), self.ending());
+        let upper = self.upper_table();
+        let taken = head.len() + tail.len() + upper.as_ref().map_or(0, |table| table.lines() + 1);
+        let mut lower = functions(self.profile, self.measure);
+        // A blank line, the heads, and perhaps the line that explains marks.
+        lower.without_crumbs(self.measure, self.measure.whole(self.profile));
+        lower.keep(LINES.saturating_sub(taken + 3).clamp(FEWEST_FUNCTIONS, FUNCTIONS));
+        head.iter().try_for_each(|(style, text)| self.line(out, look, *style, text))?;
+        for table in upper.iter().chain([&lower]).filter(|table| !table.rows.is_empty()) {
+            writeln!(out)?;
+            self.grid(table).write(out, look)?;
+        }
+        let shown_marks = self.measure != Measure::Time;
+        let marks = marks(upper.iter().chain([&lower]).flat_map(|table| &table.rows));
+        if let Some(marks) = marks.filter(|_| shown_marks) {
+            self.line(out, look, DIM, marks)?;
+        }
+        writeln!(out)?;
+        // A path that is cut is of no use.
+        tail.iter().try_for_each(|(style, text)| look.line(out, *style, text))
+    }
+
+    /// What is shown above the functions: API calls, or the programs of a recording that has no command.
+    fn upper_table(&self) -> Option<Top> {
+        let header = &self.profile.run.header;
+        let mut top = match header.command.is_empty() || header.system_wide {
+            true => processes(self.profile, self.measure),
+            false => calls(self.profile, self.measure),
+        };
+        top.keep(CALLS);
+        (!top.rows.is_empty()).then_some(top)
+    }
+
+    fn line(&self, out: &mut dyn Write, look: Look, style: Style, text: &str) -> io::Result<()> {
+        look.line(out, style, &names::shorten_end(&shown(text), self.width))
+    }
+
+    /// The command, what it used, and of what.
+    fn heading(&self) -> Vec<Line> {
+        let mut lines =
+            vec![(TITLE, names::shorten(&shown(&run::what_was_recorded(self.profile)), self.width))];
+        lines.push((TITLE, self.used()));
+        lines.extend(DomainClass::ALL.into_iter().filter_map(|class| self.domain(class)).map(plain));
+        lines
+    }
+
+    /// `16.8 s   22.3 J (estimated)   1.33 W on average   6.20 mWh`.
+    fn used(&self) -> String {
+        let time_ns = self.profile.run.duration_ns();
+        let choice = run::headline(self.profile);
+        let Some(quality) = run::split_quality(self.profile, choice) else {
+            let cpu_ns = self.profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.time_ns));
+            return format!(
+                "{} s   {} s of CPU time   no energy was measured",
+                seconds(time_ns),
+                seconds(cpu_ns)
+            );
+        };
+        let energy = run::target(self.profile, choice);
+        let joules = energy.as_joules();
+        let word = match quality {
+            Quality::Measured | Quality::Apportioned => "from energy counters",
+            Quality::Estimated => "estimated",
+        };
+        format!(
+            "{} s   {} ({word})   {} on average   {}",
+            seconds(time_ns),
+            in_unit(joules, "J"),
+            in_unit(joules * 1e9 / (time_ns.max(1) as f64), "W"),
+            in_unit(joules / 3600.0, "Wh"),
+        )
+    }
+
+    /// `CPU  22.3 J, 19.0% of the machine's 117.8 J; others 59.9%, idle 21.1%`, for domains of one class.
+    fn domain(&self, class: DomainClass) -> Option<String> {
+        let rows: Vec<&LedgerRow> = self.profile.ledger.iter().filter(|row| row.class == class).collect();
+        let name = match class {
+            DomainClass::Package => "CPU",
+            DomainClass::Dram => "DRAM",
+            DomainClass::Gpu => "GPU",
+            DomainClass::Psys => "psys",
+            DomainClass::Core => return None,
+        };
+        if rows.is_empty() {
+            return None;
+        }
+        let sum = |part: fn(&LedgerRow) -> MicroJoules| rows.iter().map(|row| part(row)).sum::<MicroJoules>();
+        let (target, all) = (sum(|row| row.target), sum(|row| row.measured));
+        let share = |part: MicroJoules| percent(part.as_uj(), all.as_uj());
+        let mut line = format!(
+            "  {name:<5}{:>8}   {} of the machine's {}",
+            in_unit(target.as_joules(), "J"),
+            share(target),
+            in_unit(all.as_joules(), "J"),
+        );
+        let parts = [
+            ("others", sum(|row| row.other)),
+            ("idle", sum(|row| row.idle)),
+            ("not charged", sum(|row| row.unattributed.values().copied().sum())),
+            ("uncore", sum(|row| row.uncore)),
+            ("residual", sum(|row| row.residual)),
+        ];
+        let mut before = "; ";
+        for (what, part) in parts.into_iter().filter(|(_, part)| *part != MicroJoules::ZERO) {
+            let part = format!("{before}{what} {}", share(part));
+            // What has no room is in the report.
+            if line.len() + part.len() <= self.width {
+                line.push_str(&part);
+                before = ", ";
+            }
+        }
+        Some(line)
+    }
+
+    /// Warnings, files, and what to run next.
+    fn ending(&self) -> Vec<Line> {
+        let warnings = self.warnings().into_iter();
+        let warnings = warnings.map(|text| (WARNING_TEXT, names::shorten_end(&shown(&text), self.width)));
+        let files = self.files().into_iter().map(plain);
+        warnings.chain(files).chain([plain(self.next())]).collect()
+    }
+
+    /// What changes a number, in one line each; further ones are counted.
+    fn warnings(&self) -> Vec<String> {
+        let found = diagnostics::diagnostics(self.profile);
+        let changing = found.iter().filter(|found| diagnostics::changes_numbers(found, self.profile));
+        let mut all: Vec<String> =
+            model_in_brief(self.profile).into_iter().chain(changing.map(brief)).collect();
+        let room = if all.len() > WARNINGS { WARNINGS - 1 } else { WARNINGS };
+        let more = all.len().saturating_sub(room);
+        all.truncate(room);
+        if more > 0 {
+            all.push(format!("{more} more warnings: {}", self.report()));
+        }
+        all.iter().map(|text| format!("! {text}")).collect()
+    }
+
+    /// Where the files are: in one line, where there is room.
+    fn files(&self) -> Vec<String> {
+        let recording = match &self.options.recording {
+            Some(path) => format!("recording: {}", shown(path)),
+            None => "recording: not kept (-o /dev/null)".to_owned(),
+        };
+        let flame_graph = match (&self.options.flame_graph, &self.options.no_flame_graph) {
+            (Some(path), _) => format!("flame graph: {}", shown(path)),
+            (None, Some(why)) => format!("no flame graph: {why}"),
+            (None, None) => return vec![recording],
+        };
+        match recording.width() + 2 + flame_graph.width() <= self.width {
+            true => vec![format!("{recording}, {flame_graph}")],
+            false => vec![recording, flame_graph],
+        }
+    }
+
+    fn next(&self) -> String {
+        if self.options.recording.is_none() {
+            return "next: record again with -o FILE to see more".to_owned();
+        }
+        let next = format!("next: {}", self.report());
+        let more = "   (--by api, line, stack, thread, process; -v)";
+        if next.width() + more.len() <= self.width { next + more } else { next }
+    }
+
+    /// The command line that shows this recording.
+    fn report(&self) -> String {
+        match self.options.recording.as_deref() {
+            None | Some("energy-trace.data") => "energy-trace report".to_owned(),
+            Some(path) => format!("energy-trace report {}", shown(path)),
+        }
+    }
+
+    fn grid(&self, table: &Top) -> Grid {
+        let share = if table.inclusive { "total" } else { "self" };
+        // Time is exact.
+        let sure = self.measure == Measure::Time;
+        let columns = |cells: [String; 5]| {
+            let named = cells.into_iter().enumerate().filter(|(at, _)| !sure || !matches!(at, 2 | 3));
+            named.map(|(_, cell)| cell).collect()
+        };
+        let row = |row: &TopRow| {
+            let cells = [
+                percent(self.measure.amount(&row.cost), self.measure.whole(self.profile)),
+                self.measure.show(&row.cost, table),
+                self.measure.plus_minus(row),
+                row.mark().to_owned(),
+                shown(&row.name).into_owned(),
+            ];
+            GridRow { cells: columns(cells), style: if row.special { DIM } else { Style::new() } }
+        };
+        Grid {
+            heads: columns([share, self.measure.head(table), "95 %", "", table.head].map(str::to_owned)),
+            words: 0,
+            name_last: true,
+            no_rule: true,
+            rows: table.rows.iter().map(row).collect(),
+        }
+    }
+}
+
+/// Warnings stand out by their mark and its colour, not by weight.
+const WARNING_TEXT: Style = WARNING.effects(anstyle::Effects::new());
+
+const fn plain(text: String) -> Line {
+    (Style::new(), text)
+}
+
+/// What the marks of rows mean, for those that occur.
+fn marks<'a>(rows: impl Iterator<Item = &'a TopRow>) -> Option<&'static str> {
+    let marks: Vec<&str> = rows.map(TopRow::mark).collect();
+    match (marks.contains(&"~"), marks.contains(&"?")) {
+        (true, true) => {
+            Some("~ fewer than 100 samples   ? this run cannot separate its power from other code")
+        }
+        (true, false) => Some("~ fewer than 100 samples"),
+        (false, true) => Some("? this run cannot separate its power from other code"),
+        (false, false) => None,
+    }
+}
+
+/// A number with three digits and the prefix that it needs: `22.3 J`, `6.20 mWh`.
+fn in_unit(value: f64, unit: &str) -> String {
+    let (scaled, prefix) = match value.abs() {
+        0.0 => (0.0, ""),
+        size if size >= 1e6 => (value / 1e6, "M"),
+        size if size >= 1e4 => (value / 1e3, "k"),
+        size if size >= 1.0 => (value, ""),
+        size if size >= 1e-3 => (value * 1e3, "m"),
+        _ => (value * 1e6, "µ"),
+    };
+    let decimals = match scaled.abs() {
+        0.0 | 100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    format!("{scaled:.decimals$} {prefix}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_unit;
+
+    /// Three digits tell what a summary has to, in the unit that people say.
+    #[test]
+    fn units() {
+        assert_eq!(in_unit(22.3456, "J"), "22.3 J");
+        assert_eq!(in_unit(0.0062, "Wh"), "6.20 mWh");
+        assert_eq!(in_unit(1234.5, "J"), "1234 J");
+        assert_eq!(in_unit(0.0, "J"), "0 J");
+        assert_eq!(in_unit(123_456.0, "J"), "123 kJ");
+        assert_eq!(in_unit(-0.5, "J"), "-500 mJ");
+    }
+}

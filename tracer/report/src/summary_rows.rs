@@ -1,0 +1,252 @@
+//! The rows of a summary: API calls with all they call, functions by what they spent themselves, programs.
+//!
+//! Leaves out how they look (`summary.rs`).
+
+use super::fold::{Cost, Interner, fold};
+use super::functions::MISSING;
+use super::names::{file_name, frame_name, place_name};
+use super::native_frames::{self, NativeFrames};
+use super::rows::{self, rows};
+use super::table_cells::{EnergyScale, seconds};
+use super::uncertainty::Uncertainties;
+use super::{By, DomainChoice, Kind, run};
+use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::certainty::Uncertainty;
+use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::units::MicroJoules;
+use std::cmp::Reverse;
+
+/// A Python program is one that spends at least a part of this in Python functions and what they call.
+const PYTHON_PART: i64 = 2;
+
+/// Rows with less than one in so many joules are crumbs.
+const CRUMB: i128 = 200;
+/// Crumbs are shown up to so many rows.
+const FEWEST: usize = 3;
+
+/// What rows are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Joules of a choice of domains.
+    Energy(DomainChoice),
+    /// CPU time, where no energy was measured or the program was charged with none.
+    Time,
+}
+
+impl Measure {
+    /// Joules, where there are any.
+    pub(crate) fn of(profile: &Profile) -> Self {
+        let choice = run::headline(profile);
+        match run::target(profile, choice).as_uj() {
+            1.. => Self::Energy(choice),
+            _ => Self::Time,
+        }
+    }
+
+    /// Microjoules, or nanoseconds.
+    pub(crate) fn amount(self, cost: &Cost) -> i64 {
+        match self {
+            Self::Energy(choice) => run::chosen(&cost.energy, choice).as_uj(),
+            Self::Time => i64::try_from(cost.time_ns).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// What shares are of.
+    pub(crate) fn whole(self, profile: &Profile) -> i64 {
+        match self {
+            Self::Energy(choice) => run::target(profile, choice).as_uj(),
+            Self::Time => {
+                let time = profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.time_ns));
+                i64::try_from(time).unwrap_or(i64::MAX)
+            }
+        }
+    }
+
+    /// The unit that stands above a column.
+    pub(crate) fn head(self, table: &Top) -> &'static str {
+        match self.scale(table) {
+            Some(scale) => scale.unit,
+            None => "CPU s",
+        }
+    }
+
+    /// The number in that unit.
+    pub(crate) fn show(self, cost: &Cost, table: &Top) -> String {
+        match (self, self.scale(table)) {
+            (Self::Energy(choice), Some(scale)) => scale.show(run::chosen(&cost.energy, choice)),
+            _ => seconds(cost.time_ns),
+        }
+    }
+
+    fn scale(self, table: &Top) -> Option<EnergyScale> {
+        let Self::Energy(choice) = self else { return None };
+        let energies = table.rows.iter().map(|row| run::chosen(&row.cost.energy, choice));
+        Some(EnergyScale::for_largest(energies))
+    }
+
+    /// How far the true joules may be from those shown, as the 95 % interval says: `±12%`.
+    pub(crate) fn plus_minus(self, row: &TopRow) -> String {
+        match self {
+            Self::Energy(choice) => plus_minus(run::chosen(&row.cost.energy, choice), &row.uncertainty),
+            Self::Time => "-".to_owned(),
+        }
+    }
+}
+
+/// How far an energy may be from the one shown, by its interval, which is at least as wide as its bounds: `±12%`.
+pub(crate) fn plus_minus(energy: MicroJoules, uncertainty: &Uncertainty) -> String {
+    let (low, high) = uncertainty.ci95;
+    let (low, energy, high) = (low.as_uj(), energy.as_uj(), high.as_uj());
+    deviation(energy, high.saturating_sub(energy).max(energy.saturating_sub(low)))
+}
+
+/// A deviation in percent of a number; never less than it is.
+fn deviation(of: i64, far: i64) -> String {
+    if of <= 0 || far <= 0 {
+        return "-".to_owned();
+    }
+    match (i128::from(far) * 100 + i128::from(of) - 1) / i128::from(of) {
+        percent @ ..100 => format!("±{percent}%"),
+        _ => ">±99%".to_owned(),
+    }
+}
+
+/// The first rows of a ranking.
+pub(crate) struct Top {
+    /// What a row is.
+    pub(crate) head: &'static str,
+    /// Whether rows hold what they call.
+    pub(crate) inclusive: bool,
+    pub(crate) rows: Vec<TopRow>,
+}
+
+impl Top {
+    /// Keeps so many rows.
+    pub(crate) fn keep(&mut self, rows: usize) {
+        self.rows.truncate(rows);
+    }
+
+    /// Leaves out rows that are next to nothing of the whole, but for the first few.
+    pub(crate) fn without_crumbs(&mut self, measure: Measure, whole: i64) {
+        let matters = |row: &TopRow| i128::from(measure.amount(&row.cost)) * CRUMB >= i128::from(whole);
+        let kept = self.rows.iter().take_while(|row| matters(row)).count();
+        self.rows.truncate(kept.max(FEWEST));
+    }
+
+    /// Lines that it takes.
+    pub(crate) fn lines(&self) -> usize {
+        self.rows.len() + 1
+    }
+
+    fn ranked(head: &'static str, inclusive: bool, mut rows: Vec<TopRow>, measure: Measure) -> Self {
+        rows.retain(|row| measure.amount(&row.cost) != 0);
+        rows.sort_by_cached_key(|row| (Reverse(measure.amount(&row.cost)), row.name.clone()));
+        Self { head, inclusive, rows }
+    }
+}
+
+/// One row.
+pub(crate) struct TopRow {
+    pub(crate) name: String,
+    pub(crate) cost: Cost,
+    /// How sure `cost` is.
+    pub(crate) uncertainty: Uncertainty,
+    flags: Vec<&'static str>,
+    /// Whether it is no code.
+    pub(crate) special: bool,
+}
+
+impl TopRow {
+    /// What is doubtful about its number, in one character.
+    pub(crate) fn mark(&self) -> &'static str {
+        rows::mark(&self.flags)
+    }
+
+    fn new(name: String, cost: Cost, rows: &[usize], uncertainties: &Uncertainties<'_>) -> Self {
+        let uncertainty = uncertainties.uncertainty(&cost, rows);
+        let flags = uncertainties.flags(&cost, &uncertainty);
+        let special = name.starts_with('[') && name.ends_with(']');
+        Self { name, cost, uncertainty, flags, special }
+    }
+}
+
+/// What the program calls of installed packages, and where, with all that is called by that.
+pub(crate) fn calls(profile: &Profile, measure: Measure) -> Top {
+    let called = rows(profile, By::Call).into_iter().filter(|row| row.kind != Some(Kind::Rest));
+    Top::ranked("API call", true, called.map(whole_row).collect(), measure)
+}
+
+/// Programs, where none was named.
+pub(crate) fn processes(profile: &Profile, measure: Measure) -> Top {
+    Top::ranked("program", true, rows(profile, By::Process).into_iter().map(whole_row).collect(), measure)
+}
+
+fn whole_row(row: rows::Row) -> TopRow {
+    let rows::Row { name, spent, uncertainty, flags, special, .. } = row;
+    TopRow { name, cost: spent.total, uncertainty, flags, special }
+}
+
+/// Functions by what they spent themselves: of a Python program its Python functions, with all native code that they call.
+pub(crate) fn functions(profile: &Profile, measure: Measure) -> Top {
+    let python = native_frames::folded(profile, NativeFrames::None);
+    let in_python = innermost(&python, place_name);
+    let of_python: i64 =
+        in_python.iter().filter(|row| !row.special).map(|row| measure.amount(&row.cost)).sum();
+    if of_python >= measure.whole(profile) / PYTHON_PART && has_python(profile) {
+        return Top::ranked("Python function, native included", false, in_python, measure);
+    }
+    Top::ranked("function", false, innermost(profile, name_and_place), measure)
+}
+
+fn has_python(profile: &Profile) -> bool {
+    profile.frames.iter().any(|frame| frame.kind == FrameKind::Python)
+}
+
+/// A function and its source line, or the library that it is in.
+fn name_and_place(frame: &Frame) -> String {
+    match (frame.kind, file_name(&frame.file), file_name(&frame.module)) {
+        (FrameKind::Native | FrameKind::Inlined, "", library)
+            if !library.is_empty() && !frame.name.is_empty() =>
+        {
+            format!("{} {library}", frame_name(frame))
+        }
+        _ => place_name(frame),
+    }
+}
+
+/// Rows of the innermost frames alone: then the interval is that of the own energy.
+fn innermost(profile: &Profile, name: impl Fn(&Frame) -> String) -> Vec<TopRow> {
+    let uncertainties = Uncertainties::new(profile);
+    let mut names = Interner::new();
+    let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
+    let (unsampled, missing) = (names.number(UNSAMPLED.to_owned()), names.number(MISSING.to_owned()));
+    let groups = fold(profile, |row, path| {
+        let node = row.stack.map(|stack| profile.stacks.get(stack.index()));
+        path.push(match node {
+            None => unsampled,
+            Some(node) => node.and_then(|node| of_frame.get(node.frame.index()).copied()).unwrap_or(missing),
+        });
+    });
+    let row = |(number, (spent, rows)): (usize, (super::fold::Spent, Vec<usize>))| {
+        let name = names.labels().get(number).cloned().unwrap_or_else(|| MISSING.to_owned());
+        TopRow::new(name, spent.own, &rows, &uncertainties)
+    };
+    groups.into_iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::deviation;
+
+    /// A deviation is never shown smaller than it is, and one that is as large as the number says so.
+    #[test]
+    fn deviations() {
+        assert_eq!(deviation(1000, 120), "±12%");
+        assert_eq!(deviation(1000, 121), "±13%");
+        assert_eq!(deviation(1000, 1), "±1%");
+        assert_eq!(deviation(1000, 991), ">±99%");
+        assert_eq!(deviation(1, i64::MAX), ">±99%");
+        assert_eq!((deviation(0, 5), deviation(5, 0)), ("-".to_owned(), "-".to_owned()));
+    }
+}
