@@ -55,6 +55,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
             | DomainDiagnostic::LackOfFit { .. }
             | DomainDiagnostic::IdleAboveCounter { .. } => true,
         },
+        Diagnostic::CallsNotNamed { .. } => false,
         Diagnostic::EventsLost(lost) => lost_changes_numbers(lost, profile.run.samples),
         // What the timing of kernels takes is in the program's own joules.
         Diagnostic::KernelCost(_)
