@@ -33,7 +33,6 @@ fn wrong_usage() {
         "-o same --svg same -- touch ran",
         "report f --view sideways",
         "report f --by colour",
-        "report f --format csv --by stack",
         "export f --format pprof",
         "export f",
         "flamegraph f --domain cpu",
