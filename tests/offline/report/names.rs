@@ -13,6 +13,8 @@ use energy_trace_model::recording::record::{
     Summary, Thread,
 };
 use energy_trace_report::flamegraph::{self, FlameOptions};
+use energy_trace_report::folded::Per;
+use energy_trace_report::rest::Rest;
 use energy_trace_tests::place::{Place, assert_code, run_bounded, text};
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 use quick_xml::Reader;
@@ -172,7 +174,7 @@ fn hostile_names_in_every_output() {
     lines.push(vec!["report", "r.data", "--format", "csv"]);
     lines.push(vec!["export", "r.data", "--format", "folded"]);
     lines.push(vec!["flamegraph", "r.data", "-o", "-"]);
-    lines.push(vec!["flamegraph", "r.data", "-o", "-", "--inverted"]);
+    lines.push(vec!["flamegraph", "r.data", "-o", "-", "--flip", "--by-callee", "--per", "thread"]);
     for name in HOSTILE {
         let file = std::fs::File::create(&path).unwrap();
         let mut writer = RecordingWriter::over(file, &path).unwrap();
@@ -248,7 +250,7 @@ proptest! {
     fn any_text_makes_xml(
         command in prop::collection::vec(any::<char>(), 0..40),
         names in prop::collection::vec(prop::collection::vec(any_char(), 0..20), 5),
-        inverted in any::<bool>(),
+        flip in any::<bool>(),
     ) {
         let [process, thread, module, python, native] =
             <[String; 5]>::try_from(names.into_iter().map(String::from_iter).collect::<Vec<_>>()).unwrap();
@@ -262,7 +264,7 @@ proptest! {
         let mut profile = builder.build();
         profile.run.header.command = vec![command.into_iter().collect()];
         let mut svg = Vec::new();
-        let options = FlameOptions { inverted, ..FlameOptions::default() };
+        let options = FlameOptions { flip, per: Some(Per::Thread), rest: Rest::ALL, ..FlameOptions::default() };
         flamegraph::write(&mut svg, &profile, &options).unwrap();
         assert_well_formed(&String::from_utf8(svg).unwrap());
     }

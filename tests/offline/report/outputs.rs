@@ -10,10 +10,11 @@ use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_report::flamegraph::FlameOptions;
 use energy_trace_report::fold::Cost;
-use energy_trace_report::folded::FoldedOptions;
+use energy_trace_report::folded::{FoldedOptions, Per};
 use energy_trace_report::functions::functions;
 use energy_trace_report::json::JsonOptions;
 use energy_trace_report::native_frames::{self, NativeFrames};
+use energy_trace_report::rest::Rest;
 use energy_trace_report::rows::{Row, rows, rows_at};
 use energy_trace_report::table::TableOptions;
 use energy_trace_report::{By, DomainChoice, Level, ReportError, csv, flamegraph, folded, json, table};
@@ -189,9 +190,18 @@ fn csv_golden() {
     golden("functions.csv", &String::from_utf8(out).unwrap());
 }
 
-fn folded_text(profile: &Profile, domain: DomainChoice) -> String {
+/// All that was measured.
+const WHOLE: FoldedOptions = FoldedOptions {
+    domain: DomainChoice::Total,
+    short_names: false,
+    native_frames: NativeFrames::All,
+    per: Per::Thread,
+    rest: Rest::ALL,
+};
+
+fn folded_text(profile: &Profile, options: &FoldedOptions) -> String {
     let mut out = Vec::new();
-    folded::write(&mut out, profile, &FoldedOptions { domain, ..FoldedOptions::default() }).unwrap();
+    folded::write(&mut out, profile, options).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -200,11 +210,11 @@ fn folded_sum(text: &str) -> i64 {
     lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<i64>().unwrap()).sum()
 }
 
-/// Folded stacks hold what the domains measured, psys never, and energy below zero is said in a comment.
+/// Folded stacks hold what the domains measured where that is asked for, psys never, and energy below zero is said in a comment.
 #[test]
 fn folded_golden() {
     let run = measured_training();
-    let text = folded_text(&run, DomainChoice::Total);
+    let text = folded_text(&run, &WHOLE);
     golden("total.folded", &text);
     let measured = |class| {
         run.ledger.iter().filter(|row| row.class == class).map(|row| row.measured.as_uj()).sum::<i64>()
@@ -212,14 +222,40 @@ fn folded_golden() {
     let total = measured(DomainClass::Package) + measured(DomainClass::Dram) + measured(DomainClass::Gpu);
     assert_eq!(folded_sum(&text), total + 1_750_000);
     assert!(text.ends_with(&format!("drawn, {total} µJ measured\n")), "{text}");
-    let psys = folded_text(&run, DomainChoice::Class(DomainClass::Psys));
+    let psys = folded_text(&run, &FoldedOptions { domain: DomainChoice::Class(DomainClass::Psys), ..WHOLE });
     assert_eq!(psys, "[idle psys] 1400000000\n");
+}
+
+/// Unless more is asked for, folded stacks are the program's, and sum to what it was charged with, however frames are folded and whatever
+/// roots they have.
+#[test]
+fn folded_stacks_are_the_programs() {
+    let run = measured_training();
+    let target: i64 = run.ledger.iter().filter(|row| row.class.adds_up()).map(|row| row.target.as_uj()).sum();
+    for native_frames in NativeFrames::ALL {
+        for per in [Per::Thread, Per::Process, Per::None] {
+            let text = folded_text(&run, &FoldedOptions { native_frames, per, ..FoldedOptions::default() });
+            assert_eq!(folded_sum(&text), target, "{text}");
+            assert!(!text.contains("[other") && !text.contains("[idle"), "{text}");
+        }
+    }
+    let text = folded_text(&run, &FoldedOptions { per: Per::None, ..FoldedOptions::default() });
+    assert!(text.starts_with("torch_train.<module>;torch_train.train 500000\n"), "{text}");
+    let text =
+        folded_text(&run, &FoldedOptions { native_frames: NativeFrames::None, ..FoldedOptions::default() });
+    assert!(text.contains("python3;omp worker:1;[native code] 101000000\n"), "{text}");
 }
 
 fn svg(profile: &Profile, options: &FlameOptions) -> String {
     let mut out = Vec::new();
     flamegraph::write(&mut out, profile, options).unwrap();
     String::from_utf8(out).unwrap()
+}
+
+/// Title, ledger and tooltips of a flame graph, in their order.
+fn titles(svg: &str) -> Vec<String> {
+    let parts = svg.split("<title>").skip(1);
+    parts.map(|part| part.split_once("</title>").unwrap().0.to_owned()).collect()
 }
 
 /// The title says joules, and each tooltip has joules, share, watts and seconds, with the word where they are estimated.
@@ -229,40 +265,96 @@ fn flame_graph_says_joules() {
         [("estimated", estimated_training()), ("measured", measured_training()), ("gpu", gpu_training(true))]
     {
         let svg = svg(&run, &FlameOptions::default());
-        let text = |line: &str, from: &str, to: &str| {
-            line.split_once(from).and_then(|(_, rest)| rest.split_once(to)).map(|(text, _)| text.to_owned())
-        };
-        let title = svg
-            .split("<text")
-            .filter_map(|part| part.contains("id=\"title\"").then(|| text(part, ">", "<")).flatten());
-        let tooltips = svg.split("<g>").skip(1).filter_map(|part| text(part, "<title>", "</title>"));
-        let lines: Vec<String> = title.chain(tooltips).collect();
-        golden(&format!("flame-{name}.txt"), &(lines.join("\n") + "\n"));
+        golden(&format!("flame-{name}.txt"), &(titles(&svg).join("\n") + "\n"));
     }
 }
 
-/// Inverted, the roots are at the top; nothing else changes in what is said.
+/// The upper edge of the widest rectangle.
+fn root_y(svg: &str) -> f64 {
+    let root = svg.split_once("<title>program (").unwrap().1;
+    let y = root.split_once(" y=\"").unwrap().1;
+    y.split_once('"').unwrap().0.parse().unwrap()
+}
+
+/// The root is at the top, where the page opens; flipped, it is at the bottom, and nothing else changes in what is said.
 #[test]
-fn inverted_puts_roots_on_top() {
+fn roots_are_on_top() {
     let run = estimated_training();
-    let root_y = |svg: &str| -> f64 {
-        let root = svg.split_once("<title>all (").unwrap().1;
-        let y = root.split_once(" y=\"").unwrap().1;
-        y.split_once('"').unwrap().0.parse().unwrap()
-    };
-    let straight = svg(&run, &FlameOptions::default());
-    let inverted = svg(&run, &FlameOptions { inverted: true, ..FlameOptions::default() });
-    assert!(root_y(&inverted) < 100.0 && root_y(&straight) > 100.0);
-    let tooltips = |svg: &str| {
-        let mut titles: Vec<String> = svg
-            .split("<title>")
-            .skip(1)
-            .map(|part| part.split_once("</title>").unwrap().0.to_owned())
-            .collect();
+    let upright = svg(&run, &FlameOptions::default());
+    let flipped = svg(&run, &FlameOptions { flip: true, ..FlameOptions::default() });
+    assert!(root_y(&upright) < 100.0 && root_y(&flipped) > 100.0);
+    let sorted = |svg: &str| {
+        let mut titles = titles(svg);
         titles.sort();
         titles
     };
-    assert_eq!(tooltips(&straight), tooltips(&inverted));
+    assert_eq!(sorted(&upright), sorted(&flipped));
+}
+
+/// Others, idle and what nobody was charged with are named, and drawn on request; the program is the whole until then.
+#[test]
+fn the_program_is_the_whole() {
+    let run = measured_training();
+    let drawn = |rest: Rest| titles(&svg(&run, &FlameOptions { rest, ..FlameOptions::default() }));
+    let alone = drawn(Rest::default());
+    assert!(alone.iter().any(|title| title.starts_with("program (280.9 J, 100.00 %, ")), "{alone:?}");
+    assert!(
+        !alone
+            .iter()
+            .any(|title| title.starts_with('[') && !title.starts_with("[un") && !title.starts_with("[no")),
+        "{alone:?}"
+    );
+    let ledger = alone.iter().find(|title| title.contains("not drawn")).unwrap();
+    for part in ["other programs 9.250 J", "idle 151.0 J", "charged to nobody 810.2 J"] {
+        assert!(ledger.contains(part), "{ledger}");
+    }
+    let all = drawn(Rest::ALL);
+    for part in ["all (", "[other processes] (", "[idle package-0] (", "[unattributed: no launch data] ("] {
+        assert!(all.iter().any(|title| title.starts_with(part)), "{part} in {all:?}");
+    }
+}
+
+/// By callee, a function that several others call is one rectangle at the root, with its callers below it.
+#[test]
+fn by_callee_merges_leaves() {
+    let run = estimated_training();
+    let of = |by_callee| titles(&svg(&run, &FlameOptions { by_callee, ..FlameOptions::default() }));
+    let conv = |titles: &[String]| titles.iter().filter(|title| title.contains("mkldnn_convolution")).count();
+    let (callers, callees) = (of(false), of(true));
+    assert!(
+        conv(&callers) == 2
+            && callees.iter().any(|title| title.contains("mkldnn_convolution") && title.contains("(145.6 J")),
+        "{callees:?}"
+    );
+}
+
+/// Programs of one name need no row; of several, each has its own, and threads on request.
+#[test]
+fn programs_are_apart() {
+    let of = |run: &Profile, per| titles(&svg(run, &FlameOptions { per, ..FlameOptions::default() }));
+    let has = |titles: &[String], name: &str| titles.iter().any(|title| title.starts_with(name));
+    let one = estimated_training();
+    assert!(!has(&of(&one, None), "python3 (") && has(&of(&one, Some(Per::Process)), "python3 ("));
+    assert!(has(&of(&one, Some(Per::Thread)), "omp worker:1 ("));
+    let mut b = training();
+    let compiler = b.process(200, "cc1", None);
+    let thread = b.thread(compiler, 200, "cc1");
+    b.spent(thread, None, 5_000_000, 100, 0);
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+    let two = b.build();
+    assert!(has(&of(&two, None), "cc1 (") && has(&of(&two, None), "python3 ("));
+}
+
+/// Names stand in rectangles as far as they fit, and are whole in tooltips.
+#[test]
+fn long_names_are_short() {
+    let svg = svg(&estimated_training(), &FlameOptions::default());
+    assert!(svg.contains("at::native::mkldnn_convolution(at::Tensor const&amp;, at::Tensor const&amp;, c10::ArrayRef&lt;long&gt;) ("));
+    assert!(svg.contains("fg:short=\"at::native::mkldnn_convolution(…)\""));
+    assert!(
+        svg.contains(">native::mkldnn_convolution(…)</text>")
+            || svg.contains(">at::native::mkldnn_convolution(…)</text>")
+    );
 }
 
 /// Nothing to draw is an error that says which domain and where to look.
@@ -386,7 +478,7 @@ proptest! {
                 prop_assert_eq!(own, row.target, "{:?}", by);
             }
         }
-        let text = folded_text(&run, DomainChoice::Total);
+        let text = folded_text(&run, &WHOLE);
         let left_out: i64 = text.lines().find_map(|line| line.strip_prefix("# energy-trace: "))
             .map_or(0, |note| note.split("left out, ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap());
         let measured: i64 = run.ledger.iter().map(|row| row.measured.as_uj()).sum();

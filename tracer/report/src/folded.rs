@@ -1,8 +1,7 @@
 //! Folded stacks: one line a stack, root first, `process;thread;frame;frame weight`, the weight in whole microjoules.
 //!
-//! What no stack was charged with stands beside the stacks as roots of its own: `[idle package-0]`, `[other processes]`, of GPUs
-//! `[GPU idle];gpu-0` and `[GPU untraced];gpu-0`, `[uncore]`, `[residual]`, `[unattributed: reason]`. So the file sums to what the domains measured, exactly; with
-//! `--idle exclude` to that without the idle baseline.
+//! The lines are the program's, and sum to what it was charged with. What was measured beside it can stand beside it, as roots of its own
+//! (`rest.rs`); with all of it the lines sum to what the domains measured, exactly.
 //!
 //! A weight below zero cannot be drawn, and readers of the format refuse it. Equal lines are added up first; what is still negative is
 //! left out and counted in a comment at the end, with the difference that this makes: drawn - left out = measured. Lines of zero are
@@ -10,17 +9,30 @@
 
 use super::functions::MISSING;
 use super::names::{frame_name, process_name, thread_name};
+use super::native_frames::{self, NativeFrames};
+use super::rest::{self, Rest};
 use super::shown::{is_hidden, shown};
 use super::{DomainChoice, run, short_names};
 use energy_trace_model::ids::{StackId, ThreadKey};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::marks::UNSAMPLED;
-use energy_trace_model::profile::options::IdlePolicy;
-use energy_trace_model::recording::record::{DomainClass, FrameKind};
+use energy_trace_model::recording::record::FrameKind;
 use energy_trace_model::units::MicroJoules;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+
+/// Which of a stack's holders stand below its frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Per {
+    /// Process and thread.
+    #[default]
+    Thread,
+    /// The process.
+    Process,
+    /// None: stacks of all threads together.
+    None,
+}
 
 /// What is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +41,12 @@ pub struct FoldedOptions {
     pub domain: DomainChoice,
     /// Without the arguments of templates.
     pub short_names: bool,
+    /// Which frames of native code are kept.
+    pub native_frames: NativeFrames,
+    /// Which roots stacks have.
+    pub per: Per,
+    /// What stands beside the program.
+    pub rest: Rest,
 }
 
 /// Writes folded stacks, sorted by frame.
@@ -37,7 +55,11 @@ pub struct FoldedOptions {
 /// When the writer refuses.
 pub fn write(out: &mut dyn Write, profile: &Profile, options: &FoldedOptions) -> io::Result<()> {
     let profile = short_names::chosen(profile, options.short_names);
-    let folded = Folded::new(&profile, options.domain);
+    let profile = native_frames::folded(&profile, options.native_frames);
+    let folded = Folded::new(
+        &profile,
+        &Selection { domain: options.domain, per: options.per, rest: options.rest, by_callee: false },
+    );
     for line in &folded.lines {
         writeln!(out, "{} {}", line.stack(), line.energy.as_uj())?;
     }
@@ -45,6 +67,16 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &FoldedOptions) ->
         writeln!(out, "# energy-trace: {note}")?;
     }
     Ok(())
+}
+
+/// Which stacks of a profile are taken, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    pub(crate) domain: DomainChoice,
+    pub(crate) per: Per,
+    pub(crate) rest: Rest,
+    /// Innermost frame first, so that stacks merge by who spent the energy.
+    pub(crate) by_callee: bool,
 }
 
 /// A frame of a folded stack: its kind (for colour) and its text, which holds no separator of the format.
@@ -105,23 +137,21 @@ pub(crate) struct Folded<'a> {
 }
 
 impl<'a> Folded<'a> {
-    pub(crate) fn new(profile: &'a Profile, domain: DomainChoice) -> Self {
+    pub(crate) fn new(profile: &'a Profile, selection: &Selection) -> Self {
+        let domain = selection.domain;
         let frames: Vec<Label<'a>> = (profile.frames.iter())
             .map(|frame| (LabelKind::Frame(frame.kind), escape(frame_name(frame).into())))
             .collect();
         let mut sums = Sums::new();
         for (number, row) in profile.rows.iter().enumerate() {
-            let sum = sums
-                .entry(labels(profile, &frames, row.on_behalf_of.unwrap_or(row.thread), row.stack))
-                .or_default();
+            let holder = row.on_behalf_of.unwrap_or(row.thread);
+            let sum = sums.entry(labels(profile, &frames, holder, row.stack, selection)).or_default();
             sum.energy += run::chosen(&row.energy, domain);
             sum.timed += run::of_cpus(&row.energy, domain);
             sum.time_ns = sum.time_ns.saturating_add(row.time_ns);
             sum.rows.push(number);
         }
-        let (duration, others) = (profile.run.duration_ns(), profile.run.other_ns);
-        for (names, energy) in ledger_parts(profile, domain) {
-            let time_ns = if names == [OTHERS] { others } else { duration };
+        for (names, energy, time_ns) in rest::parts(profile, domain, selection.rest) {
             let labels = names.into_iter().map(|name| (LabelKind::Ledger, escape(name.into())));
             sums.insert(labels.collect(), Sum { energy, timed: energy, time_ns, rows: vec![] });
         }
@@ -160,45 +190,15 @@ impl<'a> Folded<'a> {
     }
 }
 
-const OTHERS: &str = "[other processes]";
-/// Roots of all GPUs together, each device on top.
-const GPU_IDLE: &str = "[GPU idle]";
-const GPU_OTHERS: &str = "[GPU untraced]";
-
-/// The parts of the ledger that no stack was charged with, summed over domains where their names (root first) are the same.
-fn ledger_parts(profile: &Profile, domain: DomainChoice) -> BTreeMap<Vec<String>, MicroJoules> {
-    let mut parts: BTreeMap<Vec<String>, MicroJoules> = BTreeMap::new();
-    let mut add = |names: Vec<String>, energy| *parts.entry(names).or_default() += energy;
-    for row in run::ledger_of(profile, domain) {
-        let of_device = |root: &str| vec![root.to_owned(), row.domain.clone()];
-        let (idle, others) = match row.class {
-            DomainClass::Gpu => (of_device(GPU_IDLE), of_device(GPU_OTHERS)),
-            _ => (vec![format!("[idle {}]", row.domain)], vec![OTHERS.to_owned()]),
-        };
-        if profile.options.accounting.idle != IdlePolicy::Exclude {
-            add(idle, row.idle);
-        }
-        add(others, row.other);
-        add(vec!["[uncore]".to_owned()], row.uncore);
-        add(vec!["[residual]".to_owned()], row.residual);
-        for (reason, energy) in &row.unattributed {
-            add(vec![format!("[unattributed: {}]", reason.name())], *energy);
-        }
-    }
-    parts
-}
-
-/// The labels of a thread's stack: process, thread, frames.
+/// The labels of a thread's stack: process and thread as far as they are asked for, then frames; or all of it the other way round.
 fn labels<'a>(
     profile: &'a Profile,
     frames: &[Label<'a>],
     thread: ThreadKey,
     stack: Option<StackId>,
+    selection: &Selection,
 ) -> Vec<Label<'a>> {
-    let thread = profile.threads.get(thread.index());
-    let process = thread.and_then(|thread| profile.processes.get(thread.process.index()));
-    let holder = |name: &'a str| (LabelKind::Holder, escape(Cow::Borrowed(name)));
-    let mut labels = vec![holder(process_name(process)), holder(thread_name(thread))];
+    let mut labels = holders(profile, thread, selection.per);
     let mark = |name: &'static str| (LabelKind::Frame(FrameKind::Special), Cow::Borrowed(name));
     match stack {
         None => labels.push(mark(UNSAMPLED)),
@@ -208,7 +208,24 @@ fn labels<'a>(
                 .map(|(id, _)| frames.get(id.index()).cloned().unwrap_or_else(|| mark(MISSING))),
         ),
     }
+    if labels.is_empty() {
+        labels.push(mark(MISSING));
+    }
+    if selection.by_callee {
+        labels.reverse();
+    }
     labels
+}
+
+fn holders(profile: &Profile, thread: ThreadKey, per: Per) -> Vec<Label<'_>> {
+    let thread = profile.threads.get(thread.index());
+    let process = thread.and_then(|thread| profile.processes.get(thread.process.index()));
+    let names = match per {
+        Per::Thread => vec![process_name(process), thread_name(thread)],
+        Per::Process => vec![process_name(process)],
+        Per::None => vec![],
+    };
+    names.into_iter().map(|name| (LabelKind::Holder, escape(Cow::Borrowed(name)))).collect()
 }
 
 /// Makes a name safe between the separators of the format: `;` divides frames, white space before a number divides the weight, and a
@@ -242,11 +259,7 @@ fn replaced(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        DomainChoice, DomainClass, Folded, LabelKind, MicroJoules, Profile, Sum, escape, ledger_parts,
-    };
-    use energy_trace_model::profile::LedgerRow;
-    use energy_trace_model::recording::record::Quality;
+    use super::{Folded, LabelKind, MicroJoules, Sum, escape};
     use std::collections::BTreeMap;
 
     /// No name can be taken for a separator, a weight or a comment.
@@ -260,33 +273,6 @@ mod tests {
         assert_eq!(escaped(" a\nb\t"), "a\\x0ab\\x09");
         assert_eq!(escaped(" "), "[no name]");
         assert_eq!(escaped("operator new(unsigned long)"), "operator new(unsigned long)");
-    }
-
-    /// What GPUs drew for nobody and for others has one root for all of them, with the device on top; CPUs' names are as they were.
-    #[test]
-    fn gpus_stay_apart_under_one_root() {
-        let uj = MicroJoules::from_uj;
-        let row = |domain: &str, class, idle, other| LedgerRow {
-            domain: domain.to_owned(),
-            class,
-            quality: Quality::Measured,
-            measured: uj(idle + other),
-            target: uj(0),
-            other: uj(other),
-            idle: uj(idle),
-            uncore: uj(0),
-            residual: uj(0),
-            unattributed: BTreeMap::new(),
-        };
-        let gpus = [row("gpu-0", DomainClass::Gpu, 5, 2), row("gpu-1", DomainClass::Gpu, 6, 3)];
-        let ledger = [vec![row("package-0", DomainClass::Package, 7, 4)], gpus.to_vec()].concat();
-        let parts = ledger_parts(&Profile { ledger, ..Profile::default() }, DomainChoice::Total);
-        let lines = parts.iter().filter(|(_, energy)| **energy > MicroJoules::ZERO);
-        let lines: Vec<String> =
-            lines.map(|(names, energy)| format!("{} {}", names.join(";"), energy.as_uj())).collect();
-        let gpus =
-            ["[GPU idle];gpu-0 5", "[GPU idle];gpu-1 6", "[GPU untraced];gpu-0 2", "[GPU untraced];gpu-1 3"];
-        assert_eq!(lines, [&gpus[..], &["[idle package-0] 7", "[other processes] 4"]].concat());
     }
 
     /// Energy below zero is left out and said: drawn plus left out is what was measured.

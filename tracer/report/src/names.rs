@@ -138,7 +138,7 @@ fn beginning(text: &str, width: usize) -> &str {
 }
 
 /// `a::b<c<d>>::e(int, f)` becomes `a::b<…>::e(…)`. Python's `<locals>` and `<module>`, one word in angle brackets, stay.
-fn without_brackets(name: &str) -> String {
+pub(crate) fn without_brackets(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let (mut depth, mut last) = (0_usize, ' ');
     for (at, c) in name.char_indices() {

@@ -7,6 +7,7 @@
 use super::names::file_name;
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::marks::is_nameless_python;
 use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -69,7 +70,7 @@ fn mark(name: &str) -> Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Python,
-    /// Code of the interpreter's own binary or library.
+    /// Code of the interpreter's own binary or library, and of its import system, as far as CPython itself leaves it out of tracebacks.
     Interpreter,
     /// The C library and the loader: they serve whoever calls them, and start whoever they call.
     CLibrary,
@@ -82,7 +83,9 @@ enum Role {
 impl Role {
     fn of(frame: &Frame) -> Self {
         match frame.kind {
+            FrameKind::Python if is_import(&frame.file) => Self::Interpreter,
             FrameKind::Python => Self::Python,
+            FrameKind::Special if is_nameless_python(frame) => Self::Python,
             FrameKind::Special => Self::Mark,
             FrameKind::Native | FrameKind::Inlined if is_interpreter(file_name(&frame.module)) => {
                 Self::Interpreter
@@ -100,6 +103,11 @@ fn is_interpreter(file: &str) -> bool {
     let program = file.strip_prefix("python");
     file.starts_with("libpython")
         || program.is_some_and(|rest| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Whether a Python file is the import system (CPython, `Python/import.c`: `remove_importlib_frames`).
+fn is_import(file: &str) -> bool {
+    file.starts_with("<frozen importlib._bootstrap")
 }
 
 /// Whether a file is a part of glibc or musl, or the loader.
@@ -137,10 +145,21 @@ impl<'a> Folding<'a> {
             NativeFrames::Libraries => self.without_interpreter(&mut path),
             NativeFrames::None => self.without_native(&mut path),
         }
+        // What was not known twice over is not known once.
+        path.dedup_by(|next, before| self.are_one_mark(next.1, before.1));
         // A stack that was damaged stays one: its number is in no table.
         let folded = self.interned(&path).unwrap_or(StackId::new(u32::MAX));
         self.done.insert(stack, folded);
         folded
+    }
+
+    /// Whether two frames are the same mark.
+    fn are_one_mark(&self, a: FrameId, b: FrameId) -> bool {
+        let frame = |id: FrameId| self.profile.frames.get(id.index());
+        match (frame(a), frame(b)) {
+            (Some(one), Some(other)) => one.kind == FrameKind::Special && one == other,
+            _ => a == b,
+        }
     }
 
     fn role(&self, frame: FrameId) -> (Role, FrameId) {
@@ -215,14 +234,22 @@ fn settle_c_library(path: &mut [(Role, FrameId)]) {
 mod tests {
     use super::{INTERPRETER, NATIVE_CODE, NativeFrames, folded, is_c_library, is_interpreter, mark};
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
+    use energy_trace_model::profile::marks::PYTHON_GONE;
     use energy_trace_model::profile::{EnergyByClass, Profile, ProfileRow};
     use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
 
-    /// A frame by its text: `f` is Python's, `library:f` native, `kernel:f` the kernel's, `gpu:f` a GPU's, `[…]` a mark.
+    /// A frame by its text: `f` is Python's, `<file>:f` Python's in this file, `library:f` native, `kernel:f` the kernel's, `gpu:f` a GPU's,
+    /// `[…]` a mark; `_` in marks and files is a space.
     fn frame(text: &str) -> Frame {
+        if text.starts_with('[') {
+            return mark(&text.replace('_', " "));
+        }
         let (module, name) = text.split_once(':').unwrap_or(("", text));
+        if module.starts_with('<') {
+            let file = module.replacen('_', " ", 1);
+            return Frame { kind: FrameKind::Python, file, ..mark(name) };
+        }
         let kind = match module {
-            "" if text.starts_with('[') => FrameKind::Special,
             "" => FrameKind::Python,
             "kernel" => FrameKind::Kernel,
             "gpu" => FrameKind::Gpu,
@@ -296,6 +323,22 @@ mod tests {
         assert_eq!(names("python3:_start python3:Py_Finalize"), INTERPRETER);
         assert_eq!(names("libgomp.so.1:start torch.so:conv"), NATIVE_CODE);
         assert_eq!(names("libgomp.so.1:start [lost]"), "[lost]");
+    }
+
+    /// The import system is the interpreter's own, and a function without a name is a function.
+    #[test]
+    fn python_that_is_not_the_users() {
+        let stack = "python3:_start module <frozen_importlib._bootstrap>:_find_and_load python3:call package";
+        assert_eq!(names(stack, NativeFrames::Libraries), "module package");
+        assert_eq!(names(stack, NativeFrames::None), "module package");
+        assert_eq!(
+            names("python3:_start <frozen_importlib._bootstrap>:_find_and_load", NativeFrames::None),
+            INTERPRETER
+        );
+        let gone = PYTHON_GONE.replace(' ', "_");
+        let stack = format!("python3:_start {gone} python3:call {gone} zlib.so:inflate");
+        assert_eq!(names(&stack, NativeFrames::Libraries), format!("{PYTHON_GONE} inflate"));
+        assert_eq!(names(&stack, NativeFrames::None), PYTHON_GONE);
     }
 
     /// Every frame is there where all are asked for.

@@ -9,6 +9,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use energy_trace_model::profile::View;
 use energy_trace_model::profile::options::{IdlePolicy, Method};
 use energy_trace_model::recording::record::Unwinding;
+use energy_trace_report::folded::Per;
+use energy_trace_report::native_frames::NativeFrames;
 use energy_trace_report::{By, Level};
 
 /// One word: the value, the word, its line of help.
@@ -73,6 +75,28 @@ pub(super) fn rows() -> impl TypedValueParser<Value = By> {
         (By::Library, "library", "Libraries, Python packages and the kernel"),
         (By::Thread, "thread", "Threads"),
         (By::Process, "process", "Processes"),
+    ])
+}
+
+/// Which frames of native code are shown.
+pub(super) fn native_frames() -> impl TypedValueParser<Value = NativeFrames> {
+    one_of(&[
+        (NativeFrames::All, "all", "All, the Python interpreter's own too"),
+        (
+            NativeFrames::Libraries,
+            "libraries",
+            "Those of libraries and the kernel; the interpreter's go into the Python function",
+        ),
+        (NativeFrames::None, "none", "None: all native code goes into the Python function that calls it"),
+    ])
+}
+
+/// What stacks are kept apart by.
+pub(super) fn per() -> impl TypedValueParser<Value = Per> {
+    one_of(&[
+        (Per::Process, "process", "Processes, by name"),
+        (Per::Thread, "thread", "Processes and threads, by name"),
+        (Per::None, "none", "Nothing"),
     ])
 }
 

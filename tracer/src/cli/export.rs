@@ -4,6 +4,7 @@ use super::accounting::AccountingArgs;
 use super::choices;
 use super::failure::Failure;
 use super::output::{read_profile, write_to};
+use super::stacks::StackArgs;
 use clap::Args;
 use energy_trace_model::profile::View;
 use energy_trace_report::DomainChoice;
@@ -29,6 +30,10 @@ pub(super) struct ExportArgs {
     /// Drop C++ template arguments, and merge functions that become equal
     #[arg(long)]
     pub short_names: bool,
+
+    /// Which stacks
+    #[command(flatten)]
+    pub stacks: StackArgs,
 
     /// Energy to include: total, package, dram, gpu or psys
     #[arg(long, default_value = "total")]
@@ -67,7 +72,13 @@ fn parse_format(text: &str) -> Result<Format, String> {
 /// Writes a recording in another format.
 pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let profile = read_profile(&args.file, args.view, args.accounting)?;
-    let options = FoldedOptions { domain: args.domain, short_names: args.short_names };
+    let options = FoldedOptions {
+        domain: args.domain,
+        short_names: args.short_names,
+        native_frames: args.stacks.native_frames,
+        per: args.stacks.per.unwrap_or_default(),
+        rest: args.stacks.rest(),
+    };
     write_to(args.output.as_deref(), |out| match args.format {
         Format::Folded => folded::write(out, &profile, &options),
     })

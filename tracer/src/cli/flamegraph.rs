@@ -4,6 +4,7 @@ use super::accounting::AccountingArgs;
 use super::choices;
 use super::failure::Failure;
 use super::output::{read_profile, write_to};
+use super::stacks::StackArgs;
 use clap::Args;
 use energy_trace_model::profile::View;
 use energy_trace_report::DomainChoice;
@@ -26,9 +27,21 @@ pub(super) struct FlamegraphArgs {
     #[arg(long, default_value = "total")]
     pub domain: DomainChoice,
 
-    /// Draw the root at the top
+    /// Merge stacks by the function that spent the energy, with its callers below it
     #[arg(long)]
+    pub by_callee: bool,
+
+    /// Draw the root at the bottom
+    #[arg(long)]
+    pub flip: bool,
+
+    /// The root at the top, as is the default
+    #[arg(long, hide = true, conflicts_with = "flip")]
     pub inverted: bool,
+
+    /// Which stacks
+    #[command(flatten)]
+    pub stacks: StackArgs,
 
     /// Drop C++ template arguments, and merge functions that become equal
     #[arg(long)]
@@ -46,8 +59,15 @@ pub(super) struct FlamegraphArgs {
 /// Draws a recording.
 pub(super) fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
     let profile = read_profile(&args.file, args.view, args.accounting)?;
-    let options =
-        FlameOptions { domain: args.domain, inverted: args.inverted, short_names: args.short_names };
+    let options = FlameOptions {
+        domain: args.domain,
+        short_names: args.short_names,
+        native_frames: args.stacks.native_frames,
+        per: args.stacks.per,
+        rest: args.stacks.rest(),
+        by_callee: args.by_callee,
+        flip: args.flip,
+    };
     let mut svg = Vec::new();
     flamegraph::write(&mut svg, &profile, &options).map_err(|e| Failure::own(&e))?;
     write_to(Some(&args.output), |out| out.write_all(&svg))

@@ -18,6 +18,7 @@ mod record;
 mod report;
 mod resolve;
 mod run;
+mod stacks;
 mod unprivileged;
 
 pub use run::run;

@@ -167,7 +167,11 @@ fn record(workspace: &Workspace, folder: &Path, pid: u32, seconds: u32) -> Resul
     run_logged(&mut record, &workspace.log())?;
     let view = |view| {
         let mut export = Command::new(workspace.binary());
-        read_output(export.args(["export", "--format", "folded", "--view", view]).arg(&file))
+        read_output(
+            export
+                .args(["export", "--format", "folded", "--native-frames", "all", "--view", view])
+                .arg(&file),
+        )
     };
     Ok((view("physical")?, view("logical")?))
 }

@@ -61,7 +61,7 @@ trace() {
     cat /tmp/$name.log
     /work/energy-trace report /tmp/$name.data --format json >/tmp/$name.json
     echo "json $name $(cat /tmp/$name.json)" >&3
-    /work/energy-trace export /tmp/$name.data --format folded -o /tmp/$name.folded
+    /work/energy-trace export /tmp/$name.data --format folded --native-frames all -o /tmp/$name.folded
     sed "s/^/folded $name /" /tmp/$name.folded >&3
 }
 TRACES

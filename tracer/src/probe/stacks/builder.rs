@@ -21,6 +21,7 @@ use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
 use crate::unwind::vdso::is_vdso;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
+use energy_trace_model::profile::marks::PYTHON_GONE;
 use energy_trace_model::recording::record::{Frame, FrameKind, PythonLoss, StackStatus};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -179,12 +180,7 @@ impl StackBuilder {
             self.nameless += 1;
             self.activity.mark_active(head.at); // Others may follow, and are read in time then.
             log::debug!("nothing shows what was at {:#x} in process {}", place.0, head.pid);
-            return self.out.frame(bare(
-                FrameKind::Special,
-                "[unknown: Python function that is gone]",
-                "",
-                0,
-            ));
+            return self.out.frame(bare(FrameKind::Special, PYTHON_GONE, "", 0));
         };
         let process = self.processes.get(head.pid);
         if let Some(id) = process.and_then(|p| p.frames.python(place, code)) {

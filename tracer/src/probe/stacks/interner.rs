@@ -3,13 +3,12 @@
 use super::pool_loops::is_pool_loop;
 use crate::probe::records::RecordSender;
 use energy_trace_model::ids::{FrameId, StackId, Tid};
+use energy_trace_model::profile::marks::PYTHON_CROWDED_OUT;
 use energy_trace_model::recording::record::{Frame, FrameKind, Record, RecordingDiagnostic, StackNode};
 use std::collections::HashMap;
 
 /// Bytes that names of Python functions may take in a recording: more than a hundred thousand functions have.
 const MOST_PYTHON_BYTES: usize = 32 << 20;
-/// What stands for those beyond.
-const CROWDED_OUT: &str = "[unknown: Python function, too many names]";
 /// Places for the last stacks of threads, two for each; threads whose numbers have the same remainder share them.
 const LANES: usize = 32;
 
@@ -76,7 +75,7 @@ impl Interner {
         let bytes = frame.name.len() + frame.file.len() + frame.module.len();
         if self.python_bytes + bytes > MOST_PYTHON_BYTES {
             self.crowded_out += 1;
-            return self.frame(bare(FrameKind::Special, CROWDED_OUT, "", 0));
+            return self.frame(bare(FrameKind::Special, PYTHON_CROWDED_OUT, "", 0));
         }
         self.python_bytes += bytes;
         self.frame(frame)
@@ -87,7 +86,7 @@ impl Interner {
         (self.crowded_out > 0).then(|| RecordingDiagnostic::PythonNamesLimited {
             mib: (MOST_PYTHON_BYTES >> 20) as u64,
             times: self.crowded_out,
-            mark: CROWDED_OUT.to_owned(),
+            mark: PYTHON_CROWDED_OUT.to_owned(),
         })
     }
 
