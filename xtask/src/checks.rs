@@ -2,7 +2,8 @@
 //!
 //! Three test programs (`tests/README.md`). `offline` and the unit tests run beside each other. `gpu` runs three tests at a time: they wait
 //! for simulated hardware. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine;
-//! those of its rooms that do neither (`SIDE_BY_SIDE`) run beside each other first. Clippy checks everything once more, so it takes the time
+//! those of its rooms that do neither run beside each other first: three at a time where they mostly wait (`SIDE_BY_SIDE`), two where each
+//! keeps a CPU busy (`CPU_EACH`). Clippy checks everything once more, so it takes the time
 //! in which GPU tests wait. A lock keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
@@ -42,6 +43,9 @@ const SIDE_BY_SIDE: [&str; 7] = [
     "session::signals::",
     "symbols::",
 ];
+
+/// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
+const CPU_EACH: [&str; 2] = ["hostile::", "unwind::"];
 
 /// Packages that can be built before there are BPF programs, whose build uses one CPU only. Of them cargo chooses the same features as of all.
 const WITHOUT_BPF: [&str; 7] = [
@@ -118,8 +122,10 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
     });
     heading("live, three at a time");
     test(&["--test", "live"], &SIDE_BY_SIDE, AT_A_TIME);
+    heading("live, two at a time");
+    test(&["--test", "live"], &CPU_EACH, "2");
     heading("live, one at a time");
-    test(&["--test", "live"], &skip(&SIDE_BY_SIDE), "1");
+    test(&["--test", "live"], &skip(&[SIDE_BY_SIDE.as_slice(), &CPU_EACH].concat()), "1");
     if options.all {
         heading("slow ones");
         let slow = [&["--ignored"], skip(&BY_NAME).as_slice()].concat();

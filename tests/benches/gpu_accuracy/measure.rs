@@ -59,11 +59,13 @@ pub(crate) const LOOPS: [Loop; 4] = [
 ];
 
 /// Worlds of other makers, which do not share what the attribution assumes: durations and watts that hang on the data, a sensor that follows the
-/// board's power with 80 ms, a board that warms up, steps that are all alike.
-pub(crate) const OTHER_MAKERS: [Loop; 6] = [
+/// board's power with 20, 80 or 300 ms, a board that warms up, steps that are all alike.
+pub(crate) const OTHER_MAKERS: [Loop; 8] = [
     Loop::of("log-normal, by data", 20_000, 1, Maker { log_normal: 0.5, data: 0.3, ..OURS }),
     Loop::of("log-normal, by data, host-bound", 500_000, 1, Maker { log_normal: 0.5, data: 0.3, ..OURS }),
+    Loop::of("slow sensor, 20 ms", 20_000, 1, Maker { follows_ns: 20 * MS, ..OURS }),
     Loop::of("slow sensor", 20_000, 1, Maker { follows_ns: 80 * MS, ..OURS }),
+    Loop::of("slow sensor, 300 ms", 20_000, 1, Maker { follows_ns: 300 * MS, ..OURS }),
     Loop::of("warming up, 180 s", 20_000, 3, Maker { heat: 0.15, ..OURS }),
     Loop::of("same steps", 20_000, 1, Maker { same_steps: true, ..OURS }),
     Loop::of("all of these", 20_000, 3, ALL),

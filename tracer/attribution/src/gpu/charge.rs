@@ -17,6 +17,7 @@ use crate::timeline::{EnergyInterval, Span};
 use crate::uncertainty::propagation::OwnerCertainty;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
+use energy_trace_model::profile::diagnostics::GpuMisfit;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{GpuWait, Launches};
 use energy_trace_model::units::MicroJoules;
@@ -76,6 +77,8 @@ pub(crate) struct Learned {
     pub(crate) mean: f64,
     /// Whether what it shows is the device's alone, and launches ran one after the other or were timed.
     pub(crate) alone: bool,
+    /// Why launches and counter do not go together, if they do not.
+    pub(crate) misfit: Option<GpuMisfit>,
     pub(crate) known: Known,
     /// Names of what cannot be told apart.
     pub(crate) groups: Vec<Vec<String>>,
@@ -111,7 +114,9 @@ impl Gpu<'_> {
             None => (Known::Launches, PRIOR_SD.1),
         };
         let shape = durations.unwrap_or_else(|| vec![1.0; columns.len()]);
-        let executed = Executed { columns, shape: shape.clone(), belief, known, coarse: None, timed: false };
+        let apart = queue.apart.clone();
+        let executed =
+            Executed { columns, shape: shape.clone(), belief, known, coarse: None, timed: false, apart };
         let others = queue.others.iter().map(|durations| {
             let mut list = first.clone();
             queue.drain(&mut list, Some(durations));
@@ -137,7 +142,7 @@ impl Gpu<'_> {
         others: impl Iterator<Item = (f64, Vec<Batch>)>,
         dynamic: &[MicroJoules],
     ) -> Estimate {
-        let Executed { columns, shape, belief, known, coarse, timed } = executed;
+        let Executed { columns, shape, belief, known, coarse, timed, apart } = executed;
         let batches = Batches::new(list);
         let mean = if self.is_averaged() { AVERAGE } else { 0.0 };
         let SampleAndHold { intervals, mut dynamic, more } = self.steps_shown(dynamic);
@@ -177,6 +182,7 @@ impl Gpu<'_> {
             idle,
             alone,
             timed,
+            apart,
         }
     }
 
@@ -255,4 +261,6 @@ pub(super) struct Executed {
     pub(super) coarse: Option<Vec<Coarse>>,
     /// Whether records tell of everything.
     pub(super) timed: bool,
+    /// How much of each column's launches the others' do not tell, in parts of them; empty where it is known when each was executed.
+    pub(super) apart: Vec<f64>,
 }

@@ -132,6 +132,12 @@ pub(super) const IDENTIFIED_BY_TIME: f64 = 0.025;
 /// nothing is identified: launches differ among themselves, or the meter is no such meter (simulated: 0.02 to 0.07 and 0.02 to 0.35 where
 /// all is right, 0.2 to 0.8 and 0.2 to 1.5 where not).
 pub(super) const UNEXPLAINED: (f64, f64) = (0.1, 0.4);
+/// So much of the windows beside it a window may show, in parts of what they differ from it by (simulated: up to 0.02 where the meter is one of
+/// those that are assumed; 0.03 to 0.5 where the sensor follows power with 20 to 300 ms and energies come out wrong).
+pub(super) const MOST_OF_NEIGHBOURS: f64 = 0.025;
+/// What of a column's launches between two waits must not follow from those of the others, in parts of them (simulated: 0.05 to 0.2 in training
+/// steps that differ, 0.0001 where all are alike).
+pub(super) const LEAST_APART: f64 = 0.01;
 /// Columns whose errors have a correlation below this, or whose rows have a cosine above that, are a group (simulated).
 pub(super) const AGAINST: f64 = -0.5;
 pub(super) const PARALLEL: f64 = 0.999;

@@ -7,14 +7,16 @@
 
 use super::batches::{Batches, Stretch};
 use super::charge::{Charged, Known, Learned};
-use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, MEANS, UNEXPLAINED, UNLIKELY};
+use super::constants::{BLOCK_SECONDS, FEWEST_WINDOWS, MEANS, UNLIKELY};
 use super::features::Features;
 use super::launch_energies::{Fit, Problem, over_time};
 use super::meter::{Meter, Step, Window};
+use super::misfit::misfit;
 use super::sensor_blind_spot::SensorBlindSpot;
 use super::split::{Costs, Split, Splitter, Total};
 use super::uncertainty::{Certain, Uncertainty, uncertainty};
 use crate::time::owners::OTHER;
+use energy_trace_model::profile::diagnostics::GpuMisfit;
 use energy_trace_model::units::MicroJoules;
 
 /// What was found out about a GPU before its energy is split.
@@ -37,6 +39,8 @@ pub(super) struct Estimate {
     pub(super) alone: bool,
     /// Whether records tell when everything ran that was launched.
     pub(super) timed: bool,
+    /// How much of each column's launches the others' do not tell, in parts of them; empty where it is known when each was executed.
+    pub(super) apart: Vec<f64>,
 }
 
 impl Estimate {
@@ -45,7 +49,8 @@ impl Estimate {
         let Self { problem, fit, others, .. } = &self;
         let believed = self.columns.len() < 2 || problem.predicts_better(fit);
         let over_time = over_time(problem, fit);
-        let fits = self.columns.len() < 2 || problem.unexplained(&over_time) <= self.most_unexplained();
+        let several = self.columns.len() >= 2;
+        let misfit = misfit(problem, &self.windows, &over_time, self.known.by_records()).filter(|_| several);
         let costs = self.costs(over_time, believed);
         // What is a mean holds work that is half of it older.
         let Meter { late, mean, .. } = self.meter;
@@ -57,7 +62,8 @@ impl Estimate {
         let predict = |shown: &[Stretch]| self.split((&costs, noise), shown, owners, Total::Predicted);
         let predicted = self.is_predicted(believed) && self.explains(&unseen, &predict(&shown));
         let predicted = predicted.then(|| predict(&self.all_of(&shown)));
-        let certain = Certain { believed: believed && self.alone && fits, timed: self.known.by_records() };
+        let sound = believed && self.alone && misfit.is_none();
+        let certain = Certain { believed: sound, timed: self.known.by_records(), apart: &self.apart };
         let total = if predicted.is_some() { Total::Predicted } else { Total::Counted };
         let mut sure = uncertainty(problem, fit, others, certain, total);
         if total == Total::Counted {
@@ -70,7 +76,7 @@ impl Estimate {
         by_prior[OTHER as usize] = MicroJoules::ZERO;
         Charged {
             certainty: sure.of_owners(self.columns_of(owners)),
-            learned: self.learned(&sure, believed),
+            learned: self.learned(&sure, believed, misfit),
             of_owner,
             by_prior,
             residual,
@@ -78,11 +84,6 @@ impl Estimate {
             unobserved,
             idle: self.idle,
         }
-    }
-
-    /// How much of what windows differ by may be left unexplained, if launches cost the same each time.
-    const fn most_unexplained(&self) -> f64 {
-        if self.known.by_records() { UNEXPLAINED.0 } else { UNEXPLAINED.1 }
     }
 
     /// Whether what launches took is known better than what the counter shows of it: all of their times are known, and the meter looks at some of
@@ -191,7 +192,7 @@ impl Estimate {
         most.into_iter().map(|(column, _)| column).collect()
     }
 
-    fn learned(&self, sure: &Uncertainty, believed: bool) -> Learned {
+    fn learned(&self, sure: &Uncertainty, believed: bool, misfit: Option<GpuMisfit>) -> Learned {
         let name = |&column: &usize| self.columns.names[column].clone();
         Learned {
             kinds: self.columns.len(),
@@ -202,6 +203,7 @@ impl Estimate {
             duty: self.meter.duty,
             mean: self.meter.mean,
             alone: self.alone,
+            misfit,
             known: self.known,
             groups: sure.groups.iter().map(|group| group.iter().map(name).collect()).collect(),
         }

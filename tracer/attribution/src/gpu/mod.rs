@@ -10,7 +10,8 @@
 //! 4. `idle`: what the GPU draws beyond its baseline whenever nothing runs, because a program has it open.
 //! 5. `estimate`, `split`: each interval's energy by what its launches are predicted to take, in integers. The sum is the counter's, exactly; where the
 //!    meter misses a part and records tell all times, launches have power times time, and the difference has a row of its own.
-//! 6. `errors_in_variables`, `uncertainty`, `sensor_blind_spot`: how sure that is, and which kernels cannot be told apart.
+//! 6. `errors_in_variables`, `uncertainty`, `sensor_blind_spot`, `misfit`: how sure that is, which kernels cannot be told apart, and whether the
+//!    counter is one of a meter as is assumed.
 //!
 //! Launches of a capture execute nothing and are not recorded; replays of a graph are recorded as launches of what was captured. The launch tier
 //! takes several streams for one queue. Another process that works at the same time all the time cannot be told from the target: only what is
@@ -27,6 +28,7 @@ mod features;
 mod idle;
 mod launch_energies;
 mod meter;
+mod misfit;
 mod queue_replay;
 mod resampling;
 mod sample_and_hold;

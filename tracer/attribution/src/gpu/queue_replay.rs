@@ -43,14 +43,18 @@ pub(super) struct Queue {
     pub(super) durations: Option<Vec<f64>>,
     /// Other durations that the epochs allow.
     pub(super) others: Vec<Vec<f64>>,
+    /// How much of each column's launches in an epoch the others' do not tell, in parts of them: 0 where epochs are all alike. Empty where they
+    /// tell nothing, or the GPU was not what was waited for: launches ran when they were launched then.
+    pub(super) apart: Vec<f64>,
 }
 
 impl Queue {
     /// From batches, ordered by launch, and waits, ordered by their end.
     pub(super) fn new(batches: &[Batch], waits: &[Stretch], columns: usize) -> Self {
         let epochs = epochs_of(batches, waits);
-        let (durations, others) = durations(batches, &epochs, columns).unzip();
-        Self { epochs, durations, others: others.unwrap_or_default() }
+        let telling = telling(batches, &epochs, columns);
+        let (durations, others) = durations(&telling, columns).unzip();
+        Self { epochs, durations, others: others.unwrap_or_default(), apart: apart(&telling, columns) }
     }
 
     /// Sets when the same batches were executed if these are the durations.
@@ -96,8 +100,8 @@ fn work_of(batch: &Batch, durations: &[f64]) -> f64 {
 /// An epoch that tells durations: units of each column, and seconds.
 type Telling = (Vec<f64>, f64);
 
-/// Durations of each column's unit, where epochs show them, and what other draws of epochs show (pairs bootstrap: Efron, 1979).
-fn durations(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Option<(Vec<f64>, Vec<Vec<f64>>)> {
+/// The epochs that tell durations.
+fn telling(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Vec<Telling> {
     let telling = |epoch: &Epoch| {
         let time = epoch.wait_of(TELLING)?.until - epoch.from;
         let mut units = vec![0.0; columns];
@@ -105,7 +109,21 @@ fn durations(batches: &[Batch], epochs: &[Epoch], columns: usize) -> Option<(Vec
         cells.for_each(|cell| units[cell.column] += cell.units);
         Some((units, time))
     };
-    let epochs: Vec<Telling> = epochs.iter().filter_map(telling).collect();
+    epochs.iter().filter_map(telling).collect()
+}
+
+/// How much of each column's units the others' do not tell, by epochs.
+fn apart(epochs: &[Telling], columns: usize) -> Vec<f64> {
+    if epochs.len() < FEWEST_EPOCHS {
+        return vec![];
+    }
+    let mut normal = NormalEquations::new(columns);
+    epochs.iter().for_each(|(units, time)| normal.add_dense_row(units, *time, (time * time).recip()));
+    normal.tolerances().into_iter().map(f64::sqrt).collect()
+}
+
+/// Durations of each column's unit, where epochs show them, and what other draws of epochs show (pairs bootstrap: Efron, 1979).
+fn durations(epochs: &[Telling], columns: usize) -> Option<(Vec<f64>, Vec<Vec<f64>>)> {
     if epochs.len() < FEWEST_EPOCHS {
         return None;
     }
@@ -231,6 +249,19 @@ mod tests {
         let epochs: Vec<super::Telling> = (0..40).map(epoch).collect();
         let found = durations_of(epochs.iter(), 0.003, 2);
         assert!((found[0] - 0.002).abs() < 1e-5 && (found[1] - 0.005).abs() < 1e-5, "{found:?}");
+    }
+
+    /// Of columns that are launched in changing numbers each tells something of its own; of ones in the same proportion none does; and few epochs
+    /// tell nothing.
+    #[test]
+    fn what_is_launched_apart() {
+        let epochs = |count: u32, second: fn(u32) -> u32| -> Vec<super::Telling> {
+            let units = |i: u32| vec![f64::from(10 + i % 7), f64::from(second(i))];
+            (0..count).map(|i| (units(i), 1.0)).collect()
+        };
+        assert!(super::apart(&epochs(40, |i| 3 + i * 3 % 5), 2).iter().all(|apart| *apart > 0.1));
+        assert!(super::apart(&epochs(40, |i| 20 + 2 * (i % 7)), 2).iter().all(|apart| *apart < 1e-3));
+        assert!(super::apart(&epochs(19, |i| 3 + i * 3 % 5), 2).is_empty());
     }
 
     /// The same through the whole queue: forty epochs of two launches each that begin every second and are waited for; what ran is found to the

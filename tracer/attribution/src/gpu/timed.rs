@@ -58,6 +58,7 @@ impl Gpu<'_> {
         let executed = Executed {
             columns: columns.clone(),
             shape: vec![1.0; columns.len()],
+            apart: vec![],
             belief: PRIOR_SD.0,
             known,
             coarse: Some(self.coarse(columns, mean)),

@@ -5,10 +5,12 @@
 //!
 //! Kernels that always run together in the same proportions share one sum, which is known, and its parts are not: their errors go against
 //! each other, or their rows are all but parallel. Such columns are a group, and where only launches are counted each may have anything from
-//! nothing to the whole of it: what little its rows differ from the others' is errors of when launches ran, and no observation.
+//! nothing to the whole of it: what little its rows differ from the others' is errors of when launches ran, and no observation. The same holds
+//! where one wait after the other ends the same launches: when each of them ran in between is not known, only what all took.
 
 use super::constants::{
-    AGAINST, BOOTSTRAP_STEP, IDENTIFIED, IDENTIFIED_BY_TIME, LEAST_HELD, PARALLEL, REACH, TIME_SD,
+    AGAINST, BOOTSTRAP_STEP, IDENTIFIED, IDENTIFIED_BY_TIME, LEAST_APART, LEAST_HELD, PARALLEL, REACH,
+    TIME_SD,
 };
 use super::derivative;
 use super::launch_energies::{Fit, Problem};
@@ -33,11 +35,13 @@ pub(super) struct Uncertainty {
 
 /// What is asked for of a fit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Certain {
+pub(super) struct Certain<'a> {
     /// Whether it predicts; where it does not nothing is identified.
     pub(super) believed: bool,
     /// Whether it is known when each column ran, and not only how often it was launched.
     pub(super) timed: bool,
+    /// How much of each column's launches the others' do not tell; empty where that is no question.
+    pub(super) apart: &'a [f64],
 }
 
 /// From a problem, its fit, and those of other durations and orders that are possible, with what each counts for.
@@ -45,10 +49,10 @@ pub(super) fn uncertainty(
     problem: &Problem,
     fit: &Fit,
     others: &[(f64, Vec<f64>)],
-    certain: Certain,
+    certain: Certain<'_>,
     total: Total,
 ) -> Uncertainty {
-    let Certain { believed, timed } = certain;
+    let Certain { believed, timed, apart } = certain;
     let identified = if timed { IDENTIFIED_BY_TIME } else { IDENTIFIED };
     let n = problem.columns;
     // One column has all that the counter shows.
@@ -60,11 +64,13 @@ pub(super) fn uncertainty(
     let mut covariance = covariance(problem, fit);
     others.iter().for_each(|(weight, parts)| add_square(&mut covariance, parts, &fit.parts, *weight));
     let deviation: Vec<f64> = (0..n).map(|c| covariance[c * n + c].max(0.0).sqrt()).collect();
+    let alike = |c: usize| apart.get(c).is_some_and(|apart| *apart < LEAST_APART);
     let unsure: Vec<bool> =
-        (0..n).map(|c| !believed || deviation[c] > identified * fit.parts[c].max(1e-9)).collect();
+        (0..n).map(|c| !believed || alike(c) || deviation[c] > identified * fit.parts[c].max(1e-9)).collect();
     // Where times are known their errors are as well (`errors_in_variables`).
     let rows = (!timed).then(|| problem.unweighted());
-    let parallel = |i, j| rows.as_ref().is_some_and(|rows| rows.cosine(i, j) > PARALLEL);
+    let parallel =
+        |i, j| rows.as_ref().is_some_and(|rows| alike(i) && alike(j) || rows.cosine(i, j) > PARALLEL);
     let groups = groups_of(&covariance, &deviation, &unsure, parallel);
     let energies = derivative::energies(problem.windows(), &fit.parts);
     let all: f64 = energies.iter().sum();
@@ -238,7 +244,7 @@ mod tests {
         let vectors = Vectors::of("gpu_covariance");
         let (problem, fit) = problem(&vectors);
         near(&covariance(&problem, &fit), vectors.matrix("pull").as_slice(), 1e-8);
-        let certain = Certain { believed: true, timed: true };
+        let certain = Certain { believed: true, timed: true, apart: &[] };
         let found = uncertainty(&problem, &fit, &[], certain, Total::Counted);
         near(&found.relative, vectors.matrix("relative").as_slice(), 1e-6);
         // Half the square of what another order of launches gives the first part.
@@ -251,13 +257,38 @@ mod tests {
         assert!((wider.relative[1] - pull[(0, 1)] / part(1)).abs() < 1e-9);
     }
 
+    /// Columns that are launched in the same proportion between all waits are one group, however sure their parts seem: each may have nothing or
+    /// all that the group has.
+    #[test]
+    fn what_is_launched_alike_is_a_group() {
+        let vectors = Vectors::of("gpu_covariance");
+        let (problem, mut fit) = problem(&vectors);
+        fit.trust.iter_mut().for_each(|trust| *trust *= 1e6);
+        let of = |apart: &[f64]| {
+            let certain = Certain { believed: true, timed: false, apart };
+            uncertainty(&problem, &fit, &[], certain, Total::Counted)
+        };
+        let alike = of(&[1e-4, 0.2, 1e-4]);
+        assert_eq!(alike.groups, [vec![0, 2]]);
+        assert!(!alike.columns[0].identified && !alike.columns[2].identified);
+        let energies = vectors.list("energies");
+        near(
+            &[alike.columns[0].bounds.0, alike.columns[0].bounds.1],
+            &[0.0, (energies[0] + energies[2]) / energies[0]],
+            1e-8,
+        );
+        for sure in [of(&[0.2; 3]), of(&[])] {
+            assert!(sure.groups.is_empty() && sure.columns.iter().all(|column| column.identified));
+        }
+    }
+
     /// Bounds reach three standard deviations and no further than all there is; where nothing is believed nothing is identified; one column has all.
     #[test]
     fn bounds_of_columns() {
         let vectors = Vectors::of("gpu_covariance");
         let (problem, fit) = problem(&vectors);
         let of = |believed, timed| {
-            uncertainty(&problem, &fit, &[], Certain { believed, timed }, Total::Counted).columns
+            uncertainty(&problem, &fit, &[], Certain { believed, timed, apart: &[] }, Total::Counted).columns
         };
         let pull = vectors.matrix("pull");
         let energies = vectors.list("energies");
@@ -275,7 +306,8 @@ mod tests {
         let alone = Problem { columns: 1, rows: vec![1.0; 12], ..problem };
         let fit = Fit { parts: vec![1.0], ..fit };
         let of = |believed| {
-            uncertainty(&alone, &fit, &[], Certain { believed, timed: false }, Total::Counted).columns[0]
+            uncertainty(&alone, &fit, &[], Certain { believed, timed: false, apart: &[] }, Total::Counted)
+                .columns[0]
         };
         assert_eq!((of(true).identified, of(true).bounds), (true, (1.0, 1.0)));
         assert_eq!((of(false).identified, of(false).bounds), (false, (0.0, 1.0)));

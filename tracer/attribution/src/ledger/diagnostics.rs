@@ -53,7 +53,7 @@ fn of_energy(domain: &Domain, account: &Account) -> Vec<DomainDiagnostic> {
 
 /// How a GPU's energy was split, and what could not be told apart.
 fn of_launches(learned: &Learned) -> Vec<DomainDiagnostic> {
-    let Learned { kinds, windows: steps, late, duty, mean, condition, alone, .. } = *learned;
+    let Learned { kinds, windows: steps, late, duty, mean, condition, alone, misfit, .. } = *learned;
     let by = match learned.known {
         Known::Launches => SplitBy::Launches,
         Known::Waits => SplitBy::Waits,
@@ -61,7 +61,14 @@ fn of_launches(learned: &Learned) -> Vec<DomainDiagnostic> {
     };
     let fit = MeterFit { late_s: late, duty, mean_s: mean, condition };
     let learned_fit = learned.believed.then_some(fit);
-    let split = GpuSplit { by, kinds, steps, learned: learned_fit, alone };
+    let split = GpuSplit {
+        by,
+        kinds,
+        steps,
+        learned: learned_fit,
+        alone,
+        misfit: misfit.filter(|_| learned.believed),
+    };
     let groups = learned.groups.iter().cloned();
     std::iter::once(DomainDiagnostic::GpuSplit(split))
         .chain(groups.map(|names| DomainDiagnostic::GpuNotToldApart { names }))

@@ -11,6 +11,8 @@ use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 
 /// Eigenvalues below this part of the largest are rounding.
 const NOTHING: f64 = 1e-12;
+/// What is added to cosines on the diagonal where columns may depend on each other: less than this no tolerance is.
+const LEAST_TOLERANCE: f64 = 1e-8;
 /// QR steps of an eigendecomposition for each row; it takes one or two (Golub, Van Loan: Matrix computations, §8.3).
 const STEPS_OF_QR: usize = 60;
 /// Sweeps of coordinate descent, and how little they move, in parts of the start, where it ends.
@@ -168,6 +170,22 @@ impl NormalEquations {
         if least > NOTHING * most { (most / least).sqrt() } else { f64::INFINITY }
     }
 
+    /// What of each column's sum of squares the other columns do not tell, in parts of it: the tolerance, which is the inverse of the variance
+    /// inflation factor (Belsley, Kuh and Welsch, Regression diagnostics, 1980, §3.2), here without taking means off. About 1e-8 where they tell
+    /// all; 1 where there is nothing.
+    pub(crate) fn tolerances(&self) -> Vec<f64> {
+        let squares = self.gram.diagonal().map(|square| if square > 0.0 { square } else { 1.0 });
+        let scaled = DMatrix::from_fn(self.size(), self.size(), |i, j| {
+            let own = if i == j && self.gram[(i, j)] <= 0.0 { 1.0 } else { 0.0 };
+            let ridge = if i == j { LEAST_TOLERANCE } else { 0.0 };
+            self.gram[(i, j)] / (squares[i] * squares[j]).sqrt() + own + ridge
+        });
+        let inverse = Cholesky::new(scaled).map(|factor| factor.inverse());
+        (0..self.size())
+            .map(|i| inverse.as_ref().map_or(0.0, |inverse| (1.0 / inverse[(i, i)]).min(1.0)))
+            .collect()
+    }
+
     /// The Cholesky factor of the gram matrix; `None` unless it is positive definite.
     pub(crate) fn factor(&self) -> Option<Cholesky<f64, Dyn>> {
         Cholesky::new(self.gram.clone())
@@ -205,6 +223,25 @@ mod tests {
         let mut normal = NormalEquations::new(5);
         rows.iter().for_each(|(row, value, weight)| normal.add_dense_row(row, *value, *weight));
         normal
+    }
+
+    /// What is left of each column after the least-squares fit of the others, in parts of it (NumPy on the same rows, W = diag (weight):
+    /// `r = Y[:, c] - others @ lstsq(others, Y[:, c])[0]; r @ r / Y[:, c] @ Y[:, c]` with `Y = sqrt(W) X`); a column that is the sum of others
+    /// leaves nothing, one without observations is whole.
+    #[test]
+    fn tolerances_of_columns() {
+        near(
+            &six().tolerances(),
+            &[0.119_994_111_8, 0.170_819_927_4, 0.864_468_637_9, 0.208_420_569_6, 0.099_300_957_9],
+            1e-7,
+        );
+        let mut normal = NormalEquations::new(4);
+        for i in 0..9 {
+            let (a, b) = (f64::from(i), f64::from(i * i % 5));
+            normal.add_dense_row(&[a, b, a + b, 0.0], 1.0, 1.0);
+        }
+        let found = normal.tolerances();
+        assert!(found[..3].iter().all(|part| *part < 1e-6) && found[3] == 1.0, "{found:?}");
     }
 
     /// NumPy 2 and SciPy 1 on the same rows X, y, W = diag (weight), with Λ = I / 4 and μ = 1.5:

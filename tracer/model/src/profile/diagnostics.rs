@@ -154,6 +154,17 @@ pub struct GpuSplit {
     pub learned: Option<MeterFit>,
     /// Whether the meter shows this device's energy alone, and kernels ran one after the other.
     pub alone: bool,
+    /// Why kernels and counter do not go together, if they do not: then no function's energy is identified.
+    pub misfit: Option<GpuMisfit>,
+}
+
+/// Why the counter of a GPU is not what kernels of one power each, seen by a meter that is late by one time, would make it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GpuMisfit {
+    /// The sensor follows the board's power slowly.
+    SlowSensor,
+    /// The same kernels take other energies from time to time, or something else draws power.
+    Unexplained,
 }
 
 /// What is known of the work that a GPU did.

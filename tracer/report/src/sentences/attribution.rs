@@ -3,7 +3,7 @@
 use super::losses::loss;
 use super::{in_seconds, recorded};
 use energy_trace_model::profile::diagnostics::{
-    Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SplitBy,
+    Diagnostic, DomainDiagnostic, GapReason, GpuMisfit, GpuSplit, Imbalance, MeterFit, SplitBy,
 };
 use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::validity::ValidityCheck;
@@ -164,7 +164,21 @@ fn gpu_split(split: GpuSplit) -> String {
         "; each function's joules are a guess, as the meter shows what others on its board take as well, or kernels of several streams \
          ran side by side"
     };
-    format!("{how}{shared}")
+    let misfit = split.misfit.map_or("", gpu_misfit);
+    format!("{how}{shared}{misfit}")
+}
+
+const fn gpu_misfit(misfit: GpuMisfit) -> &'static str {
+    match misfit {
+        GpuMisfit::SlowSensor => {
+            "; each function's joules are a guess, as the sensor follows the board's power slowly: a window of its counter shows work of the one \
+             before"
+        }
+        GpuMisfit::Unexplained => {
+            "; each function's joules are a guess, as the counter changes in ways that these kernels do not explain: the same kernel may take more \
+             at one time than at another, or something else draws power"
+        }
+    }
 }
 
 fn split_by_fit(split: GpuSplit, by: &str, fit: MeterFit) -> String {

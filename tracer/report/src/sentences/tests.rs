@@ -78,7 +78,7 @@ fn of_power() -> Vec<PowerDiagnostic> {
 
 fn of_domain() -> Vec<DomainDiagnostic> {
     use DomainDiagnostic as D;
-    let split = |by, learned| GpuSplit { by, kinds: 2, steps: 9, learned, alone: false };
+    let split = |by, learned| GpuSplit { by, kinds: 2, steps: 9, learned, alone: false, misfit: None };
     let fit = MeterFit { late_s: 0.1, duty: 0.25, mean_s: 0.0, condition: 3.0 };
     vec![
         D::NoReading { missing_ns: 1, of_ns: 2, reasons: vec![GapReason::Slept] },
