@@ -64,6 +64,8 @@ fn a_recording_comes_back() {
     assert_eq!(recording.readings[&DomainId::new(0)], [reading(1_000, 5), reading(9_000, 80)]);
     let names: Vec<_> = recording.frames_of(StackId::new(1)).map(|(_, f)| f.name.as_str()).collect();
     assert_eq!(names, ["main", "sin"]);
+    let public = recording.public_names.get("torch.nn.modules.conv", "Conv2d");
+    assert_eq!(public, Some("torch.nn.Conv2d"));
     assert!(recording.summary.is_some());
     assert_eq!(recording.diagnostics, []);
 }
