@@ -66,10 +66,23 @@ pub struct Screen {
     pub verbose: bool,
     /// Use colour.
     pub color: bool,
-    /// Show progress while recording: on a terminal, unless it is to be quiet.
-    pub progress: bool,
+    /// How progress is shown.
+    pub progress: ProgressStyle,
     /// Columns of the terminal; `None` when it is none.
     pub width: Option<u16>,
+}
+
+/// How progress is shown while a recording runs, and while its results are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgressStyle {
+    /// Not at all.
+    Off,
+    /// In one line of a terminal that nobody else writes to, drawn again and again.
+    Line,
+    /// Not while the command runs, whose terminal it is: nobody can know where its cursor is, or when it writes. Then as a line.
+    AfterCommand,
+    /// One line a minute, where there is no terminal.
+    EachMinute,
 }
 
 /// How far GPU energy is followed, from nothing to single kernels.

@@ -41,6 +41,7 @@ fn load(oldest_kernel: bool) -> Tracer {
         unwinding: Unwinding::Kernel,
         unwind_mib: 1,
         names: Default::default(),
+        reader: None,
         gpu: true,
         oldest_kernel,
     })

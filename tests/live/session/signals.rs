@@ -100,50 +100,73 @@ fn the_command_survives_us() {
     assert_eq!(child.line(), "alive\n");
 }
 
-/// On a terminal: progress is shown and cleared, and Ctrl-C reaches the command once.
+/// A terminal for a recording, which is its own session there.
+struct Terminal {
+    child: Talk,
+    file: std::fs::File,
+    screen: Vec<u8>,
+}
+
+impl Terminal {
+    fn start(mut command: Command) -> Self {
+        let size = nix::pty::Winsize { ws_row: 40, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = nix::pty::openpty(Some(&size), None).unwrap();
+        for set in [Command::stdin, Command::stdout, Command::stderr] {
+            set(&mut command, Stdio::from(pty.slave.try_clone().unwrap()));
+        }
+        let become_leader = || {
+            nix::unistd::setsid()?;
+            // SAFETY: stdin is the terminal; TIOCSCTTY takes a number.
+            match unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) } {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        };
+        // SAFETY: between fork and exec only two system calls are made.
+        unsafe { std::os::unix::process::CommandExt::pre_exec(&mut command, become_leader) };
+        let child = Talk(command.spawn().unwrap());
+        Self { child, file: std::fs::File::from(pty.master), screen: Vec::new() }
+    }
+
+    /// What is on it once this word is, or when its last user is gone.
+    fn until(&mut self, word: &str) -> String {
+        let mut bytes = [0; 512];
+        // The terminal says EIO when its last user is gone.
+        while !text(&self.screen).contains(word) {
+            match self.file.read(&mut bytes) {
+                Ok(n) if n > 0 => self.screen.extend(&bytes[..n]),
+                _ => break,
+            }
+        }
+        text(&self.screen)
+    }
+}
+
+/// On a terminal: nothing is written there while the command runs, its last line is left alone, and Ctrl-C reaches it once.
 #[test]
 fn on_a_terminal() {
     let place = place();
     let script = format!(
-        "n=0; trap 'n=$((n+1))' INT; echo ready; {SLEEP_UNTIL_TOLD}; i=0; \
-         while [ $i -lt 40 ]; do sleep 0.02; i=$((i+1)); done; exit $((20+n))"
+        "n=0; trap 'n=$((n+1))' INT; printf 'bar 10%%'; sleep 1.2; printf ' 20%%\\nready\\n'; {SLEEP_UNTIL_TOLD}; i=0; \
+         while [ $i -lt 40 ]; do sleep 0.02; i=$((i+1)); done; printf unfinished; exit $((20+n))"
     );
-    let pty = nix::pty::openpty(None, None).unwrap();
-    let mut command = place.record(&script);
-    for set in [Command::stdin, Command::stdout, Command::stderr] {
-        set(&mut command, Stdio::from(pty.slave.try_clone().unwrap()));
-    }
-    let become_leader = || {
-        nix::unistd::setsid()?;
-        // SAFETY: stdin is the terminal; TIOCSCTTY takes a number.
-        match unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) } {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        }
-    };
-    // SAFETY: between fork and exec only two system calls are made.
-    unsafe { std::os::unix::process::CommandExt::pre_exec(&mut command, become_leader) };
-    let mut child = Talk(command.spawn().unwrap());
-    drop((command, pty.slave));
+    let mut terminal = Terminal::start(place.record(&script));
+    let screen = terminal.until("ready");
+    assert!(screen.ends_with("bar 10% 20%\r\nready\r\n") && !screen.contains("samples"), "{screen:?}");
+    terminal.file.write_all(b"\x03").unwrap();
+    let screen = terminal.until("recording: energy-trace.data");
+    assert_eq!(terminal.child.0.wait().unwrap().code(), Some(21), "{screen}");
+    assert!(screen.contains(&format!("unfinished{}\r", " ".repeat(79))), "{screen:?}");
+}
 
-    let mut terminal = std::fs::File::from(pty.master);
-    let mut screen = Vec::new();
-    let mut seen = |terminal: &mut std::fs::File, word: &str| {
-        let mut byte = [0; 512];
-        // The terminal says EIO when its last user is gone.
-        while !text(&screen).contains(word) {
-            match terminal.read(&mut byte) {
-                Ok(n) if n > 0 => screen.extend(&byte[..n]),
-                _ => break,
-            }
-        }
-        text(&screen)
-    };
-    assert!(seen(&mut terminal, "ready").contains("ready"));
-    assert!(seen(&mut terminal, "samples").contains(" samples, "));
-    terminal.write_all(b"\x03").unwrap();
-    let screen = seen(&mut terminal, "recording: energy-trace.data");
-    assert_eq!(child.0.wait().unwrap().code(), Some(21), "{screen}");
-    let (_, after) = screen.rsplit_once(" samples, ").unwrap();
-    assert!(after.contains("\r\x1b[K"), "the line is cleared: {screen:?}");
+/// After the command's end a line says what takes so long, and is erased.
+#[test]
+fn attributing_on_a_terminal() {
+    let place = place();
+    let mut terminal = Terminal::start(place.record("printf unfinished"));
+    let screen = terminal.until("recording: energy-trace.data");
+    assert_eq!(terminal.child.0.wait().unwrap().code(), Some(0), "{screen}");
+    let (before, after) = screen.split_once("attributing").unwrap();
+    assert!(before.contains(&format!("unfinished{}\r", " ".repeat(79))), "{screen:?}");
+    assert!(after.contains("\r\x1b[K"), "the line is erased: {screen:?}");
 }

@@ -6,8 +6,8 @@ use energy_trace_model::ids::{
 };
 use energy_trace_model::recording::record::{
     BackgroundProcess, CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, Frequencies, Header,
-    Jitter, Name, Origin, Process, Quality, Reading, Record, Sample, SampleEvent, Scope, Slice, SourceId,
-    StackNode, StackStatus, Summary, Thread, Unsampled,
+    Jitter, Name, Origin, Process, PublicName, Quality, Reading, Record, Sample, SampleEvent, Scope, Slice,
+    SourceId, StackNode, StackStatus, Summary, Thread, Unsampled,
 };
 use energy_trace_model::units::{KiloHertz, MicroJoules};
 
@@ -115,6 +115,11 @@ pub(crate) fn records() -> Vec<Record> {
         Record::Readings(DomainId::new(0), vec![reading(1_000, 5), reading(9_000, 80)]),
         Record::Name(FrameId::new(1), name),
         Record::Cores(vec![vec![CpuId::new(0), CpuId::new(1)]]),
+        Record::PublicNames(vec![PublicName {
+            module: "torch.nn.modules.conv".into(),
+            name: "Conv2d".into(),
+            public: "torch.nn.Conv2d".into(),
+        }]),
         clock(2_000, 800_000),
         clock(1_000, 3_000_000),
         Record::Unsampled(vec![unseen(5_600, 5_700), unseen(2_100, 2_200)]),

@@ -2,6 +2,7 @@
 //!
 //! Leaves out the sentences (`sentences`) and how sure each single number is (`sampling_error.rs`, flags).
 
+use super::calls::calls_not_named;
 use super::sentences::source_note;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::StackId;
@@ -23,6 +24,7 @@ pub(crate) fn diagnostics(profile: &Profile) -> Vec<Diagnostic> {
         no_energy(profile),
         unsampled(profile),
         few_samples(profile),
+        calls_not_named(profile),
         residual(profile),
         imbalance(profile),
     ];
@@ -53,6 +55,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
             | DomainDiagnostic::LackOfFit { .. }
             | DomainDiagnostic::IdleAboveCounter { .. } => true,
         },
+        Diagnostic::CallsNotNamed { .. } => false,
         Diagnostic::EventsLost(lost) => lost_changes_numbers(lost, profile.run.samples),
         // What the timing of kernels takes is in the program's own joules.
         Diagnostic::KernelCost(_)

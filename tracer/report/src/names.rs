@@ -142,7 +142,8 @@ pub(crate) fn without_brackets(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let (mut depth, mut last) = (0_usize, ' ');
     for (at, c) in name.char_indices() {
-        let open = c == '(' || (c == '<' && !is_python_mark(name.get(at..).unwrap_or_default()));
+        let rest = name.get(at..).unwrap_or_default();
+        let open = (c == '(' && !is_number(rest)) || (c == '<' && !is_python_mark(rest));
         let close = depth > 0 && (c == ')' || (c == '>' && last != '-'));
         last = c;
         if close {
@@ -159,6 +160,11 @@ pub(crate) fn without_brackets(name: &str) -> String {
         }
     }
     out
+}
+
+/// Whether the text begins with the number of a process or thread, by which rows are told apart.
+fn is_number(text: &str) -> bool {
+    text.starts_with("(pid ") || text.starts_with("(tid ")
 }
 
 /// Whether the text begins with one of the marks that CPython puts into qualified names.
@@ -246,6 +252,7 @@ mod tests {
         assert_eq!(shorten("torch.optim.wrap.<locals>.wrapper", 18), "torch…als>.wrapper");
         assert_eq!(shorten("短い名前です", 8), "短…です");
         assert_eq!(shorten("model.forward train.py:51", 20), "model.…d train.py:51");
+        assert!(shorten("python3 a.py --rank 1 (pid 12)", 20).ends_with("1 (pid 12)"));
         assert_eq!(shorten("fits", 4), "fits");
         assert_eq!(shorten("no room", 1), "…");
         assert_eq!((shorten_end("a sentence", 6), shorten_end("短い", 3)), ("a sen…".into(), "短…".into()));

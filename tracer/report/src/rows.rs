@@ -19,7 +19,7 @@ use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::collections::BTreeMap;
 
 /// Stands for a row that a damaged recording lacks.
-pub(crate) static MISSING_ROW: Label = Label { name: String::new(), kind: Kind::Rest };
+pub(crate) static MISSING_ROW: Label = Label { name: String::new(), kind: Kind::Rest, without_name: None };
 
 /// One row: a name and what it spent.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use super::fold::{Cost, Interner, fold};
 use super::functions::MISSING;
-use super::names::{file_name, frame_name, place_name};
+use super::names::{file_name, frame_name, is_nameless, place_name};
 use super::native_frames::{self, NativeFrames};
 use super::rows::{self, rows};
 use super::table_cells::{EnergyScale, seconds};
@@ -207,7 +207,7 @@ fn has_python(profile: &Profile) -> bool {
 fn name_and_place(frame: &Frame) -> String {
     match (frame.kind, file_name(&frame.file), file_name(&frame.module)) {
         (FrameKind::Native | FrameKind::Inlined, "", library)
-            if !library.is_empty() && !frame.name.is_empty() =>
+            if !library.is_empty() && !is_nameless(frame) && frame.name != library =>
         {
             format!("{} {library}", frame_name(frame))
         }

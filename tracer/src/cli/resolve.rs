@@ -4,7 +4,7 @@
 
 use super::common::Common;
 use super::record::RecordArgs;
-use crate::plan::{GpuLevel, RecordPlan, Screen};
+use crate::plan::{GpuLevel, ProgressStyle, RecordPlan, Screen};
 use crate::power::{PowerPlan, SourceChoice};
 use crate::symbolize::Detail;
 use crate::tracee::Target;
@@ -61,7 +61,7 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         duration: args.duration,
         recording: args.output.clone(),
         svg: (!args.no_svg).then(|| args.svg.clone()),
-        screen: screen(common),
+        screen: screen(common, !args.command.is_empty()),
         rootfs: args.rootfs.clone(),
         typed: std::env::args_os().collect(),
     })
@@ -96,13 +96,18 @@ fn power(args: &RecordArgs) -> PowerPlan {
     }
 }
 
-fn screen(common: &Common) -> Screen {
+fn screen(common: &Common, has_command: bool) -> Screen {
     let is_terminal = stderr().is_terminal();
     Screen {
         quiet: common.quiet,
         verbose: common.verbose,
         color: common.color.resolve(is_terminal),
-        progress: is_terminal && !common.quiet,
+        progress: match (common.quiet, is_terminal, has_command) {
+            (true, _, _) => ProgressStyle::Off,
+            (false, false, _) => ProgressStyle::EachMinute,
+            (false, true, true) => ProgressStyle::AfterCommand,
+            (false, true, false) => ProgressStyle::Line,
+        },
         width: terminal_size::terminal_size_of(stderr()).map(|(width, _)| width.0),
     }
 }

@@ -32,23 +32,26 @@ pub struct Finding {
     pub text: String,
     /// What to do about it; where nothing is wrong, nothing.
     pub fix: Option<String>,
+    /// Whether energy is estimated for it: the one thing that whoever records has to know.
+    #[serde(skip)]
+    pub estimates: bool,
 }
 
 impl Finding {
     pub(super) fn unused(area: &'static str, text: impl Into<String>) -> Self {
-        Self { area, level: Level::Unused, text: text.into(), fix: None }
+        Self { area, level: Level::Unused, text: text.into(), fix: None, estimates: false }
     }
 
     pub(super) fn ok(area: &'static str, text: impl Into<String>) -> Self {
-        Self { area, level: Level::Ok, text: text.into(), fix: None }
+        Self { area, level: Level::Ok, text: text.into(), fix: None, estimates: false }
     }
 
     pub(super) fn warn(area: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { area, level: Level::Warn, text: text.into(), fix: Some(fix.into()) }
+        Self { area, level: Level::Warn, text: text.into(), fix: Some(fix.into()), estimates: false }
     }
 
     pub(super) fn fail(area: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { area, level: Level::Fail, text: text.into(), fix: Some(fix.into()) }
+        Self { area, level: Level::Fail, text: text.into(), fix: Some(fix.into()), estimates: false }
     }
 }
 

@@ -126,6 +126,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         unwind_mib: 1,
         verbose: false,
         names: Detail::default(),
+        reader: None,
         gpu: false,
         oldest_kernel: false,
     }) {

@@ -35,12 +35,13 @@ fn describe(sources: &[Source]) -> Vec<Finding> {
     findings.extend(sources.iter().flat_map(unused));
     let measures = |source: &Source| source.quality == Quality::Measured && !source.domains.is_empty();
     if !sources.iter().any(measures) {
-        findings.push(Finding::warn(
+        let finding = Finding::warn(
             "power",
             "no energy counter on this machine: results will be estimates",
             "on a machine of your own: sudo modprobe intel_rapl_msr (Intel, and AMD from Zen); in a virtual machine, ask its host; or give \
              the power model your machine's watts with --model-watts, or replay a meter's log with --power replay:FILE",
-        ));
+        );
+        findings.push(Finding { estimates: true, ..finding });
     }
     findings
 }

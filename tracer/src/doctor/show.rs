@@ -20,47 +20,70 @@ pub fn write_json(out: &mut dyn Write, findings: &[Finding]) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Writes the findings one a line, each fix below what it fixes, and the verdict last. Lines are wrapped at `width` columns, if that is
-/// known.
+/// Writes what the findings come to, then what to do about it, then each of them. Lines are wrapped at `width` columns, and at those of a
+/// file where there is no terminal.
 pub fn write_text(
     out: &mut dyn Write,
     findings: &[Finding],
     color: bool,
     width: Option<u16>,
 ) -> io::Result<()> {
-    let areas = findings.iter().map(|finding| finding.area.len()).max().unwrap_or(0);
-    for Finding { area, level, text, fix } in findings {
-        let indent = MARK + 2 + areas + 2;
-        write!(out, "{}  {area:areas$}  ", mark(*level, color))?;
-        write_wrapped(out, &shown_lines(text), indent, width)?;
-        if let Some(fix) = fix {
-            write!(out, "{:indent$}fix: ", "")?;
-            write_wrapped(out, &shown_lines(fix), indent + 5, width)?;
-        }
+    let width = width.map_or(FILE_WIDTH, usize::from);
+    write_wrapped(out, verdict(findings), 0, width)?;
+    write_fixes(out, findings, color, width)?;
+    if can_record(findings) {
+        writeln!(out, "\nTo record: sudo energy-trace PROGRAM")?;
     }
-    writeln!(out)?;
-    write_wrapped(out, verdict(findings), 0, width)
+    writeln!(out, "\nDetails")?;
+    let areas = findings.iter().map(|finding| finding.area.len()).max().unwrap_or(0);
+    for Finding { area, level, text, .. } in findings {
+        write!(out, "{}  {area:areas$}  ", mark(*level, color))?;
+        write_wrapped(out, &shown_lines(text), MARK + 2 + areas + 2, width)?;
+    }
+    Ok(())
 }
 
-/// What the findings come to.
+/// What is wrong, the worst first, each with its fix.
+fn write_fixes(out: &mut dyn Write, findings: &[Finding], color: bool, width: usize) -> io::Result<()> {
+    let mut wrong: Vec<&Finding> = findings.iter().filter(|finding| finding.level >= Level::Warn).collect();
+    wrong.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    if !wrong.is_empty() {
+        writeln!(out, "\nWhat to do")?;
+    }
+    for Finding { area, level, text, fix, .. } in wrong {
+        write!(out, "{}  ", mark(*level, color))?;
+        write_wrapped(out, &format!("{area}: {}", shown_lines(text)), MARK + 2, width)?;
+        if let Some(fix) = fix.as_ref().filter(|fix| !fix.is_empty()) {
+            write!(out, "{:1$}fix: ", "", MARK + 2)?;
+            write_wrapped(out, &shown_lines(fix), MARK + 2 + 5, width)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the findings come to, in one sentence.
 fn verdict(findings: &[Finding]) -> &'static str {
     let worst = findings.iter().map(|finding| finding.level).max();
-    match worst {
-        Some(Level::Fail) => {
-            "This machine cannot record yet. Fix the items marked `fail` and run doctor again."
+    let estimates = findings.iter().any(|finding| finding.estimates);
+    match (worst, estimates) {
+        (Some(Level::Fail), _) => {
+            "This machine cannot record yet. Fix what is marked `fail` and run doctor again."
         }
-        Some(Level::Warn) => {
-            "This machine can record, with the limits marked `warn`: sudo energy-trace -- PROGRAM"
+        (_, true) => "This machine can record; energy would be ESTIMATED: it has no energy counter.",
+        (Some(Level::Warn), false) => {
+            "This machine can record, and measures energy, with the limits marked `warn`."
         }
-        _ => "This machine can record: sudo energy-trace -- PROGRAM",
+        _ => "This machine can record, and measures energy.",
     }
 }
 
-/// Writes a text that begins at column `indent`; further lines begin there too. Without a width, and where too little is left of it, the
-/// text is one line.
-fn write_wrapped(out: &mut dyn Write, text: &str, indent: usize, width: Option<u16>) -> io::Result<()> {
-    let room = width.map(|width| usize::from(width).saturating_sub(indent)).filter(|&room| room >= NARROWEST);
-    let Some(room) = room else { return writeln!(out, "{text}") };
+/// Writes a text that begins at column `indent`; further lines begin there too. Where too little is left of the width, the text is one
+/// line.
+fn write_wrapped(out: &mut dyn Write, text: &str, indent: usize, width: usize) -> io::Result<()> {
+    let room = width.saturating_sub(indent);
+    if room < NARROWEST {
+        return writeln!(out, "{text}");
+    }
     let mut used = 0;
     for word in text.split(' ') {
         let length = word.chars().count();
@@ -75,6 +98,8 @@ fn write_wrapped(out: &mut dyn Write, text: &str, indent: usize, width: Option<u
     writeln!(out)
 }
 
+/// Columns of what is written to a file.
+const FILE_WIDTH: usize = 160;
 /// Columns of a mark.
 const MARK: usize = 4;
 /// Text is not wrapped into less than this.
@@ -99,15 +124,35 @@ mod tests {
         vec![Finding::ok("kernel", "Linux 6.1"), Finding::fail("btf", "missing", "another kernel")]
     }
 
-    /// Each fix stands below its finding, and one failure decides the verdict.
-    #[test]
-    fn text() {
+    fn text(findings: &[Finding], width: Option<u16>) -> String {
         let mut out = Vec::new();
-        write_text(&mut out, &findings(), false, None).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("fail  btf     missing\n              fix: another kernel\n"), "{text}");
-        assert!(text.contains("cannot record yet"), "{text}");
-        assert!(!text.contains('\x1b'));
+        write_text(&mut out, findings, false, width).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// The sentence that matters comes first, then each fix below what it fixes, then all that was looked at.
+    #[test]
+    fn the_answer_comes_first() {
+        let said = text(&findings(), None);
+        assert!(said.starts_with("This machine cannot record yet"), "{said}");
+        assert!(
+            said.contains(
+                "fail  btf: missing\n      fix: another kernel\n\nDetails\nok    kernel  Linux 6.1\n"
+            ),
+            "{said}"
+        );
+        assert!(said.ends_with("fail  btf     missing\n") && !said.contains('\x1b'), "{said}");
+    }
+
+    /// Whether energy is measured or estimated is part of that sentence.
+    #[test]
+    fn estimates_are_announced() {
+        let first = |findings: &[Finding]| text(findings, Some(80)).lines().next().unwrap().to_owned();
+        let no_counter = Finding { estimates: true, ..Finding::warn("power", "no counter", "buy one") };
+        let fine = Finding::ok("kernel", "Linux 6.1");
+        assert!(first(&[fine.clone(), no_counter]).contains("ESTIMATED"));
+        assert!(first(&[fine.clone(), Finding::warn("tracefs", "closed", "open it")]).contains("`warn`"));
+        assert_eq!(first(&[fine]), "This machine can record, and measures energy.");
     }
 
     /// Programs read the verdict and the level as words.
@@ -120,21 +165,17 @@ mod tests {
         assert_eq!(json["findings"][1]["level"], "fail");
     }
 
-    /// Long lines go on below their first word on a terminal, and stay whole in a pipe.
+    /// Long lines go on below their first word, on a terminal and in a file.
     #[test]
     fn wrapping() {
-        let findings = [Finding::unused("power", "one two three four five six seven")];
-        let shown = |width| {
-            let mut out = Vec::new();
-            write_text(&mut out, &findings, false, width).unwrap();
-            String::from_utf8(out).unwrap()
-        };
+        let long = "one two three four five six seven ".repeat(9);
+        let findings = [Finding::unused("power", long.trim()), Finding::warn("x", long.trim(), long.trim())];
+        for width in [Some(35), Some(80), Some(120), None] {
+            let said = text(&findings, width);
+            let most = usize::from(width.unwrap_or(160));
+            assert_eq!(said.lines().find(|line| line.len() > most), None, "{said}");
+        }
         let first = "-     power  one two three four";
-        assert!(
-            shown(Some(35)).starts_with(&format!("{first}\n             five six seven\n")),
-            "{}",
-            shown(Some(35))
-        );
-        assert!(shown(None).starts_with(&format!("{first} five six seven\n")));
+        assert!(text(&findings, Some(35)).contains(&format!("{first}\n             five six seven")));
     }
 }

@@ -118,6 +118,11 @@ pub struct Roots {
 }
 
 impl Roots {
+    /// This program's own, and all that were met.
+    pub fn all(&self) -> Vec<Root> {
+        std::iter::once(Root::default()).chain(self.met.values().cloned()).collect()
+    }
+
     /// The root of a process; this program's own where it has ended.
     pub fn of(&mut self, pid: Pid) -> Root {
         if self.own.is_none() {

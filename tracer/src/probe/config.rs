@@ -6,6 +6,7 @@ use super::sampling::event::EventChoice;
 use crate::symbolize;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::{CopyOutcome, LossReason, RecordingDiagnostic, Unwinding};
+use nix::unistd::{Gid, Uid};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -30,6 +31,8 @@ pub struct TraceConfig {
     pub verbose: bool,
     /// How much is looked up of native frames.
     pub names: symbolize::Detail,
+    /// Whose rights files of packages are opened with; `None`: this process's.
+    pub reader: Option<(Uid, Gid)>,
     /// Trace launches on GPUs.
     pub gpu: bool,
     /// Use only what the oldest kernel has that the probes run on: for tests on newer ones.

@@ -19,7 +19,7 @@ use super::sampling::sampler::{Sampler, Started};
 use super::sampling::watch::Watch;
 use super::stacks::builder::StackBuilder;
 use super::stacks::interner::Interner;
-use super::stacks::naming::send_names;
+use super::stacks::naming::{send_names, send_public_names};
 use super::tables::files::Files;
 use crate::allocator::{return_large_blocks, trim};
 use crate::resolver::Resolver;
@@ -263,6 +263,7 @@ impl Tracer {
                 self.diagnostics.extend(collector.stacks.out.diagnostics());
                 self.diagnostics.extend(closed_files(collector.stacks.libraries.closed));
                 send_names(&collector.stacks, self.config.names);
+                send_public_names(&collector.stacks, self.config.reader);
                 let failures = self.resolver.as_ref().map(Resolver::failures).unwrap_or_default();
                 self.diagnostics.extend(files_not_read(&failures));
             }

@@ -4,6 +4,7 @@
 
 use super::client::{ResolveError, Worker};
 use super::question::{Histories, NameFacts, PlainRule, Question, RowsHead, full_rule};
+use crate::symbolize::python_module::ModuleFacts;
 use crate::symbolize::{Detail, Place, Proof};
 use crate::unwind::cfi::Rows;
 use crate::unwind::elf::ElfFacts;
@@ -101,6 +102,14 @@ impl Worker {
         wanted: &[u64],
     ) -> Result<Vec<(u64, String)>, ResolveError> {
         self.ask(label, &Question::PerfMap { wanted: wanted.to_vec() }, &[file], NAMES)
+    }
+
+    /// What modules of Python say of names, in the files' order.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn python_modules(&self, label: &str, files: &[&File]) -> Result<Vec<ModuleFacts>, ResolveError> {
+        self.ask(label, &Question::PythonModules, files, RULE)
     }
 
     /// The histories that a jitdump has for these addresses, which are sorted.

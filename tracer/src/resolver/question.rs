@@ -52,6 +52,8 @@ pub enum Question {
         /// Addresses (AVMA).
         wanted: Vec<u64>,
     },
+    /// What do these modules of Python say of names? `Vec<ModuleFacts>`, in the files' order.
+    PythonModules,
     /// The histories that this jitdump has for these addresses, which are sorted. `Histories`.
     JitDump {
         /// Addresses (AVMA).

@@ -16,7 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// Files that one message may bring.
-pub const MOST_FILES: usize = 8;
+pub const MOST_FILES: usize = 32;
 /// Bytes of a message's head: its length and the number of files.
 const HEAD: usize = 8;
 

@@ -2,6 +2,7 @@
 
 use super::control::Control;
 use super::error::SessionError;
+use super::progress::Progress;
 use super::stage::{Stage, Stop};
 use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
@@ -21,9 +22,13 @@ pub(super) async fn finish(
     finisher: &Finisher,
     mut stage: Stage,
     stop: Stop,
+    mut progress: Progress,
 ) -> Result<u8, SessionError> {
+    if !control.command_is_running() {
+        progress.attributing(&stage.tracer.live());
+    }
     let kernels = std::mem::take(&mut stage.kernels);
-    let finished = finish_all(plan, &mut control, finisher, stage, stop, &kernels.found).await;
+    let finished = finish_all(plan, &mut control, finisher, stage, stop, &kernels.found, &mut progress).await;
     if control.command_is_running() {
         kernels.leave();
     }
@@ -37,6 +42,7 @@ async fn finish_all(
     stage: Stage,
     stop: Stop,
     launches: &[LaunchDiagnostic],
+    progress: &mut Progress,
 ) -> Result<u8, SessionError> {
     let stopped = stop_stages(stage, stop, control.status(), launches);
     if let Err(error) = control.finish(stopped).await? {
@@ -48,6 +54,7 @@ async fn finish_all(
     }
     control.finish(finisher.finish()).await??;
     control.wait().await?;
+    progress.end();
     if !plan.screen.quiet {
         control.finish(finisher.show()).await??;
     }

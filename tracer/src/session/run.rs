@@ -17,9 +17,6 @@ use energy_trace_model::recording::file::RecordingWriter;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// Time between two drawings of the progress line.
-const PROGRESS_PERIOD: Duration = Duration::from_millis(500);
-
 /// Records as planned. Returns the exit status to end with: the command's own, or 128 + the signal that ended energy-trace.
 pub fn run(plan: &RecordPlan) -> Result<u8, SessionError> {
     let system = |doing| move |source| SessionError::System { doing, source };
@@ -48,10 +45,9 @@ async fn record(plan: &RecordPlan, mut control: Control, roles: Roles) -> Result
     let file = control.set_up(roles.finisher.prepare()).await??;
     let writer = RecordingWriter::over(file, &plan.recording)?;
     let mut stage = start(plan, &mut control, &roles, writer).await?;
-    let mut progress = Progress::new(plan.screen.progress);
+    let mut progress = Progress::new(plan.screen.progress, plan.screen.width);
     let stop = watch(plan, &mut control, &mut stage, &mut progress).await?;
-    progress.clear();
-    finish(plan, control, &roles.finisher, stage, stop).await
+    finish(plan, control, &roles.finisher, stage, stop, progress).await
 }
 
 /// Waits until the recording has to stop, drawing progress meanwhile.
@@ -64,7 +60,8 @@ async fn watch(
     let began = Instant::now();
     let gone = stage.exit_condition.met();
     tokio::pin!(gone);
-    let mut tick = tokio::time::interval(PROGRESS_PERIOD);
+    let period = progress.period();
+    let mut tick = tokio::time::interval(period.unwrap_or(Duration::from_mins(1)));
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
@@ -76,7 +73,7 @@ async fn watch(
             () = &mut gone => return Ok(Stop::Requested),
             () = time_is_up(began, plan.duration) => return Ok(Stop::Requested),
             ended = &mut stage.writer => return Ok(Stop::WriterEnded(ended.unwrap_or(Ok(())))),
-            _ = tick.tick(), if plan.screen.progress => {
+            _ = tick.tick(), if period.is_some() => {
                 progress.draw(began.elapsed(), &stage.tracer.live(), stage.power.watts());
             }
         }

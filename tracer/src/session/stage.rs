@@ -110,6 +110,7 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         unwind_mib: plan.unwind_mib,
         verbose: plan.screen.verbose,
         names: plan.names,
+        reader: plan.owner.as_ref().map(|user| (user.uid, user.gid)),
         gpu: plan.gpu.traces_launches()
             && power.domains().iter().any(|domain| domain.class == DomainClass::Gpu),
         oldest_kernel: plan.oldest_kernel,

@@ -55,7 +55,7 @@ const WORLD: [&str; 13] = [
 ];
 
 /// What parses files that targets and other users can write.
-const PARSERS: [&str; 10] = [
+const PARSERS: [&str; 11] = [
     "ElfFacts::read",
     "DebugSections::read",
     "UnwindFile::open",
@@ -66,6 +66,7 @@ const PARSERS: [&str; 10] = [
     "symbolize::name_places",
     "perf_map::read_map",
     "jitdump::read_dump",
+    "python_module::read_module",
 ];
 /// The parsers' own rooms, and the processes without rights that call them: the resolver's worker, and the finisher's child that foresees.
 const WITHOUT_RIGHTS: [&str; 4] = [

@@ -52,6 +52,15 @@ pub enum Diagnostic {
         /// How many.
         samples: u64,
     },
+    /// Packages that were entered and do not say by which call, or have no public names.
+    CallsNotNamed {
+        /// Time in calls of packages that no frame names.
+        not_named: Vec<(String, u64)>,
+        /// Time in calls of packages without public names.
+        not_public: Vec<(String, u64)>,
+        /// Of how much.
+        of_ns: u64,
+    },
     /// Energy of windows in which nobody ran is left over: the idle baseline does not fit.
     ResidualLarge(Vec<(String, MicroJoules)>),
     /// Sums that should be equal are not: an error in energy-trace.
@@ -216,6 +225,7 @@ impl Diagnostic {
             Self::NoEnergySource => "no-energy-source",
             Self::UnsampledTime { .. } => "unsampled-time",
             Self::FewSamples { .. } => "few-samples",
+            Self::CallsNotNamed { .. } => "calls-not-named",
             Self::ResidualLarge(_) => "residual-large",
             Self::LedgerImbalance(_) => "ledger-imbalance",
         }

@@ -7,11 +7,11 @@ use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
     Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, KernelTier, LaunchStacks,
-    Launches, Name, Process, Record, Sample, Slice, StackNode, Thread, Unsampled, Wait, Wake,
+    Launches, Name, Process, PublicName, Record, Sample, Slice, StackNode, Thread, Unsampled, Wait, Wake,
 };
 use super::tables::Recording;
 use crate::clock::KtimeNs;
-use crate::ids::{DomainId, FrameId, StackId, ThreadKey};
+use crate::ids::{CpuId, DomainId, FrameId, StackId, ThreadKey};
 use thiserror::Error;
 
 /// Why a record cannot belong to this recording.
@@ -97,10 +97,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::Samples(samples) => add_samples(to, samples),
         Record::GpuMeter(domain, meter) => add_meter(to, domain, meter),
         Record::GpuUses(domain, uses) => add_uses(to, domain, uses),
-        Record::Cores(cores) => {
-            to.cores = cores;
-            Ok(())
-        }
+        Record::Cores(cores) => add_cores(to, cores),
         Record::Frequencies(read) => add_frequencies(to, &read),
         Record::Slept(at) => add_sleep(to, at),
         Record::Name(id, name) => add_name(&mut to.frames, id, name),
@@ -120,10 +117,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             place(&mut to.background, "background process", process.key.get(), process)
         }
         Record::Unsampled(stretches) => add_unseen(to, stretches),
-        Record::PublicNames(names) => {
-            to.public_names.extend(names);
-            Ok(())
-        }
+        Record::PublicNames(names) => add_public_names(to, names),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -164,6 +158,16 @@ fn add_meter(to: &mut Recording, domain: DomainId, meter: GpuMeter) -> Result<()
 fn add_uses(to: &mut Recording, domain: DomainId, uses: Vec<GpuUse>) -> Result<(), Nonsense> {
     defined(&to.domains, "domain", domain.get())?;
     to.gpu_facts.uses.entry(domain).or_default().extend(uses);
+    Ok(())
+}
+
+fn add_cores(to: &mut Recording, cores: Vec<Vec<CpuId>>) -> Result<(), Nonsense> {
+    to.cores = cores;
+    Ok(())
+}
+
+fn add_public_names(to: &mut Recording, names: Vec<PublicName>) -> Result<(), Nonsense> {
+    to.public_names.extend(names);
     Ok(())
 }
 

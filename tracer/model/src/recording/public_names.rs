@@ -26,9 +26,10 @@ impl PublicNames {
         self.0.get(module)?.get(name).map(String::as_str)
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Whether there is any of this package.
+    pub fn has_package(&self, package: &str) -> bool {
+        let from = self.0.range(package.to_owned()..).next();
+        from.is_some_and(|(module, _)| module.split('.').next() == Some(package))
     }
 }
 

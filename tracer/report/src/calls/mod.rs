@@ -2,7 +2,7 @@
 //!
 //! * `owner`: whose code a frame is; `naming`, `builtins`: the public name of what it does.
 //! * `path`: the entries of a stack; `rest`: what a stack without any is.
-//! * `table`: all of it for a profile.
+//! * `table`: all of it for a profile; `warning`: packages whose calls have no names.
 //!
 //! Leaves out rows and their energy (`call_rows.rs`).
 
@@ -12,6 +12,8 @@ pub(crate) mod owner;
 mod path;
 mod rest;
 mod table;
+mod warning;
 
 pub use table::Kind;
 pub(crate) use table::{CallTable, Label, Step};
+pub(crate) use warning::calls_not_named;

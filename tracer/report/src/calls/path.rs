@@ -39,6 +39,8 @@ pub(super) enum Entry<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Step<'a> {
     pub(super) entry: Entry<'a>,
+    /// The package that was entered.
+    package: &'a str,
     /// The program's frame that called; `None` where a package did, or nobody is known.
     pub(super) caller: Option<FrameId>,
 }
@@ -156,7 +158,7 @@ impl<'a> Walk<'a> {
             Importing::Package => return,
             Importing::Searching(caller) => {
                 if code.is_module {
-                    self.steps.push(Step { entry: Entry::Import(package), caller });
+                    self.steps.push(Step { entry: Entry::Import(package), package, caller });
                     self.importing = Importing::Package;
                     self.entering = None;
                 }
@@ -176,7 +178,7 @@ impl<'a> Walk<'a> {
         // What packages call of each other is a call where it is public.
         let counts = |entering: &Entering<'_>| code.is_public || !entering.by.is_package();
         if let (Some(entering), Some(name)) = (self.entering.filter(counts), code.name) {
-            self.steps.push(Step { entry: Entry::Call(name), caller: entering.by.frame() });
+            self.steps.push(Step { entry: Entry::Call(name), package, caller: entering.by.frame() });
             self.entering = None;
         }
     }
@@ -192,10 +194,21 @@ impl<'a> Walk<'a> {
         self.caller = Caller::Package(package);
     }
 
+    /// A package that runs code of its caller's, as `joblib` does for `sklearn`, only hands it on: what runs is its caller's call.
+    fn hand_back(&mut self) {
+        let Some(entering) = self.entering.filter(|entering| entering.by.is_package()) else { return };
+        let by_program = self.steps.iter().rposition(|step| step.caller.is_some()).unwrap_or(0);
+        let own = self.steps.iter().rposition(|step| step.package == entering.package);
+        if let Some(own) = own.filter(|own| *own >= by_program) {
+            self.steps.truncate(own + 1);
+        }
+    }
+
     fn end(mut self) -> Walked<'a> {
         let unnamed = self.entering.filter(|entering| !entering.by.is_package());
+        self.hand_back();
         if let Some(Entering { package, by }) = unnamed {
-            self.steps.push(Step { entry: Entry::NotNamed(package), caller: by.frame() });
+            self.steps.push(Step { entry: Entry::NotNamed(package), package, caller: by.frame() });
         }
         let in_import = matches!(self.importing, Importing::Searching(Some(_)));
         let in_program = matches!(self.caller, Caller::Program(_)) || self.program.is_some();
@@ -275,6 +288,15 @@ mod tests {
         let around = [program(), private("torch"), program()];
         assert_eq!(entries(&around), []);
         assert!(walk(&around).in_program);
+    }
+
+    /// What a package does for its caller's own functions is its caller's call.
+    #[test]
+    fn packages_that_hand_on() {
+        let stack = [program(), call("sklearn", 1), call("joblib", 2), private("sklearn")];
+        assert_eq!(entries(&stack), [(Entry::Call(1), Some(0))]);
+        let inside = [program(), call("sklearn", 1), program(), call("joblib", 2), private("sklearn")];
+        assert_eq!(entries(&inside), [(Entry::Call(1), Some(0)), (Entry::Call(2), Some(2))]);
     }
 
     /// A package that was entered and names no call is said; where another package entered it, the call is that one's.

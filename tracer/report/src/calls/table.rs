@@ -46,6 +46,8 @@ impl Kind {
 pub(crate) struct Label {
     pub(crate) name: String,
     pub(crate) kind: Kind,
+    /// The package whose call it is, where users do not know the name.
+    pub(crate) without_name: Option<String>,
 }
 
 /// One entry of a stack: the number of its label, and the program's frame that made it.
@@ -81,7 +83,7 @@ impl<'a> CallTable<'a> {
     pub(crate) fn steps(&mut self, row: &ProfileRow, steps: &mut Vec<Step>) {
         steps.clear();
         let Some(stack) = row.stack else {
-            let label = Label { name: UNSAMPLED.to_owned(), kind: Kind::Rest };
+            let label = Label { name: UNSAMPLED.to_owned(), kind: Kind::Rest, without_name: None };
             return steps.push(Step { label: self.labels.number(label), caller: None });
         };
         let walked = self.walked(stack);
@@ -91,7 +93,7 @@ impl<'a> CallTable<'a> {
         }
         if steps.is_empty() {
             let name = self.rest(&walked, row, stack).label();
-            let label = Label { name, kind: Kind::Rest };
+            let label = Label { name, kind: Kind::Rest, without_name: None };
             steps.push(Step { label: self.labels.number(label), caller: None });
         }
     }
@@ -109,13 +111,19 @@ impl<'a> CallTable<'a> {
 
     fn label(&self, entry: Entry<'_>) -> Label {
         match entry {
-            Entry::Call(name) => {
-                let name = self.names.get(name).map(|call| call.name.clone());
-                Label { name: name.unwrap_or_default(), kind: Kind::Call }
+            Entry::Call(number) => {
+                let call = self.names.get(number);
+                let name = call.map(|call| call.name.clone()).unwrap_or_default();
+                let real = call.is_some_and(|call| !call.is_public);
+                let package = name.split('.').next().filter(|_| real).map(str::to_owned);
+                Label { name, kind: Kind::Call, without_name: package }
             }
-            Entry::Import(package) => Label { name: format!("import {package}"), kind: Kind::Import },
+            Entry::Import(package) => {
+                Label { name: format!("import {package}"), kind: Kind::Import, without_name: None }
+            }
             Entry::NotNamed(package) => {
-                Label { name: format!("[not named: {package}]"), kind: Kind::NotNamed }
+                let name = format!("[not named: {package}]");
+                Label { name, kind: Kind::NotNamed, without_name: Some(package.to_owned()) }
             }
         }
     }

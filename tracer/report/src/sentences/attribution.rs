@@ -36,6 +36,9 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::FewSamples { samples } => {
             format!("only {samples} samples: shares of functions are rough; record for longer or raise `-F`")
         }
+        Diagnostic::CallsNotNamed { not_named, not_public, of_ns } => {
+            calls_not_named(not_named, not_public, *of_ns)
+        }
         Diagnostic::ResidualLarge(domains) => {
             let domains: Vec<String> =
                 domains.iter().map(|(domain, residual)| format!("{domain} {residual}")).collect();
@@ -47,6 +50,28 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         }
         Diagnostic::LedgerImbalance(broken) => imbalance(broken),
     }
+}
+
+fn calls_not_named(not_named: &[(String, u64)], not_public: &[(String, u64)], of_ns: u64) -> String {
+    let list = |packages: &[(String, u64)]| {
+        let share = |(package, ns): &(String, u64)| format!("{package} {}", percent_of(*ns, of_ns));
+        packages.iter().map(share).collect::<Vec<_>>().join(", ")
+    };
+    let mut parts = Vec::new();
+    if !not_named.is_empty() {
+        let which = list(not_named);
+        parts.push(format!(
+            "calls of these packages have no name, their machine code has no symbols ({which} of the time)"
+        ));
+    }
+    if !not_public.is_empty() {
+        let which = list(not_public);
+        parts.push(format!(
+            "calls of these packages have the names of their modules, as no public names were found when the recording was closed \
+             ({which} of the time)"
+        ));
+    }
+    parts.join("; ")
 }
 
 const NO_ENERGY_SOURCE: &str =

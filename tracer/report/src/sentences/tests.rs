@@ -110,6 +110,11 @@ fn of_the_whole() -> Vec<Diagnostic> {
         Diagnostic::NoEnergySource,
         Diagnostic::UnsampledTime { unsampled_ns: 1, of_ns: 2 },
         Diagnostic::FewSamples { samples: 3 },
+        Diagnostic::CallsNotNamed {
+            not_named: vec![("numpy".to_owned(), 5)],
+            not_public: vec![("torch".to_owned(), 50)],
+            of_ns: 100,
+        },
         Diagnostic::ResidualLarge(vec![(word(), uj)]),
         Diagnostic::LedgerImbalance(vec![(Imbalance::Domain(word()), uj), (Imbalance::Stacks("gpu"), uj)]),
     ]

@@ -52,6 +52,11 @@ impl Interner {
         }
     }
 
+    /// All frames, in no order.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = &Frame> {
+        self.frames.keys()
+    }
+
     pub(crate) fn frame(&mut self, frame: Frame) -> FrameId {
         if let Some(&id) = self.frames.get(&frame) {
             return id;

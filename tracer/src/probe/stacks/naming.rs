@@ -3,9 +3,10 @@
 //! Leaves out finding them (`naming/`).
 
 use super::builder::StackBuilder;
-use crate::naming::name_frames;
+use crate::naming::{find_public_names, name_frames};
 use crate::symbolize::Detail;
 use energy_trace_model::recording::record::{Library, Name, Record};
+use nix::unistd::{Gid, Uid};
 
 /// Finds the names of frames without one, and sends them.
 pub(crate) fn send_names(stacks: &StackBuilder, detail: Detail) {
@@ -27,5 +28,14 @@ pub(crate) fn send_names(stacks: &StackBuilder, detail: Detail) {
         for (at, name) in names.later {
             out.send(Record::Renamed(names.frame, at, of(name)));
         }
+    }
+}
+
+/// Finds what users call functions of packages, and sends it; their files are opened with the rights of `reader`.
+pub(crate) fn send_public_names(stacks: &StackBuilder, reader: Option<(Uid, Gid)>) {
+    let roots = stacks.libraries.roots.all();
+    let names = find_public_names(stacks.out.frames(), &roots, reader, &stacks.worker);
+    if !names.is_empty() {
+        stacks.out.send(Record::PublicNames(names));
     }
 }
