@@ -345,6 +345,31 @@ fn programs_are_apart() {
     assert!(has(&of(&two, None), "cc1 (") && has(&of(&two, None), "python3 ("));
 }
 
+/// The script that is added takes the place of functions of inferno's, and uses others: all of them are there.
+#[test]
+fn scripts_fit_together() {
+    let svg = svg(&estimated_training(), &FlameOptions::default());
+    let (theirs, ours) = svg.split_once("</script>").unwrap();
+    for replaced in ["g_to_text(", "g_to_func(", "update_text_for_elements(", "search(", "reset_search("] {
+        let function = format!("\nfunction {replaced}");
+        assert!(theirs.contains(&function) && ours.contains(&function), "{replaced}");
+    }
+    for used in [
+        "function find_child(",
+        "function format_percent(",
+        "function get_params(",
+        "function parse_params(",
+        "var xpad",
+        "var fontsize",
+    ] {
+        assert!(theirs.contains(used), "{used}");
+    }
+    let variables = theirs.split_once("var details").unwrap().1.split_once(';').unwrap().0;
+    for used in ["searchbtn", "unzoombtn", "matchedtxt", "svg", "searching", "frames", "known_font_width"] {
+        assert!(variables.contains(used), "{used} in {variables}");
+    }
+}
+
 /// Names stand in rectangles as far as they fit, and are whole in tooltips.
 #[test]
 fn long_names_are_short() {

@@ -3,7 +3,6 @@
 //! Leaves out where it stands (`flame_page.rs`).
 
 use super::folded::Folded;
-use super::names::shorten;
 use super::rest::{Rest, Sums};
 use super::shown::shown;
 use super::{DomainChoice, run};
@@ -12,8 +11,8 @@ use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeSet;
 
-/// Characters of the command that the title has room for.
-const COMMAND_ROOM: usize = 90;
+/// Characters of the command that are kept, of which the window shows those that it has room for.
+const MOST_OF_COMMAND: usize = 1_000;
 
 /// The words of a header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +51,9 @@ fn title(profile: &Profile, folded: &Folded<'_>, domain: DomainChoice) -> String
     #[expect(clippy::cast_precision_loss, reason = "for showing")]
     let seconds = profile.run.duration_ns() as f64 / 1e9;
     let note = folded.note().map(|_| ", parts below zero left out").unwrap_or_default();
-    let command = shorten(&shown(&profile.run.header.command.join(" ")), COMMAND_ROOM);
+    let command = profile.run.header.command.join(" ");
+    let words: String = command.chars().take(MOST_OF_COMMAND).collect();
+    let command = shown(&words.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned();
     let command = if command.is_empty() { command } else { format!(": {command}") };
     format!("{} in {seconds:.1} s ({}, {quality}{note}){command}", folded.drawn(), classes(profile, domain))
 }

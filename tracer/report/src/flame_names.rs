@@ -10,10 +10,11 @@ use energy_trace_model::recording::record::FrameKind;
 /// Fewer characters say nothing.
 const FEWEST: usize = 3;
 
-/// A name without arguments: of functions, of templates.
+/// A name without arguments: of functions, of templates; of Python, without the word for what is inside a function.
 pub(crate) fn short(kind: LabelKind, name: &str) -> String {
     match kind {
         LabelKind::Frame(FrameKind::Native | FrameKind::Inlined | FrameKind::Gpu) => without_brackets(name),
+        LabelKind::Frame(FrameKind::Python) => name.replace(".<locals>", ""),
         _ => name.to_owned(),
     }
 }
@@ -70,6 +71,8 @@ mod tests {
             "",
         ];
         assert_eq!(rooms.map(python), names);
+        let inner = fitting(LabelKind::Frame(FrameKind::Python), "m.is_prime.<locals>.<genexpr>", 20);
+        assert_eq!(inner, "m.is_prime.<genexpr>");
         let native = |room| {
             fitting(LabelKind::Frame(FrameKind::Native), "at::native::conv<float>(at::Tensor const&)", room)
         };

@@ -29,8 +29,10 @@ const HEADER: usize = 84;
 /// Baselines of its four lines.
 const LINES: [usize; 4] = [20, 38, 56, 75];
 
+/// Characters of a line above the frames that fit beside the buttons, before the script fits them into the window.
+const HEADLINE: usize = 128;
 /// What the details say until there are any.
-const HINT: &str = "Point at a frame for its joules, click it to zoom in, search with Ctrl-F.";
+const HINT: &str = "Point at a frame for its joules; click: zoom; Ctrl-F: search";
 
 const STYLE: &str = include_str!("../data/flame.css");
 const SCRIPT: &str = include_str!("../data/flame.js");
@@ -266,7 +268,7 @@ impl<W: Write> Copy<'_, W> {
     fn fitted(&mut self, id: &str, line: usize, text: &str) -> Result<(), ReportError> {
         self.write(Event::Start(BytesStart::new("g").with_attributes([("class", "fitted")])))?;
         self.element("title", &[], text)?;
-        self.text(id, MARGIN, line, &[], text)?;
+        self.text(id, MARGIN, line, &[], &cut(text, HEADLINE))?;
         self.write(Event::End(BytesEnd::new("g")))
     }
 
@@ -319,6 +321,14 @@ impl<W: Write> Copy<'_, W> {
     }
 }
 
+/// As much of a text as so many characters hold.
+fn cut(text: &str, room: usize) -> String {
+    match text.char_indices().nth(room) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(room - 1).chain(['…']).collect(),
+    }
+}
+
 fn unknown(what: &str) -> ReportError {
     ReportError::Svg(format!("{what} is not where it should be"))
 }
@@ -348,8 +358,12 @@ mod tests {
 
     /// What becomes of some rectangles, in a picture of inferno's shape.
     fn rewritten(lines: &[Line<'_>], groups: &str) -> Result<String, super::ReportError> {
+        rewritten_under(lines, groups, "5 J")
+    }
+
+    fn rewritten_under(lines: &[Line<'_>], groups: &str, title: &str) -> Result<String, super::ReportError> {
         let weights = lines.iter().map(|line| (line.energy.as_uj().unsigned_abs(), 0, line.timed));
-        let header = Header { whole: "program", title: "5 J".to_owned(), ..Header::default() };
+        let header = Header { whole: "program", title: title.to_owned(), ..Header::default() };
         let page = Page { lines, axis: Axis::new(weights, 1, ""), header, flip: false };
         let svg = format!(
             "<svg height=\"200\" viewBox=\"0 0 1200 200\"><style>old</style><script>code</script><text id=\"title\">old</text>\
@@ -387,6 +401,16 @@ mod tests {
             !svg.contains(">old<") && !svg.contains("fill=\"red\"") && !svg.contains("native</text>"),
             "{svg}"
         );
+    }
+
+    /// A long command is cut in the picture, and whole in its tooltip.
+    #[test]
+    fn long_headlines_are_cut() {
+        let whole = "ä".repeat(200);
+        let svg = rewritten_under(&[line(&["f"], 5)], &group(0, 5, 52), &whole).unwrap();
+        assert!(svg.contains(&format!("<title>{whole}</title>")), "{svg}");
+        assert!(svg.contains(&format!(">{}…</text>", "ä".repeat(127))), "{svg}");
+        assert_eq!(super::cut("äöü", 3), "äöü");
     }
 
     /// A picture of another shape is an error, not a wrong name.
