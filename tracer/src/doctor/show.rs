@@ -32,7 +32,8 @@ pub fn write_text(
     write_wrapped(out, verdict(findings), 0, width)?;
     write_fixes(out, findings, color, width)?;
     if can_record(findings) {
-        writeln!(out, "\nTo record: sudo energy-trace PROGRAM")?;
+        writeln!(out)?;
+        write_wrapped(out, "To record: sudo energy-trace PROGRAM", 0, width)?;
     }
     writeln!(out, "\nDetails")?;
     let areas = findings.iter().map(|finding| finding.area.len()).max().unwrap_or(0);
