@@ -108,7 +108,9 @@ fn nothing_to_inject_into_and_nothing_to_inject() {
     let _from_before = std::fs::remove_file(&alone);
     std::fs::hard_link(env!("CARGO_BIN_EXE_energy-trace"), &alone).unwrap();
     let mut command = Command::new(&alone);
-    command.args(["record", "-v", "--no-svg", "--as-root", "--power", "nvml", "--gpu", "kernel", "-o"]).arg(&data);
+    command
+        .args(["record", "-v", "--no-svg", "--as-root", "--power", "nvml", "--gpu", "kernel", "-o"])
+        .arg(&data);
     command.arg("--").arg(gpu.workload("gpu_mix", &[]).unwrap()).arg("3");
     let done = Guard::spawn(gpu.env(&mut command)).unwrap().finish(LIMIT).unwrap();
     std::fs::remove_file(&alone).unwrap();
