@@ -166,13 +166,20 @@ impl Problem {
         (0..self.len()).map(cost).sum()
     }
 
+    /// What each window is expected to hold by the parts of its stretch (`over_time`); `None` where no stretch has it.
+    pub(super) fn predicted(&self, over_time: &[(usize, Vec<f64>)]) -> impl Iterator<Item = Option<f64>> {
+        (0..self.len()).map(|window| {
+            let (_, parts) = over_time.iter().find(|(until, _)| window < *until)?;
+            Some(predicted(self.row(window), parts))
+        })
+    }
+
     /// By how much windows stray from parts (`over_time`), beside how much they differ: standard deviations, the former by the median. 0 where
     /// they do not differ.
     pub(super) fn unexplained(&self, over_time: &[(usize, Vec<f64>)]) -> f64 {
-        let parts =
-            |window: usize| over_time.iter().find(|(until, _)| window < *until).map(|(_, parts)| parts);
-        let error = |window| parts(window).map(|parts| self.error(window, parts).abs());
-        let mut errors: Vec<f64> = (0..self.len()).filter_map(error).collect();
+        let windows = self.joules.iter().zip(self.predicted(over_time));
+        let mut errors: Vec<f64> =
+            windows.filter_map(|(joules, predicted)| Some((joules - predicted?).abs())).collect();
         errors.sort_by(f64::total_cmp);
         let count = self.len().max(1) as f64;
         let mean = self.joules.iter().sum::<f64>() / count;

@@ -47,17 +47,14 @@ struct Watts {
 
 impl Watts {
     fn of(problem: &Problem, windows: &[Window], over_time: &[(usize, Vec<f64>)]) -> Self {
-        let predicted = |place: usize, row: &[f64]| -> f64 {
-            let parts = over_time.iter().find(|(until, _)| place < *until);
-            parts.map_or(0.0, |(_, parts)| row.iter().zip(parts).map(|(units, part)| units * part).sum())
-        };
-        let (mut all, mut beyond) = (Vec::new(), Vec::new());
-        for (place, ((row, joules), window)) in problem.windows().zip(windows).enumerate() {
-            let (predicted, length) = (predicted(place, row), window.time.length().max(1e-9));
-            all.push(predicted / length);
-            beyond.push((joules - predicted) / length);
-        }
-        Self { predicted: all, beyond }
+        let of_windows = problem.predicted(over_time).zip(&problem.joules).zip(windows);
+        let (predicted, beyond) = of_windows
+            .map(|((predicted, joules), window)| {
+                let (predicted, length) = (predicted.unwrap_or(0.0), window.time.length().max(1e-9));
+                (predicted / length, (joules - predicted) / length)
+            })
+            .unzip();
+        Self { predicted, beyond }
     }
 
     /// How much of its neighbours a window shows, in parts of what they differ from it by; 0 where that is not clear.
