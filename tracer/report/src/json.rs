@@ -2,7 +2,7 @@
 //!
 //! Leaves out stacks: those are in the folded export. Every function is listed, however small, so that sums are exact.
 
-use super::fold::Cost;
+use super::fold::{Cost, Spent};
 use super::functions::{Function, functions};
 use super::json_rows::RowsLine;
 use super::rows::{by_process, by_thread};
@@ -55,7 +55,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions) -> i
 }
 
 /// Microjoules by class of domain.
-pub(super) type ByClass = BTreeMap<&'static str, i64>;
+type ByClass = BTreeMap<&'static str, i64>;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -158,6 +158,32 @@ struct CheckLine {
     passed: bool,
 }
 
+/// What a function or a row spent: itself, and with all that it calls.
+#[derive(Serialize)]
+pub(super) struct SpentLine {
+    self_uj: ByClass,
+    total_uj: ByClass,
+    self_time_uj: ByClass,
+    total_time_uj: ByClass,
+    self_ns: u64,
+    total_ns: u64,
+    samples: u64,
+}
+
+impl From<&Spent> for SpentLine {
+    fn from(Spent { own, total }: &Spent) -> Self {
+        Self {
+            self_uj: by_class(&own.energy),
+            total_uj: by_class(&total.energy),
+            self_time_uj: by_class(&own.by_time),
+            total_time_uj: by_class(&total.by_time),
+            self_ns: own.time_ns,
+            total_ns: total.time_ns,
+            samples: total.samples,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct FunctionLine<'a> {
     name: &'a str,
@@ -168,13 +194,8 @@ struct FunctionLine<'a> {
     kind: FrameKind,
     api: bool,
     build_id: Option<&'a str>,
-    self_uj: ByClass,
-    total_uj: ByClass,
-    self_time_uj: ByClass,
-    total_time_uj: ByClass,
-    self_ns: u64,
-    total_ns: u64,
-    samples: u64,
+    #[serde(flatten)]
+    spent: SpentLine,
     calls: Option<u64>,
     ci95_uj: [i64; 2],
     bounds_uj: Option<[i64; 2]>,
@@ -301,7 +322,6 @@ impl<'a> LedgerLine<'a> {
 
 impl<'a> From<&'a Function> for FunctionLine<'a> {
     fn from(function: &'a Function) -> Self {
-        let (own, total) = (&function.spent.own, &function.spent.total);
         Self {
             name: &function.name,
             symbol: &function.symbol,
@@ -311,13 +331,7 @@ impl<'a> From<&'a Function> for FunctionLine<'a> {
             kind: function.kind,
             api: function.api,
             build_id: function.build_id.as_deref(),
-            self_uj: by_class(&own.energy),
-            total_uj: by_class(&total.energy),
-            self_time_uj: by_class(&own.by_time),
-            total_time_uj: by_class(&total.by_time),
-            self_ns: own.time_ns,
-            total_ns: total.time_ns,
-            samples: total.samples,
+            spent: SpentLine::from(&function.spent),
             // Calls are not counted.
             calls: None,
             ci95_uj: [function.uncertainty.ci95.0.as_uj(), function.uncertainty.ci95.1.as_uj()],
@@ -327,7 +341,7 @@ impl<'a> From<&'a Function> for FunctionLine<'a> {
     }
 }
 
-pub(super) fn by_class(energy: &EnergyByClass) -> ByClass {
+fn by_class(energy: &EnergyByClass) -> ByClass {
     energy.iter().map(|(class, energy)| (class.name(), energy.as_uj())).collect()
 }
 

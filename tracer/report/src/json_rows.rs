@@ -2,7 +2,7 @@
 //!
 //! Leaves out functions, which have more to say (`json.rs`, `csv.rs`).
 
-use super::json::{ByClass, by_class};
+use super::json::SpentLine;
 use super::rows::{Row, rows_at};
 use super::{By, Level};
 use energy_trace_model::profile::Profile;
@@ -26,13 +26,8 @@ struct RowLine {
     callers: Vec<String>,
     /// Where the program made the call.
     call_site: Option<SiteLine>,
-    self_uj: ByClass,
-    total_uj: ByClass,
-    self_time_uj: ByClass,
-    total_time_uj: ByClass,
-    self_ns: u64,
-    total_ns: u64,
-    samples: u64,
+    #[serde(flatten)]
+    spent: SpentLine,
     ci95_uj: [i64; 2],
     bounds_uj: Option<[i64; 2]>,
     flags: Vec<&'static str>,
@@ -54,17 +49,10 @@ impl RowsLine {
 
 impl From<Row> for RowLine {
     fn from(row: Row) -> Self {
-        let (own, total) = (&row.spent.own, &row.spent.total);
         Self {
             kind: row.kind.map(super::Kind::name),
             call_site: row.site.map(|site| SiteLine { file: site.file, line: site.line, api: site.api }),
-            self_uj: by_class(&own.energy),
-            total_uj: by_class(&total.energy),
-            self_time_uj: by_class(&own.by_time),
-            total_time_uj: by_class(&total.by_time),
-            self_ns: own.time_ns,
-            total_ns: total.time_ns,
-            samples: total.samples,
+            spent: SpentLine::from(&row.spent),
             ci95_uj: [row.uncertainty.ci95.0.as_uj(), row.uncertainty.ci95.1.as_uj()],
             bounds_uj: row.uncertainty.bounds.map(|(low, high)| [low.as_uj(), high.as_uj()]),
             name: row.name,
