@@ -286,9 +286,9 @@ pub fn path_of(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }
 
-type Elf<'a> = ElfFile64<'a, Endianness, &'a FileBytes<'a>>;
+pub(super) type Elf<'a> = ElfFile64<'a, Endianness, &'a FileBytes<'a>>;
 
-fn with_elf<T>(file: &File, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Result<T, ElfError> {
+pub(super) fn with_elf<T>(file: &File, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Result<T, ElfError> {
     let bytes = FileBytes::new(file)?;
     let read = Elf::parse(&bytes).map_err(|error| error.to_string()).and_then(|elf| f(&elf));
     // A parser may pass over what it could not read.
