@@ -114,13 +114,13 @@ impl Collector {
     /// Reads the mappings of all processes that are known and waits for the tables of what they have mapped.
     pub(crate) fn ready_tables(&mut self) {
         let now = crate::clock::now();
-        self.refresh(HashSet::new(), now);
+        self.refresh(&HashSet::new(), now);
         let updates = self.stacks.processes.files.drain_updates(true);
-        self.refresh(updates, now);
+        self.refresh(&updates, now);
         self.housekeeping.ready(crate::clock::now());
     }
 
-    fn refresh(&mut self, updated: HashSet<FileKey>, now: KtimeNs) {
+    fn refresh(&mut self, updated: &HashSet<FileKey>, now: KtimeNs) {
         let stacks = &mut self.stacks;
         stacks.processes.refresh(&mut stacks.maps, &stacks.out.records, updated, now);
     }
@@ -138,7 +138,7 @@ impl Collector {
     /// What is done between two reads of the ring buffers.
     pub(crate) fn housekeeping(&mut self, now: KtimeNs) {
         let updates = self.stacks.processes.files.drain_updates(false);
-        self.refresh(updates, now);
+        self.refresh(&updates, now);
         self.samples.release(now, None, &mut self.stacks);
         self.gpu.housekeeping(now, &mut self.stacks);
         if let Some(counting) = &mut self.counting {
