@@ -292,9 +292,9 @@ pub fn path_of(file: &File) -> PathBuf {
 /// Of all files that are read: x86-64's and arm64's.
 const ENDIAN: Endianness = Endianness::Little;
 
-type Elf<'a> = ElfFile64<'a, Endianness, &'a FileBytes<'a>>;
+pub(super) type Elf<'a> = ElfFile64<'a, Endianness, &'a FileBytes<'a>>;
 
-fn with_elf<T>(file: &File, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Result<T, ElfError> {
+pub(super) fn with_elf<T>(file: &File, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Result<T, ElfError> {
     let bytes = FileBytes::new(file)?;
     let read = Elf::parse(&bytes).map_err(|error| error.to_string()).and_then(|elf| f(&elf));
     // A parser may pass over what it could not read.

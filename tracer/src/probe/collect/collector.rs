@@ -6,6 +6,7 @@ use super::housekeeping::Housekeeping;
 use super::pauses::Pauses;
 use super::samples::SampleCollector;
 use crate::probe::bpf::decode::{Event, Head, decode_event};
+use crate::probe::count::Counting;
 use crate::probe::gpu::GpuCollector;
 use crate::probe::stacks::builder::StackBuilder;
 use crate::probe::stacks::python_frames::see_codes;
@@ -20,6 +21,8 @@ pub(crate) struct Collector {
     samples: SampleCollector,
     /// Calls of GPU libraries.
     pub(crate) gpu: GpuCollector,
+    /// Calls that are counted, where that was asked for.
+    pub(crate) counting: Option<Counting>,
     housekeeping: Housekeeping,
     /// Events that could not be read: none, unless the build is inconsistent.
     pub(crate) damaged: u64,
@@ -31,6 +34,7 @@ impl Collector {
             stacks,
             samples: SampleCollector::new(),
             gpu: GpuCollector::default(),
+            counting: None,
             housekeeping: Housekeeping::new(crate::clock::now()),
             damaged: 0,
         }
@@ -137,6 +141,9 @@ impl Collector {
         self.refresh(&updates, now);
         self.samples.release(now, None, &mut self.stacks);
         self.gpu.housekeeping(now, &mut self.stacks);
+        if let Some(counting) = &mut self.counting {
+            counting.look(&mut self.stacks);
+        }
         self.housekeeping.log_table_usage(&self.stacks);
         for (pid, at) in self.housekeeping.take_gone(now) {
             self.stacks.forget(pid, at);
