@@ -12,6 +12,7 @@
 
 mod attribution;
 mod cli;
+mod counts;
 mod hostile;
 mod power;
 mod probe;

@@ -7,6 +7,7 @@
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
 mod calls;
+pub mod count;
 pub mod countdown;
 pub mod cycle;
 pub mod gpu;

@@ -11,7 +11,7 @@ mod probes;
 mod hooks {
     //! One attribute and one call each.
 
-    use crate::probes::{gpu, sample, sched, tasks, waits};
+    use crate::probes::{count, gpu, sample, sched, tasks, waits};
     use aya_ebpf::macros::{perf_event, raw_tracepoint, tracepoint, uprobe, uretprobe};
     use aya_ebpf::programs::{
         PerfEventContext, ProbeContext, RawTracePointContext, RetProbeContext, TracePointContext,
@@ -68,6 +68,12 @@ mod hooks {
     #[uretprobe]
     fn on_gpu_return(ctx: RetProbeContext) -> u32 {
         gpu::leave(&ctx);
+        0
+    }
+
+    #[uprobe]
+    fn on_counted_call(ctx: ProbeContext) -> u32 {
+        count::enter(&ctx);
         0
     }
 

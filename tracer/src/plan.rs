@@ -3,6 +3,7 @@
 //! Data only. Leaves out the options that it comes from (`cli/resolve.rs`) and doing it (`session`).
 
 use crate::power::PowerPlan;
+use crate::probe::CountName;
 use crate::probe::event::EventChoice;
 use crate::symbolize::Detail;
 use crate::tracee::Target;
@@ -39,6 +40,8 @@ pub struct RecordPlan {
     pub unwind_mib: u32,
     /// How far GPU energy is followed.
     pub gpu: GpuLevel,
+    /// Functions whose calls are counted, where calls are.
+    pub count: Option<Vec<CountName>>,
     /// Have the probes use only what the oldest kernel has that they run on.
     pub oldest_kernel: bool,
     /// Where joules come from.

@@ -43,6 +43,7 @@ fn load(oldest_kernel: bool) -> Tracer {
         names: Default::default(),
         reader: None,
         gpu: true,
+        count: true,
         oldest_kernel,
     })
     .unwrap()

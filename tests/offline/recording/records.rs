@@ -5,9 +5,9 @@ use energy_trace_model::ids::{
     BackgroundKey, CpuId, DomainId, FrameId, Pid, ProcessKey, SocketId, StackId, ThreadKey, Tid,
 };
 use energy_trace_model::recording::record::{
-    BackgroundProcess, CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind, Frequencies, Header,
-    Jitter, Name, Origin, Process, PublicName, Quality, Reading, Record, Sample, SampleEvent, Scope, Slice,
-    SourceId, StackNode, StackStatus, Summary, Thread, Unsampled,
+    BackgroundProcess, CallCount, CallTimes, CounterValue, CpuOwner, Domain, DomainClass, Frame, FrameKind,
+    Frequencies, Header, Jitter, Name, Origin, Process, PublicName, Quality, Reading, Record, Sample,
+    SampleEvent, Scope, Slice, SourceId, StackNode, StackStatus, Summary, Thread, Unsampled,
 };
 use energy_trace_model::units::{KiloHertz, MicroJoules};
 
@@ -119,6 +119,12 @@ pub(crate) fn records() -> Vec<Record> {
             module: "torch.nn.modules.conv".into(),
             name: "Conv2d".into(),
             public: "torch.nn.Conv2d".into(),
+        }]),
+        Record::Calls(vec![CallCount {
+            frame: FrameId::new(1),
+            calls: 7,
+            nested: 2,
+            times: Some(CallTimes { p50_ns: 1, p95_ns: 2, p99_ns: 3 }),
         }]),
         clock(2_000, 800_000),
         clock(1_000, 3_000_000),

@@ -1,5 +1,6 @@
 //! What is printed of a profile. Leaves out whether its numbers are right (`attribution`).
 
+mod counts;
 mod names;
 mod outputs;
 mod recording_builder;

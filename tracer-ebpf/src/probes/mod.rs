@@ -1,6 +1,7 @@
 //! What the hooks call. Exists in the BPF binary only.
 
 pub(crate) mod cached_tables;
+pub(crate) mod count;
 pub(crate) mod gpu;
 pub(crate) mod gpu_arguments;
 pub(crate) mod gpu_stack;

@@ -2,8 +2,10 @@
 //!
 //! Leaves out the ledger and everything about the run: those are in the JSON.
 
+use super::counts::CallsMade;
 use super::fold::Spent;
 use super::functions::{Function, functions};
+use super::json_calls::uj_per_call;
 use super::rows::{Row, rows_at};
 use super::shown::shown;
 use super::{By, Kind, Level};
@@ -22,12 +24,12 @@ pub fn write_rows(out: &mut dyn Write, profile: &Profile, by: By, level: Level) 
     let names = ["name", "kind", "callers", "file", "line", "api"].into_iter().map(str::to_owned);
     writer.write_record(names.chain(number_columns()))?;
     for row in rows_at(profile, by, level) {
-        writer.write_record(row_fields(&row))?;
+        writer.write_record(row_fields(profile, &row))?;
     }
     writer.flush()
 }
 
-fn row_fields(row: &Row) -> Vec<String> {
+fn row_fields(profile: &Profile, row: &Row) -> Vec<String> {
     let text = |text: &str| shown(text).into_owned();
     let site = row.site.as_ref();
     let mut fields = vec![
@@ -39,6 +41,7 @@ fn row_fields(row: &Row) -> Vec<String> {
         site.map_or_else(String::new, |site| text(&site.api)),
     ];
     fields.extend(numbers(&row.spent, row.uncertainty, &row.flags));
+    fields.extend(calls(profile, row.calls.as_ref()));
     fields
 }
 
@@ -51,7 +54,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(columns())?;
     for function in functions(profile) {
-        writer.write_record(fields(&function))?;
+        writer.write_record(fields(profile, &function))?;
     }
     writer.flush()
 }
@@ -75,13 +78,19 @@ fn number_columns() -> impl Iterator<Item = String> {
         "bounds_low_uj",
         "bounds_high_uj",
         "flags",
+        "calls",
+        "nested_calls",
+        "uj_per_call",
+        "call_p50_ns",
+        "call_p95_ns",
+        "call_p99_ns",
     ]
     .into_iter()
     .map(str::to_owned);
     classes("self").chain(classes("total")).chain(classes("self_time")).chain(rest)
 }
 
-fn fields(function: &Function) -> Vec<String> {
+fn fields(profile: &Profile, function: &Function) -> Vec<String> {
     let mut fields = vec![
         shown(&function.name).into_owned(),
         shown(&function.symbol).into_owned(),
@@ -92,6 +101,7 @@ fn fields(function: &Function) -> Vec<String> {
         function.api.to_string(),
     ];
     fields.extend(numbers(&function.spent, function.uncertainty, &function.flags));
+    fields.extend(calls(profile, function.calls.as_ref()));
     fields
 }
 
@@ -109,6 +119,21 @@ fn numbers(spent: &Spent, uncertainty: Uncertainty, flags: &[&str]) -> Vec<Strin
     fields.extend([bound(bounds.map(|bounds| bounds.0)), bound(bounds.map(|bounds| bounds.1))]);
     fields.push(flags.join(" "));
     fields
+}
+
+/// Calls, where they were counted.
+fn calls(profile: &Profile, made: Option<&CallsMade>) -> [String; 6] {
+    let number = |of: Option<u64>| of.map_or_else(String::new, |number| number.to_string());
+    let mean = made.and_then(|made| uj_per_call(profile, made));
+    let times = made.and_then(|made| made.times);
+    [
+        number(made.map(|made| made.calls)),
+        number(made.map(|made| made.nested)),
+        mean.map_or_else(String::new, |mean| format!("{mean:.3}")),
+        number(times.map(|times| times.p50_ns)),
+        number(times.map(|times| times.p95_ns)),
+        number(times.map(|times| times.p99_ns)),
+    ]
 }
 
 const fn kind_word(kind: FrameKind) -> &'static str {

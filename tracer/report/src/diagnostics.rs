@@ -9,7 +9,7 @@ use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
 use energy_trace_model::profile::{Profile, marks};
 use energy_trace_model::recording::record::{
-    CutReason, DomainClass, LaunchDiagnostic, LossReason, Quality, RecordingDiagnostic,
+    CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, Quality, RecordingDiagnostic,
 };
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -80,6 +80,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::NamesNotLookedUp { .. }
         | RecordingDiagnostic::FilesNotRead { .. }
         | RecordingDiagnostic::PushTimes { .. }
+        | RecordingDiagnostic::Calls(CallDiagnostic::Cost { .. } | CallDiagnostic::PythonCost { .. })
         | RecordingDiagnostic::Launches(LaunchDiagnostic::InjectionChained { .. }) => false,
         RecordingDiagnostic::RecordingCut { .. }
         | RecordingDiagnostic::SampleRateLimited { .. }
@@ -89,6 +90,7 @@ fn recorded_changes_numbers(found: &RecordingDiagnostic) -> bool {
         | RecordingDiagnostic::MappingsFull { .. }
         | RecordingDiagnostic::ReaderDied
         | RecordingDiagnostic::Launches(_)
+        | RecordingDiagnostic::Calls(_)
         | RecordingDiagnostic::Power(_)
         | RecordingDiagnostic::Other { .. } => true,
     }

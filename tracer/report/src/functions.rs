@@ -7,10 +7,12 @@
 
 use super::api_names::ApiNames;
 use super::calls::naming::exported_name;
+use super::counts::{CallsMade, by_function};
 use super::fold::{Cost, Interner, Spent, fold};
 use super::names::{frame_name, is_nameless};
 use super::uncertainty::Uncertainties;
 use super::{DomainChoice, run};
+use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::{Profile, ProfileRow};
@@ -42,6 +44,8 @@ pub struct Function {
     pub build_id: Option<String>,
     /// What it spent itself and in total.
     pub spent: Spent,
+    /// Its calls, where they were counted.
+    pub calls: Option<CallsMade>,
     /// How sure the total energy is; psys is left out unless there is nothing else.
     pub uncertainty: Uncertainty,
     /// Whether it only starts the interpreter: it calls the outermost Python frame in nearly all stacks that have it.
@@ -120,6 +124,16 @@ impl<'a> FunctionTable<'a> {
         }
     }
 
+    /// The function of a frame.
+    pub(crate) fn of(&self, frame: FrameId) -> Option<usize> {
+        self.of_frame.get(frame.index()).copied()
+    }
+
+    /// The real name of a function.
+    pub(crate) fn symbol(&self, number: usize) -> String {
+        self.speaker(number).map_or_else(|| self.name(number), frame_name)
+    }
+
     /// Samples in which each function is more than the start of the interpreter: it is the outermost Python frame or inside it, or there is
     /// no Python frame.
     fn beyond_start(&self, profile: &Profile) -> HashMap<usize, u64> {
@@ -178,6 +192,7 @@ impl<'a> FunctionTable<'a> {
             kind: self.kind(number),
             api: matches!(self.identities.labels().get(number), Some(Identity::Api(_))),
             build_id: frame.and_then(|frame| self.profile.build_ids.get(&frame.module)).cloned(),
+            calls: None,
             uncertainty,
             starts: false,
             name,
@@ -205,7 +220,9 @@ pub fn functions(profile: &Profile) -> Vec<Function> {
     let uncertainties = Uncertainties::new(profile);
     let groups = fold(profile, |row, path| table.path(row, path));
     let inside = table.beyond_start(profile);
+    let calls = by_function(profile, &table);
     let function = |(number, (spent, rows)): (usize, (Spent, Vec<usize>))| Function {
+        calls: calls.get(&number).copied(),
         starts: only_starts(inside.get(&number).copied().unwrap_or(0), &spent),
         ..table.function(number, spent, &rows, &uncertainties)
     };

@@ -4,6 +4,7 @@
 
 use super::fold::{Cost, Spent};
 use super::functions::{Function, functions};
+use super::json_calls::{CallsLine, CountedLine, counted_lines};
 use super::json_rows::RowsLine;
 use super::rows::{by_process, by_thread};
 use super::shown::shown_json;
@@ -43,7 +44,8 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions) -> i
         schema: SCHEMA,
         meta: Meta::new(profile),
         ledger: ledger_lines(profile),
-        functions: functions.iter().map(FunctionLine::from).collect(),
+        functions: functions.iter().map(|function| FunctionLine::of(profile, function)).collect(),
+        counted: counted_lines(profile),
         processes: process_lines(profile),
         threads: thread_lines(profile),
         rows: options.rows.map(|(by, level)| RowsLine::of(profile, by, level)),
@@ -63,6 +65,8 @@ struct Report<'a> {
     meta: Meta<'a>,
     ledger: Vec<LedgerLine<'a>>,
     functions: Vec<FunctionLine<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counted: Option<Vec<CountedLine>>,
     processes: Vec<ProcessLine<'a>>,
     threads: Vec<ThreadLine<'a>>,
     #[serde(flatten)]
@@ -196,7 +200,8 @@ struct FunctionLine<'a> {
     build_id: Option<&'a str>,
     #[serde(flatten)]
     spent: SpentLine,
-    calls: Option<u64>,
+    #[serde(flatten)]
+    calls: CallsLine,
     ci95_uj: [i64; 2],
     bounds_uj: Option<[i64; 2]>,
     flags: &'a [&'static str],
@@ -320,8 +325,8 @@ impl<'a> LedgerLine<'a> {
     }
 }
 
-impl<'a> From<&'a Function> for FunctionLine<'a> {
-    fn from(function: &'a Function) -> Self {
+impl<'a> FunctionLine<'a> {
+    fn of(profile: &Profile, function: &'a Function) -> Self {
         Self {
             name: &function.name,
             symbol: &function.symbol,
@@ -332,8 +337,7 @@ impl<'a> From<&'a Function> for FunctionLine<'a> {
             api: function.api,
             build_id: function.build_id.as_deref(),
             spent: SpentLine::from(&function.spent),
-            // Calls are not counted.
-            calls: None,
+            calls: CallsLine::of(profile, function.calls.as_ref()),
             ci95_uj: [function.uncertainty.ci95.0.as_uj(), function.uncertainty.ci95.1.as_uj()],
             bounds_uj: function.uncertainty.bounds.map(|(low, high)| [low.as_uj(), high.as_uj()]),
             flags: &function.flags,

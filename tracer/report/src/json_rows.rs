@@ -3,6 +3,7 @@
 //! Leaves out functions, which have more to say (`json.rs`, `csv.rs`).
 
 use super::json::SpentLine;
+use super::json_calls::CallsLine;
 use super::rows::{Row, rows_at};
 use super::{By, Level};
 use energy_trace_model::profile::Profile;
@@ -28,6 +29,8 @@ struct RowLine {
     call_site: Option<SiteLine>,
     #[serde(flatten)]
     spent: SpentLine,
+    #[serde(flatten)]
+    calls: CallsLine,
     ci95_uj: [i64; 2],
     bounds_uj: Option<[i64; 2]>,
     flags: Vec<&'static str>,
@@ -42,17 +45,18 @@ struct SiteLine {
 
 impl RowsLine {
     pub(super) fn of(profile: &Profile, by: By, level: Level) -> Self {
-        let rows = rows_at(profile, by, level).into_iter().map(RowLine::from).collect();
+        let rows = rows_at(profile, by, level).into_iter().map(|row| RowLine::of(profile, row)).collect();
         Self { by: by.name(), level: (by == By::Api).then(|| level.name()), rows }
     }
 }
 
-impl From<Row> for RowLine {
-    fn from(row: Row) -> Self {
+impl RowLine {
+    fn of(profile: &Profile, row: Row) -> Self {
         Self {
             kind: row.kind.map(super::Kind::name),
             call_site: row.site.map(|site| SiteLine { file: site.file, line: site.line, api: site.api }),
             spent: SpentLine::from(&row.spent),
+            calls: CallsLine::of(profile, row.calls.as_ref()),
             ci95_uj: [row.uncertainty.ci95.0.as_uj(), row.uncertainty.ci95.1.as_uj()],
             bounds_uj: row.uncertainty.bounds.map(|(low, high)| [low.as_uj(), high.as_uj()]),
             name: row.name,

@@ -28,12 +28,14 @@ pub mod table;
 
 mod call_rows;
 mod calls;
+mod counts;
 mod diagnostics;
 mod flame_colors;
 mod flame_header;
 mod flame_names;
 mod flame_page;
 mod flame_titles;
+mod json_calls;
 mod json_rows;
 mod names;
 mod run;
@@ -46,6 +48,7 @@ mod uncertainty;
 
 pub use call_rows::{CallSite, Level};
 pub use calls::Kind;
+pub use counts::CallsMade;
 
 /// What one row of a table stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

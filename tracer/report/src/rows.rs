@@ -5,6 +5,7 @@
 use super::By;
 use super::call_rows::{CallSite, Level, api_rows, in_tree_order, site_rows};
 use super::calls::{Kind, Label};
+use super::counts::{CallsMade, by_api};
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, functions, order};
 use super::names::{library_name, line_name, place_name, process_title, thread_name};
@@ -42,6 +43,8 @@ pub struct Row {
     pub kind: Option<Kind>,
     /// Where the program made the call, for rows by call.
     pub site: Option<CallSite>,
+    /// Calls of what it stands for, by whomever, where they were counted.
+    pub calls: Option<CallsMade>,
 }
 
 /// The rows of a profile, those with the most energy of their own first.
@@ -66,6 +69,11 @@ pub fn rows_at(profile: &Profile, by: By, level: Level) -> Vec<Row> {
         By::Thread => thread_rows(profile, &uncertainties),
         By::Process => process_rows(profile, &uncertainties),
     };
+    if by == By::Api {
+        let calls = by_api(profile);
+        let of_calls = rows.iter_mut().filter(|row| row.kind == Some(Kind::Call));
+        of_calls.for_each(|row| row.calls = calls.get(&row.name).copied());
+    }
     if (by, level) == (By::Api, Level::Tree) {
         return in_tree_order(rows, |row| chosen(&row.spent.total.energy, uncertainties.choice).as_uj());
     }
@@ -92,13 +100,14 @@ impl Row {
             starts: false,
             kind: None,
             site: None,
+            calls: None,
         }
     }
 }
 
-/// What is doubtful about a row's number, in one character.
-pub(crate) fn mark(flags: &[&'static str]) -> &'static str {
-    match (flags.contains(&UNIDENTIFIED), flags.contains(&LOW_SAMPLES)) {
+/// What is doubtful about a row's number, in one character. `is_modelled`: no row's power is known (`run::is_modelled`).
+pub(crate) fn mark(flags: &[&'static str], is_modelled: bool) -> &'static str {
+    match (flags.contains(&UNIDENTIFIED) && !is_modelled, flags.contains(&LOW_SAMPLES)) {
         (true, _) => "?",
         (false, true) => "~",
         (false, false) => "",
@@ -116,6 +125,7 @@ fn function_rows(profile: &Profile) -> Vec<Row> {
         starts: function.starts,
         kind: None,
         site: None,
+        calls: function.calls,
     });
     rows.collect()
 }

@@ -7,9 +7,10 @@ use super::rows::{self, Row, rows_at};
 use super::shown::shown;
 use super::summary_rows::plus_minus;
 use super::table_cells::{
-    DIM, EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, percent, seconds, watts,
+    DIM, EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, call_energy, call_unit, percent,
+    seconds, watts,
 };
-use super::{By, DomainChoice, Kind, Level, diagnostics, run, sentences, short_names};
+use super::{By, CallsMade, DomainChoice, Kind, Level, diagnostics, run, sentences, short_names};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
@@ -306,7 +307,7 @@ impl Sections<'_> {
         self.look.line(out, TITLE, &format!("{title}{of}"))?;
         self.grid(&rows, head, rank).write(out, self.look)?;
         let hidden = (hidden > 0).then(|| format!("and {hidden} more"));
-        let marked = |mark| rows.iter().any(|row| rows::mark(&row.flags) == mark);
+        let marked = |mark| rows.iter().any(|row| rows::mark(&row.flags, self.is_modelled()) == mark);
         let rough = marked("~").then(|| "~ fewer than 100 samples".to_owned());
         let open = "? this run cannot separate its power from other code";
         let open = marked("?").then(|| open.to_owned());
@@ -342,7 +343,7 @@ impl Sections<'_> {
         let modelled = run::quality(self.profile, choice) == Some(Quality::Estimated);
         columns.extend((!modelled || !watts.is_uniform()).then_some(watts));
         columns.push(column("CPU s".to_owned(), &|row| seconds(ranked(row, rank).time_ns)));
-        columns.push(match self.wide() {
+        let interval = match self.wide() {
             true => column(format!("total, 95 % {}", scale.unit), &|row| {
                 let (low, high) = row.uncertainty.ci95;
                 format!("{} to {}", scale.show(low), scale.show(high))
@@ -350,12 +351,52 @@ impl Sections<'_> {
             false => column(if merged { "95 %" } else { "total\n95 %" }.to_owned(), &|row| {
                 plus_minus(energy(row, Rank::Total), &row.uncertainty)
             }),
-        });
-        let marks = column(String::new(), &|row| rows::mark(&row.flags).to_owned());
+        };
+        columns.extend((!self.is_modelled()).then_some(interval));
+        columns.extend(self.calls(rows));
+        let marks = column(String::new(), &|row| rows::mark(&row.flags, self.is_modelled()).to_owned());
         columns.extend(marks.cells.iter().any(|mark| !mark.is_empty()).then_some(marks));
         columns.push(column(head.to_owned(), &|row| self.name(row)));
         let styles = rows.iter().map(|row| if row.special { DIM } else { Style::new() });
         Column::grid(&columns, styles)
+    }
+
+    fn is_modelled(&self) -> bool {
+        run::is_modelled(self.profile, run::headline(self.profile))
+    }
+
+    /// Calls and what one cost on average, where any were counted; `177/1`: of 177 calls all but one within another.
+    fn calls(&self, rows: &[Row]) -> Vec<Column> {
+        let made: Vec<Option<CallsMade>> = rows.iter().map(|row| row.calls).collect();
+        if made.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        let choice = run::headline(self.profile);
+        let each = |made: &CallsMade| call_energy(run::chosen(&made.cost.energy, choice), made.outermost());
+        let largest = made.iter().flatten().filter_map(each).fold(0.0, f64::max);
+        let (unit, joules) = call_unit(largest);
+        let column = |head: String, cell: &dyn Fn(&CallsMade) -> String| Column {
+            head,
+            cells: made.iter().map(|made| made.as_ref().map_or_else(String::new, cell)).collect(),
+        };
+        let mut columns = vec![
+            column("calls".to_owned(), &|made| match made.nested {
+                0 => made.calls.to_string(),
+                _ => format!("{}/{}", made.calls, made.outermost()),
+            }),
+            column(format!("{unit}\nper call"), &|made| {
+                each(made).map_or_else(String::new, |energy| format!("{:.2}", energy / joules))
+            }),
+        ];
+        if self.wide() && made.iter().flatten().any(|made| made.times.is_some()) {
+            columns.push(column("p50 / p95 / p99 ms\nof a call".to_owned(), &|made| {
+                let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
+                made.times.map_or_else(String::new, |times| {
+                    [times.p50_ns, times.p95_ns, times.p99_ns].map(ms).join(" / ")
+                })
+            }));
+        }
+        columns
     }
 
     /// Average watts of what was spent in CPU time.

@@ -51,6 +51,21 @@ pub(crate) fn watts(energy: MicroJoules, ns: u64) -> String {
     if ns == 0 { "-".to_owned() } else { format!("{:.1}", energy.as_joules() / (ns as f64 / 1e9)) }
 }
 
+/// Joules of one of so many calls on average; `None` where there was none.
+#[expect(clippy::cast_precision_loss, reason = "for showing")]
+pub(crate) fn call_energy(energy: MicroJoules, calls: u64) -> Option<f64> {
+    (calls > 0).then(|| energy.as_joules() / calls as f64)
+}
+
+/// The unit in which calls of at most so many joules are shown, and its joules.
+pub(crate) const fn call_unit(largest: f64) -> (&'static str, f64) {
+    match () {
+        () if largest >= 1.0 => ("J", 1.0),
+        () if largest >= 1e-3 => ("mJ", 1e-3),
+        () => ("µJ", 1e-6),
+    }
+}
+
 /// Seconds with two decimals.
 #[expect(clippy::cast_precision_loss, reason = "for showing")]
 pub(crate) fn seconds(ns: u64) -> String {

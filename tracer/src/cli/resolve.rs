@@ -6,6 +6,7 @@ use super::common::Common;
 use super::record::RecordArgs;
 use crate::plan::{GpuLevel, ProgressStyle, RecordPlan, Screen};
 use crate::power::{PowerPlan, SourceChoice};
+use crate::probe::count_names_of;
 use crate::symbolize::Detail;
 use crate::tracee::Target;
 use crate::tracee::user::{InvokingUser, UserError};
@@ -56,6 +57,7 @@ pub(super) fn resolve(args: &RecordArgs, common: &Common) -> Result<RecordPlan, 
         unwinding: args.unwind,
         unwind_mib: args.unwind_memory,
         gpu: args.gpu,
+        count: (!args.count.is_empty()).then(|| count_names_of(&args.count)),
         oldest_kernel: args.oldest_kernel,
         power: power(args),
         duration: args.duration,

@@ -128,6 +128,7 @@ fn trial(plan: &DoctorPlan, privileges: &Privileges) -> Finding {
         names: Detail::default(),
         reader: None,
         gpu: false,
+        count: false,
         oldest_kernel: false,
     }) {
         Ok(_) => Finding::ok("bpf programs", "loaded and verified"),

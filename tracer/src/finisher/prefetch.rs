@@ -7,7 +7,7 @@ use crate::plan::RecordPlan;
 use crate::roles::channel::ChannelError;
 use crate::roles::child::{Child, Parent, fork_role};
 use crate::roles::renounce::renounce;
-use crate::tracee::prefetch::files_of;
+use crate::tracee::prefetch::{counted_libraries_of, files_of};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{dup2_stderr, dup2_stdout};
@@ -35,7 +35,8 @@ impl Prefetch {
         if words.is_empty() {
             return None;
         }
-        fork_role(c"et-prefetch", |parent| i32::from(look(words, &parent).is_err())).ok().map(Self)
+        let counts = plan.count.is_some();
+        fork_role(c"et-prefetch", |parent| i32::from(look(words, counts, &parent).is_err())).ok().map(Self)
     }
 
     /// The files, as paths.
@@ -48,7 +49,7 @@ impl Prefetch {
     }
 }
 
-fn look(words: &[std::ffi::OsString], parent: &Parent) -> Result<(), ChannelError> {
+fn look(words: &[std::ffi::OsString], counts: bool, parent: &Parent) -> Result<(), ChannelError> {
     renounce(None)?;
     parent.die_with_it()?;
     // A process that has no memory left says so, which is nobody's concern.
@@ -56,7 +57,11 @@ fn look(words: &[std::ffi::OsString], parent: &Parent) -> Result<(), ChannelErro
     dup2_stdout(&nowhere).and_then(|()| dup2_stderr(&nowhere)).map_err(io::Error::from)?;
     setrlimit(Resource::RLIMIT_DATA, MOST_MEMORY, MOST_MEMORY).map_err(io::Error::from)?;
     setrlimit(Resource::RLIMIT_CPU, MOST_SECONDS, MOST_SECONDS).map_err(io::Error::from)?;
-    let paths = files_of(words, std::env::var_os("PATH").as_deref());
+    let search = std::env::var_os("PATH");
+    let mut paths = files_of(words, search.as_deref());
+    if counts && !paths.is_empty() {
+        paths.extend(counted_libraries_of(words, search.as_deref()));
+    }
     let paths: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
     parent.channel.send(&paths, &[], Some(PATIENCE))
 }

@@ -35,6 +35,8 @@ pub struct TraceConfig {
     pub reader: Option<(Uid, Gid)>,
     /// Trace launches on GPUs.
     pub gpu: bool,
+    /// Count calls of functions of machine code.
+    pub count: bool,
     /// Use only what the oldest kernel has that the probes run on: for tests on newer ones.
     pub oldest_kernel: bool,
 }

@@ -9,6 +9,7 @@
 //! processes/  who was seen: processes, threads, their mappings, their interpreter
 //! stacks/     from addresses and code objects to numbered frames and stacks
 //! gpu/        calls of GPU libraries, and what is told of kernels
+//! count/      calls that are counted on request
 //! collect/    events become records, on the reader's thread
 //! ```
 //!
@@ -18,9 +19,11 @@ mod activity;
 mod bpf;
 mod collect;
 mod config;
+mod count;
 mod gpu;
 mod priority;
 mod processes;
+mod prologue;
 mod records;
 mod sampling;
 mod stacks;
@@ -30,6 +33,7 @@ mod tracer;
 pub use bpf::decode;
 pub use bpf::{BtfError, KernelTypes, LoadedProgram, ProbeError};
 pub use config::{LiveCounts, TraceConfig, TraceEnd};
+pub use count::{CountName, count_names_of, is_counted_by_default};
 pub use sampling::event;
 pub use sampling::{Rate, rate_fix, read_limit_at, read_online_cpus, read_ticks};
 pub use tracer::Tracer;

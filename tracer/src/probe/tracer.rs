@@ -9,6 +9,7 @@ use super::collect::collector::Collector;
 use super::collect::losses::{closed_files, count_into, files_not_read, losses_of, push_times, shortages};
 use super::collect::reader::Reader;
 use super::config::{LiveCounts, TraceConfig, TraceEnd};
+use super::count::{CountName, Counting};
 use super::gpu::{GpuDevice, Listener};
 use super::processes::registry::Processes;
 use super::records::RecordSender;
@@ -26,7 +27,8 @@ use crate::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, Pid};
 use energy_trace_model::recording::record::{
-    Jitter, LaunchDiagnostic, LossReason, ProbeFailure, Record, RecordingDiagnostic, Unwinding,
+    CallDiagnostic, Jitter, LaunchDiagnostic, LossReason, ProbeFailure, Record, RecordingDiagnostic,
+    Unwinding,
 };
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
@@ -42,6 +44,7 @@ pub struct Tracer {
     config: TraceConfig,
     followed: Vec<Pid>,
     to_prefetch: Vec<PathBuf>,
+    to_count: (Vec<CountName>, Vec<PathBuf>),
     gpu_search: Vec<PathBuf>,
     gpu_devices: Vec<GpuDevice>,
     injected: Option<(PathBuf, UnixListener)>,
@@ -73,6 +76,7 @@ impl Tracer {
             config: config.clone(),
             followed: Vec::new(),
             to_prefetch: Vec::new(),
+            to_count: (Vec::new(), Vec::new()),
             gpu_search: Vec::new(),
             gpu_devices: Vec::new(),
             injected: None,
@@ -115,6 +119,11 @@ impl Tracer {
     /// Has files read at the start that a target will map as code.
     pub fn prefetch(&mut self, files: Vec<PathBuf>) {
         self.to_prefetch = files;
+    }
+
+    /// Has calls counted, if the configuration says so: of these functions, in these files before the start (the command's program first).
+    pub fn count(&mut self, names: Vec<CountName>, files: Vec<PathBuf>) {
+        self.to_count = (names, files);
     }
 
     /// Where targets look for libraries before they look in the usual places (`LD_LIBRARY_PATH`).
@@ -180,6 +189,15 @@ impl Tracer {
             if let Some((_, socket)) = self.injected.take() {
                 collector.gpu.listen(Listener::start(socket)?);
             }
+        }
+        match self.object.counting.take() {
+            Some(Ok(counts)) => {
+                let (names, files) = std::mem::take(&mut self.to_count);
+                let worker = Arc::clone(&collector.stacks.worker);
+                collector.counting = Some(Counting::start(counts, worker, names, &files));
+            }
+            Some(Err(error)) => self.diagnostics.push(CallDiagnostic::NotCounted { error }.into()),
+            None => (),
         }
         // What runs already is known before the first sample.
         collector.ready_tables();
@@ -262,6 +280,10 @@ impl Tracer {
                 self.diagnostics.extend(shortages(&collector.stacks.processes, self.config.unwind_mib));
                 self.diagnostics.extend(collector.stacks.out.diagnostics());
                 self.diagnostics.extend(closed_files(collector.stacks.libraries.closed));
+                if let Some(counting) = collector.counting.take() {
+                    let found = counting.finish(&mut collector.stacks);
+                    self.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
+                }
                 send_names(&collector.stacks, self.config.names);
                 send_public_names(&collector.stacks, self.config.reader);
                 let failures = self.resolver.as_ref().map(Resolver::failures).unwrap_or_default();

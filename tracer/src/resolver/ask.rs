@@ -9,6 +9,7 @@ use crate::symbolize::{Detail, Place, Proof};
 use crate::unwind::cfi::Rows;
 use crate::unwind::elf::ElfFacts;
 use crate::unwind::file_bytes::Positioned;
+use crate::unwind::functions::Function;
 use energy_trace_model::recording::record::ReadFailure;
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
@@ -30,6 +31,21 @@ impl Worker {
     pub fn facts(&self, label: &str, file: &File, wanted: &[&str]) -> Result<ElfFacts, ResolveError> {
         let wanted = wanted.iter().map(|&name| name.to_owned()).collect();
         self.ask(label, &Question::Facts { wanted }, &[file], FACTS)
+    }
+
+    /// The functions of a file whose names match any of these patterns, sorted by place.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn functions(
+        &self,
+        label: &str,
+        file: &File,
+        patterns: &[&str],
+        most: usize,
+    ) -> Result<Vec<Function>, ResolveError> {
+        let patterns = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        self.ask(label, &Question::Functions { patterns, most }, &[file], NAMES)
     }
 
     /// The unwind rows of a file, sorted.

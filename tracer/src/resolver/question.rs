@@ -17,6 +17,13 @@ pub enum Question {
         /// Names of symbols.
         wanted: Vec<String>,
     },
+    /// Which functions of this file match these patterns? `Vec<Function>`.
+    Functions {
+        /// Names without parameters, `*` for any characters.
+        patterns: Vec<String>,
+        /// How many at the most.
+        most: usize,
+    },
     /// The unwind rows of this file, whose lowest address and entry point these are. `RowsHead`, and a file with the rows.
     Rows {
         /// Lowest address (SVMA).

@@ -11,6 +11,7 @@ use crate::unwind::cfi::{Rows, add_entry, read_rows};
 use crate::unwind::elf::{DebugSections, ElfError, ElfFacts};
 use crate::unwind::fde::UnwindFile;
 use crate::unwind::file_bytes::Positioned;
+use crate::unwind::functions::find_functions;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -25,7 +26,8 @@ const LONGEST_QUESTION: usize = 64 << 20;
 pub fn serve(channel: &Channel) {
     let mut kept = HashMap::new();
     while let Ok((question, files)) = channel.receive::<Question>(LONGEST_QUESTION, None) {
-        let is_large = matches!(question, Question::Rows { .. } | Question::Names { .. });
+        let is_large =
+            matches!(question, Question::Rows { .. } | Question::Names { .. } | Question::Functions { .. });
         if answer(channel, question, files, &mut kept).is_err() {
             return;
         }
@@ -56,6 +58,7 @@ fn answer(
             let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
             send_answer(channel, ElfFacts::read(file, &wanted))
         }
+        Question::Functions { patterns, most } => send_answer(channel, find_functions(file, &patterns, most)),
         Question::Rows { base, entry } => match rows(file, base, entry) {
             Ok((head, rows)) => channel.send(&Ok::<_, Fault>(head), &[rows.as_fd()], None),
             Err(error) => send_answer::<RowsHead>(channel, Err(error)),

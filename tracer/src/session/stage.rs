@@ -10,12 +10,13 @@ use super::{header, writer};
 use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
 use crate::power::{self, PowerSet, PowerTask};
-use crate::probe::{TraceConfig, Tracer};
+use crate::probe::{TraceConfig, Tracer, is_counted_by_default};
 use crate::resolver::Resolver;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::file::{FileError, RecordingWriter};
 use energy_trace_model::recording::record::{Domain, DomainClass, Origin, Record, Scope};
 use energy_trace_report::sentences::ignored_reason;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -81,7 +82,10 @@ async fn start_stages(
     let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     tracer.prefetch_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
     tracer.set_gpus(power.domains().iter().filter_map(gpu_of));
-    tracer.prefetch(control.set_up(roles.finisher.files_to_prefetch()).await??);
+    let files = control.set_up(roles.finisher.files_to_prefetch()).await??;
+    let (to_count, files) = prefetched(plan, files);
+    tracer.prefetch(files);
+    tracer.count(plan.count.clone().unwrap_or_default(), to_count);
     tracer.leave_out(roles.resolver.pid().into_iter().chain(roles.finisher.pid()))?;
 
     let (records, receiver) = channel();
@@ -99,6 +103,15 @@ async fn start_stages(
     Ok((Stage { tracer, power, exit_condition, kernels, records, writer, start }, opening, receiver))
 }
 
+/// Of the files that the command will map: those whose calls may be counted, and those that it maps at its start.
+fn prefetched(plan: &RecordPlan, files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let first = plan.count.as_ref().and_then(|_| files.first().cloned());
+    let is_counted =
+        |path: &PathBuf| path.file_name().is_some_and(|name| is_counted_by_default(&name.to_string_lossy()));
+    let (counted, at_start): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(is_counted);
+    (first.into_iter().chain(counted).collect(), at_start)
+}
+
 fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
     let config = TraceConfig {
         sample_hz: plan.sample_hz,
@@ -113,6 +126,7 @@ fn load(plan: &RecordPlan, power: &PowerSet) -> Result<Tracer, SessionError> {
         reader: plan.owner.as_ref().map(|user| (user.uid, user.gid)),
         gpu: plan.gpu.traces_launches()
             && power.domains().iter().any(|domain| domain.class == DomainClass::Gpu),
+        count: plan.count.is_some(),
         oldest_kernel: plan.oldest_kernel,
     };
     Ok(Tracer::load(&config)?)

@@ -18,20 +18,63 @@ const MAX_SCRIPTS: usize = 4;
 /// Where the dynamic loader looks last.
 const SYSTEM: [&str; 4] = ["/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/lib", "/usr/lib"];
 
+/// Libraries of packages of Python whose entry functions can be counted, below the folder of packages.
+const COUNTED: [&str; 4] = [
+    "torch/lib/libtorch_python.so",
+    "torch/lib/libtorch_cpu.so",
+    "tensorflow/libtensorflow_cc.so.2",
+    "tensorflow/python/lib_pywrap_tensorflow_common.so",
+];
+
+/// The libraries of packages that a command line may load and whose entry functions can be counted, with this `PATH`.
+pub fn counted_libraries_of(words: &[OsString], path: Option<&OsStr>) -> Vec<PathBuf> {
+    let Some(program) = program_of(words, path) else { return Vec::new() };
+    let ends = [program.canonicalize().unwrap_or_else(|_| program.clone()), program];
+    let prefixes = ends.iter().filter_map(|end| Some(end.parent()?.parent()?.join("lib")));
+    let folders: Vec<PathBuf> =
+        prefixes.filter_map(|lib| std::fs::read_dir(lib).ok()).flat_map(packages_in).collect();
+    let libraries = folders.iter().flat_map(|folder| COUNTED.map(|library| folder.join(library)));
+    let mut found: Vec<PathBuf> = libraries.filter_map(|path| path.canonicalize().ok()).collect();
+    // Debian's lie elsewhere, under a name with the version.
+    let beside = found.iter().filter_map(|library| other_of_debian(library));
+    found.extend(beside.collect::<Vec<_>>());
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The folders of packages in a folder of libraries.
+fn packages_in(lib: std::fs::ReadDir) -> impl Iterator<Item = PathBuf> {
+    let of_python = lib.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("python3"));
+    of_python.flat_map(|entry| ["site-packages", "dist-packages"].map(|name| entry.path().join(name)))
+}
+
+fn other_of_debian(library: &Path) -> Option<PathBuf> {
+    let name = library.file_name()?.to_str()?.strip_prefix("libtorch_python")?;
+    library.with_file_name(format!("libtorch_cpu{name}")).canonicalize().ok()
+}
+
 /// The files of a command line, with this `PATH`.
 pub fn files_of(words: &[OsString], path: Option<&OsStr>) -> Vec<PathBuf> {
+    let Some(program) = program_of(words, path).and_then(|program| program.canonicalize().ok()) else {
+        return Vec::new();
+    };
+    let Ok(file) = Root::default().open(&program, true) else { return Vec::new() };
+    let Ok(linked) = read_linked(&file) else { return Vec::new() };
+    let library = find_interpreter(&program, &linked);
+    std::iter::once(program).chain(library).collect()
+}
+
+/// The program of a command line, behind scripts.
+fn program_of(words: &[OsString], path: Option<&OsStr>) -> Option<PathBuf> {
     let locate = |name: &OsStr| locate(name, path.map(OsStr::to_owned));
-    let Some(mut program) = words.first().and_then(|name| locate(name)) else { return Vec::new() };
+    let mut program = words.first().and_then(|name| locate(name))?;
     for _ in 0..MAX_SCRIPTS {
         let Some(line) = read_first_line(&program) else { break };
         let Some(next) = parse_script(&line).and_then(|name| locate(name.as_ref())) else { break };
         program = next;
     }
-    let Ok(program) = program.canonicalize() else { return Vec::new() };
-    let Ok(file) = Root::default().open(&program, true) else { return Vec::new() };
-    let Ok(linked) = read_linked(&file) else { return Vec::new() };
-    let library = find_interpreter(&program, &linked);
-    std::iter::once(program).chain(library).collect()
+    Some(program)
 }
 
 /// The start of a script, up to the end of its first line; `None` for what is none.

@@ -11,6 +11,7 @@ mod eh_frame;
 pub mod elf;
 pub mod fde;
 pub mod file_bytes;
+pub mod functions;
 pub mod merge;
 pub mod stack_copy;
 pub mod vdso;

@@ -7,7 +7,7 @@ use super::diagnostics::Diagnostic;
 use super::options::Options;
 use super::run::Run;
 use crate::ids::{FrameId, StackId, ThreadKey};
-use crate::recording::record::{DomainClass, Frame, Process, Quality, StackNode, Thread};
+use crate::recording::record::{CallCount, DomainClass, Frame, Process, Quality, StackNode, Thread};
 use crate::recording::{PublicNames, Recording, frames_of};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -148,6 +148,8 @@ pub struct Profile {
     pub build_ids: BTreeMap<String, String>,
     /// What users call functions of packages.
     pub public_names: PublicNames,
+    /// How often functions were called, where that was counted.
+    pub calls: Vec<CallCount>,
     /// One row a domain.
     pub ledger: Vec<LedgerRow>,
     /// One row a thread and stack.
@@ -169,6 +171,7 @@ impl Profile {
             stacks: recording.stacks.clone(),
             build_ids: recording.build_ids.clone(),
             public_names: recording.public_names.clone(),
+            calls: recording.calls.clone(),
             ..Self::default()
         }
     }

@@ -6,8 +6,9 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, KernelTier, LaunchStacks,
-    Launches, Name, Process, PublicName, Record, Sample, Slice, StackNode, Thread, Unsampled, Wait, Wake,
+    CallCount, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, KernelTier,
+    LaunchStacks, Launches, Name, Process, PublicName, Record, Sample, Slice, StackNode, Thread, Unsampled,
+    Wait, Wake,
 };
 use super::tables::Recording;
 use crate::clock::KtimeNs;
@@ -118,6 +119,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         }
         Record::Unsampled(stretches) => add_unseen(to, stretches),
         Record::PublicNames(names) => add_public_names(to, names),
+        Record::Calls(counts) => add_calls(to, counts),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -168,6 +170,12 @@ fn add_cores(to: &mut Recording, cores: Vec<Vec<CpuId>>) -> Result<(), Nonsense>
 
 fn add_public_names(to: &mut Recording, names: Vec<PublicName>) -> Result<(), Nonsense> {
     to.public_names.extend(names);
+    Ok(())
+}
+
+fn add_calls(to: &mut Recording, counts: Vec<CallCount>) -> Result<(), Nonsense> {
+    counts.iter().try_for_each(|count| defined(&to.frames, "frame", count.frame.get()))?;
+    to.calls.extend(counts);
     Ok(())
 }
 

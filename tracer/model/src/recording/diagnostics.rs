@@ -4,6 +4,7 @@
 //! One variant for each code, with what its sentence needs. Leaves out the sentences (the report makes them) and what only the
 //! attribution or the report finds out (`profile::diagnostics`).
 
+use super::calls::CallDiagnostic;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -126,6 +127,8 @@ pub enum RecordingDiagnostic {
         /// A limit that would do.
         enough: u32,
     },
+    /// What was found while calls were counted.
+    Calls(CallDiagnostic),
 }
 
 impl RecordingDiagnostic {
@@ -149,6 +152,7 @@ impl RecordingDiagnostic {
             Self::Power(power) => power.code(),
             Self::Other { code, .. } => code,
             Self::SamplesNotJittered { .. } => "samples-not-jittered",
+            Self::Calls(calls) => calls.code(),
         }
     }
 }
@@ -156,6 +160,12 @@ impl RecordingDiagnostic {
 impl From<LaunchDiagnostic> for RecordingDiagnostic {
     fn from(launches: LaunchDiagnostic) -> Self {
         Self::Launches(launches)
+    }
+}
+
+impl From<CallDiagnostic> for RecordingDiagnostic {
+    fn from(calls: CallDiagnostic) -> Self {
+        Self::Calls(calls)
     }
 }
 

@@ -31,7 +31,7 @@ use thiserror::Error;
 const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// Counts up whenever an older reader would misread a newer file: with every new variant of a type that is written, every new field. An
 /// older version then refuses the file and says which version reads it; it never guesses. 7 has types where older formats have sentences, 8 the
-/// jitter of samples, 9 public names, 10 the verdicts `Guessed` and `Unanchored`.
+/// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`.
 const FORMAT: u32 = 10;
 /// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
 /// stretches that no sample saw and verdicts.
@@ -335,8 +335,8 @@ fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
 mod tests {
     use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
     use crate::recording::record::{
-        CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason, PowerDiagnostic, Runtime,
-        SourceId, SourceNote,
+        CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason,
+        PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
     use serde::Serialize;
 
@@ -363,8 +363,16 @@ mod tests {
         }
         let text = String::new;
         let last = [
-            number(&Record::PublicNames(Vec::new())),
-            number(&RecordingDiagnostic::SamplesNotJittered { hz: 0, limit: 0, enough: 0 }),
+            number(&Record::Calls(Vec::new())),
+            number(&RecordingDiagnostic::Calls(CallDiagnostic::Cost {
+                calls: 0,
+                stepped: 0,
+                call_ns: 0,
+                stepped_ns: 0,
+                functions: 0,
+            })),
+            number(&CallDiagnostic::Late { library: text(), pid: 0, late_ns: 0 }),
+            number(&PythonNotCounted::NoModule { error: text() }),
             number(&LaunchDiagnostic::InjectionChained { library: text() }),
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
             number(&LossReason::Other(text())),
@@ -375,6 +383,6 @@ mod tests {
             number(&IdleOrigin::Other(text())),
             number(&Runtime::Other(text())),
         ];
-        assert_eq!((FORMAT, last), (9, [29, 16, 7, 13, 16, 7, 7, 28, 15, 3, 2]));
+        assert_eq!((FORMAT, last), (10, [30, 17, 6, 4, 7, 13, 16, 7, 7, 28, 15, 3, 2]));
     }
 }

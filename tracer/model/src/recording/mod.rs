@@ -4,6 +4,7 @@
 //! Leaves out what they mean in joules (`profile`).
 
 mod assembly;
+mod calls;
 mod diagnostics;
 mod domain;
 pub mod file;

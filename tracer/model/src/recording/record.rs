@@ -9,6 +9,7 @@ use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, SocketId, StackId, Thread
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub use super::calls::{CallCount, CallDiagnostic, CallTimes, PythonNotCounted};
 pub use super::diagnostics::{
     CounterKind, CutReason, GpuFeature, KernelFallback, LaunchDiagnostic, Names, NotTimed, PowerDiagnostic,
     ProbeFailure, ReadFailure, RecordingDiagnostic,
@@ -92,6 +93,8 @@ pub enum Record {
     Unsampled(Vec<Unsampled>),
     /// What users call functions of packages, found when the recording ends.
     PublicNames(Vec<PublicName>),
+    /// How often functions were called, where that was counted; comes when the recording ends.
+    Calls(Vec<CallCount>),
 }
 
 /// What is known when the recording starts.

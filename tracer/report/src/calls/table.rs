@@ -74,6 +74,12 @@ impl<'a> CallTable<'a> {
         Self { profile, names, code, labels: Interner::new(), walked }
     }
 
+    /// The public name of what a frame calls, whatever its owner.
+    pub(crate) fn public_name(&self, frame: FrameId) -> Option<&str> {
+        let call = self.names.get(self.code.get(frame.index())?.name?)?;
+        call.is_public.then_some(call.name.as_str())
+    }
+
     /// The labels so far, at their numbers.
     pub(crate) fn labels(&self) -> &[Label] {
         self.labels.labels()

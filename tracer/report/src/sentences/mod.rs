@@ -5,6 +5,7 @@
 
 mod attribution;
 mod brief;
+mod calls;
 mod launches;
 mod losses;
 mod power;

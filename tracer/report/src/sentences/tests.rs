@@ -6,8 +6,9 @@ use energy_trace_model::profile::diagnostics::{
 };
 use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::record::{
-    CounterKind, CutReason, GpuFeature, KernelFallback, KernelTier, LaunchDiagnostic, LaunchStacks,
-    LossReason, Names, PowerDiagnostic, ProbeFailure, ReadFailure, RecordingDiagnostic,
+    CallDiagnostic, CounterKind, CutReason, GpuFeature, KernelFallback, KernelTier, LaunchDiagnostic,
+    LaunchStacks, LossReason, Names, PowerDiagnostic, ProbeFailure, PythonNotCounted, ReadFailure,
+    RecordingDiagnostic,
 };
 use energy_trace_model::units::MicroJoules;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ fn names() -> Names {
 
 /// One of each variant.
 fn recorded() -> Vec<RecordingDiagnostic> {
+    use CallDiagnostic as C;
     use RecordingDiagnostic as R;
     vec![
         R::RecordingCut { whole_bytes: Some(7), reason: CutReason::Checksum },
@@ -38,6 +40,13 @@ fn recorded() -> Vec<RecordingDiagnostic> {
         R::ReaderDied,
         R::PushTimes { samples: vec![1], events: vec![2] },
         R::SamplesNotJittered { hz: 9, limit: 10, enough: 1000 },
+        R::Calls(C::Cost { calls: 9, stepped: 1, call_ns: 900, stepped_ns: 9000, functions: 3 }),
+        R::Calls(C::NotCounted { error: word() }),
+        R::Calls(C::NotFound { names: vec![word()] }),
+        R::Calls(C::TooMany { library: word(), most: 3 }),
+        R::Calls(C::PythonCost { calls: 9, call_ns: 900, functions: 3 }),
+        R::Calls(C::PythonNotCounted(PythonNotCounted::Version { version: word() })),
+        R::Calls(C::Late { library: word(), pid: 3, late_ns: 4 }),
     ]
 }
 

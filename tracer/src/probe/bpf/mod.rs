@@ -1,9 +1,10 @@
 //! The BPF object: loading it, its maps and its ring buffers, and the events in them.
 //!
 //! `object` loads and attaches, with what `settings` says of the running kernel (`btf`); `row_maps` and `process_maps` are written by user
-//! space; `rings` are read, in `time_order`, and `decode` makes events of their bytes. Leaves out what events mean (`collect/`).
+//! space; `rings` are read, in `time_order`, and `decode` makes events of their bytes; `call_counts` counts calls. Leaves out what events mean (`collect/`).
 
 pub(super) mod btf;
+pub(super) mod call_counts;
 pub mod decode;
 pub(super) mod error;
 pub(super) mod log;

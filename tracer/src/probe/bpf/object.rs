@@ -2,6 +2,7 @@
 //!
 //! This room is the only one that names `aya`. Leaves out what the events mean (`decode`, `collector`).
 
+use super::call_counts::CallCounts;
 use super::error::ProbeError;
 use super::process_maps::{Maps, Targets};
 use super::rings::Rings;
@@ -22,6 +23,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tracer_ebpf::count::MOST_FUNCTIONS;
 use tracer_ebpf::wire::{lost, push};
 
 /// The object that `cargo xtask build` makes of `tracer-ebpf`.
@@ -55,6 +57,10 @@ pub(crate) struct Object {
     pub(crate) launches: Result<bool, String>,
     /// Its programs, where the kernel takes their probes away together.
     together: Option<Arc<[MultiProbe; 2]>>,
+    /// What counts calls, or why nothing can; `None` where nothing is to be counted, or once it is taken.
+    pub(crate) counting: Option<Result<CallCounts, String>>,
+    /// Its program.
+    counting_fd: Option<RawFd>,
     /// The maps, until the collector takes them.
     pub(crate) maps: Option<Maps>,
     /// The map of targets once more: processes become targets while the collector has `maps`.
@@ -99,6 +105,8 @@ impl Object {
             .map_max_entries("RAW", if config.gpu { 2 * cpus } else { cpus })
             .map_max_entries("SAMPLES", sample_bytes(config.unwinding, online))
             .map_max_entries("EVENTS", RING_BYTES)
+            .map_max_entries("CALL_COUNTS", if config.count { MOST_FUNCTIONS } else { 1 })
+            .map_max_entries("OUTERMOST", if config.count { 4 * MOST_FUNCTIONS } else { 1 })
             .load(PROBES)
             .map_err(|e| ProbeError::load(&e))?;
         let mut loaded = vec![load::<PerfEvent>(&mut ebpf, "on_sample", PerfEvent::load)?];
@@ -111,6 +119,7 @@ impl Object {
             None if config.gpu => load_launches(&mut ebpf, &mut loaded),
             _ => Ok(config.gpu),
         };
+        let counter = config.count.then(|| load_counter(&ebpf, &mut loaded));
         let (targets, again) = twice(&mut ebpf, "TARGETS")?;
         let maps = Maps {
             targets: again,
@@ -120,9 +129,26 @@ impl Object {
             changes: map(&mut ebpf, "CHANGES")?,
             changed: 0,
         };
+        let counting = counter.map(|program| {
+            let counts = map(&mut ebpf, "CALL_COUNTS").map_err(|error| error.to_string())?;
+            Ok(CallCounts::new(program?, counts))
+        });
+        let counting_fd =
+            counting.as_ref().and_then(|counting| counting.as_ref().ok()).map(CallCounts::program);
         let ebpf = Arc::new(Mutex::new(ebpf));
         let (links, stats) = (Vec::new(), None);
-        Ok(Self { ebpf, launches, together, maps: Some(maps), targets, links, stats, loaded })
+        Ok(Self {
+            ebpf,
+            launches,
+            together,
+            counting,
+            counting_fd,
+            maps: Some(maps),
+            targets,
+            links,
+            stats,
+            loaded,
+        })
     }
 
     /// To attach to GPU libraries; `None` where launches are not traced.
@@ -216,8 +242,9 @@ impl Object {
         self.stats.as_ref()?;
         let single: u64 =
             lock(&self.ebpf).programs().filter_map(|(_, program)| read_program_ns(program)).sum();
-        let together = self.together.iter().flat_map(|both| both.iter());
-        Some(single + together.filter_map(|program| read_fdinfo(program.fd(), "run_time_ns:")).sum::<u64>())
+        let together = self.together.iter().flat_map(|both| both.iter()).map(MultiProbe::fd);
+        let others = together.chain(self.counting_fd);
+        Some(single + others.filter_map(|program| read_fdinfo(program, "run_time_ns:")).sum::<u64>())
     }
 
     /// Passes on what the BPF side logs.
@@ -246,6 +273,15 @@ fn load_launches(ebpf: &mut Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<boo
 
 const ON_CALL: &str = "on_gpu_call";
 const ON_RETURN: &str = "on_gpu_return";
+
+/// Loads the program that counts calls; it needs Linux 6.6, which takes thousands of probes at once.
+fn load_counter(ebpf: &Ebpf, loaded: &mut Vec<LoadedProgram>) -> Result<MultiProbe, String> {
+    let (name, start) = ("on_counted_call", Instant::now());
+    let program = MultiProbe::load(PROBES, ebpf, name, false).map_err(|error| error.to_string())?;
+    let verified = read_fdinfo(program.fd(), "verified_insns:").and_then(|count| count.try_into().ok());
+    loaded.push(LoadedProgram { name, verified_instructions: verified, took: start.elapsed() });
+    Ok(program)
+}
 
 /// The same programs as the kernel takes their probes away together; `None` where it is older than that.
 fn load_together(ebpf: &Ebpf, loaded: &mut Vec<LoadedProgram>) -> Option<[MultiProbe; 2]> {

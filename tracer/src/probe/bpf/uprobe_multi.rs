@@ -116,14 +116,22 @@ impl MultiProbe {
 
     /// Probes a place in a file for all processes.
     pub(super) fn attach(&self, path: &Path, offset: u64, cookie: u64) -> io::Result<MultiLink> {
+        self.attach_all(path, &[offset], &[cookie])
+    }
+
+    /// Probes places in a file for all processes, each with its cookie.
+    pub(super) fn attach_all(&self, path: &Path, offsets: &[u64], cookies: &[u64]) -> io::Result<MultiLink> {
+        if offsets.len() != cookies.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let path = CString::new(path.as_os_str().as_bytes())?;
         let attr = LinkCreate {
             prog_fd: self.program.as_raw_fd().cast_unsigned(),
             attach_type: bpf_attach_type::BPF_TRACE_UPROBE_MULTI as u32,
             path: path.as_ptr() as u64,
-            offsets: &raw const offset as u64,
-            cookies: &raw const cookie as u64,
-            cnt: 1,
+            offsets: offsets.as_ptr() as u64,
+            cookies: cookies.as_ptr() as u64,
+            cnt: size(offsets.len())?,
             multi_flags: if self.returns { ON_RETURN } else { 0 },
             ..LinkCreate::default()
         };

@@ -6,6 +6,7 @@ use super::housekeeping::Housekeeping;
 use super::pauses::Pauses;
 use super::samples::SampleCollector;
 use crate::probe::bpf::decode::{Event, Head, decode_event};
+use crate::probe::count::Counting;
 use crate::probe::gpu::GpuCollector;
 use crate::probe::stacks::builder::StackBuilder;
 use crate::probe::stacks::python_frames::see_codes;
@@ -20,6 +21,8 @@ pub(crate) struct Collector {
     samples: SampleCollector,
     /// Calls of GPU libraries.
     pub(crate) gpu: GpuCollector,
+    /// Calls that are counted, where that was asked for.
+    pub(crate) counting: Option<Counting>,
     housekeeping: Housekeeping,
     /// Events that could not be read: none, unless the build is inconsistent.
     pub(crate) damaged: u64,
@@ -31,6 +34,7 @@ impl Collector {
             stacks,
             samples: SampleCollector::new(),
             gpu: GpuCollector::default(),
+            counting: None,
             housekeeping: Housekeeping::new(crate::clock::now()),
             damaged: 0,
         }
@@ -110,13 +114,13 @@ impl Collector {
     /// Reads the mappings of all processes that are known and waits for the tables of what they have mapped.
     pub(crate) fn ready_tables(&mut self) {
         let now = crate::clock::now();
-        self.refresh(HashSet::new(), now);
+        self.refresh(&HashSet::new(), now);
         let updates = self.stacks.processes.files.drain_updates(true);
-        self.refresh(updates, now);
+        self.refresh(&updates, now);
         self.housekeeping.ready(crate::clock::now());
     }
 
-    fn refresh(&mut self, updated: HashSet<FileKey>, now: KtimeNs) {
+    fn refresh(&mut self, updated: &HashSet<FileKey>, now: KtimeNs) {
         let stacks = &mut self.stacks;
         stacks.processes.refresh(&mut stacks.maps, &stacks.out.records, updated, now);
     }
@@ -134,9 +138,12 @@ impl Collector {
     /// What is done between two reads of the ring buffers.
     pub(crate) fn housekeeping(&mut self, now: KtimeNs) {
         let updates = self.stacks.processes.files.drain_updates(false);
-        self.refresh(updates, now);
+        self.refresh(&updates, now);
         self.samples.release(now, None, &mut self.stacks);
         self.gpu.housekeeping(now, &mut self.stacks);
+        if let Some(counting) = &mut self.counting {
+            counting.look(&mut self.stacks);
+        }
         self.housekeeping.log_table_usage(&self.stacks);
         for (pid, at) in self.housekeeping.take_gone(now) {
             self.stacks.forget(pid, at);

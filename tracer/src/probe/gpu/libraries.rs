@@ -4,10 +4,10 @@
 //! driver's library is prefetched where loaders find it. Leaves out what probes say (`launches`).
 
 use super::functions::{Function, functions_of};
-use super::prologue::{Spot, spot};
 use crate::foreign::{Root, open_mapped};
 use crate::probe::bpf::object::{Attached, LaunchProbes};
 use crate::probe::bpf::uprobe_multi::drop_together;
+use crate::probe::prologue::{Spot, spot};
 use crate::resolver::Worker;
 use crate::unwind::address_space::{FileKey, Mapping};
 use crate::unwind::elf::path_of;

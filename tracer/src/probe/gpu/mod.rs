@@ -1,7 +1,7 @@
 //! Launches on GPUs: probes on the libraries that launch, and what they say.
 //!
 //! - `collector` takes in the calls: `calls` makes launches of them, `kernel_calls` joins what the injected library tells.
-//! - `functions` says what is probed, `prologue` where in a function, `libraries` in which files, `containers` where programs below another
+//! - `functions` says what is probed, `libraries` in which files, `containers` where programs below another
 //!   root find them; `devices` and `environment` say which GPU a process means.
 //! - `launches` counts launches (`launch`), and `graphs` knows what was captured.
 //! - `listener` reads what the injected library sends, `connections` says who may send, and `kernels` joins that with launches.
@@ -22,7 +22,6 @@ mod launch;
 mod launches;
 mod libraries;
 mod listener;
-mod prologue;
 
 pub(super) use collector::GpuCollector;
 pub(super) use devices::Device as GpuDevice;

@@ -1,8 +1,11 @@
-//! When the mappings of a process are read: after updated of it, and for a stated share of time.
+//! When the mappings of a process are read and told to the probes: after what happened to it, and for a stated share of time.
 //!
-//! `/proc/PID/maps` is read as a whole, however little has changed in it. So what reads take is paid for with time in which there are none: a
-//! program that makes mappings without end costs a sixteenth of a CPU, and so do many of them together. Each has some time to begin with,
-//! which programs that start and load their libraries do not use up. What is new meanwhile is seen at the next read. Leaves out what a read finds (`registry.rs`).
+//! `/proc/PID/maps` is read as a whole, however little has changed in it, and the probes are told all mappings of a process, however few
+//! have a new table. So what either takes is paid for with time in which there is none of it: a program that makes mappings without end
+//! costs a sixteenth of a CPU, and so do many of them together. Each program has some time to begin with, which programs that start and
+//! load their libraries do not use up. What is new meanwhile is seen at the next read. What is told because of new tables is paid for by
+//! itself: a hundred libraries whose tables come one by one must not keep new mappings from being read. Leaves out what a read finds
+//! (`registry.rs`).
 
 use super::process::Process;
 use super::registry::Processes;
@@ -22,24 +25,58 @@ use std::time::Duration;
 const READ_AGAIN_NS: u64 = 50_000_000;
 /// After this long a mapping that was announced is there.
 const SETTLED: Duration = Duration::from_millis(30);
-/// So many times as long as a read takes it has to be paid for.
+/// So many times as long as work takes it has to be paid for.
 const PRICE: u64 = 16;
-/// Reads are made on credit up to here: 100 ms of them.
+/// Work is done on credit up to here: 100 ms of it.
 const CREDIT_NS: u64 = PRICE * 100_000_000;
-/// The longest time without a read.
+/// The longest rest after one piece of work.
 const LONGEST_REST_NS: u64 = 2_000_000_000;
 
-/// When a read will be paid for that took so long and is over `now`, where the ones before are paid for at `paid` and `crowd` other processes
-/// have no credit left.
-fn paid_at(paid: KtimeNs, now: KtimeNs, took_ns: u64, crowd: usize) -> KtimeNs {
-    let price = took_ns.saturating_mul(PRICE).saturating_mul((crowd as u64).saturating_add(1));
-    let at = paid.max(now).as_ns().saturating_add(price);
-    KtimeNs::from_ns(at.min(now.as_ns().saturating_add(CREDIT_NS + LONGEST_REST_NS)))
+/// Time that may be spent on one kind of work for a process.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Credit {
+    /// When what was done is paid for.
+    paid_at: KtimeNs,
 }
 
-/// Whether there is credit for another read.
-const fn has_credit(paid: KtimeNs, now: KtimeNs) -> bool {
-    paid.as_ns() <= now.as_ns().saturating_add(CREDIT_NS)
+impl Credit {
+    /// Whether more may be done.
+    const fn is_left(self, now: KtimeNs) -> bool {
+        self.paid_at.as_ns() <= now.as_ns().saturating_add(CREDIT_NS)
+    }
+
+    /// Takes in that work took so long and is over `now`, where `crowd` other processes have no credit left.
+    fn spend(&mut self, now: KtimeNs, took_ns: u64, crowd: usize) {
+        let price = took_ns.saturating_mul(PRICE).saturating_mul((crowd as u64).saturating_add(1));
+        let at = self.paid_at.max(now).as_ns().saturating_add(price);
+        self.paid_at = KtimeNs::from_ns(at.min(now.as_ns().saturating_add(CREDIT_NS + LONGEST_REST_NS)));
+    }
+}
+
+/// What is to be done for a process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Its mappings are read, and told to the probes.
+    Read,
+    /// The probes are told what is known.
+    Tell,
+}
+
+impl Process {
+    /// What is to be done now. `is_urgent`: a table that the probes go by for this process is about to be dropped.
+    fn work(&self, is_urgent: bool, now: KtimeNs) -> Option<Work> {
+        let has_changed = self.dirty || self.again.is_some_and(|at| at <= now);
+        if has_changed && self.reads.is_left(now) {
+            return Some(Work::Read);
+        }
+        (is_urgent || self.has_news && self.uploads.is_left(now)).then_some(Work::Tell)
+    }
+
+    /// Whether it maps one of these files.
+    fn maps_any(&self, files: &HashSet<FileKey>) -> bool {
+        !files.is_empty()
+            && self.space.mappings().iter().any(|m| key_of(m).is_some_and(|key| files.contains(key)))
+    }
 }
 
 impl Processes {
@@ -61,46 +98,60 @@ impl Processes {
         }
     }
 
-    /// Reads the mappings of processes again that changed, and uploads those that map a file of which something is known now.
+    /// Reads the mappings of processes again that changed, and tells the probes of those that map a file of which something is known now.
     pub(crate) fn refresh(
         &mut self,
         maps: &mut Maps,
         out: &RecordSender,
-        mut updated: HashSet<FileKey>,
+        updated: &HashSet<FileKey>,
         now: KtimeNs,
     ) {
-        if self.files.is_over_budget() {
-            updated.extend(self.files.make_room(&mapped(&self.by_pid), now));
-        }
-        let (when_sampled, any) = (self.when_sampled, !updated.is_empty());
-        let awake = |p: &Process| !when_sampled || p.samples > 0;
-        let crowd = self.by_pid.values().filter(|p| !has_credit(p.paid_at, now)).count();
-        let due =
-            |p: &Process| (p.dirty || p.again.is_some_and(|at| at <= now)) && has_credit(p.paid_at, now);
-        let concerned = |p: &Process| {
-            any && p.space.mappings().iter().any(|m| key_of(m).is_some_and(|key| updated.contains(key)))
+        let dropped = match self.files.is_over_budget() {
+            true => self.files.make_room(&mapped(&self.by_pid), now),
+            false => HashSet::new(),
         };
-        let awake = self.by_pid.iter().filter(|(_, p)| awake(p));
-        let pids: Vec<(Pid, bool)> = awake
-            .map(|(&pid, p)| (pid, due(p), p))
-            .filter(|(_, due, p)| *due || concerned(p))
-            .map(|(pid, due, _)| (pid, due))
-            .collect();
-        for (pid, due) in pids {
-            let begun = crate::clock::now();
-            if due && let Ok(space) = AddressSpace::read(pid) {
-                self.with(pid, |process| process.set_space(space, begun));
+        let when_sampled = self.when_sampled;
+        let mut todo: Vec<(Pid, Work)> = Vec::new();
+        for (&pid, process) in self.by_pid.iter_mut().filter(|(_, p)| !when_sampled || p.samples > 0) {
+            process.has_news |= process.maps_any(updated);
+            todo.extend(process.work(process.maps_any(&dropped), now).map(|work| (pid, work)));
+        }
+        let crowd_of =
+            |credit: fn(&Process) -> Credit| self.by_pid.values().filter(|p| !credit(p).is_left(now)).count();
+        let (readers, told) = (crowd_of(|p| p.reads), crowd_of(|p| p.uploads));
+        for (pid, work) in todo {
+            match work {
+                Work::Read => self.read(pid, readers, maps, out),
+                Work::Tell => self.tell(pid, told, maps, out),
             }
-            self.find_interpreter(pid, maps, out);
-            self.upload(pid, maps);
-            let done = crate::clock::now();
-            self.with(pid, |process| {
-                process.dirty &= !due;
-                process.again = process.again.filter(|&at| !due || at > begun);
-                process.paid_at = paid_at(process.paid_at, done, done.ns_since(begun), crowd);
-            });
         }
         self.files.apply_pending();
+    }
+
+    fn read(&mut self, pid: Pid, crowd: usize, maps: &mut Maps, out: &RecordSender) {
+        let begun = crate::clock::now();
+        if let Ok(space) = AddressSpace::read(pid) {
+            self.with(pid, |process| process.set_space(space, begun));
+        }
+        self.find_interpreter(pid, maps, out);
+        self.upload(pid, maps);
+        let done = crate::clock::now();
+        self.with(pid, |process| {
+            (process.dirty, process.has_news) = (false, false);
+            process.again = process.again.filter(|&at| at > begun);
+            process.reads.spend(done, done.ns_since(begun), crowd);
+        });
+    }
+
+    fn tell(&mut self, pid: Pid, crowd: usize, maps: &mut Maps, out: &RecordSender) {
+        let begun = crate::clock::now();
+        self.find_interpreter(pid, maps, out);
+        self.upload(pid, maps);
+        let done = crate::clock::now();
+        self.with(pid, |process| {
+            process.has_news = false;
+            process.uploads.spend(done, done.ns_since(begun), crowd);
+        });
     }
 
     /// Reads the mappings of a sample's process again, if that was not done since the sample was taken; false where they cannot be
@@ -126,7 +177,7 @@ impl Processes {
 
     /// Whether the mappings of a process may be read now: its share of time is not used up.
     pub(crate) fn may_read(&self, pid: Pid, now: KtimeNs) -> bool {
-        self.by_pid.get(&pid).is_none_or(|process| has_credit(process.paid_at, now))
+        self.by_pid.get(&pid).is_none_or(|process| process.reads.is_left(now))
     }
 }
 
@@ -138,47 +189,71 @@ fn mapped(processes: &HashMap<Pid, Process>) -> Mapped<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{KtimeNs, has_credit, paid_at};
+    use super::{Credit, KtimeNs, Process, Work};
+    use crate::probe::processes::process::new_process;
+    use energy_trace_model::ids::{Pid, ProcessKey};
+    use energy_trace_model::recording::record;
 
     const MS: u64 = 1_000_000;
 
-    /// Time that reads take within a minute, in milliseconds, where one of so many is due at every millisecond.
-    fn spent(read_ms: u64, crowd: usize) -> u64 {
-        let (mut now, mut paid, mut spent) = (0, KtimeNs::default(), 0);
+    /// Time that work takes within a minute, in milliseconds, where some is due at every millisecond.
+    fn spent(each_ms: u64, crowd: usize) -> u64 {
+        let (mut now, mut credit, mut spent) = (0, Credit::default(), 0);
         while now < 60_000 {
             now += 1;
-            if has_credit(paid, KtimeNs::from_ns(now * MS)) {
-                now += read_ms;
-                spent += read_ms;
-                paid = paid_at(paid, KtimeNs::from_ns(now * MS), read_ms * MS, crowd);
+            if credit.is_left(KtimeNs::from_ns(now * MS)) {
+                now += each_ms;
+                spent += each_ms;
+                credit.spend(KtimeNs::from_ns(now * MS), each_ms * MS, crowd);
             }
         }
         spent
     }
 
-    /// Reads take a sixteenth of the time in the long run, shared by all who have no credit left.
+    /// Work takes a sixteenth of the time in the long run, shared by all who have no credit left.
     #[test]
-    fn reads_have_their_share() {
-        for read_ms in [1, 10, 50] {
-            let alone = spent(read_ms, 0);
-            assert!((60_000 / 16..=60_000 / 16 + 200).contains(&alone), "{read_ms}: {alone}");
+    fn work_has_its_share() {
+        for each_ms in [1, 10, 50] {
+            let alone = spent(each_ms, 0);
+            assert!((60_000 / 16..=60_000 / 16 + 200).contains(&alone), "{each_ms}: {alone}");
         }
-        for read_ms in [1, 10] {
-            let in_crowd = spent(read_ms, 9);
-            assert!(in_crowd < 60_000 / 160 + 200, "{read_ms}: {in_crowd}");
+        for each_ms in [1, 10] {
+            let in_crowd = spent(each_ms, 9);
+            assert!(in_crowd < 60_000 / 160 + 200, "{each_ms}: {in_crowd}");
         }
     }
 
     /// A program that starts has its reads at once, and no read takes so long that there is never another one.
     #[test]
-    fn some_reads_come_at_once() {
-        let (mut paid, now) = (KtimeNs::default(), KtimeNs::from_ns(1 << 40));
+    fn some_work_is_done_at_once() {
+        let (mut credit, now) = (Credit::default(), KtimeNs::from_ns(1 << 40));
         for _ in 0..100 {
-            assert!(has_credit(paid, now));
-            paid = paid_at(paid, now, MS, 0);
+            assert!(credit.is_left(now));
+            credit.spend(now, MS, 0);
         }
-        paid = paid_at(paid, now, u64::MAX, usize::MAX);
-        assert!(!has_credit(paid, now));
-        assert!(has_credit(paid, KtimeNs::from_ns((1 << 40) + 2000 * MS)));
+        credit.spend(now, u64::MAX, usize::MAX);
+        assert!(!credit.is_left(now));
+        assert!(credit.is_left(KtimeNs::from_ns((1 << 40) + 2000 * MS)));
+    }
+
+    fn process() -> Process {
+        let key = ProcessKey::new(0);
+        let (name, command) = (String::new(), Vec::new());
+        let record = record::Process { key, pid: Pid::new(1), parent: None, name, command, runtime: None };
+        Process { dirty: false, ..new_process(record, false) }
+    }
+
+    /// However much the probes were told of new tables, new mappings are read at once; and a table that is dropped is told at once.
+    #[test]
+    fn what_is_told_takes_nothing_from_reads() {
+        let (mut process, now) = (process(), KtimeNs::from_ns(1 << 40));
+        for _ in 0..10_000 {
+            process.uploads.spend(now, MS, 0);
+        }
+        process.has_news = true;
+        assert!(process.work(false, now).is_none());
+        assert!(process.work(true, now) == Some(Work::Tell));
+        process.dirty = true;
+        assert!(process.work(false, now) == Some(Work::Read));
     }
 }

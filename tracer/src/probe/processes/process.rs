@@ -5,6 +5,7 @@
 use super::code_objects::CodeObjects;
 use super::eval_frame::EvalFrame;
 use super::frame_cache::FrameCache;
+use super::maps_budget::Credit;
 use crate::unwind::address_space::AddressSpace;
 use crate::unwind::cpython::detect::Interpreter;
 use energy_trace_model::clock::KtimeNs;
@@ -37,8 +38,12 @@ pub(crate) struct Process {
     pub(crate) dirty: bool,
     /// When to read its mappings once more: the event of a mapping comes before the mapping.
     pub(crate) again: Option<KtimeNs>,
-    /// When the reads of its mappings are paid for (`maps_budget.rs`).
-    pub(crate) paid_at: KtimeNs,
+    /// Time for reads of its mappings (`maps_budget.rs`).
+    pub(crate) reads: Credit,
+    /// Time for telling the probes of new tables.
+    pub(crate) uploads: Credit,
+    /// A file that it maps has a table, or other facts, that the probes were not told of.
+    pub(crate) has_news: bool,
     /// When its mappings were last read for an unmapped address: not again for each one.
     pub(crate) read_for_pc_at: KtimeNs,
 }
@@ -71,7 +76,9 @@ pub(crate) fn new_process(record: record::Process, launcher: bool) -> Process {
         block: None,
         dirty: true,
         again: None,
-        paid_at: KtimeNs::default(),
+        reads: Credit::default(),
+        uploads: Credit::default(),
+        has_news: false,
         read_for_pc_at: KtimeNs::default(),
         record,
     }

@@ -138,8 +138,9 @@ impl Processes {
         let (name, command) = (origin.record.name.clone(), origin.record.command.clone());
         let runtime = origin.record.runtime.clone();
         let (space, block, interpreter) = (origin.space.clone(), origin.block.clone(), origin.interpreter);
-        let (refused, eval, read_at, paid_at, launcher) =
-            (origin.refused, origin.eval, origin.read_at, origin.paid_at, origin.launcher);
+        let (refused, eval, read_at, launcher) =
+            (origin.refused, origin.eval, origin.read_at, origin.launcher);
+        let (reads, uploads, has_news) = (origin.reads, origin.uploads, origin.has_news);
         self.begin(pid, (name, command), Some(parent), launcher, out);
         if let Some(child) = self.by_pid.get_mut(&pid) {
             if let Some(block) = &block {
@@ -148,7 +149,8 @@ impl Processes {
             child.record.runtime = runtime;
             (child.space, child.block, child.interpreter, child.refused) =
                 (space, block, interpreter, refused);
-            (child.eval, child.read_at, child.paid_at) = (eval, read_at, paid_at);
+            (child.eval, child.read_at) = (eval, read_at);
+            (child.reads, child.uploads, child.has_news) = (reads, uploads, has_news);
         }
     }
 

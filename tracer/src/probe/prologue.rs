@@ -7,17 +7,17 @@
 
 /// Where to probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(crate) struct Spot {
     /// Bytes behind the function's first.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// Whether the kernel has to step through the instruction there.
-    pub(super) steps: bool,
+    pub(crate) steps: bool,
 }
 
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// The spot for a function that begins with these bytes.
-pub(super) fn spot(code: &[u8]) -> Spot {
+pub(crate) fn spot(code: &[u8]) -> Spot {
     let (offset, code) = code.strip_prefix(&ENDBR64).map_or((0, code), |rest| (4, rest));
     Spot { offset, steps: !is_emulated(code) }
 }

@@ -1,0 +1,115 @@
+//! Calls that were counted, as reports show them: which energy is divided by which calls.
+
+use super::recording_builder::RecordingBuilder;
+use energy_trace_model::ids::FrameId;
+use energy_trace_model::profile::Profile;
+use energy_trace_model::recording::record::{CallCount, CallTimes, DomainClass, FrameKind, Quality};
+use energy_trace_report::json::JsonOptions;
+use energy_trace_report::table::TableOptions;
+use energy_trace_report::{By, Level, csv, json, table};
+use energy_trace_tests::report::schema_errors;
+use serde_json::Value;
+
+/// A program that calls `torch.cat` (3 J), as does a function of the package that it calls (5 J of 6); both go through an operator. And a
+/// function of its own that calls itself, and one that no sample shows.
+fn counted() -> Profile {
+    let mut b = RecordingBuilder::new("python3 train.py", 10);
+    let process = b.process(1, "python3", Some("CPython 3.12.1"));
+    let main = b.thread(process, 1, "python3");
+    let (python, cpu) =
+        ("/v/lib/python3.12/site-packages/torch/lib/libtorch_python.so", "/v/lib/libtorch_cpu.so");
+    let script = b.python("train", "main", "/home/u/train.py", 1);
+    let fib = b.python("train", "fib", "/home/u/train.py", 9);
+    let nn =
+        b.python("torch.nn.layers", "Layer.join", "/v/lib/python3.12/site-packages/torch/nn/layers.py", 9);
+    let cat =
+        b.frame(FrameKind::Native, python, "torch::autograd::THPVariable_cat(_object*, _object*, _object*)");
+    let op = b.frame(FrameKind::Native, cpu, "at::_ops::cat::call(c10::IListRef<at::Tensor> const&, long)");
+    let unseen = b.frame(FrameKind::Native, python, "torch::autograd::THPVariable_dot(_object*)");
+    let mut spent = |frames: &[FrameId], uj| {
+        let stack = b.stack(frames);
+        b.spent(main, Some(stack), uj, 1_000, 200);
+    };
+    spent(&[script, cat, op], 3_000_000);
+    spent(&[script, nn, cat, op], 5_000_000);
+    spent(&[script, nn], 1_000_000);
+    spent(&[script, fib, fib], 2_000_000);
+    let count = |frame, calls, nested, times| CallCount { frame, calls, nested, times };
+    let times = CallTimes { p50_ns: 2_000_000, p95_ns: 3_000_000, p99_ns: 9_000_000 };
+    b.calls(vec![
+        count(cat, 400, 0, None),
+        count(op, 1000, 0, None),
+        count(fib, 177, 175, Some(times)),
+        count(unseen, 7, 0, None),
+    ]);
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+    b.build()
+}
+
+fn json_of(by: By) -> Value {
+    let mut out = Vec::new();
+    let options = JsonOptions { pretty: false, rows: Some((by, Level::All)) };
+    json::write(&mut out, &counted(), &options).unwrap();
+    let value: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(schema_errors(&value), [""; 0]);
+    value
+}
+
+fn row<'a>(value: &'a Value, list: &str, key: &str, name: &str) -> &'a Value {
+    let rows = value[list].as_array().unwrap();
+    rows.iter().find(|row| row[key].as_str().unwrap().starts_with(name)).unwrap_or_else(|| panic!("{name}"))
+}
+
+/// A call's joules are those of all stacks that have the function, whoever called it: all its calls were counted. The built-in function is
+/// meant where its operator was counted too, and calls of a function within itself share the energy of the outermost.
+#[test]
+fn joules_per_call() {
+    let report = json_of(By::Api);
+    let cat = row(&report, "rows", "name", "torch.cat");
+    // What the program's own calls spent is less than what all did.
+    assert_eq!(cat["total_uj"]["package"], 3_000_000);
+    assert_eq!((&cat["calls"], &cat["uj_per_call"]), (&400.into(), &20_000.0.into()));
+    assert!(cat["call_ns"].is_null());
+    let op = row(&report, "functions", "symbol", "at::_ops::cat::call");
+    assert_eq!((&op["calls"], &op["uj_per_call"]), (&1000.into(), &8_000.0.into()));
+    let fib = row(&report, "functions", "symbol", "train.fib");
+    assert_eq!((&fib["calls"], &fib["nested_calls"]), (&177.into(), &175.into()));
+    assert_eq!((&fib["uj_per_call"], &fib["call_ns"]["p95"]), (&1_000_000.0.into(), &3_000_000.into()));
+    let layer = row(&report, "functions", "symbol", "torch.nn.layers.Layer.join");
+    assert!(layer["calls"].is_null() && layer["uj_per_call"].is_null());
+}
+
+/// Functions that no sample shows are listed with their calls, and have no joules.
+#[test]
+fn functions_without_samples() {
+    let report = json_of(By::Line);
+    let dot = row(&report, "counted", "symbol", "torch::autograd::THPVariable_dot");
+    assert_eq!((&dot["calls"], &dot["total_uj"], &dot["api"]), (&7.into(), &0.into(), &"torch.dot".into()));
+    let calls: Vec<u64> =
+        report["counted"].as_array().unwrap().iter().map(|c| c["calls"].as_u64().unwrap()).collect();
+    assert_eq!(calls, [1000, 400, 177, 7]);
+}
+
+/// The table has columns for calls where some were counted, and keeps to the width; so has the CSV.
+#[test]
+fn columns() {
+    for width in [80, 160] {
+        let options = TableOptions { width: Some(width), ..TableOptions::default() };
+        let mut out = Vec::new();
+        table::write(&mut out, &counted(), &options).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+        let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap().to_owned();
+        assert!(line("torch.cat").contains(" 400 "), "{text}");
+        assert!(text.contains("177/2"), "{text}");
+        assert_eq!(text.contains("2.000 / 3.000 / 9.000"), width == 160, "{text}");
+    }
+    let mut out = Vec::new();
+    csv::write(&mut out, &counted()).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(
+        text.lines().any(|line| line.starts_with("train.fib")
+            && line.ends_with(",177,175,1000000.000,2000000,3000000,9000000")),
+        "{text}"
+    );
+}

@@ -1,0 +1,88 @@
+//! Sentences for what was found while calls were counted.
+
+use super::in_seconds;
+use energy_trace_model::recording::record::{CallDiagnostic, PythonNotCounted};
+
+/// What was found, and what it changes.
+pub(super) fn call_fact(found: &CallDiagnostic) -> String {
+    match found {
+        CallDiagnostic::Cost { calls, stepped, call_ns, stepped_ns, functions } => {
+            cost(*calls, *stepped, (*call_ns, *stepped_ns), *functions)
+        }
+        CallDiagnostic::NotCounted { error } => {
+            format!(
+                "calls of machine code were not counted: {error} (probes on thousands of functions need Linux 6.6)"
+            )
+        }
+        CallDiagnostic::NotFound { names } => format!(
+            "no function of the program's files is called {}: nothing was counted for it; a name is SYMBOL@LIBRARY without parameters, \
+             and libraries without symbols have no names",
+            names.join(", ")
+        ),
+        CallDiagnostic::TooMany { library, most } => {
+            format!("calls of {most} functions are counted at the most: others of {library} were left out")
+        }
+        CallDiagnostic::PythonCost { calls, call_ns, functions } => format!(
+            "counting {calls} calls of {functions} Python functions took the program about {:.2} s of CPU time ({} each)",
+            in_seconds(calls.saturating_mul(*call_ns)),
+            duration(*call_ns)
+        ),
+        CallDiagnostic::PythonNotCounted(why) => python_fact(why),
+        CallDiagnostic::Late { library, pid, late_ns } => format!(
+            "calls in {library} are counted from {:.1} s after process {pid} had loaded it: earlier ones are missing from its counts",
+            in_seconds(*late_ns)
+        ),
+    }
+}
+
+fn cost(calls: u64, stepped: u64, (call_ns, stepped_ns): (u64, u64), functions: u64) -> String {
+    let ns = calls
+        .saturating_sub(stepped)
+        .saturating_mul(call_ns)
+        .saturating_add(stepped.saturating_mul(stepped_ns));
+    let each = match stepped {
+        0 => format!("{} each", duration(call_ns)),
+        _ => format!(
+            "{} each, and {} where the kernel steps through a function's first instruction: {stepped} calls",
+            duration(call_ns),
+            duration(stepped_ns)
+        ),
+    };
+    format!(
+        "counting {calls} calls of machine code ({functions} functions probed) took the program about {:.2} s of CPU time ({each}, measured \
+         on this machine); that time is in its joules",
+        in_seconds(ns)
+    )
+}
+
+fn python_fact(why: &PythonNotCounted) -> String {
+    match why {
+        PythonNotCounted::Version { version } => format!(
+            "calls of Python functions were not counted: {version} cannot tell them (3.12 and later can); those of machine code were"
+        ),
+        PythonNotCounted::Attached => {
+            "calls of Python functions are counted in programs that energy-trace starts; this one ran already"
+                .to_owned()
+        }
+        PythonNotCounted::Untold { processes } => format!(
+            "{processes} Python processes ended without telling their counts (killed, or by os._exit): their calls are missing"
+        ),
+        PythonNotCounted::Taken => {
+            "calls of Python functions were not counted: another profiler has the interpreter's place for one"
+                .to_owned()
+        }
+        PythonNotCounted::NoModule { error } => {
+            format!(
+                "calls of Python functions were not counted: the module that counts cannot be put in place: {error}"
+            )
+        }
+    }
+}
+
+/// A short time in the unit that fits.
+fn duration(ns: u64) -> String {
+    match ns {
+        0..1000 => format!("{ns} ns"),
+        _ => format!("{:.1} µs", in_seconds(ns) * 1e6),
+    }
+}

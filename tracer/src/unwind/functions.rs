@@ -1,0 +1,151 @@
+//! Functions of an ELF file by patterns of their names, for calls that are counted.
+//!
+//! Belongs to the resolver, as `elf.rs` does. Leaves out which patterns there are (`probe/count`).
+
+use super::elf::{Elf, ElfError, with_elf};
+use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+
+/// A function that matches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// Its place in the file.
+    pub offset: u64,
+    /// Its demangled name.
+    pub name: String,
+}
+
+/// The functions whose names match any of the patterns, each place once, `most` of them at the most.
+///
+/// # Errors
+/// When the file is no ELF file, or a damaged one.
+pub fn find_functions(file: &File, patterns: &[String], most: usize) -> Result<Vec<Function>, ElfError> {
+    let patterns: Vec<Pattern<'_>> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
+    with_elf(file, |elf| {
+        let mut found = BTreeMap::new();
+        for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+            let Ok(name) = symbol.name() else { continue };
+            if found.len() >= most || symbol.kind() != SymbolKind::Text || symbol.is_undefined() {
+                continue;
+            }
+            let Some(name) = matching(&patterns, name) else { continue };
+            if let Some(offset) = file_offset(elf, symbol.address()) {
+                found.entry(offset).or_insert(name);
+            }
+        }
+        Ok(found.into_iter().map(|(offset, name)| Function { offset, name }).collect())
+    })
+}
+
+fn file_offset(elf: &Elf<'_>, svma: u64) -> Option<u64> {
+    let segment = elf.segments().find(|segment| {
+        let (_, size) = segment.file_range();
+        segment.address() <= svma && svma - segment.address() < size
+    })?;
+    (svma - segment.address()).checked_add(segment.file_range().0)
+}
+
+/// The demangled name, if it matches.
+fn matching(patterns: &[Pattern<'_>], symbol: &str) -> Option<String> {
+    let may = patterns.iter().any(|pattern| pattern.may_match(symbol));
+    // A part of a function that the compiler put elsewhere is not called.
+    let is_part = symbol.contains(".cold") || symbol.contains(".part.");
+    if !may || is_part {
+        return None;
+    }
+    let name = demangled(symbol);
+    patterns.iter().any(|pattern| pattern.matches(&name)).then_some(name)
+}
+
+fn demangled(symbol: &str) -> String {
+    if symbol.starts_with("_R") {
+        return symbol.to_owned();
+    }
+    let parsed = symbol.starts_with("_Z").then(|| cpp_demangle::Symbol::new(symbol).ok()).flatten();
+    let name = parsed.and_then(|parsed| parsed.demangle().ok());
+    name.unwrap_or_else(|| symbol.split('@').next().unwrap_or(symbol).to_owned())
+}
+
+/// A name without its parameters, in which `*` stands for any characters.
+struct Pattern<'a> {
+    parts: Vec<&'a str>,
+    /// Words that the mangled name must hold too.
+    words: Vec<&'a str>,
+}
+
+impl<'a> Pattern<'a> {
+    fn new(text: &'a str) -> Self {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let words = text.split(|c| !is_word(c)).filter(|word| !word.is_empty());
+        Self { parts: text.split('*').collect(), words: words.collect() }
+    }
+
+    fn may_match(&self, symbol: &str) -> bool {
+        self.words.iter().all(|word| symbol.contains(word))
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        bare(name).is_some_and(|name| glob(&self.parts, name))
+    }
+}
+
+/// The name without parameters; `None` for what is inside a function: a lambda, a static variable's guard.
+fn bare(name: &str) -> Option<&str> {
+    let Some(open) = name.find('(').filter(|_| !name.contains("operator()") && !name.contains("(anonymous"))
+    else {
+        return Some(name);
+    };
+    let rest = name.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let is_whole = rest.is_empty() || rest == " const";
+    let inside = name.contains(")::") || name.contains("{lambda");
+    (is_whole && !inside).then(|| name.get(..open)).flatten()
+}
+
+/// Whether the parts stand in the text in their order, the first at its begin and the last at its end.
+fn glob(parts: &[&str], text: &str) -> bool {
+    let Some((first, rest)) = parts.split_first() else { return false };
+    let Some(mut text) = text.strip_prefix(first) else { return false };
+    let Some((last, middle)) = rest.split_last() else { return text.is_empty() };
+    for part in middle {
+        let Some((_, after)) = text.split_once(part) else { return false };
+        text = after;
+    }
+    text.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pattern, demangled, find_functions, matching};
+    use std::fs::File;
+
+    fn names(pattern: &str, symbol: &str) -> Option<String> {
+        matching(&[Pattern::new(pattern)], symbol)
+    }
+
+    /// A pattern is the demangled name without its parameters; what only lies in such a function is not it.
+    #[test]
+    fn patterns() {
+        let call = "_ZN2at4_ops6matmul4callERKNS_6TensorES4_";
+        assert!(names("at::_ops::*::call", call).unwrap().starts_with("at::_ops::matmul::call("));
+        assert_eq!(names("at::_ops::*::redispatch", call), None);
+        assert_eq!(names("at::_ops::*", &format!("{call}.cold")), None);
+        assert!(names("TF_SessionRun", "TF_SessionRun").is_some());
+        assert_eq!(names("TF_Session", "TF_SessionRun"), None);
+        assert!(names("TF_*Run", "TF_SessionRun").is_some());
+        let lambda = "_ZZN5torch8autogradL15THPVariable_catEP7_objectS2_S2_ENKUlvE_clEv";
+        assert_eq!(names("torch::autograd::THPVariable_*", lambda), None, "{}", demangled(lambda));
+    }
+
+    /// The functions of a real file are found at their places; a file that is none is an error.
+    #[test]
+    fn functions_of_a_file() {
+        let libc = File::open("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
+        let found = find_functions(&libc, &["getpid".into(), "pthread_*".into()], 1000).unwrap();
+        assert!(found.iter().any(|function| function.name == "getpid"));
+        assert!(found.len() > 20 && found.windows(2).all(|pair| pair[0].offset < pair[1].offset));
+        assert_eq!(find_functions(&libc, &["pthread_*".into()], 3).unwrap().len(), 3);
+        assert!(find_functions(&File::open("/etc/passwd").unwrap(), &["x".into()], 1).is_err());
+    }
+}
