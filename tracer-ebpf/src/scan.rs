@@ -239,7 +239,7 @@ pub fn decide(
     if found.frame_kind == by_frame::CHAIN && (found.direct.pc == 0 || is_above) {
         // No word below is a return address: the frame pointer is the callee's own. A direct call to the callee further up is the next in
         // the chain, or else it is that which called the callee.
-        let near = found.frame.sp.wrapping_sub(walk.sp) <= SCAN_WORDS as u64 * 8;
+        let near = found.frame.sp.wrapping_sub(walk.sp) <= u64::from(SCAN_WORDS) * 8;
         let fits = !is_above || leads_up_to(found.frame.bp, found.direct.sp, memory);
         if found.doubts_in_frame == 0 || found.indirect.pc == 0 {
             return either(found.doubts_in_frame == 0 && near && fits, found.frame);
