@@ -378,7 +378,7 @@ mod tests {
         toy.parts[0].beside = 1.0;
         toy.parts[1].beside = 1.0;
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
-        let design = Design::new(windows, &toy.parts, (Times::Nearest, 0), (2, true), |owner| owner);
+        let design = Design::new(windows, &toy.listed(), (Times::Nearest, 0), (2, true), |owner| owner);
         let fit = Fit {
             mean: 10.0,
             watts: vec![10.0, 20.0, 5.0, 20.0],
