@@ -105,6 +105,7 @@ const fn status_word(status: StackStatus) -> (&'static str, &'static str) {
     match status {
         StackStatus::Complete => ("complete", ""),
         StackStatus::Recovered(_) => ("healed", ""),
+        StackStatus::Guessed(_) => ("guessed", ""),
         StackStatus::Truncated(why) => ("truncated:", truncation_word(why)),
         StackStatus::PythonLost(why) => ("python-lost:", python_loss_word(why)),
     }
@@ -122,6 +123,7 @@ const fn truncation_word(why: Truncation) -> &'static str {
         Truncation::DeeperThanCopy => "deeper-than-copy",
         Truncation::ProcessGone => "process-gone",
         Truncation::Unreadable => "unreadable",
+        Truncation::Unanchored => "unanchored",
     }
 }
 
