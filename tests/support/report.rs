@@ -1,7 +1,9 @@
 //! The JSON report as tests read it: the contract's keys, and nothing of energy-trace's own types.
 
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// `report --format json`.
 #[derive(Clone, Debug, Deserialize)]
@@ -9,7 +11,7 @@ pub struct Report {
     /// `energy-trace/report/1`.
     pub schema: String,
     /// The run, as it stands in the file.
-    pub meta: serde_json::Value,
+    pub meta: Value,
     /// One row a domain.
     pub ledger: Vec<LedgerRow>,
     /// Functions by energy.
@@ -83,4 +85,14 @@ impl LedgerRow {
         let parts = self.target_uj + self.other_uj + self.idle_uj + self.uncore_uj + self.residual_uj;
         self.measured_uj - parts - self.unattributed.values().sum::<i64>()
     }
+}
+
+/// What a JSON report has that its schema does not allow, in words; empty where it is valid.
+#[expect(clippy::unwrap_used, reason = "the schema is ours, and a test without it has failed")]
+pub fn schema_errors(report: &Value) -> Vec<String> {
+    static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+        let text = include_str!("../../tracer/report/data/report-1.schema.json");
+        jsonschema::draft202012::new(&serde_json::from_str(text).unwrap()).unwrap()
+    });
+    SCHEMA.iter_errors(report).map(|error| error.to_string()).collect()
 }

@@ -6,6 +6,7 @@
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
+mod calls;
 pub mod count;
 pub mod countdown;
 pub mod cycle;

@@ -5,12 +5,13 @@
 //! registers are known where code was interrupted, and not in its callers. Leaves out how rows are found (`Tables`) and what they
 //! mean for symbols.
 
+use crate::calls::{direct_target, is_indirect};
 use crate::memory::Memory;
 use crate::rows::{FullRule, Operand, Rule, base, rule};
 use crate::scan;
 use crate::wire::{PythonLayout, end};
 
-pub use crate::scan::{SCAN_WORDS, scan, scan_frame_pointer, stack_put_away};
+pub use crate::scan::{Candidates, Found, SCAN_WORDS, find_caller, stack_put_away};
 
 /// Offsets of registers in the `ucontext` that a signal frame holds at `rsp` (arch/x86/include/uapi/asm/sigcontext.h, v6.1:
 /// `uc_mcontext` begins 40 bytes in).
@@ -32,9 +33,9 @@ pub trait Tables {
     /// The rule that holds at `pc`, or an `end` code why there is none.
     fn rule(&mut self, pc: u64) -> Result<Rule, u8>;
 
-    /// Whether it is known without a search that nothing holds at `pc`.
-    fn is_known_none(&mut self, _pc: u64) -> bool {
-        false
+    /// Why nothing holds at `pc`, where that is known without a search.
+    fn known_none(&mut self, _pc: u64) -> Option<u8> {
+        None
     }
 
     /// A rule in full, by its number.
@@ -57,15 +58,27 @@ pub trait Tables {
         rare_caller(walk, rule, self, memory)
     }
 
-    /// Whether two more steps succeed from there. The probes have functions of their own for this too.
+    /// How many more steps succeed from there, two at most. The probes have functions of their own for this too, and for the next.
     #[inline(always)]
-    fn goes_on(&mut self, trial: NativeWalk, memory: &impl Memory) -> bool
+    fn goes_on(&mut self, trial: NativeWalk, memory: &impl Memory) -> u32
     where
         Self: Sized,
     {
         scan::goes_on(trial, self, memory)
     }
+
+    /// How many indirect calls the chain of `from` has before it leads to `to`; `None` where it does not.
+    #[inline(always)]
+    fn leads_through(&mut self, from: NativeWalk, to: NativeWalk, memory: &impl Memory) -> Option<u64>
+    where
+        Self: Sized,
+    {
+        scan::leads_through(from, to, self, memory)
+    }
 }
+
+/// Stands for a frame pointer that is not known: no end of a stack, and no address.
+pub const NO_FRAME_POINTER: u64 = 1;
 
 /// Where registers of the current frame are: at this address, or one of the two below.
 pub mod place {
@@ -113,12 +126,54 @@ pub struct NativeFrame {
 /// The current frame, and an `end` code: `RUNNING` when `walk` has moved on to its caller.
 #[inline(always)]
 pub fn step(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> (NativeFrame, u8) {
-    let pc = walk.at();
-    match caller(walk, tables, memory) {
-        Ok(cfa) => (NativeFrame { pc, cfa }, end::RUNNING),
-        Err(end::COMPLETE) => (NativeFrame { pc, cfa: u64::MAX }, end::COMPLETE),
-        Err(code) => (NativeFrame { pc, cfa: 0 }, code),
+    let (pc, at) = (walk.pc, walk.at());
+    let (cfa, code) = match caller(walk, tables, memory) {
+        Ok(cfa) => (cfa, end::RUNNING),
+        Err(end::COMPLETE) => (u64::MAX, end::COMPLETE),
+        Err(code) => (0, code),
+    };
+    // A frame that no call made: `rule_of`, and the trampoline behind a signal handler.
+    let pc = if walk.returned == 0 { pc } else { at };
+    (NativeFrame { pc, cfa }, code)
+}
+
+/// The rule of a frame. Some were entered by a return and no call: what puts a stack together writes the address of a function's first byte
+/// on it, and nothing holds before that byte. Such a function has no caller (`__start_context` of `makecontext`), or is the trampoline
+/// behind a signal handler.
+#[inline(always)]
+fn rule_of(walk: &mut NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Result<Rule, u8> {
+    let found = tables.rule(walk.at());
+    let is_none = match found {
+        Ok(rule) => rule.kind() == rule::NONE,
+        Err(code) => code == end::NO_UNWIND_INFO,
+    };
+    if !is_none || walk.returned == 0 {
+        return found;
     }
+    let entered = entered_by_return(walk.pc, tables, memory);
+    if entered.is_some() {
+        walk.returned = 0;
+    }
+    entered.map_or(found, |kind| Ok(Rule(kind << 28)))
+}
+
+/// The kind of rule of a function that was entered at its first byte, by a return; `None` where that is not known.
+#[inline(always)]
+fn entered_by_return(pc: u64, tables: &mut impl Tables, memory: &impl Memory) -> Option<u32> {
+    // `mov $15, %rax; syscall`, and the same by `%eax`: `rt_sigreturn` (15: arch/x86/entry/syscalls/syscall_64.tbl).
+    const BY_RAX: u64 = 0x0f00_0000_0fc0_c748;
+    const BY_EAX: u64 = 0x05_0f00_0000_0fb8;
+    let code = memory.read_word(pc).unwrap_or(0);
+    if code == BY_RAX || code & (u64::MAX >> 8) == BY_EAX {
+        return Some(rule::SIGNAL);
+    }
+    if tables.rule(pc).is_ok_and(|rule| !matches!(rule.kind(), rule::NONE | rule::SIGNAL)) {
+        // Code that cannot be read was not run yet, and has not called.
+        let before = memory.read_word(pc.wrapping_sub(8));
+        let is_call = before.is_some_and(|bytes| direct_target(bytes, pc).is_some() || is_indirect(bytes));
+        return if is_call { None } else { Some(rule::OUTERMOST) };
+    }
+    None
 }
 
 /// Moves to the caller; gives the CFA of the frame that was left.
@@ -128,7 +183,7 @@ pub(crate) fn caller(
     tables: &mut impl Tables,
     memory: &impl Memory,
 ) -> Result<u64, u8> {
-    let rule = tables.rule(walk.at())?;
+    let rule = rule_of(walk, tables, memory)?;
     let mut cfa = match rule.kind() {
         rule::RSP | rule::DEREF_RSP | rule::DEREF_RSP_8 => walk.sp.wrapping_add_signed(rule.offset()),
         rule::RBP | rule::DEREF_RBP => walk.bp.wrapping_add_signed(rule.offset()),
@@ -261,7 +316,7 @@ fn signal_return(walk: &mut NativeWalk, memory: &impl Memory) -> Result<u64, u8>
 }
 
 /// Gaps that are bridged in one stack.
-pub const MAX_RECOVERED: u32 = 6;
+pub const MAX_RECOVERED: u32 = 32;
 
 /// Goes on at the interpreter's frame that holds `anchor`, where native frames were lost before it. The distances from the anchor are
 /// learned from complete samples: they are the same wherever this interpreter evaluates.
@@ -270,7 +325,7 @@ pub fn resume(anchor: u64, layout: &PythonLayout, memory: &impl Memory) -> Optio
     let cfa = anchor.wrapping_add(u64::from(layout.eval_cfa));
     let pc = memory.read_word(cfa.wrapping_sub(8))?;
     let bp = match layout.eval_rbp {
-        0 => 0,
+        0 => NO_FRAME_POINTER,
         down => memory.read_word(cfa.wrapping_sub(u64::from(down)))?,
     };
     Some(NativeWalk { pc, sp: cfa, bp, returned: 1, ..NativeWalk::default() })

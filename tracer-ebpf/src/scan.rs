@@ -1,60 +1,326 @@
-//! Finds the caller of code without unwind information: by a scan of the stack, and only where what is found proves itself.
+//! Finds the caller of code without unwind information: where a frame pointer says, or by a scan of the stack.
 //!
-//! Leaves out where scans begin and what becomes of a gap (`probes/scan.rs` and `unwind/stack_copy.rs`).
+//! What is found is either proved, or one of several that could be: then it is a guess, and whoever asks has to say so in the stack. A
+//! return address is proved where it follows a direct call that leads to the callee, or where a frame pointer names it and nothing below
+//! it could be another. Leaves out where scans begin and what becomes of a gap (`probes/scan.rs` and `unwind/stack_copy.rs`).
 
+use crate::calls::{direct_target, has_rule, is_indirect, leads_to, makes_frame_pointer};
 use crate::memory::Memory;
-use crate::native::{NativeWalk, Tables, caller};
-use crate::rows::rule;
+use crate::native::{NO_FRAME_POINTER, NativeWalk, Tables, caller};
 use crate::wire::{FIRST_PC, end};
 
 /// Words above the stack pointer that are looked through for a return address where code has no unwind information.
 pub const SCAN_WORDS: u32 = 64;
+/// Words that are looked through for all frames of one stack.
+pub const MAX_SCANNED: u32 = 1024;
+/// Frames of a candidate's chain in which a contradiction is looked for.
+pub const CHAIN: u32 = 8;
+/// How far above the stack pointer, or above the last one, a frame pointer may lie.
+const NEAR: u64 = 1 << 16;
 
 /// Bits that an address of user space has at most (Intel SDM vol. 1, 3.3.7.1: 57 with five levels of pages, the kernel's half above).
 const USER_BITS: u32 = 56;
 
-/// The caller of code without unwind information, if the word at `address` is its return address.
-///
-/// Kernels made at run time push registers and call nothing far away: the return address lies a few words above the stack pointer
-/// (within 50 in all stops of oneDNN and MLAS that were looked at). It is believed when it follows a call
-/// that may have led here, its code has unwind information, and two more steps succeed from there. The callee's first push is its caller's `rbp`, or
-/// else the callee leaves `rbp` alone (oneDNN's barrier pushes `rax`).
+/// Callers that a scan has come across.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Candidates {
+    /// The caller by the frame pointer; its `pc` is 0 where there is none.
+    frame: NativeWalk,
+    /// One of `by_frame`, and where the call before it leads if it leads to the callee.
+    frame_kind: u64,
+    frame_target: u64,
+    /// The caller whose direct call leads closest to the callee; its `pc` is 0 where there is none.
+    direct: NativeWalk,
+    /// Where that leads.
+    target: u64,
+    /// The first behind an indirect call from which two more steps succeed; its `pc` is 0 where there is none.
+    indirect: NativeWalk,
+    /// Return addresses of indirect calls, which could be the caller's too: those below the direct call's, below the frame pointer's, and all.
+    doubts_below: u64,
+    doubts_in_frame: u64,
+    doubts: u64,
+}
+
+/// What the caller by a frame pointer rests on.
+mod by_frame {
+    /// A register that points to the stack, where some call's return address is.
+    pub(super) const WEAK: u64 = 1;
+    /// An indirect call's return address, and the caller's own frame pointer leads on.
+    pub(super) const CHAIN: u64 = 2;
+    /// A direct call that leads to the callee, or the first frame of a goroutine.
+    pub(super) const CALL: u64 = 3;
+}
+
+/// What a scan has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The caller.
+    Proved(NativeWalk),
+    /// One that may be; frames may be missing before it.
+    Guessed(NativeWalk),
+}
+
+/// What the frame pointer says, before the words are looked at.
 #[inline(always)]
-pub fn scan(
+pub fn begin(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Candidates {
+    let mut found = Candidates::default();
+    if let Some((frame, kind, target)) = by_frame_pointer(walk, tables, memory) {
+        (found.frame, found.frame_kind, found.frame_target) = (frame, kind, target);
+    }
+    found
+}
+
+/// The caller by the frame pointer, where that is proved without a scan: the call leads to a function that makes a frame pointer before it
+/// calls anything.
+#[inline(always)]
+pub fn follow_frame_pointer(
     walk: &NativeWalk,
-    address: u64,
     tables: &mut impl Tables,
     memory: &impl Memory,
 ) -> Option<NativeWalk> {
-    let pc = memory.read_word(address)?;
-    if pc < FIRST_PC || pc >> USER_BITS != 0 {
-        return None; // Small numbers and floating-point ones: most of what lies on such a stack.
-    }
-    if tables.is_known_none(pc - 1) {
+    if walk.returned == 0 || has_rule(walk.at(), tables) != Some(false) {
         return None;
     }
-    tables.rule(pc - 1).ok().filter(|rule| rule.kind() != rule::NONE)?;
-    if !follows_call(pc, walk.at(), tables, memory) {
-        return None;
-    }
-    let found =
-        NativeWalk { pc, sp: address.wrapping_add(8), bp: walk.bp, returned: 1, ..NativeWalk::default() };
-    if address > walk.sp {
-        let pushed = NativeWalk { bp: memory.read_word(address.wrapping_sub(8))?, ..found };
-        if tables.goes_on(pushed, memory) {
-            return Some(pushed);
-        }
-    }
-    tables.goes_on(found, memory).then_some(found)
+    let (frame, kind, target) = by_frame_pointer(walk, tables, memory)?;
+    (kind == by_frame::CALL && makes_frame_pointer(target, memory)).then_some(frame)
 }
 
-/// Whether two more steps succeed from there.
+/// The caller whose return address lies above where `rbp` points, one of `by_frame`, and where the call before it leads if to the callee.
+///
+/// `rbp` is taken for a frame pointer above the stack pointer and near, where a return address follows it, and where what it points to is
+/// another one further up, or steps succeed by unwind information. Code that uses it for something else may have it point to its own
+/// locals, in which earlier calls have left addresses.
 #[inline(always)]
-pub(crate) fn goes_on(mut trial: NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> bool {
-    if caller(&mut trial, tables, memory).is_err() {
+fn by_frame_pointer(
+    walk: &NativeWalk,
+    tables: &mut impl Tables,
+    memory: &impl Memory,
+) -> Option<(NativeWalk, u64, u64)> {
+    if !is_frame_pointer(walk.bp, walk.sp) {
+        return None;
+    }
+    let bp = memory.read_word(walk.bp)?;
+    let pc = memory.read_word(walk.bp.wrapping_add(8)).filter(|&pc| is_pc(pc))?;
+    let frame = NativeWalk { pc, sp: walk.bp.wrapping_add(16), bp, returned: 1, ..NativeWalk::default() };
+    let has_rule = has_rule(pc - 1, tables)?;
+    let leads_on = if has_rule {
+        tables.goes_on(frame, memory) != 0
+    } else {
+        is_frame_pointer(bp, frame.sp) && is_behind_call(memory.read_word(bp.wrapping_add(8))?, memory)
+    };
+    if !leads_on && (has_rule || bp != 0) {
+        return None;
+    }
+    let bytes = memory.read_word(pc - 8)?;
+    if let Some(target) = direct_target(bytes, pc)
+        && let Some(begin) = leads_to(target, walk.at(), tables, memory)
+    {
+        return Some((frame, by_frame::CALL, begin));
+    }
+    if !has_rule && bp == 0 && is_goexit(pc, bytes, memory) {
+        return Some((frame, by_frame::CALL, FIRST_PC));
+    }
+    let kind = if is_indirect(bytes) && leads_on { by_frame::CHAIN } else { by_frame::WEAK };
+    (kind == by_frame::CHAIN || is_indirect(bytes) || direct_target(bytes, pc).is_some())
+        .then_some((frame, kind, 0))
+}
+
+/// Whether this may be the return address of a call of any kind.
+#[inline(always)]
+fn is_behind_call(pc: u64, memory: &impl Memory) -> bool {
+    is_pc(pc)
+        && memory
+            .read_word(pc - 8)
+            .is_some_and(|bytes| is_indirect(bytes) || direct_target(bytes, pc).is_some())
+}
+
+/// Whether a goroutine's first frame returns here: to the second byte of `runtime.goexit`, `nop; call` (Go's src/runtime/asm_amd64.s).
+#[inline(always)]
+fn is_goexit(pc: u64, before: u64, memory: &impl Memory) -> bool {
+    before >> 56 == 0x90 && memory.read_word(pc).is_some_and(|code| code & 0xff == 0xe8)
+}
+
+/// Whether this may be a frame pointer: above the stack pointer, near, and aligned.
+#[inline(always)]
+fn is_frame_pointer(bp: u64, sp: u64) -> bool {
+    bp >= sp && bp - sp < NEAR && bp.is_multiple_of(8)
+}
+
+/// Whether this may be a return address: most of what lies on a stack is small numbers and floating-point ones.
+#[inline(always)]
+const fn is_pc(pc: u64) -> bool {
+    pc >= FIRST_PC && pc >> USER_BITS == 0
+}
+
+/// Looks at the word at `address`; true where no further one can be the caller's.
+#[inline(always)]
+pub fn look(
+    walk: &NativeWalk,
+    address: u64,
+    found: &mut Candidates,
+    tables: &mut impl Tables,
+    memory: &impl Memory,
+) -> bool {
+    let in_frame = found.frame.pc != 0 && address.wrapping_add(8) < found.frame.sp;
+    if found.frame_kind == by_frame::CALL && !in_frame {
+        return true;
+    }
+    let Some(pc) = memory.read_word(address).filter(|&pc| is_pc(pc)) else { return false };
+    if tables.known_none(pc - 1).is_some_and(|code| code != end::NO_UNWIND_INFO) {
         return false;
     }
-    matches!(caller(&mut trial, tables, memory), Ok(_) | Err(end::COMPLETE))
+    let Some(has_rule) = has_rule(pc - 1, tables) else { return false };
+    let Some(bytes) = memory.read_word(pc - 8) else { return false };
+    let begin = direct_target(bytes, pc).and_then(|to| leads_to(to, walk.at(), tables, memory)).unwrap_or(0);
+    let (direct, indirect) = (begin > found.target, begin == 0 && is_indirect(bytes));
+    found.doubts += u64::from(indirect);
+    found.doubts_in_frame += u64::from(indirect && in_frame);
+    if !direct && (!indirect || found.indirect.pc != 0 || !has_rule) {
+        return false;
+    }
+    let needed = if direct { 1 } else { 2 };
+    let Some(next) = caller_at(walk, address, pc, has_rule, needed, tables, memory) else { return false };
+    if direct {
+        (found.direct, found.target, found.doubts_below) = (next, begin, found.doubts);
+    } else {
+        found.indirect = next;
+    }
+    false
+}
+
+/// The caller whose return address lies there. With unwind information so many steps succeed from it: the callee's first push is its
+/// caller's `rbp`, or else the callee leaves `rbp` alone (oneDNN's barrier pushes `rax`).
+#[inline(always)]
+fn caller_at(
+    walk: &NativeWalk,
+    address: u64,
+    pc: u64,
+    has_rule: bool,
+    steps: u32,
+    tables: &mut impl Tables,
+    memory: &impl Memory,
+) -> Option<NativeWalk> {
+    let sp = address.wrapping_add(8);
+    let left = NativeWalk { pc, sp, bp: walk.bp, returned: 1, ..NativeWalk::default() };
+    let below = if address > walk.sp { memory.read_word(address.wrapping_sub(8))? } else { 0 };
+    let pushed = NativeWalk { bp: if below == 0 && walk.bp != 0 { NO_FRAME_POINTER } else { below }, ..left };
+    if !has_rule {
+        let bp = if is_frame_pointer(below, sp) {
+            below
+        } else if is_frame_pointer(walk.bp, sp) {
+            walk.bp
+        } else {
+            NO_FRAME_POINTER
+        };
+        return Some(NativeWalk { bp, ..left });
+    }
+    if address > walk.sp && tables.goes_on(pushed, memory) >= steps {
+        return Some(pushed);
+    }
+    (tables.goes_on(left, memory) >= steps).then_some(left)
+}
+
+/// What the words that were looked at say together.
+#[inline(always)]
+pub fn decide(
+    walk: &NativeWalk,
+    found: &Candidates,
+    tables: &mut impl Tables,
+    memory: &impl Memory,
+) -> Option<Found> {
+    let guess = |by: NativeWalk| if by.pc == 0 { None } else { Some(Found::Guessed(by)) };
+    let either = |sure: bool, by: NativeWalk| if sure { Some(Found::Proved(by)) } else { guess(by) };
+    if found.frame_kind == by_frame::CALL && found.frame_target >= found.target {
+        let makes_one = || walk.returned == 1 && makes_frame_pointer(found.frame_target, memory);
+        return either(found.doubts == 0 || makes_one(), found.frame);
+    }
+    let is_above = found.direct.pc != 0 && found.direct.sp > found.frame.sp;
+    if found.frame_kind == by_frame::CHAIN && (found.direct.pc == 0 || is_above) {
+        // No word below is a return address: the frame pointer is the callee's own. A direct call to the callee further up is the next in
+        // the chain, or else it is that which called the callee.
+        let near = found.frame.sp.wrapping_sub(walk.sp) <= u64::from(SCAN_WORDS) * 8;
+        let fits = !is_above || leads_up_to(found.frame.bp, found.direct.sp, memory);
+        if found.doubts_in_frame == 0 || found.indirect.pc == 0 {
+            return either(found.doubts_in_frame == 0 && near && fits, found.frame);
+        }
+    }
+    if found.direct.pc != 0 {
+        let sure = found.doubts_below == 0
+            || found.indirect.pc != 0
+                && found.indirect.sp < found.direct.sp
+                && tables.leads_through(found.indirect, found.direct, memory) == Some(found.doubts_below - 1);
+        return either(sure, found.direct);
+    }
+    guess(if found.indirect.pc != 0 { found.indirect } else { found.frame })
+}
+
+/// Whether one of the frames of a chain of frame pointers ends at this stack pointer.
+#[inline(always)]
+fn leads_up_to(mut bp: u64, sp: u64, memory: &impl Memory) -> bool {
+    for _ in 0..CHAIN {
+        if bp.wrapping_add(16) >= sp {
+            return bp.wrapping_add(16) == sp;
+        }
+        bp = memory.read_word(bp).unwrap_or(u64::MAX >> 1);
+    }
+    false
+}
+
+/// Looks for the caller in one go; the probes do it in steps.
+pub fn find_caller(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> Option<Found> {
+    let mut found = begin(walk, tables, memory);
+    let mut words = (0..u64::from(SCAN_WORDS)).map(|word| walk.sp.wrapping_add(8 * word));
+    let _last = words.find(|&address| look(walk, address, &mut found, tables, memory));
+    decide(walk, &found, tables, memory)
+}
+
+/// How many more steps succeed from there, two at most; the first one may end at code without unwind information, or be the last.
+#[inline(always)]
+pub(crate) fn goes_on(mut trial: NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> u32 {
+    match caller(&mut trial, tables, memory) {
+        Ok(_) => (),
+        Err(end::COMPLETE) => return 1,
+        Err(_) => return 0,
+    }
+    match caller(&mut trial, tables, memory) {
+        Ok(_) | Err(end::COMPLETE) => 2,
+        Err(end::NO_UNWIND_INFO) => 1,
+        Err(_) => 0,
+    }
+}
+
+/// How many indirect calls the chain of `from` has before it comes to the return address of `to`, at the same place. That follows a direct
+/// call to the callee, so that the frames before it are left from earlier calls; `None` where the chain does not come there.
+#[inline(always)]
+pub(crate) fn leads_through(
+    from: NativeWalk,
+    to: NativeWalk,
+    tables: &mut impl Tables,
+    memory: &impl Memory,
+) -> Option<u64> {
+    let (mut trial, mut indirect) = (from, 0);
+    for _ in 0..CHAIN {
+        caller(&mut trial, tables, memory).ok()?;
+        if trial.sp == to.sp && trial.pc == to.pc {
+            return Some(indirect);
+        }
+        indirect += u64::from(is_behind_indirect(trial.pc, memory));
+    }
+    None
+}
+
+/// Whether an indirect call ends at `pc`.
+#[inline(always)]
+pub fn is_behind_indirect(pc: u64, memory: &impl Memory) -> bool {
+    memory.read_word(pc.wrapping_sub(8)).is_some_and(is_indirect)
+}
+
+/// Whether code without unwind information is where its stack begins: its caller by unwind information or by a frame pointer has left 0 in
+/// `rbp` (System V ABI, x86-64, 3.4.1), and no return address was found. So musl's threads and Go's begin.
+#[inline(always)]
+pub const fn is_outermost(walk: &NativeWalk) -> bool {
+    walk.bp == 0 && walk.returned == 1
 }
 
 /// Where the stack was before code without unwind information moved `rsp` to a buffer of its own.
@@ -70,103 +336,4 @@ pub fn stack_put_away(walk: &NativeWalk, memory: &impl Memory) -> Option<u64> {
         return None;
     }
     memory.read_word(walk.sp.wrapping_add(ORIGINAL_SP)).filter(|sp| sp % 8 == 0 && *sp >= FIRST_PC)
-}
-
-/// Where `rbp` points, if it may be a frame pointer of the innermost frame: above the stack pointer, near, and aligned as a push behind the
-/// return address leaves it (System V ABI, x86-64, 3.2.2).
-#[inline(always)]
-fn frame_pointer(walk: &NativeWalk) -> Option<u64> {
-    const NEAR: u64 = 1 << 16;
-    (walk.bp > walk.sp && walk.bp - walk.sp < NEAR && walk.bp.is_multiple_of(16)).then_some(walk.bp)
-}
-
-/// The caller of code with a frame pointer, however large its frame: LLVM's kernels in XLA, parts of MKL. Code that leaves its caller's
-/// frame pointer alone looks the same; then a frame is missing, and whoever asks has to say so. Any call will do: the word is where a
-/// return address has to be.
-#[inline(always)]
-pub fn scan_frame_pointer(
-    walk: &NativeWalk,
-    tables: &mut impl Tables,
-    memory: &impl Memory,
-) -> Option<NativeWalk> {
-    let frame = frame_pointer(walk)?;
-    let pc = memory.read_word(frame.wrapping_add(8)).filter(|&pc| pc >= FIRST_PC)?;
-    tables.rule(pc - 1).ok().filter(|rule| rule.kind() != rule::NONE)?;
-    memory.read_word(pc - 8).filter(|&bytes| is_direct(bytes) || is_indirect(bytes))?;
-    let found = NativeWalk {
-        pc,
-        sp: frame.wrapping_add(16),
-        bp: memory.read_word(frame)?,
-        returned: 1,
-        ..NativeWalk::default()
-    };
-    tables.goes_on(found, memory).then_some(found)
-}
-
-/// Whether the instruction before `pc` is a call that may have led to `callee`: `ff /2` with its operand, whose target is not known any
-/// more, or `e8` with a distance (Intel SDM vol. 2A, CALL) that leads there. Return addresses of earlier calls lie about on the stack in
-/// buffers that nothing has written yet; most are of direct calls to something else.
-#[inline(always)]
-fn follows_call(pc: u64, callee: u64, tables: &mut impl Tables, memory: &impl Memory) -> bool {
-    let Some(before) = memory.read_word(pc - 8) else { return false };
-    if is_indirect(before) {
-        return true;
-    }
-    is_direct(before)
-        && leads_to(pc.wrapping_add_signed(i64::from((before >> 32) as i32)), callee, tables, memory)
-}
-
-/// Whether these eight bytes end in an indirect call.
-#[inline(always)]
-const fn is_indirect(bytes: u64) -> bool {
-    indirect_at(bytes, 2)
-        || indirect_at(bytes, 3)
-        || indirect_at(bytes, 4)
-        || indirect_at(bytes, 6)
-        || indirect_at(bytes, 7)
-}
-
-/// Whether `ff /2` stands so many bytes before the end of these eight.
-#[inline(always)]
-const fn indirect_at(bytes: u64, back: u64) -> bool {
-    bytes >> (8 * (8 - back)) & 0xff == 0xff && bytes >> (8 * (9 - back)) >> 3 & 7 == 2
-}
-
-/// Whether these eight bytes end in a direct call.
-#[inline(always)]
-const fn is_direct(bytes: u64) -> bool {
-    bytes >> 24 & 0xff == 0xe8
-}
-
-/// Whether a call of `target` may have led to `callee`, which has no unwind information: then the function at `target` has none either
-/// and begins a little before it: MKL's kernels take up to 7 KiB here, and further below lie others, whose return addresses are stale.
-#[inline(always)]
-fn leads_to(target: u64, callee: u64, tables: &mut impl Tables, memory: &impl Memory) -> bool {
-    const LARGEST: u64 = 1 << 13;
-    let begin = behind_plt(target, memory).unwrap_or(target);
-    let near = callee.wrapping_sub(begin) < LARGEST;
-    near && match tables.rule(begin) {
-        Ok(rule) => rule.kind() == rule::NONE,
-        Err(code) => code == end::NO_UNWIND_INFO,
-    }
-}
-
-/// Where an entry of a procedure linkage table jumps: `jmp *distance(%rip)`, with or without `endbr64` and `bnd` before it.
-#[inline(always)]
-fn behind_plt(entry: u64, memory: &impl Memory) -> Option<u64> {
-    const ENDBR64: u32 = 0xfa1e_0ff3;
-    let mut at = entry;
-    let mut code = memory.read_word(at)?;
-    if code as u32 == ENDBR64 {
-        at += 4;
-        code = memory.read_word(at)?;
-    }
-    if code & 0xff == 0xf2 {
-        at += 1;
-        code >>= 8;
-    }
-    if code & 0xffff != 0x25ff {
-        return None;
-    }
-    memory.read_word(at.wrapping_add(6).wrapping_add_signed(i64::from((code >> 16) as i32)))
 }

@@ -24,8 +24,9 @@ pub const OURS: u64 = 0;
 
 /// Places of the mapping pool.
 pub const POOL_PLACES: u32 = 1 << 17;
-/// Code mappings that a process may have: what the search for a mapping can tell apart.
-pub const MAX_PLACES: u32 = 2048;
+/// Code mappings that a process may have: what the search for a mapping can tell apart. oneDNN maps each of its kernels by itself; a
+/// process may have 65,530 mappings of all kinds (`vm.max_map_count`).
+pub const MAX_PLACES: u32 = 1 << 14;
 /// Row tables that the probes can use.
 pub const MAX_TABLES: u32 = 4096;
 
@@ -143,8 +144,10 @@ pub struct SampleHead {
     pub python_end: u8,
     /// Gaps in the native frames that were bridged.
     pub recovered: u8,
+    /// Callers that were believed without proof; a gap stands at each.
+    pub guessed: u8,
     /// Zero.
-    pub reserved: [u8; 7],
+    pub reserved: [u8; 6],
 }
 
 /// Registers and a copy of the user stack, for user space to unwind; behind it lie `bytes` bytes.

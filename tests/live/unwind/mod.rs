@@ -1,5 +1,6 @@
 //! Stacks of real programs. Leaves out names of machine code (`symbols`).
 
+mod bare;
 mod cold;
 mod memory;
 mod oracle;

@@ -62,7 +62,7 @@ fn marks_survive_at_every_width() {
     for width in [Some(60), Some(80), Some(120), None] {
         let options = TableOptions { width, ..TableOptions::default() };
         let mut out = Vec::new();
-        table::write(&mut out, &estimated_training(), &options).unwrap();
+        table::write(&mut out, &measured_training(), &options).unwrap();
         let tables = String::from_utf8(out).unwrap();
         for (text, row) in [(summary_text(&crowd(), width), "(pid 211)"), (tables, "fault_[k]")] {
             let line = text.lines().find(|line| line.contains(row)).unwrap();
@@ -70,6 +70,20 @@ fn marks_survive_at_every_width() {
             assert!(line.contains('±') || line.contains(" to "), "{width:?}\n{text}");
         }
     }
+}
+
+/// Where joules are CPU time times a constant, no row repeats how far they may be off; few samples are still told.
+#[test]
+fn models_say_once_how_far_they_are_off() {
+    let mut out = Vec::new();
+    table::write(&mut out, &estimated_training(), &TableOptions::default()).unwrap();
+    let tables = String::from_utf8(out).unwrap();
+    for text in [summary_text(&estimated_training(), Some(80)), tables.clone()] {
+        assert!(!text.contains(['±', '?']) && !text.contains("95 %"), "{text}");
+        assert!(text.contains("times a constant") || text.contains("The model takes"), "{text}");
+    }
+    let rough = tables.lines().find(|line| line.contains("fault_[k]")).unwrap();
+    assert!(rough.split_whitespace().any(|cell| cell == "~"), "{tables}");
 }
 
 /// Lost names change no number and are no warning; lost samples are, from a hundredth of all on.

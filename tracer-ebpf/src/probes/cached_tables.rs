@@ -8,10 +8,12 @@ use super::maps::Scratch;
 use super::native_walk::{interrupted_register, rare_step, trial_step};
 use super::sample::scratch;
 use super::tables::full_rule;
+use super::user_memory::UserMemory;
 use tracer_ebpf::lookup::Answer;
 use tracer_ebpf::memory::Memory;
 use tracer_ebpf::native::{NativeWalk, Tables};
 use tracer_ebpf::rows::{FullRule, Rule};
+use tracer_ebpf::scan::{CHAIN, is_behind_indirect};
 use tracer_ebpf::unwind_row_cache::UnwindRowCache;
 use tracer_ebpf::wire::end;
 
@@ -32,8 +34,8 @@ impl Tables for CachedTables<'_> {
     }
 
     #[inline(always)]
-    fn is_known_none(&mut self, pc: u64) -> bool {
-        self.cache.recall_none(pc, self.generation).is_some_and(|answer| answer.get().is_err())
+    fn known_none(&mut self, pc: u64) -> Option<u8> {
+        self.cache.recall_none(pc, self.generation)?.get().err()
     }
 
     #[inline(always)]
@@ -57,10 +59,36 @@ impl Tables for CachedTables<'_> {
     }
 
     #[inline(always)]
-    fn goes_on(&mut self, trial: NativeWalk, _memory: &impl Memory) -> bool {
-        let Some(scratch) = scratch() else { return false };
+    fn goes_on(&mut self, trial: NativeWalk, _memory: &impl Memory) -> u32 {
+        let Some(scratch) = scratch() else { return 0 };
         scratch.walk.trial = trial;
-        trial_step() as u8 == end::RUNNING && matches!(trial_step() as u8, end::RUNNING | end::COMPLETE)
+        match trial_step() as u8 {
+            end::RUNNING => (),
+            end::COMPLETE => return 1,
+            _ => return 0,
+        }
+        match trial_step() as u8 {
+            end::RUNNING | end::COMPLETE => 2,
+            end::NO_UNWIND_INFO => 1,
+            _ => 0,
+        }
+    }
+
+    #[inline(always)]
+    fn leads_through(&mut self, from: NativeWalk, to: NativeWalk, _memory: &impl Memory) -> Option<u64> {
+        scratch()?.walk.trial = from;
+        let mut indirect = 0;
+        for _ in 0..CHAIN {
+            if trial_step() as u8 != end::RUNNING {
+                return None;
+            }
+            let trial = scratch()?.walk.trial;
+            if trial.sp == to.sp && trial.pc == to.pc {
+                return Some(indirect);
+            }
+            indirect += u64::from(is_behind_indirect(trial.pc, &UserMemory));
+        }
+        None
     }
 }
 

@@ -35,13 +35,21 @@ fn frames() -> u8 {
         return end::NOT_READY;
     }
     begun.walk.lowest = begun.walk.native.sp;
+    begun.walk.scanned = 0;
     begun.window.clear();
     begun.walk.anchor = 0;
     let mut code = end::NOTHING;
     for _ in 0..=MAX_RECOVERED {
         code = walk_native() as u8;
-        if matches!(code, end::COMPLETE | end::TOO_DEEP) || recover_native(u32::from(code)) == 0 {
+        if matches!(code, end::COMPLETE | end::TOO_DEEP) {
             break;
+        }
+        match recover_native(u32::from(code)) as u8 {
+            end::RUNNING => (),
+            ended => {
+                code = ended;
+                break;
+            }
         }
     }
     if code == end::FAULT { why_fault() } else { code }
@@ -65,7 +73,7 @@ extern "C" fn walk_native() -> u32 {
     u32::from(walked(|head| head.native_end))
 }
 
-/// Bridges a gap where it can; says whether.
+/// Bridges a gap where it can: `RUNNING`; else why the walk ends.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn recover_native(code: u32) -> u32 {
@@ -74,26 +82,30 @@ extern "C" fn recover_native(code: u32) -> u32 {
 
 /// Bridges a gap: by the return address of code without unwind information, else at the interpreter's next frame.
 #[inline(always)]
-fn recover(code: u8) -> bool {
-    let Some(before) = scratch() else { return false };
-    before.walk.found = 0;
+fn recover(code: u8) -> u8 {
+    let Some(before) = scratch() else { return code };
     if code == end::UNMAPPED && leave_trampoline(before) {
-        return true;
+        return end::RUNNING;
     }
     if u32::from(before.head.native) >= MAX_FRAMES {
-        return false; // So that the words of all parts fit.
+        return code; // So that the words of all parts fit.
     }
+    let mut bridged = false;
     if code == end::NO_UNWIND_INFO {
-        scan::scan(before);
+        match scan::scan(before) {
+            end::NO_UNWIND_INFO => (),
+            end::RUNNING => bridged = true,
+            ended => return ended,
+        }
     } else if raw::is_left_to_user_space(code) {
-        return false;
+        return code;
     }
-    let Some(now) = scratch() else { return false };
-    if now.walk.found == 0 && !resume(now, code) {
-        return false;
+    let Some(now) = scratch() else { return code };
+    if !bridged && !resume(now, code) {
+        return code;
     }
-    now.head.recovered += 1;
-    true
+    now.head.recovered = now.head.recovered.saturating_add(1);
+    end::RUNNING
 }
 
 /// Goes on behind the trampoline that a probe on a wait's return has put in place of the return address; says whether it was that.
@@ -109,22 +121,6 @@ fn leave_trampoline(scratch: &mut Scratch) -> bool {
     scratch.walk.cursor = scratch.walk.cursor.wrapping_sub(NATIVE_WORDS as u64);
     scratch.head.native = scratch.head.native.wrapping_sub(1);
     true
-}
-
-/// Looks at one word of the stack; 1 where it is a return address to go on at.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub(super) extern "C" fn scan_step(index: u32) -> u32 {
-    let Some(scratch) = scratch() else { return 1 };
-    let address = scratch.walk.native.sp + u64::from(index) * 8;
-    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
-    let Some(found) = native::scan(&scratch.walk.native, address, &mut tables, &memory) else { return 0 };
-    scratch.walk.native = found;
-    scratch.walk.found = 1;
-    // The frame without unwind information ends behind its return address.
-    let last = (scratch.walk.cursor as usize).wrapping_sub(1) & (SAMPLE_WORDS - 1);
-    scratch.words[last] = found.sp;
-    1
 }
 
 /// Goes on at the first interpreter frame above the stack pointer.

@@ -16,7 +16,7 @@ use super::tables::ProcessTables;
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_smp_processor_id};
 use aya_ebpf::programs::PerfEventContext;
-use tracer_ebpf::native::NativeWalk;
+use tracer_ebpf::native::{Candidates, NativeWalk};
 use tracer_ebpf::python::PythonWalk;
 use tracer_ebpf::wire::{PythonLayout, SampleHead, end, kind, lost, register};
 
@@ -45,8 +45,9 @@ pub(crate) struct Walks {
     pub(crate) tables: ProcessTables,
     /// Words of frames so far.
     pub(crate) cursor: u64,
-    /// 1: a scan found a caller.
-    pub(super) found: u64,
+    /// What a scan has come across, and the words that scans have looked at so far.
+    pub(super) candidates: Candidates,
+    pub(super) scanned: u64,
     /// Anchors of Python runs, innermost first, and how many there are; then the one that is next for native frames.
     pub(super) anchors: [u64; MAX_ANCHORS],
     pub(super) anchor: u64,

@@ -1,49 +1,121 @@
-//! Where a scan for a return address begins, when code has no unwind information.
+//! Drives the search for the callers of code without unwind information.
 //!
-//! Leaves out what it takes to believe one: `tracer_ebpf::native::scan`.
+//! Leaves out what it takes to believe one: `tracer_ebpf::scan`.
 
 use super::maps::Scratch;
-use super::native_walk::{native_world, push_native, scan_step};
+use super::native_walk::{native_world, push_native};
 use super::sample::{repeat, scratch};
 use super::user_memory::UserMemory;
-use tracer_ebpf::native::{self, SCAN_WORDS};
-use tracer_ebpf::wire::end;
+use tracer_ebpf::native::{self, Found, SCAN_WORDS};
+use tracer_ebpf::scan::{self, MAX_SCANNED};
+use tracer_ebpf::wire::{MAX_FRAMES, SAMPLE_WORDS, end};
 
-/// Looks for the return address of code without unwind information: on the stack that it put away if it did, on its own, then where `rbp`
-/// points.
+/// Looks for the caller of code without unwind information: on the stack that it put away if it did, then on its own. `RUNNING` where the
+/// walk goes on, `COMPLETE` where the stack begins here, else `NO_UNWIND_INFO`.
 #[inline(always)]
-pub(super) fn scan(scratch: &mut Scratch) {
+pub(super) fn scan(scratch: &mut Scratch) -> u8 {
     let sp = scratch.walk.native.sp;
-    if let Some(put_away) = native::stack_put_away(&scratch.walk.native, &UserMemory) {
-        scratch.walk.native.sp = put_away;
-        if repeat(SCAN_WORDS, |word| scan_step(word)) {
-            return;
-        }
+    let put_away = native::stack_put_away(&scratch.walk.native, &UserMemory).unwrap_or(sp);
+    let mut is_found = look_for_caller(put_away);
+    if !is_found && put_away != sp {
+        is_found = look_for_caller(sp);
     }
-    restore(sp);
-    if !repeat(SCAN_WORDS, |word| scan_step(word)) {
-        scan_frame_pointer();
+    if is_found {
+        repeat(MAX_FRAMES, |_| follow_step());
+        return end::RUNNING;
     }
+    if is_outermost() { end::COMPLETE } else { end::NO_UNWIND_INFO }
 }
 
-/// Looks where a frame pointer says; a mark tells that a frame may be missing.
+/// Whether the stack begins here; then its last frame has no end.
+#[inline(always)]
+fn is_outermost() -> bool {
+    let Some(scratch) = scratch() else { return false };
+    let is_outermost = scan::is_outermost(&scratch.walk.native);
+    if is_outermost {
+        end_last_frame(scratch, u64::MAX);
+    }
+    is_outermost
+}
+
+/// Looks through the words above this stack pointer and takes the caller that they show; says whether they show one.
+#[inline(always)]
+fn look_for_caller(sp: u64) -> bool {
+    let Some(scratch) = scratch() else { return false };
+    scratch.walk.native.sp = sp;
+    if scratch.walk.scanned >= u64::from(MAX_SCANNED) {
+        return false;
+    }
+    scan_begin();
+    repeat(SCAN_WORDS, |word| scan_step(word));
+    take_found() != 0
+}
+
+/// Looks where the frame pointer leads.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn scan_frame_pointer() -> u32 {
+extern "C" fn scan_begin() -> u32 {
     let Some(scratch) = scratch() else { return 0 };
     let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
-    let Some(found) = native::scan_frame_pointer(&scratch.walk.native, &mut tables, &memory) else {
-        return 0;
-    };
-    scratch.walk.native = found;
-    scratch.walk.found = 1;
-    push_native(scratch, u64::from(end::NO_UNWIND_INFO), found.sp);
+    scratch.walk.candidates = scan::begin(&scratch.walk.native, &mut tables, &memory);
+    0
+}
+
+/// Looks at one word of the stack; 1 where it is the last.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn scan_step(index: u32) -> u32 {
+    let Some(scratch) = scratch() else { return 1 };
+    scratch.walk.scanned += 1;
+    let address = scratch.walk.native.sp + u64::from(index) * 8;
+    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
+    let found = &raw mut scratch.walk.candidates;
+    // SAFETY: this CPU's scratch; what is tried meanwhile changes other parts of it.
+    u32::from(scan::look(&scratch.walk.native, address, unsafe { &mut *found }, &mut tables, &memory))
+}
+
+/// Takes what the words say together; 0 where that is nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn take_found() -> u32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
+    match scan::decide(&scratch.walk.native, &scratch.walk.candidates, &mut tables, &memory) {
+        Some(Found::Proved(found)) => {
+            end_last_frame(scratch, found.sp);
+            scratch.walk.native = found;
+        }
+        Some(Found::Guessed(found)) => {
+            push_native(scratch, u64::from(end::NO_UNWIND_INFO), found.sp);
+            scratch.head.guessed = scratch.head.guessed.saturating_add(1);
+            scratch.walk.native = found;
+        }
+        None => return 0,
+    }
     1
 }
 
-#[inline(always)]
-fn restore(sp: u64) {
-    if let Some(scratch) = scratch() {
-        scratch.walk.native.sp = sp;
+/// Takes one more frame without unwind information whose caller a frame pointer proves; 1 where there is none.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn follow_step() -> u32 {
+    let Some(scratch) = scratch() else { return 1 };
+    if u32::from(scratch.head.native) >= MAX_FRAMES {
+        return 1;
     }
+    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
+    let Some(found) = scan::follow_frame_pointer(&scratch.walk.native, &mut tables, &memory) else {
+        return 1;
+    };
+    let pc = scratch.walk.native.at();
+    scratch.walk.native = found;
+    push_native(scratch, pc, found.sp);
+    0
+}
+
+/// The frame that was taken last ends there.
+#[inline(always)]
+fn end_last_frame(scratch: &mut Scratch, cfa: u64) {
+    let last = (scratch.walk.cursor as usize).wrapping_sub(1) & (SAMPLE_WORDS - 1);
+    scratch.words[last] = cfa;
 }

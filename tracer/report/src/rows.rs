@@ -105,9 +105,9 @@ impl Row {
     }
 }
 
-/// What is doubtful about a row's number, in one character.
-pub(crate) fn mark(flags: &[&'static str]) -> &'static str {
-    match (flags.contains(&UNIDENTIFIED), flags.contains(&LOW_SAMPLES)) {
+/// What is doubtful about a row's number, in one character. `is_modelled`: no row's power is known (`run::is_modelled`).
+pub(crate) fn mark(flags: &[&'static str], is_modelled: bool) -> &'static str {
+    match (flags.contains(&UNIDENTIFIED) && !is_modelled, flags.contains(&LOW_SAMPLES)) {
         (true, _) => "?",
         (false, true) => "~",
         (false, false) => "",

@@ -68,7 +68,14 @@ pub(crate) fn quality(profile: &Profile, choice: DomainChoice) -> Option<Quality
     ledger_of(profile, choice).map(|row| row.quality).max()
 }
 
-/// The same for numbers of functions, threads and stacks: there a counter is always split by a model, so none is better than
+/// Whether all of its numbers are CPU time times a constant. Then how much more one function may draw than another is open for every row
+/// alike, which is said once instead of in each.
+pub(crate) fn is_modelled(profile: &Profile, choice: DomainChoice) -> bool {
+    let mut rows = ledger_of(profile, choice).peekable();
+    rows.peek().is_some() && rows.all(|row| row.quality == Quality::Estimated)
+}
+
+/// The same as `quality` for numbers of functions, threads and stacks: there a counter is always split by a model, so none is better than
 /// `apportioned`.
 pub(crate) fn split_quality(profile: &Profile, choice: DomainChoice) -> Option<Quality> {
     quality(profile, choice).map(|quality| quality.max(Quality::Apportioned))
@@ -98,6 +105,7 @@ const fn status_word(status: StackStatus) -> (&'static str, &'static str) {
     match status {
         StackStatus::Complete => ("complete", ""),
         StackStatus::Recovered(_) => ("healed", ""),
+        StackStatus::Guessed(_) => ("guessed", ""),
         StackStatus::Truncated(why) => ("truncated:", truncation_word(why)),
         StackStatus::PythonLost(why) => ("python-lost:", python_loss_word(why)),
     }
@@ -115,6 +123,7 @@ const fn truncation_word(why: Truncation) -> &'static str {
         Truncation::DeeperThanCopy => "deeper-than-copy",
         Truncation::ProcessGone => "process-gone",
         Truncation::Unreadable => "unreadable",
+        Truncation::Unanchored => "unanchored",
     }
 }
 

@@ -48,7 +48,9 @@ pub struct SummaryOptions {
 pub fn write(out: &mut dyn Write, profile: &Profile, options: &SummaryOptions) -> io::Result<()> {
     let profile = &*short_names::chosen(profile, true);
     let width = options.width.map_or(FILE_WIDTH, usize::from);
-    let summary = Summary { profile, options, measure: Measure::of(profile), width };
+    let measure = Measure::of(profile);
+    let is_modelled = matches!(measure, Measure::Energy(choice) if run::is_modelled(profile, choice));
+    let summary = Summary { profile, options, measure, is_modelled, width };
     summary.write(out)
 }
 
@@ -56,6 +58,8 @@ struct Summary<'a> {
     profile: &'a Profile,
     options: &'a SummaryOptions,
     measure: Measure,
+    /// Whether joules are CPU time times a constant.
+    is_modelled: bool,
     width: usize,
 }
 
@@ -78,7 +82,8 @@ impl Summary<'_> {
             self.grid(table).write(out, look)?;
         }
         let shown_marks = self.measure != Measure::Time;
-        let marks = marks(upper.iter().chain([&lower]).flat_map(|table| &table.rows));
+        let rows = upper.iter().chain([&lower]).flat_map(|table| &table.rows);
+        let marks = marks(rows.map(|row| row.mark(self.is_modelled)));
         if let Some(marks) = marks.filter(|_| shown_marks) {
             self.line(out, look, DIM, marks)?;
         }
@@ -238,10 +243,11 @@ impl Summary<'_> {
 
     fn grid(&self, table: &Top) -> Grid {
         let share = if table.inclusive { "total" } else { "self" };
-        // Time is exact.
-        let sure = self.measure == Measure::Time;
+        // Time is exact; and of joules by a model no row says more than the warning below.
+        let is_time = self.measure == Measure::Time;
         let columns = |cells: [String; 5]| {
-            let named = cells.into_iter().enumerate().filter(|(at, _)| !sure || !matches!(at, 2 | 3));
+            let left_out = |at| at == 2 && (is_time || self.is_modelled) || at == 3 && is_time;
+            let named = cells.into_iter().enumerate().filter(|(at, _)| !left_out(*at));
             named.map(|(_, cell)| cell).collect()
         };
         let row = |row: &TopRow| {
@@ -249,7 +255,7 @@ impl Summary<'_> {
                 percent(self.measure.amount(&row.cost), self.measure.whole(self.profile)),
                 self.measure.show(&row.cost, table),
                 self.measure.plus_minus(row),
-                row.mark().to_owned(),
+                row.mark(self.is_modelled).to_owned(),
                 shown(&row.name).into_owned(),
             ];
             GridRow { cells: columns(cells), style: if row.special { DIM } else { Style::new() } }
@@ -272,8 +278,8 @@ const fn plain(text: String) -> Line {
 }
 
 /// What the marks of rows mean, for those that occur.
-fn marks<'a>(rows: impl Iterator<Item = &'a TopRow>) -> Option<&'static str> {
-    let marks: Vec<&str> = rows.map(TopRow::mark).collect();
+fn marks(marks: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let marks: Vec<&str> = marks.collect();
     match (marks.contains(&"~"), marks.contains(&"?")) {
         (true, true) => {
             Some("~ fewer than 100 samples   ? this run cannot separate its power from other code")

@@ -159,8 +159,8 @@ pub(crate) struct TopRow {
 
 impl TopRow {
     /// What is doubtful about its number, in one character.
-    pub(crate) fn mark(&self) -> &'static str {
-        rows::mark(&self.flags)
+    pub(crate) fn mark(&self, is_modelled: bool) -> &'static str {
+        rows::mark(&self.flags, is_modelled)
     }
 
     fn new(name: String, cost: Cost, rows: &[usize], uncertainties: &Uncertainties<'_>) -> Self {

@@ -306,7 +306,7 @@ impl Sections<'_> {
         self.look.line(out, TITLE, &format!("{title}{of}"))?;
         self.grid(&rows, head, rank).write(out, self.look)?;
         let hidden = (hidden > 0).then(|| format!("and {hidden} more"));
-        let marked = |mark| rows.iter().any(|row| rows::mark(&row.flags) == mark);
+        let marked = |mark| rows.iter().any(|row| rows::mark(&row.flags, self.is_modelled()) == mark);
         let rough = marked("~").then(|| "~ fewer than 100 samples".to_owned());
         let open = "? this run cannot separate its power from other code";
         let open = marked("?").then(|| open.to_owned());
@@ -342,7 +342,7 @@ impl Sections<'_> {
         let modelled = run::quality(self.profile, choice) == Some(Quality::Estimated);
         columns.extend((!modelled || !watts.is_uniform()).then_some(watts));
         columns.push(column("CPU s".to_owned(), &|row| seconds(ranked(row, rank).time_ns)));
-        columns.push(match self.wide() {
+        let interval = match self.wide() {
             true => column(format!("total, 95 % {}", scale.unit), &|row| {
                 let (low, high) = row.uncertainty.ci95;
                 format!("{} to {}", scale.show(low), scale.show(high))
@@ -350,13 +350,18 @@ impl Sections<'_> {
             false => column(if merged { "95 %" } else { "total\n95 %" }.to_owned(), &|row| {
                 plus_minus(energy(row, Rank::Total), &row.uncertainty)
             }),
-        });
+        };
+        columns.extend((!self.is_modelled()).then_some(interval));
         columns.extend(self.calls(rows));
-        let marks = column(String::new(), &|row| rows::mark(&row.flags).to_owned());
+        let marks = column(String::new(), &|row| rows::mark(&row.flags, self.is_modelled()).to_owned());
         columns.extend(marks.cells.iter().any(|mark| !mark.is_empty()).then_some(marks));
         columns.push(column(head.to_owned(), &|row| self.name(row)));
         let styles = rows.iter().map(|row| if row.special { DIM } else { Style::new() });
         Column::grid(&columns, styles)
+    }
+
+    fn is_modelled(&self) -> bool {
+        run::is_modelled(self.profile, run::headline(self.profile))
     }
 
     /// Calls and what one cost on average, where any were counted; `177/1`: of 177 calls all but one within another.

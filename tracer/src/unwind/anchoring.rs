@@ -5,10 +5,12 @@
 //! none is missing. 3.10 chains one C local a frame, apart from the frames; the two chains may be one off each other for the few
 //! instructions in which a frame is pushed or popped. A greenlet's frames are a chain of their own on top of native frames of another
 //! one: there are more evaluations than frames, at the outer end. From 3.15 on the chain of frames ends in a frame of the thread state, which is on
-//! no stack. Where the numbers do not fit, native and Python frames are kept apart: a stack in a wrong order is worse than one in parts.
+//! no stack. A run that is deeper than the walk goes has lost the end with its anchor: the next evaluation further out holds it. Where the
+//! numbers do not fit, native and Python frames are kept apart: a stack in a wrong order is worse than one in parts.
 
 use crate::unwind::merge::RawStack;
 use std::borrow::Cow;
+use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
 use tracer_ebpf::wire::end;
 
@@ -34,11 +36,28 @@ pub fn resolve_anchors(
     one_chain: impl Fn() -> bool,
 ) -> Cow<'_, RawStack> {
     match anchoring {
-        FrameAnchoring::Anchors => Cow::Borrowed(raw),
-        FrameAnchoring::AnchorsAboveBase => without_base(raw),
+        FrameAnchoring::Anchors => with_cut_run(Cow::Borrowed(raw), is_eval),
+        FrameAnchoring::AnchorsAboveBase => with_cut_run(without_base(raw), is_eval),
         FrameAnchoring::AnchorPerFrame => one_each(raw, one_chain),
         FrameAnchoring::Counted => counted(raw, is_eval, one_chain),
     }
+}
+
+/// Gives the outermost run, where its outer frames were not walked, the evaluation that holds it: the next one outside the other runs.
+fn with_cut_run(raw: Cow<'_, RawStack>, is_eval: impl Fn(u64) -> bool) -> Cow<'_, RawStack> {
+    let is_cut = !matches!(raw.python_end, end::COMPLETE | end::NOTHING | end::NO_INTERPRETER);
+    if !is_cut || raw.python.last().is_none_or(|last| last.anchor != 0) {
+        return raw;
+    }
+    let placed = raw.python.iter().map(|f| f.anchor).max().unwrap_or(0);
+    let outside = raw.native.iter().skip_while(|f| f.cfa <= placed).skip(usize::from(placed != 0));
+    let is_whole = |f: &&NativeFrame| f.cfa > 8 && f.cfa != u64::MAX && is_eval(f.pc);
+    let Some(anchor) = outside.into_iter().find(is_whole).map(|frame| frame.cfa - 8) else { return raw };
+    let mut placed = raw.into_owned();
+    if let Some(last) = placed.python.last_mut() {
+        last.anchor = anchor; // The return address of a frame is its highest word.
+    }
+    Cow::Owned(placed)
 }
 
 /// Drops the frame that lies in the thread state.
@@ -118,9 +137,10 @@ fn apart(raw: &RawStack, is_eval: impl Fn((u64, u64)) -> bool) -> RawStack {
 mod tests {
     use super::{FrameAnchoring, resolve_anchors};
     use crate::unwind::merge::{Merged, RawStack, merge};
-    use energy_trace_model::recording::record::{StackStatus, Truncation};
+    use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
     use tracer_ebpf::native::NativeFrame;
     use tracer_ebpf::python::PythonFrame;
+    use tracer_ebpf::wire::end;
 
     fn raw(native: &[(u64, u64)], python: &[(u64, u64)]) -> RawStack {
         let python =
@@ -152,6 +172,25 @@ mod tests {
 
     const NATIVE: [(u64, u64); 5] = [(1000, 100), (2000, 200), (4000, 300), (2000, 400), (5000, u64::MAX)];
 
+    /// More Python frames than are walked: the outermost run has no anchor, and stands in the next evaluation, with what is missing outside.
+    #[test]
+    fn deeper_than_the_walk() {
+        let cut = |frames| RawStack { python_end: end::TOO_DEEP, ..raw(&NATIVE, frames) };
+        let lost = StackStatus::PythonLost(PythonLoss::TooDeep);
+        for anchoring in [FrameAnchoring::Anchors, FrameAnchoring::AnchorsAboveBase] {
+            let (one_run, status) = text(&cut(&[(1, 0), (2, 0)]), anchoring);
+            assert_eq!(
+                (one_run.as_str(), status),
+                ("n1000 p1 p2 [unknown: too deep] n4000 n2000 n5000", lost)
+            );
+            let (two_runs, _) = text(&cut(&[(1, 150), (2, 0), (3, 0)]), anchoring);
+            assert_eq!(two_runs, "n1000 p1 n4000 p2 p3 [unknown: too deep] n5000");
+        }
+        let nowhere = text(&cut(&[(1, 350), (2, 0)]), FrameAnchoring::Anchors);
+        let apart = "n1000 n2000 n4000 p1 n5000 [unknown: where C called Python] p2 [unknown: too deep]";
+        assert_eq!(nowhere, (apart.into(), lost));
+    }
+
     /// By number: each evaluation is the frame of its rank.
     #[test]
     fn counted_frames() {
@@ -178,7 +217,7 @@ mod tests {
         let raw = raw(&NATIVE, &[(1, 0), (2, 0), (3, 0)]);
         let (text, status) = text(&raw, FrameAnchoring::Counted);
         assert_eq!(text, "n1000 [unknown: where C called Python] p1 p2 p3");
-        assert_eq!(status, StackStatus::Truncated(Truncation::BadFrame));
+        assert_eq!(status, StackStatus::Truncated(Truncation::Unanchored));
     }
 
     /// One anchor a frame: as they are, while a frame is pushed or below another greenlet's, and while one is popped.
@@ -196,7 +235,7 @@ mod tests {
         assert_eq!(text(&raw(&popping, &[(1, 350), (2, 0)]), anchoring).0, "p1 n4000 p2 n5000");
         let (text, status) = text(&raw(&NATIVE, &[(1, 150), (2, 0), (3, 0)]), anchoring);
         assert_eq!(text, "n1000 [unknown: where C called Python] p1 p2 p3");
-        assert_eq!(status, StackStatus::Truncated(Truncation::BadFrame));
+        assert_eq!(status, StackStatus::Truncated(Truncation::Unanchored));
     }
 
     /// 3.15: the frame in the thread state takes no native frame's place.

@@ -5,9 +5,12 @@
 
 use super::file_bytes::{FileBytes, believable_bytes};
 use energy_trace_model::ids::BuildId;
-use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _};
-use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _};
+use object::read::elf::{
+    Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _,
+};
+use object::{Endianness, Object as _, ObjectSection as _};
 use serde::{Deserialize, Serialize};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -73,7 +76,7 @@ impl ElfFacts {
     /// Reads a file and looks for the named symbols, in `.dynsym` first.
     pub fn read(file: &File, wanted: &[&str]) -> Result<Self, ElfError> {
         with_elf(file, |elf| {
-            let endian = Endianness::Little;
+            let endian = ENDIAN;
             let mut base = u64::MAX;
             let mut code = Vec::new();
             let (mut is_program, mut tls) = (false, 0u64);
@@ -187,7 +190,7 @@ pub struct Linked {
 /// Reads what a file is linked with.
 pub fn read_linked(file: &File) -> Result<Linked, ElfError> {
     with_elf(file, |elf| {
-        let endian = Endianness::Little;
+        let endian = ENDIAN;
         let sections = elf.elf_section_table();
         let mut linked = Linked::default();
         let Some((entries, strings)) = sections.dynamic(endian, elf.data()).map_err(|e| e.to_string())?
@@ -242,7 +245,7 @@ pub fn name_parts(file: &File, debug_info: bool) -> Result<Vec<Range<u64>>, ElfE
     let length = file.metadata()?.len();
     let most = believable_bytes(file)?;
     let parts = with_elf(file, |elf| {
-        let (endian, header) = (Endianness::Little, elf.elf_header());
+        let (endian, header) = (ENDIAN, elf.elf_header());
         let table =
             |at: u64, entry: u16, count: usize| at..at.saturating_add(u64::from(entry) * count as u64);
         let sections = elf.elf_section_table();
@@ -286,6 +289,9 @@ pub fn path_of(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }
 
+/// Of all files that are read: x86-64's and arm64's.
+const ENDIAN: Endianness = Endianness::Little;
+
 pub(super) type Elf<'a> = ElfFile64<'a, Endianness, &'a FileBytes<'a>>;
 
 pub(super) fn with_elf<T>(file: &File, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Result<T, ElfError> {
@@ -297,17 +303,29 @@ pub(super) fn with_elf<T>(file: &File, f: impl FnOnce(&Elf<'_>) -> Result<T, Str
 
 fn find_symbols(elf: &Elf<'_>, wanted: &[&str]) -> Vec<(String, u64, u64)> {
     let mut found: Vec<(String, u64, u64)> = Vec::new();
-    for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
-        if wanted.is_empty() {
-            break;
-        }
-        let Ok(name) = symbol.name() else { continue };
-        let of_wanted = name.split_once(".cold").map_or(name, |(function, _)| function);
-        if symbol.address() != 0 && wanted.contains(&of_wanted) && !found.iter().any(|(n, ..)| n == name) {
-            found.push((name.to_owned(), symbol.address(), symbol.size()));
+    if wanted.is_empty() {
+        return found;
+    }
+    for table in [elf.elf_dynamic_symbol_table(), elf.elf_symbol_table()] {
+        // At once: a program has tens of thousands of names.
+        let strings = elf.elf_section_table().section(table.string_section());
+        let strings = strings.and_then(|section| section.data(ENDIAN, elf.data())).unwrap_or_default();
+        for symbol in table.iter() {
+            let Some(name) = name_at(strings, symbol.st_name(ENDIAN)) else { continue };
+            let of_wanted = name.split_once(".cold").map_or(name, |(function, _)| function);
+            let (address, size) = (symbol.st_value(ENDIAN), symbol.st_size(ENDIAN));
+            if address != 0 && wanted.contains(&of_wanted) && !found.iter().any(|(n, ..)| n == name) {
+                found.push((name.to_owned(), address, size));
+            }
         }
     }
     found
+}
+
+/// The string at a place of a string table.
+fn name_at(strings: &[u8], at: u32) -> Option<&str> {
+    let name = CStr::from_bytes_until_nul(strings.get(at as usize..)?).ok()?;
+    name.to_str().ok()
 }
 
 #[cfg(test)]

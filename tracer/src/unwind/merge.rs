@@ -3,7 +3,8 @@
 //! By evidence, not by name. The anchor of a run of Python frames is a C local of the interpreter's evaluation function, so its address
 //! lies inside exactly one native frame: `[CFA of the callee, CFA of the frame)`. That frame is replaced by the run. It needs no
 //! symbols and survives stripped, split and renamed interpreters. Where native frames end early, the Python
-//! frames that are left follow behind a mark that says why.
+//! frames that are left follow behind a mark that says why; where native frames are whole and none of them holds a run, behind a mark
+//! that says that (Nuitka's functions push Python frames and evaluate none).
 
 use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
 use tracer_ebpf::native::NativeFrame;
@@ -25,6 +26,8 @@ pub struct RawStack {
     pub python_end: u8,
     /// Gaps in the native frames that were bridged.
     pub recovered: u8,
+    /// Callers that were believed without proof; a mark stands at each.
+    pub guessed: u8,
 }
 
 /// A frame of the merged stack.
@@ -50,14 +53,14 @@ pub enum Merged {
 /// Merges a sample, innermost frame first, and says how whole it is.
 pub fn merge(raw: &RawStack) -> (Vec<Merged>, StackStatus) {
     let mut out: Vec<Merged> = raw.kernel.iter().map(|&ip| Merged::Kernel(ip)).collect();
-    let mut runs = Runs { frames: &raw.python };
+    let mut runs = Runs { frames: &raw.python, end: raw.python_end };
     let mut sp = 0;
     for frame in &raw.native {
         if frame.pc < FIRST_PC {
             out.extend(mark_of(frame.pc as u8).map(Merged::Mark));
         }
         let mut python = frame.pc < FIRST_PC;
-        while frame.cfa > sp && runs.anchor().is_some_and(|a| (sp..frame.cfa).contains(&a)) {
+        while holds(frame, sp, runs.anchor()) {
             runs.emit(&mut out);
             python = true;
         }
@@ -66,13 +69,27 @@ pub fn merge(raw: &RawStack) -> (Vec<Merged>, StackStatus) {
         }
         sp = frame.cfa.max(sp);
     }
-    if let Some(mark) = mark_of(raw.native_end) {
-        out.push(Merged::Mark(mark));
-    }
+    let unanchored = !runs.frames.is_empty() && matches!(raw.native_end, end::COMPLETE | end::NOTHING);
+    out.extend(mark_of(if unanchored { end::UNANCHORED } else { raw.native_end }).map(Merged::Mark));
     while !runs.frames.is_empty() {
         runs.emit(&mut out);
     }
-    (out, verdict_of(raw))
+    (out, verdict_of(raw, unanchored))
+}
+
+/// The Python frames alone, of a thread that falls asleep.
+pub fn python_alone(raw: &RawStack) -> Vec<Merged> {
+    let mut out = Vec::new();
+    let mut runs = Runs { frames: &raw.python, end: raw.python_end };
+    while !runs.frames.is_empty() {
+        runs.emit(&mut out);
+    }
+    out
+}
+
+/// Whether an anchor lies in this native frame, which begins at `sp`. No evaluation is a thread's outermost frame.
+fn holds(frame: &NativeFrame, sp: u64, anchor: Option<u64>) -> bool {
+    frame.cfa > sp && frame.cfa != u64::MAX && anchor.is_some_and(|anchor| (sp..frame.cfa).contains(&anchor))
 }
 
 /// Distance from each anchor to the CFA of the native frame that holds it, and that frame's pc (AVMA), in a sample without gaps.
@@ -92,6 +109,8 @@ pub fn eval_frames(raw: &RawStack) -> Vec<(u64, u64)> {
 /// Python frames that are not placed yet.
 struct Runs<'a> {
     frames: &'a [PythonFrame],
+    /// Why there are no more, a `wire::end`.
+    end: u8,
 }
 
 impl Runs<'_> {
@@ -100,7 +119,8 @@ impl Runs<'_> {
         self.frames.iter().map(|f| f.anchor).find(|&a| a != 0)
     }
 
-    /// Takes the innermost run: all frames up to and including the one with an anchor.
+    /// Takes the innermost run: all frames up to and including the one with an anchor. A mark follows the last one if frames are missing
+    /// behind it.
     fn emit(&mut self, out: &mut Vec<Merged>) {
         let last = self.frames.iter().position(|f| f.anchor != 0).unwrap_or(self.frames.len() - 1);
         let (run, rest) = self.frames.split_at(last + 1);
@@ -109,6 +129,8 @@ impl Runs<'_> {
         let merged =
             |f: &PythonFrame| Merged::Python { code: f.code, instruction: f.instruction, class: f.class };
         out.extend(frames.map(merged));
+        let is_cut = rest.is_empty() && self.end != end::NO_INTERPRETER;
+        out.extend(mark_of(if is_cut { self.end } else { end::COMPLETE }).map(Merged::Mark));
     }
 }
 
@@ -126,11 +148,13 @@ const fn mark_of(native_end: u8) -> Option<&'static str> {
         end::UNREADABLE => Some("[unknown: memory not readable]"),
         end::TOO_DEEP => Some("[unknown: too deep]"),
         end::UNANCHORED => Some("[unknown: where C called Python]"),
+        end::BROKEN_CHAIN => Some("[unknown: broken chain of Python frames]"),
+        end::AMBIGUOUS => Some("[unknown: which interpreter]"),
         _ => Some("[unknown: bad frame]"),
     }
 }
 
-fn verdict_of(raw: &RawStack) -> StackStatus {
+fn verdict_of(raw: &RawStack, unanchored: bool) -> StackStatus {
     match raw.python_end {
         end::COMPLETE | end::NOTHING | end::NO_INTERPRETER => (),
         end::TOO_DEEP => return StackStatus::PythonLost(PythonLoss::TooDeep),
@@ -141,6 +165,8 @@ fn verdict_of(raw: &RawStack) -> StackStatus {
         _ => return StackStatus::PythonLost(PythonLoss::PageFault),
     }
     StackStatus::Truncated(match raw.native_end {
+        _ if unanchored => Truncation::Unanchored,
+        end::COMPLETE | end::NOTHING if raw.guessed > 0 => return StackStatus::Guessed(raw.guessed),
         end::COMPLETE | end::NOTHING if raw.recovered > 0 => return StackStatus::Recovered(raw.recovered),
         end::COMPLETE | end::NOTHING => return StackStatus::Complete,
         end::NO_UNWIND_INFO => Truncation::NoUnwindInfo,
@@ -152,6 +178,7 @@ fn verdict_of(raw: &RawStack) -> StackStatus {
         end::BEYOND_COPY => Truncation::DeeperThanCopy,
         end::GONE => Truncation::ProcessGone,
         end::UNREADABLE => Truncation::Unreadable,
+        end::UNANCHORED => Truncation::Unanchored,
         _ => Truncation::BadFrame,
     })
 }
@@ -213,8 +240,7 @@ mod tests {
             native: native(&[(1000, 0)]),
             native_end: end::NO_UNWIND_INFO,
             python: python(&[(1, 0), (0, 150), (2, 0), (0, 350)]),
-            python_end: end::COMPLETE,
-            recovered: 0,
+            ..RawStack::default()
         };
         assert_eq!(text(&raw), "k7 n1000 [no unwind info] p1 p2");
         assert_eq!(merge(&raw).1, StackStatus::Truncated(Truncation::NoUnwindInfo));
@@ -232,6 +258,31 @@ mod tests {
         };
         assert_eq!(text(&raw), "n1000 [no unwind info] p1 n3000");
         assert_eq!(merge(&raw).1, StackStatus::Recovered(1));
+    }
+
+    /// Python frames that no evaluation holds, as Nuitka's functions push them, are nobody's callers: a mark tells them apart, and the stack
+    /// is not whole. Nor does the outermost frame hold any.
+    #[test]
+    fn frames_that_nothing_holds() {
+        let raw = |anchor| RawStack {
+            native: native(&[(1000, 100), (2000, 200), (3000, u64::MAX)]),
+            python: python(&[(1, 0), (2, anchor)]),
+            ..RawStack::default()
+        };
+        for anchor in [0, 250] {
+            assert_eq!(text(&raw(anchor)), "n1000 n2000 n3000 [unknown: where C called Python] p1 p2");
+            assert_eq!(merge(&raw(anchor)).1, StackStatus::Truncated(Truncation::Unanchored));
+        }
+        assert_eq!(merge(&raw(150)).1, StackStatus::Complete);
+    }
+
+    /// A caller that was believed without proof makes the stack one that is not whole.
+    #[test]
+    fn a_guess_is_not_whole() {
+        let native = native(&[(1000, 100), (u64::from(end::NO_UNWIND_INFO), 100), (3000, u64::MAX)]);
+        let raw = RawStack { native, recovered: 2, guessed: 1, ..RawStack::default() };
+        assert_eq!(text(&raw), "n1000 [no unwind info] n3000");
+        assert_eq!(merge(&raw).1, StackStatus::Guessed(1));
     }
 
     /// The distance from anchor to CFA is learned only from samples without gaps.

@@ -6,7 +6,8 @@
 
 use std::cell::Cell;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
-use tracer_ebpf::native::{self, MAX_RECOVERED, NativeFrame, NativeWalk, SCAN_WORDS, Tables};
+use tracer_ebpf::native::{self, Found, MAX_RECOVERED, NativeFrame, NativeWalk, Tables};
+use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
 
 /// Bytes above the end of a copy that are believed to be the same stack: the usual limit of a stack.
@@ -81,6 +82,8 @@ pub struct Walked {
     pub end: u8,
     /// Gaps that were bridged.
     pub recovered: u8,
+    /// Callers that were believed without proof.
+    pub guessed: u8,
 }
 
 /// Walks from the registers of the interrupted instruction. At most `MAX_FRAMES` frames between two gaps, at most `MAX_RECOVERED` gaps.
@@ -128,8 +131,15 @@ fn recover<Code: Fn(u64) -> Option<u64>>(
     memory: &StackCopy<'_, Code>,
     out: &mut Walked,
 ) -> bool {
-    if out.end == end::NO_UNWIND_INFO && scan(walk, tables, memory, out) {
-        return true;
+    if out.end == end::NO_UNWIND_INFO {
+        if scan(walk, tables, memory, out) {
+            return true;
+        }
+        if is_outermost(walk) {
+            out.end = end::COMPLETE;
+            end_last_frame(out, u64::MAX);
+            return false;
+        }
     }
     let layout =
         PythonLayout { eval_cfa: anchors.eval_cfa, eval_rbp: anchors.eval_rbp, ..PythonLayout::default() };
@@ -141,8 +151,8 @@ fn recover<Code: Fn(u64) -> Option<u64>>(
     true
 }
 
-/// Looks for the return address of code without unwind information as the probes do (`probes/scan.rs`): on the stack that it put away if it
-/// did, then on its own, then where `rbp` points.
+/// Looks for the caller of code without unwind information as the probes do (`probes/scan.rs`): on the stack that it put away if it did, then
+/// on its own; from there on along frame pointers that are proved.
 fn scan<Code: Fn(u64) -> Option<u64>>(
     walk: &mut NativeWalk,
     tables: &mut impl Tables,
@@ -150,27 +160,37 @@ fn scan<Code: Fn(u64) -> Option<u64>>(
     out: &mut Walked,
 ) -> bool {
     let put_away = native::stack_put_away(walk, memory).map(|sp| NativeWalk { sp, ..*walk });
-    for from in put_away.into_iter().chain([*walk]) {
-        let words = (0..u64::from(SCAN_WORDS)).map(|word| from.sp.wrapping_add(8 * word));
-        let found = words.into_iter().find_map(|address| native::scan(&from, address, tables, memory));
-        if let Some(found) = found {
+    let found =
+        put_away.into_iter().chain([*walk]).find_map(|from| native::find_caller(&from, tables, memory));
+    match found {
+        Some(Found::Proved(found)) => {
+            end_last_frame(out, found.sp);
             *walk = found;
-            if let Some(last) = out.native.last_mut() {
-                last.cfa = found.sp;
-            }
-            return true;
         }
+        Some(Found::Guessed(found)) => {
+            out.native.push(NativeFrame { pc: u64::from(end::NO_UNWIND_INFO), cfa: found.sp });
+            out.guessed = out.guessed.saturating_add(1);
+            *walk = found;
+        }
+        None => return false,
     }
-    let Some(found) = native::scan_frame_pointer(walk, tables, memory) else { return false };
-    *walk = found;
-    // A frame may be missing here.
-    out.native.push(NativeFrame { pc: u64::from(end::NO_UNWIND_INFO), cfa: found.sp });
+    for _ in 0..MAX_FRAMES {
+        let Some(found) = follow_frame_pointer(walk, tables, memory) else { break };
+        out.native.push(NativeFrame { pc: walk.at(), cfa: found.sp });
+        *walk = found;
+    }
     true
+}
+
+fn end_last_frame(out: &mut Walked, cfa: u64) {
+    if let Some(last) = out.native.last_mut() {
+        last.cfa = cfa;
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Anchors, StackCopy, walk};
+    use super::{Anchors, MAX_RECOVERED, StackCopy, walk};
     use proptest::prelude::*;
     use tracer_ebpf::native::{NativeFrame, NativeWalk, Tables};
     use tracer_ebpf::rows::{Rule, rule};
@@ -283,8 +303,9 @@ mod tests {
             let [pc, sp, bp] = registers;
             let from = NativeWalk { pc, sp, bp, ..NativeWalk::default() };
             let walked = walk(from, &Anchors { places, eval_cfa, eval_rbp }, &mut Any(seed), &copy);
-            prop_assert!(walked.native.len() <= (MAX_FRAMES as usize + 1) * 7);
-            prop_assert!(walked.recovered <= 6 && walked.end != end::RUNNING);
+            let gaps = u8::try_from(MAX_RECOVERED).unwrap();
+            prop_assert!(walked.native.len() <= (2 * MAX_FRAMES as usize + 2) * (usize::from(gaps) + 1));
+            prop_assert!(walked.recovered <= gaps && walked.guessed <= gaps && walked.end != end::RUNNING);
             prop_assert!(!walked.native.is_empty());
         }
     }

@@ -51,13 +51,15 @@ pub(crate) fn task(workspace: &Workspace) -> Result<()> {
                 let path = entry.path().strip_prefix(workspace.root())?;
                 let text = fs::read_to_string(entry.path())
                     .with_context(|| format!("cannot read {}", path.display()))?;
-                for (folder, package) in &mut packages {
-                    if let (Ok(below), Ok(source)) = (path.strip_prefix(folder), Source::parse(path, &text)) {
-                        package.add(&source, below);
+                let source = Source::parse(path, &text);
+                if let Ok(source) = &source {
+                    for (folder, package) in &mut packages {
+                        if let Ok(below) = path.strip_prefix(folder) {
+                            package.add(source, below);
+                        }
                     }
                 }
-                let found =
-                    check(path, &text).into_iter().filter(|finding| !is_excepted(path, finding, &mut used));
+                let found = check(source).into_iter().filter(|found| !is_excepted(path, found, &mut used));
                 findings.extend(found.map(|Finding { rule, line, text }| {
                     format!("{}:{line}: {text} [{rule}]", path.display())
                 }));
@@ -81,8 +83,8 @@ fn is_ours(entry: &DirEntry) -> bool {
     entry.depth() == 0 || !(name.starts_with('.') || name == "target")
 }
 
-fn check(path: &Path, text: &str) -> Vec<Finding> {
-    match Source::parse(path, text) {
+fn check(source: syn::Result<Source<'_>>) -> Vec<Finding> {
+    match source {
         Ok(source) => rules::ALL.iter().flat_map(|rule| rule(&source)).collect(),
         Err(error) => vec![Finding {
             rule: "parse",
@@ -104,16 +106,18 @@ fn is_excepted(path: &Path, finding: &Finding, used: &mut [bool]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{Source, check};
     use std::path::Path;
 
     /// A file that keeps every rule has no finding, and one that is not Rust says so.
     #[test]
     fn a_good_file_has_no_finding() {
         let text = "//! Says what it does.\n\npub fn one() -> u32 {\n    1\n}\n";
-        assert_eq!(check(Path::new("tracer/attribution/src/shares.rs"), text), []);
+        assert_eq!(check(Source::parse(Path::new("tracer/attribution/src/shares.rs"), text)), []);
         assert_eq!(
-            check(Path::new("tracer/src/x.rs"), "//! x\nfn {").first().map(|finding| finding.rule),
+            check(Source::parse(Path::new("tracer/src/x.rs"), "//! x\nfn {"))
+                .first()
+                .map(|finding| finding.rule),
             Some("parse")
         );
     }

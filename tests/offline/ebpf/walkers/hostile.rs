@@ -5,7 +5,7 @@
 use super::snapshot::{python_walk, read_words};
 use proptest::prelude::*;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
-use tracer_ebpf::native::{NativeWalk, Tables, resume, scan, step};
+use tracer_ebpf::native::{Found, NativeWalk, Tables, find_caller, resume, step};
 use tracer_ebpf::python::{Step, begin, first_thread, step as python_step, thread_by_key};
 use tracer_ebpf::rows::{FullRule, Operand, Rule, rule};
 use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
@@ -139,25 +139,29 @@ proptest! {
         for _ in 0..MAX_FRAMES {
             let (before, kind) = (walk, tables.rule(walk.pc.wrapping_sub(walk.returned)).map(Rule::kind));
             let (frame, code) = step(&mut walk, &mut tables, &World { seed, highest: u64::MAX });
-            prop_assert_eq!(frame.pc, before.pc.wrapping_sub(before.returned));
+            prop_assert!([before.pc, before.pc.wrapping_sub(before.returned)].contains(&frame.pc));
             if code != end::RUNNING {
                 break;
             }
             prop_assert_eq!(frame.cfa, walk.sp);
-            if kind != Ok(rule::SIGNAL) {
+            let entered_by_return = before.returned == 1 && frame.pc == before.pc;
+            if kind != Ok(rule::SIGNAL) && !entered_by_return {
                 prop_assert!(walk.sp > before.sp, "{before:x?} {walk:x?}");
                 prop_assert_eq!(walk.returned, 1);
             }
         }
     }
 
-    /// A scan, wherever it looks, gives nothing or a caller that a walk can go on from.
+    /// A scan gives nothing or a caller further up, and a walk can go on from one with a rule.
     #[test]
-    fn scans(seed: u64, from in registers(), address in address()) {
+    fn scans(seed: u64, from in registers()) {
         let mut world = World { seed, highest: u64::MAX };
-        if let Some(mut found) = scan(&from, address, &mut world, &World { seed, highest: u64::MAX }) {
+        let found = find_caller(&from, &mut world, &World { seed, highest: u64::MAX });
+        if let Some(Found::Proved(mut found) | Found::Guessed(mut found)) = found {
+            prop_assert!(found.returned == 1 && found.sp.wrapping_sub(from.sp) <= 1 << 17);
+            let bare = world.rule(found.at()).map_or(true, |rule| rule.kind() == rule::NONE);
             let code = step(&mut found, &mut world, &World { seed, highest: u64::MAX }).1;
-            prop_assert_eq!(code, end::RUNNING);
+            prop_assert!(bare || matches!(code, end::RUNNING | end::COMPLETE));
         }
     }
 

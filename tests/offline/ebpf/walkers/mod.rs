@@ -6,4 +6,5 @@ mod chains;
 mod hostile;
 mod native;
 mod python;
+mod scan;
 mod snapshot;

@@ -1,9 +1,9 @@
 //! Native walks over stacks made by hand.
+//!
+//! Leaves out the search for callers of code without unwind information (`scan.rs`).
 
 use super::snapshot::{Rules, Snapshot, walk};
-use tracer_ebpf::native::{
-    NativeFrame, NativeWalk, SCAN_WORDS, place, resume, scan, scan_frame_pointer, stack_put_away, step,
-};
+use tracer_ebpf::native::{NO_FRAME_POINTER, NativeFrame, NativeWalk, place, resume, step};
 use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 use tracer_ebpf::wire::{PythonLayout, end};
 
@@ -61,7 +61,7 @@ fn every_kind_of_frame() {
         (0x4040, S + 0x110),
         (0x5050, S + 0x200),
         (0x6060, S + 0x300),
-        (0x6fff, S + 0x800),
+        (0x7000, S + 0x800),
         (0x8010, S + 0x808),
         (0x9090, u64::MAX),
     ];
@@ -174,6 +174,31 @@ fn a_call_at_the_end_of_a_function() {
     assert_eq!((frames.len(), code), (3, end::COMPLETE));
 }
 
+/// What puts a stack together writes a function's address on it, and nobody calls it: the first function of a stack by `makecontext`, and the
+/// trampolines behind signal handlers of libraries without unwind information.
+#[test]
+fn entered_by_a_return() {
+    let rules =
+        |kind| Rules::of(&[(0x1000, rule::RSP, 8, 0), (0x2000, rule::NONE, 0, 0), (0x2100, kind, 8, 0)]);
+    let mut memory = Snapshot::of(&[(S, 0x2100), (S + 8, 0x1010), (0x20f8, 0x9090_9090_9090_9090)]);
+    let (frames, code) = walk(at(0x1010, 0), &rules(rule::RSP), &memory);
+    assert_eq!((frames[1], code), (NativeFrame { pc: 0x2100, cfa: u64::MAX }, end::COMPLETE));
+    // A function that begins behind a call that never returns is not that call's.
+    memory.write(0x20fb, &[0xe8, 0, 0, 0, 0]);
+    let (frames, code) = walk(at(0x1010, 0), &rules(rule::RSP), &memory);
+    assert_eq!((frames[1].pc, code), (0x20ff, end::NO_UNWIND_INFO));
+    for trampoline in [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 5][..], &[0xb8, 15, 0, 0, 0, 0x0f, 5, 0x90]] {
+        memory.write(0x2100, trampoline);
+        let mcontext = S + 8 + 40;
+        memory.write(mcontext + 10 * 8, &0_u64.to_le_bytes());
+        memory.write(mcontext + 15 * 8, &(S + 0x300).to_le_bytes());
+        memory.write(mcontext + 16 * 8, &0x1020_u64.to_le_bytes());
+        memory.write(S + 0x300, &[0; 8]);
+        let (frames, code) = walk(at(0x1010, 0), &rules(rule::NONE), &memory);
+        assert_eq!((frames[1].pc, frames[2].pc, code), (0x2100, 0x1020, end::COMPLETE));
+    }
+}
+
 /// A return address of zero is how threads begin.
 #[test]
 fn zero_is_the_end() {
@@ -199,150 +224,6 @@ fn reasons_to_stop() {
     assert_eq!(frame, NativeFrame { pc: 0x1010, cfa: 0 });
 }
 
-/// An address in code without unwind information, and a call from 0x2050 to where that function begins, 0x4080.
-const CALLEE: u64 = 0x4100;
-const CALL: [u8; 5] = [0xe8, 0x30, 0x20, 0, 0];
-
-/// Code whose callers' chain ends two frames above the return address; `call` ends where that points.
-fn scanned(call: &[u8]) -> (Rules, Snapshot) {
-    let rules = Rules::of(&[
-        (0x2000, rule::RSP, 8, 0),
-        (0x3000, rule::OUTERMOST, 0, 0),
-        (0x4000, rule::NONE, 0, 0),
-        (0x5000, rule::RSP, 8, 0),
-    ]);
-    let mut memory = Snapshot::of(&[
-        (S, 0x77),        // Data: below the first pc.
-        (S + 8, 0x4050),  // Into code without unwind information.
-        (S + 16, 0x5050), // Into code with it, behind a call, but its own caller is nowhere.
-        (S + 24, 0xb9),
-        (S + 32, 0x2050),
-        (S + 40, 0x3050),
-    ]);
-    for place in [0x4050, 0x5050] {
-        memory.write(place - 8, &[0x90, 0x90, 0x90, 0xe8, 1, 2, 3, 4]);
-    }
-    memory.write(0x2050 - 8, &[0x90; 8]);
-    memory.write(0x2050 - call.len() as u64, call);
-    (rules, memory)
-}
-
-/// What a scan finds, as the probes drive it: by words, upwards.
-fn found(call: &[u8]) -> Option<NativeWalk> {
-    let (rules, memory) = scanned(call);
-    let from = at(CALLEE, 0xb0);
-    (0..u64::from(SCAN_WORDS)).find_map(|word| scan(&from, S + word * 8, &mut &rules, &memory))
-}
-
-/// The scan passes over data, code without unwind information and chains that break, and takes the word below as rbp.
-#[test]
-fn scan_takes_the_first_that_holds() {
-    let walk = NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb9, returned: 1, ..NativeWalk::default() };
-    assert_eq!(found(&CALL), Some(walk));
-}
-
-/// A leaf that pushed nothing: the return address lies at the stack pointer, and rbp is still the caller's.
-#[test]
-fn scan_of_a_leaf() {
-    let (rules, memory) = scanned(&CALL);
-    let from = NativeWalk { sp: S + 32, ..at(CALLEE, 0xb0) };
-    let found = scan(&from, S + 32, &mut &rules, &memory);
-    assert_eq!(
-        found,
-        Some(NativeWalk { pc: 0x2050, sp: S + 40, bp: 0xb0, returned: 1, ..NativeWalk::default() })
-    );
-}
-
-/// Code that pushed something else and left rbp alone: where the word below the return address cannot be the caller's rbp, the register is.
-#[test]
-fn scan_of_code_that_leaves_rbp_alone() {
-    let rules = Rules::of(&[
-        (0x2000, rule::RBP, 16, -16),
-        (0x3000, rule::OUTERMOST, 0, 0),
-        (0x4000, rule::NONE, 0, 0),
-    ]);
-    let mut memory = Snapshot::of(&[(S, 1), (S + 8, 0x2050), (S + 0x30, 0), (S + 0x38, 0x3050)]);
-    memory.write(0x2050 - 8, &[0x90; 8]);
-    memory.write(0x2050 - 5, &CALL);
-    let from = NativeWalk { sp: S, ..at(CALLEE, S + 0x30) };
-    let walk = NativeWalk { pc: 0x2050, sp: S + 16, bp: S + 0x30, returned: 1, ..NativeWalk::default() };
-    assert_eq!(scan(&from, S + 8, &mut &rules, &memory), Some(walk));
-    assert_eq!(scan(&NativeWalk { bp: 1, ..from }, S + 8, &mut &rules, &memory), None);
-}
-
-/// A stack pointer at a page's start has the old one 120 bytes above it; any other has not, whatever lies there.
-#[test]
-fn the_stack_that_was_put_away() {
-    let memory = Snapshot::of(&[(0x7000 + 120, S), (0x7008 + 120, S), (0x9000 + 120, 17)]);
-    let put_away = |sp| stack_put_away(&NativeWalk { sp, ..at(0x8000, 0) }, &memory);
-    assert_eq!(put_away(0x7000), Some(S));
-    assert_eq!(put_away(0x7008), None);
-    assert_eq!(put_away(0x9000), None);
-    assert_eq!(put_away(0xa000), None);
-}
-
-/// A frame pointer is believed above the stack pointer, within 64 KiB, at a multiple of 16, and where a return address follows it.
-#[test]
-fn scan_at_the_frame_pointer() {
-    let (rules, memory) = scanned(&[0xe8, 0, 0, 0, 0]);
-    let from = NativeWalk { sp: S - 0x8000, ..at(CALLEE, S + 24) };
-    let scanned = |walk| scan_frame_pointer(&walk, &mut &rules, &memory);
-    assert_eq!(S % 16, 0);
-    assert_eq!(scanned(from), None); // Not a multiple of 16.
-    let mut memory = Snapshot::of(&[(S + 32, 0xb9), (S + 40, 0x2050), (S + 48, 0x3050)]);
-    memory.write(0x2050 - 8, &[0x90, 0x90, 0x90, 0xe8, 0, 0, 0, 0]);
-    let scanned = |sp| scan_frame_pointer(&NativeWalk { sp, bp: S + 32, ..from }, &mut &rules, &memory);
-    let walk = NativeWalk { pc: 0x2050, sp: S + 48, bp: 0xb9, returned: 1, ..NativeWalk::default() };
-    assert_eq!(scanned(S - 0x8000), Some(walk));
-    assert_eq!(scanned(S + 32), None);
-    assert_eq!(scanned(S - 0x10000), None);
-    memory.write(0x2050 - 8, &[0x90; 8]);
-    assert_eq!(scan_frame_pointer(&NativeWalk { bp: S + 32, ..from }, &mut &rules, &memory), None);
-}
-
-/// Every form of near call is one; jumps, far calls and other bytes are not.
-#[test]
-fn scan_wants_a_call() {
-    let calls: [&[u8]; 9] = [
-        &CALL,
-        &[0xff, 0xd0],
-        &[0x41, 0xff, 0xd3],
-        &[0xff, 0x50, 8],
-        &[0xff, 0x14, 0x24],
-        &[0xff, 0x54, 0x24, 8],
-        &[0xff, 0x15, 1, 2, 3, 4],
-        &[0xff, 0x90, 1, 2, 3, 4],
-        &[0xff, 0x94, 0x24, 1, 2, 3, 4],
-    ];
-    for call in calls {
-        assert!(found(call).is_some(), "{call:02x?}");
-    }
-    let others: [&[u8]; 5] =
-        [&[0xe9, 1, 2, 3, 4], &[0xff, 0xe0], &[0xff, 0x18], &[0xc3], &[0xff, 0x25, 1, 2, 3, 4]];
-    for other in others {
-        assert!(found(other).is_none(), "{other:02x?}");
-    }
-}
-
-/// A direct call counts only if it leads to the code that the scan left: straight or through an entry of a linkage table, in any form.
-#[test]
-fn scan_wants_the_call_that_led_there() {
-    assert!(found(&[0xe8, 0xb0, 0xef, 0xff, 0xff]).is_none()); // To 0x1000: nowhere.
-    assert!(found(&[0xe8, 0, 0, 0, 0]).is_none()); // To code with unwind information.
-    assert!(found(&[0xe8, 0x30, 0x21, 0, 0]).is_none()); // To a function that begins behind it.
-    for entry in [&[0xff, 0x25][..], &[0xf2, 0xff, 0x25], &[0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25]] {
-        let (rules, mut memory) = scanned(&[0xe8, 0xb0, 0, 0, 0]); // To 0x2100.
-        let from = at(CALLEE, 0xb0);
-        memory.write(0x2100, entry);
-        memory.write(0x2100 + entry.len() as u64, &[0x10, 0, 0, 0, 0, 0, 0, 0]);
-        let slot = 0x2100 + entry.len() as u64 + 4 + 0x10;
-        memory.write(slot, &0x4080u64.to_le_bytes());
-        assert!(scan(&from, S + 32, &mut &rules, &memory).is_some(), "{entry:02x?}");
-        memory.write(slot, &0x5000u64.to_le_bytes());
-        assert!(scan(&from, S + 32, &mut &rules, &memory).is_none(), "{entry:02x?}");
-    }
-}
-
 /// The walk goes on at the frame that holds an anchor, by the distances that were learned.
 #[test]
 fn resume_at_an_anchor() {
@@ -351,6 +232,6 @@ fn resume_at_an_anchor() {
     let walk = NativeWalk { pc: 0x2050, sp: S + 0x90, bp: 0xb9, returned: 1, ..NativeWalk::default() };
     assert_eq!(resume(S, &layout, &memory), Some(walk));
     let without = PythonLayout { eval_rbp: 0, ..layout };
-    assert_eq!(resume(S, &without, &memory), Some(NativeWalk { bp: 0, ..walk }));
+    assert_eq!(resume(S, &without, &memory), Some(NativeWalk { bp: NO_FRAME_POINTER, ..walk }));
     assert_eq!(resume(S + 8, &layout, &memory), None);
 }

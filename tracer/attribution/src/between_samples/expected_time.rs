@@ -2,7 +2,8 @@
 //!
 //! Leaves out the sums over windows (`power_model::design`).
 
-use super::markov_bridge::{Blend, Part};
+use super::markov_bridge::Blend;
+use super::parts::Part;
 use super::switching_chain::{Chains, probability};
 use crate::time::pieces::{NO_LINE, NOBODY};
 

@@ -16,154 +16,8 @@
 //! Distances are in the thread's own CPU time, or in time on the clock where its samples say that it forgets while it sleeps, or endless
 //! across any sleep where they say that it begins something else each time. Leaves out how λ and π are found (`switching_chain`).
 
-use crate::time::conditions::Conditions;
-use crate::time::owners::OwnerId;
-use crate::time::pieces::{Mark, NO_GAP, NO_LINE, NOBODY, Piece};
-use crate::timeline::{EnergyInterval, Span};
-use energy_trace_model::clock::KtimeNs;
-
-/// A piece's time in one interval.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
-    pub(crate) interval: u32,
-    pub(crate) line: u32,
-    /// Its middle.
-    pub(crate) at: KtimeNs,
-    /// The sample before it, `NOBODY` where only the one behind it is near; then `before_ns` is the distance to that.
-    pub(crate) left: OwnerId,
-    pub(crate) right: OwnerId,
-    pub(crate) before_ns: u64,
-    pub(crate) ns: u64,
-    pub(crate) after_ns: u64,
-    /// The position among all marks of the sample behind it in time (`Piece::gap`).
-    pub(crate) gap: u32,
-    /// Whether it stands the other way round: the sample behind it in time on the left.
-    pub(crate) reversed: bool,
-    /// How long the thread was off its CPU between the part and the sample on either side.
-    pub(crate) slept_before_ns: u64,
-    pub(crate) slept_after_ns: u64,
-    /// For what part of it another hardware thread of the core was busy.
-    pub(crate) shared: f64,
-    /// How busy the domain's other CPUs were beside it, from 0 to about 1 (`contention`); 0 where that makes no difference.
-    pub(crate) beside: f64,
-    /// Its CPU's clock, in parts of the mean (`dvfs`).
-    pub(crate) clock: f64,
-    /// What power is there, in parts of a lone thread's at the mean clock.
-    pub(crate) weight: f64,
-}
-
-impl Part {
-    /// The other way round.
-    fn turned(self) -> Self {
-        Self {
-            left: self.right,
-            right: self.left,
-            before_ns: self.after_ns,
-            after_ns: self.before_ns,
-            slept_before_ns: self.slept_after_ns,
-            slept_after_ns: self.slept_before_ns,
-            reversed: !self.reversed,
-            ..self
-        }
-    }
-
-    /// The same part if only every other sample had been taken: those whose position is odd, or even. Neighbours are one of each.
-    pub(crate) fn thinned(self, marks: &[Mark], odd: bool) -> Self {
-        let forward = if self.reversed { self.turned() } else { self };
-        let is_kept = |position: usize| (position % 2 == 1) == odd;
-        let of_line = |position: usize| marks.get(position).filter(|mark| mark.line == self.line);
-        let (before, behind) = ((self.gap as usize).checked_sub(1), self.gap as usize);
-        let mut thinned = forward;
-        if let Some(before) = before.filter(|&before| forward.left != NOBODY && !is_kept(before)) {
-            let pair = of_line(before).zip(before.checked_sub(1).and_then(of_line));
-            let awake = pair.map_or(0, |(near, far)| near.cpu_ns.saturating_sub(far.cpu_ns));
-            thinned.left = pair.map_or(NOBODY, |(_, far)| far.owner);
-            thinned.before_ns = thinned.before_ns.saturating_add(awake);
-            let apart = pair.map_or(0, |(near, far)| near.at.ns_since(far.at));
-            thinned.slept_before_ns = thinned.slept_before_ns.saturating_add(apart.saturating_sub(awake));
-        }
-        if forward.right != NOBODY && !is_kept(behind) {
-            let pair = of_line(behind).zip(of_line(behind + 1));
-            let awake = pair.map_or(0, |(near, far)| far.cpu_ns.saturating_sub(near.cpu_ns));
-            thinned.right = pair.map_or(NOBODY, |(_, far)| far.owner);
-            thinned.after_ns = thinned.after_ns.saturating_add(awake);
-            let apart = pair.map_or(0, |(near, far)| far.at.ns_since(near.at));
-            thinned.slept_after_ns = thinned.slept_after_ns.saturating_add(apart.saturating_sub(awake));
-        }
-        match (thinned.left, thinned.right) {
-            _ if self.line == NO_LINE || self.gap == NO_GAP => self,
-            (NOBODY, NOBODY) => self,
-            (NOBODY, _) => thinned.turned(),
-            _ => thinned,
-        }
-    }
-
-    /// Its time in seconds as its energy goes: less where a core is shared or its clock is low.
-    #[expect(clippy::cast_precision_loss, reason = "a time")]
-    pub(crate) const fn seconds(&self) -> f64 {
-        self.weight * self.ns as f64 / 1e9
-    }
-}
-
-/// The parts of pieces in intervals, by interval, line and time. `pieces` are ordered by CPU and start.
-pub(crate) fn parts<'a>(
-    intervals: &[EnergyInterval],
-    pieces: impl Iterator<Item = &'a Piece>,
-    conditions: &Conditions,
-) -> Vec<Part> {
-    let mut cpus: Vec<Vec<&Piece>> = vec![];
-    for piece in pieces {
-        match cpus.last_mut() {
-            Some(of_cpu) if of_cpu.last().is_some_and(|last| last.cpu == piece.cpu) => of_cpu.push(piece),
-            _ => cpus.push(vec![piece]),
-        }
-    }
-    let mut parts = Vec::with_capacity(cpus.iter().map(|of_cpu| of_cpu.len() + intervals.len()).sum());
-    // Of each CPU the first piece that is not over.
-    let mut next = vec![0; cpus.len()];
-    for (number, interval) in intervals.iter().enumerate() {
-        let first = parts.len();
-        for (of_cpu, next) in cpus.iter().zip(&mut next) {
-            while of_cpu.get(*next).is_some_and(|piece| piece.span.end <= interval.span.start) {
-                *next += 1;
-            }
-            let reached = of_cpu.get(*next..).unwrap_or_default();
-            for piece in reached.iter().take_while(|piece| piece.span.start < interval.span.end) {
-                if let Some(common) = interval.span.overlap(piece.span) {
-                    let (shared, clock) = conditions.of_time(piece.cpu, common);
-                    parts.push(Part { shared, clock, ..part(number, piece, common) });
-                }
-            }
-        }
-        parts[first..].sort_by_key(|part: &Part| (part.line, part.at));
-    }
-    parts
-}
-
-fn part(interval: usize, piece: &Piece, common: Span) -> Part {
-    let before_ns = piece.left.ns + common.start.ns_since(piece.span.start);
-    let after_ns = piece.right.ns + piece.span.end.ns_since(common.end);
-    let part = Part {
-        interval: u32::try_from(interval).unwrap_or(u32::MAX),
-        line: piece.line,
-        at: common.start.midpoint(common.end),
-        left: piece.left.owner,
-        right: piece.right.owner,
-        before_ns,
-        ns: common.ns(),
-        after_ns,
-        gap: piece.gap,
-        reversed: false,
-        slept_before_ns: piece.left.slept_ns,
-        slept_after_ns: piece.right.slept_ns,
-        shared: 0.0,
-        beside: 0.0,
-        clock: 1.0,
-        weight: 1.0,
-    };
-    // Backwards in time the chain is the same: what is known stands on the left.
-    if part.left == NOBODY { part.turned() } else { part }
-}
+use super::parts::Part;
+use crate::time::pieces::{NO_LINE, NOBODY};
 
 /// How fast a thread forgets what it was doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -243,17 +97,18 @@ impl Blend {
         let asleep = |ns: u64| asleep.distance(ns);
         let before = part.before_ns as f64 + asleep(part.slept_before_ns);
         let (ns, after) = (part.ns as f64, part.after_ns as f64 + asleep(part.slept_after_ns));
-        let mean_decay = if rate * ns < 1e-9 { 1.0 } else { -(-rate * ns).exp_m1() / (rate * ns) };
-        let (from_left, from_right) =
-            ((-rate * before).exp() * mean_decay, (-rate * after).exp() * mean_decay);
-        let both = (-rate * (before + ns + after)).exp();
-        let neither = (1.0 - from_left - from_right + both).max(0.0);
         let x = rate * ns;
+        let forgotten = -(-x).exp_m1();
+        let mean_decay = if x < 1e-9 { 1.0 } else { forgotten / x };
+        let from_left = (-rate * before).exp() * mean_decay;
         // The variance of a time average of a process that forgets: 1 where slow, 2/x where fast.
-        let averaged = if x < 1e-4 { 1.0 } else { 2.0 * (x + (-x).exp_m1()) / (x * x) };
+        let averaged = if x < 1e-4 { 1.0 } else { 2.0 * (x - forgotten) / (x * x) };
         if part.right == NOBODY {
             return Self { left: from_left, right: 0.0, mix: 1.0 - from_left, spread: averaged };
         }
+        let from_right = (-rate * after).exp() * mean_decay;
+        let both = (-rate * (before + ns + after)).exp();
+        let neither = (1.0 - from_left - from_right + both).max(0.0);
         // A single border between two samples is evenly distributed: a third of the largest variance.
         let spread = averaged * (1.0 - both * 2.0 / 3.0);
         match same {
@@ -273,42 +128,15 @@ impl Blend {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        Asleep, Blend, Conditions, EnergyInterval, KtimeNs, Mark, NO_GAP, NO_LINE, NOBODY, Part, Piece, Rate,
-        Span, parts,
-    };
+    use super::{Asleep, Blend, NO_LINE, NOBODY, Part, Rate};
     use crate::tests::vectors::{Vectors, list, near};
-    use crate::time::owners::Segment;
-    use crate::time::pieces::End;
-    use energy_trace_model::ids::CpuId;
-    use energy_trace_model::recording::Recording;
-    use energy_trace_model::units::{KiloHertz, MicroJoules};
 
     const fn awake(rate: f64) -> Rate {
         Rate { rate, asleep: Asleep::Nothing }
     }
 
     fn part(right: u32, before_ns: u64, ns: u64, after_ns: u64) -> Part {
-        let (slept_before_ns, slept_after_ns) = (0, 0);
-        let at = KtimeNs::default();
-        Part {
-            interval: 0,
-            line: 0,
-            at,
-            left: 1,
-            right,
-            before_ns,
-            ns,
-            after_ns,
-            gap: 0,
-            reversed: false,
-            slept_before_ns,
-            slept_after_ns,
-            shared: 0.0,
-            beside: 0.0,
-            clock: 1.0,
-            weight: 1.0,
-        }
+        Part { line: 0, left: 1, right, before_ns, ns, after_ns, gap: 0, ..Part::nobodys() }
     }
 
     /// Between two different samples of a slow chain the border is anywhere: a quarter of the way in, three quarters are still the left
@@ -407,118 +235,5 @@ mod tests {
             (Blend::nearest(&certain), Blend::new(&certain, awake(1.0), None)),
             (Blend::CERTAIN, Blend::CERTAIN)
         );
-    }
-
-    /// Samples of a line at 0, 10, 30 and 60 ms on the clock, after 0, 10, 20 and 30 ms of CPU time, and one of another line.
-    fn five() -> [Mark; 5] {
-        let mark = |line, at: u64, cpu: u64, owner| Mark {
-            line,
-            at: KtimeNs::from_ns(at * 1_000_000),
-            cpu_ns: cpu * 1_000_000,
-            owner,
-        };
-        [mark(0, 0, 0, 10), mark(0, 10, 10, 11), mark(0, 30, 20, 12), mark(0, 60, 30, 13), mark(1, 70, 0, 14)]
-    }
-
-    /// Without the sample on one side the next one further away is there, with its distance awake and asleep; without any, the other side.
-    #[test]
-    fn every_other_sample() {
-        // Between the samples 1 and 2: 10 ms of CPU time, of which this is from 2 to 5.
-        let between = Part {
-            left: 11,
-            right: 12,
-            gap: 2,
-            slept_after_ns: 10_000_000,
-            ..part(12, 2_000_000, 3_000_000, 5_000_000)
-        };
-        let ends =
-            |part: Part| (part.left, part.before_ns / 1_000_000, part.right, part.after_ns / 1_000_000);
-        let odd = between.thinned(&five(), true);
-        assert_eq!(ends(odd), (11, 2, 13, 15));
-        assert_eq!((odd.slept_before_ns, odd.slept_after_ns), (0, 30_000_000));
-        let even = between.thinned(&five(), false);
-        assert_eq!(ends(even), (10, 12, 12, 5));
-        assert_eq!((even.slept_before_ns, even.slept_after_ns, even.reversed), (0, 10_000_000, false));
-        // Between the samples 2 and 3, the last of their line: without it only the one before is there.
-        let last = Part { left: 12, right: 13, gap: 3, ..between };
-        assert_eq!(ends(last.thinned(&five(), false)), (12, 2, NOBODY, 5));
-        // Without the first sample of a line the second one is there alone, on the left as what is known is.
-        let first = Part { left: 10, right: 11, gap: 1, slept_after_ns: 0, slept_before_ns: 7, ..between };
-        let turned = first.thinned(&five(), true);
-        assert_eq!(ends(turned), (11, 5, NOBODY, 2));
-        assert_eq!((turned.reversed, turned.slept_after_ns), (true, 7));
-        // The same piece when it stood the other way round already.
-        assert_eq!(ends(first.turned().thinned(&five(), true)), (11, 5, NOBODY, 2));
-        assert_eq!(ends(between.turned().thinned(&five(), true)), (11, 2, 13, 15));
-        let certain = Part { line: NO_LINE, ..between };
-        assert_eq!(ends(certain.thinned(&five(), true)), ends(certain));
-        let alone = Part { gap: NO_GAP, ..between };
-        assert_eq!(ends(alone.thinned(&five(), true)), ends(alone));
-    }
-
-    /// A piece from 5 to 45 ms in intervals of 20 ms is three parts: their distances to the samples at its ends add up. Time before all
-    /// intervals and behind them is in none.
-    #[test]
-    fn pieces_are_cut_at_readings() {
-        let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
-        let interval = |i: u64| EnergyInterval {
-            span: Span { start: ms(20 * i), end: ms(20 * i + 20) },
-            energy: MicroJoules::ZERO,
-        };
-        let end = |owner, ns: u64| End { owner, ns: ns * 1_000_000, slept_ns: ns };
-        let piece = |cpu, from, to, left, right| Piece {
-            cpu: CpuId::new(cpu),
-            span: Span { start: ms(from), end: ms(to) },
-            line: 3,
-            left,
-            right,
-            gap: 9,
-        };
-        let pieces = [
-            piece(0, 5, 45, end(1, 2), end(2, 4)),
-            piece(1, 0, 10, end(NOBODY, 0), end(2, 6)),
-            piece(1, 55, 75, end(1, 0), end(2, 0)),
-        ];
-        let found = parts(&[0_u64, 1, 2].map(interval), pieces.iter(), &Conditions::default());
-        let of = |part: &Part| {
-            let ms = [part.before_ns, part.ns, part.after_ns].map(|ns| ns / 1_000_000);
-            (part.interval, part.left, part.right, ms, part.at.as_ns() / 100_000)
-        };
-        let expected = [
-            (0, 2, NOBODY, [6, 10, 0], 50),
-            (0, 1, 2, [2, 15, 29], 125),
-            (1, 1, 2, [17, 20, 9], 300),
-            (2, 1, 2, [37, 5, 4], 425),
-            (2, 1, 2, [0, 5, 15], 575),
-        ];
-        assert_eq!(found.iter().map(of).collect::<Vec<_>>(), expected);
-        assert_eq!((found[0].reversed, found[1].reversed), (true, false));
-        assert_eq!((found[1].slept_before_ns, found[1].slept_after_ns, found[1].gap), (2, 4, 9));
-        assert!((Part { weight: 0.5, ..found[1] }.seconds() - 0.007_5).abs() < 1e-12);
-    }
-
-    /// Parts know the clock of their CPU, and for how much of them the other hardware thread of its core was busy.
-    #[test]
-    fn parts_know_their_conditions() {
-        let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
-        let span = |from, until| Span { start: ms(from), end: ms(until) };
-        let (slow, fast) = (CpuId::new(0), CpuId::new(1));
-        let segments =
-            [(slow, span(0, 20)), (fast, span(5, 10))].map(|(cpu, span)| Segment { cpu, span, owner: 1 });
-        let clock = |mhz: u32| {
-            vec![(ms(1), KiloHertz::from_khz(mhz * 1_000)), (ms(6), KiloHertz::from_khz(mhz * 1_000))]
-        };
-        let recording = Recording {
-            cores: vec![vec![slow, fast]],
-            clocks: [(slow, clock(1_000)), (fast, clock(3_000))].into_iter().collect(),
-            ..Recording::default()
-        };
-        let pieces = segments.map(|segment| Piece::certain(segment.cpu, segment.span, 1));
-        let interval = EnergyInterval { span: span(0, 20), energy: MicroJoules::ZERO };
-        let found = parts(&[interval], pieces.iter(), &Conditions::of(&recording, &segments));
-        let of: Vec<_> = found.iter().map(|part| (part.ns / 1_000_000, part.clock, part.shared)).collect();
-        // The fast one idled at its first reading: 1, 1 and 3 GHz are 5 / 3 on average.
-        assert_eq!(of.iter().map(|of| (of.0, of.2)).collect::<Vec<_>>(), [(5, 1.0), (20, 0.25)]);
-        near(&[of[0].1, of[1].1], &[1.8, 0.6], 1e-12);
     }
 }

@@ -46,6 +46,10 @@ struct Part {
 impl Refiner<'_> {
     /// Makes marks and pieces of all lines, and gives them to the owners that they became.
     pub(super) fn add_lines(&mut self, certain: Vec<Piece>, mut lines: Vec<Line>, time: &mut CpuTime) {
+        let marks: usize = lines.iter().map(|line| line.marks.len()).sum();
+        let runs: usize = lines.iter().map(|line| line.runs.len()).sum();
+        time.marks.reserve_exact(marks);
+        time.pieces.reserve(certain.len() + marks + runs);
         for piece in certain {
             self.by_time(piece, time);
         }
@@ -75,13 +79,10 @@ impl Refiner<'_> {
                 *owner = self.refined(*owner, paths, time);
             }
         }
-        let pieces = time.add_line(line);
-        for (_, piece) in pieces {
-            match piece.known_owner() {
-                Some(_) => self.by_time(piece, time),
-                None => time.pieces.push(piece),
-            }
-        }
+        time.add_line(line, |time, _, piece| match piece.known_owner() {
+            Some(_) => self.by_time(piece, time),
+            None => time.pieces.push(piece),
+        });
     }
 
     /// Time whose owner is certain, by the moments at which the answer changes.
@@ -128,7 +129,7 @@ impl Refiner<'_> {
         let spans: Vec<Span> = runs.iter().map(|run| run.span).collect();
         let (thread, unseen, ends) = (line.thread, line.unseen, line.ends.clone());
         let of_part = Line { thread, runs, marks, ends, unseen, near_ns };
-        for (position, mut piece) in time.add_line(of_part) {
+        time.add_line(of_part, |time, position, mut piece| {
             for end in [&mut piece.left, &mut piece.right].into_iter().filter(|end| end.owner != NOBODY) {
                 let base = match self.base_of.get(&end.owner) {
                     Some(&base) => base,
@@ -138,7 +139,7 @@ impl Refiner<'_> {
                 end.owner = self.refined_in(base, sets[position], time);
             }
             time.pieces.push(piece);
-        }
+        });
     }
 
     /// Finds out in whose stacks threads went to sleep. A sleep shows Python frames only: it counts for the sample of the same thread and

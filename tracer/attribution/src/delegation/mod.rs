@@ -71,13 +71,15 @@ pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) ->
     let SampledTime { segments, owners, certain, lines, overlaps } = sampled;
     let mut refiner =
         Refiner::new(RequesterIndex::new(recording, &threads), &recording.requests.waits, &owners);
-    let with_room = Vec::with_capacity(segments.len());
-    let mut time = CpuTime { segments: with_room, owners, pieces: vec![], marks: vec![], overlaps };
-    for segment in segments {
-        refiner.cut(segment, &mut time);
-    }
-    for sample in &recording.samples {
-        refiner.recount(sample.thread, sample.stack, sample.at, &mut time);
+    let mut time = CpuTime { segments: vec![], owners, pieces: vec![], marks: vec![], overlaps };
+    if refiner.roles.iter().all(|role| *role == Role::Own) {
+        time.segments = segments;
+    } else {
+        time.segments.reserve(segments.len());
+        segments.into_iter().for_each(|segment| refiner.cut(segment, &mut time));
+        for sample in &recording.samples {
+            refiner.recount(sample.thread, sample.stack, sample.at, &mut time);
+        }
     }
     refiner.add_lines(certain, lines, &mut time);
     let launches = recording.gpu.launches.iter();

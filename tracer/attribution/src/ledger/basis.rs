@@ -1,11 +1,13 @@
 //! What all domains of a recording share: who ran when, and how energy is accounted for.
 
+use crate::between_samples::parts::Parts;
 use crate::power_model::evidence::Evidence;
 use crate::power_model::paths::PathTree;
 use crate::time::conditions::Conditions;
 use crate::time::cpu_time::CpuTime;
 use crate::time::cpus::Cpus;
 use crate::time::launchers::Launchers;
+use crate::time::on_cpus::OfDomain;
 use crate::time::owners::Segment;
 use crate::time::pieces::Piece;
 use crate::timeline::Span;
@@ -31,21 +33,19 @@ pub(crate) struct Basis<'a> {
 
 impl<'a> Basis<'a> {
     /// On-CPU time on a domain's CPUs.
-    pub(super) fn segments_of(&self, domain: &Domain) -> impl Iterator<Item = &'a Segment> + use<'a> {
-        let (cpus, scope) = (self.cpus, domain.scope);
-        self.time.segments.iter().filter(move |segment| cpus.covers(scope, segment.cpu))
+    pub(super) fn segments_of(&self, domain: &Domain) -> OfDomain<'a, Segment> {
+        OfDomain::new(&self.time.segments, |cpu| self.cpus.covers(domain.scope, cpu))
     }
 
     /// The same between samples.
-    pub(super) fn pieces_of(&self, domain: &Domain) -> impl Iterator<Item = &'a Piece> + Clone + use<'a> {
-        let (cpus, scope) = (self.cpus, domain.scope);
-        self.time.pieces.iter().filter(move |piece| cpus.covers(scope, piece.cpu))
+    pub(super) fn pieces_of(&self, domain: &Domain) -> OfDomain<'a, Piece> {
+        OfDomain::new(&self.time.pieces, |cpu| self.cpus.covers(domain.scope, cpu))
     }
 
     /// What a domain's powers are learned from, but for its intervals.
     pub(super) fn evidence(&self, dynamic: &'a [MicroJoules]) -> Evidence<'a> {
         let marks = self.time.marks.as_slice();
-        let (intervals, parts, delay_ns, lag_ns) = (&[][..], &[][..], 0, 0);
+        let (intervals, parts, delay_ns, lag_ns) = (&[][..], Parts::NONE, 0, 0);
         Evidence {
             intervals,
             dynamic,

@@ -106,7 +106,7 @@ impl Charges {
     /// By CPU time, and by powers where the run shows them and the reader did not choose otherwise.
     pub(super) fn by_cpu_time(domain: &Domain, metered: &Metered, basis: &Basis<'_>) -> Self {
         let owners = basis.time.owners.len();
-        let present = presences(&metered.timeline.intervals, basis.segments_of(domain));
+        let present = presences(&metered.timeline.intervals, &basis.segments_of(domain));
         let powers = Powers::learn(domain, metered, basis);
         let plain = split(&powers.dynamic, &present, owners);
         let split = split_by_powers(&powers, &present, basis);

@@ -42,7 +42,7 @@ fn lag_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Option<La
     if !foreign || matches!(domain.scope, Scope::Gpu(_)) {
         return None;
     }
-    fit_lag(readings, basis.segments_of(domain).map(|segment| segment.span), basis.span)
+    fit_lag(readings, basis.segments_of(domain).iter().map(|segment| segment.span), basis.span)
 }
 
 fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Timeline {
@@ -52,7 +52,8 @@ fn timeline_of(domain: &Domain, readings: &[Reading], basis: &Basis<'_>) -> Time
             intervals_of_readings(readings, *max_range, slow, basis.span).without_sleep(basis.woke)
         }
         Origin::Model { idle, core } => {
-            let busy = basis.segments_of(domain).map(|segment| segment.span);
+            let segments = basis.segments_of(domain);
+            let busy = segments.iter().map(|segment| segment.span);
             intervals_of_model(*idle, *core, busy, basis.span)
         }
     }

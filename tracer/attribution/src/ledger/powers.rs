@@ -18,7 +18,7 @@ pub(super) struct Powers<'a> {
     basis: &'a Basis<'a>,
     pub(super) model: PowerModel,
     /// Intervals and times, as the counter saw them.
-    pub(super) aligned: Aligned,
+    pub(super) aligned: Aligned<'a>,
     /// Energy above idle of each interval, without that of the shared parts.
     pub(super) dynamic: Vec<MicroJoules>,
     /// Energy of the shared parts of a socket.
@@ -32,7 +32,7 @@ impl<'a> Powers<'a> {
         // A model gives every CPU the same power: there is nothing to learn from it.
         if let Origin::Counter { .. } = domain.origin {
             powers.align(domain, metered);
-            let active = activity(&powers.aligned.intervals, basis.segments_of(domain));
+            let active = activity(&powers.aligned.intervals, basis.segments_of(domain).busy());
             if !powers.take_uncore(domain, metered, &active) {
                 powers.look_beside(domain);
             }
@@ -111,7 +111,7 @@ impl<'a> Powers<'a> {
 
     /// Learns the powers again, alone and beside busy CPUs, where several were busy at once.
     fn look_beside(&mut self, domain: &Domain) {
-        let Some(contention) = Contention::of(self.basis.segments_of(domain)) else { return };
+        let Some(contention) = Contention::of(self.basis.segments_of(domain).busy()) else { return };
         let Some(alone) = self.model.model() else { return };
         if let Some(found) = learn_beside(alone, self.aligned.clone(), &contention, &self.unaligned()) {
             (self.aligned, self.model) = found;

@@ -13,7 +13,7 @@
 //! Leaves out what the powers are (`fit`).
 
 use super::paths::{OTHER, PathId, PathTree};
-use crate::between_samples::markov_bridge::Part;
+use crate::between_samples::parts::{Part, Parts};
 use crate::power_model::windows::Windows;
 use crate::time::pieces::NOBODY;
 
@@ -127,11 +127,11 @@ fn blocks(halves: &[Halves], together: u32) -> Vec<Halves> {
 }
 
 impl Columns {
-    /// Of a domain, from the parts of its time, ordered by interval; and finer ones, of which samples hardly show some.
-    pub(crate) fn of(tree: &PathTree, parts: &[Part], windows: &Windows) -> (Self, Self) {
+    /// Of a domain, from the parts of its time; and finer ones, of which samples hardly show some.
+    pub(crate) fn of(tree: &PathTree, parts: &Parts<'_>, windows: &Windows) -> (Self, Self) {
         let mut pools = vec![Pool::default(); tree.len()];
         let mut seconds = 0.0;
-        for part in parts {
+        for part in parts.iter() {
             let Some(window) = windows.of(part.interval) else { continue };
             let time = part.seconds();
             seconds += time;
@@ -271,7 +271,8 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::{
-        ColumnId, Columns, HARDLY_RELIABLE, Halves, NOBODY, Part, PathId, PathTree, Pool, RELIABLE, Windows,
+        ColumnId, Columns, HARDLY_RELIABLE, Halves, NOBODY, Part, Parts, PathId, PathTree, Pool, RELIABLE,
+        Windows,
     };
     use crate::power_model::tests::toy::{Toy, flat_tree, part};
     use crate::tests::vectors::Vectors;
@@ -439,7 +440,7 @@ mod tests {
         let toy = Toy::new(20.0, &(0..40).map(row).collect::<Vec<_>>(), &[0.1; 40], 0.0);
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
         let parts: Vec<Part> = toy.parts.iter().filter(|part| part.ns > 0).copied().collect();
-        let (columns, _) = Columns::of(&toy.tree, &parts, &windows);
+        let (columns, _) = Columns::of(&toy.tree, &Parts::of_parts(&parts), &windows);
         assert_eq!((columns.paths.as_slice(), columns.len()), (&[3, 2][..], 2));
         assert!(columns.seconds.iter().all(|seconds| (seconds - 0.2).abs() < 1e-9), "{columns:?}");
     }

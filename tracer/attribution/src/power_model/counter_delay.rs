@@ -10,17 +10,18 @@
 //!
 //! Leaves out the log of a foreign meter, which is seconds off (`timeline::lag`).
 
-use crate::between_samples::markov_bridge::{Part, parts};
+use crate::between_samples::parts::Parts;
 use crate::power_model::evidence::Evidence;
 use crate::power_model::learn::{Model, PowerModel, learn, learn_again};
 use crate::time::conditions::Conditions;
 use crate::time::contention::Contention;
 use crate::time::dvfs;
+use crate::time::on_cpus::OfDomain;
 use crate::time::pieces::Piece;
 use crate::time::smt::{self, POSSIBLE, USUAL};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
-use std::time::Duration;
+use energy_trace_model::units::MicroJoules;
 
 /// What a counter may be behind: one that moves each millisecond, or each other one.
 const DELAYS_NS: [u64; 2] = [500_000, 1_000_000];
@@ -35,9 +36,9 @@ const CLEAR: f64 = 3.0;
 
 /// Intervals as their counter saw them, and the parts of the time in them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Aligned {
+pub(crate) struct Aligned<'p> {
     pub(crate) intervals: Vec<EnergyInterval>,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Parts<'p>,
     pub(crate) delay_ns: u64,
     pub(crate) lag_ns: u64,
     /// Whether parts say how busy other CPUs were (`contention`).
@@ -48,10 +49,10 @@ pub(crate) struct Aligned {
     pub(crate) exponent: Option<f64>,
 }
 
-impl Aligned {
-    fn new<'p>(
+impl<'p> Aligned<'p> {
+    fn new(
         intervals: &[EnergyInterval],
-        pieces: impl Iterator<Item = &'p Piece>,
+        pieces: &OfDomain<'p, Piece>,
         conditions: &Conditions,
         delay_ns: u64,
     ) -> Self {
@@ -61,35 +62,31 @@ impl Aligned {
             ..*interval
         };
         let intervals: Vec<EnergyInterval> = intervals.iter().map(shifted).collect();
-        let parts = parts(&intervals, pieces, conditions);
-        let eta = parts.iter().any(|part| part.shared > 0.0).then_some(USUAL);
-        let exponent = dvfs::differ(parts.iter().map(|part| part.clock)).then_some(0.0);
+        let parts = Parts::new(&intervals, pieces, conditions);
+        let eta = parts.share_cores().then_some(USUAL);
+        let exponent = dvfs::differ(parts.clocks()).then_some(0.0);
         Self { intervals, parts, delay_ns, lag_ns: 0, crowded: false, eta: None, exponent: None }
             .weighed(eta, exponent)
     }
 
     fn weighed(mut self, eta: Option<f64>, exponent: Option<f64>) -> Self {
-        for part in &mut self.parts {
-            let of_siblings = eta.map_or(1.0, |eta| smt::weight(part.shared, eta));
-            part.weight = of_siblings * dvfs::weight(part.clock, exponent.unwrap_or(0.0));
-        }
+        self.parts.weigh(|shared, clock| {
+            let of_siblings = eta.map_or(1.0, |eta| smt::weight(shared, eta));
+            of_siblings * dvfs::weight(clock, exponent.unwrap_or(0.0))
+        });
         Self { eta, exponent, ..self }
     }
 }
 
 /// Learns the powers again, each column's alone and beside busy CPUs; `with` is all other evidence. `None` where that makes energies not clearly
 /// likelier than `alone`, and so would only take from one what it gives to the other.
-pub(crate) fn learn_beside(
+pub(crate) fn learn_beside<'p>(
     alone: &Model,
-    mut aligned: Aligned,
+    mut aligned: Aligned<'p>,
     contention: &Contention,
     with: &Evidence<'_>,
-) -> Option<(Aligned, PowerModel)> {
-    for part in &mut aligned.parts {
-        let half = Duration::from_nanos(part.ns / 2);
-        let start = KtimeNs::from_ns(part.at.as_ns().saturating_sub(part.ns / 2));
-        part.beside = contention.beside(Span { start, end: part.at + half });
-    }
+) -> Option<(Aligned<'p>, PowerModel)> {
+    aligned.parts.set_beside(|part| contention.beside(part.span()));
     aligned.crowded = true;
     let power_model = learn_again(Some(alone), &with.aligned(&aligned));
     let clearer =
@@ -99,7 +96,7 @@ pub(crate) fn learn_beside(
 
 impl<'a> Evidence<'a> {
     /// With intervals and parts.
-    pub(crate) fn aligned<'s>(&self, aligned: &'s Aligned) -> Evidence<'s>
+    pub(crate) fn aligned<'s>(&self, aligned: &'s Aligned<'_>) -> Evidence<'s>
     where
         'a: 's,
     {
@@ -118,68 +115,125 @@ impl<'a> Evidence<'a> {
 /// draw together. `with` is all other evidence.
 pub(crate) fn learn_with_delay<'p>(
     intervals: &[EnergyInterval],
-    pieces: &(impl Iterator<Item = &'p Piece> + Clone),
+    pieces: &OfDomain<'p, Piece>,
     conditions: &Conditions,
     with: &Evidence<'_>,
-) -> (Aligned, PowerModel) {
-    let aligned = |delay_ns| Aligned::new(intervals, pieces.clone(), conditions, delay_ns);
-    let usual = aligned(0);
+) -> (Aligned<'p>, PowerModel) {
+    let usual = Aligned::new(intervals, pieces, conditions, 0);
     let power_model = learn(&with.aligned(&usual));
     let Some(model) = power_model.model() else { return (usual, power_model) };
-    let likelihood = |aligned: Aligned| (model.likelihood(&with.aligned(&aligned)), aligned);
-    let better = |now: (f64, Aligned), then: (f64, Aligned)| if then.0 > now.0 { then } else { now };
-    let (is_shared, eta) = (usual.eta.is_some(), usual.eta);
-    let found = usual.exponent.and_then(|_| exponent_of(&usual, model, with));
-    let mut changed = found.is_some();
-    let mut best = match found {
-        Some(_) => likelihood(usual.weighed(eta, found)),
-        None => (model.steady_likelihood, usual),
+    let (some, dynamic) = some_of(intervals, with.dynamic);
+    let few = some.len() < intervals.len();
+    let (some, with_some) =
+        if few { (some.as_slice(), Evidence { dynamic: &dynamic, ..*with }) } else { (intervals, *with) };
+    let search = Search { intervals: some, pieces, conditions, model, with: &with_some };
+    let (found, changed) = if few {
+        search.run(Aligned::new(some, pieces, conditions, 0), None)
+    } else {
+        search.run(usual, Some(model.steady_likelihood))
     };
-    let exponent = best.1.exponent;
-    // One after the other: each holds all parts.
-    let mut choose = |best: &mut (f64, Aligned), others: &mut dyn Iterator<Item = Aligned>| {
-        let others = others.map(likelihood).reduce(better);
-        if let Some(other) = others.filter(|other| other.0 > best.0 + CLEAR) {
-            (*best, changed) = (other, true);
-        }
+    let found = if few {
+        let all = Aligned::new(intervals, pieces, conditions, found.delay_ns);
+        Aligned { lag_ns: found.lag_ns, ..all.weighed(found.eta, found.exponent) }
+    } else {
+        found
     };
-    let etas = POSSIBLE.iter().filter(|_| is_shared);
-    let now = if is_shared { best.1.clone() } else { Aligned::default() };
-    choose(&mut best, &mut etas.map(|eta| now.clone().weighed(Some(*eta), exponent)));
-    drop(now);
-    let eta = best.1.eta;
-    choose(&mut best, &mut DELAYS_NS.into_iter().map(|ns| aligned(ns).weighed(eta, exponent)));
-    let lagging = model.likelihoods(&with.aligned(&best.1), &LAGS_NS);
-    for (lag_ns, now) in LAGS_NS.into_iter().zip(lagging) {
-        let price = if best.1.lag_ns == 0 { CLEAR_LAG } else { 0.0 };
-        if now > best.0 + price {
-            (best.0, best.1.lag_ns, changed) = (now, lag_ns, true);
-        } else if best.1.lag_ns > 0 {
-            break;
-        }
-    }
-    let power_model = if changed { learn_again(Some(model), &with.aligned(&best.1)) } else { power_model };
-    (best.1, power_model)
+    let power_model = if changed { learn_again(Some(model), &with.aligned(&found)) } else { power_model };
+    (found, power_model)
 }
 
-/// The exponent by which power goes with the clock, where the run shows one: energies are likeliest with it, and clearly likelier than without.
-fn exponent_of(aligned: &Aligned, model: &Model, with: &Evidence<'_>) -> Option<f64> {
-    let likelihood = |exponent: f64| {
-        model.likelihood(&with.aligned(&aligned.clone().weighed(aligned.eta, Some(exponent))))
-    };
-    let exponent = dvfs::likeliest(likelihood);
-    (likelihood(exponent) > likelihood(0.0) + CLEAR).then_some(exponent)
+/// Intervals that are looked at, at most, in stretches evenly over the run: how a counter and a machine behave does not depend on when.
+const MOST_INTERVALS: usize = 10_000;
+/// Intervals of a stretch: four seconds, so that a lag is followed for long enough.
+const TOGETHER: usize = 200;
+
+/// Some of many intervals and their energies above idle; all of few.
+fn some_of(intervals: &[EnergyInterval], dynamic: &[MicroJoules]) -> (Vec<EnergyInterval>, Vec<MicroJoules>) {
+    let stretches = intervals.len().div_ceil(TOGETHER);
+    let every = intervals.len().div_ceil(MOST_INTERVALS).max(1);
+    let looked_at = (0..stretches).step_by(every).flat_map(|stretch| (stretch * TOGETHER..).take(TOGETHER));
+    looked_at.filter_map(|at| Some((*intervals.get(at)?, *dynamic.get(at)?))).unzip()
+}
+
+/// What a search for the conditions of power goes by.
+struct Search<'a, 'p> {
+    intervals: &'a [EnergyInterval],
+    pieces: &'a OfDomain<'p, Piece>,
+    conditions: &'a Conditions,
+    model: &'a Model,
+    with: &'a Evidence<'a>,
+}
+
+impl<'p> Search<'_, 'p> {
+    /// Finds the likeliest, one after the other, from the usual and how likely energies are with that, if it is known; and whether that is
+    /// another than the usual.
+    fn run(&self, usual: Aligned<'p>, likelihood: Option<f64>) -> (Aligned<'p>, bool) {
+        let found = usual.exponent.and_then(|_| self.exponent(&usual));
+        let mut changed = found.is_some();
+        let (is_shared, eta) = (usual.eta.is_some(), usual.eta);
+        let mut best = match (found, likelihood) {
+            (None, Some(likelihood)) => (likelihood, usual),
+            (None, None) => self.likelihood(usual),
+            (Some(_), _) => self.likelihood(usual.weighed(eta, found)),
+        };
+        let exponent = best.1.exponent;
+        let etas = POSSIBLE.iter().filter(|_| is_shared);
+        let now = if is_shared { best.1.clone() } else { Aligned::default() };
+        changed |= self.choose(&mut best, etas.map(|eta| now.clone().weighed(Some(*eta), exponent)));
+        drop(now);
+        let eta = best.1.eta;
+        let aligned = |delay_ns| Aligned::new(self.intervals, self.pieces, self.conditions, delay_ns);
+        changed |= self.choose(&mut best, DELAYS_NS.into_iter().map(|ns| aligned(ns).weighed(eta, exponent)));
+        changed |= self.choose_lag(&mut best);
+        (best.1, changed)
+    }
+
+    fn likelihood(&self, aligned: Aligned<'p>) -> (f64, Aligned<'p>) {
+        (self.model.likelihood(&self.with.aligned(&aligned)), aligned)
+    }
+
+    /// Takes the likeliest of others where it is clearly likelier. One after the other: each holds all parts.
+    fn choose(&self, best: &mut (f64, Aligned<'p>), others: impl Iterator<Item = Aligned<'p>>) -> bool {
+        let better =
+            |now: (f64, Aligned<'p>), then: (f64, Aligned<'p>)| if then.0 > now.0 { then } else { now };
+        let others = others.map(|aligned| self.likelihood(aligned)).reduce(better);
+        let clearer = others.filter(|other| other.0 > best.0 + CLEAR);
+        clearer.map(|other| *best = other).is_some()
+    }
+
+    fn choose_lag(&self, best: &mut (f64, Aligned<'p>)) -> bool {
+        let lagging = self.model.likelihoods(&self.with.aligned(&best.1), &LAGS_NS);
+        for (lag_ns, now) in LAGS_NS.into_iter().zip(lagging) {
+            let price = if best.1.lag_ns == 0 { CLEAR_LAG } else { 0.0 };
+            if now > best.0 + price {
+                (best.0, best.1.lag_ns) = (now, lag_ns);
+            } else if best.1.lag_ns > 0 {
+                break;
+            }
+        }
+        best.1.lag_ns > 0
+    }
+
+    /// The exponent by which power goes with the clock, where the run shows one: energies are likeliest with it, and clearly likelier than without.
+    fn exponent(&self, aligned: &Aligned<'p>) -> Option<f64> {
+        let likelihood = |exponent: f64| {
+            let weighed = aligned.clone().weighed(aligned.eta, Some(exponent));
+            self.model.likelihood(&self.with.aligned(&weighed))
+        };
+        let exponent = dvfs::likeliest(likelihood);
+        (likelihood(exponent) > likelihood(0.0) + CLEAR).then_some(exponent)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Aligned, learn_beside, learn_with_delay};
+    use super::{Aligned, OfDomain, learn_beside, learn_with_delay, some_of};
+    use crate::between_samples::parts::Parts;
     use crate::power_model::evidence::Evidence;
     use crate::power_model::learn::PowerModel;
-    use crate::power_model::tests::toy::{at_ms, flat_tree};
+    use crate::power_model::tests::toy::{at_ms, flat_tree, part};
     use crate::time::conditions::Conditions;
     use crate::time::contention::Contention;
-    use crate::time::owners::Segment;
     use crate::time::pieces::Piece;
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
@@ -228,10 +282,11 @@ mod tests {
         pieces.iter().map(of).sum()
     }
 
-    fn learned(late: f64, lag: f64) -> (Aligned, Vec<f64>) {
-        let pieces = pieces();
+    fn learned(late: f64, lag: f64) -> (Aligned<'static>, Vec<f64>) {
+        // Never freed: what is learned refers to them.
+        let pieces: &[Piece] = pieces().leak();
         let energy = |k: u64| {
-            let at = |k: u64| shown(&pieces, 20.0 * k as f64, late, lag);
+            let at = |k: u64| shown(pieces, 20.0 * k as f64, late, lag);
             MicroJoules::from_uj(((at(k + 1) - at(k)) * 1e6).round() as i64)
         };
         let dynamic: Vec<MicroJoules> = (0..WINDOWS).map(energy).collect();
@@ -244,7 +299,7 @@ mod tests {
         let with = Evidence {
             intervals: &[],
             dynamic: &dynamic,
-            parts: &[],
+            parts: Parts::NONE,
             marks: &[],
             start: KtimeNs::default(),
             tree: &tree,
@@ -253,7 +308,8 @@ mod tests {
             crowded: false,
             drifting: true,
         };
-        let (aligned, model) = learn_with_delay(&intervals, &pieces.iter(), &Conditions::default(), &with);
+        let pieces = OfDomain::new(pieces, |_| true);
+        let (aligned, model) = learn_with_delay(&intervals, &pieces, &Conditions::default(), &with);
         let mut watts = model.model().unwrap().fit.watts.clone();
         watts.sort_by(f64::total_cmp);
         (aligned, watts)
@@ -284,24 +340,50 @@ mod tests {
         let span = Span { start: at_ms(20.0), end: at_ms(40.0) };
         let interval = EnergyInterval { span, energy: MicroJoules::from_uj(5) };
         let pieces = [Piece::certain(CpuId::new(0), Span { start: at_ms(10.0), end: at_ms(39.25) }, 1)];
-        let of = |delay_ns| Aligned::new(&[interval], pieces.iter(), &Conditions::default(), delay_ns);
+        let pieces = OfDomain::new(&pieces, |_| true);
+        let of = |delay_ns| Aligned::new(&[interval], &pieces, &Conditions::default(), delay_ns);
         let (now, moved) = (of(0), of(1_000_000));
-        assert_eq!((now.intervals[0], now.parts[0].ns), (interval, 19_250_000));
+        let first = |aligned: &Aligned<'_>| aligned.parts.iter().next().unwrap();
+        assert_eq!((now.intervals[0], first(&now).ns), (interval, 19_250_000));
         assert_eq!((moved.intervals[0].span.start, moved.intervals[0].span.end), (at_ms(19.0), at_ms(39.0)));
-        assert_eq!((moved.parts[0].ns, moved.delay_ns, moved.parts[0].weight), (20_000_000, 1_000_000, 1.0));
+        assert_eq!((first(&moved).ns, moved.delay_ns, first(&moved).weight), (20_000_000, 1_000_000, 1.0));
     }
 
     /// Weights: half of the time beside a busy hardware thread at η = 0.2 is 0.8; at twice the mean clock and an exponent of 2 it is four times.
     #[test]
     fn conditions_weigh() {
-        let mut aligned = Aligned {
-            parts: vec![crate::power_model::tests::toy::part(0, 0, 0.0, 1.0)],
-            ..Aligned::default()
-        };
-        (aligned.parts[0].shared, aligned.parts[0].clock) = (0.5, 2.0);
-        let of = |eta, exponent| aligned.clone().weighed(eta, exponent).parts[0].weight;
+        let parts = Parts::under(&part(0, 0, 0.0, 1.0), 0.5, 2.0);
+        let aligned = Aligned { parts, ..Aligned::default() };
+        let weight = |aligned: &Aligned<'_>| aligned.parts.iter().next().unwrap().weight;
+        let of = |eta, exponent| weight(&aligned.clone().weighed(eta, exponent));
         assert!((of(Some(0.2), None) - 0.8).abs() < 1e-12 && (of(None, Some(2.0)) - 4.0).abs() < 1e-12);
         assert!((of(Some(0.2), Some(2.0)) - 3.2).abs() < 1e-12 && (of(None, None) - 1.0).abs() < 1e-12);
+    }
+
+    /// Of few intervals all are looked at; of many whole stretches, evenly over the run, with their energies.
+    #[test]
+    fn some_of_many() {
+        let interval = |k: u64| EnergyInterval {
+            span: Span { start: KtimeNs::from_ns(k), end: KtimeNs::from_ns(k + 1) },
+            energy: MicroJoules::ZERO,
+        };
+        let of = |count: u64| {
+            let intervals: Vec<EnergyInterval> = (0..count).map(interval).collect();
+            let dynamic: Vec<MicroJoules> = (0..count).map(|k| MicroJoules::from_uj(k as i64)).collect();
+            let (some, energies) = some_of(&intervals, &dynamic);
+            assert!(
+                some.iter()
+                    .zip(&energies)
+                    .all(|(one, energy)| one.span.start.as_ns() as i64 == energy.as_uj())
+            );
+            some.iter().map(|one| one.span.start.as_ns()).collect::<Vec<u64>>()
+        };
+        assert_eq!(of(10_000), (0..10_000).collect::<Vec<_>>());
+        assert!(of(0).is_empty());
+        let many = of(95_000);
+        assert!((9_000..=10_000).contains(&many.len()), "{}", many.len());
+        assert!(many.is_sorted() && many[..200] == (0..200).collect::<Vec<_>>() && many[200] == 2_000);
+        assert!(many.last() > Some(&94_000));
     }
 
     /// Where each function draws 0.6 of its power beside another busy CPU, both powers are learned; where that makes no difference, only one is.
@@ -331,7 +413,7 @@ mod tests {
             let with = Evidence {
                 intervals: &[],
                 dynamic: &dynamic,
-                parts: &[],
+                parts: Parts::NONE,
                 marks: &[],
                 start: KtimeNs::default(),
                 tree: &tree,
@@ -340,12 +422,9 @@ mod tests {
                 crowded: false,
                 drifting: true,
             };
-            let segment =
-                |piece: &Piece| Segment { cpu: piece.cpu, span: piece.span, owner: piece.left.owner };
-            let segments: Vec<Segment> = pieces.iter().map(segment).collect();
-            let contention = Contention::of(segments.iter()).unwrap();
-            let (aligned, alone) =
-                learn_with_delay(&intervals, &pieces.iter(), &Conditions::default(), &with);
+            let contention = Contention::of(pieces.iter().map(|piece| piece.span)).unwrap();
+            let pieces = OfDomain::new(pieces.leak(), |_| true);
+            let (aligned, alone) = learn_with_delay(&intervals, &pieces, &Conditions::default(), &with);
             learn_beside(alone.model().unwrap(), aligned, &contention, &with)
         };
         let (aligned, model) = of(0.6).unwrap();

@@ -4,7 +4,9 @@
 
 use super::evidence::Evidence;
 use crate::between_samples::expected_time::{Share, Times, moments};
+use crate::between_samples::parts::Part;
 use crate::between_samples::switching_chain::Chains;
+use crate::numerics::parallel::map;
 use crate::power_model::windows::Windows;
 
 /// A counter that moves each millisecond is up to one late.
@@ -13,6 +15,9 @@ const LATE_NS: u64 = 1_000_000;
 const LATE_VARIANCE: f64 = 1.0 / 12.0;
 /// The unit of a counter in joules: RAPL's is 15 or 61 µJ, a sensor's may be more.
 const UNIT_JOULES: f64 = 1e-4;
+
+/// Intervals that are looked at by one thread at once.
+const STRETCH: usize = 256;
 
 /// What the last millisecond of each interval held, which the counter may show too late.
 #[derive(Debug)]
@@ -28,19 +33,22 @@ pub(crate) struct Edges {
 
 impl Edges {
     /// Of a domain; `column` is that of an owner.
-    pub(crate) fn new(evidence: &Evidence<'_>, times: Times<'_>, column: impl Fn(u32) -> u32) -> Self {
+    pub(crate) fn new(evidence: &Evidence<'_>, times: Times<'_>, column: impl Fn(u32) -> u32 + Sync) -> Self {
         let Evidence { intervals, dynamic, parts, .. } = *evidence;
-        let mut late = vec![];
-        for part in parts {
-            let Some(interval) = intervals.get(part.interval as usize) else { continue };
-            let before_end = interval.span.end.ns_since(part.at).saturating_sub(part.ns / 2);
+        let late = |part: Part| {
+            let end = intervals.get(part.interval as usize)?.span.end;
+            let before_end = end.ns_since(part.at).saturating_sub(part.ns / 2);
             let ns = part.ns.min(LATE_NS.saturating_sub(before_end));
-            if ns > 0 {
-                let share = Share::of(part, times, &column);
-                let seconds = share.seconds * ns as f64 / part.ns.max(1) as f64;
-                late.push((part.interval, Share { seconds, ..share }));
-            }
-        }
+            let share = (ns > 0).then(|| Share::of(&part, times, &column))?;
+            let seconds = share.seconds * ns as f64 / part.ns.max(1) as f64;
+            Some((part.interval, Share { seconds, ..share }))
+        };
+        let firsts: Vec<usize> = (0..intervals.len()).step_by(STRETCH).collect();
+        let of_stretch = |&first: &usize| -> Vec<(u32, Share)> {
+            let until = intervals.len().min(first + STRETCH);
+            parts.of_intervals(first..until).filter_map(late).collect()
+        };
+        let late = map(&firsts, parts.len(), of_stretch).concat();
         let measured: f64 = intervals.iter().map(|interval| interval.energy.as_joules()).sum();
         let above: f64 = dynamic.iter().map(|energy| energy.as_joules()).sum();
         let ns: f64 = intervals.iter().map(|interval| interval.span.ns() as f64).sum();

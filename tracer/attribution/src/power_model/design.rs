@@ -5,7 +5,8 @@
 
 use super::windows::Windows;
 use crate::between_samples::expected_time::{Share, Times, moments};
-use crate::between_samples::markov_bridge::{Blend, Part};
+use crate::between_samples::markov_bridge::Blend;
+use crate::between_samples::parts::Parts;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::map;
 use crate::time::pieces::Mark;
@@ -125,14 +126,15 @@ struct Stretch {
 /// Whose time is looked at, and how.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
-    /// Ordered by interval.
-    pub(crate) parts: &'a [Part],
+    pub(crate) parts: &'a Parts<'a>,
     /// All marks, if only the odd ones or only the even ones are taken.
     pub(crate) thinned: Option<(&'a [Mark], bool)>,
     pub(crate) times: Times<'a>,
     /// Number of call paths with a column, and whether each has two: alone, and beside busy CPUs.
     pub(crate) paths: usize,
     pub(crate) crowded: bool,
+    /// Whether variances are asked for.
+    pub(crate) doubted: bool,
 }
 
 impl Look<'_> {
@@ -148,12 +150,9 @@ impl Look<'_> {
         column: &(impl Fn(u32) -> u32 + Sync),
     ) -> Vec<Stretch> {
         let firsts: Vec<usize> = (0..windows.len()).step_by(STRETCH).collect();
-        let window_of = |part: &Part| windows.of(part.interval).map_or(usize::MAX, |window| window as usize);
         let stretch = |&first: &usize| {
-            let until = |window: usize| self.parts.partition_point(|part| window_of(part) < window);
             let end = windows.len().min(first + STRETCH);
-            let parts = self.parts.get(until(first)..until(end)).unwrap_or_default();
-            self.stretch(windows, first..end, parts, lags, column)
+            self.stretch(windows, first..end, lags, column)
         };
         map(&firsts, 5 * lags.len() * self.parts.len(), stretch)
     }
@@ -162,22 +161,22 @@ impl Look<'_> {
         &self,
         windows: &Windows,
         of_windows: Range<usize>,
-        parts: &[Part],
         lags: &[u64],
         column: &impl Fn(u32) -> u32,
     ) -> Stretch {
+        let intervals = windows.intervals(&of_windows);
         let sums = || Sums { seconds: vec![0.0; self.columns()], paths: self.paths, mixes: vec![] };
         let mut sums: Vec<(Sums, Sums)> = lags.iter().map(|_| (sums(), sums())).collect();
         let rows = lags.iter().map(|_| <(Rows, Rows)>::default()).collect();
-        let mut stretch = Stretch { rows, doubts: Vec::with_capacity(parts.len()) };
+        let mut stretch = Stretch { rows, doubts: vec![] };
         let mut window = of_windows.start;
-        for part in parts {
+        for part in self.parts.of_intervals(intervals) {
             let Some(of_part) = windows.of(part.interval) else { continue };
             while window < of_part as usize {
                 stretch.end_window(&mut sums, self.times);
                 window += 1;
             }
-            let part = self.thinned.map_or(*part, |(marks, odd)| part.thinned(marks, odd));
+            let part = self.thinned.map_or(part, |(marks, odd)| part.thinned(marks, odd));
             let share = Share::of(&part, self.times, column);
             for (&lag_ns, (now, later)) in lags.iter().zip(&mut sums) {
                 let late = windows.late(window, &part, lag_ns as f64);
@@ -186,7 +185,9 @@ impl Look<'_> {
                     later.add_share(&share, share.seconds * late);
                 }
             }
-            stretch.doubts.extend(Doubt::of(of_part, &share));
+            if self.doubted {
+                stretch.doubts.extend(Doubt::of(of_part, &share));
+            }
         }
         (window..of_windows.end).for_each(|_| stretch.end_window(&mut sums, self.times));
         stretch.doubts.shrink_to_fit();
@@ -244,16 +245,16 @@ fn sum_rows(one: &[(usize, f64)], a: f64, other: &[(usize, f64)], b: f64, sum: &
 }
 
 impl Design {
-    /// With the times that samples and chains give, as a counter with this lag shows them. `column` is that of an owner; `parts` are ordered by
-    /// interval.
+    /// With the times that samples and chains give, as a counter with this lag shows them. `column` is that of an owner.
     pub(crate) fn new(
         windows: Windows,
-        parts: &[Part],
+        parts: &Parts<'_>,
         (times, lag_ns): (Times<'_>, u64),
         (paths, crowded): (usize, bool),
         column: impl Fn(u32) -> u32 + Sync,
     ) -> Self {
-        Self::of(windows, &Look { parts, thinned: None, times, paths, crowded }, lag_ns, column)
+        let look = Look { parts, thinned: None, times, paths, crowded, doubted: true };
+        Self::of(windows, &look, lag_ns, column)
     }
 
     /// What a look shows as a counter with this lag shows it.
@@ -309,6 +310,11 @@ impl Design {
             watts[path] * (1.0 - part) + watts[path + self.paths] * part
         };
         (0..self.paths).map(of).collect()
+    }
+
+    /// Forgets what variances are made of, of which there is as much as of samples: none is asked for any more.
+    pub(crate) fn forget_doubts(&mut self) {
+        self.doubts = Arc::default();
     }
 
     /// Number of windows.

@@ -3,7 +3,7 @@
 //! Leaves out the regression (`learn`).
 
 use super::paths::PathTree;
-use crate::between_samples::markov_bridge::Part;
+use crate::between_samples::parts::Parts;
 use crate::time::pieces::Mark;
 use crate::timeline::EnergyInterval;
 use energy_trace_model::clock::KtimeNs;
@@ -15,7 +15,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) intervals: &'a [EnergyInterval],
     /// Energy above idle of each interval.
     pub(crate) dynamic: &'a [MicroJoules],
-    pub(crate) parts: &'a [Part],
+    pub(crate) parts: &'a Parts<'a>,
     pub(crate) marks: &'a [Mark],
     pub(crate) start: KtimeNs,
     pub(crate) tree: &'a PathTree,

@@ -13,9 +13,8 @@ use crate::numerics::normal_equations::NormalEquations;
 use crate::power_model::design::predicted;
 
 use crate::power_model::learn::Model;
-use crate::time::owners::Segment;
+use crate::time::contention::changes;
 use crate::timeline::{EnergyInterval, Span};
-use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::options::{Accounting, Method};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use nalgebra::{DMatrix, DVector};
@@ -36,15 +35,9 @@ pub(crate) struct Activity {
     pub(crate) pairs_ns: u64,
 }
 
-/// The activity in each interval. `segments` are those of the domain's CPUs, in any order.
-pub(crate) fn activity<'a>(
-    intervals: &[EnergyInterval],
-    segments: impl Iterator<Item = &'a Segment>,
-) -> Vec<Activity> {
-    let mut changes: Vec<(KtimeNs, bool)> =
-        segments.flat_map(|segment| [(segment.span.start, true), (segment.span.end, false)]).collect();
-    // Those of each CPU are in order, which a stable sort makes use of.
-    changes.sort();
+/// The activity in each interval, of the times in which the domain's CPUs were busy, in any order.
+pub(crate) fn activity(intervals: &[EnergyInterval], busy: impl Iterator<Item = Span>) -> Vec<Activity> {
+    let changes = changes(busy);
     let mut activity = vec![Activity::default(); intervals.len()];
     let (mut busy, mut first) = (0_u64, 0);
     for pair in changes.windows(2) {
@@ -131,15 +124,14 @@ pub(crate) fn take(power: MicroWatts, activity: &[Activity], dynamic: &mut [Micr
 #[cfg(test)]
 mod tests {
     use super::{
-        Accounting, Activity, EnergyInterval, Method, MicroJoules, MicroWatts, Model, Segment, Span,
-        activity, calibrate, take,
+        Accounting, Activity, EnergyInterval, Method, MicroJoules, MicroWatts, Model, Span, activity,
+        calibrate, take,
     };
     use crate::between_samples::switching_chain::Chains;
     use crate::power_model::fit::Fit;
     use crate::power_model::tests::toy::Toy;
     use crate::tests::vectors::{Vectors, near};
     use energy_trace_model::clock::KtimeNs;
-    use energy_trace_model::ids::CpuId;
     use nalgebra::DMatrix;
 
     fn span(from: u64, to: u64) -> Span {
@@ -150,9 +142,8 @@ mod tests {
     #[test]
     fn any_core_counts_once() {
         let interval = |from, to| EnergyInterval { span: span(from, to), energy: MicroJoules::ZERO };
-        let segment = |cpu, from, to| Segment { cpu: CpuId::new(cpu), span: span(from, to), owner: 1 };
-        let segments = [segment(0, 0, 12), segment(1, 5, 15), segment(1, 28, 33)];
-        let found = activity(&[interval(0, 10), interval(10, 20), interval(20, 30)], segments.iter());
+        let busy = [span(0, 12), span(5, 15), span(28, 33)];
+        let found = activity(&[interval(0, 10), interval(10, 20), interval(20, 30)], busy.into_iter());
         let of = |any_ns, pairs_ns| Activity { any_ns, pairs_ns };
         assert_eq!(found, [of(10, 5), of(5, 2), of(2, 0)]);
     }

@@ -3,7 +3,7 @@
 //!
 //! Leaves out who ran in them (`design`).
 
-use crate::between_samples::markov_bridge::Part;
+use crate::between_samples::parts::Part;
 use crate::timeline::EnergyInterval;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::units::MicroJoules;
@@ -57,6 +57,12 @@ impl Windows {
     /// The window of an interval.
     pub(crate) fn of(&self, interval: u32) -> Option<u32> {
         self.of_interval.get(interval as usize).copied()
+    }
+
+    /// The intervals of some windows.
+    pub(super) fn intervals(&self, windows: &Range<usize>) -> Range<usize> {
+        let until = |window: usize| self.of_interval.partition_point(|of| (*of as usize) < window);
+        until(windows.start)..until(windows.end)
     }
 
     /// The first interval of each window, and behind them the number of intervals.

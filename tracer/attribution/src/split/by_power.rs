@@ -13,7 +13,7 @@
 
 use super::interval::{Expected, Interval};
 use crate::between_samples::expected_time::{Share, Times, moments};
-use crate::between_samples::markov_bridge::Part;
+use crate::between_samples::parts::{Part, Parts};
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::map;
 use crate::power_model::learn::Model;
@@ -145,7 +145,7 @@ impl Splitter<'_> {
     pub(crate) fn split(
         &self,
         dynamic: &[MicroJoules],
-        parts: &[Part],
+        parts: &Parts<'_>,
         plain: impl Fn(usize) -> (Vec<u32>, Vec<u64>) + Sync,
     ) -> PowerSplit {
         let pass = self.pass();
@@ -154,9 +154,8 @@ impl Splitter<'_> {
         let length = dynamic.len().div_ceil(stretches).max(1);
         let firsts: Vec<usize> = (0..dynamic.len()).step_by(length).collect();
         let stretch = |&first: &usize| {
-            let until = |interval: usize| parts.partition_point(|part| (part.interval as usize) < interval);
             let end = dynamic.len().min(first + length);
-            pass.stretch(first..end, dynamic, &parts[until(first)..until(end)], &plain)
+            pass.stretch(first..end, dynamic, parts, &plain)
         };
         let sums = map(&firsts, 5 * parts.len(), stretch);
         let nothing = || Sums::new(pass.holders.count());
@@ -190,30 +189,28 @@ impl Pass<'_> {
         &self,
         intervals: Range<usize>,
         dynamic: &[MicroJoules],
-        parts: &[Part],
+        parts: &Parts<'_>,
         plain: &impl Fn(usize) -> (Vec<u32>, Vec<u64>),
     ) -> Sums {
         let count = self.holders.count();
         let mut sums = Sums::new(count);
         let mut interval = Interval::new(count);
-        let mut rest = parts;
-        for number in intervals {
-            let (here, later) = rest.split_at(rest.partition_point(|part| part.interval as usize <= number));
-            rest = later;
+        for number in intervals.clone() {
+            let here = parts.of_interval(number);
             self.expect(self.splitter.model.design.drift_of(number), here, &mut interval, &mut sums);
             let edge = self.edges.get(number).copied().unwrap_or(0.0);
             interval.give_out(dynamic[number], edge, &mut sums, || plain(number));
         }
-        sums.ends = self.ends(parts);
+        sums.ends = self.ends(parts.of_intervals(intervals));
         sums
     }
 
     /// Owners beside parts, with the line.
-    fn ends(&self, parts: &[Part]) -> BTreeSet<(u32, u32)> {
+    fn ends(&self, parts: impl Iterator<Item = Part>) -> BTreeSet<(u32, u32)> {
         let mut ends = BTreeSet::new();
         // The line in which each owner was last seen: mostly it is the only one.
         let mut line_of = vec![NO_LINE; self.holders.owners];
-        for part in parts.iter().filter(|part| part.line != NO_LINE) {
+        for part in parts.filter(|part| part.line != NO_LINE) {
             for owner in [part.left, part.right] {
                 if let Some(line) = line_of.get_mut(owner as usize).filter(|line| **line != part.line) {
                     *line = part.line;
@@ -225,14 +222,14 @@ impl Pass<'_> {
     }
 
     /// What the parts of an interval are expected to have drawn.
-    fn expect(&self, drift: f64, here: &[Part], interval: &mut Interval, sums: &mut Sums) {
+    fn expect(&self, drift: f64, here: impl Iterator<Item = Part>, interval: &mut Interval, sums: &mut Sums) {
         let (model, column) = (self.splitter.model, |owner| self.splitter.column(owner));
         for part in here {
-            let share = Share::of(part, Times::Chain(&model.chains), &column);
+            let share = Share::of(&part, Times::Chain(&model.chains), &column);
             let (mean, _) = share.moments(&self.average, &self.of_mixes);
             let scale = drift.powi(2) * share.seconds.powi(2) * share.blend.spread;
-            let before = self.before(part, mean, sums);
-            self.expect_ends(part, &share, (drift, scale, mean, before), interval);
+            let before = self.before(&part, mean, sums);
+            self.expect_ends(&part, &share, (drift, scale, mean, before), interval);
             if let Some(mix) = share.mix {
                 let (r, of) = (share.blend.mix, interval.of_mix(part.line, mix));
                 let seconds = drift * r * share.seconds * (1.0 - before.part);

@@ -62,8 +62,8 @@ pub(crate) fn split(dynamic: &[MicroJoules], presences: &[Presence], owners: usi
 
 /// Who was present in an interval, and for how long. `presences` are ordered by interval.
 pub(crate) fn by_time(presences: &[Presence], interval: usize) -> (Vec<OwnerId>, Vec<u64>) {
-    let from = presences.partition_point(|presence| presence.interval < interval);
-    let here = presences.iter().skip(from).take_while(|presence| presence.interval == interval);
+    let from = presences.partition_point(|presence| (presence.interval as usize) < interval);
+    let here = presences.iter().skip(from).take_while(|presence| presence.interval as usize == interval);
     here.map(|presence| (presence.owner, presence.ns)).unzip()
 }
 

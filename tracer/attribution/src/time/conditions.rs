@@ -25,8 +25,23 @@ impl Conditions {
         }
     }
 
-    /// For what part of a time on a CPU a sibling was busy, and the clock in parts of the mean of all.
-    pub(crate) fn of_time(&self, cpu: CpuId, span: Span) -> (f64, f64) {
-        (self.siblings.shared(cpu, span), self.clocks.within(cpu, span))
+    /// Whether any CPUs share a core.
+    pub(crate) fn share_cores(&self) -> bool {
+        !self.siblings.is_empty()
+    }
+
+    /// Whether the clock of any CPU is known.
+    pub(crate) fn have_clocks(&self) -> bool {
+        !self.clocks.is_empty()
+    }
+
+    /// For what part of a time on a CPU a sibling was busy.
+    pub(crate) fn shared(&self, cpu: CpuId, span: Span) -> f64 {
+        self.siblings.shared(cpu, span)
+    }
+
+    /// A CPU's clock in a time, in parts of the mean of all.
+    pub(crate) fn clock(&self, cpu: CpuId, span: Span) -> f64 {
+        self.clocks.within(cpu, span)
     }
 }

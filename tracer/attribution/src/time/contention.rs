@@ -3,12 +3,20 @@
 //!
 //! Leaves out what that makes of power, which each column shows for itself (`power_model`).
 
-use crate::time::owners::Segment;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 
 /// The usual most are exceeded in this part of the busy time.
 const EXCEEDED: f64 = 0.01;
+
+/// When a CPU begins to be busy, and when one ends, in order.
+pub(crate) fn changes(busy: impl Iterator<Item = Span>) -> Vec<(KtimeNs, bool)> {
+    let mut changes: Vec<(KtimeNs, bool)> =
+        busy.flat_map(|busy| [(busy.start, true), (busy.end, false)]).collect();
+    // Those of each CPU are in order, which a stable sort makes use of.
+    changes.sort();
+    changes
+}
 
 /// How many CPUs of a domain were busy when.
 #[derive(Debug)]
@@ -20,13 +28,10 @@ pub(crate) struct Contention {
 }
 
 impl Contention {
-    /// Of the segments of a domain's CPUs, in any order; `None` where hardly ever two were busy at once.
+    /// Of the times in which a domain's CPUs were busy, in any order; `None` where hardly ever two were at once.
     #[expect(clippy::cast_precision_loss, reason = "a part of one")]
-    pub(crate) fn of<'a>(segments: impl Iterator<Item = &'a Segment>) -> Option<Self> {
-        let mut changes: Vec<(KtimeNs, bool)> =
-            segments.flat_map(|segment| [(segment.span.start, true), (segment.span.end, false)]).collect();
-        // Those of each CPU are in order, which a stable sort makes use of.
-        changes.sort();
+    pub(crate) fn of(busy: impl Iterator<Item = Span>) -> Option<Self> {
+        let changes = changes(busy);
         let mut steps: Vec<(KtimeNs, u64, u64)> = Vec::with_capacity(changes.len());
         let (mut busy, mut sum, mut lasted) = (0_u64, 0_u64, Vec::<u64>::new());
         for (at, begins) in changes {
@@ -67,23 +72,17 @@ impl Contention {
 
 #[cfg(test)]
 mod tests {
-    use super::{Contention, Segment, Span};
-    use energy_trace_model::clock::KtimeNs;
-    use energy_trace_model::ids::CpuId;
+    use super::{Contention, KtimeNs, Span};
 
     fn span(from: u64, to: u64) -> Span {
         Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(to) }
     }
 
-    fn segment(cpu: u32, from: u64, to: u64) -> Segment {
-        Segment { cpu: CpuId::new(cpu), span: span(from, to), owner: 1 }
-    }
-
     /// A time has the company of whoever else was busy in it, as far as they were.
     #[test]
     fn beside_others() {
-        let segments = [segment(0, 0, 100), segment(1, 0, 50), segment(2, 25, 75)];
-        let contention = Contention::of(segments.iter()).unwrap();
+        let busy = [span(0, 100), span(0, 50), span(25, 75)];
+        let contention = Contention::of(busy.into_iter()).unwrap();
         let beside = |from, to| contention.beside(span(from, to));
         assert_eq!([beside(0, 100), beside(25, 50), beside(80, 100)], [0.5, 1.0, 0.0]);
     }
@@ -91,7 +90,7 @@ mod tests {
     /// One CPU has no company, nor have two that meet for a moment.
     #[test]
     fn alone() {
-        assert!(Contention::of([segment(0, 0, 100), segment(0, 100, 200)].iter()).is_none());
-        assert!(Contention::of([segment(0, 0, 1_000), segment(1, 995, 2_000)].iter()).is_none());
+        assert!(Contention::of([span(0, 100), span(100, 200)].into_iter()).is_none());
+        assert!(Contention::of([span(0, 1_000), span(995, 2_000)].into_iter()).is_none());
     }
 }

@@ -22,19 +22,17 @@ pub(crate) struct CpuTime {
 }
 
 impl CpuTime {
-    /// Adds a line's samples, and gives its pieces, each with the position of its run.
-    pub(crate) fn add_line(&mut self, mut line: Line) -> Vec<(usize, Piece)> {
+    /// Adds a line's samples, and gives its pieces to `add`, each with the position of its run.
+    pub(crate) fn add_line(&mut self, mut line: Line, mut add: impl FnMut(&mut Self, usize, Piece)) {
         let number = self.marks.last().map_or(0, |last| last.line + 1);
         line.marks.iter_mut().for_each(|mark| mark.line = number);
         let first = u32::try_from(self.marks.len()).unwrap_or(NO_GAP);
-        let mut pieces = Vec::with_capacity(line.runs.len() + line.marks.len());
         for (position, run) in line.runs.iter().enumerate() {
             line.pieces_of(run, |piece| {
                 let gap = if piece.gap == NO_GAP { NO_GAP } else { piece.gap.saturating_add(first) };
-                pieces.push((position, Piece { gap, ..piece }));
+                add(self, position, Piece { gap, ..piece });
             });
         }
         self.marks.append(&mut line.marks);
-        pieces
     }
 }

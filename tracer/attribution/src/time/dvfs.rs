@@ -60,6 +60,11 @@ impl Clocks {
         Self { of }
     }
 
+    /// Whether nothing is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
     /// A CPU's clock in the middle of a time, in parts of the mean of all; the mean where nothing is known.
     pub(crate) fn within(&self, cpu: CpuId, span: Span) -> f64 {
         let Some(read) = self.of.get(&cpu) else { return 1.0 };

@@ -2,7 +2,7 @@
 //!
 //! * `slices`: on-CPU slices, owned by the samples that fell into them; `lines`: what is followed from sample to sample;
 //!   `unsampled`: time that no sample may stand for; `background`: which other processes are told apart.
-//! * `occupancy`: who was on a domain's CPUs in each interval between two readings.
+//! * `on_cpus`: what lay on CPUs in each of many intervals; `occupancy`: who was on a domain's CPUs in each interval between two readings.
 //! * `conditions`: hardware threads that share a core (`smt`) and clocks of CPUs (`dvfs`); `contention`: CPUs busy beside others.
 //! * `cpus`: which CPUs belong to which domain.
 //!
@@ -17,6 +17,7 @@ pub(crate) mod dvfs;
 pub(crate) mod launchers;
 pub(crate) mod lines;
 pub(crate) mod occupancy;
+pub(crate) mod on_cpus;
 pub(crate) mod owners;
 pub(crate) mod pieces;
 pub(crate) mod slices;

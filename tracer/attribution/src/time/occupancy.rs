@@ -1,58 +1,44 @@
 //! Who was on the CPUs of a domain in each of its intervals, and for how long.
-//!
-//! One sweep over each CPU's segments beside the intervals, both in time order: linear in what is there, whatever lies idle.
 
+use crate::time::on_cpus::OfDomain;
 use crate::time::owners::{OwnerId, Segment};
-use crate::timeline::EnergyInterval;
+use crate::timeline::{EnergyInterval, Span};
 
 /// On-CPU time of one owner in one interval, over all CPUs of the domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Presence {
     /// Position of the interval.
-    pub(crate) interval: usize,
+    pub(crate) interval: u32,
     /// Who.
     pub(crate) owner: OwnerId,
     /// For how long, in nanoseconds.
     pub(crate) ns: u64,
 }
 
-/// Presences ordered by interval and owner, one for each pair. `segments` are those of the domain's CPUs, ordered by CPU and start;
-/// `intervals` are in time order without overlap.
-pub(crate) fn presences<'a>(
-    intervals: &[EnergyInterval],
-    segments: impl Iterator<Item = &'a Segment>,
-) -> Vec<Presence> {
-    let mut found = Vec::new();
-    let (mut cpu, mut first) = (None, 0);
-    for segment in segments {
-        if cpu != Some(segment.cpu) {
-            (cpu, first) = (Some(segment.cpu), 0);
-        }
-        while intervals.get(first).is_some_and(|interval| interval.span.end <= segment.span.start) {
-            first += 1;
-        }
-        for (i, interval) in intervals.iter().enumerate().skip(first) {
-            match interval.span.overlap(segment.span) {
-                Some(common) => found.push(Presence { interval: i, owner: segment.owner, ns: common.ns() }),
-                None if interval.span.start >= segment.span.end => break,
-                None => {}
+/// Presences ordered by interval and owner, one for each pair; `intervals` are in time order without overlap.
+pub(crate) fn presences(intervals: &[EnergyInterval], segments: &OfDomain<'_, Segment>) -> Vec<Presence> {
+    let spans: Vec<Span> = intervals.iter().map(|interval| interval.span).collect();
+    let of_stretches = segments.in_stretches(&spans, |stretch| {
+        let mut found: Vec<Presence> = vec![];
+        stretch.each(|number, here| {
+            let (interval, first) = (u32::try_from(number).unwrap_or(u32::MAX), found.len());
+            here.sort_unstable_by_key(|&(at, _)| segments.all()[at].owner);
+            for &(at, common) in &*here {
+                let (owner, ns) = (segments.all()[at].owner, common.ns());
+                match found[first..].last_mut() {
+                    Some(last) if last.owner == owner => last.ns = last.ns.saturating_add(ns),
+                    _ => found.push(Presence { interval, owner, ns }),
+                }
             }
-        }
-    }
-    found.sort_unstable_by_key(|presence| (presence.interval, presence.owner));
-    found.dedup_by(|again, kept| {
-        let same = (again.interval, again.owner) == (kept.interval, kept.owner);
-        if same {
-            kept.ns = kept.ns.saturating_add(again.ns);
-        }
-        same
+        });
+        found
     });
-    found
+    of_stretches.concat()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Presence, Segment, presences};
+    use super::{OfDomain, Presence, Segment, presences};
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::CpuId;
@@ -71,7 +57,7 @@ mod tests {
         let segments =
             [segment(0, 0, 25, 1), segment(0, 26, 45, 2), segment(1, 15, 18, 1), segment(1, 60, 70, 2)];
         let expected = [(0, 1, 13), (1, 1, 5), (1, 2, 4), (2, 2, 5)];
-        let found = presences(&intervals, segments.iter());
+        let found = presences(&intervals, &OfDomain::new(&segments, |_| true));
         assert_eq!(found, expected.map(|(interval, owner, ns)| Presence { interval, owner, ns }));
     }
 }

@@ -59,15 +59,15 @@ impl Owners {
         })
     }
 
-    pub(super) fn get_mut(&mut self, owner: Owner) -> &mut OwnerTime {
-        let number = self.number(owner) as usize;
-        &mut self.list[number]
+    /// Counts a sample of an owner.
+    pub(super) fn count(&mut self, owner: OwnerId) {
+        self.list[owner as usize].samples += 1;
     }
 
-    pub(super) fn segment(&mut self, cpu: CpuId, span: Span, owner: Owner) -> Segment {
-        let number = self.number(owner);
-        let time = &mut self.list[number as usize].time_ns;
+    /// Gives an owner a time.
+    pub(super) fn segment(&mut self, cpu: CpuId, span: Span, owner: OwnerId) -> Segment {
+        let time = &mut self.list[owner as usize].time_ns;
         *time = time.saturating_add(span.ns());
-        Segment { cpu, span, owner: number }
+        Segment { cpu, span, owner }
     }
 }

@@ -16,15 +16,14 @@
 
 use super::background::BackgroundProcesses;
 use super::lines::{Line, NEAREST_NS};
-use super::owners::{Owner, OwnerTime, Owners, Segment};
+use super::owners::{Owner, OwnerId, OwnerTime, Owners, Segment};
 use super::pieces::{Mark, Piece, Run};
 use super::unsampled::{Cut, cut};
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::{StackId, ThreadKey};
+use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, Unsampled};
-use std::collections::HashMap;
-use std::ops::Range;
+use std::collections::BTreeMap;
 
 /// All time on CPUs within the recording's span, by the samples that own it.
 #[derive(Debug)]
@@ -53,39 +52,33 @@ impl SampledTime {
         let (slices, overlaps) = disjoint_slices(slices, span);
         let Cut { seen: slices, unseen } = cut(slices, unseen);
         let mut owners = Owners::new();
-        let mut by_thread: Vec<&Sample> = samples.iter().collect();
-        by_thread.sort_by_key(|sample| (sample.thread, sample.at));
-        for sample in &by_thread {
-            owners.get_mut(Owner::Target(sample.thread, Some(sample.stack))).samples += 1;
-        }
-        let ranges = ranges_by_thread(&by_thread);
+        let threads = by_thread(samples, &mut owners);
+        let nothing = OfThread::default();
         let mut segments = Vec::with_capacity(slices.len() + samples.len());
+        let mut parts = vec![];
         for slice in &slices {
             let span = Span { start: slice.start, end: slice.end };
-            match slice.who {
-                CpuOwner::Other | CpuOwner::Background(_) => {
-                    let owner = background_owner(slice.who, background);
-                    segments.push(owners.segment(slice.cpu, span, owner));
-                }
-                CpuOwner::Target(thread) => {
-                    let range = ranges.get(&thread).cloned().unwrap_or_default();
-                    let of_thread = by_thread.get(range).unwrap_or_default();
-                    for (part, stack) in owned_parts(span, of_thread) {
-                        segments.push(owners.segment(slice.cpu, part, Owner::Target(thread, stack)));
-                    }
-                }
+            let CpuOwner::Target(thread) = slice.who else {
+                let owner = owners.number(background_owner(slice.who, background));
+                segments.push(owners.segment(slice.cpu, span, owner));
+                continue;
+            };
+            threads.get(&thread).unwrap_or(&nothing).owned_parts(span, &mut parts);
+            for (part, owner) in parts.drain(..) {
+                let owner = owner.unwrap_or_else(|| owners.number(Owner::Target(thread, None)));
+                segments.push(owners.segment(slice.cpu, part, owner));
             }
         }
         let mut certain = pieces(&slices, background, &mut owners);
         for slice in unseen {
             let CpuOwner::Target(thread) = slice.who else { continue };
             let span = Span { start: slice.start, end: slice.end };
-            let segment = owners.segment(slice.cpu, span, Owner::Target(thread, None));
-            certain.push(Piece::certain(slice.cpu, span, segment.owner));
-            segments.push(segment);
+            let owner = owners.number(Owner::Target(thread, None));
+            certain.push(Piece::certain(slice.cpu, span, owner));
+            segments.push(owners.segment(slice.cpu, span, owner));
         }
         segments.sort_by_key(|segment: &Segment| (segment.cpu, segment.span));
-        let lines = lines(&slices, &by_thread, &ranges, &mut owners);
+        let lines = lines(&slices, &threads, &mut owners);
         Self { segments, owners: owners.list, certain, lines, overlaps }
     }
 }
@@ -107,12 +100,7 @@ fn pieces(slices: &[Slice], background: &BackgroundProcesses, owners: &mut Owner
 }
 
 /// A line of each thread.
-fn lines(
-    slices: &[Slice],
-    by_thread: &[&Sample],
-    ranges: &HashMap<ThreadKey, Range<usize>>,
-    owners: &mut Owners,
-) -> Vec<Line> {
+fn lines(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread<'_>>, owners: &mut Owners) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut runs: Vec<(ThreadKey, Run)> = Vec::new();
     for slice in slices {
@@ -125,31 +113,11 @@ fn lines(
     for of_thread in runs.chunk_by(|a, b| a.0 == b.0) {
         let Some(&(thread, _)) = of_thread.first() else { continue };
         let mut of_thread: Vec<Run> = of_thread.iter().map(|&(_, run)| run).collect();
-        let range = ranges.get(&thread).cloned().unwrap_or_default();
-        let samples = by_thread.get(range).unwrap_or_default();
-        let marks = mark(&mut of_thread, samples, owners);
+        let marks = threads.get(&thread).map(|samples| samples.mark(&mut of_thread)).unwrap_or_default();
         let unseen = owners.number(Owner::Target(thread, None));
         lines.push(Line { thread, runs: of_thread, marks, ends: vec![], unseen, near_ns: NEAREST_NS });
     }
     lines
-}
-
-/// Puts a thread's runs and samples on its CPU time.
-fn mark(runs: &mut [Run], samples: &[&Sample], owners: &mut Owners) -> Vec<Mark> {
-    let mut marks = Vec::new();
-    let mut samples = samples.iter().peekable();
-    let mut before = 0_u64;
-    for run in runs {
-        run.cpu_ns = before;
-        while samples.next_if(|sample| sample.at < run.span.start).is_some() {}
-        while let Some(sample) = samples.next_if(|sample| sample.at < run.span.end) {
-            let owner = owners.number(Owner::Target(sample.thread, Some(sample.stack)));
-            let cpu_ns = before.saturating_add(sample.at.ns_since(run.span.start));
-            marks.push(Mark { line: 0, at: sample.at, cpu_ns, owner });
-        }
-        before = before.saturating_add(run.span.ns());
-    }
-    marks
 }
 
 /// Slices clipped to the span, ordered by CPU and start, made disjoint; and how many had to be cut short for it.
@@ -175,51 +143,86 @@ fn disjoint_slices(slices: &[Slice], span: Span) -> (Vec<Slice>, u64) {
     (disjoint.into_iter().filter_map(clip).collect(), overlaps)
 }
 
-/// Where each thread's samples lie in a list that is ordered by thread.
-fn ranges_by_thread(samples: &[&Sample]) -> HashMap<ThreadKey, Range<usize>> {
-    let mut ranges = HashMap::new();
-    let mut start = 0;
-    for run in samples.chunk_by(|a, b| a.thread == b.thread) {
-        if let Some(first) = run.first() {
-            ranges.insert(first.thread, start..start + run.len());
-        }
-        start += run.len();
-    }
-    ranges
+/// One thread's samples in time order, and the owner that each makes.
+#[derive(Default)]
+struct OfThread<'a> {
+    samples: Vec<&'a Sample>,
+    owners: Vec<OwnerId>,
 }
 
-/// The parts of a slice and the stacks that own them, in time order; neighbours with one stack are one part. `samples` are the thread's,
-/// in time order.
-fn owned_parts(slice: Span, samples: &[&Sample]) -> Vec<(Span, Option<StackId>)> {
-    let first = samples.partition_point(|sample| sample.at < slice.start);
-    let after = samples.partition_point(|sample| sample.at < slice.end);
-    let inside = samples.get(first..after).unwrap_or_default();
-    if inside.is_empty() {
-        let before = first.checked_sub(1).and_then(|i| samples.get(i));
-        return vec![(slice, nearest_stack(slice, before.copied(), samples.get(after).copied()))];
+/// The samples of each thread; they make owners, and are counted.
+fn by_thread<'a>(samples: &'a [Sample], owners: &mut Owners) -> BTreeMap<ThreadKey, OfThread<'a>> {
+    let mut threads: BTreeMap<ThreadKey, OfThread<'_>> = BTreeMap::new();
+    for sample in samples {
+        threads.entry(sample.thread).or_default().samples.push(sample);
     }
-    let mut parts: Vec<(Span, Option<StackId>)> = Vec::new();
-    let mut start = slice.start;
-    for (i, sample) in inside.iter().enumerate() {
-        let end = inside.get(i + 1).map_or(slice.end, |next| sample.at.midpoint(next.at));
-        match parts.last_mut() {
-            Some((part, stack)) if *stack == Some(sample.stack) => part.end = end,
-            _ if start < end => parts.push((Span { start, end }, Some(sample.stack))),
-            // Two samples at one moment: the earlier of them owns nothing.
-            _ => {}
-        }
-        start = end;
+    for (&thread, of_thread) in &mut threads {
+        of_thread.samples.sort_by_key(|sample| sample.at);
+        let mut last = None;
+        let owner = |sample: &&Sample| {
+            let known = last.filter(|(stack, _)| *stack == sample.stack).map(|(_, owner)| owner);
+            let owner = known.unwrap_or_else(|| owners.number(Owner::Target(thread, Some(sample.stack))));
+            owners.count(owner);
+            last = Some((sample.stack, owner));
+            owner
+        };
+        of_thread.owners = of_thread.samples.iter().map(owner).collect();
     }
-    parts
+    threads
 }
 
-fn nearest_stack(slice: Span, before: Option<&Sample>, after: Option<&Sample>) -> Option<StackId> {
-    let near = |at: KtimeNs, sample: &Sample, distance: u64| {
-        (distance <= NEAREST_NS).then_some((distance, at, sample.stack))
-    };
-    let before = before.and_then(|sample| near(sample.at, sample, slice.start.ns_since(sample.at)));
-    let after = after.and_then(|sample| near(sample.at, sample, sample.at.ns_since(slice.end)));
-    before.into_iter().chain(after).min_by_key(|&(distance, at, _)| (distance, at)).map(|(_, _, stack)| stack)
+impl OfThread<'_> {
+    /// The parts of a slice and who owns them, in time order; neighbours with one owner are one part.
+    fn owned_parts(&self, slice: Span, parts: &mut Vec<(Span, Option<OwnerId>)>) {
+        let first = self.samples.partition_point(|sample| sample.at < slice.start);
+        let after = self.samples.partition_point(|sample| sample.at < slice.end);
+        if first == after {
+            return parts.push((slice, self.nearest(slice, after)));
+        }
+        let mut start = slice.start;
+        for number in first..after {
+            let (at, owner) = (self.samples[number].at, Some(self.owners[number]));
+            let next = self.samples.get(number + 1).filter(|_| number + 1 < after);
+            let end = next.map_or(slice.end, |next| at.midpoint(next.at));
+            match parts.last_mut() {
+                Some((part, last)) if *last == owner => part.end = end,
+                _ if start < end => parts.push((Span { start, end }, owner)),
+                // Two samples at one moment: the earlier of them owns nothing.
+                _ => {}
+            }
+            start = end;
+        }
+    }
+
+    /// The owner of the sample that is nearest to a slice; `after` is the first one behind it.
+    fn nearest(&self, slice: Span, after: usize) -> Option<OwnerId> {
+        let near = |number: usize, distance: fn(Span, KtimeNs) -> u64| {
+            let at = self.samples.get(number)?.at;
+            let distance = distance(slice, at);
+            (distance <= NEAREST_NS).then_some((distance, at, self.owners[number]))
+        };
+        let before =
+            after.checked_sub(1).and_then(|before| near(before, |slice, at| slice.start.ns_since(at)));
+        let after = near(after, |slice, at| at.ns_since(slice.end));
+        before.into_iter().chain(after).min_by_key(|&(distance, at, _)| (distance, at)).map(|near| near.2)
+    }
+
+    /// Puts the thread's runs and samples on its CPU time.
+    fn mark(&self, runs: &mut [Run]) -> Vec<Mark> {
+        let mut marks = Vec::with_capacity(self.samples.len());
+        let mut samples = self.samples.iter().zip(&self.owners).peekable();
+        let mut before = 0_u64;
+        for run in runs {
+            run.cpu_ns = before;
+            while samples.next_if(|(sample, _)| sample.at < run.span.start).is_some() {}
+            while let Some((sample, &owner)) = samples.next_if(|(sample, _)| sample.at < run.span.end) {
+                let cpu_ns = before.saturating_add(sample.at.ns_since(run.span.start));
+                marks.push(Mark { line: 0, at: sample.at, cpu_ns, owner });
+            }
+            before = before.saturating_add(run.span.ns());
+        }
+        marks
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //!
 //! Leaves out which CPUs share a core, which the recording says, and machines that do not say it (`contention`).
 
+use crate::time::on_cpus;
 use crate::time::owners::Segment;
 use crate::timeline::Span;
 use energy_trace_model::ids::CpuId;
@@ -50,13 +51,18 @@ impl Siblings {
             };
             let busy = this.busy.entry(cpu).or_default();
             let mut sum = 0_u64;
-            for segment in of_cpu {
-                busy.spans.push(segment.span);
+            for span in on_cpus::busy(of_cpu) {
+                busy.spans.push(span);
                 busy.before.push(sum);
-                sum = sum.saturating_add(segment.span.ns());
+                sum = sum.saturating_add(span.ns());
             }
         }
         this
+    }
+
+    /// Whether no CPUs share a core.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.others.is_empty()
     }
 
     /// What part of a time on a CPU a sibling was busy; of several siblings the busiest counts.

@@ -13,12 +13,16 @@
 //! left that neither explains (`lack_of_fit::birge`). A sum over all columns has no doubt, since the
 //! sum of a window is the counter's. Leaves out the doubt about times (`split::by_power`).
 
+use crate::numerics::parallel::map;
 use crate::power_model::design::{Design, parts};
 use crate::power_model::fit::Fit;
 use crate::power_model::lack_of_fit::{BLOCK_NS, birge, chain};
 use crate::power_model::learn::Model;
 use nalgebra::{DMatrix, DVector};
+use std::ops::Range;
 
+/// Windows that are looked at by one thread at once.
+const STRETCH: usize = 1_024;
 /// Fewer blocks than this show nothing together.
 const FEWEST_BLOCKS: usize = 4;
 
@@ -41,7 +45,7 @@ pub(crate) fn of_powers(model: &Model) -> Option<DMatrix<f64>> {
 }
 
 /// S_b of each block, as columns.
-fn scores(design: &Design, fit: &Fit, blocks: &[std::ops::Range<usize>]) -> DMatrix<f64> {
+fn scores(design: &Design, fit: &Fit, blocks: &[Range<usize>]) -> DMatrix<f64> {
     let mut scores = DMatrix::zeros(design.columns, blocks.len());
     for (block, windows) in blocks.iter().enumerate() {
         for window in windows.clone() {
@@ -80,20 +84,33 @@ pub(crate) fn relative(model: &Model, charged: &[f64]) -> Vec<f64> {
 /// ∂E / ∂w by call path and column, and the covariance that powers which differ from window to window make.
 fn slopes(model: &Model) -> (DMatrix<f64>, DMatrix<f64>) {
     let (design, fit) = (&model.design, &model.fit);
+    let firsts: Vec<usize> = (0..design.len()).step_by(STRETCH).collect();
+    let of_stretch = |&first: &usize| slopes_of(design, fit, first..design.len().min(first + STRETCH));
+    let (n, steps) = (design.paths, design.len() * design.columns);
+    let nothing = (DMatrix::zeros(design.columns, n), DMatrix::zeros(n, n));
+    let sums = map(&firsts, steps, of_stretch);
+    let (slope, own) = sums.into_iter().fold(nothing, |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    (slope.transpose(), own.transpose() * (fit.fluctuation * chain(design, fit)))
+}
+
+/// What some windows add to them, transposed.
+fn slopes_of(design: &Design, fit: &Fit, windows: Range<usize>) -> (DMatrix<f64>, DMatrix<f64>) {
     let n = design.paths;
-    let (mut slope, mut own) = (DMatrix::zeros(n, design.columns), DMatrix::zeros(n, n));
-    for (row, joules) in design.rows() {
-        let parts = parts(row, &fit.watts);
+    let (mut slope, mut own) = (DMatrix::zeros(design.columns, n), DMatrix::zeros(n, n));
+    for window in windows {
+        let joules = design.windows.joules[window];
+        let parts = parts(design.row(window), &fit.watts);
         let squares: f64 = parts.iter().map(|(_, q)| q * q).sum();
         for &(c, q) in &parts {
+            let (mut by_watts, mut by_chance) = (slope.column_mut(c % n), own.column_mut(c % n));
             for &(d, p) in &parts {
                 let same = f64::from(u8::from(c == d));
-                slope[(c % n, d)] += joules * q * (same - p) / fit.watts[d];
-                own[(c % n, d % n)] += joules * joules * q * p * (same - q - p + squares);
+                by_watts[d] += joules * q * (same - p) / fit.watts[d];
+                by_chance[d % n] += joules * joules * q * p * (same - q - p + squares);
             }
         }
     }
-    (slope, own * (fit.fluctuation * chain(design, fit)))
+    (slope, own)
 }
 
 #[cfg(test)]
@@ -180,7 +197,7 @@ mod tests {
         let mut toy = Toy::of(&vectors);
         toy.parts.iter_mut().zip(0_u32..).for_each(|(part, at)| part.beside = f64::from(at % 5) / 4.0);
         let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
-        let design = Design::new(windows, &toy.parts, (Times::Nearest, 0), (3, true), |owner| owner);
+        let design = Design::new(windows, &toy.listed(), (Times::Nearest, 0), (3, true), |owner| owner);
         let watts = vec![40.0, 12.0, 5.0, 30.0, 11.0, 9.0];
         let mut model = toy.model(&vectors);
         let energies = |watts: &[f64]| design.energies(watts);

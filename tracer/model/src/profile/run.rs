@@ -90,10 +90,11 @@ fn stack_statuses(samples: &[Sample]) -> BTreeMap<StackStatus, u64> {
     counts
 }
 
-/// How many stacks whose native frames end early carry all Python frames of their thread.
+/// How many stacks whose native frames end early, or were guessed, carry all Python frames of their thread.
 fn python_whole(recording: &Recording) -> u64 {
     let has_python = |stack| recording.frames_of(stack).any(|(_, frame)| frame.kind == FrameKind::Python);
-    let cut = recording.samples.iter().filter(|sample| matches!(sample.status, StackStatus::Truncated(_)));
+    let is_cut = |status| matches!(status, StackStatus::Truncated(_) | StackStatus::Guessed(_));
+    let cut = recording.samples.iter().filter(|sample| is_cut(sample.status));
     cut.filter(|sample| has_python(sample.stack)).count() as u64
 }
 

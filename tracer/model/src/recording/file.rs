@@ -31,7 +31,7 @@ use thiserror::Error;
 const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// Counts up whenever an older reader would misread a newer file: with every new variant of a type that is written, every new field. An
 /// older version then refuses the file and says which version reads it; it never guesses. 7 has types where older formats have sentences, 8 the
-/// jitter of samples, 9 public names, 10 calls that were counted.
+/// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`.
 const FORMAT: u32 = 10;
 /// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
 /// stretches that no sample saw and verdicts.

@@ -315,6 +315,8 @@ pub enum StackStatus {
     Truncated(Truncation),
     /// Python frames are missing from a thread that has some.
     PythonLost(PythonLoss),
+    /// As `Recovered`, but this many callers were believed without proof; a mark stands at each.
+    Guessed(u8),
 }
 
 /// Why native frames end early.
@@ -340,6 +342,8 @@ pub enum Truncation {
     ProcessGone,
     /// Registers or memory could not be read at that moment: the kernel was just entered, or switched processes.
     Unreadable,
+    /// Native and Python frames are there, but nothing shows how they lie in each other.
+    Unanchored,
 }
 
 /// Who unwinds native frames.

@@ -8,7 +8,7 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::recording::record::{Quality, RecordingDiagnostic, SourceNote};
 
-const MODEL_DEFAULTS: &str = "no energy counter: modelled from CPU time, may be off by 2x; shares are surer";
+const MODEL_DEFAULTS: &str = "no energy counter: joules are CPU time times a constant, may be off by 2x";
 
 /// What was found, in a line.
 pub(crate) fn brief(found: &Diagnostic) -> String {
@@ -81,6 +81,9 @@ pub(crate) fn model_in_brief(profile: &Profile) -> Option<String> {
     match (modelled.is_empty(), defaults) {
         (true, _) => None,
         (false, true) => Some(MODEL_DEFAULTS.to_owned()),
-        (false, false) => Some(format!("no energy counter for {}", modelled.join(", "))),
+        (false, false) => Some(format!(
+            "no energy counter for {}: joules are CPU time times a constant",
+            modelled.join(", ")
+        )),
     }
 }

@@ -194,6 +194,7 @@ fn decode_stack(bytes: &[u8]) -> Option<(Comm, RawStack)> {
         native: decode_words::<NATIVE_WORDS>(native).map(|[pc, cfa]| NativeFrame { pc, cfa }).collect(),
         native_end: head.native_end,
         recovered: head.recovered,
+        guessed: head.guessed,
     };
     Some((Comm(head.comm), stack))
 }

@@ -54,7 +54,9 @@ impl GpuCollector {
         let (stack, status) = stacks.whole_stack(head, callers.as_ref().unwrap_or(raw));
         // A program that ends takes the names of its last functions along: its last launches then have the stack that their site had before.
         let named = stacks.nameless == nameless;
-        let whole = named && matches!(status, StackStatus::Complete | StackStatus::Recovered(_));
+        let reaches_start =
+            matches!(status, StackStatus::Complete | StackStatus::Recovered(_) | StackStatus::Guessed(_));
+        let whole = named && reaches_start;
         self.launches.keep_stack(head, stack.map(|stack| (stack, whole)));
     }
 

@@ -17,7 +17,7 @@ use crate::probe::records::RecordSender;
 use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
 use crate::unwind::anchoring::resolve_anchors;
-use crate::unwind::merge::{Merged, RawStack, eval_frames, merge};
+use crate::unwind::merge::{Merged, RawStack, eval_frames, merge, python_alone};
 use crate::unwind::vdso::is_vdso;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
@@ -112,7 +112,7 @@ impl StackBuilder {
 
     /// The stack in which a Python thread goes to sleep.
     pub(crate) fn sleeping_stack(&mut self, head: Head, raw: &RawStack) -> Option<StackId> {
-        let (frames, _) = merge(raw);
+        let frames = python_alone(raw);
         refresh_codes(&mut self.processes, head, &frames);
         self.stack(head, ThreadState::Asleep, &frames)
     }

@@ -151,6 +151,7 @@ fn better(stack: &RawStack, walked: Walked) -> RawStack {
         native: walked.native,
         native_end: walked.end,
         recovered: walked.recovered,
+        guessed: walked.guessed,
         kernel: stack.kernel.clone(),
         python: stack.python.clone(),
         python_end: stack.python_end,
@@ -170,8 +171,9 @@ mod tests {
     fn the_better_one() {
         let frames = |count: u64| (0..count).map(|n| NativeFrame { pc: 1000 + n, cfa: 0 }).collect();
         let probes = RawStack { native: frames(3), native_end: end::FAULT, ..RawStack::default() };
-        let ended =
-            |count, end| better(&probes, Walked { native: frames(count), end, recovered: 0 }).native_end;
+        let ended = |count, end| {
+            better(&probes, Walked { native: frames(count), end, recovered: 0, guessed: 0 }).native_end
+        };
         assert_eq!(ended(1, end::COMPLETE), end::COMPLETE);
         assert_eq!(ended(2, end::BEYOND_COPY), end::FAULT);
         assert_eq!(ended(3, end::BEYOND_COPY), end::BEYOND_COPY);

@@ -5,6 +5,10 @@
 use std::collections::{HashMap, VecDeque};
 use tracer_ebpf::wire::{AddressSpace, MAX_PLACES, POOL_PLACES};
 
+/// Places of a block that is used again as soon as two of its size wait: a process whose mappings change all the time would else take the
+/// whole pool, in blocks that are of no use to others.
+const SCARCE: u32 = 2048;
+
 #[derive(Default)]
 pub(crate) struct Pool {
     used: u32,
@@ -17,7 +21,9 @@ impl Pool {
     /// A block for this many mappings; `None` when the pool is used up or they are too many.
     pub(crate) fn take(&mut self, mappings: usize) -> Option<AddressSpace> {
         let places = u32::try_from(mappings.max(1).next_power_of_two()).ok().filter(|&p| p <= MAX_PLACES)?;
-        let first = if self.used + places <= POOL_PLACES {
+        let waiting = self.free.get(&places).map_or(0, VecDeque::len);
+        let is_scarce = places >= SCARCE && waiting >= 2;
+        let first = if self.used + places <= POOL_PLACES && !is_scarce {
             self.used += places;
             self.used - places
         } else {
@@ -35,7 +41,7 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use super::Pool;
+    use super::{MAX_PLACES, Pool};
 
     /// Blocks do not overlap, and a freed one comes back only when the pool is used up.
     #[test]
@@ -50,5 +56,20 @@ mod tests {
         while pool.take(2048).is_some() {}
         while pool.take(8).is_some_and(|b| b.first != 0) {}
         assert!(pool.take(3000).is_none());
+    }
+
+    /// A process with very many mappings that change all the time leaves room for others; more than can be searched are refused.
+    #[test]
+    fn large_blocks() {
+        let mut pool = Pool::default();
+        let mut own = pool.take(MAX_PLACES as usize).unwrap();
+        for _ in 0..100 {
+            let next = pool.take(MAX_PLACES as usize).unwrap();
+            assert_ne!(next.first, own.first);
+            pool.give(own);
+            own = next;
+        }
+        assert!(pool.used <= 4 * MAX_PLACES && pool.take(100).is_some());
+        assert!(pool.take(MAX_PLACES as usize + 1).is_none());
     }
 }

@@ -1,6 +1,7 @@
 //! Unit tests of windows and rows. Leaves out whole domains (`tests/offline/attribution`).
 
-use super::{Arc, Blend, Design, Part, Times, Windows, predicted};
+use super::{Arc, Blend, Design, Parts, Times, Windows, predicted};
+use crate::between_samples::parts::Part;
 use crate::between_samples::switching_chain::{Chains, probability};
 use crate::power_model::tests::toy;
 use crate::power_model::windows::shown_later;
@@ -23,24 +24,7 @@ fn windows(lengths_ms: &[u64]) -> Windows {
 
 /// Time whose owner is certain.
 fn part(interval: u32, owner: u32, ms: u64) -> Part {
-    Part {
-        interval,
-        line: NO_LINE,
-        at: KtimeNs::default(),
-        left: owner,
-        right: owner,
-        before_ns: 0,
-        ns: ms * 1_000_000,
-        after_ns: 0,
-        gap: 0,
-        reversed: false,
-        slept_before_ns: 0,
-        slept_after_ns: 0,
-        shared: 0.0,
-        beside: 0.0,
-        clock: 1.0,
-        weight: 1.0,
-    }
+    Part { interval, line: NO_LINE, left: owner, right: owner, ns: ms * 1_000_000, ..Part::nobodys() }
 }
 
 /// Short intervals are put together; blocks are as long as is asked for.
@@ -57,7 +41,7 @@ fn short_intervals_are_put_together() {
 /// A row holds the seconds of those who ran, in order; a window in which nobody ran has an empty one.
 #[test]
 fn rows_are_sparse() {
-    let parts = [part(0, 7, 4), part(0, 2, 6), part(0, 7, 3), part(2, 2, 9)];
+    let parts = Parts::of_parts(&[part(0, 7, 4), part(0, 2, 6), part(0, 7, 3), part(2, 2, 9)]);
     let chains = Chains::default();
     let mut design =
         Design::new(windows(&[20, 20, 20]), &parts, (Times::Chain(&chains), 0), (10, false), |owner| owner);
@@ -106,7 +90,7 @@ fn lags_as_their_equation() {
         let interval = (run[1] / window_ms) as usize;
         toy::part(interval, run[0] as u32, run[1], run[2])
     };
-    let parts: Vec<Part> = vectors.table("runs").iter().map(run).collect();
+    let parts = Parts::of_parts(&vectors.table("runs").iter().map(run).collect::<Vec<_>>());
     let chains = Chains::default();
     let lag_ns = (lag_ms * 1e6) as u64;
     let design = Design::new(windows, &parts, (Times::Chain(&chains), lag_ns), (2, false), |owner| owner);
@@ -136,6 +120,7 @@ fn shown_later_by_its_integral() {
 #[test]
 fn columns_beside_others() {
     let parts = [Part { beside: 0.5, ..part(0, 0, 8) }, Part { beside: 1.0, ..part(0, 1, 2) }, part(1, 1, 6)];
+    let parts = Parts::of_parts(&parts);
     let chains = Chains::default();
     let design =
         Design::new(windows(&[20, 20]), &parts, (Times::Chain(&chains), 0), (2, true), |owner| owner);
@@ -174,8 +159,8 @@ fn mixes_are_spread() {
         at: KtimeNs::from_ns(450_000),
         ..part(0, 0, 1)
     };
-    let design =
-        Design::new(windows(&[20]), &[between], (Times::Chain(&chains), 0), (2, false), |owner| owner);
+    let parts = Parts::of_parts(&[between]);
+    let design = Design::new(windows(&[20]), &parts, (Times::Chain(&chains), 0), (2, false), |owner| owner);
     let blend = Blend::new(&between, chains.rate(0), None);
     let mix = chains.mix(chains.mix_number(0, between.at));
     let expected = |c: u32, own: f64| 5e-4 * (own + blend.mix * probability(mix, c));

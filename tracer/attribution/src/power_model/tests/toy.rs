@@ -1,7 +1,7 @@
 //! Small domains for the unit tests of this room: who ran when is certain, and what windows held is given. Leaves out samples.
 
 use crate::between_samples::expected_time::Times;
-use crate::between_samples::markov_bridge::Part;
+use crate::between_samples::parts::{Part, Parts};
 use crate::between_samples::switching_chain::Chains;
 use crate::power_model::columns::Columns;
 use crate::power_model::counter_edges::Edges;
@@ -40,17 +40,9 @@ pub(crate) fn part(interval: usize, owner: u32, from_ms: f64, ms: f64) -> Part {
         at: at_ms(from_ms + ms / 2.0),
         left: owner,
         right: owner,
-        before_ns: 0,
         ns: (ms * 1e6).round() as u64,
-        after_ns: 0,
         gap: NO_GAP,
-        reversed: false,
-        slept_before_ns: 0,
-        slept_after_ns: 0,
-        shared: 0.0,
-        beside: 0.0,
-        clock: 1.0,
-        weight: 1.0,
+        ..Part::nobodys()
     }
 }
 
@@ -88,11 +80,15 @@ impl Toy {
         Self::new(vectors.number("window_ms"), &vectors.table("ms"), &vectors.list("joules"), idle)
     }
 
+    pub(crate) fn listed(&self) -> Parts<'static> {
+        Parts::of_parts(&self.parts)
+    }
+
     pub(crate) fn evidence(&self) -> Evidence<'_> {
         Evidence {
             intervals: &self.intervals,
             dynamic: &self.dynamic,
-            parts: &self.parts,
+            parts: Box::leak(Box::new(self.listed())),
             marks: &[],
             start: KtimeNs::default(),
             tree: &self.tree,
@@ -105,7 +101,7 @@ impl Toy {
 
     pub(crate) fn design(&self) -> Design {
         let windows = Windows::of_intervals(&self.intervals, &self.dynamic);
-        Design::new(windows, &self.parts, (Times::Nearest, 0), (self.columns, false), |owner| owner)
+        Design::new(windows, &self.listed(), (Times::Nearest, 0), (self.columns, false), |owner| owner)
     }
 
     pub(crate) fn edges(&self) -> Edges {

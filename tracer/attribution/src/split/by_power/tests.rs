@@ -2,7 +2,7 @@
 
 use super::{Expected, Interval, MicroJoules, PowerSplit, Splitter};
 use crate::between_samples::expected_time::{Share, Times};
-use crate::between_samples::markov_bridge::Part;
+use crate::between_samples::parts::Part;
 use crate::between_samples::switching_chain::{Chains, probability};
 use crate::power_model::design::Design;
 use crate::power_model::fit::Fit;
@@ -35,7 +35,7 @@ fn owners(count: u32) -> Vec<OwnerTime> {
 fn split(toy: &Toy, model: &Model, marks: &[Mark]) -> PowerSplit {
     let owners = owners(u32::try_from(toy.columns).unwrap());
     let splitter = Splitter { model, tree: &toy.tree, owners: &owners, marks };
-    splitter.split(&toy.dynamic, &toy.parts, |_| (vec![1], vec![1]))
+    splitter.split(&toy.dynamic, &toy.listed(), |_| (vec![1], vec![1]))
 }
 
 fn uj(energies: &[MicroJoules]) -> Vec<i64> {
@@ -77,7 +77,7 @@ fn beside_others() {
     toy.parts[1].beside = 0.5;
     let mut model = toy.model_of(fit(&[30.0, 10.0, 30.0, 2.0]), DMatrix::identity(4, 4));
     let windows = Windows::of_intervals(&toy.intervals, &toy.dynamic);
-    model.design = Design::new(windows, &toy.parts, (Times::Nearest, 0), (2, true), |owner| owner);
+    model.design = Design::new(windows, &toy.listed(), (Times::Nearest, 0), (2, true), |owner| owner);
     assert_eq!(uj(&split(&toy, &model, &[]).shares.of_owner), [120_000, 24_000]);
 }
 

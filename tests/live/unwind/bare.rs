@@ -1,0 +1,110 @@
+//! Stacks through code without unwind information: no frame is wrong or missing in a stack that is called whole.
+//!
+//! Leaves out which return addresses are believed and why (`tests/offline/ebpf/walkers/scan.rs`).
+
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{PythonLoss, StackStatus};
+use energy_trace_tests::place::{Place, assert_code};
+use energy_trace_tests::process::tests_dir;
+use std::path::Path;
+use std::process::Command;
+
+/// Compiles the workload's parts.
+fn build(folder: &Path) {
+    let source = tests_dir().join("workloads/bare.c");
+    let parts: [(&str, &[&str]); 3] = [
+        ("bare", &["-DPREFIX=bare", "-fno-asynchronous-unwind-tables", "-fomit-frame-pointer"]),
+        ("pointer", &["-DPREFIX=pointer", "-fno-asynchronous-unwind-tables", "-fno-omit-frame-pointer"]),
+        ("main", &["-DMAIN"]),
+    ];
+    for (name, flags) in parts {
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-fno-optimize-sibling-calls", "-c", "-o"]).arg(folder.join(format!("{name}.o")));
+        assert!(cc.args(flags).arg(&source).status().unwrap().success());
+    }
+    let mut cc = Command::new("cc");
+    cc.args(["-o", "program", "main.o", "bare.o", "pointer.o"]).current_dir(folder);
+    assert!(cc.status().unwrap().success());
+}
+
+/// The names of a stack's functions from `main` on, or from its outermost one where that is missing.
+fn names(recording: &Recording, stack: energy_trace_model::ids::StackId) -> Vec<&str> {
+    let all: Vec<&str> = recording.frames_of(stack).map(|(_, frame)| frame.name.as_str()).collect();
+    let from = all.iter().position(|name| *name == "main").unwrap_or(0);
+    all[from..].to_vec()
+}
+
+/// What is called whole has each caller in its place; and most stacks are whole.
+#[test]
+fn callers_are_right_or_marked() {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let folder = tempfile::tempdir().unwrap();
+    build(folder.path());
+    let program = folder.path().join("program");
+    let options = ["record", "--power", "none", "--no-svg", "-F", "499", "--", program.to_str().unwrap()];
+    assert_code(&place.run(&options), 0);
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    let chains = [
+        "main;bare;bare_deep;bare_deep;bare_deep;bare_deep;bare_spin",
+        "main;pointer;pointer_deep;pointer_deep;pointer_deep;pointer_deep;pointer_spin",
+        "main;through;pointer_through;pointer_deep;pointer_deep;pointer_deep;pointer_deep;pointer_spin",
+        "main;stale;stale_kernel",
+        "__start_context;in_context",
+    ];
+    for chain in chains {
+        let leaf = chain.rsplit(';').next().unwrap();
+        let of_chain = |names: &[&str]| match chain.split(';').nth(1).unwrap() {
+            "through" => names.contains(&"through") && names.contains(&leaf),
+            "pointer" => !names.contains(&"through") && names.contains(&leaf),
+            _ => names.contains(&leaf),
+        };
+        let (mut whole, mut all) = (0, 0);
+        for sample in &recording.samples {
+            let names = names(&recording, sample.stack);
+            let Some(end) = names.iter().rposition(|name| *name == leaf) else { continue };
+            if !of_chain(&names) {
+                continue;
+            }
+            all += 1;
+            if matches!(sample.status, StackStatus::Complete | StackStatus::Recovered(_)) {
+                assert_eq!(names[..=end].join(";"), chain);
+                whole += 1;
+            }
+        }
+        eprintln!("{chain}: {whole} of {all} whole");
+        assert!(all > 30 && whole * 100 >= all * 90, "{chain}: {whole} of {all}");
+    }
+}
+
+/// More Python frames than are walked: the stack begins where the program does, says where frames are missing, and is not called whole.
+#[test]
+fn deeper_python_than_is_walked() {
+    let script = "import sys, time
+sys.setrecursionlimit(9000)
+def leaf():
+    for i in range(100000): pass
+def rec(n):
+    if n: rec(n - 1)
+    else: leaf()
+end = time.time() + 0.8
+while time.time() < end or time.process_time() < 0.6: rec(5000)";
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let options =
+        ["record", "--power", "none", "--no-svg", "-F", "199", "--", "/usr/bin/python3", "-c", script];
+    assert_code(&place.run(&options), 0);
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    let mut deep = 0;
+    for sample in &recording.samples {
+        let names: Vec<&str> =
+            recording.frames_of(sample.stack).map(|(_, frame)| frame.name.as_str()).collect();
+        let Some(first) = names.iter().position(|name| *name == "rec") else { continue };
+        let is_cut = sample.status == StackStatus::PythonLost(PythonLoss::TooDeep);
+        let whole = matches!(sample.status, StackStatus::Complete | StackStatus::Recovered(_));
+        if is_cut || whole {
+            let before = if is_cut { "[unknown: too deep]" } else { "<module>" };
+            assert_eq!((names[0], names[first - 1]), ("_start", before));
+        }
+        deep += u32::from(is_cut);
+    }
+    assert!(deep > 20, "{deep}");
+}

@@ -1,0 +1,80 @@
+/* Stacks through code without unwind information. Compiled three times and linked:
+ *   -DPREFIX=bare     without unwind information and without frame pointers
+ *   -DPREFIX=pointer  without unwind information, with frame pointers
+ *   -DMAIN            with unwind information: calls the others in turns of half a second, and in a context of its own
+ */
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <time.h>
+#include <ucontext.h>
+
+#ifndef MAIN
+#define JOINED(a, b) a##_##b
+#define NAMED(a, b) JOINED(a, b)
+
+__attribute__((noinline)) long NAMED(PREFIX, spin)(long turns) {
+    volatile long sum = 0;
+    for (long i = 0; i < turns; i++) sum += i;
+    return sum;
+}
+
+__attribute__((noinline)) long NAMED(PREFIX, deep)(int depth, long turns) {
+    return depth == 0 ? NAMED(PREFIX, spin)(turns) + 1 : NAMED(PREFIX, deep)(depth - 1, turns) + 1;
+}
+
+__attribute__((noinline)) long NAMED(PREFIX, through)(long (*next)(int, long), long turns) {
+    return next(3, turns) + 1;
+}
+#else
+
+long bare_deep(int, long);
+long pointer_deep(int, long);
+long pointer_through(long (*)(int, long), long);
+
+/* Has 360 bytes of locals that nothing writes: what an earlier call has left there looks like a return address. */
+__asm__(".globl stale_kernel\n.type stale_kernel, @function\nstale_kernel:\n sub $360, %rsp\n"
+        "1: dec %rdi\n jnz 1b\n add $360, %rsp\n ret\n.size stale_kernel, . - stale_kernel\n");
+void stale_kernel(long);
+
+static double now(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+/* Calls through a pointer, as the C library does for the clock of the vDSO. */
+__attribute__((noinline)) static double watch(double (*clock)(clockid_t)) { return clock(CLOCK_MONOTONIC) + 1; }
+
+static ucontext_t outside, inside;
+static volatile long sum;
+
+static void in_context(void) {
+    for (;;) {
+        for (long i = 0; i < 3000000; i++) sum += i;
+        swapcontext(&inside, &outside);
+    }
+}
+
+static void enter_context(void) { swapcontext(&outside, &inside); }
+static void bare(void) { sum += bare_deep(3, 3000000); }
+static void pointer(void) { sum += pointer_deep(3, 3000000); }
+static void through(void) { sum += pointer_through(pointer_deep, 3000000); }
+__attribute__((noinline)) static void stale(void) {
+    watch(now);
+    stale_kernel(3000000);
+}
+
+int main(void) {
+    static char stack[1 << 16];
+    getcontext(&inside);
+    inside.uc_stack.ss_sp = stack;
+    inside.uc_stack.ss_size = sizeof stack;
+    makecontext(&inside, in_context, 0);
+    void (*parts[])(void) = {bare, pointer, through, stale, enter_context};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (double begun = now(CLOCK_MONOTONIC), used = now(CLOCK_PROCESS_CPUTIME_ID);
+             now(CLOCK_MONOTONIC) < begun + 0.5 || now(CLOCK_PROCESS_CPUTIME_ID) < used + 0.3;)
+            parts[i]();
+    return 0;
+}
+#endif

@@ -1,0 +1,442 @@
+//! The parts of a domain's time: what lies between two samples and between two readings.
+//!
+//! There are as many as samples, and a few more. So they are kept by columns: of each part the piece that it is cut from, which says the rest
+//! together with its interval, and what else power depends on only where it does. Leaves out what was done in a part (`markov_bridge`).
+
+use crate::time::conditions::Conditions;
+use crate::time::on_cpus::OfDomain;
+use crate::time::owners::OwnerId;
+use crate::time::pieces::{Mark, NO_GAP, NO_LINE, NOBODY, Piece};
+use crate::timeline::{EnergyInterval, Span};
+use energy_trace_model::clock::KtimeNs;
+use std::ops::Range;
+
+/// A piece's time in one interval.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) interval: u32,
+    pub(crate) line: u32,
+    /// Its middle.
+    pub(crate) at: KtimeNs,
+    /// The sample before it, `NOBODY` where only the one behind it is near; then `before_ns` is the distance to that.
+    pub(crate) left: OwnerId,
+    pub(crate) right: OwnerId,
+    pub(crate) before_ns: u64,
+    pub(crate) ns: u64,
+    pub(crate) after_ns: u64,
+    /// The position among all marks of the sample behind it in time (`Piece::gap`).
+    pub(crate) gap: u32,
+    /// Whether it stands the other way round: the sample behind it in time on the left.
+    pub(crate) reversed: bool,
+    /// How long the thread was off its CPU between the part and the sample on either side.
+    pub(crate) slept_before_ns: u64,
+    pub(crate) slept_after_ns: u64,
+    /// How busy the domain's other CPUs were beside it, from 0 to about 1 (`contention`); 0 where that makes no difference.
+    pub(crate) beside: f64,
+    /// What power is there, in parts of a lone thread's at the mean clock.
+    pub(crate) weight: f64,
+}
+
+impl Part {
+    /// A piece's time in an interval.
+    fn new(interval: usize, piece: &Piece, common: Span) -> Self {
+        let before_ns = piece.left.ns + common.start.ns_since(piece.span.start);
+        let after_ns = piece.right.ns + piece.span.end.ns_since(common.end);
+        let part = Self {
+            interval: u32::try_from(interval).unwrap_or(u32::MAX),
+            line: piece.line,
+            at: common.start.midpoint(common.end),
+            left: piece.left.owner,
+            right: piece.right.owner,
+            before_ns,
+            ns: common.ns(),
+            after_ns,
+            gap: piece.gap,
+            reversed: false,
+            slept_before_ns: piece.left.slept_ns,
+            slept_after_ns: piece.right.slept_ns,
+            beside: 0.0,
+            weight: 1.0,
+        };
+        // Backwards in time the chain is the same: what is known stands on the left.
+        if part.left == NOBODY { part.turned() } else { part }
+    }
+
+    /// The other way round.
+    fn turned(self) -> Self {
+        Self {
+            left: self.right,
+            right: self.left,
+            before_ns: self.after_ns,
+            after_ns: self.before_ns,
+            slept_before_ns: self.slept_after_ns,
+            slept_after_ns: self.slept_before_ns,
+            reversed: !self.reversed,
+            ..self
+        }
+    }
+
+    /// The same part if only every other sample had been taken: those whose position is odd, or even. Neighbours are one of each.
+    pub(crate) fn thinned(self, marks: &[Mark], odd: bool) -> Self {
+        let forward = if self.reversed { self.turned() } else { self };
+        let is_kept = |position: usize| (position % 2 == 1) == odd;
+        let of_line = |position: usize| marks.get(position).filter(|mark| mark.line == self.line);
+        let (before, behind) = ((self.gap as usize).checked_sub(1), self.gap as usize);
+        let mut thinned = forward;
+        if let Some(before) = before.filter(|&before| forward.left != NOBODY && !is_kept(before)) {
+            let pair = of_line(before).zip(before.checked_sub(1).and_then(of_line));
+            let awake = pair.map_or(0, |(near, far)| near.cpu_ns.saturating_sub(far.cpu_ns));
+            thinned.left = pair.map_or(NOBODY, |(_, far)| far.owner);
+            thinned.before_ns = thinned.before_ns.saturating_add(awake);
+            let apart = pair.map_or(0, |(near, far)| near.at.ns_since(far.at));
+            thinned.slept_before_ns = thinned.slept_before_ns.saturating_add(apart.saturating_sub(awake));
+        }
+        if forward.right != NOBODY && !is_kept(behind) {
+            let pair = of_line(behind).zip(of_line(behind + 1));
+            let awake = pair.map_or(0, |(near, far)| far.cpu_ns.saturating_sub(near.cpu_ns));
+            thinned.right = pair.map_or(NOBODY, |(_, far)| far.owner);
+            thinned.after_ns = thinned.after_ns.saturating_add(awake);
+            let apart = pair.map_or(0, |(near, far)| far.at.ns_since(near.at));
+            thinned.slept_after_ns = thinned.slept_after_ns.saturating_add(apart.saturating_sub(awake));
+        }
+        match (thinned.left, thinned.right) {
+            _ if self.line == NO_LINE || self.gap == NO_GAP => self,
+            (NOBODY, NOBODY) => self,
+            (NOBODY, _) => thinned.turned(),
+            _ => thinned,
+        }
+    }
+
+    /// Its time in seconds as its energy goes: less where a core is shared or its clock is low.
+    #[expect(clippy::cast_precision_loss, reason = "a time")]
+    pub(crate) const fn seconds(&self) -> f64 {
+        self.weight * self.ns as f64 / 1e9
+    }
+
+    /// Its time on the clock.
+    pub(crate) fn span(&self) -> Span {
+        let half = self.ns / 2;
+        let start = KtimeNs::from_ns(self.at.as_ns().saturating_sub(half));
+        Span { start, end: self.at + std::time::Duration::from_nanos(half) }
+    }
+}
+
+/// Parts in intervals, by interval, line and time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parts<'p> {
+    pieces: &'p [Piece],
+    /// The intervals, and where the parts of each begin; behind them the number of all.
+    spans: Vec<Span>,
+    starts: Vec<usize>,
+    /// The position of each part's piece.
+    of_piece: Vec<u32>,
+    /// For what part of each another hardware thread of the core was busy; empty where no cores are shared.
+    shared: Vec<f64>,
+    /// The clock of each one's CPU, in parts of the mean (`dvfs`); empty where none is known.
+    clock: Vec<f64>,
+    /// As `Part` has them; empty where nobody is beside any, and where each has all of its power.
+    beside: Vec<f64>,
+    weight: Vec<f64>,
+}
+
+/// Some intervals' parts while they are found.
+#[derive(Default)]
+struct Stretch {
+    /// How many each interval has.
+    counts: Vec<usize>,
+    of_piece: Vec<u32>,
+    shared: Vec<f64>,
+    clock: Vec<f64>,
+}
+
+impl<'p> Parts<'p> {
+    /// None at all.
+    pub(crate) const NONE: &'static Parts<'static> = &Parts {
+        pieces: &[],
+        spans: vec![],
+        starts: vec![],
+        of_piece: vec![],
+        shared: vec![],
+        beside: vec![],
+        clock: vec![],
+        weight: vec![],
+    };
+
+    /// Of pieces in intervals, which are in order and do not overlap.
+    pub(crate) fn new(
+        intervals: &[EnergyInterval],
+        pieces: &OfDomain<'p, Piece>,
+        conditions: &Conditions,
+    ) -> Self {
+        let spans: Vec<Span> = intervals.iter().map(|interval| interval.span).collect();
+        let found = pieces.in_stretches(&spans, |intervals| {
+            let mut stretch = Stretch::default();
+            intervals.each(|_, here| stretch.add(here, pieces.all(), conditions));
+            stretch
+        });
+        let mut parts = Self { pieces: pieces.all(), spans, starts: vec![0], ..Self::default() };
+        parts.of_piece.reserve_exact(found.iter().map(|stretch| stretch.of_piece.len()).sum());
+        for stretch in found {
+            for count in stretch.counts {
+                parts.starts.push(parts.starts.last().map_or(0, |last| last + count));
+            }
+            parts.of_piece.extend(stretch.of_piece);
+            parts.shared.extend(stretch.shared);
+            parts.clock.extend(stretch.clock);
+        }
+        parts
+    }
+
+    /// How many there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.of_piece.len()
+    }
+
+    /// Whether another hardware thread of a core was ever busy beside one.
+    pub(crate) fn share_cores(&self) -> bool {
+        self.shared.iter().any(|shared| *shared > 0.0)
+    }
+
+    /// The clock of each; nothing where all have the mean.
+    pub(crate) fn clocks(&self) -> impl Iterator<Item = f64> + '_ {
+        self.clock.iter().copied()
+    }
+
+    /// All of them, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Part> + '_ {
+        self.of_intervals(0..self.spans.len())
+    }
+
+    /// Those of some intervals, in order.
+    pub(crate) fn of_intervals(&self, intervals: Range<usize>) -> impl Iterator<Item = Part> + '_ {
+        intervals.flat_map(|interval| self.of_interval(interval))
+    }
+
+    /// Those of one interval, by line and time.
+    pub(crate) fn of_interval(&self, interval: usize) -> impl Iterator<Item = Part> + '_ {
+        let range = self.starts.get(interval).zip(self.starts.get(interval + 1));
+        let range = range.map_or(0..0, |(from, to)| *from..*to);
+        range.filter_map(move |at| self.part(interval, at))
+    }
+
+    fn part(&self, interval: usize, at: usize) -> Option<Part> {
+        let piece = self.pieces.get(*self.of_piece.get(at)? as usize)?;
+        let common = self.spans.get(interval)?.overlap(piece.span)?;
+        let of = |column: &[f64], usual| column.get(at).copied().unwrap_or(usual);
+        Some(Part {
+            beside: of(&self.beside, 0.0),
+            weight: of(&self.weight, 1.0),
+            ..Part::new(interval, piece, common)
+        })
+    }
+
+    /// Weighs each by `weight`, of what it shares of its core and of its clock.
+    pub(crate) fn weigh(&mut self, weight: impl Fn(f64, f64) -> f64) {
+        let of = |column: &[f64], at, usual| column.get(at).copied().unwrap_or(usual);
+        let count = if self.shared.is_empty() && self.clock.is_empty() { 0 } else { self.len() };
+        let weights = (0..count).map(|at| weight(of(&self.shared, at, 0.0), of(&self.clock, at, 1.0)));
+        self.weight = weights.collect();
+    }
+
+    /// Notes how busy others were beside each.
+    pub(crate) fn set_beside(&mut self, beside: impl Fn(&Part) -> f64) {
+        self.beside = self.iter().map(|part| beside(&part)).collect();
+    }
+}
+
+impl Stretch {
+    /// Adds an interval, and what lies in it.
+    fn add(&mut self, here: &mut [(usize, Span)], all: &[Piece], conditions: &Conditions) {
+        here.sort_by_key(|&(at, span)| (all[at].line, span.start.midpoint(span.end)));
+        self.counts.push(here.len());
+        self.of_piece.extend(here.iter().map(|&(at, _)| u32::try_from(at).unwrap_or(u32::MAX)));
+        if conditions.share_cores() {
+            self.shared.extend(here.iter().map(|&(at, span)| conditions.shared(all[at].cpu, span)));
+        }
+        if conditions.have_clocks() {
+            self.clock.extend(here.iter().map(|&(at, span)| conditions.clock(all[at].cpu, span)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Conditions, EnergyInterval, KtimeNs, Mark, NO_GAP, NO_LINE, NOBODY, OfDomain, Part, Parts, Piece,
+        Span,
+    };
+    use crate::tests::vectors::near;
+    use crate::time::owners::Segment;
+    use crate::time::pieces::End;
+    use energy_trace_model::ids::CpuId;
+    use energy_trace_model::recording::Recording;
+    use energy_trace_model::units::{KiloHertz, MicroJoules};
+
+    impl Part {
+        /// Nobody's, at no time.
+        pub(crate) fn nobodys() -> Self {
+            let nothing = Span { start: KtimeNs::default(), end: KtimeNs::default() };
+            Self::new(0, &Piece::certain(CpuId::new(0), nothing, 0), nothing)
+        }
+    }
+
+    impl Parts<'static> {
+        /// These parts, in their order. Their pieces are never freed.
+        pub(crate) fn of_parts(parts: &[Part]) -> Self {
+            let piece = |part: &Part| {
+                let forward = if part.reversed { part.turned() } else { *part };
+                let end = |owner, ns, slept_ns| End { owner, ns, slept_ns };
+                let start = KtimeNs::from_ns(part.at.as_ns().saturating_sub(part.ns / 2));
+                Piece {
+                    cpu: CpuId::new(0),
+                    span: Span { start, end: KtimeNs::from_ns(start.as_ns() + part.ns) },
+                    line: part.line,
+                    left: end(forward.left, forward.before_ns, forward.slept_before_ns),
+                    right: end(forward.right, forward.after_ns, forward.slept_after_ns),
+                    gap: part.gap,
+                }
+            };
+            let pieces: Vec<Piece> = parts.iter().map(piece).collect();
+            let intervals = parts.last().map_or(0, |last| last.interval + 1);
+            let always = Span { start: KtimeNs::default(), end: KtimeNs::from_ns(u64::MAX) };
+            let until = |interval: u32| parts.partition_point(|part| part.interval < interval);
+            Self {
+                pieces: Box::leak(pieces.into_boxed_slice()),
+                spans: vec![always; intervals as usize],
+                starts: (0..=intervals).map(until).collect(),
+                of_piece: (0..).take(parts.len()).collect(),
+                beside: parts.iter().map(|part| part.beside).collect(),
+                weight: parts.iter().map(|part| part.weight).collect(),
+                ..Self::default()
+            }
+        }
+
+        /// Of one part, what it shares of its core, and its clock.
+        pub(crate) fn under(part: &Part, shared: f64, clock: f64) -> Self {
+            Self { shared: vec![shared], clock: vec![clock], ..Self::of_parts(&[*part]) }
+        }
+    }
+
+    fn found(intervals: &[EnergyInterval], pieces: &[Piece], conditions: &Conditions) -> Vec<Part> {
+        Parts::new(intervals, &OfDomain::new(pieces, |_| true), conditions).iter().collect()
+    }
+
+    /// Samples of a line at 0, 10, 30 and 60 ms on the clock, after 0, 10, 20 and 30 ms of CPU time, and one of another line.
+    fn five() -> [Mark; 5] {
+        let mark = |line, at: u64, cpu: u64, owner| Mark {
+            line,
+            at: KtimeNs::from_ns(at * 1_000_000),
+            cpu_ns: cpu * 1_000_000,
+            owner,
+        };
+        [mark(0, 0, 0, 10), mark(0, 10, 10, 11), mark(0, 30, 20, 12), mark(0, 60, 30, 13), mark(1, 70, 0, 14)]
+    }
+
+    /// Without the sample on one side the next one further away is there, with its distance awake and asleep; without any, the other side.
+    #[test]
+    fn every_other_sample() {
+        // Between the samples 1 and 2: 10 ms of CPU time, of which this is from 2 to 5.
+        let between = Part {
+            left: 11,
+            right: 12,
+            gap: 2,
+            slept_after_ns: 10_000_000,
+            line: 0,
+            before_ns: 2_000_000,
+            ns: 3_000_000,
+            after_ns: 5_000_000,
+            ..Part::nobodys()
+        };
+        let ends =
+            |part: Part| (part.left, part.before_ns / 1_000_000, part.right, part.after_ns / 1_000_000);
+        let odd = between.thinned(&five(), true);
+        assert_eq!(ends(odd), (11, 2, 13, 15));
+        assert_eq!((odd.slept_before_ns, odd.slept_after_ns), (0, 30_000_000));
+        let even = between.thinned(&five(), false);
+        assert_eq!(ends(even), (10, 12, 12, 5));
+        assert_eq!((even.slept_before_ns, even.slept_after_ns, even.reversed), (0, 10_000_000, false));
+        // Between the samples 2 and 3, the last of their line: without it only the one before is there.
+        let last = Part { left: 12, right: 13, gap: 3, ..between };
+        assert_eq!(ends(last.thinned(&five(), false)), (12, 2, NOBODY, 5));
+        // Without the first sample of a line the second one is there alone, on the left as what is known is.
+        let first = Part { left: 10, right: 11, gap: 1, slept_after_ns: 0, slept_before_ns: 7, ..between };
+        let turned = first.thinned(&five(), true);
+        assert_eq!(ends(turned), (11, 5, NOBODY, 2));
+        assert_eq!((turned.reversed, turned.slept_after_ns), (true, 7));
+        // The same piece when it stood the other way round already.
+        assert_eq!(ends(first.turned().thinned(&five(), true)), (11, 5, NOBODY, 2));
+        assert_eq!(ends(between.turned().thinned(&five(), true)), (11, 2, 13, 15));
+        let certain = Part { line: NO_LINE, ..between };
+        assert_eq!(ends(certain.thinned(&five(), true)), ends(certain));
+        let alone = Part { gap: NO_GAP, ..between };
+        assert_eq!(ends(alone.thinned(&five(), true)), ends(alone));
+    }
+
+    /// A piece from 5 to 45 ms in intervals of 20 ms is three parts: their distances to the samples at its ends add up. Time before all
+    /// intervals and behind them is in none.
+    #[test]
+    fn pieces_are_cut_at_readings() {
+        let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
+        let interval = |i: u64| EnergyInterval {
+            span: Span { start: ms(20 * i), end: ms(20 * i + 20) },
+            energy: MicroJoules::ZERO,
+        };
+        let end = |owner, ns: u64| End { owner, ns: ns * 1_000_000, slept_ns: ns };
+        let piece = |cpu, from, to, left, right| Piece {
+            cpu: CpuId::new(cpu),
+            span: Span { start: ms(from), end: ms(to) },
+            line: 3,
+            left,
+            right,
+            gap: 9,
+        };
+        let pieces = [
+            piece(0, 5, 45, end(1, 2), end(2, 4)),
+            piece(1, 0, 10, end(NOBODY, 0), end(2, 6)),
+            piece(1, 55, 75, end(1, 0), end(2, 0)),
+        ];
+        let found = found(&[0_u64, 1, 2].map(interval), &pieces, &Conditions::default());
+        let of = |part: &Part| {
+            let ms = [part.before_ns, part.ns, part.after_ns].map(|ns| ns / 1_000_000);
+            (part.interval, part.left, part.right, ms, part.at.as_ns() / 100_000)
+        };
+        let expected = [
+            (0, 2, NOBODY, [6, 10, 0], 50),
+            (0, 1, 2, [2, 15, 29], 125),
+            (1, 1, 2, [17, 20, 9], 300),
+            (2, 1, 2, [37, 5, 4], 425),
+            (2, 1, 2, [0, 5, 15], 575),
+        ];
+        assert_eq!(found.iter().map(of).collect::<Vec<_>>(), expected);
+        assert_eq!((found[0].reversed, found[1].reversed), (true, false));
+        assert_eq!((found[1].slept_before_ns, found[1].slept_after_ns, found[1].gap), (2, 4, 9));
+        assert!((Part { weight: 0.5, ..found[1] }.seconds() - 0.007_5).abs() < 1e-12);
+    }
+
+    /// Parts know the clock of their CPU, and for how much of them the other hardware thread of its core was busy.
+    #[test]
+    fn parts_know_their_conditions() {
+        let ms = |ms: u64| KtimeNs::from_ns(ms * 1_000_000);
+        let span = |from, until| Span { start: ms(from), end: ms(until) };
+        let (slow, fast) = (CpuId::new(0), CpuId::new(1));
+        let segments =
+            [(slow, span(0, 20)), (fast, span(5, 10))].map(|(cpu, span)| Segment { cpu, span, owner: 1 });
+        let clock = |mhz: u32| {
+            vec![(ms(1), KiloHertz::from_khz(mhz * 1_000)), (ms(6), KiloHertz::from_khz(mhz * 1_000))]
+        };
+        let recording = Recording {
+            cores: vec![vec![slow, fast]],
+            clocks: [(slow, clock(1_000)), (fast, clock(3_000))].into_iter().collect(),
+            ..Recording::default()
+        };
+        let pieces = segments.map(|segment| Piece::certain(segment.cpu, segment.span, 1));
+        let interval = EnergyInterval { span: span(0, 20), energy: MicroJoules::ZERO };
+        let conditions = Conditions::of(&recording, &segments);
+        let found = Parts::new(&[interval], &OfDomain::new(&pieces, |_| true), &conditions);
+        let of = found.iter().zip(found.clock.iter().zip(&found.shared));
+        let of: Vec<_> = of.map(|(part, (clock, shared))| (part.ns / 1_000_000, *clock, *shared)).collect();
+        // The fast one idled at its first reading: 1, 1 and 3 GHz are 5 / 3 on average.
+        assert_eq!(of.iter().map(|of| (of.0, of.2)).collect::<Vec<_>>(), [(5, 1.0), (20, 0.25)]);
+        near(&[of[0].1, of[1].1], &[1.8, 0.6], 1e-12);
+    }
+}
