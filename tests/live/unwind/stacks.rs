@@ -61,15 +61,16 @@ fn calls_and_returns() {
             .iter()
             .filter(|s| matches!(s.status, StackStatus::Complete | StackStatus::Recovered(_)))
         {
+            // First: `main` may be the one without a name.
+            if has_nameless(&recording, sample.stack) {
+                nameless += 1;
+                continue;
+            }
             let seen = calls(&recording, sample.stack);
             if seen.get(1).is_none_or(|second| *second != "main") {
                 continue;
             }
             compared += 1;
-            if has_nameless(&recording, sample.stack) {
-                nameless += 1;
-                continue;
-            }
             deepest = deepest.max(seen.len());
             // C may stand below the innermost Python function: it is about to call, or has returned.
             let can_be =
@@ -78,7 +79,11 @@ fn calls_and_returns() {
                 differ.push(seen);
             }
         }
-        eprintln!("{python}: {} of {compared} samples differ; {}", differ.len(), verdicts(&recording));
+        eprintln!(
+            "{python}: {} of {compared} samples differ, {nameless} lack a name; {}",
+            differ.len(),
+            verdicts(&recording)
+        );
         assert!(
             differ.is_empty(),
             "{python}: {} of {compared} differ, such as {:?}",
@@ -87,8 +92,8 @@ fn calls_and_returns() {
         );
         assert!(compared > 200 && deepest >= 6, "{python}: {compared}, {deepest} deep");
         // A function of which nobody can see any more that it is still the one that was sampled has no name: when its process is gone, and in
-        // its first moments. How many samples that is depends on how busy the machine is (seen: 3 %).
-        assert!(nameless * 10 < compared, "{python}: {nameless} of {compared} have no name");
+        // its first moments. How many samples that is depends on how busy the machine is (seen: 8 %; 38 % where every fourth name is lost).
+        assert!(nameless * 6 < compared, "{python}: {nameless} have no name, beside {compared}");
     }
 }
 
