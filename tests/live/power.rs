@@ -1,13 +1,13 @@
-//! Power sources against simulated hardware: a powercap tree on FUSE, a stand-in for NVML, logs of a meter. No BPF.
+//! Power sources against simulated hardware: a powercap tree on FUSE, logs of a meter. No BPF.
 //!
 //! Needs /dev/fuse and root. Every bound is on joules or on order, none on a time: the machine may stand still for 20 ms at any moment.
 
 use energy_trace::power::{self, PowerEnd, PowerPlan, PowerSet, PowerTask, SourceChoice};
 use energy_trace_model::ids::DomainId;
-use energy_trace_model::recording::record::{CounterValue, Origin, Reading, Record};
-use energy_trace_model::recording::record::{IdleOrigin, IgnoredReason, PowerDiagnostic, SourceNote};
+use energy_trace_model::recording::record::{
+    CounterValue, IdleOrigin, Origin, PowerDiagnostic, Reading, Record,
+};
 use energy_trace_report::sentences::{ignored_reason, power_fact};
-use energy_trace_tests::nvml::{self, Device, Script};
 use energy_trace_tests::powercap::{Options, Simulation};
 use energy_trace_tests::process::{self, Guard};
 use hdrhistogram::serialization::Deserializer;
@@ -201,65 +201,6 @@ async fn idle_baseline() {
             idle.origin
         );
     }
-}
-
-/// Scripts are handed over in the environment, and the library has one session a process: one test at a time.
-static NVML: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
-fn nvml_plan(folder: &Path, devices: Vec<Device>) -> PowerPlan {
-    let script = folder.join("nvml.json");
-    nvml::write_script(&script, &Script { driver: "570.86.15".to_owned(), devices }).unwrap();
-    // SAFETY: the only writer of the environment in this program, under the lock of `NVML`; the only reader outside the standard
-    // library is the stand-in, which is initialised by the same test afterwards.
-    unsafe { std::env::set_var(nvml::SCRIPT_VARIABLE, &script) };
-    let nvml_lib = Some(nvml::library().expect("libnvml_sim.so beside the tests"));
-    PowerPlan { gpu: true, nvml_lib, choices: vec![SourceChoice::Source("nvml")], ..PowerPlan::default() }
-}
-
-/// Two devices with counters and one without: steps of 100 ms come through as microjoules, the rest has its reason.
-#[tokio::test(flavor = "multi_thread")]
-async fn nvml_devices() {
-    let _one = NVML.lock().await;
-    let folder = tempfile::tempdir().unwrap();
-    let old = Device { counter: false, ..Device::constant(1, 50.0) };
-    let mig = Device { mig: true, start_mj: 5, ..Device::constant(2, 70.0) };
-    let plan = nvml_plan(folder.path(), vec![Device::constant(0, 300.0), old, mig]);
-    let set = power::open(&plan).unwrap();
-    let source = &set.sources()[0];
-    assert_eq!(source.domains, ["gpu-0", "gpu-2"]);
-    assert_eq!(source.ignored[0].domain, "gpu-1");
-    assert_eq!(source.ignored[0].reason, IgnoredReason::NoEnergyNoPower);
-    let mig = SourceNote::MigOn { domain: "gpu-2".to_owned() };
-    assert!(source.notes.contains(&mig), "{:?}", source.notes);
-    let mut run = Run::start(set);
-    let steps = |readings: &[Reading]| {
-        let mut values: Vec<u64> = good(readings).into_iter().map(|v| v.1).collect();
-        values.dedup();
-        values
-    };
-    run.until("the counter moves ten times", |readings| steps(readings).len() > 10).await;
-    let (readings, end) = run.stop().await;
-    assert!(steps(&readings[&DomainId::new(0)]).iter().all(|uj| uj % 30_000_000 == 0));
-    assert!(steps(&readings[&DomainId::new(1)]).iter().all(|uj| uj % 7_000_000 == 5_000));
-    let codes: Vec<_> = end.diagnostics.iter().map(PowerDiagnostic::code).collect();
-    assert_eq!(codes, ["gpu-unsupported", "gpu-unsupported", "gpu-mig", "gpu-unsupported"]);
-}
-
-/// A device that falls off the bus: failed readings and one warning, and the other device goes on.
-#[tokio::test(flavor = "multi_thread")]
-async fn nvml_device_is_lost() {
-    let _one = NVML.lock().await;
-    let folder = tempfile::tempdir().unwrap();
-    let lost = Device { lost_after_s: Some(0.5), ..Device::constant(0, 300.0) };
-    let plan = nvml_plan(folder.path(), vec![lost, Device::constant(1, 70.0)]);
-    let mut run = Run::start(power::open(&plan).unwrap());
-    run.until("a reading fails", |readings| readings.iter().any(|r| r.value == CounterValue::Failed)).await;
-    let (readings, end) = run.stop().await;
-    let failures: Vec<_> = end.diagnostics.iter().filter(|found| found.code() != "gpu-unsupported").collect();
-    assert_eq!(failures.len(), 1, "{failures:?}");
-    assert!(matches!(failures[0], PowerDiagnostic::GpuLost { domain } if domain == "gpu-0"), "{failures:?}");
-    let second = &readings[&DomainId::new(1)];
-    assert_eq!(good(second).len(), second.len());
 }
 
 /// A log with times since the start: all rows are in the recording, on its clock, and a run that is longer is told so.

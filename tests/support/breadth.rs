@@ -2,6 +2,14 @@
 //!
 //! Leaves out tests that are slow whatever they try: those are `#[ignore]`d with their reason.
 
+use std::ops::Range;
+
+/// Seeds from `first` on: `all` of them with `cargo xtask test --all`, else `some`.
+pub fn seeds(first: u64, some: u64, all: u64) -> Range<u64> {
+    let count = std::env::var_os("ENERGY_TRACE_ALL").map_or(some, |_| all);
+    first..first + count
+}
+
 /// The cases to try: all with `cargo xtask test --all` (which sets `ENERGY_TRACE_ALL`), else the first alone, which should be the most telling one.
 pub fn some_or_all<T>(cases: &[T]) -> &[T] {
     match std::env::var_os("ENERGY_TRACE_ALL") {

@@ -1,8 +1,8 @@
 //! Everything that CI runs, in the order in which it fails fastest.
 //!
-//! Three test programs (`tests/README.md`). Unit tests run beside each other, and so do those of `offline`. `gpu` runs three tests at a time: they wait
+//! Three test programs (`tests/README.md`). Unit tests run beside each other, and so do those of `offline`. `gpu` runs four tests at a time: they wait
 //! for simulated hardware. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine;
-//! those of its rooms that do neither run beside each other first: three at a time where they mostly wait (`SIDE_BY_SIDE`), two where each
+//! those of its rooms that do neither run beside each other first: four at a time where they mostly wait (`SIDE_BY_SIDE`), three where each
 //! keeps a CPU busy (`CPU_EACH`). Clippy checks everything once more, so it takes the time
 //! in which GPU tests wait. A lock keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
 
@@ -34,9 +34,10 @@ const BY_NAME: [&str; 4] =
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 8] = [
+const SIDE_BY_SIDE: [&str; 9] = [
     "cli::",
     "counts::",
+    "session::kill::",
     "session::launch::",
     "session::limits::",
     "session::outputs::",
@@ -49,13 +50,12 @@ const SIDE_BY_SIDE: [&str; 8] = [
 const CPU_EACH: [&str; 2] = ["hostile::", "unwind::"];
 
 /// Packages that can be built before there are BPF programs, whose build uses one CPU only. Of them cargo chooses the same features as of all.
-const WITHOUT_BPF: [&str; 7] = [
+const WITHOUT_BPF: [&str; 6] = [
     "energy-trace-attribution",
     "energy-trace-cupti",
     "energy-trace-model",
     "energy-trace-report",
     "energy-trace-tests",
-    "nvml-sim",
     "simgpu",
 ];
 
@@ -68,7 +68,7 @@ const QUICKLY_BUILT: [&str; 4] = [
 ];
 
 /// How many tests of `gpu`, and of those rooms, run at a time.
-const AT_A_TIME: &str = "3";
+const AT_A_TIME: &str = "4";
 
 /// Cargo finds in less that there is nothing left to build.
 const AFTER_THE_LOCK: Duration = Duration::from_secs(10);
@@ -130,16 +130,16 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
     test(&[&["--lib"], QUICKLY_BUILT.as_slice()].concat(), &[], &cpus);
     heading("offline, beside each other");
     test(&["--test", "offline"], &[], &cpus);
-    heading("on the simulated GPU, three at a time; clippy and the tests of the tasks beside them");
+    heading("on the simulated GPU, four at a time; clippy and the tests of the tasks beside them");
     let others = std::thread::scope(|scope| {
         let others = scope.spawn(|| [clippy(workspace), test_tasks(workspace)]);
         test(&["--test", "gpu"], &[], AT_A_TIME);
         others.join()
     });
-    heading("live, three at a time");
+    heading("live, four at a time");
     test(&["--test", "live"], &SIDE_BY_SIDE, AT_A_TIME);
-    heading("live, two at a time");
-    test(&["--test", "live"], &CPU_EACH, "2");
+    heading("live, three at a time");
+    test(&["--test", "live"], &CPU_EACH, "3");
     heading("live, one at a time");
     test(&["--test", "live"], &skip(&[SIDE_BY_SIDE.as_slice(), &CPU_EACH].concat()), "1");
     if options.all {

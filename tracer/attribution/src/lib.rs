@@ -45,5 +45,6 @@ pub use attribute::attribute;
 
 #[cfg(test)]
 mod tests {
+    mod certainty;
     pub(crate) mod vectors;
 }

@@ -209,3 +209,133 @@ impl Estimate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::batches::Batch;
+    use super::super::features::Cell;
+    use super::{
+        BLOCK_SECONDS, Batches, Costs, Estimate, FEWEST_WINDOWS, Features, Fit, Known, MEANS, Meter,
+        MicroJoules, Problem, Split, Stretch, Window,
+    };
+    use crate::tests::vectors::near;
+
+    fn stretch(from: f64, until: f64) -> Stretch {
+        Stretch { from, until }
+    }
+
+    /// Two columns: each second owner 1 executes 4 units of the first and owner 2 one of the second, from 0 to 10 s.
+    fn estimate(meter: Meter) -> Estimate {
+        let cell = |owner, column, units| Cell { owner, column, units };
+        let batch = |at: u32| Batch {
+            launched: stretch(f64::from(at), f64::from(at)),
+            executed: stretch(f64::from(at), f64::from(at) + 1.0),
+            blur: 0.0,
+            cells: vec![cell(1, 0, 4.0), cell(2, 1, 1.0), cell(2, 0, 0.5)],
+        };
+        let window = |at: u32| Window {
+            time: stretch(f64::from(at) / 4.0, f64::from(at + 1) / 4.0),
+            ticks: 1,
+            joules: 2.5,
+        };
+        let mut columns = Features::default();
+        columns.names.extend(["a".to_owned(), "b".to_owned()]);
+        columns.counts.extend([45.0, 10.0]);
+        Estimate {
+            columns,
+            batches: Batches::new((0..10).map(batch).collect()),
+            windows: (0..40).map(window).collect(),
+            meter,
+            prior: vec![2.0, 3.0],
+            known: Known::Launches,
+            problem: Problem {
+                columns: 2,
+                joules: vec![],
+                rows: vec![],
+                belief: 0.5,
+                together: 1,
+                grain: None,
+            },
+            fit: Fit { parts: vec![1.0; 2], noise: 0.5, trust: vec![] },
+            others: vec![],
+            steps: vec![],
+            dynamic: vec![],
+            idle: MicroJoules::ZERO,
+            alone: true,
+            timed: true,
+            apart: vec![],
+        }
+    }
+
+    const PARTIAL: Meter = Meter { late: 0.1, duty: 0.25, mean: 0.5 };
+
+    /// Forty windows of a quarter of a second: 0.5 J a window are 2 W. Blocks are four means of the meter, and longer by the square of what it looks at.
+    #[test]
+    fn units() {
+        let of = estimate(PARTIAL);
+        near(&[of.watts_of(0.5)], &[2.0], 1e-12);
+        near(&[of.block()], &[MEANS * 0.5 / 0.0625], 1e-12);
+        near(&[estimate(Meter::PROMPT).block()], &[BLOCK_SECONDS], 1e-12);
+        assert_eq!(of.columns_of(4), [0, 0, 1, 0]);
+    }
+
+    /// Costs are parts of what was believed before, each until the next one's window begins; or that itself.
+    #[test]
+    fn costs_of_units() {
+        let of = estimate(PARTIAL);
+        let over_time = || vec![(20, vec![0.5, 2.0]), (99, vec![1.5, 1.0])];
+        let Costs(learned) = of.costs(over_time(), true);
+        assert_eq!(learned, [(5.0, vec![1.0, 6.0]), (f64::INFINITY, vec![3.0, 3.0])]);
+        assert_eq!(of.costs(over_time(), false).0, [(f64::INFINITY, vec![2.0, 3.0])]);
+    }
+
+    /// Times that are known go before a counter that looks at a part of them, if there are windows enough and nobody else is on the GPU.
+    #[test]
+    fn when_times_are_believed() {
+        assert!(estimate(PARTIAL).is_predicted(true) && !estimate(PARTIAL).is_predicted(false));
+        assert!(!estimate(Meter::PROMPT).is_predicted(true));
+        assert!(estimate(Meter { mean: 0.5, ..Meter::PROMPT }).is_predicted(true));
+        let mut few = estimate(PARTIAL);
+        few.windows.truncate(FEWEST_WINDOWS - 1);
+        let others = Estimate { alone: false, ..estimate(PARTIAL) };
+        let untimed = Estimate { timed: false, ..estimate(PARTIAL) };
+        assert!([few, others, untimed].iter().all(|of| !of.is_predicted(true)));
+    }
+
+    /// Steps from 0.3 to 8 s: the last two of ten seconds were not shown, two parts of 7.7 that were; all that ran is from 0 s, which is
+    /// nearer than the meter's 0.6 s, to one step and 0.6 s behind the last.
+    #[test]
+    fn ends_of_a_run() {
+        let of = estimate(PARTIAL);
+        let shown = [stretch(0.3, 4.0), stretch(4.0, 8.0)];
+        let costs = Costs(vec![(f64::INFINITY, vec![2.0, 3.0])]);
+        let part = 2.0 / 7.7;
+        near(&of.unobserved(&costs, &shown), &[part * part; 4], 1e-9);
+        assert_eq!(of.unobserved(&costs, &[]), [0.0; 4]);
+        let all = of.all_of(&shown);
+        near(&[all[0].from, all[0].until, all[1].from, all[1].until], &[0.0, 4.0, 4.0, 10.0], 1e-12);
+        // Behind the last step is no more than one step and what the meter is late.
+        let short = of.all_of(&[stretch(7.0, 7.5), stretch(7.5, 8.0)]);
+        near(&[short[0].from, short[1].until], &[6.4, 8.0 + 0.6 + 0.5], 1e-12);
+    }
+
+    /// 10 and 20 J with relative variances of 0.01 and covariances of 0.005 have a variance of 7 J²: four standard deviations are 10.6 J, and of 30 J in ten
+    /// seconds a mean over half a second shows 1.5 J too late.
+    #[test]
+    fn what_a_meter_explains() {
+        let mut of = estimate(PARTIAL);
+        of.steps = vec![super::Step { time: stretch(0.0, 10.0), ticks: 1 }];
+        let joules = |joules: f64| MicroJoules::from_uj((joules * 1e6) as i64);
+        let explains = |unobserved: f64| {
+            let split = Split {
+                of_owner: vec![MicroJoules::ZERO, joules(10.0), joules(20.0)],
+                residual: MicroJoules::ZERO,
+                negative: MicroJoules::ZERO,
+                unobserved: joules(unobserved),
+            };
+            of.explains(&[0.01, 0.005, 0.005, 0.01], &split)
+        };
+        let most = 1.5 + 4.0 * 7.0_f64.sqrt();
+        assert!(explains(most - 0.01) && explains(0.01 - most) && !explains(most + 0.01));
+    }
+}

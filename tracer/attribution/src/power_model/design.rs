@@ -133,6 +133,8 @@ pub(crate) struct Look<'a> {
     /// Number of call paths with a column, and whether each has two: alone, and beside busy CPUs.
     pub(crate) paths: usize,
     pub(crate) crowded: bool,
+    /// Whether variances are asked for.
+    pub(crate) doubted: bool,
 }
 
 impl Look<'_> {
@@ -183,7 +185,9 @@ impl Look<'_> {
                     later.add_share(&share, share.seconds * late);
                 }
             }
-            stretch.doubts.extend(Doubt::of(of_part, &share));
+            if self.doubted {
+                stretch.doubts.extend(Doubt::of(of_part, &share));
+            }
         }
         (window..of_windows.end).for_each(|_| stretch.end_window(&mut sums, self.times));
         stretch.doubts.shrink_to_fit();
@@ -249,7 +253,8 @@ impl Design {
         (paths, crowded): (usize, bool),
         column: impl Fn(u32) -> u32 + Sync,
     ) -> Self {
-        Self::of(windows, &Look { parts, thinned: None, times, paths, crowded }, lag_ns, column)
+        let look = Look { parts, thinned: None, times, paths, crowded, doubted: true };
+        Self::of(windows, &look, lag_ns, column)
     }
 
     /// What a look shows as a counter with this lag shows it.
@@ -305,6 +310,11 @@ impl Design {
             watts[path] * (1.0 - part) + watts[path + self.paths] * part
         };
         (0..self.paths).map(of).collect()
+    }
+
+    /// Forgets what variances are made of, of which there is as much as of samples: none is asked for any more.
+    pub(crate) fn forget_doubts(&mut self) {
+        self.doubts = Arc::default();
     }
 
     /// Number of windows.

@@ -136,11 +136,12 @@ impl Model {
             return Err(columns);
         };
         let (steady_likelihood, steady_energies) = (fit.likelihood, design.energies(&fit.watts));
-        let (design, fit) = if evidence.drifting {
+        let (mut design, fit) = if evidence.drifting {
             drift::follow(design, fit, |design| Fit::new(design, &chains, &edges, &prior))
         } else {
             (design, fit)
         };
+        design.forget_doubts();
         let is_drifting = design.drift.iter().any(|drift| *drift != 1.0);
         let edges = edges.variances(&design.windows, &design.on_average(&fit.watts), &chains);
         let validity = lack_of_fit::checks_of(&fit);
@@ -199,7 +200,7 @@ impl Model {
         let column = |owner: u32| self.columns.of_path(evidence.tree.of_owner(owner));
         let times = Times::Chain(&self.chains);
         let Evidence { parts, crowded, .. } = *evidence;
-        let look = Look { parts, thinned: None, times, paths: self.columns.len(), crowded };
+        let look = Look { parts, thinned: None, times, paths: self.columns.len(), crowded, doubted: true };
         let designs = Design::of_lags(&windows, &look, lags, column);
         let edges = Edges::new(evidence, times, column);
         let fit = |design: &Design| Fit::new(design, &self.chains, &edges, &self.prior);
@@ -252,7 +253,7 @@ fn alternatives(
     let column = |owner: u32| columns.of_path(evidence.tree.of_owner(owner));
     let Evidence { parts, crowded, .. } = *evidence;
     let energies = |times: Times<'_>, thinned: Option<(&[Mark], bool)>| {
-        let look = Look { parts, thinned, times, paths: columns.len(), crowded };
+        let look = Look { parts, thinned, times, paths: columns.len(), crowded, doubted: false };
         let mut other = Design::of(design.windows.clone(), &look, evidence.lag_ns, column);
         other.rescale(&design.drift);
         let watts = fit.solve(&other, prior);
