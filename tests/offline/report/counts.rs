@@ -25,6 +25,9 @@ fn counted() -> Profile {
     let cat =
         b.frame(FrameKind::Native, python, "torch::autograd::THPVariable_cat(_object*, _object*, _object*)");
     let op = b.frame(FrameKind::Native, cpu, "at::_ops::cat::call(c10::IListRef<at::Tensor> const&, long)");
+    let site = "/v/lib/python3.12/site-packages";
+    let method = b.python("torch._tensor", "Tensor.backward", &format!("{site}/torch/_tensor.py"), 5);
+    let backward = b.python("torch.autograd", "backward", &format!("{site}/torch/autograd/__init__.py"), 6);
     let unseen = b.frame(FrameKind::Native, python, "torch::autograd::THPVariable_dot(_object*)");
     let mut spent = |frames: &[FrameId], uj| {
         let stack = b.stack(frames);
@@ -34,6 +37,7 @@ fn counted() -> Profile {
     spent(&[script, nn, cat, op], 5_000_000);
     spent(&[script, nn], 1_000_000);
     spent(&[script, fib, fib], 2_000_000);
+    spent(&[script, method, backward], 4_000_000);
     let count = |frame, calls, nested, times| CallCount { frame, calls, nested, times };
     let times = CallTimes { p50_ns: 2_000_000, p95_ns: 3_000_000, p99_ns: 9_000_000 };
     b.calls(vec![
@@ -41,6 +45,8 @@ fn counted() -> Profile {
         count(op, 1000, 0, None),
         count(fib, 177, 175, Some(times)),
         count(unseen, 7, 0, None),
+        count(method, 30, 0, None),
+        count(backward, 40, 0, None),
     ]);
     b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
     b.build()
@@ -70,6 +76,9 @@ fn joules_per_call() {
     assert_eq!(cat["total_uj"]["package"], 3_000_000);
     assert_eq!((&cat["calls"], &cat["uj_per_call"]), (&400.into(), &20_000.0.into()));
     assert!(cat["call_ns"].is_null());
+    // The method calls the function, which all calls go through.
+    let backward = row(&report, "rows", "name", "torch.autograd.backward");
+    assert_eq!((&backward["calls"], &backward["uj_per_call"]), (&40.into(), &100_000.0.into()));
     let op = row(&report, "functions", "symbol", "at::_ops::cat::call");
     assert_eq!((&op["calls"], &op["uj_per_call"]), (&1000.into(), &8_000.0.into()));
     let fib = row(&report, "functions", "symbol", "train.fib");
@@ -85,9 +94,10 @@ fn functions_without_samples() {
     let report = json_of(By::Line);
     let dot = row(&report, "counted", "symbol", "torch::autograd::THPVariable_dot");
     assert_eq!((&dot["calls"], &dot["total_uj"], &dot["api"]), (&7.into(), &0.into(), &"torch.dot".into()));
+    assert!(dot["uj_per_call"].is_null());
     let calls: Vec<u64> =
         report["counted"].as_array().unwrap().iter().map(|c| c["calls"].as_u64().unwrap()).collect();
-    assert_eq!(calls, [1000, 400, 177, 7]);
+    assert_eq!(calls, [1000, 400, 177, 40, 30, 7]);
 }
 
 /// The table has columns for calls where some were counted, and keeps to the width; so has the CSV.

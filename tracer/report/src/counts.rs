@@ -3,6 +3,7 @@
 //! A mean alone: a counter is read every twenty milliseconds, so that the joules of a single call are not to be had. What is divided is the
 //! total energy of all stacks that the function is in, whoever called it, as all its calls are counted. Leaves out counting.
 
+use super::api_names::ApiNames;
 use super::calls::CallTable;
 use super::fold::{Cost, fold};
 use super::functions::FunctionTable;
@@ -10,6 +11,9 @@ use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{CallTimes, FrameKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Names all calls of which go through the function that the name means, by its rule in the table of names.
+const THROUGH_ONE: [&str; 2] = ["torch.autograd.backward", "torch.nn.Module.__call__"];
 
 /// Calls of one function, or of several of one public name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,6 +109,7 @@ pub(crate) fn by_api(profile: &Profile) -> HashMap<String, CallsMade> {
     let chosen: Vec<(&str, Vec<usize>)> = of_name
         .into_iter()
         .filter_map(|(name, ranks)| ranks.into_iter().next().map(|(rank, functions)| (name, rank, functions)))
+        .map(|(name, rank, functions)| (name, rank, through_one(name, functions, &counted)))
         .filter(|(_, rank, functions)| is_sure(*rank, functions))
         .map(|(name, _, functions)| (name, functions))
         .collect();
@@ -126,6 +131,24 @@ pub(crate) fn by_api(profile: &Profile) -> HashMap<String, CallsMade> {
         ((*name).to_owned(), sum)
     };
     chosen.iter().enumerate().map(made).collect()
+}
+
+/// Of functions of one name that all call the same one, that one.
+fn through_one(name: &str, functions: Vec<usize>, counted: &Counted<'_>) -> Vec<usize> {
+    if !THROUGH_ONE.contains(&name) {
+        return functions;
+    }
+    let rule = |number: &usize| {
+        let frame = counted.profile.frames.get(counted.of.get(number)?.0.index())?;
+        ApiNames::built_in().name_of(frame).map(|api| api.rule)
+    };
+    functions
+        .into_iter()
+        .filter_map(|number| Some((rule(&number)?, number)))
+        .min()
+        .map(|(_, number)| number)
+        .into_iter()
+        .collect()
 }
 
 /// Which functions of one public name are meant: the lowest.

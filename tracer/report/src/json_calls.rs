@@ -53,11 +53,11 @@ impl From<CallTimes> for TimesLine {
     }
 }
 
-/// Microjoules of one call on average; `None` where there was none.
+/// Microjoules of one call on average; `None` where there was none, or no sample shows it: that is not nothing.
 #[expect(clippy::cast_precision_loss, reason = "a mean")]
 pub(super) fn uj_per_call(profile: &Profile, made: &CallsMade) -> Option<f64> {
     let energy = run::chosen(&made.cost.energy, run::headline(profile)).as_uj();
-    (made.outermost() > 0).then(|| energy as f64 / made.outermost() as f64)
+    (made.outermost() > 0 && made.cost.samples > 0).then(|| energy as f64 / made.outermost() as f64)
 }
 
 /// All functions that were counted; `None` where nothing was.

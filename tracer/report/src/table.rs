@@ -7,8 +7,7 @@ use super::rows::{self, Row, rows_at};
 use super::shown::shown;
 use super::summary_rows::plus_minus;
 use super::table_cells::{
-    DIM, EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, call_energy, call_unit, percent,
-    seconds, watts,
+    DIM, EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, call_energy, percent, seconds, watts,
 };
 use super::{By, CallsMade, DomainChoice, Kind, Level, diagnostics, run, sentences, short_names};
 use anstyle::Style;
@@ -372,9 +371,11 @@ impl Sections<'_> {
             return Vec::new();
         }
         let choice = run::headline(self.profile);
-        let each = |made: &CallsMade| call_energy(run::chosen(&made.cost.energy, choice), made.outermost());
-        let largest = made.iter().flatten().filter_map(each).fold(0.0, f64::max);
-        let (unit, joules) = call_unit(largest);
+        let each = |made: &CallsMade| {
+            let energy = run::chosen(&made.cost.energy, choice);
+            let shown = made.cost.samples > 0;
+            if shown { call_energy(energy, made.outermost()) } else { String::new() }
+        };
         let column = |head: String, cell: &dyn Fn(&CallsMade) -> String| Column {
             head,
             cells: made.iter().map(|made| made.as_ref().map_or_else(String::new, cell)).collect(),
@@ -384,9 +385,7 @@ impl Sections<'_> {
                 0 => made.calls.to_string(),
                 _ => format!("{}/{}", made.calls, made.outermost()),
             }),
-            column(format!("{unit}\nper call"), &|made| {
-                each(made).map_or_else(String::new, |energy| format!("{:.2}", energy / joules))
-            }),
+            column("energy\nper call".to_owned(), &each),
         ];
         if self.wide() && made.iter().flatten().any(|made| made.times.is_some()) {
             columns.push(column("p50 / p95 / p99 ms\nof a call".to_owned(), &|made| {

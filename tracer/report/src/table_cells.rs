@@ -51,18 +51,15 @@ pub(crate) fn watts(energy: MicroJoules, ns: u64) -> String {
     if ns == 0 { "-".to_owned() } else { format!("{:.1}", energy.as_joules() / (ns as f64 / 1e9)) }
 }
 
-/// Joules of one of so many calls on average; `None` where there was none.
+/// Energy of one of so many calls on average, in a unit of its own: calls differ by more than a column can show in one.
 #[expect(clippy::cast_precision_loss, reason = "for showing")]
-pub(crate) fn call_energy(energy: MicroJoules, calls: u64) -> Option<f64> {
-    (calls > 0).then(|| energy.as_joules() / calls as f64)
-}
-
-/// The unit in which calls of at most so many joules are shown, and its joules.
-pub(crate) const fn call_unit(largest: f64) -> (&'static str, f64) {
+pub(crate) fn call_energy(energy: MicroJoules, calls: u64) -> String {
+    let joules = energy.as_joules() / calls.max(1) as f64;
     match () {
-        () if largest >= 1.0 => ("J", 1.0),
-        () if largest >= 1e-3 => ("mJ", 1e-3),
-        () => ("µJ", 1e-6),
+        () if calls == 0 => String::new(),
+        () if joules.abs() >= 1.0 => format!("{joules:.2} J"),
+        () if joules.abs() >= 1e-3 => format!("{:.2} mJ", joules * 1e3),
+        () => format!("{:.2} µJ", joules * 1e6),
     }
 }
 

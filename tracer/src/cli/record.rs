@@ -124,9 +124,9 @@ pub(super) struct RecordArgs {
     #[arg(help_heading = "Sampling", long)]
     pub inlines: bool,
 
-    /// Count calls, exactly: of the entry functions of PyTorch and TensorFlow, or of the functions NAME. NAME is SYMBOL@LIBRARY
-    /// (at::_ops::*::call@libtorch_cpu), or SYMBOL of the program. Each call costs the program 1 to 2 µs, in some functions 20 to 30; what
-    /// it cost is said at the end
+    /// Count calls, exactly: of the entry functions of PyTorch, TensorFlow and Python packages, or of the functions NAME. NAME is
+    /// SYMBOL@LIBRARY (at::_ops::*::call@libtorch_cpu), or a function of the program, of Python too (3.12 and later). Each call costs the
+    /// program about 1 µs, 2 in Python, in some functions of machine code 10 to 30; what it cost is said at the end
     #[arg(help_heading = "Sampling", long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", value_delimiter = ',')]
     pub count: Vec<String>,
 

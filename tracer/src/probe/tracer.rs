@@ -9,7 +9,7 @@ use super::collect::collector::Collector;
 use super::collect::losses::{closed_files, count_into, files_not_read, losses_of, push_times, shortages};
 use super::collect::reader::Reader;
 use super::config::{LiveCounts, TraceConfig, TraceEnd};
-use super::count::{CountName, Counting};
+use super::count::{CountName, Counting, send_python_counts};
 use super::gpu::{GpuDevice, Listener};
 use super::processes::registry::Processes;
 use super::records::RecordSender;
@@ -255,7 +255,9 @@ impl Tracer {
     }
 
     /// Ends tracing: takes in what is left, finds the names of native frames, and sends them.
-    pub fn stop(mut self) -> TraceEnd {
+    ///
+    /// `python`: what was told of calls of Python functions, where they were counted.
+    pub fn stop(mut self, python: Option<&[u8]>) -> TraceEnd {
         let end = crate::clock::now();
         // A switch on each CPU ends the slices that are open.
         visit(&read_online_cpus().unwrap_or_default());
@@ -280,10 +282,8 @@ impl Tracer {
                 self.diagnostics.extend(shortages(&collector.stacks.processes, self.config.unwind_mib));
                 self.diagnostics.extend(collector.stacks.out.diagnostics());
                 self.diagnostics.extend(closed_files(collector.stacks.libraries.closed));
-                if let Some(counting) = collector.counting.take() {
-                    let found = counting.finish(&mut collector.stacks);
-                    self.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
-                }
+                let found = send_counts(&mut collector, python);
+                self.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
                 send_names(&collector.stacks, self.config.names);
                 send_public_names(&collector.stacks, self.config.reader);
                 let failures = self.resolver.as_ref().map(Resolver::failures).unwrap_or_default();
@@ -308,4 +308,14 @@ impl Tracer {
             diagnostics: self.diagnostics,
         }
     }
+}
+
+/// Sends how often functions were called, where that was counted.
+fn send_counts(collector: &mut Collector, python: Option<&[u8]>) -> Vec<CallDiagnostic> {
+    let told = python.map(|told| send_python_counts(told, &mut collector.stacks));
+    let (mut found, any_python) = told.unwrap_or_default();
+    if let Some(counting) = collector.counting.take() {
+        found.extend(counting.finish(&mut collector.stacks, any_python));
+    }
+    found
 }

@@ -4,6 +4,7 @@
 
 use super::client::{ResolveError, Worker};
 use super::question::{Histories, NameFacts, PlainRule, Question, RowsHead, full_rule};
+use crate::symbolize::python_calls::PythonCalls;
 use crate::symbolize::python_module::ModuleFacts;
 use crate::symbolize::{Detail, Place, Proof};
 use crate::unwind::cfi::Rows;
@@ -126,6 +127,14 @@ impl Worker {
     /// When there is no answer.
     pub fn python_modules(&self, label: &str, files: &[&File]) -> Result<Vec<ModuleFacts>, ResolveError> {
         self.ask(label, &Question::PythonModules, files, RULE)
+    }
+
+    /// What a file says that was counted of functions of Python.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub fn python_calls(&self, label: &str, file: &File) -> Result<PythonCalls, ResolveError> {
+        self.ask(label, &Question::PythonCalls, &[file], NAMES)
     }
 
     /// The histories that a jitdump has for these addresses, which are sorted.

@@ -61,6 +61,8 @@ pub enum Question {
     },
     /// What do these modules of Python say of names? `Vec<ModuleFacts>`, in the files' order.
     PythonModules,
+    /// What does this file say that was counted of functions of Python? `PythonCalls`.
+    PythonCalls,
     /// The histories that this jitdump has for these addresses, which are sorted. `Histories`.
     JitDump {
         /// Addresses (AVMA).

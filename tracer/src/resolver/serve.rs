@@ -5,6 +5,7 @@
 use super::question::{Fault, Histories, NameFacts, PlainRule, Question, RowsHead, plain};
 use crate::allocator::trim;
 use crate::roles::channel::{Channel, ChannelError};
+use crate::symbolize::python_calls::{PythonCalls, read_calls};
 use crate::symbolize::python_module::{self, ModuleFacts};
 use crate::symbolize::{self, jitdump, perf_map};
 use crate::unwind::cfi::{Rows, add_entry, read_rows};
@@ -75,6 +76,7 @@ fn answer(
             send_answer(channel, Ok::<_, Fault>(names))
         }
         Question::PythonModules => send_answer(channel, python_modules(&files)),
+        Question::PythonCalls => send_answer(channel, python_calls(file)),
         Question::JitDump { wanted } => send_answer(channel, histories(file, &wanted)),
         Question::Rule { .. } => Ok(()),
     }
@@ -142,6 +144,11 @@ fn rows(file: &File, base: u64, entry: u64) -> Result<(RowsHead, File), ElfError
 fn python_modules(files: &[File]) -> Result<Vec<ModuleFacts>, Fault> {
     let read = files.iter().map(|file| python_module::read_module(Positioned::new(file)));
     read.collect::<io::Result<_>>().map_err(|error| Fault { too_large: false, text: error.to_string() })
+}
+
+fn python_calls(file: &File) -> Result<PythonCalls, Fault> {
+    let read = read_calls(Positioned::new(file));
+    read.map_err(|error| Fault { too_large: false, text: error.to_string() })
 }
 
 fn histories(file: &File, wanted: &[u64]) -> Result<Histories, jitdump::JitDumpError> {

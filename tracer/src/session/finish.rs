@@ -68,14 +68,18 @@ async fn stop_stages(
     status: Option<ExitStatus>,
     launches: &[LaunchDiagnostic],
 ) -> Result<(), SessionError> {
-    let Stage { tracer, power, records, writer, start, exit_condition: _, kernels: _ } = stage;
+    let Stage { tracer, power, records, writer, start, exit_condition: _, kernels: _, python } = stage;
     // The last readings are taken after this moment, and the tracer stops after it: both cover the recording's time.
     let end = crate::clock::now();
     let power = power.stop().await;
     // Names are looked up here, which takes seconds for large programs.
-    let stopping = on_thread("energy-stop", move || tracer.stop());
+    let stopping = on_thread("energy-stop", move || {
+        let (told, found) = python.finish();
+        (tracer.stop(told.as_deref()), found)
+    });
     let stopping = stopping.map_err(|source| SessionError::System { doing: "stop the tracer", source })?;
-    let mut trace = stopping.await.map_err(|error| panicked("stop the tracer", error))?;
+    let (mut trace, found) = stopping.await.map_err(|error| panicked("stop the tracer", error))?;
+    trace.diagnostics.extend(found.into_iter().map(RecordingDiagnostic::from));
     trace.diagnostics.extend(launches.iter().cloned().map(RecordingDiagnostic::from));
     let summary = summary(start, end, status, power, trace);
     // The writer may be gone already: then `stop` knows why.

@@ -17,6 +17,7 @@ mod finish;
 mod gpu_kernel_tier;
 mod header;
 mod progress;
+mod python_counts;
 mod run;
 mod stage;
 mod target_spec;

@@ -5,6 +5,7 @@
 use super::control::Control;
 use super::error::SessionError;
 use super::gpu_kernel_tier::KernelTier;
+use super::python_counts::PythonCounts;
 use super::target_spec::{ExitCondition, TargetSpec};
 use super::{header, writer};
 use crate::finisher::Finisher;
@@ -36,6 +37,7 @@ pub(super) struct Stage {
     pub(super) power: PowerTask,
     pub(super) exit_condition: ExitCondition,
     pub(super) kernels: KernelTier,
+    pub(super) python: PythonCounts,
     pub(super) records: Sender<Record>,
     pub(super) writer: oneshot::Receiver<Result<(), FileError>>,
     pub(super) start: KtimeNs,
@@ -77,7 +79,10 @@ async fn start_stages(
     let mut tracer = load(plan, &power)?;
     control.check()?;
     let kernels = KernelTier::prepare(plan, &power, &mut tracer);
-    let mut target = TargetSpec::find(plan, control, kernels.environment())?;
+    let mut python = PythonCounts::prepare(plan);
+    let environment = kernels.environment().into_iter().chain(python.environment()).collect();
+    let mut target = TargetSpec::find(plan, control, environment)?;
+    python.start();
     target.follow(&mut tracer)?;
     let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     tracer.prefetch_libraries(std::env::split_paths(&search).filter(|path| path.is_absolute()).collect());
@@ -100,7 +105,7 @@ async fn start_stages(
     let exit_condition = target.release(control).await?;
     // Records wait in the channel until the file's thread is started: a command that cannot be executed leaves no file behind.
     let writer = oneshot::channel().1;
-    Ok((Stage { tracer, power, exit_condition, kernels, records, writer, start }, opening, receiver))
+    Ok((Stage { tracer, power, exit_condition, kernels, python, records, writer, start }, opening, receiver))
 }
 
 /// Of the files that the command will map: those whose calls may be counted, and those that it maps at its start.

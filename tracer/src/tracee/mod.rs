@@ -12,6 +12,7 @@ pub mod injection;
 pub mod launch;
 pub mod lookup;
 pub mod prefetch;
+pub mod python_counting;
 pub mod signals;
 pub mod user;
 

@@ -121,4 +121,6 @@ pub enum PythonNotCounted {
         /// The system's reason.
         error: String,
     },
+    /// No interpreter loaded the module.
+    NotLoaded,
 }

@@ -372,7 +372,7 @@ mod tests {
                 functions: 0,
             })),
             number(&CallDiagnostic::Late { library: text(), pid: 0, late_ns: 0 }),
-            number(&PythonNotCounted::NoModule { error: text() }),
+            number(&PythonNotCounted::NotLoaded),
             number(&LaunchDiagnostic::InjectionChained { library: text() }),
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
             number(&LossReason::Other(text())),
@@ -383,6 +383,6 @@ mod tests {
             number(&IdleOrigin::Other(text())),
             number(&Runtime::Other(text())),
         ];
-        assert_eq!((FORMAT, last), (10, [30, 17, 6, 4, 7, 13, 16, 7, 7, 28, 15, 3, 2]));
+        assert_eq!((FORMAT, last), (10, [30, 17, 6, 5, 7, 13, 16, 7, 7, 28, 15, 3, 2]));
     }
 }

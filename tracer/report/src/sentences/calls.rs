@@ -67,6 +67,9 @@ fn python_fact(why: &PythonNotCounted) -> String {
         PythonNotCounted::Untold { processes } => format!(
             "{processes} Python processes ended without telling their counts (killed, or by os._exit): their calls are missing"
         ),
+        PythonNotCounted::NotLoaded => {
+            "calls of Python functions were not counted: the interpreter did not load the module that counts (python -I, -E, -S)".to_owned()
+        }
         PythonNotCounted::Taken => {
             "calls of Python functions were not counted: another profiler has the interpreter's place for one"
                 .to_owned()

@@ -185,8 +185,8 @@ impl Counting {
         true
     }
 
-    /// Takes the probes away and sends what they counted.
-    pub(crate) fn finish(mut self, stacks: &mut StackBuilder) -> Vec<CallDiagnostic> {
+    /// Takes the probes away and sends what they counted. `any_python`: functions of Python were counted too.
+    pub(crate) fn finish(mut self, stacks: &mut StackBuilder, any_python: bool) -> Vec<CallDiagnostic> {
         self.look(stacks);
         drop_together(std::mem::take(&mut self.links));
         let mut sums = Sums::default();
@@ -206,14 +206,17 @@ impl Counting {
         if !counted.is_empty() {
             stacks.out.send(Record::Calls(counted));
         }
-        self.diagnose(&sums)
+        self.diagnose(&sums, any_python)
     }
 
-    fn diagnose(mut self, sums: &Sums) -> Vec<CallDiagnostic> {
+    fn diagnose(mut self, sums: &Sums, any_python: bool) -> Vec<CallDiagnostic> {
         let missing = self.wanted.iter().enumerate().filter(|(position, _)| !self.found.contains(position));
+        // A name without a library may be one of Python.
+        let missing = missing.filter(|(_, name)| !any_python || name.library.is_some());
         let names: Vec<String> = missing.map(|(_, name)| name.word()).collect();
         // The entry functions of a framework that the program does not have are not missing.
-        if !names.is_empty() && (self.found.is_empty() || !self.is_default()) {
+        let is_silent = self.is_default() && (any_python || !self.found.is_empty());
+        if !names.is_empty() && !is_silent {
             self.diagnostics.push(CallDiagnostic::NotFound { names });
         }
         if let Ok(cost) = self.counts.measure() {

@@ -36,6 +36,16 @@ pub fn count_names_of(words: &[String]) -> Vec<CountName> {
     words.iter().map(name).collect()
 }
 
+/// The functions of Python to count: `None` where none are, an empty list for public ones of packages.
+pub fn python_names(names: &[CountName]) -> Option<Vec<String>> {
+    if names == count_names_of(&[]) {
+        return Some(Vec::new());
+    }
+    let may_be = |name: &&CountName| name.library.is_none() && !name.name.contains("::");
+    let names: Vec<String> = names.iter().filter(may_be).map(|name| name.name.clone()).collect();
+    (!names.is_empty()).then_some(names)
+}
+
 /// Whether a file of this name has entry functions.
 pub fn is_counted_by_default(file: &str) -> bool {
     ENTRIES.iter().any(|(library, _)| file.starts_with(library))
@@ -60,7 +70,7 @@ impl CountName {
 
 #[cfg(test)]
 mod tests {
-    use super::{count_names_of, is_counted_by_default};
+    use super::{count_names_of, is_counted_by_default, python_names};
 
     /// A name without a library is the program's; a library is a path, or the begin of a file's name.
     #[test]
@@ -79,6 +89,10 @@ mod tests {
     #[test]
     fn entries() {
         assert!(count_names_of(&[String::new()]).iter().any(|name| name.name == "at::_ops::*::call"));
+        assert_eq!(python_names(&count_names_of(&[])), Some(Vec::new()));
+        let names = count_names_of(&["f".into(), "a::b".into(), "g@libx.so".into()]);
+        assert_eq!(python_names(&names), Some(vec!["f".to_owned()]));
+        assert_eq!(python_names(&names[2..]), None);
         assert!(is_counted_by_default("libtorch_cpu.so") && !is_counted_by_default("libc.so.6"));
     }
 }

@@ -1,0 +1,162 @@
+"""Counts calls of Python functions for energy-trace: loaded as `sitecustomize` where `record --count` put it.
+
+The program's own `sitecustomize` is loaded in its place, and the folder leaves `sys.path`. What was counted is told when the process ends,
+over a socket that is open only while it is told.
+"""
+
+import sys
+
+
+def _next_one():
+    """Loads the `sitecustomize` that would have been loaded without this one."""
+    folder = __file__.rpartition("/")[0]
+    sys.path[:] = [entry for entry in sys.path if entry != folder]
+    sys.path_importer_cache.pop(folder, None)
+    this = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+        sys.modules["sitecustomize"] = this
+
+
+def _count(place):
+    import atexit
+    import os
+    import socket
+    import time
+    from _thread import get_ident
+
+    names = [name for name in os.environ.get("ENERGY_TRACE_COUNT_NAMES", "").split(",") if name]
+    threads = {}
+    now = time.perf_counter_ns
+
+    def tell(text):
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as to:
+                to.settimeout(2)
+                to.connect(place)
+                to.sendall(text.encode("utf-8", "replace"))
+        except OSError:
+            pass
+
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        tell("O\t" + ".".join(map(str, sys.version_info[:3])) + "\n")
+        return
+    tool = next((tool for tool in (4, 3) if monitoring.get_tool(tool) is None), None)
+    if tool is None:
+        tell("T\n")
+        return
+    monitoring.use_tool_id(tool, "energy-trace")
+    events, disable = monitoring.events, monitoring.DISABLE
+
+    def is_wanted(code):
+        """Public functions of packages, or those that were asked for."""
+        name, file = code.co_qualname, code.co_filename
+        if names:
+            import fnmatch
+
+            dotted = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".") + "." + name
+            return any(fnmatch.fnmatchcase(dotted, "*." + wanted) for wanted in names)
+        if "-packages/" not in file or "<" in name:
+            return False
+        # Every call of a module of PyTorch goes through this.
+        if name == "Module._wrapped_call_impl":
+            return True
+        return all(not part.startswith("_") or part.endswith("__") for part in name.split("."))
+
+    def start(code, offset):
+        mine = threads.get(get_ident())
+        if mine is None:
+            mine = threads[get_ident()] = {}
+        entry = mine.get(code)
+        if entry is None:
+            if not is_wanted(code):
+                return disable
+            # Calls, those within another, how deep it is now, since when, times by length; generators come and go: no times.
+            entry = mine[code] = [0, 0, 0, 0, {}]
+            if not code.co_flags & 0x2A0:
+                monitoring.set_local_events(tool, code, events.PY_RETURN)
+        entry[0] += 1
+        if code.co_flags & 0x2A0:
+            return None
+        entry[2] += 1
+        if entry[2] > 1:
+            entry[1] += 1
+        else:
+            entry[3] = now()
+
+    def end(code, offset, result):
+        mine = threads.get(get_ident())
+        entry = mine and mine.get(code)
+        if not entry or not entry[2]:
+            return
+        entry[2] -= 1
+        if not entry[2]:
+            took = now() - entry[3]
+            shift = max(took.bit_length() - 5, 0)
+            took = (took >> shift) << shift
+            entry[4][took] = entry[4].get(took, 0) + 1
+
+    def report():
+        monitoring.set_events(tool, 0)
+        lines = ["C\t%d\n" % cost()]
+        for mine in list(threads.values()):
+            for code, (calls, nested, _, _, times) in list(mine.items()):
+                if code is cost.__code__:
+                    continue
+                times = " ".join("%d:%d" % pair for pair in times.items())
+                text = "\t".join((code.co_qualname, code.co_filename, str(code.co_firstlineno)))
+                if text.count("\t") == 2 and "\n" not in text:
+                    lines.append("F\t%s\t%d\t%d\t%s\n" % (text, calls, nested, times))
+        lines.append("E\n")
+        tell("".join(lines))
+
+    def cost():
+        """Nanoseconds of counting a call: of the fastest of some batches, as others only waited for a CPU."""
+        mine, code = threads.setdefault(get_ident(), {}), cost.__code__
+        mine[code] = [0, 0, 0, 0, {}]
+        turns, fastest = range(100), []
+        for _ in range(20):
+            begin = now()
+            for _ in turns:
+                start(code, 0)
+                end(code, 0, None)
+            fastest.append(now() - begin)
+        return min(fastest) // len(turns)
+
+    def child():
+        threads.clear()
+        tell("S\n")
+
+    def before_fork():
+        """Children of multiprocessing leave without atexit; its own finalizers run."""
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None and not marks:
+            marks.append(util)
+            util.register_after_fork(before_fork, lambda _: util.Finalize(None, report, exitpriority=-1000))
+
+    marks = []
+    tell("S\n")
+    atexit.register(report)
+    os.register_at_fork(before=before_fork, after_in_child=child)
+    monitoring.register_callback(tool, events.PY_START, start)
+    monitoring.register_callback(tool, events.PY_RETURN, end)
+    monitoring.register_callback(tool, events.PY_UNWIND, end)
+    monitoring.set_events(tool, events.PY_START | events.PY_UNWIND)
+
+
+def _begin():
+    import os
+
+    place = os.environ.get("ENERGY_TRACE_COUNT")
+    if place:
+        _count(place)
+
+
+try:
+    _begin()
+finally:
+    _next_one()

@@ -1,0 +1,57 @@
+//! Calls of Python functions of a recording: whether they can be counted in this target, and why not.
+//!
+//! Where they cannot, everything else goes on. Leaves out the module that counts (`tracee/python_counting.rs`).
+
+use crate::plan::RecordPlan;
+use crate::probe::python_names;
+use crate::tracee::Target;
+use crate::tracee::python_counting::PythonCounting;
+use energy_trace_model::recording::record::{CallDiagnostic, PythonNotCounted};
+use std::ffi::OsString;
+use std::io;
+
+/// What counts, and what the reader must know about it.
+#[derive(Debug, Default)]
+pub(super) struct PythonCounts {
+    counting: Option<PythonCounting>,
+    found: Vec<CallDiagnostic>,
+}
+
+impl PythonCounts {
+    /// Puts the module in place, if calls are to be counted and the command is started here.
+    pub(super) fn prepare(plan: &RecordPlan) -> Self {
+        let mut counts = Self::default();
+        let Some(names) = plan.count.as_ref().and_then(|names| python_names(names)) else { return counts };
+        if !matches!(plan.target, Target::Command(_)) {
+            counts.found.push(CallDiagnostic::PythonNotCounted(PythonNotCounted::Attached));
+            return counts;
+        }
+        match PythonCounting::prepare(names, plan.run_as.as_ref().map(|user| user.uid)) {
+            Ok(counting) => counts.counting = Some(counting),
+            Err(error) => counts.fail(&error),
+        }
+        counts
+    }
+
+    /// What is set in the command's environment.
+    pub(super) fn environment(&self) -> Vec<(&'static str, OsString)> {
+        self.counting.as_ref().map(PythonCounting::environment).unwrap_or_default()
+    }
+
+    /// Begins to listen.
+    pub(super) fn start(&mut self) {
+        if let Some(Err(error)) = self.counting.as_mut().map(PythonCounting::start) {
+            self.fail(&error);
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        let why = PythonNotCounted::NoModule { error: error.to_string() };
+        self.found.push(CallDiagnostic::PythonNotCounted(why));
+    }
+
+    /// What was told, where anything was listened to, and what was found.
+    pub(super) fn finish(self) -> (Option<Vec<u8>>, Vec<CallDiagnostic>) {
+        (self.counting.map(PythonCounting::finish), self.found)
+    }
+}

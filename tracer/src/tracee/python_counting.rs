@@ -1,0 +1,164 @@
+//! The module that counts calls of Python functions in a command: its folder, the socket that it tells its counts to, the variables that name both.
+//!
+//! Python loads it as `sitecustomize`, by `PYTHONPATH`; it runs with the command's own rights. What it tells is kept as bytes, which a
+//! resolver's worker reads. Leaves out the module itself (`data/count_python_calls.py`) and what it tells (`symbolize/python_calls.rs`).
+
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::unistd::{Uid, geteuid};
+use std::ffi::OsString;
+use std::fs::Permissions;
+use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const MODULE: &str = include_str!("../../data/count_python_calls.py");
+/// Milliseconds after which it is looked whether the recording has ended.
+const LOOK_MS: u16 = 200;
+/// How long a process may take to tell, and all that have not been heard at the end.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes that a process may tell, and all together.
+const MOST: u64 = 8 << 20;
+const MOST_IN_ALL: usize = 64 << 20;
+
+/// The module where the command finds it, and who listens to it.
+#[derive(Debug)]
+pub struct PythonCounting {
+    folder: TempDir,
+    names: Vec<String>,
+    listener: UnixListener,
+    user: Uid,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Vec<u8>>>,
+}
+
+impl PythonCounting {
+    /// Puts the module in place, for processes of this user; `None`: of the one who runs this.
+    ///
+    /// # Errors
+    /// When there is no folder or socket to be had.
+    pub fn prepare(names: Vec<String>, user: Option<Uid>) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("energy-trace-").tempdir()?;
+        std::fs::write(folder.path().join("sitecustomize.py"), MODULE)?;
+        let socket = folder.path().join("socket");
+        let listener = UnixListener::bind(&socket)?;
+        listener.set_nonblocking(true)?;
+        for (path, mode) in
+            [(folder.path(), 0o755), (&*folder.path().join("sitecustomize.py"), 0o644), (&*socket, 0o666)]
+        {
+            std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+        }
+        let (stop, user) = (Arc::new(AtomicBool::new(false)), user.unwrap_or_else(geteuid));
+        Ok(Self { folder, names, listener, user, stop, thread: None })
+    }
+
+    /// Begins to listen, on a thread of its own; what is told before waits.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub fn start(&mut self) -> io::Result<()> {
+        let (listener, user, stop) = (self.listener.try_clone()?, self.user, Arc::clone(&self.stop));
+        let listen = move || listen(&listener, user, &stop);
+        self.thread = Some(std::thread::Builder::new().name("energy-counts".into()).spawn(listen)?);
+        Ok(())
+    }
+
+    /// What is set in the command's environment.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let mut path = self.folder.path().as_os_str().to_owned();
+        if let Some(own) = std::env::var_os("PYTHONPATH").filter(|own| !own.is_empty()) {
+            path.push(":");
+            path.push(own);
+        }
+        let socket = self.folder.path().join("socket").into_os_string();
+        vec![
+            ("PYTHONPATH", path),
+            ("ENERGY_TRACE_COUNT", socket),
+            ("ENERGY_TRACE_COUNT_NAMES", self.names.join(",").into()),
+        ]
+    }
+
+    /// What was told, with what has not been heard yet.
+    pub fn finish(self) -> Vec<u8> {
+        self.stop.store(true, Ordering::Release);
+        self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+fn listen(listener: &UnixListener, user: Uid, stop: &AtomicBool) -> Vec<u8> {
+    let mut told = Vec::new();
+    let mut since: Option<Instant> = None;
+    loop {
+        if stop.load(Ordering::Acquire) && since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+            return told;
+        }
+        match listener.accept() {
+            Ok((from, _)) => {
+                let _unheard = hear(&from, user, &mut told);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if since.is_some() {
+                    return told;
+                }
+                let mut ready = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+                let _woken = poll(&mut ready, LOOK_MS);
+            }
+            // Nobody is waited for where no descriptor is left.
+            Err(_) => std::thread::sleep(Duration::from_millis(LOOK_MS.into())),
+        }
+    }
+}
+
+/// Takes in what a process tells.
+fn hear(from: &UnixStream, user: Uid, told: &mut Vec<u8>) -> io::Result<()> {
+    let peer = getsockopt(from, PeerCredentials)?;
+    if peer.uid() != user.as_raw() || told.len() >= MOST_IN_ALL {
+        return Ok(());
+    }
+    let (until, mut block, mut left) = (Instant::now() + PATIENCE, vec![0; 64 << 10], MOST);
+    from.set_nonblocking(false)?;
+    while left > 0 {
+        let patience = until.saturating_duration_since(Instant::now());
+        if patience.is_zero() {
+            break;
+        }
+        from.set_read_timeout(Some(patience))?;
+        let mut from = from;
+        let read = from.read(&mut block)?;
+        if read == 0 {
+            break;
+        }
+        told.extend(block.get(..read).unwrap_or_default());
+        left = left.saturating_sub(read as u64);
+    }
+    // What another process tells begins a line.
+    told.push(b'\n');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PythonCounting;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
+    /// What processes tell is kept, each on lines of its own, also what comes as the recording ends; the folder goes.
+    #[test]
+    fn what_is_told_is_kept() {
+        let mut counting = PythonCounting::prepare(vec!["f".into()], None).unwrap();
+        counting.start().unwrap();
+        let environment = counting.environment();
+        let socket = environment.iter().find(|(name, _)| *name == "ENERGY_TRACE_COUNT").unwrap().1.clone();
+        for text in ["S\n", "F\tcut"] {
+            UnixStream::connect(&socket).unwrap().write_all(text.as_bytes()).unwrap();
+        }
+        assert_eq!(counting.finish(), b"S\n\nF\tcut\n");
+        assert!(!std::path::Path::new(&socket).exists());
+    }
+}
