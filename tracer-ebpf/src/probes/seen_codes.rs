@@ -4,7 +4,8 @@
 //! sixteen bytes of it along, and what is read later counts for that sample only where they are the same. For a while after, as in an
 //! import, every sample brings those of all its code objects: one that is remembered may be another by now. User space is woken, soon, for
 //! new ones only: that costs the target several microseconds, an interrupt that the CPU sends to itself. What is remembered wrongly all
-//! the same user space finds at its next look, a tenth of a second later at most.
+//! the same user space finds at its next look, a tenth of a second later at most; where the process is gone by then, its last word is that
+//! of the last sample that brought all bytes along, which one does a hundred times a second.
 
 use super::rings::{NO_WAKEUP, Ring, output};
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
@@ -20,6 +21,8 @@ const RECENT: usize = 64;
 const _: () = assert!(SLOTS.is_power_of_two() && WAYS.is_power_of_two() && RECENT.is_power_of_two());
 /// How long nothing is taken to be as it was after something new.
 const RESTLESS_NS: u64 = 50_000_000;
+/// How often a sample brings the bytes of all its code objects along, whatever is remembered of them.
+const ALL_EVERY_NS: u64 = 10_000_000;
 /// User space is woken so often at most: code objects may be freed soon after they ran (modules while they are imported), and must be read
 /// before. Every few milliseconds is enough, and costs little at any sampling rate.
 const WAKE_EVERY_NS: u64 = 3_000_000;
@@ -33,8 +36,11 @@ pub(crate) struct RecentCodes {
     new: u64,
     /// When that last was so.
     new_ns: u64,
-    /// 1: so lately that all are brought along.
+    /// 1: so lately, or all were brought along so long ago, that all are now.
     restless: u64,
+    /// When the sample in the making began, and when one last brought all along.
+    now_ns: u64,
+    all_ns: u64,
     /// When user space was last woken for one. Here, and not with what a switch writes: a sample may come in the middle of that.
     woke_ns: u64,
     /// Which of its places the next new one takes.
@@ -56,12 +62,17 @@ impl RecentCodes {
     /// A sample begins.
     #[inline(always)]
     pub(crate) fn begin(&mut self, now: u64) {
+        if self.fresh != 0 && self.restless != 0 {
+            self.all_ns = self.now_ns;
+        }
         self.fresh = 0;
         if self.new != 0 {
             self.new_ns = now;
         }
         self.new = 0;
-        self.restless = u64::from(now.wrapping_sub(self.new_ns) < RESTLESS_NS);
+        let is_due = now.wrapping_sub(self.all_ns) >= ALL_EVERY_NS;
+        self.restless = u64::from(is_due || now.wrapping_sub(self.new_ns) < RESTLESS_NS);
+        self.now_ns = now;
     }
 
     /// Whether user space is to be woken: the sample held a new one, and the last time is long enough ago.
