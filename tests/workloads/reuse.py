@@ -1,6 +1,6 @@
 """Code made at run time, twice in one place, and a jitdump that says so.
 
-`first` and `second` call the same address, under the names `old_code` and `new_code`: by the names of the Python functions a test knows
+`early` calls an address that has no name yet. `first` and `second` call the same one, under the names `old_code` and `new_code`: by the names of the Python functions a test knows
 which name of the machine code is right. Arguments: the folder of the dump, and the CPU time of each, in seconds.
 """
 
@@ -32,6 +32,11 @@ class Dump:
         self.file.write(struct.pack("<IIQ", 0, 16 + len(body), time.monotonic_ns()) + body)
 
 
+def early(code, end):
+    while time.process_time() < end:
+        code(300_000)
+
+
 def first(code, end):
     while time.process_time() < end:
         code(300_000)
@@ -48,6 +53,8 @@ def main():
     memory.write(CODE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     code = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(address)
+    # The code is met before there is a dump of it.
+    early(code, time.process_time() + 0.3)
     dump = Dump(folder)
     dump.load(1, "old_code", address)
     first(code, time.process_time() + seconds)

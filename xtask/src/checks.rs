@@ -2,9 +2,9 @@
 //!
 //! Three test programs (`tests/README.md`). Unit tests run beside each other, and so do those of `offline`. `gpu` runs four tests at a time: they wait
 //! for simulated hardware. `live` runs one at a time, because it measures energy, CPU time and shares of samples, or changes the machine;
-//! those of its rooms that do neither run beside each other first: four at a time, beside those of `gpu`, where they mostly wait
-//! (`SIDE_BY_SIDE`), three where each keeps a CPU busy (`CPU_EACH`). Clippy checks everything once more, so it takes the time in which
-//! GPU tests wait. A lock keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
+//! those of its rooms that do neither run beside each other first: four at a time where they mostly wait (`SIDE_BY_SIDE`), three where each
+//! keeps a CPU busy (`CPU_EACH`). Clippy checks everything once more, so it takes the time
+//! in which GPU tests wait. A lock keeps a second `cargo xtask test` of the same user waiting. Measurements and long matrices are `--all`.
 
 use crate::bpf::{self, Warnings};
 use crate::command::run;
@@ -13,10 +13,9 @@ use crate::portable;
 use crate::setup::{self, Purpose};
 use crate::tidy;
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::{self, SigHandler, Signal};
 use std::fs::{File, TryLockError};
-use std::io::{self, Write as _};
 use std::num::NonZero;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -95,8 +94,7 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     heading("the product, the simulated hardware and the tests");
     // One command: cargo would choose other features for the product alone, and build what they change again.
     let programs = ["--test", "offline", "--test", "gpu", "--test", "live"];
-    let words = [&["build", "--quiet", "--lib", "--bins"], programs.as_slice()].concat();
-    run(&mut cargo_command(workspace, &words, &[], &[]))?;
+    cargo(workspace, &[&["build", "--quiet", "--lib", "--bins"], programs.as_slice()].concat(), &[], &[])?;
     let _alone = wait_for_other_runs(workspace)?;
     let failed = run_tests(workspace, options, &heading);
     heading("done");
@@ -122,27 +120,24 @@ fn build_probes(workspace: &Workspace, tools: &setup::Tools) -> Result<()> {
 fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -> Vec<anyhow::Error> {
     let mut failed = Vec::new();
     let all = options.all.then_some(("ENERGY_TRACE_ALL", "1"));
-    let command = |targets: &[&str], harness: &[&str], threads: &str| {
+    let mut test = |targets: &[&str], harness: &[&str], threads: &str| {
         let words: Vec<_> = [&["test", "--no-fail-fast"], targets].concat();
         let env: Vec<_> = all.into_iter().chain([("RUST_TEST_THREADS", threads)]).collect();
-        cargo_command(workspace, &words, harness, &env)
-    };
-    let mut test = |targets: &[&str], harness: &[&str], threads: &str| {
-        failed.extend(run(&mut command(targets, harness, threads)).err());
+        failed.extend(cargo(workspace, &words, harness, &env).err());
     };
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get).to_string();
     heading("unit tests, beside each other");
     test(&[&["--lib"], QUICKLY_BUILT.as_slice()].concat(), &[], &cpus);
     heading("offline, beside each other");
     test(&["--test", "offline"], &[], &cpus);
-    heading("on the simulated GPU, live ones that measure nothing, four each at a time; clippy beside them");
+    heading("on the simulated GPU, four at a time; clippy and the tests of the tasks beside them");
     let others = std::thread::scope(|scope| {
-        let side_by_side = command(&["--test", "live"], &SIDE_BY_SIDE, AT_A_TIME);
-        let live = scope.spawn(|| run_then_show(side_by_side));
-        let lints = scope.spawn(|| [clippy(workspace), test_tasks(workspace)]);
+        let others = scope.spawn(|| [clippy(workspace), test_tasks(workspace)]);
         test(&["--test", "gpu"], &[], AT_A_TIME);
-        (live.join(), lints.join())
+        others.join()
     });
+    heading("live, four at a time");
+    test(&["--test", "live"], &SIDE_BY_SIDE, AT_A_TIME);
     heading("live, three at a time");
     test(&["--test", "live"], &CPU_EACH, "3");
     heading("live, one at a time");
@@ -153,19 +148,10 @@ fn run_tests(workspace: &Workspace, options: &Options, heading: &dyn Fn(&str)) -
         test(&["--test", "offline", "--test", "gpu", "--test", "live"], &slow, "1");
     }
     match others {
-        (Ok(live), Ok(lints)) => failed.extend(lints.into_iter().chain([live]).filter_map(Result::err)),
-        _ => failed.push(anyhow!("the thread of clippy or of live tests panicked")),
+        Ok(others) => failed.extend(others.into_iter().filter_map(Result::err)),
+        Err(_) => failed.push(anyhow!("the thread of clippy panicked")),
     }
     failed
-}
-
-/// Runs tests and shows what they say once they are done, so that it does not mix with that of others.
-fn run_then_show(mut tests: Command) -> Result<()> {
-    let said = tests.output().context("cargo does not start")?;
-    io::stdout().write_all(&said.stdout)?;
-    io::stderr().write_all(&said.stderr)?;
-    ensure!(said.status.success(), "live tests beside those of the simulated GPU failed: {}", said.status);
-    Ok(())
 }
 
 /// The harness's words that leave out tests with these in their names.
@@ -212,14 +198,13 @@ fn restore_signals() -> Result<()> {
 }
 
 /// Always of all packages but this one: of a part of them cargo would choose other features, and build what they change again.
-fn cargo_command(workspace: &Workspace, words: &[&str], behind: &[&str], env: &[(&str, &str)]) -> Command {
+fn cargo(workspace: &Workspace, words: &[&str], behind: &[&str], env: &[(&str, &str)]) -> Result<()> {
     let mut cargo = workspace.cargo();
     cargo.args(words).args(["--workspace", "--exclude", "xtask", "--locked"]);
     if !behind.is_empty() {
         cargo.arg("--").args(behind);
     }
-    cargo.envs(env.iter().copied());
-    cargo
+    run(cargo.envs(env.iter().copied()))
 }
 
 /// Holds the lock until it is dropped; says so when another run makes this one wait.

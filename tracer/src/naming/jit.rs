@@ -30,6 +30,8 @@ pub struct JitProcess {
     user: Option<u32>,
     root: Root,
     dumps: Vec<(u64, File)>,
+    /// When the mappings were read in which they were looked for last.
+    looked_at: Option<KtimeNs>,
     /// The places that were seen.
     places: BTreeMap<u64, JitPlace>,
 }
@@ -58,7 +60,14 @@ impl JitProcess {
     pub fn new(pid: Pid, root: Root) -> Self {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let own_pid = parse_own_pid(&status).unwrap_or(pid);
-        Self { own_pid, user: parse_user(&status), root, dumps: Vec::new(), places: BTreeMap::new() }
+        Self {
+            own_pid,
+            user: parse_user(&status),
+            root,
+            dumps: Vec::new(),
+            looked_at: None,
+            places: BTreeMap::new(),
+        }
     }
 
     /// The frame of a place that was seen, if it was seen before.
@@ -74,8 +83,11 @@ impl JitProcess {
         self.places.insert(address, JitPlace { frame, first: at, last: at });
     }
 
-    /// Opens the dumps among the mappings of the process that are not open yet.
-    pub fn find_dumps(&mut self, pid: Pid, mappings: &[Mapping]) {
+    /// Opens the dumps among the mappings of the process, as they were read then, that are not open yet: one may be mapped long after its code.
+    pub fn find_dumps(&mut self, pid: Pid, mappings: &[Mapping], read_at: Option<KtimeNs>) {
+        if std::mem::replace(&mut self.looked_at, read_at) == read_at && read_at.is_some() {
+            return;
+        }
         for mapping in mappings.iter().filter(|mapping| is_dump(&mapping.path)) {
             let Some(key) = &mapping.file else { continue };
             let known = self.dumps.iter().any(|(inode, _)| *inode == key.inode);
@@ -221,6 +233,7 @@ mod tests {
             own_pid: Pid::new(1),
             root: Root::default(),
             dumps: Vec::new(),
+            looked_at: None,
             places: std::collections::BTreeMap::new(),
         };
         let found = |uid: u32| {

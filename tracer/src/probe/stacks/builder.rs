@@ -210,10 +210,10 @@ impl StackBuilder {
         let roots = &mut self.libraries.roots;
         let names = (self.jit.entry(process.record.key))
             .or_insert_with(|| JitProcess::new(head.pid, roots.of(head.pid)));
+        names.find_dumps(head.pid, process.space.mappings(), process.read_at);
         if let Some(frame) = names.see(pc, head.at) {
             return frame;
         }
-        names.find_dumps(head.pid, process.space.mappings());
         let frame = self.out.new_frame(bare(FrameKind::Native, "", JIT, pc));
         names.add(pc, head.at, frame);
         frame
