@@ -105,7 +105,7 @@ fn fields(profile: &Profile, function: &Function) -> Vec<String> {
     fields
 }
 
-fn numbers(spent: &Spent, uncertainty: Uncertainty, flags: &[&str]) -> Vec<String> {
+fn numbers(spent: &Spent, uncertainty: Option<Uncertainty>, flags: &[&str]) -> Vec<String> {
     let (own, total) = (&spent.own, &spent.total);
     let mut fields = Vec::new();
     fields.extend(
@@ -113,10 +113,14 @@ fn numbers(spent: &Spent, uncertainty: Uncertainty, flags: &[&str]) -> Vec<Strin
     );
     fields.extend(own.by_time.iter().map(|(_, energy)| energy.as_uj().to_string()));
     fields.extend([own.time_ns, total.time_ns, total.samples].iter().map(u64::to_string));
-    let Uncertainty { ci95, bounds } = uncertainty;
-    fields.extend([ci95.0, ci95.1].iter().map(|bound| bound.as_uj().to_string()));
+    let ci95 = uncertainty.map(|known| known.ci95);
+    let bounds = uncertainty.and_then(|known| known.bounds);
     let bound = |of: Option<MicroJoules>| of.map_or_else(String::new, |bound| bound.as_uj().to_string());
-    fields.extend([bound(bounds.map(|bounds| bounds.0)), bound(bounds.map(|bounds| bounds.1))]);
+    fields.extend(
+        [ci95, bounds]
+            .iter()
+            .flat_map(|ends| [bound(ends.map(|ends| ends.0)), bound(ends.map(|ends| ends.1))]),
+    );
     fields.push(flags.join(" "));
     fields
 }

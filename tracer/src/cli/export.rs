@@ -3,7 +3,8 @@
 use super::accounting::AccountingArgs;
 use super::choices;
 use super::failure::Failure;
-use super::output::{read_profile, write_to};
+use super::output::{read_part, write_to};
+use super::range::RangeArgs;
 use super::stacks::StackArgs;
 use clap::Args;
 use energy_trace_model::profile::View;
@@ -43,6 +44,10 @@ pub(super) struct ExportArgs {
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 
+    /// Which part of the run
+    #[command(flatten)]
+    pub range: RangeArgs,
+
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
@@ -71,7 +76,7 @@ fn parse_format(text: &str) -> Result<Format, String> {
 
 /// Writes a recording in another format.
 pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let profile = read_profile(&args.file, args.view, args.accounting)?;
+    let profile = read_part(&args.file, args.view, args.accounting, args.range)?;
     let options = FoldedOptions {
         domain: args.domain,
         short_names: args.short_names,

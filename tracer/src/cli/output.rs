@@ -2,8 +2,10 @@
 
 use super::accounting::AccountingArgs;
 use super::failure::Failure;
-use energy_trace_attribution::attribute;
+use super::range::RangeArgs;
+use energy_trace_attribution::{attribute, attribute_over_time};
 use energy_trace_model::profile::{Options, Profile, View};
+use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{self, FileError};
 use nix::unistd::geteuid;
 use std::fs::OpenOptions;
@@ -22,8 +24,29 @@ struct WriteError {
 
 /// Reads a recording and attributes its energy as the user chose.
 pub(super) fn read_profile(path: &Path, view: View, accounting: AccountingArgs) -> Result<Profile, Failure> {
-    let recording = file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))?;
+    let recording = read_recording(path)?;
     Ok(attribute(&recording, &Options { view, accounting: accounting.into() }))
+}
+
+/// The same of a part of the run, where one was chosen.
+pub(super) fn read_part(
+    path: &Path,
+    view: View,
+    accounting: AccountingArgs,
+    range: RangeArgs,
+) -> Result<Profile, Failure> {
+    if !range.is_part() {
+        return read_profile(path, view, accounting);
+    }
+    let recording = read_recording(path)?;
+    let options = Options { view, accounting: accounting.into() };
+    let (profile, over_time) = attribute_over_time(&recording, &options);
+    let bins = range.bins(&over_time.bins)?;
+    Ok(over_time.within(profile, bins))
+}
+
+fn read_recording(path: &Path) -> Result<Recording, Failure> {
+    file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))
 }
 
 /// What a user behind sudo may not know.
