@@ -5,10 +5,9 @@
 use super::counts::CallsMade;
 use super::fold::Spent;
 use super::functions::{Function, functions};
-use super::json_calls::uj_per_call;
 use super::rows::{Row, rows_at};
 use super::shown::shown;
-use super::{By, Kind, Level};
+use super::{By, Kind, Level, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
@@ -124,7 +123,7 @@ fn numbers(spent: &Spent, uncertainty: Uncertainty, flags: &[&str]) -> Vec<Strin
 /// Calls, where they were counted.
 fn calls(profile: &Profile, made: Option<&CallsMade>) -> [String; 6] {
     let number = |of: Option<u64>| of.map_or_else(String::new, |number| number.to_string());
-    let mean = made.and_then(|made| uj_per_call(profile, made));
+    let mean = made.and_then(|made| made.uj_per_call(run::headline(profile)));
     let times = made.and_then(|made| made.times);
     [
         number(made.map(|made| made.calls)),

@@ -57,7 +57,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions) -> i
 }
 
 /// Microjoules by class of domain.
-type ByClass = BTreeMap<&'static str, i64>;
+pub(super) type ByClass = BTreeMap<&'static str, i64>;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -345,7 +345,7 @@ impl<'a> FunctionLine<'a> {
     }
 }
 
-fn by_class(energy: &EnergyByClass) -> ByClass {
+pub(super) fn by_class(energy: &EnergyByClass) -> ByClass {
     energy.iter().map(|(class, energy)| (class.name(), energy.as_uj())).collect()
 }
 
