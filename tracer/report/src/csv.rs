@@ -135,7 +135,8 @@ fn calls(profile: &Profile, made: Option<&CallsMade>) -> [String; 6] {
     ]
 }
 
-const fn kind_word(kind: FrameKind) -> &'static str {
+/// The word for a kind of frame.
+pub(crate) const fn kind_word(kind: FrameKind) -> &'static str {
     match kind {
         FrameKind::Python => "python",
         FrameKind::Native => "native",

@@ -4,6 +4,7 @@ use super::accounting::AccountingArgs;
 use super::failure::Failure;
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, Profile, View};
+use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{self, FileError};
 use nix::unistd::geteuid;
 use std::fs::OpenOptions;
@@ -22,8 +23,13 @@ struct WriteError {
 
 /// Reads a recording and attributes its energy as the user chose.
 pub(super) fn read_profile(path: &Path, view: View, accounting: AccountingArgs) -> Result<Profile, Failure> {
-    let recording = file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))?;
+    let recording = read_recording(path)?;
     Ok(attribute(&recording, &Options { view, accounting: accounting.into() }))
+}
+
+/// Reads a recording.
+pub(super) fn read_recording(path: &Path) -> Result<Recording, Failure> {
+    file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))
 }
 
 /// What a user behind sudo may not know.
