@@ -5,10 +5,9 @@
 use super::counts::CallsMade;
 use super::fold::Spent;
 use super::functions::{Function, functions};
-use super::json_calls::uj_per_call;
 use super::rows::{Row, rows_at};
 use super::shown::shown;
-use super::{By, Kind, Level};
+use super::{By, Kind, Level, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
@@ -128,7 +127,7 @@ fn numbers(spent: &Spent, uncertainty: Option<Uncertainty>, flags: &[&str]) -> V
 /// Calls, where they were counted.
 fn calls(profile: &Profile, made: Option<&CallsMade>) -> [String; 6] {
     let number = |of: Option<u64>| of.map_or_else(String::new, |number| number.to_string());
-    let mean = made.and_then(|made| uj_per_call(profile, made));
+    let mean = made.and_then(|made| made.uj_per_call(run::headline(profile)));
     let times = made.and_then(|made| made.times);
     [
         number(made.map(|made| made.calls)),
@@ -140,7 +139,8 @@ fn calls(profile: &Profile, made: Option<&CallsMade>) -> [String; 6] {
     ]
 }
 
-const fn kind_word(kind: FrameKind) -> &'static str {
+/// The word for a kind of frame.
+pub(crate) const fn kind_word(kind: FrameKind) -> &'static str {
     match kind {
         FrameKind::Python => "python",
         FrameKind::Native => "native",

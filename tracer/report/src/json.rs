@@ -57,7 +57,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions) -> i
 }
 
 /// Microjoules by class of domain.
-type ByClass = BTreeMap<&'static str, i64>;
+pub(super) type ByClass = BTreeMap<&'static str, i64>;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -374,7 +374,7 @@ pub(super) fn bounds_uj(uncertainty: Option<&Uncertainty>) -> Option<[i64; 2]> {
     uncertainty.and_then(|known| known.bounds).map(|(low, high)| [low.as_uj(), high.as_uj()])
 }
 
-fn by_class(energy: &EnergyByClass) -> ByClass {
+pub(super) fn by_class(energy: &EnergyByClass) -> ByClass {
     energy.iter().map(|(class, energy)| (class.name(), energy.as_uj())).collect()
 }
 

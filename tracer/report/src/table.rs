@@ -373,11 +373,7 @@ impl Sections<'_> {
             return Vec::new();
         }
         let choice = run::headline(self.profile);
-        let each = |made: &CallsMade| {
-            let energy = run::chosen(&made.cost.energy, choice);
-            let shown = made.cost.samples > 0;
-            if shown { call_energy(energy, made.outermost()) } else { String::new() }
-        };
+        let each = |made: &CallsMade| made.uj_per_call(choice).map_or_else(String::new, call_energy);
         let column = |head: String, cell: &dyn Fn(&CallsMade) -> String| Column {
             head,
             cells: made.iter().map(|made| made.as_ref().map_or_else(String::new, cell)).collect(),

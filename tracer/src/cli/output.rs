@@ -22,30 +22,32 @@ struct WriteError {
     source: io::Error,
 }
 
-/// Reads a recording and attributes its energy as the user chose.
-pub(super) fn read_profile(path: &Path, view: View, accounting: AccountingArgs) -> Result<Profile, Failure> {
-    let recording = read_recording(path)?;
-    Ok(attribute(&recording, &Options { view, accounting: accounting.into() }))
-}
-
-/// The same of a part of the run, where one was chosen.
+/// Reads a recording and attributes its energy as the user chose, or that of the chosen part of it.
 pub(super) fn read_part(
     path: &Path,
     view: View,
     accounting: AccountingArgs,
     range: RangeArgs,
 ) -> Result<Profile, Failure> {
+    part_of(&read_recording(path)?, &Options { view, accounting: accounting.into() }, range)
+}
+
+/// Attributes the energy of a recording, or of the chosen part of it.
+pub(super) fn part_of(
+    recording: &Recording,
+    options: &Options,
+    range: RangeArgs,
+) -> Result<Profile, Failure> {
     if !range.is_part() {
-        return read_profile(path, view, accounting);
+        return Ok(attribute(recording, options));
     }
-    let recording = read_recording(path)?;
-    let options = Options { view, accounting: accounting.into() };
-    let (profile, over_time) = attribute_over_time(&recording, &options);
+    let (profile, over_time) = attribute_over_time(recording, options);
     let bins = range.bins(&over_time.bins)?;
     Ok(over_time.within(profile, bins))
 }
 
-fn read_recording(path: &Path) -> Result<Recording, Failure> {
+/// Reads a recording.
+pub(super) fn read_recording(path: &Path) -> Result<Recording, Failure> {
     file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))
 }
 
