@@ -18,6 +18,7 @@ pub mod flamegraph;
 pub mod fold;
 pub mod folded;
 pub mod functions;
+pub mod html;
 pub mod json;
 pub mod native_frames;
 pub mod rest;

@@ -9,7 +9,8 @@ use super::output::{part_of, read_recording, write_to};
 use super::range::RangeArgs;
 use super::stacks::StackArgs;
 use clap::Args;
-use energy_trace_model::profile::{Options, View};
+use energy_trace_attribution::attribute_over_time;
+use energy_trace_model::profile::{Options, OverTime, View};
 use energy_trace_report::DomainChoice;
 use energy_trace_report::export::{ExportOptions, Format, Input};
 use std::io::IsTerminal as _;
@@ -65,7 +66,14 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
     let recording = read_recording(&args.file)?;
     let options = Options { view: args.view, accounting: args.accounting.into() };
-    let profile = part_of(&recording, &options, args.range)?;
+    if format.needs_time && args.range.is_part() {
+        return Err(Failure::usage(format!("{} shows the whole run: choose the range in it", format.name)));
+    }
+    let (profile, over_time) = match format.needs_time {
+        true => attribute_over_time(&recording, &options),
+        false => (part_of(&recording, &options, args.range)?, OverTime::default()),
+    };
+    let over_time = format.needs_time.then_some(&over_time);
     let options = ExportOptions {
         domain: args.domain,
         short_names: args.short_names,
@@ -73,6 +81,6 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
         per: args.stacks.per,
         rest: args.stacks.rest(),
     };
-    let input = Input { recording: &recording, profile: &profile };
+    let input = Input { recording: &recording, profile: &profile, over_time };
     write_to(args.output.as_deref(), |out| format.write(out, &input, &options))
 }

@@ -13,8 +13,8 @@ mod texts;
 use crate::folded::{self, FoldedOptions, Per};
 use crate::native_frames::NativeFrames;
 use crate::rest::Rest;
-use crate::{DomainChoice, csv};
-use energy_trace_model::profile::Profile;
+use crate::{DomainChoice, csv, html};
+use energy_trace_model::profile::{OverTime, Profile};
 use energy_trace_model::recording::Recording;
 use std::io::{self, Write};
 
@@ -25,6 +25,8 @@ pub struct Input<'a> {
     pub recording: &'a Recording,
     /// What it means.
     pub profile: &'a Profile,
+    /// Its energy over time, for formats that need it (`Format::needs_time`).
+    pub over_time: Option<&'a OverTime>,
 }
 
 /// What the user chose, for all formats.
@@ -71,24 +73,30 @@ pub struct Format {
     pub help: &'static str,
     /// Whether it is no text.
     pub is_binary: bool,
+    /// Whether it shows the whole run over time.
+    pub needs_time: bool,
     write: Writing,
 }
 
 const fn text(name: &'static str, help: &'static str, write: Writing) -> Format {
-    Format { name, help, is_binary: false, write }
+    Format { name, help, is_binary: false, needs_time: false, write }
 }
 
 const fn binary(name: &'static str, help: &'static str, write: Writing) -> Format {
-    Format { name, help, is_binary: true, write }
+    Format { name, help, is_binary: true, needs_time: false, write }
 }
 
 /// All formats, in the order of the help.
-pub static FORMATS: [Format; 6] = [
+pub static FORMATS: [Format; 7] = [
     text("folded", "Stacks and microjoules, one a line, for flame graph tools", write_folded),
     binary("pprof", "For `go tool pprof`, Pyroscope, Parca and others", pprof::write),
     text("speedscope", "For speedscope", speedscope::write),
     binary("otlp", "OpenTelemetry profiles, a protobuf message in a file", otlp::write),
     text("json", "Stacks, for programs", stacks_json::write),
+    Format {
+        needs_time: true,
+        ..text("html", "A page for a browser: power over time, flame graph, tables", write_html)
+    },
     text("csv", "Functions, for spreadsheets; as `report --format csv`", write_csv),
 ];
 
@@ -110,6 +118,11 @@ impl Format {
 fn write_folded(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
     let StackOptions { domain, short_names, native_frames, per, rest } = options.stacks(Per::Thread);
     folded::write(out, input.profile, &FoldedOptions { domain, short_names, native_frames, per, rest })
+}
+
+fn write_html(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
+    let over_time = input.over_time.ok_or_else(|| io::Error::other("energy over time was not asked for"))?;
+    html::write(out, input.profile, over_time, options.short_names)
 }
 
 fn write_csv(out: &mut dyn Write, input: &Input<'_>, _options: &ExportOptions) -> io::Result<()> {

@@ -12,7 +12,7 @@ mod wire;
 
 use super::{ExportOptions, FORMATS, Format, Input};
 use crate::rest::Rest;
-use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::{OverTime, Profile};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use recording_builder::RecordingBuilder;
@@ -24,7 +24,7 @@ use wire::{Message, numbers, sum};
 fn export(profile: &Profile, format: &str, options: ExportOptions) -> Vec<u8> {
     let recording = Recording::default();
     let mut out = Vec::new();
-    let input = Input { recording: &recording, profile };
+    let input = Input { recording: &recording, profile, over_time: Some(&OverTime::default()) };
     Format::named(format).unwrap().write(&mut out, &input, &options).unwrap();
     out
 }

@@ -1,0 +1,180 @@
+//! What the page's tables are of: for each kind of row its labels, which label each stack has, and how sure a label's energy is.
+//!
+//! Labels are those of `report --by`. Leaves out energies: the page sums them up for the range that is chosen.
+
+use super::trees::Tree;
+use crate::By;
+use crate::call_rows::{Made, made_name, made_of};
+use crate::calls::{CallTable, Step};
+use crate::fold::{Interner, Spent, fold};
+use crate::functions::{FunctionTable, MISSING};
+use crate::names::{library_name, line_name, place_name, process_title, thread_name};
+use crate::native_frames::{self, NativeFrames};
+use crate::shown::shown;
+use crate::uncertainty::Uncertainties;
+use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::profile::{Profile, ProfileRow};
+use energy_trace_model::recording::record::Frame;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Functions with a smaller part of the program's energy have no interval in the page.
+const SMALLEST: i64 = 500;
+
+/// One table.
+#[derive(Serialize)]
+pub(super) struct View {
+    by: &'static str,
+    title: &'static str,
+    names: Vec<String>,
+    tree: Tree,
+    /// The node of each row.
+    nodes: Vec<u32>,
+    /// The 95 % interval of labels over the whole run, in microjoules.
+    intervals: BTreeMap<usize, [i64; 2]>,
+}
+
+/// All tables, in the order of their tabs.
+pub(super) fn views(profile: &Profile) -> Vec<View> {
+    let python = native_frames::folded(profile, NativeFrames::None);
+    vec![
+        api(profile),
+        calls(profile),
+        of_frames(&python, (By::Python, "Python functions"), place_name),
+        functions(profile),
+        of_frames(profile, (By::Line, "Lines"), line_name),
+        of_frames(profile, (By::Library, "Libraries"), library_name),
+        threads(profile),
+        processes(profile),
+    ]
+}
+
+/// The stacks that the flame graph draws: of frames, with the interpreter's own folded.
+pub(super) fn flame(profile: &Profile) -> (Tree, Vec<u32>) {
+    let mut tree = Tree::default();
+    let marks = [profile.frames.len(), profile.frames.len() + 1].map(number);
+    let node = |row: &ProfileRow| match row.stack {
+        None => tree.node([marks[0]]),
+        Some(stack) => {
+            let node = tree.node(profile.frames_of(stack).map(|(frame, _)| number(frame.index())));
+            if node == 0 { tree.node([marks[1]]) } else { node }
+        }
+    };
+    let nodes = profile.rows.iter().map(node).collect();
+    (tree, nodes)
+}
+
+/// What stands for stacks without frames, in the order of `flame`'s marks.
+pub(super) const MARKS: [&str; 2] = [UNSAMPLED, MISSING];
+
+fn number(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+/// A table of the paths that `path` writes for each row.
+fn view(
+    profile: &Profile,
+    (by, title): (By, &'static str),
+    mut path: impl FnMut(&ProfileRow, &mut Vec<usize>),
+    names: impl FnOnce() -> Vec<String>,
+) -> View {
+    let (mut tree, mut nodes) = (Tree::default(), Vec::with_capacity(profile.rows.len()));
+    let groups = fold(profile, |row, labels| {
+        path(row, labels);
+        nodes.push(tree.node(labels.iter().copied().map(number)));
+    });
+    let names = names().iter().map(|name| shown(name).into_owned()).collect();
+    View { by: by.name(), title, names, tree, nodes, intervals: intervals(profile, groups) }
+}
+
+/// The intervals of labels that have enough of the whole for anybody to ask.
+fn intervals(profile: &Profile, groups: BTreeMap<usize, (Spent, Vec<usize>)>) -> BTreeMap<usize, [i64; 2]> {
+    let uncertainties = Uncertainties::new(profile);
+    let choice = uncertainties.choice;
+    let whole = crate::run::target(profile, choice).as_uj();
+    if crate::run::is_modelled(profile, choice) || profile.certainty.domains.is_empty() {
+        return BTreeMap::new();
+    }
+    let large = groups.into_iter().filter(|(_, (spent, _))| {
+        crate::run::chosen(&spent.total.energy, choice).as_uj().saturating_mul(SMALLEST) >= whole
+    });
+    let known = large.filter_map(|(label, (spent, rows))| {
+        let (low, high) = uncertainties.uncertainty(&spent.total, &rows)?.ci95;
+        Some((label, [low.as_uj(), high.as_uj()]))
+    });
+    known.collect()
+}
+
+fn functions(profile: &Profile) -> View {
+    let table = FunctionTable::new(profile);
+    let names = || (0..table.count()).map(|number| table.name(number)).collect();
+    view(profile, (By::Function, "Functions"), |row, path| table.path(row, path), names)
+}
+
+/// Rows of what `name` makes of each frame.
+fn of_frames(profile: &Profile, what: (By, &'static str), name: impl Fn(&Frame) -> String) -> View {
+    let mut names = Interner::new();
+    let unsampled = names.number(UNSAMPLED.to_owned());
+    let missing = names.number(MISSING.to_owned());
+    let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
+    let path = |row: &ProfileRow, path: &mut Vec<usize>| {
+        let Some(stack) = row.stack else { return path.push(unsampled) };
+        let frames = profile.frames_of(stack);
+        path.extend(frames.map(|(frame, _)| of_frame.get(frame.index()).copied().unwrap_or(missing)));
+        if path.is_empty() {
+            path.push(missing);
+        }
+    };
+    view(profile, what, path, || names.labels().to_vec())
+}
+
+fn api(profile: &Profile) -> View {
+    let mut table = CallTable::new(profile);
+    let mut steps = Vec::new();
+    let mut paths = Vec::new();
+    for row in &profile.rows {
+        table.steps(row, &mut steps);
+        paths.push(steps.iter().map(|step: &Step| step.label).collect::<Vec<_>>());
+    }
+    let mut paths = paths.into_iter();
+    let names = || table.labels().iter().map(|label| label.name.clone()).collect();
+    view(profile, (By::Api, "API calls"), |_, path| path.extend(paths.next().unwrap_or_default()), names)
+}
+
+/// The program's lines and what each called.
+fn calls(profile: &Profile) -> View {
+    let mut table = CallTable::new(profile);
+    let (mut made, mut steps): (Interner<Made>, Vec<Step>) = (Interner::new(), Vec::new());
+    let mut paths = Vec::new();
+    for row in &profile.rows {
+        table.steps(row, &mut steps);
+        let by_program = steps.iter().filter(|step| step.caller.is_some());
+        let mut path: Vec<usize> = by_program.map(|step| made.number(made_of(profile, step))).collect();
+        if path.is_empty() {
+            path.extend(steps.first().map(|step| made.number(made_of(profile, step))));
+        }
+        paths.push(path);
+    }
+    let mut paths = paths.into_iter();
+    let names = || made.labels().iter().map(|made| made_name(made, table.labels())).collect();
+    view(profile, (By::Call, "Calls by line"), |_, path| path.extend(paths.next().unwrap_or_default()), names)
+}
+
+fn threads(profile: &Profile) -> View {
+    let name = |thread| format!("{} (tid {})", thread_name(Some(thread)), thread.tid);
+    let names = || profile.threads.iter().map(name).chain([MISSING.to_owned()]).collect();
+    let known = profile.threads.len();
+    let path = |row: &ProfileRow, path: &mut Vec<usize>| path.push(row.thread.index().min(known));
+    view(profile, (By::Thread, "Threads"), path, names)
+}
+
+fn processes(profile: &Profile) -> View {
+    let names =
+        profile.processes.iter().map(|process| format!("{} (pid {})", process_title(process), process.pid));
+    let names = || names.chain([MISSING.to_owned()]).collect();
+    let known = profile.processes.len();
+    let of_row =
+        |row: &ProfileRow| profile.threads.get(row.thread.index()).map(|thread| thread.process.index());
+    let path = |row: &ProfileRow, path: &mut Vec<usize>| path.push(of_row(row).unwrap_or(known).min(known));
+    view(profile, (By::Process, "Processes"), path, names)
+}
