@@ -43,7 +43,10 @@ const checks = {
       await tab(title);
       for (let more = 0; more < 3; more++) await run(`document.querySelector("#panel > button").click()`);
       const wanted = reported(from, to, by);
-      const shown = (rows) => sorted(rows).filter(([, own, total]) => own !== 0 || total !== 0);
+      // Long names are shortened in the page.
+      const whole = new Set(wanted.rows.map(([name]) => name).filter((name) => name.length <= 160));
+      const named = ([name, ...numbers]) => [whole.has(name) ? name : "…", ...numbers];
+      const shown = (rows) => sorted(rows.map(named)).filter(([, own, total]) => own !== 0 || total !== 0);
       assert.deepEqual(shown(await table()), shown(wanted.rows), title);
     }
     await tab("Ledger");

@@ -17,6 +17,7 @@ mod kernel;
 mod kernels;
 mod linker;
 mod oracle;
+mod page;
 mod portable;
 mod product;
 mod rows;
@@ -90,6 +91,8 @@ enum Task {
     CheckLines,
     /// Build the fuzz targets and run each for a while; fetches `cargo fuzz` where it is missing.
     Fuzz(fuzz::Options),
+    /// Open the HTML report in Chromium and check what it shows; records a program for some seconds unless a recording is named.
+    Page(page::Options),
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -119,6 +122,7 @@ fn run(task: Task) -> Result<()> {
         Task::Oracle(options) => oracle::task(&workspace, &options),
         Task::CheckLines => oracle::check_lines(&workspace),
         Task::Fuzz(options) => fuzz::task(&workspace, &options),
+        Task::Page(options) => page::task(&workspace, &options),
         Task::Tidy => tidy::task(&workspace),
     }
 }

@@ -18,7 +18,8 @@ function nobodys(domain, bin) {
 /** Makes the charts; `choose(from, to)` is called with bins. */
 function makeCharts(model, choose) {
   const place = byId("charts");
-  const shown = model.domains.filter((domain) => domain.class !== "core").slice(0, CHART.most);
+  const domains = model.domains.length ? model.domains : [busyCpus(model)];
+  const shown = domains.filter((domain) => domain.class !== "core").slice(0, CHART.most);
   const charts = shown.map((domain, at) => ({ domain, svg: makeChart(domain), isLast: at + 1 === shown.length }));
   charts.forEach(({ svg }) => place.append(svg));
   charts.forEach(({ svg }) => listen(svg, model, choose));
@@ -76,7 +77,7 @@ function drawAreas(svg, series, x, y) {
 function drawScale(svg, domain, most, y, width) {
   for (const value of [0, most / 2, most]) {
     svg.append(draw("line", { class: "grid", x1: CHART.left, x2: width - CHART.right, y1: y(value), y2: y(value) }));
-    svg.append(draw("text", { x: CHART.left - 6, y: y(value) + 4, "text-anchor": "end" }, `${Number(value.toPrecision(3))} W`));
+    svg.append(draw("text", { x: CHART.left - 6, y: y(value) + 4, "text-anchor": "end" }, `${Number(value.toPrecision(3))} ${domain.unit ?? "W"}`));
   }
   const quality = domain.quality === "estimated" ? " (estimated)" : "";
   svg.append(draw("text", { class: "name", x: CHART.left, y: 11 }, domain.name + quality));

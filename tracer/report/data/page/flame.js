@@ -42,12 +42,12 @@ function childrenOf(model) {
 }
 
 function hueLegend(model) {
-  const kinds = [...new Set(model.frames.kinds)].filter((kind) => kind !== "holder");
+  const kinds = [...new Set(model.flame.kinds)].filter((kind) => kind !== "holder");
   const legend = make("span", { class: "legend" });
   for (const kind of Object.keys(HUES).filter((kind) => kinds.includes(kind))) {
     const key = make("span", { class: "key" });
     key.style.background = `rgb(${HUES[kind][0]})`;
-    legend.append(key, kind === "special" ? "no code" : kind);
+    legend.append(key, { special: "no code", python: "Python", gpu: "GPU" }[kind] ?? kind);
   }
   return legend;
 }
@@ -104,10 +104,10 @@ function paint(flame, width) {
 
 function paintBox(flame, pen, letter, { node, x, width, depth, isPath }) {
   const frame = flame.model.flame.tree.label[node];
-  const name = flame.model.frames.names[frame];
+  const name = flame.model.flame.names[frame];
   const isMatch = flame.search !== null && flame.search.test(name);
   pen.globalAlpha = isPath ? 0.5 : 1;
-  pen.fillStyle = isMatch ? "#f0e442" : shadeOf(flame.model.frames.kinds[frame], name);
+  pen.fillStyle = isMatch ? "#f0e442" : shadeOf(flame.model.flame.kinds[frame], name);
   pen.fillRect(x, depth * FLAME.row, Math.max(width - 0.6, 0.4), FLAME.row - 1);
   const room = Math.floor((width - 6) / letter);
   pen.fillStyle = "#000000";
@@ -134,13 +134,13 @@ function describe(flame, node) {
   const { model, sums, time } = flame;
   if (node === 0 || !sums) return ["", `${joules(sums?.total[0] ?? 0)} of the program in this range; a click zooms`];
   const frame = model.flame.tree.label[node];
-  const name = model.frames.names[frame];
+  const name = model.flame.names[frame];
   const parts = [
     `${joules(sums.total[node])} (${percent(sums.total[node], sums.total[0])} of the program)`,
     `itself ${joules(sums.own[node])}`,
     `${digits(time.total[node] / 1e6)} s of CPU time`,
   ];
-  return [name, [model.frames.places[frame], ...parts].filter(Boolean).join(" · ")];
+  return [name, [model.flame.places[frame], ...parts].filter(Boolean).join(" · ")];
 }
 
 function select(flame, node) {
@@ -169,7 +169,7 @@ function searchFor(flame, text) {
   let energy = 0;
   for (let node = 1; flame.search && node < above.length; node++) {
     const isBelow = found[above[node]] === 1;
-    found[node] = isBelow || flame.search.test(flame.model.frames.names[label[node]]) ? 1 : 0;
+    found[node] = isBelow || flame.search.test(flame.model.flame.names[label[node]]) ? 1 : 0;
     if (found[node] && !isBelow) energy += flame.sums.total[node];
   }
   flame.matched.textContent = flame.search ? `${joules(energy)}, ${percent(energy, flame.sums.total[0])} of the program` : "";

@@ -10,6 +10,7 @@ const tabs = [
   { title: "Quality", open: (place) => openQuality(place) },
 ];
 let current = null;
+if (model.classes.length === 0) amount.unit = "s";
 
 function openFlame(place) {
   const flame = makeFlame(model, place);
@@ -69,8 +70,8 @@ function showRange() {
   const sums = chosenDomains(model, state.choice).map((domain) => sumDomain(domain, state));
   const all = (key) => sums.reduce((sum, one) => sum + one[key], 0);
   const ns = edge(state.to) - edge(state.from);
-  const text = `${seconds(ns)} s: this program ${joules(all("target"))} (${watts(all("target"), ns)}) of ${joules(all("measured"))}`;
-  byId("selected").textContent = model.domains.length ? text : `${seconds(ns)} s`;
+  const text = `${digits(ns / 1e9)} s: this program ${joules(all("target"))} (${watts(all("target"), ns)}) of ${joules(all("measured"))}`;
+  byId("selected").textContent = model.domains.length ? text : `${digits(ns / 1e9)} s`;
   const part = ` --from ${seconds(edge(state.from))} --to ${seconds(edge(state.to))}`;
   byId("same").textContent = isWhole()
     ? "Drag in a chart to choose a part of the run; arrow keys move it."

@@ -6,7 +6,7 @@ function readModel(data) {
   const firsts = running(data.entries.counts);
   return {
     ...data,
-    flame: { tree: readTree(data.flame[0]), nodes: data.flame[1] },
+    flame: { ...data.flame, tree: readTree(data.flame.tree) },
     views: data.views.map((view) => ({ ...view, tree: readTree(view.tree) })),
     rows: data.entries.counts.length,
     firsts,
@@ -37,8 +37,10 @@ function readBins(steps, firsts) {
 /** A tree: of each node the one above it, and its label. Node 0 is the root. */
 function readTree([up, labels]) {
   const above = new Uint32Array(up.length + 1);
+  const label = new Uint32Array(up.length + 1);
   up.forEach((distance, at) => (above[at + 1] = at + 1 - distance));
-  return { above, label: Uint32Array.from([0, ...labels]), outermost: null };
+  label.set(labels, 1);
+  return { above, label };
 }
 
 /** Which classes of domain a choice sums up. */
@@ -51,6 +53,7 @@ function chosenClasses(model, choice) {
 
 /** Energy and time of each row within bins `from` (first) to `to` (behind the last). */
 function sumRows(model, { from, to, choice }) {
+  const isTime = model.classes.length === 0;
   const lists = chosenClasses(model, choice).map((at) => model.energy[at]);
   const energy = new Float64Array(model.rows);
   const time = new Float64Array(model.rows);
@@ -62,7 +65,7 @@ function sumRows(model, { from, to, choice }) {
       time[row] += model.time[at];
     }
   }
-  return { energy, time };
+  return { energy: isTime ? time : energy, time };
 }
 
 /** What each node has itself, and with all below it. */
@@ -74,33 +77,28 @@ function sumTree(tree, nodes, values) {
   return { own, total };
 }
 
-/** Of each node whether no node above it has its label: recursion counts once. */
-function outermost(tree) {
-  if (tree.outermost) return tree.outermost;
-  const { above, label } = tree;
-  const found = new Uint8Array(above.length);
-  for (let node = 1; node < above.length; node++) {
-    let up = above[node];
-    while (up !== 0 && label[up] !== label[node]) up = above[up];
-    found[node] = up === 0 ? 1 : 0;
+/** What each label of a view has itself and in total, and its time. A stack has each label once. */
+function sumView(view, sums) {
+  const [own, total, cpu] = [0, 1, 2].map(() => new Float64Array(view.names.length));
+  view.own.forEach((label, row) => (own[label] += sums.energy[row]));
+  const energy = sumTree(view.tree, view.nodes, sums.energy).total;
+  const time = sumTree(view.tree, view.nodes, sums.time).total;
+  for (let node = 1; node < energy.length; node++) {
+    total[view.tree.label[node]] += energy[node];
+    cpu[view.tree.label[node]] += time[node];
   }
-  return (tree.outermost = found);
+  return { own, total, cpu };
 }
 
-/** What each label of a view has itself and in total, and its time. */
-function sumView(view, sums) {
-  const count = view.names.length;
-  const energy = sumTree(view.tree, view.nodes, sums.energy);
-  const time = sumTree(view.tree, view.nodes, sums.time);
-  const [own, total, cpu] = [0, 1, 2].map(() => new Float64Array(count));
-  const first = outermost(view.tree);
-  view.tree.label.forEach((label, node) => {
-    if (node === 0) return;
-    own[label] += energy.own[node];
-    if (first[node]) total[label] += energy.total[node];
-    if (first[node]) cpu[label] += time.total[node];
-  });
-  return { own, total, cpu };
+/** Busy CPUs in place of power, for a recording without energy. */
+function busyCpus(model) {
+  const count = model.bins.count;
+  const nothing = Array(count).fill(0);
+  const target = nothing.slice();
+  model.bin.forEach((bin, at) => (target[bin] += model.time[at]));
+  const width = (bin) => Math.min(model.bins.width_ns, model.bins.length_ns - bin * model.bins.width_ns);
+  return { name: "busy CPUs", unit: "", quality: "measured", class: "time", covered_ns: nothing.map((_, bin) => width(bin)),
+    target, other: model.others_us, idle: nothing, uncore: nothing, residual: nothing, measured: nothing, unattributed: {} };
 }
 
 /** The ledger of a domain within bins. */

@@ -52,7 +52,10 @@ function fillTable(table) {
   const largest = Math.max(0, ...shown.map((row) => row.total));
   const unit = columnUnit(largest);
   const hasIntervals = table.context.isWhole && Object.keys(table.view.intervals).length > 0;
-  const columns = COLUMNS.flatMap((column) => (column.key === "cpu" && hasIntervals ? [column, { key: "interval", head: "95 %, total", title: table.facts.intervals }] : [column]));
+  const interval = { key: "interval", title: table.facts.intervals };
+  const isTime = amount.unit === "s";
+  const columns = COLUMNS.filter(({ key }) => key !== "cpu" || !isTime);
+  if (hasIntervals) columns.splice(-1, 0, interval);
   const head = make("tr", {}, ...columns.map((column) => headOf(table, column, unit)));
   const body = make("tbody", {}, ...shown.map((row) => rowOf(table, row, columns, unit)));
   table.body.replaceChildren(make("table", {}, make("thead", {}, head), body));
@@ -64,6 +67,7 @@ function headOf(table, { key, head, title }, unit) {
   const text = { own: `self ${unit.unit}`, total: `total ${unit.unit}`, interval: `95 % ${unit.unit}` }[key] ?? head;
   const isText = key === "name";
   const cell = make("th", { scope: "col", title, class: (isText ? "text" : "") + (key === "interval" ? " optional" : "") });
+  if (key === "share") cell.className = "text";
   if (key === "share" || key === "interval") {
     cell.append(text);
     return cell;

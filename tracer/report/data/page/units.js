@@ -1,13 +1,16 @@
 // Numbers and elements for people: joules, watts, seconds, percents; and small helpers that make elements.
 // Text from the recording goes through `textContent` alone. Leaves out what is shown where.
 
-/** Microjoules with three digits and the unit that they need. */
+/** What amounts are of: joules, or seconds of CPU time where no energy was measured. */
+const amount = { unit: "J" };
+
+/** Microjoules (or microseconds) with three digits and the unit that they need. */
 function joules(uj) {
   const size = Math.abs(uj);
-  if (size >= 1e10) return `${digits(uj / 1e9)} kJ`;
-  if (size >= 1e6) return `${digits(uj / 1e6)} J`;
-  if (size >= 1e3) return `${digits(uj / 1e3)} mJ`;
-  return `${Math.round(uj)} µJ`;
+  if (size >= 1e10) return `${digits(uj / 1e9)} k${amount.unit}`;
+  if (size >= 1e6) return `${digits(uj / 1e6)} ${amount.unit}`;
+  if (size >= 1e3) return `${digits(uj / 1e3)} m${amount.unit}`;
+  return `${Math.round(uj)} µ${amount.unit}`;
 }
 
 /** Three digits. */
@@ -33,9 +36,9 @@ function seconds(ns) {
 
 /** One unit for a whole column, so that numbers can be compared at a glance. */
 function columnUnit(largest) {
-  const [unit, scale] = largest >= 1e6 ? ["J", 1e6] : largest >= 1e3 ? ["mJ", 1e3] : ["µJ", 1];
+  const [prefix, scale] = largest >= 1e6 ? ["", 1e6] : largest >= 1e3 ? ["m", 1e3] : ["µ", 1];
   const places = scale === 1 ? 0 : Math.max(0, 3 - Math.floor(Math.log10(Math.max(largest / scale, 1))));
-  return { unit, show: (uj) => (uj / scale).toFixed(places) };
+  return { unit: prefix + amount.unit, show: (uj) => (uj / scale).toFixed(places) };
 }
 
 /** An element with attributes and children; strings become text. */

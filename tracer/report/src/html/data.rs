@@ -4,11 +4,8 @@
 //! easily keeps those with the most energy; the others go together, thread by thread, and the page says how much that is.
 
 use super::facts::Facts;
-use super::trees::Tree;
-use super::views::{self, MARKS, View};
-use crate::flame_colors::hue;
-use crate::folded::LabelKind;
-use crate::names::{file_name, frame_name};
+use super::flame::{Flame, mark};
+use super::views::{self, View};
 use crate::native_frames::{self, NativeFrames};
 use crate::run;
 use crate::shown::shown;
@@ -16,13 +13,16 @@ use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::certainty::Certainty;
 use energy_trace_model::profile::over_time::{BinEnergy, RowBin};
 use energy_trace_model::profile::{LedgerRow, OverTime, Profile, ProfileRow};
-use energy_trace_model::recording::record::{DomainClass, Frame, FrameKind, Quality, StackNode};
+use energy_trace_model::recording::record::{DomainClass, Quality, StackNode};
 use energy_trace_model::units::MicroJoules;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most pairs of a row and a bin: about 8 MB of HTML.
-const MOST_ENTRIES: usize = 400_000;
+/// What rows may take together, in bytes: with the names it is less than 10 MB of HTML.
+const ROOM: usize = 6_000_000;
+/// What an entry takes, and a node of a stack in all trees together, on average.
+const OF_ENTRY: usize = 10;
+const OF_NODE: usize = 20;
 
 /// Stands for the stacks that are put together.
 const SMALL: &str = "[stacks too small for this page]";
@@ -35,8 +35,9 @@ pub(super) struct Data {
     /// Classes of domain that rows have energy of; the first ones add up.
     classes: Vec<ClassLine>,
     domains: Vec<DomainLine>,
-    frames: FrameLines,
-    flame: (Tree, Vec<u32>),
+    /// CPU time of all but the program in each bin, in microseconds.
+    others_us: Vec<u64>,
+    flame: Flame,
     views: Vec<View>,
     entries: Entries,
     /// What was put together because it is too much for a page.
@@ -72,14 +73,6 @@ struct DomainLine {
     unattributed: BTreeMap<&'static str, Vec<i64>>,
 }
 
-/// Frames side by side: name, class of colour, and where it is.
-#[derive(Default, Serialize)]
-struct FrameLines {
-    names: Vec<String>,
-    kinds: Vec<&'static str>,
-    places: Vec<String>,
-}
-
 /// What rows have in bins, row by row: how many bins, how much further each bin is than the one before, microjoules by class and
 /// microseconds.
 #[derive(Default, Serialize)]
@@ -111,8 +104,8 @@ impl Data {
             bins: BinsLine { count, width_ns, length_ns },
             classes: classes.iter().map(named).collect(),
             domains: domains.map(|(row, bins)| DomainLine::new(row, bins)).collect(),
-            frames: frames(&flame),
-            flame: views::flame(&flame),
+            others_us: over.others_ns.iter().map(|ns| ns / 1_000).collect(),
+            flame: Flame::of(&flame),
             views: views::views(profile),
             entries,
             merged,
@@ -150,42 +143,18 @@ impl DomainLine {
     }
 }
 
-fn frames(profile: &Profile) -> FrameLines {
-    let mut lines = FrameLines::default();
-    for frame in &profile.frames {
-        lines.names.push(shown(&frame_name(frame)).into_owned());
-        lines.kinds.push(hue(LabelKind::Frame(frame.kind)).class());
-        lines.places.push(place(frame));
-    }
-    for mark in MARKS {
-        lines.names.push(mark.to_owned());
-        lines.kinds.push(hue(LabelKind::Frame(FrameKind::Special)).class());
-        lines.places.push(String::new());
-    }
-    lines
-}
-
-/// `file.py:12`, or the library.
-fn place(frame: &Frame) -> String {
-    let place = match (frame.file.is_empty(), frame.line) {
-        (true, _) => file_name(&frame.module).to_owned(),
-        (false, 0) => file_name(&frame.file).to_owned(),
-        (false, line) => format!("{}:{line}", file_name(&frame.file)),
-    };
-    shown(&place).into_owned()
-}
-
 /// The profile with the rows that a page takes, and what each has in bins.
 fn fewer(profile: &Profile, over: &OverTime) -> (Profile, Vec<Vec<RowBin>>, Option<Merged>) {
     let choice = run::headline(profile);
     let energy = |row: usize| run::chosen(&profile.rows[row].energy, choice).as_uj();
     let mut order: Vec<usize> = (0..profile.rows.len()).collect();
     order.sort_by_key(|&row| std::cmp::Reverse((energy(row), profile.rows[row].time_ns)));
-    let mut room = MOST_ENTRIES;
+    let mut room = ROOM;
+    let mut known = vec![false; profile.stacks.len()];
     let fits = |row: &usize| {
-        let rest = room.checked_sub(over.of_row(*row).len());
-        room = rest.unwrap_or(0);
-        rest.is_some()
+        let nodes = new_nodes(profile, profile.rows[*row].stack, &mut known);
+        room = room.saturating_sub(OF_ENTRY * over.of_row(*row).len() + OF_NODE * nodes);
+        room > 0
     };
     let (mut kept, left): (Vec<usize>, Vec<usize>) = order.into_iter().partition(fits);
     let merged = (!left.is_empty())
@@ -209,25 +178,25 @@ fn fewer(profile: &Profile, over: &OverTime) -> (Profile, Vec<Vec<RowBin>>, Opti
     (profile, bins, merged)
 }
 
+/// How many of a stack's nodes no stack before it has.
+fn new_nodes(profile: &Profile, stack: Option<StackId>, known: &mut [bool]) -> usize {
+    let (mut count, mut next) = (0, stack);
+    while let Some(slot) = next.and_then(|id| known.get_mut(id.index())).filter(|slot| !**slot) {
+        *slot = true;
+        count += 1;
+        let node = next.and_then(|id| profile.stacks.get(id.index()));
+        next = node.and_then(|node| node.parent);
+    }
+    count
+}
+
 /// A stack of one mark, for what is too small for a page.
 fn small_stack(profile: &mut Profile) -> StackId {
     let id = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let (frame, stack) = (FrameId::new(id(profile.frames.len())), StackId::new(id(profile.stacks.len())));
-    profile.frames.push(Frame { kind: FrameKind::Special, name: SMALL.to_owned(), ..nowhere() });
+    profile.frames.push(mark(SMALL));
     profile.stacks.push(StackNode { frame, parent: None });
     stack
-}
-
-const fn nowhere() -> Frame {
-    Frame {
-        kind: FrameKind::Special,
-        name: String::new(),
-        module: String::new(),
-        file: String::new(),
-        line: 0,
-        first_line: 0,
-        address: 0,
-    }
 }
 
 /// Rows as one for each thread.

@@ -4,12 +4,13 @@
 //! are those of `report --from --to`. Names are foreign: they go in as JSON in which no `<` stands, come out as text only, and a
 //! content security policy lets the browser run the one script by its hash and load nothing at all.
 //!
-//! * `data`: what the page is told; `trees`: its stacks; `views`: what its tables are of; `facts`: its words. `hash`: SHA-256.
+//! * `data`: what the page is told; `flame`, `trees`: its stacks; `views`: what its tables are of; `facts`: its words. `hash`: SHA-256.
 //!
 //! The page itself is in `data/page`. Leaves out how energy comes into bins (`energy-trace-attribution`).
 
 mod data;
 mod facts;
+mod flame;
 mod hash;
 #[cfg(test)]
 mod tests;

@@ -59,7 +59,8 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
 }
 
 fn data(page: &str) -> Value {
-    serde_json::from_str(between(page, "<script type=\"application/json\" id=\"data\">", "</script>")).unwrap()
+    serde_json::from_str(between(page, "<script type=\"application/json\" id=\"data\">", "</script>"))
+        .unwrap()
 }
 
 fn sum(list: &Value) -> i64 {
@@ -71,7 +72,10 @@ fn assert_whole(profile: &Profile, data: &Value) {
     let classes = data["classes"].as_array().unwrap();
     for (class, list) in classes.iter().zip(data["entries"]["energy"].as_array().unwrap()) {
         let of_class = |row: &ProfileRow| {
-            row.energy.iter().find(|(of, _)| of.name() == class["name"]).map_or(0, |(_, energy)| energy.as_uj())
+            row.energy
+                .iter()
+                .find(|(of, _)| of.name() == class["name"])
+                .map_or(0, |(_, energy)| energy.as_uj())
         };
         assert_eq!(sum(list), profile.rows.iter().map(of_class).sum::<i64>(), "{class}");
     }
@@ -109,7 +113,7 @@ fn names_cannot_leave_the_data() {
     let inside = between(&page, "id=\"data\">", "</script>");
     assert!(!inside.contains('<') && !inside.contains('\u{2028}'), "{inside}");
     assert_eq!(page.matches("</script>").count(), 2);
-    assert!(data(&page)["frames"]["names"][0].as_str().unwrap().contains("</script><!--<script>"));
+    assert!(data(&page)["flame"]["names"][0].as_str().unwrap().contains("</script><!--<script>"));
 }
 
 /// The one script may run and nothing may be loaded: no address is in the page but the name of SVG.

@@ -8,7 +8,7 @@ use crate::call_rows::{Made, made_name, made_of};
 use crate::calls::{CallTable, Step};
 use crate::fold::{Interner, Spent, fold};
 use crate::functions::{FunctionTable, MISSING};
-use crate::names::{library_name, line_name, place_name, process_title, thread_name};
+use crate::names::{library_name, line_name, place_name, process_title, shorten, thread_name};
 use crate::native_frames::{self, NativeFrames};
 use crate::shown::shown;
 use crate::uncertainty::Uncertainties;
@@ -16,20 +16,25 @@ use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::Frame;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Functions with a smaller part of the program's energy have no interval in the page.
 const SMALLEST: i64 = 500;
 
-/// One table.
+/// Longer names lose their middle in the page.
+const LONGEST: usize = 160;
+
+/// One table. The order of labels in a stack does not matter here, but for the last: so each stack is the set of its labels, those that are
+/// in most stacks first, which shares more and counts recursion once.
 #[derive(Serialize)]
 pub(super) struct View {
     by: &'static str,
     title: &'static str,
     names: Vec<String>,
     tree: Tree,
-    /// The node of each row.
+    /// The node of each row, and the label that its energy is own energy of.
     nodes: Vec<u32>,
+    own: Vec<u32>,
     /// The 95 % interval of labels over the whole run, in microjoules.
     intervals: BTreeMap<usize, [i64; 2]>,
 }
@@ -49,26 +54,9 @@ pub(super) fn views(profile: &Profile) -> Vec<View> {
     ]
 }
 
-/// The stacks that the flame graph draws: of frames, with the interpreter's own folded.
-pub(super) fn flame(profile: &Profile) -> (Tree, Vec<u32>) {
-    let mut tree = Tree::default();
-    let marks = [profile.frames.len(), profile.frames.len() + 1].map(number);
-    let node = |row: &ProfileRow| match row.stack {
-        None => tree.node([marks[0]]),
-        Some(stack) => {
-            let node = tree.node(profile.frames_of(stack).map(|(frame, _)| number(frame.index())));
-            if node == 0 { tree.node([marks[1]]) } else { node }
-        }
-    };
-    let nodes = profile.rows.iter().map(node).collect();
-    (tree, nodes)
-}
-
-/// What stands for stacks without frames, in the order of `flame`'s marks.
-pub(super) const MARKS: [&str; 2] = [UNSAMPLED, MISSING];
-
-fn number(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+/// A name as the page shows it.
+pub(super) fn name_shown(name: &str) -> String {
+    shorten(&shown(name), LONGEST)
 }
 
 /// A table of the paths that `path` writes for each row.
@@ -78,13 +66,27 @@ fn view(
     mut path: impl FnMut(&ProfileRow, &mut Vec<usize>),
     names: impl FnOnce() -> Vec<String>,
 ) -> View {
-    let (mut tree, mut nodes) = (Tree::default(), Vec::with_capacity(profile.rows.len()));
+    let mut paths = Vec::with_capacity(profile.rows.len());
     let groups = fold(profile, |row, labels| {
         path(row, labels);
-        nodes.push(tree.node(labels.iter().copied().map(number)));
+        paths.push(labels.clone());
     });
-    let names = names().iter().map(|name| shown(name).into_owned()).collect();
-    View { by: by.name(), title, names, tree, nodes, intervals: intervals(profile, groups) }
+    // By how many rows have a label, the most first.
+    let mut order: Vec<usize> = groups.keys().copied().collect();
+    order.sort_by_key(|label| std::cmp::Reverse(groups.get(label).map_or(0, |(_, rows)| rows.len())));
+    let ranks: HashMap<usize, u32> = (0..).zip(&order).map(|(rank, &label)| (label, rank)).collect();
+    let rank = |label: &usize| ranks.get(label).copied().unwrap_or(0);
+    let (mut tree, mut nodes, mut own) = (Tree::default(), vec![], vec![]);
+    for path in &paths {
+        let set: BTreeSet<u32> = path.iter().map(rank).collect();
+        nodes.push(tree.node(set));
+        own.push(path.last().map_or(0, rank));
+    }
+    let all = names();
+    let names = order.iter().map(|&label| all.get(label).map_or_else(String::new, |name| name_shown(name)));
+    let intervals = intervals(profile, groups).into_iter();
+    let intervals = intervals.map(|(label, interval)| (rank(&label) as usize, interval)).collect();
+    View { by: by.name(), title, names: names.collect(), tree, nodes, own, intervals }
 }
 
 /// The intervals of labels that have enough of the whole for anybody to ask.
