@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub mod api_names;
+pub mod budgets;
 pub mod csv;
 pub mod export;
 pub mod flamegraph;
@@ -19,6 +20,7 @@ pub mod fold;
 pub mod folded;
 pub mod functions;
 pub mod json;
+pub mod markdown;
 pub mod native_frames;
 pub mod rest;
 pub mod rows;
@@ -45,6 +47,8 @@ mod short_names;
 mod summary_rows;
 mod table_cells;
 mod table_details;
+#[cfg(test)]
+mod test_runs;
 mod uncertainty;
 
 pub use call_rows::{CallSite, Level};

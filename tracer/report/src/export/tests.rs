@@ -2,23 +2,17 @@
 //!
 //! Leaves out the programs that open these files (`cargo xtask consumers`).
 
-#[path = "../../../../tests/offline/report/recording_builder.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod recording_builder;
-#[path = "../../../../tests/offline/report/training_runs.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod training_runs;
 mod wire;
 
 use super::{ExportOptions, FORMATS, Format, Input};
 use crate::rest::Rest;
+use crate::test_runs::recording_builder::RecordingBuilder;
+use crate::test_runs::training_runs::{gpu_training, measured_training};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
-use recording_builder::RecordingBuilder;
 use serde_json::Value;
 use std::io::Read as _;
-use training_runs::{gpu_training, measured_training};
 use wire::{Message, numbers, sum};
 
 fn export(profile: &Profile, format: &str, options: ExportOptions) -> Vec<u8> {
