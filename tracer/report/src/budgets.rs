@@ -51,7 +51,7 @@ pub struct Checked {
     pub budget: Budget,
     /// What was used.
     pub used: MicroJoules,
-    /// How sure that is; `None` for the whole program, whose energy is the ledger's.
+    /// How sure that is; `None` for the whole program, whose energy is the ledger's, and for a part of a run, of which nobody knows it.
     pub uncertainty: Option<Uncertainty>,
     /// Whether the run shows the call at all.
     pub seen: bool,
@@ -77,7 +77,7 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
     let (used, uncertainty, seen) = match &budget.call {
         None => (run::target(profile, choice), None, true),
         Some(name) => match of_call(profile, name) {
-            Some((used, uncertainty)) => (used, Some(uncertainty), true),
+            Some((used, uncertainty)) => (used, uncertainty, true),
             None => (MicroJoules::ZERO, None, false),
         },
     };
@@ -90,7 +90,7 @@ fn check_one(profile: &Profile, budget: &Budget) -> Checked {
 }
 
 /// All that a call used: an API call by its public name, else all functions of that name together.
-fn of_call(profile: &Profile, name: &str) -> Option<(MicroJoules, Uncertainty)> {
+fn of_call(profile: &Profile, name: &str) -> Option<(MicroJoules, Option<Uncertainty>)> {
     let choice = run::headline(profile);
     let calls = rows(profile, By::Api).into_iter().filter(|row| row.name == name);
     if let Some(row) = calls.into_iter().next() {

@@ -5,10 +5,10 @@
 use super::accounting::AccountingArgs;
 use super::choices;
 use super::failure::Failure;
-use super::output::{read_recording, write_to};
+use super::output::{part_of, read_recording, write_to};
+use super::range::RangeArgs;
 use super::stacks::StackArgs;
 use clap::Args;
-use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, View};
 use energy_trace_report::DomainChoice;
 use energy_trace_report::export::{ExportOptions, Format, Input};
@@ -47,6 +47,10 @@ pub(super) struct ExportArgs {
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 
+    /// Which part of the run
+    #[command(flatten)]
+    pub range: RangeArgs,
+
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
@@ -60,7 +64,8 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(format!("{} is no text: name a file with -o", format.name)));
     }
     let recording = read_recording(&args.file)?;
-    let profile = attribute(&recording, &Options { view: args.view, accounting: args.accounting.into() });
+    let options = Options { view: args.view, accounting: args.accounting.into() };
+    let profile = part_of(&recording, &options, args.range)?;
     let options = ExportOptions {
         domain: args.domain,
         short_names: args.short_names,

@@ -15,6 +15,7 @@ mod first_word;
 mod flamegraph;
 mod logger;
 mod output;
+mod range;
 mod record;
 mod report;
 mod resolve;

@@ -2,7 +2,8 @@
 
 use super::accounting::AccountingArgs;
 use super::failure::Failure;
-use energy_trace_attribution::attribute;
+use super::range::RangeArgs;
+use energy_trace_attribution::{attribute, attribute_over_time};
 use energy_trace_model::profile::{Options, Profile, View};
 use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{self, FileError};
@@ -21,10 +22,28 @@ struct WriteError {
     source: io::Error,
 }
 
-/// Reads a recording and attributes its energy as the user chose.
-pub(super) fn read_profile(path: &Path, view: View, accounting: AccountingArgs) -> Result<Profile, Failure> {
-    let recording = read_recording(path)?;
-    Ok(attribute(&recording, &Options { view, accounting: accounting.into() }))
+/// Reads a recording and attributes its energy as the user chose, or that of the chosen part of it.
+pub(super) fn read_part(
+    path: &Path,
+    view: View,
+    accounting: AccountingArgs,
+    range: RangeArgs,
+) -> Result<Profile, Failure> {
+    part_of(&read_recording(path)?, &Options { view, accounting: accounting.into() }, range)
+}
+
+/// Attributes the energy of a recording, or of the chosen part of it.
+pub(super) fn part_of(
+    recording: &Recording,
+    options: &Options,
+    range: RangeArgs,
+) -> Result<Profile, Failure> {
+    if !range.is_part() {
+        return Ok(attribute(recording, options));
+    }
+    let (profile, over_time) = attribute_over_time(recording, options);
+    let bins = range.bins(&over_time.bins)?;
+    Ok(over_time.within(profile, bins))
 }
 
 /// Reads a recording.

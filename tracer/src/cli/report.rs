@@ -5,7 +5,8 @@ use super::budget::{self, BudgetArgs};
 use super::choices;
 use super::common::Common;
 use super::failure::Failure;
-use super::output::{read_profile, write_to};
+use super::output::{read_part, write_to};
+use super::range::RangeArgs;
 use clap::{Args, ValueEnum};
 use energy_trace_model::profile::{Profile, View};
 use energy_trace_report::budgets::{self, Checked, Verdict};
@@ -57,6 +58,10 @@ pub(super) struct ReportArgs {
     #[command(flatten)]
     pub budgets: BudgetArgs,
 
+    /// Which part of the run
+    #[command(flatten)]
+    pub range: RangeArgs,
+
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
@@ -77,7 +82,7 @@ pub(super) enum Format {
 
 /// Shows a recording on stdout.
 pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
-    let profile = read_profile(&args.file, args.view, args.accounting)?;
+    let profile = read_part(&args.file, args.view, args.accounting, args.range)?;
     let checked = budgets::check(&profile, &args.budgets.all());
     show(args, common, &profile, &checked)?;
     for line in checked.iter().filter(|checked| !common.quiet || checked.verdict != Verdict::Kept) {

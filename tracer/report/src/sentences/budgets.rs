@@ -19,7 +19,7 @@ pub fn budget(checked: &Checked) -> String {
         _ if !seen => format!("budget kept: {what} may use {limit}, and no sample shows such a call"),
         Verdict::Exceeded | Verdict::Kept => {
             let word = if *verdict == Verdict::Exceeded { "exceeded" } else { "kept" };
-            let sure = uncertainty.as_ref().map(|uncertainty| plus_minus(*used, uncertainty));
+            let sure = uncertainty.as_ref().map(|uncertainty| plus_minus(*used, Some(uncertainty)));
             let estimated = (*quality == Some(Quality::Estimated)).then(|| "estimated".to_owned());
             let notes: Vec<String> = estimated.into_iter().chain(sure.filter(|text| text != "-")).collect();
             let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
