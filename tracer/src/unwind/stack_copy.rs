@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{self, Found, MAX_RECOVERED, NativeFrame, NativeWalk, Tables};
+use tracer_ebpf::put_away::{leave_openblas, stack_put_away};
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 use tracer_ebpf::wire::{MAX_FRAMES, PAGE_BYTES, PythonLayout, RAW_PAGES, end};
 
@@ -168,12 +169,12 @@ fn scan<Code: Fn(u64) -> Option<u64>>(
     memory: &StackCopy<'_, Code>,
     out: &mut Walked,
 ) -> bool {
-    if let Some(found) = native::leave_openblas(walk, tables, memory) {
+    if let Some(found) = leave_openblas(walk, tables, memory) {
         end_last_frame(out, found.sp);
         *walk = found;
         return true;
     }
-    let put_away = native::stack_put_away(walk, memory).map(|sp| NativeWalk { sp, ..*walk });
+    let put_away = stack_put_away(walk, memory).map(|sp| NativeWalk { sp, ..*walk });
     let found =
         put_away.into_iter().chain([*walk]).find_map(|from| native::find_caller(&from, tables, memory));
     match found {

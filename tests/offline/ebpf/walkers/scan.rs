@@ -1,9 +1,8 @@
 //! Callers of code without unwind information, on stacks made by hand: what is proved, what is a guess, and what is nobody's caller.
 
 use super::snapshot::{Rules, Snapshot};
-use tracer_ebpf::native::{
-    Found, NO_FRAME_POINTER, NativeWalk, find_caller, leave_openblas, place, stack_put_away,
-};
+use tracer_ebpf::native::{Found, NO_FRAME_POINTER, NativeWalk, find_caller, place};
+use tracer_ebpf::put_away::{leave_openblas, stack_put_away};
 use tracer_ebpf::rows::rule;
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 
