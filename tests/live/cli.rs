@@ -33,7 +33,7 @@ fn wrong_usage() {
         "-o same --svg same -- touch ran",
         "report f --view sideways",
         "report f --by colour",
-        "export f --format pprof",
+        "export f --format perf",
         "export f",
         "flamegraph f --domain cpu",
         "diff a b",
@@ -49,11 +49,11 @@ fn wrong_usage() {
     }
 }
 
-/// A format of a later version is refused with what there is instead, and so is a view that does not exist.
+/// A format that does not exist is refused with those that do, and so is a view.
 #[test]
 fn later_versions_are_named() {
     let place = place();
-    assert_says(&place.run(&["export", "f", "--format", "pprof"]), &["not in this version", "folded"]);
+    assert_says(&place.run(&["export", "f", "--format", "perf"]), &["pprof", "folded"]);
     assert_says(&place.run(&["report", "f", "--view", "sideways"]), &["logical", "physical"]);
 }
 

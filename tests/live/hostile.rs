@@ -300,7 +300,8 @@ fn a_perf_map_of_lines_over_everything() {
     assert_code(&recorded.output, 0);
     assert!(recorded.mib() < MOST_OF_A_FILE_MIB, "{} MiB", recorded.mib());
     let named = |name: &str| recorded.report.functions.iter().any(|function| function.name == name);
-    assert!(named("in_every_line") && !named("mallory_was_here"));
+    let names: Vec<_> = recorded.report.functions.iter().map(|function| &function.name).collect();
+    assert!(named("in_every_line") && !named("mallory_was_here"), "{names:?}");
 }
 
 /// C7: a perf map names a process's code if it is its user's, and not if it is a stranger's.

@@ -1,6 +1,7 @@
 //! The ledger balances, whatever a recording says: not a microjoule and not a nanosecond appears or disappears in attribution.
 
-use energy_trace_attribution::attribute;
+use super::over_time::assert_sums;
+use energy_trace_attribution::{attribute, attribute_over_time};
 
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{BackgroundKey, CpuId, DomainId, Pid, SocketId, StackId, ThreadKey};
@@ -28,11 +29,11 @@ fn ticks(n: u64) -> KtimeNs {
     KtimeNs::from_ns(n * TICK)
 }
 
-fn ms(n: u64) -> KtimeNs {
+pub(super) fn ms(n: u64) -> KtimeNs {
     KtimeNs::from_ns(n * MS)
 }
 
-fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
+pub(super) fn empty(domains: Vec<Domain>, start: KtimeNs, end: KtimeNs) -> Recording {
     let header = Header {
         version: "test".to_owned(),
         anchor: WallAnchor { ktime: start, unix_ns: 0 },
@@ -55,7 +56,7 @@ fn stranger(key: u32) -> BackgroundProcess {
     BackgroundProcess { key: BackgroundKey::new(key), pid: Pid::new(key), name: "cc1".to_owned() }
 }
 
-fn counter(id: u32, class: DomainClass, scope: Scope, idle_uw: Option<u64>) -> Domain {
+pub(super) fn counter(id: u32, class: DomainClass, scope: Scope, idle_uw: Option<u64>) -> Domain {
     let origin = Origin::Counter {
         source: SourceId::Powercap,
         place: String::new(),
@@ -71,12 +72,12 @@ fn model(id: u32) -> Domain {
     Domain { origin, ..counter(id, DomainClass::Package, Scope::Machine, None) }
 }
 
-fn reading(at: KtimeNs, uj: u64) -> Reading {
+pub(super) fn reading(at: KtimeNs, uj: u64) -> Reading {
     Reading { at, value: CounterValue::MicroJoules(uj) }
 }
 
 /// Of the target, or of one of three strangers, a fourth that no record defined, or those that are not told apart, by when it begins.
-fn slice(cpu: u32, thread: Option<u32>, start: KtimeNs, end: KtimeNs) -> Slice {
+pub(super) fn slice(cpu: u32, thread: Option<u32>, start: KtimeNs, end: KtimeNs) -> Slice {
     let stranger = match (start.as_ns() / TICK % 5) as u32 {
         4 => CpuOwner::Other,
         key => CpuOwner::Background(BackgroundKey::new(key)),
@@ -85,13 +86,13 @@ fn slice(cpu: u32, thread: Option<u32>, start: KtimeNs, end: KtimeNs) -> Slice {
     Slice { cpu: CpuId::new(cpu), who, start, end }
 }
 
-fn sample(thread: u32, stack: u32, at: KtimeNs) -> Sample {
+pub(super) fn sample(thread: u32, stack: u32, at: KtimeNs) -> Sample {
     let (thread, stack) = (ThreadKey::new(thread), StackId::new(stack));
     Sample { at, cpu: CpuId::new(0), thread, stack, status: StackStatus::Complete }
 }
 
 /// Every row balances, and the rows of each class sum to its targets.
-fn assert_conserved(profile: &Profile) {
+pub(super) fn assert_conserved(profile: &Profile) {
     for row in &profile.ledger {
         assert_eq!(row.imbalance(), MicroJoules::ZERO, "{row:?}");
     }
@@ -210,6 +211,11 @@ proptest! {
         prop_assert_eq!(profile.rows.iter().map(|row| row.samples).sum::<u64>(), samples.len() as u64);
         prop_assert_eq!(&attribute(&recording, &Options::default()), &profile);
         assert_all_accountings(&recording, &profile);
+        for options in [Options::default(), Options::logical()] {
+            let (profile, over) = attribute_over_time(&recording, &options);
+            prop_assert_eq!(&attribute(&recording, &options), &profile);
+            assert_sums(&profile, &over);
+        }
     }
 
     /// Numbers that no machine gives (any 64 bits for every time, counter and power) never make it panic.
@@ -235,7 +241,8 @@ proptest! {
         for domain in 0..2 {
             recording.readings.insert(DomainId::new(domain), readings.iter().map(|r| reading(at(r.0), r.1)).collect());
         }
-        attribute(&recording, &Options::default());
+        let (profile, over) = attribute_over_time(&recording, &Options::default());
+        over.within(profile, 0..1);
     }
 }
 

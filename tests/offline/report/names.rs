@@ -172,7 +172,9 @@ fn hostile_names_in_every_output() {
             .map(|by| vec!["report", "r.data", "--color", "never", "-v", "--by", by])
             .to_vec();
     lines.push(vec!["report", "r.data", "--format", "csv"]);
-    lines.push(vec!["export", "r.data", "--format", "folded"]);
+    for format in ["folded", "speedscope", "json"] {
+        lines.push(vec!["export", "r.data", "--format", format]);
+    }
     lines.push(vec!["flamegraph", "r.data", "-o", "-"]);
     lines.push(vec!["flamegraph", "r.data", "-o", "-", "--flip", "--by-callee", "--per", "thread"]);
     for name in HOSTILE {

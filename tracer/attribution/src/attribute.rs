@@ -6,6 +6,7 @@ use crate::delegation::{self, Delegation, Sourced};
 use crate::ledger::account::Account;
 use crate::ledger::basis::Basis;
 use crate::ledger::{diagnostics, rows};
+use crate::over_time;
 use crate::power_model::paths::PathTree;
 use crate::time::background::BackgroundProcesses;
 use crate::time::conditions::Conditions;
@@ -17,7 +18,7 @@ use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::options::Accounting;
-use energy_trace_model::profile::{Options, Profile, View};
+use energy_trace_model::profile::{Options, OverTime, Profile, View};
 use energy_trace_model::recording::Recording;
 
 /// Attributes the energy of a recording: the ledger of each domain, and the joules of each thread and stack. In the logical view workers are
@@ -27,6 +28,30 @@ use energy_trace_model::recording::Recording;
 /// rows' time is the target's on-CPU time within the recording's span. Never panics, also on nonsense.
 pub fn attribute(recording: &Recording, options: &Options) -> Profile {
     let found = Found::of(recording, options.accounting);
+    let (mut profile, rows) = with_rows(recording, options, &found);
+    found.enter(rows, &mut profile);
+    profile
+}
+
+/// The same, and its energy over time. Each row's bins sum to the row and each domain's to its row of the ledger, to the microjoule.
+pub fn attribute_over_time(recording: &Recording, options: &Options) -> (Profile, OverTime) {
+    let found = Found::of(recording, options.accounting);
+    let (mut profile, rows) = with_rows(recording, options, &found);
+    let over_time = over_time::Attributed {
+        recording,
+        span: span_of(recording),
+        time: &found.time,
+        launchers: &found.delegation.launchers,
+        accounts: &found.accounts,
+        rows: &rows,
+    }
+    .over_time();
+    found.enter(rows, &mut profile);
+    (profile, over_time)
+}
+
+/// A profile that lacks what was found, and its rows.
+fn with_rows(recording: &Recording, options: &Options, found: &Found) -> (Profile, Vec<Sourced>) {
     let owners = rows::by_owner(&found.time, &found.accounts);
     let mut profile = Profile { options: *options, ..Profile::of_run(recording) };
     let rows = match options.view {
@@ -38,8 +63,7 @@ pub fn attribute(recording: &Recording, options: &Options) -> Profile {
             logical.rows
         }
     };
-    found.enter(rows, &mut profile);
-    profile
+    (profile, rows)
 }
 
 /// What is found out before anybody asks for rows.

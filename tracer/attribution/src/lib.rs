@@ -19,6 +19,7 @@
 //! 7. `uncertainty`: how sure all of that is, for `profile::certainty`.
 //! 8. `delegation`: for whom workers work, where a view asks for it.
 //! 9. `ledger`: the row of each domain, what each thread and stack gets, and what the reader must know about it.
+//! 10. `over_time`: the same in bins of time, where somebody asks for it.
 //!
 //! Rooms further down use those above them, and `numerics` stands below all; `attribute` is the one way in.
 //!
@@ -35,13 +36,14 @@ mod delegation;
 mod gpu;
 mod ledger;
 mod numerics;
+mod over_time;
 mod power_model;
 mod split;
 mod time;
 pub mod timeline;
 mod uncertainty;
 
-pub use attribute::attribute;
+pub use attribute::{attribute, attribute_over_time};
 
 #[cfg(test)]
 mod tests {

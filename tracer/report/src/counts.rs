@@ -7,6 +7,7 @@ use super::api_names::ApiNames;
 use super::calls::CallTable;
 use super::fold::{Cost, fold};
 use super::functions::FunctionTable;
+use super::{DomainChoice, run};
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{CallTimes, FrameKind};
@@ -32,6 +33,13 @@ impl CallsMade {
     /// Calls that are not within another one.
     pub const fn outermost(&self) -> u64 {
         self.calls.saturating_sub(self.nested)
+    }
+
+    /// Microjoules of one call on average; `None` where there was none, or no sample shows it: that is not nothing.
+    #[expect(clippy::cast_precision_loss, reason = "a mean")]
+    pub fn uj_per_call(&self, choice: DomainChoice) -> Option<f64> {
+        let energy = run::chosen(&self.cost.energy, choice).as_uj();
+        (self.outermost() > 0 && self.cost.samples > 0).then(|| energy as f64 / self.outermost() as f64)
     }
 }
 

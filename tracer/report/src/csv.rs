@@ -5,10 +5,9 @@
 use super::counts::CallsMade;
 use super::fold::Spent;
 use super::functions::{Function, functions};
-use super::json_calls::uj_per_call;
 use super::rows::{Row, rows_at};
 use super::shown::shown;
-use super::{By, Kind, Level};
+use super::{By, Kind, Level, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
 use energy_trace_model::recording::record::{DomainClass, FrameKind};
@@ -105,7 +104,7 @@ fn fields(profile: &Profile, function: &Function) -> Vec<String> {
     fields
 }
 
-fn numbers(spent: &Spent, uncertainty: Uncertainty, flags: &[&str]) -> Vec<String> {
+fn numbers(spent: &Spent, uncertainty: Option<Uncertainty>, flags: &[&str]) -> Vec<String> {
     let (own, total) = (&spent.own, &spent.total);
     let mut fields = Vec::new();
     fields.extend(
@@ -113,10 +112,14 @@ fn numbers(spent: &Spent, uncertainty: Uncertainty, flags: &[&str]) -> Vec<Strin
     );
     fields.extend(own.by_time.iter().map(|(_, energy)| energy.as_uj().to_string()));
     fields.extend([own.time_ns, total.time_ns, total.samples].iter().map(u64::to_string));
-    let Uncertainty { ci95, bounds } = uncertainty;
-    fields.extend([ci95.0, ci95.1].iter().map(|bound| bound.as_uj().to_string()));
+    let ci95 = uncertainty.map(|known| known.ci95);
+    let bounds = uncertainty.and_then(|known| known.bounds);
     let bound = |of: Option<MicroJoules>| of.map_or_else(String::new, |bound| bound.as_uj().to_string());
-    fields.extend([bound(bounds.map(|bounds| bounds.0)), bound(bounds.map(|bounds| bounds.1))]);
+    fields.extend(
+        [ci95, bounds]
+            .iter()
+            .flat_map(|ends| [bound(ends.map(|ends| ends.0)), bound(ends.map(|ends| ends.1))]),
+    );
     fields.push(flags.join(" "));
     fields
 }
@@ -124,7 +127,7 @@ fn numbers(spent: &Spent, uncertainty: Uncertainty, flags: &[&str]) -> Vec<Strin
 /// Calls, where they were counted.
 fn calls(profile: &Profile, made: Option<&CallsMade>) -> [String; 6] {
     let number = |of: Option<u64>| of.map_or_else(String::new, |number| number.to_string());
-    let mean = made.and_then(|made| uj_per_call(profile, made));
+    let mean = made.and_then(|made| made.uj_per_call(run::headline(profile)));
     let times = made.and_then(|made| made.times);
     [
         number(made.map(|made| made.calls)),
@@ -136,7 +139,8 @@ fn calls(profile: &Profile, made: Option<&CallsMade>) -> [String; 6] {
     ]
 }
 
-const fn kind_word(kind: FrameKind) -> &'static str {
+/// The word for a kind of frame.
+pub(crate) const fn kind_word(kind: FrameKind) -> &'static str {
     match kind {
         FrameKind::Python => "python",
         FrameKind::Native => "native",

@@ -56,6 +56,7 @@ pub(crate) fn changes_numbers(found: &Diagnostic, profile: &Profile) -> bool {
             | DomainDiagnostic::IdleAboveCounter { .. } => true,
         },
         Diagnostic::CallsNotNamed { .. } => false,
+        Diagnostic::PartOfRun(_) => true,
         Diagnostic::EventsLost(lost) => lost_changes_numbers(lost, profile.run.samples),
         // What the timing of kernels takes is in the program's own joules.
         Diagnostic::KernelCost(_)
@@ -156,7 +157,9 @@ fn residual(profile: &Profile) -> Option<Diagnostic> {
     let large = |residual: MicroJoules, measured: MicroJoules| {
         residual.as_uj().unsigned_abs().saturating_mul(200) > measured.as_uj().unsigned_abs()
     };
-    let rows = profile.ledger.iter().filter(|row| large(row.residual, row.measured));
+    // Of a part of a run it holds what could not be placed any better.
+    let rows =
+        profile.ledger.iter().filter(|row| profile.part.is_none() && large(row.residual, row.measured));
     let domains: Vec<_> = rows.map(|row| (row.domain.clone(), row.residual)).collect();
     (!domains.is_empty()).then_some(Diagnostic::ResidualLarge(domains))
 }

@@ -63,7 +63,8 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &FoldedOptions) ->
     for line in &folded.lines {
         writeln!(out, "{} {}", line.stack(), line.energy.as_uj())?;
     }
-    if let Some(note) = folded.note() {
+    let nothing = profile.ledger.is_empty().then(|| "no energy was recorded".to_owned());
+    for note in folded.note().into_iter().chain(nothing) {
         writeln!(out, "# energy-trace: {note}")?;
     }
     Ok(())

@@ -46,8 +46,8 @@ pub struct Function {
     pub spent: Spent,
     /// Its calls, where they were counted.
     pub calls: Option<CallsMade>,
-    /// How sure the total energy is; psys is left out unless there is nothing else.
-    pub uncertainty: Uncertainty,
+    /// How sure the total energy is; `None`: not known, as of a part of a run; psys is left out unless there is nothing else.
+    pub uncertainty: Option<Uncertainty>,
     /// Whether it only starts the interpreter: it calls the outermost Python frame in nearly all stacks that have it.
     pub starts: bool,
     /// Words for the reader: `low-samples` (under 100), `estimated` (no energy counter), `no-symbol`, `unidentified` (the run does not
@@ -180,7 +180,7 @@ impl<'a> FunctionTable<'a> {
         let text = |field: fn(&Frame) -> &str| frame.map(field).unwrap_or_default().to_owned();
         let name = self.name(number);
         let uncertainty = uncertainties.uncertainty(&spent.total, rows);
-        let mut flags = uncertainties.flags(&spent.total, &uncertainty);
+        let mut flags = uncertainties.flags(&spent.total, uncertainty.as_ref());
         if frame.is_some_and(is_nameless) {
             flags.push("no-symbol");
         }

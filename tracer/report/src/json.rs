@@ -10,10 +10,10 @@ use super::rows::{by_process, by_thread};
 use super::shown::shown_json;
 use super::table_details::runtimes;
 use super::{By, Level, diagnostics, run, sentences};
-use energy_trace_model::profile::certainty::Weights;
+use energy_trace_model::profile::certainty::{Uncertainty, Weights};
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::validity::CheckResult;
-use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile};
+use energy_trace_model::profile::{EnergyByClass, LedgerRow, PartOfRun, Profile};
 use energy_trace_model::recording::record::{
     FrameKind, Ignored, Process, Quality, Source, Thread, Unwinding,
 };
@@ -57,7 +57,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions) -> i
 }
 
 /// Microjoules by class of domain.
-type ByClass = BTreeMap<&'static str, i64>;
+pub(super) type ByClass = BTreeMap<&'static str, i64>;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -87,7 +87,19 @@ struct Meta<'a> {
     sources: Vec<SourceLine<'a>>,
     sampling: Sampling<'a>,
     overhead: Overhead,
+    /// The part of the run that all numbers are of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<PartLine>,
     warnings: Vec<WarningLine>,
+}
+
+/// Nanoseconds since the start of the run, its length, and the step of the ends.
+#[derive(Serialize)]
+struct PartLine {
+    from_ns: u64,
+    to_ns: u64,
+    of_ns: u64,
+    step_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -202,7 +214,7 @@ struct FunctionLine<'a> {
     spent: SpentLine,
     #[serde(flatten)]
     calls: CallsLine,
-    ci95_uj: [i64; 2],
+    ci95_uj: Option<[i64; 2]>,
     bounds_uj: Option<[i64; 2]>,
     flags: &'a [&'static str],
 }
@@ -264,8 +276,15 @@ impl<'a> Meta<'a> {
                 bpf_ns: summary.and_then(|summary| summary.bpf_ns),
                 tracer_cpu_ns: summary.map(|summary| summary.tracer_cpu_ns),
             },
+            part: profile.part.map(PartLine::from),
             warnings: warnings.iter().map(WarningLine::from).collect(),
         }
+    }
+}
+
+impl From<PartOfRun> for PartLine {
+    fn from(PartOfRun { from_ns, to_ns, of_ns, bin_ns }: PartOfRun) -> Self {
+        Self { from_ns, to_ns, of_ns, step_ns: bin_ns }
     }
 }
 
@@ -338,14 +357,24 @@ impl<'a> FunctionLine<'a> {
             build_id: function.build_id.as_deref(),
             spent: SpentLine::from(&function.spent),
             calls: CallsLine::of(profile, function.calls.as_ref()),
-            ci95_uj: [function.uncertainty.ci95.0.as_uj(), function.uncertainty.ci95.1.as_uj()],
-            bounds_uj: function.uncertainty.bounds.map(|(low, high)| [low.as_uj(), high.as_uj()]),
+            ci95_uj: ci95_uj(function.uncertainty.as_ref()),
+            bounds_uj: bounds_uj(function.uncertainty.as_ref()),
             flags: &function.flags,
         }
     }
 }
 
-fn by_class(energy: &EnergyByClass) -> ByClass {
+/// The interval in microjoules, where it is known.
+pub(super) fn ci95_uj(uncertainty: Option<&Uncertainty>) -> Option<[i64; 2]> {
+    uncertainty.map(|known| [known.ci95.0.as_uj(), known.ci95.1.as_uj()])
+}
+
+/// The bounds in microjoules, where there are any.
+pub(super) fn bounds_uj(uncertainty: Option<&Uncertainty>) -> Option<[i64; 2]> {
+    uncertainty.and_then(|known| known.bounds).map(|(low, high)| [low.as_uj(), high.as_uj()])
+}
+
+pub(super) fn by_class(energy: &EnergyByClass) -> ByClass {
     energy.iter().map(|(class, energy)| (class.name(), energy.as_uj())).collect()
 }
 

@@ -3,6 +3,7 @@
 //! Leaves out what they are calls of, but for the list of all counted functions.
 
 use super::counts::{CallsMade, CountedFunction, counted};
+use super::json::{ByClass, by_class};
 use super::names::frame_name;
 use super::run;
 use energy_trace_model::profile::Profile;
@@ -31,7 +32,7 @@ pub(super) struct CountedLine {
     symbol: String,
     module: String,
     api: Option<String>,
-    total_uj: i64,
+    total_uj: ByClass,
     #[serde(flatten)]
     calls: CallsLine,
 }
@@ -41,7 +42,7 @@ impl CallsLine {
         Self {
             calls: made.map(|made| made.calls),
             nested_calls: made.map(|made| made.nested),
-            uj_per_call: made.and_then(|made| uj_per_call(profile, made)),
+            uj_per_call: made.and_then(|made| made.uj_per_call(run::headline(profile))),
             call_ns: made.and_then(|made| made.times).map(TimesLine::from),
         }
     }
@@ -53,13 +54,6 @@ impl From<CallTimes> for TimesLine {
     }
 }
 
-/// Microjoules of one call on average; `None` where there was none, or no sample shows it: that is not nothing.
-#[expect(clippy::cast_precision_loss, reason = "a mean")]
-pub(super) fn uj_per_call(profile: &Profile, made: &CallsMade) -> Option<f64> {
-    let energy = run::chosen(&made.cost.energy, run::headline(profile)).as_uj();
-    (made.outermost() > 0 && made.cost.samples > 0).then(|| energy as f64 / made.outermost() as f64)
-}
-
 /// All functions that were counted; `None` where nothing was.
 pub(super) fn counted_lines(profile: &Profile) -> Option<Vec<CountedLine>> {
     let line = |CountedFunction { frame, api, made }: CountedFunction| {
@@ -68,7 +62,7 @@ pub(super) fn counted_lines(profile: &Profile) -> Option<Vec<CountedLine>> {
             symbol: frame_name(frame),
             module: frame.module.clone(),
             api,
-            total_uj: run::chosen(&made.cost.energy, run::headline(profile)).as_uj(),
+            total_uj: by_class(&made.cost.energy),
             calls: CallsLine::of(profile, Some(&made)),
         })
     };

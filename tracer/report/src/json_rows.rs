@@ -2,7 +2,7 @@
 //!
 //! Leaves out functions, which have more to say (`json.rs`, `csv.rs`).
 
-use super::json::SpentLine;
+use super::json::{SpentLine, bounds_uj, ci95_uj};
 use super::json_calls::CallsLine;
 use super::rows::{Row, rows_at};
 use super::{By, Level};
@@ -31,7 +31,7 @@ struct RowLine {
     spent: SpentLine,
     #[serde(flatten)]
     calls: CallsLine,
-    ci95_uj: [i64; 2],
+    ci95_uj: Option<[i64; 2]>,
     bounds_uj: Option<[i64; 2]>,
     flags: Vec<&'static str>,
 }
@@ -57,8 +57,8 @@ impl RowLine {
             call_site: row.site.map(|site| SiteLine { file: site.file, line: site.line, api: site.api }),
             spent: SpentLine::from(&row.spent),
             calls: CallsLine::of(profile, row.calls.as_ref()),
-            ci95_uj: [row.uncertainty.ci95.0.as_uj(), row.uncertainty.ci95.1.as_uj()],
-            bounds_uj: row.uncertainty.bounds.map(|(low, high)| [low.as_uj(), high.as_uj()]),
+            ci95_uj: ci95_uj(row.uncertainty.as_ref()),
+            bounds_uj: bounds_uj(row.uncertainty.as_ref()),
             name: row.name,
             callers: row.callers,
             flags: row.flags,

@@ -32,7 +32,7 @@ pub struct Row {
     /// What it spent itself and in total.
     pub spent: Spent,
     /// How sure the total energy is, as in `functions::Function`.
-    pub uncertainty: Uncertainty,
+    pub uncertainty: Option<Uncertainty>,
     /// Words for the reader, as in `functions::Function`.
     pub flags: Vec<&'static str>,
     /// Whether it stands for something that is no code: `[unsampled]`.
@@ -89,7 +89,7 @@ impl Row {
     ) -> Self {
         let special = name.starts_with('[') && name.ends_with(']');
         let uncertainty = uncertainties.uncertainty(&spent.total, &rows);
-        let flags = uncertainties.flags(&spent.total, &uncertainty);
+        let flags = uncertainties.flags(&spent.total, uncertainty.as_ref());
         Self {
             name,
             callers: Vec::new(),

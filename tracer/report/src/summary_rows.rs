@@ -88,15 +88,17 @@ impl Measure {
     /// How far the true joules may be from those shown, as the 95 % interval says: `±12%`.
     pub(crate) fn plus_minus(self, row: &TopRow) -> String {
         match self {
-            Self::Energy(choice) => plus_minus(run::chosen(&row.cost.energy, choice), &row.uncertainty),
+            Self::Energy(choice) => {
+                plus_minus(run::chosen(&row.cost.energy, choice), row.uncertainty.as_ref())
+            }
             Self::Time => "-".to_owned(),
         }
     }
 }
 
 /// How far an energy may be from the one shown, by its interval, which is at least as wide as its bounds: `±12%`.
-pub(crate) fn plus_minus(energy: MicroJoules, uncertainty: &Uncertainty) -> String {
-    let (low, high) = uncertainty.ci95;
+pub(crate) fn plus_minus(energy: MicroJoules, uncertainty: Option<&Uncertainty>) -> String {
+    let Some(Uncertainty { ci95: (low, high), .. }) = uncertainty else { return "-".to_owned() };
     let (low, energy, high) = (low.as_uj(), energy.as_uj(), high.as_uj());
     deviation(energy, high.saturating_sub(energy).max(energy.saturating_sub(low)))
 }
@@ -151,7 +153,7 @@ pub(crate) struct TopRow {
     pub(crate) name: String,
     pub(crate) cost: Cost,
     /// How sure `cost` is.
-    pub(crate) uncertainty: Uncertainty,
+    pub(crate) uncertainty: Option<Uncertainty>,
     flags: Vec<&'static str>,
     /// Whether it is no code.
     pub(crate) special: bool,
@@ -165,7 +167,7 @@ impl TopRow {
 
     fn new(name: String, cost: Cost, rows: &[usize], uncertainties: &Uncertainties<'_>) -> Self {
         let uncertainty = uncertainties.uncertainty(&cost, rows);
-        let flags = uncertainties.flags(&cost, &uncertainty);
+        let flags = uncertainties.flags(&cost, uncertainty.as_ref());
         let special = name.starts_with('[') && name.ends_with(']');
         Self { name, cost, uncertainty, flags, special }
     }

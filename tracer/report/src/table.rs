@@ -75,7 +75,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, options: &TableOptions) -> 
     }
     let sections = Sections { profile, options, look };
     sections.write(out)?;
-    if sections.wide() && !profile.ledger.is_empty() {
+    if sections.wide() && !profile.ledger.is_empty() && profile.part.is_none() {
         writeln!(out)?;
         look.bullets(out, " ", &[sentences::INTERVALS.to_owned()])?;
     }
@@ -344,14 +344,16 @@ impl Sections<'_> {
         columns.push(column("CPU s".to_owned(), &|row| seconds(ranked(row, rank).time_ns)));
         let interval = match self.wide() {
             true => column(format!("total, 95 % {}", scale.unit), &|row| {
-                let (low, high) = row.uncertainty.ci95;
-                format!("{} to {}", scale.show(low), scale.show(high))
+                row.uncertainty.map_or_else(String::new, |known| {
+                    format!("{} to {}", scale.show(known.ci95.0), scale.show(known.ci95.1))
+                })
             }),
             false => column(if merged { "95 %" } else { "total\n95 %" }.to_owned(), &|row| {
-                plus_minus(energy(row, Rank::Total), &row.uncertainty)
+                plus_minus(energy(row, Rank::Total), row.uncertainty.as_ref())
             }),
         };
-        columns.extend((!self.is_modelled()).then_some(interval));
+        let is_known = !self.is_modelled() && self.profile.part.is_none();
+        columns.extend(is_known.then_some(interval));
         columns.extend(self.calls(rows));
         let marks = column(String::new(), &|row| rows::mark(&row.flags, self.is_modelled()).to_owned());
         columns.extend(marks.cells.iter().any(|mark| !mark.is_empty()).then_some(marks));
@@ -371,11 +373,7 @@ impl Sections<'_> {
             return Vec::new();
         }
         let choice = run::headline(self.profile);
-        let each = |made: &CallsMade| {
-            let energy = run::chosen(&made.cost.energy, choice);
-            let shown = made.cost.samples > 0;
-            if shown { call_energy(energy, made.outermost()) } else { String::new() }
-        };
+        let each = |made: &CallsMade| made.uj_per_call(choice).map_or_else(String::new, call_energy);
         let column = |head: String, cell: &dyn Fn(&CallsMade) -> String| Column {
             head,
             cells: made.iter().map(|made| made.as_ref().map_or_else(String::new, cell)).collect(),

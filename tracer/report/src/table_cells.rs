@@ -51,15 +51,12 @@ pub(crate) fn watts(energy: MicroJoules, ns: u64) -> String {
     if ns == 0 { "-".to_owned() } else { format!("{:.1}", energy.as_joules() / (ns as f64 / 1e9)) }
 }
 
-/// Energy of one of so many calls on average, in a unit of its own: calls differ by more than a column can show in one.
-#[expect(clippy::cast_precision_loss, reason = "for showing")]
-pub(crate) fn call_energy(energy: MicroJoules, calls: u64) -> String {
-    let joules = energy.as_joules() / calls.max(1) as f64;
-    match () {
-        () if calls == 0 => String::new(),
-        () if joules.abs() >= 1.0 => format!("{joules:.2} J"),
-        () if joules.abs() >= 1e-3 => format!("{:.2} mJ", joules * 1e3),
-        () => format!("{:.2} µJ", joules * 1e6),
+/// Energy of one call on average, in a unit of its own: calls differ by more than a column can show in one.
+pub(crate) fn call_energy(uj: f64) -> String {
+    match uj.abs() {
+        much if much >= 1e6 => format!("{:.2} J", uj / 1e6),
+        some if some >= 1e3 => format!("{:.2} mJ", uj / 1e3),
+        _ => format!("{uj:.2} µJ"),
     }
 }
 

@@ -37,8 +37,9 @@ impl<'a> Uncertainties<'a> {
     }
 
     /// How sure the cost of these rows is.
-    pub(crate) fn uncertainty(&self, cost: &Cost, rows: &[usize]) -> Uncertainty {
-        self.uncertainty_in(self.choice, cost, rows)
+    /// `None`: of a part of a run nobody knows it.
+    pub(crate) fn uncertainty(&self, cost: &Cost, rows: &[usize]) -> Option<Uncertainty> {
+        self.profile.part.is_none().then(|| self.uncertainty_in(self.choice, cost, rows))
     }
 
     fn uncertainty_in(&self, choice: DomainChoice, cost: &Cost, rows: &[usize]) -> Uncertainty {
@@ -53,7 +54,7 @@ impl<'a> Uncertainties<'a> {
     }
 
     /// Words for the reader about a group.
-    pub(crate) fn flags(&self, cost: &Cost, uncertainty: &Uncertainty) -> Vec<&'static str> {
+    pub(crate) fn flags(&self, cost: &Cost, uncertainty: Option<&Uncertainty>) -> Vec<&'static str> {
         let estimated = cost.energy.iter().any(|(class, energy)| {
             let worst = run::quality(self.profile, DomainChoice::Class(class));
             energy != MicroJoules::ZERO && worst == Some(Quality::Estimated)
@@ -65,7 +66,7 @@ impl<'a> Uncertainties<'a> {
         let flags = [
             (LOW_SAMPLES, (1..FEW_SAMPLES).contains(&cost.samples)),
             ("estimated", estimated),
-            (UNIDENTIFIED, uncertainty.bounds.is_some()),
+            (UNIDENTIFIED, uncertainty.is_some_and(|uncertainty| uncertainty.bounds.is_some())),
             ("stolen-time", cost.samples > 0 && stolen),
             ("dram:time", cost.energy[DomainClass::Dram] != MicroJoules::ZERO),
         ];

@@ -9,6 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use energy_trace_model::profile::View;
 use energy_trace_model::profile::options::{IdlePolicy, Method};
 use energy_trace_model::recording::record::Unwinding;
+use energy_trace_report::export::{FORMATS, Format};
 use energy_trace_report::folded::Per;
 use energy_trace_report::native_frames::NativeFrames;
 use energy_trace_report::{By, Level};
@@ -98,6 +99,12 @@ pub(super) fn per() -> impl TypedValueParser<Value = Per> {
         (Per::Thread, "thread", "Processes and threads, by name"),
         (Per::None, "none", "Nothing"),
     ])
+}
+
+/// A format of another tool.
+pub(super) fn export_format() -> impl TypedValueParser<Value = &'static Format> {
+    let words = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.help));
+    PossibleValuesParser::new(words).map(|typed| Format::named(&typed).unwrap_or(&FORMATS[0]))
 }
 
 /// Which calls are rows.

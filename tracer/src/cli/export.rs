@@ -1,14 +1,18 @@
-//! `energy-trace export FILE --format folded`: a recording for another tool.
+//! `energy-trace export FILE --format FORMAT`: a recording for another tool.
+//!
+//! Leaves out the formats (`report::export`).
 
 use super::accounting::AccountingArgs;
 use super::choices;
 use super::failure::Failure;
-use super::output::{read_profile, write_to};
+use super::output::{part_of, read_recording, write_to};
+use super::range::RangeArgs;
 use super::stacks::StackArgs;
 use clap::Args;
-use energy_trace_model::profile::View;
+use energy_trace_model::profile::{Options, View};
 use energy_trace_report::DomainChoice;
-use energy_trace_report::folded::{self, FoldedOptions};
+use energy_trace_report::export::{ExportOptions, Format, Input};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -19,9 +23,9 @@ pub(super) struct ExportArgs {
     #[arg(value_name = "FILE", default_value = "energy-trace.data")]
     pub file: PathBuf,
 
-    /// Output format: folded (stacks with microjoules, for flame graph tools)
-    #[arg(long, value_parser = parse_format)]
-    pub format: Format,
+    /// Output format
+    #[arg(long, value_parser = choices::export_format())]
+    pub format: &'static Format,
 
     /// Output file; standard output if not given
     #[arg(short, long, value_name = "OUT")]
@@ -43,43 +47,32 @@ pub(super) struct ExportArgs {
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 
+    /// Which part of the run
+    #[command(flatten)]
+    pub range: RangeArgs,
+
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
 }
 
-/// A format of another tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    /// One stack a line, root first, and its microjoules.
-    Folded,
-}
-
-fn parse_format(text: &str) -> Result<Format, String> {
-    match text {
-        "folded" => Ok(Format::Folded),
-        "csv" => Err(
-            "not in this version, which exports folded only; for CSV use `energy-trace report --format csv`"
-                .into(),
-        ),
-        "pprof" | "firefox" | "speedscope" | "parquet" => {
-            Err("not in this version, which exports folded only".into())
-        }
-        _ => Err("unknown format; this version exports folded".into()),
-    }
-}
-
 /// Writes a recording in another format.
 pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let profile = read_profile(&args.file, args.view, args.accounting)?;
-    let options = FoldedOptions {
+    let format = args.format;
+    let to_terminal = args.output.is_none() && std::io::stdout().is_terminal();
+    if format.is_binary && to_terminal {
+        return Err(Failure::usage(format!("{} is no text: name a file with -o", format.name)));
+    }
+    let recording = read_recording(&args.file)?;
+    let options = Options { view: args.view, accounting: args.accounting.into() };
+    let profile = part_of(&recording, &options, args.range)?;
+    let options = ExportOptions {
         domain: args.domain,
         short_names: args.short_names,
         native_frames: args.stacks.native_frames,
-        per: args.stacks.per.unwrap_or_default(),
+        per: args.stacks.per,
         rest: args.stacks.rest(),
     };
-    write_to(args.output.as_deref(), |out| match args.format {
-        Format::Folded => folded::write(out, &profile, &options),
-    })
+    let input = Input { recording: &recording, profile: &profile };
+    write_to(args.output.as_deref(), |out| format.write(out, &input, &options))
 }

@@ -3,7 +3,8 @@
 use super::accounting::AccountingArgs;
 use super::choices;
 use super::failure::Failure;
-use super::output::{read_profile, write_to};
+use super::output::{read_part, write_to};
+use super::range::RangeArgs;
 use super::stacks::StackArgs;
 use clap::Args;
 use energy_trace_model::profile::View;
@@ -51,6 +52,10 @@ pub(super) struct FlamegraphArgs {
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
     pub view: View,
 
+    /// Which part of the run
+    #[command(flatten)]
+    pub range: RangeArgs,
+
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
@@ -58,7 +63,7 @@ pub(super) struct FlamegraphArgs {
 
 /// Draws a recording.
 pub(super) fn run(args: &FlamegraphArgs) -> Result<ExitCode, Failure> {
-    let profile = read_profile(&args.file, args.view, args.accounting)?;
+    let profile = read_part(&args.file, args.view, args.accounting, args.range)?;
     let options = FlameOptions {
         domain: args.domain,
         short_names: args.short_names,

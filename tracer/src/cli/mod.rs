@@ -14,6 +14,7 @@ mod first_word;
 mod flamegraph;
 mod logger;
 mod output;
+mod range;
 mod record;
 mod report;
 mod resolve;

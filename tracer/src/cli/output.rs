@@ -2,8 +2,10 @@
 
 use super::accounting::AccountingArgs;
 use super::failure::Failure;
-use energy_trace_attribution::attribute;
+use super::range::RangeArgs;
+use energy_trace_attribution::{attribute, attribute_over_time};
 use energy_trace_model::profile::{Options, Profile, View};
+use energy_trace_model::recording::Recording;
 use energy_trace_model::recording::file::{self, FileError};
 use nix::unistd::geteuid;
 use std::fs::OpenOptions;
@@ -20,10 +22,33 @@ struct WriteError {
     source: io::Error,
 }
 
-/// Reads a recording and attributes its energy as the user chose.
-pub(super) fn read_profile(path: &Path, view: View, accounting: AccountingArgs) -> Result<Profile, Failure> {
-    let recording = file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))?;
-    Ok(attribute(&recording, &Options { view, accounting: accounting.into() }))
+/// Reads a recording and attributes its energy as the user chose, or that of the chosen part of it.
+pub(super) fn read_part(
+    path: &Path,
+    view: View,
+    accounting: AccountingArgs,
+    range: RangeArgs,
+) -> Result<Profile, Failure> {
+    part_of(&read_recording(path)?, &Options { view, accounting: accounting.into() }, range)
+}
+
+/// Attributes the energy of a recording, or of the chosen part of it.
+pub(super) fn part_of(
+    recording: &Recording,
+    options: &Options,
+    range: RangeArgs,
+) -> Result<Profile, Failure> {
+    if !range.is_part() {
+        return Ok(attribute(recording, options));
+    }
+    let (profile, over_time) = attribute_over_time(recording, options);
+    let bins = range.bins(&over_time.bins)?;
+    Ok(over_time.within(profile, bins))
+}
+
+/// Reads a recording.
+pub(super) fn read_recording(path: &Path) -> Result<Recording, Failure> {
+    file::read(path).map_err(|e| Failure::own(&e).advise(advice(&e)))
 }
 
 /// What a user behind sudo may not know.

@@ -4,7 +4,8 @@ use super::accounting::AccountingArgs;
 use super::choices;
 use super::common::Common;
 use super::failure::Failure;
-use super::output::{read_profile, write_to};
+use super::output::{read_part, write_to};
+use super::range::RangeArgs;
 use clap::{Args, ValueEnum};
 use energy_trace_model::profile::View;
 use energy_trace_report::json::JsonOptions;
@@ -50,6 +51,10 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
 
+    /// Which part of the run
+    #[command(flatten)]
+    pub range: RangeArgs,
+
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
@@ -68,7 +73,7 @@ pub(super) enum Format {
 
 /// Shows a recording on stdout.
 pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
-    let profile = read_profile(&args.file, args.view, args.accounting)?;
+    let profile = read_part(&args.file, args.view, args.accounting, args.range)?;
     let stdout = std::io::stdout();
     if args.summary {
         let options = SummaryOptions {

@@ -301,22 +301,42 @@ pub(super) fn with_elf<T>(file: &File, f: impl FnOnce(&Elf<'_>) -> Result<T, Str
     if bytes.has_refused() { Err(ElfError::TooLarge) } else { read.map_err(ElfError::Damaged) }
 }
 
+/// A symbol that the file itself has.
+pub(super) struct NamedSymbol<'a> {
+    pub(super) name: &'a str,
+    /// SVMA.
+    pub(super) address: u64,
+    pub(super) size: u64,
+    /// It is a function.
+    pub(super) is_code: bool,
+}
+
+/// All symbols that have a name and an address, the dynamic linker's first; some stand in both tables.
+///
+/// Each table of names is read at once: asked for one name, `object` reads 256 bytes of the file, and libraries have hundreds of thousands.
+pub(super) fn named_symbols<'a>(elf: &'a Elf<'_>) -> impl Iterator<Item = NamedSymbol<'a>> {
+    [elf.elf_dynamic_symbol_table(), elf.elf_symbol_table()].into_iter().flat_map(|table| {
+        let strings = elf.elf_section_table().section(table.string_section());
+        let strings = strings.and_then(|section| section.data(ENDIAN, elf.data())).unwrap_or_default();
+        table.iter().filter_map(|symbol| {
+            let (address, size) = (symbol.st_value(ENDIAN), symbol.st_size(ENDIAN));
+            let is_here = address != 0 && !symbol.is_undefined(ENDIAN);
+            let is_code = symbol.st_type() == object::elf::STT_FUNC;
+            let name = || name_at(strings, symbol.st_name(ENDIAN));
+            is_here.then(name).flatten().map(|name| NamedSymbol { name, address, size, is_code })
+        })
+    })
+}
+
 fn find_symbols(elf: &Elf<'_>, wanted: &[&str]) -> Vec<(String, u64, u64)> {
     let mut found: Vec<(String, u64, u64)> = Vec::new();
     if wanted.is_empty() {
         return found;
     }
-    for table in [elf.elf_dynamic_symbol_table(), elf.elf_symbol_table()] {
-        // At once: a program has tens of thousands of names.
-        let strings = elf.elf_section_table().section(table.string_section());
-        let strings = strings.and_then(|section| section.data(ENDIAN, elf.data())).unwrap_or_default();
-        for symbol in table.iter() {
-            let Some(name) = name_at(strings, symbol.st_name(ENDIAN)) else { continue };
-            let of_wanted = name.split_once(".cold").map_or(name, |(function, _)| function);
-            let (address, size) = (symbol.st_value(ENDIAN), symbol.st_size(ENDIAN));
-            if address != 0 && wanted.contains(&of_wanted) && !found.iter().any(|(n, ..)| n == name) {
-                found.push((name.to_owned(), address, size));
-            }
+    for NamedSymbol { name, address, size, .. } in named_symbols(elf) {
+        let of_wanted = name.split_once(".cold").map_or(name, |(function, _)| function);
+        if wanted.contains(&of_wanted) && !found.iter().any(|(n, ..)| n == name) {
+            found.push((name.to_owned(), address, size));
         }
     }
     found

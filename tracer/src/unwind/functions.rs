@@ -2,8 +2,8 @@
 //!
 //! Belongs to the resolver, as `elf.rs` does. Leaves out which patterns there are (`probe/count`).
 
-use super::elf::{Elf, ElfError, with_elf};
-use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
+use super::elf::{Elf, ElfError, named_symbols, with_elf};
+use object::{Object as _, ObjectSegment as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,6 +15,8 @@ pub struct Function {
     pub offset: u64,
     /// Its demangled name.
     pub name: String,
+    /// Which of the patterns it matches, by their places in the list.
+    pub patterns: Vec<usize>,
 }
 
 /// The functions whose names match any of the patterns, each place once, `most` of them at the most.
@@ -25,17 +27,16 @@ pub fn find_functions(file: &File, patterns: &[String], most: usize) -> Result<V
     let patterns: Vec<Pattern<'_>> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
     with_elf(file, |elf| {
         let mut found = BTreeMap::new();
-        for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
-            let Ok(name) = symbol.name() else { continue };
-            if found.len() >= most || symbol.kind() != SymbolKind::Text || symbol.is_undefined() {
-                continue;
+        for symbol in named_symbols(elf).filter(|symbol| symbol.is_code) {
+            if found.len() >= most {
+                break;
             }
-            let Some(name) = matching(&patterns, name) else { continue };
-            if let Some(offset) = file_offset(elf, symbol.address()) {
-                found.entry(offset).or_insert(name);
+            let Some((name, patterns)) = matching(&patterns, symbol.name) else { continue };
+            if let Some(offset) = file_offset(elf, symbol.address) {
+                found.entry(offset).or_insert(Function { offset, name, patterns });
             }
         }
-        Ok(found.into_iter().map(|(offset, name)| Function { offset, name }).collect())
+        Ok(found.into_values().collect())
     })
 }
 
@@ -47,8 +48,8 @@ fn file_offset(elf: &Elf<'_>, svma: u64) -> Option<u64> {
     (svma - segment.address()).checked_add(segment.file_range().0)
 }
 
-/// The demangled name, if it matches.
-fn matching(patterns: &[Pattern<'_>], symbol: &str) -> Option<String> {
+/// The demangled name and which patterns it matches, if it matches one.
+fn matching(patterns: &[Pattern<'_>], symbol: &str) -> Option<(String, Vec<usize>)> {
     let may = patterns.iter().any(|pattern| pattern.may_match(symbol));
     // A part of a function that the compiler put elsewhere is not called.
     let is_part = symbol.contains(".cold") || symbol.contains(".part.");
@@ -56,7 +57,9 @@ fn matching(patterns: &[Pattern<'_>], symbol: &str) -> Option<String> {
         return None;
     }
     let name = demangled(symbol);
-    patterns.iter().any(|pattern| pattern.matches(&name)).then_some(name)
+    let matched = patterns.iter().enumerate().filter(|(_, pattern)| pattern.matches(&name));
+    let matched: Vec<usize> = matched.map(|(position, _)| position).collect();
+    (!matched.is_empty()).then_some((name, matched))
 }
 
 fn demangled(symbol: &str) -> String {
@@ -125,7 +128,7 @@ mod tests {
     use std::fs::File;
 
     fn names(pattern: &str, symbol: &str) -> Option<String> {
-        matching(&[Pattern::new(pattern)], symbol)
+        matching(&[Pattern::new(pattern)], symbol).map(|(name, _)| name)
     }
 
     /// A pattern is the demangled name without its parameters; what only lies in such a function is not it.
@@ -154,12 +157,14 @@ mod tests {
         assert_eq!(bare("guard variable for a::f(int)::names"), None);
     }
 
-    /// The functions of a real file are found at their places; a file that is none is an error.
+    /// The functions of a real file are found at their places, each with all its patterns; a file that is none is an error.
     #[test]
     fn functions_of_a_file() {
         let libc = File::open("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
-        let found = find_functions(&libc, &["getpid".into(), "pthread_*".into()], 1000).unwrap();
-        assert!(found.iter().any(|function| function.name == "getpid"));
+        let found =
+            find_functions(&libc, &["getpid".into(), "pthread_*".into(), "get*".into()], 1000).unwrap();
+        let patterns_of = |name: &str| &found.iter().find(|function| function.name == name).unwrap().patterns;
+        assert_eq!((patterns_of("getpid"), patterns_of("pthread_create")), (&vec![0, 2], &vec![1]));
         assert!(found.len() > 20 && found.windows(2).all(|pair| pair[0].offset < pair[1].offset));
         assert_eq!(find_functions(&libc, &["pthread_*".into()], 3).unwrap().len(), 3);
         assert!(find_functions(&File::open("/etc/passwd").unwrap(), &["x".into()], 1).is_err());

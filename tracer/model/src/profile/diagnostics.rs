@@ -3,6 +3,7 @@
 //! One variant for each code, with what its sentence needs. Leaves out the sentences, which the report makes, and how sure each single
 //! number is (`certainty`).
 
+use super::over_time::PartOfRun;
 use super::validity::ValidityCheck;
 use crate::recording::record::{KernelTier, LaunchStacks, LossReason, RecordingDiagnostic};
 use crate::units::MicroJoules;
@@ -36,6 +37,8 @@ pub enum Diagnostic {
     KernelsMissing(KernelTier),
     /// Launches stand in another launch's stack, or in none.
     LaunchStacksThinned(LaunchStacks),
+    /// All numbers are of a part of the run.
+    PartOfRun(PartOfRun),
     /// Events were lost while recording.
     EventsLost(BTreeMap<LossReason, u64>),
     /// No source of energy: only time is shown.
@@ -221,6 +224,7 @@ impl Diagnostic {
             Self::KernelCost(_) => "gpu-kernel-cost",
             Self::KernelsMissing(_) => "gpu-kernels-missing",
             Self::LaunchStacksThinned(_) => "gpu-stacks-thinned",
+            Self::PartOfRun(_) => "part-of-run",
             Self::EventsLost(_) => "events-lost",
             Self::NoEnergySource => "no-energy-source",
             Self::UnsampledTime { .. } => "unsampled-time",

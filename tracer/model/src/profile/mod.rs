@@ -2,6 +2,7 @@
 //!
 //! * `options`: what a reader chooses; `run`: facts of the run that a report shows.
 //! * `certainty`: how certain any set of rows is; `validity`: whether learned powers may split energy.
+//! * `over_time`: energy in bins of time, and the profile of a part of a run.
 //! * `diagnostics`: what to know before believing a number.
 //! * `marks`: frames that stand for no code.
 //!
@@ -11,9 +12,11 @@ pub mod certainty;
 pub mod diagnostics;
 pub mod marks;
 pub mod options;
+pub mod over_time;
 pub mod run;
 mod tables;
 pub mod validity;
 
 pub use options::{Options, View};
+pub use over_time::{OverTime, PartOfRun};
 pub use tables::{EnergyByClass, LedgerRow, Profile, ProfileRow, UnattributedReason};

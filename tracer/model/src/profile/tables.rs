@@ -5,6 +5,7 @@
 use super::certainty::Certainty;
 use super::diagnostics::Diagnostic;
 use super::options::Options;
+use super::over_time::PartOfRun;
 use super::run::Run;
 use crate::ids::{FrameId, StackId, ThreadKey};
 use crate::recording::record::{CallCount, DomainClass, Frame, Process, Quality, StackNode, Thread};
@@ -156,6 +157,8 @@ pub struct Profile {
     pub rows: Vec<ProfileRow>,
     /// How certain the rows are.
     pub certainty: Certainty,
+    /// The part of the run that it is of; `None`: all of it.
+    pub part: Option<PartOfRun>,
     /// What the attribution found that the reader must know.
     pub diagnostics: Vec<Diagnostic>,
 }

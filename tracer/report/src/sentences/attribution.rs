@@ -6,6 +6,7 @@ use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuMisfit, GpuSplit, Imbalance, MeterFit, SplitBy,
 };
 use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::profile::over_time::PartOfRun;
 use energy_trace_model::profile::validity::ValidityCheck;
 use energy_trace_model::recording::record::{KernelTier, LaunchStacks, LossReason};
 use energy_trace_model::units::MicroJoules;
@@ -27,6 +28,7 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::KernelCost(tier) => kernel_cost(tier),
         Diagnostic::KernelsMissing(tier) => kernels_missing(tier),
         Diagnostic::LaunchStacksThinned(stacks) => stacks_thinned(*stacks),
+        Diagnostic::PartOfRun(part) => part_of_run(*part),
         Diagnostic::EventsLost(lost) => events_lost(lost),
         Diagnostic::NoEnergySource => NO_ENERGY_SOURCE.to_owned(),
         Diagnostic::UnsampledTime { unsampled_ns, of_ns } => format!(
@@ -268,6 +270,19 @@ fn kernels_missing(tier: &KernelTier) -> String {
         parts.push(end.to_owned());
     }
     format!("of the kernels of process {} some are missing or have no stack: {}", tier.pid, parts.join("; "))
+}
+
+fn part_of_run(part: PartOfRun) -> String {
+    let PartOfRun { from_ns, to_ns, of_ns, bin_ns } = part;
+    format!(
+        "all numbers are of the part from {} s to {} s of a run of {:.2} s (steps of {} s): energy is placed within the run by who ran when \
+         and by the counter; how far a part may be off is not known, so there are no 95 % intervals, and calls counted over the run are left \
+         out; other warnings are of the whole run",
+        in_seconds(from_ns),
+        in_seconds(to_ns),
+        in_seconds(of_ns),
+        in_seconds(bin_ns)
+    )
 }
 
 fn stacks_thinned(stacks: LaunchStacks) -> String {

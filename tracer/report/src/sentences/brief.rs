@@ -27,6 +27,10 @@ pub(crate) fn brief(found: &Diagnostic) -> String {
             let all = lost.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
             format!("{all} events were lost while recording")
         }
+        Diagnostic::PartOfRun(part) => {
+            let [from, to, of] = [part.from_ns, part.to_ns, part.of_ns].map(in_seconds);
+            format!("only {from} s to {to} s of {of:.2} s: 95 % intervals are not known for a part of a run")
+        }
         Diagnostic::ResidualLarge(_) => {
             "the idle power does not fit: measure it on a quiet machine, or give --idle-watts".to_owned()
         }

@@ -1,6 +1,7 @@
 //! Every diagnostic has a code of its own and a sentence.
 
 use super::diagnostic;
+use energy_trace_model::profile::PartOfRun;
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuSplit, Imbalance, MeterFit, SplitBy,
 };
@@ -115,6 +116,7 @@ fn of_the_whole() -> Vec<Diagnostic> {
         Diagnostic::KernelCost(KernelTier { launches: 1, ..KernelTier::default() }),
         Diagnostic::KernelsMissing(KernelTier { dropped: 1, ..KernelTier::default() }),
         Diagnostic::LaunchStacksThinned(stacks),
+        Diagnostic::PartOfRun(PartOfRun { from_ns: 1, to_ns: 2, of_ns: 3, bin_ns: 1 }),
         Diagnostic::EventsLost(BTreeMap::from([(LossReason::Samples, 3)])),
         Diagnostic::NoEnergySource,
         Diagnostic::UnsampledTime { unsampled_ns: 1, of_ns: 2 },

@@ -141,22 +141,17 @@ impl Counting {
         let label = path.rsplit('/').next().unwrap_or_default().to_owned();
         let wanted: Vec<(usize, &CountName)> =
             self.wanted.iter().enumerate().filter(|(_, name)| name.may_be_in(&path, is_program)).collect();
-        let mut functions = Vec::new();
-        let mut found = BTreeSet::new();
-        for (position, name) in wanted {
-            let room = MOST.saturating_sub(self.functions + functions.len());
-            let matching = self.worker.functions(&label, file, &[&name.name], room.saturating_add(1));
-            let matching = matching.unwrap_or_default();
-            if matching.len() > room {
-                let most = MOST as u64;
-                self.diagnostics.push(CallDiagnostic::TooMany { library: label.clone(), most });
-            }
-            if !matching.is_empty() {
-                found.insert(position);
-            }
-            functions.extend(matching.into_iter().take(room));
+        let patterns: Vec<&str> = wanted.iter().map(|(_, name)| name.name.as_str()).collect();
+        let room = MOST.saturating_sub(self.functions);
+        let mut functions =
+            self.worker.functions(&label, file, &patterns, room.saturating_add(1)).unwrap_or_default();
+        if functions.len() > room {
+            let most = MOST as u64;
+            self.diagnostics.push(CallDiagnostic::TooMany { library: label.clone(), most });
+            functions.truncate(room);
         }
-        self.found.extend(found);
+        let matched = functions.iter().flat_map(|function| &function.patterns);
+        self.found.extend(matched.filter_map(|&pattern| wanted.get(pattern)).map(|(position, _)| position));
         let first = self.functions;
         let numbered = functions.into_iter().zip(first..).map(|(function, number)| {
             let mut code = [0; 16];

@@ -1,0 +1,120 @@
+//! A profile in the formats of other tools, one file a format.
+//!
+//! To add one: its file here with a `write` as the others have, and its line in `FORMATS`; command line, help and errors follow. Leaves out
+//! folded stacks and CSV themselves, which are older and have their own files (`folded.rs`, `csv.rs`).
+
+mod otlp;
+mod pprof;
+mod speedscope;
+mod stacks;
+mod stacks_json;
+mod texts;
+
+use crate::folded::{self, FoldedOptions, Per};
+use crate::native_frames::NativeFrames;
+use crate::rest::Rest;
+use crate::{DomainChoice, csv};
+use energy_trace_model::profile::Profile;
+use energy_trace_model::recording::Recording;
+use std::io::{self, Write};
+
+/// What is exported.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The recording, for when things happened.
+    pub recording: &'a Recording,
+    /// What it means.
+    pub profile: &'a Profile,
+}
+
+/// What the user chose, for all formats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExportOptions {
+    /// The energy that is exported.
+    pub domain: DomainChoice,
+    /// Without the arguments of templates.
+    pub short_names: bool,
+    /// Which frames of native code are kept.
+    pub native_frames: NativeFrames,
+    /// Which roots stacks have; `None` leaves it to the format.
+    pub per: Option<Per>,
+    /// What stands beside the program.
+    pub rest: Rest,
+}
+
+/// The same with the format's own choice of roots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StackOptions {
+    pub(crate) domain: DomainChoice,
+    pub(crate) short_names: bool,
+    pub(crate) native_frames: NativeFrames,
+    pub(crate) per: Per,
+    pub(crate) rest: Rest,
+}
+
+impl ExportOptions {
+    /// With these roots where the user has not chosen any.
+    fn stacks(&self, per: Per) -> StackOptions {
+        let Self { domain, short_names, native_frames, rest, .. } = *self;
+        StackOptions { domain, short_names, native_frames, per: self.per.unwrap_or(per), rest }
+    }
+}
+
+type Writing = fn(&mut dyn Write, &Input<'_>, &ExportOptions) -> io::Result<()>;
+
+/// A format, by its place in `FORMATS`.
+#[derive(Debug)]
+pub struct Format {
+    /// Its word on the command line.
+    pub name: &'static str,
+    /// What it is for, for the help.
+    pub help: &'static str,
+    /// Whether it is no text.
+    pub is_binary: bool,
+    write: Writing,
+}
+
+const fn text(name: &'static str, help: &'static str, write: Writing) -> Format {
+    Format { name, help, is_binary: false, write }
+}
+
+const fn binary(name: &'static str, help: &'static str, write: Writing) -> Format {
+    Format { name, help, is_binary: true, write }
+}
+
+/// All formats, in the order of the help.
+pub static FORMATS: [Format; 6] = [
+    text("folded", "Stacks and microjoules, one a line, for flame graph tools", write_folded),
+    binary("pprof", "For `go tool pprof`, Pyroscope, Parca and others", pprof::write),
+    text("speedscope", "For speedscope", speedscope::write),
+    binary("otlp", "OpenTelemetry profiles, a protobuf message in a file", otlp::write),
+    text("json", "Stacks, for programs", stacks_json::write),
+    text("csv", "Functions, for spreadsheets; as `report --format csv`", write_csv),
+];
+
+impl Format {
+    /// The format of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FORMATS.iter().find(|format| format.name == name)
+    }
+
+    /// Writes a profile in this format.
+    ///
+    /// # Errors
+    /// When the writer refuses.
+    pub fn write(&self, out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
+        (self.write)(out, input, options)
+    }
+}
+
+fn write_folded(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
+    let StackOptions { domain, short_names, native_frames, per, rest } = options.stacks(Per::Thread);
+    folded::write(out, input.profile, &FoldedOptions { domain, short_names, native_frames, per, rest })
+}
+
+fn write_csv(out: &mut dyn Write, input: &Input<'_>, _options: &ExportOptions) -> io::Result<()> {
+    csv::write(out, input.profile)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! Each format, taken apart again without the code that wrote it: its energies sum to what the program was charged with, to the microjoule.
+//!
+//! Leaves out the programs that open these files (`cargo xtask consumers`).
+
+#[path = "../../../../tests/offline/report/recording_builder.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod recording_builder;
+#[path = "../../../../tests/offline/report/training_runs.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod training_runs;
+mod wire;
+
+use super::{ExportOptions, FORMATS, Format, Input};
+use crate::rest::Rest;
+use energy_trace_model::profile::Profile;
+use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
+use recording_builder::RecordingBuilder;
+use serde_json::Value;
+use std::io::Read as _;
+use training_runs::{gpu_training, measured_training};
+use wire::{Message, numbers, sum};
+
+fn export(profile: &Profile, format: &str, options: ExportOptions) -> Vec<u8> {
+    let recording = Recording::default();
+    let mut out = Vec::new();
+    let input = Input { recording: &recording, profile };
+    Format::named(format).unwrap().write(&mut out, &input, &options).unwrap();
+    out
+}
+
+fn gunzip(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    flate2::read::GzDecoder::new(bytes).read_to_end(&mut out).unwrap();
+    out
+}
+
+/// Energy and CPU nanoseconds of all stacks of an export.
+fn sums(profile: &Profile, format: &str, options: ExportOptions) -> (i64, i64) {
+    let bytes = export(profile, format, options);
+    let json = || serde_json::from_slice::<Value>(&bytes).unwrap();
+    let of = |list: &Value, key: &str| {
+        list.as_array().unwrap().iter().filter_map(|entry| entry[key].as_i64()).sum::<i64>()
+    };
+    match format {
+        "pprof" => {
+            let raw = gunzip(&bytes);
+            let values: Vec<Vec<i64>> = Message::of(&raw)
+                .messages(2)
+                .map(|sample| numbers(sample.bytes(2).next().unwrap()))
+                .collect();
+            (values.iter().map(|value| value[0]).sum(), values.iter().map(|value| value[1]).sum())
+        }
+        "otlp" => {
+            let data = Message::of(&bytes);
+            let resource = data.messages(1).next().unwrap();
+            let scope = resource.messages(2).next().unwrap();
+            let profiles: Vec<i64> = scope
+                .messages(2)
+                .map(|profile| profile.messages(2).map(|sample| sum(&sample, 4)).sum())
+                .collect();
+            match *profiles {
+                [energy, time] => (energy, time),
+                [time] => (0, time),
+                _ => panic!("{profiles:?}"),
+            }
+        }
+        "json" => (of(&json()["stacks"], "energy_uj"), of(&json()["stacks"], "cpu_ns")),
+        "speedscope" => {
+            let weights =
+                |view: &Value| view["weights"].as_array().unwrap().iter().map(|w| w.as_i64().unwrap()).sum();
+            match json()["profiles"].as_array().unwrap().as_slice() {
+                [energy, time] => (weights(energy), weights(time)),
+                [time] => (0, weights(time)),
+                views => panic!("{views:?}"),
+            }
+        }
+        _ => panic!("{format}"),
+    }
+}
+
+/// Formats with stacks of both energy and time.
+const STACKED: [&str; 4] = ["pprof", "speedscope", "otlp", "json"];
+
+fn target(profile: &Profile) -> i64 {
+    profile.ledger.iter().filter(|row| row.class.adds_up()).map(|row| row.target.as_uj()).sum()
+}
+
+fn cpu_ns(profile: &Profile) -> i64 {
+    i64::try_from(profile.rows.iter().map(|row| row.time_ns).sum::<u64>()).unwrap()
+}
+
+/// Whatever is exported sums to what the program was charged with, and to its CPU time.
+#[test]
+fn sums_are_the_ledgers() {
+    for profile in [measured_training(), gpu_training(true)] {
+        for format in STACKED {
+            let wanted = (target(&profile), cpu_ns(&profile));
+            assert_eq!(sums(&profile, format, ExportOptions::default()), wanted, "{format}");
+        }
+    }
+}
+
+/// With others and idle, sums are all that the domains measured; what is below zero is in formats that can hold it.
+#[test]
+fn sums_with_the_rest() {
+    let profile = measured_training();
+    let options = ExportOptions { rest: Rest::ALL, ..ExportOptions::default() };
+    let measured: i64 =
+        profile.ledger.iter().filter(|row| row.class.adds_up()).map(|row| row.measured.as_uj()).sum();
+    for format in ["pprof", "otlp", "json"] {
+        assert_eq!(sums(&profile, format, options).0, measured, "{format}");
+    }
+    assert_eq!(sums(&profile, "speedscope", options).0, measured + 1_750_000);
+    let text = String::from_utf8(export(&profile, "speedscope", options)).unwrap();
+    assert!(text.contains("left out: 1 stacks below zero, -1750000 together"), "{text}");
+}
+
+/// A run without a power source has its time, and says so; one without anything is a file that can be opened.
+#[test]
+fn without_energy() {
+    let mut b = RecordingBuilder::new("true", 1);
+    let process = b.process(7, "true", None);
+    let thread = b.thread(process, 7, "true");
+    let main = b.frame(FrameKind::Native, "/bin/true", "main");
+    let stack = b.stack(&[main]);
+    b.spent(thread, Some(stack), 0, 900, 90);
+    let run = b.build();
+    for format in STACKED {
+        assert_eq!(sums(&run, format, ExportOptions::default()), (0, 900_000_000), "{format}");
+        assert_eq!(sums(&Profile::default(), format, ExportOptions::default()), (0, 0), "{format}");
+    }
+    let texts = texts_of_pprof(&run);
+    assert!(texts.iter().any(|text| text.contains("no energy was recorded")), "{texts:?}");
+    let folded = String::from_utf8(export(&run, "folded", ExportOptions::default())).unwrap();
+    assert_eq!(folded, "# energy-trace: no energy was recorded\n");
+}
+
+fn texts_of_pprof(profile: &Profile) -> Vec<String> {
+    let raw = gunzip(&export(profile, "pprof", ExportOptions::default()));
+    Message::of(&raw).bytes(6).map(|text| String::from_utf8(text.to_vec()).unwrap()).collect()
+}
+
+/// A tree of pprof: names of the stack with the most energy, innermost first, its file, line, mapping and labels.
+#[test]
+fn pprof_has_code_and_holders() {
+    let raw = gunzip(&export(&measured_training(), "pprof", ExportOptions::default()));
+    let (profile, texts) = (Message::of(&raw), texts_of_pprof(&measured_training()));
+    let text = |message: &Message<'_>, field| texts[usize::try_from(message.number(field)).unwrap()].as_str();
+    let most = profile.messages(2).max_by_key(|sample| numbers(sample.bytes(2).next().unwrap())[0]).unwrap();
+    let labels: Vec<&str> = most.messages(3).map(|label| text(&label, 2)).collect();
+    assert_eq!(labels, ["python3", "omp worker;1", "", ""]);
+    let functions: Vec<(i64, &str, &str, i64)> = profile
+        .messages(5)
+        .map(|function| (function.number(1), text(&function, 2), text(&function, 4), function.number(5)))
+        .collect();
+    assert!(
+        functions.iter().any(|of| (of.1, of.2, of.3) == ("torch_train.train", "examples/torch_train.py", 20)),
+        "{functions:?}"
+    );
+    let location = numbers(most.bytes(1).next().unwrap())[0];
+    let location = profile.messages(4).find(|known| known.number(1) == location).unwrap();
+    let mapping = profile.messages(3).find(|known| known.number(1) == location.number(2)).unwrap();
+    assert_eq!(text(&mapping, 5), "/usr/lib/x86_64-linux-gnu/libgomp.so.1");
+    assert!(location.number(3) < mapping.number(3));
+    assert_eq!(texts[usize::try_from(profile.number(14)).unwrap()], "energy");
+}
+
+/// Every position in a table of OpenTelemetry's dictionary is there, and entry 0 of each means nothing.
+#[test]
+fn otlp_tables_are_whole() {
+    let bytes = export(&measured_training(), "otlp", ExportOptions::default());
+    let data = Message::of(&bytes);
+    let dictionary = data.messages(2).next().unwrap();
+    let count = |field| i64::try_from(dictionary.bytes(field).count()).unwrap();
+    let inside =
+        |position: i64, table| assert!((0..count(table)).contains(&position), "{position} of {table}");
+    for table in [1, 2, 3, 5, 6, 7] {
+        assert!(dictionary.bytes(table).next().unwrap().is_empty(), "{table}");
+    }
+    for stack in dictionary.messages(7).skip(1) {
+        numbers(stack.bytes(1).next().unwrap()).iter().for_each(|&location| inside(location, 2));
+    }
+    for location in dictionary.messages(2).skip(1) {
+        inside(location.number(1), 1);
+        location.messages(3).for_each(|line| inside(line.number(1), 3));
+    }
+    for function in dictionary.messages(3) {
+        (1..=3).for_each(|field| inside(function.number(field), 5));
+    }
+}
+
+/// Names with separators of formats, marks of pages and characters that move a terminal come out as they may be shown.
+#[test]
+fn hostile_names() {
+    let mut b = RecordingBuilder::new("x", 1);
+    let name = "a;b\"'\n</script><script>\u{202e}\u{1b}[2J";
+    let process = b.process(7, name, None);
+    let thread = b.thread(process, 7, name);
+    let frame = b.frame(FrameKind::Native, name, name);
+    let stack = b.stack(&[frame]);
+    b.spent(thread, Some(stack), 5, 900, 90);
+    b.ledger("package-0", DomainClass::Package, Quality::Measured, [0, 0, 0]);
+    let run = b.build();
+    for format in &FORMATS {
+        let bytes = export(&run, format.name, ExportOptions::default());
+        let text =
+            String::from_utf8_lossy(&if format.name == "pprof" { gunzip(&bytes) } else { bytes.clone() })
+                .into_owned();
+        assert!(!text.contains('\u{202e}') && !text.contains("\u{1b}[2J"), "{}", format.name);
+        if STACKED.contains(&format.name) {
+            assert_eq!(sums(&run, format.name, ExportOptions::default()).0, 5);
+        }
+    }
+}
+
+/// Thousands of stacks that share nothing are all there, in little more room than their names.
+#[test]
+fn very_many_stacks() {
+    let mut profile = gpu_training(true);
+    let (node, row) = (profile.stacks[0], profile.rows[0]);
+    for number in 0..5_000_u32 {
+        let mut frame = profile.frames[0].clone();
+        frame.name = format!("function {number}");
+        profile.frames.push(frame);
+        let at = u32::try_from(profile.frames.len() - 1).unwrap();
+        profile.stacks.push(energy_trace_model::recording::record::StackNode {
+            frame: energy_trace_model::ids::FrameId::new(at),
+            ..node
+        });
+        let stack = u32::try_from(profile.stacks.len() - 1).unwrap();
+        profile.rows.push(energy_trace_model::profile::ProfileRow {
+            stack: Some(energy_trace_model::ids::StackId::new(stack)),
+            ..row
+        });
+    }
+    let energy: i64 = profile.rows.iter().map(|row| row.energy.total().as_uj()).sum();
+    for format in STACKED {
+        assert_eq!(sums(&profile, format, ExportOptions::default()).0, energy, "{format}");
+        assert!(export(&profile, format, ExportOptions::default()).len() < 2_000_000, "{format}");
+    }
+}
