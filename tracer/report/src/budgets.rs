@@ -158,7 +158,7 @@ impl Budget {
 mod tests {
     use super::{Budget, NoBudget, Profile, Verdict, check, worst};
     use crate::sentences::budget;
-    use crate::test_runs::training_runs::{estimated_training, measured_training};
+    use crate::tests::training_runs::{estimated_training, measured_training};
 
     fn said(profile: &Profile, budgets: &[Budget]) -> Vec<String> {
         check(profile, budgets).iter().map(budget).collect()

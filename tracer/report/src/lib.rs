@@ -47,8 +47,6 @@ mod short_names;
 mod summary_rows;
 mod table_cells;
 mod table_details;
-#[cfg(test)]
-mod test_runs;
 mod uncertainty;
 
 pub use call_rows::{CallSite, Level};
@@ -176,24 +174,4 @@ pub enum ReportError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{DomainChoice, DomainClass};
-
-    /// A domain is named on the command line as it is shown, and a wrong one is answered with the right ones.
-    #[test]
-    fn domain_choice_round_trip() {
-        for name in ["total", "package", "dram", "gpu", "psys"] {
-            assert_eq!(name.parse::<DomainChoice>().unwrap().to_string(), name);
-        }
-        let message = "cpu".parse::<DomainChoice>().unwrap_err().to_string();
-        assert_eq!(message, "unknown domain `cpu`: use total, package, dram, gpu or psys");
-    }
-
-    /// Psys contains the other domains, and a core is part of its package: the total leaves both out.
-    #[test]
-    fn total_leaves_psys_out() {
-        assert!(!DomainChoice::Total.includes(DomainClass::Psys));
-        assert!(!DomainChoice::Total.includes(DomainClass::Core));
-        assert!(DomainChoice::Class(DomainClass::Psys).includes(DomainClass::Psys));
-    }
-}
+mod tests;

@@ -180,8 +180,8 @@ fn plain(text: &str) -> String {
 mod tests {
     use super::{MarkdownOptions, code, plain, write};
     use crate::budgets::{Budget, check};
-    use crate::test_runs::recording_builder::RecordingBuilder;
-    use crate::test_runs::training_runs::{estimated_training, measured_training};
+    use crate::tests::recording_builder::RecordingBuilder;
+    use crate::tests::training_runs::{estimated_training, measured_training};
     use energy_trace_model::profile::Profile;
     use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 

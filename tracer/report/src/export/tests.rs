@@ -6,8 +6,8 @@ mod wire;
 
 use super::{ExportOptions, FORMATS, Format, Input};
 use crate::rest::Rest;
-use crate::test_runs::recording_builder::RecordingBuilder;
-use crate::test_runs::training_runs::{gpu_training, measured_training};
+use crate::tests::recording_builder::RecordingBuilder;
+use crate::tests::training_runs::{gpu_training, measured_training};
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, OverTime, RowBin};
 use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
