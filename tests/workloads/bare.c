@@ -36,6 +36,14 @@ __asm__(".globl stale_kernel\n.type stale_kernel, @function\nstale_kernel:\n sub
         "1: dec %rdi\n jnz 1b\n add $360, %rsp\n ret\n.size stale_kernel, . - stale_kernel\n");
 void stale_kernel(long);
 
+/* Moves its stack pointer as OpenBLAS' kernels do, and keeps the old one in rbx. */
+__asm__(".globl moved_kernel\n.type moved_kernel, @function\nmoved_kernel:\n sub $0x60, %rsp\n mov %rbx, (%rsp)\n"
+        " mov %rbp, 8(%rsp)\n mov %rsp, %rbx\n sub $0x2080, %rsp\n and $-4096, %rsp\n xor %ebp, %ebp\n"
+        "1: dec %rdi\n jnz 1b\n mov %rbx, %rsp\n mov (%rsp), %rbx\n mov 8(%rsp), %rbp\n add $0x60, %rsp\n ret\n"
+        ".size moved_kernel, . - moved_kernel\n");
+void moved_kernel(long);
+static void (*volatile kernel)(long) = moved_kernel;
+
 static double now(clockid_t clock) {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -64,14 +72,26 @@ __attribute__((noinline)) static void stale(void) {
     stale_kernel(3000000);
 }
 
-int main(void) {
+/* A frame with pages that nothing touches. */
+__attribute__((noinline)) static void hollow_spin(long turns) {
+    volatile char room[40960];
+    room[0] = room[sizeof room - 1] = 1;
+    for (long i = 0; i < turns; i++) sum += room[0];
+}
+
+static void hollow(void) { hollow_spin(3000000); }
+static void moved(void) { kernel(6000000); }
+
+/* With an argument: only the frame with pages that nothing touches. */
+int main(int argc, char **argv) {
+    (void)argv;
     static char stack[1 << 16];
     getcontext(&inside);
     inside.uc_stack.ss_sp = stack;
     inside.uc_stack.ss_size = sizeof stack;
     makecontext(&inside, in_context, 0);
-    void (*parts[])(void) = {bare, pointer, through, stale, enter_context};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    void (*parts[])(void) = {hollow, bare, pointer, through, stale, moved, enter_context};
+    for (size_t i = 0; i < (argc > 1 ? 1 : sizeof parts / sizeof *parts); i++)
         for (double begun = now(CLOCK_MONOTONIC), used = now(CLOCK_PROCESS_CPUTIME_ID);
              now(CLOCK_MONOTONIC) < begun + 0.5 || now(CLOCK_PROCESS_CPUTIME_ID) < used + 0.3;)
             parts[i]();

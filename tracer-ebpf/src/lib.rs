@@ -16,6 +16,7 @@ pub mod mappings;
 pub mod memory;
 pub mod native;
 pub mod on_cpu;
+pub mod put_away;
 pub mod python;
 pub mod python_layout;
 pub mod reach;

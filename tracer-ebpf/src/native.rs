@@ -11,7 +11,7 @@ use crate::rows::{FullRule, Operand, Rule, base, rule};
 use crate::scan;
 use crate::wire::{PythonLayout, end};
 
-pub use crate::scan::{Candidates, Found, SCAN_WORDS, find_caller, stack_put_away};
+pub use crate::scan::{Candidates, Found, SCAN_WORDS, find_caller};
 
 /// Offsets of registers in the `ucontext` that a signal frame holds at `rsp` (arch/x86/include/uapi/asm/sigcontext.h, v6.1:
 /// `uc_mcontext` begins 40 bytes in).

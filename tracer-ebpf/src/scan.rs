@@ -128,7 +128,7 @@ fn by_frame_pointer(
 
 /// Whether this may be the return address of a call of any kind.
 #[inline(always)]
-fn is_behind_call(pc: u64, memory: &impl Memory) -> bool {
+pub(crate) fn is_behind_call(pc: u64, memory: &impl Memory) -> bool {
     is_pc(pc)
         && memory
             .read_word(pc - 8)
@@ -321,19 +321,4 @@ pub fn is_behind_indirect(pc: u64, memory: &impl Memory) -> bool {
 #[inline(always)]
 pub const fn is_outermost(walk: &NativeWalk) -> bool {
     walk.bp == 0 && walk.returned == 1
-}
-
-/// Where the stack was before code without unwind information moved `rsp` to a buffer of its own.
-///
-/// oneDNN's kernels for matrix products (also in XLA and TensorFlow) align `rsp` to a page of scratch memory, often not on the stack, and
-/// keep the old value 120 bytes above it (oneDNN `src/cpu/x64/gemm/f32/jit_avx512_common_gemm_f32.cpp`, `ORIG_SP`); in 135 of 135 stops
-/// of JAX the return address lay 6 words above that. Only a place to scan from: what is found there has to hold as anywhere.
-#[inline(always)]
-pub fn stack_put_away(walk: &NativeWalk, memory: &impl Memory) -> Option<u64> {
-    const PAGE: u64 = 4096;
-    const ORIGINAL_SP: u64 = 120;
-    if !walk.sp.is_multiple_of(PAGE) {
-        return None;
-    }
-    memory.read_word(walk.sp.wrapping_add(ORIGINAL_SP)).filter(|sp| sp % 8 == 0 && *sp >= FIRST_PC)
 }

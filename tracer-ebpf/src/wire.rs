@@ -159,10 +159,10 @@ pub struct RawHead {
     pub head: EventHead,
     /// Address of the first byte that was copied: where the page of the stack pointer begins.
     pub base: u64,
-    /// Bytes that were copied: whole pages.
+    /// Bytes of the copy: whole pages, up to the last one that could be read.
     pub bytes: u32,
-    /// 1: the copy ended at its limit, so that the stack may go on; 0: it ended where memory could not be read.
-    pub limited: u32,
+    /// A bit for each page of the copy, the lowest for the first: 1 where it was read, 0 where it is a hole.
+    pub pages: u32,
     /// User registers in the order of `struct pt_regs`, see `register`.
     pub registers: [u64; register::COUNT],
 }

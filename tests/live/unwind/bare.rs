@@ -34,46 +34,63 @@ fn names(recording: &Recording, stack: energy_trace_model::ids::StackId) -> Vec<
     all[from..].to_vec()
 }
 
+/// Records the workload, all of it or its first part alone.
+fn record(folder: &Path, options: &[&str], arguments: &[&str]) -> Recording {
+    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
+    let program = folder.join("program");
+    let mut line = vec!["record", "--power", "none", "--no-svg", "-F", "499"];
+    line.extend(options);
+    line.extend(["--", program.to_str().unwrap()]);
+    line.extend(arguments);
+    assert_code(&place.run(&line), 0);
+    energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap()
+}
+
 /// What is called whole has each caller in its place; and most stacks are whole.
 #[test]
 fn callers_are_right_or_marked() {
-    let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
     let folder = tempfile::tempdir().unwrap();
     build(folder.path());
-    let program = folder.path().join("program");
-    let options = ["record", "--power", "none", "--no-svg", "-F", "499", "--", program.to_str().unwrap()];
-    assert_code(&place.run(&options), 0);
-    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    let all = record(folder.path(), &[], &[]);
     let chains = [
         "main;bare;bare_deep;bare_deep;bare_deep;bare_deep;bare_spin",
         "main;pointer;pointer_deep;pointer_deep;pointer_deep;pointer_deep;pointer_spin",
         "main;through;pointer_through;pointer_deep;pointer_deep;pointer_deep;pointer_deep;pointer_spin",
         "main;stale;stale_kernel",
+        "main;moved;moved_kernel",
+        "main;hollow;hollow_spin",
         "__start_context;in_context",
     ];
     for chain in chains {
-        let leaf = chain.rsplit(';').next().unwrap();
-        let of_chain = |names: &[&str]| match chain.split(';').nth(1).unwrap() {
-            "through" => names.contains(&"through") && names.contains(&leaf),
-            "pointer" => !names.contains(&"through") && names.contains(&leaf),
-            _ => names.contains(&leaf),
-        };
-        let (mut whole, mut all) = (0, 0);
-        for sample in &recording.samples {
-            let names = names(&recording, sample.stack);
-            let Some(end) = names.iter().rposition(|name| *name == leaf) else { continue };
-            if !of_chain(&names) {
-                continue;
-            }
-            all += 1;
-            if matches!(sample.status, StackStatus::Complete | StackStatus::Recovered(_)) {
-                assert_eq!(names[..=end].join(";"), chain);
-                whole += 1;
-            }
-        }
-        eprintln!("{chain}: {whole} of {all} whole");
-        assert!(all > 30 && whole * 100 >= all * 90, "{chain}: {whole} of {all}");
+        check(&all, chain);
     }
+    // The same by copies of the stack, which have holes where nothing was written.
+    check(&record(folder.path(), &["--unwind", "user"], &["hollow"]), "main;hollow;hollow_spin");
+}
+
+/// Fails unless all whole stacks of this chain's leaf are this chain, and nine of ten are whole.
+fn check(recording: &Recording, chain: &str) {
+    let leaf = chain.rsplit(';').next().unwrap();
+    let of_chain = |names: &[&str]| match chain.split(';').nth(1).unwrap() {
+        "through" => names.contains(&"through") && names.contains(&leaf),
+        "pointer" => !names.contains(&"through") && names.contains(&leaf),
+        _ => names.contains(&leaf),
+    };
+    let (mut whole, mut all) = (0, 0);
+    for sample in &recording.samples {
+        let names = names(recording, sample.stack);
+        let Some(end) = names.iter().rposition(|name| *name == leaf) else { continue };
+        if !of_chain(&names) {
+            continue;
+        }
+        all += 1;
+        if matches!(sample.status, StackStatus::Complete | StackStatus::Recovered(_)) {
+            assert_eq!(names[..=end].join(";"), chain);
+            whole += 1;
+        }
+    }
+    eprintln!("{chain}: {whole} of {all} whole");
+    assert!(all > 30 && whole * 100 >= all * 90, "{chain}: {whole} of {all}");
 }
 
 /// More Python frames than are walked: the stack begins where the program does, says where frames are missing, and is not called whole.

@@ -1,8 +1,8 @@
 //! Raw captures: the user registers and a copy of the user stack, for user space to unwind where the probes cannot.
 //!
 //! A capture is an event of its own, sent just before its sample. The copy goes by whole pages from the page of the stack pointer
-//! upwards: one read of all would fail for every stack that is shorter, and constant sizes at constant
-//! places are what the verifier follows without a word. Leaves out kernel and Python frames, which the sample has.
+//! upwards: one read of all would fail for every stack that is shorter or has a hole, and constant sizes at
+//! constant places are what the verifier follows without a word. Leaves out kernel and Python frames, which the sample has.
 
 use super::gpu_stack::scratch_offset;
 use super::maps::{RAW, RawScratch};
@@ -55,8 +55,6 @@ fn send<R: Ring>(sample: &EventHead) {
     }
     scratch.head.base = scratch.head.registers[register::RSP] & !(PAGE_BYTES as u64 - 1);
     let bytes = copy(scratch);
-    scratch.head.bytes = bytes as u32;
-    scratch.head.limited = (bytes == (RAW_PAGES * PAGE_BYTES) as u64) as u32;
     let flags = if is_filling::<R>() { WAKEUP } else { NO_WAKEUP };
     // SAFETY: head and stack lie next to each other in the map's value, which holds more than is sent.
     unsafe {
@@ -64,24 +62,34 @@ fn send<R: Ring>(sample: &EventHead) {
     };
 }
 
-/// Copies pages until one cannot be read; gives their bytes.
+/// Copies the pages that can be read; gives their bytes from the first to the last of them. A page that a big frame has not touched is not
+/// in memory, and its caller lies behind it: such pages are left as zeros, and are no part of `RawHead::pages`.
 #[inline(always)]
 fn copy(scratch: &mut RawScratch) -> u64 {
-    let mut bytes = 0u64;
+    let (bytes, pages) = (&raw mut scratch.head.bytes, &raw mut scratch.head.pages);
+    // SAFETY: both are in this CPU's scratch. Written as memory, for of a number in memory the verifier does not follow each value.
+    unsafe {
+        bytes.write_volatile(0);
+        pages.write_volatile(0);
+    }
     for page in 0..RAW_PAGES {
         let offset = page * PAGE_BYTES;
         let from = scratch.head.base.wrapping_add(offset as u64);
-        // SAFETY: the helper checks the user address and fails rather than faults; the array has room for `RAW_PAGES` pages.
+        // SAFETY: the helper checks the user address, and fails and writes zeros rather than faults; the array has room for `RAW_PAGES`.
         let failed = unsafe {
             let to = scratch.stack.as_mut_ptr().add(offset);
             bpf_probe_read_user(to.cast(), PAGE_BYTES as u32, from as *const _)
         };
-        if failed != 0 {
-            break;
+        if failed == 0 {
+            // SAFETY: as above.
+            unsafe {
+                bytes.write_volatile((offset + PAGE_BYTES) as u32);
+                pages.write_volatile(pages.read_volatile() | 1 << page);
+            }
         }
-        bytes += PAGE_BYTES as u64;
     }
-    bytes
+    // SAFETY: as above.
+    u64::from(unsafe { bytes.read_volatile() }).min((RAW_PAGES * PAGE_BYTES) as u64)
 }
 
 /// This CPU's scratch.

@@ -6,18 +6,23 @@ use super::maps::Scratch;
 use super::native_walk::{native_world, push_native};
 use super::sample::{repeat, scratch};
 use super::user_memory::UserMemory;
-use tracer_ebpf::native::{self, Found, SCAN_WORDS};
+use tracer_ebpf::native::{Found, SCAN_WORDS};
+use tracer_ebpf::put_away;
 use tracer_ebpf::scan::{self, MAX_SCANNED};
 use tracer_ebpf::wire::{MAX_FRAMES, SAMPLE_WORDS, end};
 
-/// Looks for the caller of code without unwind information: on the stack that it put away if it did, then on its own. `RUNNING` where the
+/// Looks for the caller of code without unwind information: by the registers of a known kernel, on the stack that it put away if it did, then
+/// on its own. `RUNNING` where the
 /// walk goes on, `COMPLETE` where the stack begins here, else `NO_UNWIND_INFO`.
 #[inline(always)]
 pub(super) fn scan(scratch: &mut Scratch) -> u8 {
+    if leave_kernel() != 0 {
+        return end::RUNNING;
+    }
     let sp = scratch.walk.native.sp;
-    let put_away = native::stack_put_away(&scratch.walk.native, &UserMemory).unwrap_or(sp);
-    let mut is_found = look_for_caller(put_away);
-    if !is_found && put_away != sp {
+    let old = put_away::stack_put_away(&scratch.walk.native, &UserMemory).unwrap_or(sp);
+    let mut is_found = look_for_caller(old);
+    if !is_found && old != sp {
         is_found = look_for_caller(sp);
     }
     if is_found {
@@ -25,6 +30,18 @@ pub(super) fn scan(scratch: &mut Scratch) -> u8 {
         return end::RUNNING;
     }
     if is_outermost() { end::COMPLETE } else { end::NO_UNWIND_INFO }
+}
+
+/// Moves on from a matrix kernel that is known by its registers; 0 where it is none.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn leave_kernel() -> u32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
+    let Some(found) = put_away::leave_openblas(&scratch.walk.native, &mut tables, &memory) else { return 0 };
+    end_last_frame(scratch, found.sp);
+    scratch.walk.native = found;
+    1
 }
 
 /// Whether the stack begins here; then its last frame has no end.

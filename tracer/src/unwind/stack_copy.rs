@@ -7,8 +7,9 @@
 use std::cell::Cell;
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{self, Found, MAX_RECOVERED, NativeFrame, NativeWalk, Tables};
+use tracer_ebpf::put_away::{leave_openblas, stack_put_away};
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
-use tracer_ebpf::wire::{MAX_FRAMES, PythonLayout, end};
+use tracer_ebpf::wire::{MAX_FRAMES, PAGE_BYTES, PythonLayout, RAW_PAGES, end};
 
 /// Bytes above the end of a copy that are believed to be the same stack: the usual limit of a stack.
 const STACK_LIMIT: u64 = 8 << 20;
@@ -18,8 +19,8 @@ pub struct StackCopy<'a, Code> {
     /// Address of its first byte.
     base: u64,
     bytes: &'a [u8],
-    /// The stack may go on behind it.
-    limited: bool,
+    /// A bit for each page of it, the lowest for the first: 0 where the page could not be read.
+    pages: u32,
     /// Words of code by address.
     code: Code,
     /// The address that could not be read last.
@@ -27,23 +28,32 @@ pub struct StackCopy<'a, Code> {
 }
 
 impl<'a, Code: Fn(u64) -> Option<u64>> StackCopy<'a, Code> {
-    /// A copy from `base` on. `limited`: it ended at its limit and not at memory that could not be read. `code` gives words of code.
-    pub const fn new(base: u64, bytes: &'a [u8], limited: bool, code: Code) -> Self {
-        Self { base, bytes, limited, code, failed: Cell::new(0) }
+    /// A copy from `base` on, of the pages that have a bit (`RawHead::pages`). `code` gives words of code.
+    pub const fn new(base: u64, bytes: &'a [u8], pages: u32, code: Code) -> Self {
+        Self { base, bytes, pages, code, failed: Cell::new(0) }
     }
 
     fn copied(&self, address: u64) -> Option<u64> {
         let at = usize::try_from(address.checked_sub(self.base)?).ok()?;
         let word = self.bytes.get(at..at.checked_add(8)?)?;
+        if !self.has_page(at) || !self.has_page(at + 7) {
+            return None;
+        }
         Some(u64::from_ne_bytes(word.try_into().ok()?))
+    }
+
+    /// Whether the page with this byte of the copy was read.
+    fn has_page(&self, at: usize) -> bool {
+        u32::try_from(at / PAGE_BYTES).ok().and_then(|page| self.pages.checked_shr(page)).unwrap_or(0) & 1
+            != 0
     }
 
     /// Why a walk ended: where memory was missing, whether that was only missing in the copy.
     fn explain(&self, code: u8) -> u8 {
+        const LIMIT: u64 = (RAW_PAGES * PAGE_BYTES) as u64;
         let above = self.failed.get().wrapping_sub(self.base).wrapping_add(8);
-        let length = self.bytes.len() as u64;
-        let beyond = above > length && above - length < STACK_LIMIT;
-        if code == end::FAULT && self.limited && beyond { end::BEYOND_COPY } else { code }
+        let beyond = above > LIMIT && above - LIMIT < STACK_LIMIT;
+        if code == end::FAULT && beyond { end::BEYOND_COPY } else { code }
     }
 }
 
@@ -151,15 +161,20 @@ fn recover<Code: Fn(u64) -> Option<u64>>(
     true
 }
 
-/// Looks for the caller of code without unwind information as the probes do (`probes/scan.rs`): on the stack that it put away if it did, then
-/// on its own; from there on along frame pointers that are proved.
+/// Looks for the caller of code without unwind information as the probes do (`probes/scan.rs`): by the registers of a known kernel, on the
+/// stack that it put away if it did, then on its own; from there on along frame pointers that are proved.
 fn scan<Code: Fn(u64) -> Option<u64>>(
     walk: &mut NativeWalk,
     tables: &mut impl Tables,
     memory: &StackCopy<'_, Code>,
     out: &mut Walked,
 ) -> bool {
-    let put_away = native::stack_put_away(walk, memory).map(|sp| NativeWalk { sp, ..*walk });
+    if let Some(found) = leave_openblas(walk, tables, memory) {
+        end_last_frame(out, found.sp);
+        *walk = found;
+        return true;
+    }
+    let put_away = stack_put_away(walk, memory).map(|sp| NativeWalk { sp, ..*walk });
     let found =
         put_away.into_iter().chain([*walk]).find_map(|from| native::find_caller(&from, tables, memory));
     match found {
@@ -194,8 +209,10 @@ mod tests {
     use proptest::prelude::*;
     use tracer_ebpf::native::{NativeFrame, NativeWalk, Tables};
     use tracer_ebpf::rows::{Rule, rule};
-    use tracer_ebpf::wire::{MAX_FRAMES, end};
+    use tracer_ebpf::wire::{MAX_FRAMES, PAGE_BYTES, RAW_PAGES, end};
 
+    /// All pages of a copy.
+    const ALL: u32 = u32::MAX;
     /// Where the copy begins.
     const S: u64 = 0x7f00_0000_0000;
 
@@ -223,7 +240,7 @@ mod tests {
     #[test]
     fn a_whole_stack() {
         let stack = bytes(&[7, 0x2021, 8, 0x3031]);
-        let copy = StackCopy::new(S, &stack, true, |_| None);
+        let copy = StackCopy::new(S, &stack, ALL, |_| None);
         let mut rules = pages(&[(1, rule::RSP, 16), (2, rule::RSP, 16), (3, rule::OUTERMOST, 0)]);
         let walked = walk(START, &Anchors::default(), &mut rules, &copy);
         let frames = [(0x1010, S + 16), (0x2020, S + 32), (0x3030, u64::MAX)];
@@ -231,21 +248,35 @@ mod tests {
         assert_eq!((walked.end, walked.recovered), (end::COMPLETE, 0));
     }
 
-    /// A stack that is deeper than its copy says so; one whose memory ends there is a fault, and so is an address far away.
+    /// What lies above all that is copied is behind the copy; what lies in its reach and was not read is a fault, and so is an address far away.
     #[test]
     fn the_end_of_the_copy() {
         let stack = bytes(&[7, 0x2021]);
-        let ended = |limited, distance| {
-            let copy = StackCopy::new(S, &stack, limited, |_| None);
-            let mut rules = pages(&[(1, rule::RSP, 16), (2, rule::RSP, distance)]);
-            walk(START, &Anchors::default(), &mut rules, &copy).end
+        let ended = |distance| {
+            let copy = StackCopy::new(S, &stack, ALL, |_| None);
+            let mut rules = pages(&[(1, rule::RSP, 16), (2, rule::RBP, 16)]);
+            walk(NativeWalk { bp: S + distance, ..START }, &Anchors::default(), &mut rules, &copy).end
         };
-        assert_eq!(ended(true, 8), end::BEYOND_COPY);
-        assert_eq!(ended(false, 8), end::FAULT);
-        let copy = StackCopy::new(S, &stack, true, |_| None);
-        let mut rules = pages(&[(1, rule::RBP, 16)]);
-        let far = NativeWalk { bp: S + (1 << 30), ..START };
-        assert_eq!(walk(far, &Anchors::default(), &mut rules, &copy).end, end::FAULT);
+        assert_eq!(ended(24), end::FAULT);
+        assert_eq!(ended((RAW_PAGES * PAGE_BYTES) as u64), end::BEYOND_COPY);
+        assert_eq!(ended(1 << 30), end::FAULT);
+    }
+
+    /// A walk goes on behind pages that are not there, and reads nothing of them: a word in one, or with one byte in one, is a fault.
+    #[test]
+    fn a_hole_in_the_copy() {
+        let at = |place: u64| {
+            let mut stack = vec![0; 3 * PAGE_BYTES];
+            let place = usize::try_from(place).unwrap();
+            stack[place..place + 8].copy_from_slice(&0x2021_u64.to_ne_bytes());
+            let copy = StackCopy::new(S, &stack, 0b101, |_| None);
+            let mut rules = pages(&[(1, rule::RBP, 8), (2, rule::OUTERMOST, 0)]);
+            let from = NativeWalk { bp: S + place as u64, ..START };
+            walk(from, &Anchors::default(), &mut rules, &copy).end
+        };
+        let page = PAGE_BYTES as u64;
+        assert_eq!([at(8), at(2 * page)], [end::COMPLETE; 2]);
+        assert_eq!([at(page + 8), at(page - 4), at(2 * page - 4)], [end::FAULT; 3]);
     }
 
     /// Code without unwind information is left by a scan, which reads the call from the file and not from the stack.
@@ -255,12 +286,12 @@ mod tests {
         // `call` of the page of the code that was interrupted.
         let distance = u64::from((0x1000_u32).wrapping_sub(0x2021));
         let call = |address: u64| (address == 0x2021 - 8).then_some(distance << 32 | 0xe8 << 24);
-        let copy = StackCopy::new(S, &stack, true, call);
+        let copy = StackCopy::new(S, &stack, ALL, call);
         let mut rules = pages(&[(1, rule::NONE, 0), (2, rule::RSP, 8), (3, rule::OUTERMOST, 0)]);
         let walked = walk(START, &Anchors::default(), &mut rules, &copy);
         assert_eq!((walked.end, walked.recovered), (end::COMPLETE, 1));
         assert_eq!(walked.native[0], NativeFrame { pc: 0x1010, cfa: S + 16 });
-        let blind = StackCopy::new(S, &stack, true, |_| None);
+        let blind = StackCopy::new(S, &stack, ALL, |_| None);
         assert_eq!(walk(START, &Anchors::default(), &mut rules, &blind).end, end::NO_UNWIND_INFO);
     }
 
@@ -268,7 +299,7 @@ mod tests {
     #[test]
     fn a_gap_at_an_anchor() {
         let stack = bytes(&[0, 0, 0, 0, 0, 0x3031]);
-        let copy = StackCopy::new(S, &stack, true, |_| None);
+        let copy = StackCopy::new(S, &stack, ALL, |_| None);
         let anchors = Anchors { places: vec![S - 8, S + 16], eval_cfa: 32, eval_rbp: 0 };
         let mut rules = pages(&[(3, rule::OUTERMOST, 0)]);
         let walked = walk(START, &anchors, &mut rules, &copy);
@@ -296,10 +327,10 @@ mod tests {
             registers in proptest::array::uniform3(prop_oneof![any::<u64>(), S..S + 2048]),
             base in prop_oneof![Just(S), any::<u64>()],
             places in proptest::collection::vec(prop_oneof![any::<u64>(), S..S + 2048], 0..8),
-            limited: bool, seed: u64, eval_cfa: u32, eval_rbp: u32,
+            read: u32, seed: u64, eval_cfa: u32, eval_rbp: u32,
         ) {
             let stack = bytes(&words);
-            let copy = StackCopy::new(base, &stack, limited, |address| (address % 3 == 0).then_some(address));
+            let copy = StackCopy::new(base, &stack, read, |address| (address % 3 == 0).then_some(address));
             let [pc, sp, bp] = registers;
             let from = NativeWalk { pc, sp, bp, ..NativeWalk::default() };
             let walked = walk(from, &Anchors { places, eval_cfa, eval_rbp }, &mut Any(seed), &copy);

@@ -1,7 +1,8 @@
 //! Callers of code without unwind information, on stacks made by hand: what is proved, what is a guess, and what is nobody's caller.
 
 use super::snapshot::{Rules, Snapshot};
-use tracer_ebpf::native::{Found, NO_FRAME_POINTER, NativeWalk, find_caller, stack_put_away};
+use tracer_ebpf::native::{Found, NO_FRAME_POINTER, NativeWalk, find_caller, place};
+use tracer_ebpf::put_away::{leave_openblas, stack_put_away};
 use tracer_ebpf::rows::rule;
 use tracer_ebpf::scan::{follow_frame_pointer, is_outermost};
 
@@ -306,4 +307,23 @@ fn the_stack_that_was_put_away() {
     assert_eq!(put_away(0x7008), None);
     assert_eq!(put_away(0x9000), None);
     assert_eq!(put_away(0xa000), None);
+}
+
+/// A kernel that keeps `rsp` in `rbx` at the distance that OpenBLAS has: its caller is where its frame ends, with the registers that it saved;
+/// at any other distance, and where no call ends there, it is none of those.
+#[test]
+fn a_kernel_that_keeps_its_stack_pointer() {
+    let kept = 0x20_1230;
+    let mut memory = Snapshot::of(&[(kept + 8, 0xb9), (kept + 0x60, 0x2050), (kept + 0x40, 0x2070)]);
+    indirect(&mut memory, 0x2050);
+    memory.write(0x2070 - 8, &[0x90; 8]);
+    let caller = |sp, kept| {
+        let interrupted = NativeWalk { sp, bx_at: place::INTERRUPTED, ..at(CALLEE, 7) };
+        let tables = Rules { registers: [(3, kept)].into(), ..rules() };
+        leave_openblas(&interrupted, &mut &tables, &memory)
+    };
+    let found = Some(NativeWalk { bx_at: kept, ..to(0x2050, kept + 0x68, 0xb9) });
+    assert_eq!([caller(0x1f_f000, kept), caller(0x1f_a000, kept)], [found; 2]);
+    assert_eq!([caller(0x1f_e000, kept), caller(0x1f_f008, kept), caller(0x1f_d000, kept)], [None; 3]);
+    assert_eq!(caller(0x1f_f000, kept + 8), None);
 }

@@ -2,7 +2,7 @@
 // how each part is drawn.
 
 const model = readModel(JSON.parse(byId("data").textContent));
-const state = { from: 0, to: model.bins.count, choice: "total", tab: 0, pending: false };
+const state = { from: model.chosen[0], to: model.chosen[1], choice: "total", tab: 0, pending: false };
 const tabs = [
   { title: "Flame graph", open: (place) => openFlame(place) },
   ...model.views.map((view) => ({ title: view.title, open: (place) => openTable(view, place) })),

@@ -17,6 +17,7 @@ use energy_trace_model::recording::record::{DomainClass, Quality, StackNode};
 use energy_trace_model::units::MicroJoules;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// What rows may take together, in bytes: with the names it is less than 10 MB of HTML.
 const ROOM: usize = 6_000_000;
@@ -32,6 +33,8 @@ const SMALL: &str = "[stacks too small for this page]";
 pub(super) struct Data {
     facts: Facts,
     bins: BinsLine,
+    /// The bins that are chosen at first: the first, and the one behind the last.
+    chosen: [u32; 2],
     /// Classes of domain that rows have energy of; the first ones add up.
     classes: Vec<ClassLine>,
     domains: Vec<DomainLine>,
@@ -90,7 +93,7 @@ struct Merged {
 }
 
 impl Data {
-    pub(super) fn new(profile: &Profile, over: &OverTime) -> Self {
+    pub(super) fn new(profile: &Profile, over: &OverTime, chosen: &Range<u32>) -> Self {
         let (profile, rows, merged) = fewer(profile, over);
         let profile = &profile;
         let flame = native_frames::folded(profile, NativeFrames::Libraries);
@@ -101,6 +104,7 @@ impl Data {
         let (count, width_ns, length_ns) = (over.bins.count(), over.bins.width_ns(), over.bins.length_ns());
         Self {
             facts: Facts::of(profile),
+            chosen: [chosen.start, chosen.end],
             bins: BinsLine { count, width_ns, length_ns },
             classes: classes.iter().map(named).collect(),
             domains: domains.map(|(row, bins)| DomainLine::new(row, bins)).collect(),

@@ -21,6 +21,7 @@ use super::short_names;
 use data::Data;
 use energy_trace_model::profile::{OverTime, Profile};
 use std::io::{self, Write};
+use std::ops::Range;
 
 const PAGE: &str = include_str!("../../data/page/page.html");
 const STYLE: &str = include_str!("../../data/page/page.css");
@@ -35,13 +36,19 @@ const SCRIPTS: [&str; 7] = [
     include_str!("../../data/page/main.js"),
 ];
 
-/// Writes the page.
+/// Writes the page; these bins are chosen when it is opened.
 ///
 /// # Errors
 /// When the writer refuses.
-pub fn write(out: &mut dyn Write, profile: &Profile, over_time: &OverTime, short: bool) -> io::Result<()> {
+pub fn write(
+    out: &mut dyn Write,
+    profile: &Profile,
+    over_time: &OverTime,
+    chosen: &Range<u32>,
+    short: bool,
+) -> io::Result<()> {
     let profile = &*short_names::chosen(profile, short);
-    let data = serde_json::to_string(&Data::new(profile, over_time))?;
+    let data = serde_json::to_string(&Data::new(profile, over_time, chosen))?;
     let script = format!("\"use strict\";\n(() => {{\n{}\n}})();\n", SCRIPTS.join("\n"));
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'",

@@ -1,20 +1,13 @@
 //! The page's data: whole, harmless whatever names are, and small. Leaves out what a browser makes of it (`cargo xtask page`).
 
-#[path = "../../../../tests/offline/report/recording_builder.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod recording_builder;
-#[path = "../../../../tests/offline/report/training_runs.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod training_runs;
-
 use super::{hash, write};
+use crate::tests::recording_builder::RecordingBuilder;
+use crate::tests::training_runs::{gpu_training, measured_training};
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, RowBin};
 use energy_trace_model::profile::{LedgerRow, OverTime, Profile, ProfileRow};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality, StackNode};
-use recording_builder::RecordingBuilder;
 use serde_json::Value;
-use training_runs::{gpu_training, measured_training};
 
 /// A profile over time in which each row has all that it has in one bin, one row after the other.
 fn over_time(profile: &Profile, per_row: u32) -> OverTime {
@@ -49,7 +42,8 @@ fn over_time(profile: &Profile, per_row: u32) -> OverTime {
 
 fn page(profile: &Profile, per_row: u32) -> String {
     let mut out = vec![];
-    write(&mut out, profile, &over_time(profile, per_row), false).unwrap();
+    let over = over_time(profile, per_row);
+    write(&mut out, profile, &over, &(0..over.bins.count()), false).unwrap();
     String::from_utf8(out).unwrap()
 }
 

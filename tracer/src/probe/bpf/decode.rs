@@ -88,8 +88,8 @@ pub struct Capture<'a> {
     pub head: Head,
     /// Address of the first byte of the copy.
     pub base: u64,
-    /// The stack may go on behind the copy.
-    pub limited: bool,
+    /// The pages of it that were read, as in `RawHead`.
+    pub pages: u32,
     /// By `wire::register`.
     pub registers: [u64; register::COUNT],
     /// The copy.
@@ -175,8 +175,8 @@ fn decode_code(bytes: &[u8]) -> Option<(u64, Check)> {
 fn decode_capture(head: Head, bytes: &[u8]) -> Option<Event<'_>> {
     let raw: RawHead = read(bytes)?;
     let stack = bytes.get(size_of::<RawHead>()..)?.get(..raw.bytes as usize)?;
-    let (base, limited, registers) = (raw.base, raw.limited != 0, raw.registers);
-    Some(Event::Raw(Capture { head, base, limited, registers, stack }))
+    let (base, pages, registers) = (raw.base, raw.pages, raw.registers);
+    Some(Event::Raw(Capture { head, base, pages, registers, stack }))
 }
 
 fn decode_stack(bytes: &[u8]) -> Option<(Comm, RawStack)> {

@@ -23,7 +23,7 @@ use tracer_ebpf::wire::{end, register};
 struct Waiting {
     head: Head,
     base: u64,
-    limited: bool,
+    pages: u32,
     registers: [u64; register::COUNT],
     stack: Vec<u8>,
 }
@@ -49,12 +49,12 @@ impl RawStacks {
         let place = self.waiting.entry(capture.head.cpu).or_insert_with(|| Waiting {
             head: capture.head,
             base: 0,
-            limited: false,
+            pages: 0,
             registers: [0; register::COUNT],
             stack: Vec::new(),
         });
         place.head = capture.head;
-        (place.base, place.limited, place.registers) = (capture.base, capture.limited, capture.registers);
+        (place.base, place.pages, place.registers) = (capture.base, capture.pages, capture.registers);
         place.stack.clear();
         place.stack.extend_from_slice(capture.stack);
     }
@@ -90,7 +90,7 @@ impl RawStacks {
         let pid = capture.head.pid;
         let space = &processes.get(pid)?.space;
         let code = |address| self.files.borrow_mut().code(pid, space, address);
-        let memory = StackCopy::new(capture.base, &capture.stack, capture.limited, code);
+        let memory = StackCopy::new(capture.base, &capture.stack, capture.pages, code);
         let registers = &capture.registers;
         let from = NativeWalk {
             pc: registers[register::RIP],
