@@ -5,7 +5,7 @@
 
 use super::facts::Facts;
 use super::flame::{Flame, mark};
-use super::views::{self, View};
+use super::views::{self, LONGEST, View};
 use crate::native_frames::{self, NativeFrames};
 use crate::run;
 use crate::shown::shown;
@@ -19,11 +19,13 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// What rows may take together, in bytes: with the names it is less than 10 MB of HTML.
-const ROOM: usize = 6_000_000;
+/// What rows may take together, in bytes by the estimates below, which are high: the page stays below 10 MB.
+const ROOM: usize = 14_000_000;
 /// What an entry takes, and a node of a stack in all trees together, on average.
 const OF_ENTRY: usize = 10;
 const OF_NODE: usize = 20;
+/// In how many tables a name is.
+const OF_NAME: usize = 4;
 
 /// Stands for the stacks that are put together.
 const SMALL: &str = "[stacks too small for this page]";
@@ -154,10 +156,10 @@ fn fewer(profile: &Profile, over: &OverTime) -> (Profile, Vec<Vec<RowBin>>, Opti
     let mut order: Vec<usize> = (0..profile.rows.len()).collect();
     order.sort_by_key(|&row| std::cmp::Reverse((energy(row), profile.rows[row].time_ns)));
     let mut room = ROOM;
-    let mut known = vec![false; profile.stacks.len()];
+    let mut known = Known::of(profile);
     let fits = |row: &usize| {
-        let nodes = new_nodes(profile, profile.rows[*row].stack, &mut known);
-        room = room.saturating_sub(OF_ENTRY * over.of_row(*row).len() + OF_NODE * nodes);
+        let stack = known.enter(profile, profile.rows[*row].stack);
+        room = room.saturating_sub(OF_ENTRY * over.of_row(*row).len() + stack);
         room > 0
     };
     let (mut kept, left): (Vec<usize>, Vec<usize>) = order.into_iter().partition(fits);
@@ -182,16 +184,38 @@ fn fewer(profile: &Profile, over: &OverTime) -> (Profile, Vec<Vec<RowBin>>, Opti
     (profile, bins, merged)
 }
 
-/// How many of a stack's nodes no stack before it has.
-fn new_nodes(profile: &Profile, stack: Option<StackId>, known: &mut [bool]) -> usize {
-    let (mut count, mut next) = (0, stack);
-    while let Some(slot) = next.and_then(|id| known.get_mut(id.index())).filter(|slot| !**slot) {
-        *slot = true;
-        count += 1;
-        let node = next.and_then(|id| profile.stacks.get(id.index()));
-        next = node.and_then(|node| node.parent);
+/// Which nodes and frames of stacks are in the page.
+struct Known {
+    nodes: Vec<bool>,
+    frames: Vec<bool>,
+}
+
+impl Known {
+    fn of(profile: &Profile) -> Self {
+        Self { nodes: vec![false; profile.stacks.len()], frames: vec![false; profile.frames.len()] }
     }
-    count
+
+    /// Enters a stack, and says how many bytes that takes.
+    fn enter(&mut self, profile: &Profile, stack: Option<StackId>) -> usize {
+        let (mut bytes, mut next) = (0, stack);
+        while let Some(node) = next.and_then(|id| profile.stacks.get(id.index()).filter(|_| self.is_new(id)))
+        {
+            bytes += OF_NODE + self.name(profile, node.frame);
+            next = node.parent;
+        }
+        bytes
+    }
+
+    fn is_new(&mut self, node: StackId) -> bool {
+        self.nodes.get_mut(node.index()).is_some_and(|known| !std::mem::replace(known, true))
+    }
+
+    /// What a frame's name takes: it is in several tables.
+    fn name(&mut self, profile: &Profile, frame: FrameId) -> usize {
+        let is_new = self.frames.get_mut(frame.index()).is_some_and(|known| !std::mem::replace(known, true));
+        let length = profile.frames.get(frame.index()).map_or(0, |frame| frame.name.len().min(LONGEST));
+        if is_new { OF_NAME * length } else { 0 }
+    }
 }
 
 /// A stack of one mark, for what is too small for a page.

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const SMALLEST: i64 = 500;
 
 /// Longer names lose their middle in the page.
-const LONGEST: usize = 160;
+pub(super) const LONGEST: usize = 160;
 
 /// One table. The order of labels in a stack does not matter here, but for the last: so each stack is the set of its labels, those that are
 /// in most stacks first, which shares more and counts recursion once.
