@@ -1,5 +1,7 @@
 """The programs of the table: how each is compiled and run, and what it needs."""
 
+import glob
+import os
 from dataclasses import dataclass, field
 
 
@@ -29,8 +31,14 @@ def script(name, package, line):
     return Program(name, package, line.split())
 
 
+def python(version):
+    """That CPython: pyenv's, else the one of this name."""
+    of_pyenv = sorted(glob.glob(os.path.expanduser(f"~/.pyenv/versions/{version}.*/bin/python")))
+    return (of_pyenv or [f"python{version}"])[0]
+
+
 BARE = "-fno-asynchronous-unwind-tables -fno-unwind-tables"
-PYTHONS = ["3.6", "3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13"]
+PYTHONS = ["2.7", "3.6", "3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13"]
 JAVA = ["javac -d {dir} {dir}/Work.java"]
 
 PROGRAMS = [
@@ -53,7 +61,7 @@ PROGRAMS = [
     compiled("Nim", "nim", "nim c -d:release --hints:off --nimcache:{dir}/cache -o:work work.nim"),
     compiled("Crystal", "crystal", "crystal build --release -o work work.cr"),
     compiled("Haskell", "ghc", "ghc -O1 -o work work.hs"),
-    compiled("OCaml", "ocaml-nox", "ocamlfind ocamlopt -o work work.ml || ocamlopt -o work work.ml"),
+    compiled("OCaml", "ocaml-nox", "ocamlopt -o work work.ml"),
     Program("OCaml, bytecode", "ocaml-nox", ["ocamlrun", "{dir}/work", "{seconds}"], ["ocamlc -o work work.ml"]),
     Program("Java", "default-jdk", ["java", "-cp", "{dir}", "Work", "{seconds}"], JAVA),
     Program("Java, PreserveFramePointer", "default-jdk", ["java", "-XX:+PreserveFramePointer", "-cp", "{dir}", "Work", "{seconds}"], JAVA),
@@ -72,7 +80,7 @@ PROGRAMS = [
     script("LuaJIT, no JIT", "luajit", "luajit -joff {dir}/work.lua {seconds}"),
     script("Tcl", "tcl", "tclsh {dir}/work.tcl {seconds}"),
     script("Python 3 (system)", "python3", "/usr/bin/python3 {dir}/work.py {seconds}"),
-    *[script(f"Python {version}", "pyenv, or uv", f"python{version} {{dir}}/work.py {{seconds}}") for version in PYTHONS],
+    *[script(f"Python {version}", "pyenv, or uv", f"{python(version)} {{dir}}/work.py {{seconds}}") for version in PYTHONS],
     script("PyPy 3.9", "pypy3", "pypy3 {dir}/work.py {seconds}"),
     Program("Guile", "guile-3.0", ["guile", "--no-auto-compile", "-c",
             "(load \"{dir}/work.scm\") (define (sorted l) (sort l <)) (define u internal-time-units-per-second)"
