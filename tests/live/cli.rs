@@ -98,6 +98,23 @@ fn a_program_without_dashes() {
     assert_says(&output, &["perf"]);
 }
 
+/// A run over its budget ends with 122 and says what it used; one whose budget nobody can check, with 125; the command's own failure wins.
+#[test]
+fn budgets_of_a_run() {
+    let place = place();
+    let burn = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    for (power, command, status, said) in [
+        ("model", burn.to_owned(), 122, "budget exceeded: the program used "),
+        ("model", format!("{burn}; exit 3"), 3, "(estimated)"),
+        ("none", "true".to_owned(), 125, "budget cannot be checked"),
+    ] {
+        let options = ["-q", "-o", "/dev/null", "--no-svg", "--power", power, "--budget", "1uJ"];
+        let output = place.command(&options).args(["--", "sh", "-c", &command]).output().unwrap();
+        assert_code(&output, status);
+        assert_says(&output, &[said]);
+    }
+}
+
 /// A file that may not be executed, and a folder, end with 126.
 #[test]
 fn command_not_executable() {

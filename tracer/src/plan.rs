@@ -9,6 +9,7 @@ use crate::symbolize::Detail;
 use crate::tracee::Target;
 use crate::tracee::user::InvokingUser;
 use energy_trace_model::recording::record::Unwinding;
+use energy_trace_report::budgets::Budget;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub struct RecordPlan {
     pub recording: PathBuf,
     /// The flame graph, if one is wanted.
     pub svg: Option<PathBuf>,
+    /// The most joules that the run, and calls in it, may use.
+    pub budgets: Vec<Budget>,
     /// How to talk to the user.
     pub screen: Screen,
     /// Where the root of the file system is, for what the kernel offers.

@@ -54,7 +54,7 @@ fn counted() -> Profile {
 
 fn json_of(by: By) -> Value {
     let mut out = Vec::new();
-    let options = JsonOptions { pretty: false, rows: Some((by, Level::All)) };
+    let options = JsonOptions { rows: Some((by, Level::All)), ..JsonOptions::default() };
     json::write(&mut out, &counted(), &options).unwrap();
     let value: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(schema_errors(&value), [""; 0]);

@@ -172,7 +172,7 @@ fn hostile_names_in_every_output() {
             .map(|by| vec!["report", "r.data", "--color", "never", "-v", "--by", by])
             .to_vec();
     lines.push(vec!["report", "r.data", "--format", "csv"]);
-    for format in ["folded", "speedscope", "json"] {
+    for format in ["folded", "speedscope", "firefox", "chrome", "json"] {
         lines.push(vec!["export", "r.data", "--format", format]);
     }
     lines.push(vec!["flamegraph", "r.data", "-o", "-"]);

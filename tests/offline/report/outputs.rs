@@ -8,6 +8,7 @@ use super::training_runs::{estimated_training, gpu_training, measured_training, 
 use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
+use energy_trace_report::budgets::{self, Budget};
 use energy_trace_report::flamegraph::FlameOptions;
 use energy_trace_report::fold::Cost;
 use energy_trace_report::folded::{FoldedOptions, Per};
@@ -152,6 +153,21 @@ fn schema_refuses_what_is_wrong() {
     assert!(refused(|value| {
         value["meta"].as_object_mut().unwrap().remove("warnings");
     }));
+}
+
+/// Budgets are in the JSON where there are any, and the schema knows them.
+#[test]
+fn budgets_in_json() {
+    let run = estimated_training();
+    let budgets = [Budget::of_call("torch.autograd.backward=1J").unwrap(), "1kJ".parse().unwrap()];
+    let checked = budgets::check(&run, &budgets);
+    let mut out = Vec::new();
+    json::write(&mut out, &run, &JsonOptions { budgets: &checked, ..JsonOptions::default() }).unwrap();
+    let value: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(schema_errors(&value), [""; 0]);
+    let verdicts: Vec<&Value> =
+        value["meta"]["budgets"].as_array().unwrap().iter().map(|budget| &budget["verdict"]).collect();
+    assert_eq!(verdicts, ["exceeded", "kept"]);
 }
 
 /// Names that users ask for are rows, whatever the code behind them is called; recursion counts once in their totals.

@@ -2,6 +2,7 @@
 //!
 //! Leaves out stacks: those are in the folded export. Every function is listed, however small, so that sums are exact.
 
+use super::budgets::Checked;
 use super::fold::{Cost, Spent};
 use super::functions::{Function, functions};
 use super::json_calls::{CallsLine, CountedLine, counted_lines};
@@ -27,22 +28,24 @@ pub const SCHEMA: &str = "energy-trace/report/1";
 
 /// How the JSON is laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct JsonOptions {
+pub struct JsonOptions<'a> {
     /// Indented, for reading by eye.
     pub pretty: bool,
     /// Rows beside the functions, threads and processes, and which calls are rows.
     pub rows: Option<(By, Level)>,
+    /// Budgets that were held against the run.
+    pub budgets: &'a [Checked],
 }
 
 /// Writes the report as one JSON object and a line end.
 ///
 /// # Errors
 /// When the writer refuses.
-pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, profile: &Profile, options: &JsonOptions<'_>) -> io::Result<()> {
     let functions = functions(profile);
     let report = Report {
         schema: SCHEMA,
-        meta: Meta::new(profile),
+        meta: Meta::new(profile, options.budgets),
         ledger: ledger_lines(profile),
         functions: functions.iter().map(|function| FunctionLine::of(profile, function)).collect(),
         counted: counted_lines(profile),
@@ -91,6 +94,18 @@ struct Meta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<PartLine>,
     warnings: Vec<WarningLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    budgets: Vec<BudgetLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct BudgetLine<'a> {
+    call: Option<&'a str>,
+    limit_uj: i64,
+    used_uj: i64,
+    ci95_uj: Option<[i64; 2]>,
+    seen: bool,
+    verdict: &'static str,
 }
 
 /// Nanoseconds since the start of the run, its length, and the step of the ends.
@@ -242,7 +257,7 @@ struct ThreadLine<'a> {
 }
 
 impl<'a> Meta<'a> {
-    fn new(profile: &'a Profile) -> Self {
+    fn new(profile: &'a Profile, budgets: &'a [Checked]) -> Self {
         let header = &profile.run.header;
         let unix = UNIX_EPOCH + Duration::from_nanos(header.anchor.unix_ns_of(profile.run.start));
         let summary = profile.run.summary.as_ref();
@@ -278,6 +293,20 @@ impl<'a> Meta<'a> {
             },
             part: profile.part.map(PartLine::from),
             warnings: warnings.iter().map(WarningLine::from).collect(),
+            budgets: budgets.iter().map(BudgetLine::from).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a Checked> for BudgetLine<'a> {
+    fn from(checked: &'a Checked) -> Self {
+        Self {
+            call: checked.budget.call.as_deref(),
+            limit_uj: checked.budget.limit.as_uj(),
+            used_uj: checked.used.as_uj(),
+            ci95_uj: checked.uncertainty.map(|of| [of.ci95.0.as_uj(), of.ci95.1.as_uj()]),
+            seen: checked.seen,
+            verdict: checked.verdict.name(),
         }
     }
 }

@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub mod api_names;
+pub mod budgets;
 pub mod csv;
 pub mod export;
 pub mod flamegraph;
@@ -19,6 +20,7 @@ pub mod fold;
 pub mod folded;
 pub mod functions;
 pub mod json;
+pub mod markdown;
 pub mod native_frames;
 pub mod rest;
 pub mod rows;
@@ -172,24 +174,4 @@ pub enum ReportError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{DomainChoice, DomainClass};
-
-    /// A domain is named on the command line as it is shown, and a wrong one is answered with the right ones.
-    #[test]
-    fn domain_choice_round_trip() {
-        for name in ["total", "package", "dram", "gpu", "psys"] {
-            assert_eq!(name.parse::<DomainChoice>().unwrap().to_string(), name);
-        }
-        let message = "cpu".parse::<DomainChoice>().unwrap_err().to_string();
-        assert_eq!(message, "unknown domain `cpu`: use total, package, dram, gpu or psys");
-    }
-
-    /// Psys contains the other domains, and a core is part of its package: the total leaves both out.
-    #[test]
-    fn total_leaves_psys_out() {
-        assert!(!DomainChoice::Total.includes(DomainClass::Psys));
-        assert!(!DomainChoice::Total.includes(DomainClass::Core));
-        assert!(DomainChoice::Class(DomainClass::Psys).includes(DomainClass::Psys));
-    }
-}
+mod tests;

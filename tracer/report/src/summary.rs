@@ -111,36 +111,9 @@ impl Summary<'_> {
     fn heading(&self) -> Vec<Line> {
         let mut lines =
             vec![(TITLE, names::shorten(&shown(&run::what_was_recorded(self.profile)), self.width))];
-        lines.push((TITLE, self.used()));
+        lines.push((TITLE, used(self.profile)));
         lines.extend(DomainClass::ALL.into_iter().filter_map(|class| self.domain(class)).map(plain));
         lines
-    }
-
-    /// `16.8 s   22.3 J (estimated)   1.33 W on average   6.20 mWh`.
-    fn used(&self) -> String {
-        let time_ns = self.profile.run.duration_ns();
-        let choice = run::headline(self.profile);
-        let Some(quality) = run::split_quality(self.profile, choice) else {
-            let cpu_ns = self.profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.time_ns));
-            return format!(
-                "{} s   {} s of CPU time   no energy was measured",
-                seconds(time_ns),
-                seconds(cpu_ns)
-            );
-        };
-        let energy = run::target(self.profile, choice);
-        let joules = energy.as_joules();
-        let word = match quality {
-            Quality::Measured | Quality::Apportioned => "from energy counters",
-            Quality::Estimated => "estimated",
-        };
-        format!(
-            "{} s   {} ({word})   {} on average   {}",
-            seconds(time_ns),
-            in_unit(joules, "J"),
-            in_unit(joules * 1e9 / (time_ns.max(1) as f64), "W"),
-            in_unit(joules / 3600.0, "Wh"),
-        )
     }
 
     /// `CPU  22.3 J, 19.0% of the machine's 117.8 J; others 59.9%, idle 21.1%`, for domains of one class.
@@ -290,8 +263,35 @@ fn marks(marks: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     }
 }
 
+/// `16.8 s   22.3 J (estimated)   1.33 W on average   6.20 mWh`.
+pub(crate) fn used(profile: &Profile) -> String {
+    let time_ns = profile.run.duration_ns();
+    let choice = run::headline(profile);
+    let Some(quality) = run::split_quality(profile, choice) else {
+        let cpu_ns = profile.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.time_ns));
+        return format!(
+            "{} s   {} s of CPU time   no energy was measured",
+            seconds(time_ns),
+            seconds(cpu_ns)
+        );
+    };
+    let energy = run::target(profile, choice);
+    let joules = energy.as_joules();
+    let word = match quality {
+        Quality::Measured | Quality::Apportioned => "from energy counters",
+        Quality::Estimated => "estimated",
+    };
+    format!(
+        "{} s   {} ({word})   {} on average   {}",
+        seconds(time_ns),
+        in_unit(joules, "J"),
+        in_unit(joules * 1e9 / (time_ns.max(1) as f64), "W"),
+        in_unit(joules / 3600.0, "Wh"),
+    )
+}
+
 /// A number with three digits and the prefix that it needs: `22.3 J`, `6.20 mWh`.
-fn in_unit(value: f64, unit: &str) -> String {
+pub(crate) fn in_unit(value: f64, unit: &str) -> String {
     let (scaled, prefix) = match value.abs() {
         0.0 => (0.0, ""),
         size if size >= 1e6 => (value / 1e6, "M"),

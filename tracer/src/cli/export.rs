@@ -9,6 +9,7 @@ use super::output::{part_of, read_recording, write_to};
 use super::range::RangeArgs;
 use super::stacks::StackArgs;
 use clap::Args;
+use energy_trace_attribution::attribute_over_time;
 use energy_trace_model::profile::{Options, View};
 use energy_trace_report::DomainChoice;
 use energy_trace_report::export::{ExportOptions, Format, Input};
@@ -65,7 +66,15 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
     let recording = read_recording(&args.file)?;
     let options = Options { view: args.view, accounting: args.accounting.into() };
-    let profile = part_of(&recording, &options, args.range)?;
+    let (profile, over_time) = match format.is_timed {
+        false => (part_of(&recording, &options, args.range)?, None),
+        true => {
+            let (profile, over_time) = attribute_over_time(&recording, &options);
+            (profile, Some(over_time))
+        }
+    };
+    drop(recording);
+    let bins = over_time.as_ref().map_or(Ok(0..0), |over_time| args.range.bins(&over_time.bins))?;
     let options = ExportOptions {
         domain: args.domain,
         short_names: args.short_names,
@@ -73,6 +82,6 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
         per: args.stacks.per,
         rest: args.stacks.rest(),
     };
-    let input = Input { recording: &recording, profile: &profile };
+    let input = Input { profile: &profile, over_time: over_time.as_ref(), bins };
     write_to(args.output.as_deref(), |out| format.write(out, &input, &options))
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 /// energy-trace itself failed.
-const OWN_FAILURE: u8 = 125;
+pub(super) const OWN_FAILURE: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 const USAGE: u8 = 2;

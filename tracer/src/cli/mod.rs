@@ -4,6 +4,7 @@
 //! `run` does what was typed. Leaves out doing it (`session`, `report`, `doctor`).
 
 mod accounting;
+mod budget;
 mod choices;
 mod command_line;
 mod common;

@@ -2,6 +2,7 @@
 //!
 //! Leaves out what it means on this machine (`resolve.rs`).
 
+use super::budget::{self, BudgetArgs};
 use super::choices;
 use super::common::Common;
 use super::failure::Failure;
@@ -133,6 +134,9 @@ pub(super) struct RecordArgs {
     /// Under sudo, run the program as root instead of as the user who called sudo
     #[arg(help_heading = "What to record", long)]
     pub as_root: bool,
+
+    #[command(flatten)]
+    pub budgets: BudgetArgs,
 }
 
 /// The model's parameters that were given.
@@ -150,7 +154,7 @@ pub(super) fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failur
         PlanError::User(error) => Failure::own(&error),
         usage => Failure::usage(usage.to_string()),
     })?;
-    session::run(&plan).map(ExitCode::from).map_err(|error| {
+    session::run(&plan).map(|ended| budget::exit_code(ended.status, ended.budgets)).map_err(|error| {
         let failure = match &error {
             session::SessionError::NotFound { .. } => Failure::not_found(&error),
             session::SessionError::NotExecutable { .. } => Failure::not_executable(&error),

@@ -1,18 +1,22 @@
-//! `energy-trace report FILE`: a recording as a table, JSON or CSV.
+//! `energy-trace report FILE`: a recording as a table, JSON, CSV or Markdown, and budgets held against it.
 
 use super::accounting::AccountingArgs;
+use super::budget::{self, BudgetArgs};
 use super::choices;
 use super::common::Common;
 use super::failure::Failure;
 use super::output::{read_part, write_to};
 use super::range::RangeArgs;
 use clap::{Args, ValueEnum};
-use energy_trace_model::profile::View;
+use energy_trace_model::profile::{Profile, View};
+use energy_trace_report::budgets::{self, Checked, Verdict};
 use energy_trace_report::json::JsonOptions;
+use energy_trace_report::markdown::MarkdownOptions;
+use energy_trace_report::shown::shown;
 use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::TableOptions;
-use energy_trace_report::{By, Level, csv, json, table};
-use std::io::IsTerminal;
+use energy_trace_report::{By, Level, csv, json, markdown, sentences, table};
+use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -51,6 +55,9 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
 
+    #[command(flatten)]
+    pub budgets: BudgetArgs,
+
     /// Which part of the run
     #[command(flatten)]
     pub range: RangeArgs,
@@ -69,11 +76,32 @@ pub(super) enum Format {
     Json,
     /// For spreadsheets
     Csv,
+    /// For the summary of a CI job, a pull request or an issue, as GitHub shows it
+    Markdown,
 }
 
 /// Shows a recording on stdout.
 pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failure> {
     let profile = read_part(&args.file, args.view, args.accounting, args.range)?;
+    let checked = budgets::check(&profile, &args.budgets.all());
+    show(args, common, &profile, &checked)?;
+    for line in checked.iter().filter(|checked| !common.quiet || checked.verdict != Verdict::Kept) {
+        log_line(&sentences::budget(line));
+    }
+    Ok(budget::exit_code(0, budgets::worst(&checked)))
+}
+
+/// On stderr: stdout is the report. A closed one is nobody's failure.
+fn log_line(text: &str) {
+    let _ = writeln!(std::io::stderr(), "energy-trace: {}", shown(text));
+}
+
+fn show(
+    args: &ReportArgs,
+    common: &Common,
+    profile: &Profile,
+    checked: &[Checked],
+) -> Result<ExitCode, Failure> {
     let stdout = std::io::stdout();
     if args.summary {
         let options = SummaryOptions {
@@ -83,7 +111,7 @@ pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failur
             flame_graph: None,
             no_flame_graph: None,
         };
-        return write_to(None, |out| summary::write(out, &profile, &options));
+        return write_to(None, |out| summary::write(out, profile, &options));
     }
     write_to(None, |out| match args.format {
         Format::Table => {
@@ -97,13 +125,17 @@ pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failur
                 // Programs get whole names: JSON and CSV keep what a symbol is.
                 short_names: args.short_names,
             };
-            table::write(out, &profile, &options)
+            table::write(out, profile, &options)
         }
         Format::Json => {
             let rows = (args.by != By::Function).then_some((args.by, args.level));
-            json::write(out, &profile, &JsonOptions { pretty: stdout.is_terminal(), rows })
+            json::write(out, profile, &JsonOptions { pretty: stdout.is_terminal(), rows, budgets: checked })
         }
-        Format::Csv if args.by == By::Function => csv::write(out, &profile),
-        Format::Csv => csv::write_rows(out, &profile, args.by, args.level),
+        Format::Csv if args.by == By::Function => csv::write(out, profile),
+        Format::Csv => csv::write_rows(out, profile, args.by, args.level),
+        Format::Markdown => {
+            let options = MarkdownOptions { rows: args.rows, budgets: checked.to_vec() };
+            markdown::write(out, profile, &options)
+        }
     })
 }

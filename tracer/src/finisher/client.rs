@@ -7,6 +7,7 @@ use super::role;
 use crate::plan::RecordPlan;
 use crate::roles::channel::ChannelError;
 use crate::roles::child::{Child, fork_role};
+use energy_trace_report::budgets::Verdict;
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
@@ -123,6 +124,17 @@ impl Finisher {
         let done = self.done(Request::Show).await;
         self.at_work.set(false);
         done
+    }
+
+    /// Holds the budgets against the result, and prints what became of them.
+    ///
+    /// # Errors
+    /// When the finisher is gone.
+    pub async fn budgets(&self) -> Result<Verdict, FinisherError> {
+        match self.ask(Request::Budgets).await? {
+            (Answer::Budgets(verdict), _) => Ok(verdict),
+            (answer, _) => Err(self.unexpected(answer)),
+        }
     }
 
     async fn done(&self, request: Request) -> Result<(), FinisherError> {

@@ -2,6 +2,7 @@
 //!
 //! Leaves out the socket between them (`roles::channel`).
 
+use energy_trace_report::budgets::Verdict;
 use serde::{Deserialize, Serialize};
 
 /// The most bytes of a message.
@@ -15,6 +16,7 @@ pub(super) enum Request {
     Began,
     Finish,
     Show,
+    Budgets,
 }
 
 /// What the finisher says.
@@ -25,6 +27,8 @@ pub(super) enum Answer {
     /// Paths of the files that the command will map.
     ToPrefetch(Vec<Vec<u8>>),
     Done,
+    /// What became of the budgets.
+    Budgets(Verdict),
     /// It cannot be done, and why, with what to do about it.
     Refused(String),
 }

@@ -7,10 +7,12 @@ use crate::plan::{RecordPlan, Screen};
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::file::{self, FileError};
+use energy_trace_report::budgets::{self, Verdict};
 use energy_trace_report::flamegraph::{self, FlameOptions};
+use energy_trace_report::shown::shown;
 use energy_trace_report::summary::{self, SummaryOptions};
 use energy_trace_report::table::{self, TableOptions};
-use energy_trace_report::{By, ReportError};
+use energy_trace_report::{By, ReportError, sentences};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -72,6 +74,15 @@ impl Results {
         let mut text = Vec::new();
         let _ = self.write_tables(plan, &mut text).and_then(|()| self.write_summary(plan, &mut text));
         let _ = io::stderr().write_all(&text);
+    }
+
+    /// Holds budgets against the run; a line for each on stderr, of those that were kept only where not just errors are wanted.
+    pub(super) fn budgets(&self, plan: &RecordPlan) -> Verdict {
+        let checked = budgets::check(&self.profile, &plan.budgets);
+        for line in checked.iter().filter(|line| !plan.screen.quiet || line.verdict != Verdict::Kept) {
+            let _ = writeln!(io::stderr(), "energy-trace: {}", shown(&sentences::budget(line)));
+        }
+        budgets::worst(&checked)
     }
 
     fn write_tables(&self, plan: &RecordPlan, out: &mut Vec<u8>) -> io::Result<()> {

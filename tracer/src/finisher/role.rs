@@ -88,6 +88,10 @@ impl State<'_> {
                 }
                 Answer::Done
             }
+            Request::Budgets => match &self.results {
+                Some(results) => Answer::Budgets(results.budgets(self.plan)),
+                None => Answer::Refused("there is no result to hold against a budget".into()),
+            },
         })
     }
 

@@ -3,6 +3,7 @@
 use super::control::Control;
 use super::error::SessionError;
 use super::progress::Progress;
+use super::run::Ended;
 use super::stage::{Stage, Stop};
 use crate::finisher::Finisher;
 use crate::plan::RecordPlan;
@@ -12,6 +13,7 @@ use crate::threads::on_thread;
 use crate::tracee::launch::shell_status;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::recording::record::{LaunchDiagnostic, Record, RecordingDiagnostic, Summary};
+use energy_trace_report::budgets::Verdict;
 use std::io;
 use std::process::ExitStatus;
 
@@ -23,7 +25,7 @@ pub(super) async fn finish(
     mut stage: Stage,
     stop: Stop,
     mut progress: Progress,
-) -> Result<u8, SessionError> {
+) -> Result<Ended, SessionError> {
     if !control.command_is_running() {
         progress.attributing(&stage.tracer.live());
     }
@@ -43,7 +45,7 @@ async fn finish_all(
     stop: Stop,
     launches: &[LaunchDiagnostic],
     progress: &mut Progress,
-) -> Result<u8, SessionError> {
+) -> Result<Ended, SessionError> {
     let stopped = stop_stages(stage, stop, control.status(), launches);
     if let Err(error) = control.finish(stopped).await? {
         if control.command_is_running() {
@@ -58,7 +60,12 @@ async fn finish_all(
     if !plan.screen.quiet {
         control.finish(finisher.show()).await??;
     }
-    Ok(control.status().map_or(0, shell_status))
+    let status = control.status().map_or(0, shell_status);
+    if plan.budgets.is_empty() {
+        return Ok(Ended { status, budgets: Verdict::Kept });
+    }
+    let budgets = control.finish(finisher.budgets()).await??;
+    Ok(Ended { status, budgets })
 }
 
 /// Stops power, then the tracer, and writes the summary.

@@ -24,4 +24,4 @@ mod target_spec;
 mod writer;
 
 pub use error::SessionError;
-pub use run::run;
+pub use run::{Ended, run};

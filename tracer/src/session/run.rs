@@ -14,11 +14,21 @@ use crate::resolver::Resolver;
 use crate::roles::renounce::keep_for_recording;
 use crate::tracee::signals::Signals;
 use energy_trace_model::recording::file::RecordingWriter;
+use energy_trace_report::budgets::Verdict;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// Records as planned. Returns the exit status to end with: the command's own, or 128 + the signal that ended energy-trace.
-pub fn run(plan: &RecordPlan) -> Result<u8, SessionError> {
+/// How a recording ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The command's own exit status, or 128 + the signal that ended energy-trace.
+    pub status: u8,
+    /// What became of the budgets.
+    pub budgets: Verdict,
+}
+
+/// Records as planned.
+pub fn run(plan: &RecordPlan) -> Result<Ended, SessionError> {
     let system = |doing| move |source| SessionError::System { doing, source };
     checks::check(plan)?;
     // While there is one thread: what others hold locked would stay so in a fork.
@@ -36,12 +46,15 @@ pub fn run(plan: &RecordPlan) -> Result<u8, SessionError> {
     // After a second SIGINT some work is unfinished; nobody waits for it.
     runtime.shutdown_background();
     match done {
-        Err(SessionError::Ended(signal)) => Ok(u8::try_from(128 + signal as i32).unwrap_or(128)),
+        Err(SessionError::Ended(signal)) => {
+            let status = u8::try_from(128 + signal as i32).unwrap_or(128);
+            Ok(Ended { status, budgets: Verdict::Kept })
+        }
         done => done,
     }
 }
 
-async fn record(plan: &RecordPlan, mut control: Control, roles: Roles) -> Result<u8, SessionError> {
+async fn record(plan: &RecordPlan, mut control: Control, roles: Roles) -> Result<Ended, SessionError> {
     let file = control.set_up(roles.finisher.prepare()).await??;
     let writer = RecordingWriter::over(file, &plan.recording)?;
     let mut stage = start(plan, &mut control, &roles, writer).await?;

@@ -3,28 +3,34 @@
 //! To add one: its file here with a `write` as the others have, and its line in `FORMATS`; command line, help and errors follow. Leaves out
 //! folded stacks and CSV themselves, which are older and have their own files (`folded.rs`, `csv.rs`).
 
+mod chrome;
+mod firefox;
 mod otlp;
 mod pprof;
 mod speedscope;
 mod stacks;
 mod stacks_json;
 mod texts;
+mod timed;
 
 use crate::folded::{self, FoldedOptions, Per};
 use crate::native_frames::NativeFrames;
 use crate::rest::Rest;
 use crate::{DomainChoice, csv};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::Recording;
+use energy_trace_model::profile::over_time::OverTime;
 use std::io::{self, Write};
+use std::ops::Range;
 
 /// What is exported.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Input<'a> {
-    /// The recording, for when things happened.
-    pub recording: &'a Recording,
-    /// What it means.
+    /// What a recording means.
     pub profile: &'a Profile,
+    /// The same over time, where the format asks for it; then the profile is that of the whole run.
+    pub over_time: Option<&'a OverTime>,
+    /// The part of the run that is exported, where there is a time.
+    pub bins: Range<u32>,
 }
 
 /// What the user chose, for all formats.
@@ -71,22 +77,30 @@ pub struct Format {
     pub help: &'static str,
     /// Whether it is no text.
     pub is_binary: bool,
+    /// Whether it has a time axis.
+    pub is_timed: bool,
     write: Writing,
 }
 
 const fn text(name: &'static str, help: &'static str, write: Writing) -> Format {
-    Format { name, help, is_binary: false, write }
+    Format { name, help, is_binary: false, is_timed: false, write }
 }
 
 const fn binary(name: &'static str, help: &'static str, write: Writing) -> Format {
-    Format { name, help, is_binary: true, write }
+    Format { name, help, is_binary: true, is_timed: false, write }
+}
+
+const fn timed(name: &'static str, help: &'static str, write: Writing) -> Format {
+    Format { name, help, is_binary: false, is_timed: true, write }
 }
 
 /// All formats, in the order of the help.
-pub static FORMATS: [Format; 6] = [
+pub static FORMATS: [Format; 8] = [
     text("folded", "Stacks and microjoules, one a line, for flame graph tools", write_folded),
     binary("pprof", "For `go tool pprof`, Pyroscope, Parca and others", pprof::write),
     text("speedscope", "For speedscope", speedscope::write),
+    timed("firefox", "For the Firefox Profiler: stacks over time, and power", firefox::write),
+    timed("chrome", "Trace events over time, for Perfetto and Chrome", chrome::write),
     binary("otlp", "OpenTelemetry profiles, a protobuf message in a file", otlp::write),
     text("json", "Stacks, for programs", stacks_json::write),
     text("csv", "Functions, for spreadsheets; as `report --format csv`", write_csv),

@@ -156,6 +156,11 @@ impl<'a> Stacks<'a> {
         path
     }
 
+    /// The frames of a row of the profile without its thread, root first; never none.
+    pub(crate) fn path_of_row(&self, row: &ProfileRow) -> Vec<FrameNumber> {
+        self.path(&self.empty(row.thread, vec![], row.stack))
+    }
+
     /// A frame by its number.
     pub(crate) fn frame(&self, number: FrameNumber) -> Option<&Frame> {
         let own = self.profile.frames.len();

@@ -2,31 +2,56 @@
 //!
 //! Leaves out the programs that open these files (`cargo xtask consumers`).
 
-#[path = "../../../../tests/offline/report/recording_builder.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod recording_builder;
-#[path = "../../../../tests/offline/report/training_runs.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod training_runs;
 mod wire;
 
 use super::{ExportOptions, FORMATS, Format, Input};
 use crate::rest::Rest;
-use energy_trace_model::profile::Profile;
-use energy_trace_model::recording::Recording;
+use crate::tests::recording_builder::RecordingBuilder;
+use crate::tests::training_runs::{gpu_training, measured_training};
+use energy_trace_model::profile::over_time::{BinEnergy, Bins, OverTime, RowBin};
+use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
-use recording_builder::RecordingBuilder;
+use energy_trace_model::units::MicroJoules;
 use serde_json::Value;
 use std::io::Read as _;
-use training_runs::{gpu_training, measured_training};
 use wire::{Message, numbers, sum};
 
 fn export(profile: &Profile, format: &str, options: ExportOptions) -> Vec<u8> {
-    let recording = Recording::default();
     let mut out = Vec::new();
-    let input = Input { recording: &recording, profile };
+    let over_time = over_time(profile);
+    let bins = 0..over_time.bins.count();
+    let input = Input { profile, over_time: Some(&over_time), bins };
     Format::named(format).unwrap().write(&mut out, &input, &options).unwrap();
     out
+}
+
+/// The profile over time: every row in the first, third and fourth bin, the ledger in all.
+fn over_time(profile: &Profile) -> OverTime {
+    let bins = Bins::over(profile.run.start, profile.run.end);
+    let mut over_time = OverTime { bins, firsts: vec![0], ..OverTime::default() };
+    let used = [0, 2, 3].map(|bin: u32| bin.min(bins.count() - 1));
+    for row in &profile.rows {
+        let thirds = |whole: MicroJoules| whole.split(&[1, 1, 1]).unwrap();
+        for (third, bin) in used.into_iter().enumerate() {
+            let mut energy = EnergyByClass::default();
+            DomainClass::ALL.into_iter().for_each(|class| energy[class] = thirds(row.energy[class])[third]);
+            let time = thirds(MicroJoules::from_uj(row.time_ns.cast_signed()))[third].as_uj().cast_unsigned();
+            over_time.entries.push(RowBin { bin, time_ns: time, energy });
+        }
+        over_time.firsts.push(over_time.entries.len());
+    }
+    let even = vec![1; bins.count() as usize];
+    over_time.domains = profile
+        .ledger
+        .iter()
+        .map(|row| {
+            let parts = |whole: MicroJoules| whole.split(&even).unwrap();
+            let (measured, target) = (parts(row.measured), parts(row.target));
+            let bins = measured.into_iter().zip(target);
+            bins.map(|(measured, target)| BinEnergy { measured, target, ..BinEnergy::default() }).collect()
+        })
+        .collect();
+    over_time
 }
 
 fn gunzip(bytes: &[u8]) -> Vec<u8> {
@@ -75,12 +100,25 @@ fn sums(profile: &Profile, format: &str, options: ExportOptions) -> (i64, i64) {
                 views => panic!("{views:?}"),
             }
         }
+        "firefox" => {
+            let threads = json()["threads"].as_array().unwrap().clone();
+            let weights =
+                threads.iter().flat_map(|thread| thread["samples"]["weight"].as_array().unwrap().clone());
+            (weights.map(|weight| weight.as_i64().unwrap()).sum(), 0)
+        }
+        "chrome" => {
+            let events = json()["traceEvents"].as_array().unwrap().clone();
+            (events.iter().filter_map(|event| event["args"]["self_uj"].as_i64()).sum(), 0)
+        }
         _ => panic!("{format}"),
     }
 }
 
 /// Formats with stacks of both energy and time.
 const STACKED: [&str; 4] = ["pprof", "speedscope", "otlp", "json"];
+
+/// Formats with a time axis.
+const TIMED: [&str; 2] = ["firefox", "chrome"];
 
 fn target(profile: &Profile) -> i64 {
     profile.ledger.iter().filter(|row| row.class.adds_up()).map(|row| row.target.as_uj()).sum()
@@ -97,6 +135,9 @@ fn sums_are_the_ledgers() {
         for format in STACKED {
             let wanted = (target(&profile), cpu_ns(&profile));
             assert_eq!(sums(&profile, format, ExportOptions::default()), wanted, "{format}");
+        }
+        for format in TIMED {
+            assert_eq!(sums(&profile, format, ExportOptions::default()).0, target(&profile), "{format}");
         }
     }
 }
@@ -128,6 +169,11 @@ fn without_energy() {
     let run = b.build();
     for format in STACKED {
         assert_eq!(sums(&run, format, ExportOptions::default()), (0, 900_000_000), "{format}");
+        assert_eq!(sums(&Profile::default(), format, ExportOptions::default()), (0, 0), "{format}");
+    }
+    assert_eq!(sums(&run, "firefox", ExportOptions::default()), (900_000, 0));
+    assert_eq!(sums(&run, "chrome", ExportOptions::default()), (0, 0));
+    for format in TIMED {
         assert_eq!(sums(&Profile::default(), format, ExportOptions::default()), (0, 0), "{format}");
     }
     let texts = texts_of_pprof(&run);
@@ -190,6 +236,42 @@ fn otlp_tables_are_whole() {
     }
 }
 
+/// Power tracks hold what domains measured, and slices lie within each other and within the run.
+#[test]
+fn tracks_and_slices() {
+    let profile = measured_training();
+    let firefox: Value =
+        serde_json::from_slice(&export(&profile, "firefox", ExportOptions::default())).unwrap();
+    let counters = firefox["counters"].as_array().unwrap();
+    let counter = counters.iter().find(|counter| counter["name"] == "package-0 (measured)").unwrap();
+    let pwh: f64 =
+        counter["samples"]["count"].as_array().unwrap().iter().map(|count| count.as_f64().unwrap()).sum();
+    let wanted = profile.ledger[0].measured.as_joules() / 3600.0 * 1e12;
+    assert!((pwh / wanted - 1.0).abs() < 1e-9, "{pwh} {wanted}");
+    assert_eq!((counters.len(), &counter["category"]), (8, &Value::from("power")));
+    let chrome: Value =
+        serde_json::from_slice(&export(&profile, "chrome", ExportOptions::default())).unwrap();
+    let events = chrome["traceEvents"].as_array().unwrap();
+    let number = |event: &Value, key: &str| event[key].as_f64().unwrap();
+    let slices: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+    for slice in &slices {
+        let (from, to) = (number(slice, "ts"), number(slice, "ts") + number(slice, "dur"));
+        assert!(from >= 0.0 && to <= 20e6 + 1.0, "{slice}");
+        let crosses = |other: &&&Value| {
+            let (start, end) = (number(other, "ts"), number(other, "ts") + number(other, "dur"));
+            other["tid"] == slice["tid"] && from < start && start < to - 0.01 && to + 0.01 < end
+        };
+        assert_eq!(slices.iter().find(crosses), None, "{slice}");
+    }
+    assert!(slices.iter().any(|slice| slice["name"] == "torch.autograd.backward"), "{slices:?}");
+    let joules: f64 = (events.iter())
+        .filter(|event| event["name"] == "package-0 (W, measured)")
+        .map(|event| event["args"]["this program"].as_f64().unwrap() * 0.05)
+        .sum();
+    let wanted = profile.ledger[0].target.as_joules();
+    assert!((joules / wanted - 1.0).abs() < 1e-9, "{joules} {wanted}");
+}
+
 /// Names with separators of formats, marks of pages and characters that move a terminal come out as they may be shown.
 #[test]
 fn hostile_names() {
@@ -208,7 +290,7 @@ fn hostile_names() {
             String::from_utf8_lossy(&if format.name == "pprof" { gunzip(&bytes) } else { bytes.clone() })
                 .into_owned();
         assert!(!text.contains('\u{202e}') && !text.contains("\u{1b}[2J"), "{}", format.name);
-        if STACKED.contains(&format.name) {
+        if STACKED.contains(&format.name) || TIMED.contains(&format.name) {
             assert_eq!(sums(&run, format.name, ExportOptions::default()).0, 5);
         }
     }

@@ -5,6 +5,7 @@
 
 mod attribution;
 mod brief;
+mod budgets;
 mod calls;
 mod launches;
 mod losses;
@@ -16,6 +17,7 @@ mod tests;
 
 pub use attribution::diagnostic;
 pub(crate) use brief::{brief, model_in_brief};
+pub use budgets::budget;
 pub use losses::{copy_outcome, loss};
 pub use power::{advice, power_fact};
 pub use recording::{limited_rate, recorded, without_jitter};

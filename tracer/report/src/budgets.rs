@@ -1,0 +1,226 @@
+//! Budgets: how many joules a run, or a call in it, may use.
+//!
+//! What counts is the energy that the program was charged with, as the report shows it; its interval is said beside it. Leaves out the
+//! sentences (`sentences/budgets.rs`) and the exit status (the program).
+
+use super::functions::functions;
+use super::rows::rows;
+use super::{By, run};
+use energy_trace_model::profile::Profile;
+use energy_trace_model::profile::certainty::Uncertainty;
+use energy_trace_model::recording::record::Quality;
+use energy_trace_model::units::MicroJoules;
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// The most energy that something may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// The API call or function that it is for; `None`: the whole program.
+    pub call: Option<String>,
+    /// How much.
+    pub limit: MicroJoules,
+}
+
+/// What became of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Verdict {
+    /// No more was used.
+    Kept,
+    /// More was used.
+    Exceeded,
+    /// Nobody knows: the recording has no energy.
+    NotMeasured,
+}
+
+impl Verdict {
+    /// Its word in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Exceeded => "exceeded",
+            Self::NotMeasured => "not-measured",
+        }
+    }
+}
+
+/// A budget held against a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// The budget.
+    pub budget: Budget,
+    /// What was used.
+    pub used: MicroJoules,
+    /// How sure that is; `None` for the whole program, whose energy is the ledger's, and for a part of a run, of which nobody knows it.
+    pub uncertainty: Option<Uncertainty>,
+    /// Whether the run shows the call at all.
+    pub seen: bool,
+    /// Where the energy comes from.
+    pub quality: Option<Quality>,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// Holds each budget against a run.
+pub fn check(profile: &Profile, budgets: &[Budget]) -> Vec<Checked> {
+    budgets.iter().map(|budget| check_one(profile, budget)).collect()
+}
+
+/// The worst of what became of budgets.
+pub fn worst(checked: &[Checked]) -> Verdict {
+    checked.iter().map(|checked| checked.verdict).max().unwrap_or(Verdict::Kept)
+}
+
+fn check_one(profile: &Profile, budget: &Budget) -> Checked {
+    let choice = run::headline(profile);
+    let quality = run::split_quality(profile, choice);
+    let (used, uncertainty, seen) = match &budget.call {
+        None => (run::target(profile, choice), None, true),
+        Some(name) => match of_call(profile, name) {
+            Some((used, uncertainty)) => (used, uncertainty, true),
+            None => (MicroJoules::ZERO, None, false),
+        },
+    };
+    let verdict = match quality {
+        None => Verdict::NotMeasured,
+        Some(_) if used > budget.limit => Verdict::Exceeded,
+        Some(_) => Verdict::Kept,
+    };
+    Checked { budget: budget.clone(), used, uncertainty, seen, quality, verdict }
+}
+
+/// All that a call used: an API call by its public name, else all functions of that name together.
+fn of_call(profile: &Profile, name: &str) -> Option<(MicroJoules, Option<Uncertainty>)> {
+    let choice = run::headline(profile);
+    let calls = rows(profile, By::Api).into_iter().filter(|row| row.name == name);
+    if let Some(row) = calls.into_iter().next() {
+        return Some((run::chosen(&row.spent.total.energy, choice), row.uncertainty));
+    }
+    let function =
+        functions(profile).into_iter().find(|function| function.name == name || function.symbol == name)?;
+    Some((run::chosen(&function.spent.total.energy, choice), function.uncertainty))
+}
+
+/// Why a text is no budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoBudget {
+    /// The energy is not understood.
+    #[error("write energy as 10J, 500mJ, 2kJ or 1.5Wh")]
+    Energy,
+    /// There is no `=`.
+    #[error("write NAME=ENERGY, such as torch.autograd.backward=2J")]
+    Name,
+}
+
+const UNITS: [(&str, f64); 7] =
+    [("uJ", 1.0), ("µJ", 1.0), ("mJ", 1e3), ("kJ", 1e9), ("mWh", 3.6e6), ("Wh", 3.6e9), ("J", 1e6)];
+
+/// An energy as people write it: a number and its unit.
+fn energy(text: &str) -> Result<MicroJoules, NoBudget> {
+    let text = text.trim();
+    let split =
+        |(unit, uj): &(&str, f64)| Some((text.strip_suffix(unit)?.trim_end().parse::<f64>().ok()?, *uj));
+    let (number, unit) = UNITS.iter().find_map(split).ok_or(NoBudget::Energy)?;
+    let uj = (number * unit).floor();
+    if !uj.is_finite() || number < 0.0 || uj >= 9e18 {
+        return Err(NoBudget::Energy);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "checked above")]
+    let uj = uj as i64;
+    Ok(MicroJoules::from_uj(uj))
+}
+
+impl FromStr for Budget {
+    type Err = NoBudget;
+
+    /// `10J`: of the whole program.
+    fn from_str(text: &str) -> Result<Self, NoBudget> {
+        Ok(Self { call: None, limit: energy(text)? })
+    }
+}
+
+impl Budget {
+    /// `NAME=2J`: of a call.
+    ///
+    /// # Errors
+    /// When it is not of this form.
+    pub fn of_call(text: &str) -> Result<Self, NoBudget> {
+        // Names may hold `=` (`operator==`), energies never do.
+        let (name, limit) = text.rsplit_once('=').ok_or(NoBudget::Name)?;
+        if name.trim().is_empty() {
+            return Err(NoBudget::Name);
+        }
+        Ok(Self { call: Some(name.trim().to_owned()), limit: energy(limit)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Budget, NoBudget, Profile, Verdict, check, worst};
+    use crate::sentences::budget;
+    use crate::tests::training_runs::{estimated_training, measured_training};
+
+    fn said(profile: &Profile, budgets: &[Budget]) -> Vec<String> {
+        check(profile, budgets).iter().map(budget).collect()
+    }
+
+    /// The whole program and a call are held against what the report shows; the microjoule above the limit counts.
+    #[test]
+    fn held_against_a_run() {
+        let run = measured_training();
+        let used = run.ledger[0].target.as_uj();
+        for (limit, verdict) in [(used, Verdict::Kept), (used - 1, Verdict::Exceeded)] {
+            let whole: Budget = format!("{limit}uJ").parse().unwrap();
+            assert_eq!(worst(&check(&run, &[whole])), verdict);
+        }
+        let calls = ["torch.autograd.backward=80J", "torch.nn.Module.__call__=1kJ", "no.such.call=1J"];
+        let calls = calls.map(|text| Budget::of_call(text).unwrap());
+        let checked = check(&run, &calls);
+        assert_eq!(
+            checked.iter().map(|of| (of.used.as_uj(), of.seen)).collect::<Vec<_>>(),
+            [(85_373_457, true), (81_750_000, true), (0, false)]
+        );
+        assert_eq!(worst(&checked), Verdict::Exceeded);
+        let said = said(&run, &calls);
+        assert_eq!(said[0], "budget exceeded: torch.autograd.backward used 85.373457 J of 80 J (±6%)");
+        assert_eq!(said[2], "budget kept: no.such.call may use 1 J, and no sample shows such a call");
+    }
+
+    /// An estimate is called one, and without energy nothing is kept.
+    #[test]
+    fn honest_words() {
+        let whole: Budget = "1J".parse().unwrap();
+        let said = |run: &Profile| said(run, std::slice::from_ref(&whole)).remove(0);
+        assert_eq!(
+            said(&estimated_training()),
+            "budget exceeded: the program used 280.933467 J of 1 J (estimated)"
+        );
+        assert_eq!(
+            said(&Profile::default()),
+            "budget cannot be checked: the program may use 1 J, and no energy was measured"
+        );
+        assert_eq!(worst(&check(&Profile::default(), &[whole])), Verdict::NotMeasured);
+    }
+
+    /// Energies in the units that people use; without one, below zero or endless they are refused.
+    #[test]
+    fn energies() {
+        let uj = |text: &str| text.parse::<Budget>().map(|budget| budget.limit.as_uj());
+        assert_eq!(uj("10J"), Ok(10_000_000));
+        assert_eq!(uj(" 1.5 Wh"), Ok(5_400_000_000));
+        assert_eq!([uj("2kJ"), uj("500mJ"), uj("0.5uJ")], [Ok(2_000_000_000), Ok(500_000), Ok(0)]);
+        for wrong in ["", "10", "J", "-1J", "1e400J", "nanJ", "10 W", "1e30J"] {
+            assert_eq!(uj(wrong), Err(NoBudget::Energy), "{wrong}");
+        }
+    }
+
+    /// The last `=` divides a call from its energy.
+    #[test]
+    fn calls() {
+        let call = |text| Budget::of_call(text).map(|budget| budget.call.unwrap());
+        assert_eq!(call("torch.autograd.backward=2J").unwrap(), "torch.autograd.backward");
+        assert_eq!(call("operator===2J").unwrap(), "operator==");
+        assert_eq!([call("x"), call("=2J")], [Err(NoBudget::Name), Err(NoBudget::Name)]);
+        assert_eq!(call("x=2"), Err(NoBudget::Energy));
+    }
+}

@@ -1,0 +1,27 @@
+//! Choices of domains; and recordings made by hand, shared with the offline tests.
+
+#[path = "../../../../tests/offline/report/recording_builder.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+pub(crate) mod recording_builder;
+#[path = "../../../../tests/offline/report/training_runs.rs"]
+pub(crate) mod training_runs;
+
+use super::{DomainChoice, DomainClass};
+
+/// A domain is named on the command line as it is shown, and a wrong one is answered with the right ones.
+#[test]
+fn domain_choice_round_trip() {
+    for name in ["total", "package", "dram", "gpu", "psys"] {
+        assert_eq!(name.parse::<DomainChoice>().unwrap().to_string(), name);
+    }
+    let message = "cpu".parse::<DomainChoice>().unwrap_err().to_string();
+    assert_eq!(message, "unknown domain `cpu`: use total, package, dram, gpu or psys");
+}
+
+/// Psys contains the other domains, and a core is part of its package: the total leaves both out.
+#[test]
+fn total_leaves_psys_out() {
+    assert!(!DomainChoice::Total.includes(DomainClass::Psys));
+    assert!(!DomainChoice::Total.includes(DomainClass::Core));
+    assert!(DomainChoice::Class(DomainClass::Psys).includes(DomainClass::Psys));
+}

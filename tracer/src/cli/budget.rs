@@ -1,0 +1,63 @@
+//! `--budget` and `--budget-call`, and the exit status that they lead to: the same for `record` and `report`.
+//!
+//! Leaves out holding them against a run (`report::budgets`).
+
+use super::failure::OWN_FAILURE;
+use clap::Args;
+use energy_trace_report::budgets::{Budget, NoBudget, Verdict};
+use std::process::ExitCode;
+
+/// More energy was used than a budget allows.
+const EXCEEDED: u8 = 122;
+
+/// What the user chose.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct BudgetArgs {
+    /// Most energy that the program may use, such as 10J, 500mJ, 1.5Wh; exit status 122 if it used more
+    #[arg(help_heading = "Budgets", long, value_name = "ENERGY")]
+    pub budget: Option<Budget>,
+
+    /// The same for an API call or a function, such as torch.autograd.backward=2J; may be repeated
+    #[arg(help_heading = "Budgets", long, value_name = "NAME=ENERGY", value_parser = of_call)]
+    pub budget_call: Vec<Budget>,
+}
+
+impl BudgetArgs {
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<Budget> {
+        self.budget.iter().chain(&self.budget_call).cloned().collect()
+    }
+}
+
+fn of_call(text: &str) -> Result<Budget, NoBudget> {
+    Budget::of_call(text)
+}
+
+/// The status to end with: that of the command where it failed; then what became of the budgets. One that cannot be checked is a failure of
+/// energy-trace's, so that no gate opens for want of a counter.
+pub(super) fn exit_code(command: u8, budgets: Verdict) -> ExitCode {
+    ExitCode::from(match (command, budgets) {
+        (0, Verdict::Exceeded) => EXCEEDED,
+        (0, Verdict::NotMeasured) => OWN_FAILURE,
+        (status, _) => status,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exit_code;
+    use energy_trace_report::budgets::Verdict;
+    use std::process::ExitCode;
+
+    /// A command that failed has the last word; a budget that nobody could check is not kept.
+    #[test]
+    fn statuses() {
+        let is = |command, budgets, wanted: u8| {
+            assert_eq!(format!("{:?}", exit_code(command, budgets)), format!("{:?}", ExitCode::from(wanted)));
+        };
+        is(0, Verdict::Kept, 0);
+        is(0, Verdict::Exceeded, 122);
+        is(0, Verdict::NotMeasured, 125);
+        is(3, Verdict::Exceeded, 3);
+    }
+}
