@@ -2,7 +2,7 @@
 //!
 //! A `jit-PID.dump` (`jitdump.rs`) is found by its mapping, which the JIT makes for that purpose, and opened while the process lives; what
 //! it does not name a `/tmp/perf-PID.map` (`perf_map.rs`) may. Both are believed only from the process's own user or root, as `perf` has it:
-//! anybody may write a file of that name to `/tmp`. The resolver reads them. Leaves out code without either: that stays `[jit]`.
+//! anybody may write a file of that name to `/tmp`. The resolver reads them. Code without either is named by its program: `[jit: node]`.
 
 use crate::foreign::{Root, open_mapped};
 use crate::resolver::Worker;
@@ -16,8 +16,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The module of frames in code that was made at run time, and the name of those that have no other.
+/// The module of frames in code that was made at run time, and the name of those whose program is not known.
 pub const JIT: &str = "[jit]";
+/// Letters of a program's name that are shown.
+const MOST_LETTERS: usize = 32;
 /// Dumps of one process that are kept open.
 const MOST_DUMPS: usize = 4;
 
@@ -28,6 +30,8 @@ pub struct JitProcess {
     own_pid: Pid,
     /// Its user when it was met; `None` where that could not be told.
     user: Option<u32>,
+    /// What code without a name is called.
+    nameless: String,
     root: Root,
     dumps: Vec<(u64, File)>,
     /// When the mappings were read in which they were looked for last.
@@ -63,6 +67,7 @@ impl JitProcess {
         Self {
             own_pid,
             user: parse_user(&status),
+            nameless: nameless(&std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default()),
             root,
             dumps: Vec::new(),
             looked_at: None,
@@ -123,7 +128,7 @@ impl JitProcess {
         let map: BTreeMap<u64, String> = map.into_iter().flatten().collect();
         let names = |(address, place): (&u64, &JitPlace)| {
             let history = histories.get(address);
-            let otherwise = map.get(address).map_or(JIT, String::as_str);
+            let otherwise = map.get(address).map_or(self.nameless.as_str(), String::as_str);
             names_of(*place, history.map_or(&[], Vec::as_slice), otherwise)
         };
         self.places.iter().map(names).collect()
@@ -135,6 +140,15 @@ impl JitProcess {
         let map = self.root.open_if(Path::new(&path), false, |found| self.trusts(found));
         map.inspect_err(|error| log::debug!("no perf map of process {}: {error}", self.own_pid)).ok()
     }
+}
+
+/// What nameless code of a program is called. The program chooses its file's name: letters that mean something in stacks are left out.
+fn nameless(program: &Path) -> String {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let is_plain = |letter: &char| letter.is_alphanumeric() || "._+-".contains(*letter);
+    let plain: String =
+        name.split(' ').next().unwrap_or_default().chars().filter(is_plain).take(MOST_LETTERS).collect();
+    if plain.is_empty() { JIT.to_owned() } else { format!("[jit: {plain}]") }
 }
 
 fn history(plain: Vec<(u64, Option<String>)>) -> History {
@@ -178,7 +192,7 @@ fn names_of(place: JitPlace, history: &[(KtimeNs, Option<Arc<str>>)], otherwise:
 
 #[cfg(test)]
 mod tests {
-    use super::{JitPlace, JitProcess, is_dump, names_of, parse_own_pid, parse_user};
+    use super::{JIT, JitPlace, JitProcess, is_dump, nameless, names_of, parse_own_pid, parse_user};
     use crate::foreign::Root;
     use crate::symbolize::jitdump::History;
     use energy_trace_model::clock::KtimeNs;
@@ -191,6 +205,16 @@ mod tests {
         let history: History = history.iter().map(|&(ns, name)| (at(ns), name.map(Into::into))).collect();
         let found = names_of(place, &history, "[jit]");
         (found.first, found.later.into_iter().map(|(at, name)| (at.as_ns(), name)).collect())
+    }
+
+    /// Code without names is its program's, whose file may be gone, or have a name that means harm.
+    #[test]
+    fn code_of_a_program() {
+        let named = |path: &str| nameless(std::path::Path::new(path));
+        assert_eq!(named("/usr/bin/node"), "[jit: node]");
+        assert_eq!(named("/usr/bin/php8.2 (deleted)"), "[jit: php8.2]");
+        assert_eq!(named("/tmp/a;b]\u{1b}[2J"), "[jit: ab2J]");
+        assert_eq!(named(""), "[jit]");
     }
 
     /// The name is the one of the time of the samples; only a change between the first and the last of them is told.
@@ -231,6 +255,7 @@ mod tests {
         let process = |user| JitProcess {
             user,
             own_pid: Pid::new(1),
+            nameless: JIT.to_owned(),
             root: Root::default(),
             dumps: Vec::new(),
             looked_at: None,

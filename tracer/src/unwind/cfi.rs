@@ -6,6 +6,7 @@
 
 use super::eh_frame::{FrameBytes, FrameFile, Next, read_entries};
 use super::elf::{EhFrame, ElfError, ElfFacts};
+use super::go::read_go_rows;
 use gimli::{
     BaseAddresses, CfaRule, EhFrame as Section, EndianSlice, LittleEndian, Register, RegisterRule,
     UnwindContext, UnwindExpression, UnwindSection as _, UnwindTableRow, X86_64,
@@ -55,7 +56,14 @@ pub fn build_rows(mut section: &EhFrame, base: u64) -> Rows {
 /// Where it cannot be read, or is no ELF file.
 pub fn read_rows(file: &File, base: u64) -> Result<Rows, ElfError> {
     let section = FrameFile::find(file)?;
-    Ok(section.map(|mut section| rows_of(&mut section, base)).unwrap_or_default())
+    let mut rows = section.map(|mut section| rows_of(&mut section, base)).unwrap_or_default();
+    let facts = ElfFacts::read(file, &[])?;
+    let go = read_go_rows(file, |svma| facts.file_offset(svma).is_some())?;
+    if !go.is_empty() {
+        rows.rows.extend(go.into_iter().filter_map(|(svma, rule)| pack(svma.checked_sub(base)?, rule)));
+        rows.rows = tidy(rows.rows);
+    }
+    Ok(rows)
 }
 
 fn rows_of(section: &mut impl FrameBytes, base: u64) -> Rows {

@@ -156,6 +156,17 @@ pub fn read_eh_frame(file: &File) -> Result<Option<EhFrame>, ElfError> {
     })
 }
 
+/// The bytes of a section; `None` where the file has none of that name.
+///
+/// # Errors
+/// Where it cannot be read, or is no ELF file.
+pub fn section_bytes(file: &File, name: &str) -> Result<Option<Vec<u8>>, ElfError> {
+    with_elf(file, |elf| {
+        let Some(section) = elf.section_by_name(name) else { return Ok(None) };
+        Ok(Some(section.uncompressed_data().map_err(|e| e.to_string())?.into_owned()))
+    })
+}
+
 /// Where a section lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {

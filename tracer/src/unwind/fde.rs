@@ -9,6 +9,7 @@ use super::cfi::{ENTRY_BYTES, OUTERMOST, Reader, Rows, read_rows, rule_at};
 use super::eh_frame::{Blocks, MAX_ENTRY};
 use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections};
 use super::file_bytes::believable_bytes;
+use super::go::is_go;
 use gimli::{
     BaseAddresses, EhFrame as Section, EhFrameHdr, EndianSlice, LittleEndian, UnwindContext,
     UnwindSection as _,
@@ -44,7 +45,7 @@ impl UnwindFile {
     pub fn open(file: File) -> Result<Self, ElfError> {
         let facts = ElfFacts::read(&file, &[])?;
         let found = match find_unwind_sections(&file)? {
-            [Some(frames), Some(header)] => table(&file, frames, header),
+            [Some(frames), Some(header)] if !is_go(&file) => table(&file, frames, header),
             _ => None,
         };
         let found = match found {

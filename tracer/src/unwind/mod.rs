@@ -12,6 +12,7 @@ pub mod elf;
 pub mod fde;
 pub mod file_bytes;
 pub mod functions;
+pub(crate) mod go;
 pub mod merge;
 pub mod stack_copy;
 pub mod vdso;

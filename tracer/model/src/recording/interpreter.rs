@@ -21,8 +21,21 @@ pub enum Runtime {
         /// Why.
         reason: RuntimeRefusal,
     },
+    /// A Python that is not CPython: native frames only.
+    NotCPython(OtherPython),
     /// Another interpreter, in the words of the version that wrote it.
     Other(String),
+}
+
+/// A Python that is not CPython.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum OtherPython {
+    /// PyPy.
+    PyPy,
+    /// GraalPy.
+    GraalPy,
+    /// MicroPython.
+    MicroPython,
 }
 
 /// Why an interpreter's frames cannot be read.

@@ -19,7 +19,7 @@ pub use super::domain::{
     Quality, Reading, Scope,
 };
 pub use super::frequencies::{Clocks, Frequencies};
-pub use super::interpreter::{Runtime, RuntimeRefusal};
+pub use super::interpreter::{OtherPython, Runtime, RuntimeRefusal};
 pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, LaunchStacks, Launched, Launches};
 pub use super::losses::{CopyOutcome, LossReason};

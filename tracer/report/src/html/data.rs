@@ -20,9 +20,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// What rows may take together, in bytes by the estimates below, which are high: the page stays below 10 MB.
-const ROOM: usize = 14_000_000;
-/// What an entry takes, and a node of a stack in all trees together, on average.
-const OF_ENTRY: usize = 10;
+const ROOM: usize = 9_000_000;
+/// What a row takes in all tables, an entry, and a node of a stack in all trees, on average.
+const OF_ROW: usize = 100;
+const OF_ENTRY: usize = 12;
 const OF_NODE: usize = 20;
 /// In how many tables a name is.
 const OF_NAME: usize = 4;
@@ -159,7 +160,7 @@ fn fewer(profile: &Profile, over: &OverTime) -> (Profile, Vec<Vec<RowBin>>, Opti
     let mut known = Known::of(profile);
     let fits = |row: &usize| {
         let stack = known.enter(profile, profile.rows[*row].stack);
-        room = room.saturating_sub(OF_ENTRY * over.of_row(*row).len() + stack);
+        room = room.saturating_sub(OF_ROW + OF_ENTRY * over.of_row(*row).len() + stack);
         room > 0
     };
     let (mut kept, left): (Vec<usize>, Vec<usize>) = order.into_iter().partition(fits);

@@ -2,8 +2,8 @@
 
 use super::{in_millis, in_percent, in_seconds};
 use energy_trace_model::recording::record::{
-    Driver, IdleOrigin, IgnoredReason, LibraryProblem, MetricsProblem, Runtime, RuntimeRefusal, SourceNote,
-    Whole,
+    Driver, IdleOrigin, IgnoredReason, LibraryProblem, MetricsProblem, OtherPython, Runtime, RuntimeRefusal,
+    SourceNote, Whole,
 };
 
 /// Why a domain or a source is not used, and what to do about it.
@@ -189,6 +189,14 @@ pub fn runtime(runtime: &Runtime) -> String {
                 RuntimeRefusal::DamagedTable => "its table of offsets is damaged",
             };
             format!("CPython {what} ({why}: native frames only)")
+        }
+        Runtime::NotCPython(python) => {
+            let name = match python {
+                OtherPython::PyPy => "PyPy",
+                OtherPython::GraalPy => "GraalPy",
+                OtherPython::MicroPython => "MicroPython",
+            };
+            format!("{name} (not CPython: native frames only)")
         }
         Runtime::Other(words) => words.clone(),
     }

@@ -11,7 +11,7 @@ use crate::probe::tables::files::Files;
 use crate::probe::tables::mapping_pool::Pool;
 use crate::unwind::address_space::{AddressSpace, Mapping};
 use crate::unwind::cpython::code::CodeObject;
-use crate::unwind::cpython::detect::{Finding, find};
+use crate::unwind::cpython::detect::{Finding, find, other_python};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, ProcessKey, ThreadKey, Tid};
 use energy_trace_model::recording::record::{self, Record, Runtime, Unwinding};
@@ -255,6 +255,13 @@ impl Processes {
             };
             out.send(Record::Process(process.record.clone()));
             return;
+        }
+        let other = || process.space.mappings().iter().find_map(|mapping| other_python(&mapping.path));
+        if process.record.runtime.is_none()
+            && let Some(python) = other()
+        {
+            process.record.runtime = Some(Runtime::NotCPython(python));
+            out.send(Record::Process(process.record.clone()));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Finds CPython in a process: the file that holds `_PyRuntime`, its version, and where it lies.
 //!
 //! The version is read from `Py_Version` in memory, before 3.11 from what `Py_GetVersion` answers with; it is never taken from a file's
-//! name. Leaves out programs that hold an interpreter without a symbol of it.
+//! name; Pythons that are not CPython are told by theirs, and only named. Leaves out programs that hold an interpreter without a symbol of it.
 
 use super::debug_offsets::{TableError, read_layout};
 use super::layout::{Version, VersionLayout, layout_of};
@@ -11,7 +11,7 @@ use super::version_text::read_version;
 use crate::unwind::address_space::Mapping;
 use crate::unwind::elf::ElfFacts;
 use energy_trace_model::ids::Pid;
-use energy_trace_model::recording::record::{Runtime, RuntimeRefusal};
+use energy_trace_model::recording::record::{OtherPython, Runtime, RuntimeRefusal};
 
 /// Symbols to look for in a file that may hold the interpreter.
 pub const SYMBOLS: [&str; 5] = [RUNTIME, VERSION, GET_VERSION, EVAL, DEBUG_ONLY];
@@ -85,6 +85,18 @@ pub fn may_hold_interpreter(path: &str, program: &str) -> bool {
     path == program || name.starts_with("libpython") || name.starts_with("python")
 }
 
+/// The Python that a file of this name holds, where it is not CPython's.
+pub fn other_python(path: &str) -> Option<OtherPython> {
+    const NAMES: [(&str, OtherPython); 4] = [
+        ("libpypy", OtherPython::PyPy),
+        ("pypy", OtherPython::PyPy),
+        ("libpythonvm", OtherPython::GraalPy),
+        ("micropython", OtherPython::MicroPython),
+    ];
+    let name = path.rsplit('/').next().unwrap_or(path);
+    NAMES.into_iter().find(|(start, _)| name.starts_with(start)).map(|(_, python)| python)
+}
+
 /// Looks at a file that is mapped in a process.
 pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
     let Some(bias) = elf.bias(mapping.start, mapping.offset) else { return Finding::None };
@@ -145,4 +157,20 @@ fn eval_ranges(bias: u64, elf: &ElfFacts) -> [(u64, u64); 2] {
         *range = (start, start.saturating_add(size));
     }
     ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::other_python;
+    use energy_trace_model::recording::record::OtherPython;
+
+    /// PyPy, GraalPy and MicroPython are told by the names of their files; CPython and its libraries are none of them.
+    #[test]
+    fn pythons_that_are_not_cpython() {
+        assert_eq!(other_python("/usr/lib/x86_64-linux-gnu/libpypy3.9-c.so"), Some(OtherPython::PyPy));
+        assert_eq!(other_python("/opt/graalpy/lib/libpythonvm.so"), Some(OtherPython::GraalPy));
+        assert_eq!(other_python("/usr/bin/micropython"), Some(OtherPython::MicroPython));
+        assert_eq!(other_python("/usr/bin/python3.11"), None);
+        assert_eq!(other_python("/usr/lib/libpython3.11.so.1.0"), None);
+    }
 }

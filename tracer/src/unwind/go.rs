@@ -1,0 +1,257 @@
+//! Go's own tables to unwind rows: how far the stack pointer is below a function's caller, at each instruction.
+//!
+//! Go writes no `.eh_frame`; its run-time walks stacks by `.gopclntab`. Sources: Go 1.19 and 1.20, `src/runtime/symtab.go` (`pcHeader`, `_func`,
+//! `step`), `src/cmd/internal/obj/x86/obj6.go` (frame pointers). Leaves out tables of Go 1.17 and older, whose frames have frame pointers all
+//! the same, and position-independent programs whose tables are relocated as they start.
+
+use super::elf::{ElfError, section_bytes};
+use std::fs::File;
+use std::ops::Range;
+use tracer_ebpf::rows::{Rule, rule};
+
+/// Names of the section: of plain and of position-independent programs.
+const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+/// First bytes of the table, by version.
+const GO_1_18: u32 = 0xffff_fff0;
+const GO_1_20: u32 = 0xffff_fff1;
+/// Rows that are made of a file at most: a hundred times those of Kubernetes.
+const MOST_ROWS: usize = 8 << 20;
+
+/// Bits of `_func.flag`.
+mod flag {
+    /// Nothing called it.
+    pub(super) const TOP_FRAME: u8 = 1;
+    /// It changes its stack pointer in a way that the table does not know.
+    pub(super) const SP_WRITE: u8 = 2;
+}
+
+/// Functions that go over to the thread's own stack, on which nothing called them: it begins with them. For which goroutine is not followed.
+const SWITCHES: [&[u8]; 3] = [b"runtime.systemstack", b"runtime.mcall", b"runtime.morestack"];
+
+/// Whether a file was made by Go.
+pub(super) fn is_go(file: &File) -> bool {
+    SECTIONS.iter().any(|name| section_bytes(file, name).is_ok_and(|found| found.is_some()))
+}
+
+/// Where rules begin to hold, by address (SVMA); nothing for a file that is not Go's, or whose table is damaged or of another version.
+///
+/// # Errors
+/// Where the file cannot be read, or is no ELF file.
+pub(super) fn read_go_rows(file: &File, code: impl Fn(u64) -> bool) -> Result<Vec<(u64, Rule)>, ElfError> {
+    for name in SECTIONS {
+        if let Some(bytes) = section_bytes(file, name)? {
+            let table = Table::parse(&bytes).filter(|table| code(table.text));
+            return Ok(table.and_then(|table| table.rows()).unwrap_or_default());
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// The table's parts.
+struct Table<'a> {
+    functions: usize,
+    /// Where code begins (SVMA).
+    text: u64,
+    names: &'a [u8],
+    /// Numbers by instruction.
+    pc_tables: &'a [u8],
+    /// The list of functions, then what is known of each.
+    list: &'a [u8],
+    /// Where `_func` has its flag.
+    flag_at: usize,
+}
+
+/// What is known of a function.
+struct Function {
+    /// Its code (SVMA).
+    code: Range<u64>,
+    flag: u8,
+    /// It is one of `SWITCHES`.
+    is_switch: bool,
+}
+
+impl<'a> Table<'a> {
+    /// The header (`pcHeader`).
+    fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let flag_at = match half(bytes, 0)? {
+            GO_1_18 => 37,
+            GO_1_20 => 41,
+            _ => return None,
+        };
+        // Instructions of any length, and words of eight bytes.
+        if bytes.get(6..8)? != [1, 8] {
+            return None;
+        }
+        let part = |at: usize| bytes.get(usize::try_from(word(bytes, at)?).ok()?..);
+        Some(Self {
+            functions: usize::try_from(word(bytes, 8)?).ok()?,
+            text: word(bytes, 24)?,
+            names: part(32)?,
+            pc_tables: part(56)?,
+            list: part(64)?,
+            flag_at,
+        })
+    }
+
+    fn rows(&self) -> Option<Vec<(u64, Rule)>> {
+        let mut rows = Vec::new();
+        for number in 0..self.functions {
+            self.add_function(number, &mut rows)?;
+            if rows.len() > MOST_ROWS {
+                return None;
+            }
+        }
+        Some(rows)
+    }
+
+    /// Rows of one function: its list entry is where it begins and where more is known of it (`functab`, `_func`).
+    fn add_function(&self, number: usize, rows: &mut Vec<(u64, Rule)>) -> Option<()> {
+        let entry = number.checked_mul(8)?;
+        let address = |at: usize| self.text.checked_add(u64::from(half(self.list, at)?));
+        let code = address(entry)?..address(entry.checked_add(8)?)?;
+        let known = self.list.get(half(self.list, entry + 4)? as usize..)?;
+        let name = self.names.get(half(known, 4)? as usize..)?;
+        let is_switch = SWITCHES
+            .iter()
+            .any(|switch| name.strip_prefix(*switch).is_some_and(|rest| rest.starts_with(&[0])));
+        let flag = *known.get(self.flag_at)?;
+        let depths = half(known, 16)? as usize;
+        self.add_depths(depths, &Function { code, flag, is_switch }, rows)
+    }
+
+    /// Rows of a function's table of depths: pairs of numbers, what the depth changes by and for how many bytes it holds (`step`).
+    fn add_depths(&self, at: usize, function: &Function, rows: &mut Vec<(u64, Rule)>) -> Option<()> {
+        if at == 0 {
+            return Some(()); // It has none.
+        }
+        let mut numbers = self.pc_tables.get(at..)?;
+        let (mut depth, mut pc) = (-1_i64, function.code.start);
+        while pc < function.code.end && rows.len() <= MOST_ROWS {
+            let change = take_number(&mut numbers)?;
+            if change == 0 && pc != function.code.start {
+                break;
+            }
+            depth = depth.checked_add(i64::from((change >> 1) as i32 ^ -((change & 1) as i32)))?;
+            rows.push((pc, function.rule(depth)));
+            pc = pc.checked_add(u64::from(take_number(&mut numbers)?))?;
+        }
+        rows.push((pc.min(function.code.end), Rule::NONE));
+        Some(())
+    }
+}
+
+impl Function {
+    /// The rule where the stack pointer is so many bytes below the return address. A frame keeps the caller's `rbp` right below that, and `rbp`
+    /// points there.
+    fn rule(&self, depth: i64) -> Rule {
+        const SAVED: i64 = -16;
+        let rule = match (self.flag & flag::SP_WRITE != 0, depth) {
+            _ if self.flag & flag::TOP_FRAME != 0 || self.is_switch => Rule::pack(rule::OUTERMOST, 0, 0),
+            (true, 1..) => Rule::pack(rule::RBP, 16, SAVED),
+            (false, 0) => Rule::pack(rule::RSP, 8, 0),
+            (false, 8..) => depth.checked_add(8).and_then(|above| Rule::pack(rule::RSP, above, SAVED)),
+            _ => None,
+        };
+        rule.unwrap_or(Rule::NONE)
+    }
+}
+
+/// The next number, seven bits a byte, the lowest first.
+fn take_number(bytes: &mut &[u8]) -> Option<u32> {
+    let mut number = 0_u32;
+    for shift in (0..32).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u32::from(byte & 0x7f).checked_shl(shift)?;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Table, flag};
+    use proptest::prelude::*;
+    use tracer_ebpf::rows::{Rule, rule};
+
+    /// A table of Go 1.19 with functions of 32 bytes: name, flag, numbers of their depths.
+    fn table(functions: &[(&str, u8, &[u8])]) -> Vec<u8> {
+        let (mut names, mut depths, mut known, mut list) = (Vec::new(), vec![0], Vec::new(), Vec::new());
+        for (index, (name, flag, numbers)) in functions.iter().enumerate() {
+            let begin = 8 * functions.len() + 4 + known.len();
+            list.extend([index as u32 * 32, begin as u32].into_iter().flat_map(u32::to_le_bytes));
+            let fields = [0, names.len() as u32, 0, 0, depths.len() as u32, 0, 0, 0, 0];
+            known.extend(fields.into_iter().flat_map(u32::to_le_bytes));
+            known.extend([0, *flag, 0, 0]);
+            names.extend(name.bytes().chain([0]));
+            depths.extend_from_slice(numbers);
+        }
+        list.extend((functions.len() as u32 * 32).to_le_bytes());
+        list.extend(known);
+        let mut bytes = vec![0xf0, 0xff, 0xff, 0xff, 0, 0, 1, 8];
+        let at = [72, 72 + names.len(), 72 + names.len() + depths.len()];
+        let words = [functions.len(), 0, 0x40_1000, at[0], 0, 0, at[1], at[2]];
+        bytes.extend(words.into_iter().flat_map(|word| (word as u64).to_le_bytes()));
+        bytes.extend([names, depths, list].concat());
+        bytes
+    }
+
+    fn rows(functions: &[(&str, u8, &[u8])]) -> Vec<(u64, Rule)> {
+        Table::parse(&table(functions)).unwrap().rows().unwrap()
+    }
+
+    fn packed(kind: u32, offset: i64, rbp: i64) -> Rule {
+        Rule::pack(kind, offset, rbp).unwrap()
+    }
+
+    /// Depths 0, 24 and 0 again: the caller is as many bytes higher, its `rbp` is saved below the return address; behind the code is nothing.
+    #[test]
+    fn depths_are_rules() {
+        let found = rows(&[("main.work", 0, &[2, 4, 48, 20, 47, 1, 0])]);
+        let flat = packed(rule::RSP, 8, 0);
+        let expected = [
+            (0x40_1000, flat),
+            (0x40_1004, packed(rule::RSP, 32, -16)),
+            (0x40_1018, flat),
+            (0x40_1019, Rule::NONE),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    /// A goroutine's first frame and the switch to the thread's stack are outermost; what changes its stack pointer is left by `rbp` if it has
+    /// a frame, and not at all if it has none; what is called like a switch is none.
+    #[test]
+    fn ends_and_switches() {
+        let frame = [2, 4, 48, 28, 0];
+        let first = |name, flag| {
+            rows(&[(name, flag, &frame)]).iter().map(|(_, rule)| *rule).take(2).collect::<Vec<_>>()
+        };
+        let outermost = vec![packed(rule::OUTERMOST, 0, 0); 2];
+        assert_eq!(first("runtime.goexit", flag::TOP_FRAME), outermost);
+        assert_eq!(first("runtime.systemstack", flag::SP_WRITE), outermost);
+        assert_eq!(first("runtime.nanotime1", flag::SP_WRITE), [Rule::NONE, packed(rule::RBP, 16, -16)]);
+        assert_ne!(first("runtime.systemstack_switch", 0), outermost);
+    }
+
+    proptest! {
+        /// Whatever the bytes behind a header: rows or none, in bounded time.
+        #[test]
+        fn any_table(garbage: Vec<u8>, functions in 0_u64..1 << 40, at in proptest::array::uniform3(0_u64..256)) {
+            let mut bytes = vec![0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8];
+            let words = [functions, 0, 0x40_1000, at[0], 0, 0, at[1], at[2]];
+            bytes.extend(words.into_iter().flat_map(u64::to_le_bytes));
+            bytes.extend(garbage);
+            let _rows = Table::parse(&bytes).and_then(|table| table.rows());
+        }
+    }
+}
