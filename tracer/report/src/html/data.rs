@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// What rows may take together, in bytes by the estimates below, which are high: the page stays below 10 MB.
-const ROOM: usize = 9_000_000;
+const ROOM: usize = 8_000_000;
 /// What a row takes in all tables, an entry, and a node of a stack in all trees, on average.
 const OF_ROW: usize = 100;
 const OF_ENTRY: usize = 12;
