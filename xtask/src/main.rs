@@ -10,6 +10,7 @@ mod cache;
 mod chain;
 mod checks;
 mod command;
+mod consumers;
 mod demo;
 mod frameworks;
 mod fuzz;
@@ -88,6 +89,8 @@ enum Task {
     Oracle(oracle::Options),
     /// Compare the line tables of the standard library of every CPython of this machine with its own word, and print the figures.
     CheckLines,
+    /// Open each export with a program that people open it with, and compare its energy with the report's; fetches these programs.
+    Consumers(consumers::Options),
     /// Build the fuzz targets and run each for a while; fetches `cargo fuzz` where it is missing.
     Fuzz(fuzz::Options),
     /// Check the house rules that neither rustc nor clippy knows.
@@ -118,6 +121,7 @@ fn run(task: Task) -> Result<()> {
         Task::Verifier => verifier::task(&workspace),
         Task::Oracle(options) => oracle::task(&workspace, &options),
         Task::CheckLines => oracle::check_lines(&workspace),
+        Task::Consumers(options) => consumers::task(&workspace, &options),
         Task::Fuzz(options) => fuzz::task(&workspace, &options),
         Task::Tidy => tidy::task(&workspace),
     }

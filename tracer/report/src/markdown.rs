@@ -132,7 +132,9 @@ impl Page<'_> {
         if texts.is_empty() {
             return Ok(());
         }
-        writeln!(out, "\n<details><summary>{} warnings</summary>\n", texts.len())?;
+        let count =
+            if texts.len() == 1 { "1 warning".to_owned() } else { format!("{} warnings", texts.len()) };
+        writeln!(out, "\n<details><summary>{count}</summary>\n")?;
         texts.iter().try_for_each(|text| writeln!(out, "- {}", plain(&shown(text))))?;
         writeln!(out, "\n</details>")
     }
