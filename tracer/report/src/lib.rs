@@ -20,6 +20,7 @@ pub mod flamegraph;
 pub mod fold;
 pub mod folded;
 pub mod functions;
+pub mod html;
 pub mod json;
 pub mod markdown;
 pub mod native_frames;
