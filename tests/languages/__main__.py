@@ -1,4 +1,4 @@
-"""How whole stacks are in programs of many languages: `sudo python3 tests/languages [--binary PATH] [--only NAME,…] [--seconds N] [--list]`.
+"""How whole stacks are in programs of many languages: `sudo python3 tests/languages [--binary PATH] [--only NAME;…] [--seconds N] [--list]`.
 
 Each program does the same (`work.*`: calls of calls, sorting, text), or is a real one; it is compiled where it must be, recorded by sampling
 alone, and a row of the table says how its samples' stacks ended. A program whose compiler or interpreter is not installed is left out by name,
@@ -31,7 +31,7 @@ def main():
     options.add_argument("--list", action="store_true")
     options = options.parse_args()
     options.binary = os.path.abspath(options.binary)
-    names = [name for name in options.only.split(",") if name]
+    names = [name for name in options.only.split(";") if name]
     programs = [program for program in PROGRAMS if not names or program.name in names]
     if options.list:
         print("\n".join(f"{p.name}: {p.package}" for p in programs))

@@ -50,6 +50,8 @@ mod by_frame {
     pub(super) const CHAIN: u64 = 2;
     /// A direct call that leads to the callee, or the first frame of a goroutine.
     pub(super) const CALL: u64 = 3;
+    /// No call ends at the return address (Java's interpreter pushes it and jumps), but frame pointers lead on to two more frames.
+    pub(super) const LONG: u64 = 4;
 }
 
 /// What a scan has found.
@@ -71,19 +73,20 @@ pub fn begin(walk: &NativeWalk, tables: &mut impl Tables, memory: &impl Memory) 
     found
 }
 
-/// The caller by the frame pointer, where that is proved without a scan: the call leads to a function that makes a frame pointer before it
-/// calls anything.
+/// The caller by the frame pointer without a scan, and whether it is proved: the call leads to a function that makes a frame pointer before it
+/// calls anything. Behind a mark, what `by_frame::LONG` says does too.
 #[inline(always)]
 pub fn follow_frame_pointer(
     walk: &NativeWalk,
     tables: &mut impl Tables,
     memory: &impl Memory,
-) -> Option<NativeWalk> {
+) -> Option<(NativeWalk, bool)> {
     if walk.returned == 0 || has_rule(walk.at(), tables) != Some(false) {
         return None;
     }
     let (frame, kind, target) = by_frame_pointer(walk, tables, memory)?;
-    (kind == by_frame::CALL && makes_frame_pointer(target, memory)).then_some(frame)
+    let proved = kind == by_frame::CALL && makes_frame_pointer(target, memory);
+    (proved || kind == by_frame::LONG).then_some((frame, proved))
 }
 
 /// The caller whose return address lies above where `rbp` points, one of `by_frame`, and where the call before it leads if to the callee.
@@ -109,21 +112,41 @@ fn by_frame_pointer(
     } else {
         is_frame_pointer(bp, frame.sp) && is_behind_call(memory.read_word(bp.wrapping_add(8))?, memory)
     };
-    if !leads_on && (has_rule || bp != 0) {
-        return None;
-    }
     let bytes = memory.read_word(pc - 8)?;
-    if let Some(target) = direct_target(bytes, pc)
-        && let Some(begin) = leads_to(target, walk.at(), tables, memory)
-    {
-        return Some((frame, by_frame::CALL, begin));
+    if leads_on || !has_rule && bp == 0 {
+        if let Some(target) = direct_target(bytes, pc)
+            && let Some(begin) = leads_to(target, walk.at(), tables, memory)
+        {
+            return Some((frame, by_frame::CALL, begin));
+        }
+        if !has_rule && bp == 0 && is_goexit(pc, bytes, memory) {
+            return Some((frame, by_frame::CALL, FIRST_PC));
+        }
+        if is_indirect(bytes) || direct_target(bytes, pc).is_some() {
+            let is_chain = is_indirect(bytes) && leads_on;
+            return Some((frame, if is_chain { by_frame::CHAIN } else { by_frame::WEAK }, 0));
+        }
     }
-    if !has_rule && bp == 0 && is_goexit(pc, bytes, memory) {
-        return Some((frame, by_frame::CALL, FIRST_PC));
+    (!has_rule && is_long(frame, tables, memory)).then_some((frame, by_frame::LONG, 0))
+}
+
+/// Whether frame pointers lead on from here through code without unwind information, to code that has some or two frames further.
+#[inline(always)]
+fn is_long(mut frame: NativeWalk, tables: &mut impl Tables, memory: &impl Memory) -> bool {
+    for _ in 0..2 {
+        if !is_frame_pointer(frame.bp, frame.sp) {
+            return false;
+        }
+        let next = memory.read_word(frame.bp.wrapping_add(8)).filter(|&pc| is_pc(pc));
+        match next.and_then(|pc| has_rule(pc - 1, tables)) {
+            Some(true) => return true,
+            Some(false) => (),
+            None => return false,
+        }
+        let Some(bp) = memory.read_word(frame.bp) else { return false };
+        frame = NativeWalk { sp: frame.bp.wrapping_add(16), bp, ..frame };
     }
-    let kind = if is_indirect(bytes) && leads_on { by_frame::CHAIN } else { by_frame::WEAK };
-    (kind == by_frame::CHAIN || is_indirect(bytes) || direct_target(bytes, pc).is_some())
-        .then_some((frame, kind, 0))
+    true
 }
 
 /// Whether this may be the return address of a call of any kind.

@@ -112,7 +112,7 @@ extern "C" fn take_found() -> u32 {
     1
 }
 
-/// Takes one more frame without unwind information whose caller a frame pointer proves; 1 where there is none.
+/// Takes one more frame without unwind information whose caller a frame pointer proves, or shows behind a mark; 1 where there is none.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn follow_step() -> u32 {
@@ -121,9 +121,11 @@ extern "C" fn follow_step() -> u32 {
         return 1;
     }
     let (mut tables, memory) = native_world(&scratch.walk, &mut scratch.rules, &scratch.window);
-    let Some(found) = scan::follow_frame_pointer(&scratch.walk.native, &mut tables, &memory) else {
+    let found = scan::follow_frame_pointer(&scratch.walk.native, &mut tables, &memory);
+    let Some((found, proved)) = found else { return 1 };
+    if !proved && scratch.head.guessed == 0 {
         return 1;
-    };
+    }
     let pc = scratch.walk.native.at();
     scratch.walk.native = found;
     push_native(scratch, pc, found.sp);

@@ -190,7 +190,8 @@ fn scan<Code: Fn(u64) -> Option<u64>>(
         None => return false,
     }
     for _ in 0..MAX_FRAMES {
-        let Some(found) = follow_frame_pointer(walk, tables, memory) else { break };
+        let followed = follow_frame_pointer(walk, tables, memory);
+        let Some((found, _)) = followed.filter(|&(_, proved)| proved || out.guessed > 0) else { break };
         out.native.push(NativeFrame { pc: walk.at(), cfa: found.sp });
         *walk = found;
     }

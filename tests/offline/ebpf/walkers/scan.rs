@@ -223,7 +223,12 @@ fn frame_pointers_that_are_followed() {
         let mut memory = frames();
         memory.write(0x4000 + prologue, &PUSHES);
         let first = to(0x4050, S + 0x18, S + 0x20);
-        let follow = |walk, memory: &Snapshot| follow_frame_pointer(&walk, &mut &rules(), memory);
+        let follow = |walk, memory: &Snapshot| {
+            follow_frame_pointer(&walk, &mut &rules(), memory).map(|(to, proved)| {
+                assert!(proved);
+                to
+            })
+        };
         assert_eq!(follow(first, &memory), Some(to(0x2050, S + 0x30, 0xb9)), "{prologue}");
         assert_eq!(follow(NativeWalk { returned: 0, ..first }, &memory), None); // It may not have made its own yet.
         assert_eq!(follow(NativeWalk { bp: S + 0x21, ..first }, &memory), None);
@@ -326,4 +331,32 @@ fn a_kernel_that_keeps_its_stack_pointer() {
     assert_eq!([caller(0x1f_f000, kept), caller(0x1f_a000, kept)], [found; 2]);
     assert_eq!([caller(0x1f_e000, kept), caller(0x1f_f008, kept), caller(0x1f_d000, kept)], [None; 3]);
     assert_eq!(caller(0x1f_f000, kept + 8), None);
+}
+
+/// Return addresses behind no call (Java's interpreter pushes them and jumps): frame pointers that lead through two more frames are a guess, and
+/// are followed only as one; one that leads nowhere is nobody's caller.
+#[test]
+fn frame_pointers_without_calls() {
+    let frames = |last: u64| {
+        let words = [
+            (S, S + 16),
+            (S + 8, 0x4050),
+            (S + 16, S + 32),
+            (S + 24, 0x4060),
+            (S + 32, last),
+            (S + 40, 0x4070),
+        ];
+        let mut memory = Snapshot::of(&words);
+        for pc in [0x4050, 0x4060, 0x4070] {
+            memory.write(pc - 8, &[0x90; 8]);
+        }
+        memory
+    };
+    let found = |last| find_caller(&at(CALLEE, S), &mut &rules(), &frames(last));
+    assert_eq!(found(S + 48), Some(Found::Guessed(to(0x4050, S + 16, S + 16))));
+    let follow = |memory: &Snapshot| follow_frame_pointer(&to(CALLEE + 1, S, S), &mut &rules(), memory);
+    assert_eq!(follow(&frames(S + 48)), Some((to(0x4050, S + 16, S + 16), false)));
+    let mut cut = frames(S + 48);
+    cut.write(S + 16, &1_u64.to_le_bytes());
+    assert_eq!((follow(&cut), find_caller(&at(CALLEE, S), &mut &rules(), &cut)), (None, None));
 }
