@@ -18,6 +18,7 @@ mod kernel;
 mod kernels;
 mod linker;
 mod oracle;
+mod page;
 mod portable;
 mod product;
 mod rows;
@@ -93,6 +94,8 @@ enum Task {
     Consumers(consumers::Options),
     /// Build the fuzz targets and run each for a while; fetches `cargo fuzz` where it is missing.
     Fuzz(fuzz::Options),
+    /// Open the HTML report in Chromium and check what it shows; records a program for some seconds unless a recording is named.
+    Page(page::Options),
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -123,6 +126,7 @@ fn run(task: Task) -> Result<()> {
         Task::CheckLines => oracle::check_lines(&workspace),
         Task::Consumers(options) => consumers::task(&workspace, &options),
         Task::Fuzz(options) => fuzz::task(&workspace, &options),
+        Task::Page(options) => page::task(&workspace, &options),
         Task::Tidy => tidy::task(&workspace),
     }
 }

@@ -91,8 +91,8 @@ fn tree_rows(profile: &Profile, mut table: CallTable<'_>, uncertainties: &Uncert
     groups.into_iter().map(row).collect()
 }
 
-/// What a row by call stands for: where the call was made, and what was called.
-type Made = (String, u32, usize);
+/// What a row by call stands for: where the call was made (file and line), and what was called.
+pub(crate) type Made = (String, u32, usize);
 
 /// Rows of the program's lines and what each called: the calls that packages make on their own are part of the program's.
 pub(crate) fn site_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) -> Vec<Row> {
@@ -115,16 +115,27 @@ pub(crate) fn site_rows(profile: &Profile, uncertainties: &Uncertainties<'_>) ->
     groups.into_iter().map(row).collect()
 }
 
-fn made_of(profile: &Profile, step: &Step) -> Made {
+/// What an entry of a stack is as a row by call.
+pub(crate) fn made_of(profile: &Profile, step: &Step) -> Made {
     let caller: Option<&Frame> = step.caller.and_then(|frame| profile.frames.get(frame.index()));
     caller.map_or((String::new(), 0, step.label), |frame| (frame.file.clone(), frame.line, step.label))
+}
+
+/// The name of a row by call.
+pub(crate) fn made_name((file, line, label): &Made, labels: &[Label]) -> String {
+    let label = labels.get(*label).unwrap_or(&MISSING_ROW);
+    if file.is_empty() { label.name.clone() } else { site_name(file, *line, label) }
+}
+
+fn site_name(file: &str, line: u32, label: &Label) -> String {
+    format!("{}:{line} → {}", file_name(file), label.name)
 }
 
 fn site_row(file: &str, line: u32, label: &Label, row: Row) -> Row {
     if file.is_empty() {
         return Row { kind: Some(label.kind), ..row };
     }
-    let name = format!("{}:{line} → {}", file_name(file), label.name);
+    let name = site_name(file, line, label);
     let site = Some(CallSite { file: file.to_owned(), line, api: label.name.clone() });
     Row { kind: Some(label.kind), name, site, special: label.kind != Kind::Call, ..row }
 }

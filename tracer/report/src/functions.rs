@@ -124,6 +124,11 @@ impl<'a> FunctionTable<'a> {
         }
     }
 
+    /// How many functions there are; their numbers are below that.
+    pub(crate) fn count(&self) -> usize {
+        self.identities.labels().len()
+    }
+
     /// The function of a frame.
     pub(crate) fn of(&self, frame: FrameId) -> Option<usize> {
         self.of_frame.get(frame.index()).copied()

@@ -16,7 +16,7 @@ mod timed;
 use crate::folded::{self, FoldedOptions, Per};
 use crate::native_frames::NativeFrames;
 use crate::rest::Rest;
-use crate::{DomainChoice, csv};
+use crate::{DomainChoice, csv, html};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::over_time::OverTime;
 use std::io::{self, Write};
@@ -95,7 +95,7 @@ const fn timed(name: &'static str, help: &'static str, write: Writing) -> Format
 }
 
 /// All formats, in the order of the help.
-pub static FORMATS: [Format; 8] = [
+pub static FORMATS: [Format; 9] = [
     text("folded", "Stacks and microjoules, one a line, for flame graph tools", write_folded),
     binary("pprof", "For `go tool pprof`, Pyroscope, Parca and others", pprof::write),
     text("speedscope", "For speedscope", speedscope::write),
@@ -103,6 +103,7 @@ pub static FORMATS: [Format; 8] = [
     timed("chrome", "Trace events over time, for Perfetto and Chrome", chrome::write),
     binary("otlp", "OpenTelemetry profiles, a protobuf message in a file", otlp::write),
     text("json", "Stacks, for programs", stacks_json::write),
+    timed("html", "A page for a browser: power over time, flame graph, tables", write_html),
     text("csv", "Functions, for spreadsheets; as `report --format csv`", write_csv),
 ];
 
@@ -124,6 +125,11 @@ impl Format {
 fn write_folded(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
     let StackOptions { domain, short_names, native_frames, per, rest } = options.stacks(Per::Thread);
     folded::write(out, input.profile, &FoldedOptions { domain, short_names, native_frames, per, rest })
+}
+
+fn write_html(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
+    let over_time = input.over_time.ok_or_else(|| io::Error::other("energy over time was not asked for"))?;
+    html::write(out, input.profile, over_time, &input.bins, options.short_names)
 }
 
 fn write_csv(out: &mut dyn Write, input: &Input<'_>, _options: &ExportOptions) -> io::Result<()> {

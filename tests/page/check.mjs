@@ -1,0 +1,158 @@
+// Opens the HTML report in Chromium and uses it: what a range shows is what `report --from --to` says, search and keyboard work,
+// nothing is asked of the network and no name becomes code. Called by `cargo xtask page`: node check.mjs ENERGY-TRACE RECORDING PAGE.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { drag, evaluate, open, pause, picture, press, start } from "./chromium.mjs";
+
+const [product, recording, page, pictures] = process.argv.slice(2);
+const url = `file://${page}`;
+const browser = await start();
+const run = (expression) => evaluate(browser, expression);
+const tab = (title) => run(`[...document.querySelectorAll("#tabs button")].find((tab) => tab.textContent === ${JSON.stringify(title)}).click()`);
+const shift = 8;
+
+/** The rows of the table that is open: name, self and total in microjoules. */
+const table = () =>
+  run(`[...document.querySelectorAll("#panel tbody tr")].map((row) => [row.querySelector(".name").textContent,
+    ...[...row.querySelectorAll("[data-uj]")].map((cell) => Number(cell.dataset.uj))])`);
+
+/** What the command line says for the range that is chosen. */
+function reported(from, to, by) {
+  const args = ["report", recording, "--format", "json", "--by", by, "--from", from, "--to", to];
+  const report = JSON.parse(execFileSync(product, args, { maxBuffer: 1 << 30 }));
+  const sum = (energy) => ["package", "dram", "gpu"].reduce((all, part) => all + (energy[part] ?? 0), 0);
+  return { ledger: report.ledger, rows: (report.rows ?? report.functions).map((row) => [row.name, sum(row.self_uj), sum(row.total_uj)]) };
+}
+
+async function dragged() {
+  const box = await run(`(({x, y, width, height}) => ({x, y, width, height}))(document.querySelector(".chart").getBoundingClientRect())`);
+  const at = (part) => [box.x + 52 + (box.width - 60) * part, box.y + 50];
+  await drag(browser, at(0.3), at(0.62));
+  return run(`[document.getElementById("from").value, document.getElementById("to").value]`);
+}
+
+const sorted = (rows) => [...rows].sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] - b[1] || a[2] - b[2]));
+
+const checks = {
+  async "a range in the page is that of the command line"() {
+    const [from, to] = await dragged();
+    assert.ok(Number(from) > 0 && Number(to) > Number(from), `${from} ${to}`);
+    for (const [title, by] of [["Functions", "function"], ["Python functions", "python"], ["API calls", "api"], ["Calls by line", "call"], ["Threads", "thread"], ["Libraries", "library"]]) {
+      await tab(title);
+      for (let more = 0; more < 3; more++) await run(`document.querySelector("#panel > button").click()`);
+      const wanted = reported(from, to, by);
+      // Long names are shortened in the page.
+      const whole = new Set(wanted.rows.map(([name]) => name).filter((name) => name.length <= 160));
+      const named = ([name, ...numbers]) => [whole.has(name) ? name : "…", ...numbers];
+      const shown = (rows) => sorted(rows.map(named)).filter(([, own, total]) => own !== 0 || total !== 0);
+      assert.deepEqual(shown(await table()), shown(wanted.rows), title);
+    }
+    await tab("Ledger");
+    const { ledger } = reported(from, to, "thread");
+    const row = await run(`[...document.querySelectorAll("#panel tbody tr")][0].querySelector("[data-uj]").dataset.uj`);
+    assert.equal(Number(row), ledger[0]?.measured_uj);
+  },
+  async "typing a range and going back to the whole run"() {
+    await run(`(() => { const from = document.getElementById("from"); from.value = "0.1"; from.dispatchEvent(new Event("change")); })()`);
+    await pause(60);
+    assert.equal(await run(`document.getElementById("from").value`), "0.1");
+    await run(`document.getElementById("whole").click()`);
+    await pause(60);
+    assert.equal(await run(`document.getElementById("from").value`), "0");
+  },
+  async "the keyboard moves the range"() {
+    await run(`document.querySelector(".chart").focus()`);
+    const range = () => run(`["from", "to"].map((id) => Number(document.getElementById(id).value))`);
+    await press(browser, "ArrowRight");
+    const first = await range();
+    await press(browser, "ArrowRight", shift);
+    const wider = await range();
+    await press(browser, "ArrowRight");
+    const moved = await range();
+    assert.ok(wider[0] === first[0] && wider[1] > first[1] && moved[0] > wider[0] && moved[1] > wider[1]);
+    await press(browser, "Escape");
+    assert.equal((await range())[0], 0);
+  },
+  async "tabs, frames and columns have keys"() {
+    await tab("Flame graph");
+    await run(`document.querySelector("#tabs [aria-selected=true]").focus()`);
+    await press(browser, "ArrowRight");
+    assert.notEqual(await run(`document.querySelector("#tabs [aria-selected=true]").textContent`), "Flame graph");
+    await tab("Flame graph");
+    await run(`document.querySelector("canvas").focus()`);
+    await press(browser, "ArrowDown");
+    const name = await run(`document.querySelector("#details b").textContent`);
+    await press(browser, "ArrowDown");
+    assert.ok(name && name !== (await run(`document.querySelector("#details b").textContent`)));
+    await press(browser, "Enter");
+    await press(browser, "Escape");
+  },
+  async "search and filter say what they find"() {
+    await tab("Flame graph");
+    const type = (text) => run(`(() => { const input = document.querySelector("#panel input"); input.value = ${JSON.stringify(text)}; input.dispatchEvent(new Event("input")); })()`);
+    await type(".");
+    assert.match(await run(`document.querySelector("#panel output").textContent`), /100\.0 %/);
+    await type("no such name at all");
+    assert.match(await run(`document.querySelector("#panel output").textContent`), /^0 µJ/);
+    await type("(");
+    assert.match(await run(`document.querySelector("#panel output").textContent`), /no regular expression/);
+    await tab("Functions");
+    const [[name]] = await table();
+    await type(name);
+    assert.ok((await table()).every(([found]) => found.toLowerCase().includes(name.toLowerCase())));
+  },
+  async "nothing is asked for, nothing is injected, nothing fails"() {
+    const asked = browser.events.filter((event) => event.method === "Network.requestWillBeSent").map((event) => event.params.request.url);
+    assert.deepEqual([...new Set(asked.filter((asked) => asked !== "about:blank"))], [url]);
+    const failed = browser.events.filter((event) => event.method === "Runtime.exceptionThrown" || event.method === "Log.entryAdded");
+    assert.deepEqual(failed.map((event) => event.params.exceptionDetails?.exception?.description ?? event.params.entry?.text), []);
+    assert.equal(await run(`document.querySelectorAll("script").length`), 2);
+    await run(`(() => { const script = document.createElement("script"); script.textContent = "window.injected = 1"; document.body.append(script); })()`);
+    assert.equal(await run(`window.injected`), undefined);
+    assert.equal(await run(`fetch("file:///etc/hostname").then(() => "read", () => "refused")`), "refused");
+  },
+};
+
+async function photograph() {
+  for (const [width, dark] of [[1400, false], [1400, true], [500, false], [500, true]]) {
+    await open(browser, url, width, 900, dark);
+    for (const title of ["Flame graph", "API calls", "Functions", "Ledger", "Quality"]) {
+      await tab(title);
+      await pause(100);
+      writeFileSync(`${pictures}/${width}-${dark ? "dark" : "light"}-${title.replace(" ", "_")}.png`, await picture(browser));
+    }
+  }
+}
+
+/** How long a new range takes until it is drawn, in milliseconds, for the tab that is open. */
+const brush = () =>
+  run(`new Promise((done) => { const begun = performance.now(); const from = document.getElementById("from");
+    from.value = from.value === "0" ? "0.2" : "0"; from.dispatchEvent(new Event("change"));
+    requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - begun))); })`);
+
+let failures = 0;
+try {
+  const opened = await open(browser, url);
+  console.log(`opened ${(readFileSync(page).length / 1e6).toFixed(2)} MB in ${opened.toFixed(0)} ms`);
+  for (const title of ["Flame graph", "Functions"]) {
+    await tab(title);
+    await brush();
+    console.log(`brush, ${title}: ${(await brush()).toFixed(0)} ms`);
+  }
+  await run(`document.getElementById("whole").click()`);
+  for (const [name, check] of Object.entries(checks)) {
+    try {
+      await check();
+      console.log(`ok    ${name}`);
+    } catch (error) {
+      failures += 1;
+      console.log(`FAILED ${name}\n${error.stack}`);
+    }
+  }
+  if (pictures) await photograph();
+} finally {
+  await browser.close();
+}
+process.exitCode = failures === 0 ? 0 : 1;

@@ -1,0 +1,205 @@
+// The flame graph of the chosen range: width is energy, the root is at the top, drawn on a canvas. Click or Enter zooms,
+// arrow keys go from frame to frame, a search says how much it matches. Leaves out sums (model.js).
+
+const FLAME = { row: 18, font: 12, narrowest: 0.5, most: 250 };
+/** Okabe and Ito's hues, and how far a frame's shade goes towards white; as in the SVG. */
+const HUES = {
+  python: [[86, 180, 233], 100], native: [[230, 159, 0], 80], inlined: [[250, 226, 160], 40], kernel: [[213, 94, 0], 60],
+  gpu: [[0, 158, 115], 40], special: [[205, 205, 205], 60], holder: [[212, 219, 228], 60],
+};
+
+/** A flame graph in `place`; `show(sums)` draws it for other sums. */
+function makeFlame(model, place) {
+  const flame = { model, zoom: 0, selected: 0, search: null, boxes: [], order: childrenOf(model) };
+  flame.canvas = make("canvas", { class: "flame", tabindex: 0, role: "application" });
+  flame.input = make("input", { type: "search", placeholder: "search (regular expression)", "aria-label": "Search frames" });
+  flame.matched = make("output", { "aria-live": "polite" });
+  const reset = make("button", { type: "button" }, "reset zoom");
+  flame.details = make("div", { id: "details", "aria-live": "polite" });
+  place.append(make("div", { class: "bar" }, flame.input, flame.matched, reset, hueLegend(model)), flame.details, flame.canvas);
+  reset.addEventListener("click", () => zoomTo(flame, 0));
+  flame.input.addEventListener("input", () => searchFor(flame, flame.input.value));
+  listenFlame(flame);
+  return {
+    show: (sums) => {
+      flame.sums = sumTree(model.flame.tree, model.flame.nodes, sums.energy);
+      flame.time = sumTree(model.flame.tree, model.flame.nodes, sums.time);
+      layOut(flame);
+    },
+    draw: () => layOut(flame),
+  };
+}
+
+/** The nodes below each node, those with the most energy over the whole run first: they keep their places when the range changes. */
+function childrenOf(model) {
+  const { above } = model.flame.tree;
+  const whole = sumRows(model, { from: 0, to: model.bins.count, choice: "total" });
+  const weights = sumTree(model.flame.tree, model.flame.nodes, whole.energy).total;
+  const below = Array.from(above, () => null);
+  for (let node = 1; node < above.length; node++) (below[above[node]] ??= []).push(node);
+  below.forEach((nodes) => nodes?.sort((a, b) => weights[b] - weights[a]));
+  return below;
+}
+
+function hueLegend(model) {
+  const kinds = [...new Set(model.flame.kinds)].filter((kind) => kind !== "holder");
+  const legend = make("span", { class: "legend" });
+  for (const kind of Object.keys(HUES).filter((kind) => kinds.includes(kind))) {
+    const key = make("span", { class: "key" });
+    key.style.background = `rgb(${HUES[kind][0]})`;
+    legend.append(key, { special: "no code", python: "Python", gpu: "GPU" }[kind] ?? kind);
+  }
+  return legend;
+}
+
+/** Places all boxes that are wide enough, the zoomed one over the whole width. */
+function layOut(flame) {
+  if (!flame.sums) return;
+  const width = flame.canvas.parentElement.clientWidth;
+  const { total } = flame.sums;
+  if (!(total[flame.zoom] > 0)) flame.zoom = 0;
+  flame.boxes = [];
+  for (let node = flame.zoom; node !== 0; node = flame.model.flame.tree.above[node]) {
+    flame.boxes.unshift({ node, x: 0, width, isPath: node !== flame.zoom });
+  }
+  flame.boxes.forEach((box, depth) => (box.depth = depth));
+  placeBelow(flame, { node: flame.zoom, x: 0, width, depth: flame.boxes.length - 1 });
+  paint(flame, width);
+}
+
+function placeBelow(flame, top) {
+  const scale = top.width / Math.max(flame.sums.total[flame.zoom], 1e-9);
+  const open = [top];
+  while (open.length > 0) {
+    const box = open.pop();
+    let x = box.x;
+    for (const node of flame.order[box.node] ?? []) {
+      const width = Math.max(0, flame.sums.total[node]) * scale;
+      if (width >= FLAME.narrowest && box.depth + 1 < FLAME.most) {
+        const below = { node, x, width, depth: box.depth + 1 };
+        flame.boxes.push(below);
+        open.push(below);
+      }
+      x += width;
+    }
+  }
+}
+
+function paint(flame, width) {
+  const { canvas, boxes } = flame;
+  const depth = boxes.reduce((most, box) => Math.max(most, box.depth), 0);
+  const height = (depth + 1) * FLAME.row;
+  const scale = Math.min(window.devicePixelRatio || 1, 16000 / Math.max(height, 1));
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  canvas.style.height = `${height}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  pen.font = `${FLAME.font}px ui-monospace, monospace`;
+  pen.textBaseline = "middle";
+  const letter = pen.measureText("m").width;
+  boxes.forEach((box) => paintBox(flame, pen, letter, box));
+  canvas.setAttribute("aria-label", `Flame graph, ${boxes.length} frames; ${describe(flame, flame.selected).join(", ")}`);
+}
+
+function paintBox(flame, pen, letter, { node, x, width, depth, isPath }) {
+  const frame = flame.model.flame.tree.label[node];
+  const name = flame.model.flame.names[frame];
+  const isMatch = flame.search !== null && flame.search.test(name);
+  pen.globalAlpha = isPath ? 0.5 : 1;
+  pen.fillStyle = isMatch ? "#f0e442" : shadeOf(flame.model.flame.kinds[frame], name);
+  pen.fillRect(x, depth * FLAME.row, Math.max(width - 0.6, 0.4), FLAME.row - 1);
+  const room = Math.floor((width - 6) / letter);
+  pen.fillStyle = "#000000";
+  if (room >= 3) pen.fillText(name.length <= room ? name : `${name.slice(0, room - 1)}…`, x + 3, (depth + 0.5) * FLAME.row);
+  if (node === flame.selected) {
+    pen.strokeStyle = getComputedStyle(document.body).color;
+    pen.lineWidth = 2;
+    pen.strokeRect(x + 1, depth * FLAME.row + 1, Math.max(width - 2, 1), FLAME.row - 3);
+  }
+  pen.globalAlpha = 1;
+}
+
+/** Always the same for the same name. */
+function shadeOf(kind, name) {
+  const [base, reach] = HUES[kind] ?? HUES.special;
+  let hash = 5381;
+  for (let at = 0; at < name.length; at++) hash = ((hash * 33) ^ name.charCodeAt(at)) >>> 0;
+  const white = ((hash % 256) * reach) / 255;
+  return `rgb(${base.map((channel) => Math.round(channel + ((255 - channel) * white) / 255))})`;
+}
+
+/** Name, place, energy and time of a node. */
+function describe(flame, node) {
+  const { model, sums, time } = flame;
+  if (node === 0 || !sums) return ["", `${joules(sums?.total[0] ?? 0)} of the program in this range; a click zooms`];
+  const frame = model.flame.tree.label[node];
+  const name = model.flame.names[frame];
+  const parts = [
+    `${joules(sums.total[node])} (${percent(sums.total[node], sums.total[0])} of the program)`,
+    `itself ${joules(sums.own[node])}`,
+    `${digits(time.total[node] / 1e6)} s of CPU time`,
+  ];
+  return [name, [model.flame.places[frame], ...parts].filter(Boolean).join(" · ")];
+}
+
+function select(flame, node) {
+  if (flame.selected === node) return;
+  flame.selected = node;
+  const [name, text] = describe(flame, node);
+  flame.details.replaceChildren(make("b", {}, name), make("br"), text);
+  paint(flame, flame.canvas.parentElement.clientWidth);
+}
+
+function zoomTo(flame, node) {
+  flame.zoom = node;
+  layOut(flame);
+}
+
+/** Marks frames, and says what stacks with any of them used: each stack once. */
+function searchFor(flame, text) {
+  try {
+    flame.search = text ? new RegExp(text, "i") : null;
+  } catch {
+    flame.matched.textContent = "no regular expression";
+    return;
+  }
+  const { above, label } = flame.model.flame.tree;
+  const found = new Uint8Array(above.length);
+  let energy = 0;
+  for (let node = 1; flame.search && node < above.length; node++) {
+    const isBelow = found[above[node]] === 1;
+    found[node] = isBelow || flame.search.test(flame.model.flame.names[label[node]]) ? 1 : 0;
+    if (found[node] && !isBelow) energy += flame.sums.total[node];
+  }
+  flame.matched.textContent = flame.search ? `${joules(energy)}, ${percent(energy, flame.sums.total[0])} of the program` : "";
+  layOut(flame);
+}
+
+function listenFlame(flame) {
+  const boxAt = (event) => {
+    const place = flame.canvas.getBoundingClientRect();
+    const [x, depth] = [event.clientX - place.left, Math.floor((event.clientY - place.top) / FLAME.row)];
+    return flame.boxes.find((box) => box.depth === depth && x >= box.x && x < box.x + box.width)?.node ?? 0;
+  };
+  flame.canvas.addEventListener("mousemove", (event) => select(flame, boxAt(event)));
+  flame.canvas.addEventListener("click", (event) => zoomTo(flame, boxAt(event)));
+  flame.canvas.addEventListener("keydown", (event) => {
+    const to = { ArrowUp: () => flame.model.flame.tree.above[flame.selected], ArrowDown: () => below(flame, flame.selected)[0],
+      ArrowLeft: () => beside(flame, -1), ArrowRight: () => beside(flame, 1) }[event.key];
+    if (to) select(flame, to() ?? flame.selected);
+    else if (event.key === "Enter") zoomTo(flame, flame.selected);
+    else if (event.key === "Escape") zoomTo(flame, 0);
+    else return;
+    event.preventDefault();
+  });
+}
+
+function below(flame, node) {
+  return (flame.order[node] ?? []).filter((child) => flame.boxes.some((box) => box.node === child));
+}
+
+function beside(flame, step) {
+  const row = below(flame, flame.model.flame.tree.above[flame.selected]);
+  return row[row.indexOf(flame.selected) + step];
+}

@@ -1,0 +1,92 @@
+//! The stacks that the page's flame graph draws: frames of one kind and name are one label, as in the SVG.
+//!
+//! Leaves out energies and the picture, which the page makes.
+
+use super::trees::Tree;
+use super::views::name_shown;
+use crate::flame_colors::hue;
+use crate::fold::Interner;
+use crate::folded::LabelKind;
+use crate::functions::MISSING;
+use crate::names::{file_name, frame_name};
+use crate::shown::shown;
+use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::profile::{Profile, ProfileRow};
+use energy_trace_model::recording::record::{Frame, FrameKind};
+use serde::Serialize;
+
+/// The tree of stacks, the node of each row, and labels side by side: name, class of colour, and where the first such frame is.
+#[derive(Default, Serialize)]
+pub(super) struct Flame {
+    tree: Tree,
+    nodes: Vec<u32>,
+    names: Vec<String>,
+    kinds: Vec<&'static str>,
+    places: Vec<String>,
+}
+
+impl Flame {
+    pub(super) fn of(profile: &Profile) -> Self {
+        let mut flame = Self::default();
+        let mut labels = Interner::new();
+        let mut of_frame: Vec<Option<u32>> = vec![None; profile.frames.len()];
+        let (unsampled, missing) = (mark(UNSAMPLED), mark(MISSING));
+        for row in &profile.rows {
+            let path = flame.path(profile, row, [&unsampled, &missing], &mut of_frame, &mut labels);
+            let node = flame.tree.node(path);
+            flame.nodes.push(node);
+        }
+        flame
+    }
+
+    fn path(
+        &mut self,
+        profile: &Profile,
+        row: &ProfileRow,
+        [unsampled, missing]: [&Frame; 2],
+        of_frame: &mut [Option<u32>],
+        labels: &mut Interner<(FrameKind, String)>,
+    ) -> Vec<u32> {
+        let Some(stack) = row.stack else { return vec![self.label(unsampled, labels)] };
+        let mut path = vec![];
+        for (id, frame) in profile.frames_of(stack) {
+            let known = of_frame.get(id.index()).copied().flatten();
+            let label = known.unwrap_or_else(|| self.label(frame, labels));
+            of_frame.get_mut(id.index()).into_iter().for_each(|slot| *slot = Some(label));
+            path.push(label);
+        }
+        if path.is_empty() {
+            path.push(self.label(missing, labels));
+        }
+        path
+    }
+
+    /// The number of a frame's label, new or old.
+    fn label(&mut self, frame: &Frame, labels: &mut Interner<(FrameKind, String)>) -> u32 {
+        let name = frame_name(frame);
+        let number = labels.number((frame.kind, name.clone()));
+        if number == self.names.len() {
+            self.names.push(name_shown(&name));
+            self.kinds.push(hue(LabelKind::Frame(frame.kind)).class());
+            self.places.push(place(frame));
+        }
+        u32::try_from(number).unwrap_or(u32::MAX)
+    }
+}
+
+/// A frame that stands for no code.
+pub(super) fn mark(name: &str) -> Frame {
+    let nothing = String::new;
+    let (name, kind) = (name.to_owned(), FrameKind::Special);
+    Frame { kind, name, module: nothing(), file: nothing(), line: 0, first_line: 0, address: 0 }
+}
+
+/// `file.py:12`, or the library.
+fn place(frame: &Frame) -> String {
+    let place = match (frame.file.is_empty(), frame.line) {
+        (true, _) => file_name(&frame.module).to_owned(),
+        (false, 0) => file_name(&frame.file).to_owned(),
+        (false, line) => format!("{}:{line}", file_name(&frame.file)),
+    };
+    shown(&place).into_owned()
+}
