@@ -1,7 +1,7 @@
 //! What a reader sees: joules as a table, JSON, CSV, folded stacks or a flame graph. One file a format.
 //!
 //! Everything here is computed from a `Profile` and the options of the format alone and leaves through a writer. No file is opened, no clock is
-//! read, no terminal is asked: width and colour come in the options. Leaves out `diff`.
+//! read, no terminal is asked: width and colour come in the options.
 //!
 //! The formats share `native_frames` (which frames are folded into others), `names` (what a frame is called), `shown` (how a name is written that would move the terminal), `fold` (stacks into
 //! rows, each occurrence counted once), `diagnostics` (what the reader should know before believing a number) and `sentences` (the words for
@@ -14,6 +14,7 @@ use std::str::FromStr;
 pub mod api_names;
 pub mod budgets;
 pub mod csv;
+pub mod diff;
 pub mod export;
 pub mod flamegraph;
 pub mod fold;

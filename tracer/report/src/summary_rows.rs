@@ -218,7 +218,7 @@ fn name_and_place(frame: &Frame) -> String {
 }
 
 /// Rows of the innermost frames alone: then the interval is that of the own energy.
-fn innermost(profile: &Profile, name: impl Fn(&Frame) -> String) -> Vec<TopRow> {
+pub(crate) fn innermost(profile: &Profile, name: impl Fn(&Frame) -> String) -> Vec<TopRow> {
     let uncertainties = Uncertainties::new(profile);
     let mut names = Interner::new();
     let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();

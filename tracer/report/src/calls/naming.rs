@@ -4,6 +4,7 @@
 //! neither has its real name, as long as it looks like something that users call. Leaves out which frame of a stack is a call (`path.rs`).
 
 use super::builtins::builtin;
+use super::extensions::{cython_name, numpy_name};
 use crate::api_names::ApiNames;
 use energy_trace_model::recording::PublicNames;
 use energy_trace_model::recording::record::{Frame, FrameKind};
@@ -26,7 +27,10 @@ pub(super) fn call_name(frame: &Frame, names: &PublicNames) -> Option<CallName> 
             let real = || real_name(frame).map(|name| CallName { name, is_public: false });
             python_name(frame, names).map(public).or_else(real)
         }
-        FrameKind::Native => builtin(&frame.name).map(public),
+        FrameKind::Native => {
+            let compiled = || cython_name(frame).map(|name| CallName { name, is_public: false });
+            builtin(&frame.name).or_else(|| numpy_name(frame)).map(public).or_else(compiled)
+        }
         _ => None,
     }
 }

@@ -1,0 +1,404 @@
+//! The difference of two recordings, or of two sets of them, in joules of functions: what changed by more than chance explains.
+//!
+//! A function's energy is its own, by name. Of a set its mean counts, with the variance of that mean:
+//!
+//! ```text
+//! one run     v = (half of its 95 % interval / 1.96)²       what the run does not show of itself
+//! n runs      v = max(s² / n, mean of the runs' v / n)      s²: variance from run to run
+//! changed     |B − A| > t(1 − 0.05 / 2m, ν) · √(v_A + v_B)   Welch 1947, ν by Satterthwaite; m functions are asked (Bonferroni)
+//! ```
+//!
+//! So that of two equal programs one pair in twenty, or fewer, shows any function as changed. One run knows nothing of how much the next would
+//! differ. Where joules are CPU time times a constant, v of one run is that of sampling. Leaves out how files are read.
+
+use super::sampling_error;
+use super::shown::shown;
+use super::summary::in_unit;
+use super::summary_rows::{TopRow, innermost};
+use super::table_cells::{EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE};
+use super::{names, run};
+use crate::native_frames::{self, NativeFrames};
+use crate::short_names;
+use anstyle::{AnsiColor, Style};
+use energy_trace_model::profile::Profile;
+use energy_trace_model::recording::record::Quality;
+use energy_trace_model::units::MicroJoules;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// Chance that equal programs show any function as changed.
+const ALPHA: f64 = 0.05;
+/// 97.5 % of a normal distribution lie below this.
+const Z: f64 = 1.959_964;
+/// Functions below one in so many joules of either side are not asked: the more are asked, the less each can show.
+const CRUMB: f64 = 500.0;
+/// Beyond so many degrees of freedom the distribution is the normal one.
+const MANY: f64 = 200.0;
+
+/// What is compared, and how it looks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DiffOptions {
+    /// Work that was done in a run of each side: joules are divided by it.
+    pub work: [f64; 2],
+    /// Which frames of native code count.
+    pub native_frames: NativeFrames,
+    /// Most rows of functions that did not change.
+    pub rows: usize,
+    /// Whether to colour.
+    pub color: bool,
+    /// Columns of the terminal; `None` where it is none.
+    pub width: Option<u16>,
+}
+
+/// The energy of one function, or of the program, on one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Side {
+    /// Mean joules of a run, or of a unit of work.
+    pub joules: f64,
+    /// Variance of that mean in J²; `None`: nobody knows.
+    variance: Option<f64>,
+    /// Degrees of freedom of the variance.
+    freedom: f64,
+}
+
+/// How one function differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The function; `None`: the whole program.
+    pub name: Option<String>,
+    /// Before and after.
+    pub sides: [Side; 2],
+    /// By how much it may differ by chance, in joules; `None`: nobody knows.
+    pub by_chance: Option<f64>,
+}
+
+impl Change {
+    /// B − A, in joules.
+    pub fn joules(&self) -> f64 {
+        self.sides[1].joules - self.sides[0].joules
+    }
+
+    /// Whether that is more than chance explains.
+    pub fn is_real(&self) -> bool {
+        self.by_chance.is_some_and(|limit| self.joules().abs() > limit)
+    }
+}
+
+/// What one run says of one function.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    joules: f64,
+    variance: f64,
+}
+
+/// The whole program first, then functions, those that changed most first.
+pub fn changes(sides: [&[Profile]; 2], options: &DiffOptions) -> Vec<Change> {
+    let runs = [0, 1].map(|side| {
+        let work = options.work[side];
+        sides[side].iter().map(|profile| of_run(profile, options, work)).collect::<Vec<_>>()
+    });
+    let wholes = [0, 1].map(|side| {
+        let whole =
+            |profile: &Profile| run::target(profile, run::headline(profile)).as_joules() / options.work[side];
+        mean(
+            &sides[side]
+                .iter()
+                .map(|profile| Seen { joules: whole(profile), variance: 0.0 })
+                .collect::<Vec<_>>(),
+        )
+    });
+    let least = wholes.iter().map(|whole| whole.joules).fold(0.0, f64::max) / CRUMB;
+    let mut names: Vec<&String> = runs.iter().flatten().flat_map(BTreeMap::keys).collect();
+    names.sort_unstable();
+    names.dedup();
+    let of = |name: &String| {
+        [0, 1].map(|side: usize| {
+            let seen: Vec<Seen> =
+                runs[side].iter().map(|run| run.get(name).copied().unwrap_or_default()).collect();
+            mean(&seen)
+        })
+    };
+    let pairs: Vec<(&String, [Side; 2])> = names.into_iter().map(|name| (name, of(name))).collect();
+    let asked: Vec<_> =
+        pairs.into_iter().filter(|(_, sides)| sides.iter().any(|of| of.joules > least)).collect();
+    let tests = asked.len().max(1) as f64;
+    let change = |name: Option<String>, sides: [Side; 2], tests| Change {
+        name,
+        sides,
+        by_chance: by_chance(&sides, ALPHA / tests),
+    };
+    let mut functions: Vec<Change> =
+        asked.into_iter().map(|(name, sides)| change(Some(name.clone()), sides, tests)).collect();
+    functions.sort_by(|one, other| {
+        let key = |change: &Change| (!change.is_real(), -change.joules().abs());
+        key(one).partial_cmp(&key(other)).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    let mut whole = change(None, wholes, 1.0);
+    // A single run's energy is the ledger's: what is not known is how the next one differs.
+    if sides.iter().any(|side| side.len() < 2) {
+        whole.by_chance = None;
+    }
+    std::iter::once(whole).chain(functions).collect()
+}
+
+/// Own energy of each function of a run.
+fn of_run(profile: &Profile, options: &DiffOptions, work: f64) -> BTreeMap<String, Seen> {
+    let profile = &*short_names::chosen(profile, true);
+    let profile = &*native_frames::folded(profile, options.native_frames);
+    let choice = run::headline(profile);
+    let modelled = run::quality(profile, choice) == Some(Quality::Estimated);
+    let samples: u64 = profile.rows.iter().map(|row| row.samples).fold(0, u64::saturating_add);
+    let seen = |row: TopRow| {
+        let energy = run::chosen(&row.cost.energy, choice);
+        let (low, high) = match row.uncertainty {
+            Some(uncertainty) if !modelled => uncertainty.ci95,
+            _ => sampling_error::interval(energy, row.cost.samples, samples),
+        };
+        let far = (high - energy).max(energy - low).as_joules() / Z;
+        (row.name, Seen { joules: energy.as_joules() / work, variance: (far / work).powi(2) })
+    };
+    innermost(profile, names::frame_name).into_iter().map(seen).collect()
+}
+
+/// The mean of a set, and how sure it is.
+fn mean(seen: &[Seen]) -> Side {
+    let n = seen.len().max(1) as f64;
+    let joules = seen.iter().map(|seen| seen.joules).sum::<f64>() / n;
+    let own = seen.iter().map(|seen| seen.variance).sum::<f64>() / n / n;
+    if seen.len() < 2 {
+        return Side { joules, variance: Some(own), freedom: MANY };
+    }
+    let between = seen.iter().map(|seen| (seen.joules - joules).powi(2)).sum::<f64>() / (n - 1.0) / n;
+    let freedom = if between >= own { n - 1.0 } else { MANY };
+    Side { joules, variance: Some(between.max(own)), freedom }
+}
+
+/// By how much two sides may differ by chance.
+fn by_chance(sides: &[Side; 2], alpha: f64) -> Option<f64> {
+    let [a, b] = [sides[0].variance?, sides[1].variance?];
+    let all = a + b;
+    if all <= 0.0 {
+        return Some(0.0);
+    }
+    let freedom = all * all / (a * a / sides[0].freedom + b * b / sides[1].freedom);
+    Some(quantile(alpha / 2.0, freedom.clamp(1.0, MANY)) * all.sqrt())
+}
+
+/// The value that Student's t with ν degrees of freedom exceeds with this probability. With t = √ν tan θ its density is cosⁿ⁻¹ θ for n = ν.
+fn quantile(above: f64, freedom: f64) -> f64 {
+    const STEPS: u32 = 4_000;
+    let half = std::f64::consts::FRAC_PI_2;
+    let width = half / f64::from(STEPS);
+    let density = |theta: f64| theta.cos().max(0.0).powf(freedom - 1.0);
+    let cell = |at: u32| density((f64::from(at) + 0.5) * width);
+    let whole: f64 = 2.0 * (0..STEPS).map(cell).sum::<f64>();
+    // From the far end inwards, until so much lies beyond.
+    let mut beyond = 0.0;
+    for at in (0..STEPS).rev() {
+        let next = beyond + cell(at);
+        if next >= above * whole {
+            let part = (above * whole - beyond) / (next - beyond);
+            let theta = (f64::from(at) + 1.0 - part) * width;
+            return freedom.sqrt() * theta.tan();
+        }
+        beyond = next;
+    }
+    0.0
+}
+
+/// Writes the table: the program, what changed, and the largest of the rest.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn write(out: &mut dyn Write, sides: [&[Profile]; 2], options: &DiffOptions) -> io::Result<()> {
+    let width = options.width.map_or(FILE_WIDTH, usize::from);
+    let look = Look { color: options.color, width: Some(width) };
+    for (letter, side) in ["A", "B"].into_iter().zip(sides) {
+        let what = side.first().map_or_else(String::new, run::what_was_recorded);
+        let runs = if side.len() == 1 { "1 run".to_owned() } else { format!("{} runs", side.len()) };
+        let line = format!("{letter}  {} ({runs}{})", shown(&what), quality(side));
+        look.line(out, TITLE, &names::shorten(&line, width))?;
+    }
+    let all = changes(sides, options);
+    let (real, rest): (Vec<&Change>, Vec<&Change>) = all.iter().skip(1).partition(|change| change.is_real());
+    let rows: Vec<&Change> = all
+        .iter()
+        .take(1)
+        .chain(real.iter().copied())
+        .chain(rest.iter().copied().take(options.rows))
+        .collect();
+    writeln!(out)?;
+    grid(&rows).write(out, look)?;
+    writeln!(out)?;
+    ending(&real, &rest, sides).iter().try_for_each(|line| look.line(out, Style::new(), line))
+}
+
+fn quality(side: &[Profile]) -> &'static str {
+    let worst = side.iter().filter_map(|profile| run::split_quality(profile, run::headline(profile))).max();
+    match worst {
+        None => ", no energy",
+        Some(Quality::Estimated) => ", estimated",
+        Some(_) => "",
+    }
+}
+
+fn ending(real: &[&Change], rest: &[&Change], sides: [&[Profile]; 2]) -> Vec<String> {
+    let count =
+        |count: usize| if count == 1 { "1 function".to_owned() } else { format!("{count} functions") };
+    let mut lines = vec![format!(
+        "{} changed by more than chance explains (*), {} did not",
+        count(real.len()),
+        count(rest.len())
+    )];
+    if sides.iter().any(|side| side.len() < 2) {
+        lines.push(
+            "from one run of a side nobody knows how much runs differ: A… --vs B… takes more".to_owned(),
+        );
+    }
+    lines
+}
+
+fn grid(rows: &[&Change]) -> Grid {
+    let energy = |joules: f64| in_uj(joules);
+    let largest = rows.iter().flat_map(|change| change.sides.iter().map(|side| energy(side.joules)));
+    let scale = EnergyScale::for_largest(largest);
+    let row = |change: &&Change| {
+        let [a, b] = change.sides.map(|side| scale.show(energy(side.joules)));
+        let difference = scale.show(energy(change.joules()));
+        let sign =
+            if change.joules() > 0.0 && !difference.trim_matches(['0', '.']).is_empty() { "+" } else { "" };
+        let chance = change.by_chance.map_or_else(|| "?".to_owned(), |limit| in_unit(limit, "J"));
+        let relative = match change.sides[0].joules {
+            before if before > 0.0 => format!("{:+.1}%", 100.0 * change.joules() / before),
+            _ => "new".to_owned(),
+        };
+        let name = change.name.as_deref().map_or("the program".into(), shown);
+        let mark = if change.is_real() { "*" } else { "" };
+        let cells = [
+            a,
+            b,
+            format!("{sign}{difference}"),
+            relative,
+            format!("±{chance}"),
+            mark.to_owned(),
+            name.into_owned(),
+        ];
+        GridRow { cells: cells.into(), style: style(change) }
+    };
+    let unit = scale.unit;
+    let heads = [
+        format!("A {unit}"),
+        format!("B {unit}"),
+        "change".into(),
+        "".into(),
+        "chance".into(),
+        "".into(),
+        "function".into(),
+    ];
+    Grid {
+        heads: heads.into(),
+        words: 0,
+        name_last: true,
+        no_rule: true,
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
+/// Red for more and green for less, where it is more than chance.
+fn style(change: &Change) -> Style {
+    match (change.is_real(), change.joules() > 0.0) {
+        (false, _) => Style::new(),
+        (true, true) => AnsiColor::Red.on_default(),
+        (true, false) => AnsiColor::Green.on_default(),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "`as` saturates; for showing")]
+fn in_uj(joules: f64) -> MicroJoules {
+    MicroJoules::from_uj((joules * 1e6) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DiffOptions, NativeFrames, Profile, changes, quantile, write};
+    use crate::tests::training_runs::{estimated_training, measured_training};
+
+    const OPTIONS: DiffOptions = DiffOptions {
+        work: [1.0; 2],
+        native_frames: NativeFrames::Libraries,
+        rows: 3,
+        color: false,
+        width: Some(80),
+    };
+
+    /// Against tables of Student's t (two-sided 5 % at 4 and 200 degrees, 1 % at 10), to a part in a thousand.
+    #[test]
+    fn quantiles_of_t() {
+        for (above, freedom, wanted) in
+            [(0.025, 4.0, 2.776), (0.025, 200.0, 1.972), (0.005, 10.0, 3.169), (0.025, 1.0, 12.706)]
+        {
+            let found = quantile(above, freedom);
+            assert!((found / wanted - 1.0).abs() < 2e-3, "{freedom}: {found}");
+        }
+    }
+
+    fn scaled(profile: &Profile, row: usize, factor: f64) -> Profile {
+        let mut profile = profile.clone();
+        for class in energy_trace_model::recording::record::DomainClass::ALL {
+            let before = profile.rows[row].energy[class];
+            let after = super::in_uj(before.as_joules() * factor);
+            profile.rows[row].energy[class] = after;
+            profile.ledger.iter_mut().filter(|of| of.class == class).for_each(|of| {
+                of.target += after - before;
+                of.measured += after - before;
+            });
+        }
+        profile
+    }
+
+    fn changed(sides: [&[Profile]; 2]) -> Vec<String> {
+        changes(sides, &OPTIONS)
+            .into_iter()
+            .filter(super::Change::is_real)
+            .filter_map(|change| change.name)
+            .collect()
+    }
+
+    /// The same run twice differs in nothing; one function that draws half as much again is found, and no other.
+    #[test]
+    fn one_function() {
+        let before = measured_training();
+        assert_eq!(changed([std::slice::from_ref(&before); 2]), [""; 0]);
+        let after = scaled(&before, 7, 1.5);
+        assert_eq!(changed([&[before], &[after]]), ["libgomp.so.1+0x1f40"]);
+    }
+
+    /// What varies from run to run in both sets is no change, however sure each run is of itself; what does not, is.
+    #[test]
+    fn sets_of_runs() {
+        let base = estimated_training();
+        let set = |factors: [f64; 4], other: f64| {
+            factors.map(|factor| scaled(&scaled(&base, 7, factor), 4, other * (1.0 + (factor - 1.0) / 50.0)))
+        };
+        let (a, b) = (set([0.8, 1.2, 1.0, 1.3], 1.0), set([1.3, 1.4, 0.9, 1.2], 2.0));
+        let found = changed([&a, &b]);
+        assert_eq!(found, ["at::native::add_kernel(at::TensorIteratorBase&)"]);
+        assert_eq!(changed([&a, &a]), [""; 0]);
+    }
+
+    /// Work that was done twice as often may use twice as much; and the table fits its width and says what is not known.
+    #[test]
+    fn work_and_words() {
+        let (before, after) = (measured_training(), scaled(&measured_training(), 7, 1.5));
+        let twice = DiffOptions { work: [1.0, 2.0], ..OPTIONS };
+        let whole = &changes([std::slice::from_ref(&before), std::slice::from_ref(&before)], &twice)[0];
+        assert!((whole.sides[1].joules * 2.0 - whole.sides[0].joules).abs() < 1e-9);
+        let mut out = Vec::new();
+        write(&mut out, [&[before], &[after]], &OPTIONS).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for part in ["+50.50", "+50.0%", "*", "1 function changed", "from one run of a side"] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
+}

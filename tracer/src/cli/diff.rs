@@ -1,0 +1,102 @@
+//! `energy-trace diff A B`: two recordings, or two sets of them, held against each other.
+//!
+//! Leaves out what counts as a difference (`report::diff`).
+
+use super::accounting::AccountingArgs;
+use super::choices;
+use super::common::Common;
+use super::failure::Failure;
+use super::output::{read_recording, write_to};
+use clap::Args;
+use energy_trace_attribution::attribute;
+use energy_trace_model::profile::{Options, Profile, View};
+use energy_trace_report::diff::{self, DiffOptions};
+use energy_trace_report::native_frames::NativeFrames;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What the user typed after `diff`.
+#[derive(Debug, Args)]
+pub(super) struct DiffArgs {
+    /// Two recordings, before and after; or with --vs all recordings of before
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// The recordings of after: several runs of a side show how much runs differ
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub vs: Vec<PathBuf>,
+
+    /// Divide joules by the work of a run: one number, or one for before and one for after
+    #[arg(long, value_name = "N[,M]", value_parser = parse_work, default_value = "1")]
+    pub per_count: Work,
+
+    /// Which frames of native code count as functions
+    #[arg(long, value_parser = choices::native_frames(), value_name = "WHICH", default_value = "libraries")]
+    pub native_frames: NativeFrames,
+
+    /// Most rows of functions that did not change
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub rows: usize,
+
+    /// Where to charge the energy of worker threads
+    #[arg(long, value_parser = choices::view(), default_value = "logical")]
+    pub view: View,
+
+    /// How energy is accounted for
+    #[command(flatten)]
+    pub accounting: AccountingArgs,
+}
+
+/// Work of a run, before and after.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Work([f64; 2]);
+
+fn parse_work(text: &str) -> Result<Work, String> {
+    let (before, after) = text.split_once(',').unwrap_or((text, text));
+    let count =
+        |text: &str| text.trim().parse::<f64>().ok().filter(|count| count.is_finite() && *count > 0.0);
+    let work = count(before).zip(count(after)).map(|(before, after)| Work([before, after]));
+    work.ok_or_else(|| "expected a number above zero, or two: 1000 or 1000,1200".into())
+}
+
+/// Shows the difference on stdout.
+pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure> {
+    let (before, after) = match (args.files.as_slice(), args.vs.as_slice()) {
+        ([before, after], []) => (std::slice::from_ref(before), std::slice::from_ref(after)),
+        (_, []) => return Err(Failure::usage("name two recordings, or sets of them: A1 A2 … --vs B1 B2 …")),
+        (before, after) => (before, after),
+    };
+    let options = Options { view: args.view, accounting: args.accounting.into() };
+    let read = |files: &[PathBuf]| {
+        files
+            .iter()
+            .map(|file| Ok(attribute(&read_recording(file)?, &options)))
+            .collect::<Result<Vec<Profile>, Failure>>()
+    };
+    let (before, after) = (read(before)?, read(after)?);
+    let stdout = std::io::stdout();
+    let options = DiffOptions {
+        work: args.per_count.0,
+        native_frames: args.native_frames,
+        rows: args.rows,
+        color: common.color.resolve(stdout.is_terminal()),
+        width: terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0),
+    };
+    write_to(None, |out| diff::write(out, [&before, &after], &options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Work, parse_work};
+
+    /// One count is of both sides; nothing, zero and words are none.
+    #[test]
+    fn work() {
+        assert_eq!(parse_work("4"), Ok(Work([4.0, 4.0])));
+        assert_eq!(parse_work("4, 8.5"), Ok(Work([4.0, 8.5])));
+        for wrong in ["", "0", "-1", "nan", "1,0", "1,2,3", "x"] {
+            assert!(parse_work(wrong).is_err(), "{wrong}");
+        }
+    }
+}
