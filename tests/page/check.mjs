@@ -13,6 +13,9 @@ const run = (expression) => evaluate(browser, expression);
 const tab = (title) => run(`[...document.querySelectorAll("#tabs button")].find((tab) => tab.textContent === ${JSON.stringify(title)}).click()`);
 const shift = 8;
 
+/** Three steps of time in seconds, as the page writes it. */
+const threeSteps = () => run(`String(Number((3 * JSON.parse(document.getElementById("data").textContent).bins.width_ns / 1e9).toFixed(6)))`);
+
 /** The rows of the table that is open: name, self and total in microjoules. */
 const table = () =>
   run(`[...document.querySelectorAll("#panel tbody tr")].map((row) => [row.querySelector(".name").textContent,
@@ -39,9 +42,12 @@ const checks = {
   async "a range in the page is that of the command line"() {
     const [from, to] = await dragged();
     assert.ok(Number(from) > 0 && Number(to) > Number(from), `${from} ${to}`);
+    // Without energy the page shows time, and with very many stacks it has fewer rows than the report.
+    const isWhole = await run(`(({ domains, merged }) => domains.length > 0 && !merged)(JSON.parse(document.getElementById("data").textContent))`);
+    if (!isWhole) return console.log("      not compared: no energy, or too many stacks for a page");
     for (const [title, by] of [["Functions", "function"], ["Python functions", "python"], ["API calls", "api"], ["Calls by line", "call"], ["Threads", "thread"], ["Libraries", "library"]]) {
       await tab(title);
-      for (let more = 0; more < 3; more++) await run(`document.querySelector("#panel > button").click()`);
+      for (let more = 0; more < 4; more++) await run(`document.querySelector("#panel > button").click()`);
       const wanted = reported(from, to, by);
       // Long names are shortened in the page.
       const whole = new Set(wanted.rows.map(([name]) => name).filter((name) => name.length <= 160));
@@ -55,9 +61,10 @@ const checks = {
     assert.equal(Number(row), ledger[0]?.measured_uj);
   },
   async "typing a range and going back to the whole run"() {
-    await run(`(() => { const from = document.getElementById("from"); from.value = "0.1"; from.dispatchEvent(new Event("change")); })()`);
+    const steps = await threeSteps();
+    await run(`(() => { const from = document.getElementById("from"); from.value = ${steps}; from.dispatchEvent(new Event("change")); })()`);
     await pause(60);
-    assert.equal(await run(`document.getElementById("from").value`), "0.1");
+    assert.equal(await run(`document.getElementById("from").value`), steps);
     await run(`document.getElementById("whole").click()`);
     await pause(60);
     assert.equal(await run(`document.getElementById("from").value`), "0");
@@ -127,9 +134,9 @@ async function photograph() {
 }
 
 /** How long a new range takes until it is drawn, in milliseconds, for the tab that is open. */
-const brush = () =>
+const brush = async () =>
   run(`new Promise((done) => { const begun = performance.now(); const from = document.getElementById("from");
-    from.value = from.value === "0" ? "0.2" : "0"; from.dispatchEvent(new Event("change"));
+    from.value = from.value === "0" ? ${await threeSteps()} : "0"; from.dispatchEvent(new Event("change"));
     requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - begun))); })`);
 
 let failures = 0;

@@ -4,6 +4,7 @@
 //! eight bytes is kept in full; expressions are known by their form (DWARF 5 §2.5), not carried out. Leaves out every register but `rsp`,
 //! `rbp`, `rbx` and the return address, and expressions that only hand-written assembly has.
 
+use super::coroutines::first_functions;
 use super::eh_frame::{FrameBytes, FrameFile, Next, read_entries};
 use super::elf::{EhFrame, ElfError, ElfFacts};
 use super::go::read_go_rows;
@@ -13,6 +14,7 @@ use gimli::{
 };
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
 
 /// What gimli reads from.
@@ -62,6 +64,9 @@ pub fn read_rows(file: &File, base: u64) -> Result<Rows, ElfError> {
     if !go.is_empty() {
         rows.rows.extend(go.into_iter().filter_map(|(svma, rule)| pack(svma.checked_sub(base)?, rule)));
         rows.rows = tidy(rows.rows);
+    }
+    for first in first_functions(file)? {
+        rows.begin_stacks(first.start.saturating_sub(base)..first.end.saturating_sub(base));
     }
     Ok(rows)
 }
@@ -161,6 +166,15 @@ pub(super) fn rule_at<'a>(
 pub(super) const OUTERMOST: Rule = Rule(rule::OUTERMOST << 28);
 
 impl Rows {
+    /// Has stacks begin in a function (relative to the file's lowest address), whatever its own rows say.
+    fn begin_stacks(&mut self, function: Range<u64>) {
+        let (behind, _) = self.rule(function.end);
+        self.rows.retain(|row| !function.contains(&(row >> 32)) && row >> 32 != function.end);
+        let at = self.rows.partition_point(|row| row >> 32 < function.start);
+        let new = [(function.start, OUTERMOST), (function.end, behind)];
+        self.rows.splice(at..at, new.into_iter().filter_map(|(place, rule)| pack(place, rule)));
+    }
+
     /// The rule at a place (relative to the file's lowest address), and what it is in full where it does not fit a row.
     pub(super) fn rule(&self, place: u64) -> (Rule, Option<FullRule>) {
         let after = self.rows.partition_point(|row| row >> 32 <= place);
@@ -451,6 +465,19 @@ mod tests {
     };
     use crate::unwind::elf::read_eh_frame;
     use tracer_ebpf::rows::{Operand, Rule, base, rule};
+
+    /// Stacks begin in a function that is said to be the first of a coroutine: the code before and behind it keeps its rules.
+    #[test]
+    fn stacks_that_begin_in_a_function() {
+        let rule = |offset| Rule::pack(rule::RSP, offset, 0).unwrap();
+        let rows = [(0x10, rule(8)), (0x20, rule(16)), (0x24, rule(8)), (0x40, Rule::NONE)];
+        let rows = rows.map(|(place, rule)| super::pack(place, rule).unwrap());
+        let mut rows = super::Rows { rows: rows.to_vec(), ..super::Rows::default() };
+        rows.begin_stacks(0x20..0x30);
+        let found = [0x10, 0x1f, 0x20, 0x24, 0x2f, 0x30, 0x40].map(|place| rows.rule(place).0);
+        let outermost = super::OUTERMOST;
+        assert_eq!(found, [rule(8), rule(8), outermost, outermost, outermost, rule(8), Rule::NONE]);
+    }
 
     /// libc's table has thousands of sorted rows, nearly all expressible, and begins below its first function with nothing.
     #[test]

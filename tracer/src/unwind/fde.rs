@@ -6,6 +6,7 @@
 
 use super::cfi::{ENTRY_BYTES, OUTERMOST, Reader, Rows, read_rows, rule_at};
 
+use super::coroutines::first_functions;
 use super::eh_frame::{Blocks, MAX_ENTRY};
 use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections};
 use super::file_bytes::believable_bytes;
@@ -26,6 +27,8 @@ pub struct UnwindFile {
     found: Found,
     /// Code at the entry point without unwind information (SVMA).
     entry: Range<u64>,
+    /// Functions that coroutines begin with (SVMA).
+    first: Vec<Range<u64>>,
     context: UnwindContext<usize>,
 }
 
@@ -52,7 +55,8 @@ impl UnwindFile {
             Some(found) => found,
             None => Found::Rows(read_rows(&file, facts.base)?),
         };
-        let mut new = Self { file, facts, found, entry: 0..0, context: UnwindContext::new() };
+        let first = first_functions(&file)?;
+        let mut new = Self { file, facts, found, entry: 0..0, first, context: UnwindContext::new() };
         new.entry = new.entry_code();
         Ok(new)
     }
@@ -65,6 +69,9 @@ impl UnwindFile {
     /// The rule at an address (SVMA), and what it is in full where it does not fit a row; `rule::NONE` where the file has no unwind
     /// information for it, or a damaged one.
     pub fn rule(&mut self, svma: u64) -> (Rule, Option<FullRule>) {
+        if self.first.iter().any(|function| function.contains(&svma)) {
+            return (OUTERMOST, None);
+        }
         let found = self.find(svma);
         if is_none(found) && self.entry.contains(&svma) { (OUTERMOST, None) } else { found }
     }

@@ -6,6 +6,7 @@
 pub mod address_space;
 pub mod anchoring;
 pub mod cfi;
+mod coroutines;
 pub mod cpython;
 mod eh_frame;
 pub mod elf;

@@ -85,7 +85,7 @@ function drawScale(svg, domain, most, y, width) {
 
 function drawAxis(svg, model, x, bottom) {
   const length = model.bins.length_ns / 1e9;
-  const step = niceTop(length / 8);
+  const step = niceTop(length / 8, [1, 2, 5, 10]);
   for (let at = 0; at <= length * 1.0001; at += step) {
     const place = x((at * 1e9) / model.bins.width_ns);
     const anchor = at === 0 ? "start" : at + step / 2 > length ? "end" : "middle";
@@ -93,11 +93,11 @@ function drawAxis(svg, model, x, bottom) {
   }
 }
 
-/** The next of 1, 2, 5 times a power of ten. */
-function niceTop(value) {
+/** The next of some round numbers times a power of ten. */
+function niceTop(value, round = [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10]) {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((top) => top >= value * 0.9999);
+  return round.map((factor) => factor * power).find((top) => top >= value * 0.9999);
 }
 
 function drawChoice(model, svg, { from, to }) {

@@ -25,6 +25,7 @@ function makeFlame(model, place) {
       flame.sums = sumTree(model.flame.tree, model.flame.nodes, sums.energy);
       flame.time = sumTree(model.flame.tree, model.flame.nodes, sums.time);
       layOut(flame);
+      tell(flame);
     },
     draw: () => layOut(flame),
   };
@@ -132,7 +133,7 @@ function shadeOf(kind, name) {
 /** Name, place, energy and time of a node. */
 function describe(flame, node) {
   const { model, sums, time } = flame;
-  if (node === 0 || !sums) return ["", `${joules(sums?.total[0] ?? 0)} of the program in this range; a click zooms`];
+  if (node === 0 || !sums) return ["", `${joules(sums?.total[0] ?? 0)} of the program; point at a frame, click to zoom`];
   const frame = model.flame.tree.label[node];
   const name = model.flame.names[frame];
   const parts = [
@@ -146,9 +147,15 @@ function describe(flame, node) {
 function select(flame, node) {
   if (flame.selected === node) return;
   flame.selected = node;
-  const [name, text] = describe(flame, node);
-  flame.details.replaceChildren(make("b", {}, name), make("br"), text);
   paint(flame, flame.canvas.parentElement.clientWidth);
+  tell(flame);
+}
+
+/** Writes what is known of the selected frame. */
+function tell(flame) {
+  const [name, text] = describe(flame, flame.selected);
+  const head = name ? [make("b", {}, name), make("br")] : [];
+  flame.details.replaceChildren(...head, text);
 }
 
 function zoomTo(flame, node) {

@@ -131,7 +131,10 @@ function showHeader() {
   byId("split").textContent = facts.quality ? `of the machine's ${joules(all("measured"))}: ${shares.join(", ")}` : "";
   byId("alerts").replaceChildren(...facts.warnings.slice(0, 3).map((text) => make("p", { class: "warning quiet" }, text)));
   byId("footer").textContent = `energy-trace ${facts.version} · ${facts.start} · ${facts.cpu} · ${facts.samples} samples at ${facts.hz} Hz`;
-  for (const [key, text] of PARTS) byId("legend").append(make("span", { class: `key ${key}` }), text);
+  // What is less than a thousandth everywhere is no more than what rounding leaves.
+  const drawn = (domain, part) => domain.target.reduce((sum, _, bin) => sum + Math.max(0, part(domain, bin)), 0);
+  const isDrawn = ([, , part]) => model.domains.some((domain) => drawn(domain, part) * 1000 > domain.measured.reduce((a, b) => a + b, 0));
+  for (const [key, text] of PARTS.filter(isDrawn)) byId("legend").append(make("span", { class: `key ${key}` }), text);
 }
 
 function makeChoices() {

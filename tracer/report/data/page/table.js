@@ -1,6 +1,6 @@
 // A table of what the program's energy went to in the chosen range, with sort and filter. Leaves out sums (model.js).
 
-const ROWS = 100;
+const ROWS = 40;
 const COLUMNS = [
   { key: "own", head: "self", title: "in this itself" },
   { key: "total", head: "total", title: "with all that it calls" },
@@ -64,7 +64,7 @@ function fillTable(table) {
 }
 
 function headOf(table, { key, head, title }, unit) {
-  const text = { own: `self ${unit.unit}`, total: `total ${unit.unit}`, interval: `95 % ${unit.unit}` }[key] ?? head;
+  const text = { own: `self ${unit.unit}`, total: `total ${unit.unit}`, interval: `total, 95 % ${unit.unit}` }[key] ?? head;
   const isText = key === "name";
   const cell = make("th", { scope: "col", title, class: (isText ? "text" : "") + (key === "interval" ? " optional" : "") });
   if (key === "share") cell.className = "text";

@@ -4,6 +4,7 @@
 //! folded stacks and CSV themselves, which are older and have their own files (`folded.rs`, `csv.rs`).
 
 mod chrome;
+mod emissions;
 mod firefox;
 mod otlp;
 mod pprof;
@@ -46,6 +47,8 @@ pub struct ExportOptions {
     pub per: Option<Per>,
     /// What stands beside the program.
     pub rest: Rest,
+    /// Milligrams of CO₂ equivalent that a kilowatt-hour of the grid costs, where the user says so.
+    pub grid_mg_per_kwh: Option<u64>,
 }
 
 /// The same with the format's own choice of roots.
@@ -95,7 +98,7 @@ const fn timed(name: &'static str, help: &'static str, write: Writing) -> Format
 }
 
 /// All formats, in the order of the help.
-pub static FORMATS: [Format; 9] = [
+pub static FORMATS: [Format; 10] = [
     text("folded", "Stacks and microjoules, one a line, for flame graph tools", write_folded),
     binary("pprof", "For `go tool pprof`, Pyroscope, Parca and others", pprof::write),
     text("speedscope", "For speedscope", speedscope::write),
@@ -104,6 +107,7 @@ pub static FORMATS: [Format; 9] = [
     binary("otlp", "OpenTelemetry profiles, a protobuf message in a file", otlp::write),
     text("json", "Stacks, for programs", stacks_json::write),
     timed("html", "A page for a browser: power over time, flame graph, tables", write_html),
+    text("emissions", "A line as CodeCarbon's emissions.csv", emissions::write),
     text("csv", "Functions, for spreadsheets; as `report --format csv`", write_csv),
 ];
 

@@ -1,0 +1,65 @@
+//! `diff` on virtual worlds whose truth is known: programs that are equal, and one whose one function draws a tenth more.
+//!
+//! The same program runs in both of a pair, to the nanosecond; samples and readings of it are others. Leaves out programs that differ
+//! from run to run, which only sets of runs can tell apart (`report`'s own tests).
+
+use crate::scenarios::cpu::recording;
+use crate::scenarios::cpu::scenarios;
+use energy_trace_attribution::attribute;
+use energy_trace_model::profile::{Options, Profile};
+use energy_trace_report::diff::{Change, DiffOptions, changes};
+use energy_trace_report::native_frames::NativeFrames;
+use energy_trace_tests::random::Random;
+
+/// The function that is made hotter: of six the one with 12 of 49 W.
+const HOT: usize = 4;
+
+fn run(name: &str, pair: u64, seed: u64, heat: f64) -> Profile {
+    let all = scenarios::all();
+    let scenario = all.iter().find(|scenario| scenario.name == name).unwrap();
+    let mut world = (scenario.world)(&mut Random(pair.wrapping_mul(0x9e37_79b9).wrapping_add(11)));
+    world.watts[HOT] *= heat;
+    let (_, tracks) = world.integrate(&[]);
+    let mut recording = recording::of(&world);
+    world.observe(&mut recording, &tracks, seed);
+    attribute(&recording, &Options::default())
+}
+
+/// The functions that a pair of runs shows as changed.
+fn changed(name: &str, pair: u64, heat: f64) -> Vec<String> {
+    let [before, after] = [run(name, pair, 2 * pair + 1, 1.0), run(name, pair, 2 * pair + 2, heat)];
+    let options = DiffOptions {
+        work: [1.0; 2],
+        native_frames: NativeFrames::Libraries,
+        rows: 0,
+        color: false,
+        width: None,
+    };
+    let found = changes([&[before], &[after]], &options).into_iter().filter(Change::is_real);
+    found.filter_map(|change| change.name).collect()
+}
+
+/// Of pairs of equal programs one in twenty at most shows a function as changed; a function that draws a tenth more is found, and no other.
+#[track_caller]
+fn hold(pairs: u64) {
+    let of = |heat| {
+        let pair = |name| (0..pairs).map(move |pair| changed(name, pair, heat));
+        pair("B1").chain(pair("B4a")).collect::<Vec<_>>()
+    };
+    let (equal, hot) = (of(1.0), of(1.1));
+    let red = equal.iter().filter(|found| !found.is_empty()).count();
+    assert!(red * 20 <= equal.len(), "{equal:?}");
+    let found = hot.iter().filter(|found| **found == [format!("f{HOT}")]).count();
+    assert!(found * 20 >= hot.len() * 19, "{hot:?}");
+}
+
+#[test]
+fn noise_is_not_red() {
+    hold(1);
+}
+
+#[test]
+#[ignore = "slow: cargo xtask test --all"]
+fn noise_is_not_red_in_twenty_pairs() {
+    hold(10);
+}
