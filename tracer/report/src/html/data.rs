@@ -19,8 +19,9 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// What rows may take together, in bytes by the estimates below, which are high: the page stays below 10 MB.
-const ROOM: usize = 8_000_000;
+/// What rows may take together, in bytes by the estimates below, which are high for most programs: first tried, and what is surely below
+/// 10 MB of HTML.
+pub(super) const ROOMS: [usize; 2] = [30_000_000, 8_000_000];
 /// What a row takes in all tables, an entry, and a node of a stack in all trees, on average.
 const OF_ROW: usize = 100;
 const OF_ENTRY: usize = 12;
@@ -96,8 +97,8 @@ struct Merged {
 }
 
 impl Data {
-    pub(super) fn new(profile: &Profile, over: &OverTime, chosen: &Range<u32>) -> Self {
-        let (profile, rows, merged) = fewer(profile, over);
+    pub(super) fn new(profile: &Profile, over: &OverTime, chosen: &Range<u32>, room: usize) -> Self {
+        let (profile, rows, merged) = fewer(profile, over, room);
         let profile = &profile;
         let flame = native_frames::folded(profile, NativeFrames::Libraries);
         let classes = classes(profile);
@@ -151,12 +152,11 @@ impl DomainLine {
 }
 
 /// The profile with the rows that a page takes, and what each has in bins.
-fn fewer(profile: &Profile, over: &OverTime) -> (Profile, Vec<Vec<RowBin>>, Option<Merged>) {
+fn fewer(profile: &Profile, over: &OverTime, mut room: usize) -> (Profile, Vec<Vec<RowBin>>, Option<Merged>) {
     let choice = run::headline(profile);
     let energy = |row: usize| run::chosen(&profile.rows[row].energy, choice).as_uj();
     let mut order: Vec<usize> = (0..profile.rows.len()).collect();
     order.sort_by_key(|&row| std::cmp::Reverse((energy(row), profile.rows[row].time_ns)));
-    let mut room = ROOM;
     let mut known = Known::of(profile);
     let fits = |row: &usize| {
         let stack = known.enter(profile, profile.rows[*row].stack);

@@ -18,7 +18,7 @@ mod trees;
 mod views;
 
 use super::short_names;
-use data::Data;
+use data::{Data, ROOMS};
 use energy_trace_model::profile::{OverTime, Profile};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -36,6 +36,9 @@ const SCRIPTS: [&str; 7] = [
     include_str!("../../data/page/main.js"),
 ];
 
+/// Most bytes of data.
+const LARGEST: usize = 9_500_000;
+
 /// Writes the page; these bins are chosen when it is opened.
 ///
 /// # Errors
@@ -48,7 +51,11 @@ pub fn write(
     short: bool,
 ) -> io::Result<()> {
     let profile = &*short_names::chosen(profile, short);
-    let data = serde_json::to_string(&Data::new(profile, over_time, chosen))?;
+    let data = |room| serde_json::to_string(&Data::new(profile, over_time, chosen, room));
+    let mut data_text = data(ROOMS[0])?;
+    if data_text.len() > LARGEST {
+        data_text = data(ROOMS[1])?;
+    }
     let script = format!("\"use strict\";\n(() => {{\n{}\n}})();\n", SCRIPTS.join("\n"));
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'",
@@ -56,7 +63,7 @@ pub fn write(
         hash::source(STYLE)
     );
     let parts =
-        [("POLICY", policy.as_str()), ("STYLE", STYLE), ("DATA", &harmless(&data)), ("SCRIPT", &script)];
+        [("POLICY", policy.as_str()), ("STYLE", STYLE), ("DATA", &harmless(&data_text)), ("SCRIPT", &script)];
     let mut rest = PAGE;
     for (name, part) in parts {
         let (before, behind) = rest.split_once(&format!("%{name}%")).unwrap_or((rest, ""));
