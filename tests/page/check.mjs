@@ -42,6 +42,9 @@ const checks = {
   async "a range in the page is that of the command line"() {
     const [from, to] = await dragged();
     assert.ok(Number(from) > 0 && Number(to) > Number(from), `${from} ${to}`);
+    // Without energy the page shows time, and with very many stacks it has fewer rows than the report.
+    const isWhole = await run(`(({ domains, merged }) => domains.length > 0 && !merged)(JSON.parse(document.getElementById("data").textContent))`);
+    if (!isWhole) return console.log("      not compared: no energy, or too many stacks for a page");
     for (const [title, by] of [["Functions", "function"], ["Python functions", "python"], ["API calls", "api"], ["Calls by line", "call"], ["Threads", "thread"], ["Libraries", "library"]]) {
       await tab(title);
       for (let more = 0; more < 4; more++) await run(`document.querySelector("#panel > button").click()`);
@@ -99,7 +102,7 @@ const checks = {
     await type(".");
     assert.match(await run(`document.querySelector("#panel output").textContent`), /100\.0 %/);
     await type("no such name at all");
-    assert.match(await run(`document.querySelector("#panel output").textContent`), /^0 µJ/);
+    assert.match(await run(`document.querySelector("#panel output").textContent`), /^0 µ[Js]/);
     await type("(");
     assert.match(await run(`document.querySelector("#panel output").textContent`), /no regular expression/);
     await tab("Functions");

@@ -32,6 +32,7 @@ pub struct ApiNames {
     native: Vec<(String, usize, usize)>,
     packages: HashMap<String, String>,
     short: HashMap<String, String>,
+    wrappers: Vec<String>,
 }
 
 /// A Python function, by its file (as a suffix) and qualified name.
@@ -49,7 +50,15 @@ struct TableFile {
     packages: HashMap<String, String>,
     /// What users call a package in their programs.
     short: HashMap<String, String>,
+    /// Files of decorators.
+    #[serde(default)]
+    wrappers: Vec<WrapperEntry>,
     frameworks: Vec<FrameworkEntry>,
+}
+
+#[derive(Deserialize)]
+struct WrapperEntry {
+    file: String,
 }
 
 #[derive(Deserialize)]
@@ -85,7 +94,8 @@ impl ApiNames {
     /// When the text is not such a table.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         let table: TableFile = serde_json::from_str(text)?;
-        let mut names = Self { packages: table.packages, short: table.short, ..Self::default() };
+        let wrappers = table.wrappers.into_iter().map(|wrapper| wrapper.file).collect();
+        let mut names = Self { packages: table.packages, short: table.short, wrappers, ..Self::default() };
         let mut rules = 0..;
         for framework in table.frameworks {
             for entry in framework.names {
@@ -118,6 +128,11 @@ impl ApiNames {
         self.short.get(package).map_or_else(|| name.to_owned(), |short| format!("{short}.{rest}"))
     }
 
+    /// Whether a function only runs another one: a decorator, whatever name its code has.
+    pub fn is_wrapper(&self, frame: &Frame) -> bool {
+        frame.kind == FrameKind::Python && self.wrappers.iter().any(|file| is_file(&frame.file, file))
+    }
+
     /// The public name that a frame stands for.
     pub fn name_of(&self, frame: &Frame) -> Option<ApiName<'_>> {
         let (name, rule) = match frame.kind {
@@ -138,12 +153,16 @@ impl ApiNames {
     }
 }
 
+/// Whether a path ends with this one at a folder's edge.
+fn is_file(path: &str, end: &str) -> bool {
+    path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+}
+
 impl PythonRule {
     /// The file must end with the rule's at a folder's edge. Code objects have qualified names from CPython 3.11 on; before, a frame's
     /// name is the last part alone (`run` for `BaseSession.run`) and is accepted as such.
     fn matches(&self, frame: &Frame) -> bool {
-        let before = frame.file.strip_suffix(self.file.as_str());
-        let same_file = before.is_some_and(|before| before.is_empty() || before.ends_with('/'));
+        let same_file = is_file(&frame.file, &self.file);
         let last = self.qualname.rsplit('.').next().unwrap_or_default();
         // Before 3.11 a name may lack its class, or have that of the object for it (`Class?.name`): the last part alone is compared.
         let name = frame.name.rsplit_once("?.").map_or(&*frame.name, |(_, name)| name);

@@ -22,6 +22,9 @@ pub(super) fn call_name(frame: &Frame, names: &PublicNames) -> Option<CallName> 
     if let Some(api) = ApiNames::built_in().name_of(frame) {
         return Some(public(api.name.to_owned()));
     }
+    if ApiNames::built_in().is_wrapper(frame) {
+        return None;
+    }
     match frame.kind {
         FrameKind::Python => {
             let real = || real_name(frame).map(|name| CallName { name, is_public: false });
@@ -156,6 +159,14 @@ mod tests {
         ] {
             assert_eq!(name("a.b", private), None, "{private}");
         }
+        let mut no_grad = frame(FrameKind::Python, "torch.utils._contextlib", "no_grad");
+        assert!(call_name(&no_grad, &names()).is_some());
+        no_grad.file = "/v/site-packages/torch/utils/_contextlib.py".into();
+        assert_eq!(
+            call_name(&no_grad, &names()),
+            None,
+            "a decorator, whose code is called after its context"
+        );
     }
 
     /// Built-in functions of PyTorch are told by the pattern of their symbols, functions from methods.
