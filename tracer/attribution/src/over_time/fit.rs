@@ -87,7 +87,7 @@ mod tests {
         let parts = |uj, weights: &[f64]| -> Vec<i64> {
             apportion(MicroJoules::from_uj(uj), weights).iter().map(|part| part.as_uj()).collect()
         };
-        assert_eq!(parts(10, &[1e-30, 3e-30, -1.0]), [3, 7, 0]);
+        assert_eq!(parts(12, &[1e-30, 3e-30, -1.0]), [3, 9, 0]);
         assert_eq!(parts(-10, &[1.0, 1.0]), [-5, -5]);
         assert_eq!(parts(5, &[0.0, f64::NAN]), [3, 2]);
         assert!(parts(5, &[]).is_empty());

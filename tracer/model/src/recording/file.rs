@@ -31,8 +31,9 @@ use thiserror::Error;
 const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// Counts up whenever an older reader would misread a newer file: with every new variant of a type that is written, every new field. An
 /// older version then refuses the file and says which version reads it; it never guesses. 7 has types where older formats have sentences, 8 the
-/// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`.
-const FORMAT: u32 = 10;
+/// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`,
+/// 11 Pythons that are not CPython.
+const FORMAT: u32 = 11;
 /// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
 /// stretches that no sample saw and verdicts.
 const OLDEST: u32 = 3;
@@ -333,6 +334,7 @@ fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::interpreter::OtherPython;
     use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
     use crate::recording::record::{
         CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason,
@@ -381,8 +383,8 @@ mod tests {
             number(&IgnoredReason::Other(text())),
             number(&SourceNote::Other(text())),
             number(&IdleOrigin::Other(text())),
-            number(&Runtime::Other(text())),
+            number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (10, [30, 17, 6, 5, 7, 13, 16, 7, 7, 28, 15, 3, 2]));
+        assert_eq!((FORMAT, last), (11, [30, 17, 6, 5, 7, 13, 16, 7, 7, 28, 15, 3, 3]));
     }
 }

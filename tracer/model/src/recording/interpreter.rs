@@ -21,10 +21,10 @@ pub enum Runtime {
         /// Why.
         reason: RuntimeRefusal,
     },
-    /// A Python that is not CPython: native frames only.
-    NotCPython(OtherPython),
     /// Another interpreter, in the words of the version that wrote it.
     Other(String),
+    /// A Python that is not CPython: native frames only. Behind `Other`, whose number older formats have written.
+    NotCPython(OtherPython),
 }
 
 /// A Python that is not CPython.
