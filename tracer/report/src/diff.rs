@@ -177,8 +177,9 @@ fn mean(seen: &[Seen]) -> Side {
 fn by_chance(sides: &[Side; 2], alpha: f64) -> Option<f64> {
     let [a, b] = [sides[0].variance?, sides[1].variance?];
     let all = a + b;
+    // Energy that no interval belongs to, such as what no sample saw.
     if all <= 0.0 {
-        return Some(0.0);
+        return None;
     }
     let freedom = all * all / (a * a / sides[0].freedom + b * b / sides[1].freedom);
     Some(quantile(alpha / 2.0, freedom.clamp(1.0, MANY)) * all.sqrt())
