@@ -3,13 +3,14 @@
 //! A function's energy is its own, by name. Of a set its mean counts, with the variance of that mean:
 //!
 //! ```text
-//! one run     v = (half of its 95 % interval / 1.96)²       what the run does not show of itself
-//! n runs      v = max(s² / n, mean of the runs' v / n)      s²: variance from run to run
+//! of a run    u = (half of its 95 % interval / 1.96)²       what the run does not show of itself
+//! n > 1 runs  v = max(s² / n, mean of the runs' u / n)      s²: variance from run to run
 //! changed     |B − A| > t(1 − 0.05 / 2m, ν) · √(v_A + v_B)   Welch 1947, ν by Satterthwaite; m functions are asked (Bonferroni)
 //! ```
 //!
-//! So that of two equal programs one pair in twenty, or fewer, shows any function as changed. One run knows nothing of how much the next would
-//! differ. Where joules are CPU time times a constant, v of one run is that of sampling. Leaves out how files are read.
+//! So that of two equal programs one pair of sets in twenty, or fewer, shows any function as changed. One run of a side says nothing of how
+//! much the next would differ, and then nothing is called a change: of pairs of single runs of one Python program, two in three differed by more
+//! than their own intervals. Where joules are CPU time times a constant, u is that of sampling. Leaves out how files are read.
 
 use super::sampling_error;
 use super::shown::shown;
@@ -55,7 +56,7 @@ pub struct DiffOptions {
 pub struct Side {
     /// Mean joules of a run, or of a unit of work.
     pub joules: f64,
-    /// Variance of that mean in J²; `None`: nobody knows.
+    /// Variance of that mean in J²; `None`: nobody knows, as of one run.
     variance: Option<f64>,
     /// Degrees of freedom of the variance.
     freedom: f64,
@@ -133,12 +134,7 @@ pub fn changes(sides: [&[Profile]; 2], options: &DiffOptions) -> Vec<Change> {
         let key = |change: &Change| (!change.is_real(), -change.joules().abs());
         key(one).partial_cmp(&key(other)).unwrap_or(std::cmp::Ordering::Equal)
     });
-    let mut whole = change(None, wholes, 1.0);
-    // A single run's energy is the ledger's: what is not known is how the next one differs.
-    if sides.iter().any(|side| side.len() < 2) {
-        whole.by_chance = None;
-    }
-    std::iter::once(whole).chain(functions).collect()
+    std::iter::once(change(None, wholes, 1.0)).chain(functions).collect()
 }
 
 /// Own energy of each function of a run.
@@ -166,7 +162,7 @@ fn mean(seen: &[Seen]) -> Side {
     let joules = seen.iter().map(|seen| seen.joules).sum::<f64>() / n;
     let own = seen.iter().map(|seen| seen.variance).sum::<f64>() / n / n;
     if seen.len() < 2 {
-        return Side { joules, variance: Some(own), freedom: MANY };
+        return Side { joules, variance: None, freedom: MANY };
     }
     let between = seen.iter().map(|seen| (seen.joules - joules).powi(2)).sum::<f64>() / (n - 1.0) / n;
     let freedom = if between >= own { n - 1.0 } else { MANY };
@@ -246,17 +242,17 @@ fn quality(side: &[Profile]) -> &'static str {
 fn ending(real: &[&Change], rest: &[&Change], sides: [&[Profile]; 2]) -> Vec<String> {
     let count =
         |count: usize| if count == 1 { "1 function".to_owned() } else { format!("{count} functions") };
-    let mut lines = vec![format!(
+    if sides.iter().any(|side| side.len() < 2) {
+        return vec![
+            "equal programs differ from run to run, and one run does not show by how much:".to_owned(),
+            "nothing is known to have changed; several runs of each tell, A… --vs B…".to_owned(),
+        ];
+    }
+    vec![format!(
         "{} changed by more than chance explains (*), {} did not",
         count(real.len()),
         count(rest.len())
-    )];
-    if sides.iter().any(|side| side.len() < 2) {
-        lines.push(
-            "from one run of a side nobody knows how much runs differ: A… --vs B… takes more".to_owned(),
-        );
-    }
-    lines
+    )]
 }
 
 fn grid(rows: &[&Change]) -> Grid {
@@ -365,13 +361,17 @@ mod tests {
             .collect()
     }
 
-    /// The same run twice differs in nothing; one function that draws half as much again is found, and no other.
+    /// The same runs differ in nothing; one function that draws half as much again is found, and no other. Of single runs nothing is known.
     #[test]
     fn one_function() {
-        let before = measured_training();
-        assert_eq!(changed([std::slice::from_ref(&before); 2]), [""; 0]);
-        let after = scaled(&before, 7, 1.5);
-        assert_eq!(changed([&[before], &[after]]), ["libgomp.so.1+0x1f40"]);
+        let before = [measured_training(), measured_training()];
+        assert_eq!(changed([&before; 2]), [""; 0]);
+        let after = [scaled(&before[0], 7, 1.5), scaled(&before[1], 7, 1.5)];
+        assert_eq!(changed([&before, &after]), ["libgomp.so.1+0x1f40"]);
+        for sides in [[&before[..1], &after[..]], [&before[..], &after[..1]]] {
+            assert_eq!(changed(sides), [""; 0]);
+            assert!(changes(sides, &OPTIONS).iter().all(|change| change.by_chance.is_none()));
+        }
     }
 
     /// What varies from run to run in both sets is no change, however sure each run is of itself; what does not, is.
@@ -395,11 +395,16 @@ mod tests {
         let whole = &changes([std::slice::from_ref(&before), std::slice::from_ref(&before)], &twice)[0];
         assert!((whole.sides[1].joules * 2.0 - whole.sides[0].joules).abs() < 1e-9);
         let mut out = Vec::new();
-        write(&mut out, [&[before], &[after]], &OPTIONS).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        for part in ["+50.50", "+50.0%", "*", "1 function changed", "from one run of a side"] {
-            assert!(text.contains(part), "{part}\n{text}");
+        let (before, after) = (vec![before; 2], vec![after; 2]);
+        for (runs, parts) in [
+            (2, ["+50.50", "+50.0%", "  *  ", "1 function changed"]),
+            (1, ["+50.50", "+50.0%", "±?", "nothing is known to have changed"]),
+        ] {
+            out.clear();
+            write(&mut out, [&before[..runs], &after[..runs]], &OPTIONS).unwrap();
+            let text = String::from_utf8(out.clone()).unwrap();
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+            parts.iter().for_each(|part| assert!(text.contains(part), "{part}\n{text}"));
         }
     }
 }
