@@ -9,7 +9,7 @@
 //! ```
 //!
 //! So that of two equal programs one pair of sets in twenty, or fewer, shows any function as changed. One run of a side says nothing of how
-//! much the next would differ, and then nothing is called a change: of pairs of single runs of one Python program, two in three differed by more
+//! much the next would differ, and then nothing is called a change: six of nine pairs of single runs of one Python program differed by more
 //! than their own intervals. Where joules are CPU time times a constant, u is that of sampling. Leaves out how files are read.
 
 use super::sampling_error;
