@@ -18,6 +18,7 @@ mod kernel;
 mod kernels;
 mod linker;
 mod oracle;
+mod package;
 mod page;
 mod portable;
 mod product;
@@ -96,6 +97,8 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Open the HTML report in Chromium and check what it shows; records a program for some seconds unless a recording is named.
     Page(page::Options),
+    /// Make what people install: tar.gz, deb, rpm, a wheel for pip, checksums and a list of parts, in target/package.
+    Package(package::Options),
     /// Check the house rules that neither rustc nor clippy knows.
     Tidy,
 }
@@ -127,6 +130,7 @@ fn run(task: Task) -> Result<()> {
         Task::Consumers(options) => consumers::task(&workspace, &options),
         Task::Fuzz(options) => fuzz::task(&workspace, &options),
         Task::Page(options) => page::task(&workspace, &options),
+        Task::Package(options) => package::task(&workspace, &options),
         Task::Tidy => tidy::task(&workspace),
     }
 }

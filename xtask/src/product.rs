@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use object::Object as _;
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// `cargo xtask build`.
@@ -31,14 +31,32 @@ pub(crate) fn build(workspace: &Workspace, purpose: Purpose) -> Result<()> {
 fn set_debug_aside(binary: &Path) -> Result<()> {
     let bytes = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
     let has_debug = object::File::parse(&*bytes)?.section_by_name(".debug_line").is_some();
-    let Some(objcopy) = find("objcopy").filter(|_| has_debug) else { return Ok(()) };
-    let (debug, small) = (binary.with_extension("debug"), binary.with_extension("small"));
+    if !has_debug || find("objcopy").is_none() {
+        return Ok(());
+    }
+    let split = split_debug(binary, &binary.with_extension("small"))?;
+    // A new file in its place: cargo keeps the other name of the old one.
+    fs::rename(&split.stripped, binary).with_context(|| format!("cannot replace {}", binary.display()))
+}
+
+/// A binary in two.
+#[derive(Debug)]
+pub(crate) struct Split {
+    /// What runs.
+    pub(crate) stripped: PathBuf,
+    /// What a debugger needs.
+    pub(crate) debug: PathBuf,
+}
+
+/// Writes `binary` without symbols to `stripped`, and what a debugger needs to `NAME.debug` beside it; it stays itself.
+pub(crate) fn split_debug(binary: &Path, stripped: &Path) -> Result<Split> {
+    let objcopy = find("objcopy").context("there is no objcopy: install binutils")?;
+    let debug = binary.with_extension("debug");
     run(Command::new(&objcopy).arg("--only-keep-debug").args([binary, &debug]))?;
     let mut link = OsString::from("--add-gnu-debuglink=");
     link.push(&debug);
-    run(Command::new(&objcopy).arg("--strip-all").arg(link).args([binary, &small]))?;
-    // A new file in its place: cargo keeps the other name of the old one.
-    fs::rename(&small, binary).with_context(|| format!("cannot replace {}", binary.display()))
+    run(Command::new(&objcopy).arg("--strip-all").arg(link).args([binary, stripped]))?;
+    Ok(Split { stripped: stripped.to_owned(), debug })
 }
 
 /// Sets up for `purpose` and builds the BPF programs, without which the product cannot be compiled.

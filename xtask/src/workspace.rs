@@ -45,6 +45,11 @@ impl Workspace {
         self.cache.join("kernels")
     }
 
+    /// Root folders with a bare system, in which packages are tried.
+    pub(crate) fn roots(&self) -> PathBuf {
+        self.cache.join("roots")
+    }
+
     /// Packages that the oracle's regions import, a folder a version.
     pub(crate) fn oracle_packages(&self) -> PathBuf {
         self.cache.join("oracle")

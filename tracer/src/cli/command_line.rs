@@ -3,7 +3,7 @@
 //! Leaves out what it resolves to on this machine (`resolve.rs`).
 
 use super::common::Common;
-use super::{diff, doctor, export, first_word, flamegraph, record, report};
+use super::{diff, doctor, export, first_word, flamegraph, pages, record, report};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -61,6 +61,9 @@ const DOCTOR_EXAMPLES: &str = "Examples:
   sudo energy-trace doctor
   energy-trace doctor --json";
 
+const PAGES_EXAMPLES: &str = "Examples:
+  energy-trace pages ~/.local/share";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run a program, or attach to processes, and record where their energy goes (the default)
@@ -81,6 +84,9 @@ pub(super) enum Command {
     /// Check whether this machine can record, and how to fix what is missing
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(doctor::DoctorArgs),
+    /// Write manual pages and completions of bash, zsh and fish below a folder
+    #[command(hide = true, after_help = PAGES_EXAMPLES)]
+    Pages(pages::PagesArgs),
 }
 
 impl Command {
@@ -93,6 +99,7 @@ impl Command {
             Self::Export(_) => "export",
             Self::Diff(_) => "diff",
             Self::Doctor(_) => "doctor",
+            Self::Pages(_) => "pages",
         }
     }
 }

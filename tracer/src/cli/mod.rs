@@ -16,6 +16,7 @@ mod first_word;
 mod flamegraph;
 mod logger;
 mod output;
+mod pages;
 mod range;
 mod record;
 mod report;
