@@ -28,6 +28,8 @@ pub mod rest;
 pub mod rows;
 pub mod sentences;
 pub mod shown;
+pub mod study;
+pub mod study_tables;
 pub mod summary;
 pub mod table;
 

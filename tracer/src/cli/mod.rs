@@ -8,6 +8,7 @@ mod budget;
 mod choices;
 mod command_line;
 mod common;
+mod compare;
 mod diff;
 mod doctor;
 mod export;

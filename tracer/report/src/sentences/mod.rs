@@ -12,6 +12,7 @@ mod losses;
 mod power;
 mod recording;
 mod sources;
+pub(crate) mod study;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ pub use losses::{copy_outcome, loss};
 pub use power::{advice, power_fact};
 pub use recording::{limited_rate, recorded, without_jitter};
 pub use sources::{idle_origin, ignored_reason, runtime, source_note};
+pub use study::{machine_notes, study_notes, study_progress};
 
 /// What intervals are about.
 pub(crate) const INTERVALS: &str = "intervals cover this run, and how its energy was divided; the next run of the same program may differ \
