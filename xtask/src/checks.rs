@@ -34,7 +34,7 @@ const BY_NAME: [&str; 4] =
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 8] = [
+const SIDE_BY_SIDE: [&str; 9] = [
     "cli::",
     "counts::",
     "session::launch::",
@@ -42,6 +42,7 @@ const SIDE_BY_SIDE: [&str; 8] = [
     "session::outputs::",
     "session::privileges::",
     "session::signals::",
+    "study::",
     "symbols::",
 ];
 

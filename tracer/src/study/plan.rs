@@ -68,9 +68,9 @@ impl Plan {
         steps.extend(idle(0));
         for round in 1..=self.rounds {
             if round % 2 == 1 {
-                random.shuffle(&mut order)
+                random.shuffle(&mut order);
             } else {
-                order.reverse()
+                order.reverse();
             }
             steps.extend(order.iter().map(|&program| (Some(program), round, Purpose::Counted)));
             if round % ROUNDS_BETWEEN_IDLE == 0 || round == self.rounds {
