@@ -15,6 +15,8 @@ pub mod api_names;
 pub mod budgets;
 pub mod csv;
 pub mod diff;
+pub mod diff_flame;
+pub mod diff_json;
 pub mod export;
 pub mod flamegraph;
 pub mod fold;

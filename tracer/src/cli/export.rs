@@ -89,11 +89,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
         }
     };
     drop(recording);
-    let bins = over_time.as_ref().map_or(Ok(0..0), |over_time| match args.range.is_part() {
-        true => args.range.bins(&over_time.bins),
-        // Also of a recording that was cut off before it had any time.
-        false => Ok(0..over_time.bins.count()),
-    })?;
+    let bins = over_time.as_ref().map_or(Ok(0..0), |over_time| args.range.bins_or_all(&over_time.bins))?;
     let options = ExportOptions {
         domain: args.domain,
         short_names: args.short_names,
