@@ -3,12 +3,13 @@
 //! Coloured are stacks of functions alone that the comparison of the sets marks: red for more, blue for less. Weights are microjoules of a
 //! run, or of a unit of work, means of each side. Leaves out stacks that the second side does not have: the subtitle counts their joules.
 
-use super::diff::{Change, Comparison, DiffOptions};
+use super::diff::{Change, Comparison, DiffOptions, worst_quality};
 use super::folded::{Folded, Per, Selection, escape};
 use super::rest::Rest;
 use super::shown::shown;
 use super::{ReportError, native_frames, run, short_names};
 use energy_trace_model::profile::Profile;
+use energy_trace_model::recording::record::Quality;
 use inferno::flamegraph::{Direction, Options, from_lines};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -94,7 +95,9 @@ fn add_run(
 fn title(compared: &Comparison<'_>) -> String {
     let what = compared.sides[1].first().map_or_else(String::new, run::what_was_recorded);
     let [a, b] = compared.changes.first().map_or([0.0; 2], |whole| whole.sides.map(|side| side.joules));
-    format!("{}: {b:.3} J, {a:.3} J before", shown(&what))
+    let estimated = compared.sides.iter().any(|side| worst_quality(side) == Some(Quality::Estimated));
+    let word = if estimated { ", estimated" } else { "" };
+    format!("{}: {b:.3} J, {a:.3} J before{word}", shown(&what))
 }
 
 /// What colours mean, and what is not drawn.
