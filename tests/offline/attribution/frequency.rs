@@ -1,4 +1,4 @@
-//! Frequencies of CPUs as weights: what a slow and a fast CPU draw at the same time, on the virtual clock of `world.rs`.
+//! Frequencies of CPUs as weights: what a slow and a fast CPU draw at the same time, on the virtual clock of `scenarios/cpu`.
 //!
 //! Leaves out clocks that all swing together and that swing one by one, which the accuracy benchmark has (B7b, B7c).
 

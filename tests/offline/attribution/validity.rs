@@ -1,4 +1,4 @@
-//! Runs that do not show what functions draw, and runs that do: what is refused, flagged and said, on the virtual clock of `world.rs`.
+//! Runs that do not show what functions draw, and runs that do: what is refused, flagged and said, on the virtual clock of `scenarios/cpu`.
 //!
 //! Leaves out how far joules are off (`accuracy.rs`, `accuracy_table.rs`).
 
