@@ -49,11 +49,12 @@ const SIDE_BY_SIDE: [&str; 8] = [
 const CPU_EACH: [&str; 2] = ["hostile::", "unwind::"];
 
 /// Packages that can be built before there are BPF programs, whose build uses one CPU only. Of them cargo chooses the same features as of all.
-const WITHOUT_BPF: [&str; 6] = [
+const WITHOUT_BPF: [&str; 7] = [
     "energy-trace-attribution",
     "energy-trace-cupti",
     "energy-trace-model",
     "energy-trace-report",
+    "energy-trace-statistics",
     "energy-trace-tests",
     "simgpu",
 ];
