@@ -16,9 +16,8 @@
 use super::counts::times_called;
 use super::sampling_error;
 use super::shown::shown;
-use super::summary::in_unit;
 use super::summary_rows::{TopRow, innermost};
-use super::table_cells::{EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE};
+use super::table_cells::{EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, in_unit};
 use super::{names, run};
 use crate::native_frames::{self, NativeFrames};
 use crate::short_names;

@@ -4,13 +4,13 @@
 //! run, or of a unit of work, means of each side. Leaves out stacks that the second side does not have: the subtitle counts their joules.
 
 use super::diff::{Change, Comparison, DiffOptions, worst_quality};
+use super::flame_rectangles::two_sides;
 use super::folded::{Folded, Per, Selection, escape};
 use super::rest::Rest;
 use super::shown::shown;
 use super::{ReportError, native_frames, run, short_names};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
-use inferno::flamegraph::{Direction, Options, from_lines};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
@@ -36,13 +36,7 @@ pub fn write(
         let domain = compared.sides[1].first().map(run::headline).unwrap_or_default();
         return Err(ReportError::NoEnergy { domain, measured: !compared.sides[1].is_empty() });
     }
-    let mut drawing = Options::default();
-    drawing.title = title(compared);
-    drawing.subtitle = Some(subtitle(compared, &stacks));
-    drawing.count_name = "µJ".to_owned();
-    drawing.direction = Direction::Inverted;
-    from_lines(&mut drawing, lines.iter().map(String::as_str), out)?;
-    Ok(())
+    two_sides(out, title(compared), subtitle(compared, &stacks), &lines)
 }
 
 /// A stack's line: its weight before, which is that after where nothing is known to have changed, and after.

@@ -41,6 +41,7 @@ mod flame_colors;
 mod flame_header;
 mod flame_names;
 mod flame_page;
+mod flame_rectangles;
 mod flame_titles;
 mod json_calls;
 mod json_rows;

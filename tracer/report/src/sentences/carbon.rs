@@ -3,7 +3,7 @@
 //! Leaves out guessing one.
 
 use crate::run;
-use crate::summary::in_unit;
+use crate::table_cells::in_unit;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 
