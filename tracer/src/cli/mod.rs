@@ -5,6 +5,7 @@
 
 mod accounting;
 mod budget;
+mod carbon;
 mod choices;
 mod command_line;
 mod common;
