@@ -67,17 +67,20 @@ fn a_study_is_done_once() {
 fn ends_before_the_end() {
     let place = place();
     let with = |more: &[&str]| place.command(&[&FAST[..], more].concat());
-    let output = run_bounded(with(&["--runs", "9", "--limit", "300ms", "--", "sleep", "60", "--", "true"]));
+    let output =
+        run_bounded(with(&["--runs", "9", "--limit", "300ms", "--", "sleep", "60", "--", "sleep", "61"]));
     assert_code(&output, 125);
-    assert_says(&output, &["A failed 3 times and never succeeded", "study/runs/"]);
+    assert_says(&output, &[" failed 3 times and never succeeded", "study/runs/"]);
     let runs = std::fs::read_dir(place.path("study/runs")).unwrap().flatten();
     let outcomes = runs.filter(|of| of.path().extension().is_some_and(|ending| ending == "json"));
-    let late = outcomes.filter(|of| file(&place, of.path().to_str().unwrap()).contains("timed-out"));
-    assert_eq!(late.count(), 3);
+    let late: Vec<bool> =
+        outcomes.map(|of| file(&place, of.path().to_str().unwrap()).contains("timed-out")).collect();
+    // The third failure of the one is the first or the second run of the third round.
+    assert!((5..=6).contains(&late.len()) && !late.contains(&false), "{late:?}");
 
     let study = place.path("study");
     std::fs::remove_dir_all(&study).unwrap();
-    let mut talk = Talk::spawn(with(&["--", "sh", "-c", "touch begun; sleep 60", "--", "sleep", "60"]));
+    let talk = Talk::spawn(with(&["--", "sh", "-c", "touch begun; sleep 60", "--", "sleep", "60"]));
     energy_trace_tests::place::eventually("a run", || study.join("runs/0001.err").exists());
     talk.signal(libc::SIGINT);
     let output = talk.end();

@@ -297,7 +297,8 @@ fn is_stable(watts: &[f64], part: f64) -> bool {
     let Some(last) = watts.len().checked_sub(LOOKS).and_then(|from| watts.get(from..)) else { return false };
     let (least, most) =
         last.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &w| (low.min(w), high.max(w)));
-    most - least <= part * f64::midpoint(least, most)
+    // A look that took no time has no power.
+    last.iter().all(|watts| watts.is_finite()) && most - least <= part * f64::midpoint(least, most)
 }
 
 /// The numbers of a recording.

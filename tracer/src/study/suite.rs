@@ -18,7 +18,7 @@ use super::metrics::Metric;
 use super::plan::check_labels;
 use energy_trace_report::study::Program;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -144,13 +144,15 @@ impl Suite {
                 }
             }
         }
-        if programs.len() < 2 {
-            return Err(format!(
-                "a study compares two programs or more, and this suite has {}",
-                programs.len()
-            ));
+        match (programs.len(), &self.compare) {
+            (count @ 0..2, _) => {
+                Err(format!("a study compares two programs or more, and this suite has {count}"))
+            }
+            (_, Some(compared)) if !has_pair(&programs) => Err(format!(
+                "a study compares two programs or more, and this suite has no two that differ in {compared:?} alone"
+            )),
+            _ => check_labels(&programs).map(|()| programs),
         }
-        check_labels(&programs).map(|()| programs)
     }
 
     fn unknown_variable(&self) -> Option<&String> {
@@ -207,6 +209,12 @@ impl Suite {
             variables: used,
         })
     }
+}
+
+/// Whether two programs are held against each other.
+fn has_pair(programs: &[Program]) -> bool {
+    let mut groups = BTreeSet::new();
+    programs.iter().any(|program| !groups.insert(&program.group))
 }
 
 impl Template {

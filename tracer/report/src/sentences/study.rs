@@ -66,7 +66,7 @@ pub(crate) fn notes(study: &Study, groups: &[Group]) -> Vec<String> {
     }
     notes.push(
         "ratio: to the least median, with a 95 % bootstrap interval; ±: half of the interquartile range; p: Wilcoxon signed-rank over \
-         rounds, by Holm; Â12: chance that a run uses more than one of the least"
+         rounds, by Holm; Â12: chance that a run uses more than a run of the least"
             .to_owned(),
     );
     let verdicts: Vec<Verdict> = groups
