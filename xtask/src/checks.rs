@@ -35,6 +35,8 @@ const BY_NAME: [&str; 4] =
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
 const SIDE_BY_SIDE: [&str; 9] = [
+const SIDE_BY_SIDE: [&str; 10] = [
+    "attribution::closed_loop::counter",
     "cli::",
     "counts::",
     "session::launch::",
@@ -47,7 +49,7 @@ const SIDE_BY_SIDE: [&str; 9] = [
 ];
 
 /// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
-const CPU_EACH: [&str; 2] = ["hostile::", "unwind::"];
+const CPU_EACH: [&str; 3] = ["hostile::", "probe::jitter::loops", "unwind::"];
 
 /// For unit tests: what other tests run optimised is built once more without, which takes a third of the time and costs these seconds.
 const QUICKLY_BUILT: [&str; 4] = [
