@@ -34,7 +34,6 @@ const BY_NAME: [&str; 4] =
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 9] = [
 const SIDE_BY_SIDE: [&str; 10] = [
     "attribution::closed_loop::counter",
     "cli::",
