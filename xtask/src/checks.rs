@@ -34,7 +34,8 @@ const BY_NAME: [&str; 4] =
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 8] = [
+const SIDE_BY_SIDE: [&str; 10] = [
+    "attribution::closed_loop::counter",
     "cli::",
     "counts::",
     "session::launch::",
@@ -42,21 +43,12 @@ const SIDE_BY_SIDE: [&str; 8] = [
     "session::outputs::",
     "session::privileges::",
     "session::signals::",
+    "study::",
     "symbols::",
 ];
 
 /// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
-const CPU_EACH: [&str; 2] = ["hostile::", "unwind::"];
-
-/// Packages that can be built before there are BPF programs, whose build uses one CPU only. Of them cargo chooses the same features as of all.
-const WITHOUT_BPF: [&str; 6] = [
-    "energy-trace-attribution",
-    "energy-trace-cupti",
-    "energy-trace-model",
-    "energy-trace-report",
-    "energy-trace-tests",
-    "simgpu",
-];
+const CPU_EACH: [&str; 3] = ["hostile::", "probe::jitter::loops", "unwind::"];
 
 /// For unit tests: what other tests run optimised is built once more without, which takes a third of the time and costs these seconds.
 const QUICKLY_BUILT: [&str; 4] = [
@@ -88,31 +80,15 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     heading("house rules (tidy)");
     tidy::task(workspace)?;
     portable::check(workspace)?;
-    heading("BPF programs, and beside them what does not hold them");
-    build_probes(workspace, &tools)?;
-    heading("the product, the simulated hardware and the tests");
+    heading("BPF programs, the product, the simulated hardware and the tests");
     // One command: cargo would choose other features for the product alone, and build what they change again.
-    let programs = ["--test", "offline", "--test", "gpu", "--test", "live"];
-    cargo(workspace, &[&["build", "--quiet", "--lib", "--bins"], programs.as_slice()].concat(), &[], &[])?;
+    let programs =
+        ["build", "--quiet", "--lib", "--bins", "--test", "offline", "--test", "gpu", "--test", "live"];
+    bpf::build_beside(workspace, &tools, Warnings::Denied, &mut of_all(workspace, &programs))?;
     let _alone = wait_for_other_runs(workspace)?;
     let failed = run_tests(workspace, options, &heading);
     heading("done");
     failed.into_iter().next().map_or(Ok(()), Err)
-}
-
-/// The BPF programs, and beside them `WITHOUT_BPF`.
-fn build_probes(workspace: &Workspace, tools: &setup::Tools) -> Result<()> {
-    std::thread::scope(|scope| {
-        let packages: Vec<_> = WITHOUT_BPF.iter().flat_map(|name| ["--package", name]).collect();
-        let libraries = [&["build", "--quiet", "--locked", "--lib"], packages.as_slice()].concat();
-        let tests =
-            [&["build", "--quiet", "--locked", "--tests"], &QUICKLY_BUILT, packages.as_slice()].concat();
-        let others = scope.spawn(move || {
-            [libraries, tests].iter().try_for_each(|words| run(workspace.cargo().args(words)))
-        });
-        bpf::build(workspace, tools, Warnings::Denied)?;
-        others.join().map_err(|_| anyhow!("the thread of the other packages panicked"))?
-    })
 }
 
 /// Everything that is built by now, and clippy; what failed.
@@ -197,9 +173,15 @@ fn restore_signals() -> Result<()> {
 }
 
 /// Always of all packages but this one: of a part of them cargo would choose other features, and build what they change again.
-fn cargo(workspace: &Workspace, words: &[&str], behind: &[&str], env: &[(&str, &str)]) -> Result<()> {
+fn of_all(workspace: &Workspace, words: &[&str]) -> Command {
     let mut cargo = workspace.cargo();
     cargo.args(words).args(["--workspace", "--exclude", "xtask", "--locked"]);
+    cargo
+}
+
+/// Runs cargo on them; `behind` are words for the test programs.
+fn cargo(workspace: &Workspace, words: &[&str], behind: &[&str], env: &[(&str, &str)]) -> Result<()> {
+    let mut cargo = of_all(workspace, words);
     if !behind.is_empty() {
         cargo.arg("--").args(behind);
     }
@@ -221,4 +203,37 @@ fn wait_for_other_runs(workspace: &Workspace) -> Result<File> {
         }
     }
     Ok(lock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Workspace;
+    use crate::command::read_output;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// The features with which each dependency of some packages is built, as cargo unifies them; one built for the machine that builds and
+    /// for the target may have two sets.
+    fn features(selection: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
+        let workspace = Workspace::find().unwrap();
+        let format = ["--prefix", "none", "--no-dedupe", "--locked", "--format", "{p}\t{f}"];
+        let mut cargo = workspace.cargo();
+        let tree = read_output(cargo.arg("tree").args(selection).args(format)).unwrap();
+        let mut features = BTreeMap::<_, BTreeSet<_>>::new();
+        for (package, of_package) in tree.lines().filter_map(|line| line.split_once('\t')) {
+            features.entry(package.to_owned()).or_default().insert(of_package.to_owned());
+        }
+        features
+    }
+
+    /// What the tasks need of the simulated GPU is not built once more for the tests.
+    #[test]
+    fn the_simulated_gpu_is_built_once() {
+        let of_simgpu = features(&["--package", "simgpu", "--edges", "normal"]);
+        let of_tasks = features(&["--package", "xtask"]);
+        let of_tests = features(&["--workspace", "--exclude", "xtask"]);
+        for package in of_simgpu.keys() {
+            let (tasks, tests) = (&of_tasks[package], &of_tests[package]);
+            assert!(!tasks.is_disjoint(tests), "{package}: {tasks:?}, then {tests:?}: see xtask/Cargo.toml");
+        }
+    }
 }

@@ -31,11 +31,11 @@ const DOORS: [(&str, &[&str]); 5] = [
     ("aya_log", &["tracer/src/probe/bpf", "tracer-ebpf"]),
     ("nvml_wrapper", &["tracer/src/power/sources/nvml"]),
     ("blazesym", &["tracer/src/symbolize", "tracer/src/symbolize.rs"]),
-    ("inferno", &["tracer/report/src/flamegraph.rs"]),
+    ("inferno", &["tracer/report/src/flame_rectangles.rs"]),
 ];
 
 /// Rooms that run from a recording alone: no files, no clock, no processes.
-const PURE_ROOMS: [&str; 3] = ["tracer/attribution", "tracer/model", "tracer/report"];
+const PURE_ROOMS: [&str; 4] = ["tracer/attribution", "tracer/model", "tracer/report", "tracer/statistics"];
 /// The one file of theirs that does read and write.
 const RECORDING_FILE: &str = "tracer/model/src/recording/file.rs";
 const WORLD: [&str; 13] = [

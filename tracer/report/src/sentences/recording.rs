@@ -4,13 +4,15 @@ use super::calls::call_fact;
 use super::in_seconds;
 use super::launches::launch_fact;
 use super::power::{advice, power_fact};
-use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic};
 
 /// What was found, what it changes, and what to do about it.
 pub fn recorded(found: &RecordingDiagnostic) -> String {
     match found {
-        RecordingDiagnostic::RecordingCut { whole_bytes, reason } => cut(*whole_bytes, reason),
+        RecordingDiagnostic::RecordingCut { whole_bytes, whole_ns, reason } => {
+            cut(*whole_bytes, *whole_ns, reason)
+        }
         RecordingDiagnostic::NoMmapEvents { error } => {
             format!("libraries loaded while it runs are noticed late: {error}")
         }
@@ -22,8 +24,9 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         }
         RecordingDiagnostic::MachinePaused { times, cpu_ns } => format!(
             "{times} times no sample came though many were due, for {:.2} s of CPU time in all: the machine stood still (a paused virtual \
-             machine, a freeze), or samples were lost; that time stands in {UNSAMPLED}",
-            in_seconds(*cpu_ns)
+             machine, a freeze), or samples were lost; that time stands in {}",
+            in_seconds(*cpu_ns),
+            Mark::Unsampled.name()
         ),
         RecordingDiagnostic::SamplesMissing { taken, expected, cpu_ns } => {
             samples_missing(*taken, *expected, *cpu_ns)
@@ -64,13 +67,16 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
     }
 }
 
-fn cut(whole_bytes: Option<u64>, reason: &CutReason) -> String {
-    match whole_bytes {
-        Some(offset) => format!(
-            "the recording is whole up to byte {offset} only ({reason}): what came after is not counted, nor are its losses known"
-        ),
-        None => "the recording was cut off before its end: what it holds is reported, and what was lost is not known".to_owned(),
-    }
+fn cut(whole_bytes: Option<u64>, whole_ns: Option<u64>, reason: &CutReason) -> String {
+    let Some(bytes) = whole_bytes else {
+        return "the recording was cut off before its end: what it holds is reported, and what was lost is not known".to_owned();
+    };
+    let time = whole_ns.map(|ns| format!(", {:.2} s after the start", in_seconds(ns)));
+    format!(
+        "the recording ends early, at byte {bytes}{} ({reason}): what came after is not counted, nor are its losses known, and native \
+         functions whose names stood there have none",
+        time.unwrap_or_default()
+    )
 }
 
 /// Samples that come, beside those that were wanted.
