@@ -35,20 +35,23 @@ impl fmt::Display for Glibc {
 pub(crate) fn check(files: &[&Path]) -> Result<Glibc> {
     let mut newest = Glibc { major: 2, minor: 2 };
     for file in files {
-        let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let needed = needed(&bytes).with_context(|| format!("{} is no shared ELF file", file.display()))?;
-        let foreign: Vec<_> = needed.iter().filter(|name| !LIBC.contains(&name.as_str())).collect();
-        ensure!(foreign.is_empty(), "{} needs {foreign:?}, which a machine may lack", file.display());
-        let version =
-            newest_of(&bytes).with_context(|| format!("{} names no version of glibc", file.display()))?;
-        newest = newest.max(version);
-        ensure!(
-            version <= FLOOR,
-            "{} needs glibc {version}, and packages promise {FLOOR}: it was not linked against the old one",
-            file.display()
-        );
+        newest = newest.max(check_one(file, FLOOR)?);
     }
     Ok(newest)
+}
+
+fn check_one(file: &Path, floor: Glibc) -> Result<Glibc> {
+    let name = file.display();
+    let bytes = fs::read(file).with_context(|| format!("cannot read {name}"))?;
+    let version = newest_of(&bytes).with_context(|| format!("{name} names no version of glibc"))?;
+    ensure!(
+        version <= floor,
+        "{name} needs glibc {version}, and packages promise {floor}: it was not linked against the old one"
+    );
+    let needed = needed(&bytes).with_context(|| format!("{name} is no shared ELF file"))?;
+    let foreign: Vec<_> = needed.iter().filter(|name| !LIBC.contains(&name.as_str())).collect();
+    ensure!(foreign.is_empty(), "{name} needs {foreign:?}, which a machine may lack");
+    Ok(version)
 }
 
 /// Shared libraries that are loaded with the file.
@@ -93,7 +96,7 @@ fn parse(version: &[u8]) -> Option<Glibc> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Glibc, check, parse};
+    use super::{Glibc, check, check_one, parse};
     use std::path::Path;
 
     /// Versions are compared as numbers, not as text; what is no number is no version.
@@ -108,7 +111,9 @@ mod tests {
     #[test]
     fn what_is_too_new_or_needs_more_is_refused() {
         let own = std::env::current_exe().unwrap();
-        assert!(check(&[&own]).unwrap_err().to_string().contains("libgcc_s.so.1"));
+        let refused = |minor| check_one(&own, Glibc { major: 2, minor }).unwrap_err().to_string();
+        assert!(refused(3).contains("and packages promise 2.3:"), "{}", refused(3));
+        assert!(refused(999).contains("libgcc_s.so.1"), "{}", refused(999));
         assert!(check(&[Path::new(file!())]).is_err());
     }
 }

@@ -13,7 +13,7 @@ mod tree;
 use crate::apt::{self, package};
 use crate::command::{find, read_output};
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use formats::Release;
 use parts::Parts;
 use std::fs;
@@ -61,7 +61,8 @@ fn make(workspace: &Workspace, out: &Path) -> Result<()> {
         tools: &tools,
     };
     let debug = out.join("work/debug");
-    tree::install(&built.debug, &debug.join("lib/debug/bin/energy-trace.debug"), 0o644)?;
+    // Unpacked as the program's archive is, it lies beside the program: there debuggers look first.
+    tree::install(&built.debug, &debug.join("bin/energy-trace.debug"), 0o644)?;
     let sbom = out.join(format!("energy-trace-{version}.cdx.json"));
     fs::write(&sbom, parts.sbom(version)?)?;
     let made = [
