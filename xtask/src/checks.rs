@@ -49,11 +49,12 @@ const SIDE_BY_SIDE: [&str; 8] = [
 const CPU_EACH: [&str; 2] = ["hostile::", "unwind::"];
 
 /// Packages that can be built before there are BPF programs, whose build uses one CPU only. Of them cargo chooses the same features as of all.
-const WITHOUT_BPF: [&str; 6] = [
+const WITHOUT_BPF: [&str; 7] = [
     "energy-trace-attribution",
     "energy-trace-cupti",
     "energy-trace-model",
     "energy-trace-report",
+    "energy-trace-statistics",
     "energy-trace-tests",
     "simgpu",
 ];
@@ -221,4 +222,50 @@ fn wait_for_other_runs(workspace: &Workspace) -> Result<File> {
         }
     }
     Ok(lock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WITHOUT_BPF, Workspace};
+    use crate::command::read_output;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// The features with which each dependency of some packages is built, as cargo unifies them; one built for the machine that builds and
+    /// for the target may have two sets.
+    fn features(selection: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
+        let workspace = Workspace::find().unwrap();
+        let format = ["--prefix", "none", "--no-dedupe", "--locked", "--format", "{p}\t{f}"];
+        let mut cargo = workspace.cargo();
+        let tree = read_output(cargo.arg("tree").args(selection).args(format)).unwrap();
+        let mut features = BTreeMap::<_, BTreeSet<_>>::new();
+        for (package, of_package) in tree.lines().filter_map(|line| line.split_once('\t')) {
+            features.entry(package.to_owned()).or_default().insert(of_package.to_owned());
+        }
+        features
+    }
+
+    /// Those that both have, and never with the same features.
+    fn built_twice(selection: &[&str], later: &[&str]) -> Vec<String> {
+        let later = features(later);
+        let differs = |(package, of_package): (String, BTreeSet<String>)| {
+            let again = later.get(&package)?;
+            of_package.is_disjoint(again).then(|| format!("{package}: {of_package:?}, then {again:?}"))
+        };
+        features(selection).into_iter().filter_map(differs).collect()
+    }
+
+    /// What is built before the BPF programs are there, and for the tasks, is not built once more for the tests.
+    #[test]
+    fn dependencies_are_built_once() {
+        let all = ["--workspace", "--exclude", "xtask"];
+        let early: Vec<_> = WITHOUT_BPF.iter().flat_map(|name| ["--package", name]).collect();
+        let libraries = [early.as_slice(), &["--edges", "normal,build"]].concat();
+        assert_eq!(built_twice(&libraries, &all), [""; 0], "see the unused dependencies of tests/Cargo.toml");
+        assert_eq!(built_twice(&early, &all), [""; 0], "see the unused dependencies of tests/Cargo.toml");
+        let of_simgpu = features(&["--package", "simgpu", "--edges", "normal"]);
+        let of_tasks = built_twice(&["--package", "xtask"], &all);
+        let in_both = |text: &String| of_simgpu.keys().any(|package| text.starts_with(package));
+        let shared: Vec<_> = of_tasks.into_iter().filter(in_both).collect();
+        assert_eq!(shared, [""; 0], "see xtask/Cargo.toml");
+    }
 }

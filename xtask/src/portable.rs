@@ -9,7 +9,8 @@ use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
 
 /// The packages without Linux.
-const PACKAGES: [&str; 3] = ["energy-trace-model", "energy-trace-attribution", "energy-trace-report"];
+const PACKAGES: [&str; 4] =
+    ["energy-trace-model", "energy-trace-attribution", "energy-trace-report", "energy-trace-statistics"];
 /// Systems on which reports are read.
 const TARGETS: [&str; 4] =
     ["x86_64-apple-darwin", "aarch64-apple-darwin", "x86_64-pc-windows-msvc", "aarch64-unknown-linux-gnu"];

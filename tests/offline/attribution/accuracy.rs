@@ -5,7 +5,8 @@
 //! by default at 499 Hz. What attribution makes of these is compared with
 //! the exact integral of each function's watts. Power is additive: shared uncore, turbo and heat are not simulated.
 
-use super::world::{FUNCTIONS, MS, SECOND, Stretch, World};
+use super::world::{FUNCTIONS, recording, stretch, truth, world};
+use crate::scenarios::cpu::engine::{MS, SECOND, Stretch, World};
 use energy_trace_attribution::attribute;
 
 use energy_trace_model::ids::{DomainId, FrameId, StackId};
@@ -28,14 +29,14 @@ fn charged(profile: &Profile) -> [f64; 3] {
 }
 
 /// Relative error of each function in percent, and of their sum.
-fn errors(world: &World, seed: u64, hz: u64) -> ([f64; 3], f64) {
-    let profile = attribute(&world.recording(seed, hz), &Options::default());
+fn errors(world: &World, seed: u64) -> ([f64; 3], f64) {
+    let profile = attribute(&recording(world, seed), &Options::default());
     for row in &profile.ledger {
         assert_eq!(row.imbalance(), MicroJoules::ZERO);
     }
     let rows: MicroJoules = profile.rows.iter().map(|row| row.energy[DomainClass::Package]).sum();
     assert_eq!(rows, profile.ledger.iter().map(|row| row.target).sum());
-    let (truth, charged) = (world.truth(), charged(&profile));
+    let (truth, charged) = (truth(world), charged(&profile));
     let error = |is: f64, should: f64| 100.0 * (is - should) / should;
     let each = std::array::from_fn(|f| error(charged[f], truth[f]));
     let sum = error(charged.iter().sum(), truth.iter().sum());
@@ -50,7 +51,7 @@ fn phases(length: u64, random: &mut Random) -> Vec<Stretch> {
         let function = (i % 3) as usize;
         let from = (i * 300 * MS).saturating_sub(cut);
         let to = ((i + 1) * 300 * MS - cut).min(length);
-        Stretch { cpu: 0, from, to, function: Some(function), thread: 0, watts: FUNCTIONS[function] }
+        stretch(0, from, to, 0, Some(function), FUNCTIONS[function])
     };
     (0..(length + cut).div_ceil(300 * MS)).map(phase).collect()
 }
@@ -61,7 +62,7 @@ fn stranger(cpu: u32, length: u64, random: &mut Random) -> Vec<Stretch> {
     let mut from = random.around(6 * MS, 4 * MS);
     while from < length {
         let to = (from + random.around(4 * MS, 3 * MS)).min(length);
-        stretches.push(Stretch { cpu, from, to, function: None, thread: 0, watts: 12.0 });
+        stretches.push(stretch(cpu, from, to, 0, None, 12.0));
         from = to + random.around(6 * MS, 4 * MS);
     }
     stretches
@@ -89,8 +90,8 @@ fn migrating(stretches: Vec<Stretch>, random: &mut Random) -> Vec<Stretch> {
 fn phases_of_one_thread() {
     for seed in 0..20 {
         let stretches = phases(20 * SECOND, &mut Random(seed));
-        let world = World { stretches, length: 20 * SECOND, sockets: 1 };
-        let (each, sum) = errors(&world, seed, 99);
+        let world = world(stretches, 20 * SECOND, 1, 99);
+        let (each, sum) = errors(&world, seed);
         assert!(each.iter().all(|e| e.abs() <= 2.5), "seed {seed}: {each:?}");
         assert!(sum.abs() <= 0.2, "seed {seed}: {sum}");
     }
@@ -105,8 +106,8 @@ fn a_stranger_on_the_socket() {
         let mut random = Random(seed);
         let mut stretches = phases(60 * SECOND, &mut random);
         stretches.extend(stranger(2, 60 * SECOND, &mut random));
-        let world = World { stretches, length: 60 * SECOND, sockets: 1 };
-        let (each, sum) = errors(&world, seed, 499);
+        let world = world(stretches, 60 * SECOND, 1, 499);
+        let (each, sum) = errors(&world, seed);
         let within = [6.0, 2.5, 1.0];
         assert!(each.iter().zip(within).all(|(e, most)| e.abs() <= most), "seed {seed}: {each:?}");
         assert!(sum.abs() <= 2.0, "seed {seed}: {sum}");
@@ -121,8 +122,8 @@ fn two_sockets_and_migration() {
         let mut random = Random(seed);
         let mut stretches = migrating(phases(60 * SECOND, &mut random), &mut random);
         stretches.extend(stranger(3, 60 * SECOND, &mut random));
-        let world = World { stretches, length: 60 * SECOND, sockets: 2 };
-        let (each, sum) = errors(&world, seed, 499);
+        let world = world(stretches, 60 * SECOND, 2, 499);
+        let (each, sum) = errors(&world, seed);
         assert!(each.iter().all(|e| e.abs() <= 2.5), "seed {seed}: {each:?}");
         assert!(sum.abs() <= 0.5, "seed {seed}: {sum}");
     }
@@ -136,14 +137,7 @@ fn side_by_side(mean: u64, spread: u64, length: u64, random: &mut Random) -> Vec
         while from < length {
             let to = (from + random.around(mean, spread)).min(length);
             let function = random.below(3) as usize;
-            stretches.push(Stretch {
-                cpu,
-                from,
-                to,
-                function: Some(function),
-                thread,
-                watts: FUNCTIONS[function],
-            });
+            stretches.push(stretch(cpu, from, to, thread, Some(function), FUNCTIONS[function]));
             from = to;
         }
     }
@@ -156,8 +150,8 @@ fn side_by_side(mean: u64, spread: u64, length: u64, random: &mut Random) -> Vec
 fn threads_side_by_side() {
     for seed in seeds(0, 5, 10) {
         let stretches = side_by_side(20 * MS, 10 * MS, 60 * SECOND, &mut Random(seed));
-        let world = World { stretches, length: 60 * SECOND, sockets: 1 };
-        let (each, sum) = errors(&world, seed, 499);
+        let world = world(stretches, 60 * SECOND, 1, 499);
+        let (each, sum) = errors(&world, seed);
         let within = [8.0, 4.0, 4.0];
         assert!(each.iter().zip(within).all(|(e, most)| e.abs() <= most), "seed {seed}: {each:?}");
         assert!(sum.abs() <= 0.1, "seed {seed}: {sum}");
@@ -172,8 +166,8 @@ fn too_fast_to_see() {
     let mut told = 0;
     for seed in 0..10 {
         let stretches = side_by_side(MS / 2, MS / 4, 10 * SECOND, &mut Random(seed));
-        let world = World { stretches, length: 10 * SECOND, sockets: 1 };
-        let (each, _) = errors(&world, seed, 99);
+        let world = world(stretches, 10 * SECOND, 1, 99);
+        let (each, _) = errors(&world, seed);
         let together =
             |errors: &[f64]| errors.iter().zip(FUNCTIONS).map(|(e, watts)| e.abs() * watts).sum::<f64>();
         assert!(together(&each) <= 1.1 * together(&by_mean), "seed {seed}: {each:?}");
@@ -184,8 +178,8 @@ fn too_fast_to_see() {
 
 /// Whether each function has bounds, with the truth in them.
 fn is_flagged(world: &World, seed: u64) -> bool {
-    let profile = attribute(&world.recording(seed, 99), &Options::default());
-    world.truth().into_iter().enumerate().all(|(function, truth)| {
+    let profile = attribute(&recording(world, seed), &Options::default());
+    truth(world).into_iter().enumerate().all(|(function, truth)| {
         let of = |row: &usize| profile.rows[*row].stack.map(StackId::index) == Some(function);
         let rows: Vec<usize> = (0..profile.rows.len()).filter(of).collect();
         let energy = rows.iter().map(|&row| profile.rows[row].energy[DomainClass::Package]).sum();
@@ -207,11 +201,11 @@ fn ten_minutes() {
             let to = from + random.around(3_900_000, 3_000_000);
             let function = (random.below(4) > 0).then(|| random.below(3) as usize);
             let watts = function.map_or(12.0, |f| FUNCTIONS[f]);
-            stretches.push(Stretch { cpu, from, to, function, thread: cpu % 2, watts });
+            stretches.push(stretch(cpu, from, to, cpu % 2, function, watts));
             from = to + random.below(200_000);
         }
     }
-    let mut recording = World { stretches, length, sockets: 2 }.recording(1, 99);
+    let mut recording = recording(&world(stretches, length, 2, 99), 1);
     // Half of the samples get a stack of their own, as real ones do.
     for i in 0..60_000 {
         recording.stacks.push(StackNode { parent: Some(StackId::new(i % 3)), frame: FrameId::new(i % 3) });

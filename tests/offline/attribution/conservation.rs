@@ -377,7 +377,11 @@ fn diagnostics_are_found() {
     let mut cut = with(Some(0));
     cut.summary = None;
     cut.slices.truncate(1);
-    cut.diagnostics = vec![RecordingDiagnostic::RecordingCut { whole_bytes: None, reason: CutReason::NoEnd }];
+    cut.diagnostics = vec![RecordingDiagnostic::RecordingCut {
+        whole_bytes: None,
+        whole_ns: None,
+        reason: CutReason::NoEnd,
+    }];
     let profile = attribute(&cut, &Options::default());
     assert_eq!(codes(&profile), ["recording-cut"]);
     assert_eq!(profile.ledger[0].measured, MicroJoules::from_uj(1_000_000));

@@ -1,8 +1,9 @@
-//! Frequencies of CPUs as weights: what a slow and a fast CPU draw at the same time, on the virtual clock of `world.rs`.
+//! Frequencies of CPUs as weights: what a slow and a fast CPU draw at the same time, on the virtual clock of `scenarios/cpu`.
 //!
 //! Leaves out clocks that all swing together and that swing one by one, which the accuracy benchmark has (B7b, B7c).
 
-use super::world::{FUNCTIONS, MS, SECOND, Stretch, World};
+use super::world::{self, FUNCTIONS, stretch, truth};
+use crate::scenarios::cpu::engine::{MS, SECOND, Who, World};
 use energy_trace_attribution::attribute;
 
 use energy_trace_model::clock::KtimeNs;
@@ -34,16 +35,16 @@ fn world(exponent: f64) -> World {
             let to = (from + random.around(60 * MS, 40 * MS)).min(MINUTE);
             let function = random.below(3) as usize;
             let watts = FUNCTIONS[function] * speed;
-            stretches.push(Stretch { cpu, from, to, function: Some(function), thread: cpu / 2, watts });
+            stretches.push(stretch(cpu, from, to, cpu / 2, Some(function), watts));
             from = to;
         }
     }
-    World { stretches, length: MINUTE, sockets: 1 }
+    world::world(stretches, MINUTE, 1, 199)
 }
 
 /// What is recorded of it, with the clocks of both CPUs or without.
 fn recording(world: &World, clocks: bool) -> Recording {
-    let mut recording = world.recording(7, 199);
+    let mut recording = world::recording(world, 7);
     if clocks {
         let since = recording.header.anchor.ktime;
         let one = |(cpu, khz)| (CpuId::new(cpu), vec![(since, KiloHertz::from_khz(khz))]);
@@ -65,7 +66,8 @@ fn by_thread(profile: &Profile) -> [f64; 2] {
 fn errors(world: &World, profile: &Profile) -> [f64; 2] {
     let mut truth = [0.0; 2];
     for stretch in &world.stretches {
-        truth[stretch.thread as usize] += stretch.watts * (stretch.to - stretch.from) as f64 / 1e9;
+        let (Who::Target { thread, .. }, Some(watts)) = (stretch.who, stretch.watts) else { continue };
+        truth[thread as usize] += watts * (stretch.to - stretch.from) as f64 / 1e9;
     }
     let charged = by_thread(profile);
     std::array::from_fn(|thread| 100.0 * (charged[thread] / truth[thread] - 1.0))
@@ -81,7 +83,7 @@ fn exponent(profile: &Profile) -> Option<f64> {
 fn a_slow_and_a_fast_cpu() {
     let world = world(2.5);
     let profile = attribute(&recording(&world, true), &Options::default());
-    let truth: f64 = world.truth().iter().sum();
+    let truth: f64 = truth(&world).iter().sum();
     let charged: f64 = by_thread(&profile).iter().sum();
     assert!((charged / truth - 1.0).abs() < 0.002, "{charged} of {truth} J");
     let with = errors(&world, &profile);

@@ -1,8 +1,9 @@
-//! Runs that do not show what functions draw, and runs that do: what is refused, flagged and said, on the virtual clock of `world.rs`.
+//! Runs that do not show what functions draw, and runs that do: what is refused, flagged and said, on the virtual clock of `scenarios/cpu`.
 //!
 //! Leaves out how far joules are off (`accuracy.rs`, `accuracy_table.rs`).
 
-use super::world::{FUNCTIONS, MS, SECOND, Stretch, World};
+use super::world::{self, FUNCTIONS, stretch, truth};
+use crate::scenarios::cpu::engine::{MS, SECOND, Stretch, World};
 use energy_trace_attribution::attribute;
 
 use energy_trace_model::ids::StackId;
@@ -20,8 +21,8 @@ use serde_json::Value;
 const MINUTE: u64 = 60 * SECOND;
 
 fn attributed(stretches: Vec<Stretch>) -> (World, Profile) {
-    let world = World { stretches, length: MINUTE, sockets: 1 };
-    let recording = world.recording(7, 99);
+    let world = world::world(stretches, MINUTE, 1, 99);
+    let recording = world::recording(&world, 7);
     let profile = attribute(&recording, &Options::default());
     (world, profile)
 }
@@ -37,7 +38,7 @@ fn closed(profile: &Profile) -> Vec<&'static str> {
 }
 
 fn run(cpu: u32, from: u64, to: u64, function: Option<usize>, watts: f64) -> Stretch {
-    Stretch { cpu, from, to, function, thread: cpu / 2, watts }
+    stretch(cpu, from, to, cpu / 2, function, watts)
 }
 
 /// Two threads that always run together, one function each, by turns with a stranger of 40 W.
@@ -113,7 +114,7 @@ fn energy_of(profile: &Profile, rows: &[usize]) -> MicroJoules {
 /// Each of these functions is flagged, or none of them is, and the truth is in its interval.
 fn assert_honest(world: &World, profile: &Profile, functions: &[usize], flagged: bool) {
     for &function in functions {
-        let (truth, rows) = (world.truth()[function], rows_of(profile, function));
+        let (truth, rows) = (truth(world)[function], rows_of(profile, function));
         let sure = profile.certainty.of(&rows, |_| true, energy_of(profile, &rows));
         assert_eq!(sure.bounds.is_some(), flagged, "function {function}: {sure:?}");
         let (low, high) = sure.ci95;
@@ -148,7 +149,7 @@ fn watts_that_do_not_last() {
 fn what_is_small_may_differ() {
     let (world, profile) = attributed(small_ones_that_differ(&mut Random(3)));
     assert!(weights(&profile).used);
-    for (function, truth) in world.truth().into_iter().enumerate().take(2) {
+    for (function, truth) in truth(&world).into_iter().enumerate().take(2) {
         let energy = energy_of(&profile, &rows_of(&profile, function)).as_joules();
         assert!((energy / truth - 1.0).abs() < 0.02, "function {function}: {energy} J of {truth}");
     }

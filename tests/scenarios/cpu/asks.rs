@@ -67,7 +67,13 @@ impl Building {
     fn runs(&mut self, thread: u32, function: usize, call: usize, from: u64, ns: u64) -> u64 {
         let to = (from + ns).min(MINUTE);
         if from < to {
-            self.stretches.push(Stretch { cpu: thread, from, to, who: Who::Target { thread, function } });
+            self.stretches.push(Stretch {
+                cpu: thread,
+                from,
+                to,
+                who: Who::Target { thread, function },
+                watts: None,
+            });
             // `run` is two functions, one below each call.
             let leaf = function.saturating_sub(usize::from(function > 1));
             self.asks.truth[call * LEAVES.len() + leaf] += WATTS[function] * (to - from) as f64 / 1e9;

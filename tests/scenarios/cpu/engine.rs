@@ -38,6 +38,8 @@ pub(crate) struct Stretch {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) who: Who,
+    /// What it draws, where that is not what its function or process always draws.
+    pub(crate) watts: Option<f64>,
 }
 
 /// How the counter is made and read.
@@ -71,6 +73,8 @@ pub(crate) struct Outage {
     pub(crate) anew: bool,
 }
 
+/// Who is on a CPU, and the watts that it draws there.
+type Running = (Who, f64);
 /// A socket, and a time of which its readings say nothing.
 pub(crate) type Blind = (u32, u64, u64);
 /// Readings further apart leave out what was between them: an outage, not a late reading.
@@ -198,9 +202,10 @@ impl World {
     }
 
     fn integrate_socket(&self, socket: u32, blind: &[Blind], truth: &mut Truth) -> Track {
-        let mut changes: Vec<(u64, u32, Option<Who>)> = vec![];
+        let mut changes: Vec<(u64, u32, Option<Running>)> = vec![];
         for stretch in self.stretches.iter().filter(|s| self.socket_of[s.cpu as usize] == socket) {
-            changes.push((stretch.from, stretch.cpu, Some(stretch.who)));
+            let watts = stretch.watts.unwrap_or_else(|| self.watts_of(stretch.who));
+            changes.push((stretch.from, stretch.cpu, Some((stretch.who, watts))));
             changes.push((stretch.to, stretch.cpu, None));
         }
         if self.swing.is_some() {
@@ -214,7 +219,7 @@ impl World {
         // A CPU's end of one stretch comes before its begin of the next.
         changes.sort_by_key(|change| (change.0, change.2.is_some()));
         changes.push((self.length + 200 * MS, u32::MAX, None));
-        let mut now: Vec<Option<Who>> = vec![None; self.socket_of.len()];
+        let mut now: Vec<Option<Running>> = vec![None; self.socket_of.len()];
         let (mut at, mut joules) = (0, 0.0);
         let mut track = vec![(0, 0.0)];
         for (next, cpu, who) in changes {
@@ -232,18 +237,18 @@ impl World {
     }
 
     /// What a socket spends while nothing changes, charged to the truth.
-    fn spend(&self, now: &[Option<Who>], from: u64, to: u64, truth: &mut Truth) -> f64 {
+    fn spend(&self, now: &[Option<Running>], from: u64, to: u64, truth: &mut Truth) -> f64 {
         let seconds = (to - from) as f64 / 1e9;
         let mut power = self.idle_watts;
         if now.iter().any(Option::is_some) {
             power += self.uncore_watts;
         }
-        for (cpu, who) in now.iter().enumerate() {
-            let Some(who) = who else { continue };
+        for (cpu, running) in now.iter().enumerate() {
+            let Some((who, watts)) = running else { continue };
             let sibling = now.get(cpu ^ 1).is_some_and(Option::is_some);
             let shared = self.smt.filter(|_| sibling).map_or(1.0, |eta| (1.0 + eta) / 2.0);
             let speed = self.swing.map_or(1.0, |swing| swing.clock(cpu as u32, from).powf(2.5));
-            let watts = speed * shared * self.watts_of(*who);
+            let watts = speed * shared * watts;
             power += watts;
             if let Who::Target { thread, function } = who {
                 truth.functions[*function] += watts * seconds;

@@ -131,7 +131,7 @@ fn walk(
         }
         let (function, mean_ns) = next(random);
         let to = (from + dwell(random, mean_ns)).min(MINUTE);
-        stretches.push(Stretch { cpu: thread, from, to, who: Who::Target { thread, function } });
+        stretches.push(Stretch { cpu: thread, from, to, who: Who::Target { thread, function }, watts: None });
         from = to;
     }
     stretches
@@ -203,7 +203,13 @@ fn b5(random: &mut Random) -> World {
                     place += 1;
                 }
                 let to = stretch.to.min(places[place].1);
-                stretches.push(Stretch { cpu: places[place].2[thread], from, to, who: stretch.who });
+                stretches.push(Stretch {
+                    cpu: places[place].2[thread],
+                    from,
+                    to,
+                    who: stretch.who,
+                    watts: None,
+                });
                 from = to;
             }
         }
@@ -262,7 +268,7 @@ fn locked(random: &mut Random, hz: u64) -> World {
     while from < MINUTE {
         let (function, length) = parts[part % 3];
         let to = (from + if from == 0 { offset.max(1) } else { length }).min(MINUTE);
-        stretches.push(Stretch { cpu: 0, from, to, who: Who::Target { thread: 0, function } });
+        stretches.push(Stretch { cpu: 0, from, to, who: Who::Target { thread: 0, function }, watts: None });
         part += 1;
         from = to;
     }
@@ -286,7 +292,7 @@ fn bursts(random: &mut Random, cpu: u32, busy: (u64, u64), quiet: (u64, u64), wh
     let mut from = random.around(quiet.0, quiet.1);
     while from < MINUTE {
         let to = (from + random.around(busy.0, busy.1)).min(MINUTE);
-        stretches.push(Stretch { cpu, from, to, who });
+        stretches.push(Stretch { cpu, from, to, who, watts: None });
         from = to + random.around(quiet.0, quiet.1);
     }
     stretches
@@ -304,7 +310,13 @@ fn b11b(random: &mut Random) -> World {
             let mut from = quiet + random.below(2 * MS);
             while from < stretch.from {
                 let to = (from + random.around(MS, 900_000)).min(stretch.from);
-                stretches.push(Stretch { cpu, from, to, who: Who::Background { key: 2, watts: 1 } });
+                stretches.push(Stretch {
+                    cpu,
+                    from,
+                    to,
+                    who: Who::Background { key: 2, watts: 1 },
+                    watts: None,
+                });
                 from = to + random.below(2 * MS);
             }
             quiet = stretch.to;

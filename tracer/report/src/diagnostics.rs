@@ -116,7 +116,8 @@ pub(crate) fn lost_total(profile: &Profile) -> u64 {
 }
 
 fn cut_off(profile: &Profile) -> Option<Diagnostic> {
-    let cut = RecordingDiagnostic::RecordingCut { whole_bytes: None, reason: CutReason::NoEnd };
+    let cut =
+        RecordingDiagnostic::RecordingCut { whole_bytes: None, whole_ns: None, reason: CutReason::NoEnd };
     profile.run.summary.is_none().then_some(Diagnostic::Recorded(cut))
 }
 

@@ -24,6 +24,7 @@ use anstyle::{AnsiColor, Style};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
+use energy_trace_statistics::student;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -178,29 +179,7 @@ fn by_chance(sides: &[Side; 2], alpha: f64) -> Option<f64> {
         return None;
     }
     let freedom = all * all / (a * a / sides[0].freedom + b * b / sides[1].freedom);
-    Some(quantile(alpha / 2.0, freedom.clamp(1.0, MANY)) * all.sqrt())
-}
-
-/// The value that Student's t with ν degrees of freedom exceeds with this probability. With t = √ν tan θ its density is cosⁿ⁻¹ θ for n = ν.
-fn quantile(above: f64, freedom: f64) -> f64 {
-    const STEPS: u32 = 4_000;
-    let half = std::f64::consts::FRAC_PI_2;
-    let width = half / f64::from(STEPS);
-    let density = |theta: f64| theta.cos().max(0.0).powf(freedom - 1.0);
-    let cell = |at: u32| density((f64::from(at) + 0.5) * width);
-    let whole: f64 = 2.0 * (0..STEPS).map(cell).sum::<f64>();
-    // From the far end inwards, until so much lies beyond.
-    let mut beyond = 0.0;
-    for at in (0..STEPS).rev() {
-        let next = beyond + cell(at);
-        if next >= above * whole {
-            let part = (above * whole - beyond) / (next - beyond);
-            let theta = (f64::from(at) + 1.0 - part) * width;
-            return freedom.sqrt() * theta.tan();
-        }
-        beyond = next;
-    }
-    0.0
+    Some(student::exceeded_with(alpha / 2.0, freedom.clamp(1.0, MANY)) * all.sqrt())
 }
 
 /// Writes the table: the program, what changed, and the largest of the rest.
@@ -317,7 +296,7 @@ fn in_uj(joules: f64) -> MicroJoules {
 
 #[cfg(test)]
 mod tests {
-    use super::{DiffOptions, NativeFrames, Profile, changes, quantile, write};
+    use super::{DiffOptions, NativeFrames, Profile, changes, write};
     use crate::tests::training_runs::{estimated_training, measured_training};
 
     const OPTIONS: DiffOptions = DiffOptions {
@@ -327,17 +306,6 @@ mod tests {
         color: false,
         width: Some(80),
     };
-
-    /// Against tables of Student's t (two-sided 5 % at 4 and 200 degrees, 1 % at 10), to a part in a thousand.
-    #[test]
-    fn quantiles_of_t() {
-        for (above, freedom, wanted) in
-            [(0.025, 4.0, 2.776), (0.025, 200.0, 1.972), (0.005, 10.0, 3.169), (0.025, 1.0, 12.706)]
-        {
-            let found = quantile(above, freedom);
-            assert!((found / wanted - 1.0).abs() < 2e-3, "{freedom}: {found}");
-        }
-    }
 
     fn scaled(profile: &Profile, row: usize, factor: f64) -> Profile {
         let mut profile = profile.clone();

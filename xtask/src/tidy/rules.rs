@@ -35,7 +35,7 @@ const DOORS: [(&str, &[&str]); 5] = [
 ];
 
 /// Rooms that run from a recording alone: no files, no clock, no processes.
-const PURE_ROOMS: [&str; 3] = ["tracer/attribution", "tracer/model", "tracer/report"];
+const PURE_ROOMS: [&str; 4] = ["tracer/attribution", "tracer/model", "tracer/report", "tracer/statistics"];
 /// The one file of theirs that does read and write.
 const RECORDING_FILE: &str = "tracer/model/src/recording/file.rs";
 const WORLD: [&str; 13] = [

@@ -15,6 +15,10 @@ pub enum RecordingDiagnostic {
     RecordingCut {
         /// Bytes that are whole; `None` where that is not known.
         whole_bytes: Option<u64>,
+        /// Nanoseconds from the start to the last moment of which it says anything; `None` where that is not known. Found by the reader,
+        /// and never written.
+        #[serde(skip)]
+        whole_ns: Option<u64>,
         /// What ends it.
         reason: CutReason,
     },

@@ -2,8 +2,9 @@
 //!
 //! The file opens with 8 bytes that name it, the number of its format and the version of energy-trace that wrote it; this opening never
 //! changes, so that every version can say what it is looking at. Chunks follow, each with its kind, its length and a CRC-32 over all of
-//! these; a chunk holds records one after the other (`wire.rs`). The writer only appends. It closes a chunk when it holds 64 KiB or when
-//! a second has passed, so a tracer that is killed loses a second at most, and a disk that fills up loses what comes after.
+//! these; a chunk holds records one after the other (`wire.rs`). The writer only appends. It closes a chunk when it holds 4 KiB, so damage
+//! stays as small as that, and hands chunks to the system when they are 64 KiB together or when a second has passed, so a tracer that is
+//! killed loses a second at most, and a disk that fills up loses what comes after.
 //!
 //! ```text
 //! \x89ETR\r\n\x1a\n   format: u32   length: u8, version: UTF-8     all integers little-endian
@@ -20,6 +21,7 @@ use super::assembly::Assembly;
 use super::record::{CutReason, Record, RecordingDiagnostic};
 use super::tables::Recording;
 use super::wire::{decode_record, encode_record};
+use crate::clock::KtimeNs;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -38,7 +40,10 @@ const FORMAT: u32 = 11;
 /// stretches that no sample saw and verdicts.
 const OLDEST: u32 = 3;
 const KIND_RECORDS: u8 = 1;
-const CHUNK_BYTES: usize = 64 * 1024;
+/// What a cut or a damaged byte takes with it at most, beside a longer record. Files of older versions have chunks of 64 KiB.
+const CHUNK_BYTES: usize = 4 * 1024;
+/// What is handed to the system at once.
+const WRITE_BYTES: usize = 64 * 1024;
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// How long records are gathered before they are written.
 const GATHER: Duration = Duration::from_millis(20);
@@ -76,7 +81,10 @@ pub enum FileError {
 pub struct RecordingWriter {
     path: PathBuf,
     file: File,
+    /// Records since the last whole chunk.
     chunk: Vec<u8>,
+    /// Whole chunks that the system has not been given yet.
+    whole: Vec<u8>,
     flushed: Instant,
     /// After an error nothing more is written: bytes behind a torn chunk would never be read.
     stopped: bool,
@@ -89,7 +97,7 @@ impl RecordingWriter {
     /// When the file cannot be written.
     pub fn over(file: File, path: &Path) -> Result<Self, FileError> {
         let (path, flushed) = (path.to_owned(), Instant::now());
-        let mut writer = Self { path, file, chunk: Vec::new(), flushed, stopped: false };
+        let mut writer = Self { path, file, chunk: Vec::new(), whole: Vec::new(), flushed, stopped: false };
         writer.append(&opening())?;
         Ok(writer)
     }
@@ -105,26 +113,36 @@ impl RecordingWriter {
     pub fn write(&mut self, record: &Record) -> Result<(), FileError> {
         let chunk = encode_record(record, std::mem::take(&mut self.chunk)).map_err(io::Error::other);
         self.chunk = chunk.map_err(|source| self.stop(source))?;
-        if self.chunk.len() >= CHUNK_BYTES || self.flushed.elapsed() >= FLUSH_EVERY {
+        if self.chunk.len() >= CHUNK_BYTES {
+            self.close_chunk()?;
+        }
+        if self.whole.len() >= WRITE_BYTES || self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Closes the chunk and hands it to the system.
+    /// Closes the chunk and hands all whole chunks to the system.
     pub fn flush(&mut self) -> Result<(), FileError> {
         self.flushed = Instant::now();
+        self.close_chunk()?;
+        let mut whole = std::mem::take(&mut self.whole);
+        self.append(&whole)?;
+        whole.clear();
+        self.whole = whole;
+        Ok(())
+    }
+
+    fn close_chunk(&mut self) -> Result<(), FileError> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let payload = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK_BYTES * 2));
-        let length = u32::try_from(payload.len()).map_err(|e| self.stop(io::Error::other(e)))?;
-        let mut bytes = Vec::with_capacity(payload.len() + 9);
-        bytes.push(KIND_RECORDS);
-        bytes.extend(length.to_le_bytes());
-        bytes.extend(checksum(KIND_RECORDS, length, &payload).to_le_bytes());
-        bytes.extend(payload);
-        self.append(&bytes)
+        let length = u32::try_from(self.chunk.len()).map_err(|e| self.stop(io::Error::other(e)))?;
+        self.whole.push(KIND_RECORDS);
+        self.whole.extend(length.to_le_bytes());
+        self.whole.extend(checksum(KIND_RECORDS, length, &self.chunk).to_le_bytes());
+        self.whole.append(&mut self.chunk);
+        Ok(())
     }
 
     /// Writes what comes through `records` until every sender is gone, flushing once a second also when nothing comes, then finishes.
@@ -254,9 +272,18 @@ fn decode_recording(mut from: impl Read) -> Result<Recording, Problem> {
     if cut.is_some() || recording.summary.is_none() {
         recording.summary = None;
         let (whole_bytes, reason) = (Some(whole_bytes), cut.unwrap_or(CutReason::NoEnd));
-        recording.diagnostics.push(RecordingDiagnostic::RecordingCut { whole_bytes, reason });
+        let whole_ns = Some(last_moment(&recording).ns_since(recording.header.anchor.ktime));
+        recording.diagnostics.push(RecordingDiagnostic::RecordingCut { whole_bytes, whole_ns, reason });
     }
     Ok(recording)
+}
+
+/// The last moment of which a recording says anything.
+fn last_moment(recording: &Recording) -> KtimeNs {
+    let slices = recording.slices.iter().map(|slice| slice.end);
+    let samples = recording.samples.iter().map(|sample| sample.at);
+    let readings = recording.readings.values().flatten().map(|reading| reading.at);
+    slices.chain(samples).chain(readings).max().unwrap_or_default()
 }
 
 /// What the opening of a file says.

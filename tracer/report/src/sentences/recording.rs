@@ -10,7 +10,9 @@ use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDia
 /// What was found, what it changes, and what to do about it.
 pub fn recorded(found: &RecordingDiagnostic) -> String {
     match found {
-        RecordingDiagnostic::RecordingCut { whole_bytes, reason } => cut(*whole_bytes, reason),
+        RecordingDiagnostic::RecordingCut { whole_bytes, whole_ns, reason } => {
+            cut(*whole_bytes, *whole_ns, reason)
+        }
         RecordingDiagnostic::NoMmapEvents { error } => {
             format!("libraries loaded while it runs are noticed late: {error}")
         }
@@ -64,13 +66,16 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
     }
 }
 
-fn cut(whole_bytes: Option<u64>, reason: &CutReason) -> String {
-    match whole_bytes {
-        Some(offset) => format!(
-            "the recording is whole up to byte {offset} only ({reason}): what came after is not counted, nor are its losses known"
-        ),
-        None => "the recording was cut off before its end: what it holds is reported, and what was lost is not known".to_owned(),
-    }
+fn cut(whole_bytes: Option<u64>, whole_ns: Option<u64>, reason: &CutReason) -> String {
+    let Some(bytes) = whole_bytes else {
+        return "the recording was cut off before its end: what it holds is reported, and what was lost is not known".to_owned();
+    };
+    let time = whole_ns.map(|ns| format!(", {:.2} s after the start", in_seconds(ns)));
+    format!(
+        "the recording ends early, at byte {bytes}{} ({reason}): what came after is not counted, nor are its losses known, and native \
+         functions whose names stood there have none",
+        time.unwrap_or_default()
+    )
 }
 
 /// Samples that come, beside those that were wanted.

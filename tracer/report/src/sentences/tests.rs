@@ -27,7 +27,7 @@ fn recorded() -> Vec<RecordingDiagnostic> {
     use CallDiagnostic as C;
     use RecordingDiagnostic as R;
     vec![
-        R::RecordingCut { whole_bytes: Some(7), reason: CutReason::Checksum },
+        R::RecordingCut { whole_bytes: Some(7), whole_ns: Some(1_500_000_000), reason: CutReason::Checksum },
         R::NoMmapEvents { error: word() },
         R::SampleEventRefused { error: word() },
         R::SampleRateLimited { hz: 9, wanted_hz: 99, aligned: true, limit: 10, enough: 1000, after_ns: None },

@@ -1,0 +1,84 @@
+//! Two programs that ran in pairs: the numbers, and the verdict. Leaves out what was measured, and words for it.
+
+use crate::effect::a12;
+use crate::location::{median, shift_of_pairs};
+use crate::power::{detectable, least_pairs};
+use crate::signed_rank::signed_rank;
+use crate::{Tested, bootstrap};
+
+/// A finding is wrong with this chance, for all tests of a family together.
+pub const ALPHA: f64 = 0.05;
+
+/// What pairs of runs show of one quantity: the second program beside the first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// Rounds in which both ran to their end.
+    pub pairs: usize,
+    /// The signed-rank test; `None`: all pairs are equal, or there are none.
+    pub tested: Option<Tested>,
+    /// Chance that a run of the second uses more than one of the first.
+    pub a12: f64,
+    /// Median of the second over median of the first.
+    pub ratio: f64,
+    /// Its 95 % interval.
+    pub interval: Option<(f64, f64)>,
+    /// By how much the second uses more (Hodges and Lehmann).
+    pub shift: f64,
+    /// The difference that so many pairs show four times out of five, as a part of the first's median.
+    pub detectable: Option<f64>,
+}
+
+impl Comparison {
+    /// The p-value before correction: 1 where nothing differs.
+    pub fn p(&self) -> f64 {
+        self.tested.map_or(1.0, |tested| tested.p)
+    }
+}
+
+/// What may be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// They differ by more than chance explains.
+    Differ,
+    /// No difference is shown; that is not to say that there is none.
+    NotShown,
+    /// Too few pairs for any result to be one.
+    TooFew {
+        /// How many it takes at least.
+        needed: usize,
+    },
+}
+
+/// Compares pairs (first, second) of the same round.
+pub fn compare(pairs: &[(f64, f64)], seed: u64) -> Comparison {
+    let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
+    let middle = median(&first);
+    let smallest = detectable(deviation(&differences), pairs.len(), ALPHA);
+    Comparison {
+        pairs: pairs.len(),
+        tested: signed_rank(&differences),
+        a12: a12(&second, &first),
+        ratio: median(&second) / middle,
+        interval: bootstrap::ratio_of_medians(pairs, seed),
+        shift: shift_of_pairs(&differences),
+        detectable: smallest.filter(|_| middle > 0.0).map(|of| of / middle),
+    }
+}
+
+/// The verdict, from a p-value that was corrected for `tests` tests.
+pub fn judge(adjusted: f64, pairs: usize, tests: usize) -> Verdict {
+    let needed = least_pairs(ALPHA, tests);
+    match () {
+        () if pairs < needed => Verdict::TooFew { needed },
+        () if adjusted <= ALPHA => Verdict::Differ,
+        () => Verdict::NotShown,
+    }
+}
+
+/// Standard deviation of a sample; NaN below two.
+fn deviation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt()
+}
