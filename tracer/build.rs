@@ -1,10 +1,10 @@
 //! Finds the BPF object that `cargo xtask build` made and gives its path to the compiler as `ENERGY_TRACE_PROBES`.
 //!
 //! It does not build the object: that takes another compiler, and tasks belong to `xtask/`. The variable `ENERGY_TRACE_PROBES` in
-//! the environment names another object.
+//! the environment names another object. While a task builds the object, it waits.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,6 +37,9 @@ fn find_probes(lines: &mut Vec<String>) -> Result<(), String> {
     let source = root.join("tracer-ebpf/src");
     lines.push(format!("rerun-if-changed={}", probes.display()));
     lines.push(format!("rerun-if-changed={}", source.display()));
+    if named.is_none() {
+        wait_for_build(&root.join("target/bpf/building.lock"));
+    }
     let built = fs::metadata(&probes).and_then(|meta| meta.modified()).map_err(|error| {
         format!("no BPF programs at {} ({error}): run `cargo xtask build`", probes.display())
     })?;
@@ -45,6 +48,15 @@ fn find_probes(lines: &mut Vec<String>) -> Result<(), String> {
     }
     lines.push(format!("rustc-env=ENERGY_TRACE_PROBES={}", probes.display()));
     Ok(())
+}
+
+/// Waits while a task that builds the object holds this lock; it is let go when that task ends, however it ends. Without a lock there is no
+/// such task.
+fn wait_for_build(lock: &Path) {
+    if let Ok(lock) = File::open(lock) {
+        // What is there afterwards decides; an error here means that it is looked at now.
+        drop(lock.lock_shared());
+    }
 }
 
 /// When anything below `folder` was last changed.

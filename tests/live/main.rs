@@ -17,5 +17,6 @@ mod hostile;
 mod power;
 mod probe;
 mod session;
+mod study;
 mod symbols;
 mod unwind;

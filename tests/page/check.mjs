@@ -39,6 +39,11 @@ async function dragged() {
 const sorted = (rows) => [...rows].sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] - b[1] || a[2] - b[2]));
 
 const checks = {
+  async "the charts are called what they show"() {
+    const [title, label, hasEnergy] = await run(`[document.getElementById("power-title").textContent, document.querySelector(".chart").getAttribute("aria-label"), JSON.parse(document.getElementById("data").textContent).domains.length > 0]`);
+    assert.equal(title, hasEnergy ? "Power over time" : "Busy CPUs over time");
+    assert.equal(label.startsWith("Power of"), hasEnergy, label);
+  },
   async "a range in the page is that of the command line"() {
     const [from, to] = await dragged();
     assert.ok(Number(from) > 0 && Number(to) > Number(from), `${from} ${to}`);

@@ -18,6 +18,7 @@ pub mod probe;
 pub mod resolver;
 pub mod roles;
 pub mod session;
+pub mod study;
 pub mod symbolize;
 pub mod threads;
 pub mod tracee;

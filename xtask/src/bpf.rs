@@ -6,10 +6,11 @@
 use crate::command::run;
 use crate::setup::Tools;
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use std::env::consts::ARCH;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
+use std::process::Command;
 
 const TARGET: &str = "bpfel-unknown-none";
 
@@ -20,6 +21,28 @@ pub(crate) enum Warnings {
     Shown,
     /// It fails the build.
     Denied,
+}
+
+/// Builds the object, and beside it what `others` says of the packages for this machine: the BPF programs use one CPU only, and the package that
+/// embeds them waits for them (`tracer/build.rs`). `others` may have embedded an older object, where only compilers or flags have changed: run
+/// it once more, or what builds on it, to be sure.
+pub(crate) fn build_beside(
+    workspace: &Workspace,
+    tools: &Tools,
+    warnings: Warnings,
+    others: &mut Command,
+) -> Result<()> {
+    let lock = workspace.probes_lock();
+    fs::create_dir_all(workspace.bpf_target()).context("cannot make the folder of the BPF programs")?;
+    let lock = File::create(&lock).with_context(|| format!("cannot write {}", lock.display()))?;
+    lock.lock().context("cannot lock the folder of the BPF programs")?;
+    std::thread::scope(|scope| {
+        let others = scope.spawn(move || run(others));
+        let built = build(workspace, tools, warnings);
+        drop(lock);
+        let others = others.join().map_err(|_| anyhow!("the thread of the other packages panicked"))?;
+        built.and(others)
+    })
 }
 
 /// Builds the object and leaves it at `workspace.probes()`.

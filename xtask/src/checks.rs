@@ -34,7 +34,8 @@ const BY_NAME: [&str; 4] =
 
 /// Rooms of `live` whose tests may run beside each other: they look at what is said, written and left behind, and not at how much of anything
 /// there is. A test that is in none of them runs alone.
-const SIDE_BY_SIDE: [&str; 8] = [
+const SIDE_BY_SIDE: [&str; 10] = [
+    "attribution::closed_loop::counter",
     "cli::",
     "counts::",
     "session::launch::",
@@ -42,22 +43,12 @@ const SIDE_BY_SIDE: [&str; 8] = [
     "session::outputs::",
     "session::privileges::",
     "session::signals::",
+    "study::",
     "symbols::",
 ];
 
 /// The same of rooms whose tests run programs that compute: they compare stacks, and count samples by CPU time.
-const CPU_EACH: [&str; 2] = ["hostile::", "unwind::"];
-
-/// Packages that can be built before there are BPF programs, whose build uses one CPU only. Of them cargo chooses the same features as of all.
-const WITHOUT_BPF: [&str; 7] = [
-    "energy-trace-attribution",
-    "energy-trace-cupti",
-    "energy-trace-model",
-    "energy-trace-report",
-    "energy-trace-statistics",
-    "energy-trace-tests",
-    "simgpu",
-];
+const CPU_EACH: [&str; 3] = ["hostile::", "probe::jitter::loops", "unwind::"];
 
 /// For unit tests: what other tests run optimised is built once more without, which takes a third of the time and costs these seconds.
 const QUICKLY_BUILT: [&str; 4] = [
@@ -89,31 +80,15 @@ pub(crate) fn task(workspace: &Workspace, options: &Options) -> Result<()> {
     heading("house rules (tidy)");
     tidy::task(workspace)?;
     portable::check(workspace)?;
-    heading("BPF programs, and beside them what does not hold them");
-    build_probes(workspace, &tools)?;
-    heading("the product, the simulated hardware and the tests");
+    heading("BPF programs, the product, the simulated hardware and the tests");
     // One command: cargo would choose other features for the product alone, and build what they change again.
-    let programs = ["--test", "offline", "--test", "gpu", "--test", "live"];
-    cargo(workspace, &[&["build", "--quiet", "--lib", "--bins"], programs.as_slice()].concat(), &[], &[])?;
+    let programs =
+        ["build", "--quiet", "--lib", "--bins", "--test", "offline", "--test", "gpu", "--test", "live"];
+    bpf::build_beside(workspace, &tools, Warnings::Denied, &mut of_all(workspace, &programs))?;
     let _alone = wait_for_other_runs(workspace)?;
     let failed = run_tests(workspace, options, &heading);
     heading("done");
     failed.into_iter().next().map_or(Ok(()), Err)
-}
-
-/// The BPF programs, and beside them `WITHOUT_BPF`.
-fn build_probes(workspace: &Workspace, tools: &setup::Tools) -> Result<()> {
-    std::thread::scope(|scope| {
-        let packages: Vec<_> = WITHOUT_BPF.iter().flat_map(|name| ["--package", name]).collect();
-        let libraries = [&["build", "--quiet", "--locked", "--lib"], packages.as_slice()].concat();
-        let tests =
-            [&["build", "--quiet", "--locked", "--tests"], &QUICKLY_BUILT, packages.as_slice()].concat();
-        let others = scope.spawn(move || {
-            [libraries, tests].iter().try_for_each(|words| run(workspace.cargo().args(words)))
-        });
-        bpf::build(workspace, tools, Warnings::Denied)?;
-        others.join().map_err(|_| anyhow!("the thread of the other packages panicked"))?
-    })
 }
 
 /// Everything that is built by now, and clippy; what failed.
@@ -198,9 +173,15 @@ fn restore_signals() -> Result<()> {
 }
 
 /// Always of all packages but this one: of a part of them cargo would choose other features, and build what they change again.
-fn cargo(workspace: &Workspace, words: &[&str], behind: &[&str], env: &[(&str, &str)]) -> Result<()> {
+fn of_all(workspace: &Workspace, words: &[&str]) -> Command {
     let mut cargo = workspace.cargo();
     cargo.args(words).args(["--workspace", "--exclude", "xtask", "--locked"]);
+    cargo
+}
+
+/// Runs cargo on them; `behind` are words for the test programs.
+fn cargo(workspace: &Workspace, words: &[&str], behind: &[&str], env: &[(&str, &str)]) -> Result<()> {
+    let mut cargo = of_all(workspace, words);
     if !behind.is_empty() {
         cargo.arg("--").args(behind);
     }
@@ -226,7 +207,7 @@ fn wait_for_other_runs(workspace: &Workspace) -> Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{WITHOUT_BPF, Workspace};
+    use super::Workspace;
     use crate::command::read_output;
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -244,28 +225,15 @@ mod tests {
         features
     }
 
-    /// Those that both have, and never with the same features.
-    fn built_twice(selection: &[&str], later: &[&str]) -> Vec<String> {
-        let later = features(later);
-        let differs = |(package, of_package): (String, BTreeSet<String>)| {
-            let again = later.get(&package)?;
-            of_package.is_disjoint(again).then(|| format!("{package}: {of_package:?}, then {again:?}"))
-        };
-        features(selection).into_iter().filter_map(differs).collect()
-    }
-
-    /// What is built before the BPF programs are there, and for the tasks, is not built once more for the tests.
+    /// What the tasks need of the simulated GPU is not built once more for the tests.
     #[test]
-    fn dependencies_are_built_once() {
-        let all = ["--workspace", "--exclude", "xtask"];
-        let early: Vec<_> = WITHOUT_BPF.iter().flat_map(|name| ["--package", name]).collect();
-        let libraries = [early.as_slice(), &["--edges", "normal,build"]].concat();
-        assert_eq!(built_twice(&libraries, &all), [""; 0], "see the unused dependencies of tests/Cargo.toml");
-        assert_eq!(built_twice(&early, &all), [""; 0], "see the unused dependencies of tests/Cargo.toml");
+    fn the_simulated_gpu_is_built_once() {
         let of_simgpu = features(&["--package", "simgpu", "--edges", "normal"]);
-        let of_tasks = built_twice(&["--package", "xtask"], &all);
-        let in_both = |text: &String| of_simgpu.keys().any(|package| text.starts_with(package));
-        let shared: Vec<_> = of_tasks.into_iter().filter(in_both).collect();
-        assert_eq!(shared, [""; 0], "see xtask/Cargo.toml");
+        let of_tasks = features(&["--package", "xtask"]);
+        let of_tests = features(&["--workspace", "--exclude", "xtask"]);
+        for package in of_simgpu.keys() {
+            let (tasks, tests) = (&of_tasks[package], &of_tests[package]);
+            assert!(!tasks.is_disjoint(tests), "{package}: {tasks:?}, then {tests:?}: see xtask/Cargo.toml");
+        }
     }
 }

@@ -20,10 +20,15 @@ pub(crate) fn task(workspace: &Workspace) -> Result<()> {
 
 /// Sets up for `purpose`, builds the BPF programs, the release binary and the library that it injects.
 pub(crate) fn build(workspace: &Workspace, purpose: Purpose) -> Result<()> {
-    build_probes(workspace, purpose)?;
-    eprintln!("build: energy-trace (release), and beside it the library for --gpu kernel");
-    let packages = ["--package", "energy-trace", "--package", "energy-trace-cupti"];
-    run(workspace.cargo().args(["build", "--release"]).args(packages))?;
+    let tools = setup::run(workspace, purpose)?;
+    eprintln!("build: the BPF programs, energy-trace (release) and the library for --gpu kernel");
+    let release = || {
+        let mut cargo = workspace.cargo();
+        cargo.args(["build", "--release", "--package", "energy-trace", "--package", "energy-trace-cupti"]);
+        cargo
+    };
+    bpf::build_beside(workspace, &tools, Warnings::Shown, &mut release())?;
+    run(&mut release())?;
     set_debug_aside(&workspace.binary())
 }
 

@@ -70,6 +70,11 @@ impl Workspace {
         self.bpf_target().join("energy-trace-probes")
     }
 
+    /// The lock under which the BPF object is built, where `tracer/build.rs` looks for it.
+    pub(crate) fn probes_lock(&self) -> PathBuf {
+        self.bpf_target().join("building.lock")
+    }
+
     /// The product's binary after a release build.
     pub(crate) fn binary(&self) -> PathBuf {
         self.target().join("release/energy-trace")

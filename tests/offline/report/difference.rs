@@ -7,7 +7,7 @@ use crate::scenarios::cpu::recording;
 use crate::scenarios::cpu::scenarios;
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, Profile};
-use energy_trace_report::diff::{Change, DiffOptions, changes};
+use energy_trace_report::diff::{Change, DiffOptions, Work, compare};
 use energy_trace_report::native_frames::NativeFrames;
 use energy_trace_tests::random::Random;
 
@@ -34,13 +34,13 @@ fn changed(name: &str, pair: u64, heat: f64) -> Vec<String> {
     };
     let (before, after) = (set(0, 1.0), set(1, heat));
     let options = DiffOptions {
-        work: [1.0; 2],
+        work: Work::Counts([1.0; 2]),
         native_frames: NativeFrames::Libraries,
         rows: 0,
         color: false,
         width: None,
     };
-    let found = changes([&before, &after], &options).into_iter().filter(Change::is_real);
+    let found = compare([&before, &after], &options).unwrap().changes.into_iter().filter(Change::is_real);
     found.filter_map(|change| change.name).collect()
 }
 

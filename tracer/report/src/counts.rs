@@ -7,6 +7,7 @@ use super::api_names::ApiNames;
 use super::calls::CallTable;
 use super::fold::{Cost, fold};
 use super::functions::FunctionTable;
+use super::names::frame_name;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::Profile;
@@ -139,6 +140,18 @@ pub(crate) fn by_api(profile: &Profile) -> HashMap<String, CallsMade> {
         ((*name).to_owned(), sum)
     };
     chosen.iter().enumerate().map(made).collect()
+}
+
+/// How often a call was made that is not within another one of the same function: by its public name, else by the function's own. `None`
+/// where it was not counted, or never made.
+#[expect(clippy::cast_precision_loss, reason = "a divisor")]
+pub(crate) fn times_called(profile: &Profile, name: &str) -> Option<f64> {
+    let public = by_api(profile).get(name).map(CallsMade::outermost);
+    let is_meant = |of: &CountedFunction| {
+        profile.frames.get(of.frame.index()).is_some_and(|frame| frame_name(frame) == name)
+    };
+    let own = || counted(profile).into_iter().find(is_meant).map(|of| of.made.outermost());
+    public.or_else(own).filter(|&times| times > 0).map(|times| times as f64)
 }
 
 /// Of functions of one name that all call the same one, that one.

@@ -6,8 +6,9 @@ use super::calls::calls_not_named;
 use super::sentences::source_note;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::StackId;
+use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
-use energy_trace_model::profile::{Profile, marks};
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{
     CallDiagnostic, CutReason, DomainClass, LaunchDiagnostic, LossReason, Quality, RecordingDiagnostic,
 };
@@ -137,7 +138,7 @@ fn unsampled(profile: &Profile) -> Option<Diagnostic> {
     let is_unsampled = |stack: StackId| {
         let innermost = profile.stacks.get(stack.index()).map(|node| node.frame.index());
         let frame = innermost.and_then(|frame| profile.frames.get(frame));
-        frame.is_some_and(marks::is_unsampled)
+        frame.is_some_and(|frame| Mark::Unsampled.is(frame))
     };
     let time = |rows: &mut dyn Iterator<Item = u64>| rows.fold(0, u64::saturating_add);
     let of_ns = time(&mut profile.rows.iter().map(|row| row.time_ns));

@@ -10,13 +10,14 @@
 //!
 //! So that of two equal programs one pair of sets in twenty, or fewer, shows any function as changed. One run of a side says nothing of how
 //! much the next would differ, and then nothing is called a change: six of nine pairs of single runs of one Python program differed by more
-//! than their own intervals. Where joules are CPU time times a constant, u is that of sampling. Leaves out how files are read.
+//! than their own intervals. Where joules are CPU time times a constant, u is that of sampling. Leaves out JSON (`diff_json.rs`), the flame
+//! graph (`diff_flame.rs`), and how files are read.
 
+use super::counts::times_called;
 use super::sampling_error;
 use super::shown::shown;
-use super::summary::in_unit;
 use super::summary_rows::{TopRow, innermost};
-use super::table_cells::{EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE};
+use super::table_cells::{EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, in_unit};
 use super::{names, run};
 use crate::native_frames::{self, NativeFrames};
 use crate::short_names;
@@ -25,7 +26,7 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
 use energy_trace_statistics::student;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 /// Chance that equal programs show any function as changed.
@@ -37,11 +38,42 @@ const CRUMB: f64 = 500.0;
 /// Beyond so many degrees of freedom the distribution is the normal one.
 const MANY: f64 = 200.0;
 
+/// What joules are divided by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Work<'a> {
+    /// Work that was done in a run of each side.
+    Counts([f64; 2]),
+    /// Calls of this name that each run made, as `record --count` counted them.
+    Calls(&'a str),
+}
+
+impl Work<'_> {
+    fn of(self, profile: &Profile, side: usize) -> Result<f64, NotCounted> {
+        match self {
+            Self::Counts(counts) => Ok(counts[side]),
+            Self::Calls(name) => times_called(profile, name).ok_or_else(|| NotCounted {
+                name: shown(name).into_owned(),
+                side: if side == 0 { 'A' } else { 'B' },
+            }),
+        }
+    }
+}
+
+/// Joules cannot be divided by calls that nobody counted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a run of {side} has no counted calls of {name}: record it with --count={name}")]
+pub struct NotCounted {
+    /// The call.
+    pub name: String,
+    /// A or B.
+    pub side: char,
+}
+
 /// What is compared, and how it looks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DiffOptions {
-    /// Work that was done in a run of each side: joules are divided by it.
-    pub work: [f64; 2],
+pub struct DiffOptions<'a> {
+    /// What joules are divided by.
+    pub work: Work<'a>,
     /// Which frames of native code count.
     pub native_frames: NativeFrames,
     /// Most rows of functions that did not change.
@@ -86,6 +118,17 @@ impl Change {
     }
 }
 
+/// Two sets of runs, held against each other.
+#[derive(Debug)]
+pub struct Comparison<'a> {
+    /// The runs of each side.
+    pub sides: [&'a [Profile]; 2],
+    /// The whole program first, then functions, those that changed most first.
+    pub changes: Vec<Change>,
+    /// What the joules of each run are divided by.
+    pub(crate) work: [Vec<f64>; 2],
+}
+
 /// What one run says of one function.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
@@ -93,53 +136,66 @@ struct Seen {
     variance: f64,
 }
 
-/// The whole program first, then functions, those that changed most first.
-pub fn changes(sides: [&[Profile]; 2], options: &DiffOptions) -> Vec<Change> {
+/// Compares two sets of runs.
+///
+/// # Errors
+/// When joules are to be divided by calls that were not counted.
+pub fn compare<'a>(
+    sides: [&'a [Profile]; 2],
+    options: &DiffOptions<'_>,
+) -> Result<Comparison<'a>, NotCounted> {
+    let work = |side: usize| {
+        let works = sides[side].iter().map(|profile| options.work.of(profile, side));
+        works.collect::<Result<Vec<f64>, NotCounted>>()
+    };
+    let work = [work(0)?, work(1)?];
     let runs = [0, 1].map(|side| {
-        let work = options.work[side];
-        sides[side].iter().map(|profile| of_run(profile, options, work)).collect::<Vec<_>>()
+        let pairs = sides[side].iter().zip(&work[side]);
+        pairs.map(|(profile, work)| of_run(profile, options, *work)).collect::<Vec<_>>()
     });
     let wholes = [0, 1].map(|side| {
-        let whole =
-            |profile: &Profile| run::target(profile, run::headline(profile)).as_joules() / options.work[side];
-        mean(
-            &sides[side]
-                .iter()
-                .map(|profile| Seen { joules: whole(profile), variance: 0.0 })
-                .collect::<Vec<_>>(),
-        )
+        let pairs = sides[side].iter().zip(&work[side]);
+        mean(&pairs.map(|(profile, work)| of_program(profile, *work)).collect::<Vec<_>>())
     });
+    let whole = Change { name: None, sides: wholes, by_chance: by_chance(&wholes, ALPHA) };
+    let changes = std::iter::once(whole).chain(of_functions(&runs, wholes)).collect();
+    Ok(Comparison { sides, changes, work })
+}
+
+/// Functions, those that changed most first.
+fn of_functions(runs: &[Vec<BTreeMap<String, Seen>>; 2], wholes: [Side; 2]) -> Vec<Change> {
     let least = wholes.iter().map(|whole| whole.joules).fold(0.0, f64::max) / CRUMB;
-    let mut names: Vec<&String> = runs.iter().flatten().flat_map(BTreeMap::keys).collect();
-    names.sort_unstable();
-    names.dedup();
+    let names: BTreeSet<&String> = runs.iter().flatten().flat_map(BTreeMap::keys).collect();
     let of = |name: &String| {
         [0, 1].map(|side: usize| {
-            let seen: Vec<Seen> =
-                runs[side].iter().map(|run| run.get(name).copied().unwrap_or_default()).collect();
-            mean(&seen)
+            let seen = runs[side].iter().map(|run| run.get(name).copied().unwrap_or_default());
+            mean(&seen.collect::<Vec<_>>())
         })
     };
-    let pairs: Vec<(&String, [Side; 2])> = names.into_iter().map(|name| (name, of(name))).collect();
-    let asked: Vec<_> =
-        pairs.into_iter().filter(|(_, sides)| sides.iter().any(|of| of.joules > least)).collect();
+    let pairs = names.into_iter().map(|name| (name, of(name)));
+    let asked: Vec<_> = pairs.filter(|(_, sides)| sides.iter().any(|of| of.joules > least)).collect();
     let tests = asked.len().max(1) as f64;
-    let change = |name: Option<String>, sides: [Side; 2], tests| Change {
-        name,
+    let change = |(name, sides): (&String, [Side; 2])| Change {
+        name: Some(name.clone()),
         sides,
         by_chance: by_chance(&sides, ALPHA / tests),
     };
-    let mut functions: Vec<Change> =
-        asked.into_iter().map(|(name, sides)| change(Some(name.clone()), sides, tests)).collect();
+    let mut functions: Vec<Change> = asked.into_iter().map(change).collect();
     functions.sort_by(|one, other| {
         let key = |change: &Change| (!change.is_real(), -change.joules().abs());
         key(one).partial_cmp(&key(other)).unwrap_or(std::cmp::Ordering::Equal)
     });
-    std::iter::once(change(None, wholes, 1.0)).chain(functions).collect()
+    functions
+}
+
+/// Energy of the whole program in a run.
+fn of_program(profile: &Profile, work: f64) -> Seen {
+    let joules = run::target(profile, run::headline(profile)).as_joules() / work;
+    Seen { joules, variance: 0.0 }
 }
 
 /// Own energy of each function of a run.
-fn of_run(profile: &Profile, options: &DiffOptions, work: f64) -> BTreeMap<String, Seen> {
+fn of_run(profile: &Profile, options: &DiffOptions<'_>, work: f64) -> BTreeMap<String, Seen> {
     let profile = &*short_names::chosen(profile, true);
     let profile = &*native_frames::folded(profile, options.native_frames);
     let choice = run::headline(profile);
@@ -186,7 +242,8 @@ fn by_chance(sides: &[Side; 2], alpha: f64) -> Option<f64> {
 ///
 /// # Errors
 /// When the writer refuses.
-pub fn write(out: &mut dyn Write, sides: [&[Profile]; 2], options: &DiffOptions) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptions<'_>) -> io::Result<()> {
+    let sides = compared.sides;
     let width = options.width.map_or(FILE_WIDTH, usize::from);
     let look = Look { color: options.color, width: Some(width) };
     for (letter, side) in ["A", "B"].into_iter().zip(sides) {
@@ -195,7 +252,14 @@ pub fn write(out: &mut dyn Write, sides: [&[Profile]; 2], options: &DiffOptions)
         let line = format!("{letter}  {} ({runs}{})", shown(&what), quality(side));
         look.line(out, TITLE, &names::shorten(&line, width))?;
     }
-    let all = changes(sides, options);
+    if let Work::Calls(name) = options.work {
+        look.line(
+            out,
+            Style::new(),
+            &names::shorten(&format!("joules of a call of {}", shown(name)), width),
+        )?;
+    }
+    let all = &compared.changes;
     let (real, rest): (Vec<&Change>, Vec<&Change>) = all.iter().skip(1).partition(|change| change.is_real());
     let rows: Vec<&Change> = all
         .iter()
@@ -209,9 +273,13 @@ pub fn write(out: &mut dyn Write, sides: [&[Profile]; 2], options: &DiffOptions)
     ending(&real, &rest, sides).iter().try_for_each(|line| look.line(out, Style::new(), line))
 }
 
+/// What the joules of a side are worth at the worst; `None`: it has none.
+pub(crate) fn worst_quality(side: &[Profile]) -> Option<Quality> {
+    side.iter().filter_map(|profile| run::split_quality(profile, run::headline(profile))).max()
+}
+
 fn quality(side: &[Profile]) -> &'static str {
-    let worst = side.iter().filter_map(|profile| run::split_quality(profile, run::headline(profile))).max();
-    match worst {
+    match worst_quality(side) {
         None => ", no energy",
         Some(Quality::Estimated) => ", estimated",
         Some(_) => "",
@@ -296,11 +364,12 @@ fn in_uj(joules: f64) -> MicroJoules {
 
 #[cfg(test)]
 mod tests {
-    use super::{DiffOptions, NativeFrames, Profile, changes, write};
+    use super::{Change, DiffOptions, NativeFrames, Profile, Work, compare, write};
     use crate::tests::training_runs::{estimated_training, measured_training};
+    use energy_trace_model::recording::record::CallCount;
 
-    const OPTIONS: DiffOptions = DiffOptions {
-        work: [1.0; 2],
+    const OPTIONS: DiffOptions<'_> = DiffOptions {
+        work: Work::Counts([1.0; 2]),
         native_frames: NativeFrames::Libraries,
         rows: 3,
         color: false,
@@ -321,10 +390,14 @@ mod tests {
         profile
     }
 
+    fn changes(sides: [&[Profile]; 2], options: &DiffOptions<'_>) -> Vec<Change> {
+        compare(sides, options).unwrap().changes
+    }
+
     fn changed(sides: [&[Profile]; 2]) -> Vec<String> {
         changes(sides, &OPTIONS)
             .into_iter()
-            .filter(super::Change::is_real)
+            .filter(Change::is_real)
             .filter_map(|change| change.name)
             .collect()
     }
@@ -359,7 +432,7 @@ mod tests {
     #[test]
     fn work_and_words() {
         let (before, after) = (measured_training(), scaled(&measured_training(), 7, 1.5));
-        let twice = DiffOptions { work: [1.0, 2.0], ..OPTIONS };
+        let twice = DiffOptions { work: Work::Counts([1.0, 2.0]), ..OPTIONS };
         let whole = &changes([std::slice::from_ref(&before), std::slice::from_ref(&before)], &twice)[0];
         assert!((whole.sides[1].joules * 2.0 - whole.sides[0].joules).abs() < 1e-9);
         let mut out = Vec::new();
@@ -369,10 +442,30 @@ mod tests {
             (1, ["+50.50", "+50.0%", "±?", "nothing is known to have changed"]),
         ] {
             out.clear();
-            write(&mut out, [&before[..runs], &after[..runs]], &OPTIONS).unwrap();
+            let compared = compare([&before[..runs], &after[..runs]], &OPTIONS).unwrap();
+            write(&mut out, &compared, &OPTIONS).unwrap();
             let text = String::from_utf8(out.clone()).unwrap();
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
             parts.iter().for_each(|part| assert!(text.contains(part), "{part}\n{text}"));
         }
+    }
+    /// Joules of a call: of twice as many calls each takes half; runs in which nobody counted are refused by name.
+    #[test]
+    fn joules_of_a_call() {
+        let frame = measured_training().frames.len() - 1;
+        let counted = |calls: u64| {
+            let mut profile = measured_training();
+            let id = energy_trace_model::ids::FrameId::new(u32::try_from(frame).unwrap());
+            let count = CallCount { frame: id, calls, nested: 0, times: None };
+            profile.calls = vec![count];
+            profile
+        };
+        let name = crate::names::frame_name(&measured_training().frames[frame]);
+        let per = DiffOptions { work: Work::Calls(&name), ..OPTIONS };
+        let (before, after) = ([counted(10)], [counted(20)]);
+        let [a, b] = changes([&before, &after], &per)[0].sides.map(|side| side.joules);
+        assert!(a > 0.0 && (a - 2.0 * b).abs() < 1e-9, "{a} {b}");
+        let error = compare([&before, &[measured_training()]], &per).unwrap_err();
+        assert_eq!((error.side, error.to_string().contains("--count")), ('B', true));
     }
 }

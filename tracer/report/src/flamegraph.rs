@@ -1,10 +1,11 @@
 //! The flame graph: width is energy, the program is the whole.
 //!
-//! The only file that names inferno, which places the rectangles of folded stacks. What is written in and above them is made afterwards
-//! (`flame_page.rs`). Leaves out energy below zero, as `folded.rs` says; a note in the picture counts it.
+//! Rectangles are placed in `flame_rectangles.rs`; what is written in and above them is made afterwards (`flame_page.rs`). Leaves out
+//! energy below zero, as `folded.rs` says; a note in the picture counts it.
 
 use super::flame_header::Header;
-use super::flame_page::{FONT_SIZE, Page, ROW};
+use super::flame_page::Page;
+use super::flame_rectangles::{Drawing, one_side};
 use super::flame_titles::Axis;
 use super::folded::{Folded, Line, Per, Selection};
 use super::native_frames::{self, NativeFrames};
@@ -13,7 +14,6 @@ use super::uncertainty::tooltip;
 use super::{DomainChoice, ReportError, run, short_names};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
-use inferno::flamegraph::{Direction, Options, from_lines};
 use std::collections::BTreeSet;
 use std::io::Write;
 
@@ -83,23 +83,12 @@ fn roots(profile: &Profile, domain: DomainChoice) -> Per {
     if names.len() > 1 { Per::Process } else { Per::None }
 }
 
-/// The rectangles, as inferno places them.
 fn picture(profile: &Profile, folded: &Folded<'_>, flip: bool) -> Result<String, ReportError> {
-    let mut drawing = Options::default();
-    drawing.notes = folded.note().unwrap_or_default();
-    drawing.min_width = narrowest(profile);
-    drawing.font_size = FONT_SIZE;
-    drawing.frame_height = ROW;
-    drawing.name_type = String::new();
-    drawing.direction = if flip { Direction::Straight } else { Direction::Inverted };
-    // The lines are sorted by frame. inferno checks the order of whole lines as bytes, in which `a;b` comes after `a!`, except for
-    // charts in time order, which it reads from the last line to the first.
-    drawing.flame_chart = true;
+    let drawing = Drawing { note: folded.note().unwrap_or_default(), narrowest: narrowest(profile), flip };
     let text = |line: &Line<'_>| format!("{} {}", line.stack(), line.energy.as_uj());
+    // The lines are sorted by frame.
     let lines: Vec<String> = folded.lines.iter().rev().map(text).collect();
-    let mut svg = Vec::new();
-    from_lines(&mut drawing, lines.iter().map(String::as_str), &mut svg)?;
-    String::from_utf8(svg).map_err(|error| ReportError::Svg(error.to_string()))
+    one_side(drawing, &lines)
 }
 
 /// What is known of each stretch of the picture.

@@ -15,7 +15,7 @@ use super::shown::{is_hidden, shown};
 use super::{DomainChoice, run, short_names};
 use energy_trace_model::ids::{StackId, ThreadKey};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::FrameKind;
 use energy_trace_model::units::MicroJoules;
 use std::borrow::Cow;
@@ -202,7 +202,7 @@ fn labels<'a>(
     let mut labels = holders(profile, thread, selection.per);
     let mark = |name: &'static str| (LabelKind::Frame(FrameKind::Special), Cow::Borrowed(name));
     match stack {
-        None => labels.push(mark(UNSAMPLED)),
+        None => labels.push(mark(Mark::Unsampled.name())),
         Some(stack) => labels.extend(
             profile
                 .frames_of(stack)

@@ -14,8 +14,8 @@ use super::uncertainty::Uncertainties;
 use super::{DomainChoice, run};
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::certainty::Uncertainty;
-use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::{Profile, ProfileRow};
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -93,7 +93,7 @@ impl<'a> FunctionTable<'a> {
 
     fn with(profile: &'a Profile, api_name: impl Fn(&Frame) -> Option<(String, usize)>) -> Self {
         let mut identities = Interner::new();
-        let unsampled = identities.number(Identity::Mark(UNSAMPLED));
+        let unsampled = identities.number(Identity::Mark(Mark::Unsampled.name()));
         let missing = identities.number(Identity::Mark(MISSING));
         let mut speakers: Vec<Option<(usize, &Frame)>> = vec![None; 2];
         let mut of_frame = Vec::with_capacity(profile.frames.len());

@@ -6,9 +6,9 @@
 use super::budgets::{Checked, Verdict};
 use super::sentences::{self, budget};
 use super::shown::shown;
-use super::summary::{in_unit, used};
+use super::summary::used;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, processes};
-use super::table_cells::percent;
+use super::table_cells::{in_unit, percent};
 use super::{diagnostics, run, short_names};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::units::MicroJoules;

@@ -7,7 +7,7 @@
 use super::names::file_name;
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::Profile;
-use energy_trace_model::profile::marks::is_nameless_python;
+use energy_trace_model::recording::mark::is_nameless_python;
 use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -48,22 +48,8 @@ pub fn folded(profile: &Profile, frames: NativeFrames) -> Cow<'_, Profile> {
         row.stack = row.stack.map(|stack| folding.stack(stack));
     }
     profile.stacks = folding.nodes;
-    profile.frames.extend([INTERPRETER, NATIVE_CODE].map(mark));
+    profile.frames.extend([INTERPRETER, NATIVE_CODE].map(Frame::special));
     Cow::Owned(profile)
-}
-
-fn mark(name: &str) -> Frame {
-    let nothing = String::new;
-    let (module, file) = (nothing(), nothing());
-    Frame {
-        kind: FrameKind::Special,
-        name: name.to_owned(),
-        module,
-        file,
-        line: 0,
-        first_line: 0,
-        address: 0,
-    }
 }
 
 /// What a frame is to the interpreter.
@@ -232,22 +218,22 @@ fn settle_c_library(path: &mut [(Role, FrameId)]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{INTERPRETER, NATIVE_CODE, NativeFrames, folded, is_c_library, is_interpreter, mark};
+    use super::{INTERPRETER, NATIVE_CODE, NativeFrames, folded, is_c_library, is_interpreter};
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
-    use energy_trace_model::profile::marks::PYTHON_GONE;
     use energy_trace_model::profile::{EnergyByClass, Profile, ProfileRow};
+    use energy_trace_model::recording::mark::Mark;
     use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
 
     /// A frame by its text: `f` is Python's, `<file>:f` Python's in this file, `library:f` native, `kernel:f` the kernel's, `gpu:f` a GPU's,
     /// `[…]` a mark; `_` in marks and files is a space.
     fn frame(text: &str) -> Frame {
         if text.starts_with('[') {
-            return mark(&text.replace('_', " "));
+            return Frame::special(&text.replace('_', " "));
         }
         let (module, name) = text.split_once(':').unwrap_or(("", text));
         if module.starts_with('<') {
             let file = module.replacen('_', " ", 1);
-            return Frame { kind: FrameKind::Python, file, ..mark(name) };
+            return Frame { kind: FrameKind::Python, file, ..Frame::special(name) };
         }
         let kind = match module {
             "" => FrameKind::Python,
@@ -255,7 +241,7 @@ mod tests {
             "gpu" => FrameKind::Gpu,
             _ => FrameKind::Native,
         };
-        Frame { kind, module: format!("/usr/lib/{module}"), ..mark(name) }
+        Frame { kind, module: format!("/usr/lib/{module}"), ..Frame::special(name) }
     }
 
     /// The names of a stack, given root first by words, after folding.
@@ -335,10 +321,10 @@ mod tests {
             names("python3:_start <frozen_importlib._bootstrap>:_find_and_load", NativeFrames::None),
             INTERPRETER
         );
-        let gone = PYTHON_GONE.replace(' ', "_");
+        let gone = Mark::PythonGone.name().replace(' ', "_");
         let stack = format!("python3:_start {gone} python3:call {gone} zlib.so:inflate");
-        assert_eq!(names(&stack, NativeFrames::Libraries), format!("{PYTHON_GONE} inflate"));
-        assert_eq!(names(&stack, NativeFrames::None), PYTHON_GONE);
+        assert_eq!(names(&stack, NativeFrames::Libraries), format!("{} inflate", Mark::PythonGone.name()));
+        assert_eq!(names(&stack, NativeFrames::None), Mark::PythonGone.name());
     }
 
     /// Every frame is there where all are asked for.

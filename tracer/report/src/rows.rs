@@ -14,8 +14,8 @@ use super::run::chosen;
 use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
 use energy_trace_model::ids::{FrameId, ProcessKey, ThreadKey};
 use energy_trace_model::profile::certainty::Uncertainty;
-use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::{Profile, ProfileRow};
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::collections::BTreeMap;
 
@@ -137,7 +137,7 @@ fn frame_rows(
     name: impl Fn(&Frame) -> String,
 ) -> Vec<Row> {
     let mut names = Interner::new();
-    let unsampled = names.number(UNSAMPLED.to_owned());
+    let unsampled = names.number(Mark::Unsampled.name().to_owned());
     let missing = names.number(MISSING.to_owned());
     let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
     let groups = fold(profile, |row, path| {

@@ -7,7 +7,7 @@ use super::run;
 use super::sentences::{brief, model_in_brief};
 use super::shown::shown;
 use super::summary_rows::{Measure, Top, TopRow, calls, functions, processes};
-use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, percent, seconds};
+use super::table_cells::{DIM, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, in_unit, percent, seconds};
 use super::{diagnostics, names, short_names};
 use anstyle::Style;
 use energy_trace_model::profile::{LedgerRow, Profile};
@@ -288,38 +288,4 @@ pub(crate) fn used(profile: &Profile) -> String {
         in_unit(joules * 1e9 / (time_ns.max(1) as f64), "W"),
         in_unit(joules / 3600.0, "Wh"),
     )
-}
-
-/// A number with three digits and the prefix that it needs: `22.3 J`, `6.20 mWh`.
-pub(crate) fn in_unit(value: f64, unit: &str) -> String {
-    let (scaled, prefix) = match value.abs() {
-        0.0 => (0.0, ""),
-        size if size >= 1e6 => (value / 1e6, "M"),
-        size if size >= 1e4 => (value / 1e3, "k"),
-        size if size >= 1.0 => (value, ""),
-        size if size >= 1e-3 => (value * 1e3, "m"),
-        _ => (value * 1e6, "µ"),
-    };
-    let decimals = match scaled.abs() {
-        0.0 | 100.0.. => 0,
-        10.0.. => 1,
-        _ => 2,
-    };
-    format!("{scaled:.decimals$} {prefix}{unit}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::in_unit;
-
-    /// Three digits tell what a summary has to, in the unit that people say.
-    #[test]
-    fn units() {
-        assert_eq!(in_unit(22.3456, "J"), "22.3 J");
-        assert_eq!(in_unit(0.0062, "Wh"), "6.20 mWh");
-        assert_eq!(in_unit(1234.5, "J"), "1234 J");
-        assert_eq!(in_unit(0.0, "J"), "0 J");
-        assert_eq!(in_unit(123_456.0, "J"), "123 kJ");
-        assert_eq!(in_unit(-0.5, "J"), "-500 mJ");
-    }
 }

@@ -12,7 +12,7 @@ use super::uncertainty::Uncertainties;
 use super::{By, DomainChoice, Kind, run};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::certainty::Uncertainty;
-use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::units::MicroJoules;
 use std::cmp::Reverse;
@@ -222,7 +222,8 @@ pub(crate) fn innermost(profile: &Profile, name: impl Fn(&Frame) -> String) -> V
     let uncertainties = Uncertainties::new(profile);
     let mut names = Interner::new();
     let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
-    let (unsampled, missing) = (names.number(UNSAMPLED.to_owned()), names.number(MISSING.to_owned()));
+    let (unsampled, missing) =
+        (names.number(Mark::Unsampled.name().to_owned()), names.number(MISSING.to_owned()));
     let groups = fold(profile, |row, path| {
         let node = row.stack.map(|stack| profile.stacks.get(stack.index()));
         path.push(match node {

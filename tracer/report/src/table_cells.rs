@@ -51,6 +51,24 @@ pub(crate) fn watts(energy: MicroJoules, ns: u64) -> String {
     if ns == 0 { "-".to_owned() } else { format!("{:.1}", energy.as_joules() / (ns as f64 / 1e9)) }
 }
 
+/// A number with three digits and the prefix that it needs: `22.3 J`, `6.20 mWh`.
+pub(crate) fn in_unit(value: f64, unit: &str) -> String {
+    let (scaled, prefix) = match value.abs() {
+        0.0 => (0.0, ""),
+        size if size >= 1e6 => (value / 1e6, "M"),
+        size if size >= 1e4 => (value / 1e3, "k"),
+        size if size >= 1.0 => (value, ""),
+        size if size >= 1e-3 => (value * 1e3, "m"),
+        _ => (value * 1e6, "µ"),
+    };
+    let decimals = match scaled.abs() {
+        0.0 | 100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    format!("{scaled:.decimals$} {prefix}{unit}")
+}
+
 /// Energy of one call on average, in a unit of its own: calls differ by more than a column can show in one.
 pub(crate) fn call_energy(uj: f64) -> String {
     match uj.abs() {
@@ -202,7 +220,7 @@ fn lines_in(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{EnergyScale, Grid, GridRow, Look, MicroJoules, Style};
+    use super::{EnergyScale, Grid, GridRow, Look, MicroJoules, Style, in_unit};
 
     fn show(largest: i64, uj: i64) -> String {
         let scale = EnergyScale::for_largest([MicroJoules::from_uj(largest)].into_iter());
@@ -237,5 +255,16 @@ mod tests {
         assert_eq!(text.lines().count(), 3, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
         assert!(text.contains("…"), "{text}");
+    }
+
+    /// Three digits tell what a summary has to, in the unit that people say.
+    #[test]
+    fn units() {
+        assert_eq!(in_unit(22.3456, "J"), "22.3 J");
+        assert_eq!(in_unit(0.0062, "Wh"), "6.20 mWh");
+        assert_eq!(in_unit(1234.5, "J"), "1234 J");
+        assert_eq!(in_unit(0.0, "J"), "0 J");
+        assert_eq!(in_unit(123_456.0, "J"), "123 kJ");
+        assert_eq!(in_unit(-0.5, "J"), "-500 mJ");
     }
 }

@@ -7,11 +7,12 @@ use super::choices;
 use super::common::Common;
 use super::failure::Failure;
 use super::output::{read_recording, write_to};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, Profile, View};
-use energy_trace_report::diff::{self, DiffOptions};
+use energy_trace_report::diff::{self, Comparison, DiffOptions};
 use energy_trace_report::native_frames::NativeFrames;
+use energy_trace_report::{diff_flame, diff_json};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,6 +32,18 @@ pub(super) struct DiffArgs {
     #[arg(long, value_name = "N[,M]", value_parser = parse_work, default_value = "1")]
     pub per_count: Work,
 
+    /// Joules of a call of this name, as `record --count` counted them: torch.autograd.backward
+    #[arg(long, value_name = "CALL", conflicts_with = "per_count")]
+    pub per: Option<String>,
+
+    /// Output format
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+
+    /// Also draw the difference as a flame graph: width is after, colour what changed
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
     /// Which frames of native code count as functions
     #[arg(long, value_parser = choices::native_frames(), value_name = "WHICH", default_value = "libraries")]
     pub native_frames: NativeFrames,
@@ -46,6 +59,15 @@ pub(super) struct DiffArgs {
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
+}
+
+/// The form of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    Table,
+    /// For programs, as docs/contract.md describes
+    Json,
 }
 
 /// Work of a run, before and after.
@@ -76,14 +98,28 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
     };
     let (before, after) = (read(before)?, read(after)?);
     let stdout = std::io::stdout();
+    let work = args.per.as_deref().map_or(diff::Work::Counts(args.per_count.0), diff::Work::Calls);
     let options = DiffOptions {
-        work: args.per_count.0,
+        work,
         native_frames: args.native_frames,
         rows: args.rows,
         color: common.color.resolve(stdout.is_terminal()),
         width: terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0),
     };
-    write_to(None, |out| diff::write(out, [&before, &after], &options))
+    let compared = diff::compare([&before, &after], &options).map_err(|e| Failure::own(&e))?;
+    draw(args, &compared, &options)?;
+    write_to(None, |out| match args.format {
+        Format::Table => diff::write(out, &compared, &options),
+        Format::Json => diff_json::write(out, &compared, &options),
+    })
+}
+
+/// The flame graph, where one is wanted.
+fn draw(args: &DiffArgs, compared: &Comparison<'_>, options: &DiffOptions<'_>) -> Result<(), Failure> {
+    let Some(path) = args.svg.as_deref() else { return Ok(()) };
+    let mut svg = Vec::new();
+    diff_flame::write(&mut svg, compared, options).map_err(|e| Failure::own(&e))?;
+    write_to(Some(path), |out| out.write_all(&svg)).map(|_| ())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Leaves out the formats (`report::export`).
 
 use super::accounting::AccountingArgs;
+use super::carbon::CarbonArgs;
 use super::choices;
 use super::failure::Failure;
 use super::output::{part_of, read_recording, write_to};
@@ -44,9 +45,8 @@ pub(super) struct ExportArgs {
     #[arg(long, default_value = "total")]
     pub domain: DomainChoice,
 
-    /// Carbon intensity of the grid in grams of CO2 equivalent per kWh, for `emissions`; without it there are none
-    #[arg(long, value_name = "N", value_parser = parse_intensity)]
-    pub grid_gco2_kwh: Option<Milligrams>,
+    #[command(flatten)]
+    pub carbon: CarbonArgs,
 
     /// Where to charge the energy of worker threads
     #[arg(long, value_parser = choices::view(), default_value = "logical")]
@@ -59,17 +59,6 @@ pub(super) struct ExportArgs {
     /// How energy is accounted for
     #[command(flatten)]
     pub accounting: AccountingArgs,
-}
-
-/// Milligrams of CO₂ equivalent per kilowatt-hour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Milligrams(u64);
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "of a number in this range")]
-fn parse_intensity(text: &str) -> Result<Milligrams, String> {
-    let grams = text.parse::<f64>().ok().filter(|grams| (0.0..=1e6).contains(grams));
-    let grams = grams.ok_or("expected grams per kWh, such as 385")?;
-    Ok(Milligrams((grams * 1e3).round() as u64))
 }
 
 /// Writes a recording in another format.
@@ -89,18 +78,14 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
         }
     };
     drop(recording);
-    let bins = over_time.as_ref().map_or(Ok(0..0), |over_time| match args.range.is_part() {
-        true => args.range.bins(&over_time.bins),
-        // Also of a recording that was cut off before it had any time.
-        false => Ok(0..over_time.bins.count()),
-    })?;
+    let bins = over_time.as_ref().map_or(Ok(0..0), |over_time| args.range.bins_or_all(&over_time.bins))?;
     let options = ExportOptions {
         domain: args.domain,
         short_names: args.short_names,
         native_frames: args.stacks.native_frames,
         per: args.stacks.per,
         rest: args.stacks.rest(),
-        grid_mg_per_kwh: args.grid_gco2_kwh.map(|Milligrams(mg)| mg),
+        grid_mg_per_kwh: args.carbon.mg_per_kwh(),
     };
     let input = Input { profile: &profile, over_time: over_time.as_ref(), bins };
     write_to(args.output.as_deref(), |out| format.write(out, &input, &options))

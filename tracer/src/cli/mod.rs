@@ -5,9 +5,11 @@
 
 mod accounting;
 mod budget;
+mod carbon;
 mod choices;
 mod command_line;
 mod common;
+mod compare;
 mod diff;
 mod doctor;
 mod export;

@@ -46,6 +46,11 @@ impl RangeArgs {
         self.from.is_some() || self.to.is_some()
     }
 
+    /// The bins of the chosen part, or all of them; also of a recording that was cut off before it had any time.
+    pub(super) fn bins_or_all(self, bins: &Bins) -> Result<Range<u32>, Failure> {
+        if self.is_part() { self.bins(bins) } else { Ok(0..bins.count()) }
+    }
+
     /// The bins of the chosen part.
     pub(super) fn bins(self, bins: &Bins) -> Result<Range<u32>, Failure> {
         let length = bins.length_ns();
@@ -94,6 +99,14 @@ mod tests {
         for wrong in ["", "-1", "101%", "-1%", "nan", "NaN%", "inf", "soon", "%"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// A recording without any time has nothing to choose from, and is all there.
+    #[test]
+    fn no_time() {
+        let bins = Bins::over(KtimeNs::from_ns(7), KtimeNs::from_ns(7));
+        assert!(RangeArgs::default().bins(&bins).is_err());
+        assert_eq!(RangeArgs::default().bins_or_all(&bins).unwrap(), 0..bins.count());
     }
 
     /// A part has all bins that it touches; one that is empty or behind the end is refused.

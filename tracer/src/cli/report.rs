@@ -2,6 +2,7 @@
 
 use super::accounting::AccountingArgs;
 use super::budget::{self, BudgetArgs};
+use super::carbon::CarbonArgs;
 use super::choices;
 use super::common::Common;
 use super::failure::Failure;
@@ -58,6 +59,9 @@ pub(super) struct ReportArgs {
     #[command(flatten)]
     pub budgets: BudgetArgs,
 
+    #[command(flatten)]
+    pub carbon: CarbonArgs,
+
     /// Which part of the run
     #[command(flatten)]
     pub range: RangeArgs,
@@ -87,6 +91,9 @@ pub(super) fn run(args: &ReportArgs, common: &Common) -> Result<ExitCode, Failur
     show(args, common, &profile, &checked)?;
     for line in checked.iter().filter(|checked| !common.quiet || checked.verdict != Verdict::Kept) {
         log_line(&sentences::budget(line));
+    }
+    if let Some(mg_per_kwh) = args.carbon.mg_per_kwh() {
+        log_line(&sentences::carbon(&profile, mg_per_kwh));
     }
     Ok(budget::exit_code(0, budgets::worst(&checked)))
 }

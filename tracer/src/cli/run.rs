@@ -4,7 +4,7 @@
 
 use super::command_line::{Cli, Command, parse};
 use super::unprivileged::give_up_privileges;
-use super::{diff, doctor, export, flamegraph, logger, record, report};
+use super::{compare, diff, doctor, export, flamegraph, logger, record, report};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use std::io::Write;
@@ -25,6 +25,7 @@ pub fn run() -> ExitCode {
         Some(Command::Flamegraph(args)) => give_up_privileges().and_then(|()| flamegraph::run(&args)),
         Some(Command::Export(args)) => give_up_privileges().and_then(|()| export::run(&args)),
         Some(Command::Diff(args)) => give_up_privileges().and_then(|()| diff::run(&args, &common)),
+        Some(Command::Compare(args)) => compare::run(&args, &common),
         Some(Command::Doctor(args)) => doctor::run(&args, &common),
     };
     match done {

@@ -165,7 +165,7 @@ mod tests {
             Merged::Kernel(ip) => format!("k{ip}"),
             Merged::Native(pc) => format!("n{pc}"),
             Merged::Python { code, .. } => format!("p{code}"),
-            Merged::Mark(mark) => (*mark).to_owned(),
+            Merged::Mark(mark) => mark.name().to_owned(),
         };
         (frames.iter().map(word).collect::<Vec<_>>().join(" "), status)
     }

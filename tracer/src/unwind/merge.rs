@@ -6,6 +6,7 @@
 //! frames that are left follow behind a mark that says why; where native frames are whole and none of them holds a run, behind a mark
 //! that says that (Nuitka's functions push Python frames and evaluate none).
 
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{PythonLoss, StackStatus, Truncation};
 use tracer_ebpf::native::NativeFrame;
 use tracer_ebpf::python::PythonFrame;
@@ -47,7 +48,7 @@ pub enum Merged {
         class: u64,
     },
     /// A mark in brackets: native frames are missing here.
-    Mark(&'static str),
+    Mark(Mark),
 }
 
 /// Merges a sample, innermost frame first, and says how whole it is.
@@ -135,22 +136,22 @@ impl Runs<'_> {
 }
 
 /// The mark that stands for missing native frames.
-const fn mark_of(native_end: u8) -> Option<&'static str> {
+const fn mark_of(native_end: u8) -> Option<Mark> {
     match native_end {
         end::COMPLETE | end::NOTHING => None,
-        end::BEYOND_COPY => Some("[unknown: stack deeper than the copy]"),
-        end::GONE => Some("[unknown: process gone]"),
-        end::NO_UNWIND_INFO => Some("[no unwind info]"),
-        end::NOT_READY => Some("[unknown: tables not ready]"),
-        end::UNMAPPED => Some("[unknown: unmapped address]"),
-        end::UNSUPPORTED => Some("[unknown: unsupported unwind rule]"),
-        end::FAULT => Some("[unknown: page fault]"),
-        end::UNREADABLE => Some("[unknown: memory not readable]"),
-        end::TOO_DEEP => Some("[unknown: too deep]"),
-        end::UNANCHORED => Some("[unknown: where C called Python]"),
-        end::BROKEN_CHAIN => Some("[unknown: broken chain of Python frames]"),
-        end::AMBIGUOUS => Some("[unknown: which interpreter]"),
-        _ => Some("[unknown: bad frame]"),
+        end::BEYOND_COPY => Some(Mark::BeyondCopy),
+        end::GONE => Some(Mark::ProcessGone),
+        end::NO_UNWIND_INFO => Some(Mark::NoUnwindInfo),
+        end::NOT_READY => Some(Mark::TablesNotReady),
+        end::UNMAPPED => Some(Mark::UnmappedAddress),
+        end::UNSUPPORTED => Some(Mark::UnsupportedRule),
+        end::FAULT => Some(Mark::PageFault),
+        end::UNREADABLE => Some(Mark::Unreadable),
+        end::TOO_DEEP => Some(Mark::TooDeep),
+        end::UNANCHORED => Some(Mark::WhereCCalledPython),
+        end::BROKEN_CHAIN => Some(Mark::BrokenPythonChain),
+        end::AMBIGUOUS => Some(Mark::WhichInterpreter),
+        _ => Some(Mark::BadFrame),
     }
 }
 
@@ -204,7 +205,7 @@ mod tests {
             Merged::Kernel(ip) => format!("k{ip}"),
             Merged::Native(pc) => format!("n{pc}"),
             Merged::Python { code, .. } => format!("p{code}"),
-            Merged::Mark(mark) => (*mark).to_owned(),
+            Merged::Mark(mark) => mark.name().to_owned(),
         };
         merge(raw).0.iter().map(word).collect::<Vec<_>>().join(" ")
     }

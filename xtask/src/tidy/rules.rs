@@ -31,7 +31,7 @@ const DOORS: [(&str, &[&str]); 5] = [
     ("aya_log", &["tracer/src/probe/bpf", "tracer-ebpf"]),
     ("nvml_wrapper", &["tracer/src/power/sources/nvml"]),
     ("blazesym", &["tracer/src/symbolize", "tracer/src/symbolize.rs"]),
-    ("inferno", &["tracer/report/src/flamegraph.rs"]),
+    ("inferno", &["tracer/report/src/flame_rectangles.rs"]),
 ];
 
 /// Rooms that run from a recording alone: no files, no clock, no processes.

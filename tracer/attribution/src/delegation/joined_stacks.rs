@@ -6,8 +6,8 @@
 
 use super::requesters::Step;
 use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
-use energy_trace_model::profile::marks::{AFTER_THE_CALL, ON_BEHALF_OF, UNSAMPLED};
 use energy_trace_model::recording::Recording;
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind, StackNode};
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ impl<'a> Joints<'a> {
         let nodes = (0..).map(StackId::new).zip(&recording.stacks);
         Self {
             recording,
-            frames: [ON_BEHALF_OF, UNSAMPLED, AFTER_THE_CALL].map(|name| mark(name.to_owned())).into(),
+            frames: [Mark::OnBehalfOf, Mark::Unsampled, Mark::OnBehalfOfAfterCall].map(Mark::frame).into(),
             stacks: Vec::new(),
             known: nodes.map(|(id, &node)| (node, id)).collect(),
             pools: HashMap::new(),
@@ -102,7 +102,7 @@ impl<'a> Joints<'a> {
             return frame;
         }
         let frame = self.new_frame(self.frames.len());
-        self.frames.push(mark(format!("[pool: {name}]")));
+        self.frames.push(Frame::special(&format!("[pool: {name}]")));
         self.pools.insert(name.to_owned(), frame);
         frame
     }
@@ -185,11 +185,6 @@ impl<'a> Natives<'a> {
 
 fn function(frame: &Frame) -> Function<'_> {
     (&frame.name, &frame.module, &frame.file, frame.first_line)
-}
-
-fn mark(name: String) -> Frame {
-    let (module, file) = (String::new(), String::new());
-    Frame { kind: FrameKind::Special, name, module, file, line: 0, first_line: 0, address: 0 }
 }
 
 fn number(length: usize) -> u32 {

@@ -4,13 +4,11 @@
 //! * `certainty`: how certain any set of rows is; `validity`: whether learned powers may split energy.
 //! * `over_time`: energy in bins of time, and the profile of a part of a run.
 //! * `diagnostics`: what to know before believing a number.
-//! * `marks`: frames that stand for no code.
 //!
 //! Leaves out how it comes about (`energy-trace-attribution`).
 
 pub mod certainty;
 pub mod diagnostics;
-pub mod marks;
 pub mod options;
 pub mod over_time;
 pub mod run;

@@ -4,13 +4,12 @@
 //! and ended. It is worked into the stacks when a recording is read, so that whoever uses it sees plain stacks. Leaves out what the GPU
 //! itself spends meanwhile, which is its launches'.
 
-use super::record::{Frame, FrameKind, StackNode};
+use super::mark::Mark;
+use super::record::StackNode;
 use super::tables::Recording;
 use crate::clock::KtimeNs;
 use crate::ids::{FrameId, StackId, ThreadKey};
 use std::collections::HashMap;
-
-const MARK: &str = "[GPU wait]";
 
 /// Marks the samples that lie in waits.
 pub(super) fn mark_gpu_waits(to: &mut Recording) {
@@ -38,9 +37,7 @@ pub(super) fn mark_gpu_waits(to: &mut Recording) {
         });
     }
     if !marked.is_empty() {
-        let (name, module, file) = (MARK.to_owned(), String::new(), String::new());
-        let kind = FrameKind::Special;
-        to.frames.push(Frame { kind, name, module, file, line: 0, first_line: 0, address: 0 });
+        to.frames.push(Mark::GpuWait.frame());
     }
 }
 

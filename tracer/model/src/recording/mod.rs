@@ -1,5 +1,5 @@
-//! What happened: the facts of one run (`record`), their tables (`tables`), how they lie in a file (`file`),
-//! and how older versions wrote them (`old_formats`).
+//! What happened: the facts of one run (`record`), their tables (`tables`), frames that stand for no code (`mark`), how all lie in a file
+//! (`file`), and how older versions wrote them (`old_formats`).
 //!
 //! Leaves out what they mean in joules (`profile`).
 
@@ -15,6 +15,7 @@ mod kernels;
 mod late_names;
 mod launches;
 mod losses;
+pub mod mark;
 mod old_formats;
 mod public_names;
 pub mod record;

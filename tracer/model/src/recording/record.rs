@@ -191,6 +191,14 @@ pub struct Frame {
     pub address: u64,
 }
 
+impl Frame {
+    /// A frame that stands for no code, with a name in brackets.
+    pub fn special(name: &str) -> Self {
+        let (kind, name) = (FrameKind::Special, name.to_owned());
+        Self { kind, name, module: String::new(), file: String::new(), line: 0, first_line: 0, address: 0 }
+    }
+}
+
 /// Names found for a frame after it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Name {

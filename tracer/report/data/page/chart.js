@@ -19,6 +19,7 @@ function nobodys(domain, bin) {
 function makeCharts(model, choose) {
   const place = byId("charts");
   const domains = model.domains.length ? model.domains : [busyCpus(model)];
+  if (!model.domains.length) byId("power-title").textContent = "Busy CPUs over time";
   const shown = domains.filter((domain) => domain.class !== "core").slice(0, CHART.most);
   const charts = shown.map((domain, at) => ({ domain, svg: makeChart(domain), isLast: at + 1 === shown.length }));
   charts.forEach(({ svg }) => place.append(svg));
@@ -30,7 +31,8 @@ function makeCharts(model, choose) {
 }
 
 function makeChart(domain) {
-  const label = `Power of ${domain.name} over time. Arrow keys move the range, with shift its end; Escape: whole run.`;
+  const what = domain.class === "time" ? "Busy CPUs" : `Power of ${domain.name}`;
+  const label = `${what} over time. Arrow keys move the range, with shift its end; Escape: whole run.`;
   return draw("svg", { class: "chart", tabindex: 0, role: "application", "aria-label": label });
 }
 

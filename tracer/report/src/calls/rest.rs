@@ -2,6 +2,7 @@
 //!
 //! Leaves out calls and imports (`path.rs`).
 
+use energy_trace_model::recording::mark::is_nameless_python;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 
 /// What stacks without a call are.
@@ -70,7 +71,7 @@ pub(super) fn rest<'a>(place: Where<'_>, frames: impl Iterator<Item = &'a Frame>
         ends |= frame.kind != FrameKind::Special && ENDS.contains(&bare(&frame.name));
         starts |= STARTS.iter().any(|module| frame.module == *module);
         python |= frame.kind == FrameKind::Python;
-        unknown |= frame.kind == FrameKind::Special && frame.name.starts_with("[unknown: Python");
+        unknown |= is_nameless_python(frame);
     }
     if let Some(name) = place.without_python {
         return Rest::NoPython(name.to_owned());

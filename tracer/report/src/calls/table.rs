@@ -10,8 +10,8 @@ use super::rest::{Rest, Where, rest};
 use crate::api_names::ApiNames;
 use crate::fold::Interner;
 use energy_trace_model::ids::{FrameId, StackId};
-use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::{Profile, ProfileRow};
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -89,7 +89,8 @@ impl<'a> CallTable<'a> {
     pub(crate) fn steps(&mut self, row: &ProfileRow, steps: &mut Vec<Step>) {
         steps.clear();
         let Some(stack) = row.stack else {
-            let label = Label { name: UNSAMPLED.to_owned(), kind: Kind::Rest, without_name: None };
+            let label =
+                Label { name: Mark::Unsampled.name().to_owned(), kind: Kind::Rest, without_name: None };
             return steps.push(Step { label: self.labels.number(label), caller: None });
         };
         let walked = self.walked(stack);

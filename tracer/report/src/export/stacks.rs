@@ -10,9 +10,9 @@ use crate::names::{frame_name, process_name, thread_name};
 use crate::shown::shown;
 use crate::{DomainChoice, native_frames, rest, run, short_names};
 use energy_trace_model::ids::{StackId, ThreadKey};
-use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::{EnergyByClass, Profile, ProfileRow};
-use energy_trace_model::recording::record::{Frame, FrameKind};
+use energy_trace_model::recording::mark::Mark;
+use energy_trace_model::recording::record::Frame;
 use energy_trace_model::units::MicroJoules;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -86,7 +86,7 @@ impl<'a> Stacks<'a> {
         let (marks, list) = (Vec::new(), Vec::new());
         let mut stacks = Self { profile, marks, names, list, domain: options.domain };
         stacks.mark(MISSING);
-        stacks.mark(UNSAMPLED);
+        stacks.mark(Mark::Unsampled.name());
         stacks
     }
 
@@ -96,16 +96,7 @@ impl<'a> Stacks<'a> {
         if let Some(at) = self.marks.iter().position(|mark| mark.name == name) {
             return first + at;
         }
-        let nothing = String::new;
-        self.marks.push(Frame {
-            kind: FrameKind::Special,
-            name: name.to_owned(),
-            module: nothing(),
-            file: nothing(),
-            line: 0,
-            first_line: 0,
-            address: 0,
-        });
+        self.marks.push(Frame::special(name));
         self.names.push(shown(name).into_owned());
         first + self.marks.len() - 1
     }

@@ -4,7 +4,7 @@
 //! easily keeps those with the most energy; the others go together, thread by thread, and the page says how much that is.
 
 use super::facts::Facts;
-use super::flame::{Flame, mark};
+use super::flame::Flame;
 use super::views::{self, LONGEST, View};
 use crate::native_frames::{self, NativeFrames};
 use crate::run;
@@ -13,7 +13,7 @@ use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::certainty::Certainty;
 use energy_trace_model::profile::over_time::{BinEnergy, RowBin};
 use energy_trace_model::profile::{LedgerRow, OverTime, Profile, ProfileRow};
-use energy_trace_model::recording::record::{DomainClass, Quality, StackNode};
+use energy_trace_model::recording::record::{DomainClass, Frame, Quality, StackNode};
 use energy_trace_model::units::MicroJoules;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -219,11 +219,11 @@ impl Known {
     }
 }
 
-/// A stack of one mark, for what is too small for a page.
+/// A stack of one for what is too small for a page.
 fn small_stack(profile: &mut Profile) -> StackId {
     let id = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let (frame, stack) = (FrameId::new(id(profile.frames.len())), StackId::new(id(profile.stacks.len())));
-    profile.frames.push(mark(SMALL));
+    profile.frames.push(Frame::special(SMALL));
     profile.stacks.push(StackNode { frame, parent: None });
     stack
 }

@@ -10,8 +10,8 @@ use crate::folded::LabelKind;
 use crate::functions::MISSING;
 use crate::names::{file_name, frame_name};
 use crate::shown::shown;
-use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::{Profile, ProfileRow};
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ impl Flame {
         let mut flame = Self::default();
         let mut labels = Interner::new();
         let mut of_frame: Vec<Option<u32>> = vec![None; profile.frames.len()];
-        let (unsampled, missing) = (mark(UNSAMPLED), mark(MISSING));
+        let (unsampled, missing) = (Mark::Unsampled.frame(), Frame::special(MISSING));
         for row in &profile.rows {
             let path = flame.path(profile, row, [&unsampled, &missing], &mut of_frame, &mut labels);
             let node = flame.tree.node(path);
@@ -72,13 +72,6 @@ impl Flame {
         }
         u32::try_from(number).unwrap_or(u32::MAX)
     }
-}
-
-/// A frame that stands for no code.
-pub(super) fn mark(name: &str) -> Frame {
-    let nothing = String::new;
-    let (name, kind) = (name.to_owned(), FrameKind::Special);
-    Frame { kind, name, module: nothing(), file: nothing(), line: 0, first_line: 0, address: 0 }
 }
 
 /// `file.py:12`, or the library.

@@ -12,8 +12,8 @@ use crate::names::{library_name, line_name, place_name, process_title, shorten, 
 use crate::native_frames::{self, NativeFrames};
 use crate::shown::shown;
 use crate::uncertainty::Uncertainties;
-use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::{Profile, ProfileRow};
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::Frame;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -116,7 +116,7 @@ fn functions(profile: &Profile) -> View {
 /// Rows of what `name` makes of each frame.
 fn of_frames(profile: &Profile, what: (By, &'static str), name: impl Fn(&Frame) -> String) -> View {
     let mut names = Interner::new();
-    let unsampled = names.number(UNSAMPLED.to_owned());
+    let unsampled = names.number(Mark::Unsampled.name().to_owned());
     let missing = names.number(MISSING.to_owned());
     let of_frame: Vec<usize> = profile.frames.iter().map(|frame| names.number(name(frame))).collect();
     let path = |row: &ProfileRow, path: &mut Vec<usize>| {

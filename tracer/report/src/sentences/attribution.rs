@@ -5,9 +5,9 @@ use super::{in_seconds, recorded};
 use energy_trace_model::profile::diagnostics::{
     Diagnostic, DomainDiagnostic, GapReason, GpuMisfit, GpuSplit, Imbalance, MeterFit, SplitBy,
 };
-use energy_trace_model::profile::marks::UNSAMPLED;
 use energy_trace_model::profile::over_time::PartOfRun;
 use energy_trace_model::profile::validity::ValidityCheck;
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{KernelTier, LaunchStacks, LossReason};
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -32,8 +32,9 @@ pub fn diagnostic(found: &Diagnostic) -> String {
         Diagnostic::EventsLost(lost) => events_lost(lost),
         Diagnostic::NoEnergySource => NO_ENERGY_SOURCE.to_owned(),
         Diagnostic::UnsampledTime { unsampled_ns, of_ns } => format!(
-            "{} of the target's CPU time was seen by no sample and stands in `{UNSAMPLED}`; raise `-F`",
-            percent_of(*unsampled_ns, *of_ns)
+            "{} of the target's CPU time was seen by no sample and stands in `{}`; raise `-F`",
+            percent_of(*unsampled_ns, *of_ns),
+            Mark::Unsampled.name()
         ),
         Diagnostic::FewSamples { samples } => {
             format!("only {samples} samples: shares of functions are rough; record for longer or raise `-F`")

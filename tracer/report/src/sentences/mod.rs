@@ -7,21 +7,25 @@ mod attribution;
 mod brief;
 mod budgets;
 mod calls;
+mod carbon;
 mod launches;
 mod losses;
 mod power;
 mod recording;
 mod sources;
+pub(crate) mod study;
 #[cfg(test)]
 mod tests;
 
 pub use attribution::diagnostic;
 pub(crate) use brief::{brief, model_in_brief};
 pub use budgets::budget;
+pub use carbon::carbon;
 pub use losses::{copy_outcome, loss};
 pub use power::{advice, power_fact};
 pub use recording::{limited_rate, recorded, without_jitter};
 pub use sources::{idle_origin, ignored_reason, runtime, source_note};
+pub use study::{machine_notes, study_notes, study_progress};
 
 /// What intervals are about.
 pub(crate) const INTERVALS: &str = "intervals cover this run, and how its energy was divided; the next run of the same program may differ \

@@ -4,7 +4,7 @@ use super::calls::call_fact;
 use super::in_seconds;
 use super::launches::launch_fact;
 use super::power::{advice, power_fact};
-use energy_trace_model::profile::marks::UNSAMPLED;
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{CutReason, ReadFailure, RecordingDiagnostic};
 
 /// What was found, what it changes, and what to do about it.
@@ -24,8 +24,9 @@ pub fn recorded(found: &RecordingDiagnostic) -> String {
         }
         RecordingDiagnostic::MachinePaused { times, cpu_ns } => format!(
             "{times} times no sample came though many were due, for {:.2} s of CPU time in all: the machine stood still (a paused virtual \
-             machine, a freeze), or samples were lost; that time stands in {UNSAMPLED}",
-            in_seconds(*cpu_ns)
+             machine, a freeze), or samples were lost; that time stands in {}",
+            in_seconds(*cpu_ns),
+            Mark::Unsampled.name()
         ),
         RecordingDiagnostic::SamplesMissing { taken, expected, cpu_ns } => {
             samples_missing(*taken, *expected, *cpu_ns)

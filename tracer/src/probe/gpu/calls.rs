@@ -16,6 +16,7 @@ use crate::resolver::Worker;
 use crate::unwind::address_space::Mapping;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, StackId, Tid};
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{FrameKind, LaunchDiagnostic};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,8 +28,6 @@ use tracer_ebpf::gpu::{GpuEvent, WITH_STACK, call};
 const PATIENCE_NS: u64 = 20_000_000_000;
 /// Launches that prove that the driver sees what goes through a runtime.
 const ENOUGH: u32 = 512;
-/// At a site whose stack was not taken.
-const NO_STACK: &str = "[unknown: launch stack not taken]";
 
 /// What is known of GPU libraries and launches.
 #[derive(Default)]
@@ -183,13 +182,13 @@ impl LaunchCollector {
     /// The frame of what is launched: a kernel by the driver's name or by its host stub, or a mark.
     pub(super) fn launched_frame(&self, launch: &Launch, stacks: &mut StackBuilder) -> FrameId {
         let mark = match launch.call {
-            call::COPY | call::NODE_COPY => Some("[GPU copy]"),
-            call::MEMSET | call::NODE_MEMSET => Some("[GPU memset]"),
-            call::GRAPH => Some("[GPU graph]"),
+            call::COPY | call::NODE_COPY => Some(Mark::GpuCopy),
+            call::MEMSET | call::NODE_MEMSET => Some(Mark::GpuMemset),
+            call::GRAPH => Some(Mark::GpuGraph),
             _ => None,
         };
         if let Some(mark) = mark {
-            return stacks.out.frame(bare(FrameKind::Special, mark, "", 0));
+            return stacks.out.frame(mark.frame());
         }
         if let Some(name) = self.launches.name_of(launch) {
             return stacks.out.frame(bare(FrameKind::Gpu, &demangled(name), "", 0));
@@ -281,6 +280,6 @@ impl LaunchCollector {
 
 /// A stack that says that none is known.
 pub(super) fn no_stack(out: &mut Interner) -> StackId {
-    let mark = out.frame(bare(FrameKind::Special, NO_STACK, "", 0));
+    let mark = out.frame(Mark::LaunchStackNotTaken.frame());
     out.stack_on(None, mark)
 }

@@ -14,6 +14,7 @@ use crate::unwind::merge::RawStack;
 use energy_trace_cupti::wire::{Frame, Tick};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, Tid};
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{
     FrameKind, GpuBusy, KernelFallback, LaunchDiagnostic, NotTimed, Record,
 };
@@ -298,10 +299,11 @@ pub(super) fn without_ours(pid: Pid, raw: &RawStack, processes: &Processes) -> O
 
 /// The frame of what was done: a kernel, or a mark for a copy or memset.
 fn done_frame(name: &str, out: &mut Interner) -> FrameId {
-    let mark = name.strip_prefix("[copy").map(|which| format!("[GPU copy{which}"));
-    let mark = mark.or_else(|| (name == "[memset]").then(|| "[GPU memset]".to_owned()));
+    let mark =
+        name.strip_prefix("[copy").map(|which| bare(FrameKind::Special, &format!("[GPU copy{which}"), "", 0));
+    let mark = mark.or_else(|| (name == "[memset]").then(|| Mark::GpuMemset.frame()));
     match mark {
-        Some(mark) => out.frame(bare(FrameKind::Special, &mark, "", 0)),
+        Some(mark) => out.frame(mark),
         None => out.frame(bare(FrameKind::Gpu, name, "", 0)),
     }
 }

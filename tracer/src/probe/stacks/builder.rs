@@ -21,7 +21,7 @@ use crate::unwind::merge::{Merged, RawStack, eval_frames, merge, python_alone};
 use crate::unwind::vdso::is_vdso;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
-use energy_trace_model::profile::marks::PYTHON_GONE;
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind, PythonLoss, StackStatus};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ impl StackBuilder {
     fn frame(&mut self, head: Head, state: ThreadState, frame: Merged) -> FrameId {
         match frame {
             Merged::Native(pc) | Merged::Kernel(pc) => self.address_frame(head, frame, pc),
-            Merged::Mark(mark) => self.out.frame(bare(FrameKind::Special, mark, "", 0)),
+            Merged::Mark(mark) => self.out.frame(mark.frame()),
             Merged::Python { code, instruction, class } => {
                 self.python_frame(head, state, (code, instruction, class))
             }
@@ -180,7 +180,7 @@ impl StackBuilder {
             self.nameless += 1;
             self.activity.mark_active(head.at); // Others may follow, and are read in time then.
             log::debug!("nothing shows what was at {:#x} in process {}", place.0, head.pid);
-            return self.out.frame(bare(FrameKind::Special, PYTHON_GONE, "", 0));
+            return self.out.frame(Mark::PythonGone.frame());
         };
         let process = self.processes.get(head.pid);
         if let Some(id) = process.and_then(|p| p.frames.python(place, code)) {
@@ -231,7 +231,7 @@ impl StackBuilder {
             Some(m) => bare(FrameKind::Native, &m.path.clone(), &m.path.clone(), 0),
             None => {
                 self.processes.note_unmapped_pc(head.pid, head.at);
-                bare(FrameKind::Special, "[unknown: unmapped address]", "", 0)
+                Mark::UnmappedAddress.frame()
             }
         }
     }

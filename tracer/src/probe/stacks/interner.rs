@@ -3,7 +3,7 @@
 use super::pool_loops::is_pool_loop;
 use crate::probe::records::RecordSender;
 use energy_trace_model::ids::{FrameId, StackId, Tid};
-use energy_trace_model::profile::marks::PYTHON_CROWDED_OUT;
+use energy_trace_model::recording::mark::Mark;
 use energy_trace_model::recording::record::{Frame, FrameKind, Record, RecordingDiagnostic, StackNode};
 use std::collections::HashMap;
 
@@ -80,7 +80,7 @@ impl Interner {
         let bytes = frame.name.len() + frame.file.len() + frame.module.len();
         if self.python_bytes + bytes > MOST_PYTHON_BYTES {
             self.crowded_out += 1;
-            return self.frame(bare(FrameKind::Special, PYTHON_CROWDED_OUT, "", 0));
+            return self.frame(Mark::PythonCrowdedOut.frame());
         }
         self.python_bytes += bytes;
         self.frame(frame)
@@ -91,7 +91,7 @@ impl Interner {
         (self.crowded_out > 0).then(|| RecordingDiagnostic::PythonNamesLimited {
             mib: (MOST_PYTHON_BYTES >> 20) as u64,
             times: self.crowded_out,
-            mark: PYTHON_CROWDED_OUT.to_owned(),
+            mark: Mark::PythonCrowdedOut.name().to_owned(),
         })
     }
 

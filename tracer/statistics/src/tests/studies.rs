@@ -37,7 +37,7 @@ fn differ(pairs: &[(f64, f64)]) -> bool {
 }
 
 /// 5 % more energy is found with 20 pairs; of equal programs, as also of run times that are equal, at most one study in twenty finds
-/// something (and here at most a little more than that, for 400 studies are a sample too).
+/// something (and here at most a little more than that, for 300 studies are a sample too).
 #[test]
 fn five_percent_is_found_and_nothing_is_not() {
     let (found, wrong) = (share(20, 0.05, differ), share(20, 0.0, differ));

@@ -1,0 +1,111 @@
+//! `compare` from outside: what fails is shown, what is done is not done again, and programs and files are the invoking user's.
+//!
+//! Leaves out what the tables find (`tracer/report`, `tracer/statistics`).
+
+use energy_trace_tests::place::{Place, Talk, assert_code, assert_says, run_bounded, text};
+use std::os::unix::fs::MetadataExt as _;
+
+const FAST: [&str; 12] = [
+    "compare",
+    "-q",
+    "--rest",
+    "0",
+    "--idle",
+    "0",
+    "--warm-ups",
+    "0",
+    "--record",
+    "--power none",
+    "-o",
+    "study",
+];
+
+fn place() -> Place {
+    Place::new(env!("CARGO_BIN_EXE_energy-trace"))
+}
+
+fn file(place: &Place, name: &str) -> String {
+    std::fs::read_to_string(place.path(name)).unwrap()
+}
+
+/// Two rounds of two programs, one of which fails at first: all four runs are there, of the user behind sudo. Then nothing is left to do
+/// but tables; a run that is taken away is made again, alone; and other programs are another study.
+#[test]
+fn a_study_is_done_once() {
+    let place = place();
+    let script = "echo run >> runs; test -e tried || { touch tried; exit 3; }; echo user=$(id -u)";
+    let begin = |program: &str| {
+        let mut arguments = FAST.to_vec();
+        let programs = ["--", "sh", "-c", script, "--", "sh", "-c", program];
+        arguments.extend(["--runs", "2", "--metric", "user=user=([0-9]+)"].iter().chain(&programs));
+        run_bounded(place.sudo(2345, &arguments))
+    };
+    let output = begin("echo run >> runs");
+    assert_code(&output, 0);
+    let said = text(&output.stdout);
+    for part in ["1/2", "it ended with status 3", "no energy", "needs 6"] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    let data = file(&place, "study/dataset.csv");
+    assert_eq!((data.lines().count(), data.matches("2345").count()), (5, 1), "{data}");
+    for name in ["study", "study/runs/0001.data", "study/table.tex", "runs"] {
+        assert_eq!(std::fs::metadata(place.path(name)).unwrap().uid(), 2345, "{name}");
+    }
+    let go_on = || run_bounded(place.sudo(2345, &[&FAST[..], &["--format", "dataset"]].concat()));
+    assert_eq!(text(&go_on().stdout), data);
+    assert_eq!(file(&place, "runs").lines().count(), 4);
+    std::fs::remove_file(place.path("study/runs/0003.json")).unwrap();
+    assert_code(&go_on(), 0);
+    assert_eq!(file(&place, "runs").lines().count(), 5);
+    let other = begin("true");
+    assert_code(&other, 125);
+    assert_says(&other, &["holds another study"]);
+}
+
+/// A run past its limit is ended and shown; a program that never succeeds ends the study; a signal stops it, and says how to go on.
+#[test]
+fn ends_before_the_end() {
+    let place = place();
+    let with = |more: &[&str]| place.command(&[&FAST[..], more].concat());
+    let output =
+        run_bounded(with(&["--runs", "9", "--limit", "300ms", "--", "sleep", "60", "--", "sleep", "61"]));
+    assert_code(&output, 125);
+    assert_says(&output, &[" failed 3 times and never succeeded", "study/runs/"]);
+    let runs = std::fs::read_dir(place.path("study/runs")).unwrap().flatten();
+    let outcomes = runs.filter(|of| of.path().extension().is_some_and(|ending| ending == "json"));
+    let late: Vec<bool> =
+        outcomes.map(|of| file(&place, of.path().to_str().unwrap()).contains("timed-out")).collect();
+    // The third failure of the one is the first or the second run of the third round.
+    assert!((5..=6).contains(&late.len()) && !late.contains(&false), "{late:?}");
+
+    let study = place.path("study");
+    std::fs::remove_dir_all(&study).unwrap();
+    let talk = Talk::spawn(with(&["--", "sh", "-c", "touch begun; sleep 60", "--", "sleep", "60"]));
+    energy_trace_tests::place::eventually("a run", || study.join("runs/0001.err").exists());
+    talk.signal(libc::SIGINT);
+    let output = talk.end();
+    assert_code(&output, 125);
+    assert_says(&output, &["stopped after 0 of 40 runs", "compare -o study"]);
+}
+
+/// What makes no study is refused before anything runs; a wrong suite file with its line.
+#[test]
+fn wrong_usage() {
+    let place = place();
+    place.write("suite.toml", 0o644, "runs = 3\nspeed = 2\n");
+    for (more, said) in [
+        (&["--", "touch", "ran"][..], "two programs"),
+        (&["--", "touch", "ran", "--", "--", "touch", "ran"], "nothing between"),
+        (&["--suite", "suite.toml"], "line 2"),
+        (&["--suite", "none.toml"], "cannot read none.toml"),
+        (&["--metric", "x=y", "--", "touch", "ran", "--", "true"], "group"),
+    ] {
+        let output = place.run(&[&FAST[..], more].concat());
+        assert_code(&output, 2);
+        assert_says(&output, &[said]);
+        assert!(!place.path("ran").exists(), "{more:?}");
+    }
+    let output = place.run(&FAST);
+    assert_code(&output, 125);
+    assert_says(&output, &["no study to go on with"]);
+}

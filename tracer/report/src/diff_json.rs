@@ -1,0 +1,120 @@
+//! A difference as JSON, schema `energy-trace/diff/1`: every function that was asked, in joules of a run, or of a unit of work.
+//!
+//! Leaves out what counts as a change (`diff.rs`).
+
+use super::diff::{Change, Comparison, DiffOptions, Work, worst_quality};
+use super::run;
+use energy_trace_model::profile::Profile;
+use energy_trace_model::recording::record::Quality;
+use serde::Serialize;
+use std::io::{self, Write};
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    /// The call that joules are of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per: Option<&'a str>,
+    a: SideOf<'a>,
+    b: SideOf<'a>,
+    program: Option<Row<'a>>,
+    functions: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct SideOf<'a> {
+    recorded: String,
+    quality: Option<&'static str>,
+    /// What the joules of each run are divided by.
+    work: &'a [f64],
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    a_j: f64,
+    b_j: f64,
+    change_j: f64,
+    /// `null`: nobody knows.
+    chance_j: Option<f64>,
+    changed: bool,
+}
+
+impl<'a> From<&'a Change> for Row<'a> {
+    fn from(change: &'a Change) -> Self {
+        let [a_j, b_j] = change.sides.map(|side| side.joules);
+        Self {
+            name: change.name.as_deref(),
+            a_j,
+            b_j,
+            change_j: change.joules(),
+            chance_j: change.by_chance,
+            changed: change.is_real(),
+        }
+    }
+}
+
+/// Writes the comparison as one JSON document.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptions<'_>) -> io::Result<()> {
+    let document = Document {
+        schema: "energy-trace/diff/1",
+        per: match options.work {
+            Work::Calls(name) => Some(name),
+            Work::Counts(_) => None,
+        },
+        a: side(compared.sides[0], &compared.work[0]),
+        b: side(compared.sides[1], &compared.work[1]),
+        program: compared.changes.first().map(Row::from),
+        functions: compared.changes.iter().skip(1).map(Row::from).collect(),
+    };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    writeln!(out)
+}
+
+fn side<'a>(runs: &[Profile], work: &'a [f64]) -> SideOf<'a> {
+    let quality = worst_quality(runs).map(|quality| match quality {
+        Quality::Measured => "measured",
+        Quality::Apportioned => "apportioned",
+        Quality::Estimated => "estimated",
+    });
+    let recorded = runs.first().map_or_else(String::new, run::what_was_recorded);
+    SideOf { recorded, quality, work }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write;
+    use crate::diff::{DiffOptions, Work, compare};
+    use crate::native_frames::NativeFrames;
+    use crate::tests::training_runs::measured_training;
+
+    /// The program and its functions with both sides; of single runs chance is `null` and nothing is changed.
+    #[test]
+    fn document() {
+        let options = DiffOptions {
+            work: Work::Counts([1.0, 2.0]),
+            native_frames: NativeFrames::Libraries,
+            rows: 5,
+            color: false,
+            width: None,
+        };
+        let runs = [measured_training()];
+        let mut out = Vec::new();
+        write(&mut out, &compare([&runs, &runs], &options).unwrap(), &options).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(json["schema"], "energy-trace/diff/1");
+        assert_eq!(json["b"]["work"], serde_json::json!([2.0]));
+        let program = &json["program"];
+        let [a, b] = ["a_j", "b_j"].map(|key| program[key].as_f64().unwrap());
+        assert!(a > 0.0 && (a - 2.0 * b).abs() < 1e-9);
+        let functions = json["functions"].as_array().unwrap();
+        assert!(functions.len() > 3);
+        for row in functions {
+            assert!(row["chance_j"].is_null() && row["changed"] == false && row["name"].is_string());
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The numbers of one run, from its profile. Leaves out what programs print of themselves.
+
+use crate::shown::shown;
+use crate::summary_rows::innermost;
+use crate::{By, Kind, names, native_frames, rows, run, short_names};
+use energy_trace_model::profile::{EnergyByClass, Profile};
+use energy_trace_model::recording::record::{DomainClass, Quality};
+use energy_trace_model::units::MicroJoules;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Functions and calls below one in so many joules of the run are left out.
+const CRUMB: f64 = 1_000.0;
+
+/// How good joules are, as in a report's ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// A counter's.
+    Measured,
+    /// A counter's, divided.
+    Apportioned,
+    /// CPU time times a model's watts.
+    Estimated,
+}
+
+/// The numbers of one run. Energies are in joules and the program's alone unless they say otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// From the start of the program to its end.
+    pub seconds: f64,
+    /// Energy of the program above the idle baseline; what a report leads with.
+    pub joules: f64,
+    /// The same by class of domain.
+    pub by_class: BTreeMap<String, f64>,
+    /// What the counters say for the whole machine, idle included.
+    pub machine_joules: f64,
+    /// The idle baseline.
+    pub idle_joules: f64,
+    /// Energy of other programs.
+    pub other_joules: f64,
+    /// How good they are; `None` without energy.
+    pub grade: Option<Grade>,
+    /// API calls, with what they call.
+    pub calls: BTreeMap<String, f64>,
+    /// Functions, their own energy.
+    pub functions: BTreeMap<String, f64>,
+}
+
+impl Measured {
+    /// Those of a profile.
+    pub fn of(profile: &Profile) -> Self {
+        let choice = run::headline(profile);
+        let sum = |of: fn(&energy_trace_model::profile::LedgerRow) -> MicroJoules| {
+            run::ledger_of(profile, choice).map(of).sum::<MicroJoules>().as_joules()
+        };
+        let joules = run::target(profile, choice).as_joules();
+        let energy = |energy: &EnergyByClass| run::chosen(energy, choice).as_joules();
+        let calls = rows::rows(profile, By::Api).into_iter().filter(|row| row.kind == Some(Kind::Call));
+        let calls = calls.map(|row| (row.name, energy(&row.spent.total.energy)));
+        Self {
+            seconds: profile.run.end.ns_since(profile.run.start) as f64 / 1e9,
+            joules,
+            by_class: by_class(profile),
+            machine_joules: sum(|row| row.measured),
+            idle_joules: sum(|row| row.idle),
+            other_joules: sum(|row| row.other),
+            grade: run::split_quality(profile, choice).map(grade),
+            calls: without_crumbs(calls, joules),
+            functions: without_crumbs(functions(profile), joules),
+        }
+    }
+}
+
+const fn grade(quality: Quality) -> Grade {
+    match quality {
+        Quality::Measured => Grade::Measured,
+        Quality::Apportioned => Grade::Apportioned,
+        Quality::Estimated => Grade::Estimated,
+    }
+}
+
+fn by_class(profile: &Profile) -> BTreeMap<String, f64> {
+    let seen = |class: &DomainClass| profile.ledger.iter().any(|row| row.class == *class);
+    let target = |class| {
+        let of_class = profile.ledger.iter().filter(|row| row.class == class);
+        of_class.map(|row| row.target).sum::<MicroJoules>().as_joules()
+    };
+    let classes = DomainClass::ALL.into_iter().filter(seen);
+    classes.map(|class| (class.name().to_owned(), target(class))).collect()
+}
+
+fn functions(profile: &Profile) -> Vec<(String, f64)> {
+    let choice = run::headline(profile);
+    let profile = &*short_names::chosen(profile, true);
+    let profile = &*native_frames::folded(profile, native_frames::NativeFrames::Libraries);
+    let rows = innermost(profile, names::frame_name).into_iter();
+    rows.map(|row| (row.name, run::chosen(&row.cost.energy, choice).as_joules())).collect()
+}
+
+fn without_crumbs(rows: impl IntoIterator<Item = (String, f64)>, whole: f64) -> BTreeMap<String, f64> {
+    let mut kept: BTreeMap<String, f64> = BTreeMap::new();
+    let rows = rows.into_iter().filter(|(_, joules)| joules.abs() * CRUMB >= whole.abs() && *joules != 0.0);
+    rows.for_each(|(name, joules)| *kept.entry(shown(&name).into_owned()).or_default() += joules);
+    kept
+}

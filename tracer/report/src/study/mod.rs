@@ -1,0 +1,99 @@
+//! Studies: programs that ran again and again, and whether they differ.
+//!
+//! `measured` takes the numbers of one run from its profile, `results` compares programs. Leaves out running them (`tracer/src/study`), and
+//! tables (`study_tables`).
+
+mod measured;
+mod results;
+
+pub use measured::{Grade, Measured};
+pub use results::{Block, Cell, Group, Kind, results};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A study: what was planned, and the runs so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Study {
+    /// The seed of the order of runs and of intervals.
+    pub seed: u64,
+    /// Rounds that were planned: in each, every program runs once.
+    pub rounds: u32,
+    /// What is compared.
+    pub programs: Vec<Program>,
+    /// Runs, in the order in which they were made.
+    pub runs: Vec<Run>,
+    /// What a reader should know of the machine, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One program of a study.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its name in tables.
+    pub label: String,
+    /// The command.
+    pub command: Vec<String>,
+    /// Programs of one group are compared with each other.
+    pub group: String,
+    /// The variables of a suite, with their values here.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// What a run was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// It counts.
+    #[default]
+    Counted,
+    /// It warmed the machine and its caches.
+    WarmUp,
+    /// Nothing ran: the machine's idle power.
+    Idle,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "outcome", content = "why")]
+pub enum Outcome {
+    /// With status 0.
+    #[default]
+    Done,
+    /// With another status; 128 and more are signals.
+    Failed(i32),
+    /// It took longer than it may.
+    TimedOut,
+    /// Its recording could not be made or read.
+    NotRecorded(String),
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its number in the plan, from 1.
+    pub number: usize,
+    /// Which program; `None`: nothing.
+    pub program: Option<usize>,
+    /// In which round, from 1; 0 before them.
+    pub round: u32,
+    /// What for.
+    pub purpose: Purpose,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Its numbers; `None` where there is no recording of it.
+    pub measured: Option<Measured>,
+    /// What the program printed of itself.
+    pub metrics: BTreeMap<String, f64>,
+    /// CPUs that other programs kept busy before it; `None` where nobody looked.
+    pub busy_cpus: Option<f64>,
+    /// Highest temperature of the machine's sensors before it, in degrees Celsius.
+    pub celsius: Option<f64>,
+}
+
+impl Run {
+    /// Whether its numbers count.
+    pub fn counts(&self) -> bool {
+        self.purpose == Purpose::Counted && self.outcome == Outcome::Done
+    }
+}

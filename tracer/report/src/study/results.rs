@@ -1,0 +1,262 @@
+//! Programs of a study held against each other: for each quantity, the program with the least, and every other beside it.
+//!
+//! Runs of one round are pairs: they share the machine's temperature and load. A quantity of whole runs is a question of its own, and Holm
+//! corrects for the pairs of programs; functions and calls are asked together, and Holm corrects for all of them. Leaves out how it looks.
+
+use super::{Grade, Measured, Run, Study};
+use energy_trace_statistics::comparison::{Comparison, Verdict, compare, judge};
+use energy_trace_statistics::corrections::Correction;
+use energy_trace_statistics::correlation::spearman;
+use energy_trace_statistics::location::{median, quantile};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Functions and calls are asked whose largest median is at least one in so many joules.
+const CRUMB: f64 = 100.0;
+
+/// What a quantity is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The whole run.
+    Run,
+    /// An API call, with what it calls.
+    Call,
+    /// A function's own energy.
+    Function,
+}
+
+/// Programs that are compared with each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Its name; empty where there is one.
+    pub name: String,
+    /// Quantities: of runs first, then calls and functions, the largest first.
+    pub blocks: Vec<Block>,
+    /// Spearman's ρ of energy and time over all runs, with its p-value.
+    pub energy_and_time: Option<(f64, f64)>,
+    /// How good the energies are: as the worst of them.
+    pub grade: Option<Grade>,
+}
+
+/// One quantity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// What it is of.
+    pub kind: Kind,
+    /// Its name.
+    pub quantity: String,
+    /// Its unit; empty for a program's own metric.
+    pub unit: &'static str,
+    /// One for each program, in the order of the study.
+    pub cells: Vec<Cell>,
+    /// How many tests were corrected for.
+    pub tests: usize,
+}
+
+/// One quantity of one program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Position of the program in the study.
+    pub program: usize,
+    /// Runs that count.
+    pub runs: usize,
+    /// Runs that failed.
+    pub failed: usize,
+    /// Median; NaN where there is no run.
+    pub median: f64,
+    /// First and third quartile.
+    pub quartiles: (f64, f64),
+    /// Beside the program with the least; `None` for that one.
+    pub beside_least: Option<Beside>,
+}
+
+/// A program beside the one with the least.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Beside {
+    /// The numbers.
+    pub found: Comparison,
+    /// The p-value, corrected.
+    pub p: f64,
+    /// What may be said.
+    pub verdict: Verdict,
+}
+
+/// A quantity's value in a run; `None` where the run does not have it.
+type Value<'a> = Box<dyn Fn(&Run) -> Option<f64> + 'a>;
+
+struct Quantity<'a> {
+    kind: Kind,
+    name: String,
+    unit: &'static str,
+    value: Value<'a>,
+}
+
+/// The results of a study, a group at a time.
+pub fn results(study: &Study) -> Vec<Group> {
+    let mut names: Vec<&str> = Vec::new();
+    for program in &study.programs {
+        if !names.contains(&program.group.as_str()) {
+            names.push(&program.group);
+        }
+    }
+    names.into_iter().map(|name| group(study, name)).collect()
+}
+
+fn group(study: &Study, name: &str) -> Group {
+    let programs: Vec<usize> = (0..study.programs.len())
+        .filter(|&at| study.programs.get(at).is_some_and(|of| of.group == name))
+        .collect();
+    let runs: Vec<&Run> = study
+        .runs
+        .iter()
+        .filter(|run| run.counts() && run.program.is_some_and(|program| programs.contains(&program)))
+        .collect();
+    let of_runs: Vec<Block> =
+        whole_quantities(&runs).into_iter().flat_map(|one| blocks(study, &programs, vec![one])).collect();
+    let parts = blocks(study, &programs, part_quantities(&runs));
+    let measured: Vec<&Measured> = runs.iter().filter_map(|run| run.measured.as_ref()).collect();
+    let joules: Vec<f64> = measured.iter().map(|of| of.joules).collect();
+    let seconds: Vec<f64> = measured.iter().map(|of| of.seconds).collect();
+    Group {
+        name: name.to_owned(),
+        blocks: of_runs.into_iter().chain(parts).collect(),
+        energy_and_time: spearman(&joules, &seconds).map(|tested| (tested.statistic, tested.p)),
+        grade: measured.iter().filter_map(|of| of.grade).max(),
+    }
+}
+
+fn whole_quantities<'a>(runs: &[&Run]) -> Vec<Quantity<'a>> {
+    let whole = |name: &str, unit, value: fn(&Measured) -> f64| Quantity {
+        kind: Kind::Run,
+        name: name.to_owned(),
+        unit,
+        value: Box::new(move |run| run.measured.as_ref().map(value)),
+    };
+    let mut found = vec![
+        whole("energy of the program", "J", |of| of.joules),
+        whole("energy of the machine", "J", |of| of.machine_joules),
+        whole("time", "s", |of| of.seconds),
+    ];
+    let measured = runs.iter().filter_map(|run| run.measured.as_ref());
+    let classes: BTreeSet<String> = measured.flat_map(|of| of.by_class.keys().cloned()).collect();
+    let classes = if classes.len() > 1 { classes } else { BTreeSet::new() };
+    found.extend(classes.into_iter().map(|class| Quantity {
+        kind: Kind::Run,
+        name: format!("energy of the program, {class}"),
+        unit: "J",
+        value: Box::new(move |run| run.measured.as_ref()?.by_class.get(&class).copied()),
+    }));
+    let metrics: BTreeSet<String> = runs.iter().flat_map(|run| run.metrics.keys().cloned()).collect();
+    found.extend(metrics.into_iter().map(|metric| Quantity {
+        kind: Kind::Run,
+        name: metric.clone(),
+        unit: "",
+        value: Box::new(move |run| run.metrics.get(&metric).copied()),
+    }));
+    found
+}
+
+fn part_quantities<'a>(runs: &[&Run]) -> Vec<Quantity<'a>> {
+    let whole =
+        median(&runs.iter().filter_map(|run| Some(run.measured.as_ref()?.joules)).collect::<Vec<_>>());
+    let of = |kind, parts: fn(&Measured) -> &BTreeMap<String, f64>| {
+        let mut largest: BTreeMap<String, f64> = BTreeMap::new();
+        let all = runs.iter().filter_map(|run| run.measured.as_ref()).flat_map(parts);
+        all.for_each(|(name, joules)| {
+            let most = largest.entry(name.clone()).or_default();
+            *most = most.max(*joules);
+        });
+        let mut named: Vec<(String, f64)> =
+            largest.into_iter().filter(|(_, most)| most * CRUMB >= whole).collect();
+        named.sort_by(|one, other| other.1.total_cmp(&one.1));
+        named.into_iter().map(move |(name, _)| Quantity {
+            kind,
+            name: name.clone(),
+            unit: "J",
+            value: Box::new(move |run| {
+                let of = parts(run.measured.as_ref()?);
+                Some(of.get(&name).copied().unwrap_or(0.0))
+            }),
+        })
+    };
+    of(Kind::Call, |of| &of.calls).chain(of(Kind::Function, |of| &of.functions)).collect()
+}
+
+/// Compares programs in these quantities, and corrects for all of it.
+fn blocks(study: &Study, programs: &[usize], quantities: Vec<Quantity<'_>>) -> Vec<Block> {
+    let compared: Vec<Compared> = quantities.iter().map(|one| Compared::of(study, programs, one)).collect();
+    let p: Vec<f64> = compared.iter().flat_map(|of| of.pairs.values().map(Comparison::p)).collect();
+    let adjusted = Correction::Holm.adjust(&p);
+    let mut adjusted_of = adjusted.iter();
+    let tests = p.len();
+    let with_p = compared.into_iter().zip(quantities).map(|(of, quantity)| {
+        let adjusted: BTreeMap<Pair, f64> =
+            of.pairs.keys().copied().zip(adjusted_of.by_ref().copied()).collect();
+        of.into_block(quantity, &adjusted, tests)
+    });
+    with_p.collect()
+}
+
+/// Two programs, the first of the study first.
+type Pair = (usize, usize);
+
+struct Compared {
+    cells: Vec<Cell>,
+    least: Option<usize>,
+    /// Each with the program with less energy first.
+    pairs: BTreeMap<Pair, Comparison>,
+}
+
+impl Compared {
+    fn of(study: &Study, programs: &[usize], quantity: &Quantity<'_>) -> Self {
+        let values: BTreeMap<usize, BTreeMap<u32, f64>> =
+            programs.iter().map(|&program| (program, values(study, program, quantity))).collect();
+        let cells: Vec<Cell> = programs.iter().map(|&at| cell(study, at, &values[&at])).collect();
+        let known = cells.iter().filter(|cell| !cell.median.is_nan());
+        let least = known.min_by(|one, other| one.median.total_cmp(&other.median)).map(|cell| cell.program);
+        let mut pairs = BTreeMap::new();
+        for (at, &one) in programs.iter().enumerate() {
+            for &other in programs.iter().skip(at + 1) {
+                // The one with the least is what others are held against.
+                let turned = least == Some(other);
+                let (base, beside) = if turned { (other, one) } else { (one, other) };
+                let of_rounds = values[&base].iter();
+                let both: Vec<(f64, f64)> =
+                    of_rounds.filter_map(|(round, a)| Some((*a, *values[&beside].get(round)?))).collect();
+                pairs.insert((one, other), compare(&both, study.seed));
+            }
+        }
+        Self { cells, least, pairs }
+    }
+
+    fn into_block(mut self, quantity: Quantity<'_>, adjusted: &BTreeMap<Pair, f64>, tests: usize) -> Block {
+        for cell in &mut self.cells {
+            let Some(least) = self.least.filter(|least| *least != cell.program) else { continue };
+            let pair = (least.min(cell.program), least.max(cell.program));
+            let found = self.pairs.get(&pair).zip(adjusted.get(&pair));
+            cell.beside_least =
+                found.map(|(&found, &p)| Beside { found, p, verdict: judge(p, found.pairs, tests) });
+        }
+        Block { kind: quantity.kind, quantity: quantity.name, unit: quantity.unit, cells: self.cells, tests }
+    }
+}
+
+/// A program's value in each round.
+fn values(study: &Study, program: usize, quantity: &Quantity<'_>) -> BTreeMap<u32, f64> {
+    let runs = study.runs.iter().filter(|run| run.program == Some(program) && run.counts());
+    runs.filter_map(|run| Some((run.round, (quantity.value)(run).filter(|value| value.is_finite())?)))
+        .collect()
+}
+
+fn cell(study: &Study, program: usize, values: &BTreeMap<u32, f64>) -> Cell {
+    let of_program = study.runs.iter().filter(|run| run.program == Some(program));
+    let counted = of_program.filter(|run| run.purpose == super::Purpose::Counted);
+    let all: Vec<f64> = values.values().copied().collect();
+    Cell {
+        program,
+        runs: all.len(),
+        failed: counted.filter(|run| !run.counts()).count(),
+        median: median(&all),
+        quartiles: (quantile(&all, 0.25), quantile(&all, 0.75)),
+        beside_least: None,
+    }
+}

@@ -1,0 +1,175 @@
+//! The results of a study as Markdown, LaTeX and CSV, a row for each program and quantity. Leaves out the terminal (`table`).
+
+use super::table::{cells_of, shown_blocks};
+use crate::sentences::study as sentences;
+use crate::shown::shown;
+use crate::study::{Block, Cell, Study, results};
+use std::io::{self, Write};
+
+const HEADS: [&str; 10] =
+    ["program", "n", "median", "spread", "ratio", "95 % interval", "p", "Â12", "verdict", "effect"];
+
+/// Writes Markdown: a table for each quantity.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn markdown(out: &mut dyn Write, study: &Study, rows: usize) -> io::Result<()> {
+    let groups = results(study);
+    let grade = groups.iter().filter_map(|group| group.grade).max();
+    writeln!(out, "# {}", sentences::title(study, grade))?;
+    for group in &groups {
+        if !group.name.is_empty() {
+            writeln!(out, "\n## {}", in_markdown(&group.name))?;
+        }
+        for block in shown_blocks(group, rows) {
+            writeln!(out, "\n**{}**\n", in_markdown(&sentences::quantity(block)))?;
+            writeln!(out, "| {} |\n|{}", HEADS.join(" | "), "---|".repeat(HEADS.len()))?;
+            for cell in &block.cells {
+                let cells: Vec<String> = row(study, cell).iter().map(|text| in_markdown(text)).collect();
+                writeln!(out, "| {} |", cells.join(" | "))?;
+            }
+        }
+    }
+    writeln!(out)?;
+    sentences::notes(study, &groups).iter().try_for_each(|note| writeln!(out, "- {}", in_markdown(note)))
+}
+
+/// Writes LaTeX: one `tabular` a group, for booktabs.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn latex(out: &mut dyn Write, study: &Study, rows: usize) -> io::Result<()> {
+    let groups = results(study);
+    let grade = groups.iter().filter_map(|group| group.grade).max();
+    writeln!(out, "% {}; needs \\usepackage{{booktabs}}", shown(&sentences::title(study, grade)))?;
+    for group in &groups {
+        writeln!(out, "\\begin{{tabular}}{{l{}}}\n\\toprule", "r".repeat(HEADS.len() - 1))?;
+        let heads: Vec<String> = HEADS.iter().map(|head| in_latex(head)).collect();
+        writeln!(out, "{} \\\\", heads.join(" & "))?;
+        for block in shown_blocks(group, rows) {
+            let title = in_latex(&sentences::quantity(block));
+            writeln!(out, "\\midrule\n\\multicolumn{{{}}}{{l}}{{\\emph{{{title}}}}} \\\\", HEADS.len())?;
+            for cell in &block.cells {
+                let cells: Vec<String> = row(study, cell).iter().map(|text| in_latex(text)).collect();
+                writeln!(out, "{} \\\\", cells.join(" & "))?;
+            }
+        }
+        writeln!(out, "\\bottomrule\n\\end{{tabular}}\n")?;
+    }
+    sentences::notes(study, &groups).iter().try_for_each(|note| writeln!(out, "% {}", shown(note)))
+}
+
+/// Writes CSV: all quantities, numbers whole.
+///
+/// # Errors
+/// When the writer refuses.
+pub fn csv(out: &mut dyn Write, study: &Study) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record([
+        "group",
+        "kind",
+        "quantity",
+        "unit",
+        "program",
+        "n",
+        "failed",
+        "median",
+        "q1",
+        "q3",
+        "ratio",
+        "ratio_low",
+        "ratio_high",
+        "p",
+        "p_holm",
+        "tests",
+        "a12",
+        "effect",
+        "shift",
+        "detectable",
+        "verdict",
+        "energy",
+    ])?;
+    for group in results(study) {
+        let grade = sentences::grade_word(group.grade);
+        for block in &group.blocks {
+            for cell in &block.cells {
+                let mut record = vec![group.name.clone()];
+                record.extend(csv_row(study, block, cell));
+                record.push(grade.to_owned());
+                writer.write_record(record.iter().map(|text| shown(text).into_owned()))?;
+            }
+        }
+    }
+    writer.flush()
+}
+
+fn csv_row(study: &Study, block: &Block, cell: &Cell) -> Vec<String> {
+    let number = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
+    let beside = cell.beside_least.as_ref();
+    let of = |value: Option<f64>| value.map(number).unwrap_or_default();
+    let interval = beside.and_then(|of| of.found.interval);
+    vec![
+        sentences::kind_word(block.kind).to_owned(),
+        block.quantity.clone(),
+        block.unit.to_owned(),
+        label(study, cell),
+        cell.runs.to_string(),
+        cell.failed.to_string(),
+        number(cell.median),
+        number(cell.quartiles.0),
+        number(cell.quartiles.1),
+        of(beside.map(|of| of.found.ratio)),
+        of(interval.map(|of| of.0)),
+        of(interval.map(|of| of.1)),
+        of(beside.map(|of| of.found.p())),
+        of(beside.map(|of| of.p)),
+        block.tests.to_string(),
+        of(beside.map(|of| of.found.a12)),
+        sentences::magnitude(cell).to_owned(),
+        of(beside.map(|of| of.found.shift)),
+        of(beside.and_then(|of| of.found.detectable)),
+        sentences::verdict(cell),
+    ]
+}
+
+fn row(study: &Study, cell: &Cell) -> Vec<String> {
+    let mut cells = vec![label(study, cell)];
+    cells.extend(cells_of(cell));
+    cells.push(sentences::magnitude(cell).to_owned());
+    cells
+}
+
+fn label(study: &Study, cell: &Cell) -> String {
+    study.programs.get(cell.program).map_or_else(String::new, |program| program.label.clone())
+}
+
+/// Names may hold what Markdown takes for its own.
+fn in_markdown(text: &str) -> String {
+    let mut safe = String::new();
+    for letter in shown(text).chars() {
+        if matches!(letter, '|' | '*' | '_' | '`' | '<' | '[' | ']' | '\\' | '#') {
+            safe.push('\\');
+        }
+        safe.push(letter);
+    }
+    safe
+}
+
+/// The same of LaTeX.
+fn in_latex(text: &str) -> String {
+    let mut safe = String::new();
+    for letter in shown(text).chars() {
+        match letter {
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => safe.extend(['\\', letter]),
+            '\\' => safe.push_str("\\textbackslash{}"),
+            '~' => safe.push_str("\\textasciitilde{}"),
+            '^' => safe.push_str("\\textasciicircum{}"),
+            'Â' => safe.push_str("\\^A"),
+            '–' => safe.push_str("--"),
+            '<' => safe.push_str("$<$"),
+            '>' => safe.push_str("$>$"),
+            _ => safe.push(letter),
+        }
+    }
+    safe
+}

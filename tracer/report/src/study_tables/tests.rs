@@ -1,0 +1,130 @@
+//! Studies of invented runs: what is found, what is not, and what every format says of it.
+
+use super::{dataset, markup, table};
+use crate::study::{Grade, Measured, Outcome, Program, Run, Study, results};
+use energy_trace_statistics::comparison::Verdict;
+use std::collections::BTreeMap;
+
+/// Three programs of one group: the second uses a tenth more than the first, the third as much.
+fn study(rounds: u32) -> Study {
+    let factors = [1.0, 1.1, 1.0];
+    let programs = ["plain", "a|b_{x}\u{1b}", "again"].map(|label| Program {
+        label: label.to_owned(),
+        command: vec!["python3".into(), label.into()],
+        ..Program::default()
+    });
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut runs = Vec::new();
+    for round in 1..=rounds {
+        for (program, factor) in factors.iter().enumerate() {
+            let joules = factor * (10.0 + random.f64() * 0.2);
+            runs.push(run(runs.len() + 1, program, round, joules, 2.0 + random.f64() * 0.01));
+        }
+    }
+    Study { seed: 5, rounds, programs: programs.into(), runs, notes: Vec::new() }
+}
+
+fn run(number: usize, program: usize, round: u32, joules: f64, seconds: f64) -> Run {
+    let measured = Measured {
+        seconds,
+        joules,
+        by_class: BTreeMap::from([("package".into(), joules)]),
+        machine_joules: joules + 4.0,
+        idle_joules: 4.0,
+        other_joules: 0.0,
+        grade: Some(Grade::Estimated),
+        calls: BTreeMap::from([("torch.relu".into(), joules / 2.0)]),
+        functions: BTreeMap::from([("m.work".into(), joules / 3.0), ("m.crumb".into(), joules / 5_000.0)]),
+    };
+    let metrics = BTreeMap::from([("accuracy".into(), 0.9)]);
+    Run { number, program: Some(program), round, measured: Some(measured), metrics, ..Run::default() }
+}
+
+fn verdicts(study: &Study, quantity: &str) -> Vec<Option<Verdict>> {
+    let groups = results(study);
+    let block = groups[0].blocks.iter().find(|block| block.quantity == quantity).unwrap();
+    block.cells.iter().map(|cell| cell.beside_least.map(|beside| beside.verdict)).collect()
+}
+
+/// What differs is found in energy, calls and functions, and in nothing else; crumbs are not asked, and few rounds say that they are few.
+#[test]
+fn findings() {
+    let found = study(20);
+    for quantity in ["energy of the program", "torch.relu", "m.work"] {
+        assert_eq!(verdicts(&found, quantity)[1], Some(Verdict::Differ), "{quantity}");
+        assert!(!verdicts(&found, quantity).contains(&Some(Verdict::TooFew { needed: 8 })));
+    }
+    for quantity in ["time", "accuracy"] {
+        assert!(!verdicts(&found, quantity).contains(&Some(Verdict::Differ)), "{quantity}");
+    }
+    assert!(results(&found)[0].blocks.iter().all(|block| block.quantity != "m.crumb"));
+    // Three programs are three pairs, and two in 128 is too much of 0.05 / 3.
+    assert_eq!(verdicts(&study(6), "time").iter().flatten().next(), Some(&Verdict::TooFew { needed: 7 }));
+    assert_eq!(verdicts(&study(7), "energy of the program")[1], Some(Verdict::Differ));
+}
+
+/// A failed run is shown and does not count, and its round has no pair; programs of two groups are not compared.
+#[test]
+fn failures_and_groups() {
+    let mut failed = study(10);
+    failed.runs[1].outcome = Outcome::Failed(139);
+    let cell = results(&failed)[0].blocks[0].cells[1].clone();
+    assert_eq!((cell.runs, cell.failed, cell.beside_least.unwrap().found.pairs), (9, 1, 9));
+    let said = said(&failed, 80);
+    assert!(said.contains("9/10") && said.contains("it was ended by signal 11"), "{said}");
+    failed.programs[2].group = "other".into();
+    let groups = results(&failed);
+    assert_eq!(groups.iter().map(|group| group.blocks[0].cells.len()).collect::<Vec<_>>(), [2, 1]);
+}
+
+fn said(study: &Study, width: u16) -> String {
+    let mut out = Vec::new();
+    table::write(&mut out, study, &table::Options { rows: 5, color: false, width: Some(width) }).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// On 80 columns no line is longer, with all cells; every format says that energy is estimated, and none moves a terminal.
+#[test]
+fn formats() {
+    let study = study(20);
+    let said = said(&study, 80);
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    for part in ["differs", "least", "not shown", "ratio", "seed 5", "would be shown", "Spearman"] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    let mut all = vec![said];
+    type Format = fn(&mut dyn std::io::Write, &Study) -> std::io::Result<()>;
+    let formats: [Format; 5] = [
+        |out, study| markup::markdown(out, study, 5),
+        |out, study| markup::latex(out, study, 5),
+        markup::csv,
+        dataset::csv,
+        dataset::json,
+    ];
+    for format in formats {
+        let mut out = Vec::new();
+        format(&mut out, &study).unwrap();
+        all.push(String::from_utf8(out).unwrap());
+    }
+    for text in &all {
+        assert!(text.contains("estimated") && !text.contains('\u{1b}'), "{text}");
+    }
+    assert!(all[1].contains("a\\|b\\_") && all[2].contains("a|b\\_\\{x\\}"), "{}\n{}", all[1], all[2]);
+    assert_eq!(all[4].lines().count(), 61);
+    let json: serde_json::Value = serde_json::from_str(&all[5]).unwrap();
+    assert_eq!(json["results"][0]["quantities"][0]["programs"][1]["verdict"], "differs");
+    assert_eq!(json["runs"].as_array().unwrap().len(), 60);
+}
+
+/// A study without a run, and with runs that nobody could record, has tables all the same.
+#[test]
+fn nothing() {
+    let mut empty = study(0);
+    assert!(said(&empty, 80).contains("no run"));
+    empty.runs.push(Run {
+        program: Some(9),
+        outcome: Outcome::NotRecorded("disk full".into()),
+        ..Run::default()
+    });
+    assert!(said(&empty, 80).contains("disk full"));
+}

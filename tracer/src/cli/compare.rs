@@ -1,0 +1,267 @@
+//! `energy-trace compare -- A -- B`: programs run in turn, again and again, and held against each other.
+//!
+//! What runs them keeps the privileges of recording; everything else is done by a process that has given them up. Leaves out both (`study`).
+
+use super::common::Common;
+use super::failure::{Failure, OWN_FAILURE};
+use super::output::write_to;
+use super::record::RecordArgs;
+use super::unprivileged::give_up_privileges;
+use crate::roles::child::{Parent, fork_role};
+use crate::study::plan::{self, Plan};
+use crate::study::suite::Suite;
+use crate::study::{Metric, Shown, conduct, launcher};
+use clap::{Args, FromArgMatches, ValueEnum};
+use energy_trace_report::study::Study;
+use energy_trace_report::study_tables::{dataset, markup, table};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Longest suite file.
+const MOST_BYTES: u64 = 1 << 20;
+/// Options of `record` that a study decides itself.
+const OWN: [&str; 10] =
+    ["command", "pid", "cgroup", "all", "duration", "output", "svg", "no_svg", "budget", "budget_call"];
+
+/// What the user typed after `compare`.
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    /// The programs, each after `--`; one that has `--` itself goes into a suite file. None: go on with the study in the folder
+    #[arg(last = true, value_name = "A -- B", conflicts_with = "suite")]
+    pub programs: Vec<String>,
+
+    /// A file with the commands, and variables that make more of them (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub suite: Option<PathBuf>,
+
+    /// Rounds; each program runs once in each, in random order [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub runs: Option<u32>,
+
+    /// Runs of each program before the first round, which do not count [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub warm_ups: Option<u32>,
+
+    /// Pause before each run [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub rest: Option<Duration>,
+
+    /// After the pause, wait until the machine's power varies by no more than PERCENT in three looks of two seconds
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub stable: Option<f64>,
+
+    /// Wait for it no longer than this
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "5m")]
+    pub stable_within: Duration,
+
+    /// End a run that takes longer, as a failed one
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub limit: Option<Duration>,
+
+    /// How long to look at the idle machine before, between and after rounds; 0s: never [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub idle: Option<Duration>,
+
+    /// Seed of the order of runs [default: a random one, which is printed]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// A number that programs print: the last one that the expression's group holds
+    #[arg(long, value_name = "NAME=REGEX")]
+    pub metric: Vec<Metric>,
+
+    /// Names of the programs in tables, in their order [default: A, B, …]
+    #[arg(long, value_name = "NAME")]
+    pub label: Vec<String>,
+
+    /// Options of `record` for every run: --record '--power rapl --gpu kernel'
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
+    pub record: String,
+
+    /// Folder of the study: plan, recordings, tables, data sets
+    #[arg(short, long, value_name = "DIR", default_value = "energy-trace.study")]
+    pub output: PathBuf,
+
+    /// What to write to stdout; the folder has all of them
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+
+    /// Most rows of calls, and of functions
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub rows: usize,
+}
+
+/// What is written to stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For the terminal.
+    Table,
+    /// For a page.
+    Markdown,
+    /// For a paper, with booktabs.
+    Latex,
+    /// The tables' numbers.
+    Csv,
+    /// Everything: schema energy-trace/study/1.
+    Json,
+    /// A row for each run.
+    Dataset,
+}
+
+/// Runs the study, or what is left of it.
+pub(super) fn run(args: &CompareArgs, common: &Common) -> Result<ExitCode, Failure> {
+    let options = record_options(&args.record)?;
+    if !args.programs.is_empty() {
+        plan::programs(&args.programs, &args.label).map_err(Failure::usage)?;
+    }
+    let conductor = fork_role(c"study", |parent| i32::from(conducted(&parent, args, &options, common)));
+    let conductor = conductor.map_err(|error| Failure::own(&error))?;
+    launcher::serve(conductor, &options).map(ExitCode::from).map_err(|error| Failure::own(&error))
+}
+
+/// The conductor's process.
+fn conducted(parent: &Parent, args: &CompareArgs, options: &[String], common: &Common) -> u8 {
+    let status = match study(parent, args, options, common) {
+        Ok(()) => 0,
+        Err(failure) => {
+            // Nothing is left to do when stderr is closed.
+            let _ = writeln!(io::stderr(), "energy-trace: {failure}");
+            if failure.is_usage() { 2 } else { OWN_FAILURE }
+        }
+    };
+    crate::study::end(&parent.channel, status);
+    status
+}
+
+fn study(parent: &Parent, args: &CompareArgs, options: &[String], common: &Common) -> Result<(), Failure> {
+    give_up_privileges()?;
+    parent.die_with_it().map_err(|error| Failure::own(&error))?;
+    let plan = wanted(args, options)?;
+    let shown = Shown { progress: !common.quiet };
+    let study = conduct(&parent.channel, &args.output, plan, options, shown);
+    let study = study.map_err(|error| Failure::own(&error))?;
+    show(&study, args, common)
+}
+
+fn show(study: &Study, args: &CompareArgs, common: &Common) -> Result<(), Failure> {
+    let stdout = io::stdout();
+    let options = table::Options {
+        rows: args.rows,
+        color: common.color.resolve(stdout.is_terminal()),
+        width: terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0),
+    };
+    write_to(None, |out| match args.format {
+        Format::Table => {
+            table::write(out, study, &options)?;
+            writeln!(out, "\nrecordings, tables and data sets: {}", args.output.display())
+        }
+        Format::Markdown => markup::markdown(out, study, args.rows),
+        Format::Latex => markup::latex(out, study, args.rows),
+        Format::Csv => markup::csv(out, study),
+        Format::Json => dataset::json(out, study),
+        Format::Dataset => dataset::csv(out, study),
+    })
+    .map(|_| ())
+}
+
+/// The plan that was typed; `None` where no program was.
+fn wanted(args: &CompareArgs, options: &[String]) -> Result<Option<Plan>, Failure> {
+    let suite = args.suite.as_deref().map(read_suite).transpose()?;
+    let programs = match &suite {
+        None if args.programs.is_empty() => return Ok(None),
+        None => plan::programs(&args.programs, &args.label),
+        Some(suite) => suite.programs(),
+    };
+    let suite = suite.unwrap_or_default();
+    let mut metrics = suite.metrics().map_err(Failure::usage)?;
+    metrics.extend(args.metric.iter().cloned());
+    Ok(Some(Plan {
+        schema: plan::SCHEMA.to_owned(),
+        seed: args.seed.or(suite.seed).unwrap_or_else(|| u64::from(fastrand::u16(..))),
+        rounds: args.runs.or(suite.runs).unwrap_or(20),
+        warm_ups: args.warm_ups.or(suite.warm_ups).unwrap_or(1),
+        idle: args.idle.or(suite.idle).unwrap_or(Duration::from_secs(5)),
+        rest: args.rest.or(suite.rest).unwrap_or(Duration::from_secs(10)),
+        stable: args.stable,
+        stable_within: args.stable_within,
+        limit: args.limit.or(suite.limit),
+        metrics,
+        record: options.to_vec(),
+        programs: programs.map_err(Failure::usage)?,
+        notes: Vec::new(),
+    }))
+}
+
+fn read_suite(path: &Path) -> Result<Suite, Failure> {
+    let text = crate::study::read_text(path, MOST_BYTES)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    Suite::parse(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+/// The options of a recording, as `record` will take them; what a study decides itself is refused.
+fn record_options(text: &str) -> Result<Vec<String>, Failure> {
+    let words = shlex::split(text).ok_or_else(|| Failure::usage("--record: a quote has no end"))?;
+    let command = RecordArgs::augment_args(clap::Command::new("record"));
+    let line = std::iter::once("record".to_owned()).chain(words.iter().cloned());
+    let matches =
+        command.try_get_matches_from(line).map_err(|error| Failure::usage(format!("--record: {error}")))?;
+    RecordArgs::from_arg_matches(&matches).map_err(|error| Failure::usage(format!("--record: {error}")))?;
+    let is_own = |id: &&clap::Id| {
+        OWN.contains(&id.as_str())
+            && matches.value_source(id.as_str()) == Some(clap::parser::ValueSource::CommandLine)
+    };
+    match matches.ids().find(is_own) {
+        Some(own) => Err(Failure::usage(format!("--record: {own} is the study's own; leave it away"))),
+        None => Ok(words),
+    }
+}
+
+/// A time, which may be none.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.map_or_else(
+        || {
+            humantime::parse_duration(text)
+                .map_err(|error| format!("{error}; write it as 30 (seconds), 500ms or 5m"))
+        },
+        Ok,
+    )
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent =
+        text.trim_end_matches('%').parse::<f64>().ok().filter(|percent| *percent > 0.0 && *percent <= 100.0);
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "expected percent above zero, such as 3".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse_percent, parse_time, record_options};
+    use std::time::Duration;
+
+    /// Options of recordings are `record`'s, without what a study decides.
+    #[test]
+    fn options_of_recordings() {
+        assert_eq!(record_options("--power model -F '99'").unwrap(), ["--power", "model", "-F", "99"]);
+        for wrong in ["--nothing", "-o x", "-a", "-p 1", "true", "--svg x", "'", "-F 0", "--budget 1J"] {
+            assert!(record_options(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// No pause is a pause; no percentage is none.
+    #[test]
+    fn times_and_parts() {
+        assert_eq!((parse_time("0"), parse_time("1m")), (Ok(Duration::ZERO), Ok(Duration::from_secs(60))));
+        assert!(parse_time("-1").is_err() && parse_time("soon").is_err());
+        assert_eq!(parse_percent("3%"), Ok(0.03));
+        assert!(parse_percent("0").is_err() && parse_percent("nan").is_err());
+    }
+}
