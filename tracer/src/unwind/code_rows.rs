@@ -22,6 +22,26 @@ const LARGEST: u64 = 256 << 10;
 const MOST_CODE: u64 = 64 << 20;
 /// Calls of a function that are found not to return.
 const MOST_ENDLESS: usize = 64;
+/// Instructions of a file that are looked at: twice those of so much code. Files may be made to have ways without end.
+const MOST_STEPS: u64 = 32 << 20;
+
+/// How much more work a file is worth.
+#[derive(Debug)]
+pub(super) struct Budget {
+    steps: u64,
+}
+
+impl Budget {
+    /// Of a new file.
+    pub(super) const OF_FILE: Self = Self { steps: MOST_STEPS };
+
+    /// One instruction; whether there was as much left.
+    fn take(&mut self) -> bool {
+        let left = self.steps > 0;
+        self.steps = self.steps.saturating_sub(1);
+        left
+    }
+}
 
 /// Functions of a file's full symbol table (SVMA), in order, each once; none where the table was stripped.
 ///
@@ -46,32 +66,37 @@ pub(super) fn read_code_rows(
     facts: &ElfFacts,
     is_bare: impl Fn(&Range<u64>) -> bool,
 ) -> Result<Vec<(u64, Rule)>, ElfError> {
-    let (mut rows, mut left) = (Vec::new(), MOST_CODE);
+    let (mut rows, mut left, mut budget) = (Vec::new(), MOST_CODE, Budget::OF_FILE);
     for function in functions(file)?.into_iter().filter(is_bare) {
         left = left.saturating_sub(function.end - function.start);
         if left == 0 {
             break;
         }
-        rows.extend(rows_of_function(file, facts, &function));
+        rows.extend(rows_of_function(file, facts, &function, &mut budget));
     }
     Ok(rows)
 }
 
 /// Rows of one function; none where its code does not tell.
-pub(super) fn rows_of_function(file: &File, facts: &ElfFacts, function: &Range<u64>) -> Vec<(u64, Rule)> {
-    let read = || {
+pub(super) fn rows_of_function(
+    file: &File,
+    facts: &ElfFacts,
+    function: &Range<u64>,
+    budget: &mut Budget,
+) -> Vec<(u64, Rule)> {
+    let mut read = || {
         let mut code = vec![0; usize::try_from(function.end.checked_sub(function.start)?).ok()?];
         file.read_exact_at(&mut code, facts.file_offset(function.start)?).ok()?;
-        rows_of_code(&code, function.start)
+        rows_of_code(&code, function.start, budget)
     };
     read().unwrap_or_default()
 }
 
 /// Rows of the code of a function that begins at `start`; `None` where it does not tell.
-fn rows_of_code(code: &[u8], start: u64) -> Option<Vec<(u64, Rule)>> {
+fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, Rule)>> {
     let mut endless = BTreeSet::new();
     loop {
-        let mut ways = Ways::new(code, start, &endless);
+        let mut ways = Ways::new(code, start, &endless, budget);
         match ways.follow_all() {
             Ok(()) => return ways.proved.then(|| ways.rows()),
             Err(Contradiction::Call(at)) if endless.len() < MOST_ENDLESS && endless.insert(at) => (),
@@ -116,13 +141,14 @@ struct Ways<'a> {
     jumps: Vec<FrameState>,
     proved: bool,
     info: InstructionInfoFactory,
+    budget: &'a mut Budget,
 }
 
 impl<'a> Ways<'a> {
-    fn new(code: &'a [u8], start: u64, endless: &'a BTreeSet<u64>) -> Self {
+    fn new(code: &'a [u8], start: u64, endless: &'a BTreeSet<u64>, budget: &'a mut Budget) -> Self {
         let todo = vec![Way { at: start, state: FrameState::ENTRY, call: None }];
         let (reached, jumps, info) = (BTreeMap::new(), Vec::new(), InstructionInfoFactory::new());
-        Self { code, start, endless, reached, todo, jumps, proved: false, info }
+        Self { code, start, endless, reached, todo, jumps, proved: false, info, budget }
     }
 
     /// Follows all ways; then those that only a `switch` leads to, whose state is that of its jump. Where these do not fit, it was no `switch`.
@@ -130,7 +156,9 @@ impl<'a> Ways<'a> {
         self.follow()?;
         let Some(state) = self.case() else { return Ok(()) };
         let (named, proved) = (self.reached.clone(), self.proved);
-        while let Some(at) = self.gap() {
+        let mut from = self.start;
+        while let Some(at) = self.gap(from) {
+            from = at;
             self.todo.push(Way { at, state, call: None });
             if self.follow().is_err() {
                 (self.reached, self.proved) = (named, proved);
@@ -142,6 +170,9 @@ impl<'a> Ways<'a> {
 
     fn follow(&mut self) -> Result<(), Contradiction> {
         while let Some(mut way) = self.todo.pop() {
+            if !self.budget.take() {
+                return Err(Contradiction::Unknown);
+            }
             let Some(does) = self.decode(way.at) else { continue };
             if let Some(Reached { state, call, .. }) = self.reached.get(&way.at) {
                 match state.joined(way.state) {
@@ -211,9 +242,9 @@ impl<'a> Ways<'a> {
         inner.all(|state| state == first).then_some(*first)
     }
 
-    /// The first instruction that no way has led to.
-    fn gap(&self) -> Option<u64> {
-        let mut at = self.start;
+    /// The first instruction, from this place on, that no way has led to.
+    fn gap(&self, from: u64) -> Option<u64> {
+        let mut at = from;
         loop {
             if let Some((_, reached)) = self.reached.range(at..=at).next() {
                 at = at.checked_add(reached.length)?;
@@ -271,7 +302,7 @@ fn is_callers(register: Register) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{functions, read_code_rows, rows_of_code};
+    use super::{Budget, functions, read_code_rows, rows_of_code};
     use crate::unwind::cfi::{ENTRY_BYTES, Rows, build_rows, read_rows};
     use crate::unwind::elf::{ElfFacts, read_eh_frame};
     use crate::unwind::fde::UnwindFile;
@@ -286,7 +317,7 @@ mod tests {
     }
 
     fn rows(code: &[u8]) -> Option<Vec<(u64, Rule)>> {
-        rows_of_code(code, 0x1000)
+        rows_of_code(code, 0x1000, &mut Budget { steps: 1_000_000 })
     }
 
     /// The work of the languages' table, compiled with these options.
@@ -393,6 +424,20 @@ mod tests {
         for (at, depth) in expected {
             assert!(found.contains(&(at, packed(rule::RSP, depth, 0))), "{at:#x} of {found:x?}");
         }
+    }
+
+    /// Work grows with the code, whatever its jumps, and ends where a file has had its share.
+    #[test]
+    fn work_is_bounded() {
+        // push %rbx; jmp *%rax; then as many cases as there is room for, each of which is a way of its own: pop %rbx; ret
+        let cases = [0x5b, 0xc3].repeat(50_000);
+        let code = [&[0x53, 0xff, 0xe0][..], &cases].concat();
+        let mut budget = Budget { steps: 1_000_000 };
+        assert!(rows_of_code(&code, 0x1000, &mut budget).is_some());
+        assert!(budget.steps > 1_000_000 - 2 * code.len() as u64, "{budget:?}");
+        // What was named by the code is known all the same.
+        let known = rows_of_code(&code, 0x1000, &mut Budget { steps: 1_000 }).unwrap();
+        assert_eq!(known.last(), Some(&(0x1003, Rule::NONE)));
     }
 
     /// Code that is no function of this convention has no rows: it takes its return address away, returns with another stack, only jumps

@@ -6,7 +6,7 @@
 
 use super::cfi::{ENTRY_BYTES, OUTERMOST, Reader, Rows, read_rows, rule_at};
 
-use super::code_rows::{functions, rows_of_function};
+use super::code_rows::{Budget, functions, rows_of_function};
 use super::coroutines::first_functions;
 use super::eh_frame::{Blocks, MAX_ENTRY};
 use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections};
@@ -36,12 +36,13 @@ pub struct UnwindFile {
 }
 
 /// What code says where the file has a search table, and it says nothing.
-#[derive(Default)]
 struct Bare {
     /// Functions, read when they are needed.
     functions: Option<Vec<Range<u64>>>,
     /// Rows by where a function begins (SVMA).
     rows: HashMap<u64, Rows>,
+    /// What looking at more of them may cost.
+    budget: Budget,
 }
 
 /// Functions whose code is looked at, of one file.
@@ -71,7 +72,8 @@ impl UnwindFile {
             None => Found::Rows(read_rows(&file, facts.base)?),
         };
         let first = first_functions(&file)?;
-        let (context, bare) = (UnwindContext::new(), Bare::default());
+        let context = UnwindContext::new();
+        let bare = Bare { functions: None, rows: HashMap::new(), budget: Budget::OF_FILE };
         let mut new = Self { file, facts, found, entry: 0..0, first, context, bare };
         new.entry = new.entry_code();
         Ok(new)
@@ -116,8 +118,8 @@ impl UnwindFile {
         }
         if !self.bare.rows.contains_key(&function.start) {
             let is_bare = is_none(self.find(function.start)) && is_none(self.find(function.end - 1));
-            let rows =
-                if is_bare { rows_of_function(&self.file, &self.facts, &function) } else { Vec::new() };
+            let mut read = || rows_of_function(&self.file, &self.facts, &function, &mut self.bare.budget);
+            let rows = if is_bare { read() } else { Vec::new() };
             self.bare.rows.insert(function.start, Rows::by_code(rows, self.facts.base));
         }
         Some(self.bare.rows.get(&function.start)?.rule(svma.wrapping_sub(self.facts.base)))
