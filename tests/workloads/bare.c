@@ -56,42 +56,42 @@ __attribute__((noinline)) static double watch(double (*clock)(clockid_t)) { retu
 static ucontext_t outside, inside;
 static volatile long sum;
 
-static void in_context(void) {
+void in_context(void) {
     for (;;) {
         for (long i = 0; i < 3000000; i++) sum += i;
         swapcontext(&inside, &outside);
     }
 }
 
-static void enter_context(void) { swapcontext(&outside, &inside); }
-static void bare(void) { sum += bare_deep(3, 3000000); }
-static void pointer(void) { sum += pointer_deep(3, 3000000); }
-static void through(void) { sum += pointer_through(pointer_deep, 3000000); }
-__attribute__((noinline)) static void stale(void) {
+void enter_context(void) { swapcontext(&outside, &inside); }
+void bare(void) { sum += bare_deep(3, 3000000); }
+void pointer(void) { sum += pointer_deep(3, 3000000); }
+void through(void) { sum += pointer_through(pointer_deep, 3000000); }
+__attribute__((noinline)) void stale(void) {
     watch(now);
     stale_kernel(3000000);
 }
 
 /* A frame with pages that nothing touches. */
-__attribute__((noinline)) static void hollow_spin(long turns) {
+__attribute__((noinline)) void hollow_spin(long turns) {
     volatile char room[40960];
     room[0] = room[sizeof room - 1] = 1;
     for (long i = 0; i < turns; i++) sum += room[0];
 }
 
-static void hollow(void) { hollow_spin(3000000); }
-static void moved(void) { kernel(6000000); }
+void hollow(void) { hollow_spin(3000000); }
+void moved(void) { kernel(6000000); }
 
-/* With an argument: only the frame with pages that nothing touches. */
+/* With an argument: only that part. */
 int main(int argc, char **argv) {
-    (void)argv;
     static char stack[1 << 16];
     getcontext(&inside);
     inside.uc_stack.ss_sp = stack;
     inside.uc_stack.ss_size = sizeof stack;
     makecontext(&inside, in_context, 0);
     void (*parts[])(void) = {hollow, bare, pointer, through, stale, moved, enter_context};
-    for (size_t i = 0; i < (argc > 1 ? 1 : sizeof parts / sizeof *parts); i++)
+    size_t first = argc > 1 ? (size_t)(argv[1][0] - '0') : 0;
+    for (size_t i = first; i < (argc > 1 ? first + 1 : sizeof parts / sizeof *parts); i++)
         for (double begun = now(CLOCK_MONOTONIC), used = now(CLOCK_PROCESS_CPUTIME_ID);
              now(CLOCK_MONOTONIC) < begun + 0.5 || now(CLOCK_PROCESS_CPUTIME_ID) < used + 0.3;)
             parts[i]();

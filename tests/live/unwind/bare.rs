@@ -22,9 +22,12 @@ fn build(folder: &Path) {
         cc.args(["-O1", "-fno-optimize-sibling-calls", "-c", "-o"]).arg(folder.join(format!("{name}.o")));
         assert!(cc.args(flags).arg(&source).status().unwrap().success());
     }
-    let mut cc = Command::new("cc");
-    cc.args(["-o", "program", "main.o", "bare.o", "pointer.o"]).current_dir(folder);
-    assert!(cc.status().unwrap().success());
+    // Without a full symbol table nobody knows where functions begin; the linker's own has their names.
+    for (name, flags) in [("program", &["-rdynamic", "-s"][..]), ("named", &[])] {
+        let mut cc = Command::new("cc");
+        cc.args(flags).args(["-o", name, "main.o", "bare.o", "pointer.o"]).current_dir(folder);
+        assert!(cc.status().unwrap().success());
+    }
 }
 
 /// The names of a stack's functions from `main` on, or from its outermost one where that is missing.
@@ -35,9 +38,8 @@ fn names(recording: &Recording, stack: energy_trace_model::ids::StackId) -> Vec<
 }
 
 /// Records the workload, all of it or its first part alone.
-fn record(folder: &Path, options: &[&str], arguments: &[&str]) -> Recording {
+fn record(program: &Path, options: &[&str], arguments: &[&str]) -> Recording {
     let place = Place::new(env!("CARGO_BIN_EXE_energy-trace"));
-    let program = folder.join("program");
     let mut line = vec!["record", "--power", "none", "--no-svg", "-F", "499"];
     line.extend(options);
     line.extend(["--", program.to_str().unwrap()]);
@@ -51,7 +53,8 @@ fn record(folder: &Path, options: &[&str], arguments: &[&str]) -> Recording {
 fn callers_are_right_or_marked() {
     let folder = tempfile::tempdir().unwrap();
     build(folder.path());
-    let all = record(folder.path(), &[], &[]);
+    let program = folder.path().join("program");
+    let all = record(&program, &[], &[]);
     let chains = [
         "main;bare;bare_deep;bare_deep;bare_deep;bare_deep;bare_spin",
         "main;pointer;pointer_deep;pointer_deep;pointer_deep;pointer_deep;pointer_spin",
@@ -65,7 +68,16 @@ fn callers_are_right_or_marked() {
         check(&all, chain);
     }
     // The same by copies of the stack, which have holes where nothing was written.
-    check(&record(folder.path(), &["--unwind", "user"], &["hollow"]), "main;hollow;hollow_spin");
+    check(&record(&program, &["--unwind", "user"], &["0"]), "main;hollow;hollow_spin");
+    // Where the symbol table says where functions begin, their code says the rest, in both.
+    let named = folder.path().join("named");
+    for options in [&["--unwind", "user"][..], &[]] {
+        let recording = record(&named, options, &["1"]);
+        check(&recording, chains[0]);
+        let is_bridged = |status| matches!(status, StackStatus::Recovered(_) | StackStatus::Guessed(_));
+        let bridged = recording.samples.iter().filter(|sample| is_bridged(sample.status)).count();
+        assert!(bridged * 20 < recording.samples.len(), "{bridged} of {}", recording.samples.len());
+    }
 }
 
 /// Fails unless all whole stacks of this chain's leaf are this chain, and nine of ten are whole.

@@ -4,6 +4,7 @@
 //! eight bytes is kept in full; expressions are known by their form (DWARF 5 §2.5), not carried out. Leaves out every register but `rsp`,
 //! `rbp`, `rbx` and the return address, and expressions that only hand-written assembly has.
 
+use super::code_rows::read_code_rows;
 use super::coroutines::first_functions;
 use super::eh_frame::{FrameBytes, FrameFile, Next, read_entries};
 use super::elf::{EhFrame, ElfError, ElfFacts};
@@ -61,8 +62,9 @@ pub fn read_rows(file: &File, base: u64) -> Result<Rows, ElfError> {
     let mut rows = section.map(|mut section| rows_of(&mut section, base)).unwrap_or_default();
     let facts = ElfFacts::read(file, &[])?;
     let go = read_go_rows(file, |svma| facts.file_offset(svma).is_some())?;
-    if !go.is_empty() {
-        rows.rows.extend(go.into_iter().filter_map(|(svma, rule)| pack(svma.checked_sub(base)?, rule)));
+    let new = if go.is_empty() { read_code_rows(file, &facts, |code| rows.is_bare(code, base))? } else { go };
+    if !new.is_empty() {
+        rows.rows.extend(Rows::by_code(new, base).rows);
         rows.rows = tidy(rows.rows);
     }
     for first in first_functions(file)? {
@@ -173,6 +175,19 @@ impl Rows {
         let at = self.rows.partition_point(|row| row >> 32 < function.start);
         let new = [(function.start, OUTERMOST), (function.end, behind)];
         self.rows.splice(at..at, new.into_iter().filter_map(|(place, rule)| pack(place, rule)));
+    }
+
+    /// Of rules and where they begin (SVMA), in order.
+    pub(super) fn by_code(rules: Vec<(u64, Rule)>, base: u64) -> Self {
+        let rows = rules.into_iter().filter_map(|(svma, rule)| pack(svma.checked_sub(base)?, rule));
+        Self { rows: rows.collect(), ..Self::default() }
+    }
+
+    /// Whether nothing is known of code (SVMA).
+    fn is_bare(&self, code: &Range<u64>, base: u64) -> bool {
+        let (start, end) = (code.start.saturating_sub(base), code.end.saturating_sub(base));
+        let next = self.rows.partition_point(|row| row >> 32 <= start);
+        self.rule(start).0 == Rule::NONE && self.rows.get(next).is_none_or(|row| row >> 32 >= end)
     }
 
     /// The rule at a place (relative to the file's lowest address), and what it is in full where it does not fit a row.

@@ -5,8 +5,9 @@
 
 use super::file_bytes::{FileBytes, believable_bytes};
 use energy_trace_model::ids::BuildId;
+use object::elf::FileHeader64;
 use object::read::elf::{
-    Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _,
+    Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _, SymbolTable,
 };
 use object::{Endianness, Object as _, ObjectSection as _};
 use serde::{Deserialize, Serialize};
@@ -167,6 +168,17 @@ pub fn section_bytes(file: &File, name: &str) -> Result<Option<Vec<u8>>, ElfErro
     })
 }
 
+/// Functions of the full symbol table (SVMA) that have a size, but for parts that compilers put elsewhere; none where the table was stripped.
+pub(super) fn code_symbols(file: &File) -> Result<Vec<Range<u64>>, ElfError> {
+    with_elf(file, |elf| {
+        let symbols = named_symbols_of(elf, elf.elf_symbol_table());
+        let functions = symbols.filter(|symbol| symbol.is_code && !symbol.name.contains(".cold"));
+        let ranges =
+            functions.filter_map(|symbol| Some(symbol.address..symbol.address.checked_add(symbol.size)?));
+        Ok(ranges.filter(|range| !range.is_empty()).collect())
+    })
+}
+
 /// Where a section lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -305,6 +317,8 @@ const ENDIAN: Endianness = Endianness::Little;
 
 pub(super) type Elf<'a> = ElfFile64<'a, Endianness, &'a FileBytes<'a>>;
 
+type Symbols<'a> = SymbolTable<'a, FileHeader64<Endianness>, &'a FileBytes<'a>>;
+
 pub(super) fn with_elf<T>(file: &File, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Result<T, ElfError> {
     let bytes = FileBytes::new(file)?;
     let read = Elf::parse(&bytes).map_err(|error| error.to_string()).and_then(|elf| f(&elf));
@@ -326,16 +340,19 @@ pub(super) struct NamedSymbol<'a> {
 ///
 /// Each table of names is read at once: asked for one name, `object` reads 256 bytes of the file, and libraries have hundreds of thousands.
 pub(super) fn named_symbols<'a>(elf: &'a Elf<'_>) -> impl Iterator<Item = NamedSymbol<'a>> {
-    [elf.elf_dynamic_symbol_table(), elf.elf_symbol_table()].into_iter().flat_map(|table| {
-        let strings = elf.elf_section_table().section(table.string_section());
-        let strings = strings.and_then(|section| section.data(ENDIAN, elf.data())).unwrap_or_default();
-        table.iter().filter_map(|symbol| {
-            let (address, size) = (symbol.st_value(ENDIAN), symbol.st_size(ENDIAN));
-            let is_here = address != 0 && !symbol.is_undefined(ENDIAN);
-            let is_code = symbol.st_type() == object::elf::STT_FUNC;
-            let name = || name_at(strings, symbol.st_name(ENDIAN));
-            is_here.then(name).flatten().map(|name| NamedSymbol { name, address, size, is_code })
-        })
+    let tables = [elf.elf_dynamic_symbol_table(), elf.elf_symbol_table()];
+    tables.into_iter().flat_map(|table| named_symbols_of(elf, table))
+}
+
+fn named_symbols_of<'a>(elf: &'a Elf<'_>, table: &'a Symbols<'_>) -> impl Iterator<Item = NamedSymbol<'a>> {
+    let strings = elf.elf_section_table().section(table.string_section());
+    let strings = strings.and_then(|section| section.data(ENDIAN, elf.data())).unwrap_or_default();
+    table.iter().filter_map(|symbol| {
+        let (address, size) = (symbol.st_value(ENDIAN), symbol.st_size(ENDIAN));
+        let is_here = address != 0 && !symbol.is_undefined(ENDIAN);
+        let is_code = symbol.st_type() == object::elf::STT_FUNC;
+        let name = || name_at(strings, symbol.st_name(ENDIAN));
+        is_here.then(name).flatten().map(|name| NamedSymbol { name, address, size, is_code })
     })
 }
 

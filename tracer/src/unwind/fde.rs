@@ -6,6 +6,7 @@
 
 use super::cfi::{ENTRY_BYTES, OUTERMOST, Reader, Rows, read_rows, rule_at};
 
+use super::code_rows::{Budget, functions, rows_of_function};
 use super::coroutines::first_functions;
 use super::eh_frame::{Blocks, MAX_ENTRY};
 use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections};
@@ -15,6 +16,7 @@ use gimli::{
     BaseAddresses, EhFrame as Section, EhFrameHdr, EndianSlice, LittleEndian, UnwindContext,
     UnwindSection as _,
 };
+use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
@@ -30,7 +32,21 @@ pub struct UnwindFile {
     /// Functions that coroutines begin with (SVMA).
     first: Vec<Range<u64>>,
     context: UnwindContext<usize>,
+    bare: Bare,
 }
+
+/// What code says where the file has a search table, and it says nothing.
+struct Bare {
+    /// Functions, read when they are needed.
+    functions: Option<Vec<Range<u64>>>,
+    /// Rows by where a function begins (SVMA).
+    rows: HashMap<u64, Rows>,
+    /// What looking at more of them may cost.
+    budget: Budget,
+}
+
+/// Functions whose code is looked at, of one file.
+const MOST_BARE: usize = 1 << 16;
 
 /// Where its rules come from.
 enum Found {
@@ -56,7 +72,9 @@ impl UnwindFile {
             None => Found::Rows(read_rows(&file, facts.base)?),
         };
         let first = first_functions(&file)?;
-        let mut new = Self { file, facts, found, entry: 0..0, first, context: UnwindContext::new() };
+        let context = UnwindContext::new();
+        let bare = Bare { functions: None, rows: HashMap::new(), budget: Budget::OF_FILE };
+        let mut new = Self { file, facts, found, entry: 0..0, first, context, bare };
         new.entry = new.entry_code();
         Ok(new)
     }
@@ -72,7 +90,10 @@ impl UnwindFile {
         if self.first.iter().any(|function| function.contains(&svma)) {
             return (OUTERMOST, None);
         }
-        let found = self.find(svma);
+        let mut found = self.find(svma);
+        if is_none(found) && matches!(self.found, Found::Table { .. }) {
+            found = self.find_by_code(svma).unwrap_or(found);
+        }
         if is_none(found) && self.entry.contains(&svma) { (OUTERMOST, None) } else { found }
     }
 
@@ -85,6 +106,23 @@ impl UnwindFile {
         let most = entry.saturating_add(ENTRY_BYTES);
         let end = (entry..most).find(|&svma| !is_none(self.find(svma))).unwrap_or(most);
         entry..end
+    }
+
+    /// What the code of a function without unwind information says.
+    fn find_by_code(&mut self, svma: u64) -> Option<(Rule, Option<FullRule>)> {
+        let functions = self.bare.functions.get_or_insert_with(|| functions(&self.file).unwrap_or_default());
+        let behind = functions.partition_point(|function| function.start <= svma);
+        let function = functions.get(behind.checked_sub(1)?)?.clone();
+        if !function.contains(&svma) || self.bare.rows.len() >= MOST_BARE {
+            return None;
+        }
+        if !self.bare.rows.contains_key(&function.start) {
+            let is_bare = is_none(self.find(function.start)) && is_none(self.find(function.end - 1));
+            let mut read = || rows_of_function(&self.file, &self.facts, &function, &mut self.bare.budget);
+            let rows = if is_bare { read() } else { Vec::new() };
+            self.bare.rows.insert(function.start, Rows::by_code(rows, self.facts.base));
+        }
+        Some(self.bare.rows.get(&function.start)?.rule(svma.wrapping_sub(self.facts.base)))
     }
 
     fn find(&mut self, svma: u64) -> (Rule, Option<FullRule>) {
@@ -171,8 +209,8 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::{Rows, UnwindFile};
-    use crate::unwind::cfi::{add_entry, build_rows};
-    use crate::unwind::elf::{ElfFacts, find_unwind_sections, read_eh_frame};
+    use crate::unwind::cfi::{add_entry, read_rows};
+    use crate::unwind::elf::{ElfFacts, find_unwind_sections};
     use std::fs::File;
     use std::path::Path;
     use tracer_ebpf::rows::{FullRule, Rule};
@@ -183,7 +221,7 @@ mod tests {
         let file = File::open("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
         let facts = ElfFacts::read(&file, &[]).unwrap();
         let base = facts.base;
-        let mut rows = build_rows(&read_eh_frame(&file).unwrap().unwrap(), base);
+        let mut rows = read_rows(&file, base).unwrap();
         add_entry(&mut rows.rows, facts.entry - base);
         let mut file = UnwindFile::open(file).unwrap();
         let starts = rows.rows.iter().map(|row| row >> 32);

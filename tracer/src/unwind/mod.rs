@@ -6,12 +6,14 @@
 pub mod address_space;
 pub mod anchoring;
 pub mod cfi;
+mod code_rows;
 mod coroutines;
 pub mod cpython;
 mod eh_frame;
 pub mod elf;
 pub mod fde;
 pub mod file_bytes;
+mod frame_state;
 pub mod functions;
 pub(crate) mod go;
 pub mod merge;

@@ -1,0 +1,465 @@
+//! Rows of functions without unwind information, from their code: every way through a function is followed, and how deep its stack is then
+//! known at each instruction.
+//!
+//! A function has rows only where the result proves itself: ways that meet agree, each return finds the stack as the caller left it, and there
+//! is such a return (or a register saved that is the caller's). Else it has none, and its callers are looked for on the stack as before. Functions are
+//! those of the symbol table: nothing is guessed about where code begins. Leaves out what an instruction does to the stack (`frame_state.rs`).
+
+use super::elf::{ElfError, ElfFacts, code_symbols};
+use super::frame_state::FrameState;
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use tracer_ebpf::rows::Rule;
+
+/// Bytes of the largest function that is followed: OpenBLAS' have 40 KiB.
+const LARGEST: u64 = 256 << 10;
+/// Bytes of all functions of a file that are followed.
+const MOST_CODE: u64 = 64 << 20;
+/// Calls of a function that are found not to return.
+const MOST_ENDLESS: usize = 64;
+/// Instructions of a file that are looked at: twice those of so much code. Files may be made to have ways without end.
+const MOST_STEPS: u64 = 32 << 20;
+
+/// How much more work a file is worth.
+#[derive(Debug)]
+pub(super) struct Budget {
+    steps: u64,
+}
+
+impl Budget {
+    /// Of a new file.
+    pub(super) const OF_FILE: Self = Self { steps: MOST_STEPS };
+
+    /// One instruction; whether there was as much left.
+    fn take(&mut self) -> bool {
+        let left = self.steps > 0;
+        self.steps = self.steps.saturating_sub(1);
+        left
+    }
+}
+
+/// Functions of a file's full symbol table (SVMA), in order, each once; none where the table was stripped.
+///
+/// Parts that compilers put elsewhere (`.cold`) are left out: they are jumped to with a stack of their own.
+///
+/// # Errors
+/// Where it cannot be read, or is no ELF file.
+pub(super) fn functions(file: &File) -> Result<Vec<Range<u64>>, ElfError> {
+    let mut functions = code_symbols(file)?;
+    functions.retain(|function| function.end - function.start <= LARGEST);
+    functions.sort_unstable_by_key(|function| (function.start, function.end));
+    functions.dedup_by_key(|function| function.start);
+    Ok(functions)
+}
+
+/// Rows (SVMA) of those functions of a file for which `is_bare` says that there are none.
+///
+/// # Errors
+/// Where it cannot be read, or is no ELF file.
+pub(super) fn read_code_rows(
+    file: &File,
+    facts: &ElfFacts,
+    is_bare: impl Fn(&Range<u64>) -> bool,
+) -> Result<Vec<(u64, Rule)>, ElfError> {
+    let (mut rows, mut left, mut budget) = (Vec::new(), MOST_CODE, Budget::OF_FILE);
+    for function in functions(file)?.into_iter().filter(is_bare) {
+        left = left.saturating_sub(function.end - function.start);
+        if left == 0 {
+            break;
+        }
+        rows.extend(rows_of_function(file, facts, &function, &mut budget));
+    }
+    Ok(rows)
+}
+
+/// Rows of one function; none where its code does not tell.
+pub(super) fn rows_of_function(
+    file: &File,
+    facts: &ElfFacts,
+    function: &Range<u64>,
+    budget: &mut Budget,
+) -> Vec<(u64, Rule)> {
+    let mut read = || {
+        let mut code = vec![0; usize::try_from(function.end.checked_sub(function.start)?).ok()?];
+        file.read_exact_at(&mut code, facts.file_offset(function.start)?).ok()?;
+        rows_of_code(&code, function.start, budget)
+    };
+    read().unwrap_or_default()
+}
+
+/// Rows of the code of a function that begins at `start`; `None` where it does not tell.
+fn rows_of_code(code: &[u8], start: u64, budget: &mut Budget) -> Option<Vec<(u64, Rule)>> {
+    let mut endless = BTreeSet::new();
+    loop {
+        let mut ways = Ways::new(code, start, &endless, budget);
+        match ways.follow_all() {
+            Ok(()) => return ways.proved.then(|| ways.rows()),
+            Err(Contradiction::Call(at)) if endless.len() < MOST_ENDLESS && endless.insert(at) => (),
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Why the ways through a function do not fit together.
+enum Contradiction {
+    /// Because of this call, which then does not return: what follows it belongs to another way.
+    Call(u64),
+    /// It is unlike what compilers make.
+    Unknown,
+}
+
+/// An instruction that was reached.
+#[derive(Clone)]
+struct Reached {
+    state: FrameState,
+    length: u64,
+    /// The call right before it, by which it was reached.
+    call: Option<u64>,
+}
+
+/// A way to go on.
+struct Way {
+    at: u64,
+    state: FrameState,
+    call: Option<u64>,
+}
+
+/// The ways through a function.
+struct Ways<'a> {
+    code: &'a [u8],
+    start: u64,
+    /// Calls that do not return.
+    endless: &'a BTreeSet<u64>,
+    reached: BTreeMap<u64, Reached>,
+    todo: Vec<Way>,
+    /// States in which it jumps to places that the code does not name: cases of a `switch`, or other functions.
+    jumps: Vec<FrameState>,
+    proved: bool,
+    info: InstructionInfoFactory,
+    budget: &'a mut Budget,
+}
+
+impl<'a> Ways<'a> {
+    fn new(code: &'a [u8], start: u64, endless: &'a BTreeSet<u64>, budget: &'a mut Budget) -> Self {
+        let todo = vec![Way { at: start, state: FrameState::ENTRY, call: None }];
+        let (reached, jumps, info) = (BTreeMap::new(), Vec::new(), InstructionInfoFactory::new());
+        Self { code, start, endless, reached, todo, jumps, proved: false, info, budget }
+    }
+
+    /// Follows all ways; then those that only a `switch` leads to, whose state is that of its jump. Where these do not fit, it was no `switch`.
+    fn follow_all(&mut self) -> Result<(), Contradiction> {
+        self.follow()?;
+        let Some(state) = self.case() else { return Ok(()) };
+        let (named, proved) = (self.reached.clone(), self.proved);
+        let mut from = self.start;
+        while let Some(at) = self.gap(from) {
+            from = at;
+            self.todo.push(Way { at, state, call: None });
+            if self.follow().is_err() {
+                (self.reached, self.proved) = (named, proved);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self) -> Result<(), Contradiction> {
+        while let Some(mut way) = self.todo.pop() {
+            if !self.budget.take() {
+                return Err(Contradiction::Unknown);
+            }
+            let Some(does) = self.decode(way.at) else { continue };
+            if let Some(Reached { state, call, .. }) = self.reached.get(&way.at) {
+                match state.joined(way.state) {
+                    Some(joined) if joined == *state => continue,
+                    Some(joined) => way.state = joined,
+                    None => {
+                        return Err(way.call.or(*call).map_or(Contradiction::Unknown, Contradiction::Call));
+                    }
+                }
+            }
+            self.take(&way, &does).ok_or(way.call.map_or(Contradiction::Unknown, Contradiction::Call))?;
+        }
+        Ok(())
+    }
+
+    /// The instruction there; `None` where that is not in the function.
+    fn decode(&self, at: u64) -> Option<Instruction> {
+        let place = usize::try_from(at.checked_sub(self.start)?).ok()?;
+        let rest = self.code.get(place..).filter(|rest| !rest.is_empty())?;
+        Some(Decoder::with_ip(64, rest, at, DecoderOptions::NONE).decode())
+    }
+
+    /// Notes an instruction and where it leads; `None` where it does not fit a function.
+    fn take(&mut self, way: &Way, does: &Instruction) -> Option<()> {
+        if does.is_invalid() {
+            return None;
+        }
+        let Way { at, state, call } = *way;
+        self.reached.insert(at, Reached { state, length: does.len() as u64, call });
+        let mut lead = |at, state, call| self.todo.push(Way { at, state, call });
+        match does.flow_control() {
+            FlowControl::Return if does.mnemonic() == Mnemonic::Ret => {
+                self.proved = true;
+                return state.is_given_back().then_some(());
+            }
+            FlowControl::UnconditionalBranch => lead(branch_target(does)?, state, None),
+            FlowControl::ConditionalBranch => {
+                lead(does.next_ip(), state, None);
+                lead(branch_target(does)?, state, None);
+            }
+            FlowControl::IndirectBranch => self.jumps.push(state),
+            FlowControl::Call | FlowControl::IndirectCall if does.mnemonic() == Mnemonic::Call => {
+                let next = state.after(does, &mut self.info)?;
+                if !self.endless.contains(&at) {
+                    lead(does.next_ip(), next, Some(at));
+                }
+            }
+            FlowControl::Next | FlowControl::Call => {
+                self.proved |= does.mnemonic() == Mnemonic::Push && is_callers(does.op0_register());
+                if leaves(&state, does) {
+                    return Some(());
+                }
+                let padding = call.filter(|_| is_padding(does));
+                lead(does.next_ip(), state.after(does, &mut self.info)?, padding);
+            }
+            FlowControl::Exception | FlowControl::Interrupt => (), // `ud2` and `int3`: nothing follows.
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The state of all cases of a `switch`; `None` where there is none, or they differ. A jump that finds the stack as the caller left it leads
+    /// to another function.
+    fn case(&self) -> Option<FrameState> {
+        let mut inner = self.jumps.iter().filter(|state| !state.is_given_back());
+        let first = inner.next()?;
+        inner.all(|state| state == first).then_some(*first)
+    }
+
+    /// The first instruction, from this place on, that no way has led to.
+    fn gap(&self, from: u64) -> Option<u64> {
+        let mut at = from;
+        loop {
+            if let Some((_, reached)) = self.reached.range(at..=at).next() {
+                at = at.checked_add(reached.length)?;
+                continue;
+            }
+            let does = self.decode(at)?;
+            if !is_padding(&does) && does.mnemonic() != Mnemonic::Int3 {
+                return Some(at);
+            }
+            at = does.next_ip();
+        }
+    }
+
+    /// A row wherever the rule changes.
+    fn rows(&self) -> Vec<(u64, Rule)> {
+        let (mut rows, mut end) = (Vec::new(), self.start);
+        for (&at, reached) in &self.reached {
+            if at > end {
+                rows.push((end, Rule::NONE));
+            }
+            rows.push((at, reached.state.rule()));
+            end = at.saturating_add(reached.length);
+        }
+        rows.push((end, Rule::NONE));
+        rows.dedup_by_key(|(_, rule)| *rule);
+        rows
+    }
+}
+
+/// Whether a function goes on where nothing is known: it takes its arguments away (V8's do), or goes over to another stack.
+fn leaves(state: &FrameState, does: &Instruction) -> bool {
+    match does.mnemonic() {
+        Mnemonic::Pop => state.is_given_back(),
+        Mnemonic::Mov => does.op0_register() == Register::RSP && does.op1_kind() == OpKind::Memory,
+        _ => false,
+    }
+}
+
+/// Where a direct jump leads; `None` where it is none of 64-bit code.
+fn branch_target(does: &Instruction) -> Option<u64> {
+    (does.op0_kind() == OpKind::NearBranch64).then(|| does.near_branch_target())
+}
+
+fn is_padding(does: &Instruction) -> bool {
+    matches!(does.mnemonic(), Mnemonic::Nop | Mnemonic::Endbr64)
+}
+
+/// Whether a function has to give this register back as it was (System V ABI AMD64 1.0, figure 3.4).
+fn is_callers(register: Register) -> bool {
+    matches!(
+        register,
+        Register::RBX | Register::RBP | Register::R12 | Register::R13 | Register::R14 | Register::R15
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Budget, functions, read_code_rows, rows_of_code};
+    use crate::unwind::cfi::{ENTRY_BYTES, Rows, build_rows, read_rows};
+    use crate::unwind::elf::{ElfFacts, read_eh_frame};
+    use crate::unwind::fde::UnwindFile;
+    use proptest::prelude::*;
+    use std::fs::File;
+    use std::path::Path;
+    use std::process::Command;
+    use tracer_ebpf::rows::{Rule, rule};
+
+    fn packed(kind: u32, offset: i64, rbp: i64) -> Rule {
+        Rule::pack(kind, offset, rbp).unwrap()
+    }
+
+    fn rows(code: &[u8]) -> Option<Vec<(u64, Rule)>> {
+        rows_of_code(code, 0x1000, &mut Budget { steps: 1_000_000 })
+    }
+
+    /// The work of the languages' table, compiled with these options.
+    fn compiled(folder: &Path, options: &[&str]) -> File {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/languages/work.c");
+        let mut gcc = Command::new("gcc");
+        let done = gcc.args(options).args(["-g0", "-o", "a", source]).current_dir(folder).status();
+        assert!(done.unwrap().success());
+        File::open(folder.join("a")).unwrap()
+    }
+
+    /// Written by hand in glibc, and wrong in its unwind information: they push `rbx` and `rbp` and do not say so.
+    const BY_HAND: [&str; 3] = ["__mpn_addmul_1", "__mpn_submul_1", "__mpn_mul_1"];
+
+    /// In a static program, with its whole C library: wherever code tells where the caller is, the compiler says the same.
+    #[test]
+    fn rows_are_those_of_the_compiler() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = compiled(folder.path(), &["-O2", "-static"]);
+        let facts = ElfFacts::read(&file, &BY_HAND).unwrap();
+        let truth = build_rows(&read_eh_frame(&file).unwrap().unwrap(), facts.base);
+        let rows = Rows::by_code(read_code_rows(&file, &facts, |_| true).unwrap(), facts.base);
+        let mut same = 0;
+        for place in rows.rows.iter().map(|row| row >> 32) {
+            let (by_code, said) = (rows.rule(place).0, truth.rule(place).0);
+            if by_code.kind() > rule::RBP || by_code.kind() != said.kind() {
+                continue; // The one by the stack pointer, the other by a frame pointer; or nothing is known.
+            }
+            let by_hand =
+                |(_, start, size): &(String, u64, u64)| (facts.base + place).wrapping_sub(*start) < *size;
+            if facts.symbols.iter().any(by_hand) {
+                continue;
+            }
+            // The compiler says where `rbp` was saved also while it is unchanged.
+            let saved = by_code.rbp() == 0 || by_code.rbp() == said.rbp();
+            assert!(by_code.offset() == said.offset() && saved, "{place:#x}: {by_code:x?} {said:x?}");
+            same += 1;
+        }
+        assert!(same > 5000, "{same}");
+    }
+
+    /// Without unwind information: the search at the moment and the rows made beforehand agree, and `main` is known.
+    #[test]
+    fn functions_without_unwind_information() {
+        let folder = tempfile::tempdir().unwrap();
+        let bare = ["-O2", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+        let file = compiled(folder.path(), &bare);
+        let facts = ElfFacts::read(&file, &["main"]).unwrap();
+        let main = facts.symbol("main").unwrap();
+        let rows = read_rows(&file, facts.base).unwrap();
+        let places: Vec<u64> = functions(&file).unwrap().into_iter().flatten().collect();
+        let mut asked = UnwindFile::open(file).unwrap();
+        assert_eq!(asked.rule(main).0, packed(rule::RSP, 8, 0));
+        for svma in places.into_iter().filter(|svma| svma.wrapping_sub(facts.entry) >= ENTRY_BYTES) {
+            assert_eq!(asked.rule(svma).0, rows.rule(svma - facts.base).0, "{svma:#x}");
+        }
+    }
+
+    /// A frame pointer leads back from a stack that moves by a number nobody knows.
+    #[test]
+    fn a_frame_pointer() {
+        // push %rbp; mov %rsp,%rbp; sub %rax,%rsp; leave; ret
+        let expected = [
+            (0x1000, packed(rule::RSP, 8, 0)),
+            (0x1001, packed(rule::RSP, 16, 0)),
+            (0x1004, packed(rule::RBP, 16, -16)),
+            (0x1008, packed(rule::RSP, 8, 0)),
+            (0x1009, Rule::NONE),
+        ];
+        assert_eq!(rows(&[0x55, 0x48, 0x89, 0xe5, 0x48, 0x29, 0xc4, 0xc9, 0xc3]).unwrap(), expected);
+        // The same stack without a frame pointer: push %rbp; sub %rax,%rsp; leave; ret
+        assert_eq!(rows(&[0x55, 0x48, 0x29, 0xc4, 0xc9, 0xc3]), None);
+    }
+
+    /// A call behind which the stack would have two depths does not return; without the call there is no such reason, and no row.
+    #[test]
+    fn calls_that_do_not_return() {
+        // je 8; push %rax; call elsewhere; 8: ret
+        let found = rows(&[0x74, 6, 0x50, 0xe8, 0x10, 0, 0, 0, 0xc3]).unwrap();
+        let flat = packed(rule::RSP, 8, 0);
+        assert_eq!(
+            found,
+            [(0x1000, flat), (0x1003, packed(rule::RSP, 16, 0)), (0x1008, flat), (0x1009, Rule::NONE)]
+        );
+        assert_eq!(rows(&[0x74, 1, 0x50, 0xc3]), None);
+        // push %rbx; call elsewhere; ud2: it has saved a register of its caller.
+        assert!(rows(&[0x53, 0xe8, 0x10, 0, 0, 0, 0x0f, 0x0b]).is_some());
+    }
+
+    /// Where ways meet, `rbp` is the saved one if either has changed it.
+    #[test]
+    fn ways_that_meet() {
+        // push %rbp; je 6; mov %rax,%rbp; 6: pop %rbp; ret
+        let found = rows(&[0x55, 0x74, 3, 0x48, 0x89, 0xc5, 0x5d, 0xc3]).unwrap();
+        assert!(found.contains(&(0x1006, packed(rule::RSP, 16, -16))), "{found:x?}");
+    }
+
+    /// The cases of a `switch` have the stack of its jump.
+    #[test]
+    fn cases_of_a_switch() {
+        // push %rbx; jmp *%rax; int3; pop %rbx; ret
+        let found = rows(&[0x53, 0xff, 0xe0, 0xcc, 0x5b, 0xc3]).unwrap();
+        let expected = [(0x1001, 16), (0x1004, 16), (0x1005, 8)];
+        for (at, depth) in expected {
+            assert!(found.contains(&(at, packed(rule::RSP, depth, 0))), "{at:#x} of {found:x?}");
+        }
+    }
+
+    /// Work grows with the code, whatever its jumps, and ends where a file has had its share.
+    #[test]
+    fn work_is_bounded() {
+        // push %rbx; jmp *%rax; then as many cases as there is room for, each of which is a way of its own: pop %rbx; ret
+        let cases = [0x5b, 0xc3].repeat(50_000);
+        let code = [&[0x53, 0xff, 0xe0][..], &cases].concat();
+        let mut budget = Budget { steps: 1_000_000 };
+        assert!(rows_of_code(&code, 0x1000, &mut budget).is_some());
+        assert!(budget.steps > 1_000_000 - 2 * code.len() as u64, "{budget:?}");
+        // What was named by the code is known all the same.
+        let known = rows_of_code(&code, 0x1000, &mut Budget { steps: 1_000 }).unwrap();
+        assert_eq!(known.last(), Some(&(0x1003, Rule::NONE)));
+    }
+
+    /// Code that is no function of this convention has no rows: it takes its return address away, returns with another stack, only jumps
+    /// (Haskell), or changes `rbp` and does not give it back.
+    #[test]
+    fn code_of_other_conventions() {
+        let pops: &[u8] = &[0x58, 0x51, 0x50, 0xc3];
+        let deeper = [0x50, 0xc3];
+        let jumps = [0xff, 0x65, 0];
+        let changes = [0x48, 0x89, 0xc5, 0xc3];
+        for code in [pops, &deeper, &jumps, &changes, &[], &[0x06]] {
+            assert_eq!(rows(code), None, "{code:x?}");
+        }
+    }
+
+    proptest! {
+        /// Whatever the bytes: rows in order and within the code or an instruction behind it, or none.
+        #[test]
+        fn any_code(code in proptest::collection::vec(prop_oneof![any::<u8>(), Just(0x50), Just(0xc3), Just(0x74), Just(0xe8), Just(0xeb)], 0..256)) {
+            for row in rows(&code).unwrap_or_default().windows(2) {
+                prop_assert!(row[0].0 < row[1].0 && row[1].0 < 0x1000 + code.len() as u64 + 16);
+            }
+        }
+    }
+}
