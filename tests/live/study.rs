@@ -75,6 +75,8 @@ fn ends_before_the_end() {
     let outcomes = runs.filter(|of| of.path().extension().is_some_and(|ending| ending == "json"));
     let late: Vec<bool> =
         outcomes.map(|of| file(&place, of.path().to_str().unwrap()).contains("timed-out")).collect();
+    let table = file(&place, "study/table.txt");
+    assert!(table.contains("it ran past its time limit"), "{table}");
     // The third failure of the one is the first or the second run of the third round.
     assert!((5..=6).contains(&late.len()) && !late.contains(&false), "{late:?}");
 

@@ -59,7 +59,7 @@ pub enum StudyError {
     #[error("this study was begun with other options of recordings; add {}", with_record(.0))]
     OtherOptions(Vec<String>),
     /// A program never succeeds.
-    #[error("{label} failed {HOPELESS} times and never succeeded; what it wrote is in {}", .output.display())]
+    #[error("{label} failed {HOPELESS} times and never succeeded; what it wrote is in {}, and the tables of all runs so far are in the study's folder", .output.display())]
     Hopeless {
         /// The program.
         label: String,
@@ -113,10 +113,11 @@ pub fn conduct(
     let idle = |time: Duration| vec!["sleep".to_owned(), time.as_secs_f64().to_string()];
     let programs = plan.programs.iter().map(|program| program.command.clone());
     conductor.tell(&Order::Programs(programs.chain([idle(plan.idle), idle(LOOK)]).collect()))?;
-    steps.into_iter().try_for_each(|step| conductor.step(step))?;
+    let ended = steps.into_iter().try_for_each(|step| conductor.step(step));
+    // What was measured before an end that nobody wanted is shown all the same.
     let study = conductor.study();
-    write_files(&files, &study)?;
-    Ok(study)
+    let written = write_files(&files, &study);
+    ended.and(written).map(|()| study)
 }
 
 /// Tells the launcher that the study has ended, with this exit status.

@@ -13,6 +13,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+/// The rights of others to write.
+const OTHERS_WRITE: u32 = 0o022;
 /// Longest file of a study that is read.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -38,6 +40,9 @@ pub enum FolderError {
     /// The folder of somebody else.
     #[error("{} belongs to another user; name another folder with -o", .0.display())]
     NotOurs(PathBuf),
+    /// Others may change what it says, and so what is run.
+    #[error("{} can be changed by other users, and a study is run as it says; take that right away (chmod go-w), or name another folder with -o", .0.display())]
+    OpenToOthers(PathBuf),
     /// Another study is in it.
     #[error("{} holds another study; name another folder with -o, or go on with it by `energy-trace compare -o {}`", .0.display(), .0.display())]
     OtherStudy(PathBuf),
@@ -73,6 +78,9 @@ impl Folder {
             let found = fs::symlink_metadata(folder).map_err(at(folder))?;
             if !found.is_dir() || found.uid() != geteuid().as_raw() {
                 return Err(FolderError::NotOurs(folder.to_owned()));
+            }
+            if found.mode() & OTHERS_WRITE != 0 {
+                return Err(FolderError::OpenToOthers(folder.to_owned()));
             }
         }
         let lock = path.join("lock");
@@ -158,6 +166,16 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FolderError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(at(path))?,
         };
+    let found = file.metadata().map_err(at(path))?;
+    if !found.is_file() {
+        return Err(FolderError::Foreign { path: path.to_owned(), why: "it is no regular file".to_owned() });
+    }
+    if found.uid() != geteuid().as_raw() {
+        return Err(FolderError::NotOurs(path.to_owned()));
+    }
+    if found.mode() & OTHERS_WRITE != 0 {
+        return Err(FolderError::OpenToOthers(path.to_owned()));
+    }
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(at(path))?;
     let value = serde_json::from_slice(&bytes);
@@ -167,6 +185,11 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FolderError> {
 #[cfg(test)]
 mod tests {
     use super::{Folder, FolderError, Run};
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
 
     /// What is done is there again, what is foreign is refused by name, and two cannot work on one study.
     #[test]
@@ -186,5 +209,26 @@ mod tests {
         assert!(matches!(folder.plan(None), Err(FolderError::Foreign { .. })));
         std::os::unix::fs::symlink("/dev/zero", path.join("runs/0004.json")).unwrap();
         assert!(folder.run(4).is_err());
+        mkfifo(&path.join("runs/0005.json"), Mode::S_IRWXU).unwrap();
+        assert!(matches!(folder.run(5), Err(FolderError::Foreign { .. })));
+    }
+
+    /// What others may write decides nothing: neither a plan nor a folder.
+    #[test]
+    fn others_decide_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("study");
+        let folder = Folder::open(&path).unwrap();
+        let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        fs::write(path.join("plan.json"), "{}").unwrap();
+        open(&path.join("plan.json"), 0o666);
+        assert!(matches!(folder.plan(None), Err(FolderError::OpenToOthers(_))));
+        drop(folder);
+        for (folder, mode) in [("study", 0o777), ("study/runs", 0o720)] {
+            open(&place.path().join(folder), mode);
+            assert!(matches!(Folder::open(&path), Err(FolderError::OpenToOthers(_))), "{folder}");
+            open(&place.path().join(folder), 0o755);
+        }
+        assert!(Folder::open(&path).is_ok());
     }
 }

@@ -2,8 +2,9 @@
 
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::fs::OpenOptions;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -51,9 +52,15 @@ impl FromStr for Metric {
 }
 
 /// The end of an output, as text.
-pub(super) fn read_end(path: &Path) -> std::io::Result<String> {
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
+pub(super) fn read_end(path: &Path) -> io::Result<String> {
+    // The program may have put something else in its place.
+    let mut file =
+        OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is no file any more"));
+    }
+    let length = found.len();
     file.seek(SeekFrom::Start(length.saturating_sub(MOST_BYTES)))?;
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes)?;
@@ -62,7 +69,21 @@ pub(super) fn read_end(path: &Path) -> std::io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Metric;
+    use super::{Metric, read_end};
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    /// A pipe in the place of an output is not waited for.
+    #[test]
+    fn outputs_that_are_none() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("0001.out");
+        std::fs::write(&path, "acc=1").unwrap();
+        assert_eq!(read_end(&path).unwrap(), "acc=1");
+        std::fs::remove_file(&path).unwrap();
+        mkfifo(&path, Mode::S_IRWXU).unwrap();
+        assert!(read_end(&path).is_err());
+    }
 
     /// The last number counts; expressions without a group and without an end are refused.
     #[test]
