@@ -142,13 +142,14 @@ impl Kind {
     }
 }
 
-/// The report names the function that did the work, with most of the program's joules, and so does the picture.
+/// The report names the function that did the work, with joules, and so does the picture.
 fn verify(report: &Value, svg: &str) -> Result<()> {
     let functions = report["functions"].as_array().context("the report has no functions")?;
     let named = |function: &&Value| function["name"].as_str().is_some_and(|name| name.ends_with("burn"));
     let burn =
         functions.iter().find(named).context("the report does not know the function that was recorded")?;
-    ensure!(burn["total_uj"].as_i64().is_some_and(|microjoules| microjoules > 0), "it has no joules: {burn}");
+    let domains = burn["total_uj"].as_object().context("the function has no energy by domain")?;
+    ensure!(domains.values().any(|domain| domain.as_i64() > Some(0)), "it has no joules: {burn}");
     ensure!(svg.contains("burn"), "the flame graph lacks the function");
     Ok(())
 }
@@ -175,4 +176,20 @@ fn in_root(root: &Path, script: &str) -> Command {
     command.args(["--mount", "--propagation", "private", "sh", "-ec", mounts]);
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("ROOT", root).env("SCRIPT", script);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::verify;
+    use serde_json::json;
+
+    /// A report without the function, or one without its joules, and a picture without it are no success.
+    #[test]
+    fn what_is_no_profile_is_refused() {
+        let report = |name: &str, package: i64| json!({"functions": [{"name": name, "total_uj": {"core": 0, "package": package}}]});
+        assert!(verify(&report("burn.burn", 1), "<svg>burn.burn</svg>").is_ok());
+        assert!(verify(&report("burn.burn", 0), "<svg>burn.burn</svg>").is_err());
+        assert!(verify(&report("python3", 1), "<svg>burn.burn</svg>").is_err());
+        assert!(verify(&report("burn.burn", 1), "<svg></svg>").is_err());
+    }
 }
