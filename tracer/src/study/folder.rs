@@ -205,7 +205,7 @@ mod tests {
         drop(folder);
         let folder = Folder::open(&path).unwrap();
         assert_eq!(folder.run(3).unwrap(), Some(run));
-        std::fs::write(path.join("plan.json"), "{}").unwrap();
+        fs::write(path.join("plan.json"), "{}").unwrap();
         assert!(matches!(folder.plan(None), Err(FolderError::Foreign { .. })));
         std::os::unix::fs::symlink("/dev/zero", path.join("runs/0004.json")).unwrap();
         assert!(folder.run(4).is_err());
