@@ -18,12 +18,13 @@ use tracer_ebpf::rows::Rule;
 
 /// Bytes of the largest function that is followed: OpenBLAS' have 40 KiB.
 const LARGEST: u64 = 256 << 10;
-/// Bytes of all functions of a file that are followed.
-const MOST_CODE: u64 = 64 << 20;
 /// Calls of a function that are found not to return.
 const MOST_ENDLESS: usize = 64;
-/// Instructions of a file that are looked at: twice those of so much code. Files may be made to have ways without end.
-const MOST_STEPS: u64 = 32 << 20;
+/// Steps that a file is worth: about 30 MB of code, and the memory of its rows. Whoever wrote it chooses how many functions there are, how
+/// they lie over each other, and how many ways they have.
+const MOST_STEPS: u64 = 8 << 20;
+/// Bytes whose reading costs about as much as an instruction.
+const BYTES_A_STEP: u64 = 64;
 
 /// How much more work a file is worth.
 #[derive(Debug)]
@@ -35,11 +36,11 @@ impl Budget {
     /// Of a new file.
     pub(super) const OF_FILE: Self = Self { steps: MOST_STEPS };
 
-    /// One instruction; whether there was as much left.
-    fn take(&mut self) -> bool {
-        let left = self.steps > 0;
-        self.steps = self.steps.saturating_sub(1);
-        left
+    /// Takes so many steps; `None` where fewer are left, and then none is left.
+    fn take(&mut self, steps: u64) -> Option<()> {
+        let left = self.steps.checked_sub(steps);
+        self.steps = left.unwrap_or(0);
+        left.map(|_| ())
     }
 }
 
@@ -66,18 +67,12 @@ pub(super) fn read_code_rows(
     facts: &ElfFacts,
     is_bare: impl Fn(&Range<u64>) -> bool,
 ) -> Result<Vec<(u64, Rule)>, ElfError> {
-    let (mut rows, mut left, mut budget) = (Vec::new(), MOST_CODE, Budget::OF_FILE);
-    for function in functions(file)?.into_iter().filter(is_bare) {
-        left = left.saturating_sub(function.end - function.start);
-        if left == 0 {
-            break;
-        }
-        rows.extend(rows_of_function(file, facts, &function, &mut budget));
-    }
-    Ok(rows)
+    let mut budget = Budget::OF_FILE;
+    let bare = functions(file)?.into_iter().filter(is_bare);
+    Ok(bare.flat_map(|function| rows_of_function(file, facts, &function, &mut budget)).collect())
 }
 
-/// Rows of one function; none where its code does not tell.
+/// Rows of one function; none where its code does not tell, or the file has had its share.
 pub(super) fn rows_of_function(
     file: &File,
     facts: &ElfFacts,
@@ -85,7 +80,9 @@ pub(super) fn rows_of_function(
     budget: &mut Budget,
 ) -> Vec<(u64, Rule)> {
     let mut read = || {
-        let mut code = vec![0; usize::try_from(function.end.checked_sub(function.start)?).ok()?];
+        let length = function.end.checked_sub(function.start)?;
+        budget.take(length / BYTES_A_STEP)?;
+        let mut code = vec![0; usize::try_from(length).ok()?];
         file.read_exact_at(&mut code, facts.file_offset(function.start)?).ok()?;
         rows_of_code(&code, function.start, budget)
     };
@@ -170,9 +167,7 @@ impl<'a> Ways<'a> {
 
     fn follow(&mut self) -> Result<(), Contradiction> {
         while let Some(mut way) = self.todo.pop() {
-            if !self.budget.take() {
-                return Err(Contradiction::Unknown);
-            }
+            self.budget.take(1).ok_or(Contradiction::Unknown)?;
             let Some(does) = self.decode(way.at) else { continue };
             if let Some(Reached { state, call, .. }) = self.reached.get(&way.at) {
                 match state.joined(way.state) {
