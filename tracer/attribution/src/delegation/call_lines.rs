@@ -14,8 +14,8 @@ use super::{NEXT, Refiner, SetId};
 use crate::time::cpu_time::CpuTime;
 use crate::time::lines::NEAREST_NS;
 use crate::time::lines::{Ending, Line};
-use crate::time::owners::{Owner, OwnerId};
-use crate::time::pieces::{Mark, NOBODY, Piece, Run};
+use crate::time::owners::{Owner, OwnerId, Segment};
+use crate::time::pieces::{Mark, NOBODY, Run};
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
@@ -45,13 +45,13 @@ struct Part {
 
 impl Refiner<'_> {
     /// Makes marks and pieces of all lines, and gives them to the owners that they became.
-    pub(super) fn add_lines(&mut self, certain: Vec<Piece>, mut lines: Vec<Line>, time: &mut CpuTime) {
+    pub(super) fn add_lines(&mut self, certain: Vec<Segment>, mut lines: Vec<Line>, time: &mut CpuTime) {
         let marks: usize = lines.iter().map(|line| line.marks.len()).sum();
         let runs: usize = lines.iter().map(|line| line.runs.len()).sum();
         time.marks.reserve_exact(marks);
         time.pieces.reserve(certain.len() + marks + runs);
-        for piece in certain {
-            self.by_time(piece, time);
+        for segment in certain {
+            self.by_time(segment, time);
         }
         self.ends(&mut lines, time);
         for line in lines {
@@ -60,7 +60,7 @@ impl Refiner<'_> {
                 _ => self.by_sample(line, time),
             }
         }
-        time.pieces.sort_by_key(|piece| (piece.cpu, piece.span));
+        time.pieces.sort();
     }
 
     /// The role of all samples of a line; `None` where they differ, or there are none.
@@ -80,15 +80,16 @@ impl Refiner<'_> {
             }
         }
         time.add_line(line, |time, _, piece| match piece.known_owner() {
-            Some(_) => self.by_time(piece, time),
-            None => time.pieces.push(piece),
+            Some(owner) => self.by_time(Segment { cpu: piece.cpu, span: piece.span, owner }, time),
+            None => time.add_piece(&piece),
         });
     }
 
     /// Time whose owner is certain, by the moments at which the answer changes.
-    fn by_time(&mut self, piece: Piece, time: &mut CpuTime) {
-        let stretches = self.stretches(piece.left.owner, piece.span, time).into_iter();
-        time.pieces.extend(stretches.map(|(owner, span)| Piece::certain(piece.cpu, span, owner)));
+    fn by_time(&mut self, segment: Segment, time: &mut CpuTime) {
+        for (owner, span) in self.stretches(segment.owner, segment.span, time) {
+            time.pieces.push_certain(Segment { owner, span, ..segment });
+        }
     }
 
     /// One line for each call that has enough samples, and one for all others.
@@ -138,7 +139,7 @@ impl Refiner<'_> {
                 };
                 end.owner = self.refined_in(base, sets[position], time);
             }
-            time.pieces.push(piece);
+            time.add_piece(&piece);
         });
     }
 

@@ -260,9 +260,7 @@ fn alternatives(
         other.energies(&watts)
     };
     let thinned = |odd: bool| {
-        let all = evidence.marks.iter().enumerate();
-        let marks: Vec<Mark> = all.filter(|(at, _)| (at % 2 == 1) == odd).map(|(_, mark)| *mark).collect();
-        let chains = Chains::of_lines(evidence.marks, &marks, evidence.start, column);
+        let chains = Chains::of_some(evidence.marks, Some(odd), evidence.start, column);
         energies(Times::Chain(&chains), Some((evidence.marks, odd)))
     };
     let (odd, even) = (thinned(true), thinned(false));

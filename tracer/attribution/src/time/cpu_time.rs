@@ -4,6 +4,7 @@
 
 use super::lines::Line;
 use super::owners::{OwnerTime, Segment};
+use super::packed_pieces::Pieces;
 use super::pieces::{Mark, NO_GAP, Piece};
 
 /// All time on CPUs within the recording's span, by owner.
@@ -14,7 +15,7 @@ pub(crate) struct CpuTime {
     /// Owners; the first is `Owner::Other`.
     pub(crate) owners: Vec<OwnerTime>,
     /// The same time between neighbouring samples, ordered by CPU and start.
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Pieces,
     /// Samples that fell into slices, by line and time.
     pub(crate) marks: Vec<Mark>,
     /// Slices that began before the one before them ended.
@@ -27,12 +28,17 @@ impl CpuTime {
         let number = self.marks.last().map_or(0, |last| last.line + 1);
         line.marks.iter_mut().for_each(|mark| mark.line = number);
         let first = u32::try_from(self.marks.len()).unwrap_or(NO_GAP);
+        self.marks.extend_from_slice(&line.marks);
         for (position, run) in line.runs.iter().enumerate() {
             line.pieces_of(run, |piece| {
                 let gap = if piece.gap == NO_GAP { NO_GAP } else { piece.gap.saturating_add(first) };
                 add(self, position, Piece { gap, ..piece });
             });
         }
-        self.marks.append(&mut line.marks);
+    }
+
+    /// Adds a piece between samples that are there.
+    pub(crate) fn add_piece(&mut self, piece: &Piece) {
+        self.pieces.push(piece, &self.marks);
     }
 }

@@ -17,7 +17,7 @@
 use super::background::BackgroundProcesses;
 use super::lines::{Line, NEAREST_NS};
 use super::owners::{Owner, OwnerId, OwnerTime, Owners, Segment};
-use super::pieces::{Mark, Piece, Run};
+use super::pieces::{Mark, Run};
 use super::unsampled::{Cut, cut};
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -33,7 +33,7 @@ pub(crate) struct SampledTime {
     /// Owners; the first is `Owner::Other`.
     pub(crate) owners: Vec<OwnerTime>,
     /// Time whose owner needs no samples: background processes, and targets' where nobody was looking.
-    pub(crate) certain: Vec<Piece>,
+    pub(crate) certain: Vec<Segment>,
     /// One line a thread of the target.
     pub(crate) lines: Vec<Line>,
     /// Slices that began before the one before them ended.
@@ -69,12 +69,12 @@ impl SampledTime {
                 segments.push(owners.segment(slice.cpu, part, owner));
             }
         }
-        let mut certain = pieces(&slices, background, &mut owners);
+        let mut certain = certain(&slices, background, &mut owners);
         for slice in unseen {
             let CpuOwner::Target(thread) = slice.who else { continue };
             let span = Span { start: slice.start, end: slice.end };
             let owner = owners.number(Owner::Target(thread, None));
-            certain.push(Piece::certain(slice.cpu, span, owner));
+            certain.push(Segment { cpu: slice.cpu, span, owner });
             segments.push(owners.segment(slice.cpu, span, owner));
         }
         segments.sort_by_key(|segment: &Segment| (segment.cpu, segment.span));
@@ -89,14 +89,14 @@ fn background_owner(who: CpuOwner, background: &BackgroundProcesses) -> Owner {
     background.owner(key)
 }
 
-/// Background processes' pieces.
-fn pieces(slices: &[Slice], background: &BackgroundProcesses, owners: &mut Owners) -> Vec<Piece> {
-    let piece = |slice: &Slice| {
+/// Background processes' time.
+fn certain(slices: &[Slice], background: &BackgroundProcesses, owners: &mut Owners) -> Vec<Segment> {
+    let segment = |slice: &Slice| {
         let span = Span { start: slice.start, end: slice.end };
         let owner = owners.number(background_owner(slice.who, background));
-        Piece::certain(slice.cpu, span, owner)
+        Segment { cpu: slice.cpu, span, owner }
     };
-    slices.iter().filter(|slice| !matches!(slice.who, CpuOwner::Target(_))).map(piece).collect()
+    slices.iter().filter(|slice| !matches!(slice.who, CpuOwner::Target(_))).map(segment).collect()
 }
 
 /// A line of each thread.

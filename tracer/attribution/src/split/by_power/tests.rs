@@ -2,9 +2,10 @@
 
 use super::{Expected, Interval, MicroJoules, PowerSplit, Splitter};
 use crate::between_samples::expected_time::{Share, Times};
-use crate::between_samples::parts::Part;
+use crate::between_samples::parts::{Part, Parts};
 use crate::between_samples::switching_chain::{Chains, probability};
 use crate::power_model::design::Design;
+use crate::power_model::excerpt::Excerpt;
 use crate::power_model::fit::Fit;
 use crate::power_model::learn::Model;
 use crate::power_model::tests::toy::{Toy, at_ms, part};
@@ -13,6 +14,7 @@ use crate::time::owners::{Owner, OwnerTime};
 use crate::time::pieces::Mark;
 use energy_trace_model::ids::ThreadKey;
 use nalgebra::DMatrix;
+use std::ops::Range;
 
 fn fit(watts: &[f64]) -> Fit {
     Fit {
@@ -34,8 +36,13 @@ fn owners(count: u32) -> Vec<OwnerTime> {
 
 fn split(toy: &Toy, model: &Model, marks: &[Mark]) -> PowerSplit {
     let owners = owners(u32::try_from(toy.columns).unwrap());
-    let splitter = Splitter { model, tree: &toy.tree, owners: &owners, marks };
-    splitter.split(&toy.dynamic, &toy.listed(), |_| (vec![1], vec![1]))
+    let splitter = Splitter { model, tree: &toy.tree, owners: &owners, marks, excerpt: &Excerpt::default() };
+    let parts = |some: Range<usize>| {
+        let is_there = |part: &&Part| some.contains(&(part.interval as usize));
+        let moved = |part: &Part| Part { interval: part.interval - u32::try_from(some.start).unwrap(), ..*part };
+        Parts::of_parts(&toy.parts.iter().filter(is_there).map(moved).collect::<Vec<_>>())
+    };
+    splitter.split(&toy.dynamic, parts, |_| (vec![1], vec![1]))
 }
 
 fn uj(energies: &[MicroJoules]) -> Vec<i64> {
@@ -63,7 +70,7 @@ fn edges_of_short_intervals() {
     let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
     model.edges = vec![0.06, 0.02, 0.01];
     let owners = owners(2);
-    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &[] };
+    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &[], excerpt: &Excerpt::default() };
     let found = splitter.edges();
     assert_eq!(found.len(), 8);
     assert!((found.iter().sum::<f64>() - 0.09).abs() < 1e-12, "{found:?}");
@@ -148,7 +155,7 @@ fn power_lags() {
     let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
     model.lag_ns = 4_000_000;
     let owners = owners(2);
-    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &[] };
+    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &[], excerpt: &Excerpt::default() };
     let pass = splitter.pass();
     let mut sums = super::Sums::new(2);
     let left = (-1.0_f64).exp();
@@ -191,7 +198,7 @@ fn mixes_are_handed_out() {
     let (toy, marks, model) = between();
     let mut owners = owners(2);
     (owners[0].time_ns, owners[1].time_ns) = (100, 300);
-    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &marks };
+    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &marks, excerpt: &Excerpt::default() };
     let pass = splitter.pass();
     let finish = |marks: &[Mark], ends: &[(u32, u32)], column: usize| {
         let splitter = Splitter { marks, ..splitter };
@@ -215,7 +222,7 @@ fn mixes_are_handed_out() {
 fn mixes_are_in_doubt() {
     let (toy, marks, model) = between();
     let owners = owners(2);
-    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &marks };
+    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &marks, excerpt: &Excerpt::default() };
     let pass = splitter.pass();
     let mut sums = super::Sums::new(pass.holders.count());
     sums.mixed = vec![0.0, 0.0, 3.0, 1.0];
