@@ -248,8 +248,8 @@ impl<'p> Parts<'p> {
     }
 
     /// Notes how busy others were beside each.
-    pub(crate) fn set_beside(&mut self, beside: impl Fn(&Part) -> f64) {
-        self.beside = self.iter().map(|part| beside(&part)).collect();
+    pub(crate) fn set_beside(&mut self, mut beside: impl FnMut(Span) -> f64) {
+        self.beside = self.iter().map(|part| beside(part.span())).collect();
     }
 }
 

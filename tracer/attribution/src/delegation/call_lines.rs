@@ -54,12 +54,20 @@ impl Refiner<'_> {
             self.by_time(segment, time);
         }
         self.ends(&mut lines, time);
-        for line in lines {
+        let mut own = vec![];
+        for mut line in lines {
             match self.role_of(&line) {
                 Some(role @ (Role::Native | Role::Pooled)) => self.by_call(&line, role, time),
+                // Its pieces are cut nowhere, and can wait until those of all lines are made in their order.
+                _ if self.role(line.unseen) == Role::Own => {
+                    self.refine_samples(&mut line, time);
+                    let here = time.add_marks(&mut line.marks);
+                    own.push((line, here));
+                }
                 _ => self.by_sample(line, time),
             }
         }
+        time.add_pieces(&own);
         time.pieces.sort();
     }
 
@@ -71,6 +79,15 @@ impl Refiner<'_> {
 
     /// One line, whose samples tell the call.
     fn by_sample(&mut self, mut line: Line, time: &mut CpuTime) {
+        self.refine_samples(&mut line, time);
+        time.add_line(line, |time, _, piece| match piece.known_owner() {
+            Some(owner) => self.by_time(Segment { cpu: piece.cpu, span: piece.span, owner }, time),
+            None => time.add_piece(&piece),
+        });
+    }
+
+    /// Gives a line's samples to the owners that they became.
+    fn refine_samples(&mut self, line: &mut Line, time: &mut CpuTime) {
         let marks = line.marks.iter_mut().map(|mark| (mark.at, &mut mark.owner));
         for (at, owner) in marks.chain(line.ends.iter_mut().map(|ending| (ending.at, &mut ending.owner))) {
             let role = self.role(*owner);
@@ -79,10 +96,6 @@ impl Refiner<'_> {
                 *owner = self.refined(*owner, paths, time);
             }
         }
-        time.add_line(line, |time, _, piece| match piece.known_owner() {
-            Some(owner) => self.by_time(Segment { cpu: piece.cpu, span: piece.span, owner }, time),
-            None => time.add_piece(&piece),
-        });
     }
 
     /// Time whose owner is certain, by the moments at which the answer changes.

@@ -2,3 +2,4 @@
 
 pub(crate) mod normal_equations;
 pub(crate) mod parallel;
+pub(crate) mod search;

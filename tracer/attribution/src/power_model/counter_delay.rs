@@ -79,7 +79,7 @@ impl<'p> Aligned<'p> {
         let mut parts = Parts::new(&earlier(intervals, self.delay_ns), pieces, conditions);
         weigh(&mut parts, self.eta, self.exponent);
         if let Some(contention) = contention {
-            parts.set_beside(|part| contention.beside(part.span()));
+            parts.set_beside(contention.beside());
         }
         parts
     }
@@ -111,7 +111,7 @@ pub(crate) fn learn_beside<'p>(
     contention: &Contention,
     with: &Evidence<'_>,
 ) -> Option<(Aligned<'p>, PowerModel)> {
-    aligned.parts.set_beside(|part| contention.beside(part.span()));
+    aligned.parts.set_beside(contention.beside());
     aligned.crowded = true;
     let power_model = learn_again(Some(alone), &with.aligned(&aligned));
     let clearer =

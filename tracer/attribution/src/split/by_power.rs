@@ -16,6 +16,7 @@ use crate::between_samples::expected_time::{Share, Times, moments};
 use crate::between_samples::parts::{Part, Parts};
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::map;
+use crate::power_model::columns::OwnerColumns;
 use crate::power_model::excerpt::Excerpt;
 use crate::power_model::learn::Model;
 use crate::power_model::paths::PathTree;
@@ -156,13 +157,10 @@ struct Pass<'a> {
     edges: Vec<f64>,
     /// By how much more than its average all power was in each.
     drifts: Vec<f64>,
+    columns: OwnerColumns,
 }
 
 impl Splitter<'_> {
-    fn column(&self, owner: u32) -> u32 {
-        self.model.columns.of_path(self.tree.of_owner(owner))
-    }
-
     /// The power of a column, beside CPUs that are so busy.
     fn watts(&self, column: u32, beside: f64) -> f64 {
         let of = |column: usize| self.model.fit.watts.get(column).copied();
@@ -197,7 +195,8 @@ impl Splitter<'_> {
         let average = self.model.design.on_average(&self.model.fit.watts);
         let of_mixes = self.model.chains.mixes().iter().map(|mix| moments(mix, &average)).collect();
         let holders = Holders::new(self.owners.len(), &self.model.chains);
-        Pass { splitter: self, holders, average, of_mixes, edges: self.edges(), drifts: self.drifts() }
+        let columns = self.model.columns.of_owners(self.tree);
+        Pass { splitter: self, holders, average, of_mixes, edges: self.edges(), drifts: self.drifts(), columns }
     }
 
     /// By how much more than its average all power was in each interval; nobody followed it where nothing was learned from.
@@ -254,7 +253,7 @@ impl Pass<'_> {
 
     /// What the parts of an interval are expected to have drawn.
     fn expect(&self, drift: f64, here: impl Iterator<Item = Part>, interval: &mut Interval, sums: &mut Sums) {
-        let (model, column) = (self.splitter.model, |owner| self.splitter.column(owner));
+        let (model, column) = (self.splitter.model, |owner| self.columns.of(owner));
         for part in here {
             let share = Share::of(&part, Times::Chain(&model.chains), &column);
             let (mean, _) = share.moments(&self.average, &self.of_mixes);
@@ -326,8 +325,9 @@ impl Pass<'_> {
                 own: scale * p * (1.0 - p).max(0.0) * w * w,
                 with_all: scale * p * w * (w - mean),
             };
-            let is_here = |owner: u32| owner != NOBODY && self.splitter.column(owner) == column;
-            let owners = [part.left, part.right].map(|owner| is_here(owner).then_some(owner as usize));
+            let sampled = [(part.left, share.left), (part.right, share.right)];
+            let is_here = |(owner, of): (u32, u32)| (owner != NOBODY && of == column).then_some(owner as usize);
+            let owners = sampled.map(is_here);
             match owners {
                 [Some(one), Some(other)] if one != other => {
                     interval.add(one, of(p), 0.5);
@@ -409,7 +409,7 @@ impl Pass<'_> {
     fn owners_by_line(&self, ends: &BTreeSet<(u32, u32)>) -> BTreeMap<(u32, u32), BTreeSet<u32>> {
         let mut owners_of: BTreeMap<(u32, u32), BTreeSet<u32>> = BTreeMap::new();
         let mut add = |line, owner| {
-            owners_of.entry((line, self.splitter.column(owner))).or_default().insert(owner);
+            owners_of.entry((line, self.columns.of(owner))).or_default().insert(owner);
         };
         let mut line_of = vec![NO_LINE; self.holders.owners];
         for mark in self.splitter.marks {

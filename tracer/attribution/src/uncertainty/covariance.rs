@@ -97,18 +97,24 @@ fn slopes(model: &Model) -> (DMatrix<f64>, DMatrix<f64>) {
 
 /// What some windows add to them, transposed.
 fn slopes_of(design: &Design, fit: &Fit, windows: Range<usize>) -> (DMatrix<f64>, DMatrix<f64>) {
-    let n = design.paths;
-    let (mut slope, mut own) = (DMatrix::zeros(design.columns, n), DMatrix::zeros(n, n));
+    let (columns, n) = (design.columns, design.paths);
+    let (mut slope, mut own) = (DMatrix::zeros(columns, n), DMatrix::zeros(n, n));
     for window in windows {
         let joules = design.windows.joules[window];
         let parts = parts(design.row(window), &fit.watts);
         let squares: f64 = parts.iter().map(|(_, q)| q * q).sum();
-        for &(c, q) in &parts {
-            let (mut by_watts, mut by_chance) = (slope.column_mut(c % n), own.column_mut(c % n));
-            for &(d, p) in &parts {
+        // Column, its call path, its watts, and its part.
+        let path = |column: usize| if column < n { column } else { column - n };
+        let parts: Vec<(usize, usize, f64, f64)> =
+            parts.into_iter().map(|(c, q)| (c, path(c), fit.watts[c], q)).collect();
+        for &(c, of_c, _, q) in &parts {
+            let by_watts = &mut slope.as_mut_slice()[of_c * columns..][..columns];
+            let by_chance = &mut own.as_mut_slice()[of_c * n..][..n];
+            let (joules_q, squared_q) = (joules * q, joules * joules * q);
+            for &(d, of_d, watts, p) in &parts {
                 let same = f64::from(u8::from(c == d));
-                by_watts[d] += joules * q * (same - p) / fit.watts[d];
-                by_chance[d % n] += joules * joules * q * p * (same - q - p + squares);
+                by_watts[d] += joules_q * (same - p) / watts;
+                by_chance[of_d] += squared_q * p * (same - q - p + squares);
             }
         }
     }
