@@ -6,6 +6,7 @@ mod conservation;
 mod delegation;
 mod frequency;
 mod gpu;
+mod long_runs;
 mod over_time;
 mod traced;
 mod validity;

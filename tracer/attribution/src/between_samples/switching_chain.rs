@@ -471,8 +471,8 @@ fn rate_of(fitted: &Fitted, together: &[Likelihood; 3]) -> Rate {
 #[cfg(test)]
 mod tests {
     use super::{
-        Asleep, Chains, Fitted, MEMORIES, MIXES, Mark, Marks, NO_LINE, Samples, memory_ns, probability, rate_of,
-        together,
+        Asleep, Chains, Fitted, MEMORIES, MIXES, Mark, Marks, NO_LINE, Samples, memory_ns, probability,
+        rate_of, together,
     };
     use energy_trace_model::clock::KtimeNs;
 

@@ -32,7 +32,7 @@ impl Excerpt {
         Self::at_most(intervals, by_parts.clamp(FEWEST_INTERVALS, MOST_INTERVALS))
     }
 
-    fn at_most(all: usize, most: usize) -> Self {
+    pub(crate) fn at_most(all: usize, most: usize) -> Self {
         if all <= most {
             return Self { stretches: None, all };
         }

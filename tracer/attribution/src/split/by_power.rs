@@ -196,7 +196,15 @@ impl Splitter<'_> {
         let of_mixes = self.model.chains.mixes().iter().map(|mix| moments(mix, &average)).collect();
         let holders = Holders::new(self.owners.len(), &self.model.chains);
         let columns = self.model.columns.of_owners(self.tree);
-        Pass { splitter: self, holders, average, of_mixes, edges: self.edges(), drifts: self.drifts(), columns }
+        Pass {
+            splitter: self,
+            holders,
+            average,
+            of_mixes,
+            edges: self.edges(),
+            drifts: self.drifts(),
+            columns,
+        }
     }
 
     /// By how much more than its average all power was in each interval; nobody followed it where nothing was learned from.
@@ -326,7 +334,8 @@ impl Pass<'_> {
                 with_all: scale * p * w * (w - mean),
             };
             let sampled = [(part.left, share.left), (part.right, share.right)];
-            let is_here = |(owner, of): (u32, u32)| (owner != NOBODY && of == column).then_some(owner as usize);
+            let is_here =
+                |(owner, of): (u32, u32)| (owner != NOBODY && of == column).then_some(owner as usize);
             let owners = sampled.map(is_here);
             match owners {
                 [Some(one), Some(other)] if one != other => {

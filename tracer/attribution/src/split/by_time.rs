@@ -137,7 +137,8 @@ mod tests {
         let segments = [segment(0, 30, 0), segment(30, 40, 1), segment(200, 205, 1)];
         let segments = OfDomain::new(&segments, |_| true);
         let dynamic = [400, 70, -9].map(MicroJoules::from_uj);
-        let interval = |i: u64| EnergyInterval { span: span(100 * i, 100 * (i + 1)), energy: MicroJoules::ZERO };
+        let interval =
+            |i: u64| EnergyInterval { span: span(100 * i, 100 * (i + 1)), energy: MicroJoules::ZERO };
         let found = ByTime::of(&dynamic, &[0, 1, 2].map(interval), &segments, 2);
         assert_eq!(found.shares.of_owner, [300, 100 - 9].map(MicroJoules::from_uj));
         assert_eq!((found.shares.residual.as_uj(), found.shares.negative.as_uj()), (70, -9));

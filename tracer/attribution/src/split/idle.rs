@@ -33,7 +33,9 @@ pub(crate) fn distribute_idle(
 /// One part to each thread that ran and one to all others, by time within a thread, or within the others.
 fn equal(idle: MicroJoules, time: &[u64], owners: &[OwnerTime]) -> Option<Vec<MicroJoules>> {
     let mut parties: BTreeMap<Option<energy_trace_model::ids::ThreadKey>, Vec<usize>> = BTreeMap::new();
-    for (number, owner) in owners.iter().enumerate().filter(|&(number, _)| time.get(number).is_some_and(|ns| *ns > 0)) {
+    for (number, owner) in
+        owners.iter().enumerate().filter(|&(number, _)| time.get(number).is_some_and(|ns| *ns > 0))
+    {
         let party = match owner.owner {
             Owner::Target(thread, _) => Some(thread),
             Owner::Other | Owner::Background(_) => None,
@@ -61,7 +63,8 @@ mod tests {
         let target = |thread| owner(Owner::Target(ThreadKey::new(thread), None));
         let owners = [owner(Owner::Other), target(0), target(0), target(1)];
         let mut energy = [100, 300, -50, 0].map(MicroJoules::from_uj);
-        let kept = distribute_idle(policy, MicroJoules::from_uj(1_000), &mut energy, &[10, 20, 10, 0], &owners);
+        let kept =
+            distribute_idle(policy, MicroJoules::from_uj(1_000), &mut energy, &[10, 20, 10, 0], &owners);
         (energy.iter().map(|energy| energy.as_uj()).collect(), kept.as_uj())
     }
 

@@ -125,16 +125,17 @@ impl Lookup<'_> {
         let number = rest & NUMBER;
         let nobodys = Piece::certain(cpu, span, NOBODY);
         match rest & !NUMBER {
-            BETWEEN => between(self.marks, number)
-                .map_or(nobodys, |(line, left, right)| Piece { cpu, span, line, left, right, gap: number }),
-            CERTAIN => Piece::certain(cpu, span, number),
-            _ => self.others.get(number as usize).map_or(nobodys, |&Other { line, gap, left, right }| Piece {
+            BETWEEN => between(self.marks, number).map_or(nobodys, |(line, left, right)| Piece {
                 cpu,
                 span,
                 line,
                 left,
                 right,
-                gap,
+                gap: number,
+            }),
+            CERTAIN => Piece::certain(cpu, span, number),
+            _ => self.others.get(number as usize).map_or(nobodys, |&Other { line, gap, left, right }| {
+                Piece { cpu, span, line, left, right, gap }
             }),
         }
     }

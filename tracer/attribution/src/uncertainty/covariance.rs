@@ -175,6 +175,13 @@ mod tests {
         let energies = vectors.list("energies");
         let expected = vectors.matrix("relative");
         near(&relative(&model, &energies, 1.0), expected.transpose().as_slice(), 1e-6);
+        // Learned from a quarter of all windows: chance that is each window's own is a quarter of it in all of them.
+        let quarter = relative(&model, &energies, 0.25);
+        let of_chance = |at: usize| own[(at / 3, at % 3)] * birge(model.fit.squares());
+        let less = |at: usize| 0.75 * of_chance(at) / (energies[at / 3] * energies[at % 3]);
+        let fewer = |at: usize| expected[(at / 3, at % 3)] - less(at);
+        near(&quarter, &(0..9).map(fewer).collect::<Vec<_>>(), 1e-6);
+        assert!(less(0) > 1e-5, "{}", less(0));
         model.alternatives = vec![vectors.list("other")];
         let widened = vectors.matrix("with_other");
         near(&relative(&model, &energies, 1.0), widened.transpose().as_slice(), 1e-6);

@@ -307,8 +307,13 @@ mod tests {
             time_ns: 0,
             samples: 3,
         };
-        let time =
-            CpuTime { segments: vec![], owners: vec![owner; 2], pieces: Pieces::default(), marks: vec![], overlaps: 0 };
+        let time = CpuTime {
+            segments: vec![],
+            owners: vec![owner; 2],
+            pieces: Pieces::default(),
+            marks: vec![],
+            overlaps: 0,
+        };
         let of = |power_model: PowerModel, weighted| {
             let charged = [0.5, 0.7].map(joules);
             let basis = Basis {
