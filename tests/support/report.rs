@@ -88,11 +88,20 @@ impl LedgerRow {
 }
 
 /// What a JSON report has that its schema does not allow, in words; empty where it is valid.
-#[expect(clippy::unwrap_used, reason = "the schema is ours, and a test without it has failed")]
 pub fn schema_errors(report: &Value) -> Vec<String> {
-    static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
-        let text = include_str!("../../tracer/report/data/report-1.schema.json");
-        jsonschema::draft202012::new(&serde_json::from_str(text).unwrap()).unwrap()
-    });
+    static SCHEMA: LazyLock<jsonschema::Validator> =
+        LazyLock::new(|| schema(include_str!("../../tracer/report/data/report-1.schema.json")));
     SCHEMA.iter_errors(report).map(|error| error.to_string()).collect()
+}
+
+/// The same of `export --format greenlight`.
+pub fn greenlight_errors(calls: &Value) -> Vec<String> {
+    static SCHEMA: LazyLock<jsonschema::Validator> =
+        LazyLock::new(|| schema(include_str!("../../tracer/report/data/greenlight-1.schema.json")));
+    SCHEMA.iter_errors(calls).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+#[expect(clippy::unwrap_used, reason = "the schema is ours, and a test without it has failed")]
+fn schema(text: &str) -> jsonschema::Validator {
+    jsonschema::draft202012::new(&serde_json::from_str(text).unwrap()).unwrap()
 }
