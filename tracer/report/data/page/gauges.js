@@ -5,13 +5,18 @@ const SLOWED = { heat: "too warm", power: "at its limit of power", unknown: "slo
 
 /** One chart for each unit that there are gauges of. */
 function makeGaugeCharts(model) {
-  const titles = { "°C": "temperature", MHz: "clock" };
-  return Object.entries(titles).flatMap(([unit, title]) => {
-    const gauges = model.gauges.filter((gauge) => gauge.unit === unit).slice(0, 6);
+  const charts = [["°C", "temperature", "°C", 1], ["MHz", "clock", "GHz", 1000]];
+  return charts.flatMap(([given, title, unit, divisor]) => {
+    const gauges = model.gauges.filter((gauge) => gauge.unit === given).slice(0, 6).map((gauge) => inUnit(gauge, divisor));
     if (gauges.length === 0) return [];
     const svg = makeSvg(title[0].toUpperCase() + title.slice(1));
     return [{ svg, fill: (frame) => drawGauges(model, { title, unit, gauges }, frame) }];
   });
+}
+
+function inUnit(gauge, divisor) {
+  const divided = (value) => (value === null ? null : value / divisor);
+  return { ...gauge, values: gauge.values.map(divided), limit: divided(gauge.limit) };
 }
 
 function drawGauges(model, { title, unit, gauges }, { svg, x, width }) {
@@ -34,7 +39,7 @@ function drawGauges(model, { title, unit, gauges }, { svg, x, width }) {
 /** From where to where: clocks begin at zero, temperatures at the ten degrees below the coolest. */
 function gaugeRange(unit, known) {
   const [least, most] = [Math.min(...known), Math.max(...known)];
-  if (unit === "MHz") return [0, niceTop(most)];
+  if (unit === "GHz") return [0, niceTop(most)];
   const low = Math.floor(least / 10) * 10;
   return [low, Math.max(low + 20, Math.ceil(most / 10 + 0.01) * 10)];
 }
@@ -57,7 +62,8 @@ function drawKeys(svg, gauges, unit, from, width) {
   gauges.forEach((gauge, at) => {
     const known = gauge.values.filter((value) => value !== null);
     const limit = gauge.limit === null ? "" : `, slows down at ${Math.round(gauge.limit)}`;
-    const text = `${gauge.name} ${Math.round(Math.min(...known))} to ${Math.round(Math.max(...known))} ${unit}${limit}`;
+    const [least, most] = [Math.min(...known), Math.max(...known)].map((value) => value.toFixed(unit === "GHz" ? 2 : 0));
+    const text = `${gauge.name} ${least === most ? least : `${least} to ${most}`} ${unit}${limit}`;
     const label = draw("text", { x: place + 18, y: 11 }, text);
     svg.append(draw("line", { class: `gauge gauge${at}`, x1: place, x2: place + 13, y1: 7, y2: 7 }), label);
     label.append(draw("title", {}, gauge.place));

@@ -17,6 +17,7 @@ use super::{ExportOptions, Input};
 use crate::counts::by_api;
 use crate::run;
 use crate::shown::shown_json;
+use crate::thermal::{Gauge, gauges};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::over_time::OverTime;
 use energy_trace_model::recording::record::DomainClass;
@@ -33,9 +34,16 @@ pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, _: &ExportOptions) -
     let mut entries = Vec::new();
     if let Some(over_time) = input.over_time {
         let profile = over_time.within(input.profile.clone(), input.bins.clone());
-        let export =
-            Export { profile: &profile, over_time, sizes: Sizes::of(&profile), calls: by_api(&profile) };
-        entries.extend(sites(input, over_time, &profile).iter().map(|site| export.entry(site)));
+        let export = Export {
+            profile: &profile,
+            over_time,
+            gauges: gauges(&profile),
+            sizes: Sizes::of(&profile),
+            calls: by_api(&profile),
+        };
+        entries.extend(
+            sites(input.profile, &profile, over_time, &input.bins).iter().map(|site| export.entry(site)),
+        );
     }
     write!(out, "[")?;
     for (number, entry) in entries.iter().enumerate() {
@@ -50,6 +58,7 @@ pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, _: &ExportOptions) -
 struct Export<'a> {
     profile: &'a Profile,
     over_time: &'a OverTime,
+    gauges: Vec<Gauge>,
     sizes: Sizes<'a>,
     calls: HashMap<String, crate::counts::CallsMade>,
 }
@@ -129,12 +138,12 @@ struct EnergyLine {
 impl Export<'_> {
     fn entry(&self, site: &Site) -> BTreeMap<String, Entry> {
         let clock = Clock::of(self.profile, self.over_time);
-        let gpu = tables::of_gpu(self.profile, self.over_time, site, &clock);
+        let gpu = tables::of_gpu(self.profile, self.over_time, &self.gauges, site);
         let of = |class| tables::of_class(self.profile, self.over_time, site, class);
         let entry = Entry {
             times: times(site, &clock, gpu.is_some()),
             energy_data: EnergyData { cpu: of(DomainClass::Package), ram: of(DomainClass::Dram), gpu },
-            cpu_temperatures: tables::of_temperatures(self.profile, site, &clock),
+            cpu_temperatures: tables::of_temperatures(&self.gauges, site, &clock),
             settings: self.settings(),
             input_sizes: self.sizes.line(site),
             project_metadata: ProjectLine::of(self.profile, site),

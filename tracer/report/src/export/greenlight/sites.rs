@@ -1,6 +1,5 @@
 //! Calls by the program's lines: their rows, and what each has in bins of time. Leaves out how they are written.
 
-use super::super::Input;
 use crate::By;
 use crate::call_rows::{Made, made_path};
 use crate::calls::{CallTable, Kind, Step};
@@ -10,6 +9,7 @@ use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::over_time::{OverTime, RowBin};
 use energy_trace_model::profile::{EnergyByClass, Profile};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// A call at a line.
 pub(super) struct Site {
@@ -27,8 +27,9 @@ pub(super) struct Site {
 type Key = (Option<(String, u32)>, String);
 
 /// All calls of a part of the run, those with the most energy of their own first.
-pub(super) fn sites(input: &Input<'_>, over_time: &OverTime, part: &Profile) -> Vec<Site> {
-    let mut of_sites = in_bins(input, over_time);
+/// `whole` is the profile of the whole run, `part` that of these bins.
+pub(super) fn sites(whole: &Profile, part: &Profile, over_time: &OverTime, here: &Range<u32>) -> Vec<Site> {
+    let mut of_sites = in_bins(whole, over_time, here);
     let calls = rows(part, By::Call).into_iter().filter(|row| row.kind == Some(Kind::Call));
     calls
         .filter_map(|row| {
@@ -43,8 +44,11 @@ pub(super) fn sites(input: &Input<'_>, over_time: &OverTime, part: &Profile) -> 
 }
 
 /// What each call has in the bins that are exported.
-fn in_bins(input: &Input<'_>, over_time: &OverTime) -> BTreeMap<Key, BTreeMap<u32, EnergyByClass>> {
-    let profile = input.profile;
+fn in_bins(
+    profile: &Profile,
+    over_time: &OverTime,
+    here: &Range<u32>,
+) -> BTreeMap<Key, BTreeMap<u32, EnergyByClass>> {
     let mut table = CallTable::new(profile);
     let (mut made, mut steps, mut path): (Interner<Made>, Vec<Step>, Vec<usize>) =
         (Interner::new(), Vec::new(), Vec::new());
@@ -54,7 +58,7 @@ fn in_bins(input: &Input<'_>, over_time: &OverTime) -> BTreeMap<Key, BTreeMap<u3
         path.clear();
         made_path(profile, &steps, &mut made, &mut path);
         let is_here = |entry: &&RowBin| {
-            input.bins.contains(&entry.bin) && **entry != RowBin { bin: entry.bin, ..RowBin::default() }
+            here.contains(&entry.bin) && **entry != RowBin { bin: entry.bin, ..RowBin::default() }
         };
         let entries: Vec<&RowBin> = over_time.of_row(number).iter().filter(is_here).collect();
         for call in path.iter().copied().collect::<BTreeSet<usize>>() {

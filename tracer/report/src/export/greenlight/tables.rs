@@ -1,7 +1,7 @@
 //! Series of a call, as tables: the machine's energy and the call's own in each bin, and temperatures. Leaves out the rest of an entry.
 
 use super::sites::Site;
-use crate::thermal::gauges;
+use crate::thermal::Gauge;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::over_time::OverTime;
@@ -70,26 +70,33 @@ pub(super) fn of_class(
     Table::new(&["time_elapsed", "energy (J)", "energy of this call (J)"], rows?)
 }
 
+/// The temperatures of a run, of which the parts' names begin with one of these words.
+fn temperatures<'a>(gauges: &'a [Gauge], parts: &'static [&'static str]) -> impl Iterator<Item = &'a Gauge> {
+    let is_one = |part: &str| parts.iter().any(|word| part.starts_with(word));
+    gauges.iter().filter(move |gauge| gauge.quantity == SensorQuantity::Temperature && is_one(&gauge.part))
+}
+
 /// Power and temperature of all GPUs; the temperature is that of the warmest.
-pub(super) fn of_gpu(profile: &Profile, over_time: &OverTime, site: &Site, clock: &Clock) -> Option<Table> {
-    let warm: Vec<_> = gauges(profile)
-        .into_iter()
-        .filter(|gauge| gauge.quantity == SensorQuantity::Temperature && gauge.part.starts_with("gpu"))
-        .collect();
+pub(super) fn of_gpu(
+    profile: &Profile,
+    over_time: &OverTime,
+    gauges: &[Gauge],
+    site: &Site,
+) -> Option<Table> {
+    let clock = Clock::of(profile, over_time);
     let row = |bin: u32| {
         let (from, to) = over_time.bins.span(bin);
         let seconds = (to.ns_since(from).max(1)) as f64 / 1e9;
         let power = machine(profile, over_time, DomainClass::Gpu, bin)?.as_joules() / seconds;
-        let celsius =
-            warm.iter().filter_map(|gauge| gauge.between(from, to)).map(|shown| shown.mean).reduce(f64::max);
-        let own =
-            site.bins.get(&bin).map_or(MicroJoules::ZERO, |energy| energy[DomainClass::Gpu]).as_joules();
+        let warm = temperatures(gauges, &["gpu"]).filter_map(|gauge| gauge.between(from, to));
+        let celsius = warm.map(|shown| shown.mean).reduce(f64::max);
+        let own = site.bins.get(&bin).map_or(MicroJoules::ZERO, |energy| energy[DomainClass::Gpu]);
         Some(vec![
             json!(clock.unix_ns(from)),
             json!(power),
             json!(clock.elapsed_s(from)),
             json!(celsius),
-            json!(own),
+            json!(own.as_joules()),
         ])
     };
     let rows: Option<Vec<Vec<Value>>> = bins_of(site).map(row).collect();
@@ -98,14 +105,10 @@ pub(super) fn of_gpu(profile: &Profile, over_time: &OverTime, site: &Site, clock
 }
 
 /// What the processors' sensors said while the call ran, and last before; the machine's where they have none.
-pub(super) fn of_temperatures(profile: &Profile, site: &Site, clock: &Clock) -> Option<Table> {
+pub(super) fn of_temperatures(gauges: &[Gauge], site: &Site, clock: &Clock) -> Option<Table> {
     let (from, to) = site.window;
     let mut rows: Vec<(KtimeNs, f64)> = Vec::new();
-    let of_cpus = |part: &str| part.starts_with("cpu") || part == "machine";
-    let warm = gauges(profile)
-        .into_iter()
-        .filter(|gauge| gauge.quantity == SensorQuantity::Temperature && of_cpus(&gauge.part));
-    for gauge in warm {
+    for gauge in temperatures(gauges, &["cpu", "machine"]) {
         let known = |(at, value): (KtimeNs, Option<f64>)| Some((at, value?)).filter(|_| at < to);
         let moments: Vec<(KtimeNs, f64)> = gauge.moments().filter_map(known).collect();
         let first = moments.partition_point(|(at, _)| *at <= from).saturating_sub(1);
