@@ -352,7 +352,7 @@ mod tests {
         let texts: Vec<String> =
             diagnostics(&profile).iter().filter(|d| d.code() == "slowed-down").map(diagnostic).collect();
         assert!(
-            texts[0].starts_with("gpu-0 was slowed down for 20 % of the time because it was too warm"),
+            texts[0].starts_with("gpu-0 was slowed down for 20.0 % of the time because it was too warm"),
             "{texts:?}"
         );
         assert!(texts[1].starts_with("cpu-0 was slowed down 2 times because it was too warm"), "{texts:?}");

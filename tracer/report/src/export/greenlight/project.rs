@@ -54,6 +54,8 @@ fn owner_and_name(address: &str) -> (&str, &str) {
     let path = path.trim_end_matches('/').trim_end_matches(".git");
     let path = path.rsplit_once(':').map_or(path, |(_, path)| path);
     let (before, name) = path.rsplit_once('/').unwrap_or(("", path));
+    // A folder of this machine has no owner.
+    let before = if address.starts_with(['/', '.']) { "" } else { before };
     (before.rsplit('/').next().unwrap_or_default(), name)
 }
 
