@@ -3,7 +3,11 @@
 //! Leaves out what a call costs in joules (`offline/report/counts.rs`).
 
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::record::{CallDiagnostic, PythonNotCounted, RecordingDiagnostic};
+use energy_trace_model::recording::record::{
+    CallDiagnostic, InputRole, InputSize, InputSizes, PythonNotCounted, RecordingDiagnostic, SensorQuantity,
+    SensorValue,
+};
+use energy_trace_model::units::MilliCelsius;
 use energy_trace_tests::interpreters::found as pythons;
 use energy_trace_tests::place::{Place, assert_code};
 use energy_trace_tests::process::tests_dir;
@@ -94,4 +98,92 @@ fn python_functions() {
         let is_old = |found: &CallDiagnostic| matches!(found, CallDiagnostic::PythonNotCounted(PythonNotCounted::Version { version }) if version.starts_with("3."));
         assert!(found.iter().any(is_old), "{found:?}");
     }
+}
+
+/// Types and sizes of arguments are noted, of functions that were asked for, by the line of the program that called; never what they hold.
+/// Beside them, the temperature of a machine that has a sensor is recorded, and what reading it took.
+#[test]
+fn sizes_of_arguments() {
+    let place = place();
+    let Some(python) = pythons(12..=13).into_iter().next_back() else { return };
+    std::fs::create_dir_all(place.path("sys/class/hwmon/hwmon0")).unwrap();
+    for (file, text) in [("name", "coretemp"), ("temp1_label", "Package id 0"), ("temp1_input", "61000")] {
+        place.write(&format!("sys/class/hwmon/hwmon0/{file}"), 0o644, &format!("{text}\n"));
+    }
+    let program = "class Model:\n    def fit(self, x, y=None, *rest, epochs=1, **more):\n        return sum(range(10_000))\n\n\
+        def train(turns):\n    for turn in range(turns):\n        Model().fit([0] * (7 if turn % 3 else 9), {'secret': 1}, b'bytes', call=2)\n\n\
+        train(30)\n";
+    place.write("train.py", 0o644, program);
+    let script = place.path("train.py");
+    let options = [
+        "record",
+        "--no-svg",
+        "--power",
+        "model",
+        "--path.sysfs",
+        "sys",
+        "--count=fit",
+        "--input-sizes",
+        "--",
+    ];
+    let command = [python.to_str().unwrap(), script.to_str().unwrap()];
+    assert_code(&place.run(&[&options[..], &command].concat()), 0);
+    let recording = energy_trace_model::recording::file::read(&place.path("energy-trace.data")).unwrap();
+    assert_eq!(calls(&recording, "Model.fit"), Some((30, 0)));
+    let seen: Vec<&InputSizes> = recording.input_sizes.iter().collect();
+    assert!(seen.iter().map(|noted| noted.seen).sum::<u64>() >= 4, "{seen:?}");
+    for noted in &seen {
+        assert_eq!(recording.frames[noted.frame.index()].name, "Model.fit");
+        assert_eq!(
+            noted.caller.as_ref().map(|caller| (caller.file.as_str(), caller.line)),
+            script.to_str().map(|file| (file, 8))
+        );
+        let told: Vec<(&str, InputRole, &str)> = noted
+            .inputs
+            .iter()
+            .map(|input| (input.name.as_str(), input.role, input.of_type.as_str()))
+            .collect();
+        let wanted = [
+            ("self", InputRole::Object, "__main__.Model"),
+            ("x", InputRole::Argument, "list"),
+            ("y", InputRole::Argument, "dict"),
+            ("epochs", InputRole::Argument, "int"),
+            ("*rest[0]", InputRole::Rest, "bytes"),
+            ("call", InputRole::Keyword, "int"),
+        ];
+        assert_eq!(told, wanted);
+        assert_eq!(noted.inputs[3].size, InputSize::Unknown, "what a number is, is nobody's concern");
+    }
+    let lengths: std::collections::BTreeSet<u64> = seen
+        .iter()
+        .filter_map(|noted| match noted.inputs[1].size {
+            InputSize::Length(length) => Some(length),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lengths, [7, 9].into());
+    let cost = found(&recording).into_iter().find_map(|found| match found {
+        CallDiagnostic::InputSizes { looks, left_out, cost_ns } => Some((looks, left_out, cost_ns)),
+        _ => None,
+    });
+    assert!(
+        cost.is_some_and(|(looks, left_out, cost_ns)| looks >= 4 && left_out == 0 && cost_ns > 0),
+        "{cost:?}"
+    );
+    let [warm] = recording
+        .sensors
+        .iter()
+        .filter(|series| series.sensor.quantity == SensorQuantity::Temperature)
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("{:?}", recording.sensors)
+    };
+    let value = SensorValue::Temperature(MilliCelsius::from_mc(61_000));
+    assert_eq!(warm.values.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [Some(value)]);
+    assert!(
+        recording.sensor_cost.is_some_and(|cost| cost.rounds >= 2 && cost.failed == 0),
+        "{:?}",
+        recording.sensor_cost
+    );
+    assert!(recording.project.is_some_and(|project| project.commit.is_empty() && !project.folder.is_empty()));
 }

@@ -43,6 +43,8 @@ pub struct RecordPlan {
     pub gpu: GpuLevel,
     /// Functions whose calls are counted, where calls are.
     pub count: Option<Vec<CountName>>,
+    /// Note the sizes of arguments of Python functions.
+    pub input_sizes: bool,
     /// Have the probes use only what the oldest kernel has that they run on.
     pub oldest_kernel: bool,
     /// Where joules come from.

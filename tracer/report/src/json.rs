@@ -7,6 +7,7 @@ use super::fold::{Cost, Spent};
 use super::functions::{Function, functions};
 use super::json_calls::{CallsLine, CountedLine, counted_lines};
 use super::json_rows::RowsLine;
+use super::json_thermal::ThermalLine;
 use super::rows::{by_process, by_thread};
 use super::shown::shown_json;
 use super::table_details::runtimes;
@@ -90,6 +91,9 @@ struct Meta<'a> {
     sources: Vec<SourceLine<'a>>,
     sampling: Sampling<'a>,
     overhead: Overhead,
+    /// Temperatures and clocks, where there are sensors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thermal: Option<ThermalLine>,
     /// The part of the run that all numbers are of.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<PartLine>,
@@ -291,6 +295,7 @@ impl<'a> Meta<'a> {
                 bpf_ns: summary.and_then(|summary| summary.bpf_ns),
                 tracer_cpu_ns: summary.map(|summary| summary.tracer_cpu_ns),
             },
+            thermal: ThermalLine::of(profile),
             part: profile.part.map(PartLine::from),
             warnings: warnings.iter().map(WarningLine::from).collect(),
             budgets: budgets.iter().map(BudgetLine::from).collect(),

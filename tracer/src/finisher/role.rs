@@ -5,6 +5,7 @@
 use super::message::{Answer, MOST, Request};
 use super::outputs::Outputs;
 use super::prefetch::Prefetch;
+use super::project::ProjectSearch;
 use super::results::Results;
 use crate::host::limits::advise;
 use crate::plan::RecordPlan;
@@ -19,8 +20,15 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 /// The process's life. Returns its exit status, which nobody reads.
 pub(super) fn serve(plan: &RecordPlan, parent: &Parent) -> i32 {
     let become_user = become_user(plan).and_then(|()| parent.die_with_it());
-    let mut state =
-        State { plan, became: become_user, prefetch: None, outputs: None, began: false, results: None };
+    let mut state = State {
+        plan,
+        became: become_user,
+        prefetch: None,
+        project: None,
+        outputs: None,
+        began: false,
+        results: None,
+    };
     let ended = state.serve(parent);
     state.end();
     match ended {
@@ -46,6 +54,7 @@ struct State<'a> {
     plan: &'a RecordPlan,
     became: io::Result<()>,
     prefetch: Option<Prefetch>,
+    project: Option<ProjectSearch>,
     outputs: Option<Outputs>,
     /// Whether the command runs: from now on files are kept.
     began: bool,
@@ -77,6 +86,7 @@ impl State<'_> {
                 let paths = self.prefetch.take().map(Prefetch::wait);
                 Answer::ToPrefetch(paths.unwrap_or_default())
             }
+            Request::Project => Answer::Project(self.project.take().map(ProjectSearch::finish)),
             Request::Began => {
                 self.began = true;
                 return None;
@@ -117,6 +127,7 @@ impl State<'_> {
             ));
         }
         self.prefetch = Prefetch::begin(self.plan);
+        self.project = ProjectSearch::begin(self.plan);
         match Outputs::prepare(self.plan) {
             Ok(outputs) => {
                 self.outputs = Some(outputs);

@@ -98,6 +98,11 @@ async fn start_stages(
     // What samples is known only now. The opening does not go through the channel, where the tracer's first records are already.
     let opening = opening(plan, &power, &tracer);
     target.follow_late_comers(&mut tracer)?;
+    let project = control.set_up(roles.finisher.project()).await??;
+    project.into_iter().for_each(|project| {
+        // The receiver is here.
+        let _ = records.send(Record::Project(project));
+    });
     let started = power.start(records.clone());
     let power = started.map_err(|source| SessionError::System { doing: "start to read power", source })?;
     control.check()?;

@@ -8,7 +8,9 @@ use super::options::Options;
 use super::over_time::PartOfRun;
 use super::run::Run;
 use crate::ids::{FrameId, StackId, ThreadKey};
-use crate::recording::record::{CallCount, DomainClass, Frame, Process, Quality, StackNode, Thread};
+use crate::recording::record::{
+    CallCount, DomainClass, Frame, InputSizes, Process, Quality, StackNode, Thread,
+};
 use crate::recording::{PublicNames, Recording, frames_of};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -151,6 +153,8 @@ pub struct Profile {
     pub public_names: PublicNames,
     /// How often functions were called, where that was counted.
     pub calls: Vec<CallCount>,
+    /// What functions were called with, where that was asked for.
+    pub input_sizes: Vec<InputSizes>,
     /// One row a domain.
     pub ledger: Vec<LedgerRow>,
     /// One row a thread and stack.
@@ -175,6 +179,7 @@ impl Profile {
             build_ids: recording.build_ids.clone(),
             public_names: recording.public_names.clone(),
             calls: recording.calls.clone(),
+            input_sizes: recording.input_sizes.clone(),
             ..Self::default()
         }
     }

@@ -6,9 +6,9 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    CallCount, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, KernelTier,
-    LaunchStacks, Launches, Name, Process, PublicName, Record, Sample, Slice, StackNode, Thread, Unsampled,
-    Wait, Wake,
+    CallCount, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, InputSizes,
+    KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Record, Sample, SensorReadings,
+    SensorSeries, Slice, StackNode, Thread, Unsampled, Wait, Wake,
 };
 use super::tables::Recording;
 use crate::clock::KtimeNs;
@@ -74,6 +74,9 @@ impl Assembly {
         for clock in recording.clocks.values_mut() {
             clock.sort_by_key(|(at, _)| *at);
         }
+        for series in &mut recording.sensors {
+            series.values.sort_by_key(|(at, _)| *at);
+        }
         for readings in recording.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
         }
@@ -120,6 +123,20 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::Unsampled(stretches) => add_unseen(to, stretches),
         Record::PublicNames(names) => add_public_names(to, names),
         Record::Calls(counts) => add_calls(to, counts),
+        Record::Sensor(sensor) => {
+            let id = sensor.id.get();
+            place(&mut to.sensors, "sensor", id, SensorSeries { sensor, values: Vec::new() })
+        }
+        Record::SensorReadings(read) => add_sensor_readings(to, &read),
+        Record::SensorCost(cost) => {
+            to.sensor_cost = Some(cost);
+            Ok(())
+        }
+        Record::Project(project) => {
+            to.project = Some(project);
+            Ok(())
+        }
+        Record::InputSizes(sizes) => add_input_sizes(to, sizes),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -183,6 +200,22 @@ fn add_frequencies(to: &mut Recording, read: &Frequencies) -> Result<(), Nonsens
     for &(cpu, frequency) in &read.of {
         to.clocks.entry(cpu).or_default().push((read.at, frequency));
     }
+    Ok(())
+}
+
+fn add_sensor_readings(to: &mut Recording, read: &SensorReadings) -> Result<(), Nonsense> {
+    read.of.iter().try_for_each(|(sensor, _)| defined(&to.sensors, "sensor", sensor.get()))?;
+    for &(sensor, value) in &read.of {
+        if let Some(series) = to.sensors.get_mut(sensor.index()) {
+            series.values.push((read.at, value));
+        }
+    }
+    Ok(())
+}
+
+fn add_input_sizes(to: &mut Recording, sizes: Vec<InputSizes>) -> Result<(), Nonsense> {
+    sizes.iter().try_for_each(|of| defined(&to.frames, "frame", of.frame.get()))?;
+    to.input_sizes.extend(sizes);
     Ok(())
 }
 

@@ -34,8 +34,8 @@ const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// Counts up whenever an older reader would misread a newer file: with every new variant of a type that is written, every new field. An
 /// older version then refuses the file and says which version reads it; it never guesses. 7 has types where older formats have sentences, 8 the
 /// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`,
-/// 11 Pythons that are not CPython.
-const FORMAT: u32 = 11;
+/// 11 Pythons that are not CPython, 12 sensors, the program's repository and sizes of arguments.
+const FORMAT: u32 = 12;
 /// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
 /// stretches that no sample saw and verdicts.
 const OLDEST: u32 = 3;
@@ -392,7 +392,7 @@ mod tests {
         }
         let text = String::new;
         let last = [
-            number(&Record::Calls(Vec::new())),
+            number(&Record::InputSizes(Vec::new())),
             number(&RecordingDiagnostic::Calls(CallDiagnostic::Cost {
                 calls: 0,
                 stepped: 0,
@@ -400,7 +400,7 @@ mod tests {
                 stepped_ns: 0,
                 functions: 0,
             })),
-            number(&CallDiagnostic::Late { library: text(), pid: 0, late_ns: 0 }),
+            number(&CallDiagnostic::InputSizes { looks: 0, left_out: 0, cost_ns: 0 }),
             number(&PythonNotCounted::NotLoaded),
             number(&LaunchDiagnostic::InjectionChained { library: text() }),
             number(&PowerDiagnostic::ReplayDoesNotCover { path: text() }),
@@ -412,6 +412,6 @@ mod tests {
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (11, [30, 17, 6, 5, 7, 13, 16, 7, 7, 28, 15, 3, 3]));
+        assert_eq!((FORMAT, last), (12, [35, 17, 7, 5, 7, 13, 16, 7, 7, 28, 15, 3, 3]));
     }
 }

@@ -19,14 +19,19 @@ pub use super::domain::{
     Quality, Reading, Scope,
 };
 pub use super::frequencies::{Clocks, Frequencies};
+pub use super::inputs::{CallPlace, Input, InputRole, InputSize, InputSizes};
 pub use super::interpreter::{OtherPython, Runtime, RuntimeRefusal};
 pub use super::kernels::{GpuBusy, KernelTier};
 pub use super::launches::{GpuWait, GpuWork, LaunchStacks, Launched, Launches};
 pub use super::losses::{CopyOutcome, LossReason};
+pub use super::project::Project;
 pub use super::public_names::PublicName;
 pub use super::sampling::{Jitter, SampleEvent};
 pub use super::sources::{
     Driver, Ignored, IgnoredReason, LibraryProblem, MetricsProblem, Source, SourceId, SourceNote, Whole,
+};
+pub use super::thermal::{
+    Part, Sensor, SensorCost, SensorQuantity, SensorReadings, SensorSeries, SensorValue, Slowdown,
 };
 
 /// One entry of a recording, in the order in which it was learned. An id is always defined before it is used.
@@ -95,6 +100,16 @@ pub enum Record {
     PublicNames(Vec<PublicName>),
     /// How often functions were called, where that was counted; comes when the recording ends.
     Calls(Vec<CallCount>),
+    /// A sensor that will be read.
+    Sensor(Sensor),
+    /// What sensors said, where that moved.
+    SensorReadings(SensorReadings),
+    /// What reading the sensors took; comes when the recording ends.
+    SensorCost(SensorCost),
+    /// Where the program's code comes from; absent where nobody knows.
+    Project(Project),
+    /// What functions were called with, where that was asked for; comes when the recording ends.
+    InputSizes(Vec<InputSizes>),
 }
 
 /// What is known when the recording starts.

@@ -4,8 +4,9 @@
 
 use super::public_names::PublicNames;
 use super::record::{
-    BackgroundProcess, CallCount, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading,
-    RecordingDiagnostic, Sample, Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake,
+    BackgroundProcess, CallCount, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, InputSizes,
+    Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries, Slice, StackNode,
+    Summary, Thread, Unsampled, Wait, Wake,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -26,6 +27,14 @@ pub struct Recording {
     pub cores: Vec<Vec<CpuId>>,
     /// How fast each CPU's clock ran.
     pub clocks: Clocks,
+    /// What sensors of warmth and clocks said, by `SensorId`.
+    pub sensors: Vec<SensorSeries>,
+    /// What reading them took; `None` where there are none, or the recording was cut off.
+    pub sensor_cost: Option<SensorCost>,
+    /// Where the program's code comes from.
+    pub project: Option<Project>,
+    /// What functions were called with, where that was asked for.
+    pub input_sizes: Vec<InputSizes>,
     /// When the machine woke up from sleep.
     pub sleeps: Vec<KtimeNs>,
     /// Programs, by `ProcessKey`.

@@ -6,6 +6,7 @@
 mod chrome;
 mod emissions;
 mod firefox;
+mod greenlight;
 mod otlp;
 mod pprof;
 mod speedscope;
@@ -98,7 +99,7 @@ const fn timed(name: &'static str, help: &'static str, write: Writing) -> Format
 }
 
 /// All formats, in the order of the help.
-pub static FORMATS: [Format; 10] = [
+pub static FORMATS: [Format; 11] = [
     text("folded", "Stacks and microjoules, one a line, for flame graph tools", write_folded),
     binary("pprof", "For `go tool pprof`, Pyroscope, Parca and others", pprof::write),
     text("speedscope", "For speedscope", speedscope::write),
@@ -107,6 +108,7 @@ pub static FORMATS: [Format; 10] = [
     binary("otlp", "OpenTelemetry profiles, a protobuf message in a file", otlp::write),
     text("json", "Stacks, for programs", stacks_json::write),
     timed("html", "A page for a browser: power over time, flame graph, tables", write_html),
+    timed("greenlight", "API calls as the GreenLight data set has them, JSON", greenlight::write),
     text("emissions", "A line as CodeCarbon's emissions.csv", emissions::write),
     text("csv", "Functions, for spreadsheets; as `report --format csv`", write_csv),
 ];

@@ -8,6 +8,7 @@ use super::{ExportOptions, FORMATS, Format, Input};
 use crate::rest::Rest;
 use crate::tests::recording_builder::RecordingBuilder;
 use crate::tests::training_runs::{gpu_training, measured_training};
+use crate::tests::warm::warm_training;
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, OverTime, RowBin};
 use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
@@ -294,6 +295,33 @@ fn hostile_names() {
             assert_eq!(sums(&run, format.name, ExportOptions::default()).0, 5);
         }
     }
+}
+
+/// Temperatures and clocks stand beside the power: as they were in each bin for Chrome, as differences for Firefox.
+#[test]
+fn temperatures_and_clocks_are_counters() {
+    let profile = warm_training();
+    let json = |format| -> Value {
+        serde_json::from_slice(&export(&profile, format, ExportOptions::default())).unwrap()
+    };
+    let chrome = json("chrome");
+    let of = |name: &str| {
+        let events = chrome["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == name);
+        let value =
+            |event: &Value| event["args"].as_object().unwrap().values().next().unwrap().as_f64().unwrap();
+        events.map(value).collect::<Vec<f64>>()
+    };
+    let warm = of("cpu-0 temperature (°C)");
+    assert_eq!((warm.len(), warm[0], warm[499]), (500, 40.0, 60.0));
+    assert_eq!(of("gpu-0 clock (MHz)").iter().filter(|&&mhz| mhz == 700.0).count(), 100);
+    assert_eq!(of("gpu-0 memory clock (MHz)")[0], 5000.0);
+    assert!((of("cpus clock (MHz)")[499] - 2999.0).abs() < 2.0);
+    let firefox = json("firefox");
+    let counters = firefox["counters"].as_array().unwrap();
+    let warm = counters.iter().find(|counter| counter["name"] == "cpu-0 temperature (°C)").unwrap();
+    let deltas = warm["samples"]["count"].as_array().unwrap();
+    assert_eq!(deltas.iter().map(|delta| delta.as_f64().unwrap()).sum::<f64>(), 60.0);
+    assert_eq!(warm["category"], "temperature");
 }
 
 /// Thousands of stacks that share nothing are all there, in little more room than their names.

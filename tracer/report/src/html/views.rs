@@ -4,7 +4,7 @@
 
 use super::trees::Tree;
 use crate::By;
-use crate::call_rows::{Made, made_name, made_of};
+use crate::call_rows::{Made, made_name, made_path};
 use crate::calls::{CallTable, Step};
 use crate::fold::{Interner, Spent, fold};
 use crate::functions::{FunctionTable, MISSING};
@@ -150,11 +150,8 @@ fn calls(profile: &Profile) -> View {
     let mut paths = Vec::new();
     for row in &profile.rows {
         table.steps(row, &mut steps);
-        let by_program = steps.iter().filter(|step| step.caller.is_some());
-        let mut path: Vec<usize> = by_program.map(|step| made.number(made_of(profile, step))).collect();
-        if path.is_empty() {
-            path.extend(steps.first().map(|step| made.number(made_of(profile, step))));
-        }
+        let mut path = Vec::new();
+        made_path(profile, &steps, &mut made, &mut path);
         paths.push(path);
     }
     let mut paths = paths.into_iter();

@@ -2,9 +2,9 @@
 
 use crate::shown::shown;
 use crate::summary_rows::innermost;
-use crate::{By, Kind, names, native_frames, rows, run, short_names};
+use crate::{By, Kind, names, native_frames, rows, run, short_names, thermal};
 use energy_trace_model::profile::{EnergyByClass, Profile};
-use energy_trace_model::recording::record::{DomainClass, Quality};
+use energy_trace_model::recording::record::{DomainClass, Quality, SensorQuantity};
 use energy_trace_model::units::MicroJoules;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,6 +41,9 @@ pub struct Measured {
     pub other_joules: f64,
     /// How good they are; `None` without energy.
     pub grade: Option<Grade>,
+    /// Temperatures in degrees Celsius and clocks in megahertz during the run, by columns of the data set: `celsius_max:cpu-0`.
+    #[serde(default)]
+    pub conditions: BTreeMap<String, f64>,
     /// API calls, with what they call.
     pub calls: BTreeMap<String, f64>,
     /// Functions, their own energy.
@@ -66,10 +69,33 @@ impl Measured {
             idle_joules: sum(|row| row.idle),
             other_joules: sum(|row| row.other),
             grade: run::split_quality(profile, choice).map(grade),
+            conditions: conditions(profile),
             calls: without_crumbs(calls, joules),
             functions: without_crumbs(functions(profile), joules),
         }
     }
+}
+
+/// Mean and extreme of each temperature, and the mean of each clock but those of memory.
+fn conditions(profile: &Profile) -> BTreeMap<String, f64> {
+    let mut columns = BTreeMap::new();
+    for gauge in thermal::gauges(profile) {
+        let Some(found) = gauge.between(profile.run.start, profile.run.end) else { continue };
+        let mut put = |what: &str, value: f64| {
+            columns.insert(format!("{what}:{}", gauge.part), (value * 1e3).round() / 1e3)
+        };
+        match gauge.quantity {
+            SensorQuantity::Temperature => {
+                put("celsius_mean", found.mean);
+                put("celsius_max", found.max);
+            }
+            SensorQuantity::Clock => {
+                put("mhz_mean", found.mean);
+            }
+            SensorQuantity::MemoryClock | SensorQuantity::Slowdown | SensorQuantity::HeatSlowdowns => (),
+        }
+    }
+    columns
 }
 
 const fn grade(quality: Quality) -> Grade {

@@ -53,12 +53,14 @@ fn head(kind: u8, name: &str) -> String {
         0 => "var",
         1 => "metric",
         2 => "joules",
+        // Its name is that of the column.
+        3 => return shown(name).into_owned(),
         _ => "call_joules",
     };
     format!("{of}:{}", shown(name))
 }
 
-/// What not every study has, in the order of columns: variables, metrics, classes, calls.
+/// What not every study has, in the order of columns: variables, metrics, classes, temperatures and clocks, calls.
 fn more(study: &Study, run: &Run) -> Vec<(u8, String, String)> {
     let program = run.program.and_then(|at| study.programs.get(at));
     let variables =
@@ -67,11 +69,13 @@ fn more(study: &Study, run: &Run) -> Vec<(u8, String, String)> {
         of.into_iter().map(move |(name, value)| (kind, name, value.to_string()))
     };
     let measured = run.measured.clone();
-    let (classes, calls) = measured.map_or_else(Default::default, |of| (of.by_class, of.calls));
+    let (classes, conditions, calls) =
+        measured.map_or_else(Default::default, |of| (of.by_class, of.conditions, of.calls));
     variables
         .chain(numbers(1, run.metrics.clone()))
         .chain(numbers(2, classes))
-        .chain(numbers(3, calls))
+        .chain(numbers(3, conditions))
+        .chain(numbers(4, calls))
         .collect()
 }
 
