@@ -43,7 +43,7 @@ pub struct PythonFrame {
     pub instruction: u64,
     /// Address of the C local that marks where this run was entered; 0 inside a run.
     pub anchor: u64,
-    /// Class of the first local variable, or that variable where it is a class itself; 0: not asked for, or there is none.
+    /// Class of the first local variable, or that variable where it is a class or a string; 0: not asked for, or there is none.
     pub class: u64,
 }
 
@@ -179,21 +179,45 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
         sound = follows_cframe(layout, walk, memory);
     }
     let code = word(walk, layout.code_word) & !u64::from(layout.tag_mask);
-    let class = if layout.locals == 0 { 0 } else { class_of_first(layout, address, memory).unwrap_or(0) };
+    let class = if layout.locals == 0 { 0 } else { class_of_first(layout, walk, address, memory).unwrap_or(0) };
     let frame = PythonFrame { code, instruction: word(walk, layout.instruction_word), anchor, class };
     if sound { Step::Frame(frame) } else { unsound(layout, walk, frame, memory) }
 }
 
-/// The class of a frame's first local variable, or that itself where it is a class: what `self` and `cls` tell of a method.
+/// The class of a frame's first local variable, or that itself where it is a class or a string: what `self` and `cls` tell of a method. A
+/// variable that an inner function shares is in a cell.
 #[inline(always)]
-fn class_of_first(layout: &PythonLayout, frame: u64, memory: &impl Memory) -> Option<u64> {
-    let first = memory.read_word(frame.wrapping_add(u64::from(layout.locals)))?;
+fn class_of_first(
+    layout: &PythonLayout,
+    walk: &PythonWalk,
+    frame: u64,
+    memory: &impl Memory,
+) -> Option<u64> {
+    let mut first = first_local(layout, walk, frame, memory)? & !u64::from(layout.tag_mask);
     if first == 0 {
         return None;
     }
-    let class = memory.read_word(first.wrapping_add(object::TYPE))?;
+    let mut class = memory.read_word(first.wrapping_add(object::TYPE))?;
+    if class == layout.cell {
+        first = memory.read_word(first.wrapping_add(object::CELL_CONTENT))?;
+        class = memory.read_word(first.wrapping_add(object::TYPE))?;
+    }
     let flags = memory.read_word(class.wrapping_add(object::TYPE_FLAGS))?;
-    Some(if flags & object::IS_CLASS != 0 { first } else { class })
+    Some(if flags & u64::from(layout.itself) != 0 { first } else { class })
+}
+
+/// The first local variable of a frame, which may be among the words that were read of it.
+#[inline(always)]
+fn first_local(
+    layout: &PythonLayout,
+    walk: &PythonWalk,
+    frame: u64,
+    memory: &impl Memory,
+) -> Option<u64> {
+    if layout.locals < layout.frame_bytes {
+        return Some(word(walk, (layout.locals / 8) as u8));
+    }
+    memory.read_word(frame.wrapping_add(u64::from(layout.locals)))
 }
 
 /// Whether the caller of the run that just ended is the one of the `_PyCFrame` before its own; then that is the next run's.

@@ -8,7 +8,7 @@ use super::options::Options;
 use super::over_time::PartOfRun;
 use super::run::Run;
 use crate::ids::{FrameId, StackId, ThreadKey};
-use crate::recording::record::{CallCount, DomainClass, Frame, Process, Quality, StackNode, Thread};
+use crate::recording::record::{CallCount, CalledOn, DomainClass, Frame, Process, Quality, StackNode, Thread};
 use crate::recording::{PublicNames, Recording, frames_of};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -149,6 +149,8 @@ pub struct Profile {
     pub build_ids: BTreeMap<String, String>,
     /// What users call functions of packages.
     pub public_names: PublicNames,
+    /// On what the functions of frames were called, where that tells more than their names.
+    pub called_on: BTreeMap<FrameId, CalledOn>,
     /// How often functions were called, where that was counted.
     pub calls: Vec<CallCount>,
     /// One row a domain.
@@ -174,6 +176,7 @@ impl Profile {
             stacks: recording.stacks.clone(),
             build_ids: recording.build_ids.clone(),
             public_names: recording.public_names.clone(),
+            called_on: recording.called_on.clone(),
             calls: recording.calls.clone(),
             ..Self::default()
         }

@@ -4,7 +4,7 @@
 
 use super::public_names::PublicNames;
 use super::record::{
-    BackgroundProcess, CallCount, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading,
+    BackgroundProcess, CallCount, CalledOn, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading,
     RecordingDiagnostic, Sample, Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake,
 };
 use crate::clock::KtimeNs;
@@ -40,6 +40,8 @@ pub struct Recording {
     pub build_ids: BTreeMap<String, String>,
     /// What users call functions of packages.
     pub public_names: PublicNames,
+    /// On what the functions of frames were called, where that tells more than their names.
+    pub called_on: BTreeMap<FrameId, CalledOn>,
     /// How often functions were called, where that was counted.
     pub calls: Vec<CallCount>,
     /// Processes that are not targets, by `BackgroundKey`.

@@ -30,7 +30,7 @@ pub(crate) fn send_python_counts(told: &[u8], stacks: &mut StackBuilder) -> (Vec
     for (function, count) in &calls.functions {
         let seen = known.get(function).cloned();
         let module = seen.unwrap_or_else(|| module_of(&function.file, |_| false));
-        let frame = stacks.out.python_frame(frame_of(function, module));
+        let frame = stacks.out.python_frame(frame_of(function, module), None);
         counts.push(call_count(frame, count));
     }
     let any = !counts.is_empty();

@@ -183,14 +183,17 @@ impl StackBuilder {
             return self.out.frame(Mark::PythonGone.frame());
         };
         let process = self.processes.get(head.pid);
+        let on = process.and_then(|p| p.codes.called_on(place.0, place.2)).flatten();
+        // What says nothing is no other place.
+        let place = if on.is_some() || code.is_method { place } else { (place.0, place.1, 0) };
         if let Some(id) = process.and_then(|p| p.frames.python(place, code)) {
             return id;
         }
         let method = process.and_then(|p| p.codes.method(place.0, place.2));
         let is_final = method.is_some() || !code.is_method;
-        let code = Arc::clone(code);
-        let id =
-            self.out.python_frame(name_frame(&code, method, place.1, self.modules.of(head.pid, &code.file)));
+        let (code, on) = (Arc::clone(code), on.cloned());
+        let frame = name_frame(&code, method, place.1, self.modules.of(head.pid, &code.file));
+        let id = self.out.python_frame(frame, on);
         if is_final && let Some(process) = self.processes.get_mut(head.pid) {
             process.frames.put_python(place, code, id);
         }

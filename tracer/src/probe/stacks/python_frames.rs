@@ -15,6 +15,7 @@ use crate::unwind::cpython::code::{Check, CodeObject};
 use crate::unwind::cpython::layout::CodeLayout;
 use crate::unwind::cpython::memory::ProcessMemory;
 use crate::unwind::cpython::module_name::module_of;
+use crate::unwind::cpython::receiver::called_on;
 use crate::unwind::merge::Merged;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{Frame, FrameKind};
@@ -83,6 +84,9 @@ pub(crate) fn refresh_codes(processes: &mut Processes, head: Head, frames: &[Mer
     if layout.classes.is_some() {
         find_classes(process, &memory, &layout, frames);
     }
+    if layout.sees_receivers {
+        find_receivers(process, &memory, &layout, frames);
+    }
     if !codes.is_empty() {
         processes.bound_codes(MOST_CODE_BYTES);
     }
@@ -115,6 +119,19 @@ fn find_classes(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayo
             Some(MethodName::Guess(name)) => process.codes.put_method(code, class, name),
             None => (),
         }
+    }
+}
+
+/// Finds on what functions were called, once for each code object and what the probes sent.
+fn find_receivers(process: &mut Process, memory: &ProcessMemory, layout: &CodeLayout, frames: &[Merged]) {
+    for frame in frames {
+        let &Merged::Python { code, class: first, .. } = frame else { continue };
+        if first == 0 || process.codes.called_on(code, first).is_some() {
+            continue;
+        }
+        let Some(object) = process.codes.last(code).filter(|object| object.may_tell) else { continue };
+        let on = called_on(memory, layout, object, first);
+        process.codes.put_called_on(code, first, on);
     }
 }
 
