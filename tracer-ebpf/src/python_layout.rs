@@ -84,15 +84,45 @@ pub struct PythonLayout {
     pub itself: u32,
     /// Zero.
     pub reserved: u32,
+    /// A bit for each code object whose class is always looked for, by a hash of its address; of the others it is now and then.
+    pub wanted: [u64; WANTED_WORDS],
 }
+
+const WANTED_WORDS: usize = 16;
 
 impl PythonLayout {
     /// An offset that this version does not have.
     pub const ABSENT: u32 = u32::MAX;
     /// A shift that this version does not have.
     pub const NO_SHIFT: u8 = 255;
+    /// Wants the class of every code object.
+    pub const ALL_WANTED: [u64; WANTED_WORDS] = [u64::MAX; WANTED_WORDS];
+
+    /// Whether the class of a code object is wanted, or of another one with the same hash.
+    #[inline(always)]
+    pub fn wants(&self, code: u64) -> bool {
+        let (word, bit) = wanted_place(code);
+        self.wanted[word] & bit != 0
+    }
+
+    /// Wants the class of a code object from now on; whether that is news.
+    pub fn want(&mut self, code: u64) -> bool {
+        let (word, bit) = wanted_place(code);
+        let is_news = self.wanted[word] & bit == 0;
+        self.wanted[word] |= bit;
+        is_news
+    }
+
     /// In `entry_shift`: each frame is evaluated by a C frame of its own, which holds one `CFrame` (3.10).
     pub const EVERY_FRAME: u8 = 254;
 }
 
-const _: () = assert!(size_of::<PythonLayout>() == 120);
+const _: () = assert!(size_of::<PythonLayout>() == 248);
+
+/// Word and bit of a code object.
+#[inline(always)]
+fn wanted_place(code: u64) -> (usize, u64) {
+    // 2^64 divided by the golden ratio (Knuth, TAOCP vol. 3, 6.4).
+    let mixed = code.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+    ((mixed >> 6) as usize & (WANTED_WORDS - 1), 1 << (mixed & 63))
+}

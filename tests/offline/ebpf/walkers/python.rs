@@ -260,7 +260,8 @@ fn classes_of_first_arguments() {
     const OBJECT: u64 = 0xe00;
     const CLASS: u64 = 0x1_0000;
     const META: u64 = 0x2_0000;
-    let layout = PythonLayout { locals: 352, itself: object::IS_CLASS, ..layout_3_10() };
+    let wanted = PythonLayout::ALL_WANTED;
+    let layout = PythonLayout { locals: 352, itself: object::IS_CLASS, wanted, ..layout_3_10() };
     let mut memory = Snapshot::of(&[
         (THREAD + 24, 0xa00),
         (THREAD + 48, THREAD + 280),
@@ -288,13 +289,14 @@ fn classes_from_cells() {
     const CLASS: u64 = 0x2_0000;
     const CELL_TYPE: u64 = 0x2_1000;
     const TEXT_TYPE: u64 = 0x2_2000;
-    let layout = PythonLayout {
+    let mut layout = PythonLayout {
         locals: 72,
         itself: object::IS_CLASS | object::IS_TEXT,
         cell: CELL_TYPE,
         tag_mask: 3,
         ..layout_3_12()
     };
+    assert!(layout.want(0xc0) && !layout.want(0xc0) && !layout.wants(0xd0));
     let mut memory = Snapshot::of(&[
         (THREAD + 56, THREAD + 0x800),
         (THREAD + 0x800, 0xa00),
@@ -312,5 +314,11 @@ fn classes_from_cells() {
         assert_eq!(frame.code, 0xc1 & !3);
         frame.class
     };
-    assert_eq!([OBJECT, OBJECT + 1, CELL, TEXT, 0, 0x9_0000].map(&mut class), [CLASS, CLASS, CLASS, TEXT, 0, 0]);
+    assert_eq!(
+        [OBJECT, OBJECT + 1, CELL, TEXT, 0, 0x9_0000].map(&mut class),
+        [CLASS, CLASS, CLASS, TEXT, 0, 0]
+    );
+    memory.write(0xa00 + 72, &OBJECT.to_le_bytes());
+    let nobody = PythonLayout { wanted: [0; 16], ..layout };
+    assert_eq!(walk(&nobody, &memory).0[0].class, 0);
 }

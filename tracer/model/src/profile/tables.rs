@@ -8,7 +8,9 @@ use super::options::Options;
 use super::over_time::PartOfRun;
 use super::run::Run;
 use crate::ids::{FrameId, StackId, ThreadKey};
-use crate::recording::record::{CallCount, CalledOn, DomainClass, Frame, Process, Quality, StackNode, Thread};
+use crate::recording::record::{
+    CallCount, CalledOn, DomainClass, Frame, Process, Quality, StackNode, Thread,
+};
 use crate::recording::{PublicNames, Recording, frames_of};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;

@@ -6,9 +6,9 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    CallCount, CalledOn, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, KernelTier,
-    LaunchStacks, Launches, Name, Process, PublicName, Record, Sample, Slice, StackNode, Thread, Unsampled,
-    Wait, Wake,
+    CallCount, CalledOn, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait,
+    KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Record, Sample, Slice, StackNode, Thread,
+    Unsampled, Wait, Wake,
 };
 use super::tables::Recording;
 use crate::clock::KtimeNs;

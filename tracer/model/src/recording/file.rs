@@ -363,11 +363,11 @@ fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
 mod tests {
     use super::super::interpreter::OtherPython;
     use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
+    use crate::ids::FrameId;
     use crate::recording::record::{
         CallDiagnostic, CalledOn, CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason,
         PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
-    use crate::ids::FrameId;
     use serde::Serialize;
 
     /// Formats before this one that differ only in what they lack are read; an older and a newer one are not.

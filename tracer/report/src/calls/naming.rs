@@ -128,7 +128,11 @@ mod tests {
             name("jax._src.api", "value_and_grad", "jax.value_and_grad"),
             name("torch.optim.adam", "Adam", "torch.optim.Adam"),
             name("torch.nn.modules.conv", "Conv2d", "torch.nn.Conv2d"),
-            name("sklearn.ensemble._forest", "RandomForestClassifier", "sklearn.ensemble.RandomForestClassifier"),
+            name(
+                "sklearn.ensemble._forest",
+                "RandomForestClassifier",
+                "sklearn.ensemble.RandomForestClassifier",
+            ),
         ]
         .into_iter()
         .collect()
@@ -184,7 +188,10 @@ mod tests {
         assert_eq!(call(&on("torch.nn.modules.conv", "Conv2d")), "torch.nn.Conv2d.__call__");
         assert_eq!(call(&on("train", "Net")), "torch.nn.Module.__call__");
         let made = on("torch.optim.adam", "Adam");
-        assert_eq!(named("torch.optim.optimizer", "Optimizer.__init__", "/x.py", &made), "torch.optim.Adam()");
+        assert_eq!(
+            named("torch.optim.optimizer", "Optimizer.__init__", "/x.py", &made),
+            "torch.optim.Adam()"
+        );
         let step = CalledOn::Function("train_step".into());
         assert_eq!(function_name("tf.function.__call__", &step).as_deref(), Some("tf.function(train_step)"));
     }
@@ -216,8 +223,9 @@ mod tests {
     /// Built-in functions of PyTorch are told by the pattern of their symbols, functions from methods.
     #[test]
     fn builtins() {
-        let native =
-            |name| call_name(&frame(FrameKind::Native, "/l.so", name), None, &names()).map(|found| found.name);
+        let native = |name| {
+            call_name(&frame(FrameKind::Native, "/l.so", name), None, &names()).map(|found| found.name)
+        };
         let is = |symbol, public: &str| assert_eq!(native(symbol).as_deref(), Some(public), "{symbol}");
         is("torch::autograd::THPVariable_cat(_object*, _object*, _object*)", "torch.cat");
         is("torch::autograd::THPVariable_add_(_object*, _object*)", "torch.Tensor.add_");

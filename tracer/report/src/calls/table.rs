@@ -161,12 +161,7 @@ impl<'a> CallTable<'a> {
     }
 }
 
-fn code_of<'a>(
-    id: FrameId,
-    frame: &'a Frame,
-    profile: &Profile,
-    names: &mut Interner<CallName>,
-) -> Code<'a> {
+fn code_of<'a>(id: FrameId, frame: &'a Frame, profile: &Profile, names: &mut Interner<CallName>) -> Code<'a> {
     let known = ApiNames::built_in();
     let on = profile.called_on.get(&id);
     let mut whose = owner(frame);

@@ -103,7 +103,7 @@ impl StackBuilder {
             status = StackStatus::PythonLost(PythonLoss::UnknownVersion);
         }
         if frames.iter().any(|f| matches!(f, Merged::Python { .. })) {
-            refresh_codes(&mut self.processes, head, &frames);
+            self.refresh_codes(head, &frames);
         }
         self.learn_eval_frame(head.pid, raw);
         self.processes.find_thread_variables(head.pid, &mut self.maps);
@@ -113,8 +113,14 @@ impl StackBuilder {
     /// The stack in which a Python thread goes to sleep.
     pub(crate) fn sleeping_stack(&mut self, head: Head, raw: &RawStack) -> Option<StackId> {
         let frames = python_alone(raw);
-        refresh_codes(&mut self.processes, head, &frames);
+        self.refresh_codes(head, &frames);
         self.stack(head, ThreadState::Asleep, &frames)
+    }
+
+    fn refresh_codes(&mut self, head: Head, frames: &[Merged]) {
+        if refresh_codes(&mut self.processes, head, frames) {
+            self.processes.tell_python(head.pid, &mut self.maps);
+        }
     }
 
     fn stack(&mut self, head: Head, state: ThreadState, frames: &[Merged]) -> Option<StackId> {

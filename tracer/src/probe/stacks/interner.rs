@@ -4,7 +4,9 @@ use super::pool_loops::is_pool_loop;
 use crate::probe::records::RecordSender;
 use energy_trace_model::ids::{FrameId, StackId, Tid};
 use energy_trace_model::recording::mark::Mark;
-use energy_trace_model::recording::record::{CalledOn, Frame, FrameKind, Record, RecordingDiagnostic, StackNode};
+use energy_trace_model::recording::record::{
+    CalledOn, Frame, FrameKind, Record, RecordingDiagnostic, StackNode,
+};
 use std::collections::HashMap;
 
 /// Bytes that names of Python functions may take in a recording: more than a hundred thousand functions have.

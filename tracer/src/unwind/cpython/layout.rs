@@ -163,6 +163,11 @@ impl VersionLayout {
         }
     }
 
+    /// Has the probes look for the class of this code object always; whether that is news.
+    pub fn want_class(&mut self, code: u64) -> bool {
+        self.walk.want(code)
+    }
+
     /// Whether only thread-local variables name the state that runs in a thread (3.15).
     pub const fn is_named_by_variables(&self) -> bool {
         self.tss_key == 0
@@ -218,6 +223,7 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     cell: 0,
     itself: 0,
     reserved: 0,
+    wanted: [0; 16],
 };
 
 /// Flags of the classes whose objects are sent themselves, from 3.11 on.
@@ -236,6 +242,7 @@ const OLD_WALK: PythonLayout = PythonLayout {
     owner_shift: PythonLayout::NO_SHIFT,
     locals: 360,
     itself: object::IS_CLASS,
+    wanted: PythonLayout::ALL_WANTED,
     ..WALK
 };
 

@@ -1,7 +1,8 @@
 //! On what a method was called, from CPython 3.11 on, whose code objects name the class that defines it: the class of `self` or `cls`.
 //!
 //! The probes send the class of a frame's first variable. It counts where it inherits from a class with the name that the function's
-//! qualified name begins with: `RandomForestClassifier` for `BaseForest.fit`. Functions of one kind tell more by a string in its place:
+//! qualified name begins with: `RandomForestClassifier` for `BaseForest.fit`; of a program's own class the first of the same package that it
+//! inherits. Functions of one kind tell more by a string in its place:
 //! TensorFlow runs the program's own functions under names of its own. Everything comes from another process that runs on: what cannot be
 //! read, or makes no sense, is nothing. Leaves out classes in machine code, which have no Python functions.
 
@@ -48,12 +49,25 @@ pub fn called_on(
         return text_function(source, layout, first).map(CalledOn::Function);
     }
     let (defines, _) = code.qualname.split_once('.')?;
-    let class = class_of(source, first)?;
-    let name = type_name(source, class)?;
-    if name == defines || !inherits(source, class, defines) {
-        return None;
+    let package = package_of(&code.file)?;
+    let mut found = None;
+    for class in order_of(source, class_of(source, first)?)? {
+        let name = type_name(source, class)?;
+        if name == defines {
+            return found;
+        }
+        let module =
+            || module_of(source, layout, class).filter(|module| module.split('.').next() == Some(package));
+        found = found.or_else(|| Some(CalledOn::Class { module: module()?, name }));
     }
-    Some(CalledOn::Class { module: module_of(source, layout, class)?, name })
+    None
+}
+
+/// The installed package that a file is of.
+fn package_of(file: &str) -> Option<&str> {
+    let (_, below) = file.rsplit_once("-packages/")?;
+    let first = below.split('/').next()?;
+    Some(first.strip_suffix(".py").unwrap_or(first))
 }
 
 /// The class that was sent, or that of the string that was.
@@ -65,18 +79,14 @@ fn class_of(source: &impl Source, sent: u64) -> Option<u64> {
     is_ready.then_some(class)
 }
 
-/// Whether a class of this name is in the resolution order, which begins with the class itself: that shows where a tuple's items are (3.14
-/// put a hash in front of them).
-fn inherits(source: &impl Source, class: u64, from: &str) -> bool {
-    let search = || {
-        let order = source.word(class.wrapping_add(at::TYPE_MRO))?;
-        let count = source.word(order.wrapping_add(at::TUPLE_SIZE))?.min(MAX_CLASSES);
-        let is_first = |items: &u64| source.word(order.wrapping_add(*items)) == Some(class);
-        let items = [at::TUPLE_ITEMS, at::TUPLE_ITEMS + 8].into_iter().find(is_first)?;
-        let class = |number: u64| source.word(order.wrapping_add(items + number * 8));
-        Some((1..count).any(|number| class(number).and_then(|at| type_name(source, at)).as_deref() == Some(from)))
-    };
-    search().unwrap_or(false)
+/// The resolution order of a class, which begins with the class itself: that shows where a tuple's items are (3.14 put a hash in front of
+/// them).
+fn order_of(source: &impl Source, class: u64) -> Option<Vec<u64>> {
+    let order = source.word(class.wrapping_add(at::TYPE_MRO))?;
+    let count = source.word(order.wrapping_add(at::TUPLE_SIZE))?.min(MAX_CLASSES);
+    let is_first = |items: &u64| source.word(order.wrapping_add(*items)) == Some(class);
+    let items = [at::TUPLE_ITEMS, at::TUPLE_ITEMS + 8].into_iter().find(is_first)?;
+    (0..count).map(|number| source.word(order.wrapping_add(items + number * 8))).collect()
 }
 
 /// `__module__` of a class, which is among the first entries of its dictionary.
@@ -205,7 +215,9 @@ mod tests {
     #[test]
     fn nonsense_says_nothing() {
         assert_eq!(told(&Words::default(), "Base.fit", CLASS), None);
-        for (at, word) in [(0x7000 + keys::SHAPE, u64::MAX), (CLASS + at::TYPE_MRO, u64::MAX), (0x9000 + 16, 1 << 40)] {
+        for (at, word) in
+            [(0x7000 + keys::SHAPE, u64::MAX), (CLASS + at::TYPE_MRO, u64::MAX), (0x9000 + 16, 1 << 40)]
+        {
             let mut memory = memory(0, 1);
             memory.0.insert(at, word);
             assert_eq!(told(&memory, "Base.fit", CLASS), None, "{at:#x}");
@@ -232,7 +244,9 @@ mod tests {
     #[test]
     fn which_functions() {
         let may = |qualname| may_tell(qualname, "/v/site-packages/pkg/a.py");
-        assert!(may("Base.fit") && !may("fit") && !may("f.<locals>.g") && !may("A.<lambda>") && !may("A.B.f"));
+        assert!(
+            may("Base.fit") && !may("fit") && !may("f.<locals>.g") && !may("A.<lambda>") && !may("A.B.f")
+        );
         assert!(!may_tell("Base.fit", "/home/me/train.py"));
     }
 }
