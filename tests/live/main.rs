@@ -16,6 +16,7 @@ mod counts;
 mod hostile;
 mod power;
 mod probe;
+mod receivers;
 mod session;
 mod study;
 mod symbols;

@@ -28,6 +28,11 @@ pub struct PythonWalk {
     pub root_cframe: u64,
     /// 0 once the innermost run has proved to be one (3.11, 3.12); 1 before its first frame was read, 2 since.
     pub unproved: u64,
+    /// 1: the classes of all first variables are looked for, not only of the code objects that are wanted.
+    pub all_classes: u64,
+    /// The first variable that was looked at last, and what came of it: callers often have the same one.
+    pub last_first: u64,
+    pub last_class: u64,
     /// What tells that the chain leads back into itself.
     pub cycle: CycleDetector,
     /// The frame's bytes.
@@ -43,7 +48,7 @@ pub struct PythonFrame {
     pub instruction: u64,
     /// Address of the C local that marks where this run was entered; 0 inside a run.
     pub anchor: u64,
-    /// Class of the first local variable, or that variable where it is a class itself; 0: not asked for, or there is none.
+    /// Class of the first local variable, or that variable where it is a class or a string; 0: not asked for, or there is none.
     pub class: u64,
 }
 
@@ -128,6 +133,8 @@ pub fn begin(
     walk.thread = thread;
     walk.cframe = 0;
     walk.unproved = 0;
+    walk.all_classes = 0;
+    walk.last_first = 0;
     walk.cycle = CycleDetector::new();
     walk.frame = first;
     if layout.cframe_frame != PythonLayout::ABSENT {
@@ -179,21 +186,46 @@ pub fn step(layout: &PythonLayout, walk: &mut PythonWalk, memory: &impl Memory) 
         sound = follows_cframe(layout, walk, memory);
     }
     let code = word(walk, layout.code_word) & !u64::from(layout.tag_mask);
-    let class = if layout.locals == 0 { 0 } else { class_of_first(layout, address, memory).unwrap_or(0) };
+    let looks = layout.locals != 0 && (walk.all_classes != 0 || layout.wants(code));
+    let class = if looks { first_class(layout, walk, address, memory) } else { 0 };
     let frame = PythonFrame { code, instruction: word(walk, layout.instruction_word), anchor, class };
     if sound { Step::Frame(frame) } else { unsound(layout, walk, frame, memory) }
 }
 
-/// The class of a frame's first local variable, or that itself where it is a class: what `self` and `cls` tell of a method.
+/// What a frame's first local variable tells; 0: nothing.
 #[inline(always)]
-fn class_of_first(layout: &PythonLayout, frame: u64, memory: &impl Memory) -> Option<u64> {
-    let first = memory.read_word(frame.wrapping_add(u64::from(layout.locals)))?;
+fn first_class(layout: &PythonLayout, walk: &mut PythonWalk, frame: u64, memory: &impl Memory) -> u64 {
+    let first = first_local(layout, walk, frame, memory).unwrap_or(0) & !u64::from(layout.tag_mask);
+    if first != walk.last_first {
+        walk.last_first = first;
+        walk.last_class = class_of(layout, first, memory).unwrap_or(0);
+    }
+    if first == 0 { 0 } else { walk.last_class }
+}
+
+/// The class of a frame's first local variable, or that itself where it is a class or a string: what `self` and `cls` tell of a method. A
+/// variable that an inner function shares is in a cell.
+#[inline(always)]
+fn class_of(layout: &PythonLayout, mut first: u64, memory: &impl Memory) -> Option<u64> {
     if first == 0 {
         return None;
     }
-    let class = memory.read_word(first.wrapping_add(object::TYPE))?;
+    let mut class = memory.read_word(first.wrapping_add(object::TYPE))?;
+    if class == layout.cell {
+        first = memory.read_word(first.wrapping_add(object::CELL_CONTENT))?;
+        class = memory.read_word(first.wrapping_add(object::TYPE))?;
+    }
     let flags = memory.read_word(class.wrapping_add(object::TYPE_FLAGS))?;
-    Some(if flags & object::IS_CLASS != 0 { first } else { class })
+    Some(if flags & u64::from(layout.itself) != 0 { first } else { class })
+}
+
+/// The first local variable of a frame, which may be among the words that were read of it.
+#[inline(always)]
+fn first_local(layout: &PythonLayout, walk: &PythonWalk, frame: u64, memory: &impl Memory) -> Option<u64> {
+    if layout.locals < layout.frame_bytes {
+        return Some(word(walk, (layout.locals / 8) as u8));
+    }
+    memory.read_word(frame.wrapping_add(u64::from(layout.locals)))
 }
 
 /// Whether the caller of the run that just ended is the one of the `_PyCFrame` before its own; then that is the next run's.

@@ -9,13 +9,14 @@
 //! owners up again, the logical view gives each to its joined stack (`joined_stacks`), in equal parts where several threads wait. So energy counts
 //! once, and the views agree to the microjoule for each thread and domain.
 //!
-//! `thread_activity` says what Python threads did at every moment, `call_context` in whose code they were, `awake` when workers slept; `requesters` and `native_rules` hold
+//! `native_calls` finds the native call that a worker's stack stands below. `thread_activity` says what Python threads did at every moment, `call_context` in whose code they were, `awake` when workers slept; `requesters` and `native_rules` hold
 //! the rules. Leaves out how the facts are found (`probe/`).
 
 mod awake;
 mod call_context;
 mod call_lines;
 mod joined_stacks;
+mod native_calls;
 mod native_rules;
 mod requesters;
 mod thread_activity;

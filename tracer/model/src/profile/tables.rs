@@ -9,7 +9,7 @@ use super::over_time::PartOfRun;
 use super::run::Run;
 use crate::ids::{FrameId, StackId, ThreadKey};
 use crate::recording::record::{
-    CallCount, DomainClass, Frame, InputSizes, Process, Quality, StackNode, Thread,
+    CallCount, CalledOn, DomainClass, Frame, InputSizes, Process, Quality, StackNode, Thread,
 };
 use crate::recording::{PublicNames, Recording, frames_of};
 use crate::units::MicroJoules;
@@ -151,6 +151,8 @@ pub struct Profile {
     pub build_ids: BTreeMap<String, String>,
     /// What users call functions of packages.
     pub public_names: PublicNames,
+    /// On what the functions of frames were called, where that tells more than their names.
+    pub called_on: BTreeMap<FrameId, CalledOn>,
     /// How often functions were called, where that was counted.
     pub calls: Vec<CallCount>,
     /// What functions were called with, where that was asked for.
@@ -178,6 +180,7 @@ impl Profile {
             stacks: recording.stacks.clone(),
             build_ids: recording.build_ids.clone(),
             public_names: recording.public_names.clone(),
+            called_on: recording.called_on.clone(),
             calls: recording.calls.clone(),
             input_sizes: recording.input_sizes.clone(),
             ..Self::default()

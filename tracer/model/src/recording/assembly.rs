@@ -6,9 +6,9 @@
 use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
-    CallCount, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait, InputSizes,
-    KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Record, Sample, SensorReadings,
-    SensorSeries, Slice, StackNode, Thread, Unsampled, Wait, Wake,
+    CallCount, CalledOn, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait,
+    InputSizes, KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Record, Sample,
+    SensorReadings, SensorSeries, Slice, StackNode, Thread, Unsampled, Wait, Wake,
 };
 use super::tables::Recording;
 use crate::clock::KtimeNs;
@@ -137,6 +137,7 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             Ok(())
         }
         Record::InputSizes(sizes) => add_input_sizes(to, sizes),
+        Record::CalledOn(id, on) => add_called_on(to, id, on),
         Record::Summary(summary) => {
             to.summary = Some(summary);
             Ok(())
@@ -193,6 +194,12 @@ fn add_public_names(to: &mut Recording, names: Vec<PublicName>) -> Result<(), No
 fn add_calls(to: &mut Recording, counts: Vec<CallCount>) -> Result<(), Nonsense> {
     counts.iter().try_for_each(|count| defined(&to.frames, "frame", count.frame.get()))?;
     to.calls.extend(counts);
+    Ok(())
+}
+
+fn add_called_on(to: &mut Recording, id: FrameId, on: CalledOn) -> Result<(), Nonsense> {
+    defined(&to.frames, "frame", id.get())?;
+    to.called_on.insert(id, on);
     Ok(())
 }
 

@@ -34,7 +34,7 @@ const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// Counts up whenever an older reader would misread a newer file: with every new variant of a type that is written, every new field. An
 /// older version then refuses the file and says which version reads it; it never guesses. 7 has types where older formats have sentences, 8 the
 /// jitter of samples, 9 public names, 10 calls that were counted, and the verdicts `Guessed` and `Unanchored`,
-/// 11 Pythons that are not CPython, 12 sensors, the program's repository and sizes of arguments.
+/// 11 Pythons that are not CPython, 12 sensors, the program's repository, sizes of arguments, and on what functions were called.
 const FORMAT: u32 = 12;
 /// The oldest format that is read (`old_formats`): 4 only adds background processes told apart to what 3 has, 5 the clocks of CPUs, and 6
 /// stretches that no sample saw and verdicts.
@@ -363,8 +363,9 @@ fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
 mod tests {
     use super::super::interpreter::OtherPython;
     use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
+    use crate::ids::FrameId;
     use crate::recording::record::{
-        CallDiagnostic, CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason,
+        CallDiagnostic, CalledOn, CopyOutcome, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason,
         PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,
     };
     use serde::Serialize;
@@ -392,7 +393,7 @@ mod tests {
         }
         let text = String::new;
         let last = [
-            number(&Record::InputSizes(Vec::new())),
+            number(&Record::CalledOn(FrameId::new(0), CalledOn::Function(text()))),
             number(&RecordingDiagnostic::Calls(CallDiagnostic::Cost {
                 calls: 0,
                 stepped: 0,
@@ -412,6 +413,6 @@ mod tests {
             number(&IdleOrigin::Other(text())),
             number(&Runtime::NotCPython(OtherPython::PyPy)),
         ];
-        assert_eq!((FORMAT, last), (12, [35, 17, 7, 5, 7, 13, 16, 7, 7, 28, 15, 3, 3]));
+        assert_eq!((FORMAT, last), (12, [36, 17, 7, 5, 7, 13, 16, 7, 7, 28, 15, 3, 3]));
     }
 }

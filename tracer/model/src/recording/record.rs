@@ -110,6 +110,22 @@ pub enum Record {
     Project(Project),
     /// What functions were called with, where that was asked for; comes when the recording ends.
     InputSizes(Vec<InputSizes>),
+    /// On what the function of a frame was called, where that tells more than its name.
+    CalledOn(FrameId, CalledOn),
+}
+
+/// What tells calls of one function apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum CalledOn {
+    /// A method, on an object of a class that inherits it.
+    Class {
+        /// The module that defines the class, as `Frame::module` has it.
+        module: String,
+        /// Its name there.
+        name: String,
+    },
+    /// A package's way to run a function of the program, and that function's name.
+    Function(String),
 }
 
 /// What is known when the recording starts.

@@ -4,9 +4,9 @@
 
 use super::public_names::PublicNames;
 use super::record::{
-    BackgroundProcess, CallCount, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, InputSizes,
-    Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries, Slice, StackNode,
-    Summary, Thread, Unsampled, Wait, Wake,
+    BackgroundProcess, CallCount, CalledOn, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header,
+    InputSizes, Process, Project, Reading, RecordingDiagnostic, Sample, SensorCost, SensorSeries, Slice,
+    StackNode, Summary, Thread, Unsampled, Wait, Wake,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -49,6 +49,8 @@ pub struct Recording {
     pub build_ids: BTreeMap<String, String>,
     /// What users call functions of packages.
     pub public_names: PublicNames,
+    /// On what the functions of frames were called, where that tells more than their names.
+    pub called_on: BTreeMap<FrameId, CalledOn>,
     /// How often functions were called, where that was counted.
     pub calls: Vec<CallCount>,
     /// Processes that are not targets, by `BackgroundKey`.

@@ -28,12 +28,13 @@ pub(crate) fn send_python_counts(told: &[u8], stacks: &mut StackBuilder) -> (Vec
             return (vec![CallDiagnostic::PythonNotCounted(why)], false);
         }
     };
-    let known: HashMap<PythonFunction, String> = stacks.out.frames().filter_map(function_of).collect();
+    let known: HashMap<PythonFunction, String> =
+        stacks.out.frames().filter_map(|(frame, _)| function_of(frame)).collect();
     let mut counts = Vec::new();
     for (function, count) in &calls.functions {
         let seen = known.get(function).cloned();
         let module = seen.unwrap_or_else(|| module_of(&function.file, |_| false));
-        let frame = stacks.out.python_frame(frame_of(function, module));
+        let frame = stacks.out.python_frame(frame_of(function, module), None);
         counts.push(call_count(frame, count));
     }
     let any = !counts.is_empty();

@@ -79,6 +79,15 @@ impl Processes {
         }
     }
 
+    /// Tells the probes what was learned of an interpreter.
+    pub(crate) fn tell_python(&self, pid: Pid, maps: &mut Maps) {
+        if let Some(process) = self.by_pid.get(&pid)
+            && let Some(interpreter) = &process.interpreter
+        {
+            maps.set_python(pid, process.record.key, interpreter);
+        }
+    }
+
     /// Whether all evaluations of a thread belong to one chain of Python frames: neither greenlets, by the name of their library, nor
     /// sub-interpreters are there.
     pub(crate) fn has_one_chain(&self, pid: Pid) -> bool {

@@ -6,6 +6,7 @@
 use super::layout::{CodeLayout, StringLayout};
 use super::lines::LineTable;
 use super::memory::Source;
+use super::receiver::may_tell;
 
 /// Longest line table that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
@@ -36,6 +37,8 @@ pub struct CodeObject {
     bytes: u64,
     /// Its first argument is named `self` or `cls`, and its class is not known.
     pub is_method: bool,
+    /// What it was called on may tell more than its name (`receiver`).
+    pub may_tell: bool,
     check: Check,
 }
 
@@ -63,13 +66,12 @@ impl CodeObject {
             bytes = layout.lines.units(&linetable)?.checked_mul(2)?;
             bytecode.extend(read_copies(source, address.wrapping_add(copies)).unwrap_or_default());
         }
+        let text = |at: u64| read_string(source, &layout.string, source.word(address.wrapping_add(at))?);
+        let (qualname, file) = (text(layout.qualname)?, text(layout.filename)?);
         Some(Self {
-            qualname: read_string(
-                source,
-                &layout.string,
-                source.word(address.wrapping_add(layout.qualname))?,
-            )?,
-            file: read_string(source, &layout.string, source.word(address.wrapping_add(layout.filename))?)?,
+            may_tell: layout.sees_receivers && may_tell(&qualname, &file),
+            qualname,
+            file,
             first_line: source.half(address.wrapping_add(layout.first_line))?,
             lines: layout.lines,
             linetable,
@@ -129,6 +131,25 @@ impl CodeObject {
             LineTable::Lnotab | LineTable::Ranges => instruction & 0xffff_ffff,
         };
         self.lines.line_of(&self.linetable, self.first_line, index).unwrap_or(self.first_line)
+    }
+}
+
+#[cfg(test)]
+impl CodeObject {
+    /// A function of this name in this file, of which nothing else is known.
+    pub(super) fn example(qualname: &str, file: &str) -> Self {
+        Self {
+            qualname: qualname.into(),
+            file: file.into(),
+            first_line: 1,
+            linetable: Vec::new(),
+            lines: LineTable::Locations,
+            bytecode: Vec::new(),
+            bytes: 0,
+            is_method: false,
+            may_tell: true,
+            check: [0; 16],
+        }
     }
 }
 
@@ -234,6 +255,7 @@ mod tests {
             bytecode: vec![0x1000, 0x5000],
             bytes: 8,
             is_method: false,
+            may_tell: false,
             check: [0; 16],
         };
         assert_eq!(LineTable::Locations.units(&code.linetable), Some(4));

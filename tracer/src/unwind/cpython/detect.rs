@@ -14,12 +14,14 @@ use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{OtherPython, Runtime, RuntimeRefusal};
 
 /// Symbols to look for in a file that may hold the interpreter.
-pub const SYMBOLS: [&str; 5] = [RUNTIME, VERSION, GET_VERSION, EVAL, DEBUG_ONLY];
+pub const SYMBOLS: [&str; 6] = [RUNTIME, VERSION, GET_VERSION, EVAL, DEBUG_ONLY, CELL];
 
 const RUNTIME: &str = "_PyRuntime";
 const VERSION: &str = "Py_Version";
 const GET_VERSION: &str = "Py_GetVersion";
 const EVAL: &str = "_PyEval_EvalFrameDefault";
+/// The type of cells.
+const CELL: &str = "PyCell_Type";
 /// Only builds that count references (`--with-pydebug`) have it (Objects/object.c, 3.8 to 3.13).
 const DEBUG_ONLY: &str = "_Py_NegativeRefcount";
 
@@ -121,7 +123,7 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
     } else {
         read_layout(&memory, runtime, version)
     };
-    let layout = match layout {
+    let mut layout = match layout {
         Ok(layout) => layout,
         // The file's data may be mapped a moment after its code: it is looked at again.
         Err(TableError::Absent) => return Finding::None,
@@ -129,6 +131,9 @@ pub fn find(pid: Pid, mapping: &Mapping, elf: &ElfFacts) -> Finding {
         Err(TableError::OtherVersion) => return refuse(RuntimeRefusal::OtherTable),
         Err(TableError::Damaged) => return refuse(RuntimeRefusal::DamagedTable),
     };
+    if let Some(at) = elf.symbol(CELL) {
+        layout.learn_cells(bias.wrapping_add(at));
+    }
     let eval = eval_ranges(bias, elf);
     let tls_block = if layout.is_named_by_variables() { elf.tls_block } else { 0 };
     Finding::Known(Box::new(Interpreter { version, runtime, layout, tls_block, eval }))

@@ -3,6 +3,7 @@
 
 use super::lines::LineTable;
 use crate::unwind::anchoring::FrameAnchoring;
+use tracer_ebpf::python_layout::object;
 use tracer_ebpf::wire::PythonLayout;
 
 /// A version as `PY_VERSION_HEX` packs it: `0x030b02f0` is 3.11.2 final.
@@ -55,6 +56,8 @@ pub struct CodeLayout {
     pub copies: Option<u64>,
     /// Where to look for the class of a method; `None` from 3.11 on, where code objects know their qualified name.
     pub classes: Option<ClassLayout>,
+    /// Whether the probes send the class of a method's object though code objects know theirs (`receiver`).
+    pub sees_receivers: bool,
     /// `PyBytesObject.ob_size`.
     pub bytes_size: u64,
     /// `PyBytesObject.ob_sval`.
@@ -153,6 +156,18 @@ impl VersionLayout {
         self.walk.tls_below = below;
     }
 
+    /// Takes in the address of the type of cells; without it what inner functions share is not looked at.
+    pub const fn learn_cells(&mut self, kind: u64) {
+        if self.code.sees_receivers {
+            self.walk.cell = kind;
+        }
+    }
+
+    /// Has the probes look for the class of this code object always; whether that is news.
+    pub fn want_class(&mut self, code: u64) -> bool {
+        self.walk.want(code)
+    }
+
     /// Whether only thread-local variables name the state that runs in a thread (3.15).
     pub const fn is_named_by_variables(&self) -> bool {
         self.tss_key == 0
@@ -205,7 +220,14 @@ pub(super) const WALK: PythonLayout = PythonLayout {
     locals: 0,
     code_check: 0,
     program: 0,
+    cell: 0,
+    itself: 0,
+    reserved: 0,
+    wanted: [0; 16],
 };
+
+/// Flags of the classes whose objects are sent themselves, from 3.11 on.
+pub(super) const ITSELF: u32 = object::IS_CLASS | object::IS_TEXT;
 
 /// Frames as objects (`PyFrameObject`), before 3.11: no owner; the instruction is an index (`f_lasti`, the lower half of its word).
 const OLD_WALK: PythonLayout = PythonLayout {
@@ -219,6 +241,8 @@ const OLD_WALK: PythonLayout = PythonLayout {
     flags_word: 0,
     owner_shift: PythonLayout::NO_SHIFT,
     locals: 360,
+    itself: object::IS_CLASS,
+    wanted: PythonLayout::ALL_WANTED,
     ..WALK
 };
 
@@ -233,6 +257,7 @@ const OLD_CODE: CodeLayout = CodeLayout {
     bytecode: 0,
     copies: None,
     classes: Some(ClassLayout { function_code: 16, function_qualname: 104 }),
+    sees_receivers: false,
     bytes_size: 16,
     bytes_data: 32,
     string: OLD_STRING,
@@ -294,6 +319,8 @@ pub const KNOWN: [VersionLayout; 5] = [
             previous_word: 6,
             owner_shift: 40,
             entry_shift: 32,
+            locals: 72,
+            itself: ITSELF,
             ..WALK
         },
         anchoring: FrameAnchoring::Anchors,
@@ -307,6 +334,7 @@ pub const KNOWN: [VersionLayout; 5] = [
             bytecode: 184,
             copies: None,
             classes: None,
+            sees_receivers: true,
             bytes_size: 16,
             bytes_data: 32,
             string: OLD_STRING,
@@ -323,6 +351,8 @@ pub const KNOWN: [VersionLayout; 5] = [
             cframe_frame: 0,
             cframe_previous: 8,
             key_follows: 1,
+            locals: 72,
+            itself: ITSELF,
             ..WALK
         },
         anchoring: FrameAnchoring::Anchors,
@@ -336,6 +366,7 @@ pub const KNOWN: [VersionLayout; 5] = [
             bytecode: 192,
             copies: None,
             classes: None,
+            sees_receivers: true,
             bytes_size: 16,
             bytes_data: 32,
             string: StringLayout { ascii_data: 40, unicode_data: 56, ..OLD_STRING },

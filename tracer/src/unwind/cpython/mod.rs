@@ -10,5 +10,6 @@ pub mod layout;
 pub mod lines;
 pub mod memory;
 pub mod module_name;
+pub mod receiver;
 pub mod running_thread;
 pub mod version_text;
