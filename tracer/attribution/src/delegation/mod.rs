@@ -315,3 +315,6 @@ fn merged(mut rows: Vec<Sourced>) -> Vec<Sourced> {
     merged.retain(|(row, _)| (row.time_ns, row.samples, row.energy, row.by_time) != (0, 0, nothing, nothing));
     merged
 }
+
+#[cfg(test)]
+mod tests;
