@@ -143,9 +143,7 @@ pub(super) const AGAINST: f64 = -0.5;
 pub(super) const PARALLEL: f64 = 0.999;
 /// Standard deviations within which energies cannot be ruled out (usual).
 pub(super) const REACH: f64 = 3.0;
-/// Windows of a step of the bootstrap, at least (simulated).
-pub(super) const BOOTSTRAP_STEP: usize = 5;
+/// Windows that may stray together, at least: two seconds of them, as of a CPU's (simulated).
+pub(super) const BLOCK_WINDOWS: usize = 20;
 /// Standard deviation of what is known of times, in parts: the meter's lag is known to a millisecond, and what ran to a cell of one.
 pub(super) const TIME_SD: f64 = 0.002;
-/// Parts that are less are taken for so much where errors are made relative.
-pub(super) const LEAST_HELD: f64 = 1e-3;

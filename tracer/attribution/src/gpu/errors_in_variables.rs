@@ -110,7 +110,8 @@ impl FeatureErrors {
         let firm = HELD * normal.gram.diagonal().iter().copied().fold(0.0, f64::max);
         for direction in &self.unseen {
             let free = unit(direction.map_with_location(|i, _, part| if low[i] { 0.0 } else { part }));
-            normal.add_dense_row(free.as_slice(), free.sum(), firm);
+            normal.gram.ger(firm, &free, &free, 1.0);
+            normal.target.axpy(firm * free.sum(), &free, 1.0);
         }
     }
 

@@ -21,7 +21,6 @@ mod batches;
 mod busy;
 mod charge;
 mod constants;
-mod derivative;
 mod errors_in_variables;
 mod estimate;
 mod features;

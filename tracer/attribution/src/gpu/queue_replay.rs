@@ -118,7 +118,7 @@ fn apart(epochs: &[Telling], columns: usize) -> Vec<f64> {
         return vec![];
     }
     let mut normal = NormalEquations::new(columns);
-    epochs.iter().for_each(|(units, time)| normal.add_dense_row(units, *time, (time * time).recip()));
+    epochs.iter().for_each(|(units, time)| normal.add_row(&launched(units), *time, (time * time).recip()));
     normal.tolerances().into_iter().map(f64::sqrt).collect()
 }
 
@@ -148,13 +148,17 @@ fn durations(epochs: &[Telling], columns: usize) -> Option<(Vec<f64>, Vec<Vec<f6
 fn durations_of<'a>(epochs: impl Iterator<Item = &'a Telling>, mean: f64, columns: usize) -> Vec<f64> {
     let mut normal = NormalEquations::new(columns);
     for (units, time) in epochs {
-        let launched = units.iter().enumerate().filter(|(_, units)| **units > 0.0);
-        let relative: Vec<(usize, f64)> =
-            launched.map(|(column, units)| (column, units * mean / time)).collect();
+        let mut relative = launched(units);
+        relative.iter_mut().for_each(|(_, units)| *units *= mean / time);
         normal.add_row(&relative, 1.0, 1.0 / (EPOCH_SD * EPOCH_SD));
     }
     normal.add_prior(1.0, 1.0 / (DURATION_SD * DURATION_SD));
     normal.solve(1.0, 1e-3).iter().map(|part| part * mean).collect()
+}
+
+/// The columns of which there are units.
+fn launched(units: &[f64]) -> Vec<(usize, f64)> {
+    units.iter().copied().enumerate().filter(|(_, units)| *units > 0.0).collect()
 }
 
 /// Executes batches one after the other, each not before its launch; returns when the last one ends.

@@ -1,8 +1,9 @@
 //! Unit tests of windows and rows. Leaves out whole domains (`tests/offline/attribution`).
 
-use super::{Arc, Blend, Design, Parts, Times, Windows, predicted};
+use super::{Arc, Blend, Design, Parts, Times, Windows};
 use crate::between_samples::parts::Part;
 use crate::between_samples::switching_chain::{Chains, probability};
+use crate::numerics::shares::predicted;
 use crate::power_model::tests::toy;
 use crate::power_model::windows::shown_later;
 use crate::tests::vectors::Vectors;
