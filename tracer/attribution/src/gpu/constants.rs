@@ -102,12 +102,6 @@ pub(super) const LEAST_PART: f64 = 1e-3;
 pub(super) const NEAR_END: f64 = 1e-3;
 /// How well it is known when a look begins and ends: standard deviation in seconds (the last step of `LAG_STEPS`).
 pub(super) const END_SD: f64 = 2.5e-4;
-/// A direction in which units vary less than so many times as much as their errors do is not seen (simulated).
-pub(super) const SEEN: f64 = 8.0;
-/// What is not seen is held by so many times what is known best (simulated).
-pub(super) const HELD: f64 = 10.0;
-/// Errors are at least this part of what there is, so that they can be divided by.
-pub(super) const LEAST_ERROR: f64 = 1e-9;
 
 // The split.
 

@@ -254,7 +254,7 @@ mod tests {
                 rows: vec![],
                 belief: 0.5,
                 together: 1,
-                grain: None,
+                errors: None,
             },
             fit: Fit { parts: vec![1.0; 2], noise: 0.5, trust: vec![] },
             others: vec![],

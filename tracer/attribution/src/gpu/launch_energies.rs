@@ -15,10 +15,11 @@ use super::constants::{
     AGAIN, BETTER_DUTY, DUTIES, ENOUGH_WINDOWS, FEWEST_WINDOWS, FOLD_BLOCK, FOLDS, HUBER, LAG_STEPS, LAGS,
     LEAST_PART, MEANS, NEAR_WHOLE, ROUNDS,
 };
-use super::errors_in_variables::{Coarse, FeatureErrors, errors_of};
+use super::errors_in_variables::{Coarse, errors_of};
 use super::meter::{Meter, Window, units_of};
 use crate::numerics::normal_equations::NormalEquations;
 use crate::numerics::shares::{Row, predicted};
+use nalgebra::DVector;
 
 /// The median of the absolute value of a standard normal variable.
 const MEDIAN_ABSOLUTE: f64 = 0.6745;
@@ -33,8 +34,8 @@ pub(super) struct Problem {
     pub(super) belief: f64,
     /// Neighbouring windows whose errors may go together: those of a few means of the meter.
     pub(super) together: usize,
-    /// Errors of rows, where they are known.
-    pub(super) grain: Option<FeatureErrors>,
+    /// Variance of a row's error in each column (J²), where it is known.
+    pub(super) errors: Option<DVector<f64>>,
 }
 
 /// Parts of the prior, and how windows stray from them.
@@ -63,7 +64,7 @@ impl Problem {
             joules: windows.iter().map(|window| window.joules).collect(),
             rows,
             belief,
-            grain: None,
+            errors: None,
         }
     }
 
@@ -76,9 +77,8 @@ impl Problem {
         (prior, coarse): (&[f64], &[Coarse]),
     ) -> Self {
         let errors = errors_of(windows, batches, meter, coarse);
-        let errors: Vec<f64> = errors.iter().zip(prior).map(|(error, prior)| error * prior * prior).collect();
-        let grain = FeatureErrors::new(&self.unweighted(), self.len(), &errors);
-        Self { grain: Some(grain), ..self }
+        let errors = DVector::from_fn(prior.len(), |c, _| errors[c] * prior[c] * prior[c]);
+        Self { errors: Some(errors), ..self }
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -101,9 +101,7 @@ impl Problem {
     /// What is observed in some windows.
     pub(super) fn observed(&self, trust: &[f64], windows: impl Iterator<Item = usize>) -> NormalEquations {
         let rows = windows.map(|window| (self.row(window), self.joules[window], trust[window]));
-        let mut normal = NormalEquations::of_rows(self.columns, rows);
-        self.grain.iter().for_each(|grain| grain.clean(&mut normal));
-        normal
+        NormalEquations::of_rows(self.columns, rows)
     }
 
     /// What is observed in all windows if each counts once.
@@ -120,12 +118,7 @@ impl Problem {
 
     /// The parts that explain the windows that are wanted.
     fn parts(&self, trust: &[f64], wanted: impl Fn(usize) -> bool) -> Vec<f64> {
-        let normal = self.normal(trust, wanted);
-        let solved = self
-            .grain
-            .as_ref()
-            .map_or_else(|| normal.solve(1.0, LEAST_PART), |grain| grain.solve(&normal, LEAST_PART));
-        solved.data.into()
+        self.normal(trust, wanted).solve(1.0, LEAST_PART).data.into()
     }
 
     /// The parts that explain the windows best.
@@ -313,15 +306,15 @@ fn near(problem: &Problem, fit: &Fit, windows: std::ops::Range<usize>) -> Proble
     let columns = problem.columns;
     let mut rows = problem.rows[windows.clone()].to_vec();
     rows.iter_mut().flatten().for_each(|(column, joules)| *joules *= fit.parts[*column]);
-    let grain = problem.grain.as_ref().map(|grain| grain.scaled(&fit.parts));
     let (joules, together) = (problem.joules[windows].to_vec(), problem.together);
-    Problem { columns, joules, rows, belief: NEAR_WHOLE, together, grain }
+    Problem { columns, joules, rows, belief: NEAR_WHOLE, together, errors: None }
 }
 
 /// Rows of units, one after the other, in joules.
 pub(super) fn rows_of(units: &[f64], prior: &[f64]) -> Vec<Vec<(usize, f64)>> {
     let joules = |(column, (units, joules)): (usize, (&f64, &f64))| (column, units * joules);
-    let row = |row: &[f64]| row.iter().zip(prior).enumerate().map(joules).filter(|(_, x)| *x != 0.0).collect();
+    let row =
+        |row: &[f64]| row.iter().zip(prior).enumerate().map(joules).filter(|(_, x)| *x != 0.0).collect();
     units.chunks(prior.len().max(1)).map(row).collect()
 }
 
@@ -332,7 +325,7 @@ mod tests {
 
     fn problem(columns: usize, rows: &[f64], joules: Vec<f64>) -> Problem {
         let rows = rows_of(rows, &vec![1.0; columns]);
-        Problem { columns, joules, rows, belief: 5.0, together: 0, grain: None }
+        Problem { columns, joules, rows, belief: 5.0, together: 0, errors: None }
     }
 
     /// Windows of two columns; `parts` says what each unit takes in a window.

@@ -101,7 +101,7 @@ mod tests {
         let rows: Vec<f64> = (0..COUNT).map(|place| f64::from(1 + place * 7 % 11)).collect();
         let odd = |place: usize| f64::from(u8::try_from(place * 37 % 13).unwrap_or(0)) - 6.0;
         let joules = (0..rows.len()).map(|place| shown(&rows, place) + noise * odd(place) / 4.0).collect();
-        Problem { columns: 1, joules, rows: rows_of(&rows, &[1.0]), belief: 5.0, together: 0, grain: None }
+        Problem { columns: 1, joules, rows: rows_of(&rows, &[1.0]), belief: 5.0, together: 0, errors: None }
     }
 
     fn found(problem: &Problem) -> Option<GpuMisfit> {

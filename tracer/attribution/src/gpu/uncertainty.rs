@@ -134,8 +134,10 @@ fn covariance(problem: &Problem, fit: &Fit) -> DMatrix<f64> {
     let n = problem.columns;
     let Some(factor) = problem.normal(&fit.trust, |_| true).factor() else { return DMatrix::zeros(n, n) };
     let posterior = factor.inverse();
-    let blur = problem.grain.as_ref().map(|grain| {
-        let pulls = problem.belief * &posterior * grain.blurred(fit.trust.iter().sum());
+    // Errors of rows draw parts to nothing.
+    let trust = problem.belief * fit.trust.iter().sum::<f64>();
+    let blur = problem.errors.as_ref().map(|errors| {
+        let pulls = &posterior * DMatrix::from_diagonal(&(errors * trust));
         &pulls * pulls.transpose()
     });
     let length = BLOCK_WINDOWS.max(problem.together);
@@ -204,7 +206,11 @@ mod tests {
     fn predicted_energies() {
         let covariance = DMatrix::from_row_slice(2, 2, &[0.04, 0.02, 0.02, 0.09]);
         let times = TIME_SD * TIME_SD;
-        near(predicted(&covariance, &[2.0, 0.5]).as_slice(), &[0.01 + times, 0.02, 0.02, 0.36 + times], 1e-12);
+        near(
+            predicted(&covariance, &[2.0, 0.5]).as_slice(),
+            &[0.01 + times, 0.02, 0.02, 0.36 + times],
+            1e-12,
+        );
     }
 
     fn problem(vectors: &Vectors) -> (Problem, Fit) {
@@ -214,7 +220,7 @@ mod tests {
             rows: rows_of(&vectors.table("rows").concat(), &[1.0; 3]),
             belief: vectors.number("belief"),
             together: 0,
-            grain: None,
+            errors: None,
         };
         (problem, Fit { parts: vectors.list("parts"), noise: 1.0, trust: vectors.list("trust") })
     }

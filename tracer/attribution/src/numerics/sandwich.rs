@@ -45,8 +45,7 @@ mod tests {
         let posterior = DMatrix::from_row_slice(2, 2, &[0.25, 0.0, 0.0, 0.25]);
         let observed = DMatrix::from_row_slice(2, 2, &[3.0, 0.0, 0.0, 3.0]);
         let root = 3.0_f64.sqrt();
-        let scores =
-            DMatrix::from_row_slice(2, 4, &[root, root, -root, -root, 0.1, -0.1, 0.1, -0.1]);
+        let scores = DMatrix::from_row_slice(2, 4, &[root, root, -root, -root, 0.1, -0.1, 0.1, -0.1]);
         let found = widened(posterior.clone(), &observed, &scores);
         assert!((found[(0, 0)] - 1.0).abs() < 1e-12 && (found[(1, 1)] - 0.25).abs() < 1e-12, "{found}");
         assert_eq!(widened(posterior.clone(), &observed, &scores.columns(0, 3).into_owned()), posterior);

@@ -54,8 +54,7 @@ pub(crate) fn slopes<'a>(
         let parts = parts(row, weights);
         let squares: f64 = parts.iter().map(|(_, q)| q * q).sum();
         for &(c, q) in &parts {
-            let (mut by_weight, mut by_chance) =
-                (slope.column_mut(c % holders), own.column_mut(c % holders));
+            let (mut by_weight, mut by_chance) = (slope.column_mut(c % holders), own.column_mut(c % holders));
             for &(d, p) in &parts {
                 let same = f64::from(u8::from(c == d));
                 by_weight[d] += joules * q * (same - p) / weights[d];
@@ -71,11 +70,8 @@ mod tests {
     use super::{Row, energies, parts, predicted, slopes};
     use crate::tests::vectors::near;
 
-    const ROWS: [(&Row, f64); 3] = [
-        (&[(0, 1.0), (1, 3.0)], 8.0),
-        (&[(1, 2.0), (2, 1.0)], 5.0),
-        (&[(0, 0.5), (1, 1.0), (2, 4.0)], -2.0),
-    ];
+    const ROWS: [(&Row, f64); 3] =
+        [(&[(0, 1.0), (1, 3.0)], 8.0), (&[(1, 2.0), (2, 1.0)], 5.0), (&[(0, 0.5), (1, 1.0), (2, 4.0)], -2.0)];
 
     /// 1 · 2 + 3 · 4, of which the second weight has six sevenths; weights that there are not count nothing, and where nothing ran nobody gets anything.
     #[test]
