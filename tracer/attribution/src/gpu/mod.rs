@@ -29,7 +29,6 @@ mod launch_energies;
 mod meter;
 mod misfit;
 mod queue_replay;
-mod resampling;
 mod sample_and_hold;
 mod scope;
 mod sensor_blind_spot;

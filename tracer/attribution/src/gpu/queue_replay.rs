@@ -15,7 +15,6 @@
 
 use super::batches::{Batch, Stretch};
 use super::constants::{DRAWS, DURATION_SD, EPOCH_SD, FEWEST_EPOCHS, GOOD_DURATIONS, TELLING, WAITED};
-use super::resampling::Xorshift;
 use crate::numerics::normal_equations::NormalEquations;
 
 /// Launches between the ends of two waits.
@@ -203,10 +202,30 @@ fn stretch(batches: &mut [Batch], from: f64, until: f64) {
     }
 }
 
+const SEED: u64 = 0x2545_f491_4f6c_dd1d;
+
+/// Xorshift64 (Marsaglia: Xorshift RNGs, Journal of Statistical Software 2003).
+struct Xorshift(u64);
+
+impl Xorshift {
+    /// The same in every run.
+    const fn new() -> Self {
+        Self(SEED)
+    }
+
+    /// From `0..below`; 0 where that is empty.
+    fn below(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % (below.max(1) as u64)).unwrap_or(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::features::Cell;
-    use super::{Batch, Queue, Stretch, durations_of, factor_until, replay, stretch};
+    use super::{Batch, Queue, Stretch, Xorshift, durations_of, factor_until, replay, stretch};
 
     fn at(moment: f64, column: usize, units: f64) -> Batch {
         let launched = Stretch { from: moment, until: moment };
@@ -291,5 +310,14 @@ mod tests {
         let (queue, batches) = of(19);
         assert!(queue.durations.is_none());
         assert!((batches[1].executed.until - 0.35).abs() < 1e-9, "{:?}", batches[1]);
+    }
+
+    /// The first of Marsaglia's numbers for this seed (Python's integers), and what has no room.
+    #[test]
+    fn numbers_are_always_the_same() {
+        let mut random = Xorshift::new();
+        let found: Vec<usize> = (0..6).map(|_| random.below(1_000)).collect();
+        assert_eq!(found, [951, 408, 135, 574, 710, 857]);
+        assert_eq!(random.below(0), 0);
     }
 }
