@@ -317,4 +317,13 @@ fn merged(mut rows: Vec<Sourced>) -> Vec<Sourced> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::Delegation;
+
+    /// An owner's set of requesters; those that work for themselves, or are not known, have none.
+    #[test]
+    fn sets_of_owners() {
+        let delegation = Delegation { of_owner: vec![None, Some(3)], ..Delegation::default() };
+        assert_eq!([0, 1, 2].map(|owner| delegation.requesters_of(owner)), [None, Some(3), None]);
+    }
+}

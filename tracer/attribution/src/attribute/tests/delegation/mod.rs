@@ -5,7 +5,6 @@
 mod after_the_call;
 mod world;
 
-use super::Delegation;
 use crate::attribute;
 
 use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
@@ -333,11 +332,4 @@ fn launches_are_charged_to_those_who_wait() {
     world.recording.gpu.launches = vec![Launches { device: 0, from: ms(1), until: ms(99), work }];
     let seen = world.logical();
     assert_eq!(seen["main;backward;[on behalf of];engine;gemm_grad"], 100_000);
-}
-
-/// An owner's set of requesters; those that work for themselves, or are not known, have none.
-#[test]
-fn sets_of_owners() {
-    let delegation = Delegation { of_owner: vec![None, Some(3)], ..Delegation::default() };
-    assert_eq!([0, 1, 2].map(|owner| delegation.requesters_of(owner)), [None, Some(3), None]);
 }
