@@ -50,7 +50,7 @@ fn records() -> Vec<Record> {
         if step % 4 == 3 {
             let who = CpuOwner::Target(thread);
             records.push(Record::Slices(vec![Slice { cpu, who, start: at(now - 30), end: at(now) }]));
-        } else {
+        } else if now < END_MS {
             let (stack, status) = (StackId::new(0), StackStatus::Complete);
             records.push(Record::Samples(vec![Sample { at: at(now), cpu, thread, stack, status }]));
         }

@@ -64,6 +64,8 @@ async fn record(plan: &RecordPlan, mut control: Control, roles: Roles) -> Result
     let mut stage = start(plan, &mut control, &roles, writer).await?;
     let mut progress = Progress::new(plan.screen.progress, plan.screen.width);
     let stop = watch(plan, &mut control, &mut stage, &mut progress, viewer.as_ref()).await?;
+    // Whoever looks waits for the end of the pipe, of which this is one end too.
+    drop(viewer);
     finish(plan, control, &roles.finisher, stage, stop, progress).await
 }
 
@@ -94,7 +96,12 @@ async fn watch(
                 control.interrupt_command();
                 return Ok(Stop::Requested);
             }
-            ended = &mut stage.writer => return Ok(Stop::WriterEnded(ended.unwrap_or(Ok(())))),
+            ended = &mut stage.writer => {
+                if plan.live {
+                    control.interrupt_command();
+                }
+                return Ok(Stop::WriterEnded(ended.unwrap_or(Ok(()))));
+            }
             _ = tick.tick(), if period.is_some() => {
                 progress.draw(began.elapsed(), &stage.tracer.live(), stage.power.watts());
             }

@@ -8,7 +8,7 @@ use super::run::Run;
 use super::tables::{Profile, ProfileRow};
 use crate::ids::{CpuId, FrameId, ProcessKey, StackId, ThreadKey};
 use crate::recording::joining::both_ends;
-use crate::recording::record::{CallCount, Header, Process, StackNode, Thread};
+use crate::recording::record::{CallCount, Header, Process, Source, StackNode, Thread};
 
 impl Profile {
     /// Gives every domain the name of its machine.
@@ -101,9 +101,18 @@ impl Header {
         // Fewer samples are expected of all than of the one that took more.
         self.sample_hz = self.sample_hz.min(other.sample_hz);
         self.system_wide |= other.system_wide;
-        let new = other.sources.into_iter().filter(|source| !self.sources.contains(source));
-        let new: Vec<_> = new.collect();
-        self.sources.extend(new);
+        other.sources.into_iter().for_each(|source| self.add_source(source));
+    }
+}
+
+impl Header {
+    /// Sources that say the same of other domains are said once.
+    fn add_source(&mut self, source: Source) {
+        let same = |known: &Source| Source { domains: source.domains.clone(), ..known.clone() } == source;
+        match self.sources.iter_mut().find(|known| same(known)) {
+            Some(known) => known.domains.extend(source.domains),
+            None => self.sources.push(source),
+        }
     }
 }
 

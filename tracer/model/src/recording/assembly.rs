@@ -63,6 +63,11 @@ impl Assembly {
         self.recording.is_none()
     }
 
+    /// Whether its last record came.
+    pub(super) fn has_end(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.summary.is_some())
+    }
+
     /// What was added so far, its lists in the order in which they came.
     pub(super) const fn so_far(&mut self) -> Option<&mut Recording> {
         self.recording.as_mut()

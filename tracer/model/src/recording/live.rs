@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Bytes of a chunk's head, of which the second to fifth are its length.
 const HEAD: usize = 9;
+/// Bytes of a file's opening up to the version.
+const OPENING: usize = 13;
 /// For so long it is kept who waited and who woke whom.
 const REQUESTS: Duration = Duration::from_secs(30);
 
@@ -38,14 +40,12 @@ impl Live {
         let mut whole = std::mem::take(&mut self.bytes);
         let mut rest = whole.as_slice();
         if self.format.is_none() {
-            let mut opening = rest;
-            // Its beginning comes in one piece: it is written before anything else.
-            let Ok(opened) = read_opening(&mut opening) else {
+            if !has_opening(rest) {
                 self.bytes = whole;
-                return if self.bytes.len() > 1_024 { Err(CutReason::ChunkKind(0)) } else { Ok(()) };
-            };
-            self.format = Some(opened.format);
-            rest = opening;
+                return Ok(());
+            }
+            let opened = read_opening(&mut rest);
+            self.format = Some(opened.map_err(|_| CutReason::AfterOpening)?.format);
         }
         while let Some(chunk) = whole_chunk(rest) {
             self.add(chunk)?;
@@ -94,6 +94,11 @@ impl Live {
         forget(recording, until);
         Some(window)
     }
+}
+
+/// Whether the opening is there whole: its last number is the length of the version behind it.
+fn has_opening(bytes: &[u8]) -> bool {
+    bytes.get(OPENING - 1).is_some_and(|length| bytes.len() >= OPENING + usize::from(*length))
 }
 
 /// The first chunk with its head, if it is there whole.

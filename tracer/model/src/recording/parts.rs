@@ -55,6 +55,8 @@ impl Reading {
 
     /// The part that was read last, if it is one and has anything.
     fn end(&mut self, cut: Option<CutReason>, whole_bytes: Option<u64>) -> Option<Recording> {
+        // A part that has its own end is whole, whatever becomes of the file behind it.
+        let cut = cut.filter(|_| self.head.is_none() || !self.assembly.has_end());
         let recording = with_its_end(std::mem::take(&mut self.assembly), cut, whole_bytes)?;
         let Some(head) = self.head.take() else { return Some(recording) };
         self.parts.push(Part { label: head.label, recording });

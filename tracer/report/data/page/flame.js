@@ -14,7 +14,7 @@ function makeFlame(model, place) {
   const flame = { model, zoom: 0, selected: 0, search: null, boxes: [], sides: [], byCallee: false };
   turn(flame, false);
   flame.canvas = make("canvas", { class: "flame", tabindex: 0, role: "application" });
-  flame.input = make("input", { type: "search", placeholder: "search (regular expression)", "aria-label": "Search frames" });
+  flame.input = make("input", { type: "search", placeholder: "search (regex)", "aria-label": "Search frames" });
   flame.matched = make("output", { "aria-live": "polite" });
   const reset = make("button", { type: "button" }, "reset zoom");
   const callee = make("button", { type: "button", "aria-pressed": "false", title: "Functions at the top, their callers below" }, "by callee");
@@ -105,7 +105,11 @@ function layOut(flame) {
     flame.boxes.unshift({ node, x: 0, width, isPath: node !== flame.zoom });
   }
   flame.boxes.forEach((box, depth) => (box.depth = depth));
+  flame.rest = { depth: flame.boxes.length, x: 0, energy: total[flame.zoom] };
   placeBelow(flame, { node: flame.zoom, x: 0, width, depth: flame.boxes.length - 1 });
+  const placed = flame.boxes.filter((box) => box.depth === flame.rest.depth);
+  flame.rest.x = placed.reduce((end, box) => Math.max(end, box.x + box.width), 0);
+  flame.rest.energy -= placed.reduce((sum, box) => sum + total[box.node], flame.sums.own[flame.zoom]);
   paint(flame, width);
 }
 
@@ -129,7 +133,7 @@ function placeBelow(flame, top) {
 
 function paint(flame, width) {
   const { canvas, boxes } = flame;
-  const depth = boxes.reduce((most, box) => Math.max(most, box.depth), 0);
+  const depth = boxes.reduce((most, box) => Math.max(most, box.depth), flame.rest?.depth ?? 0);
   const height = (depth + 1) * FLAME.row;
   const scale = Math.min(window.devicePixelRatio || 1, 16000 / Math.max(height, 1));
   canvas.width = Math.round(width * scale);
@@ -141,7 +145,17 @@ function paint(flame, width) {
   pen.textBaseline = "middle";
   const letter = pen.measureText("m").width;
   boxes.forEach((box) => paintBox(flame, pen, letter, box));
+  paintRest(flame, pen, letter, width);
   canvas.setAttribute("aria-label", `Flame graph, ${boxes.length} frames; ${describe(flame, flame.selected).join(", ")}`);
+}
+
+/** Says what is not drawn because it is narrower than a pixel, where there is room for it. */
+function paintRest({ rest, sums, zoom }, pen, letter, width) {
+  const text = `${joules(rest.energy)} too narrow to draw`;
+  const room = Math.floor((width - rest.x - 6) / letter);
+  if (rest.energy < 0.01 * sums.total[zoom] || room < 5) return;
+  pen.fillStyle = getComputedStyle(document.body).color;
+  pen.fillText(text.length <= room ? text : `${text.slice(0, room - 1)}…`, rest.x + 3, (rest.depth + 0.5) * FLAME.row);
 }
 
 function paintBox(flame, pen, letter, { node, x, width, depth, isPath }) {

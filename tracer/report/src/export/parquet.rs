@@ -19,6 +19,7 @@ use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
 use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -124,8 +125,8 @@ struct OfStack<'a> {
     api_call: Option<String>,
     /// Outermost first; never empty.
     frames: Vec<&'a str>,
-    module: Option<&'a str>,
-    file: Option<&'a str>,
+    module: Option<Cow<'a, str>>,
+    file: Option<Cow<'a, str>>,
     line: Option<i64>,
     number: i64,
 }
@@ -216,7 +217,7 @@ impl<'a> Writer<'a> {
         let path = self.stacks.path_of_row(row);
         let innermost = path.last().and_then(|last| self.stacks.frame(*last));
         let frames: Vec<&str> = path.iter().map(|frame| self.stacks.name(*frame)).collect();
-        let some = |text: &'a str| (!text.is_empty()).then_some(text);
+        let some = |text: &'a str| (!text.is_empty()).then(|| shown(text));
         Some(OfStack {
             holder,
             api_call: self.api_call(number),
@@ -269,8 +270,8 @@ impl<'a> Writer<'a> {
             texts(&|_| self.quality),
             texts(&|row| stack(row)?.api_call.as_deref()),
             texts(&|row| stack(row)?.frames.last().copied()),
-            texts(&|row| stack(row)?.module),
-            texts(&|row| stack(row)?.file),
+            texts(&|row| stack(row)?.module.as_deref()),
+            texts(&|row| stack(row)?.file.as_deref()),
             wholes(&|row| stack(row)?.line),
             Values::Texts(rows.iter().map(frames).collect()),
             wholes(&|row| Some(stack(row)?.number)),

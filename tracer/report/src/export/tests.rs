@@ -296,6 +296,35 @@ fn hostile_names() {
             assert_eq!(sums(&run, format.name, ExportOptions::default()).0, 5);
         }
     }
+    let table = parquet::columns(&export(&run, "parquet", ExportOptions::default()));
+    assert_eq!(parquet::sum(&table["microjoules"]), 5);
+    for cell in table.values().flatten() {
+        let texts = match cell {
+            Cell::Text(text) => std::slice::from_ref(text),
+            Cell::Texts(texts) => texts,
+            Cell::Missing | Cell::Number(_) => &[],
+        };
+        assert!(
+            !texts.iter().any(|text| text.contains(|c: char| c.is_control() || c == '\u{202e}')),
+            "{cell:?}"
+        );
+    }
+}
+
+/// Without energy a table has CPU time and no domain; of nothing it has no rows.
+#[test]
+fn parquet_without_energy() {
+    let mut profile = measured_training();
+    profile.ledger.clear();
+    profile.rows.iter_mut().for_each(|row| row.energy = EnergyByClass::default());
+    let table = parquet::columns(&export(&profile, "parquet", ExportOptions::default()));
+    assert_eq!((parquet::sum(&table["microjoules"]), parquet::sum(&table["cpu_ns"])), (0, cpu_ns(&profile)));
+    assert!(table["domain"].iter().all(|domain| *domain == Cell::Missing));
+    let nothing = RecordingBuilder::new("x", 1).build();
+    for format in ["parquet", "parquet-readings"] {
+        let bytes = export(&nothing, format, ExportOptions::default());
+        assert!(bytes.starts_with(b"PAR1") && parquet::columns(&bytes).is_empty());
+    }
 }
 
 /// Thousands of stacks that share nothing are all there, in little more room than their names.
@@ -323,6 +352,9 @@ fn very_many_stacks() {
         assert_eq!(sums(&profile, format, ExportOptions::default()).0, energy, "{format}");
         assert!(export(&profile, format, ExportOptions::default()).len() < 2_000_000, "{format}");
     }
+    let table = export(&profile, "parquet", ExportOptions::default());
+    assert_eq!(parquet::sum(&parquet::columns(&table)["microjoules"]), energy);
+    assert!(table.len() < 2_000_000);
 }
 
 /// Rows of Parquet's stacks sum to what the program was charged with and its CPU time, by class too; each has whole frames, innermost last,
