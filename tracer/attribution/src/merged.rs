@@ -73,7 +73,7 @@ impl Machine {
 
 /// The machines of all parts, on one clock.
 fn machines(parts: &[Part]) -> Vec<Machine> {
-    let mut machines: Vec<Machine> = groups(parts).into_iter().map(machine).collect();
+    let mut machines: Vec<Machine> = groups(parts).iter().map(|group| machine(group)).collect();
     let zero = |machine: &Machine| {
         let anchor = machine.recording.header.anchor;
         anchor.unix_ns.saturating_sub(anchor.ktime.as_ns())
@@ -99,7 +99,7 @@ fn groups(parts: &[Part]) -> Vec<Vec<&Part>> {
     groups
 }
 
-fn machine(group: Vec<&Part>) -> Machine {
+fn machine(group: &[&Part]) -> Machine {
     let names: BTreeSet<&str> =
         group.iter().filter_map(|part| Some(part.recording.host.as_ref()?.name.as_str())).collect();
     let labels: Vec<&str> = group.iter().map(|part| part.label.as_str()).collect();

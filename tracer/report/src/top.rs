@@ -104,7 +104,7 @@ impl Totals {
         let folded = native_frames::folded(profile, NativeFrames::Libraries);
         for (section, (by, _)) in self.sections.iter_mut().zip(SECTIONS) {
             let profile = if by == By::Function { &*folded } else { profile };
-            rows_at(profile, by, Level::Outer).into_iter().for_each(|row| add_row(section, row, profile));
+            rows_at(profile, by, Level::Outer).iter().for_each(|row| add_row(section, row, profile));
         }
     }
 
@@ -242,7 +242,7 @@ impl Totals {
     }
 }
 
-fn add_row(section: &mut HashMap<String, Used>, row: Row, profile: &Profile) {
+fn add_row(section: &mut HashMap<String, Used>, row: &Row, profile: &Profile) {
     let energy = run::chosen(&row.spent.own.energy, run::headline(profile));
     let name = shown(&row.name).into_owned();
     let is_known = section.contains_key(&name) || section.len() < MOST_NAMES;

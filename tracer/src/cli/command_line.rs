@@ -213,10 +213,8 @@ mod tests {
     #[test]
     fn no_empty_promises() {
         let help = Cli::command().render_long_help().to_string();
-        for command in ["serve"] {
-            assert!(!help.contains(&format!("\n  {command} ")), "{help}");
-            assert!(parse(["energy-trace", command]).is_err());
-        }
+        assert!(!help.contains("\n  serve "), "{help}");
+        assert!(parse(["energy-trace", "serve"]).is_err());
     }
 
     /// A program needs no `--`: its own options are its own, those before it are a recording's, and `--` still works.

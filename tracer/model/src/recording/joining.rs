@@ -19,7 +19,8 @@ use std::ops::Range;
 pub fn joined(recordings: Vec<Recording>) -> (Recording, Vec<Range<u32>>) {
     let mut all = recordings.into_iter();
     let mut whole = all.next().unwrap_or_default();
-    let mut ranges = vec![0..number(whole.processes.len())];
+    let own = 0..number(whole.processes.len());
+    let mut ranges = vec![own];
     for other in all {
         let first = number(whole.processes.len());
         join(&mut whole, other);
@@ -150,8 +151,9 @@ impl Behind {
         BackgroundKey::new(key.get().saturating_add(self.background))
     }
 
-    fn count(&self, count: CallCount) -> CallCount {
-        CallCount { frame: self.frame(count.frame), ..count }
+    const fn count(&self, mut count: CallCount) -> CallCount {
+        count.frame = self.frame(count.frame);
+        count
     }
 
     fn other(&self, process: BackgroundProcess) -> BackgroundProcess {

@@ -66,16 +66,16 @@ impl Reading {
     /// All that was read up to the end of the file, or to where it was cut.
     pub(super) fn finish(mut self, cut: Option<CutReason>, whole_bytes: u64) -> Result<Recording, CutReason> {
         let of = self.head.as_ref().map(|head| head.of);
-        let nothing = cut.clone().unwrap_or(CutReason::AfterOpening);
+        let is_cut = cut.is_some();
         if let Some(alone) = self.end(cut.clone(), Some(whole_bytes)) {
             return Ok(alone);
         }
         if self.parts.is_empty() {
-            return Err(nothing);
+            return Err(cut.unwrap_or(CutReason::AfterOpening));
         }
         let read = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
         let mut whole = Recording { parts: self.parts, ..Recording::default() };
-        if of.is_some_and(|of| of != read) || cut.is_some() {
+        if of.is_some_and(|of| of != read) || is_cut {
             let reason = CutReason::Parts { read, of: of.unwrap_or(read) };
             let found =
                 RecordingDiagnostic::RecordingCut { whole_bytes: Some(whole_bytes), whole_ns: None, reason };

@@ -71,24 +71,24 @@ impl Flame {
 
     /// The number of a frame's label, new or old.
     fn label(&mut self, frame: &Frame, labels: &mut Labels) -> u32 {
-        self.number(LabelKind::Frame(frame.kind), frame_name(frame), || place(frame), labels)
+        self.number(LabelKind::Frame(frame.kind), &frame_name(frame), || place(frame), labels)
     }
 
     /// The number of the label of a recording that was merged with others.
     fn part(&mut self, label: &str, labels: &mut Labels) -> u32 {
-        self.number(LabelKind::Holder, label.to_owned(), String::new, labels)
+        self.number(LabelKind::Holder, label, String::new, labels)
     }
 
     fn number(
         &mut self,
         kind: LabelKind,
-        name: String,
+        name: &str,
         place: impl Fn() -> String,
         labels: &mut Labels,
     ) -> u32 {
-        let number = labels.number((kind, name.clone()));
+        let number = labels.number((kind, name.to_owned()));
         if number == self.names.len() {
-            self.names.push(name_shown(&name));
+            self.names.push(name_shown(name));
             self.kinds.push(hue(kind).class());
             self.places.push(place());
         }
