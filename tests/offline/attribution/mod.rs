@@ -6,6 +6,7 @@ mod conservation;
 mod delegation;
 mod frequency;
 mod gpu;
+mod merged;
 mod over_time;
 mod traced;
 mod validity;
