@@ -3,7 +3,6 @@
 mod accuracy;
 mod accuracy_table;
 mod conservation;
-mod delegation;
 mod frequency;
 mod gpu;
 mod merged;

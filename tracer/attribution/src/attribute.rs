@@ -158,3 +158,8 @@ pub(crate) fn span_of(recording: &Recording) -> Span {
     let last = slices.chain(samples).chain(readings).max().unwrap_or(KtimeNs::default());
     Span::new(start, last)
 }
+
+#[cfg(test)]
+mod tests {
+    mod delegation;
+}
