@@ -20,4 +20,5 @@ mod receivers;
 mod session;
 mod study;
 mod symbols;
+mod top;
 mod unwind;

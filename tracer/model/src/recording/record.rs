@@ -112,6 +112,8 @@ pub enum Record {
     InputSizes(Vec<InputSizes>),
     /// On what the function of a frame was called, where that tells more than its name.
     CalledOn(FrameId, CalledOn),
+    /// The machine.
+    Host(Host),
 }
 
 /// What tells calls of one function apart.
@@ -126,6 +128,15 @@ pub enum CalledOn {
     },
     /// A package's way to run a function of the program, and that function's name.
     Function(String),
+}
+
+/// The machine of a recording, so that recordings of several can be put together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// What it calls itself (`uname -n`).
+    pub name: String,
+    /// Which of its lives this was: the kernel's random number of this boot. Empty where it could not be read.
+    pub boot: String,
 }
 
 /// What is known when the recording starts.

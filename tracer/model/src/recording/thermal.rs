@@ -24,6 +24,13 @@ pub struct Sensor {
     pub limit: Option<MilliCelsius>,
 }
 
+impl Sensor {
+    /// Whether this is that sensor of the same machine, whatever its number.
+    pub fn is_the_same(&self, other: &Self) -> bool {
+        (self.part, self.quantity, &self.place) == (other.part, other.quantity, &other.place)
+    }
+}
+
 /// A part of the machine that is warm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Part {
