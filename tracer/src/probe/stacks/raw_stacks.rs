@@ -88,7 +88,8 @@ impl RawStacks {
 
     fn walk(&self, capture: &Waiting, processes: &Processes, anchors: &Anchors) -> Option<Walked> {
         let pid = capture.head.pid;
-        let space = &processes.get(pid)?.space;
+        let process = processes.get(pid)?;
+        let (space, hotspot) = (&process.space, process.hotspot.as_ref());
         let code = |address| self.files.borrow_mut().code(pid, space, address);
         let memory = StackCopy::new(capture.base, &capture.stack, capture.pages, code);
         let registers = &capture.registers;
@@ -100,7 +101,7 @@ impl RawStacks {
             bx_at: place::INTERRUPTED,
             others_at: place::INTERRUPTED,
         };
-        let mut rules = ProcessRules { pid, space, files: &self.files, registers };
+        let mut rules = ProcessRules { pid, space, files: &self.files, registers, hotspot };
         Some(walk(from, anchors, &mut rules, &memory))
     }
 
