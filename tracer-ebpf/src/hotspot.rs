@@ -63,6 +63,18 @@ pub struct HotspotLayout {
     pub code_is_distance: u32,
 }
 
+impl HotspotLayout {
+    /// Whether an address is code that a HotSpot made.
+    #[inline(always)]
+    pub fn holds(&self, pc: u64) -> bool {
+        let mut found = false;
+        for heap in &self.heaps {
+            found |= heap.start <= pc && pc < heap.end;
+        }
+        found
+    }
+}
+
 /// First bytes of the names of code blobs.
 mod kind {
     pub(super) const INTERPRETER: u64 = u64::from_le_bytes(*b"Interpre");
@@ -145,20 +157,10 @@ fn find_caller(walk: &NativeWalk, layout: &HotspotLayout, memory: &impl Memory) 
 /// The caller, if that is what its return address says: code of a heap, or what follows a call.
 #[inline(always)]
 fn arrive(pc: u64, sp: u64, bp: u64, layout: &HotspotLayout, memory: &impl Memory) -> Option<NativeWalk> {
-    if !is_in_heaps(pc, layout) && !is_behind_call(pc, memory) {
+    if !layout.holds(pc) && !is_behind_call(pc, memory) {
         return None;
     }
     Some(NativeWalk { pc, sp, bp, returned: 1, bx_at: place::UNKNOWN, others_at: place::UNKNOWN })
-}
-
-/// Whether an address is code that a HotSpot made.
-#[inline(always)]
-fn is_in_heaps(pc: u64, layout: &HotspotLayout) -> bool {
-    let mut found = false;
-    for heap in &layout.heaps {
-        found |= heap.start <= pc && pc < heap.end;
-    }
-    found
 }
 
 /// The blob that an address belongs to.

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use tracer_ebpf::hotspot::{self, CodeHeap, HotspotLayout};
+use tracer_ebpf::hotspot::{self, HotspotLayout};
 use tracer_ebpf::memory::{FRAME_WORDS, Memory};
 use tracer_ebpf::native::{NativeWalk, Tables};
 use tracer_ebpf::rows::{FullRule, Rule, rule};
@@ -160,8 +160,7 @@ pub(crate) struct ProcessRules<'a> {
 
 impl Tables for ProcessRules<'_> {
     fn rule(&mut self, pc: u64) -> Result<Rule, u8> {
-        let holds = |heap: &CodeHeap| heap.start <= pc && pc < heap.end;
-        if self.hotspot.is_some_and(|layout| layout.heaps.iter().any(holds)) {
+        if self.hotspot.is_some_and(|layout| layout.holds(pc)) {
             return Ok(Rule(rule::HOTSPOT << 28));
         }
         self.files.borrow_mut().rule(self.pid, self.space, pc)
