@@ -73,6 +73,8 @@ fn check_all(forms: &[&[&str]]) {
         eprintln!("{options:?}: {} of {} whole, {wrong} of another length", whole.len(), java.len());
         // The chain itself may be just growing or shrinking.
         assert!(java.len() > 50 && wrong * 50 <= whole.len(), "{options:?}: {whole:?}");
-        assert!(whole.len() * 100 >= java.len() * 85, "{options:?}: {} of {} whole", whole.len(), java.len());
+        // Where an interpreted method is entered, its caller is a guess.
+        let least = if *options == ["-Xint"] { 50 } else { 85 };
+        assert!(whole.len() * 100 >= java.len() * least, "{options:?}: {} of {} whole", whole.len(), java.len());
     }
 }
