@@ -3,7 +3,7 @@
 //!
 //! What is emitted for each frame: its code object, its instruction pointer, and an anchor: the address of the C local that the
 //! interpreter keeps on the native stack where a run of Python frames was entered (`CFrame` of each frame in 3.10, `_PyCFrame` in 3.11,
-//! the entry shim frame from 3.12 on; 3.8 and 3.9 have none, their frames are paired by count in user space). The native frame that contains an anchor is the interpreter's, by evidence and not by name. A shim has no code object.
+//! the entry shim frame from 3.12 on; 3.6 to 3.9 have none, their frames are paired by count in user space). The native frame that contains an anchor is the interpreter's, by evidence and not by name. A shim has no code object.
 //! Leaves out names and lines: user space reads the code objects.
 
 use crate::cycle::{CycleDetector, NOWHERE, is_nowhere};
@@ -85,9 +85,13 @@ pub fn running_thread(layout: &PythonLayout, fsbase: u64, memory: &impl Memory) 
     named(second) // Empty in turns while the thread waits for the lock.
 }
 
-/// Whether there are sub-interpreters: the list of interpreters, newest first, does not begin with the main one.
+/// Whether there are sub-interpreters: the list of interpreters, newest first, does not begin with the main one, which is the last.
 #[inline(always)]
 pub fn has_sub_interpreters(layout: &PythonLayout, memory: &impl Memory) -> bool {
+    if layout.key_follows == PythonLayout::NO_MAIN {
+        let newest = memory.read_word(layout.interpreter_at).unwrap_or(0);
+        return memory.read_word(newest) != Some(0); // `PyInterpreterState.next` stands first.
+    }
     // `interpreters.head` stands before `interpreters.main` (pycore_runtime.h, 3.8 to 3.15).
     let newest = memory.read_word(layout.interpreter_at.wrapping_sub(8));
     newest != memory.read_word(layout.interpreter_at)

@@ -72,7 +72,7 @@ pub struct PythonLayout {
     pub eval_rbp: u32,
     /// From the thread pointer down to thread-local variables that hold the state that runs in the thread (3.15); 0: none is known.
     pub tls_below: [u32; 2],
-    /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with.
+    /// 1: thread-specific data names the state that runs in the thread (3.12 to 3.14), not the one that it was made with; `NO_MAIN`.
     pub key_follows: u32,
     /// Frame → its first local variable, whose class is sent along; 0: not read.
     pub locals: u32,
@@ -91,6 +91,8 @@ pub struct PythonLayout {
 const WANTED_WORDS: usize = 16;
 
 impl PythonLayout {
+    /// In `key_follows`: `interpreter_at` is the list of interpreters, and nothing points to the main one, which is the last (3.6).
+    pub const NO_MAIN: u32 = 2;
     /// An offset that this version does not have.
     pub const ABSENT: u32 = u32::MAX;
     /// A shift that this version does not have.

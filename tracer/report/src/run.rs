@@ -138,6 +138,7 @@ const fn truncation_word(why: Truncation) -> &'static str {
         Truncation::ProcessGone => "process-gone",
         Truncation::Unreadable => "unreadable",
         Truncation::Unanchored => "unanchored",
+        Truncation::Bits32 => "32-bit",
     }
 }
 

@@ -394,6 +394,8 @@ pub enum Truncation {
     Unreadable,
     /// Native and Python frames are there, but nothing shows how they lie in each other.
     Unanchored,
+    /// The program is a 32-bit one: only the function that runs is known.
+    Bits32,
 }
 
 /// Who unwinds native frames.

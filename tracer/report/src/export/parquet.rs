@@ -65,7 +65,7 @@ const READINGS: [(&str, Kind); 15] = [
 ];
 
 pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOptions) -> io::Result<()> {
-    let mut table = Table::new(STACKS);
+    let mut table = Table::new(STACKS)?;
     if let Some(over_time) = input.over_time {
         let stacks = Stacks::of_frames(input.profile, &options.stacks(Per::None));
         Writer::new(input, over_time, &stacks, options).fill(&mut table)?;
@@ -297,7 +297,7 @@ pub(super) fn write_readings(
     input: &Input<'_>,
     _options: &ExportOptions,
 ) -> io::Result<()> {
-    let mut table = Table::new(READINGS);
+    let mut table = Table::new(READINGS)?;
     if let Some(over_time) = input.over_time {
         let common = Common::new(input, over_time);
         for (row, bins) in input.profile.ledger.iter().zip(&over_time.domains) {

@@ -157,7 +157,7 @@ mod tests {
 
     impl Source for Program {
         fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-            let code = KNOWN[4].code;
+            let code = KNOWN[6].code;
             let string = 0x10_0000 + u64::from(self.number) * 0x1000;
             let words = [
                 (PLACE, 1),
@@ -179,12 +179,12 @@ mod tests {
     }
 
     fn object(number: u8) -> CodeObject {
-        CodeObject::read(&Program { number }, &KNOWN[4].code, PLACE).unwrap()
+        CodeObject::read(&Program { number }, &KNOWN[6].code, PLACE).unwrap()
     }
 
     fn check(number: u8) -> Check {
         let mut check = [0; 16];
-        Program { number }.read(CodeObject::check_address(&KNOWN[4].code, PLACE), &mut check).unwrap();
+        Program { number }.read(CodeObject::check_address(&KNOWN[6].code, PLACE), &mut check).unwrap();
         check
     }
 

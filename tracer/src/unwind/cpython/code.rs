@@ -3,7 +3,7 @@
 //! Everything comes from another process and may change under us or be nonsense: sizes are bounded, text is decoded leniently. A name that is
 //! longer than `LONGEST_NAME` is cut, and ends in `…`: nobody reads more, and a program may make as many as it likes.
 
-use super::layout::{CodeLayout, StringLayout};
+use super::layout::{ClassLayout, CodeLayout, StringLayout};
 use super::lines::LineTable;
 use super::memory::Source;
 use super::receiver::may_tell;
@@ -77,8 +77,8 @@ impl CodeObject {
             linetable,
             bytecode,
             bytes,
-            is_method: layout.classes.is_some()
-                && is_method(source, &layout.string, address).unwrap_or(false),
+            is_method: (layout.classes)
+                .is_some_and(|classes| is_method(source, layout, classes, address).unwrap_or(false)),
             check,
         })
     }
@@ -176,16 +176,15 @@ fn read_copies(source: &impl Source, at: u64) -> Option<Vec<u64>> {
     Some(words.filter(|&address| address != 0 && address < u64::MAX - LIMIT * 2).collect())
 }
 
-/// Whether the first argument of a function is named `self` or `cls` (offsets: Include/code.h and cpython/code.h, 3.8 to 3.10).
-fn is_method(source: &impl Source, strings: &StringLayout, code: u64) -> Option<bool> {
+/// Whether the first argument of a function is named `self` or `cls` (offsets: Include/code.h and cpython/code.h, 3.6 to 3.10).
+fn is_method(source: &impl Source, layout: &CodeLayout, classes: ClassLayout, code: u64) -> Option<bool> {
     const ARGUMENTS: u64 = 16;
-    const NAMES: u64 = 72;
     const FIRST_ITEM: u64 = 24;
     if source.half(code.wrapping_add(ARGUMENTS))? == 0 {
         return Some(false);
     }
-    let names = source.word(code.wrapping_add(NAMES))?;
-    let first = read_string(source, strings, source.word(names.wrapping_add(FIRST_ITEM))?)?;
+    let names = source.word(code.wrapping_add(classes.names))?;
+    let first = read_string(source, &layout.string, source.word(names.wrapping_add(FIRST_ITEM))?)?;
     Some(first == "self" || first == "cls")
 }
 
