@@ -21,7 +21,7 @@ fn study(rounds: u32) -> Study {
             runs.push(run(runs.len() + 1, program, round, joules, 2.0 + random.f64() * 0.01));
         }
     }
-    Study { seed: 5, rounds, programs: programs.into(), runs, notes: Vec::new() }
+    Study { seed: 5, rounds, programs: programs.into(), runs, ..Study::default() }
 }
 
 fn run(number: usize, program: usize, round: u32, joules: f64, seconds: f64) -> Run {
@@ -35,9 +35,11 @@ fn run(number: usize, program: usize, round: u32, joules: f64, seconds: f64) -> 
         grade: Some(Grade::Estimated),
         calls: BTreeMap::from([("torch.relu".into(), joules / 2.0)]),
         functions: BTreeMap::from([("m.work".into(), joules / 3.0), ("m.crumb".into(), joules / 5_000.0)]),
+        counted: BTreeMap::from([("step".into(), joules / 2.0)]),
     };
+    let counts = BTreeMap::from([("step".into(), 10.0)]);
     let metrics = BTreeMap::from([("accuracy".into(), 0.9)]);
-    Run { number, program: Some(program), round, measured: Some(measured), metrics, ..Run::default() }
+    Run { number, program: Some(program), round, measured: Some(measured), metrics, counts, ..Run::default() }
 }
 
 fn verdicts(study: &Study, quantity: &str) -> Vec<Option<Verdict>> {
