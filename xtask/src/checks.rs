@@ -51,9 +51,11 @@ const SIDE_BY_SIDE: [&str; 10] = [
 const CPU_EACH: [&str; 3] = ["hostile::", "probe::jitter::loops", "unwind::"];
 
 /// For unit tests: what other tests run optimised is built once more without, which takes a third of the time and costs these seconds.
-const QUICKLY_BUILT: [&str; 4] = [
+const QUICKLY_BUILT: [&str; 6] = [
     "--config",
     "profile.dev.package.energy-trace.opt-level=0",
+    "--config",
+    "profile.dev.package.energy-trace.debug-assertions=true",
     "--config",
     "profile.dev.package.energy-trace-attribution.opt-level=0",
 ];

@@ -83,7 +83,7 @@ pub(crate) fn install_torch(workspace: &Workspace) -> Result<()> {
 }
 
 /// Whether `python` imports all of `modules`.
-fn imports(python: &Path, modules: &[&str]) -> bool {
+pub(crate) fn imports(python: &Path, modules: &[&str]) -> bool {
     read_output(Command::new(python).arg("-c").arg(format!("import {}", modules.join(", ")))).is_ok()
 }
 

@@ -9,7 +9,7 @@ use crate::toolchain::{self, Compiler, Road};
 use crate::workspace::Workspace;
 use crate::{frameworks, linker};
 use anyhow::{Context as _, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What a task needs beyond building.
@@ -95,17 +95,23 @@ fn wanted(workspace: &Workspace, road: &Road, purpose: Purpose) -> Vec<Package> 
 fn purpose_packages(purpose: Purpose) -> Vec<Package> {
     match purpose {
         Purpose::Build => Vec::new(),
-        Purpose::Test => [
-            ("fusermount3", "fuse3", "mounts the simulated powercap tree"),
-            ("sudo", "sudo", "tests start commands as another user through it"),
-            (frameworks::SYSTEM_PYTHON, "python3", "the tests sample a real Python"),
-            ("setcap", "libcap2-bin", "a test gives a program capabilities"),
-        ]
-        .into_iter()
-        .filter(|(program, ..)| find(program).is_none())
-        .map(|(_, name, why)| package(name, why))
-        .collect(),
+        Purpose::Test => test_packages(),
     }
+}
+
+fn test_packages() -> Vec<Package> {
+    let programs = [
+        ("fusermount3", "fuse3", "mounts the simulated powercap tree"),
+        ("sudo", "sudo", "tests start commands as another user through it"),
+        (frameworks::SYSTEM_PYTHON, "python3", "the tests sample a real Python"),
+        ("setcap", "libcap2-bin", "a test gives a program capabilities"),
+    ];
+    let missing = programs.into_iter().filter(|(program, ..)| find(program).is_none());
+    let mut packages: Vec<_> = missing.map(|(_, name, why)| package(name, why)).collect();
+    if !frameworks::imports(Path::new(frameworks::SYSTEM_PYTHON), &["jsonschema"]) {
+        packages.push(package("python3-jsonschema", "checks that reports are what their schema says"));
+    }
+    packages
 }
 
 fn ensure_linker(workspace: &Workspace, llvm: u32) -> Result<PathBuf> {

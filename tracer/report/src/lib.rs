@@ -26,6 +26,7 @@ pub mod html;
 pub mod json;
 pub mod markdown;
 pub mod native_frames;
+pub mod parquet;
 pub mod rest;
 pub mod rows;
 pub mod sentences;

@@ -4,10 +4,10 @@
 //! eight bytes is kept in full; expressions are known by their form (DWARF 5 §2.5), not carried out. Leaves out every register but `rsp`,
 //! `rbp`, `rbx` and the return address, and expressions that only hand-written assembly has.
 
-use super::code_rows::read_code_rows;
+use super::code_rows::{functions, read_code_rows};
 use super::coroutines::first_functions;
 use super::eh_frame::{FrameBytes, FrameFile, Next, read_entries};
-use super::elf::{EhFrame, ElfError, ElfFacts};
+use super::elf::{EhFrame, Elf, ElfError, ElfFacts, Place, find_unwind_sections, with_elf};
 use super::go::read_go_rows;
 use gimli::{
     BaseAddresses, CfaRule, EhFrame as Section, EndianSlice, LittleEndian, Register, RegisterRule,
@@ -58,19 +58,42 @@ pub fn build_rows(mut section: &EhFrame, base: u64) -> Rows {
 /// # Errors
 /// Where it cannot be read, or is no ELF file.
 pub fn read_rows(file: &File, base: u64) -> Result<Rows, ElfError> {
-    let section = FrameFile::find(file)?;
+    let Sources { facts, frames, go, functions, first } = with_elf(file, Sources::read)?;
+    let section = frames.map(|place| FrameFile::at(file, place)).transpose()?;
     let mut rows = section.map(|mut section| rows_of(&mut section, base)).unwrap_or_default();
-    let facts = ElfFacts::read(file, &[])?;
-    let go = read_go_rows(file, |svma| facts.file_offset(svma).is_some())?;
-    let new = if go.is_empty() { read_code_rows(file, &facts, |code| rows.is_bare(code, base))? } else { go };
+    let bare = functions.into_iter().filter(|code| rows.is_bare(code, base));
+    let new = if go.is_empty() { read_code_rows(file, &facts, bare) } else { go };
     if !new.is_empty() {
         rows.rows.extend(Rows::by_code(new, base).rows);
         rows.rows = tidy(rows.rows);
     }
-    for first in first_functions(file)? {
+    for first in first {
         rows.begin_stacks(first.start.saturating_sub(base)..first.end.saturating_sub(base));
     }
     Ok(rows)
+}
+
+/// What a file's rows are made of; its symbols are not kept in memory meanwhile.
+struct Sources {
+    facts: ElfFacts,
+    /// Where `.eh_frame` lies.
+    frames: Option<Place>,
+    /// Rows by Go's own table (SVMA).
+    go: Vec<(u64, Rule)>,
+    /// Where Go's table is not there: functions (SVMA), in order.
+    functions: Vec<Range<u64>>,
+    /// Functions that coroutines begin with (SVMA).
+    first: Vec<Range<u64>>,
+}
+
+impl Sources {
+    fn read(elf: &Elf<'_>) -> Result<Self, ElfError> {
+        let facts = ElfFacts::of(elf, &[]);
+        let [frames, _] = find_unwind_sections(elf);
+        let go = read_go_rows(elf, |svma| facts.file_offset(svma).is_some())?;
+        let functions = if go.is_empty() { functions(elf) } else { Vec::new() };
+        Ok(Self { facts, frames, go, functions, first: first_functions(elf) })
+    }
 }
 
 fn rows_of(section: &mut impl FrameBytes, base: u64) -> Rows {

@@ -5,7 +5,7 @@
 //! is such a return (or a register saved that is the caller's). Else it has none, and its callers are looked for on the stack as before. Functions are
 //! those of the symbol table: nothing is guessed about where code begins. Leaves out what an instruction does to the stack (`frame_state.rs`).
 
-use super::elf::{ElfError, ElfFacts, code_symbols};
+use super::elf::{Elf, ElfFacts, code_symbols};
 use super::frame_state::FrameState;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
@@ -47,29 +47,22 @@ impl Budget {
 /// Functions of a file's full symbol table (SVMA), in order, each once; none where the table was stripped.
 ///
 /// Parts that compilers put elsewhere (`.cold`) are left out: they are jumped to with a stack of their own.
-///
-/// # Errors
-/// Where it cannot be read, or is no ELF file.
-pub(super) fn functions(file: &File) -> Result<Vec<Range<u64>>, ElfError> {
-    let mut functions = code_symbols(file)?;
+pub(super) fn functions(elf: &Elf<'_>) -> Vec<Range<u64>> {
+    let mut functions = code_symbols(elf);
     functions.retain(|function| function.end - function.start <= LARGEST);
     functions.sort_unstable_by_key(|function| (function.start, function.end));
     functions.dedup_by_key(|function| function.start);
-    Ok(functions)
+    functions
 }
 
-/// Rows (SVMA) of those functions of a file for which `is_bare` says that there are none.
-///
-/// # Errors
-/// Where it cannot be read, or is no ELF file.
+/// Rows (SVMA) of functions of a file that have none by its unwind information.
 pub(super) fn read_code_rows(
     file: &File,
     facts: &ElfFacts,
-    is_bare: impl Fn(&Range<u64>) -> bool,
-) -> Result<Vec<(u64, Rule)>, ElfError> {
+    bare: impl Iterator<Item = Range<u64>>,
+) -> Vec<(u64, Rule)> {
     let mut budget = Budget::OF_FILE;
-    let bare = functions(file)?.into_iter().filter(is_bare);
-    Ok(bare.flat_map(|function| rows_of_function(file, facts, &function, &mut budget)).collect())
+    bare.flat_map(|function| rows_of_function(file, facts, &function, &mut budget)).collect()
 }
 
 /// Rows of one function; none where its code does not tell, or the file has had its share.
@@ -299,7 +292,7 @@ fn is_callers(register: Register) -> bool {
 mod tests {
     use super::{Budget, functions, read_code_rows, rows_of_code};
     use crate::unwind::cfi::{ENTRY_BYTES, Rows, build_rows, read_rows};
-    use crate::unwind::elf::{ElfFacts, read_eh_frame};
+    use crate::unwind::elf::{ElfFacts, read_eh_frame, with_elf};
     use crate::unwind::fde::UnwindFile;
     use proptest::prelude::*;
     use std::fs::File;
@@ -334,7 +327,8 @@ mod tests {
         let file = compiled(folder.path(), &["-O2", "-static"]);
         let facts = ElfFacts::read(&file, &BY_HAND).unwrap();
         let truth = build_rows(&read_eh_frame(&file).unwrap().unwrap(), facts.base);
-        let rows = Rows::by_code(read_code_rows(&file, &facts, |_| true).unwrap(), facts.base);
+        let functions = with_elf(&file, |elf| Ok(functions(elf))).unwrap();
+        let rows = Rows::by_code(read_code_rows(&file, &facts, functions.into_iter()), facts.base);
         let mut same = 0;
         for place in rows.rows.iter().map(|row| row >> 32) {
             let (by_code, said) = (rows.rule(place).0, truth.rule(place).0);
@@ -363,7 +357,8 @@ mod tests {
         let facts = ElfFacts::read(&file, &["main"]).unwrap();
         let main = facts.symbol("main").unwrap();
         let rows = read_rows(&file, facts.base).unwrap();
-        let places: Vec<u64> = functions(&file).unwrap().into_iter().flatten().collect();
+        let functions = with_elf(&file, |elf| Ok(functions(elf))).unwrap();
+        let places: Vec<u64> = functions.into_iter().flatten().collect();
         let mut asked = UnwindFile::open(file).unwrap();
         assert_eq!(asked.rule(main).0, packed(rule::RSP, 8, 0));
         for svma in places.into_iter().filter(|svma| svma.wrapping_sub(facts.entry) >= ENTRY_BYTES) {

@@ -3,8 +3,8 @@
 //! greenlet (and so gevent) copies stacks away and back at one place: above the first function of a greenlet lies what another one has left or
 //! uses now. Leaves out coroutines with stacks of their own, whose first function says that it is the outermost (`__start_context`).
 
-use super::elf::{ElfError, ElfFacts};
-use std::fs::File;
+use super::elf::{Elf, find_symbols};
+use object::ReadRef as _;
 use std::ops::Range;
 
 /// The first function of a greenlet (greenlet 1.0 to 3.2, `g_initialstub` in `src/greenlet`; before 2.0 in C).
@@ -13,21 +13,18 @@ const FIRST: [&str; 2] = ["_ZN8greenlet12UserGreenlet13g_initialstubEPv", "g_ini
 const MOST_BYTES: u64 = 8 << 20;
 
 /// The functions of a file that coroutines begin with (SVMA); for most files none.
-///
-/// # Errors
-/// Where it cannot be read, or is no ELF file.
-pub(super) fn first_functions(file: &File) -> Result<Vec<Range<u64>>, ElfError> {
-    if file.metadata()?.len() > MOST_BYTES {
-        return Ok(Vec::new());
+pub(super) fn first_functions(elf: &Elf<'_>) -> Vec<Range<u64>> {
+    if elf.data().len().is_ok_and(|bytes| bytes > MOST_BYTES) {
+        return Vec::new();
     }
-    let facts = ElfFacts::read(file, &FIRST)?;
-    Ok(facts.symbols.iter().map(|&(_, start, size)| start..start.saturating_add(size)).collect())
+    let symbols = find_symbols(elf, &FIRST);
+    symbols.iter().map(|&(_, start, size)| start..start.saturating_add(size)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::first_functions;
-    use crate::unwind::elf::ElfFacts;
+    use crate::unwind::elf::{ElfFacts, with_elf};
     use crate::unwind::fde::UnwindFile;
     use std::fs::File;
     use std::process::Command;
@@ -46,10 +43,8 @@ mod tests {
         let file = File::open(folder.path().join("a.so")).unwrap();
         let functions = ElfFacts::read(&file, &["g_initialstub", "other"]).unwrap();
         let at = |name| functions.symbol(name).unwrap();
-        assert_eq!(
-            first_functions(&file).unwrap().iter().map(|f| f.start).collect::<Vec<_>>(),
-            [at("g_initialstub")]
-        );
+        let first = with_elf(&file, |elf| Ok(first_functions(elf))).unwrap();
+        assert_eq!(first.iter().map(|f| f.start).collect::<Vec<_>>(), [at("g_initialstub")]);
         let mut unwound = UnwindFile::open(file).unwrap();
         let mut kind = |name| unwound.rule(at(name)).0.kind();
         assert_eq!([kind("g_initialstub"), kind("other")], [rule::OUTERMOST, rule::RSP]);

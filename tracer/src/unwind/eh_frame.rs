@@ -3,7 +3,7 @@
 //! The section of `libtorch_cpu` has ten megabytes, which nobody needs at once. Sources: LSB Core 5.0 §10.6. Leaves out what entries mean
 //! (`cfi`) and how one of them is found (`fde`).
 
-use super::elf::{EhFrame, ElfError, Place, find_unwind_sections};
+use super::elf::{EhFrame, ElfError, Place, find_unwind_sections, with_elf};
 use super::file_bytes::believable_bytes;
 use memmap2::{MmapMut, MmapOptions, UncheckedAdvice};
 use std::fs::File;
@@ -48,9 +48,14 @@ pub(super) struct FrameFile<'a> {
 impl<'a> FrameFile<'a> {
     /// Finds it; `None` where the file has none.
     pub(super) fn find(file: &'a File) -> Result<Option<Self>, ElfError> {
-        let [Some(place), _] = find_unwind_sections(file)? else { return Ok(None) };
+        let [place, _] = with_elf(file, |elf| Ok(find_unwind_sections(elf)))?;
+        place.map(|place| Self::at(file, place)).transpose()
+    }
+
+    /// The section at a place of the file.
+    pub(super) fn at(file: &'a File, place: Place) -> Result<Self, ElfError> {
         let blocks = Blocks::new(file, place).ok_or(ElfError::TooLarge)?;
-        Ok(Some(Self { file, svma: place.svma, blocks }))
+        Ok(Self { file, svma: place.svma, blocks })
     }
 }
 

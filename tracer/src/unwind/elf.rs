@@ -76,45 +76,40 @@ pub struct ElfFacts {
 impl ElfFacts {
     /// Reads a file and looks for the named symbols, in `.dynsym` first.
     pub fn read(file: &File, wanted: &[&str]) -> Result<Self, ElfError> {
-        with_elf(file, |elf| {
-            let endian = ENDIAN;
-            let mut base = u64::MAX;
-            let mut code = Vec::new();
-            let (mut is_program, mut tls) = (false, 0u64);
-            for header in elf.elf_program_headers() {
-                match header.p_type(endian) {
-                    object::elf::PT_LOAD => (),
-                    object::elf::PT_INTERP => {
-                        is_program = true;
-                        continue;
-                    }
-                    object::elf::PT_TLS => {
-                        let (bytes, align) = (header.p_memsz(endian), header.p_align(endian));
-                        tls = bytes.checked_next_multiple_of(align.max(1)).unwrap_or(0);
-                        continue;
-                    }
-                    _ => continue,
+        with_elf(file, |elf| Ok(Self::of(elf, wanted)))
+    }
+
+    /// The same of a file that is being read.
+    pub(super) fn of(elf: &Elf<'_>, wanted: &[&str]) -> Self {
+        let endian = ENDIAN;
+        let mut base = u64::MAX;
+        let mut code = Vec::new();
+        let (mut is_program, mut tls) = (false, 0u64);
+        for header in elf.elf_program_headers() {
+            match header.p_type(endian) {
+                object::elf::PT_LOAD => (),
+                object::elf::PT_INTERP => {
+                    is_program = true;
+                    continue;
                 }
-                base = base.min(header.p_vaddr(endian) & !0xfff);
-                if header.p_flags(endian).contains(object::elf::PF_X) {
-                    let (svma, offset) = (header.p_vaddr(endian), header.p_offset(endian));
-                    code.push(CodeSegment { svma, offset, size: header.p_filesz(endian) });
+                object::elf::PT_TLS => {
+                    let (bytes, align) = (header.p_memsz(endian), header.p_align(endian));
+                    tls = bytes.checked_next_multiple_of(align.max(1)).unwrap_or(0);
+                    continue;
                 }
+                _ => continue,
             }
-            let build_id = elf.build_id().ok().flatten().map(|id| BuildId::from_bytes(id.to_vec()));
-            let py_runtime = elf.section_by_name(".PyRuntime").map(|s| s.address());
-            let entry = elf.elf_header().e_entry(endian);
-            let symbols = find_symbols(elf, wanted);
-            Ok(Self {
-                base,
-                entry,
-                code,
-                build_id,
-                symbols,
-                py_runtime,
-                tls_block: if is_program { tls } else { 0 },
-            })
-        })
+            base = base.min(header.p_vaddr(endian) & !0xfff);
+            if header.p_flags(endian).contains(object::elf::PF_X) {
+                let (svma, offset) = (header.p_vaddr(endian), header.p_offset(endian));
+                code.push(CodeSegment { svma, offset, size: header.p_filesz(endian) });
+            }
+        }
+        let build_id = elf.build_id().ok().flatten().map(|id| BuildId::from_bytes(id.to_vec()));
+        let py_runtime = elf.section_by_name(".PyRuntime").map(|s| s.address());
+        let entry = elf.elf_header().e_entry(endian);
+        let symbols = find_symbols(elf, wanted);
+        Self { base, entry, code, build_id, symbols, py_runtime, tls_block: if is_program { tls } else { 0 } }
     }
 
     /// What to subtract from an address in a mapping of this file to get the file's own address (SVMA).
@@ -152,31 +147,17 @@ impl ElfFacts {
 pub fn read_eh_frame(file: &File) -> Result<Option<EhFrame>, ElfError> {
     with_elf(file, |elf| {
         let Some(section) = elf.section_by_name(".eh_frame") else { return Ok(None) };
-        let data = section.uncompressed_data().map_err(|e| e.to_string())?.into_owned();
-        Ok(Some(EhFrame { data, svma: section.address() }))
-    })
-}
-
-/// The bytes of a section; `None` where the file has none of that name.
-///
-/// # Errors
-/// Where it cannot be read, or is no ELF file.
-pub fn section_bytes(file: &File, name: &str) -> Result<Option<Vec<u8>>, ElfError> {
-    with_elf(file, |elf| {
-        let Some(section) = elf.section_by_name(name) else { return Ok(None) };
-        Ok(Some(section.uncompressed_data().map_err(|e| e.to_string())?.into_owned()))
+        Ok(Some(EhFrame { data: section.uncompressed_data()?.into_owned(), svma: section.address() }))
     })
 }
 
 /// Functions of the full symbol table (SVMA) that have a size, but for parts that compilers put elsewhere; none where the table was stripped.
-pub(super) fn code_symbols(file: &File) -> Result<Vec<Range<u64>>, ElfError> {
-    with_elf(file, |elf| {
-        let symbols = named_symbols_of(elf, elf.elf_symbol_table());
-        let functions = symbols.filter(|symbol| symbol.is_code && !symbol.name.contains(".cold"));
-        let ranges =
-            functions.filter_map(|symbol| Some(symbol.address..symbol.address.checked_add(symbol.size)?));
-        Ok(ranges.filter(|range| !range.is_empty()).collect())
-    })
+pub(super) fn code_symbols(elf: &Elf<'_>) -> Vec<Range<u64>> {
+    let symbols = named_symbols_of(elf, elf.elf_symbol_table());
+    let functions = symbols.filter(|symbol| symbol.is_code && !symbol.name.contains(".cold"));
+    let ranges =
+        functions.filter_map(|symbol| Some(symbol.address..symbol.address.checked_add(symbol.size)?));
+    ranges.filter(|range| !range.is_empty()).collect()
 }
 
 /// Where a section lies.
@@ -191,13 +172,11 @@ pub struct Place {
 }
 
 /// Where `.eh_frame` and `.eh_frame_hdr` lie; `None` where the file has none.
-pub fn find_unwind_sections(file: &File) -> Result<[Option<Place>; 2], ElfError> {
-    with_elf(file, |elf| {
-        Ok([".eh_frame", ".eh_frame_hdr"].map(|name| {
-            let section = elf.section_by_name(name)?;
-            let (offset, size) = section.file_range()?;
-            Some(Place { offset, size, svma: section.address() })
-        }))
+pub(super) fn find_unwind_sections(elf: &Elf<'_>) -> [Option<Place>; 2] {
+    [".eh_frame", ".eh_frame_hdr"].map(|name| {
+        let section = elf.section_by_name(name)?;
+        let (offset, size) = section.file_range()?;
+        Some(Place { offset, size, svma: section.address() })
     })
 }
 
@@ -216,18 +195,17 @@ pub fn read_linked(file: &File) -> Result<Linked, ElfError> {
         let endian = ENDIAN;
         let sections = elf.elf_section_table();
         let mut linked = Linked::default();
-        let Some((entries, strings)) = sections.dynamic(endian, elf.data()).map_err(|e| e.to_string())?
-        else {
+        let Some((entries, strings)) = sections.dynamic(endian, elf.data())? else {
             return Ok(linked);
         };
-        let strings = sections.strings(endian, elf.data(), strings).map_err(|e| e.to_string())?;
+        let strings = sections.strings(endian, elf.data(), strings)?;
         for entry in entries {
             let list = match entry.d_tag(endian) {
                 object::elf::DT_NEEDED => &mut linked.needed,
                 object::elf::DT_RUNPATH | object::elf::DT_RPATH => &mut linked.search,
                 _ => continue,
             };
-            let text = entry.string(endian, strings).map_err(|e| e.to_string())?;
+            let text = entry.string(endian, strings)?;
             list.push(String::from_utf8_lossy(text).into_owned());
         }
         Ok(linked)
@@ -319,11 +297,21 @@ pub(super) type Elf<'a> = ElfFile64<'a, Endianness, &'a FileBytes<'a>>;
 
 type Symbols<'a> = SymbolTable<'a, FileHeader64<Endianness>, &'a FileBytes<'a>>;
 
-pub(super) fn with_elf<T>(file: &File, f: impl FnOnce(&Elf<'_>) -> Result<T, String>) -> Result<T, ElfError> {
+/// Parses a file once for whatever is asked of it: each parse reads its symbol tables.
+pub(super) fn with_elf<T>(
+    file: &File,
+    f: impl FnOnce(&Elf<'_>) -> Result<T, ElfError>,
+) -> Result<T, ElfError> {
     let bytes = FileBytes::new(file)?;
-    let read = Elf::parse(&bytes).map_err(|error| error.to_string()).and_then(|elf| f(&elf));
+    let read = Elf::parse(&bytes).map_err(ElfError::from).and_then(|elf| f(&elf));
     // A parser may pass over what it could not read.
-    if bytes.has_refused() { Err(ElfError::TooLarge) } else { read.map_err(ElfError::Damaged) }
+    if bytes.has_refused() { Err(ElfError::TooLarge) } else { read }
+}
+
+impl From<object::Error> for ElfError {
+    fn from(error: object::Error) -> Self {
+        Self::Damaged(error.to_string())
+    }
 }
 
 /// A symbol that the file itself has.
@@ -356,7 +344,8 @@ fn named_symbols_of<'a>(elf: &'a Elf<'_>, table: &'a Symbols<'_>) -> impl Iterat
     })
 }
 
-fn find_symbols(elf: &Elf<'_>, wanted: &[&str]) -> Vec<(String, u64, u64)> {
+/// Of the symbols that are wanted, and of their `.cold` parts: name, address (SVMA), size.
+pub(super) fn find_symbols(elf: &Elf<'_>, wanted: &[&str]) -> Vec<(String, u64, u64)> {
     let mut found: Vec<(String, u64, u64)> = Vec::new();
     if wanted.is_empty() {
         return found;

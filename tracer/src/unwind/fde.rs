@@ -9,7 +9,7 @@ use super::cfi::{ENTRY_BYTES, OUTERMOST, Reader, Rows, read_rows, rule_at};
 use super::code_rows::{Budget, functions, rows_of_function};
 use super::coroutines::first_functions;
 use super::eh_frame::{Blocks, MAX_ENTRY};
-use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections};
+use super::elf::{ElfError, ElfFacts, Place, find_unwind_sections, with_elf};
 use super::file_bytes::believable_bytes;
 use super::go::is_go;
 use gimli::{
@@ -62,16 +62,17 @@ impl UnwindFile {
     /// # Errors
     /// Where it cannot be read, or is no ELF file.
     pub fn open(file: File) -> Result<Self, ElfError> {
-        let facts = ElfFacts::read(&file, &[])?;
-        let found = match find_unwind_sections(&file)? {
-            [Some(frames), Some(header)] if !is_go(&file) => table(&file, frames, header),
+        let (facts, sections, is_go, first) = with_elf(&file, |elf| {
+            Ok((ElfFacts::of(elf, &[]), find_unwind_sections(elf), is_go(elf), first_functions(elf)))
+        })?;
+        let found = match sections {
+            [Some(frames), Some(header)] if !is_go => table(&file, frames, header),
             _ => None,
         };
         let found = match found {
             Some(found) => found,
             None => Found::Rows(read_rows(&file, facts.base)?),
         };
-        let first = first_functions(&file)?;
         let context = UnwindContext::new();
         let bare = Bare { functions: None, rows: HashMap::new(), budget: Budget::OF_FILE };
         let mut new = Self { file, facts, found, entry: 0..0, first, context, bare };
@@ -110,7 +111,8 @@ impl UnwindFile {
 
     /// What the code of a function without unwind information says.
     fn find_by_code(&mut self, svma: u64) -> Option<(Rule, Option<FullRule>)> {
-        let functions = self.bare.functions.get_or_insert_with(|| functions(&self.file).unwrap_or_default());
+        let read = || with_elf(&self.file, |elf| Ok(functions(elf))).unwrap_or_default();
+        let functions = self.bare.functions.get_or_insert_with(read);
         let behind = functions.partition_point(|function| function.start <= svma);
         let function = functions.get(behind.checked_sub(1)?)?.clone();
         if !function.contains(&svma) || self.bare.rows.len() >= MOST_BARE {
@@ -210,7 +212,7 @@ impl Blocks {
 mod tests {
     use super::{Rows, UnwindFile};
     use crate::unwind::cfi::{add_entry, read_rows};
-    use crate::unwind::elf::{ElfFacts, find_unwind_sections};
+    use crate::unwind::elf::{ElfFacts, find_unwind_sections, with_elf};
     use std::fs::File;
     use std::path::Path;
     use tracer_ebpf::rows::{FullRule, Rule};
@@ -238,7 +240,8 @@ mod tests {
     fn damaged_files() {
         let path = Path::new("/lib/x86_64-linux-gnu/libm.so.6");
         let whole = std::fs::read(path).unwrap();
-        let places = find_unwind_sections(&File::open(path).unwrap()).unwrap().map(Option::unwrap);
+        let places = with_elf(&File::open(path).unwrap(), |elf| Ok(find_unwind_sections(elf)));
+        let places = places.unwrap().map(Option::unwrap);
         let dir = tempfile::tempdir().unwrap();
         for (step, flip) in [(1, 0xff), (7, 0x5a), (64, 0x80), (509, 1), (4096, 0x7f)] {
             let mut bytes = whole.clone();

@@ -4,8 +4,8 @@
 //! `step`), `src/cmd/internal/obj/x86/obj6.go` (frame pointers). Leaves out tables of Go 1.17 and older, whose frames have frame pointers all
 //! the same, and position-independent programs whose tables are relocated as they start.
 
-use super::elf::{ElfError, section_bytes};
-use std::fs::File;
+use super::elf::{Elf, ElfError};
+use object::{Object as _, ObjectSection as _};
 use std::ops::Range;
 use tracer_ebpf::rows::{Rule, rule};
 
@@ -29,17 +29,18 @@ mod flag {
 const SWITCHES: [&[u8]; 3] = [b"runtime.systemstack", b"runtime.mcall", b"runtime.morestack"];
 
 /// Whether a file was made by Go.
-pub(super) fn is_go(file: &File) -> bool {
-    SECTIONS.iter().any(|name| section_bytes(file, name).is_ok_and(|found| found.is_some()))
+pub(super) fn is_go(elf: &Elf<'_>) -> bool {
+    SECTIONS.iter().any(|name| elf.section_by_name(name).is_some())
 }
 
 /// Where rules begin to hold, by address (SVMA); nothing for a file that is not Go's, or whose table is damaged or of another version.
 ///
 /// # Errors
-/// Where the file cannot be read, or is no ELF file.
-pub(super) fn read_go_rows(file: &File, code: impl Fn(u64) -> bool) -> Result<Vec<(u64, Rule)>, ElfError> {
+/// Where the table cannot be read.
+pub(super) fn read_go_rows(elf: &Elf<'_>, code: impl Fn(u64) -> bool) -> Result<Vec<(u64, Rule)>, ElfError> {
     for name in SECTIONS {
-        if let Some(bytes) = section_bytes(file, name)? {
+        if let Some(section) = elf.section_by_name(name) {
+            let bytes = section.uncompressed_data()?;
             let table = Table::parse(&bytes).filter(|table| code(table.text));
             return Ok(table.and_then(|table| table.rows()).unwrap_or_default());
         }
