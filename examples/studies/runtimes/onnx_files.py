@@ -13,7 +13,7 @@ def folder():
 def load(name, providers):
     file = folder() / f"{name}.onnx"
     if not file.exists():
-        raise SystemExit(f"there is no {file}; make it with: cargo xtask setup --studies")
+        raise SystemExit(f"there is no {file}; make it with: cargo xtask setup --frameworks, then examples/studies/setup.sh")
     session = onnxruntime.InferenceSession(str(file), providers=providers)
     if session.get_providers()[0] != providers[0]:
         raise SystemExit(f"{providers[0]} is not in this onnxruntime, which has {session.get_providers()}")

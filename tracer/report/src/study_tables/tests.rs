@@ -1,7 +1,8 @@
 //! Studies of invented runs: what is found, what is not, and what every format says of it.
 
-use super::{dataset, markup, table};
-use crate::study::{Grade, Measured, Outcome, Program, Run, Study, results};
+use super::layouts::{self, As, Layout};
+use super::{dataset, markup, page, table};
+use crate::study::{Grade, Measured, Outcome, Program, Run, Study, results, sweeps};
 use energy_trace_statistics::comparison::Verdict;
 use std::collections::BTreeMap;
 
@@ -116,6 +117,41 @@ fn formats() {
     let json: serde_json::Value = serde_json::from_str(&all[5]).unwrap();
     assert_eq!(json["results"][0]["quantities"][0]["programs"][1]["verdict"], "differs");
     assert_eq!(json["runs"].as_array().unwrap().len(), 60);
+}
+
+/// What the program counted is divided by how often; sizes of one program make a line through truth, and every layout and the page say that
+/// energy is estimated and hold nothing of a name that is markup.
+#[test]
+fn growth_and_layouts() {
+    let mut sized = study(6);
+    sized.against = Some("rows".into());
+    for (program, rows) in sized.programs.iter_mut().zip([10, 20, 30]) {
+        program.label = format!("<b>{rows}");
+        program.group = rows.to_string();
+        program.variables = BTreeMap::from([("rows".into(), rows.to_string())]);
+    }
+    for run in &mut sized.runs {
+        let (program, measured) = run.program.zip(run.measured.as_mut()).unwrap();
+        measured.joules = 2.0 + 0.5 * 10.0 * (program as f64 + 1.0) + f64::from(run.round) / 100.0;
+    }
+    let found = sweeps(&sized);
+    let energy = found.iter().find(|sweep| sweep.quantity == "energy of the program").unwrap();
+    assert!((energy.found.each.value - 0.5).abs() < 1e-9 && (energy.found.fixed.value - 2.035).abs() < 1e-9);
+    assert!(found.iter().any(|sweep| sweep.quantity == "step" && sweep.unit == "J"));
+    let all = [Layout::Models, Layout::Correlations, Layout::Configurations, Layout::Calls, Layout::Growth];
+    for (layout, how) in
+        all.into_iter().zip([As::Markdown, As::Latex, As::Markdown, As::Text(Some(80)), As::Latex])
+    {
+        let mut out = Vec::new();
+        layouts::write(&mut out, &sized, layout, how).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("estimated") && !text.contains('\u{1b}'), "{text}");
+    }
+    let mut out = Vec::new();
+    page::write(&mut out, &sized, 5).unwrap();
+    let page = String::from_utf8(out).unwrap();
+    assert!(page.contains("estimated") && !page.contains("<b>10") && page.contains("&lt;b&gt;10"), "{page}");
+    assert!(page.matches("<circle").count() >= 18, "{page}");
 }
 
 /// A study without a run, and with runs that nobody could record, has tables all the same.
