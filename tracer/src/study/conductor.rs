@@ -149,7 +149,7 @@ impl Conductor<'_> {
             self.runs.push(done);
             return Ok(());
         }
-        self.check_hope(step)?;
+        self.check_hope()?;
         let busy_cpus = self.rest()?;
         let stable = self.plan.stable.map(|_| self.become_stable(step.number)).transpose()?;
         let celsius = machine::celsius(Path::new("/sys"));
@@ -173,7 +173,7 @@ impl Conductor<'_> {
         self.made += 1;
         self.say(&run);
         self.runs.push(run);
-        self.check_hope(step)
+        self.check_hope()
     }
 
     fn tell(&self, order: &Order) -> Result<(), StudyError> {
@@ -276,9 +276,12 @@ impl Conductor<'_> {
         let _ = writeln!(io::stderr(), "{line}");
     }
 
-    /// Ends a study of a program that never succeeds.
-    fn check_hope(&self, step: Step) -> Result<(), StudyError> {
-        let Some(program) = step.program else { return Ok(()) };
+    /// Ends a study with a program that never succeeds.
+    fn check_hope(&self) -> Result<(), StudyError> {
+        (0..self.plan.programs.len()).try_for_each(|program| self.check_program(program))
+    }
+
+    fn check_program(&self, program: usize) -> Result<(), StudyError> {
         let of_program = self.runs.iter().filter(|run| run.program == Some(program));
         let (good, bad): (Vec<&Run>, Vec<&Run>) = of_program.partition(|run| run.outcome == Outcome::Done);
         let Some(last) = bad.last().filter(|_| good.is_empty() && bad.len() >= HOPELESS) else {
