@@ -19,4 +19,5 @@ mod probe;
 mod session;
 mod study;
 mod symbols;
+mod top;
 mod unwind;

@@ -55,6 +55,8 @@ pub struct RecordPlan {
     pub svg: Option<PathBuf>,
     /// The most joules that the run, and calls in it, may use.
     pub budgets: Vec<Budget>,
+    /// Show what is recorded while it is, and keep no file.
+    pub live: bool,
     /// How to talk to the user.
     pub screen: Screen,
     /// Where the root of the file system is, for what the kernel offers.

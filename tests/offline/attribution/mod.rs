@@ -3,9 +3,9 @@
 mod accuracy;
 mod accuracy_table;
 mod conservation;
-mod delegation;
 mod frequency;
 mod gpu;
+mod merged;
 mod over_time;
 mod traced;
 mod validity;

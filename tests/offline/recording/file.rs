@@ -16,7 +16,7 @@ fn create(path: &Path) -> RecordingWriter {
     RecordingWriter::over(fs::File::create(path).unwrap(), path).unwrap()
 }
 
-fn write_all(path: &Path, records: &[Record]) {
+pub(super) fn write_all(path: &Path, records: &[Record]) {
     let mut writer = create(path);
     for record in records {
         writer.write(record).unwrap();

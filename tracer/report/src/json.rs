@@ -236,6 +236,9 @@ struct FunctionLine<'a> {
 
 #[derive(Serialize)]
 struct ProcessLine<'a> {
+    /// The label of its recording, where several were merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<&'a str>,
     pid: u32,
     parent_pid: Option<u32>,
     name: &'a str,
@@ -248,6 +251,9 @@ struct ProcessLine<'a> {
 
 #[derive(Serialize)]
 struct ThreadLine<'a> {
+    /// The label of its recording, where several were merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<&'a str>,
     tid: u32,
     pid: Option<u32>,
     name: &'a str,
@@ -414,6 +420,7 @@ fn process_lines<'a>(profile: &'a Profile) -> Vec<ProcessLine<'a>> {
         let cost = spent.get(&Some(process.key)).map_or_else(Cost::default, |spent| spent.own);
         let parent = process.parent.and_then(|parent| profile.processes.get(parent.index()));
         ProcessLine {
+            part: profile.label_of(process.key),
             pid: pid_of(process),
             parent_pid: parent.map(pid_of),
             name: &process.name,
@@ -433,6 +440,7 @@ fn thread_lines<'a>(profile: &'a Profile) -> Vec<ThreadLine<'a>> {
         let cost = spent.get(&thread.key).map_or_else(Cost::default, |spent| spent.own);
         let process = profile.processes.get(thread.process.index());
         ThreadLine {
+            part: profile.label_of(thread.process),
             tid: thread.tid.get(),
             pid: process.map(|process| process.pid.get()),
             name: &thread.name,

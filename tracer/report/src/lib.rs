@@ -35,6 +35,7 @@ pub mod study;
 pub mod study_tables;
 pub mod summary;
 pub mod table;
+pub mod top;
 
 mod call_rows;
 mod calls;

@@ -7,7 +7,7 @@ use super::choices;
 use super::common::Common;
 use super::failure::Failure;
 use super::resolve::{PlanError, resolve};
-use crate::plan::GpuLevel;
+use crate::plan::{GpuLevel, RecordPlan};
 use crate::power::SourceChoice;
 use crate::probe::event::EventChoice;
 use crate::session;
@@ -150,11 +150,20 @@ pub(super) struct ModelWatts {
 
 /// Records.
 pub(super) fn run(args: &RecordArgs, common: &Common) -> Result<ExitCode, Failure> {
-    let plan = resolve(args, common).map_err(|error| match error {
+    run_plan(&resolve(args, common).map_err(refused)?)
+}
+
+/// Why options make no recording.
+pub(super) fn refused(error: PlanError) -> Failure {
+    match error {
         PlanError::User(error) => Failure::own(&error),
         usage => Failure::usage(usage.to_string()),
-    })?;
-    session::run(&plan).map(|ended| budget::exit_code(ended.status, ended.budgets)).map_err(|error| {
+    }
+}
+
+/// Records as planned.
+pub(super) fn run_plan(plan: &RecordPlan) -> Result<ExitCode, Failure> {
+    session::run(plan).map(|ended| budget::exit_code(ended.status, ended.budgets)).map_err(|error| {
         let failure = match &error {
             session::SessionError::NotFound { .. } => Failure::not_found(&error),
             session::SessionError::NotExecutable { .. } => Failure::not_executable(&error),
@@ -183,7 +192,8 @@ fn parse_watts(text: &str) -> Result<MicroWatts, String> {
     watts.ok_or_else(|| "expected watts, such as 12.5".into())
 }
 
-fn parse_model(text: &str) -> Result<ModelWatts, String> {
+/// Parameters of the power model.
+pub(super) fn parse_model(text: &str) -> Result<ModelWatts, String> {
     let mut model = ModelWatts::default();
     for part in text.split(',') {
         let (key, value) = part.split_once('=').ok_or("expected idle=W,core=W")?;

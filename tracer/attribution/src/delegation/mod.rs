@@ -315,3 +315,15 @@ fn merged(mut rows: Vec<Sourced>) -> Vec<Sourced> {
     merged.retain(|(row, _)| (row.time_ns, row.samples, row.energy, row.by_time) != (0, 0, nothing, nothing));
     merged
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Delegation;
+
+    /// An owner's set of requesters; those that work for themselves, or are not known, have none.
+    #[test]
+    fn sets_of_owners() {
+        let delegation = Delegation { of_owner: vec![None, Some(3)], ..Delegation::default() };
+        assert_eq!([0, 1, 2].map(|owner| delegation.requesters_of(owner)), [None, Some(3), None]);
+    }
+}

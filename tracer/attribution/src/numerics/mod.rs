@@ -2,3 +2,5 @@
 
 pub(crate) mod normal_equations;
 pub(crate) mod parallel;
+pub(crate) mod sandwich;
+pub(crate) mod shares;

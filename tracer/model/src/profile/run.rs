@@ -5,7 +5,7 @@
 use crate::clock::KtimeNs;
 use crate::recording::Recording;
 use crate::recording::record::{
-    CpuOwner, FrameKind, GpuMeter, GpuUse, Header, LaunchStacks, Sample, StackStatus, Summary,
+    CpuOwner, FrameKind, GpuMeter, GpuUse, Header, Host, LaunchStacks, Sample, StackStatus, Summary,
 };
 use std::collections::BTreeMap;
 
@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 pub struct Run {
     /// What was known when the recording started.
     pub header: Header,
+    /// The machine, where that is known.
+    pub host: Option<Host>,
     /// What was known when it ended; `None` when it was cut off.
     pub summary: Option<Summary>,
     /// Start of the recording's time.
@@ -51,6 +53,7 @@ impl Run {
         let (start, end) = time_range(recording);
         Self {
             header: recording.header.clone(),
+            host: recording.host.clone(),
             summary: recording.summary.clone(),
             start,
             end,

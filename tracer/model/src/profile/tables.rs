@@ -7,12 +7,12 @@ use super::diagnostics::Diagnostic;
 use super::options::Options;
 use super::over_time::PartOfRun;
 use super::run::Run;
-use crate::ids::{FrameId, StackId, ThreadKey};
+use crate::ids::{FrameId, ProcessKey, StackId, ThreadKey};
 use crate::recording::record::{CallCount, DomainClass, Frame, Process, Quality, StackNode, Thread};
 use crate::recording::{PublicNames, Recording, frames_of};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
-use std::ops::{AddAssign, Index, IndexMut};
+use std::ops::{AddAssign, Index, IndexMut, Range};
 
 /// Energy by class of domain. `psys` contains the others and `core` is part of `package`: `total` leaves both out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,6 +130,15 @@ pub struct ProfileRow {
     pub on_behalf_of: Option<ThreadKey>,
 }
 
+/// One of several recordings that were merged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartOfProfile {
+    /// Its label: a rank, a host.
+    pub label: String,
+    /// The numbers of its processes.
+    pub processes: Range<u32>,
+}
+
 /// What a recording means. Per class, exactly: Σ rows = Σ ledger targets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
@@ -159,6 +168,8 @@ pub struct Profile {
     pub certainty: Certainty,
     /// The part of the run that it is of; `None`: all of it.
     pub part: Option<PartOfRun>,
+    /// Whose processes these are, where several recordings were merged.
+    pub parts: Vec<PartOfProfile>,
     /// What the attribution found that the reader must know.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -177,6 +188,12 @@ impl Profile {
             calls: recording.calls.clone(),
             ..Self::default()
         }
+    }
+
+    /// The label of the recording that a process is of, where several were merged.
+    pub fn label_of(&self, process: ProcessKey) -> Option<&str> {
+        let part = self.parts.iter().find(|part| part.processes.contains(&process.get()));
+        part.map(|part| part.label.as_str())
     }
 
     /// The frames of a stack from the outermost one to the innermost; with `.rev()` the other way round.

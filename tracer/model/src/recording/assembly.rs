@@ -58,6 +58,21 @@ impl Assembly {
         }
     }
 
+    /// Whether nothing was added.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.recording.is_none()
+    }
+
+    /// Whether its last record came.
+    pub(super) fn has_end(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.summary.is_some())
+    }
+
+    /// What was added so far, its lists in the order in which they came.
+    pub(super) const fn so_far(&mut self) -> Option<&mut Recording> {
+        self.recording.as_mut()
+    }
+
     /// The recording with its lists in order, or `None` when there was not even a header.
     pub(super) fn finish(self) -> Option<Recording> {
         let mut recording = self.recording?;
@@ -132,6 +147,10 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
         Record::Renamed(id, at, name) => {
             defined(&to.frames, "frame", id.get())?;
             late.add_renamed(id, at, name);
+            Ok(())
+        }
+        Record::Host(host) => {
+            to.host = Some(host);
             Ok(())
         }
         Record::Library(library) => {

@@ -95,6 +95,17 @@ pub enum Record {
     PublicNames(Vec<PublicName>),
     /// How often functions were called, where that was counted; comes when the recording ends.
     Calls(Vec<CallCount>),
+    /// The machine.
+    Host(Host),
+}
+
+/// The machine of a recording, so that recordings of several can be put together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// What it calls itself (`uname -n`).
+    pub name: String,
+    /// Which of its lives this was: the kernel's random number of this boot. Empty where it could not be read.
+    pub boot: String,
 }
 
 /// What is known when the recording starts.

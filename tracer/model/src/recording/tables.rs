@@ -4,8 +4,8 @@
 
 use super::public_names::PublicNames;
 use super::record::{
-    BackgroundProcess, CallCount, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Process, Reading,
-    RecordingDiagnostic, Sample, Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake,
+    BackgroundProcess, CallCount, Clocks, Domain, Frame, GpuMeter, GpuUse, GpuWork, Header, Host, Process,
+    Reading, RecordingDiagnostic, Sample, Slice, StackNode, Summary, Thread, Unsampled, Wait, Wake,
 };
 use crate::clock::KtimeNs;
 use crate::ids::{CpuId, DomainId, FrameId, StackId};
@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Recording {
     /// The run.
     pub header: Header,
+    /// The machine, where that is known.
+    pub host: Option<Host>,
     /// Power domains, by `DomainId`.
     pub domains: Vec<Domain>,
     /// Readings of each counter domain, in time order.
@@ -56,8 +58,19 @@ pub struct Recording {
     pub gpu: GpuWork,
     /// Counters and diagnostics; `None` when the recording was cut off.
     pub summary: Option<Summary>,
+    /// The recordings that it was merged of; then it has nothing of its own.
+    pub parts: Vec<Part>,
     /// What was found when it was read: where it was cut off. `attribute` hands it on in its profile.
     pub diagnostics: Vec<RecordingDiagnostic>,
+}
+
+/// A recording that is a part of a merged one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    /// What tells it from the others: a rank, a host.
+    pub label: String,
+    /// All of it.
+    pub recording: Recording,
 }
 
 /// What was learned of GPUs beside their readings.

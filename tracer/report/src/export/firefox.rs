@@ -99,9 +99,11 @@ impl<'a> Writer<'a> {
         }
         let process = key.and_then(|key| self.timed.stacks.profile.processes.get(key.index()));
         let name = process.map_or("unknown process", |process| process.name.as_str());
+        let label = key.and_then(|key| self.timed.stacks.profile.label_of(key));
+        let name = label.map_or_else(|| name.to_owned(), |label| format!("{label}: {name}"));
         let pid = process.map_or(0, |process| process.pid.get());
         let start = Timestamp::from_nanos_since_reference(0);
-        let handle = self.profile.add_process(&crate::shown::shown(name), pid, start);
+        let handle = self.profile.add_process(&crate::shown::shown(&name), pid, start);
         self.processes.insert(key, handle);
         handle
     }

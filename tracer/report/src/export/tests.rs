@@ -2,6 +2,7 @@
 //!
 //! Leaves out the programs that open these files (`cargo xtask consumers`).
 
+mod parquet;
 mod wire;
 
 use super::{ExportOptions, FORMATS, Format, Input};
@@ -12,6 +13,7 @@ use energy_trace_model::profile::over_time::{BinEnergy, Bins, OverTime, RowBin};
 use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
+use parquet::Cell;
 use serde_json::Value;
 use std::io::Read as _;
 use wire::{Message, numbers, sum};
@@ -294,6 +296,35 @@ fn hostile_names() {
             assert_eq!(sums(&run, format.name, ExportOptions::default()).0, 5);
         }
     }
+    let table = parquet::columns(&export(&run, "parquet", ExportOptions::default()));
+    assert_eq!(parquet::sum(&table["microjoules"]), 5);
+    for cell in table.values().flatten() {
+        let texts = match cell {
+            Cell::Text(text) => std::slice::from_ref(text),
+            Cell::Texts(texts) => texts,
+            Cell::Missing | Cell::Number(_) => &[],
+        };
+        assert!(
+            !texts.iter().any(|text| text.contains(|c: char| c.is_control() || c == '\u{202e}')),
+            "{cell:?}"
+        );
+    }
+}
+
+/// Without energy a table has CPU time and no domain; of nothing it has no rows.
+#[test]
+fn parquet_without_energy() {
+    let mut profile = measured_training();
+    profile.ledger.clear();
+    profile.rows.iter_mut().for_each(|row| row.energy = EnergyByClass::default());
+    let table = parquet::columns(&export(&profile, "parquet", ExportOptions::default()));
+    assert_eq!((parquet::sum(&table["microjoules"]), parquet::sum(&table["cpu_ns"])), (0, cpu_ns(&profile)));
+    assert!(table["domain"].iter().all(|domain| *domain == Cell::Missing));
+    let nothing = RecordingBuilder::new("x", 1).build();
+    for format in ["parquet", "parquet-readings"] {
+        let bytes = export(&nothing, format, ExportOptions::default());
+        assert!(bytes.starts_with(b"PAR1") && parquet::columns(&bytes).is_empty());
+    }
 }
 
 /// Thousands of stacks that share nothing are all there, in little more room than their names.
@@ -320,5 +351,72 @@ fn very_many_stacks() {
     for format in STACKED {
         assert_eq!(sums(&profile, format, ExportOptions::default()).0, energy, "{format}");
         assert!(export(&profile, format, ExportOptions::default()).len() < 2_000_000, "{format}");
+    }
+    let table = export(&profile, "parquet", ExportOptions::default());
+    assert_eq!(parquet::sum(&parquet::columns(&table)["microjoules"]), energy);
+    assert!(table.len() < 2_000_000);
+}
+
+/// Rows of Parquet's stacks sum to what the program was charged with and its CPU time, by class too; each has whole frames, innermost last,
+/// and one number for them. Rows of its readings sum to the ledger.
+#[test]
+fn parquet_tables() {
+    for profile in [measured_training(), gpu_training(true)] {
+        let stacks = parquet::columns(&export(&profile, "parquet", ExportOptions::default()));
+        let found = (parquet::sum(&stacks["microjoules"]), parquet::sum(&stacks["cpu_ns"]));
+        assert_eq!(found, (target(&profile), cpu_ns(&profile)));
+        for class in ["package", "gpu"] {
+            let of_class = stacks["domain"].iter().zip(&stacks["microjoules"]);
+            let of_class = of_class.filter(|(domain, _)| **domain == Cell::Text(class.into()));
+            let sum: i64 = of_class.map(|(_, energy)| parquet::sum(std::slice::from_ref(energy))).sum();
+            let rows = profile.ledger.iter().filter(|row| row.class.name() == class);
+            assert_eq!(sum, rows.map(|row| row.target.as_uj()).sum::<i64>(), "{class}");
+        }
+        let mut numbers = std::collections::BTreeMap::new();
+        for ((frames, function), number) in
+            stacks["frames"].iter().zip(&stacks["function"]).zip(&stacks["stack"])
+        {
+            let Cell::Texts(frames) = frames else { panic!("{frames:?}") };
+            assert_eq!(frames.last().map(|last| Cell::Text(last.clone())), Some(function.clone()));
+            assert_eq!(numbers.entry(frames.clone()).or_insert(number), &number);
+        }
+        assert!(numbers.len() > 1);
+        let readings = parquet::columns(&export(&profile, "parquet-readings", ExportOptions::default()));
+        let measured: i64 = profile.ledger.iter().map(|row| row.measured.as_uj()).sum();
+        assert_eq!(parquet::sum(&readings["measured_uj"]), measured);
+    }
+}
+
+/// What a file of one column holds, whatever the lengths of its runs; missing values and empty lists are told apart from empty texts.
+#[test]
+fn parquet_holds_what_was_put_in() {
+    use crate::parquet::{Kind, Table, Values};
+    let names: Vec<String> = (0..300).map(|number| format!("n{number}")).collect();
+    let mut random = fastrand::Rng::with_seed(7);
+    for distinct in [1_usize, 2, 3, 200, 300] {
+        let mut texts: Vec<Option<&str>> = vec![None, Some(""), Some(&names[0])];
+        while texts.len() < 2_000 {
+            let run = if random.bool() { random.usize(1..40) } else { 1 };
+            let text = (random.usize(0..5) > 0).then(|| names[random.usize(0..distinct)].as_str());
+            texts.resize(texts.len() + run, text);
+        }
+        let lists: Vec<&[&str]> =
+            texts.iter().map(|text| text.as_ref().map_or(&[][..], std::slice::from_ref)).collect();
+        let numbers: Vec<Option<i64>> =
+            texts.iter().map(|text| Some(i64::try_from(text.as_ref()?.len()).unwrap() - 2)).collect();
+        let mut table = Table::new([("t", Kind::Text), ("l", Kind::Texts), ("n", Kind::Whole)]);
+        for at in [0..1_000, 1_000..texts.len()] {
+            let (t, l, n) = (texts[at.clone()].to_vec(), lists[at.clone()].to_vec(), numbers[at].to_vec());
+            table.add(&[Values::Text(t), Values::Texts(l), Values::Whole(n)]).unwrap();
+        }
+        let mut file = Vec::new();
+        table.write(&mut file).unwrap();
+        let columns = parquet::columns(&file);
+        let text = |text: &Option<&str>| text.map_or(Cell::Missing, |text| Cell::Text(text.into()));
+        assert_eq!(columns["t"], texts.iter().map(text).collect::<Vec<_>>());
+        let list = |list: &&[&str]| Cell::Texts(list.iter().map(|text| (*text).into()).collect());
+        assert_eq!(columns["l"], lists.iter().map(list).collect::<Vec<_>>());
+        let number = |number: &Option<i64>| number.map_or(Cell::Missing, Cell::Number);
+        assert_eq!(columns["n"], numbers.iter().map(number).collect::<Vec<_>>());
     }
 }

@@ -1,6 +1,6 @@
 //! A recording that is written by hand, and its energy by stack in both views.
 
-use energy_trace_attribution::attribute;
+use crate::attribute;
 
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
 use energy_trace_model::ids::{CpuId, DomainId, FrameId, Pid, ProcessKey, StackId, ThreadKey, Tid};
@@ -19,18 +19,18 @@ const MS: u64 = 1_000_000;
 /// A watt, read every 10 ms for 100 ms.
 const WHOLE_UJ: i64 = 100_000;
 
-pub(crate) fn ms(n: u64) -> KtimeNs {
+pub(super) fn ms(n: u64) -> KtimeNs {
     KtimeNs::from_ns(n * MS)
 }
 
 /// A recording that grows by calls; one CPU for each thread, so that slices never meet.
 #[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) recording: Recording,
+pub(super) struct World {
+    pub(super) recording: Recording,
 }
 
 impl World {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         let header = Header {
             version: "test".to_owned(),
             anchor: WallAnchor { ktime: ms(0), unix_ns: 0 },
@@ -65,7 +65,7 @@ impl World {
         Self { recording }
     }
 
-    pub(crate) fn process(&mut self, parent: Option<ProcessKey>) -> ProcessKey {
+    pub(super) fn process(&mut self, parent: Option<ProcessKey>) -> ProcessKey {
         let number = u32::try_from(self.recording.processes.len()).unwrap();
         let (key, pid) = (ProcessKey::new(number), Pid::new(100 * (number + 1)));
         let name = "python".to_owned();
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// A thread; the first of a process is its main thread.
-    pub(crate) fn thread(&mut self, process: ProcessKey, name: &str) -> ThreadKey {
+    pub(super) fn thread(&mut self, process: ProcessKey, name: &str) -> ThreadKey {
         let key = ThreadKey::new(u32::try_from(self.recording.threads.len()).unwrap());
         let before = self.recording.threads.iter().filter(|thread| thread.process == process).count();
         let tid = Tid::new(100 * (process.get() + 1) + u32::try_from(before).unwrap());
@@ -83,7 +83,7 @@ impl World {
     }
 
     /// A stack of `p:name` (Python), `l:name` (the loop of a pool, Python) and `n:name` or `n:library/name` (native) frames, root first.
-    pub(crate) fn stack(&mut self, text: &str) -> StackId {
+    pub(super) fn stack(&mut self, text: &str) -> StackId {
         let mut parent = None;
         for word in text.split(' ') {
             let (kind, name) = word.split_once(':').unwrap();
@@ -99,7 +99,7 @@ impl World {
         parent.unwrap()
     }
 
-    pub(crate) fn frame(&mut self, kind: &str, name: &str) -> FrameId {
+    pub(super) fn frame(&mut self, kind: &str, name: &str) -> FrameId {
         let python = kind != "n";
         let (module, name) = name.split_once('/').unwrap_or(("", name));
         let frame = Frame {
@@ -124,7 +124,7 @@ impl World {
     }
 
     /// A thread runs, and is sampled in the middle.
-    pub(crate) fn runs(&mut self, thread: ThreadKey, from: u64, to: u64, stack: &str) {
+    pub(super) fn runs(&mut self, thread: ThreadKey, from: u64, to: u64, stack: &str) {
         let stack = self.stack(stack);
         self.runs_unseen(thread, from, to);
         let at = ms(from).midpoint(ms(to));
@@ -139,32 +139,32 @@ impl World {
         self.recording.samples.sort_by_key(|sample| sample.at);
     }
 
-    pub(crate) fn runs_unseen(&mut self, thread: ThreadKey, from: u64, to: u64) {
+    pub(super) fn runs_unseen(&mut self, thread: ThreadKey, from: u64, to: u64) {
         let (cpu, who) = (CpuId::new(thread.get()), CpuOwner::Target(thread));
         self.recording.slices.push(Slice { cpu, who, start: ms(from), end: ms(to) });
         self.recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
     }
 
     /// A thread has another one's CPU for a while.
-    pub(crate) fn pushes_off(&mut self, thread: ThreadKey, other: ThreadKey, from: u64, to: u64) {
+    pub(super) fn pushes_off(&mut self, thread: ThreadKey, other: ThreadKey, from: u64, to: u64) {
         let (cpu, who) = (CpuId::new(other.get()), CpuOwner::Target(thread));
         self.recording.slices.push(Slice { cpu, who, start: ms(from), end: ms(to) });
         self.recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
     }
 
-    pub(crate) fn waits(&mut self, thread: ThreadKey, at: u64, stack: &str) {
+    pub(super) fn waits(&mut self, thread: ThreadKey, at: u64, stack: &str) {
         let stack = self.stack(stack);
         self.recording.requests.waits.push(Wait { at: ms(at), thread, stack });
         self.recording.requests.waits.sort_by_key(|wait| wait.at);
     }
 
-    pub(crate) fn wakes(&mut self, waker: ThreadKey, thread: ThreadKey, at: u64) {
+    pub(super) fn wakes(&mut self, waker: ThreadKey, thread: ThreadKey, at: u64) {
         self.recording.requests.wakes.push(Wake { at: ms(at), thread, waker });
         self.recording.requests.wakes.sort_by_key(|wake| wake.at);
     }
 
     /// Energy by stack in the logical view, in µJ, having checked that both views agree.
-    pub(crate) fn logical(&self) -> BTreeMap<String, i64> {
+    pub(super) fn logical(&self) -> BTreeMap<String, i64> {
         let logical = attribute(&self.recording, &Options::logical());
         assert_eq!(logical.options.view, View::Logical);
         assert_agree(&attribute(&self.recording, &Options::default()), &logical);
@@ -177,17 +177,17 @@ impl World {
     }
 }
 
-pub(crate) fn uj(energy: MicroJoules) -> i64 {
+pub(super) fn uj(energy: MicroJoules) -> i64 {
     energy.as_uj()
 }
 
-pub(crate) fn text(profile: &Profile, stack: Option<StackId>) -> String {
+pub(super) fn text(profile: &Profile, stack: Option<StackId>) -> String {
     let Some(stack) = stack else { return "[unsampled]".to_owned() };
     profile.frames_of(stack).map(|(_, frame)| frame.name.clone()).collect::<Vec<_>>().join(";")
 }
 
 /// Ledgers, and each thread's energy, time and samples, are the same.
-pub(crate) fn assert_agree(physical: &Profile, logical: &Profile) {
+pub(super) fn assert_agree(physical: &Profile, logical: &Profile) {
     assert_eq!(physical.ledger, logical.ledger);
     let sums = |profile: &Profile| {
         let mut sums: BTreeMap<ThreadKey, (Vec<i64>, u64, u64)> = BTreeMap::new();
@@ -202,6 +202,6 @@ pub(crate) fn assert_agree(physical: &Profile, logical: &Profile) {
     assert_eq!(sums(physical), sums(logical));
 }
 
-pub(crate) fn expect(stacks: &[(&str, i64)]) -> BTreeMap<String, i64> {
+pub(super) fn expect(stacks: &[(&str, i64)]) -> BTreeMap<String, i64> {
     stacks.iter().map(|&(stack, uj)| (stack.to_owned(), uj)).collect()
 }

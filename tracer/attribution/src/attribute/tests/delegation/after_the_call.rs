@@ -1,6 +1,6 @@
 //! What a worker burns while no call is under way that it serves: a spin belongs to the call before it, until the worker sleeps.
 //!
-//! The pool's library is known by the modules of native frames: `n:pool/…`. Leaves out calls that are under way (`tests/offline/attribution/delegation/mod.rs`).
+//! The pool's library is known by the modules of native frames: `n:pool/…`. Leaves out calls that are under way (`tests/mod.rs`).
 
 use super::world::World;
 

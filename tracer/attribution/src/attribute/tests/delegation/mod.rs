@@ -5,7 +5,7 @@
 mod after_the_call;
 mod world;
 
-use energy_trace_attribution::attribute;
+use crate::attribute;
 
 use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
 use energy_trace_model::profile::Options;
