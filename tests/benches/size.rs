@@ -2,8 +2,8 @@
 //! 499 Hz.
 //!
 //! `cargo bench -p energy-trace-attribution --bench size [-- SAMPLES…] [--write FOLDER]` (default: 100,000 and 1,000,000). Links the pure
-//! packages alone. With a folder the recordings are also written there, for `energy-trace report` to be timed on. Leaves out how right the result is
-//! (`accuracy`).
+//! packages alone. With a folder the recordings are also written there. `-- --report FILE` reads one and makes every report of it, as `energy-trace
+//! report` and `export` do, each step with its time and the peak of memory so far. Leaves out how right the result is (`accuracy`).
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 #![expect(dead_code, reason = "the worlds are shared with the accuracy benchmark")]
@@ -11,12 +11,15 @@
 #[path = "../scenarios/worlds/mod.rs"]
 mod worlds;
 
-use energy_trace_attribution::attribute;
+use energy_trace_attribution::{attribute, attribute_over_time};
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::Options;
 use energy_trace_model::recording::Recording;
-use energy_trace_model::recording::file::{FileError, RecordingWriter};
+use energy_trace_model::recording::file::{self, FileError, RecordingWriter};
 use energy_trace_model::recording::record::Record;
+use energy_trace_report::export::{ExportOptions, FORMATS, Input};
+use energy_trace_report::json::{self, JsonOptions};
+use energy_trace_report::table::{self, TableOptions};
 use energy_trace_tests::random::Random;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -32,6 +35,12 @@ const SHAPES: [(&str, u64, u64); 2] = [("W6b", 8, 2_500), ("W6c", 64, 14_500)];
 const A_RECORD: usize = 1_000;
 
 fn main() {
+    if let Some(file) = std::env::args().skip_while(|argument| argument != "--report").nth(1) {
+        if let Err(error) = reports(Path::new(&file)) {
+            println!("{error}");
+        }
+        return;
+    }
     let asked: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let folder = std::env::args().skip_while(|argument| argument != "--write").nth(1).map(PathBuf::from);
     let sizes = if asked.is_empty() { vec![100_000, 1_000_000] } else { asked };
@@ -42,6 +51,41 @@ fn main() {
     for samples in sizes {
         SHAPES.iter().for_each(|shape| measure(shape, samples, folder.as_deref()));
     }
+}
+
+/// Reads a recording and makes every report of it.
+fn reports(path: &Path) -> std::io::Result<()> {
+    println!("| step | seconds | CPU seconds | bytes | peak memory in all, MiB |");
+    println!("|---|---|---|---|---|");
+    let recording = step("read", || (file::read(path), 0)).map_err(std::io::Error::other)?;
+    let attributed = || (attribute(&recording, &Options::logical()), 0);
+    let profile = step("attribute", attributed);
+    let of = |write: &dyn Fn(&mut Vec<u8>) -> std::io::Result<()>| {
+        let mut out = Vec::new();
+        (write(&mut out), out.len())
+    };
+    step("table", || of(&|out| table::write(out, &profile, &TableOptions::default())))?;
+    let options = JsonOptions { pretty: false, rows: None, budgets: &[] };
+    step("json", || of(&|out| json::write(out, &profile, &options)))?;
+    let (profile, over_time) =
+        step("attribute over time", || (attribute_over_time(&recording, &Options::logical()), 0));
+    drop(recording);
+    for format in &FORMATS {
+        let (over_time, bins) =
+            if format.is_timed { (Some(&over_time), 0..over_time.bins.count()) } else { (None, 0..0) };
+        let input = Input { profile: &profile, over_time, bins };
+        step(format.name, || of(&|out| format.write(out, &input, &ExportOptions::default())))?;
+    }
+    Ok(())
+}
+
+/// Prints how long something takes that makes so many bytes.
+fn step<T>(name: &str, of: impl FnOnce() -> (T, usize)) -> T {
+    let (began, cpu_before) = (Instant::now(), cpu_seconds());
+    let (made, bytes) = of();
+    let (seconds, cpu_seconds) = (began.elapsed().as_secs_f64(), cpu_seconds() - cpu_before);
+    println!("| {name} | {seconds:.2} | {cpu_seconds:.2} | {bytes} | {} |", peak_mib());
+    made
 }
 
 /// Prints a line of the table.

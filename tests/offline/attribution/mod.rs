@@ -5,6 +5,7 @@ mod accuracy_table;
 mod conservation;
 mod frequency;
 mod gpu;
+mod long_runs;
 mod merged;
 mod over_time;
 mod traced;

@@ -4,8 +4,9 @@
 //! together with its interval, and what else power depends on only where it does. Leaves out what was done in a part (`markov_bridge`).
 
 use crate::time::conditions::Conditions;
-use crate::time::on_cpus::OfDomain;
+use crate::time::on_cpus::OnCpu as _;
 use crate::time::owners::OwnerId;
+use crate::time::packed_pieces::{DomainPieces, Lookup, Packed};
 use crate::time::pieces::{Mark, NO_GAP, NO_LINE, NOBODY, Piece};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
@@ -124,7 +125,8 @@ impl Part {
 /// Parts in intervals, by interval, line and time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts<'p> {
-    pieces: &'p [Piece],
+    pieces: &'p [Packed],
+    lookup: Lookup<'p>,
     /// The intervals, and where the parts of each begin; behind them the number of all.
     spans: Vec<Span>,
     starts: Vec<usize>,
@@ -153,6 +155,7 @@ impl<'p> Parts<'p> {
     /// None at all.
     pub(crate) const NONE: &'static Parts<'static> = &Parts {
         pieces: &[],
+        lookup: Lookup::NOTHING,
         spans: vec![],
         starts: vec![],
         of_piece: vec![],
@@ -165,16 +168,21 @@ impl<'p> Parts<'p> {
     /// Of pieces in intervals, which are in order and do not overlap.
     pub(crate) fn new(
         intervals: &[EnergyInterval],
-        pieces: &OfDomain<'p, Piece>,
+        pieces: &DomainPieces<'p>,
         conditions: &Conditions,
     ) -> Self {
         let spans: Vec<Span> = intervals.iter().map(|interval| interval.span).collect();
-        let found = pieces.in_stretches(&spans, |intervals| {
+        let (on_cpus, lookup) = (&pieces.on_cpus, pieces.lookup);
+        let found = on_cpus.in_stretches(&spans, |intervals| {
             let mut stretch = Stretch::default();
-            intervals.each(|_, here| stretch.add(here, pieces.all(), conditions));
+            let mut order = vec![];
+            intervals.each(|_, here| {
+                in_order(here, on_cpus.all(), lookup, &mut order);
+                stretch.add(here, on_cpus.all(), conditions);
+            });
             stretch
         });
-        let mut parts = Self { pieces: pieces.all(), spans, starts: vec![0], ..Self::default() };
+        let mut parts = Self { pieces: on_cpus.all(), lookup, spans, starts: vec![0], ..Self::default() };
         parts.of_piece.reserve_exact(found.iter().map(|stretch| stretch.of_piece.len()).sum());
         for stretch in found {
             for count in stretch.counts {
@@ -221,12 +229,13 @@ impl<'p> Parts<'p> {
 
     fn part(&self, interval: usize, at: usize) -> Option<Part> {
         let piece = self.pieces.get(*self.of_piece.get(at)? as usize)?;
+        let piece = self.lookup.piece(piece);
         let common = self.spans.get(interval)?.overlap(piece.span)?;
         let of = |column: &[f64], usual| column.get(at).copied().unwrap_or(usual);
         Some(Part {
             beside: of(&self.beside, 0.0),
             weight: of(&self.weight, 1.0),
-            ..Part::new(interval, piece, common)
+            ..Part::new(interval, &piece, common)
         })
     }
 
@@ -239,30 +248,43 @@ impl<'p> Parts<'p> {
     }
 
     /// Notes how busy others were beside each.
-    pub(crate) fn set_beside(&mut self, beside: impl Fn(&Part) -> f64) {
-        self.beside = self.iter().map(|part| beside(&part)).collect();
+    pub(crate) fn set_beside(&mut self, mut beside: impl FnMut(Span) -> f64) {
+        self.beside = self.iter().map(|part| beside(part.span())).collect();
     }
 }
 
 impl Stretch {
     /// Adds an interval, and what lies in it.
-    fn add(&mut self, here: &mut [(usize, Span)], all: &[Piece], conditions: &Conditions) {
-        here.sort_by_key(|&(at, span)| (all[at].line, span.start.midpoint(span.end)));
+    fn add(&mut self, here: &[(usize, Span)], all: &[Packed], conditions: &Conditions) {
         self.counts.push(here.len());
         self.of_piece.extend(here.iter().map(|&(at, _)| u32::try_from(at).unwrap_or(u32::MAX)));
         if conditions.share_cores() {
-            self.shared.extend(here.iter().map(|&(at, span)| conditions.shared(all[at].cpu, span)));
+            self.shared.extend(here.iter().map(|&(at, span)| conditions.shared(all[at].cpu(), span)));
         }
         if conditions.have_clocks() {
-            self.clock.extend(here.iter().map(|&(at, span)| conditions.clock(all[at].cpu, span)));
+            self.clock.extend(here.iter().map(|&(at, span)| conditions.clock(all[at].cpu(), span)));
         }
     }
+}
+
+/// Sorts what lies in an interval by line and time; `order` is room for it.
+fn in_order(
+    here: &mut [(usize, Span)],
+    all: &[Packed],
+    lookup: Lookup<'_>,
+    order: &mut Vec<(u32, KtimeNs, usize, Span)>,
+) {
+    order.clear();
+    let of = |&(at, span): &(usize, Span)| (lookup.line(&all[at]), span.start.midpoint(span.end), at, span);
+    order.extend(here.iter().map(of));
+    order.sort_unstable();
+    here.iter_mut().zip(order).for_each(|(here, &mut (_, _, at, span))| *here = (at, span));
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        Conditions, EnergyInterval, KtimeNs, Mark, NO_GAP, NO_LINE, NOBODY, OfDomain, Part, Parts, Piece,
+        Conditions, DomainPieces, EnergyInterval, KtimeNs, Mark, NO_GAP, NO_LINE, NOBODY, Part, Parts, Piece,
         Span,
     };
     use crate::tests::vectors::near;
@@ -296,12 +318,13 @@ mod tests {
                     gap: part.gap,
                 }
             };
-            let pieces: Vec<Piece> = parts.iter().map(piece).collect();
+            let pieces = DomainPieces::of(&parts.iter().map(piece).collect::<Vec<_>>());
             let intervals = parts.last().map_or(0, |last| last.interval + 1);
             let always = Span { start: KtimeNs::default(), end: KtimeNs::from_ns(u64::MAX) };
             let until = |interval: u32| parts.partition_point(|part| part.interval < interval);
             Self {
-                pieces: Box::leak(pieces.into_boxed_slice()),
+                pieces: pieces.on_cpus.all(),
+                lookup: pieces.lookup,
                 spans: vec![always; intervals as usize],
                 starts: (0..=intervals).map(until).collect(),
                 of_piece: (0..).take(parts.len()).collect(),
@@ -318,7 +341,7 @@ mod tests {
     }
 
     fn found(intervals: &[EnergyInterval], pieces: &[Piece], conditions: &Conditions) -> Vec<Part> {
-        Parts::new(intervals, &OfDomain::new(pieces, |_| true), conditions).iter().collect()
+        Parts::new(intervals, &DomainPieces::of(pieces), conditions).iter().collect()
     }
 
     /// Samples of a line at 0, 10, 30 and 60 ms on the clock, after 0, 10, 20 and 30 ms of CPU time, and one of another line.
@@ -432,7 +455,7 @@ mod tests {
         let pieces = segments.map(|segment| Piece::certain(segment.cpu, segment.span, 1));
         let interval = EnergyInterval { span: span(0, 20), energy: MicroJoules::ZERO };
         let conditions = Conditions::of(&recording, &segments);
-        let found = Parts::new(&[interval], &OfDomain::new(&pieces, |_| true), &conditions);
+        let found = Parts::new(&[interval], &DomainPieces::of(&pieces), &conditions);
         let of = found.iter().zip(found.clock.iter().zip(&found.shared));
         let of: Vec<_> = of.map(|(part, (clock, shared))| (part.ns / 1_000_000, *clock, *shared)).collect();
         // The fast one idled at its first reading: 1, 1 and 3 GHz are 5 / 3 on average.

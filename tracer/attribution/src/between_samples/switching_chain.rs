@@ -137,11 +137,49 @@ impl Fitted {
     }
 }
 
+/// Samples of a line in their order: all, or each second one.
+#[derive(Clone, Copy)]
+struct Marks<'a> {
+    all: &'a [Mark],
+    step: usize,
+}
+
+impl<'a> Marks<'a> {
+    /// Of a line whose first sample has this position among all: those at odd or at even positions, or all.
+    fn of_line(of_line: &'a [Mark], first: usize, odd: Option<bool>) -> Self {
+        match odd {
+            None => Self { all: of_line, step: 1 },
+            Some(odd) => {
+                let skipped = usize::from((first % 2 == 1) != odd);
+                Self { all: of_line.get(skipped..).unwrap_or_default(), step: 2 }
+            }
+        }
+    }
+
+    const fn len(self) -> usize {
+        self.all.len().div_ceil(self.step)
+    }
+
+    fn at(self, number: usize) -> &'a Mark {
+        &self.all[number * self.step]
+    }
+
+    fn last(self) -> Option<&'a Mark> {
+        self.all.get(self.len().checked_sub(1)? * self.step)
+    }
+
+    fn iter(self) -> impl Iterator<Item = &'a Mark> {
+        self.all.iter().step_by(self.step)
+    }
+}
+
 /// A line's samples: when, and in which column.
 struct Samples<'a> {
     start: KtimeNs,
-    marks: &'a [Mark],
+    marks: Marks<'a>,
     columns: Vec<u32>,
+    /// How often each column comes, and what part of all that is.
+    counts: Mix,
     whole: Mix,
 }
 
@@ -175,15 +213,15 @@ impl Tally {
 }
 
 impl<'a> Samples<'a> {
-    fn new(start: KtimeNs, marks: &'a [Mark], column: &impl Fn(u32) -> u32) -> Self {
+    fn new(start: KtimeNs, marks: Marks<'a>, column: &impl Fn(u32) -> u32) -> Self {
         let columns: Vec<u32> = marks.iter().map(|mark| column(mark.owner)).collect();
         let mut tally = Tally::default();
         columns.iter().for_each(|column| tally.add(*column, 1.0));
-        let mut whole = tally.take();
+        let counts = tally.take();
         #[expect(clippy::cast_precision_loss, reason = "a count")]
         let all = (marks.len() as f64).max(1.0);
-        whole.iter_mut().for_each(|(_, count)| *count /= all);
-        Self { start, marks, columns, whole }
+        let whole = counts.iter().map(|&(column, count)| (column, count / all)).collect();
+        Self { start, marks, columns, counts, whole }
     }
 
     /// Which stretch a sample is in.
@@ -194,11 +232,15 @@ impl<'a> Samples<'a> {
     /// The samples of each stretch and its neighbours, by column.
     fn counts(&self, stretch_ns: u64) -> Vec<Mix> {
         let last = self.marks.last().map_or(0, |mark| self.stretch(mark, stretch_ns));
+        if last == 0 {
+            return vec![self.counts.clone()];
+        }
         let (mut own, mut tally) = (Vec::with_capacity(last + 1), Tally::default());
+        let mut ends = self.start.as_ns().saturating_add(stretch_ns);
         for (mark, &column) in self.marks.iter().zip(&self.columns) {
-            let stretch = self.stretch(mark, stretch_ns);
-            while own.len() < stretch {
+            while mark.at.as_ns() >= ends && own.len() < last {
                 own.push(tally.take());
+                ends = ends.saturating_add(stretch_ns);
             }
             tally.add(column, 1.0);
         }
@@ -229,7 +271,7 @@ impl<'a> Samples<'a> {
     }
 
     fn pair(&self, second: usize) -> Pair {
-        let (a, b) = (&self.marks[second - 1], &self.marks[second]);
+        let (a, b) = (self.marks.at(second - 1), self.marks.at(second));
         let awake = b.cpu_ns.saturating_sub(a.cpu_ns);
         let slept = b.at.ns_since(a.at).saturating_sub(awake);
         Pair { alike: self.columns[second - 1] == self.columns[second], awake, slept }
@@ -239,7 +281,7 @@ impl<'a> Samples<'a> {
     fn drawn(&self, drawn: f64, stretch_ns: u64, counts: &[Mix]) -> Vec<f64> {
         let sums: Vec<f64> = counts.iter().map(|mix| mix.iter().map(|(_, count)| count).sum()).collect();
         let pi = |second: usize| {
-            let (column, stretch) = (self.columns[second], self.stretch(&self.marks[second], stretch_ns));
+            let (column, stretch) = (self.columns[second], self.stretch(self.marks.at(second), stretch_ns));
             // Its own two samples do not testify.
             let own = 1.0 + f64::from(u8::from(self.columns[second - 1] == column));
             let others = (probability(&counts[stretch], column) - own).max(0.0);
@@ -277,17 +319,18 @@ impl<'a> Samples<'a> {
         sums.into_iter().map(of).collect()
     }
 
-    /// The choice of mix under which its pairs are likeliest.
-    fn likeliest(&self) -> Fitted {
+    /// The choice of mix under which its pairs are likeliest, and the mix of each stretch.
+    fn likeliest(&self) -> (Fitted, Vec<Mix>) {
         // With one column there is nothing to choose.
         let mixes = if self.whole.len() > 1 { &MIXES[..] } else { &MIXES[..1] };
-        let (mut drawn, mut counted) = (vec![], (0, vec![]));
+        let (mut drawn, mut counted) = (vec![], vec![]);
         for &(wanted, of_whole) in mixes {
             let stretch_ns = self.stretch_ns(wanted);
-            if counted.0 != stretch_ns {
-                counted = (stretch_ns, self.counts(stretch_ns));
+            if counted.last().is_none_or(|(counted, _)| *counted != stretch_ns) {
+                counted.push((stretch_ns, self.counts(stretch_ns)));
             }
-            drawn.push(self.drawn(of_whole, stretch_ns, &counted.1));
+            let counts = counted.last().map_or(&[][..], |(_, counts)| counts.as_slice());
+            drawn.push(self.drawn(of_whole, stretch_ns, counts));
         }
         let fitted = |(&over, of_sleeper): (&(u64, f64), [Likelihood; 3])| Fitted {
             over,
@@ -299,11 +342,15 @@ impl<'a> Samples<'a> {
             |best: Fitted, other: Fitted| if other.best() > best.best() + CLEAR { other } else { best };
         let simplest = Fitted { over: MIXES[0], stretch_ns: u64::MAX, of_sleeper: [[0.0; MEMORIES]; 3] };
         let simplest = all.next().unwrap_or(simplest);
-        all.fold(simplest, clearer)
+        let fitted = all.fold(simplest, clearer);
+        let of_fitted = counted.into_iter().find(|(stretch_ns, _)| *stretch_ns == fitted.stretch_ns);
+        let counts = of_fitted.map_or_else(|| self.counts(fitted.stretch_ns), |(_, counts)| counts);
+        let mixes = self.mixes(&fitted, counts);
+        (fitted, mixes)
     }
 
-    /// The mix of each stretch.
-    fn mixes(&self, fitted: &Fitted) -> Vec<Mix> {
+    /// The mix of each stretch, which has so many samples of each column.
+    fn mixes(&self, fitted: &Fitted, counts: Vec<Mix>) -> Vec<Mix> {
         let drawn = fitted.over.1;
         let mix = |counts: Mix| {
             let sum: f64 = counts.iter().map(|(_, count)| count).sum();
@@ -312,35 +359,40 @@ impl<'a> Samples<'a> {
             };
             self.whole.iter().map(of).collect()
         };
-        self.counts(fitted.stretch_ns).into_iter().map(mix).collect()
+        counts.into_iter().map(mix).collect()
     }
 }
 
 impl Chains {
     /// From all marks, ordered by line and time, and the column of each owner.
-    pub(crate) fn new(marks: &[Mark], start: KtimeNs, column: impl Fn(u32) -> u32) -> Self {
-        Self::of_lines(marks, marks, start, column)
+    pub(crate) fn new(marks: &[Mark], start: KtimeNs, column: impl Fn(u32) -> u32 + Sync) -> Self {
+        Self::of_some(marks, None, start, column)
     }
 
-    /// From some of all marks: lines keep their numbers.
-    pub(crate) fn of_lines(all: &[Mark], some: &[Mark], start: KtimeNs, column: impl Fn(u32) -> u32) -> Self {
-        let lines = all.last().map_or(0, |last| last.line.saturating_add(1));
-        let mut rest = some;
+    /// From the marks at odd or at even positions, or all of them.
+    pub(crate) fn of_some(
+        marks: &[Mark],
+        odd: Option<bool>,
+        start: KtimeNs,
+        column: impl Fn(u32) -> u32 + Sync,
+    ) -> Self {
+        let count = marks.last().map_or(0, |last| last.line.saturating_add(1));
+        let mut first = 0;
         let of_line = |line: u32| {
-            let (own, others) = rest.split_at(rest.partition_point(|mark| mark.line <= line));
-            rest = others;
-            Samples::new(start, own, &column)
+            let behind = first + marks[first..].partition_point(|mark| mark.line <= line);
+            let of_line = Marks::of_line(&marks[first..behind], first, odd);
+            first = behind;
+            of_line
         };
-        let samples: Vec<Samples<'_>> = (0..lines).map(of_line).collect();
-        let fitted = map(&samples, 20 * some.len(), Samples::likeliest);
-        let together = together(&samples, &fitted);
+        let lines: Vec<Marks<'_>> = (0..count).map(of_line).collect();
+        let fitted = map(&lines, 20 * marks.len(), |line| Samples::new(start, *line, &column).likeliest());
+        let together = together(lines.iter().zip(&fitted).map(|(line, (fitted, _))| (line.len(), fitted)));
         let mut chains = Self { start, lines: vec![], mixes: vec![] };
-        for (samples, fitted) in samples.iter().zip(&fitted) {
-            let mixes = samples.mixes(fitted);
+        for (line, (fitted, mixes)) in lines.into_iter().zip(fitted) {
             #[expect(clippy::cast_precision_loss, reason = "a count")]
             chains.lines.push(LineChain {
-                rate: rate_of(fitted, &together),
-                samples: samples.marks.len() as f64,
+                rate: rate_of(&fitted, &together),
+                samples: line.len() as f64,
                 stretch_ns: fitted.stretch_ns,
                 first: chains.mixes.len(),
                 count: mixes.len(),
@@ -388,13 +440,13 @@ impl Chains {
     }
 }
 
-/// What the pairs of all lines together say, as much as `OF_ALL` pairs would.
+/// What the pairs of all lines together say, as much as `OF_ALL` pairs would; of each line the number of samples, and what it says.
 #[expect(clippy::cast_precision_loss, reason = "a count")]
-fn together(samples: &[Samples<'_>], fitted: &[Fitted]) -> [Likelihood; 3] {
-    let pairs: usize = samples.iter().map(|samples| samples.marks.len().saturating_sub(1)).sum();
+fn together<'f>(lines: impl Iterator<Item = (usize, &'f Fitted)> + Clone) -> [Likelihood; 3] {
+    let pairs: usize = lines.clone().map(|(samples, _)| samples.saturating_sub(1)).sum();
     let scale = (OF_ALL / (pairs as f64).max(1.0)).min(1.0);
     let mut sums = [[0.0; MEMORIES]; 3];
-    for one in fitted {
+    for (_, one) in lines {
         for (sums, likelihood) in sums.iter_mut().zip(&one.of_sleeper) {
             sums.iter_mut().zip(likelihood).for_each(|(sum, likelihood)| *sum += scale * likelihood);
         }
@@ -419,10 +471,32 @@ fn rate_of(fitted: &Fitted, together: &[Likelihood; 3]) -> Rate {
 #[cfg(test)]
 mod tests {
     use super::{
-        Asleep, Chains, Fitted, MEMORIES, MIXES, Mark, NO_LINE, Samples, memory_ns, probability, rate_of,
-        together,
+        Asleep, Chains, Fitted, MEMORIES, MIXES, Mark, Marks, NO_LINE, Samples, memory_ns, probability,
+        rate_of, together,
     };
     use energy_trace_model::clock::KtimeNs;
+
+    fn all(marks: &[Mark]) -> Marks<'_> {
+        Marks::of_line(marks, 0, None)
+    }
+
+    /// Each second sample of a line, as those at odd positions among all samples are, and those at even ones.
+    #[test]
+    fn halves_of_lines() {
+        let mark = |owner| Mark { line: 3, at: KtimeNs::default(), cpu_ns: 0, owner };
+        let marks: Vec<Mark> = (0..5).map(mark).collect();
+        let owners = |first, odd| {
+            let marks = Marks::of_line(&marks, first, odd);
+            assert_eq!(marks.last().map(|last| last.owner), marks.iter().last().map(|last| last.owner));
+            assert_eq!(marks.len(), marks.iter().count());
+            marks.iter().map(|mark| mark.owner).collect::<Vec<_>>()
+        };
+        assert_eq!(owners(8, Some(true)), [1, 3]);
+        assert_eq!(owners(8, Some(false)), [0, 2, 4]);
+        assert_eq!(owners(7, Some(true)), [0, 2, 4]);
+        assert_eq!(owners(7, None), [0, 1, 2, 3, 4]);
+        assert!(Marks::of_line(&marks[..0], 0, Some(true)).last().is_none());
+    }
 
     /// Samples each 2 ms of CPU time, of what `owner` says ran at that moment.
     fn chains(count: u64, owner: impl Fn(u64) -> u32) -> Chains {
@@ -484,7 +558,7 @@ mod tests {
         let (kept, awake) = ((-1.0_f64).exp(), 30_000_000_000);
         let of = |pairs: &[(bool, u64, u64)], drawn: Vec<f64>| {
             let marks = apart(pairs);
-            Samples::new(KtimeNs::default(), &marks, &|owner| owner).likelihoods(&[drawn])[0]
+            Samples::new(KtimeNs::default(), all(&marks), &|owner| owner).likelihoods(&[drawn])[0]
         };
         let (alike, unlike) = ((kept + (1.0 - kept) * 0.3).ln(), ((1.0 - kept) * 0.2).ln());
         let pairs = of(&[(true, awake, 0), (false, awake, 0)], vec![0.3, 0.2]);
@@ -513,17 +587,17 @@ mod tests {
             owner,
         };
         let marks = [mark(0, 0), mark(1, 0), mark(2, 1), mark(3, 0)];
-        let samples = Samples::new(KtimeNs::default(), &marks, &|owner| owner);
+        let samples = Samples::new(KtimeNs::default(), all(&marks), &|owner| owner);
         let drawn = samples.drawn(MIXES[0].1, u64::MAX, &samples.counts(u64::MAX));
         let of_sleeper = samples.likelihoods(&[drawn])[0];
         let fitted = Fitted { over: MIXES[0], stretch_ns: u64::MAX, of_sleeper };
         let expected = 0.65_f64.ln() + 0.15_f64.ln() + 0.85_f64.ln();
         assert!((fitted.of_sleeper[0][MEMORIES - 1] - expected).abs() < 1e-9);
-        let mix = &samples.mixes(&fitted)[0];
+        let mix = &samples.mixes(&fitted, samples.counts(u64::MAX))[0];
         assert!((probability(mix, 0) - 0.75).abs() < 1e-12 && (probability(mix, 1) - 0.25).abs() < 1e-12);
         // Over stretches of a second with their neighbours: the last one has seen 1 and 0.
-        let local =
-            samples.mixes(&Fitted { over: (1_000_000_000, 2.0), stretch_ns: 1_000_000_000, ..fitted });
+        let local = Fitted { over: (1_000_000_000, 2.0), stretch_ns: 1_000_000_000, ..fitted };
+        let local = samples.mixes(&local, samples.counts(1_000_000_000));
         assert_eq!(local.len(), 4);
         assert!((probability(&local[3], 1) - (1.0 + 2.0 * 0.25) / 4.0).abs() < 1e-12, "{local:?}");
         assert!((probability(&local[0], 0) - (2.0 + 2.0 * 0.75) / 4.0).abs() < 1e-12, "{local:?}");
@@ -562,15 +636,16 @@ mod tests {
         let marks: Vec<Mark> = (0..31).map(|i| mark(0, i)).chain((0..31).map(|i| mark(1, i))).collect();
         let of = |line: u32| {
             let own = &marks[31 * line as usize..31 * (line as usize + 1)];
-            Samples::new(KtimeNs::default(), own, &|owner| owner)
+            Samples::new(KtimeNs::default(), all(own), &|owner| owner)
         };
         let samples = [of(0), of(1)];
-        let fitted = [samples[0].likeliest(), samples[1].likeliest()];
-        let found = together(&samples, &fitted);
+        let fitted = [samples[0].likeliest().0, samples[1].likeliest().0];
+        let lines = samples.iter().map(|samples| samples.marks.len()).zip(&fitted);
+        let found = together(lines.clone());
         for (found, alone) in found.iter().zip(&fitted[0].of_sleeper) {
             assert!((found[3] - alone[3]).abs() < 1e-9);
         }
-        let alone = together(&samples[..1], &fitted[..1]);
+        let alone = together(lines.take(1));
         assert!((alone[0][3] - fitted[0].of_sleeper[0][3]).abs() < 1e-9, "thirty pairs count as they are");
         let chains = Chains::new(&marks, KtimeNs::default(), |owner| owner);
         assert_eq!((chains.samples(0), chains.samples(1), chains.samples(2)), (31.0, 31.0, 0.0));

@@ -14,8 +14,8 @@ use super::{NEXT, Refiner, SetId};
 use crate::time::cpu_time::CpuTime;
 use crate::time::lines::NEAREST_NS;
 use crate::time::lines::{Ending, Line};
-use crate::time::owners::{Owner, OwnerId};
-use crate::time::pieces::{Mark, NOBODY, Piece, Run};
+use crate::time::owners::{Owner, OwnerId, Segment};
+use crate::time::pieces::{Mark, NOBODY, Run};
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
@@ -45,22 +45,30 @@ struct Part {
 
 impl Refiner<'_> {
     /// Makes marks and pieces of all lines, and gives them to the owners that they became.
-    pub(super) fn add_lines(&mut self, certain: Vec<Piece>, mut lines: Vec<Line>, time: &mut CpuTime) {
+    pub(super) fn add_lines(&mut self, certain: Vec<Segment>, mut lines: Vec<Line>, time: &mut CpuTime) {
         let marks: usize = lines.iter().map(|line| line.marks.len()).sum();
         let runs: usize = lines.iter().map(|line| line.runs.len()).sum();
         time.marks.reserve_exact(marks);
         time.pieces.reserve(certain.len() + marks + runs);
-        for piece in certain {
-            self.by_time(piece, time);
+        for segment in certain {
+            self.by_time(segment, time);
         }
         self.ends(&mut lines, time);
-        for line in lines {
+        let mut own = vec![];
+        for mut line in lines {
             match self.role_of(&line) {
                 Some(role @ (Role::Native | Role::Pooled)) => self.by_call(&line, role, time),
+                // Its pieces are cut nowhere, and can wait until those of all lines are made in their order.
+                _ if self.role(line.unseen) == Role::Own => {
+                    self.refine_samples(&mut line, time);
+                    let here = time.add_marks(&mut line.marks);
+                    own.push((line, here));
+                }
                 _ => self.by_sample(line, time),
             }
         }
-        time.pieces.sort_by_key(|piece| (piece.cpu, piece.span));
+        time.add_pieces(&own);
+        time.pieces.sort();
     }
 
     /// The role of all samples of a line; `None` where they differ, or there are none.
@@ -71,6 +79,15 @@ impl Refiner<'_> {
 
     /// One line, whose samples tell the call.
     fn by_sample(&mut self, mut line: Line, time: &mut CpuTime) {
+        self.refine_samples(&mut line, time);
+        time.add_line(line, |time, _, piece| match piece.known_owner() {
+            Some(owner) => self.by_time(Segment { cpu: piece.cpu, span: piece.span, owner }, time),
+            None => time.add_piece(&piece),
+        });
+    }
+
+    /// Gives a line's samples to the owners that they became.
+    fn refine_samples(&mut self, line: &mut Line, time: &mut CpuTime) {
         let marks = line.marks.iter_mut().map(|mark| (mark.at, &mut mark.owner));
         for (at, owner) in marks.chain(line.ends.iter_mut().map(|ending| (ending.at, &mut ending.owner))) {
             let role = self.role(*owner);
@@ -79,16 +96,13 @@ impl Refiner<'_> {
                 *owner = self.refined(*owner, paths, time);
             }
         }
-        time.add_line(line, |time, _, piece| match piece.known_owner() {
-            Some(_) => self.by_time(piece, time),
-            None => time.pieces.push(piece),
-        });
     }
 
     /// Time whose owner is certain, by the moments at which the answer changes.
-    fn by_time(&mut self, piece: Piece, time: &mut CpuTime) {
-        let stretches = self.stretches(piece.left.owner, piece.span, time).into_iter();
-        time.pieces.extend(stretches.map(|(owner, span)| Piece::certain(piece.cpu, span, owner)));
+    fn by_time(&mut self, segment: Segment, time: &mut CpuTime) {
+        for (owner, span) in self.stretches(segment.owner, segment.span, time) {
+            time.pieces.push_certain(Segment { owner, span, ..segment });
+        }
     }
 
     /// One line for each call that has enough samples, and one for all others.
@@ -138,7 +152,7 @@ impl Refiner<'_> {
                 };
                 end.owner = self.refined_in(base, sets[position], time);
             }
-            time.pieces.push(piece);
+            time.add_piece(&piece);
         });
     }
 

@@ -24,6 +24,7 @@ mod thread_activity;
 use crate::time::cpu_time::CpuTime;
 use crate::time::launchers::Launchers;
 use crate::time::owners::{OTHER, Owner, OwnerId, OwnerTime, Segment};
+use crate::time::packed_pieces::Pieces;
 use crate::time::slices::SampledTime;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -72,7 +73,7 @@ pub(crate) fn refine(recording: &Recording, sampled: SampledTime, span: Span) ->
     let SampledTime { segments, owners, certain, lines, overlaps } = sampled;
     let mut refiner =
         Refiner::new(RequesterIndex::new(recording, &threads), &recording.requests.waits, &owners);
-    let mut time = CpuTime { segments: vec![], owners, pieces: vec![], marks: vec![], overlaps };
+    let mut time = CpuTime { segments: vec![], owners, pieces: Pieces::default(), marks: vec![], overlaps };
     if refiner.roles.iter().all(|role| *role == Role::Own) {
         time.segments = segments;
     } else {

@@ -2,6 +2,7 @@
 
 use crate::between_samples::parts::Parts;
 use crate::power_model::evidence::Evidence;
+use crate::power_model::excerpt::Excerpt;
 use crate::power_model::paths::PathTree;
 use crate::time::conditions::Conditions;
 use crate::time::cpu_time::CpuTime;
@@ -9,7 +10,7 @@ use crate::time::cpus::Cpus;
 use crate::time::launchers::Launchers;
 use crate::time::on_cpus::OfDomain;
 use crate::time::owners::Segment;
-use crate::time::pieces::Piece;
+use crate::time::packed_pieces::DomainPieces;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::options::Accounting;
@@ -38,8 +39,13 @@ impl<'a> Basis<'a> {
     }
 
     /// The same between samples.
-    pub(super) fn pieces_of(&self, domain: &Domain) -> OfDomain<'a, Piece> {
-        OfDomain::new(&self.time.pieces, |cpu| self.cpus.covers(domain.scope, cpu))
+    pub(super) fn pieces_of(&self, domain: &Domain) -> DomainPieces<'a> {
+        self.time.pieces.of_domain(&self.time.marks, |cpu| self.cpus.covers(domain.scope, cpu))
+    }
+
+    /// Which of a domain's intervals its powers are learned from.
+    pub(super) fn excerpt(&self, domain: &Domain, intervals: usize) -> Excerpt {
+        Excerpt::of(intervals, self.pieces_of(domain).on_cpus.count_in(intervals))
     }
 
     /// What a domain's powers are learned from, but for its intervals.

@@ -6,12 +6,13 @@ use super::basis::Basis;
 use super::metered::Metered;
 use super::powers::Powers;
 use crate::gpu::{Charged, Gpu, Learned};
+use crate::power_model::excerpt::Excerpt;
 use crate::power_model::learn::PowerModel;
 use crate::split::by_power::{PowerSplit, Splitter};
-use crate::split::by_time::{Shares, by_time, split};
+use crate::split::by_time::{ByTime, Shares, present_in};
 use crate::split::idle::distribute_idle;
-use crate::time::occupancy::{Presence, presences};
 use crate::time::owners::{OTHER, Owner};
+use crate::timeline::EnergyInterval;
 use crate::uncertainty::propagation::{self, OwnerCertainty};
 use energy_trace_model::profile::UnattributedReason;
 use energy_trace_model::profile::options::Method;
@@ -106,25 +107,27 @@ impl Charges {
     /// By CPU time, and by powers where the run shows them and the reader did not choose otherwise.
     pub(super) fn by_cpu_time(domain: &Domain, metered: &Metered, basis: &Basis<'_>) -> Self {
         let owners = basis.time.owners.len();
-        let present = presences(&metered.timeline.intervals, &basis.segments_of(domain));
         let powers = Powers::learn(domain, metered, basis);
-        let plain = split(&powers.dynamic, &present, owners);
-        let split = split_by_powers(&powers, &present, basis);
+        let segments = basis.segments_of(domain);
+        let plain = ByTime::of(&powers.dynamic, &metered.timeline.intervals, &segments, owners);
+        let split = split_by_powers(domain, metered, &powers, basis);
         let weighted =
             matches!(powers.model, PowerModel::Known(_)) && basis.accounting.method == Method::Weighted;
+        let by_power = split.as_ref().filter(|_| weighted);
+        let charged = &by_power.map_or(&plain.shares, |split| &split.whole.shares).of_owner;
         let certain = propagation::Basis {
             power_model: &powers.model,
-            split: split.as_ref(),
+            split: split.as_ref().map(|split| &split.whole),
+            learned_from: by_power.and_then(|split| split.of_excerpt.as_ref()).unwrap_or(charged),
+            part: powers.excerpt.part(),
             weighted,
             time: basis.time,
             tree: basis.tree,
         };
-        let by_power = split.as_ref().filter(|_| weighted).map(|split| &split.shares);
-        let charged = &by_power.unwrap_or(&plain).of_owner;
-        let certainty = propagation::certainty(&certain, charged, seconds_of(&present, owners));
+        let certainty = propagation::certainty(&certain, charged, seconds(&plain.ns));
         let shares = match split {
-            Some(split) if weighted => split.shares,
-            _ => plain.clone(),
+            Some(split) if weighted => split.whole.shares,
+            _ => plain.shares.clone(),
         };
         let uncore = powers.uncore;
         let grounds = CpuGrounds {
@@ -134,21 +137,15 @@ impl Charges {
             power_model: powers.model,
         };
         let grounds = Grounds::CpuTime(Box::new(grounds));
-        Self { certainty, uncore, grounds, ..Self::with_idle(shares, plain, metered, &present, basis) }
+        Self { certainty, uncore, grounds, ..Self::with_idle(shares, plain, metered, basis) }
     }
 
     /// Hands out the idle baseline as was chosen, and puts together what is not the target's.
-    fn with_idle(
-        shares: Shares,
-        plain: Shares,
-        metered: &Metered,
-        present: &[Presence],
-        basis: &Basis<'_>,
-    ) -> Self {
+    fn with_idle(shares: Shares, plain: ByTime, metered: &Metered, basis: &Basis<'_>) -> Self {
         let (owners, policy) = (&basis.time.owners, basis.accounting.idle);
-        let (mut of_owner, mut by_time) = (shares.of_owner, plain.of_owner);
-        let idle = distribute_idle(policy, metered.idle, &mut of_owner, present, owners);
-        distribute_idle(policy, metered.idle, &mut by_time, present, owners);
+        let (mut of_owner, mut by_time) = (shares.of_owner, plain.shares.of_owner);
+        let idle = distribute_idle(policy, metered.idle, &mut of_owner, &plain.ns, owners);
+        distribute_idle(policy, metered.idle, &mut by_time, &plain.ns, owners);
         let mut other = MicroJoules::ZERO;
         for (number, owner) in owners.iter().enumerate() {
             if !matches!(owner.owner, Owner::Target(..)) {
@@ -161,21 +158,43 @@ impl Charges {
     }
 }
 
+/// A split by expected times and powers.
+struct Split {
+    whole: PowerSplit,
+    /// What owners have of the intervals that powers were learned from; `None` where these are all, or where it makes no difference.
+    of_excerpt: Option<Vec<MicroJoules>>,
+}
+
 /// The split by expected times and powers, where there are powers.
-fn split_by_powers(powers: &Powers<'_>, present: &[Presence], basis: &Basis<'_>) -> Option<PowerSplit> {
+fn split_by_powers(
+    domain: &Domain,
+    metered: &Metered,
+    powers: &Powers<'_>,
+    basis: &Basis<'_>,
+) -> Option<Split> {
     let model = powers.model.model()?;
-    let splitter = Splitter { model, tree: basis.tree, owners: &basis.time.owners, marks: &basis.time.marks };
-    Some(splitter.split(&powers.dynamic, &powers.aligned.parts, |interval| by_time(present, interval)))
+    let (tree, owners, marks) = (basis.tree, basis.time.owners.as_slice(), basis.time.marks.as_slice());
+    let excerpt = &powers.excerpt;
+    let splitter = Splitter { model, tree, owners, marks, excerpt };
+    let intervals = metered.timeline.intervals.as_slice();
+    let segments = &basis.segments_of(domain);
+    let present = |intervals: &[EnergyInterval], at: usize| {
+        intervals.get(at).map_or_else(Default::default, |interval| present_in(interval.span, segments))
+    };
+    let parts = powers.parts_in(domain, intervals);
+    let whole = splitter.split(&powers.dynamic, parts, |at| present(intervals, at));
+    let of_excerpt = || {
+        let (all, there) = (&Excerpt::default(), excerpt.take(intervals));
+        let splitter = Splitter { excerpt: all, ..splitter };
+        let parts = powers.parts_in(domain, &there);
+        splitter.split(powers.looked_at(), parts, |at| present(&there, at)).shares.of_owner
+    };
+    let of_excerpt = (model.lag_ns > 0 && !excerpt.is_all()).then(of_excerpt);
+    Some(Split { whole, of_excerpt })
 }
 
 /// CPU seconds of each owner.
-fn seconds_of(present: &[Presence], owners: usize) -> Vec<f64> {
-    let mut ns = vec![0_u64; owners];
-    for presence in present {
-        ns.get_mut(presence.owner as usize)
-            .into_iter()
-            .for_each(|sum| *sum = sum.saturating_add(presence.ns));
-    }
+fn seconds(ns: &[u64]) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "a statistic")]
-    ns.into_iter().map(|ns| ns as f64 / 1e9).collect()
+    ns.iter().map(|&ns| ns as f64 / 1e9).collect()
 }

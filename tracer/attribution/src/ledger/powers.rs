@@ -4,35 +4,46 @@
 
 use super::basis::Basis;
 use super::metered::Metered;
+use crate::between_samples::parts::Parts;
 use crate::power_model::columns::Columns;
-use crate::power_model::counter_delay::{Aligned, learn_beside, learn_with_delay};
+use crate::power_model::counter_delay::{Aligned, earlier, learn_beside, learn_with_delay};
 use crate::power_model::evidence::Evidence;
+use crate::power_model::excerpt::Excerpt;
 use crate::power_model::learn::{PowerModel, learn_again};
 use crate::power_model::uncore::{Activity, activity, calibrate, take};
 use crate::time::contention::Contention;
+use crate::timeline::EnergyInterval;
 use energy_trace_model::recording::record::{Domain, Origin};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
+use std::ops::Range;
 
 /// What was learned of a domain.
 pub(super) struct Powers<'a> {
     basis: &'a Basis<'a>,
     pub(super) model: PowerModel,
-    /// Intervals and times, as the counter saw them.
+    /// The intervals that powers are learned from.
+    pub(super) excerpt: Excerpt,
+    /// These and the times in them, as the counter saw them, and their energy above idle without that of the shared parts.
     pub(super) aligned: Aligned<'a>,
-    /// Energy above idle of each interval, without that of the shared parts.
+    looked_at: Vec<MicroJoules>,
+    /// The same energy of each interval.
     pub(super) dynamic: Vec<MicroJoules>,
     /// Energy of the shared parts of a socket.
     pub(super) uncore: MicroJoules,
+    /// How many CPUs were busy when, where powers are learned beside them.
+    contention: Option<Contention>,
 }
 
 impl<'a> Powers<'a> {
     /// Of a domain.
     pub(super) fn learn(domain: &Domain, metered: &Metered, basis: &'a Basis<'a>) -> Self {
-        let mut powers = Self { dynamic: metered.dynamic.clone(), ..Self::nothing(basis) };
+        let mut powers = Self::nothing(basis, metered.dynamic.clone(), Excerpt::default());
         // A model gives every CPU the same power: there is nothing to learn from it.
         if let Origin::Counter { .. } = domain.origin {
+            powers.excerpt = basis.excerpt(domain, metered.dynamic.len());
             powers.align(domain, metered);
-            let active = activity(&powers.aligned.intervals, basis.segments_of(domain).busy());
+            let all = earlier(&metered.timeline.intervals, powers.aligned.delay_ns);
+            let active = activity(&all, basis.segments_of(domain).busy());
             if !powers.take_uncore(domain, metered, &active) {
                 powers.look_beside(domain);
             }
@@ -41,13 +52,16 @@ impl<'a> Powers<'a> {
         powers
     }
 
-    fn nothing(basis: &'a Basis<'a>) -> Self {
+    fn nothing(basis: &'a Basis<'a>, dynamic: Vec<MicroJoules>, excerpt: Excerpt) -> Self {
         Self {
             basis,
             model: PowerModel::Single(Columns::default()),
+            excerpt,
             aligned: Aligned::default(),
-            dynamic: vec![],
+            looked_at: vec![],
+            dynamic,
             uncore: MicroJoules::ZERO,
+            contention: None,
         }
     }
 
@@ -56,24 +70,43 @@ impl<'a> Powers<'a> {
         self.unaligned().aligned(&self.aligned)
     }
 
+    /// Energy above idle of the intervals that powers are learned from.
+    pub(super) fn looked_at(&self) -> &[MicroJoules] {
+        &self.looked_at
+    }
+
     fn unaligned(&self) -> Evidence<'_> {
-        self.basis.evidence(&self.dynamic)
+        self.basis.evidence(&self.looked_at)
+    }
+
+    /// The parts of a domain's time in any intervals, as those that powers were learned from.
+    pub(super) fn parts_in<'s>(
+        &'s self,
+        domain: &Domain,
+        intervals: &'s [EnergyInterval],
+    ) -> impl Fn(Range<usize>) -> Parts<'a> + Sync + 's {
+        let pieces = self.basis.pieces_of(domain);
+        move |some| {
+            let intervals = intervals.get(some).unwrap_or_default();
+            self.aligned.parts_of(intervals, &pieces, self.basis.conditions, self.contention.as_ref())
+        }
     }
 
     /// Learns powers together with the counter's delay, η of hardware threads and the exponent of clocks.
     fn align(&mut self, domain: &Domain, metered: &Metered) {
-        let intervals = metered.timeline.intervals.as_slice();
+        self.looked_at = self.excerpt.take(&self.dynamic);
+        let intervals = self.excerpt.take(&metered.timeline.intervals);
         let pieces = self.basis.pieces_of(domain);
         (self.aligned, self.model) =
-            learn_with_delay(intervals, &pieces, self.basis.conditions, &self.unaligned());
+            learn_with_delay(&intervals, &pieces, self.basis.conditions, &self.unaligned());
     }
 
     /// Takes the energy of the shared parts apart, where it shows and what is left is likelier; whether it does. Power that only seemed to lag or to
     /// drift because of them no longer does.
     fn take_uncore(&mut self, domain: &Domain, metered: &Metered, active: &[Activity]) -> bool {
-        let Some(power) = self.uncore_of(active) else { return false };
-        let before =
-            std::mem::replace(self, Self { dynamic: self.dynamic.clone(), ..Self::nothing(self.basis) });
+        let Some(power) = self.uncore_of(&self.excerpt.take(active)) else { return false };
+        let without = Self::nothing(self.basis, self.dynamic.clone(), self.excerpt.clone());
+        let before = std::mem::replace(self, without);
         self.uncore = take(power, active, &mut self.dynamic);
         self.align(domain, metered);
         let likelier = self.likelihood() > before.likelihood();
@@ -115,6 +148,7 @@ impl<'a> Powers<'a> {
         let Some(alone) = self.model.model() else { return };
         if let Some(found) = learn_beside(alone, self.aligned.clone(), &contention, &self.unaligned()) {
             (self.aligned, self.model) = found;
+            self.contention = Some(contention);
         }
     }
 }

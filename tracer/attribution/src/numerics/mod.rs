@@ -3,4 +3,5 @@
 pub(crate) mod normal_equations;
 pub(crate) mod parallel;
 pub(crate) mod sandwich;
+pub(crate) mod search;
 pub(crate) mod shares;

@@ -53,12 +53,17 @@ pub(crate) fn slopes<'a>(
     for (row, joules) in windows {
         let parts = parts(row, weights);
         let squares: f64 = parts.iter().map(|(_, q)| q * q).sum();
-        for &(c, q) in &parts {
-            let (mut by_weight, mut by_chance) = (slope.column_mut(c % holders), own.column_mut(c % holders));
-            for &(d, p) in &parts {
+        // Weight, its holder, its size, and its part.
+        let parts: Vec<(usize, usize, f64, f64)> =
+            parts.into_iter().map(|(c, q)| (c, c % holders, weights[c], q)).collect();
+        for &(c, of_c, _, q) in &parts {
+            let by_weight = &mut slope.as_mut_slice()[of_c * weights.len()..][..weights.len()];
+            let by_chance = &mut own.as_mut_slice()[of_c * holders..][..holders];
+            let (joules_q, squared_q) = (joules * q, joules * joules * q);
+            for &(d, of_d, weight, p) in &parts {
                 let same = f64::from(u8::from(c == d));
-                by_weight[d] += joules * q * (same - p) / weights[d];
-                by_chance[d % holders] += joules * joules * q * p * (same - q - p + squares);
+                by_weight[d] += joules_q * (same - p) / weight;
+                by_chance[of_d] += squared_q * p * (same - q - p + squares);
             }
         }
     }

@@ -44,6 +44,20 @@ pub(crate) struct Columns {
     part: Vec<f64>,
 }
 
+/// The column of each owner, which is asked for each sample.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnerColumns {
+    of_owner: Vec<ColumnId>,
+    others: ColumnId,
+}
+
+impl OwnerColumns {
+    /// The column of an owner.
+    pub(crate) fn of(&self, owner: u32) -> ColumnId {
+        self.of_owner.get(owner as usize).copied().unwrap_or(self.others)
+    }
+}
+
 /// Seconds of a path in one window, as odd and as even samples show them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Halves {
@@ -232,6 +246,12 @@ impl Columns {
     /// Whether each path has the same column.
     pub(crate) fn are_of_the_same_paths(&self, other: &Self) -> bool {
         self.of_path == other.of_path
+    }
+
+    /// The columns of all owners.
+    pub(crate) fn of_owners(&self, tree: &PathTree) -> OwnerColumns {
+        let of_owner = tree.of_owners().iter().map(|&path| self.of_path(path)).collect();
+        OwnerColumns { of_owner, others: self.of_path(OTHER) }
     }
 
     /// The column of a path.

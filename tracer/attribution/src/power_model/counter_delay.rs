@@ -16,8 +16,7 @@ use crate::power_model::learn::{Model, PowerModel, learn, learn_again};
 use crate::time::conditions::Conditions;
 use crate::time::contention::Contention;
 use crate::time::dvfs;
-use crate::time::on_cpus::OfDomain;
-use crate::time::pieces::Piece;
+use crate::time::packed_pieces::DomainPieces;
 use crate::time::smt::{self, POSSIBLE, USUAL};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
@@ -52,16 +51,11 @@ pub(crate) struct Aligned<'p> {
 impl<'p> Aligned<'p> {
     fn new(
         intervals: &[EnergyInterval],
-        pieces: &OfDomain<'p, Piece>,
+        pieces: &DomainPieces<'p>,
         conditions: &Conditions,
         delay_ns: u64,
     ) -> Self {
-        let earlier = |at: KtimeNs| KtimeNs::from_ns(at.as_ns().saturating_sub(delay_ns));
-        let shifted = |interval: &EnergyInterval| EnergyInterval {
-            span: Span { start: earlier(interval.span.start), end: earlier(interval.span.end) },
-            ..*interval
-        };
-        let intervals: Vec<EnergyInterval> = intervals.iter().map(shifted).collect();
+        let intervals = earlier(intervals, delay_ns);
         let parts = Parts::new(&intervals, pieces, conditions);
         let eta = parts.share_cores().then_some(USUAL);
         let exponent = dvfs::differ(parts.clocks()).then_some(0.0);
@@ -70,12 +64,43 @@ impl<'p> Aligned<'p> {
     }
 
     fn weighed(mut self, eta: Option<f64>, exponent: Option<f64>) -> Self {
-        self.parts.weigh(|shared, clock| {
-            let of_siblings = eta.map_or(1.0, |eta| smt::weight(shared, eta));
-            of_siblings * dvfs::weight(clock, exponent.unwrap_or(0.0))
-        });
+        weigh(&mut self.parts, eta, exponent);
         Self { eta, exponent, ..self }
     }
+
+    /// The parts of the time in other intervals, in every respect as the own ones.
+    pub(crate) fn parts_of(
+        &self,
+        intervals: &[EnergyInterval],
+        pieces: &DomainPieces<'p>,
+        conditions: &Conditions,
+        contention: Option<&Contention>,
+    ) -> Parts<'p> {
+        let mut parts = Parts::new(&earlier(intervals, self.delay_ns), pieces, conditions);
+        weigh(&mut parts, self.eta, self.exponent);
+        if let Some(contention) = contention {
+            parts.set_beside(contention.beside());
+        }
+        parts
+    }
+}
+
+/// Intervals as a counter saw them that is so late.
+pub(crate) fn earlier(intervals: &[EnergyInterval], delay_ns: u64) -> Vec<EnergyInterval> {
+    let earlier = |at: KtimeNs| KtimeNs::from_ns(at.as_ns().saturating_sub(delay_ns));
+    let shifted = |interval: &EnergyInterval| EnergyInterval {
+        span: Span { start: earlier(interval.span.start), end: earlier(interval.span.end) },
+        ..*interval
+    };
+    intervals.iter().map(shifted).collect()
+}
+
+/// Weighs parts by what they share of their cores, and by their clocks.
+fn weigh(parts: &mut Parts<'_>, eta: Option<f64>, exponent: Option<f64>) {
+    parts.weigh(|shared, clock| {
+        let of_siblings = eta.map_or(1.0, |eta| smt::weight(shared, eta));
+        of_siblings * dvfs::weight(clock, exponent.unwrap_or(0.0))
+    });
 }
 
 /// Learns the powers again, each column's alone and beside busy CPUs; `with` is all other evidence. `None` where that makes energies not clearly
@@ -86,7 +111,7 @@ pub(crate) fn learn_beside<'p>(
     contention: &Contention,
     with: &Evidence<'_>,
 ) -> Option<(Aligned<'p>, PowerModel)> {
-    aligned.parts.set_beside(|part| contention.beside(part.span()));
+    aligned.parts.set_beside(contention.beside());
     aligned.crowded = true;
     let power_model = learn_again(Some(alone), &with.aligned(&aligned));
     let clearer =
@@ -115,7 +140,7 @@ impl<'a> Evidence<'a> {
 /// draw together. `with` is all other evidence.
 pub(crate) fn learn_with_delay<'p>(
     intervals: &[EnergyInterval],
-    pieces: &OfDomain<'p, Piece>,
+    pieces: &DomainPieces<'p>,
     conditions: &Conditions,
     with: &Evidence<'_>,
 ) -> (Aligned<'p>, PowerModel) {
@@ -158,7 +183,7 @@ fn some_of(intervals: &[EnergyInterval], dynamic: &[MicroJoules]) -> (Vec<Energy
 /// What a search for the conditions of power goes by.
 struct Search<'a, 'p> {
     intervals: &'a [EnergyInterval],
-    pieces: &'a OfDomain<'p, Piece>,
+    pieces: &'a DomainPieces<'p>,
     conditions: &'a Conditions,
     model: &'a Model,
     with: &'a Evidence<'a>,
@@ -227,7 +252,7 @@ impl<'p> Search<'_, 'p> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Aligned, OfDomain, learn_beside, learn_with_delay, some_of};
+    use super::{Aligned, DomainPieces, learn_beside, learn_with_delay, some_of};
     use crate::between_samples::parts::Parts;
     use crate::power_model::evidence::Evidence;
     use crate::power_model::learn::PowerModel;
@@ -283,10 +308,9 @@ mod tests {
     }
 
     fn learned(late: f64, lag: f64) -> (Aligned<'static>, Vec<f64>) {
-        // Never freed: what is learned refers to them.
-        let pieces: &[Piece] = pieces().leak();
+        let pieces = pieces();
         let energy = |k: u64| {
-            let at = |k: u64| shown(pieces, 20.0 * k as f64, late, lag);
+            let at = |k: u64| shown(&pieces, 20.0 * k as f64, late, lag);
             MicroJoules::from_uj(((at(k + 1) - at(k)) * 1e6).round() as i64)
         };
         let dynamic: Vec<MicroJoules> = (0..WINDOWS).map(energy).collect();
@@ -308,7 +332,7 @@ mod tests {
             crowded: false,
             drifting: true,
         };
-        let pieces = OfDomain::new(pieces, |_| true);
+        let pieces = DomainPieces::of(&pieces);
         let (aligned, model) = learn_with_delay(&intervals, &pieces, &Conditions::default(), &with);
         let mut watts = model.model().unwrap().fit.watts.clone();
         watts.sort_by(f64::total_cmp);
@@ -340,7 +364,7 @@ mod tests {
         let span = Span { start: at_ms(20.0), end: at_ms(40.0) };
         let interval = EnergyInterval { span, energy: MicroJoules::from_uj(5) };
         let pieces = [Piece::certain(CpuId::new(0), Span { start: at_ms(10.0), end: at_ms(39.25) }, 1)];
-        let pieces = OfDomain::new(&pieces, |_| true);
+        let pieces = DomainPieces::of(&pieces);
         let of = |delay_ns| Aligned::new(&[interval], &pieces, &Conditions::default(), delay_ns);
         let (now, moved) = (of(0), of(1_000_000));
         let first = |aligned: &Aligned<'_>| aligned.parts.iter().next().unwrap();
@@ -423,7 +447,7 @@ mod tests {
                 drifting: true,
             };
             let contention = Contention::of(pieces.iter().map(|piece| piece.span)).unwrap();
-            let pieces = OfDomain::new(pieces.leak(), |_| true);
+            let pieces = DomainPieces::of(&pieces);
             let (aligned, alone) = learn_with_delay(&intervals, &pieces, &Conditions::default(), &with);
             learn_beside(alone.model().unwrap(), aligned, &contention, &with)
         };

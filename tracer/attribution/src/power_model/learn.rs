@@ -124,7 +124,8 @@ impl Model {
         evidence: &Evidence<'_>,
     ) -> Result<Self, Columns> {
         let tree = evidence.tree;
-        let column = |owner: u32| columns.of_path(tree.of_owner(owner));
+        let of_owners = columns.of_owners(tree);
+        let column = |owner: u32| of_owners.of(owner);
         // Samples are the same: in the same columns, so are their chains.
         let known = before.filter(|before| before.columns.are_of_the_same_paths(&columns));
         let chains = known.map_or_else(
@@ -197,7 +198,8 @@ impl Model {
     /// The same with each of these lags (in nanoseconds), in one look at the parts.
     pub(crate) fn likelihoods(&self, evidence: &Evidence<'_>, lags: &[u64]) -> Vec<f64> {
         let windows = Windows::of_intervals(evidence.intervals, evidence.dynamic);
-        let column = |owner: u32| self.columns.of_path(evidence.tree.of_owner(owner));
+        let of_owners = self.columns.of_owners(evidence.tree);
+        let column = |owner: u32| of_owners.of(owner);
         let times = Times::Chain(&self.chains);
         let Evidence { parts, crowded, .. } = *evidence;
         let look = Look { parts, thinned: None, times, paths: self.columns.len(), crowded, doubted: true };
@@ -217,7 +219,8 @@ fn fitted(
     prior: &DMatrix<f64>,
     evidence: &Evidence<'_>,
 ) -> Option<(Design, Fit, Edges)> {
-    let column = |owner: u32| columns.of_path(evidence.tree.of_owner(owner));
+    let of_owners = columns.of_owners(evidence.tree);
+    let column = |owner: u32| of_owners.of(owner);
     let times = Times::Chain(chains);
     let design = Design::new(
         windows,
@@ -250,7 +253,8 @@ fn alternatives(
     prior: &DMatrix<f64>,
     evidence: &Evidence<'_>,
 ) -> Vec<Vec<f64>> {
-    let column = |owner: u32| columns.of_path(evidence.tree.of_owner(owner));
+    let of_owners = columns.of_owners(evidence.tree);
+    let column = |owner: u32| of_owners.of(owner);
     let Evidence { parts, crowded, .. } = *evidence;
     let energies = |times: Times<'_>, thinned: Option<(&[Mark], bool)>| {
         let look = Look { parts, thinned, times, paths: columns.len(), crowded, doubted: false };
@@ -260,9 +264,7 @@ fn alternatives(
         other.energies(&watts)
     };
     let thinned = |odd: bool| {
-        let all = evidence.marks.iter().enumerate();
-        let marks: Vec<Mark> = all.filter(|(at, _)| (at % 2 == 1) == odd).map(|(_, mark)| *mark).collect();
-        let chains = Chains::of_lines(evidence.marks, &marks, evidence.start, column);
+        let chains = Chains::of_some(evidence.marks, Some(odd), evidence.start, column);
         energies(Times::Chain(&chains), Some((evidence.marks, odd)))
     };
     let (odd, even) = (thinned(true), thinned(false));

@@ -75,6 +75,11 @@ impl PathTree {
         self.of_owner.get(owner as usize).copied().unwrap_or(OTHER)
     }
 
+    /// The paths of all owners.
+    pub(crate) fn of_owners(&self) -> &[PathId] {
+        &self.of_owner
+    }
+
     /// The path that this one prolongs; a root prolongs itself.
     pub(crate) fn parent(&self, path: PathId) -> PathId {
         self.paths.get(path as usize).map_or(OTHER, |path| path.parent)

@@ -65,6 +65,11 @@ impl Windows {
         until(windows.start)..until(windows.end)
     }
 
+    /// Number of intervals.
+    pub(crate) const fn intervals_count(&self) -> usize {
+        self.of_interval.len()
+    }
+
     /// The first interval of each window, and behind them the number of intervals.
     pub(crate) fn first_intervals(&self) -> Vec<usize> {
         let firsts =

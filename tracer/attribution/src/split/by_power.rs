@@ -16,6 +16,8 @@ use crate::between_samples::expected_time::{Share, Times, moments};
 use crate::between_samples::parts::{Part, Parts};
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::map;
+use crate::power_model::columns::OwnerColumns;
+use crate::power_model::excerpt::Excerpt;
 use crate::power_model::learn::Model;
 use crate::power_model::paths::PathTree;
 use crate::split::by_time::Shares;
@@ -32,6 +34,8 @@ pub(crate) struct Splitter<'a> {
     pub(crate) tree: &'a PathTree,
     pub(crate) owners: &'a [OwnerTime],
     pub(crate) marks: &'a [Mark],
+    /// The intervals that the model was learned from.
+    pub(crate) excerpt: &'a Excerpt,
 }
 
 /// The shares, and what is open about each owner's.
@@ -114,8 +118,33 @@ impl Sums {
     }
 }
 
+/// Owners beside parts, with the line, while they are found.
+struct Ends {
+    found: BTreeSet<(u32, u32)>,
+    /// The line in which each owner was last seen: mostly it is the only one.
+    line_of: Vec<u32>,
+}
+
+impl Ends {
+    fn new(owners: usize) -> Self {
+        Self { found: BTreeSet::new(), line_of: vec![NO_LINE; owners] }
+    }
+
+    fn add(&mut self, part: &Part) {
+        for owner in [part.left, part.right] {
+            let line = self.line_of.get_mut(owner as usize);
+            if let Some(line) = line.filter(|line| part.line != NO_LINE && **line != part.line) {
+                *line = part.line;
+                self.found.insert((part.line, owner));
+            }
+        }
+    }
+}
+
 /// Splits are made of so many stretches of intervals side by side.
 const STRETCHES: usize = 16;
+/// Intervals whose parts are there at once.
+const AT_ONCE: usize = 1_024;
 
 /// What is the same for all intervals.
 struct Pass<'a> {
@@ -126,13 +155,12 @@ struct Pass<'a> {
     of_mixes: Vec<(f64, f64)>,
     /// Variance (J²) that the counter's edges leave in each interval.
     edges: Vec<f64>,
+    /// By how much more than its average all power was in each.
+    drifts: Vec<f64>,
+    columns: OwnerColumns,
 }
 
 impl Splitter<'_> {
-    fn column(&self, owner: u32) -> u32 {
-        self.model.columns.of_path(self.tree.of_owner(owner))
-    }
-
     /// The power of a column, beside CPUs that are so busy.
     fn watts(&self, column: u32, beside: f64) -> f64 {
         let of = |column: usize| self.model.fit.watts.get(column).copied();
@@ -141,11 +169,12 @@ impl Splitter<'_> {
         alone * (1.0 - beside) + crowded * beside
     }
 
-    /// Splits the energy above idle of each interval; `plain` splits one in which nobody is expected to have drawn power.
-    pub(crate) fn split(
+    /// Splits the energy above idle of each interval. `parts` finds the parts in some intervals, and `plain` splits an interval in which nobody is
+    /// expected to have drawn power.
+    pub(crate) fn split<'p>(
         &self,
         dynamic: &[MicroJoules],
-        parts: &Parts<'_>,
+        parts: impl Fn(Range<usize>) -> Parts<'p> + Sync,
         plain: impl Fn(usize) -> (Vec<u32>, Vec<u64>) + Sync,
     ) -> PowerSplit {
         let pass = self.pass();
@@ -155,9 +184,9 @@ impl Splitter<'_> {
         let firsts: Vec<usize> = (0..dynamic.len()).step_by(length).collect();
         let stretch = |&first: &usize| {
             let end = dynamic.len().min(first + length);
-            pass.stretch(first..end, dynamic, parts, &plain)
+            pass.stretch(first..end, dynamic, &parts, &plain)
         };
-        let sums = map(&firsts, 5 * parts.len(), stretch);
+        let sums = map(&firsts, 5 * self.marks.len() + 50 * dynamic.len(), stretch);
         let nothing = || Sums::new(pass.holders.count());
         pass.finish(sums.into_iter().reduce(Sums::add).unwrap_or_else(nothing))
     }
@@ -166,10 +195,26 @@ impl Splitter<'_> {
         let average = self.model.design.on_average(&self.model.fit.watts);
         let of_mixes = self.model.chains.mixes().iter().map(|mix| moments(mix, &average)).collect();
         let holders = Holders::new(self.owners.len(), &self.model.chains);
-        Pass { splitter: self, holders, average, of_mixes, edges: self.edges() }
+        let columns = self.model.columns.of_owners(self.tree);
+        Pass {
+            splitter: self,
+            holders,
+            average,
+            of_mixes,
+            edges: self.edges(),
+            drifts: self.drifts(),
+            columns,
+        }
     }
 
-    /// Variance (J²) that the counter's edges leave in each interval.
+    /// By how much more than its average all power was in each interval; nobody followed it where nothing was learned from.
+    fn drifts(&self) -> Vec<f64> {
+        let design = &self.model.design;
+        let intervals = 0..design.windows.intervals_count();
+        self.excerpt.spread(intervals.map(|interval| design.drift_of(interval)).collect(), 1.0)
+    }
+
+    /// Variance (J²) that the counter's edges leave in each interval; the mean of all others where nothing was learned from.
     fn edges(&self) -> Vec<f64> {
         let firsts = self.model.design.windows.first_intervals();
         let ends = firsts.iter().zip(firsts.iter().skip(1));
@@ -179,51 +224,44 @@ impl Splitter<'_> {
             let count = behind - first;
             std::iter::repeat_n(edge / count.max(1) as f64, count)
         };
-        windows.flat_map(of).collect()
+        let edges: Vec<f64> = windows.flat_map(of).collect();
+        #[expect(clippy::cast_precision_loss, reason = "a count")]
+        let mean = edges.iter().sum::<f64>() / edges.len().max(1) as f64;
+        self.excerpt.spread(edges, mean)
     }
 }
 
 impl Pass<'_> {
     /// Splits some intervals.
-    fn stretch(
+    fn stretch<'p>(
         &self,
         intervals: Range<usize>,
         dynamic: &[MicroJoules],
-        parts: &Parts<'_>,
+        parts: &impl Fn(Range<usize>) -> Parts<'p>,
         plain: &impl Fn(usize) -> (Vec<u32>, Vec<u64>),
     ) -> Sums {
         let count = self.holders.count();
         let mut sums = Sums::new(count);
         let mut interval = Interval::new(count);
-        for number in intervals.clone() {
-            let here = parts.of_interval(number);
-            self.expect(self.splitter.model.design.drift_of(number), here, &mut interval, &mut sums);
-            let edge = self.edges.get(number).copied().unwrap_or(0.0);
-            interval.give_out(dynamic[number], edge, &mut sums, || plain(number));
-        }
-        sums.ends = self.ends(parts.of_intervals(intervals));
-        sums
-    }
-
-    /// Owners beside parts, with the line.
-    fn ends(&self, parts: impl Iterator<Item = Part>) -> BTreeSet<(u32, u32)> {
-        let mut ends = BTreeSet::new();
-        // The line in which each owner was last seen: mostly it is the only one.
-        let mut line_of = vec![NO_LINE; self.holders.owners];
-        for part in parts.filter(|part| part.line != NO_LINE) {
-            for owner in [part.left, part.right] {
-                if let Some(line) = line_of.get_mut(owner as usize).filter(|line| **line != part.line) {
-                    *line = part.line;
-                    ends.insert((part.line, owner));
-                }
+        let mut ends = Ends::new(self.holders.owners);
+        for first in intervals.clone().step_by(AT_ONCE) {
+            let some = first..intervals.end.min(first + AT_ONCE);
+            let parts = parts(some.clone());
+            for number in some {
+                let of = |list: &[f64], usual| list.get(number).copied().unwrap_or(usual);
+                let here = parts.of_interval(number - first);
+                let here = here.inspect(|part| ends.add(part));
+                self.expect(of(&self.drifts, 1.0), here, &mut interval, &mut sums);
+                interval.give_out(dynamic[number], of(&self.edges, 0.0), &mut sums, || plain(number));
             }
         }
-        ends
+        sums.ends = ends.found;
+        sums
     }
 
     /// What the parts of an interval are expected to have drawn.
     fn expect(&self, drift: f64, here: impl Iterator<Item = Part>, interval: &mut Interval, sums: &mut Sums) {
-        let (model, column) = (self.splitter.model, |owner| self.splitter.column(owner));
+        let (model, column) = (self.splitter.model, |owner| self.columns.of(owner));
         for part in here {
             let share = Share::of(&part, Times::Chain(&model.chains), &column);
             let (mean, _) = share.moments(&self.average, &self.of_mixes);
@@ -295,8 +333,10 @@ impl Pass<'_> {
                 own: scale * p * (1.0 - p).max(0.0) * w * w,
                 with_all: scale * p * w * (w - mean),
             };
-            let is_here = |owner: u32| owner != NOBODY && self.splitter.column(owner) == column;
-            let owners = [part.left, part.right].map(|owner| is_here(owner).then_some(owner as usize));
+            let sampled = [(part.left, share.left), (part.right, share.right)];
+            let is_here =
+                |(owner, of): (u32, u32)| (owner != NOBODY && of == column).then_some(owner as usize);
+            let owners = sampled.map(is_here);
             match owners {
                 [Some(one), Some(other)] if one != other => {
                     interval.add(one, of(p), 0.5);
@@ -378,16 +418,14 @@ impl Pass<'_> {
     fn owners_by_line(&self, ends: &BTreeSet<(u32, u32)>) -> BTreeMap<(u32, u32), BTreeSet<u32>> {
         let mut owners_of: BTreeMap<(u32, u32), BTreeSet<u32>> = BTreeMap::new();
         let mut add = |line, owner| {
-            owners_of.entry((line, self.splitter.column(owner))).or_default().insert(owner);
+            owners_of.entry((line, self.columns.of(owner))).or_default().insert(owner);
         };
-        for of_line in self.splitter.marks.chunk_by(|a, b| a.line == b.line) {
-            let mut owners: Vec<(u32, u32)> = of_line.iter().map(|mark| (mark.line, mark.owner)).collect();
-            owners.sort_unstable();
-            owners.dedup();
-            owners
-                .into_iter()
-                .filter(|(_, owner)| *owner != NOBODY)
-                .for_each(|(line, owner)| add(line, owner));
+        let mut line_of = vec![NO_LINE; self.holders.owners];
+        for mark in self.splitter.marks {
+            if let Some(line) = line_of.get_mut(mark.owner as usize).filter(|line| **line != mark.line) {
+                *line = mark.line;
+                add(mark.line, mark.owner);
+            }
         }
         ends.iter().for_each(|&(line, owner)| add(line, owner));
         owners_of

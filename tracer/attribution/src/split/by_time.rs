@@ -12,9 +12,10 @@
 //!
 //! Here is the split by time alone, which every report shows beside the weighted one; `posterior` has the weighted one.
 
-use crate::time::occupancy::Presence;
-use crate::time::owners::OwnerId;
-use crate::timeline::EnergyInterval;
+use crate::time::occupancy::{Presence, each_presence};
+use crate::time::on_cpus::OfDomain;
+use crate::time::owners::{OwnerId, Segment};
+use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
 /// Energy of each interval that is the idle baseline's, in order. Rounded as a running total, so that the sum is the rounded whole.
@@ -39,48 +40,111 @@ pub(crate) struct Shares {
     pub(crate) negative: MicroJoules,
 }
 
-/// Splits the energy above idle of each interval (`dynamic`) among those present in it, by their time.
-pub(crate) fn split(dynamic: &[MicroJoules], presences: &[Presence], owners: usize) -> Shares {
-    let mut shares = Shares { of_owner: vec![MicroJoules::ZERO; owners], ..Shares::default() };
-    for (i, &energy) in dynamic.iter().enumerate() {
-        let (who, weights) = by_time(presences, i);
-        let Some(parts) = energy.split(&weights) else {
-            shares.residual += energy;
-            continue;
-        };
-        if energy < MicroJoules::ZERO {
-            shares.negative += energy;
-        }
-        for (owner, part) in who.into_iter().zip(parts) {
-            if let Some(sum) = shares.of_owner.get_mut(owner as usize) {
-                *sum += part;
-            }
-        }
-    }
-    shares
+/// The split of a domain's energy by time, and the time that it went by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ByTime {
+    pub(crate) shares: Shares,
+    /// Time of each owner in all intervals.
+    pub(crate) ns: Vec<u64>,
 }
 
-/// Who was present in an interval, and for how long. `presences` are ordered by interval.
-pub(crate) fn by_time(presences: &[Presence], interval: usize) -> (Vec<OwnerId>, Vec<u64>) {
-    let from = presences.partition_point(|presence| (presence.interval as usize) < interval);
-    let here = presences.iter().skip(from).take_while(|presence| presence.interval as usize == interval);
-    here.map(|presence| (presence.owner, presence.ns)).unzip()
+/// Splits are made of so many stretches of intervals side by side.
+const STRETCHES: usize = 16;
+
+impl ByTime {
+    /// Splits the energy above idle of each interval (`dynamic`) among so many owners by the time of those present in it.
+    pub(crate) fn of(
+        dynamic: &[MicroJoules],
+        intervals: &[EnergyInterval],
+        segments: &OfDomain<'_, Segment>,
+        owners: usize,
+    ) -> Self {
+        let spans: Vec<Span> = intervals.iter().map(|interval| interval.span).collect();
+        let length = spans.len().div_ceil(STRETCHES);
+        let stretches = segments.in_stretches_of(length, &spans, |stretch| {
+            let mut sums = Self::nothing(owners);
+            let mut weights = vec![];
+            each_presence(segments, stretch, |interval, present| {
+                let energy = dynamic.get(interval).copied().unwrap_or_default();
+                sums.split(energy, present, &mut weights);
+            });
+            sums
+        });
+        stretches.into_iter().fold(Self::nothing(owners), Self::add)
+    }
+
+    fn nothing(owners: usize) -> Self {
+        let shares = Shares { of_owner: vec![MicroJoules::ZERO; owners], ..Shares::default() };
+        Self { shares, ns: vec![0; owners] }
+    }
+
+    /// Takes in those of later intervals.
+    fn add(mut self, later: Self) -> Self {
+        let energies = self.shares.of_owner.iter_mut().zip(later.shares.of_owner);
+        energies.for_each(|(sum, energy)| *sum += energy);
+        self.ns.iter_mut().zip(later.ns).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
+        self.shares.residual += later.shares.residual;
+        self.shares.negative += later.shares.negative;
+        self
+    }
+
+    /// Splits one interval's energy.
+    fn split(&mut self, energy: MicroJoules, present: &[Presence], weights: &mut Vec<u64>) {
+        weights.clear();
+        for presence in present {
+            weights.push(presence.ns);
+            let sum = self.ns.get_mut(presence.owner as usize);
+            sum.into_iter().for_each(|sum| *sum = sum.saturating_add(presence.ns));
+        }
+        let Some(parts) = energy.split(weights) else {
+            self.shares.residual += energy;
+            return;
+        };
+        if energy < MicroJoules::ZERO {
+            self.shares.negative += energy;
+        }
+        for (presence, part) in present.iter().zip(parts) {
+            let sum = self.shares.of_owner.get_mut(presence.owner as usize);
+            sum.into_iter().for_each(|sum| *sum += part);
+        }
+    }
+}
+
+/// Who was present in an interval, and for how long.
+pub(crate) fn present_in(interval: Span, segments: &OfDomain<'_, Segment>) -> (Vec<OwnerId>, Vec<u64>) {
+    let mut found = (vec![], vec![]);
+    each_presence(segments, segments.within(&[interval], 0), |_, present| {
+        found = present.iter().map(|presence| (presence.owner, presence.ns)).unzip();
+    });
+    found
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MicroJoules, MicroWatts, Presence, idle_of, split};
+    use super::{ByTime, MicroJoules, MicroWatts, OfDomain, Segment, idle_of, present_in};
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
+    use energy_trace_model::ids::CpuId;
+
+    fn span(from: u64, to: u64) -> Span {
+        Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(to) }
+    }
 
     /// Those present share an interval's energy by their time, below zero too; what nobody was there for is left.
     #[test]
     fn present_owners_share_by_time() {
-        let present = |interval, owner, ns| Presence { interval, owner, ns };
-        let presences = [present(0, 0, 30), present(0, 1, 10), present(2, 1, 5)];
-        let shares = split(&[400, 70, -9].map(MicroJoules::from_uj), &presences, 2);
-        assert_eq!(shares.of_owner, [300, 100 - 9].map(MicroJoules::from_uj));
-        assert_eq!((shares.residual.as_uj(), shares.negative.as_uj()), (70, -9));
+        let segment = |from, to, owner| Segment { cpu: CpuId::new(0), span: span(from, to), owner };
+        let segments = [segment(0, 30, 0), segment(30, 40, 1), segment(200, 205, 1)];
+        let segments = OfDomain::new(&segments, |_| true);
+        let dynamic = [400, 70, -9].map(MicroJoules::from_uj);
+        let interval =
+            |i: u64| EnergyInterval { span: span(100 * i, 100 * (i + 1)), energy: MicroJoules::ZERO };
+        let found = ByTime::of(&dynamic, &[0, 1, 2].map(interval), &segments, 2);
+        assert_eq!(found.shares.of_owner, [300, 100 - 9].map(MicroJoules::from_uj));
+        assert_eq!((found.shares.residual.as_uj(), found.shares.negative.as_uj()), (70, -9));
+        assert_eq!(found.ns, [30, 15]);
+        assert_eq!(present_in(span(0, 100), &segments), (vec![0, 1], vec![30, 10]));
+        assert_eq!(present_in(span(100, 200), &segments), (vec![], vec![]));
     }
 
     /// The idle baseline is rounded once, not once an interval.

@@ -3,32 +3,27 @@
 //! Who ran is asked once for the whole run and not in each interval: the baseline is the same power at every moment, so that only the
 //! sums matter. A domain on whose CPUs nobody ran keeps its baseline whatever was chosen.
 
-use crate::time::occupancy::Presence;
 use crate::time::owners::{Owner, OwnerTime};
 use energy_trace_model::profile::options::IdlePolicy;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
 
-/// Adds each owner's part of the baseline to its energy, and returns what stays idle.
+/// Adds each owner's part of the baseline to its energy, and returns what stays idle; `time` is how long each owner was present.
 pub(crate) fn distribute_idle(
     policy: IdlePolicy,
     idle: MicroJoules,
     of_owner: &mut [MicroJoules],
-    present: &[Presence],
+    time: &[u64],
     owners: &[OwnerTime],
 ) -> MicroJoules {
-    let mut time = vec![0_u64; owners.len()];
-    for presence in present {
-        time.get_mut(presence.owner as usize).into_iter().for_each(|ns| *ns = ns.saturating_add(presence.ns));
-    }
     let parts = match policy {
         IdlePolicy::Separate | IdlePolicy::Exclude => None,
-        IdlePolicy::ActiveTime => idle.split(&time),
+        IdlePolicy::ActiveTime => idle.split(time),
         IdlePolicy::Proportional => {
             let above_zero = |energy: &MicroJoules| u64::try_from(energy.as_uj()).unwrap_or(0);
             idle.split(&of_owner.iter().map(above_zero).collect::<Vec<_>>())
         }
-        IdlePolicy::Equal => equal(idle, &time, owners),
+        IdlePolicy::Equal => equal(idle, time, owners),
     };
     let Some(parts) = parts else { return idle };
     of_owner.iter_mut().zip(parts).for_each(|(energy, part)| *energy += part);
@@ -38,7 +33,9 @@ pub(crate) fn distribute_idle(
 /// One part to each thread that ran and one to all others, by time within a thread, or within the others.
 fn equal(idle: MicroJoules, time: &[u64], owners: &[OwnerTime]) -> Option<Vec<MicroJoules>> {
     let mut parties: BTreeMap<Option<energy_trace_model::ids::ThreadKey>, Vec<usize>> = BTreeMap::new();
-    for (number, owner) in owners.iter().enumerate().filter(|&(number, _)| time[number] > 0) {
+    for (number, owner) in
+        owners.iter().enumerate().filter(|&(number, _)| time.get(number).is_some_and(|ns| *ns > 0))
+    {
         let party = match owner.owner {
             Owner::Target(thread, _) => Some(thread),
             Owner::Other | Owner::Background(_) => None,
@@ -57,7 +54,7 @@ fn equal(idle: MicroJoules, time: &[u64], owners: &[OwnerTime]) -> Option<Vec<Mi
 
 #[cfg(test)]
 mod tests {
-    use super::{IdlePolicy, MicroJoules, Owner, OwnerTime, Presence, distribute_idle};
+    use super::{IdlePolicy, MicroJoules, Owner, OwnerTime, distribute_idle};
     use energy_trace_model::ids::ThreadKey;
 
     /// 1,000 µJ idle over others (10 ns, 100 µJ), a thread in two stacks (20 and 10 ns, 300 and −50 µJ) and a thread that did not run.
@@ -65,10 +62,9 @@ mod tests {
         let owner = |owner| OwnerTime { owner, time_ns: 0, samples: 0 };
         let target = |thread| owner(Owner::Target(ThreadKey::new(thread), None));
         let owners = [owner(Owner::Other), target(0), target(0), target(1)];
-        let present = |owner, ns| Presence { interval: 0, owner, ns };
-        let present = [present(0, 10), present(1, 20), present(2, 10)];
         let mut energy = [100, 300, -50, 0].map(MicroJoules::from_uj);
-        let kept = distribute_idle(policy, MicroJoules::from_uj(1_000), &mut energy, &present, &owners);
+        let kept =
+            distribute_idle(policy, MicroJoules::from_uj(1_000), &mut energy, &[10, 20, 10, 0], &owners);
         (energy.iter().map(|energy| energy.as_uj()).collect(), kept.as_uj())
     }
 
@@ -89,7 +85,7 @@ mod tests {
         let owners = [OwnerTime { owner: Owner::Other, time_ns: 0, samples: 0 }];
         for policy in [IdlePolicy::Proportional, IdlePolicy::ActiveTime, IdlePolicy::Equal] {
             assert_eq!(
-                distribute_idle(policy, MicroJoules::from_uj(7), &mut energy, &[], &owners).as_uj(),
+                distribute_idle(policy, MicroJoules::from_uj(7), &mut energy, &[0], &owners).as_uj(),
                 7
             );
         }

@@ -5,6 +5,9 @@
 use super::by_power::Sums;
 use energy_trace_model::units::MicroJoules;
 
+/// Looking at so many holders takes as long as sorting one.
+const DENSE: usize = 8;
+
 /// What is expected of a holder in an interval: joules, its own variance and its covariance with the interval's (J²).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Expected {
@@ -79,7 +82,7 @@ impl Interval {
         sums: &mut Sums,
         plain: impl FnOnce() -> (Vec<u32>, Vec<u64>),
     ) {
-        self.there.sort_unstable();
+        self.put_in_order();
         let joules: f64 = self.there.iter().map(|&holder| self.expected[holder].joules.max(0.0)).sum();
         let is_split = if joules > 0.0 {
             self.apportion(whole, joules, sums);
@@ -104,6 +107,17 @@ impl Interval {
             self.is_there[holder] = false;
             self.expected[holder] = Expected::default();
         }
+    }
+
+    /// Orders those that are there: where they are many of all, by looking through all.
+    fn put_in_order(&mut self) {
+        if self.there.len() * DENSE < self.is_there.len() {
+            self.there.sort_unstable();
+            return;
+        }
+        self.there.clear();
+        let there = self.is_there.iter().enumerate().filter(|(_, is_there)| **is_there);
+        self.there.extend(there.map(|(holder, _)| holder));
     }
 
     /// In whole microjoules: what rounding leaves goes to the largest, so that the sum is exact.

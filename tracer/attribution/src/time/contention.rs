@@ -3,6 +3,7 @@
 //!
 //! Leaves out what that makes of power, which each column shows for itself (`power_model`).
 
+use crate::numerics::search::partition_near;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 
@@ -57,15 +58,22 @@ impl Contention {
         Some(Self { steps, most: most as u64 })
     }
 
-    /// Of how many other CPUs a time had the company, in parts of the usual most.
+    /// Of how many other CPUs a time had the company, in parts of the usual most; for times of which each lies near the one before.
+    pub(crate) fn beside(&self) -> impl FnMut(Span) -> f64 + '_ {
+        let mut near = 0;
+        move |span| self.beside_near(span, &mut near)
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "a part of one")]
-    pub(crate) fn beside(&self, span: Span) -> f64 {
-        let until = |at: KtimeNs| {
-            let place = self.steps.partition_point(|step| step.0 <= at).checked_sub(1);
-            let Some(&(since, busy, sum)) = place.and_then(|place| self.steps.get(place)) else { return 0 };
+    fn beside_near(&self, span: Span, near: &mut usize) -> f64 {
+        let mut until = |at: KtimeNs| {
+            *near = partition_near(&self.steps, *near, |step| step.0 <= at);
+            let place = near.checked_sub(1).and_then(|place| self.steps.get(place));
+            let Some(&(since, busy, sum)) = place else { return 0 };
             sum.saturating_add(at.ns_since(since).saturating_mul(busy))
         };
-        let others = until(span.end).saturating_sub(until(span.start)).saturating_sub(span.ns());
+        let before = until(span.start);
+        let others = until(span.end).saturating_sub(before).saturating_sub(span.ns());
         (others as f64 / (span.ns().max(1) * (self.most - 1).max(1)) as f64).min(1.0)
     }
 }
@@ -83,7 +91,8 @@ mod tests {
     fn beside_others() {
         let busy = [span(0, 100), span(0, 50), span(25, 75)];
         let contention = Contention::of(busy.into_iter()).unwrap();
-        let beside = |from, to| contention.beside(span(from, to));
+        let mut beside = contention.beside();
+        let mut beside = |from, to| beside(span(from, to));
         assert_eq!([beside(0, 100), beside(25, 50), beside(80, 100)], [0.5, 1.0, 0.0]);
     }
 

@@ -4,7 +4,11 @@
 
 use super::lines::Line;
 use super::owners::{OwnerTime, Segment};
+use super::packed_pieces::Pieces;
 use super::pieces::{Mark, NO_GAP, Piece};
+use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::ids::CpuId;
+use std::ops::Range;
 
 /// All time on CPUs within the recording's span, by owner.
 #[derive(Debug)]
@@ -14,7 +18,7 @@ pub(crate) struct CpuTime {
     /// Owners; the first is `Owner::Other`.
     pub(crate) owners: Vec<OwnerTime>,
     /// The same time between neighbouring samples, ordered by CPU and start.
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Pieces,
     /// Samples that fell into slices, by line and time.
     pub(crate) marks: Vec<Mark>,
     /// Slices that began before the one before them ended.
@@ -24,15 +28,47 @@ pub(crate) struct CpuTime {
 impl CpuTime {
     /// Adds a line's samples, and gives its pieces to `add`, each with the position of its run.
     pub(crate) fn add_line(&mut self, mut line: Line, mut add: impl FnMut(&mut Self, usize, Piece)) {
-        let number = self.marks.last().map_or(0, |last| last.line + 1);
-        line.marks.iter_mut().for_each(|mark| mark.line = number);
-        let first = u32::try_from(self.marks.len()).unwrap_or(NO_GAP);
+        let here = self.add_marks(&mut line.marks);
+        let marks = self.marks[here.clone()].to_vec();
         for (position, run) in line.runs.iter().enumerate() {
-            line.pieces_of(run, |piece| {
-                let gap = if piece.gap == NO_GAP { NO_GAP } else { piece.gap.saturating_add(first) };
-                add(self, position, Piece { gap, ..piece });
+            line.pieces_of(run, &marks, |piece| add(self, position, counted_from(here.start, piece)));
+        }
+    }
+
+    /// Adds a line's samples, and says where they are.
+    pub(crate) fn add_marks(&mut self, of_line: &mut Vec<Mark>) -> Range<usize> {
+        let number = self.marks.last().map_or(0, |last| last.line + 1);
+        of_line.iter_mut().for_each(|mark| mark.line = number);
+        let first = self.marks.len();
+        self.marks.append(&mut std::mem::take(of_line));
+        first..self.marks.len()
+    }
+
+    /// Adds the pieces of lines whose samples are there, by CPU and time.
+    pub(crate) fn add_pieces(&mut self, lines: &[(Line, Range<usize>)]) {
+        let mut runs: Vec<(CpuId, KtimeNs, usize, usize)> = vec![];
+        for (number, (line, _)) in lines.iter().enumerate() {
+            let of_line = line.runs.iter().enumerate();
+            runs.extend(of_line.map(|(position, run)| (run.cpu, run.span.start, number, position)));
+        }
+        runs.sort_unstable();
+        let Self { marks, pieces, .. } = self;
+        for (_, _, number, position) in runs {
+            let (line, here) = &lines[number];
+            line.pieces_of(&line.runs[position], &marks[here.clone()], |piece| {
+                pieces.push(&counted_from(here.start, piece), marks);
             });
         }
-        self.marks.append(&mut line.marks);
     }
+
+    /// Adds a piece between samples that are there.
+    pub(crate) fn add_piece(&mut self, piece: &Piece) {
+        self.pieces.push(piece, &self.marks);
+    }
+}
+
+/// A piece whose gap counts from the first of all samples.
+fn counted_from(first: usize, piece: Piece) -> Piece {
+    let first = u32::try_from(first).unwrap_or(NO_GAP);
+    Piece { gap: if piece.gap == NO_GAP { NO_GAP } else { piece.gap.saturating_add(first) }, ..piece }
 }

@@ -4,6 +4,7 @@
 //! the function that runs, but for whom a worker works is often known exactly, and what it does for one requester says nothing about what it
 //! does for another. Leaves out what a line was probably doing between its samples (`markov_bridge`).
 
+use crate::numerics::search::partition_near;
 use crate::time::owners::OwnerId;
 use crate::time::pieces::{End, Mark, NO_GAP, NO_LINE, NOBODY, Piece, Run};
 use crate::timeline::Span;
@@ -41,15 +42,15 @@ pub(crate) struct Ending {
 const LEAVING_NS: u64 = 100_000;
 
 impl Line {
-    /// The pieces of a run between samples, in time order; gaps count from the line's first sample.
-    pub(super) fn pieces_of(&self, run: &Run, mut add: impl FnMut(Piece)) {
+    /// The pieces of a run between samples, in time order; gaps count from the first of `marks`, which are all of the line's.
+    pub(super) fn pieces_of(&self, run: &Run, marks: &[Mark], mut add: impl FnMut(Piece)) {
         let end_ns = run.cpu_ns.saturating_add(run.span.ns());
-        let first = self.marks.partition_point(|mark| mark.cpu_ns < run.cpu_ns);
-        let after = self.marks.partition_point(|mark| mark.cpu_ns < end_ns);
-        let before = first.checked_sub(1).and_then(|i| self.marks.get(i));
+        let first = marks.partition_point(|mark| mark.cpu_ns < run.cpu_ns);
+        let after = partition_near(marks, first, |mark| mark.cpu_ns < end_ns);
+        let before = first.checked_sub(1).and_then(|i| marks.get(i));
         let before = before.filter(|mark| run.span.start.ns_since(mark.at) <= self.near_ns);
-        let behind = self.marks.get(after).filter(|mark| mark.at.ns_since(run.span.end) <= self.near_ns);
-        let inside = self.marks.get(first..after).unwrap_or_default();
+        let behind = marks.get(after).filter(|mark| mark.at.ns_since(run.span.end) <= self.near_ns);
+        let inside = marks.get(first..after).unwrap_or_default();
         let (mut from, mut left) = (run.cpu_ns, before);
         for (number, right) in (first..).zip(inside.iter().map(Some).chain([behind])) {
             let to = right.map_or(end_ns, |mark| mark.cpu_ns).min(end_ns);
@@ -128,7 +129,7 @@ mod tests {
             near_ns: 500,
         };
         let mut ends = vec![];
-        line.pieces_of(&run, |piece| ends.push((piece.span.ns(), piece.left, piece.right)));
+        line.pieces_of(&run, &line.marks, |piece| ends.push((piece.span.ns(), piece.left, piece.right)));
         ends
     }
 

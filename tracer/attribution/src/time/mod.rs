@@ -19,6 +19,7 @@ pub(crate) mod lines;
 pub(crate) mod occupancy;
 pub(crate) mod on_cpus;
 pub(crate) mod owners;
+pub(crate) mod packed_pieces;
 pub(crate) mod pieces;
 pub(crate) mod slices;
 pub(crate) mod smt;

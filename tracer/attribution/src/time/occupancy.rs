@@ -1,6 +1,6 @@
 //! Who was on the CPUs of a domain in each of its intervals, and for how long.
 
-use crate::time::on_cpus::OfDomain;
+use crate::time::on_cpus::{InIntervals, OfDomain};
 use crate::time::owners::{OwnerId, Segment};
 use crate::timeline::{EnergyInterval, Span};
 
@@ -20,20 +20,32 @@ pub(crate) fn presences(intervals: &[EnergyInterval], segments: &OfDomain<'_, Se
     let spans: Vec<Span> = intervals.iter().map(|interval| interval.span).collect();
     let of_stretches = segments.in_stretches(&spans, |stretch| {
         let mut found: Vec<Presence> = vec![];
-        stretch.each(|number, here| {
-            let (interval, first) = (u32::try_from(number).unwrap_or(u32::MAX), found.len());
-            here.sort_unstable_by_key(|&(at, _)| segments.all()[at].owner);
-            for &(at, common) in &*here {
-                let (owner, ns) = (segments.all()[at].owner, common.ns());
-                match found[first..].last_mut() {
-                    Some(last) if last.owner == owner => last.ns = last.ns.saturating_add(ns),
-                    _ => found.push(Presence { interval, owner, ns }),
-                }
-            }
-        });
+        each_presence(segments, stretch, |_, present| found.extend_from_slice(present));
         found
     });
     of_stretches.concat()
+}
+
+/// Calls `of` with each interval's number, and who was present in it, ordered by owner.
+pub(crate) fn each_presence(
+    segments: &OfDomain<'_, Segment>,
+    stretch: InIntervals<'_, Segment>,
+    mut of: impl FnMut(usize, &[Presence]),
+) {
+    let mut present: Vec<Presence> = vec![];
+    stretch.each(|number, here| {
+        let interval = u32::try_from(number).unwrap_or(u32::MAX);
+        present.clear();
+        here.sort_unstable_by_key(|&(at, _)| segments.all()[at].owner);
+        for &(at, common) in &*here {
+            let (owner, ns) = (segments.all()[at].owner, common.ns());
+            match present.last_mut() {
+                Some(last) if last.owner == owner => last.ns = last.ns.saturating_add(ns),
+                _ => present.push(Presence { interval, owner, ns }),
+            }
+        }
+        of(number, &present);
+    });
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 use crate::numerics::parallel::map;
 use crate::time::owners::Segment;
-use crate::time::pieces::Piece;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::CpuId;
@@ -20,16 +19,6 @@ pub(crate) trait OnCpu: Sync {
     fn cpu(&self) -> CpuId;
     /// When.
     fn span(&self) -> Span;
-}
-
-impl OnCpu for Piece {
-    fn cpu(&self) -> CpuId {
-        self.cpu
-    }
-
-    fn span(&self) -> Span {
-        self.span
-    }
 }
 
 impl OnCpu for Segment {
@@ -67,6 +56,11 @@ impl<'a, T: OnCpu> OfDomain<'a, T> {
         self.all
     }
 
+    /// About how many parts so many intervals cut it into.
+    pub(crate) fn count_in(&self, intervals: usize) -> usize {
+        self.cpus.iter().map(|of_cpu| of_cpu.len() + intervals).sum()
+    }
+
     /// Each of it, by CPU and time.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &'a T> + '_ {
         self.cpus.iter().flat_map(|of_cpu| &self.all[of_cpu.clone()])
@@ -84,18 +78,33 @@ impl<'a, T: OnCpu> OfDomain<'a, T> {
         intervals: &[Span],
         of: impl Fn(InIntervals<'_, T>) -> R + Sync,
     ) -> Vec<R> {
-        let firsts: Vec<usize> = (0..intervals.len()).step_by(STRETCH).collect();
+        self.in_stretches_of(STRETCH, intervals, of)
+    }
+
+    /// The same in stretches of so many intervals.
+    pub(crate) fn in_stretches_of<R: Send>(
+        &self,
+        length: usize,
+        intervals: &[Span],
+        of: impl Fn(InIntervals<'_, T>) -> R + Sync,
+    ) -> Vec<R> {
+        let firsts: Vec<usize> = (0..intervals.len()).step_by(length.max(1)).collect();
         let stretch = |&first: &usize| {
-            let spans = &intervals[first..intervals.len().min(first + STRETCH)];
-            let begin = spans.first().map_or(KtimeNs::default(), |first| first.start);
-            let reached = |of_cpu: &Range<usize>| {
-                let over = self.all[of_cpu.clone()].partition_point(|one| one.span().end <= begin);
-                of_cpu.start + over..of_cpu.end
-            };
-            let rest = self.cpus.iter().map(reached).collect();
-            of(InIntervals { all: self.all, rest, spans, here: vec![], first })
+            let spans = &intervals[first..intervals.len().min(first + length)];
+            of(self.within(spans, first))
         };
         map(&firsts, 5 * self.all.len(), stretch)
+    }
+
+    /// What lay in some intervals, the first of which has this number.
+    pub(crate) fn within<'s>(&'s self, spans: &'s [Span], first: usize) -> InIntervals<'s, T> {
+        let begin = spans.first().map_or(KtimeNs::default(), |first| first.start);
+        let reached = |of_cpu: &Range<usize>| {
+            let over = self.all[of_cpu.clone()].partition_point(|one| one.span().end <= begin);
+            of_cpu.start + over..of_cpu.end
+        };
+        let rest = self.cpus.iter().map(reached).collect();
+        InIntervals { all: self.all, rest, spans, here: vec![], first }
     }
 }
 

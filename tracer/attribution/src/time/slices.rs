@@ -17,11 +17,12 @@
 use super::background::BackgroundProcesses;
 use super::lines::{Line, NEAREST_NS};
 use super::owners::{Owner, OwnerId, OwnerTime, Owners, Segment};
-use super::pieces::{Mark, Piece, Run};
+use super::pieces::{Mark, Run};
 use super::unsampled::{Cut, cut};
+use crate::numerics::search::partition_near;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::ThreadKey;
+use energy_trace_model::ids::{StackId, ThreadKey};
 use energy_trace_model::recording::record::{CpuOwner, Sample, Slice, Unsampled};
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ pub(crate) struct SampledTime {
     /// Owners; the first is `Owner::Other`.
     pub(crate) owners: Vec<OwnerTime>,
     /// Time whose owner needs no samples: background processes, and targets' where nobody was looking.
-    pub(crate) certain: Vec<Piece>,
+    pub(crate) certain: Vec<Segment>,
     /// One line a thread of the target.
     pub(crate) lines: Vec<Line>,
     /// Slices that began before the one before them ended.
@@ -69,16 +70,16 @@ impl SampledTime {
                 segments.push(owners.segment(slice.cpu, part, owner));
             }
         }
-        let mut certain = pieces(&slices, background, &mut owners);
+        let mut certain = certain(&slices, background, &mut owners);
         for slice in unseen {
             let CpuOwner::Target(thread) = slice.who else { continue };
             let span = Span { start: slice.start, end: slice.end };
             let owner = owners.number(Owner::Target(thread, None));
-            certain.push(Piece::certain(slice.cpu, span, owner));
+            certain.push(Segment { cpu: slice.cpu, span, owner });
             segments.push(owners.segment(slice.cpu, span, owner));
         }
         segments.sort_by_key(|segment: &Segment| (segment.cpu, segment.span));
-        let lines = lines(&slices, &threads, &mut owners);
+        let lines = lines(&slices, threads, &mut owners);
         Self { segments, owners: owners.list, certain, lines, overlaps }
     }
 }
@@ -89,18 +90,18 @@ fn background_owner(who: CpuOwner, background: &BackgroundProcesses) -> Owner {
     background.owner(key)
 }
 
-/// Background processes' pieces.
-fn pieces(slices: &[Slice], background: &BackgroundProcesses, owners: &mut Owners) -> Vec<Piece> {
-    let piece = |slice: &Slice| {
+/// Background processes' time.
+fn certain(slices: &[Slice], background: &BackgroundProcesses, owners: &mut Owners) -> Vec<Segment> {
+    let segment = |slice: &Slice| {
         let span = Span { start: slice.start, end: slice.end };
         let owner = owners.number(background_owner(slice.who, background));
-        Piece::certain(slice.cpu, span, owner)
+        Segment { cpu: slice.cpu, span, owner }
     };
-    slices.iter().filter(|slice| !matches!(slice.who, CpuOwner::Target(_))).map(piece).collect()
+    slices.iter().filter(|slice| !matches!(slice.who, CpuOwner::Target(_))).map(segment).collect()
 }
 
 /// A line of each thread.
-fn lines(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread<'_>>, owners: &mut Owners) -> Vec<Line> {
+fn lines(slices: &[Slice], mut threads: BTreeMap<ThreadKey, OfThread>, owners: &mut Owners) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut runs: Vec<(ThreadKey, Run)> = Vec::new();
     for slice in slices {
@@ -113,7 +114,7 @@ fn lines(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread<'_>>, owners: 
     for of_thread in runs.chunk_by(|a, b| a.0 == b.0) {
         let Some(&(thread, _)) = of_thread.first() else { continue };
         let mut of_thread: Vec<Run> = of_thread.iter().map(|&(_, run)| run).collect();
-        let marks = threads.get(&thread).map(|samples| samples.mark(&mut of_thread)).unwrap_or_default();
+        let marks = threads.remove(&thread).map(|samples| samples.mark(&mut of_thread)).unwrap_or_default();
         let unseen = owners.number(Owner::Target(thread, None));
         lines.push(Line { thread, runs: of_thread, marks, ends: vec![], unseen, near_ns: NEAREST_NS });
     }
@@ -143,47 +144,63 @@ fn disjoint_slices(slices: &[Slice], span: Span) -> (Vec<Slice>, u64) {
     (disjoint.into_iter().filter_map(clip).collect(), overlaps)
 }
 
-/// One thread's samples in time order, and the owner that each makes.
+/// One thread's samples in time order: when, and the owner that each makes.
 #[derive(Default)]
-struct OfThread<'a> {
-    samples: Vec<&'a Sample>,
+struct OfThread {
+    at: Vec<KtimeNs>,
     owners: Vec<OwnerId>,
 }
 
+/// A thread's samples show few stacks again and again: so many of the last ones are remembered.
+const RECENT: usize = 1_024;
+
 /// The samples of each thread; they make owners, and are counted.
-fn by_thread<'a>(samples: &'a [Sample], owners: &mut Owners) -> BTreeMap<ThreadKey, OfThread<'a>> {
-    let mut threads: BTreeMap<ThreadKey, OfThread<'_>> = BTreeMap::new();
+fn by_thread(samples: &[Sample], owners: &mut Owners) -> BTreeMap<ThreadKey, OfThread> {
+    let mut threads: BTreeMap<ThreadKey, (Vec<KtimeNs>, Vec<StackId>)> = BTreeMap::new();
     for sample in samples {
-        threads.entry(sample.thread).or_default().samples.push(sample);
+        let (at, stacks) = threads.entry(sample.thread).or_default();
+        at.push(sample.at);
+        stacks.push(sample.stack);
     }
-    for (&thread, of_thread) in &mut threads {
-        of_thread.samples.sort_by_key(|sample| sample.at);
-        let mut last = None;
-        let owner = |sample: &&Sample| {
-            let known = last.filter(|(stack, _)| *stack == sample.stack).map(|(_, owner)| owner);
-            let owner = known.unwrap_or_else(|| owners.number(Owner::Target(thread, Some(sample.stack))));
+    let of_thread = |(thread, (at, stacks)): (ThreadKey, (Vec<KtimeNs>, Vec<StackId>))| {
+        let (at, stacks) = in_order(at, stacks);
+        let mut recent = [None; RECENT];
+        let owner = |stack: StackId| {
+            let place = &mut recent[stack.index() % RECENT];
+            let known = place.filter(|(before, _)| *before == stack).map(|(_, owner)| owner);
+            let owner = known.unwrap_or_else(|| owners.number(Owner::Target(thread, Some(stack))));
             owners.count(owner);
-            last = Some((sample.stack, owner));
+            *place = Some((stack, owner));
             owner
         };
-        of_thread.owners = of_thread.samples.iter().map(owner).collect();
-    }
-    threads
+        (thread, OfThread { at, owners: stacks.into_iter().map(owner).collect() })
+    };
+    threads.into_iter().map(of_thread).collect()
 }
 
-impl OfThread<'_> {
+/// Both by time; what was at one moment stays as it was.
+fn in_order(at: Vec<KtimeNs>, stacks: Vec<StackId>) -> (Vec<KtimeNs>, Vec<StackId>) {
+    if at.is_sorted() {
+        return (at, stacks);
+    }
+    let mut both: Vec<(KtimeNs, StackId)> = at.into_iter().zip(stacks).collect();
+    both.sort_by_key(|(at, _)| *at);
+    both.into_iter().unzip()
+}
+
+impl OfThread {
     /// The parts of a slice and who owns them, in time order; neighbours with one owner are one part.
     fn owned_parts(&self, slice: Span, parts: &mut Vec<(Span, Option<OwnerId>)>) {
-        let first = self.samples.partition_point(|sample| sample.at < slice.start);
-        let after = self.samples.partition_point(|sample| sample.at < slice.end);
+        let first = self.at.partition_point(|at| *at < slice.start);
+        let after = partition_near(&self.at, first, |at| *at < slice.end);
         if first == after {
             return parts.push((slice, self.nearest(slice, after)));
         }
         let mut start = slice.start;
         for number in first..after {
-            let (at, owner) = (self.samples[number].at, Some(self.owners[number]));
-            let next = self.samples.get(number + 1).filter(|_| number + 1 < after);
-            let end = next.map_or(slice.end, |next| at.midpoint(next.at));
+            let (at, owner) = (self.at[number], Some(self.owners[number]));
+            let next = self.at.get(number + 1).filter(|_| number + 1 < after);
+            let end = next.map_or(slice.end, |next| at.midpoint(*next));
             match parts.last_mut() {
                 Some((part, last)) if *last == owner => part.end = end,
                 _ if start < end => parts.push((Span { start, end }, owner)),
@@ -197,7 +214,7 @@ impl OfThread<'_> {
     /// The owner of the sample that is nearest to a slice; `after` is the first one behind it.
     fn nearest(&self, slice: Span, after: usize) -> Option<OwnerId> {
         let near = |number: usize, distance: fn(Span, KtimeNs) -> u64| {
-            let at = self.samples.get(number)?.at;
+            let at = *self.at.get(number)?;
             let distance = distance(slice, at);
             (distance <= NEAREST_NS).then_some((distance, at, self.owners[number]))
         };
@@ -209,15 +226,15 @@ impl OfThread<'_> {
 
     /// Puts the thread's runs and samples on its CPU time.
     fn mark(&self, runs: &mut [Run]) -> Vec<Mark> {
-        let mut marks = Vec::with_capacity(self.samples.len());
-        let mut samples = self.samples.iter().zip(&self.owners).peekable();
+        let mut marks = Vec::with_capacity(self.at.len());
+        let mut samples = self.at.iter().zip(&self.owners).peekable();
         let mut before = 0_u64;
         for run in runs {
             run.cpu_ns = before;
-            while samples.next_if(|(sample, _)| sample.at < run.span.start).is_some() {}
-            while let Some((sample, &owner)) = samples.next_if(|(sample, _)| sample.at < run.span.end) {
-                let cpu_ns = before.saturating_add(sample.at.ns_since(run.span.start));
-                marks.push(Mark { line: 0, at: sample.at, cpu_ns, owner });
+            while samples.next_if(|(at, _)| **at < run.span.start).is_some() {}
+            while let Some((&at, &owner)) = samples.next_if(|(at, _)| **at < run.span.end) {
+                let cpu_ns = before.saturating_add(at.ns_since(run.span.start));
+                marks.push(Mark { line: 0, at, cpu_ns, owner });
             }
             before = before.saturating_add(run.span.ns());
         }

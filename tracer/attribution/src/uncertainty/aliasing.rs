@@ -12,6 +12,7 @@
 //! in turns is flagged as well; one whose loop by chance has a timer's odd period and meets it at one place is not found. Leaves out the
 //! remedy, which is another rate.
 
+use crate::numerics::parallel::map;
 use crate::time::pieces::Mark;
 
 /// Fewer samples of a thread prove nothing.
@@ -54,22 +55,30 @@ pub(crate) enum Aliasing {
 #[expect(clippy::cast_precision_loss, reason = "counts")]
 pub(crate) fn aliasing_of(
     marks: &[Mark],
-    column: impl Fn(&Mark) -> usize,
+    column: impl Fn(&Mark) -> usize + Sync,
     columns: usize,
     watts: Option<&[f64]>,
 ) -> Vec<Aliasing> {
     let mut all = vec![0.0; columns];
     let mut doubted = vec![(Aliasing::Free, 0.0); columns];
-    for of_thread in marks.chunk_by(|a, b| a.line == b.line) {
+    let threads: Vec<&[Mark]> = marks.chunk_by(|a, b| a.line == b.line).collect();
+    let of_threads = map(&threads, marks.len(), |of_thread| {
         let mut counts = vec![0.0; columns];
         of_thread.iter().for_each(|mark| counts[column(mark)] += 1.0);
-        all.iter_mut().zip(&counts).for_each(|(sum, count)| *sum += count);
         let step = aliasing_of_line(of_thread, &column, &counts, watts);
+        // A thread is in few of all columns.
+        let counts = counts.into_iter().enumerate().filter(|(_, count)| *count > 0.0);
+        (step, counts.collect::<Vec<(usize, f64)>>())
+    });
+    for (of_thread, (step, counts)) in threads.iter().zip(of_threads) {
         let least = TAKES_PART * of_thread.len() as f64;
-        for ((worst, sum), count) in doubted.iter_mut().zip(&counts).filter(|_| step != Aliasing::Free) {
+        for (column, count) in counts {
+            all[column] += count;
             // Of a thread that shows one place, what the odd sample shows is in doubt as well.
-            if *count > 0.0 && (step == Aliasing::OnePlace || *count >= least) {
-                (*worst, *sum) = ((*worst).max(step), *sum + count);
+            let takes_part = step == Aliasing::OnePlace || count >= least;
+            if step != Aliasing::Free && takes_part {
+                let (worst, sum) = doubted[column];
+                doubted[column] = (worst.max(step), sum + count);
             }
         }
     }

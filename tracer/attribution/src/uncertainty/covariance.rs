@@ -43,11 +43,13 @@ fn scores(design: &Design, fit: &Fit, blocks: &[Range<usize>]) -> DMatrix<f64> {
     scores
 }
 
-/// The covariance of the columns' energies, in parts of these, row by row. `charged` is what each column was charged with.
-pub(crate) fn relative(model: &Model, charged: &[f64]) -> Vec<f64> {
+/// The covariance of the columns' energies, in parts of these, row by row. `charged` is what each column was charged with in the windows of the
+/// model, which are this part of all: chance that differs from window to window is the smaller the more there are, what is open about powers is not.
+pub(crate) fn relative(model: &Model, charged: &[f64], part: f64) -> Vec<f64> {
     let n = model.design.paths;
     let Some(of_powers) = of_powers(model) else { return vec![0.0; n * n] };
     let (slope, own) = slopes(model);
+    let own = own * part;
     let covariance = (&slope * of_powers * slope.transpose() + own) * birge(model.fit.squares());
     let energies = model.design.energies(&model.fit.watts);
     let of = |c: usize, d: usize| {
@@ -137,18 +139,25 @@ mod tests {
         near(own.as_slice(), vectors.matrix("own").as_slice(), 1e-7);
         let energies = vectors.list("energies");
         let expected = vectors.matrix("relative");
-        near(&relative(&model, &energies), expected.transpose().as_slice(), 1e-6);
+        near(&relative(&model, &energies, 1.0), expected.transpose().as_slice(), 1e-6);
+        // Learned from a quarter of all windows: chance that is each window's own is a quarter of it in all of them.
+        let quarter = relative(&model, &energies, 0.25);
+        let of_chance = |at: usize| own[(at / 3, at % 3)] * birge(model.fit.squares());
+        let less = |at: usize| 0.75 * of_chance(at) / (energies[at / 3] * energies[at % 3]);
+        let fewer = |at: usize| expected[(at / 3, at % 3)] - less(at);
+        near(&quarter, &(0..9).map(fewer).collect::<Vec<_>>(), 1e-6);
+        assert!(less(0) > 1e-5, "{}", less(0));
         model.alternatives = vec![vectors.list("other")];
         let widened = vectors.matrix("with_other");
-        near(&relative(&model, &energies), widened.transpose().as_slice(), 1e-6);
+        near(&relative(&model, &energies, 1.0), widened.transpose().as_slice(), 1e-6);
         // What a lag shows and what is charged are two opinions as well: a standard deviation, in joules, is what they differ by.
         model.alternatives = vec![];
         let charged = vectors.list("other");
-        near(&relative(&model, &charged), expected.transpose().as_slice(), 1e-6);
+        near(&relative(&model, &charged, 1.0), expected.transpose().as_slice(), 1e-6);
         model.lag_ns = 1;
         let apart = |c: usize| (charged[c] - energies[c]) / charged[c];
         let wider = |at: usize| expected[(at / 3, at % 3)] + apart(at / 3) * apart(at % 3);
-        near(&relative(&model, &charged), &(0..9).map(wider).collect::<Vec<_>>(), 1e-6);
+        near(&relative(&model, &charged, 1.0), &(0..9).map(wider).collect::<Vec<_>>(), 1e-6);
     }
 
     /// Everything together has no doubt, whatever the powers are.
@@ -156,7 +165,7 @@ mod tests {
     fn the_sum_is_the_counters() {
         let vectors = Vectors::of("covariance");
         let model = model(&vectors);
-        let (relative, e) = (relative(&model, &vectors.list("energies")), vectors.list("energies"));
+        let (relative, e) = (relative(&model, &vectors.list("energies"), 1.0), vectors.list("energies"));
         let sum: f64 = (0..9).map(|at| relative[at] * e[at / 3] * e[at % 3]).sum();
         assert!(sum.abs() < 1e-9 * e.iter().sum::<f64>().powi(2), "{sum}");
     }

@@ -42,6 +42,9 @@ pub(crate) struct Basis<'a> {
     pub(crate) power_model: &'a PowerModel,
     /// The split by powers, where there was one; `weighted` says whether it is what is charged.
     pub(crate) split: Option<&'a PowerSplit>,
+    /// What owners were charged with in the intervals that powers were learned from, and what part of all these are.
+    pub(crate) learned_from: &'a [MicroJoules],
+    pub(crate) part: f64,
     pub(crate) weighted: bool,
     pub(crate) time: &'a CpuTime,
     pub(crate) tree: &'a PathTree,
@@ -49,7 +52,7 @@ pub(crate) struct Basis<'a> {
 
 /// Of the energies of all owners. `seconds` are each owner's on the domain's CPUs.
 pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Vec<f64>) -> OwnerCertainty {
-    let Basis { power_model, split, weighted, time, tree } = *basis;
+    let Basis { power_model, split, learned_from, part, weighted, time, tree } = *basis;
     let columns = power_model.columns();
     let column: Vec<usize> = (0..of_owner.len()).map(|owner| column_of(columns, tree, owner)).collect();
     let aliasing = aliasing(power_model, time, tree);
@@ -57,7 +60,7 @@ pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Ve
     let function: Vec<Function> = (0..).map(|owner| function_of(tree, owner)).take(of_owner.len()).collect();
     let functions = functions(&column, &function, of_owner);
     let pools = pools(columns.len(), (&column, &square), of_owner, &functions);
-    let charged: Vec<f64> = pools.iter().map(|pool| pool.joules).collect();
+    let charged = by_column(columns.len(), &column, learned_from);
     OwnerCertainty {
         variance: split.map_or_else(|| multinomial(of_owner, &time.owners), |split| split.variance.clone()),
         column,
@@ -69,11 +72,20 @@ pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Ve
         relative: power_model
             .model()
             .filter(|_| weighted)
-            .map(|model| relative(model, &charged))
+            .map(|model| relative(model, &charged, part))
             .unwrap_or_default(),
         aliased: aliasing.iter().any(|step| *step != Aliasing::Free),
         seconds,
     }
+}
+
+/// Joules of each of so many columns.
+fn by_column(columns: usize, column: &[usize], of_owner: &[MicroJoules]) -> Vec<f64> {
+    let mut sums = vec![0.0; columns.max(1)];
+    for (&column, energy) in column.iter().zip(of_owner) {
+        sums.get_mut(column).into_iter().for_each(|sum| *sum += energy.as_joules());
+    }
+    sums
 }
 
 fn column_of(columns: &Columns, tree: &PathTree, owner: usize) -> usize {
@@ -211,6 +223,7 @@ mod tests {
     use crate::tests::vectors::near;
     use crate::time::cpu_time::CpuTime;
     use crate::time::owners::{Owner, OwnerTime};
+    use crate::time::packed_pieces::Pieces;
     use energy_trace_model::ids::{StackId, ThreadKey};
     use energy_trace_model::units::MicroJoules;
     use nalgebra::DMatrix;
@@ -294,12 +307,25 @@ mod tests {
             time_ns: 0,
             samples: 3,
         };
-        let time =
-            CpuTime { segments: vec![], owners: vec![owner; 2], pieces: vec![], marks: vec![], overlaps: 0 };
+        let time = CpuTime {
+            segments: vec![],
+            owners: vec![owner; 2],
+            pieces: Pieces::default(),
+            marks: vec![],
+            overlaps: 0,
+        };
         let of = |power_model: PowerModel, weighted| {
-            let basis =
-                Basis { power_model: &power_model, split: None, weighted, time: &time, tree: &toy.tree };
-            certainty(&basis, &[0.5, 0.7].map(joules), vec![0.006, 0.006])
+            let charged = [0.5, 0.7].map(joules);
+            let basis = Basis {
+                power_model: &power_model,
+                split: None,
+                learned_from: &charged,
+                part: 1.0,
+                weighted,
+                time: &time,
+                tree: &toy.tree,
+            };
+            certainty(&basis, &charged, vec![0.006, 0.006])
         };
         let known = of(PowerModel::Known(model().1), true);
         assert_eq!((known.column.as_slice(), known.relative.len(), known.aliased), (&[0, 1][..], 4, false));

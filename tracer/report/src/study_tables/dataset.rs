@@ -55,26 +55,18 @@ fn head(kind: u8, name: &str) -> String {
         0 => "var",
         1 => "metric",
         2 => "joules",
-<<<<<<< HEAD
         // Its name is that of the column.
         3 => return shown(name).into_owned(),
-        _ => "call_joules",
-=======
-        3 => "call_joules",
-        4 => "calls",
-        5 => "counted_joules",
-        6 => "fact",
+        4 => "call_joules",
+        5 => "calls",
+        6 => "counted_joules",
+        7 => "fact",
         _ => "note",
->>>>>>> studies
     };
     format!("{of}:{}", shown(name))
 }
 
-<<<<<<< HEAD
-/// What not every study has, in the order of columns: variables, metrics, classes, temperatures and clocks, calls.
-=======
-/// What not every study has, in the order of columns: variables, metrics, classes, calls, what was counted, facts, notes.
->>>>>>> studies
+/// What not every study has, in the order of columns: variables, metrics, classes, temperatures and clocks, calls, what was counted, facts, notes.
 fn more(study: &Study, run: &Run) -> Vec<(u8, String, String)> {
     let program = run.program.and_then(|at| study.programs.get(at));
     let variables =
@@ -83,29 +75,20 @@ fn more(study: &Study, run: &Run) -> Vec<(u8, String, String)> {
         of.into_iter().map(move |(name, value)| (kind, name, value.to_string()))
     };
     let measured = run.measured.clone();
-<<<<<<< HEAD
-    let (classes, conditions, calls) =
-        measured.map_or_else(Default::default, |of| (of.by_class, of.conditions, of.calls));
-    variables
-        .chain(numbers(1, run.metrics.clone()))
-        .chain(numbers(2, classes))
-        .chain(numbers(3, conditions))
-        .chain(numbers(4, calls))
-=======
-    let (classes, calls, counted) =
-        measured.map_or_else(Default::default, |of| (of.by_class, of.calls, of.counted));
+    let (classes, conditions, calls, counted) =
+        measured.map_or_else(Default::default, |of| (of.by_class, of.conditions, of.calls, of.counted));
     let texts = |kind: u8, of: &std::collections::BTreeMap<String, String>| {
         of.clone().into_iter().map(move |(name, value)| (kind, name, value))
     };
     variables
         .chain(numbers(1, run.metrics.clone()))
         .chain(numbers(2, classes))
-        .chain(numbers(3, calls))
-        .chain(numbers(4, run.counts.clone()))
-        .chain(numbers(5, counted))
-        .chain(texts(6, &run.facts))
-        .chain(texts(7, &study.noted))
->>>>>>> studies
+        .chain(numbers(3, conditions))
+        .chain(numbers(4, calls))
+        .chain(numbers(5, run.counts.clone()))
+        .chain(numbers(6, counted))
+        .chain(texts(7, &run.facts))
+        .chain(texts(8, &study.noted))
         .collect()
 }
 

@@ -2,9 +2,10 @@
 
 use super::{Expected, Interval, MicroJoules, PowerSplit, Splitter};
 use crate::between_samples::expected_time::{Share, Times};
-use crate::between_samples::parts::Part;
+use crate::between_samples::parts::{Part, Parts};
 use crate::between_samples::switching_chain::{Chains, probability};
 use crate::power_model::design::Design;
+use crate::power_model::excerpt::Excerpt;
 use crate::power_model::fit::Fit;
 use crate::power_model::learn::Model;
 use crate::power_model::tests::toy::{Toy, at_ms, part};
@@ -13,6 +14,7 @@ use crate::time::owners::{Owner, OwnerTime};
 use crate::time::pieces::Mark;
 use energy_trace_model::ids::ThreadKey;
 use nalgebra::DMatrix;
+use std::ops::Range;
 
 fn fit(watts: &[f64]) -> Fit {
     Fit {
@@ -34,8 +36,14 @@ fn owners(count: u32) -> Vec<OwnerTime> {
 
 fn split(toy: &Toy, model: &Model, marks: &[Mark]) -> PowerSplit {
     let owners = owners(u32::try_from(toy.columns).unwrap());
-    let splitter = Splitter { model, tree: &toy.tree, owners: &owners, marks };
-    splitter.split(&toy.dynamic, &toy.listed(), |_| (vec![1], vec![1]))
+    let splitter = Splitter { model, tree: &toy.tree, owners: &owners, marks, excerpt: &Excerpt::default() };
+    let parts = |some: Range<usize>| {
+        let is_there = |part: &&Part| some.contains(&(part.interval as usize));
+        let moved =
+            |part: &Part| Part { interval: part.interval - u32::try_from(some.start).unwrap(), ..*part };
+        Parts::of_parts(&toy.parts.iter().filter(is_there).map(moved).collect::<Vec<_>>())
+    };
+    splitter.split(&toy.dynamic, parts, |_| (vec![1], vec![1]))
 }
 
 fn uj(energies: &[MicroJoules]) -> Vec<i64> {
@@ -63,11 +71,37 @@ fn edges_of_short_intervals() {
     let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
     model.edges = vec![0.06, 0.02, 0.01];
     let owners = owners(2);
-    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &[] };
+    let splitter = Splitter {
+        model: &model,
+        tree: &toy.tree,
+        owners: &owners,
+        marks: &[],
+        excerpt: &Excerpt::default(),
+    };
     let found = splitter.edges();
     assert_eq!(found.len(), 8);
     assert!((found.iter().sum::<f64>() - 0.09).abs() < 1e-12, "{found:?}");
     assert!((found[0] - 0.02).abs() < 1e-12 && (found[7] - 0.005).abs() < 1e-12, "{found:?}");
+}
+
+/// Intervals that powers were learned from have their own edges and drift; of the others nothing is known, and they have the mean edge and no drift.
+#[test]
+fn edges_of_intervals_that_nothing_was_learned_from() {
+    let toy = Toy::new(20.0, &vec![vec![1.0, 1.0]; 200], &[0.1; 200], 0.0);
+    let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
+    model.edges = (0..200_u32).map(f64::from).collect();
+    model.design.drift = vec![1.5; 200];
+    let (owners, excerpt) = (owners(2), Excerpt::at_most(600, 200));
+    let splitter =
+        Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &[], excerpt: &excerpt };
+    let (edges, drifts) = (splitter.edges(), splitter.drifts());
+    assert_eq!((edges.len(), drifts.len()), (600, 600));
+    let learned_from = excerpt.take(&(0..600).collect::<Vec<usize>>());
+    for (at, interval) in learned_from.iter().enumerate() {
+        assert_eq!((edges[*interval], drifts[*interval]), (at as f64, 1.5));
+    }
+    let others = (0..600).filter(|interval| !learned_from.contains(interval));
+    assert!(others.clone().count() == 400 && others.clone().all(|it| (edges[it], drifts[it]) == (99.5, 1.0)));
 }
 
 /// Beside busy CPUs a call path draws what it draws there: 4 ms at 30 W and 4 ms, half of them beside others, at 10 and 2 W are 120 : 24.
@@ -148,7 +182,13 @@ fn power_lags() {
     let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
     model.lag_ns = 4_000_000;
     let owners = owners(2);
-    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &[] };
+    let splitter = Splitter {
+        model: &model,
+        tree: &toy.tree,
+        owners: &owners,
+        marks: &[],
+        excerpt: &Excerpt::default(),
+    };
     let pass = splitter.pass();
     let mut sums = super::Sums::new(2);
     let left = (-1.0_f64).exp();
@@ -191,7 +231,13 @@ fn mixes_are_handed_out() {
     let (toy, marks, model) = between();
     let mut owners = owners(2);
     (owners[0].time_ns, owners[1].time_ns) = (100, 300);
-    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &marks };
+    let splitter = Splitter {
+        model: &model,
+        tree: &toy.tree,
+        owners: &owners,
+        marks: &marks,
+        excerpt: &Excerpt::default(),
+    };
     let pass = splitter.pass();
     let finish = |marks: &[Mark], ends: &[(u32, u32)], column: usize| {
         let splitter = Splitter { marks, ..splitter };
@@ -215,7 +261,13 @@ fn mixes_are_handed_out() {
 fn mixes_are_in_doubt() {
     let (toy, marks, model) = between();
     let owners = owners(2);
-    let splitter = Splitter { model: &model, tree: &toy.tree, owners: &owners, marks: &marks };
+    let splitter = Splitter {
+        model: &model,
+        tree: &toy.tree,
+        owners: &owners,
+        marks: &marks,
+        excerpt: &Excerpt::default(),
+    };
     let pass = splitter.pass();
     let mut sums = super::Sums::new(pass.holders.count());
     sums.mixed = vec![0.0, 0.0, 3.0, 1.0];
