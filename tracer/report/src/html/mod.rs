@@ -17,6 +17,8 @@ mod tests;
 mod trees;
 mod views;
 
+pub(crate) use hash::source as source_of_style;
+
 use super::short_names;
 use data::{Data, ROOMS};
 use energy_trace_model::profile::{OverTime, Profile};

@@ -111,7 +111,7 @@ fn csv_row(study: &Study, block: &Block, cell: &Cell) -> Vec<String> {
     vec![
         sentences::kind_word(block.kind).to_owned(),
         block.quantity.clone(),
-        block.unit.to_owned(),
+        block.unit.clone(),
         label(study, cell),
         cell.runs.to_string(),
         cell.failed.to_string(),
@@ -144,7 +144,7 @@ fn label(study: &Study, cell: &Cell) -> String {
 }
 
 /// Names may hold what Markdown takes for its own.
-fn in_markdown(text: &str) -> String {
+pub(super) fn in_markdown(text: &str) -> String {
     let mut safe = String::new();
     for letter in shown(text).chars() {
         if matches!(letter, '|' | '*' | '_' | '`' | '<' | '[' | ']' | '\\' | '#') {
@@ -156,7 +156,7 @@ fn in_markdown(text: &str) -> String {
 }
 
 /// The same of LaTeX.
-fn in_latex(text: &str) -> String {
+pub(super) fn in_latex(text: &str) -> String {
     let mut safe = String::new();
     for letter in shown(text).chars() {
         match letter {
@@ -165,6 +165,9 @@ fn in_latex(text: &str) -> String {
             '~' => safe.push_str("\\textasciitilde{}"),
             '^' => safe.push_str("\\textasciicircum{}"),
             'Â' => safe.push_str("\\^A"),
+            'ρ' => safe.push_str("$\\rho$"),
+            '²' => safe.push_str("$^2$"),
+            '±' => safe.push_str("$\\pm$"),
             '–' => safe.push_str("--"),
             '<' => safe.push_str("$<$"),
             '>' => safe.push_str("$>$"),
