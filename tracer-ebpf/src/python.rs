@@ -32,6 +32,7 @@ pub struct PythonWalk {
     pub all_classes: u64,
     /// The first variable that was looked at last, and what came of it: callers often have the same one.
     pub last_first: u64,
+    /// The class of that variable.
     pub last_class: u64,
     /// What tells that the chain leads back into itself.
     pub cycle: CycleDetector,

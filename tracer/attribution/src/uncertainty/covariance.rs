@@ -88,7 +88,7 @@ fn slopes(model: &Model) -> (DMatrix<f64>, DMatrix<f64>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_powers, relative, slopes};
+    use super::{birge, of_powers, relative, slopes};
     use crate::between_samples::expected_time::Times;
     use crate::power_model::design::Design;
     use crate::power_model::fit::Fit;

@@ -388,7 +388,6 @@ fn read_up_to(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
 mod tests {
     use super::super::interpreter::OtherPython;
     use super::{FORMAT, OLDEST, Problem, Record, RecordingDiagnostic, opening, read_opening};
-    use crate::ids::FrameId;
     use crate::recording::record::{
         CallDiagnostic, CopyOutcome, Host, IdleOrigin, IgnoredReason, LaunchDiagnostic, LossReason,
         PowerDiagnostic, PythonNotCounted, Runtime, SourceId, SourceNote,

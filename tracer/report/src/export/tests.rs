@@ -414,37 +414,3 @@ fn parquet_tables() {
         assert_eq!(parquet::sum(&readings["measured_uj"]), measured);
     }
 }
-
-/// What a file of one column holds, whatever the lengths of its runs; missing values and empty lists are told apart from empty texts.
-#[test]
-fn parquet_holds_what_was_put_in() {
-    use crate::parquet::{Kind, Table, Values};
-    let names: Vec<String> = (0..300).map(|number| format!("n{number}")).collect();
-    let mut random = fastrand::Rng::with_seed(7);
-    for distinct in [1_usize, 2, 3, 200, 300] {
-        let mut texts: Vec<Option<&str>> = vec![None, Some(""), Some(&names[0])];
-        while texts.len() < 2_000 {
-            let run = if random.bool() { random.usize(1..40) } else { 1 };
-            let text = (random.usize(0..5) > 0).then(|| names[random.usize(0..distinct)].as_str());
-            texts.resize(texts.len() + run, text);
-        }
-        let lists: Vec<&[&str]> =
-            texts.iter().map(|text| text.as_ref().map_or(&[][..], std::slice::from_ref)).collect();
-        let numbers: Vec<Option<i64>> =
-            texts.iter().map(|text| Some(i64::try_from(text.as_ref()?.len()).unwrap() - 2)).collect();
-        let mut table = Table::new([("t", Kind::Text), ("l", Kind::Texts), ("n", Kind::Whole)]);
-        for at in [0..1_000, 1_000..texts.len()] {
-            let (t, l, n) = (texts[at.clone()].to_vec(), lists[at.clone()].to_vec(), numbers[at].to_vec());
-            table.add(&[Values::Text(t), Values::Texts(l), Values::Whole(n)]).unwrap();
-        }
-        let mut file = Vec::new();
-        table.write(&mut file).unwrap();
-        let columns = parquet::columns(&file);
-        let text = |text: &Option<&str>| text.map_or(Cell::Missing, |text| Cell::Text(text.into()));
-        assert_eq!(columns["t"], texts.iter().map(text).collect::<Vec<_>>());
-        let list = |list: &&[&str]| Cell::Texts(list.iter().map(|text| (*text).into()).collect());
-        assert_eq!(columns["l"], lists.iter().map(list).collect::<Vec<_>>());
-        let number = |number: &Option<i64>| number.map_or(Cell::Missing, Cell::Number);
-        assert_eq!(columns["n"], numbers.iter().map(number).collect::<Vec<_>>());
-    }
-}

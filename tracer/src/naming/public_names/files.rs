@@ -229,7 +229,9 @@ mod tests {
         ];
         let resolver = Resolver::start(false).unwrap();
         let worker = resolver.worker(false);
-        let find = |reader| find_public_names(frames.iter(), &[Root::default()], reader, &worker);
+        let find = |reader| {
+            find_public_names(frames.iter().map(|frame| (frame, None)), &[Root::default()], reader, &worker)
+        };
         let public: Vec<String> = find(None).into_iter().map(|name| name.public).collect();
         assert_eq!(public, ["pkg.Model", "pkg.ops.fast"]);
         let nobody = Some((Uid::from_raw(65534), Gid::from_raw(65534)));

@@ -51,7 +51,7 @@ fn send_inputs(calls: &PythonCalls, known: &HashMap<PythonFunction, String>, sta
     for (call, seen) in &calls.inputs.calls {
         let module = known.get(&call.function).cloned();
         let module = module.unwrap_or_else(|| module_of(&call.function.file, |_| false));
-        let frame = stacks.out.python_frame(frame_of(&call.function, module));
+        let frame = stacks.out.python_frame(frame_of(&call.function, module), None);
         let (caller, inputs) = (call.caller.clone(), call.inputs.clone());
         sizes.push(InputSizes { frame, caller, inputs, seen: *seen });
     }
