@@ -1,5 +1,6 @@
 //! The results of a study as Markdown, LaTeX and CSV, a row for each program and quantity. Leaves out the terminal (`table`).
 
+use super::escaped::{in_latex, in_markdown};
 use super::table::{cells_of, shown_blocks};
 use crate::sentences::study as sentences;
 use crate::shown::shown;
@@ -141,38 +142,4 @@ fn row(study: &Study, cell: &Cell) -> Vec<String> {
 
 fn label(study: &Study, cell: &Cell) -> String {
     study.programs.get(cell.program).map_or_else(String::new, |program| program.label.clone())
-}
-
-/// Names may hold what Markdown takes for its own.
-pub(super) fn in_markdown(text: &str) -> String {
-    let mut safe = String::new();
-    for letter in shown(text).chars() {
-        if matches!(letter, '|' | '*' | '_' | '`' | '<' | '[' | ']' | '\\' | '#') {
-            safe.push('\\');
-        }
-        safe.push(letter);
-    }
-    safe
-}
-
-/// The same of LaTeX.
-pub(super) fn in_latex(text: &str) -> String {
-    let mut safe = String::new();
-    for letter in shown(text).chars() {
-        match letter {
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => safe.extend(['\\', letter]),
-            '\\' => safe.push_str("\\textbackslash{}"),
-            '~' => safe.push_str("\\textasciitilde{}"),
-            '^' => safe.push_str("\\textasciicircum{}"),
-            'Â' => safe.push_str("\\^A"),
-            'ρ' => safe.push_str("$\\rho$"),
-            '²' => safe.push_str("$^2$"),
-            '±' => safe.push_str("$\\pm$"),
-            '–' => safe.push_str("--"),
-            '<' => safe.push_str("$<$"),
-            '>' => safe.push_str("$>$"),
-            _ => safe.push(letter),
-        }
-    }
-    safe
 }

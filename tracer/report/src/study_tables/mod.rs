@@ -4,6 +4,7 @@
 //! `sweep` is about growth with a size; `sheet` is what every layout is. Leaves out what is in them (`study`), and where they go.
 
 pub mod dataset;
+mod escaped;
 pub mod layouts;
 pub mod markup;
 mod numbers;

@@ -1,6 +1,6 @@
 //! A plain table of any layout, for a terminal, a page, a paper or a spreadsheet. Leaves out what is in it (`layouts`, `sweep`).
 
-use super::markup::{in_latex, in_markdown};
+use super::escaped::{in_latex, in_markdown};
 use crate::shown::shown;
 use crate::table_cells::{FILE_WIDTH, Grid, GridRow, Look};
 use anstyle::Style;
