@@ -7,13 +7,12 @@
 //! out where the layout comes from (user space reads what HotSpot exports), names, and virtual threads.
 
 use crate::calls::direct_target;
+use crate::hotspot_layout::{CodeHeap, HotspotLayout};
 use crate::memory::Memory;
 use crate::native::{NativeWalk, place};
 use crate::scan::is_behind_call;
 use crate::wire::{FIRST_PC, end};
 
-/// Heaps of code: JDK 9 and later have three, before there was one.
-pub const MAX_HEAPS: usize = 4;
 /// Steps from a segment to the first one of its block: each is 254 segments at most, and code of more than 1 MiB is not compiled.
 const MAX_HOPS: u32 = 40;
 /// A segment of nobody (`free_sentinel`).
@@ -22,58 +21,6 @@ const FREE: u64 = 0xff;
 const BLOCK_HEAD: u64 = 16;
 /// Largest frame that is believed, and largest distance between a stack pointer and a frame pointer.
 const NEAR: u64 = 1 << 16;
-
-/// A heap of code.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CodeHeap {
-    /// First address; 0: there is no such heap.
-    pub start: u64,
-    /// First address behind it.
-    pub end: u64,
-    /// Where its map lies: a byte for each segment, how many segments further down its block begins.
-    pub segments: u64,
-}
-
-/// Where a HotSpot keeps what is needed. Offsets are in a `CodeBlob`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HotspotLayout {
-    /// Its heaps.
-    pub heaps: [CodeHeap; MAX_HEAPS],
-    /// Where the interpreter's code for bytecodes begins and ends: there a method's frame is complete.
-    pub bytecodes: [u64; 2],
-    /// Where Java returns to the stub by which native code has called it.
-    pub call_stub_return: u64,
-    /// Bits of an address within a segment.
-    pub segment_shift: u32,
-    /// `_name`: text.
-    pub name: u32,
-    /// `_size`: bytes, 32 bits.
-    pub size: u32,
-    /// `_frame_size`: words, 32 bits.
-    pub frame_size: u32,
-    /// `_frame_complete_offset`, and the bits it has.
-    pub frame_complete: u32,
-    /// See `frame_complete`.
-    pub frame_complete_bits: u32,
-    /// Where its code begins: an address, or (from JDK 23 on) bytes from the blob on.
-    pub code: u32,
-    /// 1: bytes from the blob on.
-    pub code_is_distance: u32,
-}
-
-impl HotspotLayout {
-    /// Whether an address is code that a HotSpot made.
-    #[inline(always)]
-    pub fn holds(&self, pc: u64) -> bool {
-        let mut found = false;
-        for heap in &self.heaps {
-            found |= heap.start <= pc && pc < heap.end;
-        }
-        found
-    }
-}
 
 /// First bytes of the names of code blobs.
 mod kind {
@@ -97,7 +44,7 @@ mod code {
     /// `sub $…, %rsp`, by a byte or four.
     pub(super) const SUB_RSP: [u64; 2] = [0xec_8348, 0xec_8148];
     /// `mov %rbp, …(%rsp)`, by a byte or four.
-    pub(super) const SAVE_RBP: [u64; 2] = [0x24_6c89_48, 0x24_ac89_48];
+    pub(super) const SAVE_RBP: [u64; 2] = [0x246c_8948, 0x24ac_8948];
     /// `mov %eax, …(%rsp)`: whether the stack has room.
     pub(super) const TOUCH: u64 = 0x24_8489;
     /// `cmpl $…, …(%r15)`, and `jne`: whether the method may be entered.
@@ -343,12 +290,4 @@ const fn has_byte(bytes: u64, byte: u64) -> bool {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let differ = bytes ^ (byte * EACH);
     differ.wrapping_sub(EACH) & !differ & (EACH << 7) != 0
-}
-
-const _: () = assert!(size_of::<HotspotLayout>() == 24 * MAX_HEAPS + 24 + 32);
-
-#[cfg(feature = "user")]
-mod user {
-    // SAFETY: `repr(C)` integers without padding (the assert above): every bit pattern is a value.
-    unsafe impl aya::Pod for super::HotspotLayout {}
 }

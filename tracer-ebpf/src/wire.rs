@@ -173,7 +173,7 @@ pub const RAW_PAGES: usize = 17;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
-pub use crate::hotspot::HotspotLayout;
+pub use crate::hotspot_layout::HotspotLayout;
 pub use crate::on_cpu::{BackgroundEvent, CpuState, Run};
 pub use crate::python_layout::PythonLayout;
 pub use crate::register;

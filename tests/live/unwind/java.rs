@@ -30,9 +30,9 @@ fn is_java(frame: &Frame) -> bool {
 /// Frames of Java in a sample whose innermost ones they are, and which native code has called.
 fn depth(recording: &Recording, sample: &Sample) -> Option<usize> {
     let frames: Vec<&Frame> = recording.frames_of(sample.stack).map(|(_, frame)| frame).collect();
-    let native = frames.iter().filter(|frame| frame.kind == FrameKind::Native);
+    let mut native = frames.iter().filter(|frame| frame.kind == FrameKind::Native);
     let is_called = frames.iter().any(|frame| frame.name.starts_with("jni_invoke_static"));
-    let runs_java = native.last().is_some_and(|frame| is_java(frame));
+    let runs_java = native.next_back().is_some_and(|frame| is_java(frame));
     (is_called && runs_java).then(|| frames.iter().filter(|frame| is_java(frame)).count())
 }
 

@@ -127,6 +127,32 @@ pub(crate) fn records() -> Vec<Record> {
         Record::Readings(DomainId::new(0), vec![reading(1_000, 5), reading(9_000, 80)]),
         Record::Name(FrameId::new(1), name),
         Record::Cores(vec![vec![CpuId::new(0), CpuId::new(1)]]),
+        clock(2_000, 800_000),
+        clock(1_000, 3_000_000),
+        Record::Unsampled(vec![unseen(5_600, 5_700), unseen(2_100, 2_200)]),
+        Record::Background(BackgroundProcess {
+            key: BackgroundKey::new(0),
+            pid: Pid::new(77),
+            name: "cc1".to_owned(),
+        }),
+        Record::Slices(vec![Slice {
+            who: CpuOwner::Background(BackgroundKey::new(0)),
+            ..slice(6_000, 7_000)
+        }]),
+    ]
+    .into_iter()
+    .chain(records_beside())
+    .chain([Record::Summary(Summary {
+        start: KtimeNs::from_ns(1_000),
+        end: KtimeNs::from_ns(9_000),
+        ..Summary::default()
+    })])
+    .collect()
+}
+
+/// What is known beside stacks and energy.
+fn records_beside() -> Vec<Record> {
+    vec![
         Record::PublicNames(vec![PublicName {
             module: "torch.nn.modules.conv".into(),
             name: "Conv2d".into(),
@@ -160,22 +186,5 @@ pub(crate) fn records() -> Vec<Record> {
             }],
             seen: 4,
         }]),
-        clock(2_000, 800_000),
-        clock(1_000, 3_000_000),
-        Record::Unsampled(vec![unseen(5_600, 5_700), unseen(2_100, 2_200)]),
-        Record::Background(BackgroundProcess {
-            key: BackgroundKey::new(0),
-            pid: Pid::new(77),
-            name: "cc1".to_owned(),
-        }),
-        Record::Slices(vec![Slice {
-            who: CpuOwner::Background(BackgroundKey::new(0)),
-            ..slice(6_000, 7_000)
-        }]),
-        Record::Summary(Summary {
-            start: KtimeNs::from_ns(1_000),
-            end: KtimeNs::from_ns(9_000),
-            ..Summary::default()
-        }),
     ]
 }

@@ -2,11 +2,12 @@
 //!
 //! Leaves out what each of them does.
 
+mod merged;
+
 use crate::delegation::{self, Delegation, Sourced};
 use crate::ledger::account::Account;
 use crate::ledger::basis::Basis;
 use crate::ledger::{diagnostics, rows};
-use crate::merged;
 use crate::over_time;
 use crate::power_model::paths::PathTree;
 use crate::time::background::BackgroundProcesses;

@@ -21,7 +21,7 @@
 //! 9. `ledger`: the row of each domain, what each thread and stack gets, and what the reader must know about it.
 //! 10. `over_time`: the same in bins of time, where somebody asks for it.
 //!
-//! 11. `merged`: several recordings, each attributed by itself.
+//! 11. `attribute/merged`: several recordings, each attributed by itself.
 //!
 //! Rooms further down use those above them, and `numerics` stands below all; `attribute` is the one way in.
 //!
@@ -37,7 +37,6 @@ mod between_samples;
 mod delegation;
 mod gpu;
 mod ledger;
-mod merged;
 mod numerics;
 mod over_time;
 mod power_model;

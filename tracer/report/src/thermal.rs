@@ -175,7 +175,10 @@ pub(crate) enum Extent {
     Times(u64),
 }
 
-const CAUSES: [(SlowedBy, fn(&Slowdown) -> bool); 3] = [
+/// A cause, and whether a reading names it.
+type Cause = (SlowedBy, fn(&Slowdown) -> bool);
+
+const CAUSES: [Cause; 3] = [
     (SlowedBy::Heat, |why| why.heat),
     (SlowedBy::Power, |why| why.power),
     (SlowedBy::Unknown, |why| why.unknown),

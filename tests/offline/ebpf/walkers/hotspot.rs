@@ -1,7 +1,8 @@
 //! Callers of Java: by what HotSpot keeps of its code, at each place of a method's frame; elsewhere nothing is said.
 
 use super::snapshot::Snapshot;
-use tracer_ebpf::hotspot::{CodeHeap, HotspotLayout, caller};
+use tracer_ebpf::hotspot::caller;
+use tracer_ebpf::hotspot_layout::{CodeHeap, HotspotLayout};
 use tracer_ebpf::memory::Memory as _;
 use tracer_ebpf::native::NativeWalk;
 use tracer_ebpf::wire::end;
@@ -117,6 +118,9 @@ fn compiled_code_that_has_called() {
     assert_eq!(found(&returned(code_of(METHOD) + 0x80, S, 7), &stale, &[]), Err(end::NO_UNWIND_INFO));
 }
 
+/// Where a method was interrupted, its bytes before and from there on, words on its stack, and the caller.
+type Interrupted<'a> = (u64, &'a [u8], &'a [u8], &'a [u64], Result<NativeWalk, u8>);
+
 /// Where a method was interrupted, its next instruction says how much of its frame is there.
 #[test]
 fn compiled_code_that_runs() {
@@ -124,7 +128,7 @@ fn compiled_code_that_runs() {
     let flat = Ok(returned(RETURN, S + 8, 7));
     let pushed = Ok(returned(RETURN, S + 16, 0xb9));
     let whole = Ok(returned(RETURN, S + 48, 0xb9));
-    let cases: [(u64, &[u8], &[u8], &[u64], Result<NativeWalk, u8>); 13] = [
+    let cases: [Interrupted<'_>; 13] = [
         (start, &[], &[0x89, 0x84, 0x24, 0, 0xc0, 0xfe, 0xff], &[RETURN], flat),
         (start + 7, &[], &[0x55], &[RETURN], flat),
         (start + 8, &[0x55], &[0x48, 0x83, 0xec, 0x20], &[0xb9, RETURN], pushed),

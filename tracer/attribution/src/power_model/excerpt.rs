@@ -39,7 +39,7 @@ impl Excerpt {
         let (there, wanted) = ((all / TOGETHER) as u64, (most / TOGETHER) as u64);
         let first = |k: u64| {
             let (from, to) = (k * there / wanted, (k + 1) * there / wanted);
-            let within = ((k * GOLDEN & 0xffff_ffff) * (to - from)) >> 32;
+            let within = (((k * GOLDEN) & 0xffff_ffff) * (to - from)) >> 32;
             usize::try_from(from + within).unwrap_or(0) * TOGETHER
         };
         Self { stretches: Some((0..wanted).map(first).collect()), all }

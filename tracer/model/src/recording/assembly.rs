@@ -7,7 +7,7 @@ use super::gpu_waits::mark_gpu_waits;
 use super::late_names::LateNames;
 use super::record::{
     CallCount, CalledOn, Clocks, CpuOwner, Frame, Frequencies, GpuBusy, GpuMeter, GpuUse, GpuWait,
-    InputSizes, KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Record, Sample,
+    InputSizes, KernelTier, LaunchStacks, Launches, Name, Process, PublicName, Reading, Record, Sample,
     SensorReadings, SensorSeries, Slice, StackNode, Thread, Unsampled, Wait, Wake,
 };
 use super::tables::Recording;
@@ -103,35 +103,20 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
     match record {
         Record::Header(_) => Err(Nonsense::SecondHeader),
         Record::Domain(domain) => place(&mut to.domains, "domain", domain.id.get(), domain),
-        Record::Readings(domain, readings) => {
-            defined(&to.domains, "domain", domain.get())?;
-            to.readings.entry(domain).or_default().extend(readings);
-            Ok(())
-        }
+        Record::Readings(domain, readings) => add_readings(to, domain, readings),
         Record::Process(process) => add_process(to, process),
         Record::Thread(thread) => add_thread(to, thread),
         Record::Frame(id, frame) => place(&mut to.frames, "frame", id.get(), frame),
         Record::Stack(id, node) => add_stack(to, id, node),
         Record::Slices(slices) => add_slices(to, slices),
         Record::Samples(samples) => add_samples(to, samples),
-        Record::GpuMeter(domain, meter) => add_meter(to, domain, meter),
-        Record::GpuUses(domain, uses) => add_uses(to, domain, uses),
         Record::Cores(cores) => add_cores(to, cores),
         Record::Frequencies(read) => add_frequencies(to, &read),
         Record::Slept(at) => add_sleep(to, at),
         Record::Name(id, name) => add_name(&mut to.frames, id, name),
         Record::Waits(waits) => add_waits(to, waits),
         Record::Wakes(wakes) => add_wakes(to, wakes),
-        Record::PoolLoop(frame) => {
-            defined(&to.frames, "frame", frame.get())?;
-            to.requests.pool_loops.insert(frame);
-            Ok(())
-        }
-        Record::Launches(launches) => add_launches(to, launches),
-        Record::GpuWaits(waits) => add_gpu_waits(to, waits),
-        Record::GpuBusy(busy) => add_gpu_busy(to, busy),
-        Record::KernelTier(tier) => add_tier(to, tier),
-        Record::LaunchStacks(stacks) => add_launch_stacks(to, stacks),
+        Record::PoolLoop(frame) => add_pool_loop(to, frame),
         Record::Background(process) => {
             place(&mut to.background, "background process", process.key.get(), process)
         }
@@ -143,20 +128,8 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             place(&mut to.sensors, "sensor", id, SensorSeries { sensor, values: Vec::new() })
         }
         Record::SensorReadings(read) => add_sensor_readings(to, &read),
-        Record::SensorCost(cost) => {
-            to.sensor_cost = Some(cost);
-            Ok(())
-        }
-        Record::Project(project) => {
-            to.project = Some(project);
-            Ok(())
-        }
         Record::InputSizes(sizes) => add_input_sizes(to, sizes),
         Record::CalledOn(id, on) => add_called_on(to, id, on),
-        Record::Summary(summary) => {
-            to.summary = Some(summary);
-            Ok(())
-        }
         Record::Inlined(id, names) => {
             defined(&to.frames, "frame", id.get())?;
             late.add_inlined(id, names);
@@ -167,14 +140,61 @@ fn add_to(to: &mut Recording, late: &mut LateNames, record: Record) -> Result<()
             late.add_renamed(id, at, name);
             Ok(())
         }
-        Record::Host(host) => {
-            to.host = Some(host);
+        Record::GpuMeter(..)
+        | Record::GpuUses(..)
+        | Record::Launches(_)
+        | Record::GpuWaits(_)
+        | Record::GpuBusy(_)
+        | Record::KernelTier(_)
+        | Record::LaunchStacks(_) => add_of_gpu(to, record),
+        Record::SensorCost(_)
+        | Record::Project(_)
+        | Record::Summary(_)
+        | Record::Host(_)
+        | Record::Library(_) => {
+            set(to, record);
             Ok(())
         }
+    }
+}
+
+fn add_readings(to: &mut Recording, domain: DomainId, readings: Vec<Reading>) -> Result<(), Nonsense> {
+    defined(&to.domains, "domain", domain.get())?;
+    to.readings.entry(domain).or_default().extend(readings);
+    Ok(())
+}
+
+fn add_pool_loop(to: &mut Recording, frame: FrameId) -> Result<(), Nonsense> {
+    defined(&to.frames, "frame", frame.get())?;
+    to.requests.pool_loops.insert(frame);
+    Ok(())
+}
+
+/// Takes in what GPUs were given to do, and how their energy is read.
+fn add_of_gpu(to: &mut Recording, record: Record) -> Result<(), Nonsense> {
+    match record {
+        Record::GpuMeter(domain, meter) => add_meter(to, domain, meter),
+        Record::GpuUses(domain, uses) => add_uses(to, domain, uses),
+        Record::Launches(launches) => add_launches(to, launches),
+        Record::GpuWaits(waits) => add_gpu_waits(to, waits),
+        Record::GpuBusy(busy) => add_gpu_busy(to, busy),
+        Record::KernelTier(tier) => add_tier(to, tier),
+        Record::LaunchStacks(stacks) => add_launch_stacks(to, stacks),
+        _ => Ok(()),
+    }
+}
+
+/// Takes in what a recording has once, and refers to nothing.
+fn set(to: &mut Recording, record: Record) {
+    match record {
+        Record::SensorCost(cost) => to.sensor_cost = Some(cost),
+        Record::Project(project) => to.project = Some(project),
+        Record::Summary(summary) => to.summary = Some(summary),
+        Record::Host(host) => to.host = Some(host),
         Record::Library(library) => {
             to.build_ids.insert(library.path, library.build_id);
-            Ok(())
         }
+        _ => (),
     }
 }
 

@@ -9,7 +9,7 @@ use energy_trace_model::ids::SensorId;
 use energy_trace_model::recording::record::{Part, Sensor, SensorQuantity, SensorValue};
 use energy_trace_model::units::{KiloHertz, MilliCelsius};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const FILES: [(SensorQuantity, &str); 3] = [
     (SensorQuantity::Temperature, "temp1_input"),
@@ -22,11 +22,11 @@ pub(in crate::power) fn of_cards(
     cards: impl Iterator<Item = (u32, PathBuf)>,
 ) -> Option<Box<dyn SensorReader>> {
     let (sensors, files): (Vec<_>, Vec<_>) =
-        cards.flat_map(|(number, folder)| of_card(number, folder)).unzip();
+        cards.flat_map(|(number, folder)| of_card(number, &folder)).unzip();
     (!sensors.is_empty()).then(|| Box::new(AmdGpus { sensors, files }) as Box<dyn SensorReader>)
 }
 
-fn of_card(number: u32, folder: PathBuf) -> Vec<(Sensor, CounterFile)> {
+fn of_card(number: u32, folder: &Path) -> Vec<(Sensor, CounterFile)> {
     let chips = fs::read_dir(folder.join("hwmon")).into_iter().flatten().flatten();
     let Some(chip) = chips.map(|entry| entry.path()).min() else { return Vec::new() };
     let limit = fs::read_to_string(chip.join("temp1_crit")).ok();

@@ -78,7 +78,7 @@ fn of_chips(sysfs: &Path) -> Vec<(Sensor, CounterFile)> {
 fn labelled(chip: &Path, wanted: &str) -> Option<(String, String)> {
     let inputs = entries(chip).into_iter().filter_map(|path| {
         let name = path.file_name()?.to_str()?.to_owned();
-        Some(name.strip_suffix("_label")?.strip_prefix("temp")?.parse::<u32>().ok()?)
+        name.strip_suffix("_label")?.strip_prefix("temp")?.parse::<u32>().ok()
     });
     let mut labels: Vec<u32> = inputs.collect();
     labels.sort_unstable();

@@ -19,7 +19,7 @@ const LONGEST_STRING: u64 = 1 << 32;
 pub type Check = [u8; 16];
 
 /// What a code object says about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeObject {
     /// `co_qualname`; before 3.11 `co_name`, which does not tell the class (`class_name` looks for that).
     pub qualname: String,
@@ -131,25 +131,6 @@ impl CodeObject {
             LineTable::Lnotab | LineTable::Ranges => instruction & 0xffff_ffff,
         };
         self.lines.line_of(&self.linetable, self.first_line, index).unwrap_or(self.first_line)
-    }
-}
-
-#[cfg(test)]
-impl CodeObject {
-    /// A function of this name in this file, of which nothing else is known.
-    pub(super) fn example(qualname: &str, file: &str) -> Self {
-        Self {
-            qualname: qualname.into(),
-            file: file.into(),
-            first_line: 1,
-            linetable: Vec::new(),
-            lines: LineTable::Locations,
-            bytecode: Vec::new(),
-            bytes: 0,
-            is_method: false,
-            may_tell: true,
-            check: [0; 16],
-        }
     }
 }
 

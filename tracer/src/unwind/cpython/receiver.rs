@@ -193,9 +193,15 @@ mod tests {
         words
     }
 
+    /// A function of this name in this file, of which nothing else is known.
+    fn code(qualname: &str, file: &str) -> CodeObject {
+        let mut code = CodeObject::default();
+        (code.qualname, code.file) = (qualname.into(), file.into());
+        code
+    }
+
     fn told(memory: &Words, qualname: &str, first: u64) -> Option<CalledOn> {
-        let code = CodeObject::example(qualname, "/v/site-packages/pkg/_forest.py");
-        called_on(memory, &LAYOUT, &code, first)
+        called_on(memory, &LAYOUT, &code(qualname, "/v/site-packages/pkg/_forest.py"), first)
     }
 
     /// The class of the object with its module, in both layouts of tuples and of dictionaries; what inherits from nobody of that name, and the
@@ -231,8 +237,7 @@ mod tests {
             let mut memory = memory(0, 1);
             memory.string(0xa000, text);
             let file = "/v/site-packages/tensorflow/python/eager/execute.py";
-            let code = CodeObject::example("quick_execute", file);
-            called_on(&memory, &LAYOUT, &code, 0xa000)
+            called_on(&memory, &LAYOUT, &code("quick_execute", file), 0xa000)
         };
         assert_eq!(of("__inference_train_step_1234"), Some(CalledOn::Function("train_step".into())));
         for other in ["MatMul", "__inference_", "__inference_12", "__inference_x_", "__inference_a b_3", ""] {

@@ -5,7 +5,7 @@
 
 use super::exports::Export;
 use crate::unwind::cpython::memory::Source;
-use tracer_ebpf::hotspot::{CodeHeap, HotspotLayout, MAX_HEAPS};
+use tracer_ebpf::hotspot_layout::{CodeHeap, HotspotLayout, MAX_HEAPS};
 
 /// Offsets that are believed.
 const LARGEST: u64 = 1 << 16;
@@ -130,7 +130,7 @@ mod tests {
     use crate::unwind::cpython::memory::Source;
     use crate::unwind::hotspot::Export;
     use std::collections::BTreeMap;
-    use tracer_ebpf::hotspot::CodeHeap;
+    use tracer_ebpf::hotspot_layout::CodeHeap;
 
     /// Words by address; what is not there cannot be read.
     #[derive(Default)]

@@ -3,7 +3,7 @@
 //! Recordings of one machine that overlap are joined first (`recording::joining`): they read the same counters. All times are set to the clock of
 //! the machine that booted first, by the wall time in each header. Leaves out how one recording is attributed (`attribute.rs`).
 
-use crate::attribute::{attribute_in_bins, attribute_one, span_of};
+use super::{attribute_in_bins, attribute_one, span_of};
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::over_time::Bins;
 use energy_trace_model::profile::{Options, OverTime, PartOfProfile, Profile};
